@@ -171,8 +171,9 @@ impl Global {
         }
     }
 
-    /// Returns the options of a one-shot command. Decisions are interactive only if standard input is a terminal
-    /// too: a script that pipes its input does not read a card.
+    /// Returns the options of a one-shot command.
+    ///
+    /// Decisions are interactive only if standard input is a terminal: a script that pipes its input reads no card.
     pub(crate) fn options(&self) -> Options {
         let attended = !self.no_input && std::io::stdin().is_terminal();
         Options {

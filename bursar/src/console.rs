@@ -128,7 +128,7 @@ async fn run_console(
 /// How long a console may take to restore the terminal after a signal.
 const GRACE: Duration = Duration::from_secs(3);
 
-/// Receives signals in a separate task, because a console that is blocked on its terminal cannot.
+/// Receives signals in a separate task, because a console that is blocked on its terminal cannot receive them.
 struct SignalRelay {
     signals: mpsc::UnboundedReceiver<Signal>,
     terminal_restored: Arc<AtomicBool>,

@@ -1,6 +1,6 @@
-//! Runs a command in a process that is its own engine. While the command waits for a person's answer, no engine
-//! runs and the data folder is free for other processes. The command then restarts with the answers it has, up to
-//! the next question.
+//! Runs a command with an engine in the same process. While the command waits for a person's answer, no engine runs
+//! and the data folder is free for other processes. The command then restarts and replays the recorded answers, up
+//! to the next question.
 //!
 //! Frames between the session and the engine pass through here. The session is the same as for any other command
 //! and does not notice the restarts.
@@ -223,7 +223,7 @@ async fn relay(
     upstream.send(order).await;
     let mut replayed = 0;
     loop {
-        // cancel-safe: both keep what has arrived in part.
+        // cancel-safe: both keep a partly received frame.
         let frame = tokio::select! {
             frame = upstream.next() => match frame {
                 Some(frame) => frame,
@@ -240,7 +240,7 @@ async fn relay(
         };
         let asked = match frame.message() {
             Ok(ToClient::Prompt { prompt, .. }) => prompt,
-            // Already shown when the command first got this far.
+            // An earlier run has already shown this progress.
             Ok(ToClient::Progress { .. }) if replayed < recorded.len() => continue,
             Ok(ToClient::Done { .. }) => {
                 session.send(&frame).await;

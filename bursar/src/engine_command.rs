@@ -1,6 +1,5 @@
-//! `bursar engine`: runs the engine in the foreground until a signal stops it. Writes one line to standard output:
-//! READY and the URL for agents, for a service manager or script that expects it. With `--json` the line is an
-//! envelope.
+//! `bursar engine`: runs the engine in the foreground until a signal stops it. Writes one line to standard output for
+//! service managers and scripts: READY and the URL for agents. With `--json` the line is an envelope.
 
 use std::io::{self, Write};
 use std::net::SocketAddr;
@@ -27,7 +26,7 @@ pub(crate) async fn run(global: &Global, args: &EngineArgs) -> u8 {
 }
 
 async fn run_until_signal(global: &Global, args: &EngineArgs) -> Result<u8, Fault> {
-    // Before any work that a signal could interrupt halfway.
+    // Listens before any work that a signal could interrupt halfway.
     let mut signals = Signals::listen()?;
     let folder = DataFolder::resolve(global.data.clone())?;
     crate::panics::name_folder(folder.path());
@@ -44,7 +43,7 @@ async fn run_until_signal(global: &Global, args: &EngineArgs) -> Result<u8, Faul
     };
     let password = password(global.password()).await?;
     let engine = open(folder, lock, args).await?;
-    // cancel-safe: whatever start-up had begun, stop() ends.
+    // cancel-safe: stop() ends all work that start-up has begun.
     let ended = tokio::select! {
         started = start(&engine, password, args) => match started {
             Ok(server) => {
@@ -94,7 +93,7 @@ async fn start(
         print_err("There is no wallet yet, so the given password is not used.");
     }
     unlock_and_serve(engine, password).await?;
-    // `--listen` asks for a server, whatever the autostart setting is.
+    // `--listen` starts the server even if the autostart setting is off.
     let wanted = !args.no_server && (args.listen.is_some() || engine.autostart());
     if wanted { engine.start_server().await.map(Some) } else { Ok(None) }
 }
@@ -114,7 +113,7 @@ pub(crate) async fn password(source: SecretSource) -> Result<Option<SecretString
     }
 }
 
-/// Writes the one line on standard output. Ignores write errors: the reader may have gone away.
+/// Writes the READY line to standard output. Ignores write errors: the reader may have gone away.
 fn announce(server: Option<SocketAddr>, json: bool) {
     let url = server.map(|address| format!("http://{address}"));
     let (mut out, mut err) = (io::stdout(), io::stderr());

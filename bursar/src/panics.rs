@@ -22,7 +22,7 @@ pub(crate) fn install() {
         let store = is_of_the_store(panic);
         // A closed standard error cannot be reported anywhere.
         let _closed = writeln!(io::stderr(), "{}", message(panic, store));
-        // Where a panic aborts the process, exits with the code of the most likely cause, a damaged journal.
+        // An abort would hide the cause, so exits with the code of the most likely one: a damaged journal.
         if store && cfg!(panic = "abort") {
             #[expect(clippy::exit, reason = "the process is about to be aborted")]
             std::process::exit(i32::from(Code::JournalDamaged.exit()));

@@ -13,8 +13,9 @@ const LOG_VARIABLE: &str = "BURSAR_LOG";
 /// The file in the data folder for a console's log lines.
 const CONSOLE_LOG: &str = "console.log";
 
-/// Makes new files private, and keeps the keys from core dumps and debuggers. That includes debuggers of the same
-/// user. Each step is a precaution: if the platform refuses one, the others still apply.
+/// Makes new files private, and keeps the keys from core dumps and debuggers.
+///
+/// Debuggers of the same user are excluded, too. If the platform refuses one step, the others still apply.
 #[cfg(unix)]
 pub(crate) fn restrict_access() {
     use rustix::fs::Mode;
@@ -52,11 +53,11 @@ pub(crate) fn allow_open_files() {
     }
 }
 
-/// Other platforms do not count sockets as files.
+/// Does nothing: other platforms do not count sockets as files.
 #[cfg(not(unix))]
 pub(crate) fn allow_open_files() {}
 
-/// On other platforms the folder's access list protects it.
+/// Does nothing: on other platforms the data folder's access list protects it.
 #[cfg(not(unix))]
 pub(crate) fn restrict_access() {}
 

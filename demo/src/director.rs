@@ -30,7 +30,7 @@ const INITIAL_BALANCE: u128 = 20_000_000;
 pub(crate) async fn direct(yes: bool) -> anyhow::Result<()> {
     let folder = tempfile::Builder::new().prefix("bursar-demo-").tempdir()?;
     let data = folder.path().join("data");
-    let data_text = data.to_str().context("the folder's name is no text")?;
+    let data_text = data.to_str().context("the folder's name is not valid UTF-8")?;
     say("Bursar, the whole loop on this machine, in a folder that is deleted at the end:")?;
     say(&format!("  {}", data.display()))?;
 

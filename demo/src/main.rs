@@ -1,6 +1,6 @@
 //! `bursar-demo`: a wallet, an agent, a model sold by the request, a facilitator and a local chain in a
 //! temporary folder. The agent asks a small question, which is paid at once, and a large one, which is paid
-//! after you press a key. One command without prompts; `--yes` replaces the key. The program starts itself
+//! after you press a key. Nothing else needs input; `--yes` replaces the key. The program starts itself
 //! again as engine, facilitator, model, proxy and agent, so these are real processes that share only their
 //! sockets.
 

@@ -1,5 +1,5 @@
-//! The sellers of the demonstration: a model behind the proxy, settled by a facilitator on the chain; without a
-//! chain, a merchant that only checks signatures.
+//! The sellers of the demonstration: a model behind the proxy, and a facilitator that settles on the chain. Without
+//! a chain, a merchant that only checks signatures.
 
 use std::fs;
 use std::path::Path;
@@ -130,7 +130,7 @@ async fn start_facilitator(chain: &Devnet, folder: &Path) -> anyhow::Result<Acto
 }
 
 fn path_text(path: &Path) -> anyhow::Result<&str> {
-    path.to_str().context("the folder's name is no text")
+    path.to_str().context("the folder's name is not valid UTF-8")
 }
 
 /// Creates a file that only its owner may read.

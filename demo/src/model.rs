@@ -26,7 +26,7 @@ pub struct Model {
 }
 
 impl Model {
-    /// Starts a server that answers requests with this key.
+    /// Starts a server that accepts only requests with this key.
     ///
     /// # Errors
     /// No port is available.
@@ -84,7 +84,7 @@ async fn chat(State(key): Key, headers: HeaderMap, body: Bytes) -> Response {
         return error_response(StatusCode::UNAUTHORIZED, "the key is wrong");
     }
     let Ok(request) = serde_json::from_slice::<Value>(&body) else {
-        return error_response(StatusCode::BAD_REQUEST, "the body is no JSON");
+        return error_response(StatusCode::BAD_REQUEST, "the body is not valid JSON");
     };
     let messages = request["messages"].as_array().map(Vec::as_slice).unwrap_or_default();
     let question = messages.last().and_then(|message| message["content"].as_str());

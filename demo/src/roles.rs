@@ -47,8 +47,8 @@ pub(crate) async fn engine(folder: &Path, chain: Option<&str>) -> anyhow::Result
     Ok(())
 }
 
-/// Returns settings with which the engine queries only the local chain of the demonstration, on every network.
-/// Without them it would query public endpoints.
+/// Returns settings with which the engine queries only the local chain. The other networks get no endpoint; by
+/// default they have public ones.
 fn local_settings(chain: Option<&str>) -> anyhow::Result<String> {
     let mut settings = String::new();
     for network in NETWORKS {
@@ -72,7 +72,7 @@ pub(crate) async fn facilitator(settings: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Runs the model, which accepts requests with the key in that file.
+/// Runs the model, which accepts requests with the API key in the file `key`.
 pub(crate) async fn model(key: &Path) -> anyhow::Result<()> {
     let model = Model::serve(std::fs::read_to_string(key)?.trim()).await?;
     let term = signal(SignalKind::terminate())?;

@@ -10,10 +10,10 @@ use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::{Child, Command};
 use tokio::time::timeout;
 
-/// Timeout for the start of a process; the wallet's key derivation is slow on purpose.
+/// Timeout for the start or the end of a process; the wallet's key derivation is slow on purpose.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// A process that is asked to end when it is dropped: its standard input closes.
+/// A process of the demonstration. [`Actor::end`] lets it stop in order; a drop kills it.
 #[derive(Debug)]
 pub(crate) struct Actor {
     pub(crate) url: String,
@@ -22,7 +22,8 @@ pub(crate) struct Actor {
 
 /// Returns the command that starts this program in another role.
 pub(crate) fn role(arguments: &[&str]) -> anyhow::Result<Command> {
-    let mut command = Command::new(std::env::current_exe().context("where am I?")?);
+    let mut command =
+        Command::new(std::env::current_exe().context("the path of this program is unknown")?);
     // Remove the user's own settings, which may name other endpoints.
     for key in Key::all() {
         command.env_remove(key.variable());
@@ -44,7 +45,7 @@ impl Actor {
         Ok(Self { url: url.to_owned(), child })
     }
 
-    /// Asks the process to end and waits for it.
+    /// Closes the process's standard input, so that it stops, and waits for it.
     pub(crate) async fn end(mut self) -> anyhow::Result<()> {
         drop(self.child.stdin.take());
         timeout(TIMEOUT, self.child.wait()).await.context("it did not end")??;

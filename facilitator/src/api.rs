@@ -188,8 +188,8 @@ enum RequestError {
     Malformed(X402Error),
     /// An invalid `Idempotency-Key`.
     Key(&'static str),
-    /// An unsupported version. `network` is the requested network, which the answer repeats. `short` marks the requests
-    /// of older clients, which check the status alone.
+    /// An unsupported version. The answer repeats the requested `network`. `short` marks the requests of older clients,
+    /// which check the status alone.
     Version {
         network: Option<String>,
         short: bool,
@@ -267,7 +267,7 @@ async fn health(State(api): State<Arc<Api>>) -> Response {
     responses::with_status(StatusCode::OK, api.catalogue.health(api.health.is_degraded()))
 }
 
-/// The process answers.
+/// Reports that the process answers.
 async fn livez() -> Response {
     responses::with_status(StatusCode::OK, serde_json::json!({ "status": "alive" }))
 }

@@ -15,7 +15,7 @@ pub struct NetworkHealth {
     pub node: bool,
     /// The newest block.
     pub block: u64,
-    /// Whether new blocks arrive. Always true while no payment waits for one.
+    /// Whether new blocks arrive. Always true on a reachable network while no payment is open.
     pub blocks_advance: bool,
     /// Whether a signer can pay for a payment.
     pub coin: bool,

@@ -19,10 +19,10 @@ const DISTANT_MS: u64 = 5;
 /// How long a batched question waits for others, in milliseconds. A settlement waits for a block anyway.
 const BATCH_WAIT_MS: u64 = 10;
 
-/// Maximum number of questions per exchange: public nodes accept so many.
+/// Maximum number of questions per exchange; public nodes accept this many.
 const BATCH_MAX: usize = 50;
 
-/// Capacity of the queue: more than the admitted callers can fill.
+/// Capacity of the queue. The admitted callers cannot fill it.
 const QUEUE_MAX: usize = 4096;
 
 type Answers = Result<Vec<Result<Bytes, ChainFault>>, ChainFault>;
@@ -30,9 +30,9 @@ type Answers = Result<Vec<Result<Bytes, ChainFault>>, ChainFault>;
 /// Whether a question may wait for others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Priority {
-    /// It is sent at once.
+    /// The question is sent at once.
     Now,
-    /// It may wait a moment, so that several questions share an exchange.
+    /// The question may wait a moment, so that several questions share an exchange.
     Batched,
 }
 
@@ -49,7 +49,7 @@ pub struct NodeBatcher {
 }
 
 impl NodeBatcher {
-    /// Starts the task that asks. It ends when the last clone is dropped.
+    /// Starts the task that sends the questions. It ends when the last clone is dropped.
     pub fn new(chain: Arc<dyn Chain>, clock: Arc<dyn Clock>) -> Self {
         let (questions, queue) = mpsc::channel(QUEUE_MAX);
         tokio::spawn(run(chain, clock, queue));
@@ -120,7 +120,7 @@ impl QuestionQueue {
             if self.is_due() {
                 return true;
             }
-            // cancel-safe: a question stays in its channel, the rest only waits.
+            // cancel-safe: a question stays in its channel, and the other branch only waits.
             tokio::select! {
                 next = incoming.recv() => match next {
                     Some(next) => self.waiting.push_back(next),
@@ -144,7 +144,7 @@ impl QuestionQueue {
         count >= BATCH_MAX || self.waiting.iter().any(|pending| pending.priority == Priority::Now)
     }
 
-    /// Takes the questions of one exchange: at least one caller's, and else at most [`BATCH_MAX`].
+    /// Takes the questions of one exchange: at most [`BATCH_MAX`], or one caller's questions if they are more.
     fn take(&mut self) -> Vec<PendingQuestions> {
         let mut count: usize = 0;
         let mut batch = Vec::new();

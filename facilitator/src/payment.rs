@@ -23,7 +23,7 @@ impl MethodId {
     }
 }
 
-/// What a payer signed, as its method reads it.
+/// The terms that a payer signed, in a form common to all methods.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Terms {
     pub token: Address,

@@ -120,7 +120,7 @@ async fn serve(config: Config, failpoints: Arc<dyn Failpoints>) -> anyhow::Resul
     if let Some(address) = running.metrics_address {
         tracing::info!(%address, "metrics");
     }
-    // cancel-safe: both only wait.
+    // cancel-safe: both branches only wait.
     tokio::select! {
         () = signals::stop_requested() => {}
         () = running.broken() => {

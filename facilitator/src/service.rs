@@ -101,7 +101,7 @@ struct Lifecycle {
     background: TaskTracker,
 }
 
-/// Loads the keys of each configured network. Reads files, and may take a second per file.
+/// Loads the keys of each configured network. Blocks for about a second per encrypted file.
 ///
 /// # Errors
 /// The first file without a valid key.
@@ -254,7 +254,7 @@ impl Running {
         })
     }
 
-    /// Completes when the store cannot be written. From then on no payment can be settled until the next start.
+    /// Completes when the store cannot be written. No payment can then be settled until the next start.
     pub async fn broken(&self) {
         self.broken.cancelled().await;
     }
@@ -271,7 +271,7 @@ impl Running {
             servers.wait().await;
             deliveries.wait().await;
         };
-        // cancel-safe: both only wait.
+        // cancel-safe: both branches only wait.
         tokio::select! {
             () = answered => {}
             () = self.clock.sleep_until(end) => {

@@ -1,5 +1,5 @@
-//! The transaction that carries out payments: what it calls, and its gas limit. It depends on the payments alone, so it
-//! is the same after a restart.
+//! Composes the transaction that carries out payments: its call and its gas limit. Both depend only on the payments and
+//! the settings, so a restart composes the same transaction.
 
 use alloy_primitives::{Address, Bytes, U256};
 use alloy_sol_types::SolCall;
@@ -17,18 +17,18 @@ use crate::payment::Payment;
 const BASE_GAS: u64 = 60_000;
 /// Bytes of data per payment in a shared transaction, rounded up.
 const SHARED_BYTES: usize = 800;
-/// The most gas that those bytes use.
+/// Upper bound of the gas for these bytes.
 const SHARED_GAS: u64 = 800 * BYTE_GAS;
-/// Gas for a factory to deploy a wallet. The largest known wallets use half of it.
+/// Gas for a factory to deploy a wallet. The largest known wallets use half of this.
 const DEPLOYMENT_GAS: u64 = 800_000;
 
-/// Upper bound of the gas per byte of data (EIP-7623). It is less if the transaction does more than carry data.
+/// Upper bound of the gas per byte of data (EIP-7623). Transactions with much execution pay less per byte.
 const BYTE_GAS: u64 = 40;
 /// The highest gas limit of a transaction (EIP-7825).
 pub const GAS_MAX: u64 = 1 << 24;
 
-/// Whether a payment can share a transaction. One that fails or wastes gas must not spoil the others. This depends on
-/// the payer's code and on the token's: only known tokens may share.
+/// Whether a payment can share a transaction. A payment that may waste gas must not spoil the others, so only payments
+/// of accounts without code, in known tokens, can share.
 pub fn can_share(payment: &Payment, is_known: impl Fn(Address) -> bool) -> bool {
     registry::method(payment.method).allows_any_sender()
         && !payment.contract_payer
@@ -44,8 +44,8 @@ pub fn are_distinguishable(one: &Payment, other: &Payment) -> bool {
     distinguishes(one.method, one, other) && distinguishes(other.method, one, other)
 }
 
-/// Gas limit of a transaction with these payments. `None` if it exceeds [`GAS_MAX`]. Never from `eth_estimateGas`,
-/// which is satisfied when the outer call succeeds.
+/// Gas limit of a transaction with these payments. `None` if it exceeds [`GAS_MAX`]. Does not use `eth_estimateGas`,
+/// which accepts a limit at which the outer call succeeds and a payment in it fails.
 pub fn gas(contracts: &Contracts, payments: &[&Payment], cap_contract: u64) -> Option<u64> {
     let work = match payments {
         [only] if only.deployment.is_some() => {
@@ -54,7 +54,7 @@ pub fn gas(contracts: &Contracts, payments: &[&Payment], cap_contract: u64) -> O
         [only] if only.contract_payer => BASE_GAS.checked_add(cap_contract)?,
         [only] => BASE_GAS.checked_add(registry::method(only.method).gas())?,
         several => {
-            // `batch_gas` adds half of it again.
+            // `batch_gas` adds half, so two thirds yield the full gas of the method.
             let used = |payment: &&Payment| {
                 let most = registry::method(payment.method).gas();
                 most.saturating_sub(most / 3)
@@ -70,7 +70,7 @@ pub fn gas(contracts: &Contracts, payments: &[&Payment], cap_contract: u64) -> O
 /// Gas limit of the cheapest payment of any method.
 pub const LEAST_GAS: u64 = 190_000;
 
-/// Gas limit of the cheapest payment of a method. A signer must be able to pay this before a payment is checked.
+/// Gas limit of the cheapest payment of a method. A payment is checked only if a signer can pay for this.
 pub fn least_gas(method: &dyn Method) -> u64 {
     BASE_GAS.saturating_add(method.gas())
 }
@@ -81,7 +81,7 @@ pub fn gas_share(payment: &Payment) -> u64 {
     most.saturating_add(most / 63).saturating_add(SHARED_GAS)
 }
 
-/// Data is priced per this many bytes.
+/// Number of bytes in one priced unit of data.
 pub const KILOBYTE: usize = 1_000;
 
 /// Bytes of data that a payment adds to a transaction, in [`KILOBYTE`]s, rounded up.
@@ -94,7 +94,7 @@ pub fn kilobytes(payment: &Payment) -> u64 {
 }
 
 /// The call of the transaction: the method's own call for one payment, Multicall3 for several. A wallet is also
-/// deployed through Multicall3, because the payer names what is called, and our accounts must not call that themselves.
+/// deployed through Multicall3: the payer chooses that call, and our accounts must not make it themselves.
 pub fn call(contracts: &Contracts, payments: &[&Payment], gas_limit: u64) -> Call {
     let transfer =
         |payment: &Payment| registry::method(payment.method).transfer(contracts, payment);
@@ -104,7 +104,7 @@ pub fn call(contracts: &Contracts, payments: &[&Payment], gas_limit: u64) -> Cal
             Some(deployment) => {
                 let deploys =
                     ContractCall { to: deployment.factory, data: deployment.data.clone() };
-                // It may be deployed already; only the transfer decides.
+                // The wallet may be deployed already, so the deployment may fail. The transfer may not.
                 multicall(contracts, [(deploys, true), (transfer(only), false)])
             }
         },

@@ -22,7 +22,7 @@ use crate::settle::settler::Settler;
 const PROBE_MS: u64 = 5_000;
 /// Old records are deleted once per this many probes.
 const PRUNE_EVERY: u64 = 6;
-/// A network counts as stalled after this many milliseconds without a new block, if payments wait for one.
+/// A network counts as stalled after this many milliseconds without a new block while any payment is open.
 const NO_BLOCK_MS: u64 = 120_000;
 /// Maximum number of records per deletion, so that the writer is not blocked for long.
 const PRUNE_MAX: usize = 1_000;
@@ -42,7 +42,7 @@ pub(crate) struct Upkeep {
     pub(crate) retention_days: u32,
 }
 
-/// The newest block of each network, and since when it is the newest, in monotonic milliseconds.
+/// The newest block of each network, and the monotonic time in milliseconds since which it is the newest.
 type Blocks = BTreeMap<ChainId, (u64, u64)>;
 
 impl Upkeep {
@@ -50,7 +50,7 @@ impl Upkeep {
         let mut probes: u64 = 0;
         let mut blocks = Blocks::new();
         loop {
-            // cancel-safe: nothing of it is half done.
+            // cancel-safe: an interrupted probe leaves the report of the previous one.
             tokio::select! {
                 () = stopping.cancelled() => return,
                 () = self.probe(&mut blocks) => {}
@@ -60,7 +60,7 @@ impl Upkeep {
             }
             probes = probes.wrapping_add(1);
             let wake = self.clock.mono_ms().saturating_add(PROBE_MS);
-            // cancel-safe: both only wait.
+            // cancel-safe: both branches only wait.
             tokio::select! {
                 () = stopping.cancelled() => return,
                 () = self.clock.sleep_until(wake) => {}
@@ -79,7 +79,7 @@ impl Upkeep {
             let chain = settler.network.contracts.chain;
             networks.insert(chain, self.probe_network(settler, blocks, open > 0).await);
         }
-        // A failed store ends the process; until then it is reported.
+        // A failed store ends the process. Until then the health reports the failure.
         let store = self.payments.probe().await.is_ok();
         self.health.update(store, (open, open < OPEN_MAX), networks);
     }

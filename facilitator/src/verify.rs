@@ -1,8 +1,8 @@
 //! Decides whether a payment is valid. Checks that need no node run first. The rest is one question to a node: the
 //! transfer, simulated between two reads of the payee's balance, and facts that explain a failure.
 //!
-//! The order of the checks decides which reason is returned: scheme, network, method, recipient, amount, payee and
-//! token, time, signature, and then the chain.
+//! The order of the checks decides which reason is returned: scheme, network, method, recipient, amount, permitted
+//! payees and tokens, time, signature, and then the chain.
 
 mod question;
 
@@ -58,13 +58,13 @@ impl From<Reason> for VerifyError {
     }
 }
 
-/// The contents of a request, before any node is asked.
+/// The payment in a request, parsed without a question to any node.
 #[derive(Debug, Clone)]
 pub struct ParsedPayment {
     pub method: &'static dyn Method,
     pub terms: Terms,
     pub signature: Unwrapped,
-    /// The separator of the token's EIP-712 domain that `extra` claims, if it is complete.
+    /// The domain separator computed from the token name and version in `extra`; `None` if one of them is missing.
     claimed: Option<B256>,
 }
 
@@ -78,7 +78,7 @@ impl ParsedPayment {
 /// The network that a request is for.
 ///
 /// # Errors
-/// [`Rejection`]: the scheme or the network is not served, or the payment's differs from the required one.
+/// [`Rejection`]: the scheme or the network is not served, or the payment names another one than the requirements.
 pub fn chain_of(request: &SettlementRequest) -> Result<ChainId, Rejection> {
     let requirements = &request.requirements;
     if requirements.scheme != SCHEME {
@@ -106,7 +106,7 @@ pub fn admit(network: &NetworkContext, parsed: &ParsedPayment) -> Result<(), Rej
         return Err(reject(Reason::AssetNotServed));
     }
     if parsed.terms.amount.is_zero() {
-        // It would cost the signer gas and move nothing.
+        // A payment of zero costs the signer gas and moves nothing.
         return Err(reject(Reason::TooLittle));
     }
     let min_amount =
@@ -126,11 +126,11 @@ pub fn admit(network: &NetworkContext, parsed: &ParsedPayment) -> Result<(), Rej
     Ok(())
 }
 
-/// Reads the payment of a request and compares it with the requirements. Asks no node. Whether the payment is valid now
-/// is decided by [`admit`], and whether it can be carried out by [`check`].
+/// Reads the payment of a request and compares it with the requirements. Asks no node. [`admit`] decides whether the
+/// payment is valid now, and [`check`] whether it can be carried out.
 ///
 /// # Errors
-/// [`VerifyError`], never of the chain.
+/// [`VerifyError::Malformed`], [`VerifyError::Rejected`].
 pub fn parse(
     network: &NetworkContext,
     request: &SettlementRequest,
@@ -231,7 +231,7 @@ pub async fn check_again(network: &NetworkContext, payment: &Payment) -> Result<
     let answer = question::ask(network, payment, Priority::Batched).await?;
     let method = registry::method(payment.method);
     if answer.has_code && !payment.contract_payer {
-        // The account has got code since. A new request for the payment is verified as a contract's.
+        // The account has received code since its check. A new request is verified as a contract's payment.
         return Err(Rejection::from(Reason::TransactionFailed)
             .for_payer(payment.terms.payer)
             .into());
@@ -239,7 +239,7 @@ pub async fn check_again(network: &NetworkContext, payment: &Payment) -> Result<
     check_transfer(method, payment, &answer).map_err(VerifyError::from)
 }
 
-/// The payment, and whether the payer's key certainly signed it. Fails if the signature is certainly not the payer's.
+/// Composes the payment, and reports whether the payer's key signed it. Fails if the payer cannot have signed it.
 fn compose_payment(
     network: &NetworkContext,
     parsed: &ParsedPayment,
@@ -267,8 +267,8 @@ fn compose_payment(
     Ok((payment, signed_by_key))
 }
 
-/// The likely reason for a wrong signature of a payer without code. It is another domain, or a wallet that is not
-/// deployed, because a key's signature has at most 65 bytes.
+/// The likely reason for a wrong signature of a payer without code. More than 65 bytes come from a wallet that is not
+/// deployed. A shorter signature may be over the domain that `extra` claims.
 fn signature_rejection(parsed: &ParsedPayment, separator: B256) -> Rejection {
     let is_other_domain = parsed.method.id() == MethodId::Eip3009
         && parsed.claimed.is_some_and(|claimed| claimed != separator);
@@ -282,7 +282,7 @@ fn signature_rejection(parsed: &ParsedPayment, separator: B256) -> Rejection {
     Rejection::from(reason).for_payer(parsed.terms.payer)
 }
 
-/// Decides by the chain's answers whether a payment is valid.
+/// Checks a payment against the chain's answers.
 fn check_answer(
     network: &NetworkContext,
     parsed: &ParsedPayment,
@@ -308,8 +308,7 @@ fn check_answer(
         Ok(()) => Ok(payment),
         Err(rejection) => {
             // A contract wallet decides itself whether it has signed. A caller without a valid signature may learn
-            // about the token and the network. It must not learn about the payment, in particular not that it was
-            // settled.
+            // about the token and the network, but not about the payment, for example that it was settled.
             let is_unsigned = !signed_by_key && answer.signature_confirmed != Some(true);
             let public_reasons = [
                 Reason::NotDeployed,
@@ -326,7 +325,7 @@ fn check_answer(
     }
 }
 
-/// Decides by the simulated transfer whether a payment is valid.
+/// Checks a payment against its simulated transfer.
 fn check_transfer(
     method: &dyn Method,
     payment: &Payment,
@@ -356,8 +355,8 @@ fn check_transfer(
         }
         return Err(rejection);
     }
-    // If the balances around the transfer are known, the payee must have received exactly the amount. A token that does
-    // nothing, or keeps a part, also succeeds.
+    // If the balances around the transfer are known, the payee must have received exactly the amount. A transfer also
+    // succeeds if the token moves nothing or keeps a part.
     let received = method.amount_received(terms, &evidence);
     let expected = if terms.payer == terms.payee { U256::ZERO } else { received };
     if let (Some(before), Some(after)) = (answer.payee_before, answer.payee_after)
@@ -396,7 +395,7 @@ async fn domain_separator(
     }
 }
 
-/// The separator of the domain that `extra` claims, if it is complete.
+/// The domain separator computed from the token name and version in `extra`. `None` if one of them is missing.
 fn claimed_separator(
     chain: ChainId,
     requirements: &bursar_x402::settlement::Requirements,

@@ -50,7 +50,7 @@ impl Agent {
         if key(&token).is_none() {
             return Err(misconfigured(format!("{TOKEN} must be AT_ and 64 hex digits.")));
         }
-        // The operator chose this URL and with it the network in between, as in the wallet's own LAN mode.
+        // Plain http is allowed: the operator chose this URL and its network, as in the wallet's LAN mode.
         let wallet = Target::parse(&found(URL)?, PlainHttpHosts::Any)
             .map_err(|_fault| misconfigured(format!("{URL} is not a valid wallet URL.")))?;
         Ok(Self { id, token, bearer, wallet })
@@ -72,13 +72,14 @@ impl Agent {
             let body = self.proven(content.clone(), content)?;
             return Ok(written(body.with("idempotency_key", unique)));
         }
-        // In hmac mode the signature identifies the purchase. It covers this URL, but no idempotency key, and its
-        // time has whole seconds. The fragment makes it unique: servers never receive it and policies ignore it.
+        // In hmac mode the signature identifies the purchase. It covers the URL and the time in whole seconds, but
+        // no idempotency key. A random fragment makes the URL unique: servers never receive a fragment, and
+        // policies ignore it.
         let content = content.with("request_url", format!("{url}#{unique}"));
         Ok(written(self.proven(content.clone(), content)?))
     }
 
-    /// Returns the body of `/callback`. The body is flat; the signed message nests it.
+    /// Returns the body of `/callback`. The body is flat; the signed message nests it under `callback`.
     pub(crate) fn report(&self, told: Object) -> Result<Zeroizing<String>, Fault> {
         let signed = Object::new().with("callback", told.clone());
         Ok(written(self.proven(signed, told)?))

@@ -2,7 +2,7 @@
 
 use clap::Args;
 
-/// What `--help` adds about the agent that pays.
+/// Text that `--help` adds about the agent that pays.
 pub const PAYS_AS: &str = "\
 It pays as the agent that WALLET_AGENT_ID, WALLET_AGENT_TOKEN, WALLET_AUTH_MODE and WALLET_URL describe,
 within that agent's policy. Set them with:  eval \"$(bursar agent instructions <agent>)\"

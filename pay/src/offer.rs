@@ -56,7 +56,8 @@ impl Challenge {
     pub(crate) fn in_header(headers: &HeaderMap) -> Option<Result<Self, X402Error>> {
         let mut all = headers.get_all("payment-required").iter();
         let first = all.next()?;
-        // With two headers, two readers could each take another one. "?" makes the decoder reject both.
+        // Of two headers, the wallet and this program could each read a different one. "?" is invalid, so both
+        // are rejected.
         let text = if all.next().is_none() { first.to_str().unwrap_or("?") } else { "?" };
         let value = header::decode(text);
         Some(value.and_then(|value| Self::read(RawOffer::Header(text.to_owned()), &value)))

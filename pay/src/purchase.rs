@@ -94,8 +94,8 @@ impl Purchase {
             challenge.within(limit)?;
         }
         let payment = self.signed(&challenge).await?;
-        // The wallet is trusted with the money, but it does not know where this connection leads. What it signed
-        // must be an offer of this very server.
+        // The wallet is trusted with the money, but it does not see this connection. So the signed payment must
+        // match an offer of this server.
         let Some(price) = challenge.offer_paid_by(&payment.text) else {
             let message =
                 "The wallet signed a payment that the server did not offer: it was not sent.";
@@ -109,7 +109,8 @@ impl Purchase {
         self.redeem(&payment).await
     }
 
-    /// Reads the offer of a 402 response. An invalid body is passed on, because it may explain what is wanted.
+    /// Reads the offer of a 402 response. An invalid body is passed on, because it may explain what the server
+    /// expects.
     async fn challenge(&mut self, answer: ReplyStream) -> Result<Challenge, Fault> {
         let not_x402 = |why: String| {
             Fault::because(
@@ -265,7 +266,7 @@ impl Purchase {
         let after = retry_after(&answer.headers);
         let is_short = answer.headers.get("content-length").and_then(|value| value.to_str().ok());
         let is_short = is_short.and_then(|text| text.parse::<usize>().ok());
-        // Only a short response with a length is treated as a refusal; any other is streamed.
+        // Only a short response with a length is read as a refusal; any other response is streamed.
         if is_short.is_none_or(|bytes| bytes > PAYMENT_HEADER_BYTES) {
             return self.deliver(answer, payment).await;
         }
@@ -355,7 +356,7 @@ enum Redeemed {
     Answered(StatusCode),
     /// The server is still processing this payment: repeat it after `after`.
     InUse { after: Duration, body: Vec<u8> },
-    /// There is no final response, and why.
+    /// There is no final response, for this reason.
     Lost(String),
 }
 

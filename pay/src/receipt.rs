@@ -48,7 +48,7 @@ impl Receipt {
         })
     }
 
-    /// Returns the transaction in which the server claims that it was paid.
+    /// Returns the transaction that settled the payment, as the server claims.
     pub(crate) fn settled_by(&self) -> Option<&str> {
         let hash = self.transaction.as_deref()?;
         let digits = hash.strip_prefix("0x")?;
@@ -63,7 +63,7 @@ impl Receipt {
         (!words.is_empty()).then(|| words.join(": "))
     }
 
-    /// Returns one line. Server text is quoted, so that it cannot break out of it.
+    /// Returns the receipt as one line. Server text is quoted, so that it cannot break the line.
     pub(crate) fn describe(&self) -> String {
         let network = self.network.as_ref();
         let network =

@@ -119,8 +119,9 @@ fn bad(message: impl Into<String>) -> Fault {
     Fault::because(Code::BadInput, message)
 }
 
-/// Reads the URL as it is requested and as the wallet judges it. Both use the same parser, so this rejects only
-/// what people could read differently.
+/// Returns the URL for the wallet's policy, and the target to request.
+///
+/// The wallet uses the same parser, so the character checks reject only URLs that people could misread.
 fn target(args: &PayArgs) -> Result<(String, Target), Fault> {
     let url = args.url.split('#').next().unwrap_or_default();
     if url.len() > URL_BYTES.saturating_sub(FRAGMENT_BYTES)

@@ -28,11 +28,12 @@ pub(crate) enum Sink {
     },
 }
 
-/// Replaces control characters other than line ends and tabs with question marks. Includes those of two bytes
-/// (U+0080 to U+009F), even if they arrive in two pieces.
+/// Replaces control characters with question marks.
+///
+/// Keeps line ends and tabs. Replaces characters of two bytes (U+0080 to U+009F) even if they arrive in two pieces.
 #[derive(Debug, Default)]
 pub(crate) struct TerminalFilter {
-    /// The last byte was the first of such a pair and is held back.
+    /// The last byte may start a character of two bytes and is held back.
     half: bool,
 }
 

@@ -24,7 +24,7 @@ const PAUSES_MS: &[u64] = &[250, 500, 1_000];
 pub(crate) struct Payment {
     pub(crate) name: HeaderName,
     pub(crate) value: HeaderValue,
-    /// The same value, for decoding.
+    /// `value` as text, for decoding.
     pub(crate) text: String,
     /// The wallet's `transaction_id`.
     pub(crate) id: RequestId,
@@ -200,7 +200,7 @@ fn read(reply: &Reply) -> Value {
     json::parse(&reply.body, BODY_DEPTH).unwrap_or(Value::Null)
 }
 
-/// Returns whether a refusal may pass soon. A locked wallet does not: a person must open it.
+/// Returns whether a refusal is temporary. A locked wallet's refusal is not: a person must open the wallet.
 fn is_transient(code: Option<&str>) -> bool {
     [Code::Busy, Code::RateLimitExceeded].iter().any(|known| code == Some(known.text()))
 }

@@ -38,7 +38,7 @@ const SPARE_SECONDS: u64 = 30;
 const BODY_MS: u64 = 60_000;
 /// How far ahead a payment may expire.
 const EXPIRY_AHEAD_SECONDS_MAX: u64 = 24 * 60 * 60;
-/// Requests with a payment that may wait, per permit for a sale: for verification or for an identical request.
+/// Requests with a payment per sale permit. Some wait for verification or for an identical request.
 const WAITING_PER_SALE: usize = 4;
 /// Long bodies per core that may be in memory for pricing.
 const QUEUED_PER_CORE: usize = 32;
@@ -115,7 +115,7 @@ pub fn router(api: Arc<Api>) -> Router {
         .with_state(api)
 }
 
-/// Returns the responses to requests that reach no route.
+/// Returns the writer of responses to requests that reach no route.
 pub fn refuse() -> RefusalWriter {
     RefusalWriter::new(|refused| responses::edge(refused.why))
 }
@@ -275,8 +275,8 @@ async fn owed_quote(api: &Arc<Api>, body: Bytes, record: Record) -> Result<Quote
     api.pricing.quote_owed(&body, &record)
 }
 
-/// Prices a long body on a blocking thread, through a bounded queue. It takes milliseconds that other requests should
-/// not wait for, and it is not paid yet.
+/// Prices a long body on a blocking thread, through a bounded queue. Pricing takes milliseconds and is not paid yet,
+/// so it must not delay other requests.
 async fn price_long_body(
     api: &Arc<Api>,
     price: impl FnOnce(&Pricing) -> Result<Quote, Fault> + Send + 'static,
@@ -296,7 +296,7 @@ fn challenge(quote: &Quote, rejection: Option<&Rejection>) -> Response {
             "payment required: sign one of the offers in accepts, and send it with the same body"
                 .to_owned(),
         ),
-        // Official clients then set the allowance and pay again.
+        // After status 412, official clients set the allowance and pay again.
         Some(rejection) if rejection.reason == "permit2_allowance_required" => (
             StatusCode::PRECONDITION_FAILED,
             format!("{}: {}", rejection.reason, rejection.message),

@@ -55,7 +55,9 @@ pub enum Stage {
 }
 
 impl Stage {
-    /// Whether the response was sent, in full or in part. Until then an identical request receives it.
+    /// Whether the sale is over: delivered in full, or broken while streaming.
+    ///
+    /// In all other stages, an identical request continues the sale.
     pub fn is_delivered(self) -> bool {
         match self {
             Self::Paid | Self::Broken => true,
@@ -98,8 +100,9 @@ impl Settlement {
     /// Returns the state after an answer of the facilitator. A pending answer counts only with a hash. The caller
     /// removes the hash if no node of ours knows the transaction.
     ///
-    /// After a request whose answer was lost, a refusal because the payment was used proves nothing: that request may
-    /// have used it. It is proof once the facilitator shows that it compared our key.
+    /// A refusal because the payment was used is no proof of failure after a request without an answer: that request
+    /// may have used the payment. [`SettleOutcome::SettledForOther`] is proof, because the facilitator compared our
+    /// key.
     #[must_use]
     pub fn after(self, outcome: &SettleOutcome) -> Self {
         match (self, outcome) {
@@ -108,8 +111,8 @@ impl Settlement {
             (_, SettleOutcome::SettledForOther { receipt }) => {
                 Self::Failed { receipt: receipt.clone() }
             }
-            // We never asked, or the last answer was a definite no: the payment was settled for another seller's
-            // request.
+            // No request of ours was sent, or the last one definitely failed. So another seller's request settled
+            // the payment.
             (
                 Self::Open | Self::Failed { .. },
                 SettleOutcome::Settled { receipt, repeated: true },
@@ -244,7 +247,7 @@ impl Record {
         match self.stage {
             Stage::Taken => NextStep::Serve,
             Stage::Answered => NextStep::Settle,
-            // The process that streamed it has ended, so no task streams it now.
+            // Only the task that holds the payment takes this step, so no other task is streaming.
             Stage::Owed | Stage::Streaming => NextStep::Stream,
             Stage::Paid if self.answer_stored => NextStep::Replay,
             Stage::Paid => NextStep::AnswerDeleted,

@@ -1,5 +1,5 @@
-//! A chat completion request. Its price is computed from the body alone, so everything that could cost more than is
-//! read here is refused: unknown members, other spellings of a member, and content that is not text.
+//! A chat completion request. Its price is computed from the body alone, so the parser refuses everything that could
+//! cost more: unknown members, other spellings of a member, and content without a price.
 
 pub mod count;
 
@@ -155,7 +155,7 @@ fn wrong(key: &str, why: &str) -> Fault {
 }
 
 /// Refuses unknown members, including other spellings of known ones. Some servers match keys without regard to case.
-/// Go's JSON decoder also treats the long s (U+017F) and the Kelvin sign (U+212A) as letters. A second spelling could
+/// Go's JSON decoder also reads the long s (U+017F) as s and the Kelvin sign (U+212A) as k. A second spelling could
 /// carry another value than the one that was priced.
 fn reject_unknown(key: &str, extra: &[String]) -> Result<(), Fault> {
     if KNOWN.contains(&key) || extra.iter().any(|other| other == key) {
@@ -204,7 +204,8 @@ fn flag(object: &Object, key: &str) -> Result<bool, Fault> {
     }
 }
 
-/// Reads a number of plain digits, at least 1. Other forms like `1e3` are refused, because readers differ on them.
+/// Reads a number of plain digits, at least 1. Other forms like `1e3` are refused, because parsers disagree
+/// on them.
 fn count(object: &Object, key: &str) -> Result<Option<u64>, Fault> {
     let Some(value) = member(object, key) else { return Ok(None) };
     let number = value.as_number().and_then(Number::as_u64).filter(|number| *number > 0);

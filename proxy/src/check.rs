@@ -160,7 +160,7 @@ fn is_open_to_others(file: &Path) -> bool {
     std::fs::metadata(file).is_ok_and(|file| file.mode() & 0o077 != 0)
 }
 
-/// Platforms without file modes cannot show who may read a file.
+/// Returns false: without file modes, this platform cannot show who may read a file.
 #[cfg(not(unix))]
 fn is_open_to_others(_file: &Path) -> bool {
     false

@@ -210,7 +210,7 @@ impl Config {
             set.clone().or_else(|| known.then(|| usual.to_owned()))
         };
         let (name, version) = match self.asset_method {
-            // Permit2 signs in its own EIP-712 domain.
+            // Permit2 has its own EIP-712 domain, so the token's name and version are unused.
             Method::Permit2 => (String::new(), String::new()),
             Method::Eip3009 => (
                 text(&self.asset_name, coin.domain_name)

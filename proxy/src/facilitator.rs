@@ -1,5 +1,5 @@
-//! The client of the facilitator. Its statements about money are trusted, and nothing else. An answer that
-//! contradicts the request counts as no answer.
+//! The client of the facilitator. It trusts the facilitator's statements about money, and nothing else. An answer
+//! that contradicts the request counts as no answer.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use bursar_x402::settlement::REPEATED_HEADER;
 use crate::book::sale_key::SaleKey;
 use crate::wait::within;
 
-/// Maximum size of an answer. A verdict takes some hundred bytes; unknown extensions may follow.
+/// Maximum size of an answer. A verdict takes a few hundred bytes; unknown extensions may follow.
 const ANSWER_BYTES_MAX: usize = 64 << 10;
 const DEPTH_MAX: usize = 32;
 const VERIFY_MS: u64 = 10_000;
@@ -24,7 +24,7 @@ const SETTLE_MS: u64 = 60_000;
 /// Maximum length of a facilitator's text that is passed on.
 const TEXT_CHARS: usize = 300;
 
-/// Lets a facilitator distinguish our repeat of a request from a copy of the payment.
+/// Header with the sale's key. It distinguishes our retry from another caller's copy of the payment.
 const IDEMPOTENCY_KEY: &str = "idempotency-key";
 
 /// Verifies and settles payments.
@@ -63,7 +63,7 @@ pub enum SettleOutcome {
         receipt: String,
         repeated: bool,
     },
-    /// The transaction is in flight, if the facilitator names one.
+    /// The settlement is not final. `hash` is its transaction, if the facilitator names one.
     Pending {
         receipt: String,
         hash: Option<B256>,
@@ -137,7 +137,7 @@ impl Facilitator {
     /// Returns the answer of `/supported`.
     ///
     /// # Errors
-    /// A description of why there is no such list.
+    /// Why the facilitator returned no list.
     pub async fn supported(&self) -> Result<Value, String> {
         match self.send((Method::GET, "supported"), "", None, VERIFY_MS).await {
             Ok(FacilitatorAnswer { status: 200, body, .. }) => Ok(body),
@@ -196,13 +196,13 @@ fn verdict(status: u16, answer: &Value, context: SaleContext) -> Verdict {
             let reason = text_member(answer, "invalidReason").unwrap_or_default();
             Verdict::Unavailable(format!("it cannot settle now: {reason}"))
         }
-        // With a 5xx status it is a failure of the facilitator, whatever the body contains.
+        // A 5xx status is a failure of the facilitator, whatever the body contains.
         Some(false) if status < 500 => Verdict::Invalid {
             reason: text_member(answer, "invalidReason")
                 .unwrap_or_else(|| "invalid_payment".to_owned()),
             message: text_member(answer, "invalidMessage").unwrap_or_default(),
         },
-        // Facilitators answer so if they cannot read the payment.
+        // Facilitators answer 400 without a verdict if they cannot parse the payment.
         None if status == 400 => Verdict::Invalid {
             reason: "invalid_payload".to_owned(),
             message: text_member(answer, "error").unwrap_or_default(),
@@ -238,15 +238,15 @@ fn outcome(response: &FacilitatorAnswer, context: SaleContext) -> SettleOutcome 
                 SettleOutcome::Pending { receipt: receipt(), hash }
             } else if hash.is_none() && is_declined(answer, "errorReason") {
                 SettleOutcome::Declined(reason)
-            // Only a facilitator that compares keys names the transaction there. Any other may mean our own earlier
-            // request.
+            // Only a facilitator that compares keys names the transaction in `extra`. Otherwise the refusal may
+            // refer to our own earlier request.
             } else if reason == "duplicate_settlement"
                 && context.key.is_some()
                 && hash.is_none()
                 && answer.get("extra").and_then(hash_in).is_some()
             {
                 SettleOutcome::SettledForOther { receipt: receipt() }
-            // A definite failure. In all other cases the facilitator itself failed, perhaps after a broadcast.
+            // A definite failure. In the remaining cases the facilitator itself failed, perhaps after a broadcast.
             } else if status < 500
                 && hash.is_none()
                 && !reason.is_empty()
@@ -261,7 +261,7 @@ fn outcome(response: &FacilitatorAnswer, context: SaleContext) -> SettleOutcome 
     }
 }
 
-/// The payer may be absent, but must not be another one.
+/// Whether the answer names the sale's payer, or none.
 fn payer_matches(answer: &Value, context: SaleContext) -> bool {
     match answer.get("payer") {
         None | Some(Value::Null) => true,
@@ -277,12 +277,12 @@ fn network_matches(answer: &Value, context: SaleContext) -> bool {
     network.and_then(by_text) == Some(context.network)
 }
 
-/// In a pending answer the network may be absent, but must not be another one.
+/// Whether a pending answer names the sale's network, or none.
 fn network_matches_or_absent(answer: &Value, context: SaleContext) -> bool {
     matches!(answer.get("network"), None | Some(Value::Null)) || network_matches(answer, context)
 }
 
-/// Returns the transaction hash, if the member is one.
+/// Returns the member `transaction`, if it is a hash.
 fn hash_in(answer: &Value) -> Option<B256> {
     let text = answer.get("transaction").and_then(Value::as_str)?;
     text.strip_prefix("0x").filter(|digits| digits.len() == 64)?.parse().ok()

@@ -1,5 +1,5 @@
-//! Caches the upstream's list of models: the upstream is asked once a minute, however many callers there are. If it
-//! fails, the last list is served for a bounded time.
+//! Caches the upstream's list of models. A list is fresh for a minute, however many callers there are. If the
+//! upstream fails, the last list is served for a bounded time.
 
 use std::sync::Arc;
 
@@ -23,7 +23,7 @@ pub type ModelsResult = Result<Passthrough, Fault>;
 /// The cached list. Clones share it.
 #[derive(Debug, Clone)]
 pub struct ModelsList {
-    // Held while the upstream is asked, so that simultaneous callers share its answer.
+    // Held during a request to the upstream, so that simultaneous callers share its answer.
     cache: Arc<Mutex<Cache>>,
     clock: Arc<dyn Clock>,
     /// Completes requests whose callers have left.
@@ -39,7 +39,7 @@ struct Cache {
 }
 
 impl Cache {
-    /// Returns what is served without a request to the upstream.
+    /// Returns the cached result, or `None` if the upstream must be asked.
     fn fresh(&self, now_ms: u64) -> Option<ModelsResult> {
         let is_younger = |at: u64, ms: u64| now_ms.saturating_sub(at) < ms;
         if let Some((at, list)) = &self.list

@@ -1,4 +1,4 @@
-//! Asks the operator's nodes whether they know a transaction. A settlement that the facilitator reports as pending
+//! Asks the configured nodes whether they know a transaction. A settlement that the facilitator reports as pending
 //! counts only if a node knows its transaction.
 
 use std::collections::HashMap;
@@ -36,8 +36,7 @@ impl Nodes {
         self.chains.get(&network).map(|chain| &**chain)
     }
 
-    /// Whether a node knows the transaction at this moment. Without a node or its answer the transaction counts as
-    /// unknown.
+    /// Whether a node knows the transaction now. If there is no node, or none answers, it counts as unknown.
     pub async fn knows_transaction(&self, network: ChainId, hash: B256) -> bool {
         let Some(chain) = self.chains.get(&network) else { return false };
         for again in 0..TRIES {

@@ -1,5 +1,5 @@
 //! Reads a payment header and checks it against the offers. The facilitator decides whether the payment is valid.
-//! What can be checked without it is checked here, so that a faulty or dishonest facilitator cannot sell for less.
+//! This module checks all that needs no facilitator, so that a faulty or dishonest one cannot sell for less.
 
 use std::ops::RangeInclusive;
 use std::sync::Arc;
@@ -29,9 +29,9 @@ pub struct Payment {
     pub expires_at: u64,
     /// The facilitator request, as JSON.
     pub facilitator_request: String,
-    /// The offer that it accepts.
+    /// The offer that the payment accepts.
     pub offer: Offer,
-    /// Why it buys nothing now. It may have bought something before: that answer is returned at any current price.
+    /// Why the payment cannot buy an answer now. An answer that it bought before is still returned.
     pub rejection: Option<Rejection>,
 }
 
@@ -185,7 +185,7 @@ fn offer_for<'a>(
     })
 }
 
-/// Whether the accepted terms match the offer. `extra` may contain more than was offered.
+/// Whether asset, payee and amount are those of the offer. `extra` is not compared.
 fn matches_offer(accepted_terms: &Fields<'_>, offer: &Offer) -> Result<bool, X402Error> {
     Ok(accepted_terms.address("asset")? == offer.terms.asset
         && accepted_terms.address("payTo")? == offer.terms.pay_to
@@ -291,7 +291,7 @@ impl Signed {
     fn id(&self, network: &Network, method: Method, asset: Address) -> PaymentId {
         let mut hash = Sha256::new();
         hash.update(network.chain.0.to_be_bytes());
-        // Permit2 keeps nonces per payer, an EIP-3009 token keeps its own.
+        // Permit2 has one set of nonces per payer. Each EIP-3009 token has its own set.
         match method {
             Method::Eip3009 => hash.update(asset),
             Method::Permit2 => hash.update([0; 20]),
@@ -302,7 +302,7 @@ impl Signed {
     }
 }
 
-/// Reads a time in Unix seconds. A time beyond 64 bits counts as never.
+/// Reads a time in Unix seconds, capped at [`u64::MAX`].
 fn seconds(fields: &Fields<'_>, key: &str) -> Result<u64, X402Error> {
     let at = fields.required(key, fields.amount(key)?)?;
     Ok(u64::try_from(at).unwrap_or(u64::MAX))

@@ -11,8 +11,7 @@ use alloy_primitives::Address;
 const FAILURES_MAX: u32 = 10;
 /// Length of the window, which starts at a payer's first failure.
 const WINDOW_MS: u64 = 10 * 60 * 1_000;
-/// Maximum number of tracked payers. If another one is added, all are cleared: an attacker needs funds in each
-/// account.
+/// Maximum number of tracked payers. One more clears the map; an attacker needs a funded account for each.
 const PAYERS_MAX: usize = 65_536;
 
 /// Recent failures by payer. Not persisted, because a window lasts only minutes.

@@ -36,7 +36,7 @@ impl Rates {
 
     /// Returns the amount in the smallest unit of a dollar token with `decimals`.
     ///
-    /// It is rounded up, and at least one unit. `None` means that it exceeds 256 bits.
+    /// The amount is rounded up, and at least one unit. `None` means that it exceeds 256 bits.
     pub fn amount(&self, tokens: Tokens, decimals: u8) -> Option<U256> {
         let part = |rate: Rate, count: u64| U256::from(rate.0).checked_mul(U256::from(count));
         let sum =

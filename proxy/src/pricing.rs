@@ -28,7 +28,7 @@ pub struct Quote {
     pub stream: bool,
     /// Bound on one answer, in tokens. `None` if nothing is sent upstream.
     pub bound: Option<u64>,
-    /// The body for the upstream. With a price it always has a bound.
+    /// The body for the upstream. In a priced quote it always contains a bound.
     pub forward: Bytes,
     /// Digest of the original body.
     pub digest: Digest,
@@ -38,7 +38,7 @@ pub struct Quote {
 }
 
 impl Pricing {
-    /// Creates a pricing. `terms` has one entry per network.
+    /// Creates the pricing. `terms` has one entry per network.
     pub fn new(config: Config, terms: Vec<Arc<Terms>>) -> Self {
         Self { config, terms }
     }
@@ -187,7 +187,7 @@ pub struct ParsedRequest {
 }
 
 impl ParsedRequest {
-    /// Returns the vocabulary of its model.
+    /// Returns the vocabulary of the request's model.
     pub fn vocabulary(&self) -> Vocabulary {
         self.model.vocabulary
     }

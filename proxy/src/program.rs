@@ -37,10 +37,10 @@ enum Command {
     Settings,
 }
 
-/// Threads that read the store and price long bodies. More of them would use memory without a gain in speed.
+/// Threads that read the store and price long bodies. More threads would use memory without a gain in speed.
 const BLOCKING_THREADS: usize = 32;
 
-/// Runs the program. Tests end the process at `failpoints`.
+/// Runs the program. Tests pass `failpoints` that end the process.
 pub fn main(failpoints: Arc<dyn Failpoints>) -> ExitCode {
     program::main("bursar-proxy", || run(failpoints))
 }

@@ -188,7 +188,7 @@ impl StreamFilter {
 }
 
 impl PartialMatch {
-    /// Adds the partial matches that follow this one after the next byte: none if it cannot match any longer.
+    /// Appends to `next` the partial matches after `byte`: none if this one cannot match any longer.
     fn step(self, byte: u8, secret: &[u8], next: &mut Vec<Self>) {
         let Some(expected) = secret.get(self.matched).copied() else { return };
         let done =

@@ -48,7 +48,7 @@ pub struct SellerDeps {
     pub facilitator: Facilitator,
     /// Nodes that must know the transaction of a pending settlement.
     pub nodes: Nodes,
-    /// Sales that are delivered with a pending settlement, or in progress.
+    /// Sales in progress, and sales delivered with a pending settlement.
     pub unpaid: UnpaidSales,
     pub upstream: Upstream,
     pub metrics: Arc<Metrics>,
@@ -79,8 +79,8 @@ pub enum SaleOutcome {
     Whole {
         head: AnswerHead,
         body: Vec<u8>,
-        /// Set if the answer is too long to store after delivery. [`Seller::delete_sent_answer`] is then called before
-        /// its last byte.
+        /// Set if the answer is too long to store after delivery. [`Seller::delete_sent_answer`] is then called
+        /// before its last byte.
         delete_when_sent: Option<PaymentId>,
     },
     Stream(PaidStream),
@@ -153,7 +153,7 @@ pub enum Charged {
 }
 
 impl Charged {
-    /// The value of the member `charged`.
+    /// Returns the JSON value of the member `charged`.
     pub fn text(self) -> &'static str {
         match self {
             Self::No => "no",
@@ -277,7 +277,7 @@ impl Seller {
                 let Some(answer) = answer else {
                     return end(PaymentRefusal::of(Code::AnswerNotKept, &record));
                 };
-                // If the unpaid limit leaves no room, the answer is delivered only if it is settled.
+                // Without room in the unpaid limits, only a final settlement delivers the answer, not a pending one.
                 let unpaid = self.reserve_unpaid(&record).ok();
                 self.settle_whole(record, answer, None, unpaid).await
             }
@@ -388,8 +388,9 @@ impl Seller {
         })
     }
 
-    /// Ends a sale for which the upstream may have worked without a result. Releases the payment and counts a
-    /// penalty.
+    /// Ends an uncharged sale after the upstream failed, and releases the payment.
+    ///
+    /// Adds a penalty if the upstream may have done work.
     async fn end_with_penalty<T>(&self, record: &Record, fault: Fault) -> Step<T> {
         if fault.code != Code::UpstreamUnavailable && fault.code != Code::UpstreamKey {
             self.0.penalties.add(record.payer, self.0.clock.mono_ms());
@@ -402,7 +403,9 @@ impl Seller {
         Arc::clone(&self.0.sale_permits).try_acquire_owned().ok()
     }
 
-    /// Resumes a stream that is charged, or may be, and of which nothing was sent.
+    /// Streams an owed answer, or one whose stream ended with the process.
+    ///
+    /// Settles first if necessary, then streams from the start.
     async fn resume_stream(
         &self,
         order: &Order,
@@ -420,7 +423,7 @@ impl Seller {
             let unpaid = self.reserve_unpaid(&record).ok();
             self.settle_stream(&mut record, unpaid).await?;
         }
-        // From here on it is paid, so every failure must allow another try.
+        // From here on the sale is paid, so every failure must leave the record for a retry.
         let response = match self.call_upstream(order).await {
             Ok(UpstreamReply::Success(response)) => response,
             Ok(UpstreamReply::Refusal(_)) | Err(_) => {

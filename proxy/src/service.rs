@@ -214,7 +214,7 @@ impl Running {
 
     /// Stops accepting payments, waits for answers in progress, and ends.
     ///
-    /// Waits at most `drain_ms`. Unfinished answers are stored or owed at the next start.
+    /// Waits at most `drain_ms`. At the next start, an unfinished sale is released, or its answer is stored or owed.
     pub async fn stop(self) {
         self.stopping.cancel();
         for tracker in [&self.servers, &self.sales, &self.upkeep, &self.writer] {

@@ -1,5 +1,5 @@
-//! Limits what is unpaid, per payer and in total: the prices of answers in progress, and of delivered answers whose
-//! settlement is pending.
+//! Limits the unpaid amount per payer and in total. An answer is unpaid while it is in progress, and after delivery
+//! while its settlement is pending.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -90,7 +90,7 @@ impl UnpaidSales {
     /// Counts a sale if both limits leave room for it. A sale that already counts stays counted once.
     ///
     /// # Errors
-    /// The limit that it would exceed.
+    /// The limit that the sale would exceed.
     pub fn reserve(
         &self,
         id: PaymentId,
@@ -101,7 +101,7 @@ impl UnpaidSales {
         let of_payer = open.payers.get(&payer).copied().unwrap_or_default();
         let fits =
             |sum: Dollars, most: Dollars| sum.checked_add(amount).is_some_and(|sum| sum <= most);
-        // The answer was delivered, and is still counted.
+        // The answer was delivered, and its sale still counts.
         let kept = open.sales.contains_key(&id);
         if !kept {
             if !fits(of_payer, self.limits.per_payer) {
@@ -136,8 +136,7 @@ impl OpenSales {
         if self.sales.contains_key(&id) {
             return;
         }
-        // A sum that overflows is above every limit. Stores the amount that was added, so that the same is
-        // subtracted.
+        // Caps the amount, so the total cannot overflow. `remove` subtracts the capped amount, so it is stored.
         let amount = amount.min(Dollars::MAX.saturating_sub(self.total));
         self.sales.insert(id, (payer, amount));
         let of_payer = self.payers.entry(payer).or_default();

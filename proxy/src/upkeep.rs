@@ -9,7 +9,7 @@ use crate::sell::Seller;
 
 /// Interval between lookups of pending settlements.
 const RECONCILE_MS: u64 = 5_000;
-/// Number of concurrent lookups. One slow answer of the facilitator does not delay all others.
+/// Number of concurrent lookups, so that one slow answer of the facilitator does not delay all others.
 const CONCURRENCY: usize = 8;
 /// Interval between sweeps.
 const SWEEP_MS: u64 = 300_000;
@@ -17,7 +17,7 @@ const SWEEP_MS: u64 = 300_000;
 const SWEEP_MAX: usize = 1_000;
 /// How long answers are stored.
 const RETENTION_MS: i64 = 24 * 60 * 60 * 1_000;
-/// How long after its expiry a payment may still be found settled.
+/// How long a settlement is still looked up after its payment has expired.
 const LATE_SECONDS: u64 = 3_600;
 
 /// Looks up pending settlements until the service stops.
@@ -69,7 +69,7 @@ async fn sleep_unless_stopping(seller: &Seller, ms: u64, stopping: &Cancellation
 async fn reconcile(seller: &Seller, id: PaymentId) {
     let deps = seller.deps();
     let Ok(Some(record)) = deps.ledger.find(id).await else { return };
-    // The task that holds the payment writes it. Retry at the next interval.
+    // If another task holds the payment, the next interval retries.
     let Claim::Held(_held) = deps.ledger.claim(id, &record.body) else { return };
     let Ok(Some(record)) = deps.ledger.find(id).await else { return };
     let now = u64::try_from(deps.clock.utc().0).unwrap_or(0) / 1_000;

@@ -93,7 +93,7 @@ impl Upstream {
 
     /// Requests a completion and waits for the start of the answer.
     ///
-    /// That is the head of a whole answer, or the first event of a stream.
+    /// The start is the head of a whole answer, or the first event of a stream.
     ///
     /// # Errors
     /// A [`Fault`]: there is no answer, and nothing was charged.
@@ -190,7 +190,7 @@ impl Upstream {
 
     async fn read_passthrough(&self, response: ReplyStream) -> Result<Passthrough, Fault> {
         let status = response.status.as_u16();
-        // These statuses concern us: our key or our credit.
+        // These statuses concern our key or our credit, not the request.
         if matches!(status, 401..=403) {
             tracing::error!(status, "the upstream refuses this service");
             return Err(Fault::of(Code::UpstreamKey));
@@ -222,8 +222,8 @@ impl Upstream {
     }
 }
 
-/// Reads until the first event is complete. Nothing is sold before it, because it may be an error. Comments that keep
-/// the connection open are held until then.
+/// Reads until the first event is complete. Nothing is sold before that event, because it may be an error. Keep-alive
+/// comments are held until then.
 async fn first_event(rest: &mut ReplyStream) -> Result<Bytes, Fault> {
     let mut frames = Vec::new();
     loop {

@@ -72,7 +72,7 @@ pub fn of_stream(frames: &[u8], whole: bool, prompt: u64, vocabulary: Vocabulary
     let read = |text: &[u8]| json::parse_few(text, DEPTH_MAX, VALUES_MAX).ok();
     let frames: Vec<Value> = events(frames).filter_map(read).collect();
     let last = frames.iter().rev().find_map(reported);
-    // Nothing can be counted from a part.
+    // The end of a stream alone cannot be counted.
     last.or_else(|| whole.then(|| count(&mut frames.iter(), prompt, vocabulary)))
 }
 

@@ -26,7 +26,7 @@ impl AgentClient {
         send(self.client.post(format!("{}{path}", self.url)).body(body.to_string())).await
     }
 
-    /// Fails if no complete response arrives.
+    /// Gets `path`. Fails if no complete response arrives.
     pub async fn get(&self, path: &str) -> Result<HttpResponse, reqwest::Error> {
         send(self.client.get(format!("{}{path}", self.url))).await
     }

@@ -16,7 +16,9 @@ use bursar_engine::ports::{Disk, Failpoints, Random, SignFault, Signer, SystemRa
 use bursar_x402::signature::Signature65;
 use tokio::sync::{mpsc, oneshot};
 
-/// The system clock, shifted by the milliseconds in a file, so that a test can move another process's time.
+/// The system clock, shifted by the milliseconds in a file.
+///
+/// A test writes the file to move another process's time.
 #[derive(Debug)]
 pub struct SkewedClock {
     system: SystemClock,
@@ -74,7 +76,7 @@ pub struct InjectedFault {
     seen: AtomicUsize,
 }
 
-/// What happens at the point.
+/// The effect of a fault point.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum FaultKind {
     Kill,
@@ -127,7 +129,7 @@ impl Failpoints for InjectedFault {
     }
 }
 
-/// Several faults at once, and optionally a file that records every fault point in the order it is reached.
+/// Several faults at once, and optionally a file that records the fault points in the order they are reached.
 #[derive(Debug, Default)]
 pub struct FaultPlan {
     faults: Vec<InjectedFault>,
@@ -220,9 +222,9 @@ impl Signer for SlowSigner {
     }
 }
 
-/// Scripted entropy: a request for exactly as many bytes as the next piece has gets that piece.
+/// Scripted entropy: a request of exactly the next piece's length returns that piece.
 ///
-/// All other requests get system randomness.
+/// All other requests return system randomness.
 #[derive(Debug, Default)]
 pub struct ScriptedRandom {
     pieces: Mutex<VecDeque<Vec<u8>>>,

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use bursar_chain::failpoints::Failpoints;
 
-/// The fault point from the environment at which the process kills itself.
+/// Kills the process at the fault point that the environment names.
 #[derive(Debug)]
 pub struct KillAtPoint {
     point: String,

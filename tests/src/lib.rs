@@ -1,5 +1,5 @@
-//! What the end-to-end tests share: an engine in this process whose ports the test controls, the same engine as a
-//! separate process, and an agent that signs its requests.
+//! Helpers of the end-to-end tests. The engine runs in this process with ports that the test controls, or as a
+//! separate process. Other helpers are test doubles, payers, services and an agent that signs its requests.
 
 pub mod caller;
 pub mod counting_rpc;

@@ -122,14 +122,14 @@ fn hex_number(number: u128) -> Value {
     Value::from(format!("{number:#x}"))
 }
 
-/// A claim, and how many answers that it concerns stay honest first.
+/// A claim, and the number of answers that it leaves honest first.
 #[derive(Debug)]
 struct PendingClaim {
     claim: Claim,
     honest: usize,
 }
 
-/// A proxy that tells the queued lies, and is honest afterwards.
+/// A proxy that answers with the queued lies and claims, and is honest otherwise.
 #[derive(Debug)]
 pub struct LyingRpc {
     pub url: String,
@@ -174,7 +174,7 @@ impl LyingRpc {
         self.state.lies().queued.extend(lies);
     }
 
-    /// Makes this claim from now on, after `honest` honest answers that it concerns.
+    /// Adds a claim. The first `honest` answers that it could change stay honest.
     pub fn claim_after(&self, honest: usize, claim: Claim) {
         self.state.lies().claims.push(PendingClaim { claim, honest });
     }
@@ -196,7 +196,7 @@ impl LyingRpc {
         self.state.lies().frozen_until = Some(tokio::time::Instant::now() + time);
     }
 
-    /// Returns the number of lies told.
+    /// Returns the number of queued lies that were used.
     pub fn lies_told(&self) -> usize {
         self.state.lies().lies_told
     }

@@ -1,4 +1,4 @@
-//! A fake chain node: the test decides whether it knows the transactions it is asked for.
+//! A fake chain node: the test decides which queries for a transaction find one.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -18,9 +18,9 @@ use tokio::task::JoinHandle;
 pub enum KnownTransactions {
     Everything,
     Nothing,
-    /// It knows the transactions of this many queries, and none afterwards.
+    /// The next queries find their transactions, up to this number; later ones find none.
     Times(usize),
-    /// It returns status 500.
+    /// The node returns status 500.
     Broken,
 }
 

@@ -1,4 +1,4 @@
-//! The engine as a separate process, for tests of what only a process has: kill -9, signals, the lock.
+//! The engine as a separate process, for tests of kill -9, signals and the folder lock.
 
 use std::ffi::OsString;
 use std::io::{BufRead, BufReader};
@@ -45,7 +45,9 @@ pub fn memory_mib(pid: u32) -> (f64, f64) {
     (of("VmRSS:"), of("VmHWM:"))
 }
 
-/// A running `bursar-test-engine`: cheap key derivation, a clock moved by a file, and the test's faults.
+/// A running `bursar-test-engine`.
+///
+/// It has cheap key derivation, a clock that a file moves, and the test's faults.
 #[derive(Debug)]
 pub struct EngineProcess {
     child: Child,
@@ -57,7 +59,7 @@ pub struct EngineProcess {
 /// The options of a process.
 #[derive(Debug, Clone, Default)]
 pub struct Start {
-    /// `kill:<point>:<n>`, `fail:<point>:<n>` (from then on) or `once:<point>:<n>`; several are separated by commas.
+    /// Faults, separated by commas: `kill:<point>:<n>`, `fail:<point>:<n>` (from then on) or `once:<point>:<n>`.
     pub fault: Option<String>,
     /// Pass the password at start.
     pub unlock: bool,

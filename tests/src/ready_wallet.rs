@@ -45,7 +45,9 @@ impl ReadyWallet {
         Self { engine, operator, agent, payer, last_second: 0, _home: home }
     }
 
-    /// Returns a Unix second in which the agent has not signed yet, because equal requests are the same payment.
+    /// Returns a Unix second in which the agent has not signed yet.
+    ///
+    /// Two equal requests of one second would be the same payment.
     pub fn next_second(&mut self) -> i64 {
         self.last_second = jiff::Timestamp::now().as_second().max(self.last_second + 1);
         self.last_second

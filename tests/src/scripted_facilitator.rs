@@ -1,4 +1,4 @@
-//! A scripted facilitator that gives responses a correct one never gives.
+//! A scripted facilitator that can respond as a correct one never does.
 //!
 //! All other tests use our own facilitator and official clients.
 
@@ -19,17 +19,19 @@ use tokio::task::JoinHandle;
 /// How the facilitator responds to a request.
 #[derive(Debug, Clone)]
 pub enum FacilitatorReply {
-    /// As a correct facilitator does.
+    /// Responds as a correct facilitator.
     Good,
     /// The settlement is pending, with or without a transaction hash.
     Pending(bool),
     /// The payment was settled before, and its success is returned again.
     Repeated,
-    /// Another caller received the success, as our facilitator reports it to a request with an idempotency key.
+    /// The settlement is a duplicate, because another caller received the success.
+    ///
+    /// Our facilitator responds so to a request with an idempotency key.
     DuplicateSettlement,
-    /// Rejected for this reason.
+    /// Rejects the payment for this reason.
     Refuses(&'static str),
-    /// This text with this status.
+    /// Responds with this status and this text.
     Text(u16, String),
     /// Never responds.
     Nothing,

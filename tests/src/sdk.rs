@@ -36,7 +36,7 @@ pub struct Script {
     lines: Lines<BufReader<ChildStdout>>,
     stdin: ChildStdin,
     _child: Child,
-    /// A folder with the scripts and a link to the packages, because node resolves packages from the script's folder.
+    /// A folder with the scripts and a link to the packages. Node resolves packages from the script's folder.
     _home: Option<TempDir>,
 }
 
@@ -60,7 +60,7 @@ impl Script {
     pub async fn start_python(name: &str, args: &[&str]) -> Self {
         let found = tokio::task::spawn_blocking(|| python(&WHEELS)).await.expect("it ends");
         let mut python = Command::new(found.unwrap_or_else(|missing| panic!("{missing}")));
-        // Its HTTP client would use a proxy even for loopback addresses.
+        // Without `NO_PROXY`, Python's HTTP client would use a proxy even for loopback addresses.
         python.arg(source(name)).args(args).env("NO_PROXY", "127.0.0.1");
         Self::run(python, None).await
     }

@@ -28,7 +28,7 @@ pub enum Behavior {
     Late(Value),
     /// Waits for the gate, then streams these pieces.
     LateStream(Vec<String>),
-    /// Streams pieces. Each but the first waits for the gate; the end is regular or breaks off.
+    /// Streams pieces. Each piece but the first waits for the gate. If `breaks`, the stream then breaks off.
     Pieces { pieces: Vec<String>, breaks: bool },
     /// Streams all pieces at once.
     Stream(Vec<String>),

@@ -41,7 +41,7 @@ fn the_checked_in_description_is_the_generated_one() {
     let kept = std::fs::read_to_string(&file).unwrap();
     assert!(
         kept == generated,
-        "docs/openapi.json is old: BURSAR_BLESS=1 cargo test -p bursar-tests --test contract"
+        "docs/openapi.json is old: BURSAR_BLESS=1 cargo test --workspace --test contract"
     );
 }
 

@@ -1,5 +1,5 @@
-//! Commands that run once. This module refuses what must not start; the conversation, the prompts and the report
-//! are in its submodules. Never stops an engine and never repeats a command that ran.
+//! Commands that run once. This module refuses a command whose secret could not be shown. The conversation, the
+//! prompts and the report are in its submodules. Never stops an engine and never repeats a command that ran.
 
 mod conversation;
 mod export;
@@ -35,7 +35,7 @@ use outcome::{Outcome, ReturnedSecret};
 use prompt::Prompter;
 use zeroize::Zeroizing;
 
-/// Formats an answer for output other than standard output. The text contains the secret that came with the answer.
+/// Formats an answer for the console. The text contains the secret that came with the answer.
 pub(crate) fn answer_text(
     command: &str,
     answer: &Answer,

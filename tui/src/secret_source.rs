@@ -1,6 +1,6 @@
 //! The source of a password or a seed phrase that is not typed: a file, a descriptor, standard input or a service
-//! manager's credential. Never an argument and never a value of the environment, because others can read both. The
-//! engine normalizes the text.
+//! manager's credential. Arguments and environment variables never hold a secret, because other processes can read
+//! both. The engine normalizes the text.
 
 mod file;
 mod line;
@@ -43,7 +43,7 @@ impl SecretSource {
         }
     }
 
-    /// Reads the secret, or returns `None` if it must be asked for. Blocks as long as its source does.
+    /// Reads the secret, or returns `None` if the terminal is the source. Blocks as long as the source does.
     ///
     /// # Errors
     /// Fails if the source cannot be read or is open to others. Fails if the secret is empty, too long or contains
@@ -66,7 +66,7 @@ impl SecretSource {
     }
 }
 
-/// Opens a descriptor by its name. Taking over a bare number would need `unsafe`.
+/// Opens a descriptor by its path, because taking over a bare number needs `unsafe`.
 fn descriptor(number: u32) -> Result<std::fs::File, Fault> {
     let path = PathBuf::from(format!("/dev/fd/{number}"));
     std::fs::File::open(&path).map_err(|error| unreadable(&path, &error))

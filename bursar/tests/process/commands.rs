@@ -29,12 +29,17 @@ const EXITS: &[(&str, i32)] = &[
 /// One command in its four states.
 #[derive(Debug)]
 pub(crate) struct Row {
+    /// The name in the envelope.
     pub(crate) name: &'static str,
+    /// A line that succeeds; empty if no line can succeed on the stage.
     pub(crate) fine: &'static str,
+    /// A line that fails.
     pub(crate) bad: &'static str,
+    /// The code with which `bad` fails.
     pub(crate) fault: &'static str,
-    /// The fault of `fine` with a locked wallet, and below without an engine and a password.
+    /// The code of `fine` while the wallet is locked; empty if it succeeds.
     pub(crate) locked: &'static str,
+    /// The code of `fine` without an engine and a password; empty if it succeeds.
     pub(crate) down: &'static str,
 }
 

@@ -1,5 +1,6 @@
-//! The result of every command: where it can succeed, where it must fail, with a locked wallet, and without an
-//! engine. An empty code means success.
+//! What every command returns in four states. The columns of a row: the command's name in the envelope; a line that
+//! succeeds, or an empty text if none can here; a line that fails, with its code; the code with a locked wallet; and
+//! the code without an engine and a password. In the last two columns an empty code means success.
 
 use crate::commands::Row;
 

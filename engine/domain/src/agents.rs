@@ -15,8 +15,8 @@ use crate::allowance::Window;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Credential {
     Hmac {
-        /// A hash of code and secret, so that an older wallet file cannot bring back a replaced secret. The secret
-        /// has 256 random bits, so the hash reveals nothing about it.
+        /// A hash of id and secret, so that an older wallet file cannot bring back a replaced secret. The secret has
+        /// 256 random bits, so the hash reveals nothing about it.
         check: [u8; 32],
     },
     /// SHA-256 of the whole token text, `AT_` included.
@@ -67,13 +67,13 @@ impl Refusals {
 
     /// Returns whether the next refusal goes unrecorded.
     ///
-    /// It is still returned to the agent. An agent must not fill the journal with requests that come to nothing.
+    /// The agent still receives the refusal. An agent must not fill the journal with refused requests.
     pub(crate) fn are_too_many(&self, at: Utc) -> bool {
         self.minute == at.seconds().div_euclid(60) && self.count >= REFUSALS_PER_MINUTE
     }
 }
 
-/// What an agent has used of its daily bounds. Days are UTC.
+/// An agent's use of its daily bounds. Days are UTC.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Usage {
     day: i64,
@@ -101,7 +101,7 @@ fn day(at: Utc) -> i64 {
     at.seconds().div_euclid(86_400)
 }
 
-/// What an agent works with: policy, paying address and allowance.
+/// An agent's policy, paying address and allowance.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Commission {
     pub policy: Name,

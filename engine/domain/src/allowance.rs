@@ -65,11 +65,11 @@ impl WindowStart {
         if moment.local_day <= self.day || lasted < ALLOWANCE_LASTS_MS {
             return Renewal::Keep;
         }
-        // Not "now": a late first request must not delay the next day.
+        // Starts at midnight, not now: a late first request must not delay the next renewal.
         let mut next = Self::at(moment, moment.day_start);
         let disagrees = self.is_same_boot(moment) && {
-            // Lower bound of the boot clock's reading at the end of this allowance. `next` began no earlier than
-            // that, and no later than now, whatever the wall clock was set to.
+            // Lower bound of the boot clock's reading at the end of this allowance. `next` began between this bound
+            // and now, whatever the wall clock was set to.
             let over = self.boot_ms.saturating_add(lasted.saturating_sub(ALLOWANCE_BOOT_SLACK_MS));
             next.boot_ms = next.boot_ms.max(over).min(boot_now(moment));
             boot_now(moment) < over

@@ -1,6 +1,6 @@
 //! Applies events to the [`State`], of which this module is the only writer. Total and deterministic: it cannot fail
-//! and reads nothing but the event, so every replay gives the same state. Sums saturate here because `decide` has
-//! checked them; `check` would detect a mistake.
+//! and reads only the state and the entry, so every replay gives the same state. Sums saturate here because `decide`
+//! has checked them; `check` would detect a mistake.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

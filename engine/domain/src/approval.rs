@@ -1,4 +1,4 @@
-//! Whether an agent may make requests now, and what approving its held request would result in.
+//! Whether an agent may make requests now, and the verdict on approving one of its held requests.
 
 use bursar_core::codes::Code;
 use bursar_core::time::Moment;
@@ -30,7 +30,7 @@ pub(crate) fn obstacle(state: &State, request: &Request, moment: &Moment) -> Opt
     may_be_approved(state, request).and_then(|()| verdict()).err()
 }
 
-/// Refuses an approval for a reason that keeps the request held.
+/// Checks the reasons that refuse an approval but keep the request held.
 pub(crate) fn may_be_approved(state: &State, request: &Request) -> Result<(), Refusal> {
     if request.ask.unpriced {
         return Err(Refusal::new(Code::Unpriced));
@@ -70,7 +70,7 @@ pub(crate) fn fresh_verdict(
             clock_off: clock_is_off(moment),
             max_validity_s: state.settings.max_validity_s,
             spent,
-            // The request's own reservation is what it is about to spend.
+            // Without the request's own reservation, which the approval turns into spending.
             reserved: agent.reserved.left_after(request.ask.usd),
             held_by_agent: 0,
             held_in_all: 0,

@@ -1,4 +1,4 @@
-//! The card of a held request, built only here, so that every screen shows the same.
+//! The card of a held request. It is built only here, so that all screens show the same card.
 
 use alloy_primitives::Address;
 use bursar_core::card::{self, Balance, Card, Change, Lane, Terms};
@@ -12,7 +12,7 @@ use crate::approval::obstacle;
 use crate::requests::{Request, Status};
 use crate::state::State;
 
-/// Below this amount the operator need not type it, unless the setting is lower.
+/// The operator approves payments below this amount without typing it, unless the setting is lower.
 pub const DEFAULT_TYPED_FROM: Usd = Usd::dollars(5);
 
 /// Returns the label of an address of this wallet.

@@ -70,7 +70,8 @@ pub fn decide(state: &State, command: &Command) -> Result<Decision, Refusal> {
             let event = Event::SettingChanged { from, to: setting.clone() };
             Ok(Decision::done(if same { Vec::new() } else { vec![event] }))
         }
-        // No seal covers entries added to a journal that does not match the wallet.
+        // A journal that does not match the wallet is not sealed, so unlocks and password changes are not recorded in
+        // it.
         Action::RecordUnlock { noted } if command.unlocked && command.trusted => {
             let mut events = vec![Event::WalletOpened { noted: *noted }];
             events.extend(renewals(state, &command.moment));

@@ -1,4 +1,5 @@
-//! What happened, as the journal stores it. Events use the past tense and are complete: `apply` reads nothing else.
+//! What happened, as the journal stores it. Events use the past tense and are complete: `apply` reads only the state
+//! and the entry.
 
 use alloy_primitives::Address;
 use bursar_core::card::HoldReason;
@@ -118,7 +119,7 @@ pub enum Event {
         id: RequestId,
         told_until: Deadline,
     },
-    /// The operator approved it, but the policy in force at that moment refused it.
+    /// The operator approved the request, but the policy in force at that moment refused it.
     PaymentRejected {
         id: RequestId,
         refusal: Refusal,

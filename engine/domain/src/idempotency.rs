@@ -1,5 +1,5 @@
 //! Idempotency: the same request gets the same answer. A request is recognised by its identity, which the journal
-//! keeps, so the answer to a repeat does not depend on memory, and hardly on the clock.
+//! keeps, so a repeat gets the same answer after a restart too.
 
 use bursar_core::codes::Code;
 use bursar_core::time::{Moment, Utc};

@@ -62,7 +62,8 @@ pub struct SendRecord {
     pub send: Send,
     pub at: Utc,
     pub ended: Option<(Outcome, Utc)>,
-    /// The last transaction broadcast for it when it ended. If the outcome is unknown, it may still be mined.
+    /// The newest transaction signed for the send when it ended. If the outcome is unknown, this transaction may
+    /// still be mined.
     pub last: Option<B256>,
 }
 
@@ -70,9 +71,9 @@ pub struct SendRecord {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Outboxes {
     pub each: BTreeMap<OutboxKey, Arc<Outbox>>,
-    /// The open ones, and the latest of the finished ones.
+    /// The open sends, and the latest finished ones.
     pub sends: BTreeMap<RequestId, Arc<SendRecord>>,
-    /// The finished ones, oldest first.
+    /// The finished sends, oldest first.
     over: VecDeque<RequestId>,
 }
 
@@ -138,7 +139,7 @@ impl Outboxes {
 
     /// Drops unsigned submissions after the operator accepted a mismatched journal.
     ///
-    /// Accepting a journal does not accept its permissions to sign. What was signed may be mined in any case.
+    /// Accepting a journal does not accept its permissions to sign. Signed transactions may be mined in any case.
     pub(crate) fn drop_unsigned(&mut self, at: Utc) {
         let unsigned: Vec<(OutboxKey, SubmissionId)> = self
             .each
@@ -170,7 +171,7 @@ impl Outboxes {
     }
 }
 
-/// Returns the rules of an outbox's network; `None` if no row has this network.
+/// Returns the rules of an outbox's network; `None` if the table does not have this network.
 pub fn rules(key: &OutboxKey) -> Option<Rules> {
     by_chain(key.chain).map(|row| Rules::of(&row.gas, WINDOW))
 }

@@ -130,7 +130,7 @@ pub struct Count {
 }
 
 impl Count {
-    /// Starts at `state`, the one before the first entry.
+    /// Starts at `state`, the state before the first entry.
     pub fn from(state: State) -> Self {
         Self { state, tally: Tally::new() }
     }

@@ -1,5 +1,5 @@
-//! Requests of agents: what was requested, on which terms, and the result. Only this module knows the limit of 15
-//! minutes.
+//! Requests of agents: what was requested, on which terms, and the result. Only this module knows the 15-minute limit
+//! of a hold.
 
 use alloy_primitives::{Address, B256};
 use bursar_core::card::HoldReason;
@@ -41,8 +41,8 @@ pub struct PaymentAsk {
     pub domain_contradicted: bool,
     /// Bytes of the payment header beyond those of an honest offer; see [`bursar_core::limits::PADDING_A_DAY`].
     pub padding: u32,
-    /// The parts of the offer that are sent back with the payment. Requests in the state have none: it is in their
-    /// records.
+    /// The parts of the offer that are sent back with the payment. Requests in the state have no echo: only their
+    /// records have it.
     pub echo: Echo,
 }
 
@@ -161,7 +161,7 @@ impl PaymentAsk {
         }
     }
 
-    /// Returns the host that asks for the money: that of the URL that the agent called, else of the offer's URL.
+    /// Returns the host that asks for the money, from the URL that the agent called, else from the offer's URL.
     ///
     /// Only the host, because path and query may be private.
     pub fn host(&self) -> Option<String> {
@@ -187,7 +187,7 @@ impl Request {
         Some(TokenDomain::of_stablecoin(self.ask.network()?).digest(terms))
     }
 
-    /// Returns whether a refusal kept nothing of the request's URLs but their origins.
+    /// Returns whether the request was refused and stored with only the origins of its URLs.
     pub fn keeps_origins_only(&self) -> bool {
         matches!(self.status, Status::Refused { .. }) && self.ask.echo == Echo::none()
     }
@@ -215,7 +215,7 @@ impl Request {
 
     /// Returns the second of journal time from which the authorization may be dropped.
     ///
-    /// That time may be ahead of the clock that fixed `valid_before`, if the clock was set back.
+    /// Journal time may be ahead of the clock that fixed `valid_before`, if the clock was set back.
     pub fn lapses_at(&self) -> Option<u64> {
         let Status::Authorized { terms, at, .. } = &self.status else { return None };
         let at = u64::try_from(at.seconds()).unwrap_or(0);

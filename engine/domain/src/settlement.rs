@@ -27,7 +27,7 @@ pub struct Settlement {
     pub error: Option<String>,
     /// When the latest report arrived.
     pub reported: Utc,
-    /// When it was first reported as settled.
+    /// When the payment was first reported as settled.
     pub settled: Option<Utc>,
     pub check: Check,
     /// Number of reports that changed this settlement.
@@ -47,13 +47,13 @@ pub struct Claim {
     pub valid_before: u64,
 }
 
-/// How far a payment has come, in order. A signed payment without a report has no stage yet.
+/// The progress of a payment, in order. A signed payment without a report has no stage yet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Stage {
     Submitted,
     Failed,
     Settled,
-    /// Our own chain lookup found it.
+    /// Our own chain lookup found the payment.
     Verified,
 }
 
@@ -95,20 +95,20 @@ pub enum Check {
     Unavailable,
 }
 
-/// How far a signed payment has come, as shown in receipts and history.
+/// The progress of a signed payment, as shown in receipts and history.
 ///
 /// An agent's report alone completes nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SettlementStatus {
-    /// The agent reported that it was sent.
+    /// The agent reported that the payment was sent.
     Submitted,
-    /// The agent reported that it was settled; our own lookup has not found it, or not yet.
+    /// The agent reported that the payment was settled; our own lookup has not found it, or not yet.
     SettledByReport,
     /// Our own lookup ended: the reported transaction is not this payment or does not exist.
     Refuted,
     /// The agent reported a failure, or the chain shows one.
     Failed,
-    /// Our own lookup found it.
+    /// Our own lookup found the payment.
     Verified,
 }
 

@@ -31,8 +31,7 @@ pub struct State {
     pub policies: Arc<BTreeMap<String, Arc<PolicyRecord>>>,
     pub policy_versions: u64,
     pub agents: Arc<BTreeMap<AgentId, Arc<Agent>>>,
-    /// Codes of deleted agents. They are never given out again, because the history under a code belongs to its
-    /// agent.
+    /// Ids of deleted agents. They are never assigned again, because the history under an id belongs to its agent.
     pub retired: Arc<BTreeSet<AgentId>>,
     /// Networks that the operator switched on or off; the others keep the edition's default.
     pub networks: Arc<BTreeMap<ChainId, bool>>,
@@ -107,7 +106,7 @@ impl State {
         self.policies.get(&name.key())
     }
 
-    /// Returns the agent with this code or, failing that, this name.
+    /// Returns the agent with this id or, failing that, this name.
     pub fn find_agent(&self, text: &Name) -> Option<&Arc<Agent>> {
         let by_code = text.as_str().parse().ok().and_then(|id: AgentId| self.agents.get(&id));
         by_code.or_else(|| self.agents.values().find(|agent| agent.name.key() == text.key()))

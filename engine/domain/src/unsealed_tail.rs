@@ -14,8 +14,7 @@ use crate::state::State;
 pub fn may_follow_a_seal(before: &State, entry: &Entry) -> bool {
     match &entry.event {
         Event::WalletCreated { .. } => before.wallet.is_none(),
-        // The recorded policy before the change must match the state, or the entry would show the operator another
-        // change.
+        // The recorded previous policy must match the state, or the entry would show the operator a different change.
         Event::PolicySet { name, policy, before: recorded, .. } => {
             before.policy(name).is_some_and(|record| {
                 !policy.loosens(&record.policy) && recorded.as_deref() == Some(&record.policy)
@@ -39,7 +38,7 @@ pub fn may_follow_a_seal(before: &State, entry: &Entry) -> bool {
         Event::PasswordRefused { times } => {
             *times == before.passwords_refused.saturating_add(1)
         }
-        // Only about a transaction that an agent reported while the wallet was unlocked.
+        // Only for a settlement that an agent reported while the wallet was unlocked.
         Event::SettlementChecked { id, found } => {
             let ends = !matches!(found, Check::Pending { .. } | Check::Off);
             ends && before.settling.contains_key(id)
@@ -76,7 +75,7 @@ pub fn may_follow_a_seal(before: &State, entry: &Entry) -> bool {
         | Event::JournalAccepted
         | Event::JournalRestored { .. }
         | Event::RestoreDated { .. }
-        // Labels show the operator where money is and where it goes.
+        // Labels show the operator where money is and where it goes, so a forged label could mislead.
         | Event::AddressRenamed { .. }
         | Event::AddressDeleted { .. }
         | Event::SettlementReported { .. }

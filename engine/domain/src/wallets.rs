@@ -1,5 +1,5 @@
-//! What the journal knows of the wallet: names and addresses, readable while it is locked. The secrets are in the
-//! wallet file only.
+//! The wallet as the journal records it: names and addresses, readable while the wallet is locked. The secrets are in
+//! the wallet file only.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -4,8 +4,8 @@ use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
 use tokio::runtime::{self, RuntimeFlavor};
 
-/// Runs computation or disk access on a blocking thread. A runtime of one thread runs it in place, so that simulated
-/// worlds have one order.
+/// Runs computation or disk access on a blocking thread. A single-threaded runtime runs it in place, so that
+/// simulations are deterministic.
 pub(crate) async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, Fault> {

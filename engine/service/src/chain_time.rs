@@ -29,8 +29,8 @@ struct Probe {
     block: Option<(Utc, u64)>,
 }
 
-/// Returns milliseconds on a clock that measures ages. The boot clock if there is one: it counts while the
-/// machine sleeps, when chains go on.
+/// Returns milliseconds on a clock that measures ages. Uses the boot clock if there is one: like the chains, it
+/// continues while the machine sleeps.
 fn age_clock_ms(moment: &Moment) -> u64 {
     if moment.boottime_ms > 0 { moment.boottime_ms } else { moment.mono_ms }
 }
@@ -41,8 +41,8 @@ impl HintedClock {
         Self { machine, chains: Arc::default() }
     }
 
-    /// Whether `chain` is due for a probe. After `true` the caller must call [`HintedClock::ask`]; others get
-    /// `false`.
+    /// Whether `chain` is due for a probe. After `true` the caller must call [`HintedClock::ask`]; other callers
+    /// receive `false`.
     pub fn is_due(&self, chain: ChainId, now: &Moment) -> bool {
         let now_ms = age_clock_ms(now);
         let mut chains = self.chains.lock().unwrap_or_else(PoisonError::into_inner);
@@ -63,8 +63,10 @@ impl HintedClock {
         }
     }
 
-    /// Probes the newest block. An old newest block may mean an idle chain: only a block in our future, or one
-    /// that was followed by another, counts against our clock.
+    /// Probes the time of the newest block.
+    ///
+    /// An old block may only mean an idle chain. So a block counts against our clock only if it lies in our
+    /// future, or if another block follows it.
     pub async fn ask(&self, chain: ChainId, node: &dyn Chain) {
         let Ok(first) = node.block_time().await else { return };
         let now = self.machine.now();

@@ -1,5 +1,5 @@
-//! Settings: built-in default < `settings.toml` < environment < argument. A setting that can loosen a
-//! protection is stored in the journal instead, where an edit of the file cannot change it.
+//! The settings. Each source overrides those before it: built-in default, `settings.toml`, environment, argument.
+//! A setting that can loosen a protection is in the journal instead, where an edit of the file cannot change it.
 
 mod edit;
 mod effective;

@@ -1,4 +1,4 @@
-//! The parts of the engine, shared by everything that runs an order or serves agents.
+//! The engine's shared parts, used by the operator's commands and by the agent server.
 
 mod agent_server;
 pub(crate) mod agent_url;
@@ -47,19 +47,18 @@ pub(crate) struct EngineContext {
     /// Work that must finish before the process ends.
     pub(crate) tasks: TaskTracker,
     pub(crate) server: tokio::sync::Mutex<Option<Server>>,
-    /// The operator has opened the agent server to the network until that server stops.
+    /// Whether `server start --allow-lan` opened the agent server to the network, until that server stops.
     pub(crate) lan_until_stopped: AtomicBool,
     /// Serializes changes of the wallet file and of the journal's entries about it.
     pub(crate) wallet_changes: tokio::sync::Mutex<()>,
     /// Serializes backups: each needs disk space for the whole journal.
     pub(crate) backups: tokio::sync::Mutex<()>,
-    /// Serializes password attempts. Holds the number of wrong ones before the last right one, as the journal counts
-    /// them.
+    /// Serializes password attempts. Holds the journal's count of wrong passwords at the last correct one.
     pub(crate) password_tries: tokio::sync::Mutex<u32>,
     /// When the wallet was last used, in milliseconds of the monotonic clock.
     pub(crate) last_used_ms: AtomicU64,
     pub(crate) stopping: CancellationToken,
-    /// Each attached console holds a clone, so that the strong count counts the consoles.
+    /// Each attached console holds a clone: the strong count minus one is the number of consoles.
     pub(crate) consoles: Arc<()>,
 }
 

@@ -1,5 +1,6 @@
-//! The single writer. It alone owns the [`State`] and the [`Journal`]; other modules send it actions or read the
-//! published [`View`].
+//! The single writer: it alone owns the [`State`] and the [`Journal`].
+//!
+//! Other modules send actions to the core or read the published [`View`].
 //!
 //! `step` is synchronous: it decides each action, applies the events, commits all of them with one fsync and only
 //! then answers. Production runs it on one thread ([`handle`]); the simulator calls it step by step. After a failed
@@ -68,7 +69,7 @@ pub enum ActionAnswer {
     Reported(Stage),
 }
 
-/// The owner of state and journal.
+/// Owns the state and the journal, and decides every action.
 #[derive(Debug)]
 pub struct Core {
     state: State,
@@ -76,17 +77,17 @@ pub struct Core {
     gate: Arc<Gate>,
     rules: Rules,
     retention: Retention,
-    /// Why the journal does not match the wallet, if it does not. No payment is automatic then.
+    /// Why the journal does not match the wallet; `None` if no mismatch is known. While set, no payment is automatic.
     untrusted: Option<String>,
     /// Whether an open wallet's key has verified the journal since the engine started.
     judged: bool,
-    /// Why the core stopped deciding: the cause of the failed commit.
+    /// Why the core stopped deciding; `None` while it decides.
     failed: Option<String>,
     last_snapshot: u64,
 }
 
 impl Core {
-    /// Opens the core with the state that the journal's snapshot and entries give.
+    /// Opens the core: restores the state from the journal's snapshot and the entries after it.
     ///
     /// # Errors
     /// The store cannot be read, the chain is damaged, or the replayed state violates an invariant.
@@ -152,7 +153,7 @@ impl Core {
         self.failed.as_deref()
     }
 
-    /// Returns why the journal does not match the wallet, if it does not.
+    /// Returns why the journal does not match the wallet; `None` if no mismatch is known.
     pub fn untrusted(&self) -> Option<&str> {
         self.untrusted.as_deref()
     }
@@ -160,7 +161,7 @@ impl Core {
     /// Decides, applies and commits a batch. Returns one result for each action, in order.
     ///
     /// # Errors
-    /// The refusal of an action; `JOURNAL_FAILED` for all of them after a failed commit.
+    /// A refused action gets its refusal. After a failed commit every action gets `JOURNAL_FAILED`.
     pub fn step(&mut self, moment: &Moment, actions: Vec<Action>) -> Vec<Result<Outcome, Fault>> {
         let count = actions.len();
         match self.try_step(moment, actions) {
@@ -175,7 +176,7 @@ impl Core {
         actions: Vec<Action>,
     ) -> Result<Vec<Result<Outcome, Fault>>, Fault> {
         if self.failed.is_some() {
-            // No decisions, but a signature that an agent may already have remains available to a repeated ask.
+            // Decides nothing, but keeps the signature in memory: the agent may have it already, and polls return it.
             for action in &actions {
                 if let Action::Signed { id, signature } = action {
                     self.keep_in_memory(*id, signature);
@@ -315,7 +316,7 @@ impl Core {
         );
         let (event, echo) = without_echo(event);
         let entry: Entry = self.journal.append(event, at)?;
-        // A chain lookup never settles a payment that was not reported.
+        // Only reports are indexed: a chain lookup follows a report that is in the index already.
         let reported = matches!(entry.event, Event::SettlementReported { .. });
         if let Event::SettlementReported { identity, .. } = &entry.event {
             self.journal.index_report(identity);
@@ -340,7 +341,7 @@ impl Core {
         Ok(touched)
     }
 
-    /// Completes a reply with the request that it names.
+    /// Converts a reply to the answer, with the request that the reply names.
     fn answer(&self, reply: Reply, touched: &[Arc<Request>]) -> Result<DraftAnswer, JournalError> {
         let answer = match reply {
             Reply::Done => ActionAnswer::Done,
@@ -360,7 +361,7 @@ impl Core {
     }
 
     fn commit(&mut self, moment: &Moment) -> Result<Committed, JournalError> {
-        // The size of a snapshot grows with the open requests: the more are open, the rarer the snapshots.
+        // A snapshot contains all open requests, so at least as many entries must lie between two snapshots.
         let open = u64::try_from(self.state.authorized.len()).unwrap_or(u64::MAX);
         if self.state.seq.saturating_sub(self.last_snapshot)
             >= self.retention.snapshot_every.max(open)
@@ -382,8 +383,8 @@ impl Core {
         drafts: Vec<Drafted>,
         proof: Option<&Committed>,
     ) -> Vec<Result<Outcome, Fault>> {
-        // Raise it also if the batch thaws again. Once per stop, not while a freeze lasts: `issue` gives frozen
-        // agents no slips, and the operator's slips must stay valid.
+        // A stop raises the epoch even if the same batch thaws again. A lasting freeze does not raise it again:
+        // `issue` already denies slips to frozen agents, and the operator's slips must stay valid.
         if drafts.iter().filter_map(Drafted::accepted).any(|draft| draft.stops_agents) {
             self.gate.raise();
         }
@@ -431,10 +432,11 @@ impl Core {
         Fault::new(Code::JournalFailed).with_detail(damage)
     }
 
-    /// Writes pending entries. The history file does not change until [`Core::end_copy`].
+    /// Commits pending entries and stops changes to the history file until [`Core::end_copy`]. Returns its path, if
+    /// there is one.
     ///
     /// # Errors
-    /// `JOURNAL_FAILED`, or the reason why nothing can be copied.
+    /// `JOURNAL_FAILED`, or `DATA_FOLDER` with the cause.
     pub fn begin_copy(&mut self, moment: &Moment) -> Result<Option<PathBuf>, Fault> {
         self.flush(moment);
         if self.failed.is_some() {
@@ -443,7 +445,7 @@ impl Core {
         self.journal.begin_copy().map_err(|error| not_copied(&error))
     }
 
-    /// Copies the short file of the journal, if `to` is given, and lets the history change again.
+    /// Copies the journal's short file to `to`, if given, and allows changes to the history file again.
     ///
     /// # Errors
     /// `DATA_FOLDER` with the cause.
@@ -545,8 +547,8 @@ fn without_echo(mut event: Event) -> (Event, Option<Echo>) {
 
 /// Returns the first day (since 1970) whose signed asks are remembered, or `None` if none may be forgotten now.
 ///
-/// Forgetting is permanent: if the clock were set back, a forgotten ask could be signed a second time. So the clock
-/// counts only if the newest block of a chain agrees with it, and the earlier of the two times decides.
+/// Forgetting is permanent, and signed asks of forgotten days are refused. So the clock counts only if the newest
+/// block of a chain agrees with it, and the earlier of the two times decides.
 fn remembered_from(moment: &Moment, days: i64) -> Option<u32> {
     let block = moment.chain_hint?;
     if moment.utc.since_ms(block).saturating_abs() > CLOCK_OFF_CHAIN_MS {
@@ -573,7 +575,7 @@ pub(crate) fn fault(refusal: &Refusal) -> Fault {
 /// Decodes a snapshot into its state and the head to replay from. `None` if another version wrote it.
 fn resumed(snapshot: &Snapshot, networks_on: &Arc<BTreeSet<ChainId>>) -> Option<(State, Head)> {
     let mut state = postcard::from_bytes::<State>(&snapshot.state).ok()?;
-    // The running program decides which networks are on, not the one that wrote the snapshot.
+    // The running program's edition sets the default networks, not the program that wrote the snapshot.
     state.networks_on = Arc::clone(networks_on);
     Some((state, snapshot.head))
 }

@@ -1,4 +1,4 @@
-//! The differences between the programs that share this engine: data instead of `cfg`.
+//! The differences between the programs that share this engine, as data instead of `cfg`.
 
 use bursar_core::limits::{IDENTITY_DAYS, SNAPSHOT_EVERY};
 use bursar_core::networks::ChainId;
@@ -14,7 +14,7 @@ pub struct Edition {
     pub program: &'static str,
     /// The field that names the agent in bodies and signed messages.
     pub agent_field: &'static str,
-    /// The networks that are enabled until the operator changes that.
+    /// The networks that are enabled by default.
     pub networks_on: Vec<ChainId>,
     /// The cost of deriving a key from the password.
     pub kdf: KdfParams,
@@ -28,8 +28,8 @@ pub struct Edition {
 /// How often the journal writes a snapshot, and how long it remembers signed requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Retention {
-    /// The number of entries between two snapshots. At each of them old signed requests are
-    /// forgotten, if a chain agrees with the clock.
+    /// The number of entries between two snapshots. At each snapshot the journal forgets old signed
+    /// requests, if a chain agrees with the clock.
     pub snapshot_every: u64,
     /// The number of days, by the signed timestamp, for which a signed request is remembered.
     pub signed_days: i64,
@@ -42,7 +42,7 @@ impl Retention {
 }
 
 impl Edition {
-    /// The terminal edition: payments, trading and lending.
+    /// Returns the terminal edition, the program `bursar`.
     pub fn full() -> Self {
         Self {
             program: "bursar",

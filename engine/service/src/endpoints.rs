@@ -1,4 +1,4 @@
-//! Creates the chains and explorers that the settings name endpoints for.
+//! Creates the chains and explorers from the endpoints in the settings.
 
 use std::sync::Arc;
 
@@ -49,14 +49,13 @@ pub(crate) fn chain(
     }
 }
 
-/// Why a chain cannot be created: a wrong setting, or this machine, which cannot make connections.
+/// Why a chain cannot be created: an invalid setting, or a machine that cannot make connections.
 enum Unusable {
     Setting(String),
     Machine(String),
 }
 
-/// Returns the explorer of one network; `None` if it has no default or the operator turned it off. Opens no
-/// connection.
+/// Returns the explorer of one network; `None` if none is set or this machine cannot query it. Opens no connection.
 pub(crate) fn explorer(
     config: &Config,
     chain: ChainId,

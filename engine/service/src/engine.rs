@@ -57,9 +57,9 @@ pub struct Options {
     pub listen: Option<String>,
     /// Replaces the system's ports; tests only.
     pub ports: Option<Ports>,
-    /// Replaces the journal file: for tests, and for a restore, which leaves the folder's journal as it is.
+    /// Replaces the journal file: for tests, and for a restore, which must not open the folder's journal.
     pub store: Option<Box<dyn Store>>,
-    /// Begins a new journal although there is a wallet file, because its journal is lost.
+    /// Allows a new journal although a wallet file exists: the journal of that wallet is lost.
     pub begin_journal: bool,
 }
 
@@ -71,8 +71,7 @@ impl Options {
     }
 }
 
-/// A running engine. [`Engine::stop`] commits pending entries. Dropping it without a stop acts like a crash, which is
-/// safe.
+/// A running engine. [`Engine::stop`] commits pending entries; a drop acts like a crash, which is safe.
 #[derive(Debug)]
 pub struct Engine {
     context: Arc<EngineContext>,
@@ -189,7 +188,7 @@ impl Engine {
         self.context.api()
     }
 
-    /// Connects a program in this process. Frames are only in kernel memory and in buffers that are wiped.
+    /// Connects a program in this process. Frames stay in kernel memory and in buffers that are wiped.
     ///
     /// # Errors
     /// `INTERNAL_ERROR` if no file descriptors are left.
@@ -207,11 +206,13 @@ impl Engine {
         theirs
     }
 
-    /// Records the start, so that the journal shows when an earlier engine crashed: a regular stop locks the wallet
-    /// before. For programs that serve; a single command does not call it.
+    /// Records the start of an engine that serves agents; a single command does not call it.
+    ///
+    /// A regular stop locks the wallet. So if the wallet was open and no lock precedes the start, the earlier engine
+    /// crashed.
     pub async fn note_started(&self) {
         if let Err(fault) = self.context.core.act(Action::RecordStart).await {
-            // Later calls return the reason to their callers.
+            // Only a warning: later calls return the cause to their callers.
             tracing::warn!(code = %fault.code, "the start is not in the journal");
         }
     }
@@ -303,7 +304,7 @@ fn system_ports(config: &Config) -> Result<Ports, Fault> {
     })
 }
 
-/// Opens the journal, unless the caller brings its `store`, and replays it.
+/// Opens the journal, or uses the caller's `store`, and replays it.
 fn open_core(
     folder: &DataFolder,
     ports: &Ports,
@@ -367,7 +368,7 @@ fn rename_lost_history(folder: &DataFolder) -> std::io::Result<()> {
     std::fs::rename(history, lost)
 }
 
-/// Returns the name of a wallet file in the folder.
+/// Returns the name of any wallet file in the folder.
 fn wallet_file(folder: &DataFolder) -> Option<String> {
     let entries = std::fs::read_dir(folder.file("wallets")).ok()?;
     entries.flatten().find_map(|entry| {
@@ -378,7 +379,7 @@ fn wallet_file(folder: &DataFolder) -> Option<String> {
     })
 }
 
-/// Reports why the journal could not be opened. A full disk or a refusal of the system is no damage.
+/// Converts an error of opening the journal. A full disk or another I/O error is not reported as damage.
 fn unusable(folder: &DataFolder, error: &JournalError) -> Fault {
     let file = folder.file("journal.redb");
     let file = file.display();

@@ -1,5 +1,5 @@
 //! Balances of addresses on each network: for display, never for decisions. A balance that cannot be read is reported
-//! as unknown with a reason of ours, never as zero and never as an empty list.
+//! as unknown with our own reason text, never as zero and never as an empty list.
 
 mod balance_cache;
 mod cached;

@@ -2,8 +2,8 @@
 //! a [`Slip`] may be issued.
 //!
 //! Each entry contains the SHA-256 hash of the entry before. While the wallet is open each commit also writes a seal:
-//! an HMAC over the head, under a key that only the open wallet has. At unlock the last seal must match the chain, and
-//! later entries must be changes that a locked wallet allows. So an edit on disk of a limit or a record is detected.
+//! an HMAC over the head, under a key that only the open wallet has. At unlock the last seal must match the chain,
+//! and later entries must be changes that a locked wallet allows. So an edit of an entry on disk is detected.
 
 mod chain;
 mod codec;

@@ -45,7 +45,7 @@ pub trait Random: Send + Sync + fmt::Debug {
     /// Fills the buffer.
     ///
     /// # Errors
-    /// The platform has no entropy to give.
+    /// The platform provides no entropy.
     fn fill(&self, bytes: &mut [u8]) -> io::Result<()>;
 }
 
@@ -126,7 +126,7 @@ impl<T: ?Sized> FromIterator<(ChainId, Arc<T>)> for PerNetwork<T> {
     }
 }
 
-/// Everything outside that the engine reaches.
+/// All ports of one engine.
 #[derive(Debug, Clone)]
 pub struct Ports {
     pub clock: Arc<dyn Clock>,

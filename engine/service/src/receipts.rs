@@ -1,4 +1,4 @@
-//! Receipts in AP2's form, as the original writes them. The agent server and the operator's command share them.
+//! Receipts in AP2's form, as the original wallet writes them, for the agent server and the command `receipt`.
 
 use bursar_core::codes::Code;
 use bursar_core::json::{Object, Value};

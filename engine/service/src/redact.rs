@@ -11,7 +11,7 @@ const PHRASE_WORDS: usize = 12;
 /// The replacement for a secret.
 const REDACTED: &str = "[redacted]";
 
-/// Redacts whole lines and passes them to another writer.
+/// Redacts lines and passes them to another writer. Each write must contain whole lines.
 #[derive(Debug)]
 pub struct Redacting<W>(pub W);
 
@@ -28,7 +28,7 @@ impl<W: Write> Write for Redacting<W> {
 }
 
 /// Removes agents' tokens, keys, proofs and seed phrases from `text`, and shortens request ids to eight digits.
-/// A whole id is the capability to poll its request.
+/// A whole id would allow any reader to poll its request.
 pub fn redacted(text: &str) -> Cow<'_, str> {
     let mut out = String::new();
     let mut kept = 0;

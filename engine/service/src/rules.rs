@@ -18,7 +18,7 @@ pub trait MutatedRules: Send + Sync + fmt::Debug {
     fn apply(&self, state: &mut State, entry: &Entry) -> Option<ChangedRecord>;
 }
 
-/// The rules of a core. The default, which production has, calls the functions of the domain.
+/// The rules of a core. The default, used in production, calls the functions of the domain.
 #[derive(Debug, Clone, Default)]
 pub struct Rules {
     mutated: Option<Arc<dyn MutatedRules>>,

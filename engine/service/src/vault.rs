@@ -50,7 +50,7 @@ pub struct Vault {
 /// A key that seals the journal.
 pub type SealKey = Zeroizing<[u8; 32]>;
 
-/// What an opened wallet file contributes to the check of the journal.
+/// The data of an opened wallet file that the check of the journal needs.
 pub struct Prepared {
     /// The current key of the journal's seals, then those of earlier passwords while the journal may still end
     /// with one of their seals.
@@ -147,8 +147,8 @@ impl Vault {
 
     /// Derives the keys that `state` names and opens the gate.
     ///
-    /// `sealed` is the head of a journal that matches the wallet. Only then are seeds and secrets dropped that
-    /// no event names: an older journal does not name the newer ones.
+    /// `sealed` is the journal's head if the journal matches the wallet. Only then does this drop the seeds and
+    /// secrets that no event names: an older journal does not name the newer ones.
     ///
     /// # Errors
     /// `WALLET_LOCKED` if no wallet file is open, `BAD_INPUT` if the state contains an invalid derivation path.
@@ -296,13 +296,13 @@ impl Vault {
         })
     }
 
-    /// Stores a seed in the wallet file. It counts once its event is committed.
+    /// Stores a seed in the wallet file. The seed counts only once its event is committed.
     ///
     /// # Errors
     /// `WALLET_LOCKED`, or the file cannot be written.
     pub fn add_seed(&self, id: SeedId, seed: Seed) -> Result<(), Fault> {
         self.change(|wallet| {
-            // Left by a change whose event was never committed. Nothing was derived from it.
+            // The known seed is left over from a change whose event was never committed. It has no addresses.
             if wallet.seeds().contains_key(&id) {
                 wallet.retain(|known| known != id, |_agent| true);
             }
@@ -333,7 +333,8 @@ impl Vault {
         Ok(())
     }
 
-    /// Stores an agent's shared secret and returns its check value. It counts once its event is committed.
+    /// Stores an agent's shared secret and returns its check value. The secret counts only once its event is
+    /// committed.
     ///
     /// # Errors
     /// `WALLET_LOCKED`, or the file cannot be written.
@@ -442,8 +443,8 @@ fn agent_check(id: &AgentId, secret: &[u8; 32]) -> [u8; 32] {
     hash.chain_update(secret).finalize().into()
 }
 
-/// Collects the keys of all addresses and the secrets of all agents that the journal names. A key or secret
-/// that the file lacks disables its own address or agent only.
+/// Collects the keys of all addresses and the secrets of all agents that the journal names. A missing key or secret
+/// disables only its own address or agent.
 fn keyring(
     wallet: &OpenWallet,
     state: &State,
@@ -459,7 +460,7 @@ fn keyring(
         let key =
             master.as_ref().map_err(Fault::clone).and_then(|master| derive_key_at(master, &path));
         match key {
-            // The seed of another wallet would pay from another address.
+            // The seed of another wallet derives another address.
             Ok(key) if key.address() == address.address => keyring.add_key(key),
             Ok(_another) => {
                 warnings.push(format!("The seed {seed} does not derive {}.", address.label))

@@ -25,7 +25,7 @@ impl Caller {
     /// The caller and its `Idempotency-Key`.
     ///
     /// # Errors
-    /// What is wrong with the key.
+    /// A sentence for the caller, if the key is not valid.
     pub(super) fn origin(&self, headers: &HeaderMap) -> Result<RequestOrigin, &'static str> {
         let mut keys = headers.get_all("idempotency-key").iter();
         let idempotency = match (keys.next(), keys.next()) {

@@ -1,4 +1,4 @@
-//! What this facilitator supports. Composed once, because it does not change while the process runs.
+//! What this facilitator supports. The responses are composed once, because they do not change while the process runs.
 
 use std::collections::BTreeMap;
 
@@ -62,7 +62,7 @@ impl Catalogue {
                 "prism": network.prism, "permit2": network.permit2,
                 "exactPermit2Proxy": network.exact_permit2_proxy, "multicall3": MULTICALL3,
             });
-            // Older clients use either name.
+            // Older clients look up a network by its CAIP-2 id or by its v1 name.
             contracts.insert(network.network.caip2(), addresses.clone());
             if let Some(name) = network.network.v1_names.first() {
                 contracts.insert((*name).to_owned(), addresses);

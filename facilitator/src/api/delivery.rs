@@ -28,7 +28,7 @@ pub(super) fn record(api: &Arc<Api>, right: SuccessRight, response: &mut Respons
             tracing::error!(%fault, "could not store that a success was returned");
         }
         shared.settlement.failpoints.pass("settle.after answered");
-        // Only now may another request check whether it was returned.
+        // Free the right only after the write, so that the next request finds the success marked as returned.
         drop(right);
     });
 }

@@ -13,11 +13,11 @@ use crate::payment::{Payment, PaymentKey};
 pub struct Batch {
     pub id: SubmissionId,
     pub chain: ChainId,
-    /// The account that sends it; zero for another sender's transaction.
+    /// The account that sends the transaction; zero for another sender's transaction.
     pub signer: Address,
     pub payments: Vec<PaymentKey>,
     pub gas_limit: u64,
-    /// Data of its payments, counted as in [`GasReservation`].
+    /// Data of the payments, counted as in [`GasReservation`].
     pub kilobytes: u64,
     /// The hash of another sender's transaction that settled the payment. Such a batch is only watched until it is
     /// final.
@@ -38,7 +38,7 @@ impl Batch {
         }
     }
 
-    /// Gas and data reserved for it.
+    /// Gas and data reserved for the transaction.
     pub fn reservation(&self) -> GasReservation {
         GasReservation { gas: self.gas_limit, kilobytes: self.kilobytes }
     }

@@ -10,7 +10,7 @@ use crate::book::reservation::GasReservation;
 use crate::book::store::GasSpent;
 use crate::payment::PaymentKey;
 
-/// The account of all callers of a network. No caller's digest is zero.
+/// Account key for the sum over all callers of a network. No caller's digest is zero.
 const ALL: B256 = B256::ZERO;
 
 /// The gas and the spending that count against a new payment.
@@ -18,9 +18,9 @@ const ALL: B256 = B256::ZERO;
 pub struct GasUsage {
     /// Reserved for payments of the network that may still cost a signer coin.
     pub open: GasReservation,
-    /// Reserved for the caller, including transactions that are mined but not accounted for.
+    /// Reserved for the caller, including transactions that are mined but not closed.
     pub caller: GasReservation,
-    /// The same for all callers.
+    /// Reserved for all callers, including transactions that are mined but not closed.
     pub total: GasReservation,
     /// Wei paid today for the caller.
     pub spent_caller: U256,
@@ -33,7 +33,7 @@ struct Hold {
     chain: ChainId,
     caller: B256,
     reservation: GasReservation,
-    /// The money moved, so the hold no longer counts as open.
+    /// Whether the money moved; the hold then no longer counts as open.
     paid: bool,
     batch: Option<SubmissionId>,
 }
@@ -111,7 +111,7 @@ impl GasBook {
         }
     }
 
-    /// What counts against a new payment of a caller.
+    /// The gas and the spending that count against a new payment of a caller.
     pub(super) fn usage(&mut self, chain: ChainId, caller: B256, day: i64) -> GasUsage {
         self.roll_day(day);
         let held = |account| self.accounts.get(&(chain, account)).copied().unwrap_or_default();
@@ -125,7 +125,7 @@ impl GasBook {
         }
     }
 
-    /// The usage without the hold that this payment already has, perhaps for another request.
+    /// The usage without the existing hold of this payment, which may belong to another request.
     pub(super) fn usage_except(
         &mut self,
         key: &PaymentKey,
@@ -169,7 +169,7 @@ impl GasBook {
     }
 }
 
-/// Subtracts from one sum, and removes it at zero.
+/// Subtracts a reservation from a sum, and removes the sum at zero.
 fn subtract<K: Eq + std::hash::Hash>(
     sums: &mut HashMap<K, GasReservation>,
     key: K,

@@ -1,4 +1,4 @@
-//! The only writer of payments. Pending changes share a commit, and waiters are notified only after it is on disk.
+//! The only writer of payments. Pending changes share a commit, and waiters are notified after the commit is on disk.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -35,7 +35,7 @@ pub enum Progress {
 /// A payment in the ledger.
 #[derive(Debug, Clone)]
 pub enum Lookup {
-    /// Not ended, with a receiver of its progress.
+    /// Not ended, with a receiver of the payment's progress.
     Open(Arc<Record>, watch::Receiver<Progress>),
     /// Ended, as stored.
     Ended(Box<Record>),
@@ -98,7 +98,7 @@ struct OpenPayments {
     gas: GasBook,
 }
 
-/// What already counts against a new payment.
+/// Open and claimed payments, and the gas, that count against a new payment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Usage {
     /// Open and claimed payments of the same payer.
@@ -116,8 +116,8 @@ struct Claimed {
     holders: usize,
 }
 
-/// Room for a payment between its check and its acceptance. Concurrent requests count it too. Dropping it releases the
-/// room, and the gas too unless the payment was accepted.
+/// Room for a payment between its check and its acceptance. Counts against concurrent requests. Dropping the claim
+/// releases the room, and also the gas if the payment was not accepted.
 #[derive(Debug)]
 pub struct Claim {
     shared: Arc<Shared>,
@@ -144,7 +144,7 @@ impl Drop for Claim {
 }
 
 impl OpenPayments {
-    /// Count of a payer's open and claimed payments except `except`, and their sum in a token.
+    /// Number of a payer's open and claimed payments without `except`, and their sum in a token.
     fn usage_of_payer(&self, except: &PaymentKey, payer: Address, token: Address) -> (usize, U256) {
         let mut all = BTreeMap::new();
         for key in self.by_payer.get(&payer).into_iter().flatten() {
@@ -277,7 +277,7 @@ impl Ledger {
                 let known = self.shared.find_open(&key);
                 let known = match known {
                     Some(known) => known,
-                    // It has already ended.
+                    // The payment has already ended.
                     None => self.find(key).await?.ok_or_else(stopped)?,
                 };
                 Ok(Accepted { lookup: known, new: true })
@@ -285,7 +285,7 @@ impl Ledger {
             ChangeResult::Conflict(existing) => {
                 let known = match self.shared.find_open(&key) {
                     Some(open) => open,
-                    // It was open when the store found it, and has ended since.
+                    // The payment was open when the store found it, and has ended since.
                     None if existing.state.is_open() => {
                         self.find(key).await?.ok_or_else(stopped)?
                     }
@@ -306,8 +306,8 @@ impl Ledger {
         Ok(answers.iter().all(ChangeResult::is_kept))
     }
 
-    /// Stores a payment that another sender's transaction settled, and the transaction to watch. Returns the conflicting
-    /// record, if there is one; nothing is stored then.
+    /// Stores a payment that another sender's transaction settled, and that transaction to watch. Stores nothing if
+    /// another record conflicts, and returns that record.
     ///
     /// # Errors
     /// A failure of the store; nothing was stored.
@@ -323,7 +323,7 @@ impl Ledger {
         }
     }
 
-    /// Moves a payment to another state if it is still in the state `from`. Returns whether it was.
+    /// Moves a payment to another state if it is still in the state `from`. Returns whether it was moved.
     ///
     /// # Errors
     /// A failure of the store.
@@ -512,7 +512,7 @@ impl Shared {
                         open.insert(kept);
                     }
                 }
-                // It is settled already, so it is not open.
+                // The payment is already settled, so memory has no entry for it.
                 Change::Found { .. } => {
                     let _outcome = outcomes.next();
                 }

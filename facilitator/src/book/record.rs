@@ -20,21 +20,21 @@ pub struct Record {
     pub accepted_at: Utc,
     /// The newest block at acceptance. The search for a settlement by another sender begins near it.
     pub since_block: u64,
-    /// How many mined transactions failed to carry it out, although it was valid again afterwards.
+    /// Number of mined transactions that failed to carry out the payment.
     pub attempts: u8,
     pub state: State,
-    /// Gas reserved for it.
+    /// Gas reserved for the payment.
     pub gas: u64,
-    /// A digest of the caller whose request was accepted. The gas counts against its budget.
+    /// A digest of the caller whose request was accepted. The gas counts against that caller's budget.
     pub gas_of: B256,
     /// The request that may receive the success, or has received it.
     pub asked: RequestOrigin,
-    /// When the success was written to a caller's connection. It is returned once.
+    /// When the success was written to a caller's connection. A success is returned once.
     pub answered: Option<Utc>,
 }
 
 impl Record {
-    /// Gas and data reserved for it.
+    /// Gas and data reserved for the payment.
     pub fn reservation(&self) -> GasReservation {
         GasReservation { gas: self.gas, kilobytes: transaction::kilobytes(&self.payment) }
     }
@@ -67,11 +67,11 @@ impl RequestOrigin {
 pub enum State {
     /// Waits for a transaction.
     Queued,
-    /// Part of this transaction.
+    /// Part of this batch.
     Sent { batch: SubmissionId },
     /// The money has moved.
     Settled { hash: B256, block: u64, at: Utc },
-    /// The money has not moved, and nothing that was sent for the payment can still move it.
+    /// The money has not moved. No transaction can still move it, unless the reason is [`Reason::UnexpectedSettle`].
     Failed { reason: Reason, message: String, at: Utc },
 }
 

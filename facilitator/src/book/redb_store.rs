@@ -133,7 +133,7 @@ fn spent_on(read: &ReadTransaction, day: i64) -> Result<Vec<GasSpent>, StoreErro
     Ok(all)
 }
 
-/// Flips a bit, so that every probe writes.
+/// Flips a bit of one row, so that every probe writes.
 fn probe(write: &WriteTransaction) -> Result<(), StoreError> {
     let mut table = write.open_table(PROBE)?;
     let flag = table.get(PROBE_ROW)?.is_some_and(|last| last.value() == [1]);
@@ -180,7 +180,7 @@ fn apply_changes(
                         tables.put_merged(Record { asked, answered, ..(**updated).clone() })?
                     }
                     Some(known) => ChangeResult::Conflict(Box::new(known)),
-                    // The record was pruned meanwhile.
+                    // The record was pruned in the meantime.
                     None => tables.put_merged((**updated).clone())?,
                 });
             }
@@ -223,7 +223,7 @@ fn apply_changes(
                 }
             }
             Change::Closed { batch, spent } => {
-                // A transaction that was closed before is not paid for twice.
+                // The cost of a transaction counts once, even if it is closed twice.
                 if batches.remove(batch.0.as_slice())?.is_some() {
                     for one in spent {
                         add_gas(&mut gas, one)?;
@@ -255,8 +255,8 @@ impl<'a> Tables<'a> {
     /// Stores a new payment unless another record conflicts with it.
     fn insert_new(&mut self, new: &Record) -> Result<ChangeResult, StoreError> {
         match self.record(new.payment.key())? {
-            // A failed payment may be tried again, and another with its nonce may replace it. If the success of this
-            // very payment was returned, the record keeps that.
+            // A failed payment may be tried again, and another payment with its nonce may replace it. If the success of
+            // this payment was returned, the new record keeps `asked` and `answered`.
             Some(Record {
                 state: State::Failed { .. },
                 asked,
@@ -369,7 +369,7 @@ fn ordered(number: i64) -> [u8; 8] {
     (number.cast_unsigned() ^ (1 << 63)).to_be_bytes()
 }
 
-/// The row of an ended payment in its table. Times before 1970 sort first.
+/// The key of an ended payment's row. Times before 1970 sort first.
 fn ended_row(at: Utc, key: PaymentKey) -> Vec<u8> {
     [&ordered(at.0)[..], key.0.as_slice()].concat()
 }

@@ -21,7 +21,7 @@ pub enum Change {
     /// Stores a payment that another sender's transaction settled, and watches that transaction. Rejected like
     /// `Accepted`.
     Found { record: Box<Record>, batch: Batch },
-    /// Watches another sender's transaction, whose payments are settled already.
+    /// Watches another sender's transaction, whose payments are already settled.
     Watched(Batch),
     /// Moves a payment to another state. Rejected if it is not in the state `from`, or if its row now holds another
     /// payment with the same nonce and another digest.
@@ -33,7 +33,7 @@ pub enum Change {
     /// Queues a settled payment again after a reorganisation removed its block. Rejected if it is no longer settled.
     /// The record keeps whether its success was returned.
     Reopened(Box<Record>),
-    /// Closes a transaction that needs no further work, and counts what it cost its callers.
+    /// Closes a transaction that needs no further work, and counts its cost against its callers.
     Closed { batch: SubmissionId, spent: Vec<GasSpent> },
 }
 
@@ -42,7 +42,7 @@ pub enum Change {
 pub enum ChangeResult {
     /// Stored.
     Kept,
-    /// Stored as this record, which keeps parts of the one before it.
+    /// Stored as this record, which keeps fields of the previous record.
     Merged(Box<Record>),
     /// Rejected because of this record.
     Conflict(Box<Record>),
@@ -56,7 +56,7 @@ impl ChangeResult {
 }
 
 impl Change {
-    /// Whether the change can be rejected; only then it has a [`ChangeResult`].
+    /// Whether the change can be rejected. Only such a change has a [`ChangeResult`].
     pub fn is_conditional(&self) -> bool {
         match self {
             Self::Accepted(_)
@@ -107,7 +107,7 @@ pub trait Payments: Send + Sync + std::fmt::Debug {
     /// The gas that was paid on a day, one row per network and caller.
     fn spent_on(&self, day: i64) -> StoreReply<'_, Vec<GasSpent>>;
 
-    /// Writes a meaningless row to find out whether the disk accepts writes.
+    /// Writes a row without meaning, to check that the disk accepts writes.
     fn probe(&self) -> StoreReply<'_, ()>;
 
     /// Deletes at most `most` payments that ended before `before`, and the gas of earlier days. Returns the number of

@@ -107,7 +107,7 @@ impl Method for Eip3009 {
     fn transfer(&self, _contracts: &Contracts, payment: &Payment) -> ContractCall {
         let Terms { token, payer, payee, amount, nonce, valid_after, valid_before } =
             &payment.terms;
-        // Signatures of 65 bytes are split, because not every token supports the other form.
+        // Signatures of 65 bytes are split, because not every token accepts a whole signature.
         let data = match signature::split(&payment.signature) {
             Some((v, r, s)) => ISplitSignature::transferWithAuthorizationCall {
                 from: *payer,
@@ -141,7 +141,7 @@ impl Method for Eip3009 {
     }
 
     fn missing_contract(&self, _evidence: &Evidence<'_>) -> Option<Reason> {
-        // It needs only the token, whose balances are read anyway.
+        // The method needs only the token, whose balances are read anyway.
         None
     }
 
@@ -181,15 +181,15 @@ impl Method for Eip3009 {
         let is_a_use = |log: &Log| log.address == terms.token && log.topics.first() == Some(&event);
         let is_own_use = |log: &Log| is_a_use(log) && log.topics == used;
         let Some(own_use) = logs.iter().position(is_own_use) else { return false };
-        // Known tokens emit the use first, and then the transfer before the next use. If a transaction has only one
-        // use, the transfer may come before it.
+        // Known tokens emit `AuthorizationUsed` first, and the transfer before the next `AuthorizationUsed`. If a
+        // transaction uses only one authorization, the transfer may also come first.
         let (before, after) = logs.split_at(own_use);
         let next_use = after.iter().skip(1).position(is_a_use);
         let until = next_use.map_or(after.len(), |next| next.saturating_add(1));
         let own_logs = after.get(..until).unwrap_or(after);
         let is_only_use = next_use.is_none() && !before.iter().any(is_a_use);
-        // Other transfers of the payer are not this payment. A payer can sign a nonce twice, use it for another payee,
-        // and pay this payee for another reason in the same transaction.
+        // Other transfers of the payer do not prove this payment. A payer can sign a nonce twice, use it for another
+        // payee, and pay this payee for another reason in the same transaction.
         let first = own_logs.iter().find(|log| is_transfer_from_payer(terms, log));
         match first {
             Some(log) => is_transfer_of(terms, log),
@@ -201,7 +201,7 @@ impl Method for Eip3009 {
     }
 
     fn are_distinguishable(&self, one: &Terms, other: &Terms) -> bool {
-        // Each emits its own nonce.
+        // Each payment emits its own nonce.
         (one.token, one.payer, one.nonce) != (other.token, other.payer, other.nonce)
     }
 

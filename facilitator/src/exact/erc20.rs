@@ -21,7 +21,7 @@ pub(crate) fn is_transfer_of(terms: &Terms, log: &Log) -> bool {
     is_transfer_of_amount(terms, terms.amount, log)
 }
 
-/// The same with another amount.
+/// Whether an event is the token's transfer of `amount` from the payer to the payee.
 pub(crate) fn is_transfer_of_amount(terms: &Terms, amount: U256, log: &Log) -> bool {
     let topics =
         [IErc20::Transfer::SIGNATURE_HASH, terms.payer.into_word(), terms.payee.into_word()];

@@ -23,7 +23,7 @@ pub trait Method: Send + Sync + Debug {
     /// Whether a payload belongs to this method. The first method that accepts it is used.
     fn matches(&self, payload: &Object, requirements: &Requirements) -> bool;
 
-    /// Reads what was signed, and rejects what differs from the requirements.
+    /// Reads the signed terms, and rejects terms that differ from the requirements.
     ///
     /// # Errors
     /// The payload cannot be read, or is rejected.
@@ -34,16 +34,16 @@ pub trait Method: Send + Sync + Debug {
         requirements: &Requirements,
     ) -> Result<Terms, ReadError>;
 
-    /// The EIP-712 domain of its signatures.
+    /// The EIP-712 domain of the method's signatures.
     fn domain(&self, contracts: &Contracts) -> Domain;
 
     /// The EIP-712 hash of the terms, without their domain.
     fn struct_hash(&self, contracts: &Contracts, terms: &Terms) -> B256;
 
-    /// Whether contract wallets can pay by it (EIP-1271, EIP-6492).
+    /// Whether contract wallets can pay by this method (EIP-1271, EIP-6492).
     fn allows_contract_payers(&self) -> bool;
 
-    /// Whether any account may send the transaction. Only then a payment can share one.
+    /// Whether any account may send the transaction. Only then can a payment share a transaction.
     fn allows_any_sender(&self) -> bool;
 
     /// The call that moves the money.
@@ -67,10 +67,10 @@ pub trait Method: Send + Sync + Debug {
     fn is_proven(&self, contracts: &Contracts, terms: &Terms, mined: &MinedTransaction<'_>)
     -> bool;
 
-    /// Whether the events of one transaction distinguish two such payments.
+    /// Whether the events of one transaction distinguish two payments by this method.
     fn are_distinguishable(&self, one: &Terms, other: &Terms) -> bool;
 
-    /// The event that the payment leaves, no matter who carries it out.
+    /// The event that the payment emits, no matter which account sends the transaction.
     fn settlement_event(&self, contracts: &Contracts, terms: &Terms) -> SettlementEvent;
 
     /// Gas limit of one transfer, for tokens that are not known to be cheap.

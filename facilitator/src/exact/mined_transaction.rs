@@ -12,8 +12,8 @@ use crate::exact::contracts::Contracts;
 /// A mined transaction in which a payment may have been carried out.
 #[derive(Debug, Clone, Copy)]
 pub struct MinedTransaction<'a> {
-    /// Whether one of our signers sent it. Then it does what [`transaction`](crate::transaction) composes and nothing
-    /// else. Another sender's transaction may contain any code.
+    /// Whether one of our signers sent it. Such a transaction does only what [`transaction`](crate::transaction)
+    /// composes. Another sender's transaction may run any code.
     pub sent_by_us: bool,
     /// The contract that was called.
     pub to: Option<Address>,
@@ -29,7 +29,7 @@ impl MinedTransaction<'_> {
         memmem::find(self.input, &wanted).is_some()
     }
 
-    /// The calls of the transaction: its own, or those that Multicall3 makes for it.
+    /// The calls of the transaction: its outer call, or the inner calls if that is a call of Multicall3.
     pub(crate) fn calls(&self, contracts: &Contracts) -> Vec<ContractCall> {
         let Some(to) = self.to else { return Vec::new() };
         if to != contracts.multicall3 {

@@ -22,13 +22,13 @@ pub enum ReadError {
 /// The signature of a payload of any method.
 ///
 /// # Errors
-/// It is missing or not valid hex.
+/// The signature is missing or not valid hex.
 pub fn signature(payload: &Object) -> Result<Bytes, X402Error> {
     Fields::new(payload, "paymentPayload.payload.").bytes("signature")
 }
 
-/// Reads the member `authorization`, and rejects what differs from the requirements. Two methods use this member; only
-/// their nonces differ.
+/// Reads the member `authorization`, and rejects terms that differ from the requirements. Two methods use this member;
+/// only their nonces differ.
 pub(crate) fn read_authorization(
     payload: &Object,
     requirements: &Requirements,
@@ -39,7 +39,7 @@ pub(crate) fn read_authorization(
     let signed = Fields::new(inner, "paymentPayload.payload.authorization.");
     let number = |key| signed.required(key, signed.amount(key)?);
     let terms = Terms {
-        // Not part of the payload: it is the token's own contract, or for Prism part of what is signed.
+        // The payload does not name the token. The signature covers it: as EIP-712 contract, or for Prism as a member.
         token: requirements.asset,
         payer: signed.address("from")?,
         payee: signed.address("to")?,

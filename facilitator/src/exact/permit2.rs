@@ -195,8 +195,8 @@ impl Method for Permit2 {
         }
     }
 
-    /// The proxy's event contains nothing, and the token's contains no nonce. So the call data decides which permits
-    /// were tried, and the events decide whether this one succeeded.
+    /// The proxy's event contains no terms, and the token's event contains no nonce. So the call data shows which
+    /// permits were tried, and the events show whether this permit succeeded.
     ///
     /// In a transaction of ours, each success is a transfer followed by the proxy's event, and no two payments are
     /// alike. Another sender may mix in calls that fail and transfers of the same amount. So that transaction counts
@@ -281,7 +281,8 @@ fn has_settled_transfer(contracts: &Contracts, terms: &Terms, logs: &[Log]) -> b
     false
 }
 
-/// The signature as Permit2 requires it: 27 or 28 in the last of a key's 65 bytes. A contract wallet's is unchanged.
+/// The signature as Permit2 requires it: the last of a key's 65 bytes is 27 or 28. A contract wallet's signature is
+/// unchanged.
 fn permit2_signature(payment: &Payment) -> alloy_primitives::Bytes {
     if payment.contract_payer {
         return payment.signature.clone();

@@ -17,8 +17,8 @@ sol! {
 }
 
 impl Settler {
-    /// Gas for the data of a call, plus half of it because its price moves. 0 on networks that do not charge data as
-    /// gas.
+    /// Gas for the data of a call, plus a reserve of half because the price of data moves. 0 on networks that do not
+    /// charge data as gas.
     ///
     /// # Errors
     /// No node answers, or an Arbitrum chain does not return an estimate.
@@ -43,12 +43,12 @@ impl Settler {
                 code: 0,
                 message: "the node returned no estimate of the gas for transaction data".to_owned(),
             }),
-            // A local chain in place of the network, which charges no gas for data.
+            // A local chain stands in for the network and charges no gas for data.
             None => Ok(0),
         }
     }
 
-    /// Gas for a [`KILOBYTE`] of incompressible data. The same errors.
+    /// Gas for a [`KILOBYTE`] of incompressible data. Fails like [`Settler::data_gas`].
     pub(super) async fn data_gas_of_kilobyte(&self) -> Result<u64, ChainFault> {
         self.data_gas(self.network.contracts.multicall3, incompressible_bytes(KILOBYTE)).await
     }

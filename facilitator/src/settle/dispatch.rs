@@ -66,8 +66,8 @@ impl Settler {
         settler
     }
 
-    /// Composes a transaction and stores it. The task that follows it hands it to the outbox. Returns `None` if one of
-    /// the payments is no longer queued.
+    /// Composes a transaction and stores it. The task that follows the transaction hands it to the outbox. Returns
+    /// `None` if one of the payments is no longer queued.
     async fn compose_batch(
         &self,
         signer: Address,
@@ -88,7 +88,7 @@ impl Settler {
             kilobytes: payments.iter().map(|payment| transaction::kilobytes(payment)).sum(),
             found: None,
         };
-        // Before it is stored: from then on one of its payments can be withdrawn.
+        // Register the lock before the batch is stored, because a stored batch's payments can be withdrawn.
         self.submission_locks.register(batch.id, signer);
         self.failpoints.pass("settle.before batch");
         let digests = payments.iter().map(|payment| payment.digest).collect();
@@ -150,7 +150,7 @@ impl Settler {
         let block = last.as_ref().and_then(|price| price.block_gas);
         let data_gas = last.map_or(0, |price| price.data_gas);
         let gas = block.map_or(u64::MAX, |block| (block / 100).saturating_mul(share));
-        // Without Multicall3 payments are sent one by one.
+        // Payments share a transaction only once a lookup has found Multicall3.
         let batch_max = if self.network.is_multicall_known() { self.limits.batch_max } else { 1 };
         Limits { gas: gas.min(transaction::GAS_MAX / 2), data_gas, batch_max, ..self.limits }
     }
@@ -173,7 +173,7 @@ impl<'a> SignerPicker<'a> {
         self.loads.get(&signer).copied().unwrap_or_default()
     }
 
-    /// The least busy signer that can pay for a payment in addition to what it has in flight.
+    /// The least busy signer that can pay for a payment in addition to its load.
     fn pick(&self, record: &Record) -> Option<Address> {
         let only = self.settler.network.only_sender(record.payment.method);
         let reservation = record.reservation();
@@ -190,7 +190,7 @@ impl<'a> SignerPicker<'a> {
         free.min_by_key(|signer| self.load(*signer).unmined)
     }
 
-    /// Whether a signer can pay for this in addition to what it has in flight. True before the first price is known.
+    /// Whether a signer can pay for a reservation in addition to its load. True before the first price is known.
     fn can_pay(&self, signer: Address, reservation: GasReservation) -> bool {
         let Some(price) = &self.price else { return true };
         let mut total = self.load(signer).reservation;
@@ -229,7 +229,7 @@ async fn dispatch(
         while let Ok(event) = events.try_recv() {
             handle(&mut queue, &mut loads, event, clock.mono_ms());
         }
-        // A withdrawn payment does not delay others.
+        // Drop withdrawn payments, so that they do not delay others.
         queue.drop_withdrawn(|record| settler.ledger.is_queued(record));
         loop {
             let idle = loads.values().all(|load| load.unmined == 0);
@@ -250,7 +250,7 @@ async fn dispatch(
             ));
         }
         let now_ms = clock.mono_ms();
-        // A signer may be funded, or gas may become cheaper, without a message here.
+        // A signer may be funded, or gas may become cheaper, without an event.
         let wake = queue.wake_ms(&settler.limits, now_ms, PAUSE_MS).unwrap_or(u64::MAX);
         // cancel-safe: events stay in their channel, the rest only waits.
         tokio::select! {
@@ -273,7 +273,7 @@ fn handle(queue: &mut Queue, loads: &mut Loads, event: DispatchEvent, now_ms: u6
     }
 }
 
-/// Composes a transaction and follows it to its end. `reservation` is what was reserved for it.
+/// Composes a transaction and follows it to its end. `reservation` already counts in the signer's load.
 async fn compose_and_follow(
     settler: Arc<Settler>,
     signer: Address,
@@ -291,7 +291,7 @@ async fn compose_and_follow(
                 watch::follow_with_reservation(settler, batch, reservation).await;
                 return;
             }
-            // One of them was withdrawn meanwhile.
+            // A payment was withdrawn in the meantime.
             Ok(None) => match settler.still_queued(records.clone()).await {
                 Ok(left) => records = left,
                 Err(fault) => break ComposeError::from(fault),

@@ -49,7 +49,7 @@ pub enum SettleOutcome {
     Settled {
         hash: B256,
         payer: Address,
-        /// Another request receives the success too, or received it before.
+        /// Whether another request receives this success too, or received it before.
         repeated: bool,
         /// Held until the response is written or its connection fails.
         right: Option<SuccessRight>,
@@ -102,7 +102,7 @@ pub struct SettlementService {
     pub failpoints: Arc<dyn Failpoints>,
 }
 
-/// A request to settle a payment, and what the request may receive.
+/// A request to settle a payment, and the success and retry that it is entitled to.
 struct RequestContext<'a> {
     parsed: &'a ParsedPayment,
     origin: RequestOrigin,
@@ -154,7 +154,7 @@ impl SettlementService {
         }
     }
 
-    /// Checks that a payment is valid and would be settled for this caller. Changes nothing. Returns the payer.
+    /// Checks that a payment is valid and that this caller may have it settled. Changes nothing. Returns the payer.
     ///
     /// # Errors
     /// [`VerifyError`].
@@ -224,8 +224,8 @@ impl SettlementService {
         };
         let clock = &settler.network.clock;
         let deadline = clock.mono_ms().saturating_add(self.wait_ms.min(WAIT_MAX_MS));
-        // Parsed here but not admitted yet: a payment that would be rejected now, for example as expired, may be
-        // settled already.
+        // Parse without admission checks: a payment that they would reject now, such as an expired one, may be settled
+        // already.
         let outcome = match verify::parse(&settler.network, request) {
             Ok(parsed) => self.settle_until(settler, &parsed, origin, deadline).await,
             Err(fault) => Err(fault.into()),
@@ -355,8 +355,8 @@ impl SettlementService {
         Ok(outcome.ok_or_else(requeued)?)
     }
 
-    /// Caps a payer's open payments by count and by balance, and the gas of all open payments by the signers' coin.
-    /// Payments that are valid alone may exceed these limits together.
+    /// Claims room for a payment. Caps the payer's open payments by count and balance, and the gas of all open payments
+    /// by the signers' coin and the budgets. Payments that are valid alone may exceed these limits together.
     fn claim_room(
         &self,
         settler: &Settler,
@@ -418,7 +418,7 @@ impl SettlementService {
         Ok(accepted.map_err(SettleError::from)?)
     }
 
-    /// What a request receives for a known payment: its outcome, or a pending answer at the deadline. `None` if the
+    /// What a request receives for a known payment: the outcome, or a pending answer at the deadline. `None` if the
     /// payment has failed and may be tried again.
     async fn known_outcome(
         &self,
@@ -514,7 +514,7 @@ impl SettlementService {
                     }
                 })
             }
-            // It is not known yet whether a node has the transaction, so this must not look like a refusal.
+            // A node may still have the transaction, so the answer must not look like a refusal.
             State::Failed { reason: Reason::UnexpectedSettle, .. } if !context.may_try_again => {
                 let why = "no node reports whether it has the payment's transaction";
                 return Err(SettleError::Unavailable(why.to_owned()));
@@ -544,8 +544,8 @@ impl SettlementService {
         }))
     }
 
-    /// Checks a payment. If its nonce is rejected while the preceding payment is in flight, waits for that one and
-    /// checks again.
+    /// Checks a payment. If its nonce is rejected while the preceding payment is in flight, waits for that payment
+    /// to end and checks again.
     async fn check_in_nonce_order(
         &self,
         settler: &Settler,
@@ -570,8 +570,8 @@ impl SettlementService {
         }
     }
 
-    /// Records a payment whose nonce is already used as settled, if another sender has settled it on the chain.
-    /// Otherwise returns the refusal.
+    /// Records a payment as settled if its nonce is used and another sender's transaction settled it. Otherwise returns
+    /// the refusal.
     async fn settled_by_another(
         &self,
         settler: &Arc<Settler>,
@@ -586,8 +586,8 @@ impl SettlementService {
         let network = &settler.network;
         let find = async {
             let payment = verify::signed_payment(network, parsed).await?;
-            // A contract's signature cannot be checked here, and a caller without a valid signature must not learn the
-            // outcome.
+            // A caller without a valid signature must not learn the outcome, and a contract's signature cannot be
+            // checked here.
             if !verify::is_signed_by_key(&payment) {
                 return Ok(None);
             }
@@ -596,7 +596,7 @@ impl SettlementService {
                 .map_err(VerifyError::Chain)?;
             Ok::<_, VerifyError>(found.map(|found| (payment, found)))
         };
-        // cancel-safe: it reads.
+        // cancel-safe: the search only reads.
         let found = tokio::select! {
             found = find => found?,
             () = network.clock.sleep_until(deadline) => return Err(VerifyError::Chain(timed_out()).into()),
@@ -627,12 +627,12 @@ impl SettlementService {
         let context = RequestContext { parsed, origin, right, may_try_again: false };
         let outcome =
             self.final_outcome(settler, context, existing.as_ref().unwrap_or(&record)).await?;
-        // `None`: it is in flight for another request. `settle_until` waits for its outcome.
+        // `None`: the payment is in flight for another request. `settle_until` waits for its outcome.
         Ok(outcome.unwrap_or(SettleOutcome::Rejected(rejection)))
     }
 }
 
-/// Checks that a payment in flight can still be settled. A used nonce counts as valid: the payment's own transaction
+/// Checks that a payment in flight can still be settled. Ignores a used nonce, because the payment's own transaction
 /// probably used it.
 async fn check_still_valid(
     network: &NetworkContext,
@@ -668,7 +668,7 @@ fn timed_out() -> ChainFault {
     ChainFault::Unavailable { tried: Vec::new() }
 }
 
-/// The key of the payment with the preceding nonce. Only for methods whose nonces count up, per payer and token.
+/// The key of the payment with the preceding nonce. Meaningful only for methods that count nonces per payer and token.
 fn preceding_key(settler: &Settler, parsed: &ParsedPayment) -> Option<PaymentKey> {
     let nonce = U256::from_be_bytes(parsed.terms.nonce.0).checked_sub(U256::from(1))?;
     let mut terms = parsed.terms.clone();
@@ -690,7 +690,7 @@ async fn wait(
     deadline: u64,
 ) -> WaitEnd {
     let over = |progress: &Progress| matches!(progress, Progress::Ended(_));
-    // cancel-safe: all only wait.
+    // cancel-safe: all branches only wait.
     tokio::select! {
         // An error also means that the payment has ended: its entry, which holds the sender, was dropped.
         _found = progress.wait_for(over) => WaitEnd::Ended,

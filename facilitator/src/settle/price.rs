@@ -13,7 +13,7 @@ use crate::transaction::LEAST_GAS;
 /// What a payment needs from the signer that sends it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Need {
-    /// Gas and data that are reserved for it.
+    /// Gas and data that are reserved for the payment.
     pub reservation: GasReservation,
     /// The only signer that may send it; `None` if every signer may.
     pub sender: Option<Address>,
@@ -106,7 +106,8 @@ impl Price {
         if cost.is_zero() {
             return true;
         }
-        // If no signer can take the payment, each has less than `cost` left, so `reserved` exceeds the sum of the rest.
+        // If each signer had less than `cost` left after its share of `reserved`, then `reserved` would exceed the sum
+        // of `room`.
         let is_allowed = |signer: Address| need.sender.is_none_or(|only| only == signer);
         let allowed = self.balances.iter().filter(|(signer, _wei)| is_allowed(**signer));
         let room: Vec<U256> = allowed.filter_map(|(_signer, wei)| wei.checked_sub(cost)).collect();
@@ -118,7 +119,7 @@ impl Price {
 #[derive(Debug, Default)]
 struct CachedPrice {
     price: Option<Arc<Price>>,
-    /// What transactions have cost since the last lookup began. The balances that it returns may be older than that.
+    /// The costs of transactions since the last lookup began. The balances that it returns may not include these costs.
     debits: Vec<(Address, U256)>,
 }
 
@@ -128,8 +129,8 @@ pub(super) struct PriceCache {
     // Held to copy or replace the price.
     last: Mutex<CachedPrice>,
     pub(super) refreshing: AtomicBool,
-    /// Allows one lookup at a time; a waiting request uses the result of the one before it. Holds the start time and
-    /// the fault of the last lookup if it failed.
+    /// Allows one lookup at a time; a waiting request uses the result of the lookup before it. Holds the start time and
+    /// the fault of the last lookup if that failed.
     pub(super) lookup: tokio::sync::Mutex<Option<(u64, ChainFault)>>,
 }
 
@@ -146,8 +147,8 @@ impl PriceCache {
         self.lock().debits.clear();
     }
 
-    /// Stores a looked-up price. Debits since the start of the lookup are deducted from its balances again. Until the
-    /// next lookup they may count twice.
+    /// Stores a looked-up price. Deducts the debits since the start of the lookup, which its balances may include
+    /// already: until the next lookup they may count twice.
     pub(super) fn store(&self, mut price: Price) -> Arc<Price> {
         let mut last = self.lock();
         for (signer, wei) in &last.debits {
@@ -158,7 +159,7 @@ impl PriceCache {
         price
     }
 
-    /// Deducts the cost of a transaction from the known balance of its signer, until the next lookup.
+    /// Deducts the cost of a transaction from the cached balance of its signer, until the next lookup.
     pub(super) fn debit(&self, signer: Address, wei: U256) {
         let mut last = self.lock();
         last.debits.push((signer, wei));

@@ -1,4 +1,5 @@
-//! Looks up the price of gas and the balances of the signers. While there are requests, a background task refreshes both.
+//! Looks up the price of gas and the balances of the signers. While there are requests, a background task refreshes
+//! both.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -17,7 +18,7 @@ use crate::transaction::KILOBYTE;
 const REFRESH_MS: u64 = 2_000;
 /// Age in milliseconds at which a price is no longer used.
 const STALE_MS: u64 = 10_000;
-/// How long the data fee is cached, in milliseconds. Its bound has room for the fee to double meanwhile.
+/// How long the data fee is cached, in milliseconds. The cached bound has room for the fee to double in that time.
 const DATA_FEE_MS: u64 = 60_000;
 
 impl Settler {
@@ -34,7 +35,7 @@ impl Settler {
         if age(&price) < REFRESH_MS {
             return Ok(price);
         }
-        // The first request after a top-up must see it, not an older balance that is too low.
+        // The first request after a top-up must see the new balance, not a cached one that is too low.
         if !price.can_pay(Need::LEAST, GasReservation::default()) {
             return self.look_up_price().await;
         }

@@ -10,7 +10,7 @@ use crate::book::reservation::GasReservation;
 use crate::payment::Payment;
 use crate::transaction;
 
-/// How many payments that must be sent alone are examined for one that a signer can send now.
+/// Maximum number of unshared payments to examine for one that a signer can send now.
 const LOOK_AHEAD: usize = 256;
 
 /// When payments are sent, and how many together.
@@ -35,7 +35,7 @@ struct QueuedPayment {
 }
 
 /// Payments in order of arrival: those that may share a transaction, and those that are sent alone. The two kinds take
-/// turns, so that many of one do not delay the other.
+/// turns, so that many payments of one kind do not delay the other.
 #[derive(Debug, Clone, Default)]
 pub struct Queue {
     /// Tokens whose payments may share a transaction.
@@ -70,8 +70,8 @@ impl Queue {
         }
     }
 
-    /// When to try again, in milliseconds; `None` if nothing is queued. That is when the next payment becomes due, or
-    /// after `pause_ms` if a payment is due but no signer can send it.
+    /// The time of the next attempt, in milliseconds; `None` if nothing is queued. The attempt waits until a payment
+    /// becomes due, or for `pause_ms` if a payment is due but no signer can send it.
     pub fn wake_ms(&self, limits: &Limits, now_ms: u64, pause_ms: u64) -> Option<u64> {
         let alone = self.unshared.front().map(|first| first.since_ms);
         let shared =
@@ -81,10 +81,10 @@ impl Queue {
     }
 
     /// Takes the payments of the next transaction and picks its sender. Returns `None` if no payment is due, or if
-    /// `sender` finds no signer for it. `can_pay` returns whether a signer can pay for so much in one transaction.
+    /// `sender` finds no signer for it. `can_pay` returns whether a signer can pay for one transaction of this size.
     ///
-    /// A lone payment never waits. While transactions are in flight, payments wait up to `window_ms` so that they can
-    /// share one.
+    /// A payment that is sent alone does not wait for others. While transactions are in flight, other payments wait up
+    /// to `window_ms` so that they can share a transaction.
     pub fn next<S>(
         &mut self,
         limits: &Limits,
@@ -118,7 +118,7 @@ impl Queue {
         Some((sender, records))
     }
 
-    /// The first payment, and those of the following that fit into its transaction.
+    /// Takes the first payment, and the following payments that fit into its transaction.
     fn take_shared(
         &mut self,
         limits: &Limits,

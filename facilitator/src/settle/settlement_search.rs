@@ -11,10 +11,10 @@ use crate::settle::settler::Settler;
 
 /// Blocks before acceptance that the search includes. The nonce was unused then, but nodes may be at different blocks.
 const BLOCKS_BEFORE: u64 = 50;
-/// Blocks that the search includes if the nonce was used before the request arrived.
+/// Number of recent blocks to search for the settlement of a payment that was never accepted.
 const BLOCKS_RECENT: u64 = 600;
 
-/// Blocks per log query: public nodes accept so many.
+/// Maximum number of blocks per log query; public nodes accept this many.
 const BLOCKS_PER_QUERY: u64 = 1_000;
 
 /// The block in which a transaction carried out a payment. `None` if it did not, or if no node knows it.
@@ -34,11 +34,11 @@ pub(super) async fn prove(
 
 /// Whether a transaction carried out a payment.
 enum ProofStatus {
-    /// The node has no receipt of it.
+    /// The node has no receipt of the transaction, or not the transaction itself.
     Unknown,
-    /// It did not carry out the payment.
+    /// The transaction did not carry out the payment.
     Other,
-    /// It did, in this block.
+    /// The transaction carried out the payment, in this block.
     Proven(u64),
 }
 

@@ -1,5 +1,5 @@
-//! Decides which request may receive the success of a payment. It is returned once. The record's `answered` persists
-//! that; this module holds the rights of requests in progress.
+//! Decides which request may receive the success of a payment. A success is returned once. The record's `answered`
+//! persists that it was returned; this module holds the rights of requests in progress.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use crate::book::record::{Record, RequestOrigin};
 use crate::payment::PaymentKey;
 
-/// What the repeat of a settled payment receives.
+/// What a repeated request for a settled payment receives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Repeats {
     /// The code `duplicate_settlement`.
@@ -45,7 +45,7 @@ impl Drop for SuccessRight {
 /// What a request may receive for a payment that is settled or in flight.
 #[derive(Debug)]
 pub enum Share {
-    /// The success. It counts as returned once it was written.
+    /// The success. It counts as returned once it is written to the connection.
     Own(SuccessRight),
     /// The success along with the request that holds the right, whose key it repeats.
     WithHolder(SuccessRight),
@@ -61,7 +61,7 @@ impl SuccessRights {
         Self { held: Arc::default(), repeats }
     }
 
-    /// Takes the right for the request that had the payment accepted. `None` if another request holds it.
+    /// Takes the right for the request whose payment was accepted. `None` if another request holds it.
     pub fn take(&self, key: PaymentKey, origin: RequestOrigin) -> Option<SuccessRight> {
         match self.share_of(key, origin) {
             Share::Own(right) => Some(right),
@@ -69,7 +69,7 @@ impl SuccessRights {
         }
     }
 
-    /// What a request may receive for a payment that another request had accepted.
+    /// What a request may receive for a payment that an earlier request started.
     pub fn share(&self, record: &Record, origin: RequestOrigin) -> Share {
         if self.repeats == Repeats::Success {
             return Share::Again;

@@ -1,5 +1,5 @@
-//! Follows one transaction to its end: its outbox sends it, the events of the mined transaction show which payments
-//! moved money, and the others are queued again or ended.
+//! Follows one transaction to its end. Its outbox sends it, and the events of the mined transaction show which payments
+//! moved money. The other payments are queued again or ended.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -31,22 +31,22 @@ use crate::verify;
 /// Delay before a node or the disk is asked again, in milliseconds.
 const PAUSE_MS: u64 = 1_000;
 
-/// How often an idle outbox is checked, and a payment that only the chain decides, in milliseconds.
+/// Interval for checking an idle outbox, or a payment that only the chain can decide, in milliseconds.
 const CHECK_MS: u64 = 5_000;
 
 /// How long a transaction that nodes reject is retried before it is given up, in milliseconds.
 const REJECTED_RETRY_MS: u64 = 20_000;
 
-/// How often a missing receipt of a mined transaction is requested, once per [`PAUSE_MS`].
+/// Maximum number of requests for the receipt of a mined transaction, one per [`PAUSE_MS`].
 const RECEIPT_TRIES: usize = 60;
 
-/// How many denials of a settlement are retried. The next one counts as a reorganisation.
+/// Maximum number of retries after a node denies a settlement. The next denial counts as a reorganisation.
 const DENIALS_MAX: u8 = 3;
 
 /// Broadcasts end this many seconds before the first expiry among the payments, because a block takes time.
 const BROADCAST_MARGIN_SECONDS: u64 = 2;
 
-/// Age in milliseconds from which a payment with a distant expiry is no longer left to the chain alone.
+/// Age in milliseconds at which an undecided payment is resolved without waiting for its expiry.
 const CHAIN_DECIDES_MS: i64 = 24 * 60 * 60 * 1_000;
 
 impl Settler {
@@ -68,7 +68,7 @@ pub(super) async fn follow_transaction(settler: Arc<Settler>, batch: Batch) {
     follow_with_reservation(settler, batch, reservation).await;
 }
 
-/// Follows a transaction for which this gas and data count as in flight.
+/// Follows a transaction whose gas and data count as in flight with this `reservation`.
 pub(super) async fn follow_with_reservation(
     settler: Arc<Settler>,
     batch: Batch,
@@ -78,7 +78,7 @@ pub(super) async fn follow_with_reservation(
     let is_held = batch.found.is_none();
     let mut guard =
         InFlightGuard { settler: Arc::clone(&settler), batch: &batch, reservation, is_held };
-    // cancel-safe: all that counts is on disk, and the next start resumes it.
+    // cancel-safe: the progress is on disk, and the next start resumes from there.
     tokio::select! {
         () = stopping.cancelled() => {}
         () = follow_to_end(&settler, &batch, &mut guard) => {}
@@ -112,7 +112,7 @@ impl Drop for InFlightGuard<'_> {
 #[derive(Debug, Clone, Copy)]
 struct TransactionEnd {
     outcome: Outcome,
-    /// It was given up because gas cost too much.
+    /// The transaction was given up because gas cost too much.
     too_expensive: bool,
 }
 
@@ -146,7 +146,7 @@ async fn follow_to_end(settler: &Arc<Settler>, batch: &Batch, guard: &mut InFlig
     settler.failpoints.pass("settle.after close");
 }
 
-/// Sends a transaction of ours and determines what it moved. Returns what it cost each caller.
+/// Sends our own transaction and settles or ends its payments. Returns the gas spent for each caller.
 async fn send_and_finish(
     settler: &Arc<Settler>,
     batch: &Batch,
@@ -162,8 +162,8 @@ async fn send_and_finish(
     finish(settler, batch, end).await
 }
 
-/// Hands a transaction to its outbox. Returns its outcome if it has ended or cannot be sent; `None` if the outbox has
-/// it.
+/// Hands a transaction to its outbox. Returns `None` once the outbox has accepted it. Otherwise returns its outcome,
+/// because it has ended or cannot be sent.
 async fn submit(
     settler: &Settler,
     batch: &Batch,
@@ -182,7 +182,7 @@ async fn submit(
         let records = persist(settler, || settler.ledger.of_batch(batch)).await;
         let is_in_batch = |record: &Record| record.state == State::Sent { batch: batch.id };
         if records.len() != batch.payments.len() || !records.iter().all(is_in_batch) {
-            // One of them was withdrawn before submission: the others join another transaction.
+            // A payment was withdrawn before submission. The others join another transaction.
             return Some(Outcome::Dropped);
         }
         let payments: Vec<_> = records.iter().map(|record| &record.payment).collect();
@@ -195,8 +195,7 @@ async fn submit(
             }
             Err(SubmitFault::Store(StoreFault::Ended(outcome))) => return Some(outcome),
             Err(SubmitFault::Refused(Refusal::Expired)) => return Some(Outcome::Dropped),
-            // Another version of this program submitted it, with different bytes for the same payments. The outbox has
-            // that call.
+            // Another version of this program submitted different bytes for the same payments. The outbox keeps them.
             Err(SubmitFault::Refused(Refusal::OtherCall)) => return None,
             Err(fault) => {
                 tracing::warn!(%fault, "the outbox did not accept a transaction; retrying");
@@ -236,7 +235,7 @@ async fn wait_for_end(
             // Nothing was signed, so the payments will not happen, and the callers receive the reason.
             too_expensive = outbox.cancel(batch.id).await.is_ok();
         }
-        // No node accepts it, and funding the signer would not help. It would block every higher nonce.
+        // A transaction that no node accepts blocks every higher nonce, and funding the signer does not help.
         let is_rejected = submission.trouble == Some(Trouble::Refused)
             && submission.chain_state == ChainState::Pending;
         rejected_since = rejected_since.filter(|_since| is_rejected);
@@ -254,7 +253,7 @@ async fn wait_for_end(
             match store_proven(settler, batch, hash).await {
                 Ok(_effects) => {
                     handled = Some(included);
-                    // Only now: `store_proven` has deducted the cost from the signer's known balance.
+                    // Release only after `store_proven`, which deducts the cost from the signer's cached balance.
                     guard.release();
                 }
                 Err(fault) => {
@@ -265,7 +264,7 @@ async fn wait_for_end(
             }
         }
         let wake = clock.mono_ms().saturating_add(CHECK_MS);
-        // cancel-safe: both only wait.
+        // cancel-safe: both branches only wait.
         tokio::select! {
             () = outbox.changed_since(&now) => {}
             () = clock.sleep_until(wake) => {}
@@ -273,7 +272,7 @@ async fn wait_for_end(
     }
 }
 
-/// The block that contains a batch now, and the hash of its transaction.
+/// The block that currently includes a batch, and the hash of its transaction. `None` if the transaction reverted.
 fn included(outbox: &Outbox, batch: &Batch) -> Option<(Included, B256)> {
     let submission = outbox.open.get(&batch.id)?;
     let ChainState::Included(included) = submission.chain_state else { return None };
@@ -288,8 +287,8 @@ struct Effects {
     fee: Option<U256>,
 }
 
-/// Reads from a mined transaction of ours which payments moved money, and stores them as settled. The others are not
-/// decided yet, because the block is not final.
+/// Stores as settled the payments that moved money in our own mined transaction. Leaves the others undecided, because
+/// the block may not be final.
 async fn store_proven(settler: &Settler, batch: &Batch, hash: B256) -> Result<Effects, ChainFault> {
     let receipt = receipt(settler, hash).await?;
     let records = persist(settler, || settler.ledger.of_batch(batch)).await;
@@ -314,7 +313,7 @@ async fn store_proven(settler: &Settler, batch: &Batch, hash: B256) -> Result<Ef
             settler.network.codes.remove(&record.payment.terms.payer);
         }
         if matches!(record.state, State::Failed { .. }) {
-            // A node had the transaction although none reported it when the answer was due.
+            // A node had the transaction, although no node reported it when the answer was due.
             settler.metrics.charged_after_refusal(settler.network.spec());
             tracing::error!(%hash, payer = %record.payment.terms.payer, "a refused payment was settled after all");
         }
@@ -324,7 +323,7 @@ async fn store_proven(settler: &Settler, batch: &Batch, hash: B256) -> Result<Ef
         }
     }
     if !outcomes.is_empty() {
-        // Before the verdict releases the reserved gas, so that spent coin never counts as available.
+        // Debit before the verdict releases the reserved gas, so that spent coin never counts as available.
         settler.prices.debit(batch.signer, receipt.fee.unwrap_or_default());
         settler.failpoints.pass("settle.before verdict");
         persist(settler, || settler.ledger.set_outcomes(outcomes.clone())).await;
@@ -336,7 +335,7 @@ async fn store_proven(settler: &Settler, batch: &Batch, hash: B256) -> Result<Ef
 /// Reads a receipt. A missing one is an error, because the transaction is mined.
 async fn receipt(settler: &Settler, hash: B256) -> Result<Receipt, ChainFault> {
     let receipt = settler.network.chain.receipt(hash).await?;
-    // The node that was asked does not know the block yet.
+    // A missing receipt means that the queried node does not know the block yet.
     receipt.ok_or(ChainFault::Unavailable { tried: Vec::new() })
 }
 
@@ -350,19 +349,18 @@ fn same_settlement(one: &State, other: &State) -> bool {
     }
 }
 
-/// What happened to a payment that its transaction did not carry out.
+/// Why a transaction did not carry out a payment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum NotCarriedOut {
     /// Gas cost too much, and nothing was sent.
     TooExpensive,
-    /// It was never in a block.
+    /// The transaction was never in a block.
     NeverMined,
-    /// It was in a block and failed there.
+    /// The transaction was in a block, and the payment failed there.
     FailedInBlock,
 }
 
-/// Ends the payments that the transaction's outcome decides, and queues the others again. Returns what it cost each
-/// caller.
+/// Settles, fails or requeues the payments of a transaction that has ended. Returns the gas spent for each caller.
 async fn finish(settler: &Arc<Settler>, batch: &Batch, end: TransactionEnd) -> Vec<GasSpent> {
     let mut cancelled = None;
     let (mut effects, failure) = match end.outcome {
@@ -389,7 +387,7 @@ async fn finish(settler: &Arc<Settler>, batch: &Batch, end: TransactionEnd) -> V
         }
     });
     futures::future::join_all(each).await;
-    // Last, because no caller waits for the fee.
+    // Read the fee last, because no caller waits for it.
     if let Some(hash) = cancelled {
         effects.fee = fee_of(settler, hash).await;
     }
@@ -415,7 +413,7 @@ async fn mark_withdrawn(settler: &Settler, records: &[Record]) {
     }
 }
 
-/// Reads what a final transaction moved.
+/// Reads which payments a final transaction settled, and its fee.
 async fn final_effects(settler: &Settler, batch: &Batch, hash: B256) -> Effects {
     for _try in 0..RECEIPT_TRIES {
         match store_proven(settler, batch, hash).await {
@@ -460,7 +458,7 @@ fn spent_by_caller(settler: &Settler, records: &[Record], fee: Option<U256>) -> 
     callers.into_iter().map(|(caller, wei)| GasSpent { chain, day, caller, wei }).collect()
 }
 
-/// Whether the outcome of a payment is known.
+/// Whether a payment needs no decision by this batch: it has ended, is queued, or belongs to another batch.
 async fn is_resolved(
     settler: &Settler,
     batch: &Batch,
@@ -476,13 +474,13 @@ async fn is_resolved(
     }
 }
 
-/// Whether a transaction that settled a payment still does.
+/// Whether the chain still contains the settlement of a payment by this transaction.
 async fn still_settled(settler: &Settler, payment: &Payment, hash: B256) -> bool {
     let mut denials = 0_u8;
     loop {
         match settlement_search::prove(settler, payment, hash).await {
             Ok(Some(_block)) => return true,
-            // The node that answered may be behind.
+            // The node that denied the settlement may be behind.
             Ok(None) if denials < DENIALS_MAX => {
                 denials = denials.saturating_add(1);
                 settler.pause(PAUSE_MS).await;
@@ -525,7 +523,7 @@ async fn watch_until_final(settler: &Arc<Settler>, batch: &Batch) {
     }
 }
 
-/// Leaves payments whose transaction is out of our control to the chain and to their expiry.
+/// Waits until the chain or their expiry decides the payments of a transaction that we cannot control.
 async fn wait_for_chain_or_expiry(settler: &Arc<Settler>, batch: &Batch) {
     let records = persist(settler, || settler.ledger.of_batch(batch)).await;
     let none_proven = BTreeSet::new();
@@ -565,7 +563,7 @@ async fn end_if_decided(settler: &Arc<Settler>, record: &Record) -> bool {
 async fn decided_state(settler: &Settler, record: &Record) -> Result<Option<State>, ChainFault> {
     let at = settler.network.clock.utc();
     let payment = &record.payment;
-    // Read before the search: if this block is past the expiry, every later one is too late for the payment.
+    // Read the block time before the search: after an expired block, no later block can contain the payment.
     let chain_time = settler.network.chain.block_time().await?;
     if let Some((hash, block)) =
         settlement_search::find(settler, payment, record.since_block).await?
@@ -593,7 +591,7 @@ async fn decided_state(settler: &Settler, record: &Record) -> Result<Option<Stat
     }
 }
 
-/// Decides what becomes of a payment that its transaction did not carry out. Retries until nodes answer.
+/// Stores the next state of a payment that its transaction did not carry out. Retries until nodes answer.
 async fn resolve(settler: &Arc<Settler>, record: &Record, failure: NotCarriedOut) {
     loop {
         match next_state(settler, record, failure).await {
@@ -636,7 +634,7 @@ async fn next_state(
         return Ok(fail_with(Reason::GasTooHigh));
     }
     match verify::check_again(&settler.network, payment).await {
-        // A contract wallet whose payment failed in a block is not retried: it would only cost as much gas again.
+        // A contract wallet's payment that failed in a block is not retried: a retry would cost as much gas again.
         Ok(()) if attempts < ATTEMPTS_MAX && (attempts == 0 || !payment.contract_payer) => {
             Ok((State::Queued, attempts))
         }
@@ -677,7 +675,7 @@ async fn store_state(settler: &Arc<Settler>, record: &Record, state: State, atte
             return;
         }
     } else if record.state.is_open() {
-        // If it was withdrawn meanwhile, it remains withdrawn.
+        // A payment that was withdrawn in the meantime remains withdrawn.
         let moved = persist(settler, || {
             settler.ledger.transition(
                 &record.payment,
@@ -695,7 +693,7 @@ async fn store_state(settler: &Arc<Settler>, record: &Record, state: State, atte
     }
     match state {
         State::Queued => settler.enqueue(Arc::new(updated)),
-        // Another sender's transaction settled it, so its block may not be final.
+        // Another sender's transaction settled the payment, and its block may not be final.
         State::Settled { hash, .. } => watch_foreign(settler, record, hash).await,
         State::Sent { .. } | State::Failed { .. } => {}
     }
@@ -709,8 +707,8 @@ async fn watch_foreign(settler: &Arc<Settler>, record: &Record, hash: B256) {
     settler.watch_settlement(batch);
 }
 
-/// Repeats a write until it succeeds. After a failed write the store rejects all others until a restart, and the
-/// process ends.
+/// Retries a store operation until it succeeds. A failed write ends the process, because the store then rejects every
+/// write until a restart.
 async fn persist<T, F>(settler: &Settler, work: impl Fn() -> F) -> T
 where
     F: Future<Output = Result<T, StoreFault>>,

@@ -1,8 +1,7 @@
-//! Decides payments that are in no block when their answer is due. Either a node has the transaction, or the payment is
-//! withdrawn.
+//! Decides payments that are in no block when their answer is due. The answer is pending if a node has the transaction;
+//! otherwise the payment is withdrawn.
 //!
-//! A withdrawn payment was never signed, or its transaction is not broadcast again and a no-op transaction uses its
-//! nonce.
+//! The transaction of a withdrawn payment was never signed, or is not broadcast again and a no-op uses its nonce.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -23,12 +22,12 @@ use crate::settle::price::Need;
 use crate::settle::settler::Settler;
 use crate::settle::submission_lock::{NodeAnswers, NodeKnowledge};
 
-/// How often a payment that changes its state meanwhile is examined again.
+/// Maximum number of checks of a payment that changes its state during each check.
 const TRIES: usize = 4;
 
 /// How long nodes have to report whether they have a transaction, in milliseconds.
 const NODES_MS: u64 = 1_000;
-/// How long their answer is cached, in milliseconds.
+/// How long the nodes' answer is cached, in milliseconds.
 const ANSWER_CACHE_MS: u64 = 500;
 
 /// The state of a payment whose answer is due.
@@ -38,14 +37,14 @@ pub(super) enum DueAnswer {
     Known(B256),
     /// The payment will not happen.
     Withdrawn(Reason),
-    /// It will not be broadcast again, but a node may have it: the nodes could not be asked.
+    /// Not known. The payment may be withdrawn, but some nodes did not answer, so one may have the transaction.
     Uncertain,
-    /// The payment has ended meanwhile.
+    /// The payment has ended in the meantime.
     Ended,
 }
 
 impl Settler {
-    /// Asks whether a node has the transaction of a payment, and withdraws the payment if none has it.
+    /// Asks whether a node has the transaction of a payment, and withdraws the payment if no node has it.
     ///
     /// # Errors
     /// A failure of the store; nothing is known then.
@@ -69,11 +68,11 @@ impl Settler {
                 State::Settled { .. } | State::Failed { .. } => return Ok(DueAnswer::Ended),
             }
         }
-        // The payment changed between all checks, so it is not stuck.
+        // The payment changed during every check, so it is not stuck.
         Ok(DueAnswer::Uncertain)
     }
 
-    /// Handles a payment that is part of a transaction. Returns `None` if its state has changed meanwhile.
+    /// Decides a payment that is part of a transaction. Returns `None` if its state changed during the check.
     async fn withdraw_sent(
         &self,
         record: &Record,
@@ -82,14 +81,14 @@ impl Settler {
         let Some(lock) = self.submission_locks.get(batch) else { return Ok(None) };
         let mut answers = lock.answers.lock().await;
         let Some(slot) = self.signer_slots.get(&lock.signer) else {
-            // It cannot be withdrawn, because its signer was removed from the settings.
+            // The payment cannot be withdrawn, because its signer was removed from the settings.
             return Ok(Some(DueAnswer::Uncertain));
         };
         let outbox = &slot.outbox;
         let submission = outbox.outbox().open.get(&batch).cloned();
         let mut uncertain = false;
         if answers.gone {
-            // Another payment of the same transaction determined this.
+            // The decision of another payment has shown that the transaction cannot be mined.
         } else if let Some(submission) = &submission {
             match self.cancel_open(outbox, batch, submission, &mut answers).await? {
                 ControlFlow::Continue(is_uncertain) => uncertain = is_uncertain,
@@ -97,24 +96,24 @@ impl Settler {
             }
         } else {
             match outbox.outcome(batch).await? {
-                // It was not submitted yet and will not be, or it was given up before it was signed.
+                // The transaction was not submitted and will not be, or it was given up before it was signed.
                 None | Some(Outcome::Dropped) => {}
-                // The network reports that another transaction used its nonce. If that is false, the payment may still
-                // happen.
+                // The network reports that another transaction used the nonce. If the report is false, the payment may
+                // still happen.
                 Some(Outcome::NonceTaken) => return Ok(Some(DueAnswer::Uncertain)),
                 Some(
                     Outcome::Succeeded { .. }
                     | Outcome::Reverted { .. }
                     | Outcome::Cancelled { .. },
                 ) => {
-                    // The task that follows it reads what it did.
+                    // The task that follows the transaction reads its effects.
                     self.pause(50).await;
                     return Ok(None);
                 }
             }
         }
         let reason = match submission.and_then(|submission| submission.trouble) {
-            // Not a final refusal, because a node may have the transaction.
+            // Not a final refusal: a node may have the transaction.
             _any if uncertain => Reason::UnexpectedSettle,
             Some(trouble) => reason_of(trouble),
             None => Reason::Withdrawn,
@@ -126,7 +125,7 @@ impl Settler {
         Ok(Some(if uncertain { DueAnswer::Uncertain } else { DueAnswer::Withdrawn(reason) }))
     }
 
-    /// Cancels an open submission. Continues with whether its payments may still happen, or breaks with the answer.
+    /// Cancels an open submission. Continues with whether its payments may still happen, or breaks with the due answer.
     async fn cancel_open(
         &self,
         outbox: &Arc<ServiceOutbox>,
@@ -155,7 +154,7 @@ impl Settler {
         }
         // No broadcast starts after the cancel, but one may be in progress.
         let until = now.saturating_add(NODES_MS);
-        // cancel-safe: both only wait.
+        // cancel-safe: both branches only wait.
         tokio::select! {
             () = outbox.broadcasts_ended(batch) => {}
             () = self.network.clock.sleep_until(until) => {}
@@ -216,7 +215,7 @@ impl Settler {
         match outbox.cancel(batch).await {
             Ok(()) => Ok(true),
             Err(SubmitFault::Refused(Refusal::TooLate | Refusal::Unknown)) => {
-                // The task that follows it reads the outcome.
+                // The task that follows the submission reads its outcome.
                 self.pause(50).await;
                 Ok(false)
             }

@@ -83,7 +83,7 @@ pub(super) async fn ask(
     let gas = if runs_untrusted_code { UNTRUSTED_CALL_GAS } else { TRUSTED_CALL_GAS };
     let calls = Calls::of(network, payment);
     // A settlement asks for the code each time, which costs no further exchange. An account may get code at any moment
-    // (EIP-7702), and payments that share its transaction must not bear what that code does with gas.
+    // (EIP-7702), and that code must not use up the gas of payments in the same transaction.
     let known_code = network.codes.get(&payment.terms.payer, network.clock.mono_ms());
     let known_code = known_code.filter(|_known| priority == Priority::Now);
     let mut questions = Vec::new();
@@ -98,7 +98,7 @@ pub(super) async fn ask(
     } else {
         questions.extend(calls.one_by_one(network, gas));
     }
-    // A separate exchange for untrusted tokens, so that their answers affect no other request.
+    // Untrusted tokens get a separate exchange, so that their answers affect no other request.
     let answers = if is_trusted {
         network.node.ask(questions, priority).await?
     } else {
@@ -123,7 +123,7 @@ pub(super) async fn ask(
     };
     answer.has_code = has_code;
     answer.failure = answer.failure.or(sent_revert);
-    // A transfer of the network's own token is trusted to move the amount. For any other token this is checked.
+    // The network's dollar token is trusted to move the amount. For any other token the balances are checked.
     if !is_batched
         && answer.failure.is_none()
         && payment.terms.token != network.spec().stablecoin.address
@@ -133,8 +133,8 @@ pub(super) async fn ask(
     Ok(answer)
 }
 
-/// The exact transaction that would be sent, if the payer is a contract. A contract can observe its gas. If it had
-/// enough for the simulation but not for the transaction, the signer would pay for nothing.
+/// The exact transaction that would be sent, if the payer is a contract. A contract can observe its gas: it could
+/// succeed with the gas of the simulation and fail with that of the transaction, at the signer's cost.
 fn sent_transaction(network: &NetworkContext, payment: &Payment) -> Option<Question> {
     if !payment.contract_payer {
         return None;
@@ -147,9 +147,9 @@ fn sent_transaction(network: &NetworkContext, payment: &Payment) -> Option<Quest
 
 /// How a call ended on the chain.
 enum CallOutcome {
-    /// The data that it returned.
+    /// The data that the call returned.
     Returned(Bytes),
-    /// Its revert data; empty if it failed without a revert.
+    /// The revert data; empty if the call failed without a revert.
     Reverted(Bytes),
 }
 
@@ -334,7 +334,7 @@ impl Calls {
         Ok(answer)
     }
 
-    /// Reads the outcomes of [`Calls::in_order`]. A missing one counts as a revert without data.
+    /// Reads the outcomes of [`Calls::in_order`]. A missing outcome counts as a revert without data.
     fn decode(&self, outcomes: Vec<CallOutcome>) -> Answer {
         let mut outcomes = outcomes.into_iter();
         let mut next = || outcomes.next().unwrap_or(CallOutcome::Reverted(Bytes::new()));

@@ -87,7 +87,7 @@ impl Purchase {
         }
     }
 
-    /// Formats the line about the receipt. It claims nothing that the server did not report.
+    /// Formats the line about the receipt. The line claims nothing that the server did not report.
     fn paid(&self, said: &str) -> String {
         let price =
             self.record.paid.as_ref().map(|(price, _)| price.describe()).unwrap_or_default();

@@ -19,7 +19,7 @@ use crate::upstream::Passthrough;
 
 const REQUIRED: HeaderName = HeaderName::from_static("payment-required");
 const RECEIPT: HeaderName = HeaderName::from_static("payment-response");
-/// Version 1 clients look for the receipt here.
+/// Version 1 clients read the receipt from this header.
 const OLD_RECEIPT: HeaderName = HeaderName::from_static("x-payment-response");
 const PRICE: HeaderName = HeaderName::from_static("x-price-usd");
 /// OpenAI clients obey this header.
@@ -44,7 +44,7 @@ pub(super) fn error(fault: &Fault) -> Response {
     envelope(fault, None)
 }
 
-/// A refusal of a request that reaches no route: a code for its kind, with the edge's own status and text.
+/// A refusal by the HTTP edge: our code for its kind, with the edge's status and text.
 pub(super) fn edge(why: Refusal) -> Response {
     let code = match why {
         Refusal::Busy => return error(&Fault::of(Code::Busy)),

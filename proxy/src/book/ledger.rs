@@ -1,6 +1,6 @@
 //! The single writer of all payments. Pending changes share a commit.
 //!
-//! It also holds the locks that let one task at a time work on a payment.
+//! The ledger also holds the locks that let one task at a time work on a payment.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -44,9 +44,9 @@ struct PendingCommit {
 pub enum Claim {
     /// The caller holds the payment until it drops the guard.
     Held(PaymentGuard),
-    /// Another request with the same body holds it. Wait, then claim again.
+    /// Another request with the same body holds the payment. Wait, then claim again.
     SameBody(watch::Receiver<()>),
-    /// A request with another body holds it.
+    /// A request with another body holds the payment.
     OtherBody,
 }
 
@@ -120,7 +120,7 @@ impl Ledger {
         self.store.answer(id).await
     }
 
-    /// Stores a payment, with its answer if that is new.
+    /// Stores a payment, with its answer if the answer is new.
     ///
     /// # Errors
     /// The store failed, and nothing was changed.

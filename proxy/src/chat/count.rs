@@ -1,6 +1,6 @@
 //! Counts the tokens of a chat: an upper estimate by OpenAI's rule for its own models. The rule is three tokens per
-//! message, its texts, and three for the start of the answer. Tools and schemas, which upstreams rewrite in their own
-//! form, count as their JSON, which is longer.
+//! message, its texts, and three for the start of the answer. Upstreams rewrite tools and schemas in a shorter form;
+//! here they count as JSON.
 
 use bursar_core::json::{Object, Value};
 
@@ -18,7 +18,7 @@ const TOOLS_TOKENS: u64 = 12;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Counted {
     pub prompt: u64,
-    /// Tokens that are billed as output although they were sent: a prediction that the answer does not match.
+    /// Tokens of the prediction in the request. Upstreams bill them as output if the answer does not match.
     pub predicted: u64,
 }
 

@@ -12,7 +12,7 @@ use crate::tokens::Vocabulary;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Model {
     pub rates: Rates,
-    /// Bound on an answer if a request sets none. `None` uses the service's.
+    /// Bound on an answer if a request sets none. `None` uses the service's bound.
     pub completion_tokens: Option<u64>,
     pub max_completion_tokens: Option<u64>,
     pub vocabulary: Vocabulary,
@@ -32,7 +32,7 @@ impl Model {
     }
 }
 
-/// A model that is being read. Both prices are required.
+/// A model while its table is read. Both prices are required.
 #[derive(Debug)]
 pub(super) struct Draft {
     input: Option<Rate>,

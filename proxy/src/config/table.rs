@@ -26,7 +26,7 @@ fn bound(given: RawSetting<'_>) -> Result<Dollars, String> {
     })
 }
 
-/// Reads `off` or nodes. A node is a URL, or `eip155:8453=https://…` if there are several networks.
+/// Reads `off`, `default`, or nodes. A node is a URL, or `eip155:8453=https://…` to name its network.
 fn rpc(given: RawSetting<'_>) -> Result<Rpc, String> {
     let texts = match given {
         RawSetting::Value(Value::String(_)) => vec![given.text()?],

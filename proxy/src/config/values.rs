@@ -125,7 +125,7 @@ fn dollars(whole: u64) -> Dollars {
     U256::from(whole).saturating_mul(unit)
 }
 
-/// The nodes to ask.
+/// The nodes that are asked about pending settlements.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Rpc {
     /// The public nodes in each network's row.

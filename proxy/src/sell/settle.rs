@@ -52,11 +52,12 @@ impl Seller {
         Ok(())
     }
 
-    /// Requests the settlement. That it is requested is on disk before the request. Unless it is settled or pending,
-    /// nothing is delivered and the record remains, so the same request can settle again.
+    /// Requests the settlement, after [`Settlement::Requested`] is on disk.
     ///
-    /// Returns the guard that remains while the settlement is pending. Without a guard, a pending settlement does not
-    /// count.
+    /// Returns the guard if the settlement is pending. Without a guard, a pending settlement is refused.
+    ///
+    /// Unless the payment is settled or pending, nothing is delivered. The record remains, so a repeat of the request
+    /// can settle again.
     async fn settle(
         &self,
         record: &mut Record,
@@ -97,15 +98,17 @@ impl Seller {
             }
         };
         self.stored(self.0.ledger.put(record, None).await)?;
-        // Counted only after it is on disk: a refusal that is not stored occurs again.
+        // Adds the penalty only after the write: an unstored failure occurs, and counts, again.
         if code == Code::SettlementFailed {
             self.0.penalties.add(record.payer, self.0.clock.mono_ms());
         }
         end(PaymentRefusal::of(code, record))
     }
 
-    /// Requests the settlement and retries if the facilitator was not reached. Requests a pending one once more, as
-    /// official servers do, because most blocks arrive within that time. Stores the result in the record.
+    /// Requests the settlement and sets the result in the record.
+    ///
+    /// Retries if the facilitator did not process the request. Requests a pending settlement once more, as official
+    /// servers do, because most blocks arrive within that time.
     async fn request_settlement(&self, record: &mut Record, before: Settlement) -> SettleOutcome {
         let mut outcome = self.settle_once(record).await;
         for _again in 1..TRIES {
@@ -128,8 +131,8 @@ impl Seller {
         outcome
     }
 
-    /// Requests a pending settlement again. A new pending answer replaces the old one, so its transaction must be
-    /// known, too.
+    /// Requests a pending settlement again. A new pending answer replaces the old one, so a node must know
+    /// its transaction, too.
     async fn request_again(&self, record: &mut Record) {
         let outcome = self.settle_once(record).await;
         let before = match &outcome {
@@ -139,11 +142,11 @@ impl Seller {
         record.settlement = before.after(&outcome);
     }
 
-    /// Whether a pending settlement still counts: only while its payment verifies.
+    /// Whether a pending settlement counts: not if its payment no longer verifies.
     ///
-    /// If it does not, either the money has moved, which the facilitator reports when asked again, or there is
-    /// nothing left to move. A transaction of the second kind stays pending until its block is final. Without this
-    /// check, a payer who empties the account first would receive many answers and pay for none.
+    /// Then either the money has moved, or the account is empty. In the first case a second settle request reports
+    /// the success. In the second case the transaction stays pending until its block is final. Without this check, a
+    /// payer who empties the account would receive many answers and pay for none.
     async fn pending_counts(&self, record: &mut Record) -> bool {
         let Some(context) = context_of(record) else { return true };
         let verdict = self.0.facilitator.verify(&record.facilitator_request, context).await;
@@ -157,14 +160,12 @@ impl Seller {
     /// Sends one settle request. Removes the hash of a pending answer if no node knows it.
     async fn settle_once(&self, record: &Record) -> SettleOutcome {
         let Some(context) = context_of(record) else {
-            return SettleOutcome::Unknown(
-                "the payment is on a network that is not known".to_owned(),
-            );
+            return SettleOutcome::Unknown("the payment is on an unknown network".to_owned());
         };
         let mut outcome = self.0.facilitator.settle(&record.facilitator_request, context).await;
         if let SettleOutcome::Pending { hash, .. } = &mut outcome
             && let Some(reported_hash) = *hash
-            // A delivered answer cannot be taken back.
+            // After delivery a missing transaction changes nothing: the answer cannot be taken back.
             && !record.stage.is_delivered()
             && !self.0.nodes.knows_transaction(context.network.chain, reported_hash).await
         {
@@ -191,8 +192,8 @@ impl Seller {
             record.settlement = if record.stage.is_delivered() {
                 Settlement::Failed { receipt: receipt.clone() }
             } else {
-                // The customer may still request the answer. If this counted as a refusal, a settlement that did
-                // happen would count as another seller's.
+                // The customer may still request the answer. After `Failed`, a repeated success would count as
+                // another seller's.
                 Settlement::Requested
             };
         }
@@ -205,7 +206,7 @@ impl Seller {
         }
     }
 
-    /// Counts the outcome of a pending settlement after it is on disk. If it could not be stored, it is found again.
+    /// Counts the stored outcome of a pending settlement. The next lookup finds an unstored one again.
     fn count_reconciled(&self, record: &Record, outcome: &SettleOutcome) {
         match &record.settlement {
             Settlement::Pending { .. } => return,
@@ -227,7 +228,7 @@ impl Seller {
         self.0.unpaid.end(record.id);
     }
 
-    /// Counts and logs a sale. `earned` means that it was settled just now.
+    /// Counts and logs a sale. `earned` means that its settlement was requested just now.
     fn count_sale(&self, record: &Record, result: &'static str, earned: bool) {
         self.0.metrics.chat(result);
         if earned && matches!(record.settlement, Settlement::Settled { .. }) {

@@ -18,17 +18,16 @@ use crate::wait::within;
 
 /// Chunks buffered for a slow customer. When the buffer is full, reading from the upstream pauses.
 const CHUNKS: usize = 8;
-/// How much is kept of the end of a stream that is too long to store. The end contains the usage.
+/// Bytes kept from the end of a stream that is too long to store: they contain the usage.
 const TAIL_BYTES: usize = 8 << 10;
 
-/// The exclusive right to the payment, and a permit.
+/// The exclusive right to the payment, and the sale permit.
 pub(super) type SaleGuards = (PaymentGuard, OwnedSemaphorePermit);
 
 /// The sending side of a customer's stream.
 struct ChunkSender {
     chunks: mpsc::Sender<Bytes>,
-    /// Set at the end of the answer. Otherwise the end of the chunks is not the end of the answer, and the connection
-    /// is cut.
+    /// Set once the answer has ended. If the channel closes before that, the connection is cut.
     complete: Arc<AtomicBool>,
 }
 
@@ -129,14 +128,16 @@ impl Seller {
         if let Err(fault) = self.0.ledger.put(&record, answer).await {
             tracing::error!(%fault, "the end of a stream could not be stored");
         }
-        // The customer sees the end only after it is on disk, so a repeat of the request receives the same.
+        // The customer sees the end only after it is on disk, so a repeat of the request receives the same
+        // answer.
         if let Some(sender) = customer {
             sender.complete.store(true, Ordering::Release);
         }
         drop(guards);
     }
 
-    /// Passes chunks to the customer and the copy until the stream ends. `customer` becomes `None` once it has left.
+    /// Passes chunks to the customer and the copy until the stream ends. `customer` becomes `None` when it leaves
+    /// or stops reading.
     async fn pump(
         &self,
         response: &mut UpstreamResponse,

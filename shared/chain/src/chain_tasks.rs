@@ -1,5 +1,5 @@
-//! Performs the actions of an outbox on a chain, the same for every host. Signing is not part of it: the owner
-//! of the key signs.
+//! Performs the actions of an outbox on a chain, the same for every host. The only exception is signing, which the
+//! host does itself.
 
 use alloy_primitives::{Address, B256};
 use bursar_core::networks::{FeeModel, Gas};
@@ -83,8 +83,8 @@ pub async fn send(chain: &dyn Chain, raw: &Raw, rebroadcast: bool) -> SendAnswer
     }
 }
 
-/// Classifies the mempool errors of geth, Erigon, Nethermind, Besu, Nitro and anvil by their text: their error
-/// codes do not distinguish them.
+/// Classifies a node's mempool error by its text. Knows the texts of geth, Erigon, Nethermind, Besu, Nitro and
+/// anvil, whose error codes do not distinguish these errors.
 fn classify(message: &str) -> SendAnswer {
     let message = message.to_ascii_lowercase();
     let has_any = |words: &[&str]| words.iter().any(|word| message.contains(word));
@@ -146,8 +146,8 @@ pub async fn look_up(
     let settled = match final_block {
         Some(block) => match chain.transaction_count(signer, BlockTag::Number(block)).await {
             Ok(count) => count,
-            // A node that no longer has the state of that block: it confirms nothing as final, but its other
-            // answers still count.
+            // The node no longer has the state of that block. It confirms nothing as final, but its other answers
+            // count.
             Err(ChainFault::Rejected { .. }) => 0,
             Err(fault) => return Err(fault),
         },
@@ -155,7 +155,7 @@ pub async fn look_up(
     };
     let mut results = Vec::with_capacity(lookups.len());
     for (id, hashes) in lookups {
-        // Search from the newest attempt, which is the most likely one.
+        // Search from the newest attempt, which is the most likely to be mined.
         let found = hashes.iter().rev().find_map(found);
         let known = match hashes.last() {
             Some(newest) if found.is_none() => chain.is_known(*newest).await?,

@@ -1,5 +1,5 @@
-//! The system clock: the only place that reads the wall clock, the boot id and the time zone. It reports; the
-//! domain rules interpret a [`Moment`].
+//! The system clock. Only this module reads the wall clock, the boot id and the time zone. It returns a [`Moment`],
+//! which the domain rules interpret.
 
 mod error;
 pub mod manual;
@@ -21,8 +21,7 @@ use crate::zone::{day_of, midnight};
 pub struct SystemClock {
     started: Instant,
     boot_id: String,
-    /// A mutex instead of an owning task: `now` is synchronous, and the lock is held for two `stat` calls at
-    /// most.
+    /// A mutex instead of an owning task: `now` is synchronous, and the lock is held only while the zone is read.
     zone: Mutex<ZoneSource>,
 }
 
@@ -93,14 +92,13 @@ fn wall_clock() -> Utc {
     }
 }
 
-/// Returns the shared zero of all clocks in the process, so that their monotonic times are comparable.
+/// Returns the shared zero of all clocks in the process. It makes their monotonic times comparable.
 fn process_start() -> Instant {
     static STARTED: OnceLock<Instant> = OnceLock::new();
     *STARTED.get_or_init(Instant::now)
 }
 
-/// Returns the kernel's boot id, or an empty string if it cannot be read (some service managers hide
-/// `/proc/sys`).
+/// Returns the kernel's boot id. Empty if it cannot be read: some service managers hide `/proc/sys`.
 #[cfg(target_os = "linux")]
 fn boot_id() -> String {
     let text = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();

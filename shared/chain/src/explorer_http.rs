@@ -9,7 +9,7 @@ use serde_json::Value;
 use crate::ports::{BoxFuture, EndpointLabel, Explorer, ExplorerFault, TokenBalance};
 use bursar_outbound::{Client, PlainHttpHosts, Target, TargetFault};
 
-/// Most tokens read from one answer: anyone can send worthless tokens to a known address.
+/// Most tokens read from one answer. Anyone can send worthless tokens to a known address.
 pub const TOKENS_MAX: usize = 500;
 
 /// Most characters kept of a symbol; genuine symbols have at most ten.
@@ -18,10 +18,10 @@ pub const SYMBOL_CHARS_MAX: usize = 32;
 /// Longest answer, in bytes. The list is not paginated and takes less than a kilobyte per token.
 pub const REPLY_BYTES_MAX: usize = 8 << 20;
 
-/// Timeout of one request, in milliseconds: half of the time for a whole lookup.
+/// Timeout of one request, in milliseconds: half of `FUNDS_WAIT_MS`, the limit for all balances of an address.
 pub const TIMEOUT_MS: u64 = 5_000;
 
-/// Most decimals accepted: with more, no amount of 256 bits would reach one whole token.
+/// Most decimals accepted. With more, no amount of 256 bits would reach one whole token.
 const DECIMALS_MAX: u64 = 77;
 
 /// The limits of [`ExplorerHttp`]. Production uses the defaults; tests use smaller ones.
@@ -37,7 +37,7 @@ impl Default for ExplorerLimits {
     }
 }
 
-/// Why a setting is not a valid explorer. Never shows the URL, which may contain a key.
+/// Why an explorer cannot be configured. Never shows the URL, which may contain a key.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ExplorerConfigError {
     #[error("this is not a URL like https://base.blockscout.com/api/v2")]
@@ -116,7 +116,7 @@ struct Entry {
 
 #[derive(Deserialize)]
 struct Token {
-    /// Older instances call it `address`.
+    /// Older instances name this field `address`.
     address_hash: Option<String>,
     address: Option<String>,
     symbol: Option<String>,

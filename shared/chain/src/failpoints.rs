@@ -1,5 +1,6 @@
-//! Failpoints: named points at durable boundaries, where a test ends the process or fails the disk. They do nothing in
-//! production. The trait is here because every service has failpoints, including those that send no transactions.
+//! Failpoints: named points at durable boundaries, which do nothing in production. There a test ends the process or
+//! fails the disk. The trait is here because every service has failpoints, including those that send no
+//! transactions.
 
 use std::fmt::Debug;
 use std::io;
@@ -12,7 +13,7 @@ pub trait Failpoints: Send + Sync + Debug {
     /// The caller handles an error like a failure of the disk.
     fn hit(&self, point: &'static str) -> io::Result<()>;
 
-    /// Passes a failpoint that only ends the process: an error has no effect.
+    /// Passes a failpoint at which an error has no effect: a test can only end the process there.
     fn pass(&self, point: &'static str) {
         let _without_effect = self.hit(point);
     }

@@ -1,6 +1,6 @@
-//! Ports to the outside world (EVM chains, explorers, the system clock) and their real implementations. All
-//! connections go through `bursar-outbound`, only [`clock`] reads the wall clock, and nothing here holds a key
-//! or decides about money.
+//! Ports to EVM chains, explorers and the system clock, and their real implementations. All connections go through
+//! `bursar-outbound`, only [`clock`] reads the wall clock, and nothing here holds a signing key or decides about
+//! money.
 //!
 //! # Examples
 //!

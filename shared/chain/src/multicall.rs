@@ -1,5 +1,5 @@
-//! Batches many reads of one block into one request through Multicall3, or reads one by one if that contract is
-//! missing. A malformed answer is an error, never a zero.
+//! Batches reads of one block into one request through Multicall3. Reads one by one if that contract is missing. A
+//! malformed answer is an error, never a zero.
 
 use alloy_primitives::{Address, Bytes, U256};
 use alloy_sol_types::SolCall;
@@ -12,8 +12,8 @@ use crate::ports::{BlockTag, Chain, ChainFault};
 /// Most reads in one request. Nodes limit a call to about 50 million gas; a balance costs about 30,000.
 pub const READS_MAX: usize = 64;
 
-/// Longest answer for each read, in bytes: a number, or the reason of a revert. It bounds what decoding copies,
-/// because several ABI offsets may point at the same bytes.
+/// Longest answer for each read, in bytes: a number, or the reason of a revert. The bound limits how much decoding
+/// copies, because several ABI offsets may point at the same bytes.
 const ANSWER_BYTES_MAX: usize = 1024;
 
 const WORD: usize = 32;
@@ -49,7 +49,7 @@ pub struct Holdings {
     pub tokens: Vec<Result<U256, ReadFault>>,
 }
 
-/// Returns the balances of `owner` in the native coin and in each token, in their smallest units.
+/// Returns the balances of `owner` in the native coin and in each token. Amounts are in smallest units.
 ///
 /// # Errors
 /// The whole request failed, or there are more than [`READS_MAX`] - 1 tokens.
@@ -150,7 +150,7 @@ async fn one_by_one(
     Ok(answers)
 }
 
-/// Decodes one word. An account without code returns no data at all, which is not a zero.
+/// Decodes one word. A call to an account without code returns no data, which is not a zero.
 fn number(answer: &[u8]) -> Result<U256, ReadFault> {
     match answer.len() {
         WORD => U256::try_from_be_slice(answer).ok_or(ReadFault::Malformed("it is not a number")),

@@ -19,8 +19,8 @@ pub type ChainReply<'a, T> = BoxFuture<'a, Result<T, ChainFault>>;
 
 /// The only source of time.
 pub trait Clock: Send + Sync + Debug {
-    /// Returns the current moment, with the date in the machine's zone. `chain_hint` is empty: a clock knows no
-    /// chain, so the caller that combines both fills it in.
+    /// Returns the current moment, with the date in the machine's zone. `chain_hint` is `None`: a clock knows no
+    /// chain, so a caller that knows one sets it.
     fn now(&self) -> Moment;
 
     /// Returns only the UTC time. Much cheaper than `now`, because it needs no time zone.
@@ -41,10 +41,10 @@ pub trait Clock: Send + Sync + Debug {
     fn sleep_until(&self, mono_ms: u64) -> BoxFuture<'_, ()>;
 }
 
-/// One EVM chain, through whichever nodes serve it. Every method may be repeated without harm. Methods that
-/// only senders of transactions need have defaults, which fail with [`ChainFault::Unavailable`].
+/// One EVM chain, as its nodes report it. Repeating a method is harmless. Optional methods have defaults, most of
+/// which fail with [`ChainFault::Unavailable`].
 pub trait Chain: Send + Sync + Debug {
-    /// Queries the chain id now, regardless of earlier checks. Always returns the configured chain.
+    /// Queries the chain id now, regardless of earlier checks. On success this is the configured chain.
     ///
     /// # Errors
     /// [`ChainFault::WrongChain`] if the endpoints serve another chain.
@@ -97,7 +97,7 @@ pub trait Chain: Send + Sync + Debug {
         unsupported()
     }
 
-    /// Returns the number of transactions that an account has sent as of a block: its next nonce.
+    /// Returns the next nonce of an account: the number of its transactions as of a block.
     fn transaction_count(&self, _address: Address, _block: BlockTag) -> ChainReply<'_, u64> {
         unsupported()
     }
@@ -119,8 +119,8 @@ pub trait Chain: Send + Sync + Debug {
         unsupported()
     }
 
-    /// Answers queries about the newest block, in their order, each with its own result. Uses a single exchange
-    /// if the nodes accept batches.
+    /// Answers queries about the newest block, with one result for each, in their order. An implementation may
+    /// batch the queries.
     fn answers(&self, questions: Vec<Question>) -> ChainReply<'_, Vec<Result<Bytes, ChainFault>>> {
         Box::pin(async move {
             let mut answers = Vec::with_capacity(questions.len());
@@ -137,8 +137,8 @@ pub trait Chain: Send + Sync + Debug {
         })
     }
 
-    /// Returns whether a request to any node failed without a usable answer since `mono_ms` (monotonic clock).
-    /// That node may still receive the request, whatever the other nodes answered.
+    /// Returns whether a request to any node has failed since `mono_ms` (monotonic clock). A node that gave no
+    /// usable answer may still receive the request, whatever the other nodes answered.
     fn has_failed_since(&self, _mono_ms: u64) -> bool {
         false
     }
@@ -158,22 +158,22 @@ pub trait Chain: Send + Sync + Debug {
         unsupported()
     }
 
-    /// Broadcasts a signed transaction and returns its hash. **An error does not prove that it was not sent**:
-    /// a node may take the bytes and lose the answer, and the next one then rejects them as known.
+    /// Broadcasts a signed transaction and returns its hash. **An error does not prove that the transaction was not
+    /// sent**: if the answer of the first node is lost, the next node may reject the bytes as known.
     fn send_raw(&self, raw: Bytes) -> ChainReply<'_, B256>;
 
-    /// Broadcasts to every node, for a transaction that a node accepted but that was not mined. As slow as the
-    /// slowest node.
+    /// Broadcasts a signed transaction to every node. For transactions that a node accepted but that are not mined
+    /// yet. Takes as long as the slowest node.
     fn send_raw_everywhere(&self, raw: Bytes) -> ChainReply<'_, B256> {
         self.send_raw(raw)
     }
 }
 
-/// A network's block explorer, which knows tokens that are not in our table. Its answers are untrusted, and its
-/// tokens' own data even more so: show them, never decide by them.
+/// A network's block explorer, which knows tokens that are not in our table. Its answers are untrusted, and the
+/// tokens' own data even more so. Show them, but base no decision on them.
 pub trait Explorer: Send + Sync + Debug {
-    /// Returns the ERC-20 tokens of an account, at most [`TOKENS_MAX`](crate::explorer_http::TOKENS_MAX). An
-    /// account that the explorer has never seen has none.
+    /// Returns the ERC-20 tokens of an account. At most [`TOKENS_MAX`](crate::explorer_http::TOKENS_MAX), and none
+    /// if the explorer has never seen the account.
     fn tokens(&self, owner: Address) -> BoxFuture<'_, Result<Vec<TokenBalance>, ExplorerFault>>;
 }
 
@@ -249,13 +249,13 @@ pub struct Receipt {
     pub fee: Option<U256>,
 }
 
-/// A transaction, without the fields that do not affect its meaning.
+/// A transaction's sender, target and input.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Transaction {
     pub hash: B256,
     /// The sender.
     pub from: Address,
-    /// The contract that it called; `None` if it created one.
+    /// The called address; `None` if the transaction creates a contract.
     pub to: Option<Address>,
     pub input: Bytes,
 }
@@ -314,30 +314,30 @@ pub struct FoundLog {
     pub index: u64,
 }
 
-/// Why the chain gave no usable answer. Text from nodes is bounded and free of control characters, but
-/// untrusted: for private detail, never for public text.
+/// Why the chain gave no usable answer. Text from nodes is bounded and free of control characters, but untrusted:
+/// use it in private details, never in public text.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ChainFault {
-    /// No request could be sent, or the endpoints failed in different ways. A later retry may succeed.
+    /// No endpoint answered, or the endpoints failed in different ways. A later retry may succeed.
     #[error("no endpoint of the chain answered: {}", list(.tried))]
     Unavailable {
         /// Each endpoint with its failure, in the configured order.
         tried: Vec<(EndpointLabel, String)>,
     },
-    /// Every endpoint serves another chain; this is the first. Nothing else was asked of it.
+    /// Every endpoint serves another chain. `endpoint` is the first; it received no other request.
     #[error("{endpoint} serves chain {answered}, not {expected}")]
     WrongChain { endpoint: EndpointLabel, expected: ChainId, answered: ChainId },
-    /// The contract reverted the call. Every node would return the same, so only one was asked.
+    /// The contract reverted the call. Every node would return the same, so no further node was asked.
     #[error("the contract reverted the call")]
     Reverted {
         /// The ABI-encoded reason of the contract; may be empty.
         data: Bytes,
     },
-    /// A node understood the request and refused it. For a broadcast, this is the first node that rejected the
-    /// transaction; for a read, all endpoints were tried before.
+    /// A node understood the request and refused it. For a broadcast, this is the first rejection of the
+    /// transaction. Otherwise every endpoint that was asked refused, and this is the first refusal.
     #[error("the node refused: {message} (code {code})")]
     Rejected { code: i64, message: String },
-    /// Every endpoint gave an invalid answer; this is the first.
+    /// Every endpoint that was asked gave an invalid answer. `endpoint` is the first.
     #[error("{endpoint} gave an invalid answer: {reason}")]
     Malformed { endpoint: EndpointLabel, reason: String },
 }

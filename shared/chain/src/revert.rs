@@ -6,8 +6,8 @@ use alloy_sol_types::{Panic, Revert, SolError};
 /// Longest reason that is returned, in characters.
 const REASON_CHARS_MAX: usize = 200;
 
-/// Returns the reason of a revert: `Error(string)`, `Panic(uint256)`, or the selector of a custom error. The
-/// text is untrusted; only its length is bounded.
+/// Returns the reason of a revert as text. Decodes `Error(string)` and `Panic(uint256)`; otherwise shows the
+/// selector of the custom error. The text is untrusted; only its length is bounded.
 pub fn reason(data: &Bytes) -> String {
     if let Ok(revert) = Revert::abi_decode_validate(data) {
         return revert.reason.chars().take(REASON_CHARS_MAX).collect();

@@ -1,4 +1,4 @@
-//! The real [`Chain`]: JSON-RPC over HTTP to several endpoints, asked in their order until one answers. It
+//! The real [`Chain`]: JSON-RPC over HTTP to several endpoints. It asks them in their order until one answers. It
 //! trusts no endpoint before checking its chain id, never follows a redirect, and never shows a URL.
 
 mod ask;
@@ -53,7 +53,8 @@ pub struct RpcChain {
     client: Client,
     clock: Arc<dyn Clock>,
     next_id: AtomicU64,
-    /// Where transactions are sent, if not to `endpoints`. It is asked only for its chain id.
+    /// The chain whose endpoints receive transactions; `None` if `endpoints` receive them. The only query sent to
+    /// these endpoints is for their chain id.
     submit: Option<Box<RpcChain>>,
 }
 
@@ -77,7 +78,7 @@ impl RpcChain {
         Ok(Self { config, endpoints, client, clock, next_id: AtomicU64::new(1), submit: None })
     }
 
-    /// Sends transactions to the endpoints of `submit`, which must serve the same chain, and not to its own.
+    /// Sends transactions only to the endpoints of `submit`, which must serve the same chain.
     #[must_use]
     pub fn submitting_to(mut self, submit: RpcChain) -> Self {
         self.submit = Some(Box::new(submit));
@@ -190,7 +191,8 @@ impl Chain for RpcChain {
     fn fee_facts(&self) -> ChainReply<'_, FeeFacts> {
         Box::pin(async move {
             let newest = self.newest_block(newest).await?;
-            // Nodes need not support these methods; without them the fee model uses the network's row.
+            // Nodes need not support these methods. Without a tip the fee model uses the network's minimum, and
+            // only legacy networks need the gas price.
             let tip = self.number("eth_maxPriorityFeePerGas").await.ok();
             let gas_price = self.number("eth_gasPrice").await.ok();
             Ok(FeeFacts { tip, gas_price, ..newest })
@@ -302,8 +304,8 @@ fn by_hash(hash: B256) -> Call {
 }
 
 fn broadcast(raw: &Bytes) -> (Call, impl Fn(&RawValue) -> Result<B256, Unusable> + use<>) {
-    // The hash of any transaction type is the hash of its signed bytes. A node that returns another hash has
-    // not taken this transaction.
+    // A transaction's hash is the Keccak-256 hash of its signed bytes, whatever its type. A node that returns
+    // another hash has not accepted this transaction.
     let expected = keccak256(raw);
     let params = json!([hex::encode_prefixed(raw)]);
     let call = Call { method: "eth_sendRawTransaction", params, kind: Kind::Broadcast };
@@ -329,7 +331,7 @@ fn bytes(raw: &RawValue) -> Result<Bytes, Unusable> {
     bytes_of(&decode_as::<String>(raw)?)
 }
 
-/// Reads the fee data of the newest block. A chain without a base fee omits it.
+/// Reads the fee data of the newest block. A chain without a base fee omits that field.
 fn newest(raw: &RawValue) -> Result<FeeFacts, Unusable> {
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]
@@ -341,7 +343,7 @@ fn newest(raw: &RawValue) -> Result<FeeFacts, Unusable> {
     let block = decode_as::<Block>(raw)?;
     Ok(FeeFacts {
         base_fee: block.base_fee_per_gas.map(|fee| price(&fee)).transpose()?,
-        // Some networks report values here that no block could hold; treat them as missing.
+        // Some networks report a gas limit above 64 bits; treat it as missing.
         block_gas: block.gas_limit.and_then(|gas| u64_of(&gas).ok()),
         block: block.number.and_then(|number| u64_of(&number).ok()),
         ..FeeFacts::default()
@@ -353,7 +355,7 @@ fn price(text: &str) -> Result<u128, Unusable> {
 }
 
 fn timestamp(raw: &RawValue) -> Result<Utc, Unusable> {
-    // The end of the year 9999. Later times are milliseconds by mistake, or a lie.
+    // The end of the year 9999. A later timestamp is false, or in milliseconds by mistake.
     const SECONDS_MAX: u64 = 253_402_300_799;
     #[derive(Deserialize)]
     struct Block {

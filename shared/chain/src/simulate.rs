@@ -16,8 +16,8 @@ use crate::ports::{BlockTag, Chain, ChainFault, SimulatedCall};
 pub enum SimulationMethod {
     /// `eth_simulateV1`.
     SimulateV1,
-    /// `eth_call` with Multicall3's code at the account's address: it calls as the account, and each call sees
-    /// the effects of the previous ones.
+    /// `eth_call` with Multicall3's code at the account's address. That code calls as the account, and each call
+    /// sees the effects of the previous ones.
     StateOverride,
     /// Each call separately, on the newest block.
     SingleCalls,
@@ -33,7 +33,7 @@ pub struct Simulation {
 }
 
 impl Simulation {
-    /// Returns the first call that would certainly fail, by index, with its outcome.
+    /// Returns the index and the outcome of the first call that fails in the simulation.
     pub fn failure(&self) -> Option<(usize, &SimulatedCall)> {
         let calls = self.calls.iter().enumerate();
         calls.filter_map(|(at, call)| Some((at, call.as_ref()?))).find(|(_at, call)| !call.ok)
@@ -47,7 +47,7 @@ pub struct Simulator {
 }
 
 impl Simulator {
-    /// Determines the method that the nodes support; [`Simulator::run`] does so on its first use.
+    /// Determines the method that the nodes support. [`Simulator::run`] also does so if it is still unknown.
     ///
     /// # Errors
     /// No node answered, so the method is still unknown.

@@ -6,7 +6,7 @@ use alloy_sol_types::SolCall;
 use crate::abi::erc20::IErc20;
 use crate::ports::{BlockTag, Chain, ChainFault};
 
-/// Longest symbol that is read, in bytes: the token contract, which is untrusted, chooses it.
+/// Longest symbol that is kept, in characters. The untrusted token contract chooses it.
 const SYMBOL_BYTES_MAX: usize = 64;
 
 /// A token's own description.
@@ -17,7 +17,7 @@ pub struct TokenDescription {
     pub symbol: String,
 }
 
-/// Returns the call data that transfers `amount` of a token, in its smallest unit, to `to`.
+/// Returns the call data of a transfer to `to`. `amount` is in the token's smallest unit.
 pub fn transfer(to: Address, amount: U256) -> Bytes {
     IErc20::transferCall { to, value: amount }.abi_encode().into()
 }

@@ -1,6 +1,6 @@
-//! Drives one outbox of a host: requests quotes and signatures, broadcasts, and queries the chain. It owns no
-//! durable state: it passes every result to the host, which persists the consequences before the next action.
-//! After a crash the host lists the pending actions at the next start.
+//! Drives one outbox of a host. The driver requests quotes and signatures, broadcasts, and queries the chain. It
+//! owns no durable state: it passes every result to the host, which persists the consequences before the next
+//! action. After a crash the host lists the pending actions at the next start.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use crate::chain_tasks::{self, LookupRequest};
 use crate::follower::Follower;
 use crate::ports::{BoxFuture, Chain, Clock};
 
-/// Longest idle time, in milliseconds, before the driver checks an outbox without a trigger.
+/// Longest idle time of the driver, in milliseconds. It then checks the outbox even without a trigger.
 pub const IDLE_MS: u64 = 2_000;
 
 /// Shortest time between two quotes while a submission waits for its first offer, in milliseconds.
@@ -38,21 +38,21 @@ pub trait Host: Send + Sync + 'static {
     /// Completes once the current outbox differs from `known`. Cancel-safe.
     fn changed_since<'a>(&'a self, known: &'a Arc<Outbox>) -> BoxFuture<'a, ()>;
 
-    /// Persists the consequences of a notice and returns the actions to perform: none if persisting failed.
+    /// Persists the consequences of a notice and returns the actions to perform. Returns none if persisting failed.
     fn handle(&self, notice: Notice) -> BoxFuture<'_, Vec<PendingAction<Self::SigningRight>>>;
 
     /// Obtains the signature that `signing_right` permits. May take as long as a person needs to answer.
     fn sign(&self, signing_right: Self::SigningRight) -> BoxFuture<'static, SignOutcome>;
 
-    /// Reports that a broadcast starts. The driver then checks the outbox once more. So if a caller cancels a
-    /// submission and then finds no broadcast in progress, none follows.
+    /// Reports that a broadcast is about to start. The driver then checks once more that the outbox permits it.
+    /// Therefore the call is no longer broadcast once a caller has cancelled it and sees no broadcast in progress.
     fn sending(&self, _id: SubmissionId, _hash: B256) {}
 
-    /// Reports that a broadcast has ended. `clear` means that every node that was sent the bytes accepted or
-    /// rejected them. Otherwise a node may receive them later.
+    /// Reports that a broadcast has ended. `clear` means that no node can still receive the bytes: each one that
+    /// was contacted accepted or rejected them.
     fn sent(&self, _id: SubmissionId, _hash: B256, _clear: bool) {}
 
-    /// Failpoint: returns whether to continue. Tests stop the process here.
+    /// Passes a failpoint and returns whether to continue. Tests may end the process here.
     fn hit(&self, _point: &'static str) -> bool {
         true
     }
@@ -62,7 +62,7 @@ pub trait Host: Send + Sync + 'static {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Notice {
     Input(Input),
-    /// Every open submission resumes.
+    /// Requests the pending actions of every open submission.
     Resume,
 }
 
@@ -142,7 +142,7 @@ async fn serve_until_idle<H: Host>(
             if !resumed || chain_tasks.needs_signature(&outbox) {
                 chain_tasks.handle(Notice::Resume).await;
                 if resumed {
-                    // Every other action is already in flight.
+                    // The tick below triggers every other action that is due.
                     chain_tasks.keep_only_signatures();
                 }
             }
@@ -288,11 +288,13 @@ impl<H: Host> ChainTasks<H> {
         }
     }
 
-    /// Limits how often quotes are fetched: one takes several requests, and a submission waits for many blocks.
-    /// A first offer reuses a quote that is only moments old. The transaction counts in such a quote can only be
-    /// too low, which is harmless: the outbox knows the nonces that it has used.
+    /// Decides whether the driver reuses the last quote, waits, or requests another one. Each quote takes several
+    /// requests, and a submission may wait for many blocks. A first offer reuses a quote younger than
+    /// [`QUOTE_QUEUED_MS`]. Its transaction counts can only be too low, which is harmless: the outbox knows the
+    /// nonces that it has used.
     fn last_quote(&mut self) -> LastQuote {
-        // Until another transaction uses the nonce of a withdrawn call, that call can still be mined.
+        // A withdrawn call can still be mined until another transaction uses its nonce, so its replacement is
+        // urgent.
         let waits = |one: &Submission| one.nonce.is_none() || (one.cancel && !one.is_given_up());
         let queued = self.host.outbox().open.values().any(waits);
         let now = self.context.clock.mono_ms();
@@ -309,7 +311,7 @@ impl<H: Host> ChainTasks<H> {
         }
     }
 
-    /// Queries this submission together with all lookups that directly follow it in the queue.
+    /// Performs `first` and all lookups that directly follow it in the queue.
     async fn look_up(&mut self, chain: &dyn Chain, first: LookupRequest) {
         let mut lookups = vec![first];
         let is_lookup = |work: &mut PendingAction<H::SigningRight>| {
@@ -335,7 +337,7 @@ impl<H: Host> ChainTasks<H> {
         }
     }
 
-    /// Requests a signature in the background: a signer may ask a person and take minutes.
+    /// Requests a signature in the background. A signer may ask a person and take minutes.
     fn sign(&mut self, id: SubmissionId, attempt: usize, signing_right: H::SigningRight) {
         if self.is_resting(&(id, attempt)) || !self.signing.insert((id, attempt)) {
             return;

@@ -11,7 +11,7 @@ use jiff::tz::{AmbiguousOffset, TimeZone};
 const EARLIEST: Utc = Utc(-62_135_596_800_000); // 0001-01-01
 const LATEST: Utc = Utc(253_370_764_800_000); // 9999-01-01
 
-/// Returns the date at `utc` in `zone`, the first instant of that date, and the offset from UTC in seconds.
+/// Returns the date at `utc` in `zone`, its first instant, and the UTC offset in seconds.
 ///
 /// The first instant is the earliest one with that date. It is not always 00:00: if clocks go forward at
 /// midnight, the day begins at 01:00.
@@ -50,8 +50,8 @@ fn first_instant(day: Date, zone: &TimeZone) -> Option<Timestamp> {
         AmbiguousOffset::Unambiguous { offset } => offset.to_timestamp(midnight).ok(),
         // Midnight occurs twice: the first occurrence counts.
         AmbiguousOffset::Fold { before, .. } => before.to_timestamp(midnight).ok(),
-        // Midnight is skipped: the day begins with the jump. Midnight by the old offset would be late by the
-        // length of the gap, which is wrong if clocks go from 23:30 to 00:30.
+        // Midnight is skipped: the day begins with the jump. Midnight by the old offset would be too late if clocks
+        // go from 23:30 to 00:30.
         AmbiguousOffset::Gap { after, .. } => {
             let just_before = after.to_timestamp(midnight).ok()?;
             let jump = zone.following(just_before).find(|change| change.offset() == after)?;

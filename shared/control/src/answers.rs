@@ -1,5 +1,5 @@
-//! Results of commands: one value for `--json`, the console and text. Amounts are strings in dollars. Secrets are never
-//! in here; they travel in their own frames (see [`Reply::secret`]).
+//! Results of commands: one value for `--json`, the console and text. Amounts are strings in dollars. Results never
+//! contain secrets, which have their own frames (see [`Reply::secret`]).
 
 mod activity;
 mod backup;
@@ -38,7 +38,7 @@ pub struct Warning {
 pub struct Reply {
     pub result: Result<Answer, Fault>,
     pub warnings: Vec<Warning>,
-    /// The field of the answer for the secret frame that was sent before this reply.
+    /// The field of the answer that the secret frame before this reply fills.
     pub secret: Option<SecretField>,
 }
 
@@ -146,7 +146,7 @@ pub struct PolicyAnswer {
     pub agents: usize,
     /// The networks that the policy currently allows.
     pub networks: Vec<String>,
-    /// The policy allows all enabled networks instead of a list of its own.
+    /// The policy allows all enabled networks and has no list.
     pub all_enabled: bool,
     pub payments: PaymentPolicyAnswer,
     /// Boxed because this variant would make [`Answer`] much larger than the others.
@@ -368,8 +368,9 @@ pub struct StatusAnswer {
     pub head: String,
     /// Why every payment needs approval: the journal did not match the wallet at unlock.
     pub untrusted: Option<String>,
-    /// First day from which signed requests are accepted, if it lies in the future. A clock that agreed with a chain
-    /// once showed a later date; `audit accept` corrects this.
+    /// First day from which signed requests are accepted, if it lies in the future.
+    ///
+    /// The cause is a clock that once showed a later date, in agreement with a chain. `audit accept` corrects this.
     #[serde(default)]
     pub refused_before: Option<String>,
     /// Why no command is decided anymore: the journal could not be written.

@@ -130,7 +130,7 @@ pub enum Prompt {
     /// The operator must type this amount. Answered by a secret frame, like a password, so that typed input has one
     /// path.
     TypeAmount { lines: Vec<String>, amount: String },
-    /// The operator must type the name of what is lost permanently. Answered by a secret frame.
+    /// The operator must type the name of the object that is deleted permanently. Answered by a secret frame.
     TypeName { lines: Vec<String>, name: String },
 }
 
@@ -196,7 +196,7 @@ impl Frame {
     pub fn packed(&self) -> Zeroizing<Vec<u8>> {
         let body = self.encode();
         let mut out = Zeroizing::new(Vec::with_capacity(body.len().saturating_add(LENGTH_BYTES)));
-        // The reader rejects a body that is too long for its length.
+        // A body that is too long for the length field gets the largest length, which every reader rejects.
         out.extend_from_slice(&u32::try_from(body.len()).unwrap_or(u32::MAX).to_be_bytes());
         out.extend_from_slice(&body);
         out
@@ -300,7 +300,7 @@ impl FrameReader {
     }
 }
 
-/// The side that proves itself. The two proofs over the same nonces differ.
+/// The side that proves itself. Over the same nonces, the proofs of the two sides differ.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Side {
     Engine,

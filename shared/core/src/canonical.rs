@@ -101,9 +101,10 @@ fn push_repr(out: &mut String, double: f64) {
 
 /// Returns `-d.ddde-x` with the fewest digits that read back as the same double.
 ///
-/// If two such texts are equally near, Rust's shortest form takes the upper one and Python the even one (2⁻²⁵ ends in
-/// …12, not …13). Rounding to that many digits takes the even one too. At a power of two, where the gap to the double
-/// below is narrower, the rounded text can read back as that double; then the shortest form is right.
+/// If two texts of that length are equally near, Rust's shortest form takes the upper one and Python the even one:
+/// 2⁻²⁵ ends in …12, not …13. Rust's rounding to a number of digits takes the even one too. At a power of two, the
+/// double below is nearer than the one above. The rounded text can then read back as the double below, so the
+/// shortest form is right.
 fn shortest_digits(double: f64) -> String {
     let shortest = format!("{double:e}");
     let mantissa = shortest.split_once('e').map_or("", |(mantissa, _)| mantissa);

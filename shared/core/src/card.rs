@@ -91,8 +91,7 @@ impl HoldReason {
 
 /// The terms that an approval would sign.
 ///
-/// Nothing here changes with time. The digest covers these terms, the hold reason and the policy's version, nothing
-/// else.
+/// The terms do not change with time. The [`digest`] covers the terms, the hold reason and the policy's version.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Terms {
     pub lane: Lane,
@@ -190,7 +189,7 @@ pub struct Card {
     pub paid_before_unknown_reason: Option<String>,
     pub balance: Option<Balance>,
     pub balance_unknown_reason: Option<String>,
-    /// The [`digest`] of what is shown, in hex.
+    /// The [`digest`] of terms, hold reason and policy version, in hex.
     pub digest: String,
 }
 
@@ -219,7 +218,7 @@ pub fn digest(terms: &Terms, hold: HoldReason, policy_version: u64) -> String {
 }
 
 impl Card {
-    /// Shortens URLs for a list, so that long ones from strangers cannot fill the frame of all cards.
+    /// Shortens URLs for a list, so that long ones from other parties cannot fill the list's frame.
     ///
     /// The digest still covers the full terms, which the request's receipt shows.
     pub fn listed(mut self) -> Self {

@@ -1,7 +1,9 @@
 //! Tables of stable codes: the wallet's, the facilitator's and the proxy's have one form.
 
-/// Declares an enum of codes from a table of variant, stable text and sentence (what happened and what to do), and the
-/// other columns, if there are any: `Variant "text" "sentence" = columns;`.
+/// Declares an enum of codes from a table with one row per code.
+///
+/// A row is `Variant "text" "sentence";`, or `Variant "text" "sentence" = columns;` if the table has further columns.
+/// The text is stable; the sentence is what happened and what to do.
 #[macro_export]
 macro_rules! code_table {
     (

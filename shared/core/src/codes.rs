@@ -1,11 +1,11 @@
-//! Every refusal that an agent or an operator can receive: a stable code, an HTTP status for agents, an exit code for
-//! commands, and one sentence that says what to do. A released code never changes its meaning.
+//! The codes of all refusals for agents and operators. Each has a stable text, an HTTP status for agents, an exit
+//! code for commands, and a sentence that names the next step. A released code never changes its meaning.
 
 use std::str::FromStr;
 
 use serde_with::{DeserializeFromStr, SerializeDisplay};
 
-/// What a code means to the two kinds of callers.
+/// The further columns of a code: HTTP status, exit code and hint.
 struct Columns {
     /// The HTTP status that an agent sees.
     http: u16,

@@ -140,7 +140,7 @@ fn acceptable_host(url: &Url) -> Result<Host<&str>, HostError> {
     if !matches!(url.scheme(), "http" | "https") {
         return Err(HostError::OtherScheme);
     }
-    // Other parsers may take another part of such a URL for the host.
+    // Other parsers may read another part of a URL with user info as the host.
     if !url.username().is_empty() || url.password().is_some() {
         return Err(HostError::UserInfo);
     }

@@ -5,10 +5,12 @@
 pub const BODY_BYTES: usize = 1 << 20;
 /// A body larger than this counts as large.
 pub const SMALL_BODY_BYTES: usize = 64 << 10;
-/// Memory for large bodies, in bodies of the longest size. It is available twice: for bodies that arrive, and for those
-/// in progress. One body for every connection would take a gigabyte.
+/// Memory for large bodies, in bodies of the longest size.
+///
+/// Arriving bodies and bodies in progress each have this much memory. One body for every connection would take a
+/// gigabyte.
 pub const LARGE_BODIES: usize = 64;
-/// The part of that memory that other machines may use, in bodies of the longest size.
+/// Memory for large bodies from other machines, arriving and in progress, in bodies of the longest size.
 pub const LARGE_BODIES_REMOTE: usize = 32;
 /// Longest payment-required header, after base64 decoding. No honest offer comes near it.
 pub const PAYMENT_HEADER_BYTES: usize = 64 << 10;
@@ -31,11 +33,11 @@ pub const PAYMENT_MICROS: u64 = 1_000_000_000_000_000;
 /// How long a request waits for the operator (wallet specification, States and transitions). A bearer agent also
 /// receives the result of a denied or expired request for this long.
 pub const HOLD_MS: i64 = 15 * 60 * 1000;
-/// Pending requests of one agent: more would be a flood that no operator can work off.
+/// Pending requests of one agent: an operator could not decide more.
 pub const HELD_PER_AGENT: usize = 20;
 /// Pending requests of all agents.
 pub const HELD_TOTAL: usize = 500;
-/// Limits the open payments of one agent: as many as the rate limit admits in this many minutes.
+/// Limits one agent's open payments to the calls that the rate limit admits in this many minutes.
 pub const OPEN_MINUTES: u32 = 60;
 /// New requests of one agent in a UTC day.
 pub const REQUESTS_A_DAY: u32 = 100_000;
@@ -50,7 +52,7 @@ pub const CHECKS_PER_AGENT: usize = 50;
 pub const REFUSALS_PER_MINUTE: u32 = 30;
 /// Default window of a signed timestamp around our clock, inclusive. See the setting `server.signature_window_s`.
 pub const SIGNATURE_WINDOW_S: u64 = 300;
-/// Values that the setting accepts.
+/// Values that the setting `server.signature_window_s` accepts.
 pub const SIGNATURE_WINDOW_RANGE_S: std::ops::RangeInclusive<u64> = 60..=900;
 /// How long an accepted HMAC signature is remembered, in days of its signed timestamp.
 pub const IDENTITY_DAYS: i64 = 30;
@@ -70,7 +72,9 @@ pub const CHECKS_TOTAL: usize = 10_000;
 pub const CHECK_LASTS_MS: i64 = 24 * 3600 * 1000;
 /// Shortest life of an allowance before it renews (wallet specification, Limits).
 pub const ALLOWANCE_LASTS_MS: i64 = 20 * 3600 * 1000;
-/// Tolerance between boot clock and wall clock in that rule. Clock discipline corrects seconds, not minutes.
+/// Tolerance between boot clock and wall clock when an allowance renews.
+///
+/// Clock discipline corrects seconds, not minutes.
 pub const ALLOWANCE_BOOT_SLACK_MS: i64 = 5 * 60 * 1000;
 /// A local clock further ahead of the newest block does not renew an allowance automatically.
 pub const CLOCK_AHEAD_OF_CHAIN_MS: i64 = 3600 * 1000;
@@ -82,7 +86,7 @@ pub const CLOCK_OFF_CHAIN_MS: i64 = 600 * 1000;
 pub const CLOCK_OFF_CHAIN_WARN_MS: i64 = 120 * 1000;
 /// Interval of reading a chain's newest block, while agents pay there.
 pub const CHAIN_TIME_EVERY_MS: u64 = 10 * 60 * 1000;
-/// How long the time of such a block counts.
+/// How long the time of a chain's newest block counts after it was read.
 pub const CHAIN_TIME_LASTS_MS: u64 = 3 * CHAIN_TIME_EVERY_MS;
 /// A chain without a new block for this long is idle. Its block time does not contradict our clock.
 pub const CHAIN_AWAKE_MS: u64 = 15 * 1000;
@@ -124,7 +128,7 @@ pub const CARD_BALANCE_KEPT_MS: u64 = 600_000;
 pub const FUNDS_CACHED: usize = 1024;
 /// Addresses per `balances` command: the result for all networks must fit one frame.
 pub const FUNDS_ADDRESSES: usize = 50;
-/// Tokens found by explorers in such a result.
+/// Tokens found by explorers in one result with balances.
 pub const FUNDS_FOREIGN_TOKENS: usize = 500;
 
 /// Longest frame of the control channel.
@@ -137,11 +141,13 @@ pub const HANDSHAKE_MS: u64 = 5_000;
 pub const HISTORY_ROWS: usize = 500;
 /// Journal entries in one frame of `watch`.
 pub const WATCH_ENTRIES: u64 = 256;
-/// Longest text of such a frame. All frames queued for a slow reader are held in memory.
+/// Longest text of one frame of `watch`. All frames queued for a slow reader are held in memory.
 pub const WATCH_BYTES: usize = 64 << 10;
 /// Text in one part of an export.
 pub const PART_BYTES: usize = 64 << 10;
-/// How long an export waits for a program that takes no more parts. It keeps the journal from reusing space meanwhile.
+/// How long an export waits for a program that has stopped reading.
+///
+/// While an export waits, the journal cannot reuse space.
 pub const PART_WAIT_MS: u64 = 60_000;
 /// Consoles and commands attached at the same time.
 pub const CONTROL_SESSIONS: usize = 64;
@@ -162,9 +168,11 @@ pub const RATE_KEYS: usize = 65_536;
 /// Failed proofs per minute for one agent from one address. A program that lost its secret stays below this; a guessing
 /// attacker does not.
 pub const FAILED_AUTH_PER_MINUTE: u32 = 30;
-/// Bearer agents that are remembered for having called from another machine. No operator registers that many.
+/// Most bearer agents that are remembered as callers from other machines. No operator registers that many.
 pub const LAN_BEARER_AGENTS: usize = 1024;
-/// Interval of warnings about one such agent: a warning for each payment would be ignored.
+/// Interval of warnings about a bearer agent that calls from another machine.
+///
+/// Operators would ignore a warning for each payment.
 pub const LAN_BEARER_WARN_MS: u64 = 60_000;
 
 /// Longest request line plus headers; an agent's take less than one KiB.
@@ -182,7 +190,9 @@ pub const HEAD_MS: u64 = 5_000;
 pub const BODY_MS: u64 = 10_000;
 /// How long a body may arrive at any rate.
 pub const BODY_GRACE_MS: u64 = 1_000;
-/// Average rate of a body after that: a slower peer is holding a connection, not sending.
+/// Lowest average rate of a body after [`BODY_GRACE_MS`].
+///
+/// A slower peer is holding a connection, not sending.
 pub const BODY_BYTES_PER_S: u64 = 1 << 10;
 /// How long a connection may be idle between two requests.
 pub const IDLE_MS: u64 = 30_000;
@@ -193,7 +203,7 @@ pub const HANDLER_MS: u64 = 30_000;
 /// How long arriving bytes are discarded after the last response. A socket closed with unread data is reset, which can
 /// destroy the response.
 pub const LINGER_MS: u64 = 2_000;
-/// How many bytes are discarded then: a few bodies that were refused for their size.
+/// Most bytes that are discarded after the last response: a few bodies that were refused for their size.
 pub const LINGER_BYTES: usize = 4 << 20;
 
 /// Connections of the agent server: one each for a thousand agents, and some spare.
@@ -208,8 +218,7 @@ pub const REFUSED_CONNECTIONS: usize = 64;
 pub const LISTEN_BACKLOG: u32 = 1024;
 /// Open files reserved for the engine's own connections: endpoints, explorers and control sessions.
 pub const OUTBOUND_FILES: usize = 128;
-/// Open files that an engine needs. They are connections, refusals in progress, control sessions, journal and
-/// endpoints, and some spare.
+/// Open files that an engine needs: connections, refusals, control sessions, journal, endpoints and some spare.
 pub const OPEN_FILES: u64 = 2_048;
 
 /// Shortest password of a wallet, in characters.

@@ -1,10 +1,14 @@
 //! The table of networks. No other file contains chain ids or contract addresses, except the `config` modules of
 //! services and tests. To add a chain, add a row.
 
+mod exchange;
+
 use std::fmt;
 
 use alloy_primitives::{Address, B256, address, b256};
 use serde::{Deserialize, Serialize};
+
+pub use exchange::{Exchange, Feed, RouterCalldata, UniswapV3, UniswapV4};
 
 /// An EIP-155 chain id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -136,6 +140,8 @@ pub struct Network {
     /// Public API of a Blockscout explorer, which learns the addresses that are looked up. `None`: tokens outside our
     /// table are not discovered unless the operator chooses an explorer.
     pub explorer: Option<&'static str>,
+    /// Where tokens are traded; `None` where the trading lane is off.
+    pub exchange: Option<&'static Exchange>,
     /// Enabled by default in the full edition.
     pub on_by_default: bool,
 }
@@ -181,6 +187,7 @@ pub static NETWORKS: &[Network] = &[
         explorer_500_unseen: true,
         rpc: &["https://rpc.mainnet.chain.robinhood.com"],
         explorer: None,
+        exchange: Some(&exchange::ROBINHOOD),
         on_by_default: true,
     },
     Network {
@@ -204,6 +211,7 @@ pub static NETWORKS: &[Network] = &[
         explorer_500_unseen: false,
         rpc: &["https://rpc.testnet.chain.robinhood.com"],
         explorer: None,
+        exchange: None,
         on_by_default: false,
     },
     Network {
@@ -231,6 +239,7 @@ pub static NETWORKS: &[Network] = &[
         explorer_500_unseen: false,
         rpc: &["https://mainnet.base.org"],
         explorer: Some("https://base.blockscout.com/api/v2"),
+        exchange: Some(&exchange::BASE),
         on_by_default: true,
     },
     Network {
@@ -254,6 +263,7 @@ pub static NETWORKS: &[Network] = &[
         explorer_500_unseen: false,
         rpc: &["https://sepolia.base.org"],
         explorer: None,
+        exchange: None,
         on_by_default: false,
     },
     Network {
@@ -277,6 +287,7 @@ pub static NETWORKS: &[Network] = &[
         explorer_500_unseen: false,
         rpc: &["https://skale-base.skalenodes.com/v1/base"],
         explorer: None,
+        exchange: None,
         on_by_default: false,
     },
     Network {
@@ -300,6 +311,7 @@ pub static NETWORKS: &[Network] = &[
         explorer_500_unseen: false,
         rpc: &["https://base-sepolia-testnet.skalenodes.com/v1/jubilant-horrible-ancha"],
         explorer: None,
+        exchange: None,
         on_by_default: false,
     },
     Network {
@@ -323,6 +335,7 @@ pub static NETWORKS: &[Network] = &[
         explorer_500_unseen: false,
         rpc: &[],
         explorer: None,
+        exchange: None,
         on_by_default: false,
     },
     Network {
@@ -346,6 +359,7 @@ pub static NETWORKS: &[Network] = &[
         explorer_500_unseen: false,
         rpc: &[],
         explorer: None,
+        exchange: None,
         on_by_default: false,
     },
 ];

@@ -107,7 +107,7 @@ pub struct LendingPolicy {
     pub max_deposit: Usd,
     /// Most that may be lent at all venues together.
     pub max_total: Usd,
-    /// The same limit as a share of liquid and lent funds; the lower one applies.
+    /// Like `max_total`, as a share of liquid and lent funds; the lower limit applies.
     pub max_share: Option<Bps>,
     pub auto_below: Usd,
     pub operations_per_day: u32,

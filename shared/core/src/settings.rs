@@ -15,7 +15,7 @@ use keys::Key;
 pub struct Settings {
     /// The agent server listens on all interfaces, not only on loopback.
     pub allow_lan: bool,
-    /// The rate limit is off, whatever `settings.toml` says.
+    /// The rate limit is off, whatever the value in `settings.toml`.
     pub rate_limit_off: bool,
     /// Further host names that the agent server accepts.
     pub hosts: Vec<String>,
@@ -242,7 +242,7 @@ impl Setting {
         }
     }
 
-    /// Returns what the value must be instead, if it is not valid.
+    /// Returns the accepted values if this value is not valid.
     pub fn fault(&self) -> Option<&'static str> {
         match self {
             Setting::Hosts(hosts) if hosts.len() > MAX_HOSTS => Some("a list of at most 64 names"),
@@ -283,9 +283,9 @@ fn texts(hosts: &[String]) -> Vec<&str> {
     hosts.iter().map(String::as_str).collect()
 }
 
-/// Returns whether a Host header may contain this, apart from the port.
+/// Returns whether `text` is a host as a `Host` header contains it, without a port.
 ///
-/// Accepts a name, an IPv4 address, or an IPv6 address in brackets.
+/// Accepts a lower-case name, an IPv4 address, or an IPv6 address in brackets.
 fn is_host(text: &str) -> bool {
     let inner = text.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(text);
     let bracketed = inner.len() != text.len();

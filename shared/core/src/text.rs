@@ -93,7 +93,7 @@ const HOST_CHARS_MAX: usize = 300;
 
 /// Cuts a URL after `most` characters, but never within the host.
 ///
-/// A truncated host could be mistaken for another one. Long user info before the host does not push it out of sight.
+/// A truncated host could be mistaken for another one. Long user info before the host is cut instead of the host.
 pub fn short_url(url: &str, most: usize) -> String {
     if url.chars().count() <= most {
         return url.to_owned();
@@ -115,7 +115,7 @@ pub fn short_url(url: &str, most: usize) -> String {
     format!("{scheme}://{cut}{}…", host.trim_end_matches('…'))
 }
 
-/// Makes a line of our own safe to show, in which untrusted text may appear in quotes.
+/// Makes one of our own lines safe to show, although it may quote untrusted text.
 ///
 /// Characters that could move the cursor, or hide or reorder other text, are written as `\u{..}`.
 pub fn visible(line: &str) -> String {
@@ -129,7 +129,7 @@ pub fn visible(line: &str) -> String {
 
 /// Returns whether a character is invisible or changes how others are shown.
 ///
-/// These are control and bidirectional characters, blanks other than the space, and what Unicode ignores by default.
+/// That includes control and bidirectional characters, blanks other than the space, and Unicode's default ignorables.
 fn is_unsafe(ch: char) -> bool {
     ch.is_control()
         || (ch.is_whitespace() && ch != ' ')
@@ -165,7 +165,7 @@ pub fn utc(at: Utc) -> String {
 
 /// The time zone in which a console shows times of day; UTC by default.
 ///
-/// Times come in as [`utc`] wrote them; any other text is shown unchanged.
+/// The methods accept times in the format of [`utc`], and return any other text unchanged.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Zone(Option<TimeZone>);
 
@@ -203,7 +203,7 @@ impl Zone {
 
 /// An offset from UTC, written `UTC`, `UTC+2` or `UTC-3:30`.
 ///
-/// All times below one heading use the heading's offset, including those of the other half of the year.
+/// All times below one heading use the heading's offset, even if summer time begins or ends between them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct UtcOffset(Offset);
 

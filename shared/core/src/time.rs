@@ -1,5 +1,5 @@
-//! Points in time as values. Nothing here reads a clock: the caller reads its `Clock` and passes a [`Moment`], so every
-//! rule that depends on time can be tested at any instant.
+//! Points in time as values. This module reads no clock: the caller reads its `Clock` and passes a [`Moment`]. So
+//! every rule that depends on time can be tested at any instant.
 
 use serde::{Deserialize, Serialize};
 

@@ -19,7 +19,7 @@ const IDLE_MAX: usize = 64;
 #[derive(Debug, Clone)]
 pub struct Client(reqwest::Client);
 
-/// Begins like a browser's: public explorers behind Cloudflare answer others with 403.
+/// Begins like a browser's user agent: public explorers behind Cloudflare answer others with 403.
 const USER_AGENT: &str =
     concat!("Mozilla/5.0 (compatible; bursar/", env!("CARGO_PKG_VERSION"), ")");
 

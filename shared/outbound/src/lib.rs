@@ -1,8 +1,8 @@
 //! Outgoing HTTP: permitted URLs, their names in logs, and exchanges with bounds that the caller sets. No other crate
 //! of the programs contains an HTTP client. Never follows a redirect, never uses a proxy, never shows a URL.
 //!
-//! Uses reqwest and not alloy's transport. That one reads replies of any length into memory and writes the whole URL,
-//! API key included, into its tracing span.
+//! Uses reqwest instead of alloy's transport. alloy's transport reads replies of any length into memory, and writes
+//! the whole URL, API key included, into its tracing span.
 //!
 //! # Examples
 //!

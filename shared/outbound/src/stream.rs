@@ -45,8 +45,9 @@ pub struct ReplyStream {
 }
 
 impl ReplyStream {
-    /// Returns the next chunk as it arrived, or `None` at the end. Unless `None` was returned, the response is
-    /// incomplete.
+    /// Returns the next chunk as it arrived, or `None` at the end.
+    ///
+    /// The response is incomplete until `None` is returned.
     ///
     /// # Errors
     /// Describes why the response broke off.

@@ -1,4 +1,4 @@
-//! Permitted URLs.
+//! URLs that the HTTP client may connect to.
 
 use std::fmt;
 use std::net::Ipv4Addr;
@@ -31,7 +31,7 @@ pub enum PlainHttpHosts {
     /// Also private addresses and names that only a local network resolves. This is the operator's setting
     /// `allow_plain_http`. Public addresses always need https.
     Private,
-    /// Any host: a person allowed it for this URL.
+    /// Any host: a person allowed HTTP for this URL.
     Any,
 }
 
@@ -54,7 +54,7 @@ impl Target {
     /// Parses a URL and checks that it is permitted.
     ///
     /// # Errors
-    /// Why it is not permitted.
+    /// [`TargetFault`] if the URL is not permitted.
     pub fn parse(text: &str, plain_http: PlainHttpHosts) -> Result<Self, TargetFault> {
         let url = Url::parse(text).map_err(|_shows_the_url| TargetFault::NotAUrl)?;
         let label = EndpointLabel::of(&url);
@@ -90,8 +90,10 @@ impl Target {
         Self { url, label: self.label.clone() }
     }
 
-    /// Cleans a third party's text for errors and logs. Replaces what may be our API key, which providers often
-    /// quote, replaces control characters, and limits the length to 300 characters.
+    /// Cleans a third party's text for errors and logs.
+    ///
+    /// Replaces every part that may be our API key, because providers often quote it. Also replaces control
+    /// characters, and limits the length to 300 characters.
     pub fn scrub(&self, text: &str) -> String {
         const CHARS_MAX: usize = 300;
         let mut clean = text.to_owned();
@@ -121,8 +123,8 @@ fn is_loopback(url: &Url) -> bool {
 
 /// Returns whether the host is an address or a name of a local network.
 ///
-/// Such addresses are not routed on the internet. Such names are not served by public DNS: single labels, as of
-/// containers, and the top-level names reserved for local networks.
+/// The internet does not route these addresses, and public DNS does not serve these names. Local names are single
+/// labels, such as those of containers, and names below a top-level name reserved for local networks.
 fn is_private(url: &Url) -> bool {
     const LOCAL_NAMES: [&str; 5] = ["local", "internal", "lan", "localdomain", "home.arpa"];
     match url.host() {
@@ -140,15 +142,18 @@ fn is_private(url: &Url) -> bool {
     }
 }
 
-/// Private addresses: RFC 1918, link-local, and the shared address space of RFC 6598. Private overlays use the last,
-/// too.
+/// Returns whether an address is private (RFC 1918), link-local, or shared (RFC 6598).
+///
+/// Private overlay networks use the shared address space.
 fn is_private_v4(address: Ipv4Addr) -> bool {
     let [first, second, ..] = address.octets();
     let shared = first == 100 && (64..128).contains(&second);
     address.is_private() || address.is_link_local() || shared
 }
 
-/// Returns the parts of a URL that may be a key: every part that is longer than the usual words of a path.
+/// Returns the parts of a URL that may be a key.
+///
+/// These are all path segments and query values that are longer than the usual words of a path.
 fn secrets(url: &Url) -> Vec<String> {
     const WORD_CHARS_MAX: usize = 7;
     let segments = url.path_segments().into_iter().flatten().map(str::to_owned);

@@ -1,4 +1,4 @@
-//! A store in memory, for tests. It is also the simplest reading of the store's contract.
+//! A store in memory, for tests. It is also the simplest implementation of the store's contract.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};

@@ -1,4 +1,4 @@
-//! Runs the outboxes of a store, with one task per outbox that has open submissions.
+//! Runs the outboxes of a store: one task per outbox with open submissions.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -103,9 +103,9 @@ impl ServiceOutbox {
         Ok(Arc::new(Self { host: Arc::new(host), context, running: Mutex::new(false) }))
     }
 
-    /// Accepts a submission. When this returns, the submission is on disk and will be carried out once, across
-    /// crashes. Repeating an id repeats the same submission, also after it has ended. The call is not broadcast at or
-    /// after `until`: see [`Submission::until`](bursar_submit::Submission::until).
+    /// Accepts a submission. When this returns, the submission is on disk: crashes neither lose nor repeat its
+    /// call. A repeated request with the same id opens no second submission, even after the first has ended. The
+    /// call is not broadcast at or after `until`: see [`Submission::until`](bursar_submit::Submission::until).
     ///
     /// # Errors
     /// [`SubmitFault`]. [`StoreFault::Ended`] contains the outcome of an ended submission.
@@ -124,7 +124,7 @@ impl ServiceOutbox {
     /// Requests that a submission's call is not executed.
     ///
     /// # Errors
-    /// [`SubmitFault`]: it is too late, or it has ended.
+    /// [`SubmitFault`]: the call is already in a block, the submission is not open, or the store failed.
     pub async fn cancel(self: &Arc<Self>, id: SubmissionId) -> Result<(), SubmitFault> {
         self.host.persist(&Notice::Input(Input::Cancel { id })).await?;
         self.ensure_running();
@@ -173,7 +173,7 @@ impl ServiceOutbox {
         }
     }
 
-    /// Starts the task that runs the outbox, unless it runs or nothing is open.
+    /// Starts the task that runs the outbox, unless it already runs or no submission is open.
     pub fn ensure_running(self: &Arc<Self>) {
         let mut running = self.running();
         if *running || self.host.outbox().open.is_empty() {
@@ -185,7 +185,7 @@ impl ServiceOutbox {
     }
 
     async fn serve(self: Arc<Self>) {
-        // Released also on panic, so that the next submission starts the task again.
+        // Dropped even on panic, so that the next submission starts the task again.
         let _guard = RunningGuard(Arc::clone(&self));
         let chain = Arc::clone(&self.host.deps.chain);
         let chain = move || Some(Arc::clone(&chain));
@@ -226,7 +226,8 @@ struct ServiceHost {
 type BroadcastsById = BTreeMap<SubmissionId, Broadcasts>;
 
 impl ServiceHost {
-    /// Decides, commits and applies. If another process committed first, loads its outbox and decides again.
+    /// Decides on a notice, commits the events and applies them. If another process committed first, loads the
+    /// stored outbox and decides again.
     async fn persist(&self, notice: &Notice) -> Result<Vec<Action>, SubmitFault> {
         let mut version = self.version.lock().await;
         for _again in 0..CONFLICTS_MAX {

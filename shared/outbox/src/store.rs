@@ -21,10 +21,11 @@ pub enum StoreFault {
     /// The submission has ended, so its id cannot begin again.
     #[error("this submission has ended")]
     Ended(Outcome),
-    /// Another submission holds this nonce. Its outbox may be unknown to this process.
+    /// Another submission of the outbox holds this nonce, perhaps one that has ended.
     #[error("another submission holds nonce {0}")]
     NonceTaken(u64),
-    /// The result of the commit is unknown. If it was stored after all, the next commit is a conflict and shows that.
+    /// The result of the commit is unknown. If it was stored after all, the next commit fails with
+    /// [`StoreFault::Conflict`].
     #[error("the store failed: {0}")]
     Failed(#[from] StoreError),
 }
@@ -46,17 +47,17 @@ pub trait Store: Send + Sync + std::fmt::Debug {
     /// Returns every outbox with an open submission.
     fn busy(&self) -> StoreReply<'_, Vec<OutboxKey>>;
 
-    /// Stores the events of an outbox since version `after` and returns the new version.
+    /// Stores the events that follow version `after`, and returns the new version.
     ///
-    /// Stores all or none. Whatever the caller believes, one submission at a time holds a nonce of a signer on a
-    /// network, and an ended id cannot begin again.
+    /// Stores all events or none. Regardless of the caller's state, one submission at a time holds a nonce of a
+    /// signer on a network, and an ended id cannot begin again.
     fn commit(&self, key: OutboxKey, after: u64, events: Vec<Event>) -> StoreReply<'_, u64>;
 
     /// Returns the outcome of a submission, however long ago it ended.
     fn outcome(&self, key: OutboxKey, id: SubmissionId) -> StoreReply<'_, Option<Outcome>>;
 }
 
-/// What a commit changes apart from the outbox. Every store derives it in the same way.
+/// The changes of a commit apart from the outbox. Every store derives them in the same way.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Changes {
     pub(crate) reserved: Vec<(u64, SubmissionId)>,

@@ -2,7 +2,7 @@
 
 use std::io;
 
-/// The failure of a store, by what helps against it. After a failed commit nothing is known of the disk.
+/// The failure of a store, classified by its remedy. After a failed commit the state on disk is unknown.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum StoreError {
     /// The disk is full: free some space.
@@ -14,7 +14,7 @@ pub enum StoreError {
     /// The system refused to read or write, or another process holds the file.
     #[error("{0}")]
     Io(String),
-    /// A bug of ours.
+    /// A bug in this program.
     #[error("{0}")]
     Bug(String),
 }
@@ -24,7 +24,7 @@ impl From<io::Error> for StoreError {
         let text = error.to_string();
         match error.kind() {
             io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Self::DiskFull(text),
-            // redb reports a file of another format in this way. A folder in place of a file is damage, too.
+            // redb reports a file of another format as invalid data. A folder in place of the file is damage, too.
             io::ErrorKind::InvalidData
             | io::ErrorKind::UnexpectedEof
             | io::ErrorKind::IsADirectory => Self::Corrupt(text),

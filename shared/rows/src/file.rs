@@ -17,13 +17,13 @@ pub type Reply<'a, T, E = StoreError> = BoxFuture<'a, Result<T, E>>;
 pub struct Options {
     /// Size of redb's page cache, in bytes.
     pub cache_bytes: usize,
-    /// Each commit also stores what makes a start after a crash fast.
+    /// Each commit also stores redb's allocator state. After a crash the file then opens without a full repair.
     pub quick_repair: bool,
 }
 
 /// An error of work in a transaction.
 pub trait WorkError: From<StoreError> + Send + 'static {
-    /// Returns whether the file failed. Otherwise the work refused, and the file can still be written.
+    /// Returns whether the file failed. Otherwise the work itself refused, and the file remains writable.
     fn is_of_file(&self) -> bool;
 }
 
@@ -51,12 +51,14 @@ impl RowFile {
         Ok(Self { db: Arc::new(db), options, broken: CancellationToken::new() })
     }
 
-    /// A token that is cancelled after a failed write. The file then accepts no writes until it is reopened.
+    /// Returns a token that is cancelled once a write has failed. The owner should then reopen the file, because
+    /// redb refuses all writes after an I/O error.
     pub fn broken(&self) -> CancellationToken {
         self.broken.clone()
     }
 
-    /// Reads on the caller's thread. For a few rows, which are nearly always cached: waking another thread costs more.
+    /// Reads on the caller's thread. For a few rows: these are nearly always cached, and waking another thread
+    /// costs more.
     ///
     /// # Errors
     /// The file cannot be read, or `work` failed.

@@ -1,4 +1,4 @@
-//! Rows in a redb file: values in postcard, durable commits off the async threads, and errors by cause.
+//! Rows in a redb file: postcard values, durable commits, and errors classified by cause.
 //!
 //! # Examples
 //!
@@ -47,7 +47,7 @@ pub fn encode<T: Serialize>(value: &T) -> Result<Vec<u8>, StoreError> {
 /// Decodes a value.
 ///
 /// # Errors
-/// The bytes do not encode such a value: the row is damaged.
+/// The bytes do not encode a `T`: the row is damaged.
 pub fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, StoreError> {
     postcard::from_bytes(bytes).map_err(|error| StoreError::Corrupt(error.to_string()))
 }

@@ -126,7 +126,7 @@ impl Access {
     /// Returns the origin of a request: the nearest hop that is not one of our proxies.
     fn origin(&self, peer: IpAddr, headers: &HeaderMap) -> IpAddr {
         let mut origin = peer.to_canonical();
-        // The nearest hop is the last one of the last line.
+        // Each proxy appends the address of its peer, so the nearest hop is at the end of the last line.
         let lines = headers.get_all("x-forwarded-for").iter().rev();
         let hops = lines.filter_map(|line| line.to_str().ok()).flat_map(|line| line.rsplit(','));
         for hop in hops {

@@ -1,8 +1,8 @@
 //! Settings of a service: the environment overrides the TOML file, which overrides the defaults.
 //!
 //! A service defines its keys as one table of [`Key`]s over its own type. File, environment and manual all use this
-//! table. A service may have further tables, such as one per network. Their keys have a prefix in the file and a suffix
-//! in the environment, so that one table of keys serves all tables of a kind.
+//! table of keys. The file may have several tables of one kind, such as one per network. Their keys have a prefix
+//! in the file and a suffix in the environment, so that all tables of a kind use the same [`Key`]s.
 //!
 //! No error repeats a value, because many values are secrets, and a wrong one may be a secret by mistake.
 

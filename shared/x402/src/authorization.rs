@@ -14,8 +14,8 @@ pub const MIN_VALIDITY_SECONDS: u64 = 30;
 
 /// One EIP-3009 `TransferWithAuthorization`.
 ///
-/// Any party may redeem it until `valid_before`, and the wallet cannot take it back. The journal keeps it whole, so
-/// that the same one is signed again after a crash.
+/// Any party may redeem an authorization until `valid_before`, and the wallet cannot revoke it. The journal keeps all
+/// fields, so that the wallet signs the same authorization again after a crash.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Authorization {
     pub from: Address,
@@ -41,9 +41,9 @@ const V1_BACKDATED_SECONDS: u64 = 600;
 
 /// Returns the validity of a payment, which ends with the offer's timeout.
 ///
-/// It begins as official clients sign it. In version 2 that is zero: a token compares strictly, so "now" could fail
-/// in the very next block. In version 1 it is ten minutes ago. A timeout that is too long is for the policy to judge;
-/// it is never shortened here.
+/// The start is that of official clients. In version 2 it is zero: a token compares strictly, so "now" could fail in
+/// the very next block. In version 1 it is ten minutes ago. This function never shortens a timeout; the policy
+/// decides whether it is too long.
 ///
 /// # Errors
 /// `InvalidFormat` if the end does not fit into 64 bits.

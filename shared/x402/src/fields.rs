@@ -20,7 +20,7 @@ impl<'a> Fields<'a> {
         Self { object, path }
     }
 
-    /// Returns the error that a member has this fault.
+    /// Returns an error that names the member and its fault.
     pub fn error(&self, key: &str, fault: &str) -> X402Error {
         X402Error::format(format!("{}{key} {fault}", self.path))
     }

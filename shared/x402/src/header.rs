@@ -16,7 +16,7 @@ pub const TEXT_BYTES: usize = PAYMENT_HEADER_BYTES.div_ceil(3) * 4;
 /// The standard alphabet (RFC 4648 section 4), as every x402 SDK writes it.
 ///
 /// Padding may be missing, as the SDKs' own readers allow. The URL-safe alphabet, white space and stray bits in the
-/// last character are rejected, so that padding is the only difference between two spellings of a challenge.
+/// last character are rejected. So two spellings of a challenge differ only in their padding.
 const CODEC: GeneralPurpose = GeneralPurpose::new(
     &STANDARD,
     GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent),
@@ -25,7 +25,7 @@ const CODEC: GeneralPurpose = GeneralPurpose::new(
 /// Reads the value of a `PAYMENT-REQUIRED` header.
 ///
 /// # Errors
-/// `InvalidHeader` if the text is not base64 of JSON or exceeds a bound. Too long a text is rejected before any work.
+/// `InvalidHeader` if the text is not base64 of JSON or exceeds a bound. The length is checked before decoding.
 pub fn decode(text: &str) -> Result<Value, X402Error> {
     const TOO_LONG: &str = "it is longer than 64 KiB";
     if text.len() > TEXT_BYTES {

@@ -16,9 +16,9 @@ use crate::signature::Signature65;
 ///
 /// Servers compare them with their offer, so nothing in them is normalised.
 ///
-/// The fields are private because [`payment_header`] joins the texts without parsing them again: an echo can only be
-/// made from JSON values. Reading one from the journal does not check it again, because a stricter reader must not
-/// make an old journal unreadable.
+/// The fields are private because [`payment_header`] joins the texts without parsing them: only JSON values can
+/// become an echo. An echo from the journal is not checked again, because a stricter check must not make an old
+/// journal unreadable.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Echo(EchoParts);
 
@@ -66,7 +66,7 @@ impl Echo {
         Ok(echo)
     }
 
-    /// Returns the version alone, without the parts to send back, which the record keeps.
+    /// Returns the echo with its version only. The request's record keeps the parts to send back.
     #[must_use]
     pub fn stripped(&self) -> Self {
         match self.0 {
@@ -120,8 +120,8 @@ pub fn payment_header(
 
 /// Returns the header's JSON, before base64.
 ///
-/// Joined as text, so that the echoed parts stay identical byte for byte. What we add is hex and digits, which need
-/// no escapes.
+/// Joined as text, so that the echoed parts stay identical byte for byte. The other parts are hex and digits, which
+/// need no escapes.
 fn payment_json(echo: &Echo, authorization: &Authorization, signature: &Signature65) -> String {
     let payload = payload_json(authorization, signature);
     match &echo.0 {

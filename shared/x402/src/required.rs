@@ -15,11 +15,11 @@ pub struct PaymentRequired {
     pub version: Version,
     /// The top-level resource as offered, to send back.
     pub resource: Option<Value>,
-    /// The URL in it.
+    /// The URL in `resource`.
     resource_url: Option<String>,
-    /// As offered, to send back.
+    /// The extensions as offered, to send back.
     pub extensions: Option<Value>,
-    /// At least one.
+    /// All offers, at least one.
     pub offers: Vec<Offer>,
 }
 
@@ -49,7 +49,8 @@ impl PaymentRequired {
 
     /// Returns the URL of the resource that an offer sells.
     ///
-    /// Version 2 names it at the top level, version 1 in the offer. If that one is missing, the other counts.
+    /// Version 2 names the URL at the top level, version 1 in the offer. If it is missing there, the other place
+    /// counts.
     pub fn resource_url<'a>(&'a self, offer: &'a Offer) -> Option<&'a str> {
         let (top, own) = (self.resource_url.as_deref(), offer.resource.as_deref());
         match self.version {
@@ -92,7 +93,8 @@ fn accepts<'a>(fields: &Fields<'a>) -> Result<&'a [Value], X402Error> {
     }
 }
 
-/// Returns the declared version. Without one, the name of the amounts implies it, if they all agree.
+/// Returns the declared version. Without one, the member name of the amounts implies the version, if all offers
+/// agree.
 fn version(fields: &Fields<'_>, accepts: &[Value]) -> Result<Version, X402Error> {
     match fields.value("x402Version") {
         Some(_) => match fields.count("x402Version") {

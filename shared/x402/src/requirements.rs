@@ -21,8 +21,9 @@ pub struct Choice<'a> {
 
 /// Chooses the first offer in the reference stablecoin of a `usable` network.
 ///
-/// Usable means enabled, and allowed by the policy. If there is none, takes the first offer on any known network, so
-/// that the refusal that follows shows the agent what is wrong with it. Only the scheme `exact` is ever chosen.
+/// A usable network is enabled, and allowed by the policy. If no offer qualifies, takes the first offer on any known
+/// network: the refusal that follows shows the agent what is wrong with this offer. Only the scheme `exact` is ever
+/// chosen.
 ///
 /// # Errors
 /// - `NoExactOffer` if every offer has another scheme.
@@ -75,7 +76,7 @@ fn reject_unspendable_payee(payee: Address, asset: Address) -> Result<(), X402Er
 
 /// Rejects a payment to the payer itself.
 ///
-/// It buys nothing, and would let an agent use up its allowance without effect.
+/// Such a payment buys nothing, and would use up the agent's allowance.
 ///
 /// # Errors
 /// `InvalidPayment` if payer and payee are the same.
@@ -91,8 +92,10 @@ pub fn reject_own_payee(payer: Address, payee: Address) -> Result<(), X402Error>
 pub enum DomainClaim {
     /// Every claim matches the table, or there is none.
     Agrees,
-    /// It claims another name or version. The table's values are signed in any case; the policy decides whether to
-    /// refuse or hold the offer, or to ask the token's own `DOMAIN_SEPARATOR()`.
+    /// The offer claims another name or version.
+    ///
+    /// The wallet signs the table's values in any case. The policy decides whether to refuse or hold the offer, or to
+    /// ask the token's own `DOMAIN_SEPARATOR()`.
     Contradicts,
 }
 

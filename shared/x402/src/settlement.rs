@@ -9,9 +9,9 @@ use crate::fields::Fields;
 use crate::offer::{Extra, V1_AMOUNT, V2_AMOUNT};
 use crate::required::Version;
 
-/// The response header of a success that was returned before.
+/// The response header that marks a success as already returned to an earlier request.
 ///
-/// With it, a server that sells once per payment need not remember payments itself.
+/// A server that reads it can sell once per payment without remembering payments itself.
 pub const REPEATED_HEADER: &str = "x-settlement-repeated";
 
 /// A body of `/verify` or `/settle`, read once. The payment in it is not verified yet.
@@ -26,7 +26,7 @@ pub struct SettlementRequest {
     pub paid_network: Option<String>,
     /// The signed data, in the form of the scheme.
     pub payload: Object,
-    /// The requirements have no `extra`, as those of older clients, which judge a response by its HTTP status alone.
+    /// The requirements have no `extra`. Older clients send none, and check only the HTTP status of a response.
     pub without_extra: bool,
 }
 

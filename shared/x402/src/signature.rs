@@ -25,8 +25,8 @@ pub enum SignatureError {
 /// A signature `r ‖ s ‖ v` that a token contract can accept.
 ///
 /// The scalars are in range, `s` is in the lower half (EIP-2, which token contracts follow), and `v` is 27 or 28.
-/// Values are checked when they are made and when they are read back, so the malleable twin of a signature cannot
-/// exist as a `Signature65`.
+/// Construction and deserialization check all three, so the malleable twin of a signature cannot exist as a
+/// `Signature65`.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(try_from = "(B256, B256, u8)", into = "(B256, B256, u8)")]
 pub struct Signature65 {
@@ -81,8 +81,8 @@ impl Signature65 {
 
     /// Returns `0x` and 130 lower-case hex digits.
     ///
-    /// Any bearer of a signature can redeem it: write only what goes to its owner with this. [`fmt::Debug`] shows the
-    /// beginning alone.
+    /// Any bearer of a signature can redeem it, so the text is for its owner only. [`fmt::Debug`] shows the beginning
+    /// alone.
     pub fn to_hex(&self) -> String {
         format!("0x{}{}{:02x}", hex::encode(self.r), hex::encode(self.s), self.v)
     }

@@ -12,8 +12,7 @@ use crate::authorization::Authorization;
 
 mod eip3009 {
     alloy_sol_types::sol! {
-        /// The message of EIP-3009, with the full range of its times: other signers may exceed what this wallet
-        /// signs.
+        /// The message of EIP-3009, with 256-bit times: other signers may exceed the 64 bits of this wallet.
         #[derive(Debug, PartialEq, Eq)]
         struct TransferWithAuthorization {
             address from;

@@ -217,7 +217,10 @@ impl World {
         self.call(call, "POST", "/callback", Some(&body), wire::answer)
     }
 
-    /// Reports a payment as settled only after it expired, another one took its allowance, and it was asked for again.
+    /// Reports a payment as settled too late.
+    ///
+    /// Before the report, the payment has expired, another payment has taken its allowance, and the agent has asked
+    /// for it again.
     pub(crate) fn late_settlement_report(
         &mut self,
         planned: &PlannedPayment,

@@ -1,4 +1,4 @@
-//! The chains of the world: the payments they have executed, and the time in their blocks.
+//! The chains of the world: the payments that they have executed, and the time in their blocks.
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;

@@ -9,7 +9,7 @@ use bursar_tests::engine::NEW_YEAR_S;
 use crate::plan::{Step, ZONES};
 use crate::world::{World, WorldFailure};
 
-/// Milliseconds after which the engine has noticed a clock change: it checks its clock every second.
+/// Milliseconds until the engine notices a clock change; the engine checks its clock every second.
 const CLOCK_CHECK_MS: u64 = 1_001;
 
 impl World {

@@ -1,4 +1,4 @@
-//! Coverage: what many runs have reached together.
+//! Coverage: the steps, codes, rules and fault points that many runs have reached together.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -6,7 +6,7 @@ use std::fmt;
 use crate::plan::{Plan, Step, Swarm};
 use crate::run::Outcome;
 
-/// What a number of runs have reached together.
+/// The coverage of a number of runs.
 #[derive(Debug, Default)]
 pub struct Coverage {
     pub runs: u64,
@@ -61,7 +61,7 @@ impl Coverage {
         }
     }
 
-    /// Returns what a large number of seeds should have reached and has not.
+    /// Returns the pairs and codes that a large number of seeds should have reached and has not.
     pub fn gaps(&self) -> Vec<String> {
         let mut gaps = Vec::new();
         for kind in Step::KINDS {

@@ -1,7 +1,7 @@
 //! The journal's disk.
 //!
-//! Either a store in memory, where a commit is written completely or not at all, or the real store on simulated
-//! sectors. A power cut keeps an arbitrary part of the sectors written since the last flush.
+//! The disk is a store in memory, where a commit is written completely or not at all, or the real store on simulated
+//! sectors. After a power cut, an arbitrary part of the sectors written since the last flush survives.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -63,7 +63,7 @@ impl Disk {
         }
     }
 
-    /// Cuts the power: of what was not flushed, an arbitrary part survives.
+    /// Cuts the power: an arbitrary part of the unflushed sectors survives.
     pub(crate) fn cut_power(&self, dice: &mut Dice) {
         if let Self::Sectors(sectors) = self {
             sectors.each_file(|file| file.cut_power(dice));
@@ -111,8 +111,9 @@ struct Inner {
 struct File {
     /// The content that a process reads.
     bytes: Vec<u8>,
-    /// What a power cut may restore: the sectors as last flushed, and the length of the file at that time.
+    /// The sectors written since the last flush, with their content before, which a power cut may restore.
     before: BTreeMap<usize, Vec<u8>>,
+    /// The length of the file at the last flush.
     length_before: usize,
 }
 

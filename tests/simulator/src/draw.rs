@@ -27,8 +27,8 @@ impl Plan {
     pub fn of(seed: u64) -> Self {
         let mut dice = Dice::new(seed);
         let mut swarm = Swarm::draw(&mut dice);
-        // The real store costs as much as everything else together. So few worlds use it, and those contain all kinds
-        // of orders.
+        // The real store takes as much time as everything else together. So few worlds use it, and these worlds
+        // contain all kinds of orders.
         swarm.sectors &= dice.chance(1, 5);
         swarm.edits |= swarm.sectors;
         let bounds = JournalBounds::draw(&mut dice);
@@ -88,7 +88,7 @@ impl Draw<'_> {
         }
     }
 
-    /// Corrects the clock, which was just set wrong, after a few requests, and then repeats earlier requests.
+    /// Adds requests under a clock that was just set wrong, corrects the clock, and repeats earlier requests.
     ///
     /// No step in between lets time pass.
     fn excursion(&mut self, steps: &mut Vec<Step>) {
@@ -222,7 +222,7 @@ impl Draw<'_> {
         }
     }
 
-    /// A request that the policy signs at once if it signs at all, so that many together reach the daily limit.
+    /// Draws a plain request, mostly just below the automatic threshold. Many of them reach the daily limit.
     fn crowd_payment(&mut self) -> PlannedPayment {
         let size = if self.dice.chance(2, 3) {
             Size::Threshold(-1)
@@ -241,7 +241,7 @@ impl Draw<'_> {
         }
     }
 
-    /// A step that may well happen at the same moment as another one.
+    /// Draws a step that can run concurrently with another one.
     fn concurrent_step(&mut self) -> Step {
         let swarm = self.swarm;
         match self.dice.roll(14) {
@@ -295,7 +295,7 @@ impl Draw<'_> {
         }
     }
 
-    /// Trouble with the process, the keys or the disk.
+    /// Draws trouble with the process, the keys or the disk.
     fn fault_step(&mut self) -> Step {
         let swarm = self.swarm;
         match self.dice.roll(16) {
@@ -314,7 +314,7 @@ impl Draw<'_> {
             12 if swarm.freezes => Step::Freeze,
             13 if swarm.freezes => Step::Thaw { right: self.dice.chance(4, 5) },
             14 | 15 if swarm.freezes => Step::Thaw { right: true },
-            // A wallet that nothing closes needs no opening.
+            // Only these kinds of trouble lock the wallet, so only they need it opened again.
             _ if swarm.crashes || swarm.restarts || swarm.disk || swarm.locks => {
                 Step::Open { right: self.dice.chance(9, 10) }
             }

@@ -82,7 +82,7 @@ pub(crate) struct WorldFaults {
 
 #[derive(Debug, Default)]
 struct Inner {
-    /// The fault point at which the process dies, and how often it is still passed before.
+    /// The fault point at which the process dies, and how often the process survives it before.
     death: Option<(&'static str, u32)>,
     /// The fault point at which the process died.
     died: Option<&'static str>,
@@ -92,7 +92,7 @@ struct Inner {
     before: Option<State>,
     /// The wall clock at the last decision, in Unix seconds.
     wall_s: i64,
-    /// The day before which signed requests are forgotten: a planted bug.
+    /// The first day whose signed requests are remembered, under a planted bug.
     forgotten: u32,
 }
 
@@ -135,7 +135,7 @@ impl WorldFaults {
         false
     }
 
-    /// Returns whether the process died inside the store, which the commit above it cannot see.
+    /// Returns whether the process died inside the store, which the caller of the commit cannot see.
     pub(crate) fn has_died(&self) -> bool {
         self.inner.lock().unwrap().died.is_some()
     }
@@ -152,7 +152,7 @@ impl WorldFaults {
         self.inner.lock().unwrap().forgotten
     }
 
-    /// Notes a commit: the next decision sees a new state.
+    /// Records a commit: the next decision begins a new batch.
     pub(crate) fn committed(&self) {
         self.inner.lock().unwrap().before = None;
     }

@@ -14,7 +14,7 @@ use crate::world::World;
 pub(crate) struct Image {
     files: Vec<(PathBuf, Vec<u8>)>,
     disk: Disk,
-    /// What the auditor would have seen while it was built.
+    /// The observations for the auditor while the image was built.
     pub(crate) observations: Vec<Observation>,
     pub(crate) ticket: Ticket,
     pub(crate) next_index: u32,

@@ -1,7 +1,7 @@
 //! Plans: the steps of a world, drawn from its seed.
 //!
-//! A step names its object by an index into a list that grows while the world runs. So steps can be removed and the
-//! others still have a meaning.
+//! A step names its object by an index into a list that grows while the world runs. So a plan stays valid when steps
+//! are removed from it.
 
 use bursar_engine::edition::{Edition, Retention};
 use bursar_tests::dice::Dice;
@@ -104,7 +104,7 @@ pub enum Step {
         planned: PlannedPayment,
         count: u8,
     },
-    /// Several requests at once.
+    /// Several different requests, all at once.
     Crowd {
         planned: PlannedPayment,
         count: u8,
@@ -121,7 +121,7 @@ pub enum Step {
         hash: u8,
         agent: Option<Pick>,
     },
-    /// A payment that is reported settled only after it was asked for again.
+    /// A payment whose settlement its agent reports only after asking for the payment again.
     LateSettlementReport {
         planned: PlannedPayment,
         pick: Pick,
@@ -138,7 +138,7 @@ pub enum Step {
     Deny {
         pick: Pick,
     },
-    /// Does not wait for the next step: the step after it starts while that one is in flight.
+    /// Runs the next two steps concurrently: the second starts while the first is in flight.
     Together,
     Open {
         right: bool,

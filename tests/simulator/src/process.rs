@@ -1,6 +1,6 @@
 //! One life of the process: an engine, its core and its runtime on one thread.
 //!
-//! It ends by an orderly stop or by being dropped, which looks like kill -9 to the code inside.
+//! A process ends by an orderly stop, or is dropped, which looks like kill -9 to the code inside.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::path::Path;
@@ -29,7 +29,7 @@ use crate::faults::WorldFaults;
 use crate::signer::WorldSigner;
 use crate::tape::{Death, Tape};
 
-/// What outlives one process.
+/// The parts of a world that outlive one process.
 pub(crate) struct Environment<'a> {
     pub(crate) folder: &'a Path,
     pub(crate) clock: &'a Arc<ManualClock>,
@@ -37,7 +37,7 @@ pub(crate) struct Environment<'a> {
     pub(crate) faults: &'a Arc<WorldFaults>,
     pub(crate) chains: &'a Chains,
     pub(crate) tape: &'a Tape,
-    /// The core takes its turn after every message instead of after all of them.
+    /// The core takes a turn at every poll, instead of only when all tasks are idle.
     pub(crate) eager: bool,
     pub(crate) edition: Edition,
 }

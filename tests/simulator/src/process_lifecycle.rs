@@ -1,4 +1,4 @@
-//! The beginning and the end of a process: orderly, or in the middle of anything.
+//! The beginning and the end of a process: an orderly stop, or a death at any point.
 
 use bursar_auditor::observations::Observation;
 
@@ -50,7 +50,7 @@ impl World {
         }
     }
 
-    /// Leaves on disk what the process has written; a power cut may lose what was not flushed.
+    /// Leaves the dead process's writes on disk; a power cut may lose the unflushed ones.
     fn leave_disk(&mut self) {
         self.disk.cut_off_process();
         if self.swarm.sectors && self.dice.chance(1, 2) {

@@ -18,9 +18,9 @@ pub struct Outcome {
     pub deaths: BTreeMap<&'static str, u64>,
     /// Codes that were returned to agents and operators.
     pub codes: BTreeMap<String, u64>,
-    /// What the auditor had to judge.
+    /// Number of cases that the auditor judged, by rule.
     pub judged: BTreeMap<&'static str, u64>,
-    /// The last observations. The same seed gives the same.
+    /// The last observations. The same plan gives the same observations.
     pub tail: Vec<String>,
 }
 

@@ -1,6 +1,6 @@
 //! The store that the world controls.
 //!
-//! A commit is written completely or not at all. It fails when the world wants it to, and may be on disk even then.
+//! A commit is written completely or not at all. The world can make a commit fail, even one that is on disk.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};

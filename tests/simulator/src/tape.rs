@@ -6,7 +6,7 @@ use bursar_auditor::observations::Observation;
 
 /// The panic payload of a fault point: the process is dead.
 ///
-/// It bypasses the panic hook, and nothing that still runs can write to the tape.
+/// The panic bypasses the panic hook. Code that still runs can no longer write to the tape.
 #[derive(Debug)]
 pub(crate) struct Death;
 
@@ -39,12 +39,13 @@ impl Tape {
         self.inner.lock().unwrap().dead
     }
 
-    /// Kills the process here.
+    /// Marks the process as dead, and unwinds out of its code with [`Death`].
     pub(crate) fn die(&self) -> ! {
         self.inner.lock().unwrap().dead = true;
         std::panic::resume_unwind(Box::new(Death))
     }
 
+    /// Marks the process as dead, from outside its code.
     pub(crate) fn kill(&self) {
         self.inner.lock().unwrap().dead = true;
     }

@@ -1,4 +1,4 @@
-//! The world: executes a plan step by step and shows everything visible to the auditor.
+//! The world: executes a plan step by step, and shows the auditor everything that is visible from outside.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -224,7 +224,7 @@ impl World {
         Ok(())
     }
 
-    /// Keeps what later steps work on: ids, payments and cards.
+    /// Keeps ids, payments and cards for later steps, and counts for the outcome.
     fn note(&mut self, seen: &Observation) {
         self.outcome.observations += 1;
         if self.tail.len() >= 4000 {
@@ -311,7 +311,7 @@ impl World {
         Ok(())
     }
 
-    /// Stops all faults and lets time pass: everything pending must finish.
+    /// Stops all faults and lets time pass until all pending work must have finished.
     fn finish(&mut self) -> Result<(), WorldFailure> {
         self.together = false;
         self.faults.disarm();

@@ -1,7 +1,13 @@
 //! The product's engine with cheap key derivation, for tests. Never part of a release.
 //!
-//! Environment variables choose the file that moves the clock, the faults to inject, when the journal carries rows over
-//! to the history file, and (`BURSAR_LOG`) whether it logs.
+//! Environment variables:
+//!
+//! - `BURSAR_TEST_CLOCK`: the file that moves the clock.
+//! - `BURSAR_TEST_FAULT`: the faults to inject.
+//! - `BURSAR_TEST_REACHED`: the file that records every fault point that is reached.
+//! - `BURSAR_TEST_CARRY`: when the journal carries rows over to the history file.
+//! - `BURSAR_TEST_PASSWORD`: the password that opens the wallet at start.
+//! - `BURSAR_LOG`: the log filter; without it, the engine does not log.
 
 use std::collections::BTreeMap;
 use std::io::Write;

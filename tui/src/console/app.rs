@@ -22,7 +22,7 @@ const RECONNECT_MS: u64 = 500;
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
 /// Most frames handled before the terminal is polled again. Agents may pay a thousand times a second.
 const FRAMES_PER_TURN: usize = 64;
-/// Shortest time between two draws that no key caused.
+/// Shortest time from one draw to the next that the engine's frames cause.
 const FRAME_MS: u64 = 40;
 
 /// Connects a console to its engine, and reconnects it.
@@ -34,12 +34,12 @@ pub trait Connector {
     fn connect(&mut self) -> impl Future<Output = Result<Link, Fault>>;
 }
 
-/// The queue at the end of a console, for a last line on the normal screen.
+/// The pending requests when a console ends, for a last line on the normal screen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct QueueAtExit {
     /// Number of pending requests; `None` if the engine was not connected.
     pub waiting: Option<usize>,
-    /// Milliseconds until the first of them expires; `None` if there is none.
+    /// Milliseconds until the first pending request expires; `None` if none is known.
     pub next_ms: Option<u64>,
 }
 
@@ -108,7 +108,7 @@ impl App {
         u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX)
     }
 
-    /// Runs until the operator leaves or the terminal is gone.
+    /// Runs until the operator leaves, the terminal is gone or `stop` completes.
     async fn drive<C: Connector>(
         &mut self,
         screen: &mut Screen,
@@ -184,7 +184,7 @@ impl App {
         self.handle(message, screen).await
     }
 
-    /// Handles one frame and those that arrived with it. Returns whether to leave.
+    /// Handles a frame and others that have already arrived. Returns whether to leave.
     async fn frames(
         &mut self,
         first: Result<Received, Fault>,
@@ -248,7 +248,7 @@ impl App {
                 Intent::Redraw => screen.redraw(),
                 Intent::Suspend => {
                     screen.suspend()?;
-                    // No event reported a resize in the meantime.
+                    // The terminal reports no resize while the console is suspended.
                     let (width, height) = screen.size();
                     let _nothing_to_do =
                         update(&mut self.model, Message::Resize(width, height), now_ms);

@@ -52,7 +52,7 @@ pub(crate) fn complete(line: &str, server: &Server) -> Completed {
 const SHELL_ONLY: [&str; 4] =
     ["history export", "wallet backup", "wallet restore", "address export"];
 
-/// Returns a fault's message, and its hint as it is typed in the console or, for the others, in a shell.
+/// Returns a fault's message with its hint: a command of the console after a colon, any other as a shell line.
 pub(crate) fn with_hint(fault: &Fault) -> String {
     let Some(command) = &fault.hint else { return fault.message.clone() };
     let word = command.split(' ').next().unwrap_or_default();
@@ -79,7 +79,7 @@ pub(crate) fn usage(line: &str) -> Option<String> {
     Some(format!("{path}{}", rest.split_whitespace().collect::<Vec<_>>().join(" ")))
 }
 
-/// Returns the names that fit here. A name with a space is quoted as in a shell.
+/// Returns the names that may follow on the line. A name with a space is quoted as in a shell.
 fn names(command: &str, before: &str, server: &Server) -> Vec<String> {
     let requests = || server.queue.iter().map(|row| row.request.id.chars().take(8).collect());
     let agents = server.agents.iter().flatten();

@@ -14,7 +14,7 @@ const BUFFERED_EVENTS: usize = 64;
 pub(super) struct Events(Receiver<io::Result<Event>>);
 
 impl Events {
-    /// Starts to read the terminal, until the events are dropped.
+    /// Starts a thread that reads the terminal until this value is dropped.
     pub(super) fn of_the_terminal() -> io::Result<Self> {
         Self::read_by(|to| {
             // Without a runtime the channel closes, which ends the console.
@@ -41,7 +41,7 @@ impl Events {
 
 async fn forward(mut events: EventStream, to: Sender<io::Result<Event>>) {
     loop {
-        // cancel-safe: the stream keeps what it has not handed out, and then it is dropped.
+        // cancel-safe: the stream keeps events that it has not returned, and `closed` ends the loop.
         let event = tokio::select! {
             event = events.next() => event,
             () = to.closed() => return,

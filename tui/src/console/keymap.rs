@@ -58,13 +58,13 @@ pub(crate) enum KeyAction {
     Previous,
     Pane(usize),
     Open,
-    /// Opens a card too: no request is denied unseen.
+    /// Opens the request's card to deny it, because no request is denied unseen.
     OpenToDeny,
     Zoom,
     Sort,
     Refresh,
     Unlock,
-    /// Puts the command of the next first step on the command line.
+    /// Puts the command of the next setup step on the command line.
     Step,
     Copy,
     Command,
@@ -85,7 +85,7 @@ pub(crate) enum KeyAction {
 }
 
 impl KeyAction {
-    /// Returns whether an observer may use it.
+    /// Returns whether an observer may use this action.
     pub(crate) fn allowed_for_observer(self) -> bool {
         !matches!(
             self,
@@ -105,7 +105,7 @@ pub(crate) struct Binding {
     pub(crate) context: Context,
     pub(crate) keys: &'static [Key],
     pub(crate) action: KeyAction,
-    /// The label in the bar; empty if the bar does not show it.
+    /// The label in the bar; empty if the bar does not show the key.
     pub(crate) short: &'static str,
     pub(crate) about: &'static str,
 }

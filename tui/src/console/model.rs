@@ -92,7 +92,7 @@ pub(crate) enum Purpose {
         id: String,
         approve: bool,
     },
-    /// A command line of the operator; `order` is its name.
+    /// A command line of the operator; `order` is the command's name.
     Line {
         order: &'static str,
     },
@@ -112,7 +112,7 @@ pub(crate) enum Intent {
         bell: bool,
         notice: Option<String>,
     },
-    /// May hold an agent's credentials.
+    /// Copies a text, which may hold an agent's credentials, to the clipboard.
     Copy(Zeroizing<String>),
     /// A line for the history file.
     Remember(String),
@@ -166,9 +166,9 @@ pub(crate) struct Model {
     pub(crate) unread: VecDeque<TextView>,
     /// Questions of running commands that arrived while another overlay was open.
     pub(crate) prompts: VecDeque<Question>,
-    /// Why the previous run of a repeated command was refused.
+    /// Why the previous run of a repeated command was refused, by the new run's id.
     pub(crate) retry_reasons: BTreeMap<u64, String>,
-    /// The order of each command line of the operator.
+    /// The operator's running command lines, by id.
     pub(crate) orders: BTreeMap<u64, Order>,
     /// A key that decides and its time, until the pause after it shows that it was typed alone.
     pub(crate) unconfirmed_key: Option<(KeyAction, u64)>,
@@ -249,7 +249,7 @@ impl Model {
         }
     }
 
-    /// Returns whether the screen is too small for a layout. Then nothing can be decided either.
+    /// Returns whether the screen is too small for a layout. No request can be decided then.
     pub(crate) fn is_too_small(&self) -> bool {
         self.size.0 < MIN_SIZE.0 || self.size.1 < MIN_SIZE.1
     }
@@ -262,7 +262,7 @@ impl Model {
         known && !view.sent && self.connection == Connection::Up && !self.setup.observe
     }
 
-    /// Returns whether the engine would accept an approval of the open card. The last answers decide that.
+    /// Returns whether the open card can be approved, judging by the last answers; true if no card is open.
     pub(crate) fn may_approve(&self) -> bool {
         match &self.overlay {
             Some(Overlay::Card(view)) => view.card.obstacle.is_none() && !self.server.is_locked(),

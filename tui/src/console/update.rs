@@ -70,7 +70,7 @@ fn connected(model: &mut Model) -> Vec<Intent> {
     let mut topics = Topic::ALL.to_vec();
     // An unknown feed needs its first page, from which the watch starts.
     if model.feed_known {
-        // The watch delivers what happened in the meantime.
+        // The watch delivers the entries since the last known one.
         topics.retain(|topic| *topic != Topic::Feed);
     }
     if let Some(Overlay::Card(card)) = &mut model.overlay {
@@ -118,7 +118,7 @@ fn lost(model: &mut Model, fault: Fault) -> Vec<Intent> {
 
 /// Shows the next question or answer once no other overlay is open.
 fn open_next_overlay(model: &mut Model) {
-    // The next question of the command whose last one was just answered.
+    // The next question of a command replaces the one that was just answered.
     if let Some(Overlay::Ask(asked)) = &model.overlay
         && asked.sent
         && let Some(index) = model.prompts.iter().position(|next| next.call == asked.call)
@@ -140,7 +140,7 @@ fn open_next_overlay(model: &mut Model) {
     }
 }
 
-/// Returns the card that was left to open the wallet, once that command has ended.
+/// Returns the card that was left to open the wallet, once `wallet open` has ended.
 fn reopen_card(model: &mut Model) -> Option<CardView> {
     if model.in_flight(&Purpose::Line { order: "wallet.open" }) {
         return None;
@@ -202,7 +202,7 @@ fn load_viewed_page(model: &mut Model) {
         model.server.refused = 0;
     }
     model.server.viewed_entry = viewed_entry.and_then(|key| key.parse().ok());
-    // One screen in both directions.
+    // Load one screen in both directions.
     let reach = u64::from(model.size.1);
     let missing = model.server.feed.missing(model.server.viewed_entry, reach);
     if let (Some(page), false) = (missing, model.in_flight(&Purpose::Page)) {

@@ -11,14 +11,14 @@ use super::Link;
 use super::handshake;
 use super::socket;
 
-/// How often to connect if the connection ends during the handshake.
+/// Most attempts to connect if the connection ends during the handshake.
 const HANDSHAKE_TRIES: u8 = 5;
-/// Time limit for these attempts. An engine that does not answer at all is not asked twice.
+/// Time limit for another attempt. It is shorter than the handshake's limit, so a silent engine is tried once.
 const HANDSHAKE_RETRY: Duration = Duration::from_secs(2);
 
 impl Link {
-    /// Connects to the engine that the control file of a data folder names. Both sides prove the file's token. The
-    /// engine shows others `program` as the origin of what this side decides.
+    /// Connects to the engine that the control file of a data folder names. Both sides prove that they know the
+    /// file's token. The engine shows `program` as the origin of this side's decisions.
     ///
     /// # Errors
     /// Fails if no engine answers, if either side does not prove the token, or if the protocols differ.

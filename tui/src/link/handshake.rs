@@ -49,7 +49,7 @@ async fn exchange(link: &mut Link, token: &str, program: Program) -> Result<(), 
     }
 }
 
-/// Returns 32 random bytes in hex. A recorded handshake then proves nothing later.
+/// Returns 32 random bytes in hex, so that a recorded handshake cannot be replayed.
 fn nonce() -> Result<String, Fault> {
     let mut bytes = [0u8; 32];
     getrandom::fill(&mut bytes)

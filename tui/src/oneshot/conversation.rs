@@ -1,5 +1,5 @@
 //! The conversation with the engine about one order: sends it, answers its prompts and receives the reply.
-//! Ctrl-C ends it at any point and reports only what is certain.
+//! Ctrl-C ends the conversation at any point, and the message claims only what is certain.
 
 use std::time::Duration;
 
@@ -18,8 +18,8 @@ use crate::link::{Link, Received, Secret};
 /// The id of the only command on a one-shot's connection.
 const ID: u64 = 1;
 
-/// Longest silence of an engine that has a command. Long commands report progress, and the longest wait without any
-/// is the back-off after wrong passwords, 30 s.
+/// Longest silence of an engine while a command runs. Long commands report progress. The longest wait without
+/// progress is the back-off after wrong passwords, 30 s.
 pub(super) const SILENCE_MS: u64 = 120_000;
 
 /// A link to the engine, and the prompter that answers on this side.
@@ -82,7 +82,7 @@ impl<'a> Conversation<'a> {
 
     fn outcome(&mut self, order: &Order, reply: Reply, secret: Option<Secret>) -> Outcome {
         let Reply { mut result, mut warnings, secret: field } = reply;
-        // Only a complete file is a success, and only a success completes the file.
+        // A failed command leaves no file, and a file that cannot be completed makes the command fail.
         let sha256 = match &result {
             Ok(Answer::Backup(backup)) => Some(backup.sha256.clone()),
             Ok(_) | Err(_) => None,
@@ -107,8 +107,8 @@ impl<'a> Conversation<'a> {
         }
     }
 
-    /// Cancels after Ctrl-C; `asked` if a question was open. A command that the engine has started may finish
-    /// before the engine reads the cancellation.
+    /// Cancels the command after Ctrl-C. `asked` is true if a question was open. A command that the engine has
+    /// started may finish before the engine reads the cancellation.
     async fn cancel_after_interrupt(&mut self, order: &Order, asked: bool) -> Failure {
         self.cancel().await;
         let interactive = self.prompter.options.asking == Asking::Interactive;
@@ -133,7 +133,7 @@ impl<'a> Conversation<'a> {
     }
 }
 
-/// Returns a warning if the effect of a command without an engine ends with it.
+/// Returns a warning if the effect of the command ends with this process, because no other engine runs.
 fn ends_with_this_command(order: &Order) -> Option<Warning> {
     let message = match order {
         Order::Server(ServerOrder::Start { .. }) => {

@@ -38,12 +38,12 @@ pub(super) fn prepare(order: &mut Order, data: Option<&Path>) -> Result<Option<E
     let path = std::path::absolute(&file).map_err(|error| unwritable(Path::new(file), &error))?;
     refuse_data_folder(&path, data)?;
     let export = Export::create(path, encoding)?;
-    // The path came as text, but the current folder need not be text.
+    // The order holds the path as text, but the current folder may not be valid text.
     *file = export.path.to_string_lossy().into_owned();
     Ok(Some(export))
 }
 
-/// Refuses a path in the data folder. The file could be taken for one of the wallet's own.
+/// Refuses a path in the data folder, where the file could be mistaken for one of the wallet's.
 fn refuse_data_folder(path: &Path, data: Option<&Path>) -> Result<(), Fault> {
     let Some(data) = data.and_then(|data| fs::canonicalize(data).ok()) else { return Ok(()) };
     let folder = path.parent().unwrap_or(path);
@@ -70,8 +70,8 @@ pub(super) struct Export {
 }
 
 impl Export {
-    /// Creates the temporary file. The file gets its own name only when it is complete, so that a killed command
-    /// leaves none that looks like a backup.
+    /// Creates the temporary file. A complete file gets its final name later, so that a killed command leaves no file
+    /// that looks like a backup.
     fn create(path: PathBuf, encoding: Encoding) -> Result<Self, Fault> {
         if fs::symlink_metadata(&path).is_ok() {
             return Err(unwritable(&path, &io::ErrorKind::AlreadyExists.into()));

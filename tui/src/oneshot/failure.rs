@@ -5,7 +5,7 @@ use bursar_core::fault::Fault;
 
 use crate::wording;
 
-/// A fault, and the option or shell line that would help if only this program knows it.
+/// A fault, with a hint that only this program can give: an option or a shell line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Failure {
     /// What went wrong.

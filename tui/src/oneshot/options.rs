@@ -29,7 +29,7 @@ pub struct Options {
     pub seed: SecretSource,
     /// Show seed phrases and private keys wherever the result goes.
     pub reveal: bool,
-    /// The wallet's own folder, into which nothing is exported.
+    /// The data folder, into which nothing is exported.
     pub data: Option<PathBuf>,
     /// Whether the result goes to a terminal.
     pub out_is_terminal: bool,
@@ -38,7 +38,7 @@ pub struct Options {
 }
 
 impl Default for Options {
-    /// Returns the options of a command without a person and without any source.
+    /// Returns the options of an unattended command, which may not ask and has no source of secrets.
     fn default() -> Self {
         Self {
             json: false,

@@ -6,7 +6,7 @@ use zeroize::Zeroizing;
 use super::failure::Failure;
 use crate::link::Secret;
 
-/// A secret that a command returned. Has no text if it was lost or may not be shown.
+/// A secret that a command returned. Has no text if the secret was lost or may not be shown.
 pub(super) struct ReturnedSecret {
     pub(super) field: SecretField,
     pub(super) text: Option<Zeroizing<String>>,

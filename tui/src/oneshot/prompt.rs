@@ -56,7 +56,7 @@ pub(super) struct Prompter<'a> {
     pub(super) interrupt: Interrupt,
     /// Lent to a blocking thread while it reads; `None` afterwards if the read was interrupted.
     stdin: Option<Box<dyn Read + Send>>,
-    /// The password from its source, for an engine that asks for the same password again.
+    /// The password that was read or typed, for an engine that asks for the same password again.
     password: Option<Zeroizing<Vec<u8>>>,
     /// How often the password was sent.
     password_sends: u8,
@@ -117,7 +117,7 @@ impl<'a> Prompter<'a> {
         }
     }
 
-    /// Asks for a typed amount or name. `--yes` does not answer it, because it guards unusual actions.
+    /// Asks for a typed amount or name. `--yes` is not enough, because this prompt guards unusual actions.
     async fn ask_typed(
         &mut self,
         lines: &[String],
@@ -136,8 +136,8 @@ impl<'a> Prompter<'a> {
         }
     }
 
-    /// Asks on the terminal, with the subject of the question. A card that went to a redirected stderr would leave
-    /// a bare "Approve?" on the screen.
+    /// Asks on the terminal, and shows the subject of the question there. On a redirected stderr the card would be
+    /// missing from the screen, next to a bare "Approve?".
     async fn ask_about(&mut self, lines: &[String], question: &str) -> Result<String, NoAnswer> {
         let shown: Vec<String> =
             lines.iter().map(String::as_str).chain([question]).map(sheet::plain).collect();
@@ -153,7 +153,7 @@ impl<'a> Prompter<'a> {
         }
     }
 
-    /// Prints the subject of a decision that an option makes, so that a log has it.
+    /// Prints the subject of a question that is not asked on the terminal, so that a log contains it.
     fn show(&mut self, lines: &[String]) {
         for line in lines {
             self.print(line);

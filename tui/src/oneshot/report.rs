@@ -1,5 +1,5 @@
-//! The end of a command: the result on standard output, everything else on standard error, and the exit code. The
-//! only code that writes a result.
+//! Ends a command: writes the result to standard output and everything else to standard error, and returns the exit
+//! code.
 
 use std::io::{self, Write};
 
@@ -78,7 +78,7 @@ pub fn succeed(command: &str, data: &Value, out: &mut dyn Write, err: &mut dyn W
 }
 
 /// Ends a command that needed no engine and wrote its own result. Returns the exit code. `data` is that result for
-/// `--json`; a failure includes it too, because it does not make the data worthless.
+/// `--json`. A failure includes the data too, because they are useful nevertheless.
 pub fn conclude(
     command: &str,
     data: &Value,
@@ -114,7 +114,7 @@ fn failed(
     err: &mut dyn Write,
 ) -> u8 {
     let exit = failure.fault.code.exit();
-    // The reader of a stream takes every line for an entry, so its end goes to standard error.
+    // The reader of a stream takes every line for an entry, so the failure goes to standard error.
     if options.json && command != Some(STREAM) {
         return written_or(Envelope::failure(command, failure, warnings).write(out), exit, err);
     }
@@ -182,8 +182,8 @@ fn withhold(
     }
 }
 
-/// Returns the secret to add to the answer's fields. Credentials always have the field, so that a script sees why
-/// it is empty.
+/// Returns the secret to add to the answer's fields. Credentials always have a field for the token, so that a script
+/// sees why a token is missing.
 fn extra<'a>(answer: &Answer, returned_secret: Option<&'a ReturnedSecret>) -> Option<Extra<'a>> {
     let text = returned_secret.and_then(|secret| secret.text.as_ref()).map(|text| text.as_str());
     match (answer, returned_secret.map(|secret| secret.field)) {

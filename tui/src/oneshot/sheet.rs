@@ -39,8 +39,7 @@ impl Sheet {
         self.text.push('\n');
     }
 
-    /// Adds the words of a seed phrase, numbered, four to a line. They are in the order in which they are written
-    /// down.
+    /// Adds the words of a seed phrase in their order, numbered, four to a line.
     pub(super) fn words(&mut self, phrase: &str) {
         for (index, word) in phrase.split_whitespace().enumerate() {
             let number = index.saturating_add(1);

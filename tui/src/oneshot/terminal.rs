@@ -25,7 +25,7 @@ pub trait Terminal: Debug + Send + Sync {
     /// Returns the errors of the terminal, and `UnexpectedEof` if its input ends.
     fn ask_secret(&self, question: &str) -> io::Result<Zeroizing<String>>;
 
-    /// Asks for a line; an ended input is an empty line.
+    /// Asks for a line. Returns an empty line if the input ends.
     ///
     /// # Errors
     /// Returns the errors of the terminal.
@@ -38,8 +38,8 @@ pub trait Terminal: Debug + Send + Sync {
 /// The terminal that this process was started from.
 #[derive(Debug, Default)]
 pub struct ControllingTerminal {
-    /// The open question. A lock and not a message, because the thread that would have to receive the message is
-    /// blocked in the read.
+    /// The open question. A lock instead of a message, because the thread that would receive the message is blocked
+    /// in the read.
     open: Mutex<Option<Question>>,
 }
 
@@ -133,7 +133,7 @@ fn discard_input(input: &File) {
     let _best_effort = tcflush(input, QueueSelector::IFlush);
 }
 
-/// On other platforms the console is restored when the program ends.
+/// No settings: on other platforms the console is restored when the program ends.
 #[cfg(not(unix))]
 #[derive(Debug)]
 struct Settings;

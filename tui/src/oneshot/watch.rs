@@ -101,7 +101,7 @@ fn unwritten(error: &io::Error) -> End {
     Fault::because(Code::InternalError, message).into()
 }
 
-/// Adds the command that resumes without a gap or a repetition, if that makes sense.
+/// Adds the command that resumes the stream without a gap or a repetition, if it can be resumed.
 fn ended(fault: Fault, seen: Option<u64>) -> Failure {
     let fault = match fault.code {
         Code::Cancelled => Fault::because(Code::Cancelled, "Stopped watching."),

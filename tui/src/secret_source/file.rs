@@ -15,8 +15,8 @@ use super::line::{strip_newline, too_long, unreadable};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Owner {
     User,
-    /// The service's user, or root with an access list for that user. systemd does the latter, and the list shows
-    /// in the group's bits.
+    /// The service's user, or root with an access list for that user. systemd uses root, and the access list shows in
+    /// the group's bits.
     ServiceManager,
 }
 
@@ -60,7 +60,7 @@ fn check_private(path: &Path, metadata: &Metadata, owner: Owner) -> Result<(), F
     Ok(())
 }
 
-/// On other platforms the folder's own access list decides.
+/// Checks nothing on other platforms, where the folder's access list protects the file.
 #[cfg(not(unix))]
 fn check_private(_path: &Path, _metadata: &Metadata, _owner: Owner) -> Result<(), Fault> {
     Ok(())

@@ -1,4 +1,4 @@
-//! Reads one line, and the limits of a secret's text.
+//! Reads one line of a secret, and builds the faults of an unusable secret.
 
 use std::io::{self, Read};
 use std::path::Path;
@@ -8,7 +8,7 @@ use bursar_core::fault::Fault;
 use bursar_core::limits::PASSWORD_BYTES;
 use zeroize::Zeroizing;
 
-/// Reads up to the first newline and no byte further. The next line is for the next secret.
+/// Reads up to the first newline and no byte further, because the next line is the next secret.
 pub(super) fn first_line(input: &mut dyn Read) -> Result<Zeroizing<Vec<u8>>, Fault> {
     let mut line = Zeroizing::new(Vec::with_capacity(PASSWORD_BYTES.saturating_add(1)));
     let mut byte = Zeroizing::new([0u8; 1]);

@@ -33,9 +33,9 @@ pub struct PaymentContext<'a> {
     pub clock_off: bool,
     /// Longest validity, in seconds, that needs no approval.
     pub max_validity_s: u64,
-    /// Spent of the allowance in force.
+    /// Amount spent of the allowance in force.
     pub spent: Usd,
-    /// Reserved by the agent's other held requests.
+    /// Amount reserved by the agent's other held requests.
     pub reserved: Usd,
     pub held_by_agent: usize,
     pub held_in_all: usize,

@@ -58,7 +58,7 @@ pub(super) fn apply_input(
     let step = bursar_submit::step(&outbox, &rules, at, input.clone()).map_err(refusal)?;
     let open = command.unlocked && command.trusted;
     if !open && !step.events.iter().all(|event| may_happen_while_locked(state, key, event)) {
-        // The next probe repeats it with an unlocked wallet.
+        // The next probe with an unlocked wallet repeats the input.
         return Ok(Decision::done(Vec::new()));
     }
     let events = step.events.into_iter().map(|event| Event::Outbox { key: *key, event });

@@ -112,7 +112,7 @@ fn answer_repeat(
             check_repeat_url(&policy.payments.hosts, ask, &first)?;
             // Authorized before a crash and never signed: the same terms are signed now.
             let unsigned = matches!(first.status, Status::Authorized { signature: None, .. });
-            // The record alone is not an authorization: what `JournalAccepted` dropped stays unsigned.
+            // The record alone is not an authorization: requests that `JournalAccepted` dropped stay unsigned.
             let still_authorized = state.authorized.contains_key(&first.id);
             let sign = unsigned && still_authorized && command.trusted;
             let effects = if sign { vec![Effect::Sign(first.id)] } else { Vec::new() };
@@ -128,7 +128,7 @@ fn answer_repeat(
 
 /// Refuses a request over the agent's bounds.
 ///
-/// Not recorded, because records are what this bounds.
+/// The refusal is not recorded, because the bounds limit the number of records.
 fn within_bounds(
     state: &State,
     agent: &Agent,
@@ -150,7 +150,7 @@ fn within_bounds(
     }
 }
 
-/// Counts the agent's payments that can still be redeemed. Lapsed ones leave the state only with the next entry.
+/// Counts the agent's payments that can still be redeemed. Lapsed payments leave the state only with the next entry.
 fn still_open(state: &State, agent: &Agent, command: &Command) -> u32 {
     let now = command.moment.utc.max(state.clock).seconds();
     let now = u64::try_from(now).unwrap_or(0);

@@ -15,7 +15,7 @@ use crate::state::State;
 
 /// Records an agent's report about its own payment.
 ///
-/// A report moves no allowance, so permission to report is no permission to spend.
+/// A report changes no allowance, so reporting cannot enable an agent to spend more.
 pub(super) fn report(
     state: &State,
     command: &Command,

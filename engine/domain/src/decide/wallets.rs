@@ -1,4 +1,4 @@
-//! The wallet in the journal. The wallet file is written first; the event makes the change count.
+//! The wallet in the journal. The wallet file is written first; a change counts only once its event is recorded.
 
 use std::sync::Arc;
 
@@ -49,7 +49,7 @@ pub(super) fn recover(
             }
             None => {}
         }
-        // Its name is lost with the journal.
+        // The agent's name is lost with the journal.
         let name =
             format!("recovered {id}").parse().map_err(|_bad| Refusal::new(Code::InternalError))?;
         events.push(Event::AgentRegistered { id: id.clone(), name, credential });
@@ -166,7 +166,7 @@ pub(super) fn delete_address(
             ),
         ));
     }
-    // Approving it later would still sign with this address.
+    // Approving a held request later would still sign with this address.
     let mut held = state.held.values().filter(|request| request.from == known.address);
     if held.any(|request| expiry_if_due(request, &command.moment).is_none()) {
         let message = "A request for a payment from this address is pending: decide it first.";
@@ -192,7 +192,7 @@ fn wallet(state: &State) -> Result<&Arc<Wallet>, Refusal> {
     state.wallet.as_ref().ok_or(Refusal::new(Code::NoWallet))
 }
 
-/// The reason for an agent whose request was held in the backup. It must not suggest paying again.
+/// The denial reason for a request that was held in the backup. It must not suggest paying again.
 const RESTORED: &str = "The wallet was restored from a backup in which this request waited. It may have been approved \
                         after the backup was made: your operator must compare the payments before you pay again.";
 

@@ -54,7 +54,8 @@ impl Incoming {
     }
 }
 
-/// How a call is counted: [`prove`] sets it, the guard reads it. Empty for a call without a proof.
+/// How a call is counted: [`prove`] sets it, the guard reads it. Empty unless the proof was valid or failed
+/// too often.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Mark(Arc<OnceLock<Counted>>);
 
@@ -84,7 +85,7 @@ impl Mark {
     }
 }
 
-/// A proven agent, with the view and the time that its request is decided by.
+/// A proven agent, with the view and the moment at which it was proven.
 #[derive(Debug)]
 pub(super) struct Caller {
     pub(super) view: Arc<View>,
@@ -121,8 +122,8 @@ impl Caller {
 /// Proves the caller and rejects agents that may not act, in the same way at every endpoint.
 ///
 /// # Errors
-/// `MISSING_AGENT_ID`; `AUTH_FAILED`; `WALLET_LOCKED` to a bearer agent; `RATE_LIMIT_EXCEEDED`; then by the
-/// agent's status.
+/// `MISSING_AGENT_ID`; `LAN_BEARER_REFUSED`; `AUTH_FAILED`; `WALLET_LOCKED` to a bearer agent;
+/// `RATE_LIMIT_EXCEEDED`; then the code of the agent's status, or `AGENTS_FROZEN`.
 pub(super) fn admit(api: &Api, endpoint: Endpoint, incoming: &Incoming) -> Result<Caller, Fault> {
     incoming.named_agent(api)?;
     let caller = prove(api, endpoint, incoming)?;
@@ -137,7 +138,7 @@ pub(super) fn admit(api: &Api, endpoint: Endpoint, incoming: &Incoming) -> Resul
     Ok(caller)
 }
 
-/// Checks the proof only: `/status` also answers a suspended agent.
+/// Checks only the proof, because `/status` also answers a suspended agent.
 pub(super) fn prove(api: &Api, endpoint: Endpoint, incoming: &Incoming) -> Result<Caller, Fault> {
     let (view, moment) = (api.core.view(), api.core.now());
     let signature = incoming.body.get("signature").and_then(Value::as_str);
@@ -166,8 +167,8 @@ pub(super) fn prove(api: &Api, endpoint: Endpoint, incoming: &Incoming) -> Resul
             incoming.mark.set(Counted::ForAgent);
             Ok(Caller { view, moment, proven })
         }
-        // Only failures are counted and limited. A correct proof always passes, so failing in an agent's name
-        // cannot lock it out.
+        // Only failures are counted and limited. A correct proof always passes, so failures in an agent's
+        // name cannot lock the agent out.
         (Err(fault), Some(peer)) if fault.code == Code::AuthFailed => {
             let named = incoming.body.get(api.agent_field).and_then(Value::as_str).unwrap_or("");
             Err(match api.failed_auth.count(named, peer.ip()) {

@@ -64,7 +64,7 @@ impl Counters {
         counter.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Counts a refused trade or position. None is executed yet.
+    /// Counts a refused trade or position. Trades and positions are never executed yet.
     pub(super) fn count_trade(&self, answer: &Answer) {
         if answer.status >= 400 {
             self.trades_rejected.fetch_add(1, Ordering::Relaxed);

@@ -29,7 +29,7 @@ pub enum Proof<'a> {
 }
 
 impl<'a> Proof<'a> {
-    /// Parses the strict forms. CPython's `int()` accepts more timestamps than we do.
+    /// Parses only the two strict forms. CPython's `int()` would accept more timestamps.
     pub fn parse(text: &'a str) -> Option<Self> {
         if let Some(rest) = text.strip_prefix("SIG:") {
             let (timestamp, digest) = rest.split_once(':')?;
@@ -114,8 +114,8 @@ pub fn authenticate(
         (Some(agent), Some(Proof::Hmac { timestamp, .. })) if hmac_right && sendable => {
             let signed = i64::try_from(timestamp).unwrap_or(i64::MAX);
             let day = u32::try_from(signed.div_euclid(86_400)).map_err(|_beyond| failed())?;
-            // A signature from a forgotten day looks like a new one, whatever the clock shows now. One
-            // from before a restore may have been used after the backup was made.
+            // A signature from a forgotten day looks like a new one, whatever the clock shows now. A signature from
+            // before a restore may have been used after the backup was made.
             let lost = view.state.restored.is_some_and(|at| signed <= at.seconds());
             if !is_fresh(signed, fresh.now, fresh.window_s) || day < view.forgotten || lost {
                 return Err(failed());

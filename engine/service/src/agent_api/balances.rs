@@ -47,7 +47,7 @@ fn with_balances(body: Object, funds: &[Arc<NetworkFunds>]) -> Object {
             held.map(move |held| (on, held))
         })
     };
-    // Anyone can send tokens with any name to an address, so unverified ones are bounded.
+    // Any account can send tokens with any name to an address, so unverified tokens are bounded.
     let mut room = FUNDS_FOREIGN_TOKENS;
     let mut left_out = 0_usize;
     let listed = entries(true).chain(entries(false)).filter(|(_on, held)| {

@@ -1,5 +1,5 @@
-//! `/trade`, `/venues`, `/position` and their polls while these lanes are off. A request gets the usual checks,
-//! then the answer that an agent gets whose policy disables the lane.
+//! `/trade`, `/venues`, `/position` and their polls while these lanes are off. A request gets the usual checks, then
+//! the answer for a policy that disables the lane.
 
 use std::sync::Arc;
 
@@ -68,7 +68,7 @@ pub(super) async fn venues(State(api): State<Arc<Api>>, request: HttpRequest) ->
     answer.map_or_else(Answer::from, |()| lending_off()).into_http()
 }
 
-/// `GET /trade/status/{id}` and `GET /position/status/{id}`. No such request exists yet.
+/// `GET /trade/status/{id}` and `GET /position/status/{id}`. No trade or position exists yet.
 pub(super) async fn status(id: PathId) -> Response<Body> {
     let code = match text_of(id).parse::<RequestId>() {
         Ok(_unknown) => Code::RequestNotFound,

@@ -34,7 +34,7 @@ pub(super) fn bounds() -> Bounds {
         all_bytes: LARGE_BODIES.saturating_mul(BODY_BYTES),
         whole_bytes: LARGE_BODIES.saturating_mul(BODY_BYTES),
         remote_bytes: LARGE_BODIES_REMOTE.saturating_mul(BODY_BYTES),
-        // An agent may prove itself in the body of a GET there.
+        // `/status` accepts an agent's proof in the body of a GET.
         on_get: &["/status"],
     };
     Bounds {

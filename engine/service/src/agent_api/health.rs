@@ -55,8 +55,8 @@ pub(super) async fn status(State(api): State<Arc<Api>>, request: HttpRequest) ->
     try_status(&api, request).await.unwrap_or_else(Answer::from).into_http()
 }
 
-/// Without a proof describes only the process, the same whether the wallet is open or not. With a proof adds
-/// the agent.
+/// Describes the process, and with a proof also the agent. Without a proof the answer does not reveal whether
+/// the wallet is locked.
 async fn try_status(api: &Api, request: HttpRequest) -> Result<Answer, Fault> {
     let header = |headers: &HeaderMap, name: &str| {
         let value = headers.get(name);

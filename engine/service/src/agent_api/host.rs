@@ -1,5 +1,5 @@
 //! The host names that this server answers to. A web page that rebinds its own name to this machine (DNS
-//! rebinding) still sends that name.
+//! rebinding) still sends that name, and is rejected.
 
 use std::net::IpAddr;
 
@@ -15,7 +15,7 @@ use super::lan::Exposure;
 #[derive(Debug)]
 pub(super) struct HostRule {
     exposure: Exposure,
-    /// This machine's own names besides the loopback names, in lower case.
+    /// This machine's own names in addition to the loopback names, in lower case.
     names: Vec<String>,
 }
 
@@ -36,7 +36,7 @@ impl HostRule {
     /// Rejects a request for another host. `hosts` is the setting `server.hosts`, in lower case.
     pub(super) fn judge(&self, request: &Request<Body>, hosts: &[String]) -> Result<(), Fault> {
         let foreign = || Fault::new(Code::ForeignHostRejected);
-        // The absolute form, meant for proxies, names a host that is not in the Host header.
+        // A request in absolute form, meant for proxies, can name another host than its Host header.
         if request.uri().authority().is_some() {
             return Err(foreign());
         }

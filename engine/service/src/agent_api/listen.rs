@@ -88,7 +88,7 @@ fn failed(address: SocketAddr, error: &io::Error) -> Fault {
     Fault::because(Code::InUse, message).with_hint(free_port_command(address))
 }
 
-/// Whether another program listens there. It would receive requests sent to this address.
+/// Whether another program listens on this address and would receive the requests sent to it.
 pub fn is_taken(address: SocketAddr) -> bool {
     open(address).is_err_and(|error| error.kind() == io::ErrorKind::AddrInUse)
 }
@@ -102,8 +102,8 @@ pub fn free_port_command(taken: SocketAddr) -> String {
 /// The number of ports above a taken one that are tried.
 const NEAR: u16 = 20;
 
-/// Finds a free port near a taken one. A fixed port is better than a random one, because agents are configured
-/// with it once. Returns 0, any free port, if none of these is free.
+/// Finds a free port near a taken one. A fixed port is better than a random one, because agents are configured with
+/// it once. Returns 0 if none of these is free: the system then chooses a port.
 fn free_port_near(port: u16) -> u16 {
     let mut near = (1..=NEAR).filter_map(|step| port.checked_add(step));
     let is_free = |port: &u16| open(SocketAddr::from((Ipv4Addr::LOCALHOST, *port))).is_ok();

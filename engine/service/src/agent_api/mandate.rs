@@ -64,7 +64,7 @@ pub(super) fn wallet_address(caller: &Caller) -> Value {
     paying(caller).map_or(Value::Null, |known| Value::from(known.address.to_checksum(None)))
 }
 
-/// Returns the operator's label of that address.
+/// Returns the operator's label of the paying address.
 pub(super) fn wallet_id(caller: &Caller) -> Value {
     paying(caller).map_or(Value::Null, |known| Value::from(known.label.as_str()))
 }
@@ -107,7 +107,7 @@ pub(super) fn usable(caller: &Caller) -> Vec<&'static Network> {
     usable.collect()
 }
 
-/// Returns the same networks as CAIP-2 ids.
+/// Returns the networks on which the agent may pay, as CAIP-2 ids.
 fn networks(caller: &Caller) -> Value {
     let usable = usable(caller).into_iter();
     Value::from(usable.map(|row| Value::from(row.caip2())).collect::<Vec<_>>())

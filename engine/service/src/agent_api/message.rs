@@ -64,10 +64,10 @@ fn sign(base: Object, body: &Object) -> Option<Object> {
     let message = match (body.get("payment_required"), body.get("x402_data")) {
         (Some(header), None) => base.with("payment_required", header.clone()),
         (None, Some(data)) => base.with("x402_data", data.clone()),
-        // With both fields it would be ambiguous which one is meant.
+        // With both fields, the payment would be ambiguous.
         (Some(_), Some(_)) | (None, None) => return None,
     };
-    // Part of the message if it is present and not empty, as agents of the original sign it.
+    // `request_url` is part of the message if it is present and not empty, as agents of the original sign it.
     Some(match body.get("request_url") {
         Some(url) if url.as_str() != Some("") && *url != Value::Null => {
             message.with("request_url", url.clone())

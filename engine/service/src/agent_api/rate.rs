@@ -124,7 +124,7 @@ impl Rate {
 /// address.
 pub(super) fn fold(peer: IpAddr) -> IpAddr {
     match peer.to_canonical() {
-        // Any local process may call from any of these addresses.
+        // A local process may call from any loopback address.
         local if local.is_loopback() => IpAddr::V4(Ipv4Addr::LOCALHOST),
         IpAddr::V4(v4) => IpAddr::V4(v4),
         IpAddr::V6(v6) => {

@@ -75,15 +75,15 @@ impl Answer {
         }
     }
 
-    /// The rate limit's own form: without `status`, as in the original.
+    /// Creates the answer of the rate limit. It has no `status`, as in the original.
     pub(super) fn too_many(wait: WaitMs) -> Self {
         let code = Code::RateLimitExceeded;
         let body = Object::new().with("error", code.sentence()).with("code", code.text());
         Self::new(code.http(), body).with_code(code).retry_after(wait.div_ceil(1_000))
     }
 
-    /// A known path with another method, in the original's form. `allowed` lists the methods, separated by a
-    /// comma and a space.
+    /// Creates the answer to a wrong method on a known path, in the original's form. `allowed` lists the
+    /// methods, separated by a comma and a space.
     pub fn wrong_method(allowed: &str) -> Self {
         let code = Code::MethodNotAllowed;
         let methods: Vec<bursar_core::json::Value> =
@@ -111,14 +111,14 @@ impl Answer {
     }
 }
 
-/// Plain text or a script, the same for every caller.
+/// Creates an answer of plain text or a script, the same for every caller.
 pub(super) fn text(status: u16, kind: &'static str, text: String) -> Response<Body> {
     let mut response = response(status, text, kind);
     lock_down(&mut response);
     response
 }
 
-/// An HTML page. Its content security policy lets it load and run nothing.
+/// Creates an HTML page. Its content security policy forbids it to load or run anything.
 pub(super) fn page(status: u16, html: &str) -> Response<Body> {
     text(status, "text/html; charset=utf-8", html.to_owned())
 }

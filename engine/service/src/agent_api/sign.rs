@@ -1,4 +1,4 @@
-//! `POST /sign`.
+//! `POST /sign`: an agent asks for a payment.
 
 pub(super) mod status;
 
@@ -126,8 +126,8 @@ fn read(incoming: &Incoming) -> Result<Input, Fault> {
     })
 }
 
-/// Returns the ask's identity. In HMAC mode it is the signature: a key outside of it must not multiply a
-/// payment.
+/// Returns the ask's identity. In HMAC mode it is the signature alone: the idempotency key is not signed, so
+/// it must not multiply a payment.
 fn identity_of(caller: &Caller, payment: &PaymentInput, key: Option<&str>) -> Identity {
     if let ProvenBy::Hmac { day, digest } = &caller.proven.by {
         return Identity::Hmac { day: *day, digest: *digest };
@@ -170,7 +170,7 @@ impl Api {
             && self.chain_time.is_due(chain, now)
         {
             let (clock, node) = (self.chain_time.clone(), Arc::clone(&node));
-            // No caller waits for it, and an engine that stops abandons it.
+            // No caller waits for the probe, and an engine that stops abandons it.
             tokio::spawn(async move { clock.ask(chain, &*node).await });
         }
     }

@@ -25,7 +25,7 @@ impl Value {
     }
 }
 
-/// Returns the text with `key` set to `value`, or without `key`.
+/// Returns the text with `key` set to `value`, or without `key` if there is no value.
 pub(super) fn edited(text: &str, key: Key, value: Option<&Value>) -> Result<String, String> {
     let mut document: DocumentMut = text.parse().map_err(|error| format!("{error}"))?;
     let name = key.to_string();
@@ -38,7 +38,7 @@ pub(super) fn edited(text: &str, key: Key, value: Option<&Value>) -> Result<Stri
                 return Ok(text.to_owned());
             }
             let mut fresh = Table::new();
-            // Without its own header line while it contains nothing but tables.
+            // An implicit table has no header line while it contains only tables.
             fresh.set_implicit(true);
             table.insert(&part, Item::Table(fresh));
         }
@@ -52,7 +52,7 @@ pub(super) fn edited(text: &str, key: Key, value: Option<&Value>) -> Result<Stri
     Ok(document.to_string())
 }
 
-/// Returns the name under which the file has the network, which may be an alias.
+/// Returns the file's spelling of this part of a key. The file may name a network by an alias.
 fn spelled(table: &dyn TableLike, part: &str) -> String {
     let wanted = by_text(part);
     let known = table
@@ -62,7 +62,7 @@ fn spelled(table: &dyn TableLike, part: &str) -> String {
     known.unwrap_or(part).to_owned()
 }
 
-/// Keeps the comment that follows the old value.
+/// Sets a field. Keeps the comment that follows the old value.
 fn put(table: &mut dyn TableLike, field: &str, mut value: toml_edit::Value) {
     match table.get_mut(field).and_then(Item::as_value_mut) {
         Some(old) => {

@@ -142,8 +142,8 @@ impl Config {
         Ok(())
     }
 
-    /// Sets the endpoints for sending transactions. With an empty list they are sent to the network's usual
-    /// endpoints.
+    /// Sets the endpoints for sending transactions. An empty list removes them: transactions then go to the
+    /// endpoints of `rpc`.
     pub(super) fn set_submit_rpc(&mut self, chain: ChainId, urls: Vec<Url>) {
         if urls.is_empty() {
             self.submit_rpc.remove(&chain);

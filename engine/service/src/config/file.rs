@@ -1,5 +1,5 @@
-//! The structure of `settings.toml`. Keys that are stored in the journal are declared here only to be rejected
-//! with the command that sets them.
+//! The structure of `settings.toml`. It declares keys of the journal only to reject them with an error that names
+//! the command to set them.
 
 use std::collections::BTreeMap;
 

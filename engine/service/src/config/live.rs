@@ -1,5 +1,5 @@
-//! The settings in force, and their change while the engine runs: first validated as a whole, then written,
-//! then used. If the file cannot be written, nothing changes.
+//! The settings in force, and their change while the engine runs. A change is validated as a whole, then written
+//! to the file, then applied. If the file cannot be written, nothing changes.
 
 use std::fs;
 use std::io::Write;
@@ -55,12 +55,12 @@ impl LiveConfig {
         value: Option<&Value>,
     ) -> Result<Change<'_>, Fault> {
         let one_at_a_time = self.changes.lock().await;
-        // As it is on disk now: the operator may have edited it since.
+        // Read the file again: the operator may have edited it since the engine read it.
         let old = text_of(&self.file)?;
         let text = edited(&old, key, value).map_err(|why| unusable(&self.file, &why))?;
         let read = |text: &str| Config::read(text, environment(), self.listen.as_deref());
         let after = read(&text).map_err(|wrong| match (wrong, read(&old)) {
-            // It was wrong before this change.
+            // The file was invalid before this change.
             (_, Err(SettingsError::File(why))) => unusable(&self.file, &why),
             (SettingsError::File(why) | SettingsError::Override(why), _) => {
                 Fault::because(Code::BadInput, format!("{}.", why.trim_end_matches('.')))
@@ -88,7 +88,7 @@ fn environment() -> Environment<'static> {
 
 /// Replaces the file atomically. The new file is closed to other accounts from the start.
 fn replace(file: &Path, text: &str) -> std::io::Result<()> {
-    // If the operator made the path a link, it keeps pointing to the operator's file.
+    // If the path is a link of the operator, replace the file that it points to and keep the link.
     let file = fs::canonicalize(file).unwrap_or_else(|_missing| file.to_owned());
     let folder = file.parent().unwrap_or(Path::new("/"));
     let fresh = folder.join(format!(".settings.toml.{}", std::process::id()));

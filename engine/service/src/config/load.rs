@@ -11,7 +11,7 @@ use super::effective::{Config, Environment, Source};
 use super::file;
 use super::values::loopback;
 
-/// The source that is invalid, and why.
+/// The source that is invalid, with the reason.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum SettingsError {
     File(String),
@@ -64,7 +64,7 @@ pub(super) fn text_of(file: &Path) -> Result<String, Fault> {
     }
 }
 
-/// The error of a settings file that cannot be used.
+/// Returns the error for a settings file that cannot be used.
 pub(super) fn unusable(file: &Path, why: &str) -> Fault {
     Fault::because(
         Code::BadInput,

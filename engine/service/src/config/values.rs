@@ -62,12 +62,12 @@ pub(super) fn urls<'a>(list: impl Iterator<Item = &'a str>) -> Result<Vec<Url>, 
     list.map(url).collect()
 }
 
-/// Errors never repeat the text: an endpoint's path and query may contain its API key.
+/// Parses an endpoint. Errors never repeat the text, because path and query may contain an API key.
 fn url(text: &str) -> Result<Url, String> {
     Url::parse(text).map_err(|error| format!("an endpoint is not a valid URL: {error}"))
 }
 
-/// `none` turns the default off.
+/// Parses the URL of an explorer. `none` turns the default off.
 pub(super) fn explorer(text: &str) -> Result<Option<Url>, String> {
     if text == "none" {
         return Ok(None);

@@ -18,7 +18,7 @@ pub(super) enum SessionError {
     Io(#[from] std::io::Error),
 }
 
-/// Both halves of a stream that a session may run over.
+/// A stream in both directions that a session can run over.
 pub(crate) trait Duplex: AsyncRead + AsyncWrite + Send + Unpin {}
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> Duplex for T {}
 
@@ -62,7 +62,7 @@ impl Channel {
     }
 
     pub(super) async fn send_frame(&mut self, frame: &Frame) -> Result<(), SessionError> {
-        // Some frames are secrets, so write from a buffer that is wiped, not through a codec's.
+        // Some frames are secrets, so write from a wiped buffer: a codec's own buffer is not wiped.
         self.stream.write_all(&frame.packed()).await?;
         Ok(self.stream.flush().await?)
     }

@@ -1,5 +1,5 @@
-//! Bounds the connections of the control socket. Connections without a proof of the token have a few separate slots,
-//! and a new one evicts the oldest: silent connections cannot lock the operator out.
+//! Bounds the connections of the control socket. Connections without a proof of the token share a few separate slots.
+//! A new one evicts the oldest of them, so that silent connections cannot lock the operator out.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -36,7 +36,7 @@ impl ConnectionLimits {
         Self { proven: Arc::new(Semaphore::new(CONTROL_SESSIONS)), unproven: Arc::default() }
     }
 
-    /// Takes a slot for a new connection. If all are taken, evicts the oldest connection without a proof.
+    /// Takes a slot for a new connection. If no slot is free, evicts the oldest connection without a proof.
     pub(super) fn admit(&self) -> UnprovenConnection {
         let evicted = CancellationToken::new();
         let mut unproven = self.unproven.lock().unwrap_or_else(PoisonError::into_inner);

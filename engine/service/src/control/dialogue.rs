@@ -1,4 +1,4 @@
-//! The operator's side of a running command, over the connection that sent it.
+//! Implements a command's dialogue with the operator over the connection that sent the command.
 
 use bursar_chain::ports::BoxFuture;
 use bursar_control::answers::ActivityRow;
@@ -94,7 +94,7 @@ impl Dialogue for SessionDialogue {
         Box::pin(async move {
             let frame = Frame::json(&ToClient::Entries { id: self.id, entries });
             let frame = frame.map_err(|_error| Fault::new(Code::InternalError))?;
-            // cancel-safe: a frame that was not sent belongs to a command that ends here.
+            // cancel-safe: only a cancelled command drops an unsent frame, and that command ends here.
             tokio::select! {
                 sent = self.out.send(frame) => sent.map_err(|_gone| Fault::new(Code::Cancelled)),
                 () = cancelled(&mut self.answers) => Err(Fault::new(Code::Cancelled)),

@@ -1,5 +1,5 @@
 //! The handshake: both sides prove that they know the token, and neither sends it. A program that replaced the socket
-//! learns nothing.
+//! cannot learn the token.
 
 use bursar_control::wire::{Frame, PROTOCOL, Side, ToClient, ToEngine, proof, proof_matches};
 use bursar_core::client::Program;
@@ -12,8 +12,10 @@ use tokio::sync::OwnedSemaphorePermit;
 use super::channel::{Channel, SessionError};
 use super::connection_limits::UnprovenConnection;
 
-/// Runs the engine's side of the handshake. A client without the token learns only that its proof is wrong. A client
-/// with the token may name its own kind of program.
+/// Runs the engine's side of the handshake. Returns the program and its slot.
+///
+/// A client without the token receives only the engine's hello and the refusal of its proof. A proven client names
+/// its own kind of program; the engine does not verify it.
 ///
 /// # Errors
 /// The proof is wrong, the protocol differs, all slots are taken, or the stream failed.

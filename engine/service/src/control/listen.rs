@@ -1,4 +1,4 @@
-//! Listens on the control socket. The only file that names interprocess.
+//! Listens on the control socket. Only this file uses the crate `interprocess`.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
@@ -49,7 +49,7 @@ impl ControlServer {
         let named = || -> std::io::Result<ListenerOptions<'_>> {
             Ok(ListenerOptions::new().name(socket.as_os_str().to_fs_name::<GenericFilePath>()?))
         };
-        // Mode 0600 before the socket has a name. Where that is unsupported, the folder's mode protects it.
+        // The socket gets mode 0600 before it has a name. Where that is unsupported, the folder's mode protects it.
         let listener = match named().and_then(|socket| socket.mode(0o600).create_tokio()) {
             Err(error) if error.kind() == std::io::ErrorKind::Unsupported => {
                 named().and_then(ListenerOptions::create_tokio)

@@ -68,7 +68,7 @@ async fn serve(
     let (out, mut outbox) = mpsc::channel::<Frame>(OUTBOX);
     let mut running: BTreeMap<u64, mpsc::Sender<PromptAnswer>> = BTreeMap::new();
     loop {
-        // cancel-safe: recv and the framed reader keep what they have not handed out.
+        // cancel-safe: `recv` and the frame reader keep the frames that they have not returned.
         tokio::select! {
             () = engine.stopping.cancelled() => break,
             frame = channel.next() => match frame? {
@@ -104,7 +104,7 @@ async fn serve(
             Some(frame) = outbox.recv() => deliver(&mut channel, &frame, &engine.stopping).await?,
         }
     }
-    // Without a sender of answers each prompt fails and ends its command. The last command closes the queue.
+    // Without a sender of answers, each prompt fails and ends its command. The last command to end closes the queue.
     drop((out, running));
     while let Some(frame) = outbox.recv().await {
         deliver(&mut channel, &frame, &engine.stopping).await?;
@@ -128,8 +128,9 @@ async fn deliver(
     tokio::time::timeout(patience, sending).await.map_err(|_elapsed| SessionError::TooSlow)?
 }
 
-/// Starts a command. It runs to its end even if the connection closes, so that no change stays half done. A prompt
-/// without a connection ends it.
+/// Starts a command. It runs to its end even if the connection closes, so that no change stays half done.
+///
+/// A prompt without a connection fails and ends the command.
 fn run(
     engine: &Arc<EngineContext>,
     id: u64,
@@ -149,7 +150,7 @@ fn run(
 
 fn answer(running: &mut BTreeMap<u64, mpsc::Sender<PromptAnswer>>, id: u64, given: PromptAnswer) {
     if let Some(answers) = running.get(&id) {
-        // Drops answers beyond the prompts.
+        // Drops the answer if the queue is full or the command has ended.
         let _full_or_ended = answers.try_send(given);
     }
 }

@@ -64,7 +64,7 @@ impl Handle {
         (Self { queue, permits, view, reader, clock }, CoreLoop { worker, inbox })
     }
 
-    /// The latest published view.
+    /// Returns the latest published view.
     pub fn view(&self) -> Arc<View> {
         Arc::clone(&self.view.borrow())
     }
@@ -139,7 +139,7 @@ impl Handle {
         self.ask(|answer| Message::Accept { key, answer }).await
     }
 
-    /// Reports to the core that the keys were wiped. `noted` is the entry that the wallet file recorded before.
+    /// Reports to the core that the keys were wiped. `noted` is the entry that the wallet file recorded just before.
     ///
     /// # Errors
     /// `ENGINE_DOWN` once the core has stopped.
@@ -306,7 +306,7 @@ fn publish_view(core: &Core, publish: &watch::Sender<Arc<View>>) {
 struct Batch {
     actions: Vec<Action>,
     answers: Vec<Option<Answer<Outcome>>>,
-    /// Number of actions without the records of signatures, which have no waiting caller.
+    /// Number of actions, not counting signature records, for which no caller waits.
     decisions: usize,
 }
 

@@ -1,5 +1,6 @@
-//! Verifies the journal with the wallet's key. An unlock verifies what is on disk, the operator may accept a journal
-//! that does not match, and a lock ends the seals. Payments are automatic only after a journal was verified.
+//! Verifies the journal with the wallet's key. An unlock verifies the entries on disk, the operator may accept a
+//! journal that does not match, and a lock ends sealing. Payments are automatic only after the journal was verified
+//! or accepted.
 
 use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
@@ -13,8 +14,8 @@ use zeroize::Zeroizing;
 use super::{Core, first_remembered, resumed};
 use crate::journal::{Head, JournalError, SealCheck};
 
-/// How long an ask may be repeated, in milliseconds. Signatures are fresh for minutes, and wrong clocks are off by
-/// time zones. An unlock looks up no older asks.
+/// The age up to which an unlock checks that asks are indexed, in milliseconds. A signature is fresh for minutes
+/// only; the margin covers a clock that is wrong by a time zone.
 const REPEATABLE_MS: i64 = 2 * 86_400 * 1000;
 
 impl Core {
@@ -47,7 +48,8 @@ impl Core {
         }
     }
 
-    /// Returns whether journal and wallet match. Rebuilds the state from sealed data in either case.
+    /// Returns whether journal and wallet match. Replays the entries, and replaces the state if it differs from the
+    /// replay.
     fn judge(
         &mut self,
         moment: &Moment,
@@ -76,7 +78,7 @@ impl Core {
         Ok(self.judged)
     }
 
-    /// Returns an error text if the wallet file is a copy from before the last note that the journal recorded.
+    /// Returns a reason if the wallet file is older than the newest note that the journal records.
     fn stale_wallet_file(&self, note: Option<Head>) -> Option<String> {
         let (noted, known) = (self.state.wallet_noted, note.map_or(0, |note| note.seq));
         (known < noted).then(|| {
@@ -122,8 +124,8 @@ impl Core {
         }
     }
 
-    /// Examines the entries after a sealed snapshot, and before it those whose asks may be repeated. Returns the first
-    /// contradiction. The cost does not grow with the journal.
+    /// Examines the entries after a sealed snapshot, and those before it whose asks may be repeated. Returns the
+    /// first contradiction. The cost does not grow with the journal.
     fn examine_since(
         &mut self,
         state: State,
@@ -158,7 +160,7 @@ impl Core {
 
     /// Accepts the journal as it is, on the operator's command, and seals it from now on.
     ///
-    /// Signed requests that a fast clock made the journal forget are remembered again.
+    /// If a fast clock made the journal forget signed requests, they are remembered again.
     ///
     /// # Errors
     /// The refusal of the command; `JOURNAL_FAILED` or `JOURNAL_DAMAGED`.
@@ -181,7 +183,7 @@ impl Core {
         self.repair_payees(tally)
     }
 
-    /// Ends the seals after the keys were wiped. The last sealed entry records the lock.
+    /// Ends sealing after the keys were wiped. The last sealed entry records the lock.
     ///
     /// `noted` is the entry that the wallet file recorded before the lock.
     pub fn locked(&mut self, moment: &Moment, cause: LockCause, noted: Option<u64>) {

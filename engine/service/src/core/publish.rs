@@ -11,31 +11,31 @@ use crate::journal::Head;
 /// The state as of the last commit.
 #[derive(Debug, Clone)]
 pub struct View {
-    /// The state without authorizations; the core and the records have those.
+    /// The state without authorizations, which only the core and the records have.
     pub state: State,
     /// The newest entry on disk.
     pub head: Head,
     /// Why every payment needs approval: the journal did not match the wallet at unlock.
     pub untrusted: Option<String>,
-    /// Whether the wallet's key has verified the journal since the engine started. Before that any process that can
-    /// write the folder may have written it.
+    /// Whether the wallet's key has verified the journal since the engine started. Before that, any process that can
+    /// write the folder may have written the entries.
     pub judged: bool,
-    /// Why the core stopped deciding: the cause of the failed commit.
+    /// Why the core stopped deciding; `None` while it decides.
     pub failed: Option<String>,
     /// Days since 1970. Signed asks of earlier days are forgotten and refused.
     pub forgotten: u32,
 }
 
 impl View {
-    /// Returns the settings in force: the defaults until the wallet's key has verified the journal, because any program
-    /// that can write the folder can append an entry.
+    /// Returns the settings in force: the defaults until the wallet's key has verified the journal. Before that, any
+    /// program that can write the folder may have appended entries.
     pub fn settings(&self) -> Arc<Settings> {
         if self.judged { Arc::clone(&self.state.settings) } else { Arc::default() }
     }
 
     /// Returns the time before which signed requests are refused, if it lies in the future.
     ///
-    /// Causes: a clock showed a later time and a network agreed with it, or the journal was restored at a later time.
+    /// Causes: a clock was ahead and a network agreed with it, or the journal was restored while the clock was ahead.
     pub fn refused_before(&self, moment: &Moment) -> Option<Utc> {
         let forgotten = Utc::from_seconds(i64::from(self.forgotten).saturating_mul(86_400));
         let first = self.state.restored.map_or(forgotten, |restored| restored.max(forgotten));
@@ -48,8 +48,8 @@ impl View {
         self.state.settings.idle_lock_s
     }
 
-    /// Returns how bearer tokens from the network are treated. Before the journal is verified the stricter of recorded
-    /// setting and default applies.
+    /// Returns how bearer tokens from the network are treated. Before the journal is verified, the stricter of the
+    /// recorded setting and the default applies.
     pub fn lan_bearer(&self) -> LanBearer {
         self.state.settings.lan_bearer.max(self.settings().lan_bearer)
     }

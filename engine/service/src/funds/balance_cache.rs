@@ -24,7 +24,7 @@ pub struct CachedBalance {
 /// An address on a network.
 pub type AccountKey = (Address, ChainId);
 
-/// The latest balance of each account, and the probes that run.
+/// The latest balance of each account, and the probes in flight.
 #[derive(Debug)]
 pub(super) struct BalanceCache {
     // A mutex instead of an owning task: it is held only to access the map.
@@ -67,7 +67,7 @@ impl LatestProbe {
         self.running.as_ref().is_some_and(|done| done.has_changed().is_ok())
     }
 
-    /// The cached balance, unless it is older than [`CARD_BALANCE_KEPT_MS`].
+    /// Returns the cached balance, unless it is older than [`CARD_BALANCE_KEPT_MS`].
     pub(super) fn current(&self, now_ms: u64) -> Result<CachedBalance, Unknown> {
         match &self.read {
             Some((at, cached)) if now_ms.saturating_sub(*at) < CARD_BALANCE_KEPT_MS => {

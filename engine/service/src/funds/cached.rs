@@ -1,4 +1,4 @@
-//! Cached balances for cards: they must not keep an operator waiting.
+//! Cached balances for cards, so that a slow network does not keep the operator waiting.
 //!
 //! A probe of the chain continues in the background when its caller's patience ends; the next caller gets its result.
 //! After a network was slow or failed, callers get the cached balance at once until a probe succeeds.

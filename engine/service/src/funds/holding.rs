@@ -1,4 +1,4 @@
-//! What an address holds, as values.
+//! The balances of an address, as plain values.
 
 use alloy_primitives::Address;
 use bursar_chain::multicall::ReadFault;
@@ -61,7 +61,7 @@ impl Unknown {
 }
 
 impl NetworkFunds {
-    /// The reason why no token of our table could be read; `None` if one could.
+    /// Returns why neither the native coin nor a token of our table could be read; `None` if one could.
     pub fn failure(&self) -> Option<Unknown> {
         let known = || self.held.iter().filter(|held| held.kind != Kind::Foreign);
         if known().any(|held| held.amount.is_ok()) {

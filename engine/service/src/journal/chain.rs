@@ -27,7 +27,7 @@ pub struct Committed(());
 /// The result of comparing the journal with the wallet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SealCheck {
-    /// They match. The last seal covers this head; it is that of an empty journal if there is no seal.
+    /// They match. The last seal covers this head; without a seal it is the head of an empty journal.
     Matches(Head),
     /// They do not match, for this reason.
     Mismatch(String),
@@ -206,8 +206,8 @@ impl Journal {
         self.pending.forget_before = Some(day);
     }
 
-    /// Indexes again, with the next commit, the signed asks and reports of all entries from `day` (since 1970) on.
-    /// Returns false and changes nothing if none of those days was forgotten.
+    /// Restores the index of signed asks and reports from `day` (since 1970) on, with the next commit. Returns false
+    /// and changes nothing if none of those days was forgotten.
     ///
     /// # Errors
     /// The chain is damaged, or the store cannot be read.
@@ -315,7 +315,7 @@ impl Journal {
         self.seal_key.is_some()
     }
 
-    /// Ends the seals: the wallet is locked, or the journal is not trusted.
+    /// Stops sealing commits: the wallet is locked, or the journal is not trusted.
     pub fn stop_sealing(&mut self) {
         self.seal_key = None;
     }

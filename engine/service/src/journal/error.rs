@@ -19,7 +19,7 @@ pub enum JournalError {
     Store(#[from] StoreError),
 }
 
-/// Reports a failed read to the operator, by what helps against it.
+/// Converts a failed read into the error that the operator receives.
 pub fn read_fault(error: &StoreError) -> Fault {
     match error {
         StoreError::DiskFull(_) => Fault::new(Code::DiskFull).with_detail(error),

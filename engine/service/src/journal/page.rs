@@ -1,5 +1,5 @@
-//! Reads a range of entries for display. The cost depends on the length of the range, not of the journal, so hashes
-//! are not checked here: opening the journal and `audit verify` check them.
+//! Reads a range of entries for display. The cost depends on the length of the range, not of the journal. Hashes are
+//! not checked here: opening the journal and `audit verify` check them.
 
 use bursar_domain::Entry;
 

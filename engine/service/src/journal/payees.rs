@@ -1,8 +1,8 @@
 //! One row for each address that was paid, written in the commit of the payment.
 //!
-//! The rows are an unsealed cache of the entries. If they are out of date, opening the journal rebuilds them. Code that
-//! reads every entry also compares them: an unlock without a sealed snapshot corrects them, the audit reports them.
-//! A payment adds at most one row, a tenth of the size of its entry and record.
+//! The rows are an unsealed cache of the entries. If they are out of date, opening the journal rebuilds them. Code
+//! that reads every entry also compares the rows: an unlock without a sealed snapshot corrects wrong rows, and the
+//! audit reports them. A payment adds at most one row, a tenth of the size of its entry and record.
 
 use std::collections::btree_map::Entry as Slot;
 
@@ -16,7 +16,7 @@ use super::error::JournalError;
 use super::head::Head;
 use super::store::{Reader, StoreError};
 
-/// The error of a reader while the rows are behind the head: another version of the program has written since, or a
+/// The error of a reader while the rows are behind the head. Another version of the program wrote entries since, or a
 /// row could not be read.
 const BEHIND: &str = "the index of payees is out of date; restart the engine to rebuild it";
 

@@ -30,7 +30,7 @@ use super::store::{Batch, Reader, Seal, Snapshot, Store, StoreError, Visit};
 use super::tables::Tables;
 use bursar_chain::failpoints::Failpoints;
 
-/// By how much a checkpoint is put off during a copy, in multiples of its usual size.
+/// Factor by which a copy in progress raises the size at which a checkpoint starts.
 const COPY_FACTOR: usize = 8;
 /// Page cache of the short file, in bytes.
 const CACHE_BYTES: usize = 2 << 20;
@@ -40,7 +40,8 @@ const CACHE_BYTES: usize = 2 << 20;
 pub struct Checkpoints {
     /// Approximate size in bytes at which a checkpoint starts.
     pub after_bytes: usize,
-    /// On a background thread. Otherwise the commit that reaches the size moves the rows, in deterministic order.
+    /// Whether a background thread moves the rows. Otherwise the commit that reaches the size does, in deterministic
+    /// order.
     pub in_background: bool,
 }
 
@@ -169,7 +170,7 @@ impl RedbStore {
         Ok(made)
     }
 
-    /// Finishes the checkpoint in flight: waits for it, or without `wait` only if it has already ended.
+    /// Finishes the checkpoint in flight. Without `wait`, only if its thread has already ended.
     fn join_checkpoint(&mut self, wait: bool) -> Result<(), StoreError> {
         match self.checkpoint.take() {
             Some(checkpoint) if wait || checkpoint.is_finished() => {
@@ -190,7 +191,7 @@ impl RedbStore {
         self.checkpointed = self.checkpoint_through;
     }
 
-    /// Takes all committed rows as the next load.
+    /// Freezes all committed rows as the load of the next checkpoint.
     fn freeze(&mut self) -> Arc<Tables> {
         let mut layers = self.levels.write();
         let next = layers.active.following();
@@ -207,8 +208,8 @@ impl RedbStore {
         }
     }
 
-    /// Starts a checkpoint once enough rows have accumulated. If another is in flight, it starts at twice the size and
-    /// waits for the other to finish.
+    /// Starts a checkpoint once enough rows have accumulated. If another is in flight, the next one starts at twice
+    /// the size, after the other has finished.
     fn start_checkpoint(&mut self) -> Result<(), StoreError> {
         let bytes = self.levels.read().active.bytes;
         let factor = if self.copying == Copying::Yes { COPY_FACTOR } else { 1 };
@@ -251,7 +252,8 @@ impl RedbStore {
 
 impl Drop for RedbStore {
     fn drop(&mut self) {
-        // Close the files before the next open. An error of the checkpoint shows again at that open.
+        // Wait, so that the files are closed before the next open. A failed checkpoint loses nothing: the short file
+        // still has its rows.
         let _met_again = self.join_checkpoint(true);
     }
 }
@@ -349,7 +351,7 @@ impl Store for RedbStore {
             .files
             .first()
             .ok_or_else(|| StoreError::Bug("this journal is not in files".to_owned()))?;
-        // Between two commits the file is complete, like after a crash.
+        // Between two commits the copied file is complete: it opens like a file after a crash.
         copy_owner_only(short.path(), to).map_err(StoreError::from)
     }
 }

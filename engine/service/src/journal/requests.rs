@@ -1,5 +1,5 @@
 //! Requests, their settlements, and the index from an ask to its request. Changes are noted for the next commit;
-//! lookups include them.
+//! lookups include pending changes.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -17,8 +17,8 @@ use super::store::id_key;
 
 /// Returns the index key of the settled payments of a bearer agent's ask; `None` for a signed ask, which is made once.
 ///
-/// Without `after` the key leads to the newest payment. With the entry of a payment's request it leads to the payment
-/// before that one, or to the same one if it is the first.
+/// Without `after` the key leads to the newest payment. With `after`, the entry of a payment's request, it leads to
+/// the previous payment, or to the same payment if it is the first.
 fn settled_key(identity: &Identity, after: Option<u64>) -> Option<Vec<u8>> {
     let Identity::Bearer { digest, .. } = identity else { return None };
     let mut key = Vec::with_capacity(41);
@@ -31,7 +31,8 @@ fn settled_key(identity: &Identity, after: Option<u64>) -> Option<Vec<u8>> {
 impl Journal {
     /// Adds a request's record to the next commit and returns the request as recorded.
     ///
-    /// A `new` request is indexed. The record of another keeps its echo, which the state does not have.
+    /// A `new` request is indexed. The record of a known request keeps the echo of its earlier record, because the
+    /// state has none.
     ///
     /// # Errors
     /// The earlier record cannot be read, or the new one cannot be encoded.
@@ -116,7 +117,7 @@ impl Journal {
 
     /// Indexes the report that was just appended, so that a repeat gets the same answer.
     pub fn index_report(&mut self, identity: &Identity) {
-        // A bearer agent's repeated report is identical to a new one.
+        // A bearer agent's repeated report cannot be distinguished from a new one.
         if matches!(identity, Identity::Hmac { .. }) {
             self.pending.index.push((identity.index_key(), self.head.seq));
         }

@@ -7,7 +7,7 @@ use bursar_submit::{Outbox, SubmissionId};
 
 use super::chain::Committed;
 
-/// The object that a slip allows to sign.
+/// The object for which a slip permits a signature.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Subject {
     /// The authorization of a payment.

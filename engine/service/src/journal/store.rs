@@ -27,8 +27,8 @@ pub struct Batch {
     /// The latest settlement of each touched payment, keyed by the entry that created its request.
     #[serde(with = "rows")]
     pub settlements: Vec<(u64, Vec<u8>)>,
-    /// From a request id, ask identity or idempotency key to the entry of its newest request, and from a report's
-    /// identity to its entry. Also the settled payments of bearer asks.
+    /// Maps a request id, ask identity or idempotency key to the entry of its newest request, and a report's identity
+    /// to its entry. Also lists the settled payments of bearer asks.
     pub index: Vec<(Vec<u8>, u64)>,
     /// The new totals of each payee that the entries paid.
     pub payees: Tally,
@@ -37,7 +37,7 @@ pub struct Batch {
     /// A payee row could not be read, so the rows are no longer up to date.
     pub payees_incomplete: bool,
     pub snapshot: Option<Snapshot>,
-    /// Forget signed asks of days before this one. It never moves back.
+    /// Forgets the signed asks of days before this one. A day before the stored one has no effect.
     pub forget_before: Option<u32>,
     /// The batch's index has every signed ask from this day on, so they are remembered again.
     pub remember_from: Option<u32>,
@@ -73,7 +73,7 @@ mod bytes {
     }
 }
 
-/// The same for numbered rows.
+/// Serializes numbered rows, each row's bytes as one value.
 mod rows {
     use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
@@ -161,7 +161,7 @@ pub trait Reader: Send + Sync + fmt::Debug {
     fn request(&self, id: RequestId) -> Result<Option<Request>, StoreError>;
     /// The settlement of the request that an entry created.
     fn settlement(&self, seq: u64) -> Result<Option<Settlement>, StoreError>;
-    /// The payments to a payee. It also fails while the rows are behind the head.
+    /// The payments to a payee. Also fails while the rows are behind the head.
     fn paid(&self, payee: &Payee) -> Result<Option<Paid>, StoreError>;
     /// Visits all payee rows, in any order.
     fn payees(&self, visit: &mut VisitPaid<'_>) -> Result<(), StoreError>;

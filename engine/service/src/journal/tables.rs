@@ -1,5 +1,5 @@
-//! The rows of commits in memory: all rows of a memory store, or those that a store on disk has not moved to its
-//! history file yet.
+//! The rows of commits in memory. A memory store keeps all rows here, a store on disk those that it has not moved to
+//! its history file yet.
 
 use std::collections::BTreeMap;
 
@@ -62,7 +62,7 @@ impl Tables {
         }
         self.index.extend(batch.index);
         if let Some(day) = batch.forget_before {
-            // The day never moves back: the rows of earlier days are gone.
+            // Forgetting never moves the day back: the rows of earlier days are gone.
             self.forgotten = self.forgotten.max(day);
             let forgotten = signed_before(self.forgotten);
             self.index.retain(|key, _seq| !forgotten.contains(key));
@@ -72,7 +72,7 @@ impl Tables {
         self.snapshot = batch.snapshot.or(self.snapshot.take());
     }
 
-    /// Returns what these tables know of an index key; `None` if they do not know it.
+    /// Looks up an index key; `None` if the answer is not in these tables.
     pub(super) fn indexed(&self, key: &[u8]) -> Option<IndexHit> {
         match self.index.get(key) {
             Some(seq) => Some(IndexHit::Entry(*seq)),
@@ -81,12 +81,12 @@ impl Tables {
     }
 }
 
-/// What an index key leads to.
+/// The result of looking up an index key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum IndexHit {
     /// This entry.
     Entry(u64),
-    /// Nothing: the key is of a forgotten day. An older row of it does not count.
+    /// Nothing: the key belongs to a forgotten day. A row for it in the history does not count.
     Forgotten,
 }
 

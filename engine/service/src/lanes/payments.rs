@@ -1,5 +1,5 @@
-//! x402 payments: read the offer, query the chain if the offer contradicts our table, sign the authorized payment, and
-//! look up its settlement on the chain.
+//! x402 payments: read the offer, sign the authorized payment, and look up its settlement on the chain. If the offer
+//! contradicts our table, the chain is queried first.
 
 mod execute;
 mod propose;

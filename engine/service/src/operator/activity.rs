@@ -1,5 +1,5 @@
-//! `activity` and `watch`: show the journal entry by entry. They read only the entries that they show, so the cost
-//! does not grow with the journal, and never read through the core.
+//! The commands `activity` and `watch`: show the journal entry by entry. They read only the entries that they show,
+//! so the cost does not grow with the journal. They never read through the core.
 
 mod describe;
 pub(super) mod outboxes;
@@ -48,7 +48,7 @@ pub(super) async fn list(
 /// Sends new entries as they are committed, until the program cancels or the engine stops.
 ///
 /// # Errors
-/// Always ends with one: `CANCELLED`, `ENGINE_DOWN`, or `BAD_INPUT` if `since` is past the head of the journal.
+/// Every call ends with an error: `CANCELLED`, `ENGINE_DOWN`, or `BAD_INPUT` if `since` is past the journal's head.
 pub(super) async fn watch(
     engine: &Arc<EngineContext>,
     order: &WatchOrder,
@@ -78,7 +78,7 @@ pub(super) async fn watch(
                 sent = dialogue.entries(entries) => sent?,
             }
         } else {
-            // cancel-safe: all three wait only.
+            // cancel-safe: all three branches only wait.
             tokio::select! {
                 biased;
                 () = engine.stopping.cancelled() => return Err(stopped()),

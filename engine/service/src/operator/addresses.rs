@@ -74,7 +74,7 @@ pub(super) async fn seed(
     }
 }
 
-/// Saves the seed in the wallet file, then records its event: the journal never names a seed that no file has.
+/// Saves the seed in the wallet file, then records its event: the journal never names a seed that the file lacks.
 async fn add(engine: &Arc<EngineContext>, made: Seed) -> Result<SeedAnswer, Fault> {
     let _one_at_a_time = engine.wallet_changes.lock().await;
     if !engine.vault.is_unlocked() {
@@ -157,7 +157,7 @@ fn show(engine: &EngineContext, label: &Name) -> Result<Done, Fault> {
     Ok(Answer::Address(describe::address(known)).into())
 }
 
-/// Removes an address from the wallet. Its money stays there, and seed and index restore the address.
+/// Removes an address from the wallet. Its money stays on the chain, and its seed and index restore it.
 async fn delete(
     engine: &Arc<EngineContext>,
     label: &Name,

@@ -1,5 +1,5 @@
-//! The command `agent …`. A new secret is shown once. Afterwards the journal has the hash of a bearer token, and the
-//! wallet file an HMAC secret.
+//! The command `agent …`. A bearer token is shown once, because the journal stores only its hash. An HMAC secret is
+//! in the wallet file and can be shown again.
 
 use std::sync::Arc;
 
@@ -106,7 +106,7 @@ async fn delete(
     confirm: Option<String>,
     dialogue: &mut dyn Dialogue,
 ) -> Result<Done, Fault> {
-    // Refuses before the operator types the name in vain.
+    // Check the deletion before the operator has to type the name.
     let deletion = Action::DeleteAgent { agent: agent.id.clone() };
     rehearse(engine, deletion.clone())?;
     let works =
@@ -147,7 +147,7 @@ async fn register(
     if !engine.vault.is_unlocked() {
         return Err(Fault::new(Code::WalletLocked));
     }
-    // Refuses before a secret is written in vain. The core decides again.
+    // Reject a taken name before a secret is written. The core decides again.
     if view.state.find_agent(&name).is_some() {
         return Err(Fault::because(
             Code::NameTaken,
@@ -211,8 +211,9 @@ struct NewCredential {
     credential: Credential,
 }
 
-/// Draws a secret of 32 random bytes. The wallet file stores it for an HMAC agent; of a bearer token only the hash is
-/// kept.
+/// Draws a secret of 32 random bytes, and stores an HMAC agent's secret in the wallet file.
+///
+/// The credential of a bearer agent contains only the token's hash.
 async fn new_credential(
     engine: &Arc<EngineContext>,
     id: &AgentId,
@@ -248,7 +249,7 @@ async fn activate_and_show(
     credentials(engine, id).await
 }
 
-/// The token format: `AT_` and 64 lower-case hex digits.
+/// Formats a secret as a token: `AT_` and 64 lower-case hex digits.
 fn token_text(secret: &[u8; 32]) -> Zeroizing<Vec<u8>> {
     let hex = Zeroizing::new(hex::encode(secret));
     let mut text = Zeroizing::new(Vec::with_capacity(67));

@@ -18,7 +18,7 @@ use crate::blocking::blocking;
 use crate::context::EngineContext;
 use crate::journal::{Hash, JournalError, Reader, hash_hex, rows_equal, visit_after, walk_chain};
 
-/// How often the payee rows are compared while new payments arrive.
+/// Maximum number of comparisons of the payee rows while new payments arrive.
 const COMPARISONS: usize = 100;
 
 pub(super) async fn run(
@@ -89,8 +89,8 @@ async fn verify(engine: &Arc<EngineContext>, head: Option<&str>) -> Result<Done,
 
 /// Whether the payee rows match the count up to entry `last`.
 ///
-/// New payments can change the rows meanwhile. If rows differ, counts the entries since and compares again; if there
-/// are none, the rows are wrong.
+/// New payments can change the rows meanwhile. If the rows differ, counts the newer entries and compares again. If
+/// there are no newer entries, the rows are wrong.
 fn payee_rows_match(
     mut count: Count,
     reader: &dyn Reader,

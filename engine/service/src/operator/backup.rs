@@ -45,7 +45,7 @@ use crate::vault::gate::Gate;
 const WORK: &str = ".backup";
 /// Bytes of the backup per message to the program. A multiple of three, so that Base64 adds no padding inside the file.
 const PIECE_BYTES: usize = 192 * 1024;
-/// How often a program receives a progress message during long work.
+/// Milliseconds between two progress messages during long work.
 const PROGRESS_EVERY_MS: u64 = 20_000;
 /// How long a program may take to accept one piece.
 const PIECE_WAIT: Duration = Duration::from_secs(30);
@@ -107,7 +107,7 @@ async fn with_progress<T>(
     let mut work = pin!(work);
     loop {
         let next_ms = engine.ports.clock.mono_ms().saturating_add(PROGRESS_EVERY_MS);
-        // cancel-safe: the work is polled again, and the other only waits.
+        // cancel-safe: the work is polled again, and the timer only waits.
         tokio::select! {
             done = &mut work => return done,
             () = engine.ports.clock.sleep_until(next_ms) => dialogue.progress("Still working.").await,
@@ -237,7 +237,7 @@ fn failed(error: &dyn std::fmt::Display) -> Fault {
     Fault::because(Code::DataFolder, format!("No backup was made: {error}."))
 }
 
-/// Stages a restore. The engine of this command puts the files in place when it ends.
+/// Stages a restore. The engine of this command puts the files in place when it stops.
 pub(super) async fn restore(
     engine: &Arc<EngineContext>,
     file: String,
@@ -306,8 +306,9 @@ fn unreadable(path: &Path, error: &ArchiveError) -> Fault {
     Fault::because(code, format!("{} cannot be restored: {error}.", path.display()))
 }
 
-/// Reads and checks the whole backup before it touches a file of the data folder. Returns the wallet's name and the
-/// number of journal entries.
+/// Reads, checks and stages the whole backup. Returns the wallet's name and the number of journal entries.
+///
+/// The files that the backup replaces stay in place until the engine stops.
 fn prepare(
     source: &Source,
     password: &SecretString,

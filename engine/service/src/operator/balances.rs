@@ -75,7 +75,8 @@ fn addresses(engine: &EngineContext, named: Option<&Name>) -> Result<Vec<(Name, 
     Ok(all.map(|known| (known.label.clone(), known.address)).collect())
 }
 
-/// The error if no balance could be read: each reason once, because it repeats for every address of a network.
+/// Returns the error if no balance could be read. Names each reason once, because it repeats for every address of a
+/// network.
 fn nothing_known<'a>(all: impl Iterator<Item = &'a NetworkFunds>, config: &Config) -> Fault {
     let mut reasons: Vec<String> = Vec::new();
     for on in all {

@@ -16,7 +16,7 @@ use crate::context::EngineContext;
 use crate::funds::{AccountKey, CachedBalance, Unknown};
 use crate::journal::Reader;
 
-/// The context of some pending requests: what the state does not contain.
+/// The data for cards of pending requests that the state does not contain.
 pub(super) struct CardContext {
     reader: Arc<dyn Reader>,
     config: Arc<Config>,

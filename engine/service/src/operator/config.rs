@@ -36,7 +36,7 @@ pub(super) async fn run(engine: &Arc<EngineContext>, order: ConfigOrder) -> Resu
     }
 }
 
-/// Sets one key to the value that the words give.
+/// Sets one key to the value parsed from `words`.
 pub(super) async fn set(
     engine: &Arc<EngineContext>,
     key: Key,
@@ -83,7 +83,7 @@ async fn set_in_file(
     given: &values::ParsedValue,
 ) -> Result<(), Fault> {
     let change = engine.settings.change(key, given.in_file().as_ref()).await?;
-    // Checks endpoints before anything is written.
+    // Check the endpoints before anything is written.
     let mut fresh = Vec::new();
     for chain in change.after.rpc.keys() {
         let of = |config: &Config| {
@@ -246,7 +246,7 @@ impl SettingsView {
     }
 }
 
-/// Formats a URL. Without `reveal` only scheme, host and port: path and query often contain API keys.
+/// Formats a URL. Without `reveal`, shows only scheme, host and port: path and query often contain API keys.
 fn shown(url: &Url, reveal: bool) -> String {
     if reveal { url.to_string() } else { EndpointLabel::of(url).as_str().to_owned() }
 }

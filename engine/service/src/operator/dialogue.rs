@@ -8,9 +8,10 @@ use bursar_core::fault::Fault;
 use secrecy::SecretString;
 use zeroize::Zeroizing;
 
-/// What a running command may ask or send its operator. The control channel implements it.
+/// The questions and data that a running command may send. The control channel implements it.
 ///
-/// Every call fails with `CANCELLED` if the program cancelled the command or has gone away.
+/// Questions and `entries` fail with `CANCELLED` if the program cancels the command or goes away. `part` and
+/// `send_secret` fail only if it goes away.
 pub(crate) trait Dialogue: Send + Sync {
     /// Whether the program can answer questions.
     fn asking(&self) -> Asking;
@@ -18,7 +19,7 @@ pub(crate) trait Dialogue: Send + Sync {
     /// The program that sent the command.
     fn client(&self) -> Client;
 
-    /// Reports progress. A program that has gone away is ignored.
+    /// Reports progress. Does nothing if the program has gone away.
     fn progress<'a>(&'a self, text: &'a str) -> BoxFuture<'a, ()>;
 
     /// Sends the next piece of a file.

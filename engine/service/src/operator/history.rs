@@ -1,5 +1,5 @@
-//! The commands `history …` and `receipt`: read the journal's request records, newest first, one at a time, and never
-//! through the core.
+//! The commands `history …` and `receipt`. They read the journal's request records one at a time, newest first, and
+//! never through the core.
 
 mod csv;
 mod refused;
@@ -33,7 +33,7 @@ use crate::receipts;
 
 /// Rows shown without `--limit`.
 const SHOWN: usize = 20;
-/// Recent requests among which a prefix of an id is searched.
+/// The number of recent requests that a search by id prefix covers.
 const RECENT: usize = 1_000;
 /// Parts of an export that are buffered for the program.
 const PARTS: usize = 4;
@@ -138,7 +138,8 @@ async fn list(scan: Scan, limit: usize) -> Result<Done, Fault> {
 
 /// Sends the CSV file in parts to the program, which writes it.
 ///
-/// The program has the folder and the permissions of its user. An engine started by a service manager may not.
+/// The program has its user's working directory and permissions. An engine started by a service manager may have
+/// others.
 ///
 /// # Errors
 /// `CANCELLED` if the program accepts no part for `PART_WAIT_MS`.

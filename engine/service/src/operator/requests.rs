@@ -84,8 +84,8 @@ pub(super) async fn approve(
     } else {
         None
     };
-    // Taken after the balances: the request may be decided by now, or its card may differ. Request and card come from
-    // the same view.
+    // Read the view after the balances: by now the request may be decided, or its card may differ. Request and card
+    // come from this view.
     let view = engine.core.view();
     // Without seeing the card, the operator could hit another request with a short prefix.
     let shortest = if agreed && order.card.is_none() { SHOWN } else { SHORTEST };
@@ -214,8 +214,9 @@ fn card(
     card.ok_or(Fault::new(Code::AlreadyDecided))
 }
 
-/// Replaces "not found" by how the request ended: expired, or decided by which program and when. The first decision
-/// wins, and a later one receives this error.
+/// Replaces "not found" or "already decided" with how the request ended: expired, or its decider and time.
+///
+/// The first decision wins, and a later one receives this error.
 fn explain_end(engine: &EngineContext, id: RequestId, fault: Fault) -> Fault {
     if !matches!(fault.code, Code::RequestNotFound | Code::AlreadyDecided) {
         return fault;
@@ -254,9 +255,9 @@ fn ending(status: &Status) -> Option<String> {
     })
 }
 
-/// Minimum prefix of an id if the operator sees the card before deciding.
+/// Minimum prefix of an id, without dashes, for a denial or for an approval after seeing the card.
 const SHORTEST: usize = 4;
-/// Minimum prefix without seeing it: the length that lists show.
+/// Minimum prefix for an approval without seeing the card: the length that lists show.
 const SHOWN: usize = 8;
 
 /// Finds the pending request with this id prefix.

@@ -87,7 +87,7 @@ async fn confirm(
     Err(Fault::because(Code::Declined, message))
 }
 
-/// Whether the amount must be typed. Only the network's stablecoin has a price here, so any other token must be.
+/// Whether the amount must be typed. Only the network's stablecoin has a price here, so any other amount must be.
 fn must_be_typed(state: &State, send: &Send) -> bool {
     let row = bursar_core::networks::by_chain(send.chain);
     let dollar = row.filter(|row| send.token == Some(row.stablecoin.address));
@@ -115,7 +115,7 @@ async fn wait(engine: &Arc<EngineContext>, id: RequestId, dialogue: &mut dyn Dia
             dialogue.progress(&now.told).await;
             shown = now.told;
         }
-        // cancel-safe: all of it only waits.
+        // cancel-safe: all four branches only wait.
         tokio::select! {
             () = engine.stopping.cancelled() => return,
             () = clock.sleep_until(until) => return,

@@ -14,7 +14,7 @@ use bursar_domain::Action;
 
 use super::config;
 use super::dialogue::Dialogue;
-use super::support::lookup::network as named;
+use super::support::lookup;
 use super::support::password::prove_operator;
 use super::support::{Done, act, describe, needs_trust};
 use super::wallet::open::reissue;
@@ -31,12 +31,12 @@ pub(super) async fn server(engine: &Arc<EngineContext>, order: ServerOrder) -> R
         ServerOrder::Status => {}
     }
     let answer = describe::server(engine).await;
-    let warnings = network_warnings(engine, &answer).await;
+    let warnings = lan_warnings(engine, &answer).await;
     Ok(Done { answer: Answer::Server(answer), warnings, secret: None })
 }
 
-/// Warnings for a server that is open to the network: plain HTTP can be read by other machines.
-async fn network_warnings(engine: &Arc<EngineContext>, answer: &ServerAnswer) -> Vec<Warning> {
+/// Returns warnings for a server that is open to the network: other machines can read plain HTTP.
+async fn lan_warnings(engine: &Arc<EngineContext>, answer: &ServerAnswer) -> Vec<Warning> {
     if !answer.open_to_network {
         return Vec::new();
     }
@@ -58,7 +58,7 @@ async fn network_warnings(engine: &Arc<EngineContext>, answer: &ServerAnswer) ->
     warnings
 }
 
-/// Starts the agent server, or restarts a running one if its exposure changes: its sockets stay bound as they are.
+/// Starts the agent server. Restarts a running one if its exposure changes, because bound sockets cannot change.
 async fn start(engine: &Arc<EngineContext>, allow_lan: bool) -> Result<(), Fault> {
     if allow_lan {
         needs_trust(engine)?;
@@ -86,11 +86,11 @@ pub(super) async fn network(
         NetworkOrder::Enable { network } => (network, true),
         NetworkOrder::Disable { network } => (network, false),
         NetworkOrder::Rpc { network, urls } => {
-            let chain = named(&network)?.chain;
+            let chain = lookup::network(&network)?.chain;
             return config::set(engine, Key::NetworkRpc(chain), &urls).await;
         }
     };
-    act(engine, Action::SetNetwork { chain: named(&name)?.chain, enabled }).await?;
+    act(engine, Action::SetNetwork { chain: lookup::network(&name)?.chain, enabled }).await?;
     Ok(networks(engine))
 }
 

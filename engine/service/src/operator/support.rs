@@ -36,7 +36,7 @@ pub(crate) async fn act(engine: &EngineContext, action: Action) -> Result<Outcom
     engine.core.act(action).await
 }
 
-/// Decides an action without recording it.
+/// Checks whether the rules would accept an action now. Records nothing.
 ///
 /// # Errors
 /// The refusal that the action would meet now.
@@ -51,8 +51,9 @@ pub(crate) fn rehearse(engine: &EngineContext, action: Action) -> Result<(), Fau
     decide(&view.state, &asked).map(drop).map_err(|refusal| core::fault(&refusal))
 }
 
-/// Refuses to change the wallet file while the journal is untrusted: an older journal does not know newer seeds and
-/// agents, and the change would overwrite them.
+/// Refuses to change the wallet file while the journal is untrusted.
+///
+/// An older journal does not name the newer seeds and agents, so the change could overwrite them.
 pub(crate) fn needs_trust(engine: &EngineContext) -> Result<(), Fault> {
     match &engine.core.view().untrusted {
         None => Ok(()),

@@ -87,7 +87,7 @@ async fn create(
     admit(engine, sealed).await.map(|(warnings, _noted)| warnings)
 }
 
-/// The error if an existing wallet file prevents a new wallet.
+/// Returns the error for a new wallet if a wallet file exists that the journal does not name.
 fn unknown_file(engine: &EngineContext, name: &Name) -> Fault {
     let found = engine.vault.file_names().into_iter().next().unwrap_or_else(|| name.clone());
     let file = engine.folder.file("wallets").join(format!("{found}.wallet"));
@@ -102,8 +102,9 @@ fn unknown_file(engine: &EngineContext, name: &Name) -> Fault {
     .with_hint(format!("wallet recover {found}"))
 }
 
-/// Imports the contents of a wallet file into a journal without a wallet. The file remembers another journal, so no
-/// payment is automatic until the operator accepts this one.
+/// Imports the contents of a wallet file into a journal without a wallet.
+///
+/// The file records the head of another journal, so no payment is automatic until the operator accepts this one.
 async fn recover(
     engine: &Arc<EngineContext>,
     name: &Name,
@@ -151,7 +152,8 @@ async fn recover(
 
 /// Deletes the wallet: records the event, then removes the file.
 ///
-/// A crash in between leaves a file that can be recovered by name. The journal must not name a wallet without a file.
+/// A crash in between leaves a file for `wallet recover`. In the other order, it would leave a journal that names a
+/// wallet without a file.
 async fn delete(
     engine: &Arc<EngineContext>,
     confirm: Option<String>,
@@ -163,7 +165,7 @@ async fn delete(
         prove_operator(engine, dialogue).await?;
         needs_trust(engine)?;
     }
-    // Refuses before the operator types the name in vain.
+    // Check the deletion before the operator has to type the name.
     rehearse(engine, Action::DeleteWallet { lost })?;
     let mut lines = vec![format!(
         "wallet {}: {} and {}",

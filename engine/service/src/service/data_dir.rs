@@ -46,7 +46,7 @@ impl DataFolder {
     /// `DATA_FOLDER` if it is not a folder, belongs to another account or cannot be written.
     pub fn open(path: &Path) -> Result<Self, Fault> {
         let path = std::path::absolute(path).map_err(|error| unusable(path, &error))?;
-        // Without a trailing slash, which would follow a link.
+        // Remove a trailing slash: with it, the check below would follow a link.
         let path: PathBuf = path.components().collect();
         if let Err(error) = fs::DirBuilder::new().recursive(true).mode(0o700).create(&path) {
             return Err(unusable(&path, &error));

@@ -19,14 +19,14 @@ const CONTROL: &str = "control.json";
 /// How long a command waits for a folder whose holder cannot be reached. Other commands may run before it, one
 /// after the other.
 pub const COMMAND_WAITS: Duration = Duration::from_secs(60);
-/// How long an engine waits for such a folder: one command, or an engine that is starting or stopping.
+/// How long an engine waits for such a folder. The holder is one command, or an engine that starts or stops.
 pub const ENGINE_WAITS: Duration = Duration::from_secs(5);
 const PAUSE: Duration = Duration::from_millis(50);
 
 /// Whether a data folder is in use.
 #[derive(Debug)]
 pub enum Instance {
-    /// An engine runs; this is how to reach it.
+    /// An engine runs, and programs reach it through this socket and token.
     Running(ControlFile),
     /// The folder was free and is now locked by this process.
     Free(InstanceLock),
@@ -79,8 +79,8 @@ pub fn claim(folder: &DataFolder, wait: Duration) -> Result<Instance, Fault> {
     ))
 }
 
-/// Publishes how to reach this engine. The file is the capability: it has mode 0600 from its creation and
-/// appears by a rename.
+/// Publishes how to reach this engine. The file grants control over the engine, so it has mode 0600 from its
+/// creation and appears by a rename.
 ///
 /// # Errors
 /// `DATA_FOLDER` if the file cannot be written.
@@ -125,7 +125,7 @@ pub fn running(folder: &DataFolder) -> Result<Option<ControlFile>, Fault> {
     }
     let Ok(text) = fs::read_to_string(&path) else { return Ok(None) };
     let control: Option<ControlFile> = serde_json::from_str(&text).ok();
-    // An engine that was killed left its file; the process that holds the lock now has not written its own yet.
+    // A killed engine leaves its file behind, and the new holder of the lock may not have replaced it yet.
     Ok(control.filter(|control| is_alive(control.pid)))
 }
 

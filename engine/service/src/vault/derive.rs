@@ -11,7 +11,7 @@ use zeroize::zeroize_stack;
 
 pub use private_key::{KeyError, PrivateKey};
 
-/// bip32 leaves chain codes and HMAC blocks on the stack; k256 needs a few KiB for its tables.
+/// Stack bytes to wipe: bip32 leaves chain codes and HMAC blocks there, and k256 a few KiB of tables.
 const STACK_BYTES: usize = 64 * 1024;
 
 /// The derivation layouts of the specification. Software addresses use [`Layout::Bip44`]; a device may use any
@@ -57,8 +57,8 @@ pub enum PathError {
     TooDeep,
 }
 
-/// A BIP-32 path in its only written form: `m`, then for each step `/` and a decimal number without sign or
-/// leading zeros, and `'` if it is hardened. The marks `h` and `H` are rejected.
+/// A BIP-32 path in its only written form: `m`, then `/` and a decimal number for each step, and `'` if the step is
+/// hardened. Numbers have no sign and no leading zeros. The marks `h` and `H` are rejected.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DerivationPath(Vec<ChildNumber>);
 
@@ -118,7 +118,7 @@ pub fn private_key(
     key
 }
 
-/// Not inlined, so that its stack lies below the caller's, which overwrites it.
+/// Not inlined, so that its stack frame lies below the caller's, where `zeroize_stack` wipes it.
 #[inline(never)]
 fn walk(bip39_seed: &[u8; 64], path: &DerivationPath) -> Result<PrivateKey, KeyError> {
     let mut key = XPrv::new(bip39_seed).map_err(|_range| KeyError)?;

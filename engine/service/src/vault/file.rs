@@ -68,8 +68,8 @@ impl WalletFiles {
     /// Creates an empty wallet and leaves it open.
     ///
     /// # Errors
-    /// The folder holds a wallet of any name, or the previous save of one: that may be the only copy, and the
-    /// second save would replace it. Also if the name or the key derivation is refused, or the disk fails.
+    /// The folder holds a wallet of any name, or only its previous save. That may be the last copy, and the new
+    /// wallet's second save would replace it. The name or the key derivation is refused, or the disk fails.
     pub fn create(
         &self,
         name: &Name,
@@ -102,8 +102,8 @@ impl WalletFiles {
         Opening::prepare(self.copies_of(&self.stored_name(name)?)?, self.bounds)?.run(password)
     }
 
-    /// Returns the name of the wallet in a backup, and the backup's key. `text` is the wallet file in it;
-    /// `file`, the backup, is only named in errors.
+    /// Returns the name of the wallet in a backup, and the backup's key. `text` is the wallet file inside the backup;
+    /// `file` is the backup's path, for errors.
     ///
     /// # Errors
     /// The password is wrong, or the text is not a wallet file of this version.
@@ -133,8 +133,8 @@ impl WalletFiles {
         opening::load(&copies, &copies.current(), &self.bounds).map(|_locked| ())
     }
 
-    /// Removes every copy: the current save, the previous one and leftovers of a crash. The caller has dropped
-    /// the open wallet, whose next save would bring the file back.
+    /// Removes every copy: the current save, the previous one and leftovers of a crash. The caller must have dropped
+    /// the open wallet: its next save would write the file again.
     ///
     /// # Errors
     /// There is no such wallet, or a file cannot be removed.

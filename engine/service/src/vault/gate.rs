@@ -1,6 +1,7 @@
 //! The gate between the keys and their users: which keys are in memory, and the epoch in which they may be
-//! used. A slip contains the epoch of its issue. A lock or a freeze raises the epoch, and signing compares it
-//! under the same lock. So no signature leaves after a freeze was answered.
+//! used. A slip contains the epoch of its issue. Locking the wallet or a freeze raises the epoch. Signing
+//! compares the two epochs while it holds the gate's lock, so no signature is made after a freeze was
+//! answered.
 
 use std::collections::BTreeMap;
 use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
@@ -37,7 +38,7 @@ impl Keyring {
     }
 }
 
-/// Shared by the vault, which fills it, and the core, which raises its epoch.
+/// Holds the keyring and the epoch. The vault fills it; the core raises the epoch.
 #[derive(Default)]
 pub struct Gate {
     // A lock instead of an owning task: the epoch must be compared at the moment of signing, and many callers

@@ -10,7 +10,7 @@ pub const KEY_BYTES: usize = 32;
 /// The size of a salt in bytes (RFC 9106 section 3.1 recommends 16).
 pub const SALT_BYTES: usize = 16;
 
-/// Argon2 keeps its state and the last block of the password on the stack. This covers both.
+/// Stack bytes to wipe: Argon2 keeps its state and the last block of the password there.
 const STACK_BYTES: usize = 16 * 1024;
 
 /// The cost of one guess. Stored with the wallet, so that it can be raised without losing old wallets.
@@ -29,8 +29,8 @@ impl KdfParams {
     pub const PAYMENTS_EDITION: Self = Self { memory_kib: 65_536, iterations: 3, parallelism: 4 };
 }
 
-/// The range of accepted parameters. An attacker may have edited the file: below the floor a password would be
-/// cheap to guess, above the ceiling the derivation would exhaust the machine.
+/// The range of accepted parameters. An attacker may have edited the file. Below the floor a password would be cheap
+/// to guess; above the ceiling the derivation would exhaust the machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct KdfBounds {
     pub min_memory_kib: u32,
@@ -107,7 +107,7 @@ pub fn derive_key(
     derived.map(|()| key)
 }
 
-/// Not inlined, so that its stack lies below the caller's, which overwrites it.
+/// Not inlined, so that its stack frame lies below the caller's, where `zeroize_stack` wipes it.
 #[inline(never)]
 fn fill(
     password: &SecretString,

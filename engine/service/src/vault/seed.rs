@@ -7,7 +7,7 @@ use bip39::{Language, Mnemonic};
 use secrecy::{ExposeSecret, ExposeSecretMut, SecretBox, SecretSlice, SecretString};
 use zeroize::{Zeroizing, zeroize_stack};
 
-/// bip39 works on the stack (word numbers, bits, PBKDF2 state). This covers it in a debug build too.
+/// Stack bytes to wipe: bip39 keeps word numbers, bits and PBKDF2 state there. Covers debug builds too.
 const STACK_BYTES: usize = 32 * 1024;
 
 /// The length of a new phrase. An imported phrase may also have 15, 18 or 21 words.
@@ -123,7 +123,8 @@ fn normalise(phrase: &str) -> Zeroizing<String> {
     normal
 }
 
-// The next three functions are not inlined, so that their stack lies below the caller's, which overwrites it.
+// The next three functions are not inlined, so that their stack frames lie below the caller's, where `zeroize_stack`
+// wipes them.
 
 #[inline(never)]
 fn parse(normal: &str) -> Result<Seed, SeedError> {

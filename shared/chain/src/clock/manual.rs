@@ -46,7 +46,7 @@ impl ManualClock {
         });
     }
 
-    /// Simulates a machine that sleeps: wall and boot time advance, monotonic time does not.
+    /// Simulates a sleeping machine: wall and boot time advance, monotonic time does not.
     pub fn suspend(&self, ms: u64) {
         self.readings.send_modify(|readings| {
             readings.utc = readings.utc.plus_ms(i64::try_from(ms).unwrap_or(i64::MAX));

@@ -1,4 +1,4 @@
-//! Sends one request to the endpoints: in their order, within a time budget, as far as their breakers permit.
+//! Sends one request to the endpoints, within a time budget and as far as their breakers permit.
 
 use std::pin::{Pin, pin};
 use std::sync::Arc;
@@ -93,8 +93,8 @@ impl RpcChain {
             };
             tally.note(position, endpoint, setback);
         }
-        // Every usable endpoint is cooling down. Try the one that failed longest ago, because asking none
-        // cannot succeed.
+        // If every usable endpoint is cooling down, try the one that failed longest ago: asking none cannot
+        // succeed.
         let spare = cooling.iter().min_by_key(|(_, endpoint)| endpoint.last_failure_ms()).copied();
         if let Some((position, endpoint)) = spare.filter(|_| !tally.any_was_asked()) {
             let permit = endpoint.admit_anyway();

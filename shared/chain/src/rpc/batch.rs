@@ -14,8 +14,8 @@ use crate::rpc::setback::Setback;
 use crate::rpc::{RpcChain, refusal};
 
 impl RpcChain {
-    /// Sends all requests at once. Returns as many answers, in their order, or none. `decode` receives the
-    /// index of the request.
+    /// Sends all requests as one batch. Returns one answer for each, in their order; one error fails the whole
+    /// batch. `decode` receives the index of the request.
     pub(super) async fn ask_all<T: Send>(
         &self,
         calls: Vec<Call>,
@@ -32,7 +32,7 @@ impl RpcChain {
         self.in_order(&step).await
     }
 
-    /// Sends all requests at once. Each has its own answer or error.
+    /// Sends all requests as one batch. Each has its own answer or error.
     pub(super) async fn ask_each<T: Send>(
         &self,
         calls: Vec<Call>,

@@ -19,21 +19,21 @@ pub const TOTAL_TIMEOUT_MS: u64 = 30_000;
 /// hostile node may send without end.
 pub const REPLY_BYTES_MAX: usize = 8 * 1024 * 1024;
 
-/// Consecutive failures that open the breaker: two may be one lost connection and its echo.
+/// Consecutive failures that open the breaker. Two may have one cause, such as a lost connection.
 pub const BREAKER_FAILURES: u32 = 3;
 
-/// Cool-down of an open breaker, in milliseconds: a node restarts in about this time, and rate limits count per
+/// Cool-down of an open breaker, in milliseconds. A node restarts in about this time, and rate limits count per
 /// minute.
 pub const BREAKER_COOL_DOWN_MS: u64 = 30_000;
 
-/// How long a matching chain id is trusted, in milliseconds: an address may move to another node, but rarely.
+/// How long a matching chain id is trusted, in milliseconds. Addresses rarely move to another node.
 pub const IDENTITY_VALID_MS: u64 = 24 * 60 * 60 * 1000;
 
-/// Delay before the next identity check of an endpoint that served another chain, in milliseconds. A person
-/// corrects such a setting, so minutes are soon enough, and every check would delay the endpoints after it.
+/// Delay before a foreign endpoint is checked again, in milliseconds. A person has to correct such a setting, so
+/// minutes are soon enough, and every check delays the endpoints after it.
 pub const IDENTITY_RETRY_MS: u64 = 60_000;
 
-/// Most endpoints. More than the total time could ever reach are a mistake in the settings.
+/// Most endpoints of a chain. A longer list is a mistake in the settings: the total time rarely reaches its end.
 pub const ENDPOINTS_MAX: usize = 8;
 
 /// Requests in one batch: the limit of public nodes.

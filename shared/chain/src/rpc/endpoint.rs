@@ -1,4 +1,4 @@
-//! One endpoint: validation of its URL, its label, and its state (breaker, identity). The URL never leaves its
+//! One endpoint: its validated URL, its label, and its state (breaker, identity). The URL never leaves its
 //! [`Target`].
 
 use std::fmt;
@@ -17,8 +17,8 @@ use bursar_outbound::{PlainHttpHosts, Target, TargetFault};
 pub(super) struct Endpoint {
     target: Target,
     limits: RpcLimits,
-    /// A mutex instead of an owning task: concurrent requests read and write a few words each, and never hold
-    /// it across an await.
+    /// A mutex instead of an owning task. Concurrent requests read and write a few words each, and never hold the
+    /// lock across an await.
     state: Mutex<EndpointState>,
 }
 
@@ -72,7 +72,7 @@ impl Endpoint {
         }
     }
 
-    /// Returns a permit in spite of the breaker, for when no other endpoint can be asked.
+    /// Returns a permit although the breaker is open. For use if no other endpoint can be asked.
     pub(super) fn admit_anyway(&self) -> Permit<'_> {
         Permit { endpoint: self, settled: false }
     }
@@ -81,8 +81,9 @@ impl Endpoint {
         self.state().breaker.last_failure_ms()
     }
 
-    /// Returns whether a request failed since `mono_ms`: no answer, an invalid one, or a refusal that is not about
-    /// the request itself. A recorded time of zero means that none has failed yet.
+    /// Returns whether a request has failed since `mono_ms`. Failures are a missing answer, an invalid answer, and
+    /// a refusal that is not about the request itself. A recorded time of zero means that no request has failed
+    /// yet.
     pub(super) fn has_failed_since(&self, mono_ms: u64) -> bool {
         self.last_failure_ms() >= mono_ms.max(1)
     }

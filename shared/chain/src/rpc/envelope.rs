@@ -1,5 +1,5 @@
-//! The JSON-RPC 2.0 envelope: requests with an id, and answers that must carry the same id and either a result
-//! or an error. Pure: bytes in, bytes out.
+//! The JSON-RPC 2.0 envelope. An answer must have the id of its request and either a result or an error. Pure:
+//! bytes in, bytes out.
 
 use std::borrow::Cow;
 
@@ -18,10 +18,10 @@ pub(super) struct Call {
     pub(super) kind: Kind,
 }
 
-/// What a method does, as far as the meaning of its errors depends on it.
+/// What a method does, which determines the meaning of its errors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// Reads data. Another node may have what this one lacks.
+    /// Reads data. Another node may have data that this one lacks.
     Read,
     /// Runs a contract, which may revert.
     Execute,

@@ -1,4 +1,4 @@
-//! One request to one endpoint, preceded by the check of its chain id if that is due.
+//! Sends one request to one endpoint. Checks the endpoint's chain id first if that is due.
 
 use std::sync::atomic::Ordering;
 

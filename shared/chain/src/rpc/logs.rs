@@ -44,7 +44,7 @@ pub(super) fn found(raw: &RawValue, wanted: &LogFilter) -> Result<Vec<FoundLog>,
     let wire: Vec<WireLog> = decode_as(raw)?;
     let mut found = Vec::with_capacity(wire.len());
     for one in wire.iter().filter(|one| !one.removed) {
-        // The log belongs to a pending block.
+        // A log without these fields belongs to a pending block.
         let (Some(tx_hash), Some(number), Some(block_hash), Some(index)) =
             (&one.transaction_hash, &one.block_number, &one.block_hash, &one.log_index)
         else {

@@ -1,5 +1,5 @@
-//! The two JSON-RPC encodings QUANTITY and DATA, read as strictly as the specification defines them: a lying
-//! node could exploit a lenient parser.
+//! Parses the two JSON-RPC encodings QUANTITY and DATA. The parsers are as strict as the specification, because a
+//! lying node could exploit a lenient one.
 
 use alloy_primitives::{Address, B256, Bytes, U256, hex};
 use serde::de::DeserializeOwned;

@@ -1,5 +1,5 @@
-//! Interprets a node's error object: the contract reverted, the node rejected the transaction, or only this node
-//! cannot answer. Pure.
+//! Classifies a node's error object. Either the contract reverted, the node rejected the transaction, or only this
+//! node cannot answer. Pure.
 
 use alloy_primitives::Bytes;
 use serde_json::Value;
@@ -12,8 +12,8 @@ use crate::rpc::setback::Setback;
 /// geth and its descendants: execution reverted, with data.
 const REVERTED: i64 = 3;
 
-/// Codes that reject a submitted transaction: geth's code for every mempool error (known, nonce too low,
-/// underpriced, no funds), EIP-1474 "transaction rejected", and Parity's transaction error.
+/// Codes that reject a submitted transaction. In order: geth's code for every mempool error (known, nonce too low,
+/// underpriced, no funds), EIP-1474 "transaction rejected", Parity's transaction error, and a revert.
 const REJECTION_CODES: [i64; 4] = [-32000, -32003, -32010, REVERTED];
 
 /// Interprets an error. `scrub` makes the node's text safe for errors and logs.
@@ -33,8 +33,9 @@ pub(super) fn classify(kind: Kind, error: WireError, scrub: impl Fn(&str) -> Str
     }
 }
 
-/// The text decides only if the code does not: geth reports a revert without data under its general code,
-/// hardhat as an internal error, Parity as "VM execution error" with the word in the data.
+/// Returns whether an error reports a revert. The text decides only if the code does not: geth uses its general
+/// code for a revert without data, and hardhat an internal error. Parity reports a "VM execution error" and puts
+/// the word "Reverted" into the data.
 fn is_revert(code: i64, message: &str, data: Option<&Value>) -> bool {
     let mentions_revert = |text: &str| text.to_ascii_lowercase().contains("revert");
     code == REVERTED
@@ -42,7 +43,7 @@ fn is_revert(code: i64, message: &str, data: Option<&Value>) -> bool {
         || data.and_then(Value::as_str).is_some_and(mentions_revert)
 }
 
-/// Extracts the revert data: a hex string (geth, anvil), the same after "Reverted " (Parity), or the member
+/// Extracts the revert data: a hex string (geth, anvil), a hex string after "Reverted " (Parity), or the member
 /// `data` (hardhat).
 fn revert_data(data: &Value) -> Option<Bytes> {
     let text = data.as_str().or_else(|| data.get("data").and_then(Value::as_str))?;

@@ -1,5 +1,5 @@
-//! Why one endpoint gave no result, what that shows about its health, and how several setbacks combine into one
-//! fault.
+//! Setbacks: why an endpoint gave no result, and what that shows about its health. A [`Tally`] combines several
+//! into one fault.
 
 use std::fmt;
 
@@ -78,9 +78,9 @@ impl Tally {
         })
     }
 
-    /// Combines the setbacks into one fault: their common cause, or the list of all. A refusal is reported only
-    /// if every endpoint that was asked refused. After a timeout it would hide that the broadcast may have been
-    /// accepted.
+    /// Combines the setbacks into one fault: their common cause, or the list of all. A refusal is reported only if
+    /// every endpoint that was asked refused. Otherwise it could hide a timeout, after which a node may have
+    /// accepted the broadcast.
     pub(super) fn into_fault(mut self, expected: ChainId) -> ChainFault {
         self.setbacks.sort_by_key(|(position, _, _)| *position);
         if let Some(fault) = self.common_cause(expected) {

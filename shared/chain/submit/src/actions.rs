@@ -6,7 +6,7 @@ use crate::event::Event;
 use crate::input::Action;
 use crate::outbox::{Submission, SubmissionId, Trouble};
 
-/// Returns the event of a change of trouble, or `None` if nothing changed.
+/// Returns the event that changes the trouble, or `None` if it is unchanged.
 pub(crate) fn troubled(
     id: SubmissionId,
     one: &Submission,
@@ -27,7 +27,7 @@ pub(crate) fn resend(id: SubmissionId, one: &Submission, at: Utc) -> Option<Acti
     one.may_send(raw.hash, at).then(|| Action::Send { id, raw: raw.clone() })
 }
 
-/// Withdraws a call that expired before a node accepted it: its nonce will be used by an empty transaction.
+/// Withdraws a signed call that has expired. An empty transaction will then use its nonce.
 pub(crate) fn withdraw(id: SubmissionId, one: &Submission, at: Utc) -> Option<Event> {
     let late = one.is_signed() && !one.cancel && !one.may_offer_call(at);
     late.then_some(Event::CancelWanted { id })

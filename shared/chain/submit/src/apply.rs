@@ -1,4 +1,4 @@
-//! `event → state`. Total and deterministic: an event that does not match the state changes nothing.
+//! `event → state`. Total and deterministic: an event for a missing submission or attempt has no effect.
 
 use crate::event::{Event, Outcome};
 use crate::outbox::{Attempt, ChainState, Included, Outbox, Submission};

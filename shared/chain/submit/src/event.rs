@@ -56,12 +56,12 @@ pub enum Event {
         head: u64,
         at: Utc,
     },
-    /// Lowers the ceiling: no more than this is offered from now on.
+    /// Lowers the submission's ceiling. Later offers for its call do not exceed it.
     CeilingLowered {
         id: SubmissionId,
         ceiling: u128,
     },
-    /// It is no longer in a block, or its nonce is unused after all.
+    /// The transaction is no longer in a block, or its nonce is unused after all.
     BackToPending {
         id: SubmissionId,
     },

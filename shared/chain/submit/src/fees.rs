@@ -47,8 +47,8 @@ pub fn quote(gas: &Gas, facts: &FeeFacts) -> Result<FeeQuote, FeeFault> {
     match gas.model {
         FeeModel::Eip1559 | FeeModel::OpStack => {
             let base = facts.base_fee.ok_or(FeeFault::Unknown)?;
-            // The tip is really paid, so follow the node's value only up to the base fee or ten times the row's
-            // tip.
+            // A high tip costs the signer money, so follow the node's value only up to the base fee or ten times
+            // the row's tip, whichever is higher.
             let tip_max = base.max(gas.tip.saturating_mul(10));
             let tip = facts.tip.unwrap_or(0).min(tip_max).max(gas.tip);
             let needed = base.checked_add(base / 8).and_then(|next| next.checked_add(tip));
@@ -112,7 +112,7 @@ pub fn bump(before: &Fees, quote: &FeeQuote, ceiling: u128) -> Option<Fees> {
     (bumped.max_price() <= ceiling).then_some(bumped)
 }
 
-/// Raises a fee by an eighth, rounded up, and at least 1 wei: nodes reject a replacement at the same price.
+/// Raises a fee by an eighth, rounded up, and at least 1 wei. Nodes reject a replacement at the same price.
 fn raised(fee: u128) -> Option<u128> {
     fee.checked_add(fee.div_ceil(8).max(1))
 }
@@ -123,13 +123,14 @@ pub fn max_cost(call: &Call, fees: &Fees) -> Option<U256> {
     gas.checked_add(call.value)
 }
 
-/// Returns the gas limit for a batch of calls that may each fail (Multicall3 `aggregate3`), or `None` on
-/// overflow. `each` is the gas of each call in a separate simulation. Half of it is added, because a call costs
-/// more in a block in which others touched less state before it. `eth_estimateGas` does not work here: it
-/// accepts a limit at which the outer call succeeds while inner calls run out of gas.
+/// Returns the gas limit for a batch of calls (Multicall3 `aggregate3`). `None` on overflow.
+///
+/// `each` is the gas of each call in a separate simulation. Half of it is added, because a call costs more if no
+/// earlier transaction touched the same state. `eth_estimateGas` does not work here, because each call may fail
+/// alone: it accepts a limit at which the outer call succeeds while inner calls run out of gas.
 pub fn batch_gas(each: &[u64]) -> Option<u64> {
     const BASE: u64 = 60_000;
-    /// The known gas of a transfer by authorization, whatever the simulation reported.
+    /// Least gas for one call: a transfer by authorization needs it, whatever the simulation reports.
     const FLOOR: u64 = 130_000;
     each.iter().try_fold(BASE, |sum, used| {
         let room = used.checked_add(used / 2)?.max(FLOOR);

@@ -13,13 +13,14 @@ use crate::outbox::SubmissionId;
 /// The fixed rules of an outbox.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Rules {
-    /// Blocks, including its own, after which an outcome is final.
+    /// Number of blocks, including the transaction's own, after which an outcome is final.
     pub confirmations: u64,
     /// How long an offer waits for a block before it is raised, in milliseconds.
     pub patience_ms: i64,
     /// How many submissions may hold a nonce at the same time.
     pub window: usize,
-    /// The highest price ever offered for a unit of gas, in wei, also for empty transactions.
+    /// The highest price of a unit of gas for empty transactions, in wei. Hosts set no submission's ceiling above
+    /// it.
     pub ceiling: u128,
 }
 
@@ -51,10 +52,10 @@ pub enum Input {
     Declined { id: SubmissionId, attempt: usize },
     /// The result of [`Action::Send`].
     Answered { id: SubmissionId, answer: SendAnswer },
-    /// The result of [`Action::Lookup`]. `head` is the newest block. `settled` is the signer's transaction count
-    /// as of the newest block that is final by the rules; a reorganization cannot lower it. `asked` is the
-    /// number of hashes whose receipts were requested: a result that did not cover the newest attempt shows
-    /// nothing about it.
+    /// The result of [`Action::Lookup`]. `head` is the newest block. `settled` is the signer's transaction count as
+    /// of the newest block that is final by the rules; a reorganization cannot lower it. `asked` is the number of
+    /// hashes whose receipts were requested: a result that did not cover the newest attempt shows nothing about it.
+    /// `known` is false if no receipt was found and the node does not know the last hash.
     LookedUp {
         id: SubmissionId,
         asked: usize,
@@ -112,7 +113,7 @@ pub enum Action {
     Sign { id: SubmissionId, attempt: usize, digest: B256 },
     /// Broadcast these bytes.
     Send { id: SubmissionId, raw: Raw },
-    /// Query the receipts of these hashes; without any, query whether a node knows the last hash.
+    /// Query the receipts of these hashes. If no receipt is found, query whether a node knows the last hash.
     Lookup { id: SubmissionId, hashes: Vec<B256> },
 }
 

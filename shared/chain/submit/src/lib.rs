@@ -1,8 +1,8 @@
-//! The state machine through which every host sends transactions: the wallet for its operator and its lanes,
-//! the facilitator for the payments that it settles. It does no I/O. An [`Input`] reports what happened, and
-//! [`step`] returns [`Event`]s and [`Action`]s. The host persists and applies the events, and **only then**
-//! performs the actions. The result of an action is the next input. Actions are at-least-once: [`resume`]
-//! returns them again after a crash, and repeating one changes nothing.
+//! The state machine through which every host sends transactions. The wallet sends for its operator and its lanes,
+//! the facilitator for the payments that it settles. The state machine does no I/O: [`step`] turns an [`Input`]
+//! into [`Event`]s and [`Action`]s. The host persists and applies the events, and **only then** performs the
+//! actions. The result of an action is the next input. Actions are at-least-once: [`resume`] returns them again
+//! after a crash, and repeating one changes nothing.
 //!
 //! An [`Outbox`] belongs to one signer on one network and assigns its nonces. A submission keeps its nonce until
 //! its end. Every transaction that is signed for it uses that nonce, so at most one of them can take effect.
@@ -26,9 +26,9 @@
 //! `NonceTaken` means that the outcome is unknown: a node reports that another transaction used the nonce. The
 //! state machine never sends such a submission again with another nonce, because the report may be a lie.
 //!
-//! An unused nonce below one of our broadcast transactions keeps that transaction from being mined. New
-//! submissions take such gaps first; if there are none, the outbox fills the gaps with empty transactions.
-//! Filling a nonce that was used after all is harmless, because the chain accepts each nonce once.
+//! An unused nonce below one of our broadcast transactions keeps that transaction from being mined. New submissions
+//! take such nonces first. Without new submissions, the outbox fills the gap with empty transactions. Filling a
+//! nonce that was used after all is harmless, because the chain accepts each nonce once.
 
 // Nonces and fees are counted here: an overflow is an error, and a new event must be handled everywhere.
 #![cfg_attr(

@@ -8,8 +8,8 @@ use crate::input::{Action, Found, Rules, Step};
 use crate::on_quote::{has_passed, is_due};
 use crate::outbox::{Attempt, ChainState, Included, Kind, Outbox, Submission, SubmissionId};
 
-/// How long lookups must report that another transaction used our nonce before we accept it, in milliseconds.
-/// A number of blocks alone is too short on a chain that makes ten per second.
+/// How long lookups must report a used nonce before we treat it as taken, in milliseconds. A number of blocks alone
+/// is too short on a chain that makes ten per second.
 const NONCE_TAKEN_MS: i64 = 60_000;
 
 /// The result of [`Action::Lookup`].
@@ -57,7 +57,8 @@ fn in_block(
 ) -> Step {
     let mut step = Step::default();
     if one.chain_state != ChainState::Included(included) {
-        // The first lookup never makes it final: nodes behind one address may differ, and the next lookup shows that.
+        // The first lookup never makes an outcome final: nodes behind one address may differ, and the next lookup
+        // shows that.
         step.events.push(Event::Included { id, included });
         return step;
     }
@@ -95,7 +96,7 @@ fn in_no_block(
     let used = one.nonce.is_some_and(|nonce| lookup.settled > nonce);
     match (&one.chain_state, used) {
         // A node may know the count before it knows each transaction, so a second lookup some blocks later must
-        // agree. If its head is below that of the first lookup, it replaces the first.
+        // agree. A later lookup with a lower head replaces the first one.
         (ChainState::Missed { head: since, at: then }, true) if head >= *since => {
             let long_enough = has_passed(NONCE_TAKEN_MS, *then, at);
             if long_enough && head.saturating_sub(*since) >= rules.confirmations {
@@ -103,7 +104,7 @@ fn in_no_block(
             }
         }
         (_place, true) => step.events.push(Event::Missed { id, head, at }),
-        // A lagging node does not know the block yet. Only a node past that block shows that it is gone.
+        // A lagging node may not know the block yet. Only a node past that block shows that the block is gone.
         (ChainState::Included(included), false) if head <= included.block => {
             step.actions.extend(resend(id, one, at));
         }

@@ -13,10 +13,12 @@ use crate::input::{Action, Quote, Rules, Step};
 use crate::outbox::{ChainState, Kind, Outbox, Submission, SubmissionId, Trouble};
 use crate::{apply, nonces};
 
-/// Most attempts of one submission: at an eighth more each time, about forty times the first offer.
+/// Most attempts of one submission; with an empty transaction, twice as many. If each offers an eighth more, the
+/// last offer is about forty times the first.
 const ATTEMPTS_MAX: usize = 32;
 
-/// Decides on a copy of the outbox, so that each decision sees the previous ones.
+/// Decides on all offers that a quote permits. Works on a copy of the outbox, so that each decision sees the
+/// previous ones.
 pub(crate) fn advance(outbox: &Outbox, rules: &Rules, at: Utc, quote: &Quote) -> Step {
     let mut draft = Draft { outbox: outbox.clone(), at, step: Step::default() };
     draft.first_offers(rules, quote);
@@ -31,7 +33,7 @@ pub(crate) fn is_due(one: &Submission, rules: &Rules, at: Utc) -> bool {
         return false;
     }
     let Some(last) = one.attempts.last() else { return false };
-    // An attempt that the signer declined does not use up the nonce.
+    // A cancelled call needs an empty transaction that the signer has not declined.
     if one.cancel && !one.is_given_up() && one.is_signed() {
         return true;
     }
@@ -46,7 +48,7 @@ pub(crate) fn is_due(one: &Submission, rules: &Rules, at: Utc) -> bool {
     impatient || (urgent && !last.declined)
 }
 
-/// Returns whether a submission waits longer than `patience_ms`: a nonce below it may be missing.
+/// Returns whether a submission waits longer than `patience_ms`. A nonce below it may be missing.
 pub(crate) fn is_stuck(one: &Submission, patience_ms: i64, at: Utc) -> bool {
     let first = one.attempts.first();
     let waited = first.is_some_and(|first| has_passed(patience_ms, first.at, at));
@@ -128,12 +130,13 @@ impl Draft {
             // After an empty transaction, only further empty ones are offered.
             let empty = Kind::Empty { gas_limit: quote.plain_gas };
             let kind = if one.cancel || one.filler { empty } else { tried.kind };
-            // An empty transaction is cheap, and must be possible even at the operator's own ceiling.
+            // An empty transaction is cheap and must always be possible, so it may exceed the submission's own
+            // ceiling.
             let is_empty = matches!(kind, Kind::Empty { .. }) || one.filler;
             let ceiling = if is_empty { one.ceiling.max(rules.ceiling) } else { one.ceiling };
             let attempts_max = if is_empty { ATTEMPTS_MAX.saturating_mul(2) } else { ATTEMPTS_MAX };
-            // If the ceiling leaves no room to outbid the call, offer the empty transaction at the current
-            // price. It is needed most if no node has the call.
+            // If the ceiling leaves no room to outbid the call, offer the empty transaction at the current price. A
+            // node that does not have the call can accept it.
             let first_empty =
                 !matches!(tried.kind, Kind::Empty { .. }) && matches!(kind, Kind::Empty { .. });
             let current = || fees::within(&quote.fee, ceiling).filter(|_fees| first_empty);
@@ -180,7 +183,7 @@ impl Draft {
         }
     }
 
-    /// Returns the first gap from a nonce on, if the transaction above it waits longer than `patience_ms`.
+    /// Returns the first gap at or above `from`, if the transaction above the gap waits longer than `patience_ms`.
     fn gap_below_stuck(
         &self,
         from: u64,

@@ -1,4 +1,4 @@
-//! The outbox: the state that a host persists, with every submission that has not ended.
+//! The outbox: the state that a host persists. It contains every submission that has not ended.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -69,20 +69,20 @@ pub struct Submission {
     pub call: Call,
     /// The highest price that may be offered for a unit of gas, in wei.
     pub ceiling: u128,
-    /// The call is only broadcast before this moment. Afterwards an empty transaction uses its nonce. `None`:
-    /// no limit.
+    /// The call is only broadcast before this moment. Afterwards an unsigned call is dropped, and an empty
+    /// transaction replaces a signed one that is not mined. `None`: no limit.
     pub until: Option<Utc>,
     /// Its position in the order of arrival.
     pub turn: u64,
-    /// Created by the outbox itself to fill a gap of nonces; it has no other effect.
+    /// The outbox created this submission to fill a gap of nonces; its call is empty.
     pub filler: bool,
     pub nonce: Option<u64>,
     /// Every transaction whose signature was ever authorized for it, in order.
     pub attempts: Vec<Attempt>,
-    // The stored name is older than the field's.
+    // Stored outboxes use the field's former name.
     #[serde(rename = "place")]
     pub chain_state: ChainState,
-    /// The host requested its cancellation.
+    /// The call is withdrawn: the host cancelled it, or it expired.
     pub cancel: bool,
     pub trouble: Option<Trouble>,
 }
@@ -122,8 +122,8 @@ impl Submission {
         tried.find_map(|(at, attempt)| Some((at, attempt, attempt.raw.as_ref()?)))
     }
 
-    /// Returns whether every signed attempt was signed by the outbox's signer for exactly these terms. For
-    /// hosts that read entries from untrusted sources.
+    /// Returns whether the outbox's signer signed every signed attempt, with exactly its recorded terms. For hosts
+    /// that read entries from untrusted sources.
     pub fn is_genuine(&self, key: &OutboxKey) -> bool {
         self.attempts.iter().all(|tried| {
             match (&tried.raw, self.unsigned(key, tried.kind, tried.fees)) {
@@ -208,7 +208,7 @@ pub struct Included {
 pub enum Trouble {
     /// The network's price is above the ceiling.
     TooExpensive,
-    /// The nodes require a higher offer, to replace a transaction or at all.
+    /// The nodes require a higher offer, either for a replacement or for any transaction.
     Underpriced,
     /// The signer's balance does not cover gas and value.
     Unfunded,

@@ -1,4 +1,4 @@
-//! `state × time × input → events, actions`. Lists every case; quotes and lookups have their own files.
+//! The state machine: `state × time × input → events, actions`. Quotes and lookups have their own modules.
 
 use bursar_core::time::Utc;
 use bursar_x402::signature::{Signature65, recover};
@@ -39,8 +39,8 @@ pub fn step(outbox: &Outbox, rules: &Rules, at: Utc, input: Input) -> Result<Ste
     }
 }
 
-/// Returns every pending action of an outbox that was just read from disk: it broadcasts signed bytes again,
-/// requests authorized signatures again, and queries the chain for everything else.
+/// Returns every pending action of an outbox that was just read from disk. The actions request authorized
+/// signatures again, broadcast signed bytes again, and query the chain for everything else.
 pub fn resume(outbox: &Outbox, rules: &Rules, at: Utc) -> Vec<Action> {
     let mut actions = Vec::new();
     for (id, one) in &outbox.open {
@@ -111,7 +111,7 @@ fn cancel(outbox: &Outbox, id: SubmissionId) -> Result<Step, Refusal> {
     let mut events = Vec::new();
     if !one.cancel {
         events.push(Event::CancelWanted { id });
-        // A higher offer whose signature is still requested would carry out the call after all.
+        // A higher offer with a pending signature request could still execute the call.
         let unsigned = one.unsigned_attempt().map(|(attempt, _tried)| attempt);
         events.extend(unsigned.map(|attempt| Event::Declined { id, attempt }));
     }
@@ -186,7 +186,7 @@ fn answered(outbox: &Outbox, id: SubmissionId, answer: SendAnswer) -> Step {
     };
     let mut step = Step::default();
     let trouble = match answer {
-        // A raised offer is impossible, whatever the node answers to the last one.
+        // A higher offer is impossible, whatever the node answers to the last one.
         _any if matches!(one.trouble, Some(Trouble::TooExpensive | Trouble::NonceJump)) => {
             one.trouble
         }
@@ -202,8 +202,8 @@ fn answered(outbox: &Outbox, id: SubmissionId, answer: SendAnswer) -> Step {
             step.actions.push(Action::Quote);
         }
     }
-    // No lookup here, and so no immediate rebroadcast: it would never end with a node that refuses and forgets.
-    // The next block triggers a lookup.
+    // No lookup here, because it would trigger an immediate rebroadcast: an endless loop if a node refuses the
+    // bytes and forgets them. The next block triggers a lookup.
     step
 }
 

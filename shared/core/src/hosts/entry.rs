@@ -1,5 +1,5 @@
-//! One entry of a host list. Rejects text that would match nothing, or more than it says, instead of guessing its
-//! meaning.
+//! One entry of a host list. Rejects text that would match no host, or more hosts than the operator wrote, instead of
+//! guessing its meaning.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv6Addr};
@@ -35,7 +35,7 @@ impl HostEntry {
         }
         match Host::parse(text).map_err(HostError::Unreadable)? {
             Host::Domain(name) => Self::from_name(without_root(&name)),
-            // A URL parser reads `0x7f.1` and `3221225991` as addresses, but an operator hardly does.
+            // A URL parser reads `0x7f.1` and `3221225991` as addresses, but an operator may not recognize them.
             Host::Ipv4(address) if without_root(text) != address.to_string() => {
                 Err(HostError::EntryIsOddAddress)
             }
@@ -47,7 +47,7 @@ impl HostEntry {
     fn from_name(name: &str) -> Result<Self, HostError> {
         fits_dns(name)?;
         // The URL parser accepts more characters in a host, such as `;` and `,`. In an entry they most likely separate
-        // two hosts, and then a block list would silently cover neither.
+        // two hosts. A block list with such an entry would silently cover neither host.
         let odd = |c: &char| !(c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.'));
         if let Some(character) = name.chars().find(odd) {
             return Err(HostError::EntryWithOddCharacter(character));

@@ -53,8 +53,8 @@ impl FromStr for Number {
 
 /// A position in a text.
 ///
-/// It is always on a character boundary: the reader skips single bytes only if they are ASCII, and is not used again
-/// after an error.
+/// The position is always on a character boundary: the reader skips single bytes only if they are ASCII, and is not
+/// used again after an error.
 struct Reader<'a> {
     text: &'a str,
     at: usize,
@@ -97,7 +97,7 @@ impl<'a> Reader<'a> {
             self.skip_space();
             if self.take(b'}') {
                 reject_duplicate_keys(&members, &offsets)?;
-                // Spare capacity would cost a body of a million small containers four slots each.
+                // A vector's first allocation has four slots, and a text can have a million small containers.
                 members.shrink_to_fit();
                 return Ok(Object(members));
             }
@@ -201,7 +201,7 @@ impl<'a> Reader<'a> {
         let start = self.at;
         self.take(b'-');
         let first = self.at;
-        // A leading zero stands alone: a digit after it is not part of the number.
+        // A leading zero is the whole integer part: a digit after it is not part of the number.
         if !self.take(b'0') {
             self.digits()?;
         }

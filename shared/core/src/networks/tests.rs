@@ -15,7 +15,12 @@ fn every_row_hashes_to_its_domain_separator() {
             U256::from(row.chain.0).to_be_bytes(),
             coin.address.into_word().0,
         ];
-        assert_eq!(keccak256(words.concat()), coin.domain_separator, "{}", row.title);
+        let computed = keccak256(words.concat());
+        assert_eq!(
+            computed, coin.domain_separator,
+            "{}: the left value follows from the row; compare both with the contract's",
+            row.title
+        );
     }
 }
 
@@ -53,4 +58,37 @@ fn only_base_has_a_default_explorer() {
     let found = NETWORKS.iter().filter_map(|row| Some((row.chain, row.explorer?)));
     let expected = [(ChainId(8453), "https://base.blockscout.com/api/v2")];
     assert_eq!(found.collect::<Vec<_>>(), expected);
+}
+
+/// The wrapped coin is the table's WETH, and no contract or dollar token is the stablecoin.
+#[test]
+fn exchanges_fit_their_networks() {
+    let traded: Vec<ChainId> =
+        NETWORKS.iter().filter(|row| row.exchange.is_some()).map(|row| row.chain).collect();
+    assert_eq!(traded, [ChainId(4663), ChainId(8453)]);
+    for row in NETWORKS {
+        let Some(exchange) = row.exchange else { continue };
+        let wrapped = row.tokens.iter().find(|token| token.symbol == "WETH").unwrap();
+        assert_eq!(wrapped.address, exchange.wrapped_native, "{}", row.title);
+        let (v3, v4) = (exchange.v3, exchange.v4);
+        let mut all = vec![
+            v3.factory,
+            v3.quoter,
+            v3.router,
+            v4.pool_manager,
+            v4.state_view,
+            v4.quoter,
+            v4.router,
+            exchange.wrapped_native,
+            exchange.permit2,
+            row.stablecoin.address,
+        ];
+        all.extend(exchange.native_feed.map(|feed| feed.address));
+        all.extend(exchange.dollar_tokens.iter().map(|token| token.address));
+        assert!(all.iter().all(|address| !address.is_zero()), "{}", row.title);
+        let count = all.len();
+        all.sort_unstable();
+        all.dedup();
+        assert_eq!(all.len(), count, "{}: an address occurs twice", row.title);
+    }
 }

@@ -110,7 +110,7 @@ impl Changes {
         self.field(field, old != new, (old.to_string(), new.to_string()), "USD", new > old);
     }
 
-    /// `None` means that there is no such limit.
+    /// Adds the change of a share; `None` means no limit.
     fn share(&mut self, field: Field, old: Option<Bps>, new: Option<Bps>) {
         let text = |share: Option<Bps>| share.map_or("none".to_owned(), |share| share.to_string());
         let most = |share: Option<Bps>| share.unwrap_or(Bps(u16::MAX));

@@ -92,7 +92,7 @@ macro_rules! settings {
                 }
             }
 
-            /// Returns the key of a row, with `network` in its place.
+            /// Returns the key of a row; `network` replaces the row's `<id>`.
             fn of(row: &str, network: ChainId) -> Option<Self> {
                 match row {
                     $($key => Some(Key::$variant $((settings!(@fill $network network)))?),)*
@@ -163,7 +163,7 @@ impl Key {
         keys
     }
 
-    /// Returns the environment variable that sets it: `BURSAR_` and the key in capitals.
+    /// Returns the setting's environment variable: `BURSAR_` and the key in capitals.
     pub fn variable(self) -> String {
         format!("BURSAR_{}", self.to_string().to_ascii_uppercase().replace('.', "_"))
     }

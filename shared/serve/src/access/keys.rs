@@ -25,7 +25,7 @@ impl ApiKey {
             return Err(wanted.to_owned());
         }
         let mut digest = [0; 32];
-        // Without a prefix, as sha256sum prints it.
+        // sha256sum prints the digest without `0x`.
         if sha256.starts_with("0x") || hex::decode_to_slice(sha256, &mut digest).is_err() {
             let wanted = "the sha256 of a key must be the 64 hex digits that `printf %s \"$KEY\" | \
                  sha256sum` prints";

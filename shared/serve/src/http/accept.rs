@@ -20,8 +20,8 @@ const RELEASE_DELAY_MS: u64 = 1_000;
 
 /// Serves `router` on all `listeners` until `stopping`. The tasks are in `tracker`.
 ///
-/// When `stopping` is cancelled, the listeners close, and connections without a request in progress end at once. The
-/// others end with their responses; a caller that cannot wait for them drops the runtime.
+/// When `stopping` is cancelled, the listeners close, and connections without a request in progress end at once.
+/// Other connections end after their responses; a caller that cannot wait for them drops the runtime.
 pub fn serve(
     listeners: impl IntoIterator<Item = TcpListener>,
     router: Router,
@@ -68,7 +68,7 @@ struct Acceptor {
 impl Acceptor {
     async fn run(self, listener: TcpListener) {
         loop {
-            // cancel-safe: accept
+            // cancel-safe: a cancelled accept loses no connection.
             let accepted = tokio::select! {
                 biased;
                 () = self.stopping.cancelled() => break,

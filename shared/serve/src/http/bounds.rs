@@ -7,7 +7,7 @@ const SLOTS_MAX: usize = 1_100;
 /// Files that a server needs for itself: its store, listeners, runtime, and connections that are being refused.
 const OWN_FILES: usize = 160;
 
-/// One in this many slots is out of reach of any single peer.
+/// No single peer can hold the last `1 / SPARED_PART` of the slots.
 const SPARED_PART: usize = 16;
 
 /// Returns the number of connections for a server that may open `files` files.
@@ -31,9 +31,9 @@ pub enum Loopback {
 /// Limits of one head.
 #[derive(Debug, Clone)]
 pub struct HeadBounds {
-    /// Request line and header lines.
+    /// Most bytes of the request line and all header lines together.
     pub bytes: usize,
-    /// Request line: method, target and version.
+    /// Most bytes of the request line: method, target and version.
     pub line_bytes: usize,
     /// Number of header lines; hyper refuses more than 100.
     pub lines: usize,
@@ -50,15 +50,17 @@ pub struct BodyBounds {
     pub ms: u64,
     /// How long a body may arrive at any rate.
     pub grace_ms: u64,
-    /// Lowest average rate after that.
+    /// Lowest average rate after `grace_ms`.
     pub bytes_per_s: u64,
     /// Bytes of one request that do not count as memory.
     pub free_bytes: usize,
     /// Memory of all requests that are still arriving, in bytes beyond `free_bytes` each.
     pub all_bytes: usize,
-    /// Memory of all requests in progress, counted in the same way.
+    /// Memory of all complete requests in progress, in bytes beyond `free_bytes` each.
     pub whole_bytes: usize,
-    /// The part of both that other machines may use if [`Loopback::Exempt`] applies.
+    /// Memory of all requests from other machines, arriving and in progress together.
+    ///
+    /// Under [`Loopback::LikeOthers`], requests from this machine count as well.
     pub remote_bytes: usize,
     /// Paths whose GET may have a body.
     pub on_get: &'static [&'static str],
@@ -71,8 +73,9 @@ pub struct Bounds {
     pub slots: usize,
     /// Connections of one peer.
     pub slots_per_peer: usize,
-    /// Reverse proxies, whose callers share one address. They have no share limit, but their connections can be
-    /// evicted.
+    /// Reverse proxies, each of which forwards many callers from one address.
+    ///
+    /// A proxy has no share limit, but its connections can be evicted.
     pub trusted: IpRanges,
     pub loopback: Loopback,
     pub head: HeadBounds,
@@ -86,7 +89,7 @@ pub struct Bounds {
     /// How long arriving bytes are discarded after the last response. A socket closed with unread data is reset, which
     /// can destroy the response.
     pub linger_ms: u64,
-    /// How many bytes are discarded then.
+    /// Most bytes that are discarded after the last response.
     pub linger_bytes: usize,
     /// Connections that are being refused for lack of a slot. Further ones are closed without a response.
     pub refused: usize,

@@ -1,7 +1,7 @@
 //! Finds the end of a request's body, byte by byte as it arrives.
 //!
-//! hyper decodes bodies too. But it ignores chunk extensions, accepts trailers and reads chunk lengths in ways that
-//! other parsers do not, so bodies are checked here before hyper gets their bytes.
+//! hyper decodes bodies too, but it ignores chunk extensions, accepts trailers, and reads chunk lengths in ways that
+//! other parsers do not. So this module checks bodies before hyper gets their bytes.
 
 use super::refusal::Refusal;
 

@@ -1,9 +1,13 @@
 //! The head of a request: bounded while it arrives, and checked before hyper gets it.
 //!
-//! Guarantees that hyper does not give: lines end in CRLF; no folded lines, no spaces around a header's name, no
-//! control bytes; at most one `Content-Length`, of plain digits; `Transfer-Encoding` is `chunked` in HTTP/1.1 or
-//! absent, never next to a length; no body with GET or HEAD; `Expect` is `100-continue` or absent; the target is
-//! visible ASCII without a fragment.
+//! This module checks what hyper does not:
+//!
+//! - Lines end in CRLF. No line is folded, has spaces around a header's name, or contains control bytes.
+//! - There is at most one `Content-Length`, of plain digits.
+//! - `Transfer-Encoding` is absent, or is `chunked` in HTTP/1.1 without a `Content-Length`.
+//! - GET and HEAD have no body, except on the paths of [`BodyBounds::on_get`](super::bounds::BodyBounds::on_get).
+//! - `Expect` is absent or `100-continue`.
+//! - The target is visible ASCII without a fragment.
 
 use http::{Method, Uri};
 
@@ -102,7 +106,7 @@ pub(super) fn check(head: &[u8], bounds: &Bounds) -> Result<Head, Refusal> {
         (None | Some(0), false) => Framing::Complete,
         (Some(length), false) => Framing::Length(length),
     };
-    // Servers do not expect a body there, so another one could take it for the next request.
+    // Many servers ignore a body of GET or HEAD, and could parse the body as the next request.
     let is_read = method == Method::GET.as_str() || method == Method::HEAD.as_str();
     if is_read && framing != Framing::Complete && !may_have_body(target, bounds.body.on_get) {
         return Err(malformed);

@@ -97,18 +97,18 @@ pub(super) enum Phase {
 /// The state of the response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ResponseState {
-    /// None yet.
+    /// There is no response yet.
     Open,
-    /// hyper has its head.
+    /// hyper has the response's head.
     Started,
-    /// hyper has all of it.
+    /// hyper has the whole response.
     Ended,
 }
 
 /// The action at a connection's deadline.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Due {
-    /// Close it without a response.
+    /// Close the connection without a response.
     Close,
     /// Refuse the request in progress.
     Refuse(Refusal),
@@ -129,7 +129,7 @@ pub(super) struct Progress {
     pub(super) announced: u64,
     /// Time of the route's first read of the body.
     pub(super) wanted: Option<u64>,
-    /// Bytes that had arrived at that time.
+    /// Bytes of the request that had arrived at the time `wanted`.
     wanted_at: usize,
     pub(super) response: ResponseState,
     pub(super) delivery: Option<DeliverySender>,
@@ -172,7 +172,7 @@ impl Progress {
         }
     }
 
-    /// Returns whether unread bytes of the request remain, which would be taken for the next request.
+    /// Returns whether unread bytes of the request remain, which would be parsed as the next request.
     pub(super) fn is_unread(&self) -> bool {
         self.has_body && (self.wanted.is_none() || self.phase == Phase::Body)
     }
@@ -221,7 +221,7 @@ impl Progress {
                 let stop = self.stopping.map(|at| at.max(self.since) + STOP_LINGER_MS);
                 return Some((linger.min(stop.unwrap_or(linger)), Due::Close));
             }
-            // A refusal may take as long to write as a stalled response.
+            // A refusal gets as much time as a stalled response.
             _refused if self.refused.is_some() => {
                 let at = self.refused.unwrap_or(self.since).saturating_add(bounds.write_ms);
                 Some((at, Due::Close))

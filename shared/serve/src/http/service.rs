@@ -19,7 +19,9 @@ use super::edge::Shared;
 use super::progress::{Link, ResponseState};
 use super::refusal::{Refusal, RefusedRequest};
 
-/// The server's address of a connection, as an extension of each request. The peer's is axum's `ConnectInfo`.
+/// The server's address of a connection, as an extension of each request.
+///
+/// The peer's address is in axum's `ConnectInfo`.
 #[derive(Debug, Clone, Copy)]
 pub struct LocalAddress(pub SocketAddr);
 
@@ -36,7 +38,7 @@ pub(super) struct ConnectionAddresses {
     pub(super) local: SocketAddr,
 }
 
-/// Returns the response of the routes, or of the edge if the request is refused meanwhile.
+/// Returns the response of the routes, or the edge's refusal if one comes first.
 pub(super) async fn respond(
     request: Request<Incoming>,
     addresses: ConnectionAddresses,

@@ -1,8 +1,8 @@
 //! The connections of a server, and their eviction.
 //!
-//! If slots or memory run out, the peer that holds most of the scarce resource loses a connection. If slots run out, it
-//! is the one that has waited longest for a request or the rest of one. So a new connection has as long as it takes to
-//! evict all others. Connections of proven callers are evicted after those of unproven ones. A connection with a
+//! If slots run out, the peer with the most waiting connections loses the one that has waited longest for a request
+//! or the rest of one. Among the connections of one peer, those of proven callers are evicted last. If memory runs
+//! out, the peer whose requests take the most memory loses its largest incomplete request. A connection with a
 //! complete request in progress is never evicted. So one peer cannot take the slots of another, and slow requests
 //! cannot take those of a proven caller.
 
@@ -19,12 +19,12 @@ use crate::access::client_address;
 
 /// The connections of one server.
 ///
-/// A mutex instead of an owner behind a channel: before its request counts, a connection must know that it was not
-/// evicted.
+/// A mutex instead of an owner behind a channel: a connection must learn synchronously whether it was evicted, before
+/// it passes a request on.
 #[derive(Debug)]
 pub(super) struct Slots {
     table: Mutex<Table>,
-    /// Notified when most of the memory that connections took was freed.
+    /// Notified when connections have freed most of their memory.
     pub(super) memory_freed: Notify,
 }
 
@@ -44,7 +44,7 @@ impl Slots {
         Some(ConnectionGuard { slots: Arc::clone(self), id, link })
     }
 
-    /// Signals the stop to all connections, and admits no more.
+    /// Signals the stop to all connections, and admits no new ones.
     pub(super) fn stop(&self) {
         self.table().stop();
     }
@@ -123,11 +123,11 @@ struct Slot {
     peer: IpAddr,
     is_remote: bool,
     kind: Kind,
-    /// Its position in its peer's queue while it waits.
+    /// Position in the peer's queue while the connection waits.
     turn: Turn,
-    /// Bytes beyond those that are free.
+    /// Bytes of the request beyond [`BodyBounds::free_bytes`](super::bounds::BodyBounds::free_bytes).
     memory: usize,
-    /// The bytes count as those of a complete request.
+    /// The memory counts towards complete requests.
     is_whole: bool,
     link: Arc<Link>,
 }
@@ -143,7 +143,7 @@ struct Peer {
 
 /// The order of eviction: unproven callers first, then the longest wait.
 ///
-/// The number is that of the turn in which the wait began.
+/// The flag is whether the caller is proven. The number is drawn when the wait begins, so a smaller one waits longer.
 type Turn = (bool, u64);
 
 impl Peer {
@@ -245,7 +245,9 @@ impl Table {
         self.next
     }
 
-    /// Sets the activity, and returns whether the connection still has its slot. An unchanged activity keeps the turn.
+    /// Sets the activity, and returns whether the connection still has its slot.
+    ///
+    /// If the activity does not change, the connection keeps its turn.
     fn set(&mut self, id: u64, kind: Kind) -> bool {
         let turn = self.next_number();
         let Some(slot) = self.slots.get_mut(&id) else { return false };
@@ -331,7 +333,7 @@ impl Table {
         let unfinished = |slot: &Slot| slot.kind != Kind::Working && slot.memory > 0;
         let held = |address: &IpAddr| self.peers.get(address).map_or(0, |peer| peer.memory);
         let candidates = self.slots.iter().filter(|(id, slot)| **id != grower && unfinished(slot));
-        // Never evicts from a peer that holds less than the one that needs memory.
+        // A peer that holds less than the owner of the growing request never loses a connection.
         let fair = candidates.filter(|(_id, slot)| held(&slot.peer) >= held(&owner));
         let largest = fair.max_by_key(|(_id, slot)| (held(&slot.peer), slot.memory));
         let id = *largest.ok_or(Refusal::Busy)?.0;

@@ -22,7 +22,9 @@ use super::slots::ConnectionGuard;
 const HEAD_READ_BYTES: usize = 2 << 10;
 /// Space for one read of a body.
 const BODY_READ_BYTES: usize = 16 << 10;
-/// Most bytes that hyper gets at once. hyper starts with 8 KiB and doubles its buffer after each read that fills it.
+/// Most bytes that hyper gets at once.
+///
+/// hyper starts with a buffer of 8 KiB and doubles it after each read that fills it.
 const HYPER_READ_BYTES: usize = (8 << 10) - 1;
 /// Largest buffer that a connection keeps while it waits.
 const IDLE_BUFFER_BYTES: usize = 4 << 10;
@@ -84,7 +86,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
             }
             match ready!(self.poll_more(cx, HEAD_READ_BYTES)) {
                 Ok(0) if self.buffer.is_empty() => return Poll::Ready(false),
-                // A peer that ends its side early may still read.
+                // The peer may still read after it has ended its side, so it gets a response.
                 Ok(0) => self.refuse(Refusal::Malformed),
                 Ok(_some) => {}
                 Err(_reset) => {
@@ -164,7 +166,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
         }
         let count = ready!(self.poll_more(cx, BODY_READ_BYTES))?;
         let checked = match count {
-            // A peer that ends its side early may still read.
+            // The peer may still read after it has ended its side, so it gets a response.
             0 => Err(Refusal::Malformed),
             _some => self.check_body(),
         };
@@ -187,7 +189,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
         Poll::Ready(Ok(()))
     }
 
-    /// Watches for a peer that leaves during its request. With `half_close`, its end does not cancel the request.
+    /// Watches for a peer that leaves during its request.
+    ///
+    /// With `half_close`, a peer that ends its side does not cancel the request.
     fn poll_gone(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         if self.buffer.is_empty() {
             let read = ready!(self.poll_more(cx, HEAD_READ_BYTES));
@@ -216,11 +220,11 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
         self.checked -= count;
     }
 
-    /// Prepares for the next request after the response was sent.
+    /// Prepares the connection for its next request, after the response was sent.
     fn await_request(&mut self, cx: &mut Context<'_>) {
         self.trim();
         if !self.guard.set_idle() {
-            // hyper closes where the next head would begin.
+            // In this phase, hyper reads the end of the stream instead of the next head, and closes.
             self.guard.link.progress().enter(Phase::Linger, self.shared.now());
         }
         if std::mem::take(&mut self.parked) {
@@ -312,7 +316,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> hyper::rt::Write for Wire<S> {
         self.stream.is_write_vectored()
     }
 
-    /// hyper flushes when its own buffer is empty, so a response that has ended is sent after this.
+    /// Flushes the socket, and completes a response of which hyper has written the last byte.
+    ///
+    /// hyper flushes when its own buffer is empty, so this response is in the kernel after the flush.
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let flushed = Pin::new(&mut self.stream).poll_flush(cx);
         ready!(self.record_stall(flushed))?;

@@ -21,7 +21,7 @@ pub fn read_file(file: &Path) -> Result<Table, ConfigFault> {
     parse(file, &read_text(file)?)
 }
 
-/// Sets the values of one table. `prefix` is its place in the file, such as `networks.base.`, or empty.
+/// Sets the values of one table. `prefix` is the table's path in the file: `networks.base.`, or empty.
 ///
 /// # Errors
 /// The first key that is unknown or whose value is not valid.
@@ -44,7 +44,7 @@ pub fn set_from_table<T>(
 
 /// Returns only the message and line number of a parser error.
 ///
-/// Its own text contains the line, which may contain a secret endpoint.
+/// The error's own text quotes the line, which may contain a secret endpoint.
 fn parse(file: &Path, text: &str) -> Result<Table, ConfigFault> {
     text.parse::<Table>().map_err(|error| {
         let start = error.span().map_or(0, |span| span.start);

@@ -1,5 +1,5 @@
-//! The contract addresses of full chains, which are those of the network that the chain stands for. A network
-//! without a row here has no known addresses; its local chain uses those of Base.
+//! The contract addresses of full chains, which are those of the network that the chain stands for. Only
+//! [`CHAINS`] have their own; the full chain of any other network uses the addresses of Base.
 
 use alloy_primitives::{Address, address};
 use bursar_core::networks::{self, ChainId, MULTICALL3};
@@ -141,7 +141,7 @@ const BASE: (UniswapV3, UniswapV4, Routers, Lending) = (
 pub const CHAINS: [ChainId; 2] = [ChainId(8453), ChainId(4663)];
 
 impl Contracts {
-    /// Returns the contracts of a network's full chain, or `None` if the network is not in the table.
+    /// Returns the contracts of a network's full chain, or `None` if Bursar does not support the network.
     pub fn of(chain: ChainId) -> Option<Self> {
         let network = networks::by_chain(chain)?;
         let [base, robinhood] = CHAINS;
@@ -194,7 +194,7 @@ impl Contracts {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use bursar_core::networks::NETWORKS;
+    use bursar_core::networks::{NETWORKS, RouterCalldata};
     use std::collections::BTreeSet;
 
     #[test]
@@ -214,6 +214,26 @@ mod tests {
             let network = networks::by_chain(chain).unwrap();
             let listed = network.tokens.iter().find(|token| token.symbol == "WETH").unwrap();
             assert_eq!(Contracts::of(chain).unwrap().weth, listed.address);
+        }
+    }
+
+    #[test]
+    fn exchanges_match_the_network_table() {
+        for chain in CHAINS {
+            let exchange = networks::by_chain(chain).unwrap().exchange.unwrap();
+            let kit = Contracts::of(chain).unwrap();
+            let v3 = (exchange.v3.factory, exchange.v3.quoter, exchange.v3.router);
+            assert_eq!(v3, (kit.v3.factory, kit.v3.quoter, kit.v3.router), "{chain}");
+            let v4 = (exchange.v4.pool_manager, exchange.v4.state_view, exchange.v4.quoter);
+            assert_eq!(v4, (kit.v4.pool_manager, kit.v4.state_view, kit.v4.quoter), "{chain}");
+            let tokens = (exchange.wrapped_native, exchange.permit2);
+            assert_eq!(tokens, (kit.weth, kit.permit2), "{chain}");
+            // A router of the other calldata layout would read a swap as other terms.
+            let routers = match exchange.v4.calldata {
+                RouterCalldata::V2_0 => vec![kit.routers.v2_1_0],
+                RouterCalldata::V2_1_1 => vec![kit.routers.v2_1_1, kit.routers.v2_1_2],
+            };
+            assert!(routers.contains(&exchange.v4.router), "{chain}");
         }
     }
 }

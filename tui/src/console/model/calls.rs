@@ -1,4 +1,4 @@
-//! Commands to the engine: how many run at once, which go first, and which are repeated.
+//! Commands to the engine: how many run at once, which go first, and how often a topic is queried.
 
 use bursar_control::grammar::Order;
 use bursar_control::wire::{Asking, ToEngine};
@@ -7,9 +7,9 @@ use super::call::Call;
 use super::server::Topic;
 use super::{Connection, Intent, Model, Purpose, rows};
 
-/// Commands in flight. The engine accepts eight per connection, and one of them watches.
+/// Most commands in flight. The engine accepts eight per connection, including the watch.
 const CALLS: usize = 6;
-/// The same for commands that must not wait behind others: decisions and the freeze.
+/// Most commands in flight, counting urgent ones: decisions and the freeze.
 const URGENT_CALLS: usize = 8;
 /// Shortest time between two queries of a topic. Agents may pay a thousand times a second.
 const QUERY_INTERVAL_MS: u64 = 300;
@@ -38,7 +38,7 @@ impl Model {
         self.stale.extend(topics);
     }
 
-    /// Sends what the limits allow: first queued commands, then queries of stale topics.
+    /// Returns the commands to send now, within the limits: queued ones, then queries of stale topics.
     pub(crate) fn pump(&mut self) -> Vec<Intent> {
         if self.connection != Connection::Up {
             return Vec::new();
@@ -70,7 +70,7 @@ impl Model {
         self.queried_ms.get(&topic).map_or(0, |asked| asked.saturating_add(QUERY_INTERVAL_MS))
     }
 
-    /// Drops every call. On a new connection those of the old one are never answered.
+    /// Drops every call. The engine never answers calls of an earlier connection.
     pub(crate) fn forget_calls(&mut self) {
         self.purposes.clear();
         self.secrets.clear();

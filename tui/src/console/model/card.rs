@@ -38,22 +38,23 @@ pub(crate) struct CardView {
     pub(crate) scroll: usize,
     /// The rows that were visible since the card last changed.
     seen: BTreeSet<RowKey>,
-    /// The width of these rows: another width wraps the lines differently.
+    /// The width of the seen rows. Another width wraps the lines differently.
     seen_width: usize,
 }
 
 /// Why a key did nothing on a card.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Hint {
-    /// Another key, or two at once.
+    /// A key without an effect, or two keys at once.
     OnlyY,
+    /// A key without an effect, on a card that requires the amount.
     OnlyDigits,
-    /// Another key, on a card that cannot be approved.
+    /// A key without an effect, on a card that cannot be approved.
     OnlyN,
     Pasted,
     /// A key that decides, but too early.
     Early,
-    /// Not everything that matters was on the screen.
+    /// Not every row that matters was on the screen.
     Unseen,
 }
 
@@ -112,10 +113,10 @@ impl CardView {
         let same = same_terms && card.obstacle == self.card.obstacle;
         let warns = |card: &Card| (card.is_stranger(), card.is_short());
         let same_warnings = warns(card) == warns(&self.card);
-        // What the agent has spent and what its address holds change often and do not make it another card.
+        // The agent's spending and its address's balance change often. They do not count as a change of the card.
         self.card = card.clone();
         if !same || !same_warnings {
-            // The card must be read again from its beginning.
+            // The operator must read the card again from its first row.
             self.seen.clear();
             self.scroll = 0;
         }

@@ -10,7 +10,7 @@ const KEPT: usize = 2_000;
 /// Entries of one page.
 pub(crate) const PAGE_ROWS: usize = 200;
 
-/// A page to request: entries before this one, newest first.
+/// A page to request: at most `limit` entries before the entry `before`, newest first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Page {
     pub(crate) before: u64,
@@ -65,7 +65,7 @@ impl Feed {
                 newer.into_iter().rev().for_each(|row| self.rows.push_front(row));
                 self.rows.extend(older);
             }
-            // Elsewhere in the journal: the entries in between are not known.
+            // The page does not adjoin the kept stretch, so it replaces that stretch.
             _elsewhere => self.rows = page.into(),
         }
         self.trim(around.unwrap_or(self.head));

@@ -16,7 +16,7 @@ impl Model {
         self.show_note(text.into(), true, FAILURE_MS);
     }
 
-    /// Shows what the second freeze key would do, for as long as it would.
+    /// Shows a hint about the freeze key for as long as a second press freezes.
     pub(crate) fn hint_freeze(&mut self, text: &str) {
         self.freeze_at_ms = Some(self.now_ms);
         self.show_note(text.to_owned(), false, FREEZE_MS);
@@ -27,7 +27,7 @@ impl Model {
         self.last_note = Some(Note { text, failed, at_ms: self.now_ms, expires_at_ms });
     }
 
-    /// Removes a note that something newer replaces. A failure stays, and so does the hint about the freeze.
+    /// Removes the note, unless it is a failure or the hint about the freeze key.
     pub(crate) fn clear_note(&mut self) {
         let hinted = self.freeze_at_ms;
         self.last_note.take_if(|note| !note.failed && hinted != Some(note.at_ms));

@@ -1,4 +1,4 @@
-//! What opening the selected row shows: a card, the answer of a command, or an entry.
+//! The view that opens for the selected row: a card, the answer of a command, or an entry.
 
 use bursar_control::answers::ActivityRow;
 use bursar_core::text::{Zone, visible};
@@ -12,7 +12,7 @@ use crate::wording;
 #[derive(Debug)]
 pub(crate) enum Opening {
     Card(Box<CardView>),
-    /// The command that shows more.
+    /// The command whose answer shows the row in full.
     Line(String),
     /// A complete entry of the journal.
     Entry(TextView),
@@ -58,7 +58,7 @@ fn entry(row: &ActivityRow, zone: &Zone) -> String {
         (Some(name), Some(id)) => Some(format!("{name} ({id})")),
         (one, other) => one.clone().or_else(|| other.clone()),
     };
-    // The rows of a change repeat its detail.
+    // The rows of the changes repeat the detail.
     let detail = row.detail.clone().filter(|_same| row.changes.is_empty());
     let known = [
         ("agent", &agent),

@@ -21,7 +21,7 @@ pub(crate) enum Overlay {
     },
     /// Checks whether the words just shown were written down.
     Words(TextView, WordCheck),
-    /// Leaving would stop the engine in this process.
+    /// Asks before leaving, because that stops the engine in this process.
     Leave {
         armed_at_ms: u64,
     },
@@ -57,7 +57,7 @@ impl Question {
         }
     }
 
-    /// Ignores keys for a moment after one that was too early or not an answer.
+    /// Ignores keys for a moment, for example after a key that was too early.
     pub(crate) fn guard(&mut self, now_ms: u64) {
         self.armed_at_ms = now_ms.saturating_add(GUARD_MS);
     }
@@ -87,13 +87,13 @@ pub(crate) struct TextView {
     pub(crate) text: Zeroizing<String>,
     pub(crate) scroll: usize,
     pub(crate) failed: bool,
-    /// Whether it may be copied. A seed's words never are: any program may read a clipboard.
+    /// The text may be copied. A seed's words may not, because any program can read the clipboard.
     pub(crate) copyable: bool,
     /// The words of a seed, shown before the text.
     pub(crate) words: Option<Words>,
-    /// The words are checked, once all of them were on the screen.
+    /// The operator must check the words, once all of them were on the screen.
     pub(crate) checks_words: bool,
-    /// The rows from the top that were visible without a gap, and their width.
+    /// The number of rows, from the top without a gap, that were visible, and their width.
     seen: (usize, usize),
 }
 

@@ -138,7 +138,7 @@ impl Model {
             _any => self.row_count(pane),
         };
         let key = self.row_key(pane, index.min(count.saturating_sub(1)));
-        // At its top the feed follows new entries.
+        // At the top nothing is selected, so that the feed follows new entries.
         match key.filter(|_key| pane != Pane::Activity || index > 0) {
             Some(key) => {
                 self.selected.insert(pane, key);

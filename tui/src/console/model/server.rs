@@ -13,8 +13,9 @@ use bursar_core::text::Zone;
 
 use super::feed::Feed;
 
-/// How long a request stays in the list after its end, and the largest number of such rows.
+/// How long a request stays in the list after its end.
 const LINGER_MS: u64 = 60_000;
+/// Most closed requests in the list, not counting the one whose card is open.
 const LINGERING_ROWS: usize = 2;
 
 /// One subject that the engine is queried about.
@@ -51,13 +52,13 @@ impl Topic {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct RequestEnd {
     pub(crate) outcome: String,
-    /// Taken from the entry that ended the request, if the engine reported it.
+    /// From the journal entry that ended the request; `None` until that entry arrives.
     pub(crate) origin: Option<EndOrigin>,
     /// When this console learned of the end, on its own clock.
     at_ms: u64,
 }
 
-/// The origin and time of a request's end, as in its entry.
+/// The origin and time of a request's end, from its journal entry.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct EndOrigin {
     detail: Option<String>,
@@ -87,7 +88,7 @@ pub(crate) struct QueuedRequest {
     pub(crate) request: RequestAnswer,
     pub(crate) deadline_ms: u64,
     pub(crate) end: Option<RequestEnd>,
-    /// The end was inferred from the request's absence and not reported.
+    /// The end was inferred, because the request is missing from the engine's list.
     pub(crate) inferred: bool,
     /// The operator was notified of the new request.
     pub(crate) announced: bool,
@@ -109,7 +110,7 @@ impl QueuedRequest {
         }
     }
 
-    /// Returns since when the request can no longer be decided.
+    /// Returns the time from which the request can no longer be decided.
     fn closed_ms(&self, now_ms: u64) -> Option<u64> {
         match &self.end {
             Some(end) => Some(end.at_ms),
@@ -118,30 +119,30 @@ impl QueuedRequest {
     }
 }
 
-/// The last answer to each topic, `None` until there was one.
+/// The last answer to each topic; `None` until the first one arrives.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Server {
     pub(crate) status: Option<StatusAnswer>,
-    /// In order of arrival: new requests never move the others.
+    /// Pending requests first, then closed ones. A new request never moves other pending ones.
     pub(crate) queue: Vec<QueuedRequest>,
-    /// The addresses themselves, even while their balances are unknown.
+    /// Queried apart from the balances, so they show even while the balances are unknown.
     pub(crate) addresses: Option<Vec<AddressAnswer>>,
     pub(crate) balances: Option<Vec<HoldingsAnswer>>,
     pub(crate) agents: Option<Vec<AgentAnswer>>,
     pub(crate) policies: Option<Vec<PolicyAnswer>>,
     pub(crate) sent: Option<Vec<HistoryRow>>,
-    /// More requests are pending than fitted into the answer.
+    /// More requests are pending than the last answer contains.
     pub(crate) truncated: bool,
     pub(crate) feed: Feed,
-    /// The entry of the feed that is viewed, or `None` for the newest.
+    /// The number of the selected feed entry, or `None` for the newest.
     pub(crate) viewed_entry: Option<u64>,
-    /// Whether an agent ever requested anything, as far as this console has seen.
+    /// This console has seen at least one payment request of an agent.
     pub(crate) any_request_seen: bool,
-    /// Payments refused since the activity was last viewed.
+    /// Number of payments refused since the Activity pane last had the focus.
     pub(crate) refused: usize,
     pub(crate) notices: Notices,
     pub(crate) time: ConsoleTime,
-    /// Why the last query of a topic failed: the known answer is outdated.
+    /// The topics whose last query failed, and why. Their known answers are outdated.
     pub(crate) failed: BTreeMap<Topic, String>,
 }
 
@@ -180,7 +181,7 @@ impl Server {
     fn requests(&mut self, requests: Vec<RequestAnswer>, now_ms: u64) {
         self.any_request_seen |= !requests.is_empty();
         for known in &mut self.queue {
-            // Nothing can be concluded from a truncated list.
+            // A request missing from a truncated list may still be pending.
             if !self.truncated
                 && known.end.is_none()
                 && !requests.iter().any(|one| one.id == known.request.id)
@@ -195,10 +196,10 @@ impl Server {
             let deadline_ms = now_ms.saturating_add(left);
             match self.queue.iter_mut().find(|known| known.request.id == request.id) {
                 Some(known) => {
-                    // Transport takes time, so the earliest deadline received is the true one.
+                    // A slow answer makes the deadline look later, so the earliest one is the most accurate.
                     known.deadline_ms = match known.deadline_ms.abs_diff(deadline_ms) {
                         0..=1_000 => known.deadline_ms.min(deadline_ms),
-                        // Another engine starts a new countdown.
+                        // Too far off for a slow answer: another engine has set a new deadline.
                         _far => deadline_ms,
                     };
                     if known.inferred {
@@ -236,7 +237,7 @@ impl Server {
             if let (Some(ended), Some(id)) = (ended, &row.request)
                 && let Some(known) = self.queue.iter_mut().find(|known| known.request.id == *id)
             {
-                // This console's own decision was answered before its entry arrived: its time stays.
+                // If the end is known, as after this console's own decision, its time stays.
                 let at_ms = known.end.as_ref().map_or(now_ms, |end| end.at_ms);
                 known.end = Some(RequestEnd {
                     origin: Some(EndOrigin::of(&row)),
@@ -257,8 +258,8 @@ impl Server {
         }
     }
 
-    /// Moves closed requests below pending ones, the latest first. Only the last few stay, for a while. Pending
-    /// requests keep their order. `kept` is on the screen and stays.
+    /// Moves closed requests below pending ones and drops old closed ones. Pending requests keep their order; closed
+    /// ones are sorted latest first. The request `kept`, whose card is open, always stays.
     pub(crate) fn settle(&mut self, now_ms: u64, kept: Option<&str>) {
         self.queue.sort_by_key(|known| {
             known.closed_ms(now_ms).map(|at| Reverse((at, known.deadline_ms)))
@@ -350,7 +351,7 @@ pub(crate) fn stale_topics(kind: EntryKind) -> &'static [Topic] {
     }
 }
 
-/// Returns whether a request was allowed, and so belongs to the payments instead of the feed alone.
+/// Returns whether a request was allowed. The Sent pane lists only allowed requests.
 fn was_allowed(status: RequestStatus) -> bool {
     match status {
         RequestStatus::Executing

@@ -32,8 +32,8 @@ pub(crate) fn is_open(model: &Model) -> bool {
     steps(model).last().is_some_and(|last| !last.done)
 }
 
-/// Returns the step for the seed. A seed that was not written down is lost with this machine, so the step is done
-/// once its words were checked.
+/// Returns the step for the seed. The step is done once the seed's words were checked: a seed that was not written
+/// down is lost with this machine.
 fn seed(model: &Model, exists: bool) -> Step {
     let title = "A seed phrase, written down on paper";
     match &model.unchecked_seed {

@@ -4,7 +4,7 @@ use super::overlay::Overlay;
 use super::server::Topic;
 use super::{Connection, Model, PASTE_GAP_MS, Pane, Purpose};
 
-/// The journal does not record locking and the server's state, so they are polled.
+/// The journal records neither the server's state nor every lock, so the status is polled.
 const POLL_MS: u64 = 10_000;
 /// Incoming money is not reported, so balances are polled.
 const BALANCES_MS: u64 = 300_000;
@@ -65,7 +65,7 @@ impl Model {
         self.settle();
     }
 
-    /// Keeps pending requests above closed ones. The cursor is on a pending one if there is any. Therefore no key
+    /// Keeps pending requests above closed ones, and selects a pending request if there is one. Therefore no key
     /// opens a closed request while another is pending.
     pub(crate) fn settle(&mut self) {
         let kept = match &self.overlay {
@@ -76,7 +76,7 @@ impl Model {
         let known = self.selected.get(&Pane::Approvals).and_then(|id| self.server.queued(id));
         let waits = known.is_some_and(|known| known.closed(self.now_ms).is_none());
         let others = self.server.pending(self.now_ms).next().is_some();
-        // A row is selected by its identity from the first frame on.
+        // Select the first row as soon as there is one, so that later requests do not move the selection.
         if (known.is_none() && !self.server.queue.is_empty()) || (!waits && others) {
             self.select(Pane::Approvals, 0);
         }

@@ -6,9 +6,11 @@ use super::field::Field;
 
 /// Number of words asked for.
 const ASKED: usize = 3;
-/// Most words in a row. Below: the columns of a word of up to eight letters with its number, and of a gap.
+/// Most words in a row.
 const COLUMNS: usize = 4;
+/// Width of a number and its word of at most eight letters.
 const CELL: usize = 12;
+/// Spaces between two words in a row.
 const GAP: usize = 3;
 
 #[derive(Debug)]
@@ -65,11 +67,11 @@ pub(crate) enum Checked {
 }
 
 impl WordCheck {
-    /// Picks one word from each third of the phrase. `salt` is the time at which the operator had read them.
+    /// Picks one word from each third of the phrase. `salt`, the time at which the check starts, varies the choice.
     pub(crate) fn of(words: Words, salt: u64) -> Self {
         let third = (words.count() / ASKED).max(1);
         let within = |part: usize| {
-            // Each part uses other bits of the time.
+            // Each third uses different bits of the salt.
             let digits =
                 salt.checked_shr(u32::try_from(part).unwrap_or(0).saturating_mul(3)).unwrap_or(0);
             usize::try_from(digits).unwrap_or(0).checked_rem(third).unwrap_or(0)

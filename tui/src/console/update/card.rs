@@ -1,6 +1,6 @@
-//! Decisions. Only the card's own keys decide, and they are disabled for a moment after the card opened or changed.
-//! A key that is too early starts that time again. Input that was typed or pasted for something else therefore ends
-//! here. A card is approved only if every row that matters was on the screen.
+//! Handles the keys of a card. Keys are ignored for a moment after the card opened, and approvals also after it
+//! changed. A key that is too early starts that time again. Input that was typed or pasted for something else
+//! therefore decides nothing. An approval counts only if every row that matters was on the screen.
 
 use bursar_control::grammar::Order;
 use bursar_control::grammar::{Approve, Deny, WalletOrder};
@@ -36,14 +36,15 @@ pub(super) fn pasted(model: &mut Model) {
     }
 }
 
-/// Two keys this close together are a paste, not typing.
+/// Shows a hint after two keys so close together that they are a paste, not typing.
 pub(super) fn two_keys_at_once(model: &mut Model) {
     if let Some(Overlay::Card(view)) = &mut model.overlay {
         view.hint = Some(Hint::OnlyY);
     }
 }
 
-/// Scrolls the card. Like any other key, it delays the moment from which an approval counts.
+/// Scrolls the card; returns whether `action` scrolls. Like any other key, scrolling delays the moment from which a
+/// decision counts.
 fn scroll(model: &mut Model, action: KeyAction) -> bool {
     let (Some(visible), now_ms) = (visibility::visible_rows(model), model.now_ms) else {
         return false;
@@ -153,7 +154,7 @@ fn approve(model: &mut Model) {
     let locked = model.server.is_locked();
     let unseen = visibility::card_unseen(model).is_some();
     let Some(Overlay::Card(view)) = &mut model.overlay else { return };
-    // An obstacle that nothing here can remove comes first.
+    // Report an obstacle first, because no key on the card can remove it.
     if let Some(obstacle) = &view.card.obstacle {
         view.fault = Some(format!("Not approved: {obstacle}"));
         return;
@@ -182,7 +183,8 @@ fn approve(model: &mut Model) {
     model.call(Purpose::Decide { id, approve: true }, order, Asking::Agreed);
 }
 
-/// Checks the typed amount, if it is required; the engine compares it too. The error is a sentence.
+/// Checks the typed amount if the card requires one. The engine checks it too. The error is a sentence for the
+/// operator.
 fn is_typed(view: &CardView) -> Result<(), String> {
     if !view.card.type_amount {
         return Ok(());

@@ -62,7 +62,7 @@ pub(super) fn received(model: &mut Model, frame: Received) -> Vec<Intent> {
     Vec::new()
 }
 
-/// Returns whether there is a wallet and whether it is locked, if that is known.
+/// Returns whether a wallet exists and whether it is locked; `None` if unknown.
 fn wallet_of(model: &Model) -> Option<(bool, bool)> {
     let wallet = &model.server.status.as_ref()?.wallet;
     Some((wallet.exists, wallet.locked))
@@ -75,7 +75,7 @@ fn refusal(row: &ActivityRow) -> String {
     format!("{amount} from {agent}")
 }
 
-/// Shows what was refused. It does not ring, and does not replace the note of a failure.
+/// Counts refused payments and shows a note about them. Rings no bell and does not replace the note of a failure.
 fn note_refused(model: &mut Model, refused: &[String]) {
     if model.focus == Pane::Activity {
         return;
@@ -104,7 +104,7 @@ fn done(model: &mut Model, id: u64, reply: Reply) {
     }
 }
 
-/// Stores the state of a topic, or why it could not be read.
+/// Stores the answer to a query, or why the query failed.
 fn query_done(model: &mut Model, topic: Topic, reply: Reply) {
     match reply.result {
         Ok(answer) => {
@@ -115,7 +115,7 @@ fn query_done(model: &mut Model, topic: Topic, reply: Reply) {
             let wallet = wallet_of(model);
             model.server.store(topic, answer, model.now_ms);
             if wallet.is_some_and(|before| wallet_of(model) != Some(before)) {
-                // What is known of its addresses and balances is outdated.
+                // The wallet changed, so the known addresses and balances are outdated.
                 model.mark_stale(&[Topic::Addresses, Topic::Balances]);
             }
         }
@@ -138,7 +138,7 @@ fn page_done(model: &mut Model, result: Result<Answer, Fault>) {
 /// Schedules the next watch: without one the console would miss entries.
 fn watch_done(model: &mut Model, result: Result<Answer, Fault>) {
     model.watch_from_ms = model.now_ms.saturating_add(WATCH_AGAIN_MS);
-    // The known entries are of another journal: reload the feed.
+    // The feed holds entries of another journal: reload it.
     if result.is_err_and(|fault| fault.code == Code::BadInput) {
         model.server.feed = Feed::default();
         model.feed_known = false;
@@ -156,7 +156,7 @@ struct LineReply {
     secret: Option<Secret>,
 }
 
-/// Ends a command line: repeats it after a wrong entry, or else shows its answer.
+/// Handles the reply to a command line. A mistyped entry runs the command again; any other reply is shown.
 fn line_done(model: &mut Model, line: LineReply) {
     model.mark_stale(AFTER_LINE);
     if line.order == "config.set" {
@@ -173,7 +173,7 @@ fn line_done(model: &mut Model, line: LineReply) {
         model.overlay = None;
     }
     model.last_note = None;
-    // A new seed is recorded as unchecked, whatever is shown of it.
+    // Also records a new seed as unchecked, even if its words cannot be shown.
     let checks_words =
         is_phrase(&line.reply) && is_to_be_checked(model, line.order, &line.reply.result);
     if let (Some(text), Ok(_)) = (short_result(model, line.order), &line.reply.result) {
@@ -191,13 +191,13 @@ fn is_phrase(reply: &Reply) -> bool {
 fn short_result(model: &Model, order: &str) -> Option<&'static str> {
     match order {
         "wallet.passwd" => Some("The password has been changed."),
-        // The card that asked for the wallet opens again.
+        // The card from which the operator opened the wallet appears again.
         "wallet.open" if model.card_to_reopen.is_some() => Some("The wallet is open."),
         _other => None,
     }
 }
 
-/// Shows the answer of a command line. The words of a seed are shown apart from its text.
+/// Shows the reply to a command line. The words of a seed are kept out of the text.
 fn show_line_reply(model: &mut Model, line: LineReply, checks_words: bool) {
     let LineReply { order, reply, secret, .. } = line;
     let is_phrase = is_phrase(&reply);
@@ -217,7 +217,8 @@ fn show_line_reply(model: &mut Model, line: LineReply, checks_words: bool) {
     show_answer(model, view, reply.result.as_ref().err());
 }
 
-/// Returns whether the seed's words will be checked. They are if the seed is new or was left unchecked.
+/// Returns whether the operator must check the seed's words. This applies to a new seed, which is recorded as
+/// unchecked, and to a seed that was left unchecked.
 fn is_to_be_checked(model: &mut Model, order: &str, result: &Result<Answer, Fault>) -> bool {
     let Ok(Answer::Seed(seed)) = result else { return false };
     if order == "seed.create" {
@@ -226,7 +227,8 @@ fn is_to_be_checked(model: &mut Model, order: &str, result: &Result<Answer, Faul
     model.unchecked_seed.as_ref() == Some(&seed.id)
 }
 
-/// Returns whether the typed answer was a slip. The input after a slip is meant for the same field.
+/// Returns whether the typed answer was a slip, such as a wrong password. The command then runs again and keeps its
+/// field, because the operator types the correction there.
 fn is_retryable(model: &Model, id: u64, fault: &Fault) -> bool {
     let Some(Overlay::Ask(question)) = &model.overlay else { return false };
     let typed = matches!(question.prompt, Prompt::TypeName { .. } | Prompt::TypeAmount { .. });
@@ -290,7 +292,7 @@ fn decided(model: &mut Model, id: &str, approve: bool, result: Result<Answer, Fa
     }
 }
 
-/// Shows one line at the bottom of the screen, and more of them in an overlay.
+/// Shows a fault or a one-line answer in the bottom line, and a longer answer in an overlay.
 fn show_answer(model: &mut Model, view: TextView, fault: Option<&Fault>) {
     let short = view.text.lines().count() <= 1;
     match fault {

@@ -1,4 +1,4 @@
-//! Passes a key to what is open, and handles the keys of the panes.
+//! Passes a key to the open overlay or command line, and handles the keys of the panes.
 
 use crossterm::event::{KeyCode, KeyEvent, KeyEventKind};
 
@@ -16,7 +16,7 @@ use crate::console::model::{FREEZE_MS, Intent, Model, PASTE_GAP_MS, Pane};
 use bursar_control::grammar::{Order, WalletOrder};
 use zeroize::Zeroizing;
 
-/// A second key of the pair that comes too late, but within this time, gets a message.
+/// A second freeze key that is too late, but within this time, gets a message.
 const FREEZE_LATE_MS: u64 = 10_000;
 /// A note that was shown for this long disappears with the next key.
 const READ_MS: u64 = 2_000;
@@ -27,7 +27,7 @@ pub(super) fn pressed(model: &mut Model, key: &KeyEvent) -> Vec<Intent> {
     }
     let stops = action(Context::Panes, key) == Some(KeyAction::Freeze);
     if model.unconfirmed_key.take().is_some() {
-        // Two keys this close together are a paste, not typing: neither counts. The freeze is never too early.
+        // Two keys this close together are a paste, not typing: neither counts. The freeze key always counts.
         guard(model);
         card::two_keys_at_once(model);
         if !stops {
@@ -42,7 +42,7 @@ pub(super) fn pressed(model: &mut Model, key: &KeyEvent) -> Vec<Intent> {
         model.last_note = None;
     }
     let context = context(model);
-    // Valid everywhere: the freeze, and keys for the terminal alone.
+    // Valid in every context: the freeze key, and the keys that only affect the terminal.
     match action(Context::Panes, key) {
         Some(KeyAction::Freeze) => return freeze(model),
         Some(KeyAction::Redraw) => return vec![Intent::Redraw],
@@ -50,7 +50,7 @@ pub(super) fn pressed(model: &mut Model, key: &KeyEvent) -> Vec<Intent> {
         _by_context => {}
     }
     if let Some(at) = model.freeze_at_ms.take() {
-        // Another key came in between: the hint is no longer true.
+        // Another key came between the two freeze keys: the hint about the second one is no longer true.
         model.last_note.take_if(|note| note.at_ms == at);
     }
     let action =
@@ -62,7 +62,7 @@ pub(super) fn pressed(model: &mut Model, key: &KeyEvent) -> Vec<Intent> {
         Context::Field => overlays::in_field(model, key, action),
         Context::Reading | Context::Words => {
             if key.code == KeyCode::Esc {
-                // Escape leaves a line that was not a command; any other key that closes returns to edit it.
+                // Escape also discards a line that did not parse; any other closing key returns to the line.
                 model.line = None;
             }
             overlays::reading(model, action)
@@ -104,7 +104,7 @@ pub(super) fn apply_unconfirmed_key(model: &mut Model) -> Vec<Intent> {
     }
 }
 
-/// Suspends the console, unless it is the engine. Agents and other consoles would get no answers.
+/// Suspends the console, unless it is the engine. A suspended engine would answer no agent and no other console.
 fn suspend(model: &mut Model) -> Vec<Intent> {
     if model.setup.owner {
         model.note_failure(
@@ -171,7 +171,7 @@ fn in_panes(model: &mut Model, action: KeyAction) -> Vec<Intent> {
     Vec::new()
 }
 
-/// Returns the rows of a page, about half a screen.
+/// Returns the number of rows of a page, about half a screen.
 fn page(model: &Model) -> isize {
     isize::from(i16::try_from((model.size.1 / 2).max(1)).unwrap_or(1))
 }

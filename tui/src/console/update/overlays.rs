@@ -1,4 +1,4 @@
-//! Questions of running commands, fields, and text to read.
+//! Handles keys and pasted text in questions, fields and text views.
 
 use bursar_control::wire::ToEngine;
 use bursar_core::limits::PASSWORD_CHARS;
@@ -13,7 +13,7 @@ use crate::link::Secret;
 
 pub(super) fn yes_or_no(model: &mut Model, action: Option<KeyAction>) -> Vec<Intent> {
     let now_ms = model.now_ms;
-    // A question that cannot be read is not agreed to.
+    // On a screen too small to show the question, a yes does not count.
     let action = action.filter(|action| *action != KeyAction::Yes || !model.is_too_small());
     match &mut model.overlay {
         Some(Overlay::Leave { armed_at_ms }) => match action {
@@ -34,7 +34,7 @@ pub(super) fn yes_or_no(model: &mut Model, action: Option<KeyAction>) -> Vec<Int
             }
             other => {
                 question.guard(now_ms);
-                // For a yes that came too early the dialog already shows to wait.
+                // After an early yes the dialog already shows "wait a moment".
                 if other.is_none() {
                     question.fault = Some("Press only y for yes or n for no.".to_owned());
                 }
@@ -136,7 +136,7 @@ pub(super) fn see(model: &mut Model) {
     }
 }
 
-/// Starts the check of the words.
+/// Starts the check of the seed's words, once all of them were visible.
 fn ask_words(model: &mut Model) -> Vec<Intent> {
     if !visibility::has_seen_words(model) {
         model.note_failure("Scroll down first: you have not seen all of the words.");
@@ -153,7 +153,7 @@ fn ask_words(model: &mut Model) -> Vec<Intent> {
     vec![Intent::Redraw]
 }
 
-/// Returns the typed text, once it is acceptable.
+/// Returns the typed answer. A new password is returned only after it was repeated.
 fn give(question: &mut Question) -> Option<Secret> {
     if !question.is_new_password() {
         return Some(Secret(question.field.take()));
@@ -164,7 +164,7 @@ fn give(question: &mut Question) -> Option<Secret> {
             question.field.clear();
             None
         }
-        // The text is hidden, so a slip would lock its owner out: it is typed twice.
+        // The input is hidden, so a typing error would lock the operator out: ask for the password twice.
         None => {
             question.first = Some(std::mem::take(&mut question.field));
             question.fault = None;
@@ -187,7 +187,7 @@ pub(super) fn reading(model: &mut Model, action: Option<KeyAction>) -> Vec<Inten
         Some(Overlay::Help { scroll }) => scroll,
         _other => return Vec::new(),
     };
-    // Another size may have moved the end.
+    // A resize may have moved the end before the scroll position.
     *scroll = (*scroll).min(last);
     match action {
         Some(KeyAction::Up) => *scroll = scroll.saturating_sub(1),

@@ -1,4 +1,4 @@
-//! The command line: the grammar of the `bursar` program, sent as the same orders.
+//! Runs the command line, which has the grammar and the orders of the `bursar` program.
 
 use bursar_control::grammar::{AddressOrder, HistoryOrder, Order, WalletOrder};
 use bursar_control::wire::Asking;
@@ -59,11 +59,11 @@ fn entered(model: &mut Model) -> Vec<Intent> {
     if matches!(text.as_str(), "q" | "quit" | "exit") {
         return if model.setup.owner { super::effects::leave(model) } else { vec![Intent::Quit] };
     }
-    // A habit from the shell, and the form of our own hints.
+    // Operators type the program's name out of habit, and hints for a shell begin with it.
     let bare = text.strip_prefix("bursar ").unwrap_or(&text);
     match Order::parse_line(bare) {
         Ok(order) => {
-            // Only commands are kept, and not a phrase that was pasted here by mistake.
+            // Keep only valid commands: other input may be a seed phrase that was pasted by mistake.
             model.line_history.remember(&text);
             run(model, order);
             // A URL may hold an API key.
@@ -98,7 +98,7 @@ pub(super) fn run(model: &mut Model, order: Order) {
             return model
                 .note_failure("Private keys are shown by `bursar address export` in a shell.");
         }
-        // An approval is for what was shown: on its card.
+        // An approval covers only terms that were shown, so open the request's card.
         Order::Approve(approve) => return open_card(model, &approve.id),
         _any => {}
     }

@@ -4,8 +4,9 @@ use ratatui::layout::{Constraint, Layout, Rect};
 
 use crate::console::model::{Model, Pane};
 
-/// Width from which two panes are side by side; below, width and height for three.
+/// Width from which two columns of panes fit.
 const TWO: u16 = 100;
+/// Width and height from which three columns of panes fit.
 const THREE: (u16, u16) = (180, 50);
 /// Height of a card's preview in a low area, with its border.
 const PREVIEW: u16 = 8;

@@ -1,6 +1,6 @@
-//! The card of one request: what leaves, to whom, and why it is held. The engine decodes it, and the command line
-//! shows the same lines. If they do not all fit they scroll, those that matter most first, while the state of the
-//! decision stays visible.
+//! Draws the card of one request: the amount, the payee, and why the request is held. The engine decodes the card,
+//! and the command line shows the same lines. If the lines do not fit, they scroll, the most important first. The
+//! state of the decision stays visible.
 
 mod state;
 mod visibility;
@@ -23,7 +23,7 @@ pub(super) const INDENT: usize = 11;
 
 /// The rank of a warning, which comes right after the payment itself.
 const WARNS: u8 = 1;
-/// Rows up to this rank must be visible before anything is approved.
+/// Rows up to this rank must have been visible before an approval counts.
 const NEEDED: u8 = 2;
 
 struct Row {
@@ -75,7 +75,7 @@ fn layout(model: &Model, view: &CardView, body: Rect) -> Layout {
     let mut state = fits(&state::lines(model, view, closed, unseen.as_ref()));
     let room = usize::from(body.height.saturating_sub(2));
     if rows.len().saturating_add(state.len()) < room {
-        // An empty line separates the two, if there is room.
+        // An empty line separates the state from the rows, if there is room.
         state.insert(0, (String::new(), Role::Plain));
     }
     let space = room.saturating_sub(state.len()).max(1);
@@ -86,7 +86,7 @@ fn layout(model: &Model, view: &CardView, body: Rect) -> Layout {
 }
 
 fn unseen(view: &CardView, width: usize, rows: &[Row]) -> Option<Unseen> {
-    // If they do not all fit, rows are in the order of their ranks.
+    // If not all rows fit, they are drawn in the order of their ranks.
     let missing = || rows.iter().filter(|row| row.matters() && !view.has_seen(width, &row.key));
     let next = missing().min_by_key(|row| (row.rank, row.key))?;
     let before = rows.iter().filter(|row| (row.rank, row.key) < (next.rank, next.key)).count();
@@ -130,7 +130,7 @@ pub(super) fn visible_rows(model: &Model, view: &CardView, body: Rect) -> Visibl
     }
 }
 
-/// Returns the way to the next row that a decision needs and that was not visible yet.
+/// Returns the way to the next row that an approval needs and that was not visible yet.
 pub(super) fn next_unseen(model: &Model, view: &CardView, body: Rect) -> Option<Unseen> {
     layout(model, view, body).unseen
 }
@@ -169,7 +169,7 @@ fn time_note(model: &Model, view: &CardView) -> String {
     }
 }
 
-/// Returns the role of a row that speaks against a payment, on the card and in its preview.
+/// Returns the role of a row that warns of the payment; `None` for any other row.
 pub(super) fn warning(card: &Card, line: &str) -> Option<Role> {
     match name_of(line) {
         "refused" => Some(Role::Alarm),
@@ -183,7 +183,7 @@ fn name_of(line: &str) -> &str {
     line.split(' ').next().unwrap_or_default()
 }
 
-/// Returns the rank of a row; the lowest matters most. A row that is not known here is needed.
+/// Returns the rank of a row; the lowest matters most. An unknown row has the rank [`NEEDED`].
 pub(super) fn rank(card: &Card, line: &str) -> u8 {
     match name_of(line) {
         _warns if warning(card, line).is_some() => WARNS,
@@ -201,7 +201,7 @@ pub(super) fn rank(card: &Card, line: &str) -> u8 {
     }
 }
 
-/// Formats the time left in minutes and seconds, with a started second as a whole one.
+/// Formats the time left in minutes and seconds, rounded up to a whole second.
 pub(super) fn left(left_ms: u64) -> String {
     countdown(left_ms.div_ceil(1_000))
 }

@@ -13,7 +13,7 @@ use crate::console::model::overlay::Overlay;
 use crate::console::model::{Connection, Model, Pane};
 use crate::console::theme::Role;
 
-/// Draws the header. It counts no seconds: an idle console writes nothing, except once a minute if the wallet will
+/// Draws the header. It shows no seconds, so an idle console writes nothing, except once a minute if the wallet will
 /// lock.
 pub(super) fn header(model: &Model, paint: &mut Paint<'_>, area: Rect) {
     let mut pieces: Vec<(String, Role)> = vec![("BURSAR".into(), Role::Strong)];
@@ -56,8 +56,8 @@ pub(super) fn header(model: &Model, paint: &mut Paint<'_>, area: Rect) {
         let engine = if model.setup.owner { "engine: inside" } else { "engine: attached" };
         let taken: usize = pieces.iter().map(|(text, _role)| text.width().saturating_add(2)).sum();
         let room = usize::from(area.width).saturating_sub(taken);
-        // The kind of engine stays. The address for agents, which is also known elsewhere, is shortened or left
-        // out.
+        // The kind of engine always stays. The address for agents is shortened or left out, because other commands
+        // show it too.
         let (agents, role) = agents(status);
         let fits =
             |text: &&String| text.width().saturating_add(2).saturating_add(engine.width()) <= room;
@@ -71,7 +71,7 @@ pub(super) fn header(model: &Model, paint: &mut Paint<'_>, area: Rect) {
     paint.pieces(area, 0, &pieces);
 }
 
-/// Returns where agents call, from its longest form to its shortest.
+/// Returns the address that agents call, the longest form first.
 fn agents(status: &StatusAnswer) -> (Vec<String>, Role) {
     match status.server.url.as_deref().filter(|_url| status.server.running) {
         Some(url) => {
@@ -83,7 +83,7 @@ fn agents(status: &StatusAnswer) -> (Vec<String>, Role) {
     }
 }
 
-/// Describes a lost connection. The console retries every one: an engine of the right version may start.
+/// Describes a lost connection. The console retries after any fault: an engine of the right version may start.
 fn lost(fault: &Fault) -> String {
     match fault.code {
         Code::EngineDown => "ENGINE GONE: start it with `bursar engine`; retrying".to_owned(),
@@ -133,8 +133,8 @@ pub(super) fn bottom(model: &Model, paint: &mut Paint<'_>, area: Rect) {
     }
 }
 
-/// Draws a note that is too long for the bottom line over the bar as well. Returns whether it did. A dialog
-/// prevents that, because the bar shows its keys.
+/// Draws a note that is too long for the bottom line over the bar and the bottom line. Returns whether it did. An
+/// overlay or a command line prevents this, because the bar shows the keys for it.
 pub(super) fn long_note(model: &Model, paint: &mut Paint<'_>, both: Rect) -> bool {
     let is_free = model.line.is_none() && model.overlay.is_none();
     let Some(note) = model.last_note.as_ref().filter(|_note| is_free) else { return false };
@@ -145,12 +145,13 @@ pub(super) fn long_note(model: &Model, paint: &mut Paint<'_>, both: Rect) -> boo
     }
     let role = if note.failed { Role::Alarm } else { Role::Plain };
     paint.text(both, 0, 0, first, role);
-    // The mark of a cut shows that some of it does not fit.
+    // If the rest does not fit either, an ellipsis marks the cut.
     paint.text(both, 0, 1, &rest.join(" "), role);
     true
 }
 
-/// The command line works at any size, with its questions for secrets and its answers.
+/// Draws a screen that is too small for the layout. The command line still works there, including questions for
+/// secrets and answers.
 pub(super) fn too_small(model: &Model, paint: &mut Paint<'_>, area: Rect, least: (u16, u16)) {
     match &model.overlay {
         Some(Overlay::Text(view)) => return overlays::text_view_without_frame(view, paint, area),

@@ -20,7 +20,7 @@ const WORDS: [(&str, &str); 6] = [
     ("commission", "To give an agent its policy and its paying address"),
 ];
 
-/// Returns headings, and names with their meaning.
+/// Returns the rows of the help: a heading or name, and its meaning.
 pub(super) fn rows(model: &Model, body: Rect) -> Vec<(String, String)> {
     let room = usize::from(WIDTH.min(body.width).saturating_sub(NAME_WIDTH).saturating_sub(4));
     let mut rows: Vec<(String, String)> = Vec::new();

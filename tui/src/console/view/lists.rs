@@ -10,7 +10,7 @@ use crate::console::model::server::Topic;
 use crate::console::model::{Model, Pane};
 use crate::console::theme::Role;
 
-/// Longest symbol of a token that is not verified; it is quoted.
+/// Longest shown symbol of an unverified token, which is quoted.
 const FOREIGN: usize = 12;
 
 /// Draws a pane with a table, or with a sentence if there are no rows.
@@ -43,7 +43,7 @@ fn list(
         let mut lines: Vec<(String, Role)> =
             wrapped(&text, room, 0).into_iter().map(|line| (line, role)).collect();
         if pane == Pane::Balances {
-            // The addresses to fund are known in any case.
+            // Show the addresses to fund even if their balances are unknown.
             for known in model.server.addresses.iter().flatten() {
                 lines.push((String::new(), Role::Plain));
                 lines.push((known.label.clone(), Role::Plain));
@@ -61,8 +61,8 @@ fn list(
     paint.table(inside, columns, (count, selected), row);
 }
 
-/// Draws below the table why an amount could not be read. It is the selected amount, or else the first unknown one.
-/// Returns the area left for the table.
+/// Draws the reason for an unknown amount below the table: that of the selected row, or else the first one. Returns
+/// the area left for the table.
 fn unknown(model: &Model, paint: &mut Paint<'_>, inside: Rect) -> Rect {
     let known = rows::balances(&model.server);
     let selected = known.get(model.selected_row(Pane::Balances));

@@ -1,4 +1,4 @@
-//! Questions, answers to read, and the question whether to leave.
+//! Draws questions, texts, the check of a seed's words, and the question whether to leave.
 
 use bursar_control::wire::{Prompt, SecretPrompt};
 use ratatui::layout::Rect;
@@ -101,13 +101,13 @@ pub(crate) struct VisibleText {
     pub(crate) shown: usize,
     /// The last scroll position.
     pub(crate) last: usize,
-    /// The columns for which it is wrapped.
+    /// The columns at which the text is wrapped.
     pub(crate) width: usize,
     /// Number of rows down to the last word of a seed; 0 if no words are shown.
     pub(crate) words: usize,
 }
 
-/// Returns the rows of a text, and how many of them lead to the last seed word. The words come first.
+/// Returns the rows of a text, and the number of rows down to the last word of a seed. The words come first.
 fn rows_of(view: &TextView, room: usize, indent: usize) -> (Vec<String>, usize) {
     let break_lines = |text: &str| -> Vec<String> {
         text.lines().flat_map(|line| wrapped(line, room, indent)).collect()

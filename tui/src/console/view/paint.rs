@@ -74,7 +74,7 @@ impl<'a> Paint<'a> {
         self.cursor = Some(Position { x, y: area.y.saturating_add(row) });
     }
 
-    /// Draws the frame of a pane and returns its inside. More than a colour marks the pane with the focus.
+    /// Draws the frame of a pane and returns its inside. A `>`, and not only a colour, marks the focus.
     pub(super) fn pane(&mut self, area: Rect, focused: bool, title: &str, note: &str) -> Rect {
         let title = if focused { format!("> {title}") } else { title.to_owned() };
         match (self.old, note) {
@@ -163,7 +163,7 @@ impl<'a> Paint<'a> {
         }
     }
 
-    /// Writes text that is ours and already plain.
+    /// Writes the program's own text, which needs no escaping.
     fn line(&mut self, area: Rect, row: u16, text: &str, role: Role) {
         let area = area.intersection(self.buffer.area);
         if row >= area.height {
@@ -211,7 +211,7 @@ pub(super) fn wrapped(text: &str, room: usize, indent: usize) -> Vec<String> {
         let fits = line.width().saturating_add(word.trim_end().width()) <= room;
         let too_long = word.trim_end().width() > room.saturating_sub(indent);
         if !fits && (line.trim().is_empty() || too_long) {
-            // The loop below breaks it in place.
+            // The loop below breaks the word in place.
         } else if !fits {
             lines.push(std::mem::replace(&mut line, " ".repeat(indent)));
         }

@@ -12,10 +12,11 @@ use crate::console::model::server::{QueuedRequest, Topic};
 use crate::console::model::{Connection, Model, Pane};
 use crate::console::theme::Role;
 
-/// Time left from which a request is marked; below, as urgent.
+/// Time left from which a request is marked.
 const SOON_MS: u64 = 300_000;
+/// Time left from which a request is marked as urgent.
 const NOW_MS: u64 = 60_000;
-/// Time of one cell of a bar: a tenth of a hold of fifteen minutes.
+/// Time that one of the ten cells of a bar stands for: a full bar is fifteen minutes.
 const CELL_MS: u64 = 90_000;
 
 const COLUMNS: &[Column<'static>] = &[
@@ -26,7 +27,7 @@ const COLUMNS: &[Column<'static>] = &[
     column("", 10).rank(4),
     right("TIME LEFT", 9),
 ];
-/// Longest name of an agent, if there is little room.
+/// Width of the column with the agent's name, if there is little room.
 const SHORT_AGENT: u16 = 10;
 
 pub(super) fn draw(model: &Model, paint: &mut Paint<'_>, area: Rect) {
@@ -56,7 +57,7 @@ pub(super) fn draw(model: &Model, paint: &mut Paint<'_>, area: Rect) {
     paint_rows(model, paint, inside, (queue.len(), Some(selected)));
 }
 
-/// Returns the problems that keep requests from arriving. An empty queue is good news only if there are none.
+/// Returns the lines of an empty queue: the problems that may be the cause, or that no requests are waiting.
 fn standing(model: &Model) -> Vec<(String, Role)> {
     if let Connection::Lost(_) = &model.connection {
         return vec![("Waiting requests are not known without an engine.".to_owned(), Role::Warn)];
@@ -168,7 +169,7 @@ pub(super) fn preview(model: &Model, paint: &mut Paint<'_>, area: Rect) {
     }
 }
 
-/// Returns the rows of a card and whether all fit. If not, those that matter most come first.
+/// Returns the rows of a card and whether all fit. If not, the most important rows come first.
 fn fitting(card: &Card, zone: &Zone, room: usize, height: usize) -> (Vec<(String, Role)>, bool) {
     let lines =
         card_text::lines_in(card, zone).into_iter().filter(|line| !line.starts_with("expires "));

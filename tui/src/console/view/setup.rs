@@ -1,4 +1,4 @@
-//! The way from an empty folder to a paying agent, one step at a time, until the last step is done.
+//! Draws the first steps, which lead from an empty data folder to a paying agent.
 
 use ratatui::layout::Rect;
 
@@ -43,7 +43,8 @@ pub(super) fn draw(model: &Model, paint: &mut Paint<'_>, area: Rect) {
     };
     rows.push((1, String::new(), Role::Plain));
     rows.extend(wrapped(hint, room, 0).into_iter().map(|part| (1, part, Role::Plain)));
-    // The next step is visible, and completed ones are left out first. With the last step the hint is visible too.
+    // If room is short, leave out rows from the top, so that the next step is visible. With the last step, the hint
+    // is visible too.
     let last = next.is_none_or(|next| next.saturating_add(1) == steps.len());
     let end = if last { rows.len() } else { here.saturating_add(2) };
     let height = usize::from(inside.height);

@@ -11,7 +11,7 @@ use crate::console::model::overlay::Overlay;
 /// Returns how far the text of the open overlay can be scrolled.
 pub(crate) fn last_scroll(model: &Model) -> usize {
     if model.is_too_small() {
-        // Drawn without a frame, a line at a time.
+        // The end is not computed here: drawing without a frame limits the position.
         return usize::from(u16::MAX);
     }
     match visible_rows(model) {
@@ -45,7 +45,7 @@ pub(crate) fn has_seen_words(model: &Model) -> bool {
     view.has_seen(visible.words, visible.width)
 }
 
-/// Returns the way to the next row that a decision needs and that was not seen. A change of the card makes its rows
+/// Returns the way to the next row that an approval needs and that was not seen. A change of the card makes its rows
 /// unseen again.
 pub(crate) fn card_unseen(model: &Model) -> Option<Unseen> {
     let Some(Overlay::Card(view)) = &model.overlay else { return None };

@@ -15,7 +15,7 @@ use crate::secret_source::SecretSource;
 
 /// Most times that one command sends the same password. An engine that keeps asking has refused it.
 const PASSWORD_SENDS_MAX: u8 = 3;
-/// How often a new password may be mistyped.
+/// Attempts to enter a new password.
 const TRIES: u8 = 3;
 
 /// The result of asking for a secret on the terminal.
@@ -99,7 +99,7 @@ fn ask_secret(terminal: &dyn Terminal, what: SecretPrompt) -> io::Result<SecretE
     terminal.ask_secret(question).map(SecretEntry::Entered)
 }
 
-/// Asks for a new password twice. The input is hidden, so a typing error would lock its owner out.
+/// Asks for a new password twice. The input is hidden, so a typing error would lock the operator out.
 fn ask_new_password(terminal: &dyn Terminal) -> io::Result<SecretEntry> {
     let question = format!("New password, at least {PASSWORD_CHARS} characters: ");
     let mut ask = question.clone();

@@ -85,7 +85,7 @@ pub(super) fn agents(to: &mut Sheet, agents: &[AgentAnswer]) {
     troubles(to, agents);
 }
 
-/// Prints what keeps an agent from working although its status does not show it.
+/// Prints the problems that keep an agent from working and that its status does not show.
 fn troubles(to: &mut Sheet, agents: &[AgentAnswer]) {
     for agent in agents {
         if let Some(problem) = &agent.problem {
@@ -103,8 +103,7 @@ fn troubles(to: &mut Sheet, agents: &[AgentAnswer]) {
     }
 }
 
-/// Prints the block for an agent's environment. A shell can read all of it: lines other than variables are
-/// comments.
+/// Prints the block for an agent's environment. A shell can evaluate all of it: lines for people are comments.
 pub(super) fn credentials(to: &mut Sheet, credentials: &CredentialsAnswer, context: Context<'_>) {
     let (name, id) = (&credentials.name, &credentials.agent_id);
     to.line(&format!("# {name} ({id}): for this agent's environment only. Keep it secret."));
@@ -126,8 +125,8 @@ pub(super) fn credentials(to: &mut Sheet, credentials: &CredentialsAnswer, conte
     }
 }
 
-/// Prints the variable with the wallet's URL. If the URL is unknown the variable is unset: an older address could
-/// send the token to another program.
+/// Prints the variable with the wallet's URL. If the URL is unknown, the variable is unset: with an older URL the
+/// agent could send its token to another program.
 fn wallet_url(to: &mut Sheet, credentials: &CredentialsAnswer, context: Context<'_>) {
     let Some(url) = &credentials.url else {
         let why = credentials.url_unknown_reason.as_deref().unwrap_or("not known");

@@ -28,7 +28,7 @@ fn row(address: &HoldingsAnswer, on: &NetworkHoldingsAnswer, held: &BalanceAnswe
     [
         address.label.clone(),
         on.name.clone(),
-        // A token names itself as it likes: only tokens of our table are printed without quotes.
+        // Any token can choose any symbol, so only the symbols of verified tokens are printed without quotes.
         if held.verified { held.symbol.clone() } else { foreign(&held.symbol) },
         amount(held),
         usd,
@@ -50,11 +50,11 @@ fn mark(held: &BalanceAnswer) -> String {
     unverified.map_or(String::new(), |token| format!("unverified {token}"))
 }
 
-/// Prints each reason once: a network that does not answer does so for every address.
+/// Prints each reason once: a network that does not answer fails for every address.
 fn reasons(to: &mut Sheet, addresses: &[HoldingsAnswer]) {
     let mut lines: Vec<String> = Vec::new();
     for on in addresses.iter().flat_map(|address| &address.networks) {
-        // If no balance could be read, the network's reason applies to each.
+        // If the whole network failed, its reason applies to every balance.
         let unread = |held: &&BalanceAnswer| on.error.is_none() && held.amount_atomic.is_none();
         let alone = on.balances.iter().filter(unread);
         let named = |what: &str, why: &str| format!("{}: {what}{why}", on.name);

@@ -110,7 +110,7 @@ pub(super) fn status(to: &mut Sheet, status: &StatusAnswer, context: Context<'_>
     }
 }
 
-/// Returns the first obstacle to the agents' work, with the command that removes it.
+/// Returns the most urgent next step for the operator, with its command.
 fn next(status: &StatusAnswer, context: Context<'_>) -> Option<(&'static str, &'static str)> {
     if !context.engine_running {
         Some(("Agents need a running engine. Start it with", "bursar engine"))

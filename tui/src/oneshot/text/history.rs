@@ -47,7 +47,7 @@ fn row(to: &mut Sheet, request: &HistoryRow) {
         to.line(&format!("          tx {hash}"));
     }
     if let Some(why) = &request.refused {
-        // Only our own words and the name of a policy.
+        // The reason holds only our own words and the name of a policy, so it needs no quotes.
         to.line(&format!("          because {why}"));
     }
 }

@@ -1,4 +1,4 @@
-//! Policies: one of them with everything that has an effect, or the limits of many.
+//! Policies: one of them in full, or the limits of all.
 
 use bursar_control::answers::{
     LendingPolicyAnswer, PolicyAnswer, RehearsalAnswer, TradingPolicyAnswer,
@@ -134,7 +134,7 @@ fn switch(on: bool) -> String {
     if on { "on" } else { "off" }.to_owned()
 }
 
-/// A threshold of zero disables automatic payments, because no amount is below it.
+/// Formats the automatic limit. A limit of zero disables automatic payments, because no amount is below it.
 fn automatic(below: &str) -> String {
     if is_zero(below) { "always asks".to_owned() } else { format!("automatic below {below}") }
 }

@@ -1,4 +1,4 @@
-//! A receipt in plain words, in the order of events. Programs read its own form with `--json`.
+//! A receipt in plain words, in the order of events. Programs read the receipt's form with `--json`.
 
 use bursar_control::answers::ReceiptAnswer;
 use bursar_core::money::Usd;
@@ -7,8 +7,8 @@ use serde_json::Value;
 
 use crate::oneshot::sheet::{Sheet, word};
 
-/// The fields of the receipt's form, with their names for people. A field without a name here follows under its
-/// name in the form: nothing is left out.
+/// The fields of the receipt's form, with their names for people. Other fields follow under their names in the form,
+/// except those in [`FORM`].
 const NAMES: [(&str, &str); 22] = [
     ("transactionId", "request"),
     ("timestamp", "asked"),
@@ -34,7 +34,7 @@ const NAMES: [(&str, &str); 22] = [
     ("settlement.verification", "on the chain"),
 ];
 
-/// Fields of the form itself, and a repetition of the amount.
+/// Fields that are not printed: those of the form itself, and a repetition of the amount.
 const FORM: [&str; 4] = ["type", "version", "intent.type", "payment.amount.atomic"];
 
 /// Columns of a value before it wraps. A whole hash fits, and with its name it fits in 80 columns.
@@ -60,8 +60,8 @@ pub(super) fn receipt(to: &mut Sheet, answer: &ReceiptAnswer) {
     next(to, answer);
 }
 
-/// Adds a value in full, however long: nothing else shows what was requested. Further lines are indented under the
-/// first, so that none begins where our own names do.
+/// Adds a value in full, however long, because nothing else shows the request. Further lines are indented under the
+/// first, so that foreign text never begins where our own names do.
 fn push<'a>(rows: &mut Vec<(&'a str, String)>, name: &'a str, value: &str) {
     let mut name = name;
     let mut chars = value.chars().peekable();
@@ -98,7 +98,7 @@ fn described(path: &str, answer: &ReceiptAnswer) -> String {
     let value = at(receipt, path);
     match (path, value.as_str()) {
         ("rejection.reason", _) if let Some(refused) = &answer.refused => refused.why.clone(),
-        // Otherwise it would look like another URL than the one that was called.
+        // Without the note, a stored origin would look like the whole URL that was called.
         ("payment.requestUrl" | "payment.resource", Some(url)) => {
             let path = if answer.origins_only { "  (path not stored)" } else { "" };
             format!("{}{path}", with_host(url))
@@ -169,7 +169,7 @@ fn flatten(rows: &mut Vec<(String, Value)>, name: &str, value: &Value) {
     }
 }
 
-/// Quotes text that is not plain, because others wrote the URLs and reasons in it.
+/// Quotes text that is not plain, because other people wrote the URLs and reasons.
 fn plain(value: &Value) -> String {
     let Value::String(text) = value else { return value.to_string() };
     let plain = text.chars().all(|c| c.is_ascii_alphanumeric() || "-_.: /+".contains(c));

@@ -71,7 +71,7 @@ pub(super) fn decided(to: &mut Sheet, decided: &DecidedAnswer) {
     }
 }
 
-/// Returns the first eight digits, which name a request. With the whole id a reader could poll it.
+/// Returns the first eight digits, which name a request. With the whole id a reader could poll the request.
 pub(super) fn short(id: &str) -> String {
     id.parse::<RequestId>().map_or_else(|_not_whole| id.chars().take(8).collect(), |id| id.short())
 }

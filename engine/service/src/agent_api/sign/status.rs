@@ -131,7 +131,7 @@ pub(super) fn describe(
     }
 }
 
-/// The answer for a payment that was made: no second header, and a hint how to pay again.
+/// Creates the answer for a payment that is already settled: no second header, and a hint how to pay again.
 pub(super) fn settled(record: &Request) -> Answer {
     let mut answer = Answer::refusal(&Fault::new(Code::PaymentSettled));
     answer.body.insert("previous_transaction_id", record.id.to_string());
@@ -139,7 +139,7 @@ pub(super) fn settled(record: &Request) -> Answer {
     answer
 }
 
-/// Returns how the agent makes its next request a new one.
+/// Returns the hint for an agent that wants to pay again.
 fn send_again(record: &Request) -> &'static str {
     match &record.identity {
         Identity::Hmac { .. } => "To pay again, sign a new request with a new timestamp.",
@@ -147,7 +147,7 @@ fn send_again(record: &Request) -> &'static str {
     }
 }
 
-/// An unknown amount is null, never zero.
+/// Returns the amount in micro-dollars. An unknown amount is null, never zero.
 fn amount_micro(record: &Request) -> Value {
     if record.ask.unpriced { Value::Null } else { Value::from(record.ask.usd.0) }
 }

@@ -27,7 +27,7 @@ pub(super) struct LayeredReader {
     layers: RwLock<Layers>,
 }
 
-/// The levels at one moment.
+/// The levels: rows in memory, and the history.
 #[derive(Debug)]
 pub(super) struct Layers {
     /// Rows committed since the last checkpoint began.
@@ -131,7 +131,7 @@ impl LayeredReader {
         }
         let range = (Bound::Unbounded, below);
         let each = layers.in_memory().filter_map(|tables| tables.records.range(range).next_back());
-        // Of two records with one number the first is the newer.
+        // If both tables have a record with the same number, the first one is newer.
         let newest = each.reduce(|best, next| if next.0 > best.0 { next } else { best });
         Ok(newest.map(|(seq, bytes)| (*seq, bytes.clone())))
     }

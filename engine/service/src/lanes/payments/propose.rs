@@ -42,7 +42,7 @@ pub async fn propose(
     Ok(ask)
 }
 
-/// The pure part: the ask, and the network whose token domain the offer contradicts.
+/// Reads the offer without I/O. Returns the ask, and the network whose token domain the offer contradicts.
 fn read(
     input: &PaymentInput,
     request_url: Option<String>,
@@ -98,7 +98,7 @@ fn read(
     Ok((ask, contradicted))
 }
 
-/// Returns by how many bytes the decoded header exceeds [`HEADER_FREE_BYTES`], the size of an honest offer.
+/// Returns by how many bytes the offer's JSON exceeds [`HEADER_FREE_BYTES`], the size of an honest offer.
 fn padding(input: &PaymentInput) -> u32 {
     let bytes = match input {
         PaymentInput::Header(text) => text.len() / 4 * 3,

@@ -147,8 +147,8 @@ async fn is_used(chain: &dyn Chain, claim: &Claim) -> Result<bool, String> {
     match <[u8; 32]>::try_from(answer.as_ref()).map(U256::from_be_bytes) {
         Ok(word) if word == U256::ZERO => Ok(false),
         Ok(word) if word == U256::ONE => Ok(true),
-        Ok(_no_bool) => Err("authorizationState answered no bool".to_owned()),
-        Err(_no_word) => Err("authorizationState answered no word".to_owned()),
+        Ok(_no_bool) => Err("authorizationState did not return a bool".to_owned()),
+        Err(_no_word) => Err("authorizationState did not return one word".to_owned()),
     }
 }
 

@@ -1,5 +1,5 @@
-//! Checks that tokens on the chain have the EIP-712 domains of our table. Queried only if an offer contradicts the
-//! table, and cached: otherwise an agent could cause a node call with each request.
+//! Checks that tokens on the chain have the EIP-712 domains of our table. The chain is queried only if an offer
+//! contradicts the table, and answers are cached. Otherwise an agent could cause a node call with each request.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -25,7 +25,7 @@ pub struct TokenDomains {
     known: BTreeMap<ChainId, Mutex<Option<CachedAnswer>>>,
 }
 
-/// The answer of one token, or that no node answered.
+/// The answer of one token; `confirms` is false if no node answered.
 #[derive(Debug, Clone, Copy)]
 struct CachedAnswer {
     confirms: bool,

@@ -16,7 +16,7 @@ use bursar_domain::{Entry, Event, PaymentAsk, State};
 use super::outboxes;
 use crate::journal::{Reader, StoreError};
 
-/// Looks up what entries only name: requests in the journal, and the current names of agents.
+/// Completes rows with the requests and the current agent names that entries refer to by id.
 pub(super) struct EntryDescriber<'a> {
     pub(super) state: &'a State,
     pub(super) reader: &'a dyn Reader,
@@ -148,7 +148,7 @@ fn describe(event: &Event) -> Description<'_> {
             (EntryKind::PaymentApproved, Request(*id), Some(format!("by {by}")))
         }
         Event::PaymentDenied { id, reason, by, .. } => {
-            // The operator wrote it, so it is not quoted.
+            // The operator wrote the reason, so it is not quoted like an agent's text.
             let reason = reason.as_deref().map(|reason| format!(": {}", text::visible(reason)));
             let detail = format!("by {by}{}", reason.unwrap_or_default());
             (EntryKind::PaymentDenied, Request(*id), Some(detail))
@@ -209,8 +209,8 @@ fn network(chain: ChainId, enabled: bool) -> Change {
     }
 }
 
-/// The change of an agent's policy or address. Always reported as loosening: whether the new one allows more depends
-/// on the current state, not on the entry.
+/// Returns the change of an agent's policy or address. It counts as loosening, because the entry does not show
+/// whether the new policy or address allows more.
 fn renamed(field: &str, from: &Name, to: &Name) -> Change {
     let (from, to) = (from.as_str().to_owned(), to.as_str().to_owned());
     let name = if field == "label" { "address" } else { field };
@@ -225,7 +225,7 @@ fn with_changes(what: String, event: &Event) -> String {
     }
 }
 
-/// The settlement that the agent reported.
+/// Describes the settlement that the agent reported.
 fn report(settlement: &Settlement) -> String {
     let mut report = settlement.stage.text().to_owned();
     if let Some(hash) = settlement.tx_hash {
@@ -237,7 +237,7 @@ fn report(settlement: &Settlement) -> String {
     report
 }
 
-/// The result of our own chain lookup.
+/// Describes the result of our own chain lookup, or returns `None` if lookups are off.
 fn check(found: &Check) -> Option<String> {
     let word = match found {
         Check::Off => return None,

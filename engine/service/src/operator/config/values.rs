@@ -1,5 +1,5 @@
-//! Parses the values of `config set` by the kind of the key. The core or the settings file decides whether a value is
-//! allowed.
+//! Parses the values of `config set` by the kind of the key. The core, or the loader of `settings.toml`, decides
+//! whether a value is allowed.
 
 use bursar_core::money::Usd;
 use bursar_core::settings::keys::{Key, Kind};

@@ -108,7 +108,7 @@ fn kind(remote: Option<&str>) -> CheckAnswer {
     }
 }
 
-/// The process that runs this check holds the folder's lock: as the engine, or `alone` without one.
+/// Reports whether an engine runs. This process holds the folder's lock: as the engine, or `alone` for one command.
 pub(super) fn lock(alone: bool) -> CheckAnswer {
     if alone {
         let advice = "agents need one: bursar engine";

@@ -50,7 +50,7 @@ fn chain_id(row: &Network, answered: Result<ChainId, ChainFault>) -> CheckAnswer
     }
 }
 
-/// Extends the line of the chain id check by the endpoints that receive transactions.
+/// Adds the endpoints that receive transactions to the result of the chain id check.
 fn submission(
     row: &Network,
     line: CheckAnswer,
@@ -70,7 +70,7 @@ fn submission(
         Ok(Some(id)) => {
             CheckAnswer::fail(row.title, format!("{finding}, which serves chain {id}"), advice)
         }
-        // The setting changed during the request to the old endpoints.
+        // The setting changed meanwhile: the chain has no separate endpoints for transactions.
         Ok(None) => line,
         Err(fault) => CheckAnswer::fail(row.title, format!("{finding}: {fault}"), advice),
     }

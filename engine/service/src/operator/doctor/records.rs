@@ -73,7 +73,7 @@ fn wallet(name: Option<&str>, file: Result<(), String>) -> CheckAnswer {
     }
 }
 
-/// The finding if there is a wallet file, but no wallet in the journal.
+/// Returns the failed check for a wallet file without a wallet in the journal.
 fn unknown_file(name: &str) -> CheckAnswer {
     let finding = format!("there is a file of {name} that the journal does not know");
     CheckAnswer::fail("wallet", finding, format!("adopt it: bursar wallet recover {name}"))
@@ -94,7 +94,7 @@ fn journal(view: &View) -> CheckAnswer {
     }
 }
 
-/// The failed check if signed requests are refused because a clock was ahead earlier.
+/// Returns a failed check if signed requests are refused because a clock was ahead earlier.
 fn refused_before(view: &View, moment: &Moment) -> Option<CheckAnswer> {
     let first = text::utc(view.refused_before(moment)?);
     let finding =

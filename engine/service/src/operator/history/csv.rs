@@ -30,7 +30,7 @@ pub(super) fn head() -> String {
     line
 }
 
-/// Appends a row. `url` is the URL of the row's host; the last column warns if its text shows another host or
+/// Appends a row. `url` is the URL of the row's host. The last column warns if the URL's text shows another host or
 /// look-alike letters.
 pub(super) fn push(to: &mut String, row: &HistoryRow, url: Option<&str>) {
     // An unknown value is an empty cell: zero would be a wrong value.

@@ -27,7 +27,7 @@ use super::unavailable::{or_unavailable, unavailable};
 use crate::context::EngineContext;
 use crate::operator::support::lookup::labelled;
 
-/// Upper bound for the gas of a transfer, including tokens with extra logic.
+/// Highest gas estimate that is accepted for a transfer, including tokens with extra logic.
 const GAS_MAX: u64 = 5_000_000;
 
 /// A checked transfer, before its gas is known.
@@ -41,7 +41,7 @@ struct Transfer<'a> {
     amount: TokenAmount,
 }
 
-/// What the paying address has, without the amounts of sends in flight.
+/// The balances of the paying address, minus the amounts of sends in flight.
 struct Free {
     /// In wei.
     native: U256,
@@ -49,7 +49,7 @@ struct Free {
     asset: U256,
 }
 
-/// What the transaction may use and cost.
+/// The bounds of a transaction's gas and cost.
 struct GasPlan {
     limit: u64,
     /// Highest price of a unit of gas, in wei.
@@ -167,7 +167,7 @@ impl Transfer<'_> {
         (asset, gas)
     }
 
-    /// Reads what the address has. Rejects an amount that it does not have.
+    /// Reads the free balances. Rejects the send if its amount exceeds the free balance of the asset.
     async fn free(&self, outboxes: &Outboxes) -> Result<Free, Fault> {
         let key = OutboxKey { chain: self.network.chain, signer: self.from };
         let free = |held: U256, token| {
@@ -220,7 +220,7 @@ impl Transfer<'_> {
                 );
                 Fault::because(Code::ChainUnavailable, message)
             })?;
-        // Leaves room for a few higher gas offers. The card states this ceiling as the maximum.
+        // Leaves room for a few higher gas offers. The card shows the cost at this ceiling as the maximum.
         let ceiling = offer.max_price().saturating_mul(2).min(network.gas.ceiling);
         // 200 bytes cover the signature and the other fields of any such transaction.
         let bytes = call.data.len().saturating_add(200);

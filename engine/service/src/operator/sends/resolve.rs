@@ -90,7 +90,7 @@ pub(super) async fn asset(
     let address = address(text).ok_or_else(unknown)?;
     let described =
         or_unavailable(row, token::describe(chain, address).await)?.ok_or_else(unknown)?;
-    // Quoted, because any token can call itself USDC.
+    // Quote the symbol, because any token can call itself USDC.
     let symbol = text::quoted(&described.symbol, 16);
     Ok(Asset { token: Some(address), symbol, decimals: described.decimals, verified: false })
 }

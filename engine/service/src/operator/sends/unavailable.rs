@@ -1,4 +1,4 @@
-//! The error of a network without a valid answer before a send.
+//! The error if a network gives no valid answer before a send.
 
 use bursar_chain::ports::ChainFault;
 use bursar_core::codes::Code;

@@ -46,7 +46,8 @@ pub(crate) fn wallet(engine: &EngineContext) -> Result<Arc<Wallet>, Fault> {
     known.ok_or_else(|| no_wallet(engine))
 }
 
-/// The error of a journal without a wallet. If there is a wallet file, it names the command that adopts it.
+/// Returns the error for a journal without a wallet. If a wallet file exists, it names the command that adopts the
+/// file.
 pub(crate) fn no_wallet(engine: &EngineContext) -> Fault {
     match engine.vault.file_names().first() {
         None => Fault::new(Code::NoWallet),

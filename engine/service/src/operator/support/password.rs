@@ -51,12 +51,12 @@ const WAITS_S: [u64; 7] = [0, 1, 2, 4, 8, 16, 30];
 /// The right to try a password, one at a time in the whole engine.
 pub(crate) struct Attempt<'a> {
     engine: &'a EngineContext,
-    /// Number of wrong passwords before the last correct one. They add no delay.
+    /// The journal's count of wrong passwords at the last correct one. These add no delay.
     forgiven: tokio::sync::MutexGuard<'a, u32>,
 }
 
-/// Waits for the right to try a password. The wait grows with wrong passwords, on every connection and after a
-/// restart.
+/// Waits for the right to try a password. The wait grows with consecutive wrong passwords, across connections and
+/// restarts.
 ///
 /// # Errors
 /// `ENGINE_DOWN` if the engine stops during the wait.
@@ -83,7 +83,7 @@ impl Attempt<'_> {
     pub(crate) async fn finish<T>(mut self, tried: Result<T, Fault>) -> Result<T, Fault> {
         *self.forgiven = match &tried {
             Ok(_right) => self.engine.core.view().state.passwords_refused,
-            // An unlock during the try has reset the count.
+            // An unlock during the try may have reset the journal's count.
             Err(_wrong) => (*self.forgiven).min(self.engine.core.view().state.passwords_refused),
         };
         note_refused(self.engine, tried).await

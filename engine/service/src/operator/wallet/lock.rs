@@ -7,7 +7,7 @@ use bursar_domain::event::LockCause;
 use crate::blocking::blocking;
 use crate::context::EngineContext;
 
-/// Locks, unless the journal has grown since it had `entries`: then the wallet was opened or used.
+/// Locks the wallet, unless the journal has grown beyond `entries`: then the wallet was opened or used meanwhile.
 pub(crate) async fn lock_unless_used(engine: &Arc<EngineContext>, cause: LockCause, entries: u64) {
     let one_at_a_time = engine.wallet_changes.lock().await;
     if engine.core.view().head.seq == entries {
@@ -16,13 +16,13 @@ pub(crate) async fn lock_unless_used(engine: &Arc<EngineContext>, cause: LockCau
     }
 }
 
-/// Locks. Locking never fails.
+/// Locks the wallet. Never fails: errors of recording the lock are only logged.
 pub(crate) async fn lock(engine: &Arc<EngineContext>, cause: LockCause) {
     let one_at_a_time = engine.wallet_changes.lock().await;
     note_and_lock(engine, cause, one_at_a_time).await;
 }
 
-/// Writes the head of the journal to the wallet file, then locks.
+/// Writes the head of a trusted journal to the wallet file, then locks.
 async fn note_and_lock(
     engine: &Arc<EngineContext>,
     cause: LockCause,

@@ -21,7 +21,7 @@ pub(crate) async fn open_with(
     engine: &Arc<EngineContext>,
     given: SecretString,
 ) -> Result<Vec<Warning>, Fault> {
-    // Waits before it takes the lock: a lock of the wallet must not wait for a password.
+    // Wait out the password delay before taking `wallet_changes`, which locking the wallet needs too.
     let attempt = next_attempt(engine).await?;
     let _one_at_a_time = engine.wallet_changes.lock().await;
     if engine.vault.is_unlocked() {
@@ -61,7 +61,7 @@ pub(crate) async fn open_with(
     Ok(warnings)
 }
 
-/// Applies the settings of an admitted journal to the agent server.
+/// Applies the settings of an admitted journal to the agent server. Returns warnings.
 pub(crate) async fn apply_exposure(engine: &EngineContext) -> Vec<Warning> {
     let mut warnings = Vec::new();
     if let Err(fault) = engine.follow_exposure().await {
@@ -77,7 +77,9 @@ pub(crate) async fn apply_exposure(engine: &EngineContext) -> Vec<Warning> {
     warnings
 }
 
-/// Opens the gate for the state of the checked journal. Also returns the entry that the wallet file names now.
+/// Opens the gate for the state of the checked journal.
+///
+/// Returns warnings, and the journal entry that the wallet file names now.
 pub(crate) async fn admit(
     engine: &Arc<EngineContext>,
     sealed: Option<Head>,
@@ -109,7 +111,7 @@ pub(crate) async fn reissue(engine: &Arc<EngineContext>) {
             for slip in outcome.slips {
                 let run = engine.execution.clone();
                 engine.tasks.spawn(async move {
-                    // The outcome is recorded; a poll finds it.
+                    // The core has recorded the outcome, so a poll returns it.
                     let _recorded = execute(&run, slip).await;
                 });
             }

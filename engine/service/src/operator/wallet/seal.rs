@@ -8,7 +8,7 @@ use bursar_core::fault::Fault;
 use crate::blocking::blocking;
 use crate::context::EngineContext;
 
-/// Seals the journal's head with the wallet's newest key and notes it in the wallet file.
+/// Seals the head of a matching journal with the wallet's newest key, and records it in the wallet file.
 pub(super) async fn seal(engine: &Arc<EngineContext>) -> Result<(), Fault> {
     let vault = Arc::clone(&engine.vault);
     let (keys, note) = blocking(move || {

@@ -1,5 +1,5 @@
-//! Owns the only type that holds a private key. It returns its address and signs a digest. It is never copied
-//! or shown, and wiped on drop.
+//! Owns [`PrivateKey`], the only type that holds a private key. It signs digests and is wiped on drop. Its bytes are
+//! revealed only by `address export`.
 
 use std::fmt;
 
@@ -7,7 +7,7 @@ use alloy_primitives::{Address, B256, keccak256};
 use k256::ecdsa::SigningKey;
 use zeroize::{Zeroizing, zeroize_stack};
 
-/// k256 keeps scalars and its multiplication tables on the stack. This covers a debug build too.
+/// Stack bytes to wipe: k256 keeps scalars and multiplication tables there. Covers debug builds too.
 const STACK_BYTES: usize = 64 * 1024;
 
 /// The bytes are not a valid secp256k1 key, or no signature exists. Both are as likely as guessing a key.
@@ -65,7 +65,8 @@ impl PrivateKey {
         Zeroizing::new(self.key.to_bytes().into())
     }
 
-    // The next two functions are not inlined, so that their stack lies below the caller's, which overwrites it.
+    // The next two functions are not inlined, so that their stack frames lie below the caller's, where
+    // `zeroize_stack` wipes them.
 
     #[inline(never)]
     fn read(bytes: &[u8; 32]) -> Result<Self, KeyError> {

@@ -13,8 +13,8 @@ use crate::vault::seed::Seed;
 /// The shared secret of an agent in `hmac` mode, or a retired seal key.
 pub type AgentSecret = SecretBox<[u8; 32]>;
 
-/// The journal's head when the wallet was saved. If the journal is older than the note, one of them was put
-/// back from a copy.
+/// The journal's head when the wallet was saved. A journal that does not contain this entry was replaced, for
+/// example by an older copy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct JournalNote {
     pub seq: u64,
@@ -37,7 +37,8 @@ pub(super) struct Contents {
 }
 
 impl Contents {
-    /// Encodes the contents. Returns `None` if a count exceeds its field, far beyond the maximum of a file.
+    /// Encodes the contents. Returns `None` if a count exceeds its field, which happens only far beyond the
+    /// maximum size of a file.
     pub(super) fn encode(&self) -> Option<Zeroizing<Vec<u8>>> {
         let mut out = Zeroizing::new(Vec::with_capacity(self.encoded_len()));
         out.extend(count(self.seeds.len())?);

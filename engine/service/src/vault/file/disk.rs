@@ -1,4 +1,4 @@
-//! The single operations on disk, and the modes of files and folders. Does not decide their order. A port to
+//! The individual disk operations, with the modes of files and folders. The callers decide their order. A port to
 //! another system replaces only this file.
 
 use std::fs::{self, DirBuilder, File, Permissions};
@@ -29,8 +29,8 @@ pub(super) fn create_folder(folder: &Path) -> Result<bool, WalletFileError> {
     Ok(true)
 }
 
-/// Whether the folder exists. It must be closed to other accounts, which could otherwise put an old copy of a
-/// wallet in place.
+/// Returns whether the folder exists. Refuses a folder that other accounts can access: they could put an old copy of
+/// a wallet in place.
 pub(super) fn check_folder(folder: &Path) -> Result<bool, WalletFileError> {
     match fs::symlink_metadata(folder) {
         Ok(found) if found.is_dir() => {
@@ -111,8 +111,8 @@ pub(super) fn remove(path: &Path) -> Result<(), WalletFileError> {
     }
 }
 
-/// Makes the names in a folder durable. After a failed flush the state of the disk is unknown: the caller gets
-/// the error and writes new bytes instead of flushing the same ones again.
+/// Makes the names in a folder durable. After a failed flush the state of the disk is unknown. The caller gets the
+/// error and writes new bytes instead of flushing the same ones again.
 pub(super) fn sync_folder(folder: &Path) -> Result<(), WalletFileError> {
     File::open(folder)
         .and_then(|open| open.sync_all())

@@ -1,10 +1,10 @@
 //! Owns the text of a wallet file, version 1, and which of its bytes each tag covers. Holds no secret and
 //! decrypts nothing.
 //!
-//! The text is JSON, but has exactly one form: the bytes read must equal the bytes that this version would
-//! write. So every altered byte is noticed, even a space or an uppercase hex digit. The checksum at the end
-//! distinguishes a damaged file from a wrong password, which a failing tag alone cannot. It does not stop an attacker,
-//! who can recompute it.
+//! The text is JSON, but has exactly one form: the bytes read must equal the bytes that this version would write. So
+//! every altered byte is detected, even a space or an uppercase hex digit. The checksum at the end distinguishes a
+//! damaged file from a wrong password, which a failing tag alone cannot. It does not stop an attacker, who can
+//! recompute it.
 
 use std::path::Path;
 
@@ -56,8 +56,8 @@ impl Unreadable {
     }
 }
 
-/// Returns the context that the tag of the wrapped key covers: the owner of the file and the cost of a guess.
-/// Neither can be exchanged or made cheaper.
+/// Returns the context that the tag of the wrapped key covers: the wallet's id and name, and the key derivation. So
+/// the file cannot be passed off as another wallet's, and a password guess cannot be made cheaper.
 pub(super) fn key_context(
     wallet_id: &[u8; 16],
     name: &str,

@@ -21,7 +21,7 @@ const JOURNAL_SEAL: &[u8] = b"bursar journal seal v1";
 /// The context of a backup's key, before its salt.
 const BACKUP: &[u8] = b"bursar backup v1";
 
-/// HMAC keeps its state on the stack. This covers it in a debug build too.
+/// Stack bytes to wipe: HMAC keeps its state there. Covers debug builds too.
 const STACK_BYTES: usize = 8 * 1024;
 
 /// An unlocked master key, with the lock that the password opens.
@@ -79,7 +79,7 @@ impl Keys {
         self.master.expose_secret().ct_eq(other.master.expose_secret()).into()
     }
 
-    /// Returns the subkey for the journal's seals. It does not open the wallet.
+    /// Returns the subkey for the journal's seals. This key cannot open the wallet.
     pub(super) fn seal_key(&self) -> Zeroizing<[u8; 32]> {
         self.subkey(&[JOURNAL_SEAL])
     }
@@ -96,10 +96,10 @@ impl Keys {
         key
     }
 
-    /// Not inlined, so that its stack lies below the caller's, which overwrites it.
+    /// Not inlined, so that its stack frame lies below the caller's, where `zeroize_stack` wipes it.
     #[inline(never)]
     fn fill_subkey(&self, key: &mut [u8; 32], context: &[&[u8]]) {
-        // HMAC pads a key to its block with zeros. Doing it here leaves no length that can be wrong.
+        // HMAC pads a short key with zeros to its block size. Padding it here fixes the length, so `new` cannot fail.
         let mut block = Zeroizing::new([0; 64]);
         block.iter_mut().zip(self.master.expose_secret()).for_each(|(to, from)| *to = *from);
         let mut mac = Hmac::<Sha256>::new((&*block).into());

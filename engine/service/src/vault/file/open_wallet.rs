@@ -25,8 +25,8 @@ pub struct OpenWallet {
     contents: Contents,
     /// Raised by each attempt, so that a save that failed half-way and the next one have different numbers.
     generation: u64,
-    /// The last good save, as it is on disk. The next save writes these bytes as the previous copy. It does not
-    /// copy the file on disk, which may be the damaged one that made us open the previous copy.
+    /// The last good save, as it is on disk. The next save writes these bytes as the previous copy. The file on disk
+    /// is not copied: it may be the damaged one that made us open the previous copy.
     saved: Vec<u8>,
 }
 
@@ -144,8 +144,8 @@ impl OpenWallet {
         self.contents.agents.iter()
     }
 
-    /// Returns the seal keys of earlier passwords. After a crash between a change of the password and the
-    /// journal's first seal under the new key, the last seal is under one of these.
+    /// Returns the seal keys of earlier passwords. After a crash between a password change and the journal's first
+    /// seal under the new key, the last seal uses one of them.
     pub fn retired_seal_keys(&self) -> &[AgentSecret] {
         &self.contents.retired_seal_keys
     }
@@ -196,7 +196,7 @@ impl OpenWallet {
     ) -> Result<(), WalletFileError> {
         let file = self.copies.current();
         let lock = self.keys.lock();
-        // A new master key as well: anyone with the old password and an old copy has the old key.
+        // A new master key as well: an attacker with the old password and an old copy has the old key.
         let owner = (lock.wallet_id, lock.name.clone());
         let keys = Keys::make(&file, owner, new, kdf, &self.bounds)?;
         self.contents.retired_seal_keys.push(boxed(&self.keys.seal_key()));

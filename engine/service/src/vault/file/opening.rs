@@ -88,7 +88,7 @@ impl Opening {
         let current = load(&copies, &copies.current(), &bounds);
         let previous = load(&copies, &copies.previous(), &bounds);
         match (current, previous) {
-            // Also if the copy is not needed: other accounts can read it.
+            // Fails even if the other copy is safe: other accounts can access this one.
             (Err(open @ WalletFileError::TooOpen { .. }), _)
             | (_, Err(open @ WalletFileError::TooOpen { .. })) => Err(open),
             (current, previous) => Ok(Self { copies, bounds, current, previous }),
@@ -131,14 +131,14 @@ impl Opening {
     }
 }
 
-/// Chooses the error to report if neither copy opens. `was_tried` is whether the current save got as far as its
-/// lock.
+/// Chooses the error to report if neither copy opens. `was_tried`: the current save could be parsed, so the password
+/// was tried on its lock.
 fn verdict(failure: WalletFileError, was_tried: bool, second: WalletFileError) -> WalletFileError {
     let nothing_there = matches!(second, WalletFileError::NotFound { .. });
     let locked = matches!(second, WalletFileError::WrongPassword { .. });
     match failure {
         WalletFileError::NotFound { .. } if !nothing_there => second,
-        // The readable copy proves that the password is wrong, so that error comes first.
+        // The intact previous save proves that the password is wrong, so that error comes first.
         WalletFileError::Damaged { .. } if locked && !was_tried => second,
         failure => failure,
     }
@@ -168,8 +168,8 @@ pub(super) fn load(
 fn tidy_up(copies: &WalletCopies, current: Option<(Lock, u64)>, previous: Option<WalletText>) {
     drop(copies.sweep());
     if let (Some((lock, generation)), Some(previous)) = (current, previous) {
-        // The trace of a password change that stopped half-way. A backup that the operator put in place of the
-        // current save is older than the previous copy, so that copy stays.
+        // An older previous save under another lock is left over from a password change that stopped half-way. If the
+        // operator put a backup in place of the current save, the previous save is newer, and stays.
         let same_wallet = previous.lock.wallet_id == lock.wallet_id;
         if same_wallet && previous.lock != lock && previous.generation < generation {
             drop(copies.remove_previous());

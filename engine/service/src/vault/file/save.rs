@@ -1,9 +1,9 @@
 //! Owns the bytes on disk: where the copies of a wallet are, and the order in which one replaces another. At
 //! every instant one complete copy exists. Does not interpret the bytes.
 //!
-//! A save writes the new text to a temporary file and flushes it. It does the same with the text that is
-//! replaced, renames that over the previous copy and flushes the folder. Then it renames the new file over the
-//! current copy and flushes the folder. Every step passes a failpoint of [`Failpoints`] before the next one begins.
+//! A save writes the new text to a temporary file and flushes it. It writes the replaced text in the same way,
+//! renames that file over the previous copy and flushes the folder. Then it renames the new file over the current
+//! copy and flushes the folder. Every step passes a failpoint of [`Failpoints`] before the next one begins.
 
 use std::fs;
 use std::io::Write;
@@ -214,7 +214,7 @@ fn is_temporary(file: &str) -> bool {
     })
 }
 
-/// Whether a wallet may have this name. It becomes a file name on every platform, and must not lead out of its
+/// Whether a wallet may have this name. The name becomes a file name on every platform, and must not lead out of its
 /// folder or look like a temporary file.
 pub(super) fn is_file_name(name: &Name) -> bool {
     let text = name.as_str();
@@ -227,8 +227,8 @@ pub(super) fn is_file_name(name: &Name) -> bool {
         && !is_device(text)
 }
 
-/// Whether Windows takes the name for a device, whatever follows the first dot. A wallet created here must open
-/// there.
+/// Whether Windows reserves the name for a device, whatever follows the first dot. A wallet created here must open on
+/// Windows too.
 fn is_device(text: &str) -> bool {
     let stem = text.split('.').next().unwrap_or_default().trim_end().to_ascii_lowercase();
     let numbered = ["com", "lpt"].iter().any(|port| {

@@ -8,15 +8,15 @@ pub(crate) struct VisibleRows {
     pub(crate) rows: Vec<RowKey>,
     /// The last scroll position.
     pub(crate) last: usize,
-    /// The columns for which its rows are wrapped.
+    /// The columns at which the rows are wrapped.
     pub(crate) width: usize,
 }
 
-/// The way to the next row that a decision needs and that was not visible yet.
+/// The way to rows that an approval needs and that were not visible yet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Unseen {
     pub(crate) above: bool,
-    /// The name of the last such row in that direction.
+    /// The name of the row to scroll to: the next one if above, otherwise the last one below.
     pub(crate) to: String,
 }
 

@@ -6,10 +6,11 @@ pub(in crate::console::view) struct Column<'h> {
     pub(super) name: &'h str,
     /// Width in cells.
     pub(super) width: u16,
-    /// Also shares the room that the other columns leave.
+    /// The column shares the room that the widths leave with other open columns.
     pub(super) open: bool,
     pub(super) right: bool,
-    /// The importance of the column. 0 is never dropped and as wide as its content.
+    /// The column with the highest rank is dropped first. A column of rank 0 is never dropped, and as wide as its
+    /// content unless it is open.
     pub(super) rank: u8,
 }
 

@@ -1,4 +1,5 @@
-//! Tables: named columns in the available room. What matters most stays whole; what matters least is dropped first.
+//! Tables: named columns in the available room. The most important columns stay whole; the least important ones are
+//! dropped first.
 
 use ratatui::layout::Rect;
 use unicode_width::UnicodeWidthStr;
