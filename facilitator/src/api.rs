@@ -188,8 +188,8 @@ enum RequestError {
     Malformed(X402Error),
     /// An invalid `Idempotency-Key`.
     Key(&'static str),
-    /// An unsupported version. The answer repeats the requested `network`. `short` marks the requests of older clients,
-    /// which check the status alone.
+    /// An unsupported version. The answer repeats the requested `network`. `short` marks the requests of older
+    /// clients, which check the status alone.
     Version {
         network: Option<String>,
         short: bool,

@@ -1,5 +1,5 @@
-//! Composes the transaction that carries out payments: its call and its gas limit. Both depend only on the payments and
-//! the settings, so a restart composes the same transaction.
+//! Composes the transaction that carries out payments: its call and its gas limit. Both depend only on the payments
+//! and the settings, so a restart composes the same transaction.
 
 use alloy_primitives::{Address, Bytes, U256};
 use alloy_sol_types::SolCall;
@@ -17,7 +17,7 @@ use crate::payment::Payment;
 const BASE_GAS: u64 = 60_000;
 /// Bytes of data per payment in a shared transaction, rounded up.
 const SHARED_BYTES: usize = 800;
-/// Upper bound of the gas for these bytes.
+/// Upper bound of the gas for `SHARED_BYTES` bytes of data.
 const SHARED_GAS: u64 = 800 * BYTE_GAS;
 /// Gas for a factory to deploy a wallet. The largest known wallets use half of this.
 const DEPLOYMENT_GAS: u64 = 800_000;
@@ -27,8 +27,8 @@ const BYTE_GAS: u64 = 40;
 /// The highest gas limit of a transaction (EIP-7825).
 pub const GAS_MAX: u64 = 1 << 24;
 
-/// Whether a payment can share a transaction. A payment that may waste gas must not spoil the others, so only payments
-/// of accounts without code, in known tokens, can share.
+/// Whether a payment can share a transaction. A payment that may waste gas must not spoil the others, so only
+/// payments of accounts without code, in known tokens, can share.
 pub fn can_share(payment: &Payment, is_known: impl Fn(Address) -> bool) -> bool {
     registry::method(payment.method).allows_any_sender()
         && !payment.contract_payer

@@ -1,4 +1,4 @@
-//! A bounded cache whose entries expire. It holds the code of payers and the domains of tokens.
+//! A bounded cache whose entries expire. Holds the code of payers, the domains of tokens and payers that wasted gas.
 
 use std::collections::HashMap;
 use std::hash::Hash;

@@ -75,8 +75,8 @@ pub(super) fn settled(
     }
 }
 
-/// The response of a failed settlement. Older clients send short requests and check only the status, so status 200 would
-/// make them deliver unpaid.
+/// The response of a failed settlement. Older clients send short requests and check only the status, so status 200
+/// would make them deliver unpaid.
 pub(super) fn settle_failure(short: bool, mut body: Body) -> Response {
     if !short {
         return with_status(StatusCode::OK, body);
@@ -106,8 +106,8 @@ pub(super) fn settle_failure_body_of(network: Option<&str>, rejection: &Rejectio
     Value::Object(body)
 }
 
-/// The response for an invalid request. It has the form of a verdict, because official clients then read the reason from
-/// an answer of any status.
+/// The response for an invalid request. It has the form of a verdict, because official clients then read the reason
+/// from an answer of any status.
 pub(super) fn malformed(status: StatusCode, route: Route, why: &str) -> Response {
     let body = match route {
         Route::verify => json!({

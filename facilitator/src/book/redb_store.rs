@@ -255,8 +255,8 @@ impl<'a> Tables<'a> {
     /// Stores a new payment unless another record conflicts with it.
     fn insert_new(&mut self, new: &Record) -> Result<ChangeResult, StoreError> {
         match self.record(new.payment.key())? {
-            // A failed payment may be tried again, and another payment with its nonce may replace it. If the success of
-            // this payment was returned, the new record keeps `asked` and `answered`.
+            // A failed payment may be tried again, and another payment with its nonce may replace it. If the success
+            // of this payment was returned, the new record keeps `asked` and `answered`.
             Some(Record {
                 state: State::Failed { .. },
                 asked,

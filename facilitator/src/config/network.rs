@@ -19,8 +19,8 @@ pub const SERVED: [ChainId; 6] = [
 ];
 
 /// Factories that may deploy a wallet with a payment (EIP-6492). The payer chooses the call data, so the list has only
-/// factories that deploy wallets and do nothing else for their caller. All are deployed by CREATE2: if there is code at
-/// the address, it is this code.
+/// factories that deploy wallets and do nothing else for their caller. CREATE2 fixes the code at each of these
+/// addresses.
 pub const DEFAULT_FACTORIES: [Address; 6] = [
     // Coinbase Smart Wallet 1.1 and 1.
     address!("0xBA5ED110eFDBa3D005bfC882d75358ACBbB85842"),
@@ -58,7 +58,7 @@ pub struct NetworkConfig {
     pub min_signer_balance: U256,
     /// How often the newest block is read while a payment waits for it, in milliseconds.
     pub poll_ms: u64,
-    /// Number of blocks, its own included, that make a settlement final.
+    /// Number of blocks, including its own block, that make a settlement final.
     pub confirmations: u64,
     /// Factories that may deploy a payer's wallet; empty: none.
     pub eip6492_factories: BTreeSet<Address>,
@@ -67,7 +67,7 @@ pub struct NetworkConfig {
     pub permit2: Address,
     /// Tokens that are accepted in addition to the network's dollar token; empty: any token.
     pub tokens: BTreeSet<Address>,
-    /// Gas that the settlement of a contract wallet's payment may use. The code is the payer's.
+    /// Gas that the settlement of a contract wallet's payment may use. Bounded, because the payer chooses the code.
     pub gas_cap_contract: u64,
     /// How much of a block's gas one transaction may take, in percent.
     pub block_gas_share_percent: u8,
@@ -83,8 +83,8 @@ pub struct NetworkConfig {
     pub min_amount: BTreeMap<Address, U256>,
 }
 
-/// Default ceiling of the gas price on a layer 2, in wei. A thousand times the usual price, and enough for a local
-/// chain, which starts at 1 gwei.
+/// Default ceiling of the gas price on a layer 2, in wei: a thousand times the usual price. A local chain starts at 1
+/// gwei.
 const L2_GAS_PRICE_CEILING: u128 = 5_000_000_000;
 
 fn default_ceiling(network: &Network) -> u128 {

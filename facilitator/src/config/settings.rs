@@ -17,7 +17,7 @@ use crate::settle::success_rights::Repeats;
 pub struct Config {
     /// The address on which payments are verified and settled.
     pub listen: SocketAddr,
-    /// The address on which metrics are read; `None` if there are none.
+    /// The address on which metrics are read; `None` if metrics are off.
     pub metrics_listen: Option<SocketAddr>,
     /// The redb file of outboxes and settlements.
     pub store: PathBuf,
@@ -42,7 +42,7 @@ pub struct Config {
     pub pay_to: BTreeSet<Address>,
     /// Requests per minute of one API key, or of one address if there are no keys; 0: no limit.
     pub rate_per_minute: u32,
-    /// What the repeat of a settled payment receives.
+    /// What a repeated request for a settled payment receives.
     pub repeats: Repeats,
     /// Proxies whose `X-Forwarded-For` is trusted.
     pub trusted_proxies: IpRanges,

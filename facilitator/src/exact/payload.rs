@@ -27,8 +27,8 @@ pub fn signature(payload: &Object) -> Result<Bytes, X402Error> {
     Fields::new(payload, "paymentPayload.payload.").bytes("signature")
 }
 
-/// Reads the member `authorization`, and rejects terms that differ from the requirements. Two methods use this member;
-/// only their nonces differ.
+/// Reads the member `authorization`, and rejects terms that differ from the requirements. Two methods use this
+/// member; only their nonces differ.
 pub(crate) fn read_authorization(
     payload: &Object,
     requirements: &Requirements,
@@ -39,7 +39,8 @@ pub(crate) fn read_authorization(
     let signed = Fields::new(inner, "paymentPayload.payload.authorization.");
     let number = |key| signed.required(key, signed.amount(key)?);
     let terms = Terms {
-        // The payload does not name the token. The signature covers it: as EIP-712 contract, or for Prism as a member.
+        // The payload does not name the token. The signature covers it: as EIP-712 contract, or for Prism as a
+        // member.
         token: requirements.asset,
         payer: signed.address("from")?,
         payee: signed.address("to")?,

@@ -1,5 +1,5 @@
-//! Derives the key of a keystore from its password: scrypt or PBKDF2 as the file says, within bounds. Without bounds a
-//! crafted file could take all memory, or years of computation.
+//! Derives the key of a keystore from its password: scrypt or PBKDF2, as the file specifies, within bounds. Without
+//! bounds a crafted file could take all memory, or years of computation.
 
 use alloy_primitives::hex;
 use scrypt::Params;
@@ -9,15 +9,15 @@ use zeroize::Zeroizing;
 
 use crate::keys::keystore_error::KeystoreError;
 
-/// Half for the cipher, half for the MAC.
+/// Length of the derived key in bytes: half for the cipher, half for the MAC.
 const KEY_BYTES: usize = 32;
 const SALT_BYTES_MAX: usize = 64;
 
-/// In bytes: twice what the strongest common setting needs (n 262144, r 8).
+/// Maximum memory of scrypt in bytes: twice the need of the strongest common setting (n 262144, r 8).
 const MEMORY_MAX: u64 = 512 * 1024 * 1024;
-/// As n * r * p: eight times the strongest common setting, some seconds.
+/// Maximum of n * r * p: eight times the strongest common setting, which takes some seconds.
 const WORK_MAX: u64 = 8 * 262_144 * 8;
-/// Forty times the usual number, some seconds.
+/// Maximum number of PBKDF2 rounds: about forty times the usual number, which takes some seconds.
 const ROUNDS_MAX: u32 = 10_000_000;
 
 /// `kdf` and `kdfparams` of a keystore.
@@ -29,7 +29,7 @@ pub(super) enum Kdf {
 }
 
 impl Kdf {
-    /// The parameters of new keystores: as strong as geth and the published example.
+    /// The parameters of new keystores, as strong as those of geth and of the published example.
     pub(super) fn strong(salt: &[u8; 32]) -> Self {
         Self::scrypt(262_144, salt)
     }
@@ -38,7 +38,7 @@ impl Kdf {
         Self::Scrypt { dklen: KEY_BYTES, n, p: 1, r: 8, salt: hex::encode(salt) }
     }
 
-    /// Derives the key of a password, after all parameters are within bounds.
+    /// Derives the key from a password. Rejects parameters that are out of bounds.
     pub(super) fn derive(
         &self,
         password: &[u8],
@@ -54,8 +54,8 @@ impl Kdf {
         let mut key = Zeroizing::new([0; KEY_BYTES]);
         match self {
             Kdf::Scrypt { n, p, r, .. } => {
-                // Its working memory is freed without being wiped. It is derived from the password and useless without
-                // it.
+                // scrypt frees its working memory without wiping it. That memory is derived from the password, and
+                // useless without the password.
                 scrypt::scrypt(password, &salt, &checked_params(*n, *r, *p)?, key.as_mut_slice())
                     .map_err(|_length| KeystoreError::KDF_OUT_OF_BOUNDS)?;
             }

@@ -82,7 +82,7 @@ impl SigningKey {
             return Err(KeyFault::EmptyPassword);
         }
         let secret = random::<32>()?;
-        // The probability is 2^-128, as for guessing another key.
+        // Random bytes are an invalid key with a probability of about 2^-128.
         let key = Self::from_bytes(&secret).map_err(|InvalidKey| KeyFault::NoEntropy)?;
         let (salt, iv, id) = (random()?, random()?, random()?);
         let keystore = Keystore::seal(&secret, key.address, password, kdf(&salt), &iv, *id);
@@ -116,7 +116,7 @@ impl SigningKey {
         signature
     }
 
-    /// Not inlined, so that its stack lies below the caller's, which then wipes it.
+    /// Not inlined, so that its stack lies below the stack of the caller, which wipes it afterwards.
     #[inline(never)]
     fn sign_below(&self, digest: B256) -> Result<Signature65, SignatureError> {
         let mut secret = SecretKey::from_byte_array(*self.secret.expose_secret())
@@ -131,7 +131,7 @@ impl SigningKey {
         Signature65::new(B256::from_slice(r), B256::from_slice(s), parity)
     }
 
-    /// The same as [`Self::create_keystore`], with the password from a file.
+    /// Creates a keystore like [`Self::create_keystore`], with the password from a file.
     ///
     /// # Errors
     /// [`KeyFault`].

@@ -224,8 +224,8 @@ impl SettlementService {
         };
         let clock = &settler.network.clock;
         let deadline = clock.mono_ms().saturating_add(self.wait_ms.min(WAIT_MAX_MS));
-        // Parse without admission checks: a payment that they would reject now, such as an expired one, may be settled
-        // already.
+        // Parse without admission checks: a payment that they would reject now, such as an expired one, may be
+        // settled already.
         let outcome = match verify::parse(&settler.network, request) {
             Ok(parsed) => self.settle_until(settler, &parsed, origin, deadline).await,
             Err(fault) => Err(fault.into()),
@@ -355,8 +355,8 @@ impl SettlementService {
         Ok(outcome.ok_or_else(requeued)?)
     }
 
-    /// Claims room for a payment. Caps the payer's open payments by count and balance, and the gas of all open payments
-    /// by the signers' coin and the budgets. Payments that are valid alone may exceed these limits together.
+    /// Claims room for a payment. Caps the payer's open payments by count and balance, and the gas of all open
+    /// payments by the signers' coin and the budgets. Payments that are valid alone may exceed these limits together.
     fn claim_room(
         &self,
         settler: &Settler,
@@ -570,8 +570,8 @@ impl SettlementService {
         }
     }
 
-    /// Records a payment as settled if its nonce is used and another sender's transaction settled it. Otherwise returns
-    /// the refusal.
+    /// Records a payment as settled if its nonce is used and another sender's transaction settled it. Otherwise
+    /// returns the refusal.
     async fn settled_by_another(
         &self,
         settler: &Arc<Settler>,
@@ -668,7 +668,8 @@ fn timed_out() -> ChainFault {
     ChainFault::Unavailable { tried: Vec::new() }
 }
 
-/// The key of the payment with the preceding nonce. Meaningful only for methods that count nonces per payer and token.
+/// The key of the payment with the preceding nonce. Meaningful only for methods that count nonces per payer and
+/// token.
 fn preceding_key(settler: &Settler, parsed: &ParsedPayment) -> Option<PaymentKey> {
     let nonce = U256::from_be_bytes(parsed.terms.nonce.0).checked_sub(U256::from(1))?;
     let mut terms = parsed.terms.clone();

@@ -106,8 +106,8 @@ impl Price {
         if cost.is_zero() {
             return true;
         }
-        // If each signer had less than `cost` left after its share of `reserved`, then `reserved` would exceed the sum
-        // of `room`.
+        // If each signer had less than `cost` left after its share of `reserved`, then `reserved` would exceed the
+        // sum of `room`.
         let is_allowed = |signer: Address| need.sender.is_none_or(|only| only == signer);
         let allowed = self.balances.iter().filter(|(signer, _wei)| is_allowed(**signer));
         let room: Vec<U256> = allowed.filter_map(|(_signer, wei)| wei.checked_sub(cost)).collect();
@@ -119,7 +119,8 @@ impl Price {
 #[derive(Debug, Default)]
 struct CachedPrice {
     price: Option<Arc<Price>>,
-    /// The costs of transactions since the last lookup began. The balances that it returns may not include these costs.
+    /// The costs of transactions since the last lookup began. The balances that it returns may not include these
+    /// costs.
     debits: Vec<(Address, U256)>,
 }
 
@@ -129,8 +130,8 @@ pub(super) struct PriceCache {
     // Held to copy or replace the price.
     last: Mutex<CachedPrice>,
     pub(super) refreshing: AtomicBool,
-    /// Allows one lookup at a time; a waiting request uses the result of the lookup before it. Holds the start time and
-    /// the fault of the last lookup if that failed.
+    /// Allows one lookup at a time; a waiting request uses the result of the lookup before it. Holds the start time
+    /// and the fault of the last lookup if that failed.
     pub(super) lookup: tokio::sync::Mutex<Option<(u64, ChainFault)>>,
 }
 

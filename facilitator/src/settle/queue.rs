@@ -83,8 +83,8 @@ impl Queue {
     /// Takes the payments of the next transaction and picks its sender. Returns `None` if no payment is due, or if
     /// `sender` finds no signer for it. `can_pay` returns whether a signer can pay for one transaction of this size.
     ///
-    /// A payment that is sent alone does not wait for others. While transactions are in flight, other payments wait up
-    /// to `window_ms` so that they can share a transaction.
+    /// A payment that is sent alone does not wait for others. While transactions are in flight, other payments wait
+    /// up to `window_ms` so that they can share a transaction.
     pub fn next<S>(
         &mut self,
         limits: &Limits,

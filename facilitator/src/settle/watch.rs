@@ -1,5 +1,5 @@
-//! Follows one transaction to its end. Its outbox sends it, and the events of the mined transaction show which payments
-//! moved money. The other payments are queued again or ended.
+//! Follows one transaction to its end. Its outbox sends it, and the events of the mined transaction show which
+//! payments moved money. The other payments are queued again or ended.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

@@ -1,5 +1,5 @@
-//! Decides payments that are in no block when their answer is due. The answer is pending if a node has the transaction;
-//! otherwise the payment is withdrawn.
+//! Decides payments that are in no block when their answer is due. The answer is pending if a node has the
+//! transaction; otherwise the payment is withdrawn.
 //!
 //! The transaction of a withdrawn payment was never signed, or is not broadcast again and a no-op uses its nonce.
 
@@ -37,7 +37,7 @@ pub(super) enum DueAnswer {
     Known(B256),
     /// The payment will not happen.
     Withdrawn(Reason),
-    /// Not known. The payment may be withdrawn, but some nodes did not answer, so one may have the transaction.
+    /// Unknown: the transaction may still be mined, whether or not the payment was withdrawn.
     Uncertain,
     /// The payment has ended in the meantime.
     Ended,
@@ -98,8 +98,8 @@ impl Settler {
             match outbox.outcome(batch).await? {
                 // The transaction was not submitted and will not be, or it was given up before it was signed.
                 None | Some(Outcome::Dropped) => {}
-                // The network reports that another transaction used the nonce. If the report is false, the payment may
-                // still happen.
+                // The network reports that another transaction used the nonce. If the report is false, the payment
+                // may still happen.
                 Some(Outcome::NonceTaken) => return Ok(Some(DueAnswer::Uncertain)),
                 Some(
                     Outcome::Succeeded { .. }
@@ -125,7 +125,8 @@ impl Settler {
         Ok(Some(if uncertain { DueAnswer::Uncertain } else { DueAnswer::Withdrawn(reason) }))
     }
 
-    /// Cancels an open submission. Continues with whether its payments may still happen, or breaks with the due answer.
+    /// Cancels an open submission. Continues with whether its payments may still happen, or breaks with the due
+    /// answer.
     async fn cancel_open(
         &self,
         outbox: &Arc<ServiceOutbox>,

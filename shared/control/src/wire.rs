@@ -130,7 +130,7 @@ pub enum Prompt {
     /// The operator must type this amount. Answered by a secret frame, like a password, so that typed input has one
     /// path.
     TypeAmount { lines: Vec<String>, amount: String },
-    /// The operator must type the name of the object that is deleted permanently. Answered by a secret frame.
+    /// The operator must type the name of the object that will be lost permanently. Answered by a secret frame.
     TypeName { lines: Vec<String>, name: String },
 }
 

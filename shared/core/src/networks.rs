@@ -50,7 +50,7 @@ pub const NATIVE_DECIMALS: u8 = 18;
 /// How a network charges for gas.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FeeModel {
-    /// A base fee that is burned, and a tip by which blocks are filled.
+    /// A base fee that is burned, and a tip that orders the transactions of a block.
     Eip1559,
     /// EIP-1559 transactions in order of arrival; the gas includes the cost of data (Arbitrum Nitro).
     Arbitrum,
@@ -72,7 +72,7 @@ pub struct Gas {
     pub tip: u128,
     /// Blocks, including the transaction's own, after which it counts as settled.
     pub confirmations: u64,
-    /// How long an offer waits for a block before the price is raised.
+    /// How long a transaction waits for a block before its gas price is raised.
     pub patience_ms: i64,
     /// Interval of polling the newest block while a transaction is pending.
     pub poll_ms: u64,
@@ -137,8 +137,9 @@ pub struct Network {
     pub explorer_500_unseen: bool,
     /// Public endpoints in the order of use. If empty, the operator must choose one.
     pub rpc: &'static [&'static str],
-    /// Public API of a Blockscout explorer, which learns the addresses that are looked up. `None`: tokens outside our
-    /// table are not discovered unless the operator chooses an explorer.
+    /// Public API of a Blockscout explorer, which learns the addresses that are looked up.
+    ///
+    /// `None`: only an explorer that the operator chooses can discover tokens outside our table.
     pub explorer: Option<&'static str>,
     /// Where tokens are traded; `None` where the trading lane is off.
     pub exchange: Option<&'static Exchange>,
@@ -153,8 +154,10 @@ impl Network {
     }
 }
 
-/// Multicall3, which performs many reads of one block in one call. Address and code are the same on every row, except
-/// perhaps SKALE's two, where no list confirms it. Check for code before calling it.
+/// Multicall3, which performs many reads of one block in one call.
+///
+/// Address and code are the same on every network. For the two SKALE networks no list confirms this, so callers must
+/// expect an address without code.
 pub const MULTICALL3: Address = address!("0xcA11bde05977b3631167028862bE2a173976CA11");
 
 /// The predeploy that reports the data fee of a transaction, on every OP stack network.

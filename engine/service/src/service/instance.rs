@@ -1,5 +1,5 @@
-//! One engine per data folder: a lock that the kernel releases when the process ends, and the control file
-//! through which other programs reach the engine.
+//! Enforces one engine per data folder with a lock that the kernel releases when the process ends. Publishes the
+//! control file through which other programs reach the engine.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::Write;
@@ -35,8 +35,8 @@ pub enum Instance {
 /// The lock of a data folder, held until drop.
 #[derive(Debug)]
 pub struct InstanceLock {
-    // Never unlocked explicitly and never deleted: the kernel releases it with the process, so there is no
-    // stale lock and no race over a new file.
+    // Never unlocked explicitly and never deleted. The kernel releases it with the process, so there is no stale
+    // lock and no race over a new file.
     _file: File,
 }
 

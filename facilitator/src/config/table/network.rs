@@ -13,7 +13,7 @@ use crate::config::network::NetworkConfig;
 /// Maximum number of signers per network. The balance of each is read regularly.
 const SIGNERS_MAX: usize = 16;
 
-/// A thousand times the highest ceiling of the table. A larger number was probably meant in wei.
+/// Maximum gas price, in wei: a thousand times the highest default. A larger setting was probably meant in wei.
 const GAS_PRICE_MAX: u128 = 1_000_000 * GWEI;
 const GWEI: u128 = 1_000_000_000;
 const GWEI_DECIMALS: u8 = 9;

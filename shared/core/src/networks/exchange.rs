@@ -7,7 +7,7 @@ use alloy_primitives::{Address, B256, address, b256};
 
 use super::Token;
 
-/// Uniswap on one network, with what the trading lane needs to judge and send a swap.
+/// Uniswap on one network, and the further data to check and send a swap.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Exchange {
     pub v3: UniswapV3,
@@ -17,7 +17,7 @@ pub struct Exchange {
     pub permit2: Address,
     /// The price of the native coin in dollars; `None` where the network has no feed.
     pub native_feed: Option<Feed>,
-    /// Other tokens that count as one dollar each, besides the network's stablecoin.
+    /// Tokens that count as one dollar each, in addition to the network's stablecoin.
     pub dollar_tokens: &'static [Token],
     /// Seconds of chain time from the newest block to a swap's deadline.
     pub deadline_seconds: u64,

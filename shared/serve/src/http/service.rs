@@ -27,7 +27,8 @@ pub struct LocalAddress(pub SocketAddr);
 
 /// Marks a response whose caller has proven its identity, such as by a signature.
 ///
-/// A route puts it into `response.extensions_mut()`. The connection is then evicted after those of unproven callers.
+/// A route puts this marker into `response.extensions_mut()`. The peer's connections of unproven callers are then
+/// evicted before this one.
 #[derive(Debug, Clone, Copy)]
 pub struct ProvenCaller;
 
