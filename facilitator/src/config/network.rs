@@ -83,8 +83,8 @@ pub struct NetworkConfig {
     pub min_amount: BTreeMap<Address, U256>,
 }
 
-/// Default ceiling of the gas price on a layer 2, in wei: a thousand times the usual price. A local chain starts at 1
-/// gwei.
+/// Default ceiling of the gas price on a layer 2, in wei: a thousand times the usual price, and above the 1 gwei at
+/// which a local chain starts.
 const L2_GAS_PRICE_CEILING: u128 = 5_000_000_000;
 
 fn default_ceiling(network: &Network) -> u128 {

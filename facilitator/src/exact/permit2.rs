@@ -54,16 +54,16 @@ alloy_sol_types::sol! {
     }
 }
 
-/// `EIP712Domain(string name,uint256 chainId,address verifyingContract)`.
+/// Type hash of `EIP712Domain(string name,uint256 chainId,address verifyingContract)`.
 const DOMAIN_TYPE: B256 =
     b256!("0x8cad95687ba82c2ce50e74f7b754645e5117c3a5bec8151c0726d5857980a866");
-/// `PermitWitnessTransferFrom(…)` with the witness of the exact scheme, including all referenced types.
+/// Type hash of `PermitWitnessTransferFrom(…)` with the witness of the exact scheme, including all referenced types.
 const PERMIT_TYPE: B256 =
     b256!("0xebc156cd23678a74c94df13d772ef5478420637f0c94bd10d509e1dc98f521c7");
-/// `TokenPermissions(address token,uint256 amount)`.
+/// Type hash of `TokenPermissions(address token,uint256 amount)`.
 const PERMITTED_TYPE: B256 =
     b256!("0x618358ac3db8dc274f0cd8829da7e234bd48cd73c4a740aede1adec9846d06a1");
-/// `Witness(address to,uint256 validAfter)`.
+/// Type hash of `Witness(address to,uint256 validAfter)`.
 const WITNESS_TYPE: B256 =
     b256!("0xd97b3239a7f32295517bd14cb074edfdd188dfe5eb42f802bb26d4fd1eb12c37");
 

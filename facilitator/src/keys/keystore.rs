@@ -68,7 +68,7 @@ impl Keystore {
         Some(text.parse().unwrap_or_default())
     }
 
-    /// Encrypts a key. `salt` is in `kdf`; `iv` is random and used once, with a key that is used once.
+    /// Encrypts a key. `kdf` contains the salt. The random `iv` and the derived key are used only once.
     pub(super) fn seal(
         secret: &[u8; 32],
         address: Address,
