@@ -2,6 +2,7 @@
 //! services and tests. To add a chain, add a row.
 
 mod exchange;
+mod token;
 
 use std::fmt;
 
@@ -9,6 +10,7 @@ use alloy_primitives::{Address, B256, address, b256};
 use serde::{Deserialize, Serialize};
 
 pub use exchange::{Exchange, Feed, RouterCalldata, UniswapV3, UniswapV4};
+pub use token::Token;
 
 /// An EIP-155 chain id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -34,14 +36,6 @@ pub struct Stablecoin {
     pub domain_version: &'static str,
     /// The contract's `DOMAIN_SEPARATOR()`; a test recomputes it from the row.
     pub domain_separator: B256,
-}
-
-/// A verified token other than the dollar token.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Token {
-    pub symbol: &'static str,
-    pub address: Address,
-    pub decimals: u8,
 }
 
 /// Decimals of every network's native coin, as JSON-RPC counts it.

@@ -5,7 +5,7 @@
 
 use alloy_primitives::{Address, B256, address, b256};
 
-use super::Token;
+use super::token::Token;
 
 /// Uniswap on one network, and the further data to check and send a swap.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
