@@ -311,10 +311,14 @@ impl Table {
         }
         let (owner, is_remote) = (slot.peer, slot.is_remote);
         let (all, remote) = (self.bounds.body.all_bytes, self.bounds.body.remote_bytes);
-        while self.memory.saturating_add(more) > all
-            || (is_remote && self.remote_memory.saturating_add(more) > remote)
-        {
-            self.evict_largest(id, owner)?;
+        loop {
+            let over_all = self.memory.saturating_add(more) > all;
+            let over_remote = is_remote && self.remote_memory.saturating_add(more) > remote;
+            if !over_all && !over_remote {
+                break;
+            }
+            // Only a remote request frees memory under the remote limit.
+            self.evict_largest(id, owner, !over_all)?;
         }
         if let Some(slot) = self.slots.get_mut(&id) {
             slot.memory += more;
@@ -328,9 +332,17 @@ impl Table {
         Ok(())
     }
 
-    /// Evicts the largest incomplete request of the peer whose requests take the most memory.
-    fn evict_largest(&mut self, grower: u64, owner: IpAddr) -> Result<(), Refusal> {
-        let unfinished = |slot: &Slot| slot.kind != Kind::Working && slot.memory > 0;
+    /// Evicts the largest incomplete request of the peer whose requests take the most memory; with `remote_only`, of
+    /// remote peers.
+    fn evict_largest(
+        &mut self,
+        grower: u64,
+        owner: IpAddr,
+        remote_only: bool,
+    ) -> Result<(), Refusal> {
+        let unfinished = |slot: &Slot| {
+            slot.kind != Kind::Working && slot.memory > 0 && (slot.is_remote || !remote_only)
+        };
         let held = |address: &IpAddr| self.peers.get(address).map_or(0, |peer| peer.memory);
         let candidates = self.slots.iter().filter(|(id, slot)| **id != grower && unfinished(slot));
         // A peer that holds less than the owner of the growing request never loses a connection.

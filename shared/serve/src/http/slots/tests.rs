@@ -249,6 +249,22 @@ fn remote_peers_cannot_take_all_body_memory() {
 }
 
 #[test]
+fn a_remote_body_over_the_remote_limit_evicts_no_local_request() {
+    let loopback = Loopback::Exempt { reserved: 0 };
+    let mut table = table(Bounds { loopback, ..with_memory(200, 50) });
+    let local = receives(&mut table, "127.0.0.1");
+    assert_eq!(table.grow(local, 80), Ok(()));
+    let remote = receives(&mut table, REMOTE);
+    assert_eq!(table.grow(remote, 61), Err(Refusal::Busy));
+    assert!(has(&table, local));
+    // Another remote request is evicted, because this frees memory under the limit.
+    assert_eq!(table.grow(remote, 40), Ok(()));
+    let other = receives(&mut table, OTHER);
+    assert_eq!(table.grow(other, 31), Ok(()));
+    assert!(has(&table, local) && !has(&table, remote));
+}
+
+#[test]
 fn memory_is_released_after_most_of_a_flood_has_left() {
     let mut table = table(Bounds { slots: 1_000, slots_per_peer: 1_000, ..ten() });
     let few: Vec<u64> = (0..100).map(|_| admit(&mut table, REMOTE).unwrap()).collect();
