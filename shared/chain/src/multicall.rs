@@ -34,9 +34,9 @@ pub enum Read {
 pub enum ReadFault {
     #[error(transparent)]
     Chain(#[from] ChainFault),
-    /// The contract reverted the call.
+    /// The contract reverted the call. `data` is its reason, empty if it gave none.
     #[error("the contract refused the call")]
-    Refused,
+    Reverted { data: Bytes },
     #[error("the contract's answer is invalid: {0}")]
     Malformed(&'static str),
 }
@@ -120,7 +120,8 @@ fn decode_results(answer: &[u8], count: usize) -> Result<Vec<Result<Bytes, ReadF
     let entries = IMulticall3::aggregate3Call::abi_decode_returns_validate(answer)
         .map_err(|_quotes_it| ReadFault::Malformed("it has an unexpected form"))?;
     let result = |entry: IMulticall3::CallResult| {
-        if entry.success { Ok(entry.returnData) } else { Err(ReadFault::Refused) }
+        let data = entry.returnData;
+        if entry.success { Ok(data) } else { Err(ReadFault::Reverted { data }) }
     };
     Ok(entries.into_iter().map(result).collect())
 }
@@ -142,7 +143,7 @@ async fn one_by_one(
         };
         answers.push(match answer {
             Ok(answer) => Ok(answer),
-            Err(ChainFault::Reverted { .. }) => Err(ReadFault::Refused),
+            Err(ChainFault::Reverted { data }) => Err(ReadFault::Reverted { data }),
             // The next read would only run into the same timeout.
             Err(fault) => return Err(fault.into()),
         });

@@ -121,7 +121,7 @@ impl From<&ReadFault> for Unknown {
     fn from(failure: &ReadFault) -> Self {
         match failure {
             ReadFault::Chain(_) | ReadFault::Malformed(_) => Unknown::NoAnswer,
-            ReadFault::Refused => Unknown::NotAToken,
+            ReadFault::Reverted { .. } => Unknown::NotAToken,
         }
     }
 }

@@ -88,7 +88,7 @@ fn read(
 ) -> Result<Atoms, Unknown> {
     amount.map(Atoms).map_err(|failure| match failure {
         ReadFault::Malformed(_) => malformed,
-        ReadFault::Chain(_) | ReadFault::Refused => Unknown::from(&failure),
+        ReadFault::Chain(_) | ReadFault::Reverted { .. } => Unknown::from(&failure),
     })
 }
 
@@ -162,7 +162,7 @@ mod tests {
     #[test]
     fn what_cannot_be_read_is_unknown_and_only_that() {
         let mut some = holdings(7, [8, 9]);
-        some.tokens[0] = Err(ReadFault::Refused);
+        some.tokens[0] = Err(ReadFault::Reverted { data: alloy_primitives::Bytes::new() });
         let funds = merge(base(), Ok(some), None);
         assert_eq!(funds.held[1].amount, Err(Unknown::NotAToken));
         assert_eq!(funds.held[2].amount, Ok(Atoms(U256::from(9))));

@@ -87,7 +87,8 @@ async fn balances_are_read_in_one_call_and_fail_individually() {
     assert_eq!(*chain.asked.lock().unwrap(), [MULTICALL3]);
     assert_eq!(held.native, Ok(U256::from(7)));
     assert_eq!(held.tokens[0], Ok(U256::from(8)));
-    assert_eq!(held.tokens[1], Err(ReadFault::Refused));
+    let data = Bytes::from_static(b"reason");
+    assert_eq!(held.tokens[1], Err(ReadFault::Reverted { data }), "the reason is kept");
     assert!(matches!(held.tokens[2], Err(ReadFault::Malformed("there is no such contract"))));
     assert!(matches!(held.tokens[3], Err(ReadFault::Malformed(_))), "two words are no number");
 }
@@ -99,7 +100,10 @@ async fn without_multicall3_each_balance_is_read_alone() {
         let held = holdings(&chain, OWNER, &[TOKEN, OTHER]).await.unwrap();
         assert_eq!(*chain.asked.lock().unwrap(), [MULTICALL3, OWNER, TOKEN, OTHER]);
         assert_eq!(held.native, Ok(U256::from(7)));
-        assert_eq!(held.tokens, [Ok(U256::from(8)), Err(ReadFault::Refused)]);
+        assert_eq!(
+            held.tokens,
+            [Ok(U256::from(8)), Err(ReadFault::Reverted { data: Bytes::new() })]
+        );
     }
 }
 
