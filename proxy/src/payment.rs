@@ -1,5 +1,6 @@
 //! Reads a payment header and checks it against the offers. The facilitator decides whether the payment is valid.
-//! This module checks all that needs no facilitator, so that a faulty or dishonest one cannot sell for less.
+//! This module checks all that needs no facilitator, so that a faulty or dishonest facilitator cannot make the proxy
+//! sell for less.
 
 use std::ops::RangeInclusive;
 use std::sync::Arc;

@@ -97,7 +97,8 @@ impl Settler {
         let (facts, balances, (data_fee, data_gas, data_at_ms)) = all.await?;
         let unusable = |message: String| ChainFault::Rejected { code: 0, message };
         let quote = fees::quote(&gas, &facts).map_err(|fault| unusable(fault.to_string()))?;
-        // Start block of the search for an earlier settlement; without it the search would scan the whole chain.
+        // The search for an earlier settlement starts at the newest block of this lookup. Without that number, it would
+        // scan the whole chain.
         let no_block = || unusable("the node did not return the newest block number".to_owned());
         let within = fees::within(&quote, gas.ceiling);
         let price = Price {

@@ -67,7 +67,7 @@ impl Settings {
             ));
         }
         if let Some(amount) = self.confirm_typing_above {
-            described.push(format!("approvals must be typed from {amount} USD"));
+            described.push(format!("approvals of {amount} USD or more must be typed"));
         }
         described
     }
@@ -164,7 +164,8 @@ impl Setting {
             Setting::Hosts(hosts) => hosts.iter().any(|host| !now.hosts.contains(host)),
             Setting::LanBearer(to) => *to == LanBearer::Warn && now.lan_bearer != LanBearer::Warn,
             Setting::MaxValidity(seconds) => *seconds > now.max_validity_s,
-            // The policy decides which of the two rules requires typing more often, so any switch counts as loosening.
+            // `None` derives the amount from the policy, so it can be above or below a fixed amount. A switch between
+            // the two therefore always counts as loosening.
             Setting::ConfirmTypingAbove(to) => match (to, now.confirm_typing_above) {
                 (Some(to), Some(now)) => *to > now,
                 (Some(_), None) | (None, Some(_)) => true,

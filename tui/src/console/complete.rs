@@ -9,7 +9,7 @@ use clap::Command;
 use super::model::server::Server;
 use crate::wording;
 
-/// The grammar, built once: every key on a line reads it.
+/// The grammar. It is built only once, because each keystroke in the command line reads it.
 static TREE: LazyLock<Command> = LazyLock::new(Order::tree);
 
 /// A line whose last word is completed as far as it is unambiguous.
@@ -52,7 +52,8 @@ pub(crate) fn complete(line: &str, server: &Server) -> Completed {
 const SHELL_ONLY: [&str; 4] =
     ["history export", "wallet backup", "wallet restore", "address export"];
 
-/// Returns a fault's message with its hint: a command of the console after a colon, any other as a shell line.
+/// Returns a fault's message with its hint. A hint that is a console command gets a colon in front, any other command
+/// is shown as a shell line.
 pub(crate) fn with_hint(fault: &Fault) -> String {
     let Some(command) = &fault.hint else { return fault.message.clone() };
     let word = command.split(' ').next().unwrap_or_default();
