@@ -72,7 +72,7 @@ fn status_parser() -> impl TypedValueParser<Value = RequestStatus> {
     let values = RequestStatus::iter().map(status_value).collect::<Vec<_>>();
     PossibleValuesParser::new(values).try_map(|text| match text.as_str() {
         WAITING => Ok(RequestStatus::Pending),
-        text => text.parse(),
+        text => text.parse().map_err(|_unknown| "there is no such status"),
     })
 }
 
