@@ -83,7 +83,7 @@ fn piped(global: &Global) -> u8 {
 async fn buy(global: &Global, args: &PayArgs) -> u8 {
     if global.data.is_some() {
         let message = "`bursar pay` does not use --data: to send a body, use -d or --body.";
-        return failure::failed("pay", global, Fault::because(Code::BadInput, message));
+        return failed("pay", global, Fault::because(Code::BadInput, message));
     }
     bursar_pay::run(args, &global.options()).await
 }

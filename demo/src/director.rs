@@ -1,6 +1,5 @@
 //! The demonstration's script: its steps in order, and the text about each.
 
-use bursar_control::card_text;
 use std::fs;
 use std::process::Stdio;
 use std::time::Duration;
@@ -8,6 +7,7 @@ use std::time::Duration;
 use alloy_primitives::Address;
 use anyhow::{Context, anyhow, bail};
 use bursar_control::answers::{Answer, RequestAnswer};
+use bursar_control::card_text;
 use bursar_control::wire::ControlFile;
 use bursar_core::client::Program;
 use bursar_core::money::{Atoms, TokenAmount};

@@ -100,8 +100,8 @@ impl Settlement {
     /// Returns the state after an answer of the facilitator. A pending answer counts only with a hash. The caller
     /// removes the hash if no node of ours knows the transaction.
     ///
-    /// A refusal because the payment was used is no proof of failure after a request without an answer: that request
-    /// may have used the payment. [`SettleOutcome::SettledForOther`] is proof, because the facilitator compared our
+    /// After a request without an answer, a refusal because the payment was used does not prove a failure: that request
+    /// may have used the payment. [`SettleOutcome::SettledForOther`] proves it, because the facilitator compared our
     /// key.
     #[must_use]
     pub fn after(self, outcome: &SettleOutcome) -> Self {

@@ -9,14 +9,13 @@ mod history;
 mod sends;
 mod settings;
 
-use serde::{Deserialize, Serialize};
-
 use bursar_core::auth::AuthMode;
 use bursar_core::card::{Card, Lane};
 use bursar_core::change::Change;
 use bursar_core::fault::Fault;
 use bursar_core::policy::{AllowedNetworks, Policy};
 use bursar_core::status::{AgentStatus, DecidedStatus, PolicyVerdict, RequestStatus};
+use serde::{Deserialize, Serialize};
 
 pub use activity::{ActivityAnswer, ActivityRow};
 pub use backup::{BackupAnswer, RestoreAnswer};

@@ -5,6 +5,7 @@ mod activity;
 mod address;
 mod agent;
 mod balances;
+mod choice;
 mod config;
 mod history;
 mod policy;

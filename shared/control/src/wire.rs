@@ -2,6 +2,10 @@
 //! big-endian), a kind and a body: JSON, or a secret in raw bytes. Each side proves to the other by HMAC that it knows
 //! the token of the data folder, which is never sent.
 
+use bursar_core::client::Program;
+use bursar_core::fault::Fault;
+use bursar_core::json;
+use bursar_core::limits::FRAME_DEPTH;
 use hmac::{Hmac, KeyInit, Mac};
 use serde::{Deserialize, Serialize};
 use sha2::Sha256;
@@ -10,10 +14,6 @@ use zeroize::Zeroizing;
 
 use crate::answers::{ActivityRow, Reply};
 use crate::grammar::Order;
-use bursar_core::client::Program;
-use bursar_core::fault::Fault;
-use bursar_core::json;
-use bursar_core::limits::FRAME_DEPTH;
 
 /// Protocol version, raised with every change of a frame that an older program would misread.
 pub const PROTOCOL: u32 = 1;

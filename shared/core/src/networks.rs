@@ -1,4 +1,4 @@
-//! The table of networks. No other file contains chain ids or contract addresses, except the `config` modules of
+//! The table of networks. No other module contains chain ids or contract addresses, except the `config` modules of
 //! services and tests. To add a chain, add a row.
 
 mod exchange;

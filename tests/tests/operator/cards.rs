@@ -1,11 +1,11 @@
 //! The card's extra facts: earlier payments to the payee, and the balance of the paying address.
 
-use bursar_control::card_text;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use bursar_chain::ports::Chain;
 use bursar_control::answers::{Answer, RequestAnswer};
+use bursar_control::card_text;
 use bursar_control::wire::Prompt;
 use bursar_core::card::{Card, PaidBefore, digest};
 use bursar_core::money::Usd;

@@ -1,9 +1,9 @@
 //! The command `policy …`.
 
-use bursar_control::card_text;
 use std::sync::Arc;
 
 use bursar_control::answers::{Answer, PolicyAnswer, RehearsalAnswer, Warning};
+use bursar_control::card_text;
 use bursar_control::grammar::PolicyOrder;
 use bursar_core::change::{self, Change};
 use bursar_core::codes::Code;

@@ -1,9 +1,9 @@
 //! The commands `requests`, `approve` and `deny`.
 
-use bursar_control::card_text;
 use std::sync::Arc;
 
 use bursar_control::answers::{Answer, DecidedAnswer, Warning};
+use bursar_control::card_text;
 use bursar_control::grammar::{Approve, Deny, RequestsOrder};
 use bursar_control::wire::Asking;
 use bursar_core::card::Card;

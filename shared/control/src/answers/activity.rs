@@ -1,9 +1,8 @@
 //! Journal entries as shown by `activity`, page by page, and by `watch`, as a stream.
 
-use serde::{Deserialize, Serialize};
-
 use bursar_core::change::Change;
 use bursar_core::status::EntryKind;
+use serde::{Deserialize, Serialize};
 
 /// Journal entries, newest first.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

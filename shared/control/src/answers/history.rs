@@ -1,9 +1,8 @@
 //! Past requests, their receipts and their export.
 
-use serde::{Deserialize, Serialize};
-
 use bursar_core::card::Lane;
 use bursar_core::status::RequestStatus;
+use serde::{Deserialize, Serialize};
 
 /// Matching requests, newest first.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -1,8 +1,7 @@
 //! Sends of the operator.
 
-use serde::{Deserialize, Serialize};
-
 use bursar_core::status::SendStatus;
+use serde::{Deserialize, Serialize};
 
 /// A send and its status.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -1,9 +1,8 @@
 //! The `address` commands.
 
+use bursar_core::ids::{Name, SeedId};
 use clap::{Args, Subcommand};
 use serde::{Deserialize, Serialize};
-
-use bursar_core::ids::{Name, SeedId};
 
 #[derive(Debug, Clone, PartialEq, Eq, Subcommand, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

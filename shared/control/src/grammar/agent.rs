@@ -1,20 +1,12 @@
 //! The `agent` commands.
 
 use bursar_core::auth::AuthMode;
+use bursar_core::ids::Name;
 use clap::Subcommand;
-use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
+use clap::builder::PossibleValue;
 use serde::{Deserialize, Serialize};
 
-use bursar_core::ids::Name;
-
-/// Parses the text of a mode.
-fn auth_parser() -> impl TypedValueParser<Value = AuthMode> {
-    let values = AuthMode::ALL.map(auth_value);
-    PossibleValuesParser::new(values).try_map(|text| {
-        let mode = AuthMode::ALL.into_iter().find(|mode| mode.text() == text);
-        mode.ok_or("there is no such mode")
-    })
-}
+use super::choice::one_of;
 
 /// Returns a mode with its explanation for `--help`.
 fn auth_value(mode: AuthMode) -> PossibleValue {
@@ -30,7 +22,7 @@ pub enum AgentOrder {
     /// Register an agent and show its credentials.
     Register {
         name: Name,
-        #[arg(long, value_parser = auth_parser(), default_value = "hmac")]
+        #[arg(long, value_parser = one_of(AuthMode::ALL.map(|mode| (mode, auth_value(mode)))), default_value = "hmac")]
         auth: AuthMode,
     },
     /// Give an agent its policy and its paying address; it may work from then on.

@@ -1,9 +1,8 @@
 //! The command `balances`.
 
+use bursar_core::ids::Name;
 use clap::Args;
 use serde::{Deserialize, Serialize};
-
-use bursar_core::ids::Name;
 
 #[derive(Debug, Clone, PartialEq, Eq, Args, Serialize, Deserialize)]
 pub struct BalancesOrder {

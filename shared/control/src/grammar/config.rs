@@ -1,9 +1,8 @@
 //! The `config` commands.
 
+use bursar_core::settings::keys::Key;
 use clap::Subcommand;
 use serde::{Deserialize, Serialize};
-
-use bursar_core::settings::keys::Key;
 
 #[derive(Debug, Clone, PartialEq, Eq, Subcommand, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

@@ -2,14 +2,15 @@
 
 use std::str::FromStr;
 
-use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
+use bursar_core::ids::Name;
+use bursar_core::status::RequestStatus;
+use bursar_core::time::Utc;
+use clap::builder::PossibleValue;
 use clap::{Args, Subcommand, ValueEnum};
 use serde::{Deserialize, Serialize};
 use strum::IntoEnumIterator;
 
-use bursar_core::ids::Name;
-use bursar_core::status::RequestStatus;
-use bursar_core::time::Utc;
+use super::choice::one_of;
 
 #[derive(Debug, Clone, PartialEq, Eq, Args, Serialize, Deserialize)]
 pub struct HistoryOrder {
@@ -29,7 +30,7 @@ pub struct HistoryFilter {
     #[arg(long, value_enum, global = true)]
     pub lane: Option<HistoryLane>,
     /// Only requests with this status.
-    #[arg(long, value_parser = status_parser(), global = true)]
+    #[arg(long, value_parser = one_of(RequestStatus::iter().map(|status| (status, status_value(status)))), global = true)]
     pub status: Option<RequestStatus>,
     /// Only requests made since: a date (from midnight UTC), a time as shown, or an age like
     /// 90m, 24h, 7d or 2w.
@@ -64,23 +65,11 @@ pub struct ReceiptOrder {
     pub id: String,
 }
 
-/// The older name of [`RequestStatus::Pending`] in filters.
-const WAITING: &str = "waiting";
-
-/// Parses the text of a status.
-fn status_parser() -> impl TypedValueParser<Value = RequestStatus> {
-    let values = RequestStatus::iter().map(status_value).collect::<Vec<_>>();
-    PossibleValuesParser::new(values).try_map(|text| match text.as_str() {
-        WAITING => Ok(RequestStatus::Pending),
-        text => text.parse().map_err(|_unknown| "there is no such status"),
-    })
-}
-
 /// Returns a status with its explanation for `--help`.
 fn status_value(status: RequestStatus) -> PossibleValue {
     let value = PossibleValue::new(status.text());
     match status {
-        RequestStatus::Pending => value.help("Waiting for the operator").alias(WAITING),
+        RequestStatus::Pending => value.help("Waiting for the operator").alias("waiting"),
         RequestStatus::Executing => value.help("Allowed, but not signed yet"),
         RequestStatus::Submitted => value.help("Its agent reported it as sent"),
         RequestStatus::Settled => {

@@ -3,14 +3,13 @@
 use std::collections::BTreeSet;
 use std::str::FromStr;
 
-use clap::{Arg, Args, Subcommand};
-use serde::{Deserialize, Serialize};
-
 use bursar_core::hosts::HostEntry;
 use bursar_core::ids::Name;
 use bursar_core::money::{Bps, Usd, Wei};
 use bursar_core::networks;
 use bursar_core::policy::{AllowedNetworks, Policy};
+use clap::{Arg, Args, Subcommand};
+use serde::{Deserialize, Serialize};
 
 #[derive(Debug, Clone, PartialEq, Eq, Subcommand, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

@@ -1,9 +1,8 @@
 //! The commands `requests`, `approve` and `deny`: one queue for every lane.
 
+use bursar_core::money::Usd;
 use clap::Args;
 use serde::{Deserialize, Serialize};
-
-use bursar_core::money::Usd;
 
 #[derive(Debug, Clone, PartialEq, Eq, Args, Serialize, Deserialize)]
 pub struct RequestsOrder {

@@ -1,9 +1,8 @@
 //! The commands `wallet` and `seed`.
 
+use bursar_core::ids::{Name, SeedId};
 use clap::{Subcommand, ValueEnum};
 use serde::{Deserialize, Serialize};
-
-use bursar_core::ids::{Name, SeedId};
 
 #[derive(Debug, Clone, PartialEq, Eq, Subcommand, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

@@ -2,7 +2,7 @@
 
 use alloy_primitives::Address;
 
-/// A verified token other than the dollar token.
+/// A verified token other than the network's stablecoin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Token {
     pub symbol: &'static str,
