@@ -195,7 +195,8 @@ async fn submit(
             }
             Err(SubmitFault::Store(StoreFault::Ended(outcome))) => return Some(outcome),
             Err(SubmitFault::Refused(Refusal::Expired)) => return Some(Outcome::Dropped),
-            // Another version of this program submitted different bytes for the same payments. The outbox keeps them.
+            // The outbox already has another call for this batch, for example from another version of this program.
+            // It keeps that call.
             Err(SubmitFault::Refused(Refusal::OtherCall)) => return None,
             Err(fault) => {
                 tracing::warn!(%fault, "the outbox did not accept a transaction; retrying");
@@ -272,7 +273,8 @@ async fn wait_for_end(
     }
 }
 
-/// The block that currently includes a batch, and the hash of its transaction. `None` if the transaction reverted.
+/// The block that currently includes a batch, and the hash of its transaction. `None` if the transaction is in no
+/// block or reverted.
 fn included(outbox: &Outbox, batch: &Batch) -> Option<(Included, B256)> {
     let submission = outbox.open.get(&batch.id)?;
     let ChainState::Included(included) = submission.chain_state else { return None };
@@ -302,7 +304,7 @@ async fn store_proven(settler: &Settler, batch: &Batch, hash: B256) -> Result<Ef
     };
     let at = settler.network.clock.utc();
     let mut outcomes: Vec<(PaymentKey, State, u8)> = Vec::new();
-    let mut effects = Effects { fee: receipt.fee, ..Effects::default() };
+    let mut effects = Effects { fee: receipt.fee(), ..Effects::default() };
     for record in &records {
         let method = registry::method(record.payment.method);
         if !method.is_proven(&settler.network.contracts, &record.payment.terms, &mined) {
@@ -315,7 +317,7 @@ async fn store_proven(settler: &Settler, batch: &Batch, hash: B256) -> Result<Ef
         if matches!(record.state, State::Failed { .. }) {
             // A node had the transaction, although no node reported it when the answer was due.
             settler.metrics.charged_after_refusal(settler.network.spec());
-            tracing::error!(%hash, payer = %record.payment.terms.payer, "a refused payment was settled after all");
+            tracing::error!(%hash, payer = %record.payment.terms.payer, "a withdrawn payment was settled after all");
         }
         let settled = State::Settled { hash, block: receipt.block_number, at };
         if !same_settlement(&record.state, &settled) {
@@ -324,7 +326,7 @@ async fn store_proven(settler: &Settler, batch: &Batch, hash: B256) -> Result<Ef
     }
     if !outcomes.is_empty() {
         // Debit before the verdict releases the reserved gas, so that spent coin never counts as available.
-        settler.prices.debit(batch.signer, receipt.fee.unwrap_or_default());
+        settler.prices.debit(batch.signer, receipt.fee().unwrap_or_default());
         settler.failpoints.pass("settle.before verdict");
         persist(settler, || settler.ledger.set_outcomes(outcomes.clone())).await;
         settler.failpoints.pass("settle.after verdict");
@@ -424,7 +426,7 @@ async fn final_effects(settler: &Settler, batch: &Batch, hash: B256) -> Effects 
             }
         }
     }
-    // The receipt has disappeared, so each payment is looked up separately.
+    // The receipt cannot be read, so each payment is looked up separately.
     Effects { fee: settler.max_cost(batch.reservation()), ..Effects::default() }
 }
 
@@ -432,7 +434,7 @@ async fn final_effects(settler: &Settler, batch: &Batch, hash: B256) -> Effects 
 async fn fee_of(settler: &Settler, hash: B256) -> Option<U256> {
     for _try in 0..RECEIPT_TRIES {
         match receipt(settler, hash).await {
-            Ok(receipt) => return receipt.fee,
+            Ok(receipt) => return receipt.fee(),
             Err(fault) => {
                 tracing::debug!(%fault, "a receipt could not be read");
                 settler.pause(PAUSE_MS).await;
@@ -537,7 +539,8 @@ async fn wait_for_chain_or_expiry(settler: &Arc<Settler>, batch: &Batch) {
     futures::future::join_all(each).await;
 }
 
-/// Ends a payment if the chain or its expiry has decided it. Returns whether it is decided.
+/// Ends a payment if the chain or its expiry has decided it. Resolves it anyway at the age of [`CHAIN_DECIDES_MS`].
+/// Returns whether it did either.
 async fn end_if_decided(settler: &Arc<Settler>, record: &Record) -> bool {
     match decided_state(settler, record).await {
         Ok(Some(state)) => {
@@ -717,7 +720,7 @@ where
         match work().await {
             Ok(done) => return done,
             Err(fault) => {
-                tracing::error!(%fault, "the outcome of payments could not be stored");
+                tracing::error!(%fault, "the store failed during a settlement; retrying");
                 settler.pause(PAUSE_MS).await;
             }
         }

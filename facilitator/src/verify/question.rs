@@ -1,10 +1,10 @@
-//! Asks a node about a payment and reads its answer. One exchange, plus one simulation for tokens and methods that need
-//! it.
+//! Asks a node about a payment and reads its answer. Takes one exchange, plus one lookup until Multicall3 is found.
+//! Tokens and methods that need it take one simulation more.
 
 use alloy_primitives::{Address, B256, Bytes, U256};
 use alloy_sol_types::{SolCall, sol};
 use bursar_chain::abi::multicall3::IMulticall3;
-use bursar_chain::ports::{ChainFault, Question};
+use bursar_chain::ports::{ChainFault, Question, SimulationRequest};
 use bursar_chain::simulate::SimulationMethod;
 use bursar_submit::Call;
 
@@ -27,7 +27,7 @@ sol! {
 const EIP1271_MAGIC: [u8; 4] = [0x16, 0x26, 0xba, 0x7e];
 
 /// Gas limit of a question that runs untrusted code, of the payer or of the token. It also bounds the size of the
-/// answer.
+/// answer. The exact transaction has its own limit.
 const UNTRUSTED_CALL_GAS: u64 = 3_000_000;
 /// Gas limit of any other question.
 const TRUSTED_CALL_GAS: u64 = 10_000_000;
@@ -43,7 +43,7 @@ pub(super) struct Answer {
     pub(super) separator: Option<B256>,
     pub(super) payer_balance: Option<U256>,
     pub(super) payee_before: Option<U256>,
-    /// The balance after the transfer; `None` if it could not be read in the same batch.
+    /// The balance after the transfer; `None` if it could not be read in the same batch or simulation.
     pub(super) payee_after: Option<U256>,
     /// The method's own facts, in order.
     pub(super) facts: Vec<Option<Bytes>>,
@@ -284,22 +284,23 @@ impl Calls {
         self.in_order().into_iter().map(|call| call_question(from, call, gas)).collect()
     }
 
-    /// Reads the payee's balance before and after a transfer that only our signers may make. Uses one simulation. If no
-    /// node supports that, the balances remain unknown, and the receipt decides later what moved.
+    /// Reads the payee's balance before and after a transfer that cannot be batched. Uses one simulation. If no node
+    /// supports that, the balances remain unknown, and the receipt decides later what moved.
     async fn read_balances_around_transfer(
         &self,
         network: &NetworkContext,
         answer: &mut Answer,
     ) -> Result<(), ChainFault> {
-        let with_gas = |call: &ContractCall| Call {
+        let call_of = |call: &ContractCall| Call {
             to: call.to,
             value: U256::ZERO,
             data: call.data.clone(),
-            gas_limit: TRUSTED_CALL_GAS,
+            gas_limit: 0,
         };
-        let calls = [&self.payee_balance, &self.transfer, &self.payee_balance].map(with_gas);
+        let calls = [&self.payee_balance, &self.transfer, &self.payee_balance].map(call_of);
         let from = network.signers.first().copied().unwrap_or_default();
-        let result = network.simulator.run(&*network.chain, from, &calls).await?;
+        let request = SimulationRequest::of(from, calls.into());
+        let result = network.simulator.run(&*network.chain, request).await?;
         if result.method == SimulationMethod::SingleCalls {
             return Ok(());
         }

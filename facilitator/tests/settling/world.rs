@@ -11,8 +11,8 @@ use alloy_primitives::{Address, B256, Bytes, TxKind, U256, address, keccak256};
 use alloy_sol_types::{SolCall, SolEvent, SolValue, sol};
 use bursar_chain::abi::multicall3::IMulticall3;
 use bursar_chain::ports::{
-    BlockTag, BoxFuture, Chain, ChainFault, ChainReply, Clock, FoundLog, Log, LogFilter, Question,
-    Receipt, Transaction, TxStatus,
+    BlockTag, BoxFuture, Chain, ChainFault, ChainReply, Clock, FoundLog, Log, LogFilter, PaidFee,
+    Question, Receipt, Transaction, TxStatus,
 };
 use bursar_core::networks::{ChainId, MULTICALL3, Network, by_chain};
 use bursar_core::time::{LocalDay, Moment, Utc};
@@ -598,7 +598,7 @@ impl State {
             block_hash: keccak256(found.block.to_be_bytes()),
             status,
             logs: found.logs,
-            fee: Some(found.fee),
+            paid: Some(PaidFee { gas_used: 1, gas_price: found.fee, data_fee: U256::ZERO }),
         })
     }
 }

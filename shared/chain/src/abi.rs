@@ -1,5 +1,5 @@
-//! ABI bindings of the contracts that we call, one file each. Each file's test compares the selectors with
-//! those of the deployed contracts.
+//! ABI bindings of ERC-20 and Multicall3, one file each. The tests compare them with the selectors of the standard
+//! and of the deployed contract.
 
 pub mod erc20;
 pub mod multicall3;

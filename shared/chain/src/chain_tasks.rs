@@ -10,7 +10,7 @@ use bursar_submit::{
 
 use crate::ports::{BlockTag, Chain, ChainFault, TxStatus};
 
-/// Gas of an empty transfer on networks whose gas includes no data fee (EIP-2028 and earlier).
+/// Gas of an empty transfer on networks whose gas includes no data fee (`G_transaction` of the Yellow Paper).
 const PLAIN_GAS: u64 = 21_000;
 
 /// Upper bound for the gas of an empty transfer on any network, data fee included.
@@ -43,7 +43,7 @@ pub async fn run(
     }
 }
 
-/// Returns the price of gas and the signer's next nonce.
+/// Returns the price of gas, the gas of an empty transfer, and the signer's transaction counts.
 ///
 /// # Errors
 /// No node answered, or the answers allow no valid offer.
@@ -119,8 +119,8 @@ fn classify(message: &str) -> SendAnswer {
 /// A submission to look up, and the hashes of its signed attempts.
 pub type LookupRequest = (SubmissionId, Vec<B256>);
 
-/// Queries many submissions of one signer with as few requests as possible. Reads the head first, so a block
-/// that arrives meanwhile cannot make a receipt look deeper than it is.
+/// Queries many submissions of one signer with few requests. Reads the head first, so a block that arrives meanwhile
+/// cannot make a receipt look deeper than it is.
 ///
 /// # Errors
 /// No node answered; a later block triggers the lookup again.
@@ -146,8 +146,7 @@ pub async fn look_up(
     let settled = match final_block {
         Some(block) => match chain.transaction_count(signer, BlockTag::Number(block)).await {
             Ok(count) => count,
-            // The node no longer has the state of that block. It confirms nothing as final, but its other answers
-            // count.
+            // The nodes no longer have the state of that block: nothing becomes final, but the other answers count.
             Err(ChainFault::Rejected { .. }) => 0,
             Err(fault) => return Err(fault),
         },

@@ -1,5 +1,5 @@
-//! The system clock. Only this module reads the wall clock, the boot id and the time zone. It returns a [`Moment`],
-//! which the domain rules interpret.
+//! The system clock. In the engine and the services, only this module reads the wall clock, the boot id and the time
+//! zone. The clock returns a [`Moment`], which the domain rules interpret.
 
 mod error;
 pub mod manual;
@@ -83,7 +83,7 @@ impl Clock for SystemClock {
     }
 }
 
-#[expect(clippy::disallowed_methods, reason = "the one home of the wall clock")]
+#[expect(clippy::disallowed_methods, reason = "the only reader of the wall clock")]
 fn wall_clock() -> Utc {
     let ms = |span: Duration| i64::try_from(span.as_millis()).unwrap_or(i64::MAX);
     match SystemTime::now().duration_since(UNIX_EPOCH) {

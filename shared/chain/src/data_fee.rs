@@ -19,8 +19,8 @@ alloy_sol_types::sol! {
 /// none.
 ///
 /// # Errors
-/// No node answered, or the oracle's answer is invalid. An OP stack network without the oracle, such as a local
-/// chain, charges nothing.
+/// No node answered, the oracle reverted, or its answer is invalid. A missing oracle, as on a local chain, is not an
+/// error: the fee is zero.
 pub async fn upper_bound(chain: &dyn Chain, gas: &Gas, bytes: usize) -> Result<U256, ChainFault> {
     match gas.model {
         FeeModel::OpStack => {}

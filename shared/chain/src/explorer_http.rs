@@ -1,5 +1,5 @@
-//! The real [`Explorer`]: Blockscout's REST API, version 2. Reads only addresses, amounts, symbols and
-//! decimals; image URLs in its answers are never fetched.
+//! The real [`Explorer`]: Blockscout's REST API, version 2. Reads only the type, address, amount, symbol and decimals
+//! of each token, and never fetches the image URLs in its answers.
 
 use alloy_primitives::Address;
 use bursar_core::money::Atoms;
@@ -50,7 +50,7 @@ pub enum ExplorerConfigError {
     PlainHttp(EndpointLabel),
     #[error("{0} contains a user name or password; put the key in the path or query")]
     UserInfo(EndpointLabel),
-    #[error("the HTTPS client cannot be made: {0}")]
+    #[error("the HTTPS client cannot be created: {0}")]
     Client(String),
 }
 
@@ -120,7 +120,7 @@ struct Token {
     address_hash: Option<String>,
     address: Option<String>,
     symbol: Option<String>,
-    /// A string or null; other JSON types count as unknown.
+    /// A string, a number or null; other JSON types count as unknown.
     #[serde(default)]
     decimals: Value,
     #[serde(rename = "type")]

@@ -1,6 +1,5 @@
-//! Failpoints: named points at durable boundaries, which do nothing in production. There a test ends the process or
-//! fails the disk. The trait is here because every service has failpoints, including those that send no
-//! transactions.
+//! Failpoints: named points at durable boundaries. A test can end the process or fail the disk at each of them. In
+//! production they do nothing. The trait is in this crate because every service depends on this crate.
 
 use std::fmt::Debug;
 use std::io;

@@ -32,7 +32,8 @@ impl Follower {
         Waiter(self.head.subscribe())
     }
 
-    /// Polls every `poll_ms` milliseconds for all waiters, or waits for its turn to do so. Never completes.
+    /// Polls for all waiters, with a pause of `poll_ms` milliseconds between polls, or waits for its turn to do so.
+    /// Never completes.
     ///
     /// Every waiter runs this concurrently, and one of them polls. A failing node does not change the interval: the
     /// endpoint's breaker limits the load. Calls `chain` again for each poll, because endpoints change.

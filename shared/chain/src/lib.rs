@@ -20,11 +20,11 @@
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let clock = Arc::new(SystemClock::new()?);
 //! let nodes = ["https://node.example/v2/KEY", "http://127.0.0.1:8545"];
-//! // Opens no connection yet. Its debug text contains no URL.
+//! // Opens no connection yet. Its debug text shows only the scheme, host and port of each node.
 //! let base = RpcChain::new(RpcConfig::new(ChainId(8453), nodes), clock.clone())?;
 //! assert!(!format!("{base:?}").contains("KEY"));
 //!
-//! // Only nodes on this machine may use http.
+//! // By default, only nodes on this machine may use http.
 //! let unencrypted = RpcConfig::new(ChainId(8453), ["http://node.example"]);
 //! assert!(matches!(RpcChain::new(unencrypted, clock), Err(ConfigError::PlainHttp(_))));
 //! # Ok(())

@@ -1,5 +1,5 @@
-//! Batches reads of one block into one request through Multicall3. Reads one by one if that contract is missing. A
-//! malformed answer is an error, never a zero.
+//! Batches reads of one block into one request through Multicall3. Reads one by one if that contract is missing or
+//! reverts. A malformed answer is an error, never a zero.
 
 use alloy_primitives::{Address, Bytes, U256};
 use alloy_sol_types::SolCall;
@@ -12,8 +12,8 @@ use crate::ports::{BlockTag, Chain, ChainFault};
 /// Most reads in one request. Nodes limit a call to about 50 million gas; a balance costs about 30,000.
 pub const READS_MAX: usize = 64;
 
-/// Longest answer for each read, in bytes: a number, or the reason of a revert. The bound limits how much decoding
-/// copies, because several ABI offsets may point at the same bytes.
+/// Longest answer for each read, in bytes, on average over one request: a number, or the reason of a revert. The
+/// bound limits how much decoding copies, because several ABI offsets may point at the same bytes.
 const ANSWER_BYTES_MAX: usize = 1024;
 
 const WORD: usize = 32;
@@ -35,7 +35,7 @@ pub enum ReadFault {
     #[error(transparent)]
     Chain(#[from] ChainFault),
     /// The contract reverted the call. `data` is its reason, empty if it gave none.
-    #[error("the contract refused the call")]
+    #[error("the contract reverted the call")]
     Reverted { data: Bytes },
     #[error("the contract's answer is invalid: {0}")]
     Malformed(&'static str),

@@ -17,13 +17,13 @@ pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 /// The future result of a chain query.
 pub type ChainReply<'a, T> = BoxFuture<'a, Result<T, ChainFault>>;
 
-/// The only source of time.
+/// The time of the machine: wall clock, date and monotonic time.
 pub trait Clock: Send + Sync + Debug {
     /// Returns the current moment, with the date in the machine's zone. `chain_hint` is `None`: a clock knows no
     /// chain, so a caller that knows one sets it.
     fn now(&self) -> Moment;
 
-    /// Returns only the UTC time. Much cheaper than `now`, because it needs no time zone.
+    /// Returns only the UTC time. The system clock reads no time zone for it, so it is much cheaper than `now`.
     fn utc(&self) -> Utc {
         self.now().utc
     }
@@ -44,7 +44,8 @@ pub trait Clock: Send + Sync + Debug {
 /// One EVM chain, as its nodes report it. Repeating a method is harmless. Optional methods have defaults, most of
 /// which fail with [`ChainFault::Unavailable`].
 pub trait Chain: Send + Sync + Debug {
-    /// Queries the chain id now, regardless of earlier checks. On success this is the configured chain.
+    /// Queries the chain id, even if an earlier check is still valid. Skips endpoints that were recently found to
+    /// serve another chain. On success this is the configured chain.
     ///
     /// # Errors
     /// [`ChainFault::WrongChain`] if the endpoints serve another chain.
@@ -64,8 +65,8 @@ pub trait Chain: Send + Sync + Debug {
     /// Returns a contract's code; empty if there is no contract.
     fn code_at(&self, address: Address, block: BlockTag) -> ChainReply<'_, Bytes>;
 
-    /// Returns the receipt of a mined transaction. `None` while a node knows of no receipt, which does not
-    /// prove that the transaction will never be mined.
+    /// Returns the receipt of a mined transaction. `None` if the node has no receipt, which does not prove that the
+    /// transaction will never be mined.
     fn receipt(&self, hash: B256) -> ChainReply<'_, Option<Receipt>>;
 
     /// Returns the receipts of many transactions, in the order of `hashes`.
@@ -82,12 +83,12 @@ pub trait Chain: Send + Sync + Debug {
     /// Returns the timestamp of the newest block, as stated in the block.
     fn block_time(&self) -> ChainReply<'_, Utc>;
 
-    /// Returns the events that match the filter, in chain order. Events of removed blocks are dropped.
+    /// Returns the events that match the filter, in chain order. Drops events of removed or pending blocks.
     fn logs(&self, _wanted: LogFilter) -> ChainReply<'_, Vec<FoundLog>> {
         unsupported()
     }
 
-    /// Returns a node's data about the price of gas, in wei.
+    /// Returns a node's data about the newest block and about the price of gas, in wei.
     fn fee_facts(&self) -> ChainReply<'_, FeeFacts> {
         unsupported()
     }
@@ -107,9 +108,9 @@ pub trait Chain: Send + Sync + Debug {
         unsupported()
     }
 
-    /// Simulates calls of one account, in sequence, in the next block (`eth_simulateV1`). Many nodes do not
-    /// support the method.
-    fn simulate(&self, _from: Address, _calls: Vec<Call>) -> ChainReply<'_, Vec<SimulatedCall>> {
+    /// Simulates the calls of one account in one block after the newest (`eth_simulateV1`). Many nodes do not support
+    /// the method.
+    fn simulate(&self, _request: SimulationRequest) -> ChainReply<'_, SimulatedBlock> {
         unsupported()
     }
 
@@ -162,8 +163,8 @@ pub trait Chain: Send + Sync + Debug {
     /// sent**: if the answer of the first node is lost, the next node may reject the bytes as known.
     fn send_raw(&self, raw: Bytes) -> ChainReply<'_, B256>;
 
-    /// Broadcasts a signed transaction to every node. For transactions that a node accepted but that are not mined
-    /// yet. Takes as long as the slowest node.
+    /// Broadcasts a signed transaction again, to every usable node: the node that received it first may not have
+    /// propagated it. Takes as long as the slowest node.
     fn send_raw_everywhere(&self, raw: Bytes) -> ChainReply<'_, B256> {
         self.send_raw(raw)
     }
@@ -172,8 +173,8 @@ pub trait Chain: Send + Sync + Debug {
 /// A network's block explorer, which knows tokens that are not in our table. Its answers are untrusted, and the
 /// tokens' own data even more so. Show them, but base no decision on them.
 pub trait Explorer: Send + Sync + Debug {
-    /// Returns the ERC-20 tokens of an account. At most [`TOKENS_MAX`](crate::explorer_http::TOKENS_MAX), and none
-    /// if the explorer has never seen the account.
+    /// Returns the ERC-20 tokens of an account, at most [`TOKENS_MAX`](crate::explorer_http::TOKENS_MAX). For an
+    /// account that it has never seen, an explorer returns none, or fails with status 500.
     fn tokens(&self, owner: Address) -> BoxFuture<'_, Result<Vec<TokenBalance>, ExplorerFault>>;
 }
 
@@ -223,6 +224,56 @@ pub enum Question {
     Call { from: Address, to: Address, data: Bytes, gas: u64 },
 }
 
+/// Calls of one account, to simulate in one block after the newest.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SimulationRequest {
+    /// The account.
+    pub from: Address,
+    /// The calls, in sequence. A gas limit of zero leaves the limit to the node.
+    pub calls: Vec<Call>,
+    /// Read-only calls in the same block, after `calls`.
+    pub reads: Vec<ReadCall>,
+    /// The block to simulate. `None` leaves it to the node, which may simulate at the newest block itself, with a
+    /// gas price of zero.
+    pub block: Option<NextBlock>,
+}
+
+impl SimulationRequest {
+    /// Creates a request without reads, in a block of the node's choice.
+    pub fn of(from: Address, calls: Vec<Call>) -> Self {
+        Self { from, calls, reads: Vec::new(), block: None }
+    }
+}
+
+/// A call that only reads.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ReadCall {
+    pub to: Address,
+    pub data: Bytes,
+}
+
+/// The block of a simulation, and the price of gas in it. A contract that reads the block or the gas price then behaves
+/// as it will in the real transaction.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct NextBlock {
+    pub number: u64,
+    /// Unix time in seconds.
+    pub timestamp: u64,
+    /// In wei; `None` on networks without a base fee. Some nodes simulate with a base fee of zero all the same.
+    pub base_fee: Option<u128>,
+    /// The price that the calls pay for a unit of gas, in wei.
+    pub gas_price: u128,
+}
+
+/// The outcome of a [`SimulationRequest`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SimulatedBlock {
+    /// One for each call, in their order.
+    pub calls: Vec<SimulatedCall>,
+    /// One for each read, in their order.
+    pub reads: Vec<SimulatedCall>,
+}
+
 /// The simulated outcome of a call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SimulatedCall {
@@ -233,6 +284,24 @@ pub struct SimulatedCall {
     pub gas_used: Option<u64>,
     /// The events; empty if the method of simulation does not report them.
     pub logs: Vec<Log>,
+    /// The transfers of the native coin; empty if the method of simulation does not report them.
+    pub native_transfers: Vec<Transfer>,
+}
+
+impl SimulatedCall {
+    /// Creates the outcome of a method that reports neither gas nor events.
+    pub fn without_details(ok: bool, data: Bytes) -> Self {
+        Self { ok, data, gas_used: None, logs: Vec::new(), native_transfers: Vec::new() }
+    }
+}
+
+/// A transfer of a token or of the native coin.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Transfer {
+    pub from: Address,
+    pub to: Address,
+    /// In the smallest unit.
+    pub value: U256,
 }
 
 /// The outcome of a mined transaction.
@@ -244,9 +313,33 @@ pub struct Receipt {
     pub status: TxStatus,
     /// The events, in the order in which they were emitted.
     pub logs: Vec<Log>,
-    /// The total paid by the sender, in wei: gas, plus the data fee if the network charges it separately.
-    /// `None` if the node does not report it.
-    pub fee: Option<U256>,
+    /// What the sender paid; `None` if the node reports no valid amounts.
+    pub paid: Option<PaidFee>,
+}
+
+impl Receipt {
+    /// Returns the total that the sender paid for the transaction, in wei. `None` if it is unknown.
+    pub fn fee(&self) -> Option<U256> {
+        self.paid.as_ref().and_then(PaidFee::total)
+    }
+}
+
+/// The price of a mined transaction.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PaidFee {
+    /// In units of gas.
+    pub gas_used: u64,
+    /// The price of a unit of gas, in wei.
+    pub gas_price: U256,
+    /// The fee for the data of the transaction, in wei, if the network charges it on top of the gas (OP stack).
+    pub data_fee: U256,
+}
+
+impl PaidFee {
+    /// Returns the sum in wei; `None` on overflow.
+    pub fn total(&self) -> Option<U256> {
+        U256::from(self.gas_used).checked_mul(self.gas_price)?.checked_add(self.data_fee)
+    }
 }
 
 /// A transaction's sender, target and input.
@@ -318,13 +411,14 @@ pub struct FoundLog {
 /// use it in private details, never in public text.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ChainFault {
-    /// No endpoint answered, or the endpoints failed in different ways. A later retry may succeed.
-    #[error("no endpoint of the chain answered: {}", list(.tried))]
+    /// No endpoint answered, or the endpoints failed in different ways. A later retry may succeed. Optional methods
+    /// that are not implemented also return this.
+    #[error("no endpoint of the chain gave a usable answer: {}", list(.tried))]
     Unavailable {
         /// Each endpoint with its failure, in the configured order.
         tried: Vec<(EndpointLabel, String)>,
     },
-    /// Every endpoint serves another chain. `endpoint` is the first; it received no other request.
+    /// Every endpoint serves another chain, and none received the request. `endpoint` is the first.
     #[error("{endpoint} serves chain {answered}, not {expected}")]
     WrongChain { endpoint: EndpointLabel, expected: ChainId, answered: ChainId },
     /// The contract reverted the call. Every node would return the same, so no further node was asked.
@@ -333,8 +427,9 @@ pub enum ChainFault {
         /// The ABI-encoded reason of the contract; may be empty.
         data: Bytes,
     },
-    /// A node understood the request and refused it. For a broadcast, this is the first rejection of the
-    /// transaction. Otherwise every endpoint that was asked refused, and this is the first refusal.
+    /// A node understood the request and refused it. For a broadcast, this is the first rejection of the transaction.
+    /// For one query of [`Chain::answers`], other endpoints were not asked. Otherwise every endpoint that was asked
+    /// refused, and this is the first refusal. Code 0 marks an answer that this program cannot use.
     #[error("the node refused: {message} (code {code})")]
     Rejected { code: i64, message: String },
     /// Every endpoint that was asked gave an invalid answer. `endpoint` is the first.

@@ -1,5 +1,6 @@
-//! The real [`Chain`]: JSON-RPC over HTTP to several endpoints. It asks them in their order until one answers. It
-//! trusts no endpoint before checking its chain id, never follows a redirect, and never shows a URL.
+//! The real [`Chain`]: JSON-RPC over HTTP to several endpoints. Most methods ask them in their order until one
+//! answers. The chain trusts no endpoint before checking its chain id, never follows a redirect, and never shows a
+//! URL.
 
 mod ask;
 mod batch;
@@ -32,7 +33,7 @@ use serde_json::{Value, json};
 
 use crate::ports::{
     BlockTag, Chain, ChainFault, ChainReply, Clock, FoundLog, LogFilter, Question, Receipt,
-    SimulatedCall, Transaction,
+    SimulatedBlock, SimulationRequest, Transaction,
 };
 use bursar_outbound::Client;
 use endpoint::Endpoint;
@@ -219,15 +220,11 @@ impl Chain for RpcChain {
         self.ask(Call { method: "eth_estimateGas", params, kind: Kind::Execute }, decode)
     }
 
-    fn simulate(
-        &self,
-        from: Address,
-        calls: Vec<bursar_submit::Call>,
-    ) -> ChainReply<'_, Vec<SimulatedCall>> {
-        let count = calls.len();
-        let params = simulation::params(from, &calls);
+    fn simulate(&self, request: SimulationRequest) -> ChainReply<'_, SimulatedBlock> {
+        let counts = (request.calls.len(), request.reads.len());
+        let params = simulation::params(&request);
         let call = Call { method: "eth_simulateV1", params, kind: Kind::Read };
-        self.ask(call, move |raw| simulation::simulated_calls(raw, count))
+        self.ask(call, move |raw| simulation::simulated_block(raw, counts))
     }
 
     fn call_as(
@@ -364,5 +361,5 @@ fn timestamp(raw: &RawValue) -> Result<Utc, Unusable> {
     let seconds = u64_of(&decode_as::<Block>(raw)?.timestamp)?;
     let seconds =
         Some(seconds).filter(|at| *at <= SECONDS_MAX).and_then(|at| i64::try_from(at).ok());
-    seconds.map(Utc::from_seconds).ok_or(Unusable("a block of a year after 9999"))
+    seconds.map(Utc::from_seconds).ok_or(Unusable("the block's year is after 9999"))
 }

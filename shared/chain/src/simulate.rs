@@ -2,22 +2,27 @@
 //! otherwise a state override with Multicall3, otherwise single calls. The result is a node's unverified
 //! prediction of a future block: use it to reject failing calls, never to conclude that something happened.
 
+use std::sync::{Mutex, PoisonError};
+
 use alloy_primitives::{Address, Bytes, U256};
 use alloy_sol_types::SolCall;
 use bursar_core::networks::MULTICALL3;
 use bursar_submit::Call;
-use tokio::sync::OnceCell;
 
 use crate::abi::multicall3::IMulticall3;
-use crate::ports::{BlockTag, Chain, ChainFault, SimulatedCall};
+use crate::ports::{BlockTag, Chain, ChainFault, SimulatedBlock, SimulatedCall, SimulationRequest};
+
+/// Number of simulations after which a method other than the best is probed again. A node may have refused the best
+/// method only once, for example because it was busy.
+const PROBE_AFTER: u32 = 100;
 
 /// The simulation methods of a chain's nodes, from best to worst.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SimulationMethod {
-    /// `eth_simulateV1`.
+    /// `eth_simulateV1`. The only method that simulates [`SimulationRequest::block`].
     SimulateV1,
-    /// `eth_call` with Multicall3's code at the account's address. That code calls as the account, and each call
-    /// sees the effects of the previous ones.
+    /// `eth_call` with Multicall3's code at the account's address. The code makes the calls as that account, and each
+    /// call sees the effects of the previous ones.
     StateOverride,
     /// Each call separately, on the newest block.
     SingleCalls,
@@ -30,6 +35,8 @@ pub struct Simulation {
     /// One for each call, in their order. `None` if unknown: a later call that fails alone may fail only
     /// because the previous calls did not happen.
     pub calls: Vec<Option<SimulatedCall>>,
+    /// One for each read, in their order. `None` if the method does not show the state after the calls.
+    pub reads: Option<Vec<SimulatedCall>>,
 }
 
 impl Simulation {
@@ -43,45 +50,92 @@ impl Simulation {
 /// Simulates calls on one chain and remembers the method that its nodes support.
 #[derive(Debug, Default)]
 pub struct Simulator {
-    method: OnceCell<SimulationMethod>,
+    known: Mutex<Option<KnownMethod>>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct KnownMethod {
+    method: SimulationMethod,
+    /// Simulations left before the next probe; not used for the best method.
+    left: u32,
+}
+
+/// What a simulator knows before it probes.
+enum Remembered {
+    Use(SimulationMethod),
+    ProbeAgain(SimulationMethod),
+    Nothing,
 }
 
 impl Simulator {
-    /// Determines the method that the nodes support. [`Simulator::run`] also does so if it is still unknown.
+    /// Returns the method that the nodes support. Probes the nodes if the method is unknown, and again after
+    /// `PROBE_AFTER` simulations if it is not the best.
     ///
     /// # Errors
-    /// No node answered, so the method is still unknown.
+    /// No node gave a usable answer to the probe.
     pub async fn probe(&self, chain: &dyn Chain) -> Result<SimulationMethod, ChainFault> {
-        self.method.get_or_try_init(|| probe_method(chain)).await.copied()
+        let known = match self.remembered() {
+            Remembered::Use(method) => return Ok(method),
+            Remembered::ProbeAgain(method) => Some(method),
+            Remembered::Nothing => None,
+        };
+        let method = match (probe_method(chain).await, known) {
+            (Ok(method), _known) => method,
+            // The known method may still work.
+            (Err(_fault), Some(known)) => known,
+            (Err(fault), None) => return Err(fault),
+        };
+        *self.known.lock().unwrap_or_else(PoisonError::into_inner) =
+            Some(KnownMethod { method, left: PROBE_AFTER });
+        Ok(method)
     }
 
-    /// Simulates calls of `from`, in sequence.
+    fn remembered(&self) -> Remembered {
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(KnownMethod { method, left }) = known.as_mut() else { return Remembered::Nothing };
+        match (*method, left.checked_sub(1)) {
+            (SimulationMethod::SimulateV1, _left) => Remembered::Use(*method),
+            (_other, None) => Remembered::ProbeAgain(*method),
+            (_other, Some(fewer)) => {
+                *left = fewer;
+                Remembered::Use(*method)
+            }
+        }
+    }
+
+    /// Simulates calls of one account, in sequence, and then its reads.
     ///
     /// # Errors
-    /// No node answered. A reverting call is not an error.
+    /// No node answered, or the nodes refused the simulation. A reverting call is not an error.
     pub async fn run(
         &self,
         chain: &dyn Chain,
-        from: Address,
-        calls: &[Call],
+        request: SimulationRequest,
     ) -> Result<Simulation, ChainFault> {
         let method = self.probe(chain).await?;
-        let simulated = match method {
+        let (calls, reads) = match method {
             SimulationMethod::SimulateV1 => {
-                chain.simulate(from, calls.to_vec()).await?.into_iter().map(Some).collect()
+                let SimulatedBlock { calls, reads } = chain.simulate(request).await?;
+                (calls.into_iter().map(Some).collect(), Some(reads))
             }
-            SimulationMethod::StateOverride => with_state_override(chain, from, calls).await?,
-            SimulationMethod::SingleCalls => one_by_one(chain, from, calls).await?,
+            SimulationMethod::StateOverride => {
+                let SimulatedBlock { calls, reads } = with_state_override(chain, &request).await?;
+                (calls.into_iter().map(Some).collect(), Some(reads))
+            }
+            SimulationMethod::SingleCalls => {
+                (one_by_one(chain, request.from, &request.calls).await?, None)
+            }
         };
-        Ok(Simulation { method, calls: simulated })
+        Ok(Simulation { method, calls, reads })
     }
 }
 
 async fn probe_method(chain: &dyn Chain) -> Result<SimulationMethod, ChainFault> {
-    // A harmless call from an unrelated account: this only probes whether the method exists.
+    // A call from an unrelated account: this only probes whether the method exists.
     let unrelated = MULTICALL3;
-    match chain.simulate(unrelated, vec![Call::empty(unrelated, 0)]).await {
-        Ok(_calls) => return Ok(SimulationMethod::SimulateV1),
+    let harmless = SimulationRequest::of(unrelated, vec![Call::empty(unrelated, 0)]);
+    match chain.simulate(harmless).await {
+        Ok(_block) => return Ok(SimulationMethod::SimulateV1),
         Err(ChainFault::Rejected { .. } | ChainFault::Malformed { .. }) => {}
         Err(fault) => return Err(fault),
     }
@@ -104,32 +158,35 @@ async fn probe_method(chain: &dyn Chain) -> Result<SimulationMethod, ChainFault>
 
 async fn with_state_override(
     chain: &dyn Chain,
-    from: Address,
-    calls: &[Call],
-) -> Result<Vec<Option<SimulatedCall>>, ChainFault> {
+    request: &SimulationRequest,
+) -> Result<SimulatedBlock, ChainFault> {
+    let SimulationRequest { from, calls, reads, block: _ } = request;
     let code = chain.code_at(MULTICALL3, BlockTag::Latest).await?;
     let unusable = |reason: &str| ChainFault::Rejected { code: 0, message: reason.to_owned() };
     let value = calls.iter().try_fold(U256::ZERO, |sum, call| sum.checked_add(call.value));
     let value = value.ok_or_else(|| unusable("the values of the calls overflow"))?;
-    let each = calls.iter().map(|call| IMulticall3::Call3Value {
-        target: call.to,
+    let run = |target: &Address, value: U256, data: &Bytes| IMulticall3::Call3Value {
+        target: *target,
         allowFailure: true,
-        value: call.value,
-        callData: call.data.clone(),
-    });
+        value,
+        callData: data.clone(),
+    };
+    let each = calls.iter().map(|call| run(&call.to, call.value, &call.data));
+    let each = each.chain(reads.iter().map(|read| run(&read.to, U256::ZERO, &read.data)));
     let data = IMulticall3::aggregate3ValueCall { calls: each.collect() }.abi_encode();
-    let run = Call { to: from, value, data: data.into(), gas_limit: 0 };
-    let answer = chain.call_as(from, run, Some(code)).await?;
+    let run = Call { to: *from, value, data: data.into(), gas_limit: 0 };
+    let answer = chain.call_as(*from, run, Some(code)).await?;
     let answers = IMulticall3::aggregate3ValueCall::abi_decode_returns_validate(&answer)
         .map_err(|_odd| unusable("the simulated Multicall3 returned no results"))?;
-    if answers.len() != calls.len() {
+    if Some(answers.len()) != calls.len().checked_add(reads.len()) {
         return Err(unusable("the simulated Multicall3 returned another number of results"));
     }
-    let outcome = |answer: IMulticall3::CallResult| {
-        let (ok, data) = (answer.success, answer.returnData);
-        Some(SimulatedCall { ok, data, gas_used: None, logs: Vec::new() })
-    };
-    Ok(answers.into_iter().map(outcome).collect())
+    let mut outcomes: Vec<SimulatedCall> = answers
+        .into_iter()
+        .map(|answer| SimulatedCall::without_details(answer.success, answer.returnData))
+        .collect();
+    let reads = outcomes.split_off(calls.len());
+    Ok(SimulatedBlock { calls: outcomes, reads })
 }
 
 async fn one_by_one(
@@ -139,8 +196,7 @@ async fn one_by_one(
 ) -> Result<Vec<Option<SimulatedCall>>, ChainFault> {
     let mut outcomes = Vec::with_capacity(calls.len());
     for (at, call) in calls.iter().enumerate() {
-        let outcome =
-            |ok, data: Bytes| Some(SimulatedCall { ok, data, gas_used: None, logs: Vec::new() });
+        let outcome = |ok, data| Some(SimulatedCall::without_details(ok, data));
         outcomes.push(match chain.call_as(from, call.clone(), None).await {
             Ok(data) => outcome(true, data),
             Err(ChainFault::Reverted { data }) if at == 0 => outcome(false, data),

@@ -1,10 +1,10 @@
-//! Reads the properties of an ERC-20 token, and encodes transfers.
+//! Reads the properties and events of an ERC-20 token, and encodes calls.
 
 use alloy_primitives::{Address, Bytes, U256};
-use alloy_sol_types::SolCall;
+use alloy_sol_types::{SolCall, SolEvent};
 
 use crate::abi::erc20::IErc20;
-use crate::ports::{BlockTag, Chain, ChainFault};
+use crate::ports::{BlockTag, Chain, ChainFault, Log, Transfer};
 
 /// Longest symbol that is kept, in characters. The untrusted token contract chooses it.
 const SYMBOL_BYTES_MAX: usize = 64;
@@ -13,7 +13,8 @@ const SYMBOL_BYTES_MAX: usize = 64;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TokenDescription {
     pub decimals: u8,
-    /// Unchanged except for its length; sanitize it before showing it.
+    /// Truncated to 64 characters; empty if the contract returns no valid symbol or a much longer one. Sanitize it
+    /// before showing it.
     pub symbol: String,
 }
 
@@ -22,10 +23,28 @@ pub fn transfer(to: Address, amount: U256) -> Bytes {
     IErc20::transferCall { to, value: amount }.abi_encode().into()
 }
 
+/// Returns the call data that sets the allowance of `spender`, in the token's smallest unit.
+pub fn approve(spender: Address, amount: U256) -> Bytes {
+    IErc20::approveCall { spender, value: amount }.abi_encode().into()
+}
+
+/// Returns the call data that reads the allowance that `owner` gave to `spender`.
+pub fn allowance(owner: Address, spender: Address) -> Bytes {
+    IErc20::allowanceCall { owner, spender }.abi_encode().into()
+}
+
+/// Returns the transfer that an event reports; `None` for other events. The event proves nothing about the token: any
+/// contract can emit it.
+pub fn transfer_of(log: &Log) -> Option<Transfer> {
+    let topics = log.topics.iter().copied();
+    let event = IErc20::Transfer::decode_raw_log_validate(topics, &log.data).ok()?;
+    Some(Transfer { from: event.from, to: event.to, value: event.value })
+}
+
 /// Reads a token's decimals and symbol. `None` if the contract does not behave like a token.
 ///
 /// # Errors
-/// No node answered.
+/// No node gave a usable answer.
 pub async fn describe(
     chain: &dyn Chain,
     token: Address,
@@ -51,7 +70,7 @@ pub async fn describe(
 /// Returns an account's balance of a token, in its smallest unit.
 ///
 /// # Errors
-/// No node answered, or the token returned no valid number.
+/// No node answered, the token reverted the call, or it returned no valid number.
 pub async fn balance(
     chain: &dyn Chain,
     token: Address,
@@ -61,7 +80,7 @@ pub async fn balance(
     let word = chain.call(token, data.into(), BlockTag::Latest).await?;
     IErc20::balanceOfCall::abi_decode_returns_validate(&word).map_err(|_odd| ChainFault::Rejected {
         code: 0,
-        message: "the token gave no balance".to_owned(),
+        message: "the token returned no valid balance".to_owned(),
     })
 }
 

@@ -22,7 +22,8 @@ use crate::ports::{BoxFuture, Chain, Clock};
 /// Longest idle time of the driver, in milliseconds. It then checks the outbox even without a trigger.
 pub const IDLE_MS: u64 = 2_000;
 
-/// Shortest time between two quotes while a submission waits for its first offer, in milliseconds.
+/// Shortest time between two quotes while a submission waits for its first offer, or a withdrawn call for its
+/// replacement, in milliseconds.
 const QUOTE_QUEUED_MS: u64 = 250;
 /// Shortest time between two quotes otherwise, in milliseconds.
 const QUOTE_MS: u64 = 1_500;
@@ -44,8 +45,8 @@ pub trait Host: Send + Sync + 'static {
     /// Obtains the signature that `signing_right` permits. May take as long as a person needs to answer.
     fn sign(&self, signing_right: Self::SigningRight) -> BoxFuture<'static, SignOutcome>;
 
-    /// Reports that a broadcast is about to start. The driver then checks once more that the outbox permits it.
-    /// Therefore the call is no longer broadcast once a caller has cancelled it and sees no broadcast in progress.
+    /// Reports that a broadcast is about to start. The driver then checks once more that the outbox permits it. So if
+    /// a caller has cancelled a call and sees no broadcast in progress, none will start.
     fn sending(&self, _id: SubmissionId, _hash: B256) {}
 
     /// Reports that a broadcast has ended. `clear` means that no node can still receive the bytes: each one that
@@ -58,7 +59,7 @@ pub trait Host: Send + Sync + 'static {
     }
 }
 
-/// A notice to the host.
+/// A message from the driver to its host.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Notice {
     Input(Input),
@@ -98,7 +99,8 @@ pub struct DriverContext {
     pub follower: Arc<Follower>,
 }
 
-/// Drives an outbox until nothing is open in it. Calls `chain` again for each round, because endpoints change.
+/// Drives an outbox until no submission is open or the host stops. Calls `chain` again for each round, because
+/// endpoints change.
 pub async fn serve<H: Host>(
     host: Arc<H>,
     context: DriverContext,
@@ -280,8 +282,8 @@ impl<H: Host> ChainTasks<H> {
                 self.handle(Notice::Input(input)).await;
             }
             if silent {
-                // No node answers: handle signers' answers before the next attempt. The next round repeats the
-                // queries, so dropping them here keeps the queue from growing.
+                // There is no usable answer: handle signers' answers before the next attempt. The next round repeats
+                // the dropped actions, so the queue does not grow.
                 self.keep_only_signatures();
                 return;
             }
@@ -289,9 +291,9 @@ impl<H: Host> ChainTasks<H> {
     }
 
     /// Decides whether the driver reuses the last quote, waits, or requests another one. Each quote takes several
-    /// requests, and a submission may wait for many blocks. A first offer reuses a quote younger than
-    /// [`QUOTE_QUEUED_MS`]. Its transaction counts can only be too low, which is harmless: the outbox knows the
-    /// nonces that it has used.
+    /// requests, and a submission may wait for many blocks. A first offer and the replacement of a withdrawn call
+    /// reuse a quote younger than [`QUOTE_QUEUED_MS`]. Its transaction counts can only be too low, which is harmless:
+    /// the outbox knows the nonces that it has used.
     fn last_quote(&mut self) -> LastQuote {
         // A withdrawn call can still be mined until another transaction uses its nonce, so its replacement is
         // urgent.

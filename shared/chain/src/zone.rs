@@ -6,8 +6,8 @@ use jiff::Timestamp;
 use jiff::civil::{Date, DateTime, date};
 use jiff::tz::{AmbiguousOffset, TimeZone};
 
-// The zone library covers the years -9999 to 9999, with ends that depend on the offset. A clock beyond these
-// years is broken, and clamping it renews no allowance.
+// The zone library covers the years -9999 to 9999; the exact ends depend on the offset. A clock outside the range
+// below is broken, and clamping it renews no allowance.
 const EARLIEST: Utc = Utc(-62_135_596_800_000); // 0001-01-01
 const LATEST: Utc = Utc(253_370_764_800_000); // 9999-01-01
 
@@ -25,7 +25,8 @@ pub fn day_of(utc: Utc, zone: &TimeZone) -> (LocalDay, Utc, i32) {
     (day_number(today), Utc(start.as_millisecond()), offset.seconds())
 }
 
-/// Returns the first midnight in `zone` at or after `earliest` whose date is after `day`.
+/// Returns the first midnight in `zone` at or after `earliest` whose date is after `day`. Returns `earliest` if there
+/// is none within 400 days.
 pub fn midnight(earliest: Utc, day: LocalDay, zone: &TimeZone) -> Utc {
     let clamped = earliest.clamp(EARLIEST, LATEST);
     let at = Timestamp::from_millisecond(clamped.0).unwrap_or(Timestamp::UNIX_EPOCH);

@@ -125,6 +125,6 @@ fn receipt(hash: B256, payment: &Payment) -> Receipt {
         block_number: 7,
         block_hash: B256::repeat_byte(7),
         logs: vec![used, moved],
-        fee: None,
+        paid: None,
     }
 }

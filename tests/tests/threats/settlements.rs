@@ -49,9 +49,9 @@ impl Mined {
             log("AuthorizationUsed(address,bytes32)", [from, nonce], Bytes::new()),
             log("Transfer(address,address,uint256)", [from, to], value.to_be_bytes_vec().into()),
         ];
-        let (block_number, block_hash, fee) = (7, B256::repeat_byte(7), None);
+        let (block_number, block_hash, paid) = (7, B256::repeat_byte(7), None);
         let status = TxStatus::Succeeded;
-        let receipt = Receipt { tx_hash, block_number, block_hash, status, logs, fee };
+        let receipt = Receipt { tx_hash, block_number, block_hash, status, logs, paid };
         self.receipts.lock().unwrap().insert(tx_hash, receipt);
     }
 

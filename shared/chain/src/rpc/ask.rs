@@ -112,7 +112,7 @@ impl RpcChain {
     }
 
     /// Asks every endpoint at once, except those that are cooling down or foreign. The best answer counts: a
-    /// result before a final error, and a final error before silence.
+    /// result before a final error, and a final error before any other setback.
     pub(super) async fn everywhere<'a, T>(&'a self, step: &Step<'a, T>) -> Result<T, ChainFault> {
         let mut tally = Tally::default();
         let mut rejection = None;

@@ -36,7 +36,7 @@ pub const IDENTITY_RETRY_MS: u64 = 60_000;
 /// Most endpoints of a chain. A longer list is a mistake in the settings: the total time rarely reaches its end.
 pub const ENDPOINTS_MAX: usize = 8;
 
-/// Requests in one batch: the limit of public nodes.
+/// Most receipts in one batch: the limit of public nodes.
 pub(super) const BATCH_MAX: usize = 50;
 
 /// The limits of [`RpcChain`](super::RpcChain). Production uses the defaults; tests use smaller ones.
@@ -123,12 +123,12 @@ pub enum ConfigError {
     #[error("RPC endpoint {0} must begin with https:// (or http:// on this machine)")]
     Scheme(EndpointLabel),
     #[error(
-        "RPC endpoint {0} is not encrypted; http:// is only for 127.0.0.1, [::1] and localhost, and with \
-         allow_plain_http for private addresses: use https://"
+        "RPC endpoint {0} is not encrypted; http:// is only for 127.0.0.1, [::1] and localhost, and in a \
+         facilitator with allow_plain_http for private addresses: use https://"
     )]
     PlainHttp(EndpointLabel),
     #[error("RPC endpoint {0} contains a user name or password; put the key in the path or query")]
     UserInfo(EndpointLabel),
-    #[error("the HTTPS client cannot be made: {0}")]
+    #[error("the HTTPS client cannot be created: {0}")]
     Client(String),
 }

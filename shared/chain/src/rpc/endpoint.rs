@@ -142,7 +142,7 @@ impl Permit<'_> {
                 if effect == FailureEffect::Opens {
                     warn!(
                         endpoint = %self.endpoint.label(),
-                        "does not answer: requests are paused, then retried"
+                        "gives no usable answers: requests are paused, then retried"
                     );
                 }
             }

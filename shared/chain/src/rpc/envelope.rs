@@ -129,7 +129,7 @@ fn not_an_answer(error: serde_json::Error) -> Unusable {
 
 fn content(wire: WireAnswer<'_>, id: u64) -> Result<Content<'_>, Unusable> {
     if wire.jsonrpc != "2.0" {
-        return Err(Unusable("it is not of JSON-RPC 2.0"));
+        return Err(Unusable("it is not JSON-RPC 2.0"));
     }
     if wire.id != id {
         return Err(Unusable("it has the id of another request"));

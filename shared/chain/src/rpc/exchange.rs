@@ -13,8 +13,8 @@ use crate::rpc::setback::Setback;
 use crate::rpc::{RpcChain, refusal};
 
 impl RpcChain {
-    /// Rejects an endpoint that has not reported our chain id recently. Two concurrent requests may both check;
-    /// that costs one extra request and avoids a lock across an await.
+    /// Checks the endpoint's chain id if that is due, and rejects a foreign endpoint. Two concurrent requests may
+    /// both check; that costs one extra request and avoids a lock across an await.
     pub(super) async fn ensure_identity(&self, endpoint: &Endpoint) -> Result<(), Setback> {
         if endpoint.identity_is_due(self.mono_ms()) {
             self.ask_identity(endpoint).await?;

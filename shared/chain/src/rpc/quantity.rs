@@ -55,7 +55,7 @@ fn quantity_digits(text: &str) -> Result<&str, Unusable> {
 
 fn hex_digits(text: &str) -> Result<&str, Unusable> {
     let digits = text.strip_prefix("0x").ok_or(Unusable("a value lacks its 0x"))?;
-    // Checked here because the decoders below are lenient: signs, underscores, a second 0x.
+    // Checked here because the decoders are lenient: they accept signs, underscores and a second 0x.
     if digits.bytes().all(|byte| byte.is_ascii_hexdigit()) {
         Ok(digits)
     } else {

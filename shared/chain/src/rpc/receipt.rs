@@ -4,7 +4,7 @@ use alloy_primitives::{B256, U256};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use crate::ports::{Log, Receipt, TxStatus};
+use crate::ports::{Log, PaidFee, Receipt, TxStatus};
 use crate::rpc::event::WireEvent;
 use crate::rpc::quantity::{Unusable, decode_as, hash_of, u64_of, u256_of};
 
@@ -55,19 +55,21 @@ pub(super) fn receipt_of(raw: &RawValue, asked: B256) -> Result<Option<Receipt>,
         block_hash: hash_of(block_hash)?,
         status,
         logs,
-        fee: fee_of(&wire),
+        paid: paid(&wire),
     }))
 }
 
-/// Returns the amount that the sender paid, in wei. A malformed fee does not invalidate the receipt.
-fn fee_of(wire: &WireReceipt) -> Option<U256> {
-    let gas = u256_of(wire.gas_used.as_deref()?).ok()?;
-    let price = u256_of(wire.effective_gas_price.as_deref()?).ok()?;
-    let data = match &wire.l1_fee {
+/// Returns what the sender paid. A malformed fee does not invalidate the receipt.
+fn paid(wire: &WireReceipt) -> Option<PaidFee> {
+    let data_fee = match &wire.l1_fee {
         Some(fee) => u256_of(fee).ok()?,
         None => U256::ZERO,
     };
-    gas.checked_mul(price)?.checked_add(data)
+    Some(PaidFee {
+        gas_used: u64_of(wire.gas_used.as_deref()?).ok()?,
+        gas_price: u256_of(wire.effective_gas_price.as_deref()?).ok()?,
+        data_fee,
+    })
 }
 
 fn log_of(wire: &WireLog, asked: B256) -> Result<Log, Unusable> {
@@ -121,13 +123,16 @@ mod tests {
 
     #[test]
     fn the_fee_includes_gas_and_the_data_fee() {
-        let fee = |wire: &Value| read(wire).unwrap().unwrap().fee;
+        let fee = |wire: &Value| read(wire).unwrap().unwrap().fee();
         assert_eq!(fee(&wire()), None, "without a price");
         let mut paid = wire();
         paid["effectiveGasPrice"] = json!("0x3");
         assert_eq!(fee(&paid), Some(U256::from(63_000)));
         paid["l1Fee"] = json!("0x7");
         assert_eq!(fee(&paid), Some(U256::from(63_007)));
+        let found = read(&paid).unwrap().unwrap().paid.unwrap();
+        let parts = (found.gas_used, found.gas_price, found.data_fee);
+        assert_eq!(parts, (21_000, U256::from(3), U256::from(7)));
         paid["l1Fee"] = json!("7");
         assert_eq!(fee(&paid), None);
     }

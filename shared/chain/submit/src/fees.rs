@@ -6,7 +6,8 @@ use bursar_core::networks::{FeeModel, Gas};
 
 use crate::call::{Call, Fees};
 
-/// A node's report about fees, in wei per unit of gas. Each fee model needs some of these values.
+/// A node's report about the newest block and about fees, in wei per unit of gas. Each fee model needs some of these
+/// values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct FeeFacts {
     /// `baseFeePerGas` of the newest block.
@@ -24,7 +25,7 @@ pub struct FeeFacts {
 /// The offer for the current state of the network.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FeeQuote {
-    /// Includes a margin for a rising base fee.
+    /// A [`Fees::Dynamic`] offer includes a margin for a rising base fee.
     pub fees: Fees,
     /// The expected price in the next block, in wei; a lower offer would only wait.
     pub needed: u128,

@@ -17,7 +17,7 @@ pub struct Rules {
     pub confirmations: u64,
     /// How long an offer waits for a block before it is raised, in milliseconds.
     pub patience_ms: i64,
-    /// How many submissions may hold a nonce at the same time.
+    /// How many submissions may hold a nonce at the same time. Empty transactions that fill a gap may exceed it.
     pub window: usize,
     /// The highest price of a unit of gas for empty transactions, in wei. Hosts set no submission's ceiling above
     /// it.
@@ -53,9 +53,10 @@ pub enum Input {
     /// The result of [`Action::Send`].
     Answered { id: SubmissionId, answer: SendAnswer },
     /// The result of [`Action::Lookup`]. `head` is the newest block. `settled` is the signer's transaction count as
-    /// of the newest block that is final by the rules; a reorganization cannot lower it. `asked` is the number of
-    /// hashes whose receipts were requested: a result that did not cover the newest attempt shows nothing about it.
-    /// `known` is false if no receipt was found and the node does not know the last hash.
+    /// of the newest block that is final by the rules, or 0 if it is unknown; only a deeper reorganization can lower
+    /// it. `asked` is the number of hashes whose receipts were requested: a result that did not cover the newest
+    /// attempt shows nothing about it. `known` is false if no receipt was found and the node does not know the last
+    /// hash.
     LookedUp {
         id: SubmissionId,
         asked: usize,
@@ -127,15 +128,15 @@ pub struct Step {
 /// Why an input was rejected. Nothing has changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
-    #[error("a submission with this id is already open")]
+    #[error("a submission with this id and other terms is already open")]
     OtherCall,
     #[error("too many submissions are open for this address")]
     Full,
-    #[error("it is too late to broadcast it")]
+    #[error("the time limit for the broadcast has passed")]
     Expired,
     #[error("there is no open submission with this id")]
     Unknown,
-    #[error("it is already in a block")]
+    #[error("a transaction of the submission is already in a block")]
     TooLate,
     #[error("the signature does not match the signer and the transaction")]
     WrongSignature,

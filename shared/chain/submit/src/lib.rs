@@ -16,7 +16,7 @@
 //!           Cancel │    Cancel, Declined │         Quoted          │ attempt on the same nonce
 //!                  ▼                     ▼                         │ LookedUp
 //!               Dropped               Dropped                      ▼
-//!         (nothing was signed; its nonce is free)      ┌──────► included ──► Succeeded, Reverted,
+//!         (nothing was broadcast; its nonce is free)   ┌──────► included ──► Succeeded, Reverted,
 //!                                                      │ reorg:    │   deep   Cancelled
 //!                                                      │ gone      ▼  enough
 //!                                                      └─────── signed ──► missed ──► NonceTaken

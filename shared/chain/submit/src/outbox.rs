@@ -17,7 +17,7 @@ pub struct OutboxKey {
     pub signer: Address,
 }
 
-/// A submission's id, chosen by the host. A host never uses one twice.
+/// A submission's id. The host chooses it and never uses one twice; the outbox derives the ids of fillers.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct SubmissionId(pub [u8; 16]);
 
@@ -67,7 +67,7 @@ impl Outbox {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Submission {
     pub call: Call,
-    /// The highest price that may be offered for a unit of gas, in wei.
+    /// The highest price that may be offered for a unit of the call's gas, in wei. Empty transactions may offer more.
     pub ceiling: u128,
     /// The call is only broadcast before this moment. Afterwards an unsigned call is dropped, and an empty
     /// transaction replaces a signed one that is not mined. `None`: no limit.
@@ -93,7 +93,7 @@ impl Submission {
         !self.cancel && self.until.is_none_or(|until| at < until)
     }
 
-    /// Returns whether an empty transaction was authorized to use up its nonce.
+    /// Returns whether an empty transaction was authorized to use up its nonce, and was not declined.
     pub fn is_given_up(&self) -> bool {
         let is_empty =
             |tried: &Attempt| matches!(tried.kind, Kind::Empty { .. }) && !tried.declined;

@@ -39,7 +39,7 @@ pub fn step(outbox: &Outbox, rules: &Rules, at: Utc, input: Input) -> Result<Ste
     }
 }
 
-/// Returns every pending action of an outbox that was just read from disk. The actions request authorized
+/// Returns every pending action of an outbox, for example after it was read from disk. The actions request authorized
 /// signatures again, broadcast signed bytes again, and query the chain for everything else.
 pub fn resume(outbox: &Outbox, rules: &Rules, at: Utc) -> Vec<Action> {
     let mut actions = Vec::new();

@@ -214,7 +214,7 @@ mod tests {
             block_number: 7,
             block_hash: B256::repeat_byte(7),
             logs: Vec::new(),
-            fee: None,
+            paid: None,
         }
     }
 
