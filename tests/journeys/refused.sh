@@ -17,7 +17,7 @@ said 'the feed says why'
 press you Enter
 see you 'entry [0-9]+ of the journal'
 see you 'about +.*per-request maximum'
-see you 'All of the request: .:receipt '
+see you 'The whole request: .:receipt '
 close you
 said 'and its entry what it was'
 

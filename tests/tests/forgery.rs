@@ -11,7 +11,7 @@ use bursar_core::ids::RequestId;
 use bursar_core::money::{Atoms, Usd};
 use bursar_domain::event::{Event, RequestDraft};
 use bursar_domain::identity::Identity;
-use bursar_domain::{PaymentAsk, State};
+use bursar_domain::{LaneAsk, PaymentAsk, State};
 use bursar_engine::journal::{Batch, Head, MemoryStore, Seal, Snapshot, Store};
 use bursar_tests::doubles::SlowSigner;
 use bursar_tests::engine::{Setup, TestEngine};
@@ -51,7 +51,7 @@ fn forged_authorization(state: &State) -> (RequestId, Event) {
         label: paying.label.clone(),
         from: paying.address,
         identity: Identity::Bearer { digest: [1; 32], key: None },
-        ask: PaymentAsk {
+        ask: LaneAsk::Payment(PaymentAsk {
             chain: BASE,
             asset: coin.address,
             amount: Atoms(U256::from(1_000_000)),
@@ -65,12 +65,13 @@ fn forged_authorization(state: &State) -> (RequestId, Event) {
             padding: 0,
             unpriced: false,
             echo: Echo::none(),
-        },
+        }),
     };
+    let payment = asked.ask.payment().expect("a payment");
     let terms = Authorization {
         from: asked.from,
-        to: asked.ask.payee,
-        value: asked.ask.amount.0,
+        to: payment.payee,
+        value: payment.amount.0,
         valid_after: 0,
         valid_before: u64::from(u32::MAX),
         nonce: [7; 32].into(),

@@ -1,6 +1,7 @@
 //! Agents: their credentials, commissions, spending and usage.
 
 use bursar_core::auth::AuthMode;
+use bursar_core::card::ByLane;
 use bursar_core::ids::{AgentId, Name};
 use bursar_core::limits::REFUSALS_PER_MINUTE;
 use bursar_core::money::Usd;
@@ -41,10 +42,10 @@ pub struct Agent {
     pub credential: Credential,
     pub created: Utc,
     pub suspended: bool,
-    /// Policy and address. Without them the agent can do nothing.
+    /// Policy and address. Without them the agent can only read its status.
     pub commission: Option<Commission>,
-    /// Total value of its held requests.
-    pub reserved: Usd,
+    /// Total value of its held requests, by lane.
+    pub reserved: ByLane<Usd>,
     pub refusals: Refusals,
     /// Number of its payments that can still be redeemed.
     pub open: u32,
@@ -107,15 +108,15 @@ pub struct Commission {
     pub policy: Name,
     /// Label of the paying address.
     pub label: Name,
-    /// The running daily allowance for payments.
-    pub payments: Window,
+    /// The running daily allowance.
+    pub window: Window,
 }
 
 impl Agent {
     /// Returns the agent's status.
     ///
-    /// `limit_reached` is derived: the amount spent (not reserved) has reached the daily limit. `spent` belongs to
-    /// the allowance in force; the caller has renewed it if it was due.
+    /// `limit_reached` is derived: the amount spent (not reserved) has reached the daily limit. `spent` is the amount
+    /// spent of the allowance in force, so it is zero if a renewal is due.
     pub fn status(&self, policy: Option<&Policy>, spent: Usd) -> AgentStatus {
         match (&self.commission, policy) {
             (None, _) | (_, None) => AgentStatus::Uncommissioned,

@@ -1,5 +1,5 @@
-//! The daily allowance: when it renews and how much of it is left. Only this module knows the rule. The day, the boot
-//! and the clock readings come in the [`Moment`].
+//! The daily allowance: when it renews and how much of it is spent. Only this module knows the rule. The day, the
+//! boot and the clock readings come in the [`Moment`].
 //!
 //! An allowance begins at a local midnight, the first one at the midnight of the day of commissioning. It renews at a
 //! later local midnight that is at least 20 hours after its start, and at no other time. So no date has two
@@ -7,21 +7,23 @@
 //!
 //! Within one boot of the machine, the boot clock must agree that the time between the two midnights has passed.
 //! Where the platform has no boot identity, the time of a chain must be known. A wall clock more than an hour ahead of
-//! a known chain time blocks the renewal too. A blocked renewal must be granted by the operator.
+//! a known chain time blocks the renewal too. A blocked renewal waits until the clocks agree or the operator grants
+//! it.
 
+use bursar_core::card::ByLane;
 use bursar_core::limits::{ALLOWANCE_BOOT_SLACK_MS, ALLOWANCE_LASTS_MS, CLOCK_AHEAD_OF_CHAIN_MS};
 use bursar_core::money::Usd;
 use bursar_core::time::{LocalDay, Moment, Utc};
 use serde::{Deserialize, Serialize};
 
-/// The running allowance of one agent in one lane.
+/// The running allowance of one agent. Its lanes renew together, and each has its own limit.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Window {
     pub start: WindowStart,
-    pub spent: Usd,
+    pub spent: ByLane<Usd>,
 }
 
-/// When an allowance began, on every clock that we have.
+/// The start of an allowance: its date, and the readings of the wall clock and the boot clock.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WindowStart {
     /// The local date of the allowance.
@@ -40,7 +42,7 @@ pub enum Renewal {
     Keep,
     /// A new one begins.
     Renew(WindowStart),
-    /// The date is due, but another clock disagrees: the operator decides (`agent renew`).
+    /// The date is due, but another clock disagrees or is missing. The operator may renew it (`agent renew`).
     HeldBack(WindowStart),
 }
 
@@ -86,7 +88,7 @@ impl WindowStart {
     /// Returns the earliest start of the next allowance, as instant and date.
     ///
     /// It begins at the first local midnight that is not before the instant and is after the date. `None` while a
-    /// renewal is held back, because then the operator decides.
+    /// renewal is held back, because its time is then unknown.
     pub fn renews_after(&self, moment: &Moment) -> Option<(Utc, LocalDay)> {
         let running = match self.renewal(moment) {
             Renewal::Keep => self.clone(),
@@ -112,13 +114,18 @@ fn ahead_of_the_chain(moment: &Moment) -> bool {
 impl Window {
     /// Returns the first, unspent allowance of an agent.
     pub fn first(moment: &Moment) -> Self {
-        Self { start: WindowStart::first(moment), spent: Usd::ZERO }
+        Self::unspent(WindowStart::first(moment))
+    }
+
+    /// Returns an allowance of which nothing is spent.
+    pub fn unspent(start: WindowStart) -> Self {
+        Self { start, spent: ByLane::default() }
     }
 
     /// Returns what has been spent of the allowance in force at `moment`.
-    pub fn spent_at(&self, moment: &Moment) -> Usd {
+    pub fn spent_at(&self, moment: &Moment) -> ByLane<Usd> {
         match self.start.renewal(moment) {
-            Renewal::Renew(_) => Usd::ZERO,
+            Renewal::Renew(_) => ByLane::default(),
             Renewal::Keep | Renewal::HeldBack(_) => self.spent,
         }
     }

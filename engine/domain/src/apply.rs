@@ -1,11 +1,11 @@
-//! Applies events to the [`State`], of which this module is the only writer. Total and deterministic: it cannot fail
-//! and reads only the state and the entry, so every replay gives the same state. Sums saturate here because `decide`
-//! has checked them; `check` would detect a mistake.
+//! Applies events to the [`State`]; every recorded change is made here. Total and deterministic: it cannot fail and
+//! reads only the state and the entry, so every replay gives the same state. Sums saturate because `decide` has
+//! checked them.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use bursar_core::card::HoldReason;
+use bursar_core::card::{ByLane, HoldReason, Lane};
 use bursar_core::ids::{AgentId, Name, RequestId};
 use bursar_core::money::Usd;
 use bursar_core::time::Utc;
@@ -19,7 +19,7 @@ use crate::settlement::Settlement;
 use crate::state::State;
 use crate::wallets::{PayingAddress, Seed, Wallet};
 
-/// The record that an entry changed, as it is afterwards.
+/// The record that an entry changed, after the change.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ChangedRecord {
     Request(Arc<Request>),
@@ -72,7 +72,7 @@ fn apply_event(state: &mut State, entry: &Entry) -> Option<ChangedRecord> {
                 created: at,
                 suspended: false,
                 commission: None,
-                reserved: Usd::ZERO,
+                reserved: ByLane::default(),
                 refusals: Refusals::default(),
                 open: 0,
                 usage: Usage::default(),
@@ -84,20 +84,19 @@ fn apply_event(state: &mut State, entry: &Entry) -> Option<ChangedRecord> {
         }
         Event::AgentCommissioned { agent, policy, label, start, .. } => {
             let restored = state.restored;
-            let daily =
-                state.policies.get(&policy.key()).map(|record| record.policy.payments.daily);
+            let daily = state.policies.get(&policy.key()).map(|record| record.policy.daily());
             with_agent(state, agent, |agent| {
-                let running = agent.commission.take().map(|given| given.payments);
+                let running = agent.commission.take().map(|given| given.window);
                 let first = start.clone().map(|start| {
                     // What the agent spent that day may be lost with the journal.
                     let lost = restored.is_some_and(|at| at >= start.utc && at >= agent.created);
-                    let spent = if lost { daily.unwrap_or(Usd::ZERO) } else { Usd::ZERO };
+                    let spent = daily.filter(|_limits| lost).unwrap_or_default();
                     Window { start, spent }
                 });
-                agent.commission = running.or(first).map(|payments| Commission {
+                agent.commission = running.or(first).map(|window| Commission {
                     policy: policy.clone(),
                     label: label.clone(),
-                    payments,
+                    window,
                 });
             });
         }
@@ -105,7 +104,7 @@ fn apply_event(state: &mut State, entry: &Entry) -> Option<ChangedRecord> {
         Event::AgentResumed { agent } => with_agent(state, agent, |agent| agent.suspended = false),
         Event::AllowanceRenewed { agent, start } => with_agent(state, agent, |agent| {
             if let Some(commission) = &mut agent.commission {
-                commission.payments = Window { start: start.clone(), spent: Usd::ZERO };
+                commission.window = Window::unspent(start.clone());
             }
         }),
         Event::NetworkSet { chain, enabled } => {
@@ -135,39 +134,39 @@ fn apply_event(state: &mut State, entry: &Entry) -> Option<ChangedRecord> {
         }
         Event::PaymentAuthorized { asked, terms } => {
             let request = request(asked, entry, authorized(terms, at, Approver::Policy));
-            with_agent(state, &asked.agent, |agent| agent.usage.count(at, asked.ask.padding));
-            spend(state, &request.agent, request.ask.usd);
+            with_agent(state, &asked.agent, |agent| agent.usage.count(at, asked.ask.padding()));
+            spend(state, &request);
             return Some(ChangedRecord::Request(await_redemption(state, request)));
         }
-        Event::PaymentHeld { asked, reason, deadline } => {
+        Event::RequestHeld { asked, reason, deadline } => {
             return Some(ChangedRecord::Request(hold(state, asked, entry, *reason, deadline)));
         }
-        Event::PaymentRefused { asked, refusal } => {
+        Event::RequestRefused { asked, refusal } => {
             with_agent(state, &asked.agent, |agent| {
                 agent.refusals.count(at);
-                agent.usage.count(at, asked.ask.padding);
+                agent.usage.count(at, asked.ask.padding());
             });
             let status = Status::Refused { refusal: refusal.clone(), at };
             return Some(ChangedRecord::Request(Arc::new(request(asked, entry, status))));
         }
         Event::PaymentApproved { id, terms, by } => {
             let mut request = release(state, id)?;
-            spend(state, &request.agent, request.ask.usd);
+            spend(state, &request);
             request.status = authorized(terms, at, Approver::Operator(*by));
             return Some(ChangedRecord::Request(await_redemption(state, request)));
         }
-        Event::PaymentDenied { id, reason, by, told_until } => {
+        Event::RequestDenied { id, reason, by, told_until } => {
             let mut request = release(state, id)?;
             let (reason, told_until) = (reason.clone(), told_until.clone());
             request.status = Status::Denied { reason, at, by: *by, told_until };
             return Some(ChangedRecord::Request(Arc::new(request)));
         }
-        Event::PaymentExpired { id, told_until } => {
+        Event::RequestExpired { id, told_until } => {
             let mut request = release(state, id)?;
             request.status = Status::Expired { at, told_until: told_until.clone() };
             return Some(ChangedRecord::Request(Arc::new(request)));
         }
-        Event::PaymentRejected { id, refusal } => {
+        Event::RequestRejected { id, refusal } => {
             let mut request = release(state, id)?;
             request.status = Status::Refused { refusal: refusal.clone(), at };
             return Some(ChangedRecord::Request(Arc::new(request)));
@@ -234,12 +233,15 @@ fn restored(state: &mut State, start: &WindowStart, at: Utc) {
         let agent = Arc::make_mut(agent);
         let Some(commission) = &mut agent.commission else { continue };
         let policy = policies.get(&commission.policy.key());
-        let daily = policy.map_or(Usd::ZERO, |record| record.policy.payments.daily);
-        let window = &mut commission.payments;
+        let daily = policy.map(|record| record.policy.daily()).unwrap_or_default();
+        let window = &mut commission.window;
         if start.day > window.start.day {
-            *window = Window { start: start.clone(), spent: Usd::ZERO };
+            *window = Window::unspent(start.clone());
         }
-        window.spent = window.spent.max(daily);
+        for lane in Lane::ALL {
+            let spent = window.spent.of_mut(lane);
+            *spent = (*spent).max(*daily.of(lane));
+        }
     }
 }
 
@@ -299,11 +301,12 @@ fn authorized(terms: &Authorization, at: Utc, by: Approver) -> Status {
     Status::Authorized { terms: terms.clone(), at, by, signature: None }
 }
 
-fn spend(state: &mut State, agent: &AgentId, usd: Usd) {
-    with_agent(state, agent, |agent| {
+fn spend(state: &mut State, request: &Request) {
+    let (lane, usd) = (request.ask.lane(), request.ask.usd());
+    with_agent(state, &request.agent, |agent| {
         if let Some(commission) = &mut agent.commission {
-            let spent = commission.payments.spent;
-            commission.payments.spent = Usd(spent.0.saturating_add(usd.0));
+            let spent = commission.window.spent.of_mut(lane);
+            *spent = Usd(spent.0.saturating_add(usd.0));
         }
     });
 }
@@ -317,8 +320,9 @@ fn hold(
 ) -> Arc<Request> {
     let held = request(asked, entry, Status::Held { reason, deadline: deadline.clone() });
     with_agent(state, &asked.agent, |agent| {
-        agent.usage.count(entry.at, asked.ask.padding);
-        agent.reserved = Usd(agent.reserved.0.saturating_add(asked.ask.usd.0));
+        agent.usage.count(entry.at, asked.ask.padding());
+        let reserved = agent.reserved.of_mut(asked.ask.lane());
+        *reserved = Usd(reserved.0.saturating_add(asked.ask.usd().0));
     });
     let held = Arc::new(held);
     Arc::make_mut(&mut state.held).insert(asked.id, Arc::clone(&held));
@@ -329,7 +333,8 @@ fn hold(
 fn release(state: &mut State, id: &RequestId) -> Option<Request> {
     let request = Arc::make_mut(&mut state.held).remove(id)?;
     with_agent(state, &request.agent, |agent| {
-        agent.reserved = agent.reserved.left_after(request.ask.usd);
+        let reserved = agent.reserved.of_mut(request.ask.lane());
+        *reserved = reserved.left_after(request.ask.usd());
     });
     Some((*request).clone())
 }

@@ -8,7 +8,7 @@ use crate::assess::payments::{PaymentContext, Verdict, assess, clock_is_off};
 use crate::due::renewal_if_due;
 use crate::event::Event;
 use crate::refusal::Refusal;
-use crate::requests::Request;
+use crate::requests::{LaneAsk, Request};
 use crate::state::State;
 
 /// Returns the commission of an agent that may make requests now.
@@ -32,7 +32,8 @@ pub(crate) fn obstacle(state: &State, request: &Request, moment: &Moment) -> Opt
 
 /// Checks the reasons that refuse an approval but keep the request held.
 pub(crate) fn may_be_approved(state: &State, request: &Request) -> Result<(), Refusal> {
-    if request.ask.unpriced {
+    let LaneAsk::Payment(payment) = &request.ask;
+    if payment.unpriced {
         return Err(Refusal::new(Code::Unpriced));
     }
     if state.frozen.is_some() {
@@ -46,7 +47,7 @@ pub(crate) fn may_be_approved(state: &State, request: &Request) -> Result<(), Re
 
 /// Applies the current policy to a held request.
 ///
-/// Tightened limits and suspensions thus take effect. Also returns the allowance renewals that the verdict counts on.
+/// Tightened limits and suspensions thus take effect. Also returns the allowance renewals that the verdict assumes.
 pub(crate) fn fresh_verdict(
     state: &State,
     moment: &Moment,
@@ -61,17 +62,18 @@ pub(crate) fn fresh_verdict(
         let policy = state.policy_of(agent).ok_or(gone)?;
         let (renewals, spent) = renewal_if_due(agent, commission, moment);
         events = renewals;
+        let LaneAsk::Payment(payment) = &request.ask;
         let verdict = assess(&PaymentContext {
-            ask: &request.ask,
+            ask: payment,
             from: request.from,
             policy,
-            network_enabled: state.network_enabled(request.ask.chain),
+            network_enabled: state.network_enabled(payment.chain),
             trusted,
             clock_off: clock_is_off(moment),
             max_validity_s: state.settings.max_validity_s,
-            spent,
+            spent: spent.payment,
             // Without the request's own reservation, which the approval turns into spending.
-            reserved: agent.reserved.left_after(request.ask.usd),
+            reserved: agent.reserved.payment.left_after(payment.usd),
             held_by_agent: 0,
             held_in_all: 0,
         });

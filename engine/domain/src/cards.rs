@@ -9,10 +9,10 @@ use bursar_core::time::{Moment, Utc};
 use bursar_x402::authorization::MIN_VALIDITY_SECONDS;
 
 use crate::approval::obstacle;
-use crate::requests::{Request, Status};
+use crate::requests::{LaneAsk, PaymentAsk, Request, Status};
 use crate::state::State;
 
-/// The operator approves payments below this amount without typing it, unless the setting is lower.
+/// The operator approves payments below this amount without typing it, unless `confirm_typing_above` is lower.
 pub const DEFAULT_TYPED_FROM: Usd = Usd::dollars(5);
 
 /// Returns the label of an address of this wallet.
@@ -27,8 +27,8 @@ fn label_now(state: &State, request: &Request) -> Name {
 }
 
 /// Returns the paying address's balance before and after the payment, in the request's asset.
-pub fn balance(request: &Request, held: TokenAmount, symbol: &str, read: Utc) -> Balance {
-    let after = held.atoms.0.checked_sub(request.ask.amount.0);
+pub fn balance(payment: &PaymentAsk, held: TokenAmount, symbol: &str, read: Utc) -> Balance {
+    let after = held.atoms.0.checked_sub(payment.amount.0);
     let after = after.map(|left| TokenAmount { atoms: Atoms(left), decimals: held.decimals });
     Balance {
         before: held.to_string(),
@@ -45,21 +45,22 @@ pub fn card(state: &State, request: &Request, moment: &Moment) -> Option<Card> {
     let Status::Held { reason, deadline } = &request.status else { return None };
     let agent = state.agents.get(&request.agent)?;
     let policy = state.policy(&agent.commission.as_ref()?.policy)?;
-    let network = request.ask.network()?;
+    let LaneAsk::Payment(payment) = &request.ask;
+    let network = payment.network()?;
     let payments = &policy.policy.payments;
-    let spent = state.spent(agent, moment);
+    let spent = state.spent(agent, moment).payment;
     let terms = Terms {
         lane: Lane::Payment,
         agent: request.agent.clone(),
         address: request.from.to_checksum(None),
         network: network.caip2(),
-        asset: request.ask.asset.to_checksum(None),
-        payee: request.ask.payee.to_checksum(None),
-        amount: request.ask.amount.to_string(),
-        valid_seconds: request.ask.valid_seconds.max(MIN_VALIDITY_SECONDS),
-        request_url: request.ask.request_url.clone(),
-        resource_url: request.ask.resource_url.clone(),
-        other_urls: request.ask.other_urls.clone(),
+        asset: payment.asset.to_checksum(None),
+        payee: payment.payee.to_checksum(None),
+        amount: payment.amount.to_string(),
+        valid_seconds: payment.valid_seconds.max(MIN_VALIDITY_SECONDS),
+        request_url: payment.request_url.clone(),
+        resource_url: payment.resource_url.clone(),
+        other_urls: payment.other_urls.clone(),
     };
     let digest = card::digest(&terms, *reason, policy.version);
     // A tenth of the policy's largest payment: above that, an accidental approval is expensive.
@@ -75,18 +76,18 @@ pub fn card(state: &State, request: &Request, moment: &Moment) -> Option<Card> {
         agent_name: agent.name.clone(),
         label: label_now(state, request),
         network_title: format!("{} ({})", network.title, network.chain),
-        amount: request.ask.amount_text(),
-        unpriced: request.ask.unpriced,
-        usd: request.ask.usd,
-        spent: Change { before: spent, after: spent.checked_add(request.ask.usd).ok()? },
+        amount: payment.amount_text(),
+        unpriced: payment.unpriced,
+        usd: payment.usd,
+        spent: Change { before: spent, after: spent.checked_add(payment.usd).ok()? },
         daily_limit: payments.daily,
         per_request_max: payments.per_request,
         auto_below: payments.auto_below,
-        reserved: agent.reserved,
+        reserved: agent.reserved.payment,
         expires_in_seconds: deadline.left_ms(moment).div_ceil(1000),
-        type_amount: request.ask.usd >= typed_from,
+        type_amount: payment.usd >= typed_from,
         digest,
-        payee_label: own_label(state, request.ask.payee),
+        payee_label: own_label(state, payment.payee),
         // The caller that shows the card adds these: no decision may depend on them.
         paid_before: None,
         paid_before_unknown_reason: None,

@@ -1,14 +1,14 @@
 //! Invariants that must hold after every step. A violation is a bug in the wallet: the engine stops rather than spend
 //! money from an impossible state.
 
-use bursar_core::money::Usd;
+use bursar_core::card::{ByLane, Lane};
 
-use crate::requests::Status;
+use crate::requests::{LaneAsk, Status};
 use crate::state::State;
 
 /// A broken invariant, in words.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("the state cannot be: {0}")]
+#[error("the state is impossible: {0}")]
 pub struct Violation(pub String);
 
 /// Checks the whole state.
@@ -28,15 +28,22 @@ pub fn check(state: &State) -> Result<(), Violation> {
 /// Returns the first invariant that does not hold.
 pub fn check_held(state: &State) -> Result<(), Violation> {
     for agent in state.agents.values() {
-        let held = state.held.values().filter(|request| request.agent == agent.id);
-        let sum = held.map(|request| request.ask.usd.0).try_fold(0u64, u64::checked_add);
-        if sum != Some(agent.reserved.0) {
-            return Err(Violation(format!(
-                "agent {} reserves {} but its held requests are worth {:?} micro-dollars",
-                agent.id, agent.reserved, sum
-            )));
+        for lane in Lane::ALL {
+            let reserved = *agent.reserved.of(lane);
+            let held = state.held.values();
+            let held =
+                held.filter(|request| request.agent == agent.id && request.ask.lane() == lane);
+            let sum = held.map(|request| request.ask.usd().0).try_fold(0u64, u64::checked_add);
+            if sum != Some(reserved.0) {
+                return Err(Violation(format!(
+                    "agent {} reserves {reserved} USD but its held requests of the lane {} are \
+                     worth {sum:?} micro-dollars",
+                    agent.id,
+                    lane.text(),
+                )));
+            }
         }
-        if agent.commission.is_none() && agent.reserved != Usd::ZERO {
+        if agent.commission.is_none() && agent.reserved != ByLane::default() {
             return Err(Violation(format!(
                 "agent {} has a reservation without a commission",
                 agent.id
@@ -77,8 +84,9 @@ fn check_authorized(state: &State) -> Result<(), Violation> {
         let Status::Authorized { terms, .. } = &request.status else {
             return Err(Violation(format!("{id:?} is listed as open but is not authorized")));
         };
-        let bound = terms.value == request.ask.amount.0
-            && terms.to == request.ask.payee
+        let LaneAsk::Payment(payment) = &request.ask;
+        let bound = terms.value == payment.amount.0
+            && terms.to == payment.payee
             && terms.from == request.from;
         let lapses = request.lapses_at().is_some_and(|at| state.lapses.contains(&(at, *id)));
         if !bound || !lapses {

@@ -15,7 +15,7 @@ use crate::event::AddressAdded;
 use crate::idempotency::Prior;
 use crate::identity::Identity;
 use crate::outboxes::Send;
-use crate::requests::{PaymentAsk, Request};
+use crate::requests::{LaneAsk, Request};
 use crate::settlement::{Check, ReportContent, Settlement, Stage};
 
 /// One command, decided at one moment.
@@ -72,7 +72,7 @@ pub enum Action {
     Resume {
         agent: AgentId,
     },
-    /// Grants an allowance that a clock jump held back.
+    /// Renews an allowance that is due, even if a clock holds it back.
     Renew {
         agent: AgentId,
     },
@@ -91,7 +91,7 @@ pub enum Action {
         enabled: bool,
     },
     Set(Setting),
-    /// Records an unlock. `noted` is the entry that the wallet file now names.
+    /// Records an unlock. `noted` is the entry that the unlock wrote into the wallet file, if it could.
     RecordUnlock {
         noted: Option<u64>,
     },
@@ -103,7 +103,7 @@ pub enum Action {
     RecordStart,
     /// Records that this journal was restored from a backup.
     RecordRestore,
-    /// Records the deletion of the wallet, whose file is removed next. The password was entered again.
+    /// Records the deletion of the wallet, whose file is removed next. Unless `lost`, the password was entered again.
     DeleteWallet {
         /// The wallet file is already gone, so no password can be checked.
         lost: bool,
@@ -174,12 +174,12 @@ pub struct ReportContext {
     pub answered: Option<Stage>,
 }
 
-/// An agent's authenticated payment request.
+/// An agent's authenticated request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ask {
     pub agent: AgentId,
     pub identity: Identity,
-    pub payment: PaymentAsk,
+    pub ask: LaneAsk,
     pub prior: Prior,
     /// The id and the EIP-3009 nonce, drawn in case they are needed.
     pub id: RequestId,

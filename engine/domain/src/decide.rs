@@ -1,4 +1,4 @@
-//! Turns a command into events, effects and a reply. This file lists every case; the files below implement them.
+//! Turns a command into events, effects and a reply. This file lists every case; its submodules implement most.
 
 mod agents;
 mod outboxes;
@@ -19,7 +19,7 @@ use crate::state::State;
 /// Decides one command against the state, without changing it.
 ///
 /// # Errors
-/// Returns the refusal if there is nothing at all to record.
+/// The command is refused and there is nothing to record. A refusal with events is a reply.
 pub fn decide(state: &State, command: &Command) -> Result<Decision, Refusal> {
     match &command.action {
         Action::CreateWallet { name, wallet_id } => wallets::create(state, name, *wallet_id),

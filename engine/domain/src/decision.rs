@@ -53,7 +53,7 @@ impl Decision {
     }
 }
 
-/// Refuses a locked wallet: loosening a rule needs the key that seals the journal.
+/// Refuses the command if the wallet is locked: loosening a rule needs the key that seals the journal.
 pub(crate) fn require_unlocked(command: &Command) -> Result<(), Refusal> {
     if command.unlocked { Ok(()) } else { Err(Refusal::new(Code::WalletLocked)) }
 }

@@ -1,5 +1,6 @@
 //! Work that is due at a moment: ending expired holds and renewing allowances.
 
+use bursar_core::card::ByLane;
 use bursar_core::ids::RequestId;
 use bursar_core::money::Usd;
 use bursar_core::time::Moment;
@@ -12,7 +13,7 @@ use crate::state::State;
 
 /// Returns the event that ends an undecided request.
 pub(crate) fn expiry(id: RequestId, moment: &Moment) -> Event {
-    Event::PaymentExpired { id, told_until: Deadline::after(moment) }
+    Event::RequestExpired { id, told_until: Deadline::after(moment) }
 }
 
 /// Returns the event that ends a held request, if its deadline has passed.
@@ -31,11 +32,11 @@ pub(crate) fn renewal_if_due(
     agent: &Agent,
     commission: &Commission,
     moment: &Moment,
-) -> (Vec<Event>, Usd) {
-    match commission.payments.start.renewal(moment) {
+) -> (Vec<Event>, ByLane<Usd>) {
+    match commission.window.start.renewal(moment) {
         Renewal::Renew(start) => {
-            (vec![Event::AllowanceRenewed { agent: agent.id.clone(), start }], Usd::ZERO)
+            (vec![Event::AllowanceRenewed { agent: agent.id.clone(), start }], ByLane::default())
         }
-        Renewal::Keep | Renewal::HeldBack(_) => (Vec::new(), commission.payments.spent),
+        Renewal::Keep | Renewal::HeldBack(_) => (Vec::new(), commission.window.spent),
     }
 }

@@ -19,7 +19,7 @@ use crate::allowance::WindowStart;
 use crate::identity::Identity;
 use crate::outboxes::Send;
 use crate::refusal::Refusal;
-use crate::requests::{Deadline, PaymentAsk};
+use crate::requests::{Deadline, LaneAsk};
 use crate::settlement::{Check, Settlement};
 use crate::wallets::Backing;
 
@@ -69,7 +69,7 @@ pub enum Event {
         policy: Name,
         label: Name,
         start: Option<WindowStart>,
-        /// The policy and address that it used until then.
+        /// The policy and address that the agent used until then.
         before: Option<Assignment>,
     },
     AgentSuspended {
@@ -88,18 +88,18 @@ pub enum Event {
     },
     Frozen,
     Thawed,
-    /// The operator accepted a journal that did not match the wallet at unlock.
+    /// The operator accepted the journal as it is, usually because it did not match the wallet at unlock.
     JournalAccepted,
     PaymentAuthorized {
         asked: Box<RequestDraft>,
         terms: Authorization,
     },
-    PaymentHeld {
+    RequestHeld {
         asked: Box<RequestDraft>,
         reason: HoldReason,
         deadline: Deadline,
     },
-    PaymentRefused {
+    RequestRefused {
         asked: Box<RequestDraft>,
         refusal: Refusal,
     },
@@ -109,18 +109,18 @@ pub enum Event {
         by: Client,
     },
     /// Until `told_until`, an identical request of a bearer agent gets this result.
-    PaymentDenied {
+    RequestDenied {
         id: RequestId,
         reason: Option<String>,
         by: Client,
         told_until: Deadline,
     },
-    PaymentExpired {
+    RequestExpired {
         id: RequestId,
         told_until: Deadline,
     },
-    /// The operator approved the request, but the policy in force at that moment refused it.
-    PaymentRejected {
+    /// The operator approved the request, but a rule refused it at that moment: a limit, a suspension, a network.
+    RequestRejected {
         id: RequestId,
         refusal: Refusal,
     },
@@ -145,7 +145,7 @@ pub enum Event {
     },
     /// The operator sends money from the wallet. The outbox events that put it on the chain follow.
     SendOrdered(Box<Send>),
-    /// A transaction of an outbox changed.
+    /// A submission of an outbox changed.
     Outbox {
         key: OutboxKey,
         event: bursar_submit::Event,
@@ -167,7 +167,7 @@ pub enum Event {
         /// The entry that this unlock wrote into the wallet file; `None` if the file could not be written.
         noted: Option<u64>,
     },
-    /// The wallet was deleted. Its files are removed after this entry, and its agents are suspended.
+    /// The wallet was deleted. Earlier entries suspended all agents. The wallet's files are removed after this entry.
     WalletDeleted,
     WalletLocked {
         cause: LockCause,
@@ -176,19 +176,20 @@ pub enum Event {
     },
     /// The password changed: the old one no longer opens the wallet.
     PasswordChanged,
-    /// A wrong password was entered. `times` counts since the last unlock.
+    /// A wrong password was entered. `times` counts since the last recorded unlock.
     PasswordRefused {
         times: u32,
     },
-    /// The entries before this one come from a backup. Entries written after the backup are lost.
+    /// The journal was restored from a backup, or the wallet was recovered from its file. Everything that the backup
+    /// or the file does not contain is lost.
     JournalRestored {
-        /// The allowance that counts as spent.
+        /// The start of the allowance that counts as spent.
         start: WindowStart,
     },
-    /// An engine that serves agents started. The entries before show how the previous engine ended: a stop locks the
-    /// wallet.
+    /// An engine that serves agents started. The entries before it show how the previous engine ended: a regular stop
+    /// records that it locked an open wallet.
     EngineStarted,
-    /// Corrects the time of a restore that was recorded with a clock ahead of time. Only requests signed until `at`
+    /// Corrects the time of a restore that was recorded while the clock was ahead. Only requests signed until `at`
     /// are refused.
     RestoreDated {
         at: Utc,
@@ -237,7 +238,7 @@ pub struct AddressAdded {
     pub address: Address,
 }
 
-/// A payment request as received.
+/// A request as received.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RequestDraft {
     pub id: RequestId,
@@ -245,5 +246,5 @@ pub struct RequestDraft {
     pub label: Name,
     pub from: Address,
     pub identity: Identity,
-    pub ask: PaymentAsk,
+    pub ask: LaneAsk,
 }

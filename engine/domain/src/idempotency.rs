@@ -30,9 +30,9 @@ pub enum Repeat {
     Refuse(Code),
 }
 
-/// Decides whether a request is a repeat, and of what.
+/// Decides whether a request is a repeat, and of which request.
 ///
-/// Implements the table "Same ask, same answer" of the specification (decisions.md).
+/// Implements the table "Same ask, same answer" of the specification.
 pub fn repeat(prior: &Prior, identity: &Identity, moment: &Moment) -> Repeat {
     if let (Some(claim), Some(first)) = (identity.claim(), &prior.claimed) {
         let other = first.identity.claim().is_some_and(|first| first.content != claim.content);
@@ -51,14 +51,16 @@ pub fn repeat(prior: &Prior, identity: &Identity, moment: &Moment) -> Repeat {
     } else if signed {
         Repeat::Refuse(Code::PaymentExpired)
     } else if let Some(paid) = &prior.paid {
-        // An earlier payment lapsed, was requested again as `first`, and was reported as settled after that.
+        // An earlier payment lapsed. The agent requested it again as `first`, and then reported the earlier payment
+        // as settled.
         Repeat::Settled(Box::new(paid.clone()))
     } else {
         Repeat::New
     }
 }
 
-/// Returns whether a bearer agent's repeat of `first` gets its answer. A signed request has no such time limit.
+/// Returns whether a repeat still gets the answer of `first`: its hold or authorization is open, or the period of its
+/// result has not ended. For signed requests, [`repeat`] applies this limit only to authorizations.
 fn is_remembered(first: &Request, moment: &Moment) -> bool {
     match &first.status {
         Status::Held { .. } => true,

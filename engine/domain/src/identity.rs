@@ -3,17 +3,17 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Identifies a request: two requests with the same identity are one request.
+/// Identifies a request. While a request is remembered, another one with the same identity is its repeat.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Identity {
-    /// The signature itself: repeating the signed body repeats the request. `day` is the UTC day of the signed
-    /// timestamp (days since 1970); it keeps the index in time order.
+    /// A hash of agent, endpoint and signature: repeating the signed body repeats the request. `day` is the UTC day
+    /// of the signed timestamp (days since 1970); it keeps the index in time order.
     Hmac { day: u32, digest: [u8; 32] },
-    /// The content, and the idempotency key if one was given.
+    /// A hash of agent, endpoint and content, and of the idempotency key if one was given.
     Bearer { digest: [u8; 32], key: Option<KeyClaim> },
 }
 
-/// A bearer agent's idempotency key, bound to the content of its request while that is remembered.
+/// A bearer agent's idempotency key, bound to the content of its request while the request is remembered.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct KeyClaim {
     /// Hash of agent, endpoint and key.
@@ -25,8 +25,8 @@ pub struct KeyClaim {
 impl Identity {
     /// Returns the index key of this identity.
     ///
-    /// Signed requests sort by day: the cost stays flat however many there are, and a whole day can be dropped at
-    /// once.
+    /// Signed requests sort by day: the cost of adding one does not grow with their number, and a whole day can be
+    /// dropped at once.
     pub fn index_key(&self) -> Vec<u8> {
         let mut key = Vec::with_capacity(37);
         match self {

@@ -2,8 +2,8 @@
 //! nothing here awaits, reads a clock, draws an id or touches a disk. Everything nondeterministic (time, entropy,
 //! index lookups) arrives inside the [`Command`].
 //!
-//! `decide` turns a command into events and a reply, `apply` is the only writer of [`State`], and `check` verifies
-//! the invariants after every step.
+//! `decide` turns a command into events, effects and a reply. `apply` changes the [`State`] by one event. `check`
+//! verifies the invariants of the state.
 //!
 //! # Examples
 //!
@@ -77,6 +77,6 @@ pub use decide::decide;
 pub use decision::{Decision, Effect, Reply};
 pub use event::{Entry, Event};
 pub use refusal::Refusal;
-pub use requests::{PaymentAsk, Request, Status};
+pub use requests::{LaneAsk, PaymentAsk, Request, Status};
 pub use settlement::Settlement;
 pub use state::State;

@@ -13,7 +13,7 @@ use bursar_core::time::Utc;
 use bursar_submit::{Call, Event as OutboxEvent, Outbox, OutboxKey, Outcome, Rules, SubmissionId};
 use serde::{Deserialize, Serialize};
 
-/// How many submissions of an address hold a nonce at a time.
+/// How many submissions of an address on one network hold a nonce at a time.
 const WINDOW: usize = 16;
 
 /// How many finished sends stay in the state.
@@ -34,7 +34,7 @@ pub struct Send {
     pub amount: TokenAmount,
     /// The call that is put on the chain.
     pub call: Call,
-    /// The most to offer for a unit of gas, in wei.
+    /// The highest price to offer for a unit of gas, in wei.
     pub ceiling: u128,
     pub by: Client,
 }
@@ -85,8 +85,8 @@ impl Outboxes {
 
     /// Returns the amount in flight from an address, in the smallest unit.
     ///
-    /// For the native coin this includes the most that gas can cost; for a token it is what sends move. `None` on
-    /// overflow.
+    /// For the native coin this includes the highest possible cost of gas; for a token it is the sum of the open
+    /// sends. `None` on overflow.
     pub fn in_flight(&self, key: &OutboxKey, token: Option<Address>) -> Option<U256> {
         let outbox = self.get(key);
         match token {
@@ -137,7 +137,7 @@ impl Outboxes {
         }
     }
 
-    /// Drops unsigned submissions after the operator accepted a mismatched journal.
+    /// Drops submissions without a genuine signature after the operator accepted the journal.
     ///
     /// Accepting a journal does not accept its permissions to sign. Signed transactions may be mined in any case.
     pub(crate) fn drop_unsigned(&mut self, at: Utc) {

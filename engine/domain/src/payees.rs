@@ -1,8 +1,7 @@
 //! Payees that the wallet has paid before: shown on cards, never used in a decision.
 //!
 //! Not part of [`State`]: agents choose payees freely within their limits, and every snapshot copies the whole state.
-//! The journal keeps one row per payee instead, which is small next to the entry and the record of the payment that
-//! adds it.
+//! The journal keeps one row per payee instead. A row is small compared with a payment's entry and record.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +15,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::apply::{ChangedRecord, apply};
 use crate::event::{Entry, Event};
-use crate::requests::Request;
+use crate::requests::PaymentAsk;
 use crate::state::State;
 
 /// One address on one network.
@@ -30,7 +29,7 @@ pub struct Payee {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Paid {
     pub times: u64,
-    /// How many of them an operator approved. Payments that a policy allowed were the agent's choice alone.
+    /// The number of payments that the operator approved. The agent alone chose those that a policy allowed.
     pub approved: u64,
     pub first: Utc,
     pub last: Utc,
@@ -41,9 +40,9 @@ pub struct Paid {
 pub type Tally = BTreeMap<Payee, Paid>;
 
 impl Payee {
-    /// Returns the payee of a request.
-    pub fn of(request: &Request) -> Self {
-        Self { chain: request.ask.chain, address: request.ask.payee }
+    /// Returns the payee of a payment.
+    pub fn of(payment: &PaymentAsk) -> Self {
+        Self { chain: payment.chain, address: payment.payee }
     }
 }
 
@@ -94,11 +93,11 @@ pub fn payment(entry: &Entry, changed: Option<&ChangedRecord>) -> Option<(Payee,
         | Event::Frozen
         | Event::Thawed
         | Event::JournalAccepted
-        | Event::PaymentHeld { .. }
-        | Event::PaymentRefused { .. }
-        | Event::PaymentDenied { .. }
-        | Event::PaymentExpired { .. }
-        | Event::PaymentRejected { .. }
+        | Event::RequestHeld { .. }
+        | Event::RequestRefused { .. }
+        | Event::RequestDenied { .. }
+        | Event::RequestExpired { .. }
+        | Event::RequestRejected { .. }
         | Event::SettingChanged { .. }
         | Event::SettlementReported { .. }
         | Event::SettlementChecked { .. }
@@ -118,8 +117,9 @@ pub fn payment(entry: &Entry, changed: Option<&ChangedRecord>) -> Option<(Payee,
         | Event::RestoreDated { .. } => return None,
     };
     let Some(ChangedRecord::Request(request)) = changed else { return None };
-    let paid = Paid { times: 1, approved, first: entry.at, last: entry.at, usd: request.ask.usd };
-    Some((Payee::of(request), paid))
+    let payment = request.ask.payment()?;
+    let paid = Paid { times: 1, approved, first: entry.at, last: entry.at, usd: payment.usd };
+    Some((Payee::of(payment), paid))
 }
 
 /// Counts the payments of consecutive entries by replaying them.

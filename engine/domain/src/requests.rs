@@ -1,8 +1,8 @@
-//! Requests of agents: what was requested, on which terms, and the result. Only this module knows the 15-minute limit
-//! of a hold.
+//! Requests of agents: what was requested, on which terms, and the result. Only this module applies the 15-minute
+//! limit of a hold.
 
 use alloy_primitives::{Address, B256};
-use bursar_core::card::HoldReason;
+use bursar_core::card::{HoldReason, Lane};
 use bursar_core::client::Client;
 use bursar_core::hosts;
 use bursar_core::ids::{AgentId, Name, RequestId};
@@ -19,6 +19,81 @@ use serde::{Deserialize, Serialize};
 use crate::identity::Identity;
 use crate::refusal::Refusal;
 
+/// What an agent requested, by lane.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum LaneAsk {
+    Payment(PaymentAsk),
+}
+
+impl LaneAsk {
+    /// Returns the lane.
+    pub fn lane(&self) -> Lane {
+        match self {
+            LaneAsk::Payment(_) => Lane::Payment,
+        }
+    }
+
+    /// Returns the chain on which the request acts.
+    pub fn chain(&self) -> ChainId {
+        match self {
+            LaneAsk::Payment(payment) => payment.chain,
+        }
+    }
+
+    /// Returns the network's row; `None` only if the table lost a network that the journal knows.
+    pub fn network(&self) -> Option<&'static Network> {
+        networks::by_chain(self.chain())
+    }
+
+    /// Returns the value that counts against the lane's daily limit.
+    pub fn usd(&self) -> Usd {
+        match self {
+            LaneAsk::Payment(payment) => payment.usd,
+        }
+    }
+
+    /// Returns the bytes that count against the agent's daily padding.
+    pub fn padding(&self) -> u32 {
+        match self {
+            LaneAsk::Payment(payment) => payment.padding,
+        }
+    }
+
+    /// Formats the amount for people, like `1.500000 USDC`.
+    pub fn amount_text(&self) -> String {
+        match self {
+            LaneAsk::Payment(payment) => payment.amount_text(),
+        }
+    }
+
+    /// Returns the host that asks for the money, if a host does.
+    pub fn host(&self) -> Option<String> {
+        match self {
+            LaneAsk::Payment(payment) => payment.host(),
+        }
+    }
+
+    /// Returns the payment; `None` in the other lanes.
+    pub fn payment(&self) -> Option<&PaymentAsk> {
+        match self {
+            LaneAsk::Payment(payment) => Some(payment),
+        }
+    }
+
+    /// Returns the payment, to change it; `None` in the other lanes.
+    pub fn payment_mut(&mut self) -> Option<&mut PaymentAsk> {
+        match self {
+            LaneAsk::Payment(payment) => Some(payment),
+        }
+    }
+}
+
+impl From<PaymentAsk> for LaneAsk {
+    fn from(payment: PaymentAsk) -> Self {
+        LaneAsk::Payment(payment)
+    }
+}
+
 /// One payment that an agent requested: the immutable value that is checked, recorded, shown and signed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PaymentAsk {
@@ -28,7 +103,7 @@ pub struct PaymentAsk {
     pub amount: Atoms,
     /// The amount in dollars, one to one for a reference stablecoin; zero if the price is unknown.
     pub usd: Usd,
-    /// The price is unknown: no limit can apply to it, so it is never signed.
+    /// The price is unknown. No limit can apply to such a payment, so it is never signed.
     pub unpriced: bool,
     pub payee: Address,
     /// How long the authorization stays valid, in seconds (`maxTimeoutSeconds`, at least 30).
@@ -41,8 +116,8 @@ pub struct PaymentAsk {
     pub domain_contradicted: bool,
     /// Bytes of the payment header beyond those of an honest offer; see [`bursar_core::limits::PADDING_A_DAY`].
     pub padding: u32,
-    /// The parts of the offer that are sent back with the payment. Requests in the state have no echo: only their
-    /// records have it.
+    /// The parts of the offer that are sent back with the payment. The state keeps only the version of an echo; the
+    /// request's record keeps all parts.
     pub echo: Echo,
 }
 
@@ -58,7 +133,7 @@ pub struct Request {
     pub label: Name,
     /// The paying address.
     pub from: Address,
-    pub ask: PaymentAsk,
+    pub ask: LaneAsk,
     pub identity: Identity,
     pub status: Status,
 }
@@ -132,7 +207,7 @@ impl Deadline {
         if same_boot { wall.min(boot) } else { wall }
     }
 
-    /// Returns whether the deadline is over.
+    /// Returns whether the deadline has passed.
     pub fn has_passed(&self, moment: &Moment) -> bool {
         self.left_ms(moment) == 0
     }
@@ -181,15 +256,14 @@ impl Request {
     /// the offer's.
     pub fn digest(&self) -> Option<B256> {
         let Status::Authorized { terms, .. } = &self.status else { return None };
-        if self.ask.unpriced {
-            return None;
-        }
-        Some(TokenDomain::of_stablecoin(self.ask.network()?).digest(terms))
+        let payment = self.ask.payment().filter(|payment| !payment.unpriced)?;
+        Some(TokenDomain::of_stablecoin(payment.network()?).digest(terms))
     }
 
     /// Returns whether the request was refused and stored with only the origins of its URLs.
     pub fn keeps_origins_only(&self) -> bool {
-        matches!(self.status, Status::Refused { .. }) && self.ask.echo == Echo::none()
+        let LaneAsk::Payment(payment) = &self.ask;
+        matches!(self.status, Status::Refused { .. }) && payment.echo == Echo::none()
     }
 
     /// Returns whether the hold is past its deadline, also before its expiry is recorded.
@@ -219,7 +293,7 @@ impl Request {
     pub fn lapses_at(&self) -> Option<u64> {
         let Status::Authorized { terms, at, .. } = &self.status else { return None };
         let at = u64::try_from(at.seconds()).unwrap_or(0);
-        let lasts = self.ask.valid_seconds.max(MIN_VALIDITY_SECONDS);
+        let lasts = self.ask.payment()?.valid_seconds.max(MIN_VALIDITY_SECONDS);
         Some(terms.valid_before.max(at.saturating_add(lasts)))
     }
 

@@ -1,5 +1,5 @@
-//! What happens to a payment after it is signed: the agent's reports and the result of our own chain lookup. A
-//! settlement never moves back, and changes no allowance.
+//! What happens to a payment after it is signed: the agent's reports and the result of our own chain lookup. A report
+//! never moves a settlement back; a lookup that finds a revert does. A settlement changes no allowance.
 
 use alloy_primitives::{Address, B256, U256};
 use bursar_core::codes::Code;
@@ -10,7 +10,7 @@ use bursar_core::time::Utc;
 use serde::{Deserialize, Serialize};
 
 use crate::refusal::Refusal;
-use crate::requests::{Request, Status};
+use crate::requests::{LaneAsk, Request, Status};
 
 /// One signed payment on its way through a facilitator and a chain.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -72,7 +72,7 @@ impl Stage {
 /// The result of our own chain lookup.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Check {
-    /// No lookup: there is nothing to find, or the setting disables it.
+    /// No lookup: no transaction is reported as settled, the setting disables lookups, or too many are pending.
     Off,
     Pending {
         since: Utc,
@@ -85,13 +85,14 @@ pub enum Check {
     Reverted {
         block: u64,
     },
-    /// The transaction succeeded but is not this payment.
+    /// The transaction is not this payment: it succeeded without it, or it reverted and the nonce is used or
+    /// cancelled.
     Mismatch {
         block: u64,
     },
     /// Not found within the lookup period.
     NotFound,
-    /// No endpoint answered within the lookup period.
+    /// The last lookup of the period failed, for example because no endpoint answered.
     Unavailable,
 }
 
@@ -187,10 +188,12 @@ impl Settlement {
     /// # Errors
     /// `INVALID_REQUEST` for a request that was never authorized.
     pub fn of(request: &Request) -> Result<Self, Refusal> {
-        let Status::Authorized { terms, at, .. } = &request.status else {
+        let (LaneAsk::Payment(payment), Status::Authorized { terms, at, .. }) =
+            (&request.ask, &request.status)
+        else {
             return Err(Refusal::because(
                 Code::InvalidRequest,
-                "This request was never signed, so it has nothing to report.",
+                "This request was never signed, so there is nothing to report.",
             ));
         };
         Ok(Self {
@@ -198,8 +201,8 @@ impl Settlement {
             agent: request.agent.clone(),
             request_seq: request.seq,
             claim: Claim {
-                chain: request.ask.chain,
-                asset: request.ask.asset,
+                chain: payment.chain,
+                asset: payment.asset,
                 from: terms.from,
                 to: terms.to,
                 value: terms.value,
@@ -295,7 +298,7 @@ impl Settlement {
         }
     }
 
-    /// Returns whether the lookup has lasted as long as it may.
+    /// Returns whether the lookup period has ended.
     pub fn has_timed_out(&self, now: Utc) -> bool {
         self.pending_since().is_some_and(|since| now.since_ms(since) >= CHECK_LASTS_MS)
     }

@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use bursar_core::card::ByLane;
 use bursar_core::ids::{AgentId, Name, RequestId};
 use bursar_core::money::Usd;
 use bursar_core::networks::{ChainId, NETWORKS};
@@ -19,7 +20,7 @@ use crate::requests::Request;
 use crate::settlement::Settlement;
 use crate::wallets::Wallet;
 
-/// The live state of the wallet, as replaying the journal gives it.
+/// The live state of the wallet: the replay of the journal.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct State {
     /// The newest journal entry that this state contains.
@@ -38,19 +39,19 @@ pub struct State {
     /// Networks that are on by default in the edition.
     pub networks_on: Arc<BTreeSet<ChainId>>,
     pub frozen: Option<Utc>,
-    /// Wrong passwords since the last unlock.
+    /// Wrong passwords since the last recorded unlock. An unlock with an untrusted journal is not recorded.
     pub passwords_refused: u32,
     /// The newest entry that the wallet file is known to name. A file that names an older one is an older copy.
     pub wallet_noted: u64,
-    /// When the journal was restored from a backup. Requests signed until then are refused, because the journal may
-    /// have lost them.
+    /// When the journal was restored from a backup, or recovered from a wallet file. Requests signed until then are
+    /// refused, because the journal may have lost them.
     pub restored: Option<Utc>,
     pub settings: Arc<Settings>,
     /// Requests held for the operator.
     pub held: Arc<BTreeMap<RequestId, Arc<Request>>>,
     /// Authorizations that can still be redeemed.
     pub authorized: BTreeMap<RequestId, Arc<Request>>,
-    /// When each authorization lapses, in Unix seconds.
+    /// When each authorization lapses: see [`Request::lapses_at`].
     pub lapses: BTreeSet<(u64, RequestId)>,
     /// Settlements with a pending chain lookup.
     pub settling: Arc<BTreeMap<RequestId, Arc<Settlement>>>,
@@ -59,7 +60,7 @@ pub struct State {
 }
 
 impl State {
-    /// Creates the empty state of an edition, with the networks that are on in it.
+    /// Creates the empty state of an edition. `networks_on` are its default networks.
     pub fn new(networks_on: impl IntoIterator<Item = ChainId>) -> Self {
         Self { networks_on: Arc::new(networks_on.into_iter().collect()), ..Self::default() }
     }
@@ -71,7 +72,8 @@ impl State {
 
     /// Returns the copy to publish.
     ///
-    /// It lacks the authorizations, which only the core needs. The copy costs pointers only, whatever the sizes.
+    /// It lacks the authorizations, which only the core needs. Only pointers are copied, so the cost does not depend
+    /// on the size of the state.
     pub fn published(&self) -> Self {
         Self {
             seq: self.seq,
@@ -96,12 +98,12 @@ impl State {
         }
     }
 
-    /// Returns whether payments on a network are enabled.
+    /// Returns whether a network is enabled, for payments and for sends.
     pub fn network_enabled(&self, chain: ChainId) -> bool {
         self.networks.get(&chain).copied().unwrap_or_else(|| self.networks_on.contains(&chain))
     }
 
-    /// Returns the policy of this name, in any case.
+    /// Returns the policy with this name, ignoring case.
     pub fn policy(&self, name: &Name) -> Option<&Arc<PolicyRecord>> {
         self.policies.get(&name.key())
     }
@@ -118,19 +120,20 @@ impl State {
         self.policy(&commission.policy).map(|record| &record.policy)
     }
 
-    /// Returns what an agent has spent of the allowance in force.
-    pub fn spent(&self, agent: &Agent, moment: &Moment) -> Usd {
-        agent.commission.as_ref().map_or(Usd::ZERO, |c| c.payments.spent_at(moment))
+    /// Returns what an agent has spent of the allowance in force, by lane.
+    pub fn spent(&self, agent: &Agent, moment: &Moment) -> ByLane<Usd> {
+        let commission = agent.commission.as_ref();
+        commission.map_or(ByLane::default(), |given| given.window.spent_at(moment))
     }
 
-    /// Returns when an agent's next allowance begins, as [`crate::allowance::WindowStart::renews_after`] does. `None`
-    /// also without a commission.
+    /// Returns the earliest start of an agent's next allowance: see [`crate::allowance::WindowStart::renews_after`].
+    /// Also `None` without a commission.
     pub fn renews_after(&self, agent: &Agent, moment: &Moment) -> Option<(Utc, LocalDay)> {
-        agent.commission.as_ref()?.payments.start.renews_after(moment)
+        agent.commission.as_ref()?.window.start.renews_after(moment)
     }
 
     /// Returns an agent's status at a moment.
     pub fn status(&self, agent: &Agent, moment: &Moment) -> AgentStatus {
-        agent.status(self.policy_of(agent), self.spent(agent, moment))
+        agent.status(self.policy_of(agent), self.spent(agent, moment).payment)
     }
 }

@@ -43,7 +43,7 @@ pub fn may_follow_a_seal(before: &State, entry: &Entry) -> bool {
             let ends = !matches!(found, Check::Pending { .. } | Check::Off);
             ends && before.settling.contains_key(id)
         }
-        Event::PaymentDenied { id, .. } | Event::PaymentExpired { id, .. } => {
+        Event::RequestDenied { id, .. } | Event::RequestExpired { id, .. } => {
             before.held.contains_key(id)
         }
         Event::PaymentSigned { id, signature } => {
@@ -80,10 +80,10 @@ pub fn may_follow_a_seal(before: &State, entry: &Entry) -> bool {
         | Event::AddressDeleted { .. }
         | Event::SettlementReported { .. }
         | Event::PaymentAuthorized { .. }
-        | Event::PaymentHeld { .. }
-        | Event::PaymentRefused { .. }
+        | Event::RequestHeld { .. }
+        | Event::RequestRefused { .. }
         | Event::PaymentApproved { .. }
-        | Event::PaymentRejected { .. } => false,
+        | Event::RequestRejected { .. } => false,
     }
 }
 

@@ -54,7 +54,7 @@ impl Wallet {
         SeedId(last.saturating_add(1))
     }
 
-    /// Returns the address with this label, in any case.
+    /// Returns the address with this label, ignoring case.
     pub fn address(&self, label: &Name) -> Option<&Arc<PayingAddress>> {
         self.addresses.get(&label.key())
     }

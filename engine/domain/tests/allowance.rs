@@ -156,9 +156,9 @@ fn through_the_engine(
             assert_eq!(world.refuses(payment(1)).code, Code::LimitReached, "{place}");
         }
         assert_eq!(world.agent_status(), AgentStatus::LimitReached, "{place}");
-        let window = &world.commission().payments;
+        let window = &world.commission().window;
         assert_eq!((window.start.day, window.start.utc), (day, start), "{place}");
-        assert_eq!(window.spent, Usd(ALL_OF_IT), "{place}");
+        assert_eq!(window.spent.payment, Usd(ALL_OF_IT), "{place}");
     }
     world
 }
@@ -223,8 +223,8 @@ fn an_approval_after_midnight_counts_for_the_new_day() {
     let held = world.holds(payment(6_000_000));
     world.clock.pass_until("2026-01-16T00:00:00Z");
     world.approves(held);
-    assert_eq!(world.commission().payments.spent, Usd::dollars(6));
-    assert_eq!(world.commission().payments.start.day, world.now().local_day);
+    assert_eq!(world.commission().window.spent.payment, Usd::dollars(6));
+    assert_eq!(world.commission().window.start.day, world.now().local_day);
 }
 
 #[test]
@@ -249,10 +249,10 @@ fn a_new_policy_does_not_grant_a_new_allowance() {
     world.clock.pass(MINUTE);
     let other = build::name("other");
     world.must(Action::CreatePolicy { name: other.clone(), policy: Box::new(ten_at_once()) });
-    let window = world.commission().payments.clone();
+    let window = world.commission().window.clone();
     for policy in [other.as_str(), "daily bread"] {
         world.must(build::commission(0, policy, "spare"));
-        assert_eq!(world.commission().payments, window);
+        assert_eq!(world.commission().window, window);
         assert_eq!(world.refuses(payment(1)).code, Code::LimitReached);
     }
 }
@@ -287,7 +287,7 @@ fn flying_west_does_not_grant_a_past_date_again() {
     world.clock.zone = TimeZone::get("Pacific/Honolulu").unwrap();
     // 20 hours later it is June 1 in Honolulu, but the allowance was that of June 2.
     world.clock.pass_until("2026-06-02T06:00:00Z");
-    assert!(world.now().local_day < world.commission().payments.start.day);
+    assert!(world.now().local_day < world.commission().window.start.day);
     assert_eq!(world.refuses(payment(1)).code, Code::LimitReached);
     world.clock.pass_until("2026-06-03T09:59:59Z");
     assert_eq!(world.refuses(payment(1)).code, Code::LimitReached);
@@ -390,8 +390,8 @@ mod hardening {
         assert_eq!(world.refused(renew()).code, Code::WalletLocked);
         world.unlocked = true;
         world.must(renew());
-        let window = world.commission().payments.clone();
-        assert_eq!(window.spent, Usd::ZERO);
+        let window = world.commission().window.clone();
+        assert_eq!(window.spent.payment, Usd::ZERO);
         assert_eq!((window.start.day, window.start.utc), {
             let now = world.now();
             (now.local_day, now.day_start)
@@ -580,7 +580,7 @@ proptest! {
         let answers = [lazy.ask(payment(ALL_OF_IT)), timed.ask(payment(ALL_OF_IT))];
         prop_assert_eq!(&answers[0], &answers[1]);
         prop_assert_eq!(lazy.spent(), timed.spent());
-        let (lazy, timed) = (&lazy.commission().payments, &timed.commission().payments);
+        let (lazy, timed) = (&lazy.commission().window, &timed.commission().window);
         prop_assert_eq!((lazy.start.day, lazy.start.utc), (timed.start.day, timed.start.utc));
     }
 }

@@ -1,4 +1,4 @@
-//! Runs blocking work on threads made for it.
+//! Runs blocking work on the runtime's blocking threads.
 
 use bursar_core::codes::Code;
 use bursar_core::fault::Fault;

@@ -88,7 +88,7 @@ impl HintedClock {
         self.learn(chain, seen);
     }
 
-    /// Returns the newest chain time, extrapolated to now; `None` if no chain was probed recently.
+    /// Returns the newest chain time, extrapolated to now; `None` if no probe found a usable block recently.
     fn hint(&self, now_ms: u64) -> Option<Utc> {
         let chains = self.chains.lock().unwrap_or_else(PoisonError::into_inner);
         let blocks = chains.values().filter_map(|seen| seen.block);

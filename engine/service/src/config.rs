@@ -1,5 +1,5 @@
 //! The settings. Each source overrides those before it: built-in default, `settings.toml`, environment, argument.
-//! A setting that can loosen a protection is in the journal instead, where an edit of the file cannot change it.
+//! A setting that can turn a protection off is in the journal instead, where an edit of the file cannot change it.
 
 mod edit;
 mod effective;

@@ -1,5 +1,6 @@
-//! The control channel: a Unix socket in the data folder, guarded by a token in an owner-only file. The operator's
-//! programs send orders through it. Web pages and other accounts cannot reach it.
+//! The control channel: a Unix socket, guarded by a token in an owner-only file. The operator's programs send orders
+//! through it. Web pages and other accounts cannot reach it. The socket is in the data folder, or in
+//! `XDG_RUNTIME_DIR` if the folder's path is too long.
 
 mod channel;
 mod connection_limits;

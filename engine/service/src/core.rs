@@ -3,8 +3,9 @@
 //! Other modules send actions to the core or read the published [`View`].
 //!
 //! `step` is synchronous: it decides each action, applies the events, commits all of them with one fsync and only
-//! then answers. Production runs it on one thread ([`handle`]); the simulator calls it step by step. After a failed
-//! commit the core decides nothing: the content of the disk is unknown until a restart replays the journal.
+//! then answers. Only records of signatures may wait for a later commit. Production runs it on one thread
+//! ([`handle`]); the simulator calls it step by step. After a failed commit the core decides nothing: the content of
+//! the disk is unknown until a restart replays the journal.
 
 pub mod handle;
 mod judgement;
@@ -79,7 +80,7 @@ pub struct Core {
     retention: Retention,
     /// Why the journal does not match the wallet; `None` if no mismatch is known. While set, no payment is automatic.
     untrusted: Option<String>,
-    /// Whether an open wallet's key has verified the journal since the engine started.
+    /// Whether the last unlock verified the journal, or the operator accepted it. False until the first unlock.
     judged: bool,
     /// Why the core stopped deciding; `None` while it decides.
     failed: Option<String>,
@@ -207,7 +208,8 @@ impl Core {
         }
     }
 
-    /// Returns the proof for slips of requests that were authorized earlier: their entries are already on disk.
+    /// Returns the proof for slips without a new commit: the entries that permit them are already on disk. `None` if
+    /// the drafts need no slip.
     fn reissue_proof(&self, drafts: &[Drafted]) -> Result<Option<Committed>, JournalError> {
         let wanted = drafts
             .iter()
@@ -311,8 +313,8 @@ impl Core {
         let new = matches!(
             event,
             Event::PaymentAuthorized { .. }
-                | Event::PaymentHeld { .. }
-                | Event::PaymentRefused { .. }
+                | Event::RequestHeld { .. }
+                | Event::RequestRefused { .. }
         );
         let (event, echo) = without_echo(event);
         let entry: Entry = self.journal.append(event, at)?;
@@ -325,8 +327,10 @@ impl Core {
         self.journal.note_payment(&entry, touched.as_ref());
         match &mut touched {
             Some(ChangedRecord::Request(request)) => {
-                if let Some(echo) = echo {
-                    Arc::make_mut(request).ask.echo = echo;
+                if let Some(echo) = echo
+                    && let Some(payment) = Arc::make_mut(request).ask.payment_mut()
+                {
+                    payment.echo = echo;
                 }
                 *request = self.journal.note(request, new)?;
             }
@@ -361,7 +365,8 @@ impl Core {
     }
 
     fn commit(&mut self, moment: &Moment) -> Result<Committed, JournalError> {
-        // A snapshot contains all open requests, so at least as many entries must lie between two snapshots.
+        // The cost of a snapshot grows with the number of authorizations. With at least as many entries between two
+        // snapshots, the cost per entry stays bounded.
         let open = u64::try_from(self.state.authorized.len()).unwrap_or(u64::MAX);
         if self.state.seq.saturating_sub(self.last_snapshot)
             >= self.retention.snapshot_every.max(open)
@@ -428,7 +433,7 @@ impl Core {
     fn fail(&mut self, damage: &JournalError) -> Fault {
         self.gate.raise();
         self.failed = Some(damage.to_string());
-        tracing::error!(%damage, "the journal could not be written: decisions have stopped");
+        tracing::error!(%damage, "the journal failed: decisions have stopped until a restart");
         Fault::new(Code::JournalFailed).with_detail(damage)
     }
 
@@ -536,9 +541,11 @@ impl Draft {
 /// the merchant chooses the echo's length.
 fn without_echo(mut event: Event) -> (Event, Option<Echo>) {
     let echo = match &mut event {
-        Event::PaymentAuthorized { asked, .. } | Event::PaymentHeld { asked, .. } => {
-            let stripped = asked.ask.echo.stripped();
-            Some(std::mem::replace(&mut asked.ask.echo, stripped))
+        Event::PaymentAuthorized { asked, .. } | Event::RequestHeld { asked, .. } => {
+            asked.ask.payment_mut().map(|payment| {
+                let stripped = payment.echo.stripped();
+                std::mem::replace(&mut payment.echo, stripped)
+            })
         }
         _other => None,
     };
@@ -547,8 +554,8 @@ fn without_echo(mut event: Event) -> (Event, Option<Echo>) {
 
 /// Returns the first day (since 1970) whose signed asks are remembered, or `None` if none may be forgotten now.
 ///
-/// Forgetting is permanent, and signed asks of forgotten days are refused. So the clock counts only if the newest
-/// block of a chain agrees with it, and the earlier of the two times decides.
+/// Signed asks of forgotten days are refused, until `audit accept` remembers them again. So the clock counts only if
+/// the newest block of a chain agrees with it, and the earlier of the two times decides.
 fn remembered_from(moment: &Moment, days: i64) -> Option<u32> {
     let block = moment.chain_hint?;
     if moment.utc.since_ms(block).saturating_abs() > CLOCK_OFF_CHAIN_MS {
@@ -572,7 +579,8 @@ pub(crate) fn fault(refusal: &Refusal) -> Fault {
     Fault::because(refusal.code, refusal.sentence())
 }
 
-/// Decodes a snapshot into its state and the head to replay from. `None` if another version wrote it.
+/// Decodes a snapshot into its state and the head to replay from. `None` if it cannot be decoded, for example because
+/// another version wrote it.
 fn resumed(snapshot: &Snapshot, networks_on: &Arc<BTreeSet<ChainId>>) -> Option<(State, Head)> {
     let mut state = postcard::from_bytes::<State>(&snapshot.state).ok()?;
     // The running program's edition sets the default networks, not the program that wrote the snapshot.

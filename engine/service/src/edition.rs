@@ -28,7 +28,7 @@ pub struct Edition {
 /// How often the journal writes a snapshot, and how long it remembers signed requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Retention {
-    /// The number of entries between two snapshots. At each snapshot the journal forgets old signed
+    /// The smallest number of entries between two snapshots. At each snapshot the journal forgets old signed
     /// requests, if a chain agrees with the clock.
     pub snapshot_every: u64,
     /// The number of days, by the signed timestamp, for which a signed request is remembered.

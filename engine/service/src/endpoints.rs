@@ -65,7 +65,7 @@ pub(crate) fn explorer(
     match explorer {
         Ok(explorer) => Ok(Some(Arc::new(explorer))),
         Err(ExplorerConfigError::Client(why)) => {
-            tracing::warn!(network = %chain, why, "its explorer cannot be queried from this machine");
+            tracing::warn!(network = %chain, why, "the explorer cannot be queried from this machine");
             Ok(None)
         }
         Err(error) => {
@@ -74,7 +74,8 @@ pub(crate) fn explorer(
     }
 }
 
-/// A network whose nodes cannot be reached from this machine, and why. A restart of the engine tries again.
+/// A network whose nodes cannot be reached from this machine, and why. A restart of the engine or a change of the
+/// endpoints tries again.
 #[derive(Debug)]
 struct Unreachable {
     endpoint: EndpointLabel,

@@ -110,7 +110,7 @@ impl Engine {
         })
         .await
         .map_err(|_panicked| damaged(&folder, &"its structure is broken"))??;
-        // From here on every part uses the clock with the chains' time.
+        // Everything that is created from here on uses the clock with the chains' time.
         let chain_time = HintedClock::new(Arc::clone(&ports.clock));
         let ports = Ports { clock: Arc::new(chain_time.clone()), ..ports };
         let (core, core_loop) = Handle::new(core, Arc::clone(&ports.clock));
@@ -246,7 +246,8 @@ impl Engine {
         self.context.start_server().await
     }
 
-    /// Stops the engine: rejects new calls, waits up to [`DRAIN_MS`] for those in flight, locks the wallet and commits.
+    /// Stops the engine: rejects new calls, waits up to [`DRAIN_MS`] for those in flight and as long for other tasks,
+    /// locks the wallet and commits.
     pub async fn stop(self) {
         self.context.stopping.cancel();
         if let Some(control) = self.control.lock().await.take() {

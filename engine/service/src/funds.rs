@@ -29,8 +29,8 @@ use crate::ports::{Chains, Explorers, Ports};
 /// wait for the same answer.
 type Slot = tokio::sync::Mutex<Option<(u64, Arc<NetworkFunds>)>>;
 
-/// Looks up the balances of addresses. It queries an address once at a time and at most every [`FUNDS_FRESH_MS`], so
-/// that no agent can flood the nodes through it.
+/// Looks up the balances of addresses. [`Funds::of`] queries an address once at a time and at most every
+/// [`FUNDS_FRESH_MS`], so that no agent can flood the nodes through it.
 #[derive(Debug)]
 pub struct Funds {
     chains: Chains,

@@ -1,9 +1,10 @@
-//! The journal: every change of the state, in order. Only this module writes records, and only its commit proves that
-//! a [`Slip`] may be issued.
+//! The journal: every change of the state, in order. Only this module writes records. A [`Slip`] needs a proof that a
+//! commit or a replay returned.
 //!
-//! Each entry contains the SHA-256 hash of the entry before. While the wallet is open each commit also writes a seal:
-//! an HMAC over the head, under a key that only the open wallet has. At unlock the last seal must match the chain,
-//! and later entries must be changes that a locked wallet allows. So an edit of an entry on disk is detected.
+//! Each entry contains the SHA-256 hash of the entry before. While the wallet is open and the journal is trusted, a
+//! commit also writes a seal: an HMAC over the head, under a key that only the open wallet has. At unlock the last
+//! seal must match the chain, and later entries must be changes that a locked wallet allows. An unlock may start at a
+//! sealed snapshot; `audit verify` reads the whole chain and detects an edit of any entry.
 
 mod chain;
 mod codec;

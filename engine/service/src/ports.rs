@@ -1,4 +1,5 @@
-//! The ports through which the engine reaches the outside. Those of chain and clock are in `bursar-chain`.
+//! The ports through which the engine reaches the outside. Those of chain, explorer, clock and failpoints are in
+//! `bursar-chain`.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -17,12 +18,13 @@ pub use bursar_chain::failpoints::{Failpoints, NoFailpoints};
 /// Why a slip was not signed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SignFault {
-    /// The wallet was locked or the agents were frozen after the slip was issued.
-    #[error("the wallet was locked or the agents were frozen meanwhile")]
+    /// The epoch has changed since the slip was issued: the wallet was locked or opened, an agent was stopped, or the
+    /// journal failed.
+    #[error("the wallet was locked or an agent was stopped after this signature was permitted")]
     Stale,
     #[error("the wallet has no key for this address")]
     NoKey,
-    /// A person refused on the device, or the device refused.
+    /// A person refused on the device, or the signer refused or failed.
     #[error("the signer refused: {0}")]
     Refused(String),
 }

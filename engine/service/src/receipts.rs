@@ -5,7 +5,7 @@ use bursar_core::json::{Object, Value};
 use bursar_core::text;
 use bursar_domain::requests::Approver;
 use bursar_domain::settlement::{Settlement, SettlementStatus};
-use bursar_domain::{Request, State, Status};
+use bursar_domain::{LaneAsk, Request, State, Status};
 
 /// The version of the receipt format.
 const VERSION: &str = "ap2.primer/v0.1";
@@ -82,7 +82,7 @@ fn authorization(request: &Request) -> Object {
 }
 
 fn payment(request: &Request) -> Object {
-    let ask = &request.ask;
+    let LaneAsk::Payment(ask) = &request.ask;
     let url = |text: &Option<String>| text.as_deref().map_or(Value::Null, Value::from);
     let micro = if ask.unpriced { Value::Null } else { Value::from(ask.usd.0) };
     let amount = Object::new()

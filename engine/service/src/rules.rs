@@ -41,7 +41,7 @@ impl Rules {
         }
     }
 
-    /// Changes the state by one entry; nothing else writes the state.
+    /// Applies one entry to the state.
     pub fn apply(&self, state: &mut State, entry: &Entry) -> Option<ChangedRecord> {
         match &self.mutated {
             None => bursar_domain::apply(state, entry),

@@ -1,5 +1,5 @@
 //! Holds the wallet's keys: encrypted in the wallet file, and in memory only while the wallet is open. The
-//! vault signs only the digest of a slip. No other module names a private key.
+//! vault signs only the digest of a slip. No other module names a private key; `address export` receives its text.
 
 pub mod derive;
 pub mod file;
@@ -50,12 +50,12 @@ pub struct Vault {
 /// A key that seals the journal.
 pub type SealKey = Zeroizing<[u8; 32]>;
 
-/// The data of an opened wallet file that the check of the journal needs.
+/// The result of opening a wallet file, for the check of the journal and for the operator.
 pub struct Prepared {
     /// The current key of the journal's seals, then those of earlier passwords while the journal may still end
     /// with one of their seals.
     pub seal_keys: Vec<SealKey>,
-    /// The journal's head when the file was saved.
+    /// The journal's head that the file last recorded.
     pub note: Option<Head>,
     /// Why the previous save was opened, if it was. The operator must see this.
     pub fallback: Option<Fallback>,
@@ -108,7 +108,7 @@ impl Vault {
         Ok(id)
     }
 
-    /// Deletes a wallet whose creation was never committed.
+    /// Locks the vault and deletes the files of a wallet that the journal does not name, or no longer names.
     ///
     /// # Errors
     /// The file does not exist or cannot be removed.
@@ -189,7 +189,7 @@ impl Vault {
         self.with(|wallet| Ok(journal_note(wallet)))
     }
 
-    /// Returns the wallet file as it is on disk, and the key of a backup that contains it.
+    /// Returns the wallet file's last good save, and the key of a backup that contains it.
     ///
     /// # Errors
     /// `WALLET_LOCKED`.
@@ -219,7 +219,8 @@ impl Vault {
         })
     }
 
-    /// Returns the names of all wallet files in the folder, whether or not the journal names them.
+    /// Returns the names of all wallet files in the folder, whether or not the journal names them; none if the folder
+    /// cannot be read.
     pub fn file_names(&self) -> Vec<Name> {
         self.files.names().unwrap_or_default()
     }
@@ -252,7 +253,7 @@ impl Vault {
     /// Checks that the password is that of the open wallet.
     ///
     /// # Errors
-    /// `WRONG_PASSWORD`, `WALLET_LOCKED`.
+    /// `WRONG_PASSWORD`, `WALLET_LOCKED`, or the key cannot be derived.
     pub fn verify_password(&self, password: &SecretString) -> Result<(), Fault> {
         self.with(|wallet| wallet.verify_password(password).map_err(fault))
     }
@@ -260,7 +261,7 @@ impl Vault {
     /// Changes the password of the open wallet; see [`OpenWallet::change_password`].
     ///
     /// # Errors
-    /// `WALLET_LOCKED`, or the file cannot be written.
+    /// `WALLET_LOCKED`, the key cannot be derived, or the file cannot be written.
     pub fn change_password(&self, new: &SecretString) -> Result<(), Fault> {
         self.with(|wallet| wallet.change_password(new, self.kdf).map_err(fault))
     }
@@ -302,7 +303,7 @@ impl Vault {
     /// `WALLET_LOCKED`, or the file cannot be written.
     pub fn add_seed(&self, id: SeedId, seed: Seed) -> Result<(), Fault> {
         self.change(|wallet| {
-            // The known seed is left over from a change whose event was never committed. It has no addresses.
+            // A seed that has this id already is left over from an addition that was never committed.
             if wallet.seeds().contains_key(&id) {
                 wallet.retain(|known| known != id, |_agent| true);
             }
@@ -351,8 +352,8 @@ impl Vault {
         self.gate.add_agent(id.clone(), secret.clone());
     }
 
-    /// Removes the secret of an agent whose deletion is on disk. If the wallet is locked, the next unlock
-    /// removes it from the file.
+    /// Removes the secret of an agent whose deletion is on disk. If the wallet is locked, the next unlock with a
+    /// matching journal removes it from the file.
     ///
     /// # Errors
     /// The file cannot be written.
@@ -443,8 +444,8 @@ fn agent_check(id: &AgentId, secret: &[u8; 32]) -> [u8; 32] {
     hash.chain_update(secret).finalize().into()
 }
 
-/// Collects the keys of all addresses and the secrets of all agents that the journal names. A missing key or secret
-/// disables only its own address or agent.
+/// Collects the keys of all addresses and the secrets of all HMAC agents that the journal names. A missing key or
+/// secret disables only its own address or agent.
 fn keyring(
     wallet: &OpenWallet,
     state: &State,
@@ -463,7 +464,7 @@ fn keyring(
             // The seed of another wallet derives another address.
             Ok(key) if key.address() == address.address => keyring.add_key(key),
             Ok(_another) => {
-                warnings.push(format!("The seed {seed} does not derive {}.", address.label))
+                warnings.push(format!("{}: seed {seed} derives another address.", address.label))
             }
             Err(fault) => warnings.push(format!("{} cannot pay: {fault}", address.label)),
         }

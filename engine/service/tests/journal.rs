@@ -15,7 +15,7 @@ use bursar_core::time::{LocalDay, Moment, Utc};
 use bursar_domain::event::RequestDraft;
 use bursar_domain::identity::Identity;
 use bursar_domain::payees::{Paid, Payee};
-use bursar_domain::{Action, Event, PaymentAsk, Request, State, Status};
+use bursar_domain::{Action, Event, LaneAsk, PaymentAsk, Request, State, Status};
 use bursar_engine::core::Core;
 use bursar_engine::edition::{Edition, Retention};
 use bursar_engine::journal::{
@@ -61,7 +61,7 @@ fn request(seq: u64, usd: u64) -> Vec<u8> {
         created: Utc(0),
         label: name("pay"),
         from: coin.stablecoin.address,
-        ask: PaymentAsk {
+        ask: LaneAsk::Payment(PaymentAsk {
             chain: coin.chain,
             asset: coin.stablecoin.address,
             amount: Atoms::default(),
@@ -75,7 +75,7 @@ fn request(seq: u64, usd: u64) -> Vec<u8> {
             padding: 0,
             unpriced: false,
             echo: Echo::none(),
-        },
+        }),
         identity: Identity::Hmac { day: 1, digest: [0; 32] },
         status: Status::Refused {
             refusal: bursar_core::codes::Code::LimitReached.into(),
@@ -319,7 +319,7 @@ fn signed_asks_are_forgotten_only_if_a_chain_agrees_with_the_clock() {
 fn refused(request: &Request) -> Event {
     let Request { id, agent, label, from, identity, ask, .. } = request.clone();
     let asked = Box::new(RequestDraft { id, agent, label, from, identity, ask });
-    Event::PaymentRefused { asked, refusal: Code::LimitReached.into() }
+    Event::RequestRefused { asked, refusal: Code::LimitReached.into() }
 }
 
 /// If a chain agreed with a clock that was ahead, the operator can restore the forgotten identities by

@@ -1,4 +1,4 @@
-//! The card that an operator sees before deciding on a request, and the digest that binds the decision to it. Console,
+//! The card that an operator sees before deciding on a request, and the digest that binds an approval to it. Console,
 //! command line and `--json` show the same value.
 
 use serde::{Deserialize, Serialize};
@@ -16,13 +16,42 @@ use crate::text;
 #[serde(rename_all = "lowercase")]
 pub enum Lane {
     Payment,
+    Trade,
 }
 
 impl Lane {
+    pub const ALL: [Self; 2] = [Self::Payment, Self::Trade];
+
     /// Returns the stable text on the wire.
     pub fn text(self) -> &'static str {
         match self {
             Lane::Payment => "payment",
+            Lane::Trade => "trade",
+        }
+    }
+}
+
+/// One value for each lane.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct ByLane<T> {
+    pub payment: T,
+    pub trade: T,
+}
+
+impl<T> ByLane<T> {
+    /// Returns the value of a lane.
+    pub fn of(&self, lane: Lane) -> &T {
+        match lane {
+            Lane::Payment => &self.payment,
+            Lane::Trade => &self.trade,
+        }
+    }
+
+    /// Returns the value of a lane, to change it.
+    pub fn of_mut(&mut self, lane: Lane) -> &mut T {
+        match lane {
+            Lane::Payment => &mut self.payment,
+            Lane::Trade => &mut self.trade,
         }
     }
 }
@@ -33,9 +62,9 @@ impl Lane {
 pub enum HoldReason {
     /// The policy has no automatic limit: every payment needs approval.
     ManualOnly,
-    /// The amount reaches the policy's automatic limit.
+    /// The amount reaches or exceeds the policy's automatic limit.
     AboveThreshold,
-    /// The agent's URL is on the allow list, the offer's resource is not.
+    /// The policy allows the agent's URL, but not every URL that the challenge names.
     ResourceOutsideAllowList,
     /// The payment would stay valid longer than the setting `payments.max_validity`.
     LongValidity,
@@ -70,7 +99,7 @@ impl HoldReason {
             HoldReason::ManualOnly => "the policy requires approval of every payment",
             HoldReason::AboveThreshold => "at or over the policy's automatic limit",
             HoldReason::ResourceOutsideAllowList => {
-                "the agent's URL is on the allow list, the paid resource is not"
+                "the policy allows the agent's URL, but not every URL that the merchant names"
             }
             HoldReason::LongValidity => "it would stay valid for longer than payments.max_validity",
             HoldReason::DomainContradicted => {
@@ -106,7 +135,7 @@ pub struct Terms {
     pub payee: String,
     /// Atomic units, decimal.
     pub amount: String,
-    /// Seconds that the authorization stays valid after it is signed.
+    /// Seconds from the approval to the end of the authorization.
     pub valid_seconds: u64,
     pub request_url: Option<String>,
     pub resource_url: Option<String>,
@@ -183,7 +212,7 @@ pub struct Card {
     pub expires_in_seconds: u64,
     /// The operator must type the amount to approve it (setting `confirm_typing_above`).
     pub type_amount: bool,
-    /// The label, if the payee is this wallet's own address.
+    /// The payee's label, if it is an address of this wallet.
     pub payee_label: Option<Name>,
     pub paid_before: Option<PaidBefore>,
     pub paid_before_unknown_reason: Option<String>,
@@ -230,7 +259,7 @@ impl Card {
         self
     }
 
-    /// Returns whether no operator is known to have approved a payment to this foreign address.
+    /// Returns whether the payee is a foreign address to which no approved payment is known.
     ///
     /// Automatic payments do not count, because an agent can pay small amounts to any address.
     pub fn is_stranger(&self) -> bool {

@@ -14,7 +14,7 @@ pub struct Change {
     /// The unit of both values, such as `USD`; empty if they need none.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub unit: String,
-    /// The change may allow more than before or removes a protection.
+    /// The change may allow more than before, or remove a protection.
     pub loosens: bool,
 }
 
@@ -37,7 +37,7 @@ pub(crate) fn switch(on: bool) -> String {
     if on { "on" } else { "off" }.to_owned()
 }
 
-/// Entries shown of each list: journal lines must stay readable, and their frames are bounded.
+/// Most entries shown of one list: a line of `activity` must stay readable and fit a frame.
 const LISTED: usize = 8;
 
 /// Formats the old and the new list. Long lists show only the removed and the added entries.

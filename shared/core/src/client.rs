@@ -1,5 +1,5 @@
-//! The program through which an operator acts: its declared kind, and the process id that the kernel reports. Shown to
-//! operators who decide at the same time; never used for authorization.
+//! The program through which an operator acts: its declared kind, and the process id that the kernel reports.
+//! Recorded with decisions and sends, and shown to operators; never used for authorization.
 
 use std::fmt;
 
@@ -19,7 +19,7 @@ pub enum Program {
 /// A program that uses an engine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Client {
-    /// The console inside the engine's own process.
+    /// The engine's own process: its console, or a restore that ends held requests.
     Inside,
     /// A program at the engine's socket; `pid` is `None` if the platform does not report it.
     Attached { program: Program, pid: Option<u32> },

@@ -1,9 +1,9 @@
-//! Tables of stable codes: the wallet's, the facilitator's and the proxy's have one form.
+//! Declares tables of stable codes, in one form for the wallet, the facilitator and the proxy.
 
 /// Declares an enum of codes from a table with one row per code.
 ///
 /// A row is `Variant "text" "sentence";`, or `Variant "text" "sentence" = columns;` if the table has further columns.
-/// The text is stable; the sentence is what happened and what to do.
+/// The text never changes. The sentence states what happened and what to do.
 #[macro_export]
 macro_rules! code_table {
     (

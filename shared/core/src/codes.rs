@@ -1,5 +1,5 @@
-//! The codes of all refusals for agents and operators. Each has a stable text, an HTTP status for agents, an exit
-//! code for commands, and a sentence that names the next step. A released code never changes its meaning.
+//! The codes of all refusals for agents and operators, and of some other outcomes. Each has a stable text, an HTTP
+//! status for agents, an exit code for commands, and a sentence. A released code never changes its meaning.
 
 use std::str::FromStr;
 
@@ -9,7 +9,7 @@ use serde_with::{DeserializeFromStr, SerializeDisplay};
 struct Columns {
     /// The HTTP status that an agent sees.
     http: u16,
-    /// The exit code of a command that ends with it.
+    /// The exit code of a command that ends with this code.
     exit: u8,
     hint: Option<&'static str>,
 }
@@ -80,17 +80,17 @@ crate::code_table! {
     IdempotencyConflict "IDEMPOTENCY_CONFLICT" "This idempotency_key belongs to another payment: choose a new one." = at(409, 10);
     PayloadTooLarge "PAYLOAD_TOO_LARGE" "The body is larger than 1 MiB." = at(413, 2);
     UnsupportedEncoding "UNSUPPORTED_ENCODING" "Send the body without a content encoding." = at(415, 2);
-    HeadTooLarge "REQUEST_HEADER_TOO_LARGE" "Too large: at most 4 KiB of request line, and 16 KiB and 64 lines of headers." = at(431, 2);
+    HeadTooLarge "REQUEST_HEADER_TOO_LARGE" "Too large: at most 4 KiB of request line, 64 header lines, and 16 KiB in all." = at(431, 2);
     RateLimitExceeded "RATE_LIMIT_EXCEEDED" "Rate limit exceeded" = at(429, 1);
     LimitReached "LIMIT_REACHED" "The daily limit is used up: ask again after it renews." = at(429, 6);
     ExceedsDailyLimit "EXCEEDS_DAILY_LIMIT" "Exceeds the daily limit" = at(429, 6);
     TooManyOpen "TOO_MANY_OPEN" "This agent has too many unsettled payments: try again when some have settled or expired." = at(429, 6);
-    TooManyToday "TOO_MANY_TODAY" "This agent has used up its requests of today: try again after midnight UTC." = at(429, 6);
+    TooManyToday "TOO_MANY_TODAY" "This agent has used up its requests, or its bytes of oversized offers, for today: try again after midnight UTC." = at(429, 6);
     TooManyPending "TOO_MANY_PENDING" "Too many requests are waiting for the operator: try again later." = at(429, 6);
     InternalError "INTERNAL_ERROR" "The engine failed: the operator's log has the cause." = at(500, 1);
     WalletLocked "WALLET_LOCKED" "The wallet is locked: the operator must open it." = at(503, 4).hint("wallet open");
     Busy "BUSY" "Too many requests at once: try again." = at(503, 1);
-    JournalFailed "JOURNAL_FAILED" "The journal could not be written: free the disk and restart the engine." = at(503, 13);
+    JournalFailed "JOURNAL_FAILED" "The journal could not be written: free some disk space and restart the engine." = at(503, 13);
     DiskFull "DISK_FULL" "The disk of the data folder has less than 64 MiB free: free some space." = at(503, 13);
 
     // Codes in responses that are not refusals, and how a held request ended.
@@ -114,7 +114,7 @@ crate::code_table! {
     NameTaken "NAME_TAKEN" "This name is taken: choose another." = at(409, 10);
     NothingFound "NOTHING_FOUND" "No item has this name or id." = at(404, 7);
     Ambiguous "AMBIGUOUS" "Several ids begin with this text: type more of the id." = at(404, 7);
-    InUse "IN_USE" "It is in use." = at(409, 10);
+    InUse "IN_USE" "This item is in use." = at(409, 10);
     AlreadyDecided "REQUEST_ALREADY_PROCESSED" "This request has been decided already." = at(409, 10).hint("requests --all");
     CardChanged "CARD_CHANGED" "The request has changed since it was shown: look at its card again." = at(409, 10).hint("requests");
     ConfirmationNeeded "CONFIRMATION_NEEDED" "This needs a confirmation, and there is no terminal to ask on." = at(400, 8);

@@ -12,8 +12,8 @@ pub struct Fault {
     pub code: Code,
     /// What happened and what to do. Never contains a secret; for agents, never a path or another agent's name.
     pub message: String,
-    /// The command that most likely helps, without the program's name, like `wallet open`. Each client shows it as it
-    /// is typed there.
+    /// The command that most likely helps, without the program's name, like `wallet open`. Each client shows it in
+    /// the form in which it is typed there.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hint: Option<String>,
     /// For this machine's log; not serialized.

@@ -34,7 +34,7 @@ pub enum HostVerdict {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PairVerdict {
     Pass,
-    /// The agent's URL is allowed, the merchant's is not: the operator decides.
+    /// The agent's URL is allowed, but a URL of the merchant is not: the operator decides.
     Hold,
     Refuse(HostRefusal),
 }
@@ -78,11 +78,11 @@ impl HostLists {
 
     /// Checks the agent's `request_url` and the payment's `resource.url` together.
     ///
-    /// An empty text counts as a missing URL.
+    /// An empty text counts as a missing URL, and an invalid URL as not allowed. Empty lists pass every payment.
     ///
-    /// If either is on the block list, the payment is refused. It is also refused if `request_url` is not allowed, or
-    /// if there is no `request_url` and `resource.url` is not allowed. It is held if `request_url` is allowed and
-    /// `resource.url` is not.
+    /// Refuses the payment if either URL is on the block list, if `request_url` is not allowed, or if both are
+    /// missing. Without `request_url`, also refuses it if `resource.url` is not allowed. Holds it if `request_url` is
+    /// allowed and `resource.url` is not.
     pub fn check_pair(&self, request_url: Option<&str>, resource_url: Option<&str>) -> PairVerdict {
         self.check_urls(request_url, resource_url)
     }

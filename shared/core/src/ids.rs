@@ -1,5 +1,5 @@
-//! Identifiers: their text form, the input they accept and how they are shown. Generates none itself: random bytes come
-//! from the caller.
+//! Identifiers: their text form, the input they accept and how they are shown. Draws no random bytes: they come from
+//! the caller.
 
 use std::fmt;
 use std::str::FromStr;
@@ -7,7 +7,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-/// The text is not a valid identifier. The message says what is accepted.
+/// The text is not a valid identifier. The message states the accepted form.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct IdError(pub &'static str);
@@ -15,7 +15,7 @@ pub struct IdError(pub &'static str);
 /// The id of one agent request, in every lane.
 ///
 /// It is both `request_id` and `transaction_id` on the wire. The full id is enough to poll the result, so logs and
-/// screens show [`RequestId::short`].
+/// lists show only [`RequestId::short`].
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct RequestId(Uuid);
 

@@ -20,7 +20,7 @@
 //! # }
 //! ```
 
-// Money is counted here: an overflow is an error, and a new setting or code must be handled everywhere.
+// This crate computes with money: an overflow is an error, and a `match` lists every variant.
 #![cfg_attr(
     not(test),
     deny(

@@ -1,29 +1,29 @@
-//! Every limit of the wallet, with its reason. A queue, body, loop or wait that is not bounded here is a bug. A suffix
-//! such as `_BYTES` or `_MS` names the unit; values without one are counts.
+//! Limits of the wallet; some modules define more. A queue, body, loop or wait without a bound is a bug. A suffix
+//! such as `_BYTES` or `_MS`, or the comment, names the unit; other values are counts.
 
 /// Longest HTTP body: the limit of the original wallet, which agents may rely on.
 pub const BODY_BYTES: usize = 1 << 20;
 /// A body larger than this counts as large.
 pub const SMALL_BODY_BYTES: usize = 64 << 10;
-/// Memory for large bodies, in bodies of the longest size.
+/// Memory for large bodies, in multiples of [`BODY_BYTES`].
 ///
-/// Arriving bodies and bodies in progress each have this much memory. One body for every connection would take a
-/// gigabyte.
+/// Arriving bodies have this much memory, and bodies in progress have as much again. A longest body for every
+/// connection would take a gigabyte.
 pub const LARGE_BODIES: usize = 64;
-/// Memory for large bodies from other machines, arriving and in progress, in bodies of the longest size.
+/// Memory for large bodies from other machines, arriving and in progress together, in multiples of [`BODY_BYTES`].
 pub const LARGE_BODIES_REMOTE: usize = 32;
-/// Longest payment-required header, after base64 decoding. No honest offer comes near it.
+/// Longest payment challenge as JSON; a header is measured after base64 decoding. No honest challenge comes near it.
 pub const PAYMENT_HEADER_BYTES: usize = 64 << 10;
 /// Nesting depth of a request body. The canonical-JSON vectors accept 127 and refuse 128.
 pub const BODY_DEPTH: usize = 127;
 /// Values in a request body or payment header, including containers. 32 offers take an eighth of this. Without the
 /// limit, any caller could make a 1 MiB body of small values take 100 MiB of memory.
 pub const BODY_VALUES: usize = 1 << 12;
-/// Nesting depth of the decoded payment header.
+/// Nesting depth of a payment challenge.
 pub const PAYMENT_HEADER_DEPTH: usize = 32;
 /// Longest URL that an agent or a merchant names.
 pub const URL_BYTES: usize = 4 << 10;
-/// Longest part of an offer that is kept to send back with the payment.
+/// Most bytes of a challenge that are kept to send back with the payment.
 pub const ECHO_BYTES: usize = 16 << 10;
 /// Longest idempotency key of a bearer agent.
 pub const IDEMPOTENCY_KEY_BYTES: usize = 128;
@@ -37,24 +37,26 @@ pub const HOLD_MS: i64 = 15 * 60 * 1000;
 pub const HELD_PER_AGENT: usize = 20;
 /// Pending requests of all agents.
 pub const HELD_TOTAL: usize = 500;
-/// Limits one agent's open payments to the calls that the rate limit admits in this many minutes.
+/// Limits one agent's open payments to the calls that the rate limit admits in this many minutes. While the rate
+/// limit is off, they are not limited.
 pub const OPEN_MINUTES: u32 = 60;
-/// New requests of one agent in a UTC day.
+/// New requests of one agent in a UTC day, while the rate limit is on.
 pub const REQUESTS_A_DAY: u32 = 100_000;
-/// Bytes of a payment header that do not count as padding: honest offers are shorter.
+/// Bytes of a payment challenge that do not count as padding: honest challenges are shorter.
 pub const HEADER_FREE_BYTES: usize = 1 << 10;
-/// Bytes of padding in one agent's payment headers in a UTC day. Padding is what exceeds [`HEADER_FREE_BYTES`] in each
-/// header.
+/// Bytes of padding in one agent's payment challenges in a UTC day. Padding is the part of a challenge beyond
+/// [`HEADER_FREE_BYTES`].
 pub const PADDING_A_DAY: u64 = 32 << 20;
 /// Pending settlement checks of one agent. Beyond that, reports are accepted without a check on the chain.
 pub const CHECKS_PER_AGENT: usize = 50;
-/// Refusals recorded for one agent in a minute; further requests are refused without a record.
+/// Refusals recorded for one agent in a minute; further ones are answered without a record.
 pub const REFUSALS_PER_MINUTE: u32 = 30;
-/// Default window of a signed timestamp around our clock, inclusive. See the setting `server.signature_window_s`.
+/// Default of the longest distance between a signed timestamp and our clock, inclusive. See the setting
+/// `server.signature_window_s`.
 pub const SIGNATURE_WINDOW_S: u64 = 300;
 /// Values that the setting `server.signature_window_s` accepts.
 pub const SIGNATURE_WINDOW_RANGE_S: std::ops::RangeInclusive<u64> = 60..=900;
-/// How long an accepted HMAC signature is remembered, in days of its signed timestamp.
+/// Days after the signed timestamp for which an accepted HMAC signature is remembered, at least.
 pub const IDENTITY_DAYS: i64 = 30;
 /// Default of the longest validity of a payment without approval. See the setting `payments.max_validity`.
 pub const MAX_VALIDITY_S: u64 = 3600;
@@ -74,21 +76,21 @@ pub const CHECK_LASTS_MS: i64 = 24 * 3600 * 1000;
 pub const ALLOWANCE_LASTS_MS: i64 = 20 * 3600 * 1000;
 /// Tolerance between boot clock and wall clock when an allowance renews.
 ///
-/// Clock discipline corrects seconds, not minutes.
+/// Time synchronization corrects seconds, not minutes.
 pub const ALLOWANCE_BOOT_SLACK_MS: i64 = 5 * 60 * 1000;
-/// A local clock further ahead of the newest block does not renew an allowance automatically.
+/// While the local clock is further ahead of the newest block, no allowance renews automatically.
 pub const CLOCK_AHEAD_OF_CHAIN_MS: i64 = 3600 * 1000;
 
-/// A local clock further off the newest block approves nothing automatically. The validity times of authorizations
-/// depend on it.
+/// While the local clock is further off the newest block, nothing is approved automatically: the validity times of
+/// authorizations depend on the local clock.
 pub const CLOCK_OFF_CHAIN_MS: i64 = 600 * 1000;
-/// A local clock further off the newest block is logged.
+/// A local clock further off the newest block is logged, and reported by `doctor`.
 pub const CLOCK_OFF_CHAIN_WARN_MS: i64 = 120 * 1000;
 /// Interval of reading a chain's newest block, while agents pay there.
 pub const CHAIN_TIME_EVERY_MS: u64 = 10 * 60 * 1000;
 /// How long the time of a chain's newest block counts after it was read.
 pub const CHAIN_TIME_LASTS_MS: u64 = 3 * CHAIN_TIME_EVERY_MS;
-/// A chain without a new block for this long is idle. Its block time does not contradict our clock.
+/// A chain without a new block for this long is idle: its old block time does not contradict our clock.
 pub const CHAIN_AWAKE_MS: u64 = 15 * 1000;
 
 /// Commands queued for the core; further callers receive `BUSY`.
@@ -102,13 +104,13 @@ pub const CORE_BATCH_QUICK: usize = 32;
 pub const CORE_STEP_SLOW_MS: u64 = 6;
 /// How long records of signatures wait for another commit before they get their own.
 pub const RECORD_DELAY_MS: u64 = 100;
-/// Journal entries between two snapshots of the state.
+/// Fewest journal entries between two snapshots of the state.
 pub const SNAPSHOT_EVERY: u64 = 10_000;
 /// Free disk space below which new requests are refused.
 pub const FREE_DISK_BYTES: u64 = 64 << 20;
-/// How long an agent's call waits for a signer before the agent must poll.
+/// How long a call or an approval waits for a signer. After that, the agent must poll.
 pub const SIGNER_WAIT_MS: u64 = 5_000;
-/// How long a stopping engine waits for a program to take each frame that is still to be delivered.
+/// How long a stopping engine waits for a program to read each remaining frame.
 pub const FINAL_FRAME_MS: u64 = 1_000;
 /// How long a stopping engine waits for calls in progress.
 pub const DRAIN_MS: u64 = 10_000;
@@ -122,28 +124,28 @@ pub const FUNDS_FRESH_MS: u64 = 2_000;
 pub const CARD_BALANCE_WAIT_MS: u64 = 1_000;
 /// How long cards reuse a balance, or a failure to read one.
 pub const CARD_BALANCE_FRESH_MS: u64 = 10_000;
-/// Oldest balance, with its time, that a card shows if no newer one can be read.
+/// Age of the oldest balance that a card shows, with its time, if no newer one can be read.
 pub const CARD_BALANCE_KEPT_MS: u64 = 600_000;
 /// Accounts (address and network) whose latest balances are cached.
 pub const FUNDS_CACHED: usize = 1024;
 /// Addresses per `balances` command: the result for all networks must fit one frame.
 pub const FUNDS_ADDRESSES: usize = 50;
-/// Tokens found by explorers in one result with balances.
+/// Tokens outside our table, listed by explorers, in one result with balances.
 pub const FUNDS_FOREIGN_TOKENS: usize = 500;
 
 /// Longest frame of the control channel.
 pub const FRAME_BYTES: usize = 1 << 20;
 /// Nesting depth of a JSON frame.
 pub const FRAME_DEPTH: usize = 32;
-/// How long a client may take to prove that it knows the token.
+/// How long engine and client each wait for the handshake to complete.
 pub const HANDSHAKE_MS: u64 = 5_000;
-/// Rows of one `history` result, because more would not fit a frame. Exports are not limited.
+/// Rows of one `history` or `activity` result, because more would not fit a frame. Exports are not limited.
 pub const HISTORY_ROWS: usize = 500;
 /// Journal entries in one frame of `watch`.
 pub const WATCH_ENTRIES: u64 = 256;
 /// Longest text of one frame of `watch`. All frames queued for a slow reader are held in memory.
 pub const WATCH_BYTES: usize = 64 << 10;
-/// Text in one part of an export.
+/// Text that an export collects before it sends a part.
 pub const PART_BYTES: usize = 64 << 10;
 /// How long an export waits for a program that has stopped reading.
 ///
@@ -161,7 +163,8 @@ pub const HANDSHAKE_BYTES: usize = 4 << 10;
 pub const RATE_PER_MINUTE: u32 = 300;
 /// The sliding window of all rate limits.
 pub const RATE_WINDOW_MS: u64 = 60_000;
-/// Addresses with their own rate count; new ones beyond that share one count. At the default rate they take 10 MiB.
+/// Addresses with their own rate count; new ones beyond that share one count. At the default rate, each
+/// of the two counters takes up to 16 MiB.
 pub const RATE_ADDRESSES: usize = 4_096;
 /// Pairs of address and agent name with their own count of failed proofs.
 pub const RATE_KEYS: usize = 65_536;
@@ -181,7 +184,7 @@ pub const HEAD_BYTES: usize = 16 << 10;
 pub const HEAD_LINES: usize = 64;
 /// Longest request line (method, target, version); a target contains at most one id.
 pub const REQUEST_LINE_BYTES: usize = 4 << 10;
-/// Longest response that a client reads: ours are small, and the largest is a document.
+/// Longest response of the agent server that a client reads. Responses are small; the largest is a document.
 pub const REPLY_BYTES: usize = 1 << 20;
 
 /// How long a request's head may take from its first byte; a local client sends it in one piece.
@@ -198,7 +201,7 @@ pub const BODY_BYTES_PER_S: u64 = 1 << 10;
 pub const IDLE_MS: u64 = 30_000;
 /// How long a peer may stop reading its response.
 pub const WRITE_MS: u64 = 10_000;
-/// Timeout of an agent's call, including the arrival of the body and the wait for a signer.
+/// Time from the first byte of an agent's call until its response begins, including the wait for a signer.
 pub const HANDLER_MS: u64 = 30_000;
 /// How long arriving bytes are discarded after the last response. A socket closed with unread data is reset, which can
 /// destroy the response.
@@ -206,7 +209,7 @@ pub const LINGER_MS: u64 = 2_000;
 /// Most bytes that are discarded after the last response: a few bodies that were refused for their size.
 pub const LINGER_BYTES: usize = 4 << 20;
 
-/// Connections of the agent server: one each for a thousand agents, and some spare.
+/// Most connections of the agent server: one each for a thousand agents, and some spare.
 pub const CONNECTIONS: usize = 1_100;
 /// Connections of one remote peer.
 pub const CONNECTIONS_PER_PEER: usize = 32;
@@ -223,5 +226,5 @@ pub const OPEN_FILES: u64 = 2_048;
 
 /// Shortest password of a wallet, in characters.
 pub const PASSWORD_CHARS: usize = 8;
-/// Longest password file or line that is read.
+/// Longest password or seed phrase that is read from a file or a line.
 pub const PASSWORD_BYTES: usize = 4 << 10;

@@ -6,7 +6,7 @@ use std::fmt;
 use alloy_primitives::U256;
 use serde::{Deserialize, Serialize};
 
-/// The text is not a valid amount, or a sum overflows. The message says what is accepted.
+/// The text is not a valid amount, or a sum overflows. The message names the fault.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum MoneyError {
     #[error("an amount needs plain digits, like 12 or 0.25")]
@@ -48,7 +48,7 @@ impl Atoms {
     /// Converts to dollars, for a token whose whole coin is worth one dollar.
     ///
     /// # Errors
-    /// `Overflow` if the result exceeds `u64` micro-dollars.
+    /// `Overflow` if the result exceeds `u64` micro-dollars, or `decimals` exceeds 83.
     pub fn to_usd(self, decimals: u8, round: Round) -> Result<Usd, MoneyError> {
         let micros = match decimals.checked_sub(6) {
             Some(extra) => {
@@ -81,8 +81,11 @@ pub struct TokenAmount {
 
 impl fmt::Display for TokenAmount {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let scale = power_of_ten(self.decimals).map_err(|_too_fine| fmt::Error)?;
-        let (whole, rest) = self.atoms.0.div_rem(scale);
+        let (whole, rest) = match power_of_ten(self.decimals) {
+            Ok(scale) => self.atoms.0.div_rem(scale),
+            // The whole is larger than any amount of 256 bits.
+            Err(_overflow) => (U256::ZERO, self.atoms.0),
+        };
         match usize::from(self.decimals) {
             0 => write!(f, "{whole}"),
             width => write!(f, "{whole}.{:0>width$}", rest.to_string()),
@@ -193,7 +196,7 @@ pub mod usd_text {
 pub struct Wei(pub u128);
 
 impl Wei {
-    /// Parses whole coins with up to eighteen decimals.
+    /// Parses an amount in coins, with up to eighteen decimals.
     ///
     /// # Errors
     /// Those of [`parse_decimal`], and `Overflow` above `u128` wei.
@@ -279,6 +282,16 @@ mod tests {
             assert_eq!(Usd(micros).to_string(), text);
             assert_eq!(Usd::parse(text), Ok(Usd(micros)));
         }
+    }
+
+    #[test]
+    fn amounts_with_any_number_of_decimals_are_formatted() {
+        let amount = |decimals| TokenAmount { atoms: Atoms(U256::MAX), decimals }.to_string();
+        let digits = U256::MAX.to_string();
+        assert_eq!(amount(0), digits);
+        assert_eq!(amount(77), format!("{}.{}", &digits[..1], &digits[1..]));
+        assert_eq!(amount(78), format!("0.{digits}"));
+        assert_eq!(amount(255), format!("0.{digits:0>255}"));
     }
 
     #[test]

@@ -135,7 +135,7 @@ pub struct Network {
     ///
     /// `None`: only an explorer that the operator chooses can discover tokens outside our table.
     pub explorer: Option<&'static str>,
-    /// Where tokens are traded; `None` where the trading lane is off.
+    /// Where tokens are traded; `None` where Bursar knows no exchange.
     pub exchange: Option<&'static Exchange>,
     /// Enabled by default in the full edition.
     pub on_by_default: bool,
@@ -366,7 +366,7 @@ pub fn by_chain(chain: ChainId) -> Option<&'static Network> {
     NETWORKS.iter().find(|row| row.chain == chain)
 }
 
-/// Finds a row by CAIP-2 id, plain chain id, or x402 v1 name in any case. Unknown text is never passed through.
+/// Finds a row by CAIP-2 id, plain chain id, or x402 v1 name in any case; `None` for any other text.
 pub fn by_text(text: &str) -> Option<&'static Network> {
     let digits = text.strip_prefix("eip155:").unwrap_or(text);
     if !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit()) {

@@ -7,11 +7,12 @@ use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 
+use crate::card::ByLane;
 use crate::hosts::HostLists;
 use crate::money::{Bps, Usd, Wei};
 use crate::networks::ChainId;
 
-/// An agent's policy (wallet specification, Policy). Zero means none, never "no limit".
+/// An agent's policy (wallet specification, Policy). A maximum of zero allows nothing; it never means "no limit".
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Policy {
     pub networks: AllowedNetworks,
@@ -50,7 +51,7 @@ impl AllowedNetworks {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PaymentPolicy {
     pub enabled: bool,
-    /// Most that may be spent in one allowance day.
+    /// Most that may be spent of one daily allowance.
     pub daily: Usd,
     /// Larger payments are refused.
     pub per_request: Usd,
@@ -129,7 +130,12 @@ impl Default for LendingPolicy {
 }
 
 impl Policy {
-    /// Returns whether an agent could do anything under `self` that it could not do under `old`.
+    /// Returns the daily limit of each lane.
+    pub fn daily(&self) -> ByLane<Usd> {
+        ByLane { payment: self.payments.daily, trade: self.trading.daily }
+    }
+
+    /// Returns whether `self` may allow an agent something that `old` does not allow.
     ///
     /// Such a change needs an unlocked wallet; tightening is always allowed.
     pub fn loosens(&self, old: &Policy) -> bool {

@@ -22,10 +22,10 @@ pub struct Settings {
     pub lan_bearer: LanBearer,
     /// Longest validity, in seconds, of a payment without approval.
     pub max_validity_s: u64,
-    /// Approvals of this amount or more must be typed. `None`: a tenth of the policy's largest payment, but at least 5
-    /// USD.
+    /// From this amount on, the operator must type the amount of an approval or a send. `None`: 5 USD for a send; for
+    /// an approval a tenth of the policy's largest payment, but at least 5 USD.
     pub confirm_typing_above: Option<Usd>,
-    /// Seconds without use after which the wallet locks automatically.
+    /// Seconds without use after which the wallet locks automatically. If set, it also locks when the machine wakes.
     pub idle_lock_s: Option<u64>,
 }
 
@@ -44,7 +44,7 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// Describes each setting that protects less than its default.
+    /// Describes each setting that may protect less than its default.
     pub fn loosened(&self) -> Vec<String> {
         let usual = Self::default();
         let mut described = Vec::new();
@@ -91,7 +91,7 @@ impl LanBearer {
     }
 }
 
-/// How a console announces a request.
+/// How a console announces a request and its last minute.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Notices {
@@ -156,7 +156,7 @@ pub enum Setting {
 }
 
 impl Setting {
-    /// Returns whether the change removes a protection that `now` gives. Tightening is always allowed.
+    /// Returns whether the change may remove a protection that `now` gives. Tightening is always allowed.
     pub fn loosens(&self, now: &Settings) -> bool {
         match self {
             Setting::AllowLan(on) => *on && !now.allow_lan,
@@ -194,7 +194,7 @@ impl Setting {
         }
     }
 
-    /// Returns the change from `from`, the same setting with its previous value.
+    /// Returns the change to this value from `from`, the previous value of the same setting.
     pub fn change(&self, from: &Setting) -> Change {
         let (field, name) = match self {
             Setting::AllowLan(_) => (Key::AllowLan.row().key, "server open to the network"),
@@ -286,7 +286,7 @@ fn texts(hosts: &[String]) -> Vec<&str> {
 
 /// Returns whether `text` is a host as a `Host` header contains it, without a port.
 ///
-/// Accepts a lower-case name, an IPv4 address, or an IPv6 address in brackets.
+/// Accepts a lower-case name, an IPv4 address, or an IPv6 address in brackets. Checks only length and characters.
 fn is_host(text: &str) -> bool {
     let inner = text.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(text);
     let bracketed = inner.len() != text.len();

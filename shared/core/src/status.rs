@@ -120,7 +120,7 @@ impl AgentStatus {
 )]
 #[strum(serialize_all = "snake_case")]
 pub enum SendStatus {
-    /// Not broadcast yet.
+    /// Not signed yet.
     Waiting,
     Sent,
     /// In a block that is not final yet.

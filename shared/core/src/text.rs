@@ -48,7 +48,7 @@ struct Escaper {
 }
 
 impl Escaper {
-    /// Allows no mark next, because it would change our quotation mark.
+    /// Creates an escaper for text after our own quotation mark, which a combining mark would change.
     fn after_a_quotation_mark() -> Self {
         Self { marks: MARKS_IN_A_ROW }
     }

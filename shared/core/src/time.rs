@@ -54,7 +54,7 @@ pub struct Moment {
     pub day_start: Utc,
     /// The zone's current offset from UTC in seconds, for display only.
     pub offset_s: i32,
-    /// The time of the newest block of an enabled chain, if one was read recently.
+    /// The chains' time, extrapolated from the newest block to now; `None` if no block was read recently.
     pub chain_hint: Option<Utc>,
 }
 

@@ -276,8 +276,8 @@ impl World {
             (Size::Threshold(by), Some(limits), _) => off(limits.auto_below.0, by),
             (Size::Largest(by), Some(limits), _) => off(limits.per_request.0, by),
             (Size::Left(by), Some(limits), Some(known)) => {
-                let spent = state.spent(known, &moment);
-                let left = limits.daily.left_after(spent).left_after(known.reserved);
+                let spent = state.spent(known, &moment).payment;
+                let left = limits.daily.left_after(spent).left_after(known.reserved.payment);
                 // At most the automatic threshold, so that the payment needs no approval.
                 off(left.0.min(limits.auto_below.0.max(1)), by)
             }

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 use bursar_core::money::Usd;
 use bursar_domain::allowance::WindowStart;
 use bursar_domain::apply::ChangedRecord;
-use bursar_domain::{Action, Command, Decision, Entry, Event, Refusal, State, Status};
+use bursar_domain::{Action, Command, Decision, Entry, Event, LaneAsk, Refusal, State, Status};
 use bursar_engine::ports::Failpoints;
 use bursar_engine::rules::MutatedRules;
 
@@ -197,8 +197,8 @@ impl MutatedRules for WorldFaults {
 
     fn apply(&self, state: &mut State, entry: &Entry) -> Option<ChangedRecord> {
         let held = match &entry.event {
-            Event::PaymentDenied { id, .. }
-            | Event::PaymentExpired { id, .. }
+            Event::RequestDenied { id, .. }
+            | Event::RequestExpired { id, .. }
             | Event::PaymentApproved { id, .. } => state.held.get(id).cloned(),
             _other => None,
         };
@@ -216,13 +216,15 @@ impl MutatedRules for WorldFaults {
             with_spent(state, agent, |_start, _spent| Usd::ZERO);
         }
         let (Some(plant), Some(held)) = (self.plant, held) else { return touched };
-        let denied = matches!(entry.event, Event::PaymentDenied { .. });
+        let denied = matches!(entry.event, Event::RequestDenied { .. });
         let approved = matches!(entry.event, Event::PaymentApproved { .. });
         with_spent(state, &held.agent, |start, spent| match plant {
-            PlantedBug::DoubleReturn if !approved => spent.left_after(held.ask.usd),
-            PlantedBug::DeniedNotReturned if denied => Usd(spent.0.saturating_add(held.ask.usd.0)),
+            PlantedBug::DoubleReturn if !approved => spent.left_after(held.ask.usd()),
+            PlantedBug::DeniedNotReturned if denied => {
+                Usd(spent.0.saturating_add(held.ask.usd().0))
+            }
             PlantedBug::CarriedUncounted if approved && held.created < start.utc => {
-                spent.left_after(held.ask.usd)
+                spent.left_after(held.ask.usd())
             }
             PlantedBug::ReplayByOrder => Usd(spent.0.saturating_add(count % 2)),
             _other => spent,
@@ -239,7 +241,8 @@ fn with_spent(
     if let Some(agent) = Arc::make_mut(&mut state.agents).get_mut(agent)
         && let Some(given) = &mut Arc::make_mut(agent).commission
     {
-        given.payments.spent = change(&given.payments.start, given.payments.spent);
+        let window = &mut given.window;
+        window.spent.payment = change(&window.start, window.spent.payment);
     }
 }
 
@@ -282,8 +285,11 @@ fn change_input(plant: PlantedBug, state: &mut State, command: &mut Command) {
             ask.prior.paid = ask.prior.paid.take().filter(|paid| Some(paid.id) == newest);
         }
         (PlantedBug::OtherUrlUnjudged, Action::Ask(ask)) => {
-            if let Some(same) = &ask.prior.same {
-                ask.payment.request_url.clone_from(&same.ask.request_url);
+            if let Some(same) = &ask.prior.same
+                && let LaneAsk::Payment(first) = &same.ask
+                && let Some(payment) = ask.ask.payment_mut()
+            {
+                payment.request_url.clone_from(&first.request_url);
             }
         }
         _other => {}

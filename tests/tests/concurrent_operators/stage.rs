@@ -160,7 +160,7 @@ impl Stage {
         let core = self.engine.engine.core();
         let (view, now) = (core.view(), core.now());
         let agent = view.state.agents.values().next().expect("one agent");
-        (view.state.spent(agent, &now), agent.reserved)
+        (view.state.spent(agent, &now).payment, agent.reserved.payment)
     }
 
     pub(crate) fn waiting(&self) -> usize {

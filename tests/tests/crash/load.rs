@@ -161,7 +161,7 @@ fn check_file(file: &Path, asks: &[Ask]) -> BTreeMap<String, u64> {
     let mut authorized: BTreeMap<(String, u64), usize> = BTreeMap::new();
     for request in store.reader().latest(1_000_000).expect("records") {
         if matches!(request.status, Status::Authorized { .. }) {
-            let key = (request.agent.as_str().to_owned(), request.ask.usd.0);
+            let key = (request.agent.as_str().to_owned(), request.ask.usd().0);
             *authorized.entry(key).or_default() += 1;
         }
     }

@@ -30,7 +30,7 @@ async fn check_reports_what_is_present_and_what_is_missing() {
     let answer = findings(&bare).await;
     assert!(reports(&answer, Severity::Bad, "fund it"), "{answer:#?}");
     assert!(reports(&answer, Severity::Warning, "is not a facilitator of Prism"), "{answer:#?}");
-    assert!(reports(&answer, Severity::Good, "signs as USD Coin 2"), "{answer:#?}");
+    assert!(reports(&answer, Severity::Good, "EIP-712 domain: USD Coin 2"), "{answer:#?}");
 
     let whole = prepared_home(&chain, chain.url(), 2, "", "").await;
     let answer = findings(&whole).await;

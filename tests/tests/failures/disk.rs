@@ -74,7 +74,7 @@ fn recorded(file: &Path) -> (usize, u64) {
     verify_chain(&*store.reader(), None, |_entry| ()).expect("the chain is whole");
     let records = store.reader().latest(1_000_000).expect("records");
     let authorized = records.iter().filter(|r| matches!(r.status, Status::Authorized { .. }));
-    authorized.fold((0, 0), |(count, sum), r| (count + 1, sum + r.ask.usd.0))
+    authorized.fold((0, 0), |(count, sum), r| (count + 1, sum + r.ask.usd().0))
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -223,7 +223,7 @@ async fn a_disk_that_fills_up_is_reported_early_and_loses_nothing() {
         assert!(created.len() < 20_000, "the journal grows on a full disk");
     };
     assert_eq!(failure.code, Code::JournalFailed, "{failure}");
-    assert!(failure.message.contains("free the disk and restart the engine"), "{failure}");
+    assert!(failure.message.contains("free some disk space and restart the engine"), "{failure}");
     assert_eq!(caller.get("/health").await.unwrap().0, 200);
     let Answer::Policies { policies } = operator.must("policy list").await else { panic!() };
     let names = |policies: Vec<bursar_control::answers::PolicyAnswer>| {

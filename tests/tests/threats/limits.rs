@@ -226,7 +226,7 @@ async fn t_34_padding_is_bounded_per_agent_and_day() {
     });
     assert_eq!(engine.post("/sign", &other.ask(engine.now_s(), &waits, None)).await.0, 202);
     let held = engine.engine.core().view().state.held.values().next().unwrap().clone();
-    assert!(held.ask.echo.is_stripped(), "an offer is in the state");
+    assert!(held.ask.payment().expect("a payment").echo.is_stripped(), "an offer is in the state");
     let journal = engine.folder.join("journal.redb");
     let history = engine.folder.join("journal-history.redb");
     let disk: u64 =

@@ -10,7 +10,7 @@ use bursar_core::ids::RequestId;
 use bursar_core::money::{Atoms, Usd};
 use bursar_core::networks::ChainId;
 use bursar_domain::apply::ChangedRecord;
-use bursar_domain::{Action, Command, Decision, Entry, Refusal, Request, State};
+use bursar_domain::{Action, Command, Decision, Entry, PaymentAsk, Refusal, Request, State};
 use bursar_engine::journal::MemoryStore;
 use bursar_engine::rules::{MutatedRules, Rules};
 use bursar_tests::engine::{Setup, UNLIMITED_RATE_SETTINGS};
@@ -66,19 +66,23 @@ impl MutatedRules for Swap {
 
 /// Changes each term that is signed, or that the operator decides by.
 const CHANGES: [(&str, Change); 9] = [
-    ("payee", |request| request.ask.payee = Address::repeat_byte(0xee)),
+    ("payee", |request| payment(request).payee = Address::repeat_byte(0xee)),
     ("amount", |request| {
-        request.ask.amount = Atoms(U256::from(2_000_001));
-        request.ask.usd = Usd(2_000_001);
+        payment(request).amount = Atoms(U256::from(2_000_001));
+        payment(request).usd = Usd(2_000_001);
     }),
-    ("amount alone", |request| request.ask.amount = Atoms(U256::from(9_000_000))),
-    ("chain", |request| request.ask.chain = ChainId(4663)),
-    ("asset", |request| request.ask.asset = Address::repeat_byte(0xaa)),
+    ("amount alone", |request| payment(request).amount = Atoms(U256::from(9_000_000))),
+    ("chain", |request| payment(request).chain = ChainId(4663)),
+    ("asset", |request| payment(request).asset = Address::repeat_byte(0xaa)),
     ("payer", |request| request.from = Address::repeat_byte(0xff)),
-    ("validity", |request| request.ask.valid_seconds += 1),
-    ("request URL", |request| request.ask.request_url = Some("https://other.example/".into())),
-    ("resource URL", |request| request.ask.resource_url = None),
+    ("validity", |request| payment(request).valid_seconds += 1),
+    ("request URL", |request| payment(request).request_url = Some("https://other.example/".into())),
+    ("resource URL", |request| payment(request).resource_url = None),
 ];
+
+fn payment(request: &mut Request) -> &mut PaymentAsk {
+    request.ask.payment_mut().expect("a payment")
+}
 
 async fn waiting(operator: &mut Operator) -> RequestAnswer {
     match operator.must("requests").await {

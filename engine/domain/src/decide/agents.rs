@@ -147,7 +147,7 @@ pub(super) fn renew(
     require_unlocked(command)?;
     let agent = known(state, agent)?;
     let commission = agent.commission.as_ref().ok_or(Refusal::new(Code::AgentNotCommissioned))?;
-    match commission.payments.start.renewal(&command.moment) {
+    match commission.window.start.renewal(&command.moment) {
         Renewal::HeldBack(start) | Renewal::Renew(start) => {
             Ok(Decision::done(vec![Event::AllowanceRenewed { agent: agent.id.clone(), start }]))
         }

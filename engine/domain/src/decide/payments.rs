@@ -25,7 +25,7 @@ use crate::due::{expiry, expiry_if_due, renewal_if_due, renewals};
 use crate::event::{Event, RequestDraft};
 use crate::idempotency::{Repeat, repeat};
 use crate::refusal::Refusal;
-use crate::requests::{Deadline, PaymentAsk, Request, Status};
+use crate::requests::{Deadline, LaneAsk, PaymentAsk, Request, Status};
 use crate::state::State;
 
 pub(super) fn ask(state: &State, command: &Command, ask: &Ask) -> Result<Decision, Refusal> {
@@ -53,17 +53,18 @@ pub(super) fn ask(state: &State, command: &Command, ask: &Ask) -> Result<Decisio
         label: commission.label.clone(),
         from,
         identity: ask.identity.clone(),
-        ask: ask.payment.clone(),
+        ask: ask.ask.clone(),
     });
+    let LaneAsk::Payment(payment) = &ask.ask;
     let verdict = assess(&PaymentContext {
-        ask: &ask.payment,
+        ask: payment,
         from,
         policy,
-        network_enabled: state.network_enabled(ask.payment.chain),
+        network_enabled: state.network_enabled(payment.chain),
         trusted: command.trusted,
         clock_off: clock_is_off(&command.moment),
         max_validity_s: state.settings.max_validity_s,
-        spent,
+        spent: spent.payment,
         reserved: queue.reserved,
         held_by_agent: queue.by_agent,
         held_in_all: queue.in_all,
@@ -71,13 +72,13 @@ pub(super) fn ask(state: &State, command: &Command, ask: &Ask) -> Result<Decisio
     let reply = Reply::Request(ask.id);
     match verdict {
         Verdict::Act => {
-            let terms = terms(from, &ask.payment, &command.moment, ask.nonce)?;
+            let terms = terms(from, payment, &command.moment, ask.nonce)?;
             events.push(Event::PaymentAuthorized { asked, terms });
             Ok(Decision { events, effects: vec![Effect::Sign(ask.id)], reply })
         }
         Verdict::Hold(reason) => {
             let deadline = Deadline::after(&command.moment);
-            events.push(Event::PaymentHeld { asked, reason, deadline });
+            events.push(Event::RequestHeld { asked, reason, deadline });
             Ok(Decision::reply(events, reply))
         }
         Verdict::Refuse(refusal) => {
@@ -85,7 +86,7 @@ pub(super) fn ask(state: &State, command: &Command, ask: &Ask) -> Result<Decisio
                 return Ok(Decision::reply(events, Reply::Refused(refusal)));
             }
             let asked = Box::new(RequestDraft { ask: strip_refused(asked.ask), ..*asked });
-            events.push(Event::PaymentRefused { asked, refusal });
+            events.push(Event::RequestRefused { asked, refusal });
             Ok(Decision::reply(events, reply))
         }
     }
@@ -136,9 +137,9 @@ fn within_bounds(
     ask: &Ask,
 ) -> Result<(), Refusal> {
     let (requests, padding) = agent.usage.on(command.moment.utc.max(state.clock));
-    let padding = padding.saturating_add(u64::from(ask.payment.padding));
+    let padding = padding.saturating_add(u64::from(ask.ask.padding()));
     if ask.bounds.today.is_some_and(|most| requests >= most)
-        || (padding > PADDING_A_DAY && ask.payment.padding > 0)
+        || (padding > PADDING_A_DAY && ask.ask.padding() > 0)
     {
         return Err(Refusal::new(Code::TooManyToday));
     }
@@ -183,12 +184,13 @@ pub(super) fn approve(
     events.extend(renewals);
     match verdict {
         Ok(()) => {
-            let terms = terms(request.from, &request.ask, &command.moment, nonce)?;
+            let LaneAsk::Payment(payment) = &request.ask;
+            let terms = terms(request.from, payment, &command.moment, nonce)?;
             events.push(Event::PaymentApproved { id, terms, by });
             Ok(Decision { events, effects: vec![Effect::Sign(id)], reply: Reply::Request(id) })
         }
         Err(refusal) => {
-            events.push(Event::PaymentRejected { id, refusal });
+            events.push(Event::RequestRejected { id, refusal });
             Ok(Decision::reply(events, Reply::Request(id)))
         }
     }
@@ -206,7 +208,7 @@ pub(super) fn deny(
         return Ok(Decision::reply(vec![expiry], Reply::Refused(Code::RequestExpired.into())));
     }
     let told_until = Deadline::after(&command.moment);
-    let event = Event::PaymentDenied { id, reason: reason.cloned(), by, told_until };
+    let event = Event::RequestDenied { id, reason: reason.cloned(), by, told_until };
     Ok(Decision::reply(vec![event], Reply::Request(id)))
 }
 
@@ -223,8 +225,8 @@ pub(super) fn tick(state: &State, command: &Command) -> Decision {
     let moment = &command.moment;
     let mut events: Vec<Event> =
         state.held.values().filter_map(|request| expiry_if_due(request, moment)).collect();
-    // A locked wallet cannot spend, and no seal covers its entries. An allowance that is due renews at the
-    // next unlock, from the same start.
+    // A locked wallet cannot spend, and no seal covers its entries. An allowance that is due renews at the next
+    // unlock.
     if command.unlocked {
         events.extend(renewals(state, moment));
     }
@@ -252,14 +254,15 @@ pub(super) fn reissue(state: &State, command: &Command) -> Decision {
 /// Strips a refused request for storage: keeps only URL origins, because their length is attacker-controlled.
 ///
 /// The echo is dropped, because nothing will be sent back.
-fn strip_refused(ask: PaymentAsk) -> PaymentAsk {
-    PaymentAsk {
+fn strip_refused(ask: LaneAsk) -> LaneAsk {
+    let LaneAsk::Payment(ask) = ask;
+    LaneAsk::Payment(PaymentAsk {
         echo: Echo::none(),
         request_url: ask.request_url.as_deref().and_then(origin),
         resource_url: ask.resource_url.as_deref().and_then(origin),
         other_urls: ask.other_urls.iter().filter_map(|url| origin(url)).collect(),
         ..ask
-    }
+    })
 }
 
 fn origin(url: &str) -> Option<String> {
@@ -285,13 +288,13 @@ struct Queue {
 impl Queue {
     fn now(state: &State, agent: &Agent, moment: &Moment) -> Self {
         let mut queue =
-            Self { expired: Vec::new(), reserved: agent.reserved, by_agent: 0, in_all: 0 };
+            Self { expired: Vec::new(), reserved: agent.reserved.payment, by_agent: 0, in_all: 0 };
         for request in state.held.values() {
             let own = request.agent == agent.id;
             if expiry_if_due(request, moment).is_some() {
                 queue.expired.push(request.id);
                 if own {
-                    queue.reserved = queue.reserved.left_after(request.ask.usd);
+                    queue.reserved = queue.reserved.left_after(request.ask.usd());
                 }
             } else {
                 queue.in_all = queue.in_all.saturating_add(1);
@@ -308,10 +311,11 @@ impl Queue {
 fn check_repeat_url(hosts: &HostLists, ask: &Ask, first: &Request) -> Result<(), Refusal> {
     // A refused request keeps only the origins of its URLs, and its answer grants nothing.
     let refused = matches!(first.status, Status::Refused { .. });
-    if refused || ask.payment.request_url == first.ask.request_url {
+    let (LaneAsk::Payment(asked), LaneAsk::Payment(answered)) = (&ask.ask, &first.ask);
+    if refused || asked.request_url == answered.request_url {
         return Ok(());
     }
-    check_hosts(hosts, ask.payment.request_url.as_deref(), &first.ask).map(|_passes_or_was_held| ())
+    check_hosts(hosts, asked.request_url.as_deref(), answered).map(|_passes_or_was_held| ())
 }
 
 fn held_request(state: &State, id: RequestId) -> Result<&Arc<Request>, Refusal> {
@@ -324,7 +328,7 @@ fn held_request(state: &State, id: RequestId) -> Result<&Arc<Request>, Refusal> 
 
 /// Returns the terms to sign: amount and payee of `ask`, paying address, validity.
 ///
-/// The validity ends the requested number of seconds from `moment`.
+/// The validity ends the requested number of seconds after `moment`, but at least 30.
 fn terms(
     from: Address,
     ask: &PaymentAsk,

@@ -1,4 +1,5 @@
-//! The wallet in the journal. The wallet file is written first; a change counts only once its event is recorded.
+//! The wallet in the journal. A change is written to the wallet file first and takes effect once its event is
+//! recorded. A deletion records its event first.
 
 use std::sync::Arc;
 
@@ -60,8 +61,8 @@ pub(super) fn recover(
 
 /// Deletes the wallet. The journal continues.
 ///
-/// Agents stay, suspended, with what they have spent today: a new wallet with an address of the same label must not
-/// pay for them unasked.
+/// Suspends the agents and keeps what they have spent today. A new wallet may have an address with the same label,
+/// and must not pay for them unasked.
 pub(super) fn delete(state: &State, command: &Command, lost: bool) -> Result<Decision, Refusal> {
     if !lost {
         require_unlocked(command)?;
@@ -192,13 +193,13 @@ fn wallet(state: &State) -> Result<&Arc<Wallet>, Refusal> {
     state.wallet.as_ref().ok_or(Refusal::new(Code::NoWallet))
 }
 
-/// The denial reason for a request that was held in the backup. It must not suggest paying again.
+/// The denial reason of a request that was held when the backup was made. It must not suggest paying again.
 const RESTORED: &str = "The wallet was restored from a backup in which this request waited. It may have been approved \
-                        after the backup was made: your operator must compare the payments before you pay again.";
+                        after the backup was made: your operator must check the payments before you pay again.";
 
 /// Ends all held requests of a backup: they may have been approved and signed after it was made.
 pub(super) fn restored(state: &State, moment: &Moment) -> Vec<Event> {
-    let ended = state.held.keys().map(|id| Event::PaymentDenied {
+    let ended = state.held.keys().map(|id| Event::RequestDenied {
         id: *id,
         reason: Some(RESTORED.to_owned()),
         by: Client::Inside,

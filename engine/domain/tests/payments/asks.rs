@@ -334,7 +334,7 @@ mod offers {
         ] {
             let ask = PaymentAsk { request_url: Some(url.to_owned()), ..payment(u64::MAX) };
             let Answer::Refuses(id, _too_much) = world.ask(ask) else { panic!("recorded") };
-            let record = &world.records[&id].ask;
+            let record = world.records[&id].ask.payment().unwrap();
             assert_eq!(record.echo, bursar_x402::Echo::none());
             assert_eq!(record.request_url.as_deref(), kept, "{url}");
             assert_eq!(record.resource_url.as_deref(), Some("https://api.example"));
@@ -417,7 +417,8 @@ mod offers {
             assert_eq!(terms.value, U256::from(5));
             assert_eq!((terms.valid_after, terms.valid_before), (0, now + lasts));
             assert_eq!((*by, *at, signature), (Approver::Policy, world.clock.utc, &None));
-            assert_eq!((&request.ask, &request.agent), (&ask, &build::agent(0)));
+            assert_eq!(request.ask.payment(), Some(&ask));
+            assert_eq!(request.agent, build::agent(0));
             assert_eq!(
                 (request.from, &request.label),
                 (build::address("main"), &build::name("main"))

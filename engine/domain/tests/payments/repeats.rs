@@ -84,8 +84,9 @@ fn id_of(answer: &Answer) -> RequestId {
 
 fn spent_and_reserved(world: &World) -> u64 {
     let agents = world.state.agents.values();
-    let spent = |agent: &bursar_domain::agents::Agent| world.state.spent(agent, &world.now()).0;
-    agents.map(|agent| spent(agent) + agent.reserved.0).sum()
+    let spent =
+        |agent: &bursar_domain::agents::Agent| world.state.spent(agent, &world.now()).payment.0;
+    agents.map(|agent| spent(agent) + agent.reserved.payment.0).sum()
 }
 
 mod signed_payments {

@@ -50,7 +50,7 @@ fn an_agent_of_the_lost_journal_has_spent_its_first_day() {
         for index in [1, 2] {
             world.must(build::commission(index, policy_name().as_str(), "main"));
             let agent = &world.state.agents[&build::agent(index)];
-            let spent = agent.commission.as_ref().unwrap().payments.spent;
+            let spent = agent.commission.as_ref().unwrap().window.spent.payment;
             let lost = restored && index == 1;
             assert_eq!(spent, if lost { DAILY } else { Usd::ZERO }, "{index} {restored}");
         }

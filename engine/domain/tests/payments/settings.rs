@@ -102,7 +102,7 @@ fn refused_requests_are_recorded_at_a_bounded_rate() {
     let stored = postcard::to_allocvec(&world.entries[before..]).unwrap();
     assert!(stored.len() < 30 * 600, "{} bytes", stored.len());
     let kept = world.records.values().next_back().unwrap();
-    assert_eq!(kept.ask.request_url.as_deref(), Some("https://api.example"));
+    assert_eq!(kept.ask.payment().unwrap().request_url.as_deref(), Some("https://api.example"));
     world.clock.pass(60_000);
     world.refuses(dear);
     assert_eq!(world.entries.len() - before, 31, "the next minute is another");

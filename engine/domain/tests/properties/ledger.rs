@@ -49,8 +49,9 @@ impl Ledger {
             panic!("an order to sign {:?}", request.status)
         };
         assert!(terms.valid_before > scene.now.utc.seconds().unsigned_abs(), "signed for nothing");
-        assert_eq!((terms.from, terms.to), (request.from, request.ask.payee));
-        assert_eq!((terms.value, terms.valid_after), (request.ask.amount.0, 0));
+        let payment = request.ask.payment().expect("a payment");
+        assert_eq!((terms.from, terms.to), (request.from, payment.payee));
+        assert_eq!((terms.value, terms.valid_after), (payment.amount.0, 0));
         let digest = request.digest().expect("authorized");
         if let Some(first) = self.orders.insert(id, digest) {
             assert_eq!(first, digest, "I-b: two authorizations of one request");
@@ -60,7 +61,7 @@ impl Ledger {
         assert!(self.nonces.insert(terms.nonce), "I-b: one nonce for two requests");
         let key = (request.agent.clone(), scene.allowance);
         let left = self.by_allowance.entry(key).or_default();
-        *left += request.ask.usd.0;
+        *left += request.ask.usd().0;
         assert!(
             *left + scene.waiting <= scene.limit,
             "I-a: {left} left and {} waits under a limit of {}",
@@ -69,7 +70,7 @@ impl Ledger {
         );
         self.see_limit(&request.agent, scene);
         let key = (request.agent.clone(), scene.now.local_day);
-        self.by_date.entry(key).or_default().0 += request.ask.usd.0;
+        self.by_date.entry(key).or_default().0 += request.ask.usd().0;
     }
 
     /// Checks a reservation: spent and held amounts fit the limit together.

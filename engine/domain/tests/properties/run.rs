@@ -143,7 +143,7 @@ impl Run {
                     let agent = self.model.index(agent);
                     self.model.renewed(agent, start, &now, operator);
                 }
-                Event::PaymentExpired { id, .. } => {
+                Event::RequestExpired { id, .. } => {
                     assert!(self.model.requests[id].is_over(&now), "expired before its time");
                     self.model.end(*id, ModelStatus::Expired { at: now.clone() });
                 }
@@ -242,12 +242,16 @@ impl Run {
         for (index, agent) in model.agents.iter().enumerate() {
             let real = &state.agents[&agent.id];
             assert_eq!(real.suspended, agent.suspended);
-            assert_eq!(real.reserved.0, model.reserved_by(index), "I-d");
+            assert_eq!(real.reserved.payment.0, model.reserved_by(index), "I-d");
             assert_eq!(real.commission.is_some(), agent.work.is_some());
             let (Some(real), Some(work)) = (&real.commission, &agent.work) else { continue };
-            let window = &real.payments;
-            assert_eq!(window.spent.0, work.allowance.spent, "I-a");
-            assert_eq!(window.spent.0, self.ledger.left(&agent.id, agent.allowances), "I-a");
+            let window = &real.window;
+            assert_eq!(window.spent.payment.0, work.allowance.spent, "I-a");
+            assert_eq!(
+                window.spent.payment.0,
+                self.ledger.left(&agent.id, agent.allowances),
+                "I-a"
+            );
             assert_eq!(
                 (window.start.day, window.start.utc.0),
                 (work.allowance.day, work.allowance.start_ms)

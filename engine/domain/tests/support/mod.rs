@@ -230,7 +230,7 @@ impl World {
         Action::Ask(Box::new(Ask {
             agent: agent.clone(),
             identity,
-            payment,
+            ask: payment.into(),
             prior,
             id,
             nonce,
@@ -420,11 +420,11 @@ impl World {
 
     /// Returns the amount spent of the first agent's allowance in force.
     pub(crate) fn spent(&self) -> Usd {
-        self.state.spent(&self.state.agents[&build::agent(0)], &self.now())
+        self.state.spent(&self.state.agents[&build::agent(0)], &self.now()).payment
     }
 
     pub(crate) fn reserved(&self) -> Usd {
-        self.state.agents[&build::agent(0)].reserved
+        self.state.agents[&build::agent(0)].reserved.payment
     }
 
     pub(crate) fn agent_status(&self) -> AgentStatus {
@@ -472,7 +472,7 @@ impl Drop for World {
 /// Counts the events that decide something. Renewals and ends of holds only make room for it.
 pub(crate) fn decisive(decision: &Decision) -> usize {
     let on_the_way = |event: &Event| {
-        matches!(event, Event::AllowanceRenewed { .. } | Event::PaymentExpired { .. })
+        matches!(event, Event::AllowanceRenewed { .. } | Event::RequestExpired { .. })
     };
     decision.events.iter().filter(|event| !on_the_way(event)).count()
 }

@@ -167,8 +167,8 @@ pub(super) fn prove(api: &Api, endpoint: Endpoint, incoming: &Incoming) -> Resul
             incoming.mark.set(Counted::ForAgent);
             Ok(Caller { view, moment, proven })
         }
-        // Only failures are counted and limited. A correct proof always passes, so failures in an agent's
-        // name cannot lock the agent out.
+        // This limit counts only failures and never rejects a correct proof, so failures in an agent's name
+        // cannot lock the agent out.
         (Err(fault), Some(peer)) if fault.code == Code::AuthFailed => {
             let named = incoming.body.get(api.agent_field).and_then(Value::as_str).unwrap_or("");
             Err(match api.failed_auth.count(named, peer.ip()) {

@@ -1,4 +1,4 @@
-//! The state that all endpoints share.
+//! The state of the agent server, its counters and its settings.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -32,7 +32,7 @@ pub struct Api {
     pub(crate) chain_time: HintedClock,
     pub(crate) funds: Arc<Funds>,
     pub(crate) domains: TokenDomains,
-    /// The field that names the agent: `agent_id`, or `agent_code` in the payments-only edition.
+    /// The field that names the agent, as the edition sets it.
     pub(crate) agent_field: &'static str,
     pub(crate) folder: PathBuf,
     pub(super) settings: Arc<LiveConfig>,
@@ -64,7 +64,7 @@ impl Counters {
         counter.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Counts a refused trade or position. Trades and positions are never executed yet.
+    /// Counts a refused trade or position. No trade or position is executed yet.
     pub(super) fn count_trade(&self, answer: &Answer) {
         if answer.status >= 400 {
             self.trades_rejected.fetch_add(1, Ordering::Relaxed);
@@ -136,7 +136,7 @@ impl Api {
         (!off).then(|| self.settings.get().rate_per_minute)
     }
 
-    /// Returns an agent's bounds of open payments and of requests per day.
+    /// Returns an agent's bounds of open payments and of requests per day; none without a rate limit.
     pub(super) fn ask_bounds(&self) -> AskBounds {
         let rate = self.rate_limit();
         AskBounds {

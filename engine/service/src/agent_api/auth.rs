@@ -200,7 +200,6 @@ mod tests {
 
     use bursar_core::json::{Value, parse};
     use bursar_core::limits::BODY_DEPTH;
-    use bursar_core::money::Usd;
     use bursar_domain::State;
     use secrecy::SecretString;
     use zeroize::Zeroizing;
@@ -232,7 +231,7 @@ mod tests {
             created: Utc::from_seconds(0),
             suspended: false,
             commission: None,
-            reserved: Usd::ZERO,
+            reserved: Default::default(),
             refusals: Default::default(),
             open: 0,
             usage: Default::default(),

@@ -39,7 +39,8 @@ async fn try_balances(api: &Api, request: HttpRequest) -> Result<Answer, Fault> 
     Ok(Answer::new(200, with_balances(body, &funds)))
 }
 
-/// Adds the balances, native coins first. If no amount is known the list is null, never empty.
+/// Adds the balances, native coins first. The list is null if no network returned an amount, and empty only if the
+/// agent may use no network.
 fn with_balances(body: Object, funds: &[Arc<NetworkFunds>]) -> Object {
     let entries = |native: bool| {
         funds.iter().flat_map(move |on| {
@@ -91,7 +92,7 @@ fn problems(funds: &[Arc<NetworkFunds>]) -> Option<String> {
     Some(each.collect::<Vec<_>>().join(" ")).filter(|all| !all.is_empty())
 }
 
-/// Returns a JSON number with exactly these digits.
+/// Returns a JSON number of exactly this value, without trailing zeros after the point.
 fn number(digits: Option<String>) -> Value {
     let digits = digits.map(|digits| match digits.contains('.') {
         true => digits.trim_end_matches('0').trim_end_matches('.').to_owned(),

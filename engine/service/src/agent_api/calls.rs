@@ -1,4 +1,4 @@
-//! Logs one line per call. Never a path, a query, an id, a proof or a body: a whole request id is a capability.
+//! Logs one line per call. The line contains no path, query, id, proof or body: a whole request id is a capability.
 
 use std::net::IpAddr;
 
@@ -8,7 +8,7 @@ use bursar_core::codes::Code;
 
 use super::rate::fold;
 
-/// `route` is the pattern that matched; `None` if no route matched or the request could not be read.
+/// `route` is the pattern that matched; `None` if no route matched or the HTTP edge refused the request.
 pub(super) fn log(
     method: &str,
     route: Option<&str>,

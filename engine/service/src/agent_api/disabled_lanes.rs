@@ -1,5 +1,5 @@
-//! `/trade`, `/venues`, `/position` and their polls while these lanes are off. A request gets the usual checks, then
-//! the answer for a policy that disables the lane.
+//! `/trade`, `/venues`, `/position` and the polls of trades and positions, while these lanes are off. A request gets
+//! the usual checks, then the answer for a policy that disables the lane.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Rejects requests before any endpoint sees them: foreign hosts, web pages, too many requests.
+//! Rejects requests to foreign hosts and from web pages before any endpoint runs, and limits the rate of calls.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -17,9 +17,10 @@ use super::calls;
 use super::rate::WaitMs;
 use super::reply::Answer;
 
-/// Checks the Host header, then the marks of a web page, then the rate. No body has been read at that point, so
-/// calls that prove an agent are counted afterwards. Otherwise callers without a proof would use up an agent's
-/// rate.
+/// Checks the Host header, then the headers that browsers send for a page, then the rate.
+///
+/// A call that may prove an agent is counted after its body was read. Otherwise callers without a proof would use
+/// up an agent's rate.
 pub(super) async fn guard(
     State(api): State<Arc<Api>>,
     ConnectInfo(peer): ConnectInfo<SocketAddr>,
@@ -89,7 +90,7 @@ impl Counts {
     }
 }
 
-/// Counts a call to an endpoint that requires a proof, after the endpoint ran. A call without a valid proof had
+/// Counts a call to an endpoint that accepts a proof, after the endpoint ran. A call without a valid proof had
 /// no effect.
 fn count_after(mark: &Mark, unproven: impl FnOnce() -> Result<(), WaitMs>) -> Result<(), WaitMs> {
     match mark.get() {

@@ -90,7 +90,7 @@ fn agent(api: &Api, incoming: &Incoming) -> Result<Object, Fault> {
     let caller = prove(api, Endpoint::Read, incoming)?;
     let (view, moment) = (&caller.view, &caller.moment);
     let agent = caller.agent();
-    let spent = view.state.spent(agent, moment);
+    let spent = view.state.spent(agent, moment).payment;
     let described = Object::new()
         .with(api.agent_field, agent.id.as_str())
         .with("name", agent.name.as_str())
@@ -100,10 +100,10 @@ fn agent(api: &Api, incoming: &Incoming) -> Result<Object, Fault> {
     let payments = &policy.payments;
     Ok(described
         .with("spent_today_micro", spent.0)
-        .with("reserved_micro", agent.reserved.0)
+        .with("reserved_micro", agent.reserved.payment.0)
         .with(
             "remaining_today_micro",
-            payments.daily.left_after(spent).left_after(agent.reserved).0,
+            payments.daily.left_after(spent).left_after(agent.reserved.payment).0,
         )
         .with("renews_at", super::mandate::renews_at(api, &caller))
         .with("daily_limit_micro", payments.daily.0)

@@ -26,8 +26,8 @@ pub enum Exposure {
 #[derive(Debug)]
 pub struct LanBearers {
     clock: Arc<dyn Clock>,
-    /// The time of each agent's last warning, in monotonic milliseconds. A mutex instead of an owning task: the map
-    /// is rarely written, and read only when the operator looks.
+    /// The time of each agent's last warning, in monotonic milliseconds. A mutex instead of an owning task: it is
+    /// held only to access the map.
     warned: Mutex<BTreeMap<AgentId, u64>>,
 }
 
@@ -51,8 +51,8 @@ impl LanBearers {
         }
     }
 
-    /// Warns of an agent's bearer token from another machine. Call it only for proven agents: unproven callers must
-    /// not fill the list.
+    /// Warns of an agent's bearer token from another machine, at most once per [`LAN_BEARER_WARN_MS`]. Call it only
+    /// for proven agents: unproven callers must not fill the list.
     pub fn note(&self, peer: IpAddr, by_bearer: bool, agent: &AgentId) {
         if is_lan_bearer(peer, by_bearer) && self.is_due(agent) {
             tracing::warn!(%agent, "a bearer token came over the network, where others can read it");

@@ -11,13 +11,14 @@ use tokio::net::{TcpListener, TcpSocket};
 
 use super::lan::Exposure;
 
-/// Binds the address, and the same port of the other address family if the port is fixed.
+/// Binds `listen`, or with LAN exposure its port on every address of this machine.
 ///
-/// An agent that connects to `localhost` or the machine's name may use either family. Returns the address for
-/// programs on this machine, and the listeners.
+/// For `127.0.0.1` and LAN exposure, also binds a fixed port on IPv6 if there is IPv6: an agent that connects to
+/// `localhost` or the machine's name may use either family. Returns the address for programs on this machine, and the
+/// listeners.
 ///
 /// # Errors
-/// `IN_USE` if the port is taken or cannot be bound, `BAD_INPUT` if the address is not a loopback address.
+/// `IN_USE` if the port is taken or cannot be bound, `BAD_INPUT` for loopback exposure on another address.
 pub async fn bind(
     listen: SocketAddr,
     exposure: Exposure,
@@ -65,12 +66,12 @@ fn open(address: SocketAddr) -> io::Result<TcpListener> {
         SocketAddr::V4(_) => TcpSocket::new_v4()?,
         SocketAddr::V6(_) => {
             let socket = TcpSocket::new_v6()?;
-            // Otherwise [::] would accept IPv4 too, and the IPv4 socket could not be bound.
+            // Otherwise [::] would accept IPv4 too, and binding it next to the IPv4 socket would fail.
             rustix::net::sockopt::set_ipv6_v6only(&socket, true)?;
             socket
         }
     };
-    // Lets an engine start where another has just ended. It does not share the address, as SO_REUSEPORT would.
+    // Lets an engine start right after another has ended. Unlike SO_REUSEPORT, it does not share the address.
     socket.set_reuseaddr(true)?;
     socket.bind(address)?;
     socket.listen(LISTEN_BACKLOG)

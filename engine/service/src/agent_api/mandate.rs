@@ -25,10 +25,10 @@ async fn try_mandate(api: &Api, request: HttpRequest) -> Result<Answer, Fault> {
     let incoming = Incoming::read(request).await?;
     let caller = admit(api, Endpoint::Read, &incoming)?;
     let (agent, state) = (caller.agent(), &caller.view.state);
-    let spent = state.spent(agent, &caller.moment);
+    let spent = state.spent(agent, &caller.moment).payment;
     let left = state
         .policy_of(agent)
-        .map(|policy| policy.payments.daily.left_after(spent).left_after(agent.reserved).0);
+        .map(|policy| policy.payments.daily.left_after(spent).left_after(agent.reserved.payment).0);
     let body = Object::new()
         .with("status", "ok")
         .with("agent_name", agent.name.as_str())
@@ -36,7 +36,7 @@ async fn try_mandate(api: &Api, request: HttpRequest) -> Result<Answer, Fault> {
         .with("wallet_address", wallet_address(&caller))
         .with("wallet_id", wallet_id(&caller))
         .with("spent_today_micro", spent.0)
-        .with("reserved_micro", agent.reserved.0)
+        .with("reserved_micro", agent.reserved.payment.0)
         .with("remaining_today_micro", left.map_or(Value::Null, Value::from))
         .with("renews_at", renews_at(api, &caller))
         .with("policy", policy(&caller))

@@ -29,8 +29,10 @@ impl Endpoint {
         }
     }
 
-    /// Returns the message object for a body; `None` if the body lacks a field of the message. It contains the
-    /// same values that the handler acts on, so the signed and the executed request cannot differ.
+    /// Returns the message object for a body; `None` if the body lacks a required field or names two payments.
+    ///
+    /// The handler acts on the same values, so the signed and the executed request cannot differ. Only
+    /// `idempotency_key` and a callback's `error` are not signed.
     pub fn message(
         self,
         agent_field: &str,
@@ -67,7 +69,7 @@ fn sign(base: Object, body: &Object) -> Option<Object> {
         // With both fields, the payment would be ambiguous.
         (Some(_), Some(_)) | (None, None) => return None,
     };
-    // `request_url` is part of the message if it is present and not empty, as agents of the original sign it.
+    // Agents of the original wallet sign `request_url` only if it is neither null nor empty.
     Some(match body.get("request_url") {
         Some(url) if url.as_str() != Some("") && *url != Value::Null => {
             message.with("request_url", url.clone())

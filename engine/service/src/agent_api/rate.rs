@@ -1,5 +1,5 @@
 //! Limits the calls per minute, in an exact sliding window. Calls that prove an agent count for that agent, all
-//! others for the address of the caller. So no caller can use up an agent's rate.
+//! others for the address of the caller. So a caller without a proof cannot use up an agent's rate.
 
 use std::collections::{HashMap, VecDeque};
 use std::hash::Hash;

@@ -48,7 +48,7 @@ fn wants_page(headers: &HeaderMap) -> bool {
     accepted.is_some_and(|accept| accept.contains("text/html"))
 }
 
-/// Renders all fields of the receipt as a table. Text from outside is escaped.
+/// Renders the receipt's fields as a table, without those that are null. Text from outside is escaped.
 fn html(receipt: &Object) -> String {
     let mut rows = String::new();
     add_rows(&mut rows, "", receipt);

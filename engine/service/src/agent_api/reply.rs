@@ -1,4 +1,4 @@
-//! Answers as HTTP: JSON bodies, the headers of every answer, and the only form of an error.
+//! Answers as HTTP: JSON bodies, the headers of every answer, and the forms of errors.
 
 use axum::body::Body;
 use axum::http::{HeaderName, HeaderValue, Response, StatusCode, header};
@@ -20,7 +20,7 @@ pub struct Answer {
     pub outcome: Outcome,
 }
 
-/// The outcome of a request that can move money. `/status` counts outcomes.
+/// The outcome of a call. `/status` shows how many calls of `/sign` were done or refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outcome {
     /// The answer contains the result that the agent asked for.
@@ -111,7 +111,7 @@ impl Answer {
     }
 }
 
-/// Creates an answer of plain text or a script, the same for every caller.
+/// Creates an answer other than an endpoint's JSON: a text, a script, a page or the API description.
 pub(super) fn text(status: u16, kind: &'static str, text: String) -> Response<Body> {
     let mut response = response(status, text, kind);
     lock_down(&mut response);

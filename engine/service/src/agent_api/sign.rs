@@ -56,7 +56,7 @@ async fn try_sign(api: &Api, request: HttpRequest) -> Result<Answer, Fault> {
     let ask = Ask {
         agent: agent.id.clone(),
         identity: identity_of(&caller, &input.payment, input.idempotency_key.as_deref()),
-        payment,
+        ask: payment.into(),
         prior: Prior::default(),
         id: RequestId::from_entropy(api.random()?),
         nonce: api.random()?,
@@ -73,7 +73,7 @@ async fn try_sign(api: &Api, request: HttpRequest) -> Result<Answer, Fault> {
     };
     if record.is_held() {
         let (id, agent, amount) = (record.id.short(), &record.agent, record.ask.amount_text());
-        tracing::info!(id, %agent, amount, "a payment waits for the operator: `bursar requests`");
+        tracing::info!(id, %agent, amount, "a payment waits for approval: run `bursar requests`");
     }
     let mut signature = None;
     for slip in outcome.slips {
@@ -116,7 +116,7 @@ fn read(incoming: &Incoming) -> Result<Input, Fault> {
     }) {
         return Err(Fault::because(
             Code::InvalidRequest,
-            "idempotency_key has 1 to 128 visible ASCII characters.",
+            "idempotency_key must have 1 to 128 visible ASCII characters.",
         ));
     }
     Ok(Input {
@@ -151,7 +151,7 @@ fn identity_of(caller: &Caller, payment: &PaymentInput, key: Option<&str>) -> Id
 }
 
 impl Api {
-    /// Returns a request in its current state, open or over.
+    /// Returns a request in its current state, open or finished.
     pub(super) async fn request(&self, id: RequestId) -> Option<Arc<Request>> {
         let view = self.core.view();
         if let Some(held) = view.state.held.get(&id) {
@@ -159,12 +159,12 @@ impl Api {
         }
         match self.core.request(id).await {
             Ok(found) => found,
-            // The core has stopped deciding, but the journal on disk can still be read.
+            // The core has stopped or cannot read the record; a reader of the journal may still find it.
             Err(_failed) => self.core.reader().request(id).ok().flatten().map(Arc::new),
         }
     }
 
-    /// Compares our clock with the chain's, in parallel with the payment.
+    /// Compares our clock with the chain's if a comparison is due, in parallel with the payment.
     fn probe_chain_time(&self, chain: ChainId, now: &Moment) {
         if let Some(node) = self.ports.chains.get(&chain)
             && self.chain_time.is_due(chain, now)
@@ -177,7 +177,7 @@ impl Api {
 
     /// Whether the disk has room for more records.
     pub(super) fn has_room(&self) -> bool {
-        // If the free space is unknown, the commit reports a full or missing folder.
+        // If the free space is unknown, the commit reports a full disk or a missing folder.
         !self.ports.disk.free_bytes(&self.folder).is_ok_and(|free| free < FREE_DISK_BYTES)
     }
 

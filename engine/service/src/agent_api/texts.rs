@@ -12,7 +12,7 @@ use super::reply::text;
 const PLAIN: &str = "text/plain; charset=utf-8";
 const PYTHON: &str = "text/x-python; charset=utf-8";
 
-/// The maximum size of the operator's partner text in bytes.
+/// The maximum size of the operator's partner text in bytes. A larger text is not served.
 const PARTNER_BYTES: u64 = 256 << 10;
 
 /// `GET /`: where to begin.
@@ -20,12 +20,13 @@ pub(super) async fn root() -> Response<Body> {
     text(200, PLAIN, "A wallet for agents. Read GET /agent first.\n".to_owned())
 }
 
-/// `GET /agent`, and the other paths below it that agents of the original use.
+/// `GET /agent`, and all paths below it except the partner's: agents of the original wallet use several.
 pub(super) async fn skill() -> Response<Body> {
     text(200, PLAIN, include_str!("assets/skill.md").to_owned())
 }
 
-/// `GET /agent/partner`: `partner.md` of the data folder if it exists, else the built-in text.
+/// `GET /agent/partner` and `/agent/1claw`: `partner.md` of the data folder if it is UTF-8 of at most
+/// [`PARTNER_BYTES`], else the built-in text.
 pub(super) async fn partner(State(api): State<Arc<Api>>) -> Response<Body> {
     let path = api.folder.join("partner.md");
     let own = tokio::task::spawn_blocking(move || {

@@ -2,7 +2,8 @@
 //!
 //! ```text
 //! "bursar backup 1\n"
-//! u32, big-endian: bytes of the wallet file; the wallet file as it is on disk, which is encrypted
+//! u32, big-endian: the length of the wallet file in bytes
+//! the wallet file as it is on disk, which is encrypted
 //! 32 bytes of salt
 //! a tar archive of the other files in pieces of 64 KiB, each under AES-256-GCM (STREAM: a nonce of
 //! 7 zero bytes, a 32-bit counter, a mark on the last piece)

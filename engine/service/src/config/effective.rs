@@ -16,7 +16,7 @@ use super::values::{
 /// Reads an environment variable.
 pub type Environment<'a> = &'a dyn Fn(&str) -> Option<String>;
 
-/// All settings that cannot loosen a protection.
+/// All settings that are not in the journal.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Config {
     /// The address of the agent server; loopback only.

@@ -1,5 +1,6 @@
 //! The settings in force, and their change while the engine runs. A change is validated as a whole, then written
-//! to the file, then applied. If the file cannot be written, nothing changes.
+//! to the file, then applied. If the write fails, the settings in force stay the same. The file stays the same too,
+//! unless only the last sync of its folder failed.
 
 use std::fs;
 use std::io::Write;
@@ -20,10 +21,10 @@ use super::load::{SettingsError, text_of, unusable};
 #[derive(Debug)]
 pub(crate) struct LiveConfig {
     file: PathBuf,
-    /// The argument, which overrides the file and the environment.
+    /// The argument `--listen`, which overrides the file and the environment.
     listen: Option<String>,
     current: watch::Sender<Arc<Config>>,
-    /// Serialises changes: each reads the file that the one before wrote.
+    /// Serializes changes, because each one reads the file that the previous one wrote.
     changes: Mutex<()>,
 }
 
@@ -48,7 +49,8 @@ impl LiveConfig {
         Arc::clone(&self.current.borrow())
     }
 
-    /// Validates a change of one key. Without a value the key returns to its default.
+    /// Validates a change of one key. Without a value, the key is removed from the file. Its environment variable and
+    /// `--listen` still apply.
     pub(crate) async fn change(
         &self,
         key: Key,
@@ -71,11 +73,14 @@ impl LiveConfig {
 }
 
 impl Change<'_> {
-    /// Writes the file, then puts the settings into force.
+    /// Writes the file, then applies the settings.
     pub(crate) fn make(self) -> Result<(), Fault> {
         replace(&self.live.file, &self.text).map_err(|error| {
             let file = self.live.file.display();
-            Fault::because(Code::DataFolder, format!("{file} cannot be written: {error}."))
+            Fault::because(
+                Code::DataFolder,
+                format!("{file} cannot be written: {error}. Check its folder and the free space."),
+            )
         })?;
         self.live.current.send_replace(Arc::new(self.after));
         Ok(())

@@ -1,4 +1,4 @@
-//! Parses single values of settings. Every error states what to write instead.
+//! Parses single values of settings.
 
 use std::net::SocketAddr;
 
@@ -76,6 +76,6 @@ pub(super) fn explorer(text: &str) -> Result<Option<Url>, String> {
     if matches!(url.scheme(), "https" | "http") {
         Ok(Some(url))
     } else {
-        Err("it must begin with https://, or be none".to_owned())
+        Err("it must begin with https:// (or http:// on this machine), or be none".to_owned())
     }
 }

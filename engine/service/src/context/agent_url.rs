@@ -36,7 +36,7 @@ fn planned(listen: SocketAddr) -> AgentUrl {
         let command = free_port_command(listen);
         Some(format!(
             "another program listens on {listen}, not the agent server: set a free port with `{command}`, then \
-             start it again"
+             start the agent server"
         ))
     } else {
         None

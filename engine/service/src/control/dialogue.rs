@@ -140,7 +140,7 @@ impl Dialogue for SessionDialogue {
         Box::pin(async move {
             let bytes = self.typed(Prompt::TypeAmount { lines, amount: amount.to_owned() }).await?;
             String::from_utf8(bytes.to_vec())
-                .map_err(|_not_text| utf8("The amount must be digits."))
+                .map_err(|_not_text| utf8("The amount must be a number."))
         })
     }
 

@@ -1,4 +1,4 @@
-//! Listens on the control socket. Only this file uses the crate `interprocess`.
+//! Listens on the control socket. In the engine, only this file uses the crate `interprocess`.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
@@ -79,7 +79,7 @@ impl ControlServer {
         Ok(Self { socket, stop })
     }
 
-    /// Stops accepting connections and removes the socket and its file.
+    /// Stops accepting connections and removes the socket and the control file.
     pub fn stop(&self, folder: &DataFolder) {
         instance::withdraw_control(folder);
         self.stop.cancel();
@@ -157,7 +157,7 @@ fn socket_path(folder: &DataFolder) -> Result<PathBuf, Fault> {
         Fault::because(
             Code::DataFolder,
             format!(
-                "The path of {} is too long for a socket: set XDG_RUNTIME_DIR, or use a shorter folder.",
+                "The path of {} is too long for a socket: set XDG_RUNTIME_DIR, or use a shorter path.",
                 folder.path().display()
             ),
         )

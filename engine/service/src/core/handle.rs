@@ -39,8 +39,8 @@ enum Message {
 #[derive(Clone)]
 pub struct Handle {
     queue: Sender<Message>,
-    /// Bounds the asks and reports of agents in the queue. Operator commands take no permit: a freeze must get through
-    /// when agents fill the queue.
+    /// Bounds the asks and reports of agents in the queue. Operator commands take no permit: a freeze must get
+    /// through when agents fill the queue.
     permits: Arc<Semaphore>,
     view: watch::Receiver<Arc<View>>,
     reader: Arc<dyn Reader>,
@@ -87,8 +87,8 @@ impl Handle {
     /// Decides and commits an action.
     ///
     /// # Errors
-    /// The refusal; `BUSY` if the queue is full; `JOURNAL_FAILED` once a commit has failed; `ENGINE_DOWN` once the core
-    /// has stopped.
+    /// The refusal; `BUSY` for an agent's ask or report if the queue is full; `JOURNAL_FAILED` once a commit has
+    /// failed; `ENGINE_DOWN` once the core has stopped.
     pub async fn act(&self, action: Action) -> Result<Outcome, Fault> {
         let permit = match &action {
             Action::Ask(_) | Action::Report(_) => Some(
@@ -131,7 +131,7 @@ impl Handle {
         self.ask(|answer| Message::Unlocked { keys, note, answer }).await
     }
 
-    /// Accepts a journal that did not match the wallet.
+    /// Accepts the journal as it is.
     ///
     /// # Errors
     /// The refusal, `JOURNAL_FAILED`, `JOURNAL_DAMAGED` or `ENGINE_DOWN`.

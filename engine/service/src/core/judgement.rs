@@ -19,7 +19,7 @@ use crate::journal::{Head, JournalError, SealCheck};
 const REPEATABLE_MS: i64 = 2 * 86_400 * 1000;
 
 impl Core {
-    /// Verifies the journal after the wallet was opened. If they match, seals the head and every later commit.
+    /// Verifies the journal after the wallet was opened. If both match, seals the head and every later commit.
     ///
     /// `keys` are the wallet's sealing key, then those of earlier passwords. `note` is the head that the wallet file
     /// last recorded. Returns the sealed head, or `None` if journal and wallet do not match.
@@ -83,7 +83,7 @@ impl Core {
         let (noted, known) = (self.state.wallet_noted, note.map_or(0, |note| note.seq));
         (known < noted).then(|| {
             format!(
-                "the wallet file is older than the journal: it names entry {known}, and the newest one named entry {noted}"
+                "the wallet file is older than the journal: it names entry {known}, its newest copy named entry {noted}"
             )
         })
     }
@@ -246,8 +246,8 @@ impl Examination {
         let known = match &entry.event {
             // A repeat of a forgotten request is refused, so it needs no index entry.
             Event::PaymentAuthorized { asked, .. }
-            | Event::PaymentHeld { asked, .. }
-            | Event::PaymentRefused { asked, .. } => {
+            | Event::RequestHeld { asked, .. }
+            | Event::RequestRefused { asked, .. } => {
                 core.journal.is_forgotten(&asked.identity).and_then(|forgotten| {
                     Ok(forgotten || core.journal.knows(&asked.identity, entry.seq)?)
                 })
@@ -280,10 +280,10 @@ mod tests {
     use bursar_core::money::{Atoms, Usd};
     use bursar_core::networks::NETWORKS;
     use bursar_core::time::{LocalDay, Utc};
-    use bursar_domain::PaymentAsk;
     use bursar_domain::event::RequestDraft;
     use bursar_domain::identity::Identity;
     use bursar_domain::payees::{Paid, Payee};
+    use bursar_domain::{LaneAsk, PaymentAsk};
     use bursar_x402::Echo;
 
     use super::*;
@@ -314,14 +314,14 @@ mod tests {
 
     fn ask(byte: u8) -> Event {
         let coin = NETWORKS[0];
-        Event::PaymentRefused {
+        Event::RequestRefused {
             asked: Box::new(RequestDraft {
                 id: bursar_core::ids::RequestId::from_bytes([byte; 16]),
                 agent: "ABC123".parse().unwrap(),
                 label: "pay".parse().unwrap(),
                 from: coin.stablecoin.address,
                 identity: Identity::Hmac { day: 1, digest: [byte; 32] },
-                ask: PaymentAsk {
+                ask: LaneAsk::Payment(PaymentAsk {
                     chain: coin.chain,
                     asset: coin.stablecoin.address,
                     amount: Atoms::default(),
@@ -335,7 +335,7 @@ mod tests {
                     domain_contradicted: false,
                     padding: 0,
                     echo: Echo::none(),
-                },
+                }),
             }),
             refusal: Code::LimitReached.into(),
         }

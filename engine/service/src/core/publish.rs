@@ -1,4 +1,4 @@
-//! The published view: replaced after each commit, never before.
+//! The published view: replaced after each step. It shows no decision before its commit.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ pub struct View {
     pub head: Head,
     /// Why every payment needs approval: the journal did not match the wallet at unlock.
     pub untrusted: Option<String>,
-    /// Whether the wallet's key has verified the journal since the engine started. Before that, any process that can
+    /// Whether the last unlock verified the journal, or the operator accepted it. Before that, any process that can
     /// write the folder may have written the entries.
     pub judged: bool,
     /// Why the core stopped deciding; `None` while it decides.
@@ -27,7 +27,7 @@ pub struct View {
 }
 
 impl View {
-    /// Returns the settings in force: the defaults until the wallet's key has verified the journal. Before that, any
+    /// Returns the settings in force: the defaults until the journal was verified or accepted. Before that, any
     /// program that can write the folder may have appended entries.
     pub fn settings(&self) -> Arc<Settings> {
         if self.judged { Arc::clone(&self.state.settings) } else { Arc::default() }
@@ -42,8 +42,8 @@ impl View {
         (first > moment.utc).then_some(first)
     }
 
-    /// Returns the idle seconds after which the wallet locks. It also applies before the journal is verified, because
-    /// the default is never to lock.
+    /// Returns the idle seconds after which the wallet locks. The recorded value also applies before the journal is
+    /// verified, because the default is never to lock.
     pub fn idle_lock_s(&self) -> Option<u64> {
         self.state.settings.idle_lock_s
     }

@@ -13,7 +13,7 @@ use crate::operator::wallet::lock::lock_unless_used;
 
 /// Interval between two checks.
 const EVERY_MS: u64 = 1_000;
-/// Between two checks the two clocks drift apart by more than this only if the machine slept.
+/// Between two checks, boot clock and monotonic clock drift apart by more than this only if the machine slept.
 const ASLEEP_MS: u64 = 60_000;
 
 /// Expires requests, renews allowances and locks an idle wallet, until the engine stops.
@@ -41,7 +41,7 @@ fn is_due(shared: &EngineContext) -> bool {
     let expired = view.state.held.values().any(|request| request.is_over(&moment));
     let mut given = view.state.agents.values().filter_map(|agent| agent.commission.as_ref());
     let mut renews =
-        || given.any(|given| matches!(given.payments.start.renewal(&moment), Renewal::Renew(_)));
+        || given.any(|given| matches!(given.window.start.renewal(&moment), Renewal::Renew(_)));
     // While the wallet is locked no allowance can be spent, so none renews.
     expired || (shared.vault.is_unlocked() && renews())
 }
@@ -59,8 +59,8 @@ async fn lock_if_unused(shared: &Arc<EngineContext>, watch: &mut Watch) {
     }
 }
 
-/// Detects when the wallet was last used and whether the machine slept. Every use writes a journal entry: an agent's
-/// request, an operator's change, the unlock itself.
+/// Detects when the wallet was last used and whether the machine slept. Every journal entry counts as a use: an
+/// agent's request, an operator's change, a recorded unlock.
 #[derive(Debug)]
 struct Watch {
     entries: u64,

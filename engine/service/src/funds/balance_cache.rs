@@ -11,7 +11,7 @@ use tokio::sync::{Semaphore, watch};
 
 use super::holding::{NetworkFunds, Unknown};
 
-/// Probes that run at once: public nodes limit the rate of requests.
+/// The maximum of concurrent probes: public nodes limit the rate of requests.
 const AT_ONCE: usize = 8;
 
 /// A balance and the time when it was read.
@@ -47,7 +47,7 @@ pub(super) struct LatestProbe {
     pub(super) ended_ms: Option<u64>,
     /// The reason why the latest probe failed.
     pub(super) failed: Option<Unknown>,
-    /// A caller timed out waiting for the running probe.
+    /// A caller timed out waiting for a probe, and no probe has succeeded since.
     pub(super) slow: bool,
     /// Closed when the running probe ends.
     pub(super) running: Option<watch::Receiver<()>>,
@@ -83,7 +83,7 @@ impl BalanceCache {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Stores the result of a probe or of a lookup for another caller.
+    /// Stores the result of a probe, or of a lookup by [`Funds::of`](super::Funds::of).
     pub(super) fn note(&self, account: AccountKey, now: &Moment, funds: &Arc<NetworkFunds>) {
         let mut known = self.known();
         make_room(&mut known, &account);

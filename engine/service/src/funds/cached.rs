@@ -1,7 +1,7 @@
 //! Cached balances for cards, so that a slow network does not keep the operator waiting.
 //!
 //! A probe of the chain continues in the background when its caller's patience ends; the next caller gets its result.
-//! After a network was slow or failed, callers get the cached balance at once until a probe succeeds.
+//! After an account's probe was slow or failed, callers get its cached balance at once until a probe succeeds.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -20,8 +20,8 @@ use super::holding::Unknown;
 use super::merge::merge;
 
 impl Funds {
-    /// Returns the cached balances of these addresses. Probes those older than [`CARD_BALANCE_FRESH_MS`], all at once, and
-    /// waits [`CARD_BALANCE_WAIT_MS`] at most.
+    /// Returns the cached balances of these addresses. Starts a probe for each balance older than
+    /// [`CARD_BALANCE_FRESH_MS`] and waits at most [`CARD_BALANCE_WAIT_MS`] for all of them.
     pub async fn cached_balances(
         self: &Arc<Self>,
         wanted: impl IntoIterator<Item = (Address, &'static Network)>,

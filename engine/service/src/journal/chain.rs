@@ -19,8 +19,8 @@ use super::store::{Batch, Reader, Snapshot, Store};
 /// Number of entries that [`Journal::read_back`] reads at a time.
 const PIECE: u64 = 512;
 
-/// Proof that a batch is on disk. Only [`Journal::commit`] and a complete replay create one, and a slip cannot be
-/// issued without one.
+/// Proof that all entries up to the head are on disk. Only [`Journal::commit`] and [`Journal::replay`] create one. A
+/// slip cannot be issued without one.
 #[derive(Debug)]
 pub struct Committed(());
 
@@ -177,11 +177,11 @@ impl Journal {
         !self.pending.entries.is_empty()
     }
 
-    /// Writes the pending batch with one fsync.
+    /// Writes the pending batch with one durable commit.
     ///
     /// # Errors
     /// The store failed. The content of the disk is then unknown: the caller must stop deciding, and must not retry
-    /// the fsync.
+    /// the commit.
     pub fn commit(&mut self) -> Result<Committed, JournalError> {
         let mut batch = std::mem::take(&mut self.pending);
         self.overlay.clear();
@@ -201,7 +201,7 @@ impl Journal {
         self.pending.snapshot = Some(Snapshot { head: self.head, state, tag: None });
     }
 
-    /// Forgets the signed asks before `day` (since 1970) with the next commit.
+    /// Forgets the signed asks and reports before `day` (since 1970) with the next commit.
     pub fn forget_signed_before(&mut self, day: u32) {
         self.pending.forget_before = Some(day);
     }
@@ -219,8 +219,8 @@ impl Journal {
         let _proof = self.replay(Head::default(), |entry| {
             let identity = match &entry.event {
                 Event::PaymentAuthorized { asked, .. }
-                | Event::PaymentHeld { asked, .. }
-                | Event::PaymentRefused { asked, .. } => &asked.identity,
+                | Event::RequestHeld { asked, .. }
+                | Event::RequestRefused { asked, .. } => &asked.identity,
                 Event::SettlementReported { identity, .. } => identity,
                 _other => return,
             };
@@ -266,8 +266,8 @@ impl Journal {
 
     /// Checks whether journal and wallet match.
     ///
-    /// They match if one of the keys made the seal and the chain contains `note`, the head that the wallet file
-    /// recorded.
+    /// They match if the chain contains `note`, the head that the wallet file recorded, and one of the keys made the
+    /// seal. A journal without a seal only has to contain `note`.
     ///
     /// # Errors
     /// The store cannot be read.
@@ -305,7 +305,7 @@ impl Journal {
         Ok(self.store.entry(seq)?.map(|bytes| codec::hash(&bytes)))
     }
 
-    /// Seals every commit from now on.
+    /// Seals every commit until [`Journal::stop_sealing`].
     pub fn seal_with(&mut self, key: Zeroizing<[u8; 32]>) {
         self.seal_key = Some(key);
     }
@@ -321,10 +321,10 @@ impl Journal {
     }
 }
 
-/// Reads and checks the whole chain and returns its head. The chain must contain the hash `wanted`.
+/// Reads and checks the whole chain and returns its head. The chain must contain the hash `wanted`, if one is given.
 ///
 /// # Errors
-/// The first damaged entry, or that `wanted` is not in the chain.
+/// The first damaged entry, a hash `wanted` that is not in the chain, or a store that cannot be read.
 pub fn verify_chain(
     reader: &dyn Reader,
     wanted: Option<Hash>,
@@ -341,7 +341,7 @@ pub fn verify_chain(
 /// Reads and checks the whole chain and returns its head. Visits each entry with its hash.
 ///
 /// # Errors
-/// The first damaged entry.
+/// The first damaged entry, or a store that cannot be read.
 pub(crate) fn walk_chain(
     reader: &dyn Reader,
     mut visit: impl FnMut(&Entry, Hash),

@@ -44,7 +44,7 @@ pub(super) fn decode(bytes: &[u8], after: Head) -> Result<Entry, String> {
     encoded.decode()
 }
 
-/// Decodes an entry of a chain that was checked before. Checks only its number.
+/// Decodes the entry `seq`. Checks its number, but no hash.
 pub(super) fn decode_at(bytes: &[u8], seq: u64) -> Result<Entry, String> {
     let encoded = EncodedEntry::split(bytes)?;
     if encoded.seq != seq {

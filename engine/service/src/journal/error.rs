@@ -1,4 +1,4 @@
-//! Why the journal cannot be used.
+//! The errors of the journal.
 
 use bursar_core::codes::Code;
 use bursar_core::fault::Fault;

@@ -1,5 +1,6 @@
-//! Test doubles of the store: one in memory, and one that fails from a chosen commit on. The suite in `tests` runs on
-//! the first and on the real store; a difference is a bug in the double.
+//! A store in memory, for tests and for commands that must not open the journal on disk. A second store, for tests,
+//! fails from a chosen commit on. The suite in `tests/journal.rs` runs on the memory store and on the real store; a
+//! difference is a bug in the memory store.
 
 use std::sync::{Arc, Mutex, PoisonError};
 

@@ -1,5 +1,5 @@
 //! Reads a range of entries for display. The cost depends on the length of the range, not of the journal. Hashes are
-//! not checked here: opening the journal and `audit verify` check them.
+//! not checked here: `audit verify` checks all of them, and opening the journal checks those after the snapshot.
 
 use bursar_domain::Entry;
 

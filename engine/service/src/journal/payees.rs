@@ -1,4 +1,4 @@
-//! One row for each address that was paid, written in the commit of the payment.
+//! One row for each payee (address and network), written in the commit of the payment.
 //!
 //! The rows are an unsealed cache of the entries. If they are out of date, opening the journal rebuilds them. Code
 //! that reads every entry also compares the rows: an unlock without a sealed snapshot corrects wrong rows, and the
@@ -16,8 +16,8 @@ use super::error::JournalError;
 use super::head::Head;
 use super::store::{Reader, StoreError};
 
-/// The error of a reader while the rows are behind the head. Another version of the program wrote entries since, or a
-/// row could not be read.
+/// The error of a reader while the rows are behind the head: another version of the program wrote entries, or a row
+/// could not be read.
 const BEHIND: &str = "the index of payees is out of date; restart the engine to rebuild it";
 
 impl Journal {
@@ -37,7 +37,7 @@ impl Journal {
                     Ok(before) => drop(slot.insert(before.map_or(paid, |known| known.and(paid)))),
                     // No decision depends on the rows, so continue. They stay out of date until they are rebuilt.
                     Err(failure) => {
-                        tracing::warn!(%failure, "earlier payments are not known");
+                        tracing::warn!(%failure, "cannot read the earlier payments to a payee");
                         self.pending.payees_incomplete = true;
                     }
                 }
@@ -48,7 +48,7 @@ impl Journal {
     /// Rebuilds the rows if they are behind the head.
     ///
     /// # Errors
-    /// The journal cannot be read or written. It remains usable: cards show earlier payments as unknown.
+    /// The journal cannot be read or written. The rows stay behind, and cards show earlier payments as unknown.
     pub fn complete_payees(&mut self, fresh: State) -> Result<(), JournalError> {
         if self.store.payees_through()? == self.durable {
             return Ok(());
@@ -102,7 +102,6 @@ pub(crate) fn rows_equal(reader: &dyn Reader, tally: &Tally) -> Result<bool, Sto
     Ok(same && rows == tally.len())
 }
 
-/// The error of a reader whose rows are behind the head.
 pub(super) fn behind() -> StoreError {
     StoreError::Bug(BEHIND.to_owned())
 }
@@ -147,7 +146,7 @@ mod tests {
         let request = authorized(1, Identity::Hmac { day: 1, digest: [0; 32] }, at);
         let Status::Authorized { terms, .. } = request.status.clone() else { unreachable!() };
         let id = request.id;
-        let payee = Payee::of(&request);
+        let payee = Payee::of(request.ask.payment().unwrap());
         let entry =
             journal.append(Event::PaymentApproved { id, terms, by: Client::Inside }, at).unwrap();
         let touched = ChangedRecord::Request(Arc::new(request));

@@ -1,9 +1,9 @@
 //! The journal on disk, in two files. The only module of the wallet that names redb.
 //!
 //! With quick repair redb writes its page map in every commit, so that a restart after a crash need not scan the file.
-//! The map grows with the file. So a payment waits only for a commit to a short file, `journal.redb`. After some
-//! thousand rows a checkpoint moves them to the history file in the background. The next commit deletes them from the
-//! short file. A crash at any point leaves each row in at least one of the files.
+//! The map grows with the file. So a payment normally waits only for a commit to a short file, `journal.redb`. After
+//! some thousand rows a checkpoint moves them to the history file in the background. The next commit deletes them
+//! from the short file. A crash at any point leaves each row in at least one of the files.
 
 mod batches;
 mod closed;

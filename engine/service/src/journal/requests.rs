@@ -8,7 +8,7 @@ use bursar_core::ids::RequestId;
 use bursar_domain::idempotency::Prior;
 use bursar_domain::identity::Identity;
 use bursar_domain::settlement::{Settlement, Stage};
-use bursar_domain::{Event, Request, Status};
+use bursar_domain::{Event, LaneAsk, Request, Status};
 
 use super::chain::Journal;
 use super::codec::{self, RECORD_BYTES};
@@ -43,10 +43,12 @@ impl Journal {
     ) -> Result<Arc<Request>, JournalError> {
         let mut request = Arc::clone(request);
         if !new
-            && request.ask.echo.is_stripped()
+            && request.ask.payment().is_some_and(|payment| payment.echo.is_stripped())
             && let Some(before) = self.request(request.seq)?
+            && let LaneAsk::Payment(before) = before.ask
+            && let Some(payment) = Arc::make_mut(&mut request).ask.payment_mut()
         {
-            Arc::make_mut(&mut request).ask.echo = before.ask.echo;
+            payment.echo = before.echo;
         }
         let bytes = Vec::with_capacity(RECORD_BYTES);
         let bytes = postcard::to_extend(&*request, bytes).map_err(|error| {
@@ -77,8 +79,8 @@ impl Journal {
         Ok(())
     }
 
-    /// Indexes a payment that was reported as settled under its ask. Earlier payments of the ask remain in the list,
-    /// because a chain lookup may find that this one failed.
+    /// Indexes a payment of a bearer agent under its ask, if it was reported as settled. Earlier payments of the ask
+    /// remain in the list, because a chain lookup may find that this payment failed.
     ///
     /// # Errors
     /// The store cannot be read.
@@ -100,7 +102,7 @@ impl Journal {
         Ok(())
     }
 
-    /// Returns whether the index has a payment that was reported as settled.
+    /// Returns whether the index has a payment that was reported as settled; true for signed asks, which need none.
     ///
     /// # Errors
     /// The store cannot be read.
@@ -143,7 +145,7 @@ impl Journal {
         })
     }
 
-    /// Returns the settlement of a signed request.
+    /// Returns the settlement of an authorized payment, including pending changes.
     ///
     /// # Errors
     /// The store cannot be read.
@@ -171,7 +173,7 @@ impl Journal {
         Ok(Prior { same, paid, claimed })
     }
 
-    /// Returns the newest settled payment of an ask, `same` included.
+    /// Returns a settled payment of an ask: `same`, else the last of the others that was reported as settled.
     fn paid(&self, same: &Request) -> Result<Option<Request>, JournalError> {
         let is_paid = |request: &Request| -> Result<bool, JournalError> {
             let signed = matches!(request.status, Status::Authorized { .. });
@@ -200,7 +202,7 @@ impl Journal {
         Ok(None)
     }
 
-    /// Returns whether this is a signed request of a forgotten day. A repeat of it is refused.
+    /// Returns whether this is a signed ask of a forgotten day. A repeat of it is refused.
     ///
     /// # Errors
     /// The store cannot be read.

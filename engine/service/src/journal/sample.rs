@@ -7,7 +7,7 @@ use bursar_core::networks::NETWORKS;
 use bursar_core::time::Utc;
 use bursar_domain::identity::Identity;
 use bursar_domain::requests::Approver;
-use bursar_domain::{PaymentAsk, Request, Status};
+use bursar_domain::{LaneAsk, PaymentAsk, Request, Status};
 use bursar_x402::Echo;
 use bursar_x402::authorization::Authorization;
 
@@ -29,7 +29,7 @@ pub(super) fn authorized(seq: u64, identity: Identity, at: Utc) -> Request {
         created: at,
         label: "pay".parse().unwrap(),
         from: coin,
-        ask: PaymentAsk {
+        ask: LaneAsk::Payment(PaymentAsk {
             chain: NETWORKS[0].chain,
             asset: coin,
             amount: Atoms::default(),
@@ -43,7 +43,7 @@ pub(super) fn authorized(seq: u64, identity: Identity, at: Utc) -> Request {
             domain_contradicted: false,
             padding: 0,
             echo: Echo::none(),
-        },
+        }),
         identity,
         status: Status::Authorized {
             terms,

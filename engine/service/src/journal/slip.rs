@@ -27,7 +27,7 @@ pub struct Slip {
 }
 
 impl Slip {
-    /// Issues the slip of an authorized request; `None` if the request is not authorized.
+    /// Issues the slip of an authorized request; `None` if it is not authorized, or its price or network is unknown.
     pub(crate) fn issue(_on_disk: &Committed, request: &Request, epoch: u64) -> Option<Self> {
         let digest = request.digest()?;
         Some(Self { subject: Subject::Request(request.id), signer: request.from, digest, epoch })

@@ -1,4 +1,4 @@
-//! The traits of the journal's storage. Only the core's thread uses a [`Store`]; a [`Reader`] works on any thread.
+//! The traits of the journal's storage. One thread at a time uses a [`Store`]; a [`Reader`] works on any thread.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -37,9 +37,9 @@ pub struct Batch {
     /// A payee row could not be read, so the rows are no longer up to date.
     pub payees_incomplete: bool,
     pub snapshot: Option<Snapshot>,
-    /// Forgets the signed asks of days before this one. A day before the stored one has no effect.
+    /// Forgets the signed asks and reports of days before this one. A day before the stored one has no effect.
     pub forget_before: Option<u32>,
-    /// The batch's index has every signed ask from this day on, so they are remembered again.
+    /// The batch's index has every signed ask and report from this day on, so they are remembered again.
     pub remember_from: Option<u32>,
 }
 
@@ -56,7 +56,8 @@ pub struct Snapshot {
     pub head: Head,
     #[serde(with = "bytes")]
     pub state: Vec<u8>,
-    /// An HMAC under the sealing key, if the wallet was open. An unlock then trusts the state without earlier entries.
+    /// An HMAC under the sealing key; `None` if commits were not sealed. If it is valid, an unlock does not
+    /// replay earlier entries.
     pub tag: Option<[u8; 32]>,
 }
 
@@ -116,7 +117,7 @@ pub trait Store: Send + fmt::Debug {
     fn read_after(&self, seq: u64, visit: &mut Visit<'_>) -> Result<(), StoreError>;
     /// The bytes of an entry.
     fn entry(&self, seq: u64) -> Result<Option<Vec<u8>>, StoreError>;
-    /// The day before which signed asks were forgotten; 0 if none were.
+    /// The day before which signed asks and reports were forgotten; 0 if none were.
     fn forgotten(&self) -> Result<u32, StoreError>;
     /// The entry that an index key leads to.
     fn indexed(&self, key: &[u8]) -> Result<Option<u64>, StoreError>;
@@ -126,8 +127,8 @@ pub trait Store: Send + fmt::Debug {
     fn settlement(&self, seq: u64) -> Result<Option<Settlement>, StoreError>;
     /// The payments to a payee; `None` also if the row is damaged.
     fn paid(&self, payee: &Payee) -> Result<Option<Paid>, StoreError>;
-    /// The newest entry that the payee rows include. A commit directly on top of it advances it to the new head.
-    /// Otherwise it stays behind until the rows are rebuilt.
+    /// The newest entry that the payee rows include. A commit directly after it, with complete payee rows, advances
+    /// it to the new head. Otherwise it stays behind until the rows are rebuilt.
     fn payees_through(&self) -> Result<Head, StoreError>;
     /// Makes a batch durable before it returns.
     ///
@@ -137,8 +138,8 @@ pub trait Store: Send + fmt::Debug {
     /// A reader for other threads.
     fn reader(&self) -> Arc<dyn Reader>;
 
-    /// Stops changes to the history file until [`Store::end_copy`], so that it can be copied. Returns its path, or
-    /// `None` if there is no such file yet.
+    /// Delays changes to the history file until [`Store::end_copy`], so that it can be copied. A change that cannot
+    /// wait makes the copy invalid. Returns the path of the file, or `None` if there is none yet.
     ///
     /// # Errors
     /// The store does not use files, or a checkpoint in progress failed.
@@ -146,10 +147,10 @@ pub trait Store: Send + fmt::Debug {
         Err(StoreError::Bug("this journal is not in files".to_owned()))
     }
 
-    /// Copies the short file to `to`, if one is given, and allows changes to the history again.
+    /// Copies the short file to `to`, if a path is given, and ends the delay of changes to the history.
     ///
     /// # Errors
-    /// The copy failed, or the history had to change meanwhile: copy it again.
+    /// The copy failed, or the history changed since [`Store::begin_copy`]: begin again.
     fn end_copy(&mut self, _to: Option<&Path>) -> Result<(), StoreError> {
         Ok(())
     }

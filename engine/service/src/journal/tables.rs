@@ -1,5 +1,5 @@
-//! The rows of commits in memory. A memory store keeps all rows here, a store on disk those that it has not moved to
-//! its history file yet.
+//! The rows of commits in memory. A memory store keeps all its rows here. A store on disk keeps only those that are
+//! not in its history file yet.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use super::store::{Batch, Seal, Snapshot};
 /// Approximate overhead of a row, in bytes.
 const ROW_BYTES: usize = 64;
 
-/// The first byte of a signed ask's index key. The day follows.
+/// The first byte of the index key of a signed ask or report. The day follows.
 const SIGNED: u8 = b'h';
 
 #[derive(Debug, Clone, Default)]
@@ -99,7 +99,7 @@ impl IndexHit {
     }
 }
 
-/// The range of index keys of asks that were signed before a day.
+/// The range of index keys of asks and reports that were signed before a day.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct SignedBefore {
     end: [u8; 5],

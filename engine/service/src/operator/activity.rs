@@ -1,5 +1,5 @@
-//! The commands `activity` and `watch`: show the journal entry by entry. They read only the entries that they show,
-//! so the cost does not grow with the journal. They never read through the core.
+//! The commands `activity` and `watch`: show journal entries. They read a bounded number of entries at a time, so the
+//! cost does not grow with the journal. They send no message to the core.
 
 mod describe;
 pub(super) mod outboxes;
@@ -31,7 +31,7 @@ pub(super) async fn list(
     let limit = order.limit.unwrap_or(SHOWN);
     if !(1..=HISTORY_ROWS).contains(&limit) {
         let message =
-            format!("--limit is 1 to {HISTORY_ROWS}; older entries follow with --before.");
+            format!("--limit must be 1 to {HISTORY_ROWS}; use --before for older entries.");
         return Err(Fault::because(Code::BadInput, message));
     }
     let view = engine.core.view();
@@ -45,10 +45,12 @@ pub(super) async fn list(
     Ok(Answer::Activity(ActivityAnswer { entries, more }).into())
 }
 
-/// Sends new entries as they are committed, until the program cancels or the engine stops.
+/// Sends the entries after `since`, then new ones when they are committed. Ends if the program cancels or the engine
+/// stops.
 ///
 /// # Errors
-/// Every call ends with an error: `CANCELLED`, `ENGINE_DOWN`, or `BAD_INPUT` if `since` is past the journal's head.
+/// Every call ends with an error: `CANCELLED`, `ENGINE_DOWN`, `BAD_INPUT` if `since` is past the journal's head, or
+/// `JOURNAL_DAMAGED` if an entry cannot be read.
 pub(super) async fn watch(
     engine: &Arc<EngineContext>,
     order: &WatchOrder,
@@ -59,8 +61,8 @@ pub(super) async fn watch(
     let mut shown = order.since.unwrap_or(head);
     if shown > head {
         let message = format!(
-            "This journal has {head} entries, but entry {shown} was already shown: it was shortened or \
-             replaced."
+            "This journal has {head} entries, but entry {shown} was already shown: the journal was \
+             shortened or replaced."
         );
         return Err(Fault::because(Code::BadInput, message).with_hint("audit verify"));
     }

@@ -128,7 +128,7 @@ async fn delete(
     let (vault, id) = (Arc::clone(&engine.vault), agent.id.clone());
     let forgotten = blocking(move || vault.forget_agent(&id)).await?;
     let answer = Answer::Deleted { name: agent.name.as_str().to_owned() };
-    // A failure here does not undo the deletion: no event names the secret, and the next unlock drops it.
+    // A failure here does not undo the deletion: the next unlock drops a secret that no event names.
     let warning = |fault: Fault| Warning { code: "WALLET_FILE".to_owned(), message: fault.message };
     Ok(Done { answer, warnings: forgotten.err().map(warning).into_iter().collect(), secret: None })
 }

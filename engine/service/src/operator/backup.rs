@@ -257,9 +257,9 @@ pub(super) async fn restore(
     let there = !replace::occupied(&data).is_empty();
     if there {
         let lines = vec![
-            format!("{} has a wallet or a journal already.", data.display()),
+            format!("{} already contains files of a wallet.", data.display()),
             // Without the time, so that a repeated command shows the same question.
-            "They are moved to a folder replaced-<time> in it, and the backup takes their place."
+            "They are moved to its subfolder replaced-<time>, and the backup takes their place."
                 .to_owned(),
         ];
         agree(dialogue, lines, "Restore the backup?").await?;
@@ -279,8 +279,8 @@ pub(super) async fn restore(
     let warning = Warning {
         code: "RESTORED".to_owned(),
         message: "Requests signed before this moment are refused. Today's allowances count as spent: payments are \
-                  refused until midnight, unless you raise a policy's daily limit. Then every payment needs your approval until \
-                  `audit accept`."
+                  refused until midnight, unless you raise a policy's daily limit. Until `audit accept`, every \
+                  payment needs your approval."
             .to_owned(),
     };
     Ok(Done { answer: Answer::Restored(answer), warnings: vec![warning], secret: None })
@@ -327,7 +327,7 @@ fn prepare(
         }
         WalletFileError::WrongPassword { .. } => Fault::because(
             Code::WrongPassword,
-            "The password does not open the backup: it takes the password of the day on which it was made. Try again.",
+            "The password does not open the backup: enter the one that was valid when the backup was made.",
         ),
         WalletFileError::UnsupportedVersion { .. } => unreadable(path, &ArchiveError::OtherVersion),
         other => crate::vault::fault(other),

@@ -8,7 +8,7 @@ use bursar_core::card::{Balance, Card};
 use bursar_core::money::TokenAmount;
 use bursar_core::time::Moment;
 use bursar_domain::payees::{Paid, Payee};
-use bursar_domain::{Request, State, cards};
+use bursar_domain::{LaneAsk, Request, State, cards};
 
 use super::support::balance_error;
 use crate::config::Config;
@@ -16,7 +16,7 @@ use crate::context::EngineContext;
 use crate::funds::{AccountKey, CachedBalance, Unknown};
 use crate::journal::Reader;
 
-/// The data for cards of pending requests that the state does not contain.
+/// The data that a card shows in addition to the state.
 pub(super) struct CardContext {
     reader: Arc<dyn Reader>,
     config: Arc<Config>,
@@ -35,7 +35,8 @@ impl CardContext {
     /// Returns the card with its context, or `None` if there is nothing to approve.
     pub(super) fn card(&self, state: &State, request: &Request, moment: &Moment) -> Option<Card> {
         let mut card = cards::card(state, request, moment)?;
-        match self.reader.paid(&Payee::of(request)) {
+        let LaneAsk::Payment(payment) = &request.ask;
+        match self.reader.paid(&Payee::of(payment)) {
             Ok(paid) => card.paid_before = Some(Paid::for_card(paid)),
             Err(failure) => card.paid_before_unknown_reason = Some(failure.to_string()),
         }
@@ -48,20 +49,21 @@ impl CardContext {
 
     fn balance(&self, request: &Request) -> Result<Balance, String> {
         const STRANGER: &str = "Bursar does not know this token.";
-        let network = request.ask.network().ok_or(STRANGER)?;
+        let LaneAsk::Payment(payment) = &request.ask;
+        let network = payment.network().ok_or(STRANGER)?;
         let unknown = |why| balance_error::reason(why, network, &self.config);
-        let known = self.balances.get(&(request.from, request.ask.chain));
+        let known = self.balances.get(&(request.from, payment.chain));
         let cached = match known {
             Some(Ok(cached)) => cached,
             Some(Err(why)) => return Err(unknown(*why)),
             None => return Err("The request arrived while balances were being read.".to_owned()),
         };
-        let asset = Some(request.ask.asset);
+        let asset = Some(payment.asset);
         let held = cached.funds.held.iter().find(|held| held.token == asset && held.is_verified());
         let held = held.ok_or(STRANGER)?;
         let atoms = held.amount.map_err(unknown)?;
         let decimals = held.decimals.ok_or(STRANGER)?;
         let held_now = TokenAmount { atoms, decimals };
-        Ok(cards::balance(request, held_now, &held.symbol, cached.read))
+        Ok(cards::balance(payment, held_now, &held.symbol, cached.read))
     }
 }

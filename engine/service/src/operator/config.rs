@@ -209,7 +209,7 @@ impl SettingsView {
             Key::ConsoleTime => json!(config.console_time.text()),
             Key::ConfirmTypingAbove => {
                 let amount = settings.confirm_typing_above.map(|amount| amount.to_string());
-                return (json!(amount), "depends on the policy: a tenth of its largest payment");
+                return (json!(amount), "a tenth of the policy's largest payment, at least 5");
             }
         };
         (value, "")

@@ -1,5 +1,5 @@
-//! The command `doctor`: checks everything that a wallet needs and changes nothing. Each check is a pure function of
-//! its findings, with the probe next to it.
+//! The command `doctor`: checks what a wallet needs, and changes nothing. Each check consists of a probe and a pure
+//! function that judges the probe's result.
 
 mod folder;
 mod machine;
@@ -46,7 +46,7 @@ pub(super) async fn run(
     Ok(Answer::Doctor { checks }.into())
 }
 
-/// Runs the checks that need no engine: there is no wallet yet, or the engine failed with `fault`.
+/// Runs the checks that need no engine. `fault` is the error if an engine could not start or be reached.
 ///
 /// Creates no folder and no file.
 pub fn without_engine(path: &Path, fault: Option<&Fault>) -> Answer {
@@ -62,7 +62,7 @@ pub fn without_engine(path: &Path, fault: Option<&Fault>) -> Answer {
     checks.extend(records::check_without_engine(path));
     checks.extend(machine::check_without_engine());
     if let Some(fault) = fault.filter(|fault| !checks.iter().any(|c| c.finding == fault.message)) {
-        // The engine's start found a problem that the check missed, so its result replaces the check's.
+        // The engine found a problem that no check found. It replaces the same check, unless that failed too.
         let about = match fault.code {
             Code::JournalDamaged => "journal",
             Code::DataFolder => "data folder",

@@ -1,5 +1,5 @@
-//! The commands `history …` and `receipt`. They read the journal's request records one at a time, newest first, and
-//! never through the core.
+//! The commands `history …` and `receipt`. They read the journal's request records and send no message to the core.
+//! Lists and searches by prefix read the newest record first.
 
 mod csv;
 mod refused;
@@ -11,7 +11,6 @@ use bursar_control::answers::{Answer, ExportAnswer, HistoryAnswer, HistoryRow, R
 use bursar_control::grammar::{
     HistoryExport, HistoryFilter, HistoryLane, HistoryOrder, ReceiptOrder,
 };
-use bursar_core::card::Lane;
 use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
 use bursar_core::ids::{AgentId, Name, RequestId};
@@ -21,7 +20,7 @@ use bursar_core::status::RequestStatus;
 use bursar_core::text;
 use bursar_core::time::Utc;
 use bursar_domain::settlement::{Settlement, SettlementStatus};
-use bursar_domain::{PaymentAsk, Request, State, Status};
+use bursar_domain::{LaneAsk, PaymentAsk, Request, State, Status};
 use tokio::sync::mpsc;
 
 use super::dialogue::Dialogue;
@@ -35,7 +34,7 @@ use crate::receipts;
 const SHOWN: usize = 20;
 /// The number of recent requests that a search by id prefix covers.
 const RECENT: usize = 1_000;
-/// Parts of an export that are buffered for the program.
+/// Maximum number of parts of an export that wait for the program.
 const PARTS: usize = 4;
 
 pub(super) async fn run(
@@ -77,10 +76,7 @@ impl Scan {
     }
 
     /// Visits the matching requests, newest first. The visitor returns `false` to stop.
-    fn each(
-        &self,
-        mut visit: impl FnMut(&PaymentAsk, HistoryRow) -> bool,
-    ) -> Result<(), StoreError> {
+    fn each(&self, mut visit: impl FnMut(&LaneAsk, HistoryRow) -> bool) -> Result<(), StoreError> {
         let mut failed = None;
         self.reader.newest(&mut |request| {
             // The journal's time never goes back: all further requests are older.
@@ -107,7 +103,7 @@ impl Scan {
     }
 }
 
-/// Finds an agent by name or id. An id also finds a deleted agent, whose records remain.
+/// Resolves an agent's name or id. Accepts every well-formed id, because the records of deleted agents remain.
 fn agent(state: &State, name: &Name) -> Result<AgentId, Fault> {
     let known = state.find_agent(name).map(|agent| agent.id.clone());
     known.or_else(|| name.as_str().parse().ok()).ok_or_else(|| {
@@ -119,7 +115,7 @@ async fn list(scan: Scan, limit: usize) -> Result<Done, Fault> {
     if !(1..=HISTORY_ROWS).contains(&limit) {
         return Err(Fault::because(
             Code::BadInput,
-            format!("--limit is 1 to {HISTORY_ROWS}; `history export` writes them all."),
+            format!("--limit must be 1 to {HISTORY_ROWS}; `history export` has no maximum."),
         ));
     }
     let read = blocking(move || {
@@ -136,10 +132,10 @@ async fn list(scan: Scan, limit: usize) -> Result<Done, Fault> {
     read.await?.map(|answer| Answer::History(answer).into()).map_err(damaged)
 }
 
-/// Sends the CSV file in parts to the program, which writes it.
+/// Sends the CSV file in parts to the program, which writes the file.
 ///
-/// The program has its user's working directory and permissions. An engine started by a service manager may have
-/// others.
+/// The program runs in the operator's working directory with the operator's permissions. The engine may run in
+/// another one, under another account.
 ///
 /// # Errors
 /// `CANCELLED` if the program accepts no part for `PART_WAIT_MS`.
@@ -158,7 +154,7 @@ async fn export(
             if rows >= limit {
                 return false;
             }
-            csv::push(&mut part, &row, ask.host_url());
+            csv::push(&mut part, &row, ask.payment().and_then(PaymentAsk::host_url));
             rows = rows.saturating_add(1);
             if part.len() >= PART_BYTES {
                 listening = parts.blocking_send(std::mem::take(&mut part)).is_ok();
@@ -178,7 +174,7 @@ async fn export(
     Ok(Answer::Exported(ExportAnswer { file, rows }).into())
 }
 
-/// Returns the status of a request, including its settlement.
+/// Returns the status of a request: that of its settlement, if one was reported.
 fn status(request: &Request, settlement: Option<&Settlement>) -> RequestStatus {
     match (&request.status, settlement.map(Settlement::status)) {
         (Status::Held { .. }, _) => RequestStatus::Pending,
@@ -203,18 +199,18 @@ fn row(
     settlement: Option<&Settlement>,
     status: RequestStatus,
 ) -> HistoryRow {
-    let ask = &request.ask;
+    let LaneAsk::Payment(ask) = &request.ask;
     let coin = ask.network().filter(|_known| !ask.unpriced).map(|network| network.stablecoin);
     let amount =
         coin.map(|coin| TokenAmount { atoms: ask.amount, decimals: coin.decimals }.to_string());
     let agent = state.agents.get(&request.agent).map(|agent| agent.name.as_str().to_owned());
     let host = ask.host();
     let tx_hash = settlement.and_then(|known| known.tx_hash).map(|hash| hash.to_string());
-    let token = "the token is not in Bursar's table";
+    let token = "the token is not the network's stablecoin";
     HistoryRow {
         id: request.id.to_string(),
         created: text::utc(request.created),
-        lane: Lane::Payment,
+        lane: request.ask.lane(),
         agent_id: request.agent.to_string(),
         agent_unknown_reason: because(&agent, "the agent was deleted"),
         agent,
@@ -263,7 +259,7 @@ pub(super) async fn receipt(
     Ok(Answer::Receipt(ReceiptAnswer { form, refused, origins_only }).into())
 }
 
-/// Finds a request by its full id, or one of the last [`RECENT`] by a prefix of it.
+/// Finds a request by its full id, or by a prefix of the id among the newest [`RECENT`] requests.
 fn find(reader: &dyn Reader, wanted: &str) -> Result<Request, Fault> {
     let unknown = |text: String| Fault::because(Code::NothingFound, text);
     if let Ok(id) = wanted.parse::<RequestId>() {
@@ -287,12 +283,12 @@ fn find(reader: &dyn Reader, wanted: &str) -> Result<Request, Fault> {
     visited.map_err(damaged)?;
     if fits.len() > 1 {
         let ids: Vec<String> = fits.iter().map(|request| request.id.to_string()).collect();
-        let message = format!("Several requests begin like this: {}.", ids.join(", "));
+        let message = format!("Several ids begin like this: {}. Give more digits.", ids.join(", "));
         return Err(Fault::because(Code::Ambiguous, message));
     }
     fits.pop().ok_or_else(|| {
         unknown(format!(
-            "None of the last {RECENT} requests begins with {wanted}: give the full id."
+            "No id of the last {RECENT} requests begins with {wanted}: give the full id."
         ))
         .with_hint("history")
     })

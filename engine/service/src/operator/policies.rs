@@ -70,10 +70,10 @@ fn ineffective_limits(policy: &Policy) -> Vec<Warning> {
         warnings.push(Warning { code, message: message.to_owned() });
     };
     if limits.auto_below > limits.per_request {
-        warn("--auto is above --txn: every allowed payment is signed without asking you.");
+        warn("--auto is above --txn: no payment needs your approval because of its amount.");
     }
     if limits.per_request > limits.daily {
-        warn("--txn is above --day: the daily limit refuses such a payment.");
+        warn("--txn is above --day: the daily limit refuses payments above --day.");
     }
     warnings
 }

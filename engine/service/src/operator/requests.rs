@@ -28,7 +28,7 @@ use crate::core::ActionAnswer;
 use crate::journal::read_fault;
 use crate::lanes::payments::execute;
 
-/// How many decided requests `--all` shows.
+/// How many of the newest requests `--all` and a search for a decided request read.
 const RECENT: usize = 50;
 
 pub(super) async fn list(
@@ -87,7 +87,7 @@ pub(super) async fn approve(
     // Read the view after the balances: by now the request may be decided, or its card may differ. Request and card
     // come from this view.
     let view = engine.core.view();
-    // Without seeing the card, the operator could hit another request with a short prefix.
+    // Without seeing the card, the operator could approve the wrong request by a short prefix.
     let shortest = if agreed && order.card.is_none() { SHOWN } else { SHORTEST };
     let request = find(engine, &view.state, &order.id, shortest)?;
     if request.is_over(&engine.core.now()) {
@@ -100,7 +100,7 @@ pub(super) async fn approve(
     if order.card.as_ref().is_some_and(|shown| *shown != card.digest) {
         return Err(Fault::new(Code::CardChanged));
     }
-    if request.ask.unpriced {
+    if request.ask.payment().is_some_and(|payment| payment.unpriced) {
         return Err(Fault::new(Code::Unpriced));
     }
     confirm(&card, order.confirm, agreed, dialogue).await?;
@@ -214,7 +214,7 @@ fn card(
     card.ok_or(Fault::new(Code::AlreadyDecided))
 }
 
-/// Replaces "not found" or "already decided" with how the request ended: expired, or its decider and time.
+/// Replaces `REQUEST_NOT_FOUND` or `ALREADY_DECIDED` with an error that states how the request ended.
 ///
 /// The first decision wins, and a later one receives this error.
 fn explain_end(engine: &EngineContext, id: RequestId, fault: Fault) -> Fault {
@@ -255,9 +255,9 @@ fn ending(status: &Status) -> Option<String> {
     })
 }
 
-/// Minimum prefix of an id, without dashes, for a denial or for an approval after seeing the card.
+/// Minimum prefix of an id, without dashes, for a denial, or for an approval with `--card` or a shown card.
 const SHORTEST: usize = 4;
-/// Minimum prefix for an approval without seeing the card: the length that lists show.
+/// Minimum prefix for any other approval: the length that lists show.
 const SHOWN: usize = 8;
 
 /// Finds the pending request with this id prefix.
@@ -298,7 +298,7 @@ fn find(
             let ids: Vec<String> = several.iter().map(|request| request.id.short()).collect();
             Err(Fault::because(
                 Code::Ambiguous,
-                format!("Several requests begin like this: {}.", ids.join(", ")),
+                format!("Several ids begin like this: {}. Give more characters.", ids.join(", ")),
             ))
         }
     }

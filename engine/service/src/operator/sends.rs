@@ -87,7 +87,7 @@ async fn confirm(
     Err(Fault::because(Code::Declined, message))
 }
 
-/// Whether the amount must be typed. Only the network's stablecoin has a price here, so any other amount must be.
+/// Whether the amount must be typed: it is large, or it has no price because it is not in the network's stablecoin.
 fn must_be_typed(state: &State, send: &Send) -> bool {
     let row = bursar_core::networks::by_chain(send.chain);
     let dollar = row.filter(|row| send.token == Some(row.stablecoin.address));

@@ -31,7 +31,7 @@ impl From<Answer> for Done {
 /// Sends an action to the core.
 ///
 /// # Errors
-/// The refusal of the rules, or a failure of the journal.
+/// The refusal of the rules, `JOURNAL_FAILED` or `ENGINE_DOWN`.
 pub(crate) async fn act(engine: &EngineContext, action: Action) -> Result<Outcome, Fault> {
     engine.core.act(action).await
 }
@@ -51,9 +51,9 @@ pub(crate) fn rehearse(engine: &EngineContext, action: Action) -> Result<(), Fau
     decide(&view.state, &asked).map(drop).map_err(|refusal| core::fault(&refusal))
 }
 
-/// Refuses to change the wallet file while the journal is untrusted.
+/// Fails with `JOURNAL_UNTRUSTED` if the journal does not match the wallet.
 ///
-/// An older journal does not name the newer seeds and agents, so the change could overwrite them.
+/// An older journal does not name the newer seeds and agents, so a change of the wallet file could overwrite them.
 pub(crate) fn needs_trust(engine: &EngineContext) -> Result<(), Fault> {
     match &engine.core.view().untrusted {
         None => Ok(()),

@@ -113,12 +113,12 @@ async fn recover(
     if engine.core.view().state.wallet.is_some() {
         return Err(Fault::because(
             Code::WalletExists,
-            "The journal knows its wallet: `wallet open` opens it.",
+            "This journal already has a wallet: run `wallet open`.",
         ));
     }
     let names = engine.vault.file_names();
     if !names.contains(name) {
-        let there = names.first().map(|known| format!(" The folder has a file of {known}."));
+        let there = names.first().map(|known| format!(" The folder has one of {known}."));
         let message = format!(
             "There is no wallet file of {name}.{} Restore a backup.",
             there.unwrap_or_default()
@@ -134,15 +134,15 @@ async fn recover(
     let view = engine.core.view();
     let is_empty = view.state.agents.is_empty() && view.state.policies.is_empty();
     let next = if is_empty {
-        "Addresses, policies and settings are lost with the journal: run `audit accept` and `address \
-         create <label> 0`, then commission the agents again. Agents in bearer mode are not in the file: register \
-         them again."
+        "Addresses, policies and the journal's settings are lost: run `audit accept`, `address create <label> 0` \
+         and `policy create <name>`, then commission the agents again. Agents in bearer mode are not in the file: \
+         register them again."
     } else {
         "The journal kept agents and policies: run `audit accept`, `address create <label> 0` with \
          the labels as before, and `agent resume <agent>`."
     };
     let message = format!(
-        "The wallet file gave back {} and {}. {next} Their allowances of today count as spent.",
+        "Recovered from the wallet file: {} and {}. {next} The agents' allowances of today count as spent.",
         counted(found.seeds.len(), "seed"),
         counted(found.agents.len(), "agent")
     );
@@ -185,7 +185,7 @@ async fn delete(
     );
     if lost {
         lines.push(
-            "The wallet file is missing already: the journal forgets this wallet.".to_owned(),
+            "The wallet file is already missing: only the journal's wallet is removed.".to_owned(),
         );
     }
     type_name(dialogue, lines, known.name.as_str(), confirm).await?;

@@ -15,10 +15,11 @@ pub struct DataFolder {
 }
 
 impl DataFolder {
-    /// Opens the folder named by `flag`, else by `BURSAR_DATA_DIR`, else the platform's folder for user data.
+    /// Opens the folder named by `flag`, else by `BURSAR_DATA_DIR`, else `bursar` in the platform's folder for user
+    /// data. Creates it if it is missing.
     ///
     /// # Errors
-    /// `DATA_FOLDER` if there is no such folder or it is unusable.
+    /// `DATA_FOLDER` if nothing names a folder and the platform has none, or if the folder is unusable.
     pub fn resolve(flag: Option<PathBuf>) -> Result<Self, Fault> {
         Self::open(&Self::locate(flag)?)
     }
@@ -53,7 +54,7 @@ impl DataFolder {
         }
         let found = fs::symlink_metadata(&path).map_err(|error| unusable(&path, &error))?;
         if !found.is_dir() {
-            return Err(refuse(&path, "is not a folder (links are not followed)"));
+            return Err(refuse(&path, "is a file or a link (links are not followed)"));
         }
         if found.uid() != rustix::process::geteuid().as_raw() {
             return Err(refuse(&path, "belongs to another account"));
@@ -61,7 +62,7 @@ impl DataFolder {
         if found.mode() & 0o077 != 0 {
             fs::set_permissions(&path, fs::Permissions::from_mode(0o700))
                 .map_err(|error| unusable(&path, &error))?;
-            tracing::warn!(folder = %path.display(), "the data folder was open to others: closed it");
+            tracing::warn!(folder = %path.display(), "the data folder was open to others: its mode is 0700 now");
         }
         probe(&path)?;
         Ok(Self { path })
@@ -78,7 +79,8 @@ impl DataFolder {
     }
 }
 
-/// Writes and removes a file, so that a read-only folder is reported before anything begins.
+/// Creates and removes an empty file, so that a read-only folder is reported before anything begins. A full disk may
+/// pass.
 fn probe(path: &Path) -> Result<(), Fault> {
     let file = path.join(format!(".probe-{}", std::process::id()));
     fs::OpenOptions::new()

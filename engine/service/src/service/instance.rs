@@ -109,7 +109,7 @@ pub fn withdraw_control(folder: &DataFolder) {
 /// Returns how to reach the engine that runs on the folder, if there is one. Does not lock.
 ///
 /// # Errors
-/// `DATA_FOLDER` if the control file belongs to another account or is open to others.
+/// `DATA_FOLDER` if the control file belongs to another account, is open to others, or is not a regular file.
 pub fn running(folder: &DataFolder) -> Result<Option<ControlFile>, Fault> {
     let path = folder.file(CONTROL);
     let Ok(found) = fs::symlink_metadata(&path) else { return Ok(None) };
@@ -118,7 +118,7 @@ pub fn running(folder: &DataFolder) -> Result<Option<ControlFile>, Fault> {
         return Err(Fault::because(
             Code::DataFolder,
             format!(
-                "{} belongs to or is open to another account: delete it and restart the engine.",
+                "{} belongs to another account, or others can open it: delete it and restart the engine.",
                 path.display()
             ),
         ));

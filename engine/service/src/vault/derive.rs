@@ -14,8 +14,8 @@ pub use private_key::{KeyError, PrivateKey};
 /// Stack bytes to wipe: bip32 leaves chain codes and HMAC blocks there, and k256 a few KiB of tables.
 const STACK_BYTES: usize = 64 * 1024;
 
-/// The derivation layouts of the specification. Software addresses use [`Layout::Bip44`]; a device may use any
-/// of them. The same layout and index give the same address in both.
+/// The derivation layouts of the wallet specification. The vault uses [`Layout::SOFTWARE`]; a hardware device may use
+/// any of them. With the same seed, layout and index, both derive the same address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Layout {
     /// `m/44'/60'/x'/0/0`
@@ -44,7 +44,7 @@ impl Layout {
     }
 }
 
-/// Why a text is not a derivation path. The message shows a valid one.
+/// Why a text is not a valid derivation path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum PathError {
     #[error("a derivation path begins with m, as in m/44'/60'/0'/0/0")]
@@ -63,8 +63,7 @@ pub enum PathError {
 pub struct DerivationPath(Vec<ChildNumber>);
 
 impl DerivationPath {
-    /// Parses a path that the operator enters. `m` alone is the root key, which the specification's "any path"
-    /// includes.
+    /// Parses a path. `m` alone is valid: it is the path of the root key.
     ///
     /// # Errors
     /// The text is not in the written form, an index is above 2^31 - 1, or there are more than 255 steps.
@@ -108,7 +107,7 @@ impl fmt::Display for DerivationPath {
 /// Derives the key at a path from the 64 bytes of [`super::seed::Seed::bip39_seed`].
 ///
 /// # Errors
-/// BIP-32 yields no valid key there, which is as likely as guessing one.
+/// BIP-32 yields no valid key there, which has a probability below 2^-127.
 pub fn private_key(
     bip39_seed: &SecretBox<[u8; 64]>,
     path: &DerivationPath,

@@ -1,9 +1,9 @@
 //! Creates, opens and deletes the wallet files of a data folder. [`OpenWallet`] holds the contents of an open
 //! wallet; this module keeps no secret.
 //!
-//! A wallet is `wallets/<name>.wallet`. Next to it is `.wallet.previous`, the save before: a complete encrypted
-//! copy under the same password. The engine's lock on the data folder excludes a second writer; this module
-//! does not.
+//! A wallet is `wallets/<name>.wallet`. The save before it is `<name>.wallet.previous`: a complete encrypted copy,
+//! under the same password unless a password change was interrupted. There is none before the second save and after a
+//! password change. The engine's lock on the data folder excludes a second writer; this module does not.
 
 mod contents;
 mod disk;
@@ -44,7 +44,7 @@ pub struct WalletFiles {
 }
 
 impl WalletFiles {
-    /// Returns the wallet files of `data_folder`. The folder exists, and the caller holds its lock.
+    /// Returns the wallet files of `data_folder`. A caller that writes must hold the folder's lock.
     pub fn new(data_folder: &Path, bounds: KdfBounds, failpoints: Arc<dyn Failpoints>) -> Self {
         Self { folder: data_folder.join("wallets"), bounds, failpoints }
     }
@@ -68,8 +68,8 @@ impl WalletFiles {
     /// Creates an empty wallet and leaves it open.
     ///
     /// # Errors
-    /// The folder holds a wallet of any name, or only its previous save. That may be the last copy, and the new
-    /// wallet's second save would replace it. The name or the key derivation is refused, or the disk fails.
+    /// The folder contains a wallet of any name, even if only its previous save is left, which may be the last copy
+    /// of its seeds. The name or the key derivation is refused, or the disk fails.
     pub fn create(
         &self,
         name: &Name,
@@ -93,7 +93,8 @@ impl WalletFiles {
     /// password.
     ///
     /// # Errors
-    /// Neither copy opens, or another account can read one of them.
+    /// Neither copy opens, another account can access one of them, or the current save must not be passed over, for
+    /// example because a later version wrote it.
     pub fn open(
         &self,
         name: &Name,
@@ -106,7 +107,7 @@ impl WalletFiles {
     /// `file` is the backup's path, for errors.
     ///
     /// # Errors
-    /// The password is wrong, or the text is not a wallet file of this version.
+    /// The password is wrong, or the text is not a valid wallet file of this version.
     pub fn backup_key(
         file: &Path,
         text: &[u8],
@@ -144,7 +145,8 @@ impl WalletFiles {
         copies.delete()
     }
 
-    /// Returns the name as the files spell it, so that the operator need not remember capital letters.
+    /// Returns the name as the files spell it, so that the operator need not remember capital letters. Returns `name`
+    /// itself if there is no such file.
     fn stored_name(&self, name: &Name) -> Result<Name, WalletFileError> {
         let found = self.names()?.into_iter().find(|known| known.key() == name.key());
         Ok(found.unwrap_or_else(|| name.clone()))

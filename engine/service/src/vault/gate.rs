@@ -1,7 +1,7 @@
 //! The gate between the keys and their users: which keys are in memory, and the epoch in which they may be
-//! used. A slip contains the epoch of its issue. Locking the wallet or a freeze raises the epoch. Signing
-//! compares the two epochs while it holds the gate's lock, so no signature is made after a freeze was
-//! answered.
+//! used. A slip contains the epoch of its issue. A lock, a freeze, and the suspension or deletion of an agent raise
+//! the epoch. Signing compares the two epochs while it holds the gate's lock. So once a freeze is answered, no slip
+//! from before it is signed.
 
 use std::collections::BTreeMap;
 use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
@@ -38,7 +38,7 @@ impl Keyring {
     }
 }
 
-/// Holds the keyring and the epoch. The vault fills it; the core raises the epoch.
+/// Holds the keyring and the epoch. The vault opens and closes it; the core voids slips. Each raises the epoch.
 #[derive(Default)]
 pub struct Gate {
     // A lock instead of an owning task: the epoch must be compared at the moment of signing, and many callers

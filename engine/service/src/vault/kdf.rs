@@ -22,10 +22,10 @@ pub struct KdfParams {
 }
 
 impl KdfParams {
-    /// The parameters of the specification's section "Wallet": 256 MiB, 3 iterations, 4 lanes.
+    /// The parameters of the wallet specification (section "Wallet"): 256 MiB, 3 iterations, 4 lanes.
     pub const FULL: Self = Self { memory_kib: 262_144, iterations: 3, parallelism: 4 };
 
-    /// The parameters of the payments-only edition, which also runs on small machines: 64 MiB.
+    /// The parameters for a payments-only edition on small machines: 64 MiB. No program uses them yet.
     pub const PAYMENTS_EDITION: Self = Self { memory_kib: 65_536, iterations: 3, parallelism: 4 };
 }
 
@@ -49,7 +49,7 @@ impl KdfBounds {
         max_parallelism: 8,
     };
 
-    /// The maximum of memory (KiB) times iterations: twice the cost of our own wallets.
+    /// The maximum of memory (KiB) times iterations: twice that of [`KdfParams::FULL`].
     const MOST_WORK: u64 = 2 * 262_144 * 3;
 
     /// Rejects parameters outside the bounds.

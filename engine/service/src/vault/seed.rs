@@ -30,7 +30,7 @@ pub enum SeedError {
     EntropySize(usize),
 }
 
-/// A seed phrase, stored as its entropy. Wiped on drop; never copied, shown or serialised.
+/// A seed phrase, stored as its entropy. Wiped on drop; has no `Clone`, and its `Debug` is redacted.
 pub struct Seed {
     entropy: SecretSlice<u8>,
 }
@@ -69,7 +69,7 @@ impl Seed {
         seed
     }
 
-    /// Returns the words, separated by one blank. Only for `seed words`, after the password.
+    /// Returns the words, separated by one blank. Only for `seed create`, and for `seed words` after the password.
     ///
     /// # Errors
     /// The entropy has an invalid size, which the constructors exclude.

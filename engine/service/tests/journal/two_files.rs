@@ -135,7 +135,7 @@ fn told(store: &dyn Store, keys: &[Vec<u8>], last: u64) -> impl PartialEq + std:
     reader.read_after(last / 2, &mut visit).unwrap();
     let mut newest = Vec::new();
     let mut visit = |request: bursar_domain::Request| {
-        newest.push((request.seq, request.ask.usd));
+        newest.push((request.seq, request.ask.usd()));
         true
     };
     reader.newest(&mut visit).unwrap();

@@ -21,7 +21,7 @@ impl HostEntry {
     /// Parses an operator's text into the stored form.
     ///
     /// # Errors
-    /// [`HostError`] says what to write instead.
+    /// [`HostError`], whose message names the fault or the remedy.
     pub fn parse(text: &str) -> Result<Self, HostError> {
         let text = text.trim();
         if let Some(error) = more_than_a_host(text) {

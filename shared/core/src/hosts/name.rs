@@ -4,7 +4,7 @@
 const LABEL_LENGTH_MAX: usize = 63;
 const NAME_LENGTH_MAX: usize = 253;
 
-/// The URL has no acceptable host, or the text is not a valid list entry. The message says what to write instead.
+/// The URL has no acceptable host, or the text is not a valid list entry. The message names the fault or the remedy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum HostError {
     #[error("the host cannot be read: {0}")]
@@ -27,7 +27,7 @@ pub enum HostError {
     EntryWithScheme,
     #[error("write the host alone, without path, query or fragment")]
     EntryWithPath,
-    #[error("write the host without a port: all its ports are covered")]
+    #[error("write the host or the whole IPv6 address, without a port: all ports are covered")]
     EntryWithPort,
     #[error("address ranges are not supported: write single addresses")]
     EntryIsRange,

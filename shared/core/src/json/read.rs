@@ -142,7 +142,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Skips the characters of a string that need no decoding.
+    /// Skips and returns the characters of a string that need no decoding.
     fn plain_run(&mut self) -> &'a str {
         let start = self.at;
         let stops = |b: &u8| matches!(b, b'"' | b'\\' | 0..=0x1f);
@@ -288,7 +288,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Rejects duplicate keys. Sorts instead of comparing all pairs: an object of 100,000 keys fits in a request body.
+/// Rejects duplicate keys. Sorts instead of comparing all pairs: an object of 100,000 keys fits a control frame.
 fn reject_duplicate_keys(members: &[(String, Value)], offsets: &[usize]) -> Result<(), JsonError> {
     let mut keys: Vec<(&str, usize)> =
         members.iter().map(|(key, _)| key.as_str()).zip(offsets.iter().copied()).collect();

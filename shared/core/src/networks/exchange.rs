@@ -67,7 +67,7 @@ pub struct Feed {
     pub stale_seconds: u64,
 }
 
-/// The creation code of Uniswap's own v3 pools. The factory's `getPool` confirms each computed address.
+/// Hash of the creation code of Uniswap's own v3 pools. The factory's `getPool` confirms each computed address.
 const V3_POOL_CODE_HASH: B256 =
     b256!("0xe34f199b19b2b4f47f68442619d555527d244f78a3297ea89325f843f87b8b54");
 

@@ -121,26 +121,28 @@ settings! {
         "Whether a bearer token that another machine sends in clear text is warned about or \
          refused.";
     Autostart "server.autostart" File Switch "true"
-        "Whether the agent server starts with `bursar engine`.";
+        "Whether the agent server starts with the engine.";
     NetworkEnabled(ChainId) "networks.<id>.enabled" Journal Switch "depends on the network"
-        "Whether agents may use the network.";
+        "Whether agents and sends may use the network.";
     NetworkRpc(ChainId) "networks.<id>.rpc" File Urls "the network's public endpoint, if it has one"
-        "The network's JSON-RPC endpoints. Only their hosts are shown: path and query hold your \
-         API key.";
+        "The network's JSON-RPC endpoints. Path and query, which may hold your API key, are shown only \
+         with --reveal.";
     NetworkSubmitRpc(ChainId) "networks.<id>.submit_rpc" File UrlsOrNone "the endpoints of `rpc`"
-        "Where signed transactions are sent, such as a private relay. Everything else is still asked of `rpc`, so `rpc` \
-         must be set too. Only the hosts are shown. `none` sends to `rpc` again.";
+        "The endpoints that receive signed transactions, such as a private relay. Reads still go to `rpc`, which \
+         needs an endpoint too. Path and query are shown only with --reveal. `none` sends transactions to \
+         `rpc` again.";
     NetworkExplorer(ChainId) "networks.<id>.explorer" File Url "https://base.blockscout.com/api/v2 on Base, none elsewhere"
         "The network's block explorer: the base URL of a Blockscout API, which learns the addresses that are looked \
-         up. `none` turns it off: balances then hold only the tokens that Bursar knows.";
+         up. `none` turns it off: balances then list only the tokens that Bursar knows.";
     MaxValidity "payments.max_validity" Journal Seconds "3600"
         "The longest time a payment may stay valid without needing your approval.";
     VerifySettlements "payments.verify_settlements" File Switch "true"
         "Whether the chain is checked for payments that agents report as settled.";
     IdleLock "lock.idle" Journal SecondsOrOff "off"
         "Locks the open wallet after this time without agent requests and without changes by you, and when the machine wakes from sleep.";
-    ConfirmTypingAbove "confirm_typing_above" Journal Usd "a tenth of the policy's largest payment, but at least 5"
-        "Approvals of this amount or more ask you to type the amount.";
+    ConfirmTypingAbove "confirm_typing_above" Journal Usd "a tenth of the policy's largest payment, but at least 5; 5 for sends"
+        "Approvals and sends of this amount or more ask you to type the amount. A send of an unknown value always \
+         asks.";
     ConsoleNotify "console.notify" File Notices "all"
         "How a console announces a new request and the last minute of one: the terminal's bell and a \
          notice, the bell alone, or nothing.";
@@ -163,7 +165,7 @@ impl Key {
         keys
     }
 
-    /// Returns the setting's environment variable: `BURSAR_` and the key in capitals.
+    /// Returns the setting's environment variable: `BURSAR_` and the key in capitals, with `_` for each dot.
     pub fn variable(self) -> String {
         format!("BURSAR_{}", self.to_string().to_ascii_uppercase().replace('.', "_"))
     }
@@ -203,7 +205,7 @@ impl fmt::Display for Key {
 impl FromStr for Key {
     type Err = String;
 
-    /// Accepts any name of a network.
+    /// Accepts a network's CAIP-2 id or x402 v1 name in place of its chain id.
     fn from_str(text: &str) -> Result<Self, String> {
         if let Some((network, field)) =
             text.strip_prefix("networks.").and_then(|rest| rest.rsplit_once('.'))

@@ -39,21 +39,22 @@ import urllib.request
 import uuid
 
 TIMEOUT_S = 30  # one call to the wallet
-RESOURCE_TIMEOUT_S = 120  # one call to a merchant, who may settle before he answers
-APPROVAL_S = 16 * 60  # the wallet itself gives a request up after 15 minutes
+RESOURCE_TIMEOUT_S = 120  # one call to a merchant, which may settle before it answers
+APPROVAL_S = 16 * 60  # the wallet ends a pending request after 15 minutes
 POLL_S = 2
-RETRY_WAITS_S = (0.5, 1, 2, 4)  # all tries end well within the 300 s that a proof is valid
+RETRY_WAITS_S = (0.5, 1, 2, 4)  # all tries end well within 300 s, the default validity of a proof
 STAMPS_AHEAD_S = 5  # how far the timestamps of equal purchases may run ahead of the clock
 REDIRECTS = 5
-LOST = (OSError, http.client.HTTPException)  # no whole answer came
+LOST = (OSError, http.client.HTTPException)  # there is no complete answer
 
 
 class WalletError(Exception):
-    """Not done. `code` says why in a stable word, `message` in a sentence, `answer` is what was answered.
+    """A failed call: `code` is a stable word, `message` a sentence, and `answer` the answer's object, if any.
 
-    Codes are the wallet's, and of this helper: NO_ANSWER (the wallet cannot be reached), TIMEOUT (nobody
-    approved yet), NOT_X402 (the 402 answer is no offer), UNDELIVERED (signed, but the merchant did not
-    answer: `answer` holds the header, which may be sent to him again).
+    The wallet's codes, and those of this helper: NO_ANSWER (no complete answer of the wallet), TIMEOUT (the
+    operator has not decided yet), UNEXPECTED_ANSWER (an answer without a code), NOT_X402 (the 402 answer is
+    not a valid offer), UNDELIVERED (signed, but the merchant gave no complete answer: `answer` has the
+    header, which may be sent to the merchant again).
     """
 
     def __init__(self, code, message, http_status=None, answer=None):
@@ -68,7 +69,7 @@ class WalletError(Exception):
 
 
 class Response:
-    """What a merchant answered, and how it was paid."""
+    """A merchant's answer, with its payment if there was one."""
 
     def __init__(self, url, status, headers, body, transaction_id=None):
         self.url = url
@@ -103,14 +104,14 @@ class Response:
 
 
 def canonical(obj):
-    """The text under the HMAC: sorted keys, no spaces, ASCII only. NaN and infinity are refused."""
+    """The text that the HMAC covers: sorted keys, no spaces, ASCII only. NaN and infinity are refused."""
     return json.dumps(obj, sort_keys=True, separators=(",", ":"), allow_nan=False)
 
 
 def sign_message(token, message):
-    """`SIG:<timestamp>:<digest>` over a message that holds its `timestamp`."""
+    """The proof `SIG:<timestamp>:<digest>` of a message, which contains its `timestamp`."""
     if not is_token(token):
-        raise ValueError("the agent token is AT_ and 64 hex digits")
+        raise ValueError("the agent token must be AT_ and 64 hex digits")
     key = bytes.fromhex(token[3:])
     digest = hmac.new(key, canonical(message).encode("ascii"), hashlib.sha256).hexdigest()
     return "SIG:%d:%s" % (message["timestamp"], digest)
@@ -121,8 +122,8 @@ _STAMPS_LOCK = threading.Lock()
 
 
 def unused_second(purchase):
-    """A timestamp that this purchase was not signed with yet: equal proofs would be one payment. The next
-    process knows nothing of this one, so this one does not end before the second has."""
+    """A timestamp with which this process has not signed this purchase: equal proofs would be one payment. At
+    exit the process waits until its last timestamp is over, so that the next process cannot use it again."""
     content = hashlib.sha256(canonical(purchase).encode("ascii")).digest()
     while True:
         with _STAMPS_LOCK:
@@ -165,16 +166,16 @@ class _Still(urllib.request.HTTPRedirectHandler):
 
 
 _DIRECT = urllib.request.build_opener(urllib.request.ProxyHandler({}), _Still)
-_AS_CONFIGURED = urllib.request.build_opener(_Still)  # by the proxy of the environment, if there is one
+_AS_CONFIGURED = urllib.request.build_opener(_Still)  # through the proxy of the environment, if there is one
 
 
 def web_address(url):
-    """The address as it is sent: http or https, no fragment, no user, letters beyond ASCII escaped."""
+    """The address as it is sent: http or https, no fragment, no user name, non-ASCII characters encoded."""
     parts = urllib.parse.urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise ValueError("not an http or https address: %s" % url)
     if "@" in parts.netloc:
-        raise ValueError("an address with a user name or password is not called")
+        raise ValueError("an address must not contain a user name or password")
     host = parts.netloc.encode("idna").decode("ascii") if not parts.netloc.isascii() else parts.netloc
     path = urllib.parse.quote(parts.path or "/", safe="%/:=&+~!$,;'()*@")
     query = urllib.parse.quote(parts.query, safe="%/:?=&+~!$,;'()*[]@")
@@ -243,13 +244,13 @@ def offer_in(headers, body):
 
 
 class Wallet:
-    """One agent's way to its wallet."""
+    """The client with which one agent calls its wallet."""
 
     def __init__(self, url, agent_id, token, auth_mode="hmac"):
         if auth_mode not in ("hmac", "bearer"):
-            raise ValueError("the auth mode is hmac or bearer")
+            raise ValueError("the auth mode must be hmac or bearer")
         if not agent_id or not is_token(token):
-            raise ValueError("an agent has an id, and a token of AT_ and 64 hex digits")
+            raise ValueError("an agent needs an id, and a token of AT_ and 64 hex digits")
         self.url = web_address(url).rstrip("/")
         self.agent_id = agent_id
         self.auth_mode = auth_mode
@@ -275,9 +276,9 @@ class Wallet:
 
     def sign_body(self, payment_required=None, x402_data=None, request_url=None, idempotency_key=None,
                   timestamp=None):
-        """The body of `POST /sign`. An hmac proof is of one purchase: a second body is a second purchase."""
+        """The body of `POST /sign`. In hmac mode each body is a separate purchase."""
         if (payment_required is None) == (x402_data is None):
-            raise ValueError("give payment_required or x402_data")
+            raise ValueError("give exactly one of payment_required and x402_data")
         content = {}
         if payment_required is not None:
             content["payment_required"] = payment_required
@@ -318,13 +319,13 @@ class Wallet:
     # Calls.
 
     def sign(self, payment_required=None, x402_data=None, request_url=None, idempotency_key=None):
-        """Asks for a payment. Answers the wallet's object: `status` is success, or pending or executing
+        """Asks for a payment. Returns the wallet's object: `status` is success, or pending or executing
         with a `request_id` for `wait`. Raises WalletError on every refusal."""
         body = self.sign_body(payment_required, x402_data, request_url, idempotency_key)
         return self._settled(*self._post("/sign", body))
 
     def wait(self, request_id, timeout=APPROVAL_S, poll=POLL_S):
-        """Waits until the operator has decided, and answers the signed payment."""
+        """Waits for the operator and returns the signed payment. Raises WalletError on a refusal or timeout."""
         path = "/sign/status/" + urllib.parse.quote(request_id, safe="")
         end = time.monotonic() + timeout
         answer = {}
@@ -337,20 +338,21 @@ class Wallet:
                     if told["status"] == "success":
                         return told
             except LOST:
-                pause = poll  # the wallet may be starting again: it keeps the request
+                pause = poll  # the wallet may be restarting: it keeps the request
             left = end - time.monotonic()
             if left <= 0:
                 kept = dict(answer, request_id=request_id)
-                raise WalletError("TIMEOUT", "nobody has approved yet: wait for it again", None, kept)
+                raise WalletError("TIMEOUT", "the operator has not decided yet: wait again", None, kept)
             time.sleep(min(pause, left))
 
     def pay(self, url, method="GET", body=None, headers=None, idempotency_key=None, timeout=APPROVAL_S,
             poll=POLL_S, report=True):
-        """Calls `url` and pays if it asks for it. Answers a Response; `transaction_id` is None if nothing
-        was paid.
+        """Calls `url`, and pays if it requires a payment. Returns a Response; `transaction_id` is None if
+        nothing was paid.
 
-        Every call is a purchase of its own. An `idempotency_key` (bearer mode) makes repeated calls one
-        purchase. `report` tells the wallet the transaction that the merchant names.
+        Every call is a separate purchase. With the same `idempotency_key` (bearer mode), repeated calls are
+        one purchase while its header is valid. With `report`, the wallet receives the transaction that the
+        merchant names.
         """
         if idempotency_key is None and self.auth_mode == "bearer":
             idempotency_key = str(uuid.uuid4())
@@ -362,12 +364,12 @@ class Wallet:
         answer = self.sign(request_url=url, idempotency_key=idempotency_key, **offer_in(told, got))
         if answer["status"] != "success":
             answer = self.wait(answer["request_id"], timeout, poll)
-        # To the very address that asked, once, and nowhere else.
+        # Sends the payment once, and only to the address that required it.
         headers[answer["header_name"]] = answer["header_value"]
         try:
             status, told, got = call(url, method, sent, headers, RESOURCE_TIMEOUT_S)
         except LOST as lost:
-            said = "signed, but the merchant gave no whole answer (%s)" % type(lost).__name__
+            said = "signed, but the merchant gave no complete answer (%s)" % type(lost).__name__
             raise WalletError("UNDELIVERED", said, None, answer) from lost
         response = Response(url, status, told, got, answer.get("transaction_id"))
         if report and response.tx_hash:
@@ -375,8 +377,8 @@ class Wallet:
         return response
 
     def _unpaid(self, url, method, body, headers):
-        """The answer before anything is paid. A redirect is followed to the same origin alone, since the
-        caller's headers are meant for it; any other is the answer."""
+        """The answer before a payment, with the address that gave it. Follows redirects of GET and HEAD within
+        the same origin, because the caller's headers are meant for it; any other redirect is the answer."""
         for _ in range(REDIRECTS):
             status, told, got = call(url, method, body, headers, RESOURCE_TIMEOUT_S)
             named = told.get("Location")
@@ -393,7 +395,7 @@ class Wallet:
         return url, status, told, got
 
     def _report(self, response):
-        """Telling is a courtesy: goods that were paid for are never lost over it."""
+        """Reports a settlement. If this fails, returns the code, so that the caller still gets the goods."""
         try:
             self.callback(response.transaction_id, "settled", response.tx_hash)
             return "settled"
@@ -413,11 +415,11 @@ class Wallet:
         return self._good(*self._post("/balances", self.read_body()))
 
     def status(self):
-        """The server, and this agent as it sees it."""
+        """The counters of the server, and this agent's status and limits."""
         return self._good(*self._post("/status", self.read_body()))
 
     def ping(self):
-        """Whether the wallet knows this agent and lets it work; proves nothing."""
+        """Checks that this agent is known, commissioned and not suspended. Sends no proof."""
         return self._good(*self._post("/ping", {"agent_id": self.agent_id}))
 
     def receipt(self, transaction_id):
@@ -430,7 +432,8 @@ class Wallet:
         return wallet_answer(*call(self.url + path, direct=True))
 
     def _post(self, path, body):
-        """Posts until there is an answer, the same bytes every time: the same ask gets the same answer."""
+        """Posts the same bytes, up to five times, until there is an answer other than BUSY: an equal ask gets
+        an equal answer."""
         data = json.dumps(body, allow_nan=False).encode("ascii")
         headers = {"Content-Type": "application/json"}
         for wait in RETRY_WAITS_S + (None,):
@@ -462,7 +465,7 @@ class Wallet:
 
 
 def wallet_answer(status, _headers, body):
-    """The wallet's object. Numbers with a point stay exact."""
+    """The wallet's object. Numbers with a decimal point stay exact."""
     answer = parsed(body, parse_float=decimal.Decimal)
     return status, answer if answer is not None else {"error": "HTTP %d without a JSON object" % status}
 
@@ -475,7 +478,7 @@ def refused(status, answer):
 
 
 def no_answer(lost):
-    return WalletError("NO_ANSWER", "the wallet gave no whole answer (%s)" % (lost or type(lost).__name__))
+    return WalletError("NO_ANSWER", "the wallet gave no complete answer (%s)" % (lost or type(lost).__name__))
 
 
 # --- the program ---
@@ -528,7 +531,7 @@ def run_sign(wallet, given):
     if given.x402_data is not None:
         data = parsed(sys.stdin.read() if given.x402_data == "-" else given.x402_data)
         if data is None:
-            raise ValueError("--x402-data is a JSON object")
+            raise ValueError("--x402-data must be a JSON object")
     answer = wallet.sign(given.payment_required, data, given.request_url, given.idempotency_key)
     if given.wait and answer["status"] != "success":
         answer = wallet.wait(answer["request_id"], given.timeout, given.poll)
@@ -540,13 +543,13 @@ def arguments():
     commands = parser.add_subparsers(dest="command", metavar="COMMAND")
     commands.required = True
 
-    pay = commands.add_parser("pay", help="call an address, pay if it asks for it, print the answer")
+    pay = commands.add_parser("pay", help="call an address, pay if it requires a payment, print the answer")
     pay.add_argument("url")
     pay.add_argument("--method")
     pay.add_argument("--data", help="the body")
     pay.add_argument("--header", action="append", default=[], metavar="'NAME: VALUE'")
     pay.add_argument("--out", help="write the body to this file")
-    sign = commands.add_parser("sign", help="ask for the payment header alone")
+    sign = commands.add_parser("sign", help="ask for the payment header only")
     what = sign.add_mutually_exclusive_group(required=True)
     what.add_argument("--payment-required", help="the value of the PAYMENT-REQUIRED header")
     what.add_argument("--x402-data", help="the 402 answer's JSON body; - reads it from standard input")
@@ -557,9 +560,9 @@ def arguments():
     wait = commands.add_parser("wait", help="wait for the operator")
     wait.add_argument("request_id")
     for command in (pay, sign, wait):
-        command.add_argument("--timeout", type=float, default=APPROVAL_S, help="seconds to wait in all")
-        command.add_argument("--poll", type=float, default=POLL_S, help="seconds between two questions")
-    callback = commands.add_parser("callback", help="report what became of a payment")
+        command.add_argument("--timeout", type=float, default=APPROVAL_S, help="seconds to wait for the operator")
+        command.add_argument("--poll", type=float, default=POLL_S, help="seconds between two polls")
+    callback = commands.add_parser("callback", help="report the outcome of a payment")
     callback.add_argument("transaction_id")
     callback.add_argument("event", choices=("submitted", "settled", "failed"))
     callback.add_argument("--tx-hash")
@@ -568,9 +571,9 @@ def arguments():
     receipt.add_argument("transaction_id")
     for name, about in (
         ("mandate", "limits, and what is left of them today"),
-        ("balances", "what the agent's address holds"),
+        ("balances", "the balances of the agent's address"),
         ("status", "the server and this agent"),
-        ("ping", "whether this agent is known and may work"),
+        ("ping", "whether this agent is known, commissioned and not suspended"),
     ):
         commands.add_parser(name, help=about)
     return parser
@@ -599,7 +602,7 @@ def main():
         told = {"status": "error", "code": error.code, "error": error.message, "http": error.http_status}
         told.update({key: value for key, value in error.answer.items() if key not in told})
     except LOST as lost:
-        told = {"status": "error", "code": "UNREACHABLE", "error": "no whole answer came: %s" % lost}
+        told = {"status": "error", "code": "UNREACHABLE", "error": "there is no complete answer: %s" % lost}
     except ValueError as wrong:
         told = {"status": "error", "code": "WRONG_INPUT", "error": str(wrong)}
     print(json.dumps(told, default=str), flush=True)

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use bursar_core::codes::Code;
 
-/// The proof that a route requires.
+/// The proof that a route requires. `GET /status` requires none, but accepts one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Proof {
     None,
@@ -25,7 +25,7 @@ pub struct Route {
     pub body: Option<&'static str>,
     /// The statuses of successful answers, with the names of their schemas.
     pub answers: &'static [(u16, &'static str)],
-    /// The route's own codes, in addition to those of all routes and of its proof.
+    /// The route's own codes, in addition to those of all routes, of its body and of its proof.
     pub codes: &'static [Code],
 }
 
@@ -75,20 +75,20 @@ macro_rules! route {
 const READ: Option<&str> = Some("ReadRequest");
 const POLL: &[Code] = &[Code::InvalidRequestId, Code::MissingRequestId, Code::RequestNotFound];
 
-/// Every route, in the order of the manual.
+/// Every documented route. Aliases of `/agent` and `/agent/partner`, and poll paths without an id, are left out.
 pub const ROUTES: &[Route] = &[
     route!("get" "/" None None, &[(200, "Text")], &[], "Entry point for agents."),
     route!("get" "/health" None None, &[(200, "Health")], &[], "Liveness."),
     route!("get" "/status" None None, &[(200, "Status")], &[Code::AuthFailed, Code::WalletLocked, Code::LanBearerRefused],
         "Counters of the process; with a proof, also the agent's own figures."),
-    route!("post" "/status" Agent READ, &[(200, "Status")], &[], "The same, with the proof in a body."),
+    route!("post" "/status" Agent READ, &[(200, "Status")], &[], "The same as GET, with the proof in the body."),
     route!("get" "/agent" None None, &[(200, "Text")], &[], "How to pay: read this first."),
     route!("get" "/agent/partner" None None, &[(200, "Text")], &[], "About a separate partner wallet."),
     route!("get" "/sign/helper" None None, &[(200, "Text")], &[], "A Python script that signs requests."),
     route!("get" "/openapi.json" None None, &[(200, "Object")], &[], "This description."),
     route!("post" "/ping" None Some("PingRequest"), &[(200, "Ping")],
         &[Code::AgentNotFound, Code::AgentNotCommissioned, Code::AgentSuspended],
-        "Whether an agent is known and may pay."),
+        "Whether an agent is known, commissioned and not suspended."),
     route!("post" "/sign" Agent Some("SignRequest"), &[(200, "Signed"), (202, "Pending")],
         &[
             Code::MissingX402Data, Code::InvalidPaymentRequired, Code::InvalidX402Data,
@@ -100,7 +100,7 @@ pub const ROUTES: &[Route] = &[
         ],
         "Ask for a payment: the value of a 402 answer's header, or its JSON."),
     route!("get" "/sign/status/{id}" Id None, &[(200, "Polled"), (202, "Pending")], POLL,
-        "The status of a held payment."),
+        "The state of a requested payment."),
     route!("post" "/callback" Agent Some("CallbackRequest"), &[(200, "Reported")],
         &[
             Code::MissingTransactionId, Code::InvalidTransactionId, Code::MissingEvent,
@@ -117,7 +117,7 @@ pub const ROUTES: &[Route] = &[
         "The balances of the agent's address."),
     route!("post" "/trade" Agent Some("TradeRequest"), &[],
         &[Code::MissingTrade, Code::FieldNotPermitted],
-        "Trading is off: every request is rejected after its proof (status 400, `status: rejected`)."),
+        "Trading is off: after the proof, every request gets status 400 and `status: rejected`."),
     route!("get" "/trade/status/{id}" Id None, &[], POLL, "Poll a trade."),
     route!("post" "/venues" Agent Some("VenuesRequest"), &[],
         &[Code::FieldNotPermitted, Code::DefiDisabled], "Lending is off."),

@@ -12,7 +12,7 @@ use bursar_core::json::{Object, Value};
 use bursar_core::text;
 use bursar_core::time::Moment;
 use bursar_domain::identity::Identity;
-use bursar_domain::{Action, Request, Status};
+use bursar_domain::{Action, LaneAsk, Request, Status};
 use bursar_x402::payment_header;
 use bursar_x402::signature::Signature65;
 
@@ -47,8 +47,8 @@ async fn try_status(api: &Api, id: &str) -> Result<Answer, Fault> {
         // The poll succeeds, whatever the outcome of the request.
         Status::Refused { refusal, .. } => rejected(&record, refusal.sentence(), refusal.code),
         Status::Held { .. } if record.is_over(&moment) => {
-            // The expiry is committed before it is reported: a clock that is set back must not revive the
-            // request.
+            // Commit the expiry before reporting it: a clock that is set back must not revive the request. If
+            // the commit fails, report the expiry all the same.
             if let Err(fault) = api.core.act(Action::Tick).await {
                 tracing::warn!(code = %fault.code, "an expiry could not be recorded");
             }
@@ -72,7 +72,8 @@ pub(super) fn describe(
             let known = recorded.as_ref().or(signature);
             match known.filter(|_known| record.is_redeemable(moment.utc)) {
                 Some(signature) => {
-                    let echo = &record.ask.echo;
+                    let LaneAsk::Payment(payment) = &record.ask;
+                    let echo = &payment.echo;
                     let header = payment_header(echo, terms, signature);
                     let body = Object::new()
                         .with("status", "success")
@@ -149,7 +150,8 @@ fn send_again(record: &Request) -> &'static str {
 
 /// Returns the amount in micro-dollars. An unknown amount is null, never zero.
 fn amount_micro(record: &Request) -> Value {
-    if record.ask.unpriced { Value::Null } else { Value::from(record.ask.usd.0) }
+    let LaneAsk::Payment(payment) = &record.ask;
+    if payment.unpriced { Value::Null } else { Value::from(payment.usd.0) }
 }
 
 fn expired(record: &Request) -> Answer {

@@ -1,5 +1,5 @@
 //! The history file, `journal-history.redb`: rows in tables, written some thousands at a time. The cost of a commit
-//! grows with the file, so no payment waits for one.
+//! grows with the file, so a payment waits for one only if new rows arrive faster than a checkpoint moves them.
 
 use std::path::{Path, PathBuf};
 
@@ -96,7 +96,7 @@ pub(super) struct Load<'a> {
     pub(super) payees: Option<(&'a Tally, Head)>,
 }
 
-/// Writes a load with one sync.
+/// Writes a load with one durable commit.
 pub(super) fn checkpoint(
     db: &Database,
     load: &Load<'_>,

@@ -1,5 +1,5 @@
-//! One view over both files: the history, and over it the newer rows, which are in memory and in the short file.
-//! Shared by the core's thread, the thread that moves rows, and all readers.
+//! One view of both files: the rows of the history file, and the newer rows, which are in memory and in the short
+//! file. Shared by the core's thread and all readers.
 
 use std::ops::Bound;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
@@ -23,7 +23,7 @@ const PIECE: usize = 64;
 
 #[derive(Debug)]
 pub(super) struct LayeredReader {
-    // A lock instead of an owning task: readers run on any thread, and a commit must not queue behind them.
+    // A lock instead of an owning task: readers run on any thread and hold it only briefly, so commits hardly wait.
     layers: RwLock<Layers>,
 }
 

@@ -98,7 +98,7 @@ fn read(
     Ok((ask, contradicted))
 }
 
-/// Returns by how many bytes the offer's JSON exceeds [`HEADER_FREE_BYTES`], the size of an honest offer.
+/// Returns by how many bytes the offer's JSON exceeds [`HEADER_FREE_BYTES`]. Honest offers do not exceed it.
 fn padding(input: &PaymentInput) -> u32 {
     let bytes = match input {
         PaymentInput::Header(text) => text.len() / 4 * 3,

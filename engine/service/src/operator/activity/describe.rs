@@ -11,7 +11,7 @@ use bursar_core::text;
 use bursar_domain::event::RequestDraft;
 use bursar_domain::outboxes::Send;
 use bursar_domain::settlement::{Check, Settlement};
-use bursar_domain::{Entry, Event, PaymentAsk, State};
+use bursar_domain::{Entry, Event, LaneAsk, State};
 
 use super::outboxes;
 use crate::journal::{Reader, StoreError};
@@ -64,7 +64,7 @@ impl EntryDescriber<'_> {
         Ok(row)
     }
 
-    fn request(&self, row: &mut ActivityRow, id: RequestId, agent: &AgentId, ask: &PaymentAsk) {
+    fn request(&self, row: &mut ActivityRow, id: RequestId, agent: &AgentId, ask: &LaneAsk) {
         row.request = Some(id.to_string());
         row.amount = Some(ask.amount_text());
         row.host = ask.host();
@@ -138,23 +138,23 @@ fn describe(event: &Event) -> Description<'_> {
         Event::PaymentAuthorized { asked, .. } => {
             (EntryKind::PaymentAuthorized, Asked(asked), None)
         }
-        Event::PaymentHeld { asked, reason, .. } => {
+        Event::RequestHeld { asked, reason, .. } => {
             (EntryKind::PaymentHeld, Asked(asked), some(reason.sentence()))
         }
-        Event::PaymentRefused { asked, refusal } => {
+        Event::RequestRefused { asked, refusal } => {
             (EntryKind::PaymentRefused, Asked(asked), some(text::visible(&refusal.describe())))
         }
         Event::PaymentApproved { id, by, .. } => {
             (EntryKind::PaymentApproved, Request(*id), Some(format!("by {by}")))
         }
-        Event::PaymentDenied { id, reason, by, .. } => {
+        Event::RequestDenied { id, reason, by, .. } => {
             // The operator wrote the reason, so it is not quoted like an agent's text.
             let reason = reason.as_deref().map(|reason| format!(": {}", text::visible(reason)));
             let detail = format!("by {by}{}", reason.unwrap_or_default());
             (EntryKind::PaymentDenied, Request(*id), Some(detail))
         }
-        Event::PaymentExpired { id, .. } => (EntryKind::PaymentExpired, Request(*id), None),
-        Event::PaymentRejected { id, refusal } => {
+        Event::RequestExpired { id, .. } => (EntryKind::PaymentExpired, Request(*id), None),
+        Event::RequestRejected { id, refusal } => {
             (EntryKind::PaymentRejected, Request(*id), some(text::visible(&refusal.describe())))
         }
         Event::PaymentSigned { id, .. } => (EntryKind::PaymentSigned, Request(*id), None),

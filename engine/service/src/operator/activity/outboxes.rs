@@ -37,7 +37,7 @@ pub(super) fn describe(key: &OutboxKey, event: &Event) -> (EntryKind, String) {
             (EntryKind::TxBounded, "its gas price is not raised further".to_owned())
         }
         Event::BackToPending { .. } => {
-            (EntryKind::TxWaitsAgain, "it is no longer in a block".to_owned())
+            (EntryKind::TxWaitsAgain, "no block contains it: pending again".to_owned())
         }
         Event::Troubled { trouble, .. } => {
             (EntryKind::TxTrouble, trouble_text(*trouble).to_owned())

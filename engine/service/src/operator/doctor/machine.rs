@@ -24,7 +24,7 @@ fn boot(id: &str) -> CheckAnswer {
         CheckAnswer::warn(
             "boot id",
             "this machine has no boot id",
-            "do not change its clock: waiting requests and daily limits depend on it alone",
+            "do not change its clock: pending requests and daily limits depend on it alone",
         )
     } else {
         CheckAnswer::ok("boot id", "known: changing the clock does not extend waiting times")
@@ -50,7 +50,7 @@ fn swap(table: &str) -> CheckAnswer {
     // zram is compressed memory, not a disk.
     let disks: Vec<&str> = areas.into_iter().filter(|area| !area.contains("zram")).collect();
     if disks.is_empty() {
-        return CheckAnswer::ok("swap", "off: keys stay in memory");
+        return CheckAnswer::ok("swap", "none on a disk: keys stay in memory");
     }
     CheckAnswer::warn(
         "swap",

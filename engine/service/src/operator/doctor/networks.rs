@@ -82,11 +82,11 @@ fn token(
     domain: Result<Bytes, ChainFault>,
 ) -> CheckAnswer {
     let title = format!("{} on {}", row.stablecoin.symbol, row.title);
-    let advice = "do not pay there: bursar network disable, and report it";
+    let advice = "do not pay there: bursar network disable <network>, and report it";
     let (decimals, domain) = match (decimals, domain) {
         (Ok(decimals), Ok(domain)) => (decimals, domain),
         (Err(fault), _) | (_, Err(fault)) => {
-            let advice = "ask again, or try another endpoint";
+            let advice = "run bursar doctor again, or try another endpoint";
             return CheckAnswer::warn(title, format!("could not be read: {fault}"), advice);
         }
     };
@@ -127,8 +127,8 @@ fn clock(row: &Network, ahead: Result<Option<i64>, ChainFault>) -> CheckAnswer {
     let title = format!("clock by {}", row.title);
     let advice = "set this machine's clock: timedatectl set-ntp true";
     match ahead {
-        Err(fault) => CheckAnswer::warn(title, fault.to_string(), "ask again"),
-        Ok(None) => CheckAnswer::ok(title, "not known: the chain makes no blocks now"),
+        Err(fault) => CheckAnswer::warn(title, fault.to_string(), "run bursar doctor again"),
+        Ok(None) => CheckAnswer::ok(title, "not known: the chain produces no blocks now"),
         Ok(Some(ms)) => {
             let side = if ms < 0 { "behind" } else { "ahead of" };
             let finding = format!("{} s {side} the newest block", (ms / 1000).abs());

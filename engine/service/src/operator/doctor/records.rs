@@ -42,7 +42,7 @@ pub(super) fn check_without_engine(path: &Path) -> Vec<CheckAnswer> {
             }
             None => wallet(None, Ok(())),
         },
-        Err(error) => wallet(Some("of this folder"), Err(error_text(error))),
+        Err(error) => wallet(Some("wallet folder"), Err(error_text(error))),
     };
     let missing = !journal.exists();
     let chain = if missing { Ok(()) } else { check_closed_journal(&journal).map_err(error_text) };
@@ -75,7 +75,7 @@ fn wallet(name: Option<&str>, file: Result<(), String>) -> CheckAnswer {
 
 /// Returns the failed check for a wallet file without a wallet in the journal.
 fn unknown_file(name: &str) -> CheckAnswer {
-    let finding = format!("there is a file of {name} that the journal does not know");
+    let finding = format!("the journal has no wallet, but there is a wallet file {name}");
     CheckAnswer::fail("wallet", finding, format!("adopt it: bursar wallet recover {name}"))
 }
 
@@ -90,7 +90,7 @@ fn journal(view: &View) -> CheckAnswer {
             format!("it does not match the wallet: {why}"),
             "bursar audit verify, then bursar audit accept",
         ),
-        None => CheckAnswer::ok("journal", format!("{} records, opened", view.head.seq)),
+        None => CheckAnswer::ok("journal", format!("{} entries, opened", view.head.seq)),
     }
 }
 
@@ -111,7 +111,7 @@ fn journal_file(missing: bool, has_wallet: bool, chain: Result<(), String>) -> C
             "restore a backup: bursar wallet restore <file>; without one: bursar wallet recover <name>",
         ),
         (true, false, _) => CheckAnswer::ok("journal", "none yet"),
-        (false, _, Ok(())) => CheckAnswer::ok("journal", "its hash chain is intact"),
+        (false, _, Ok(())) => CheckAnswer::ok("journal", "no damage found"),
         (false, _, Err(why)) => {
             CheckAnswer::fail("journal", why, "restore a backup: bursar wallet restore <file>")
         }

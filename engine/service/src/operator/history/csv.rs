@@ -1,5 +1,5 @@
-//! Writes past requests as CSV (RFC 4180). Prevents formula injection: a spreadsheet could run a cell that starts like
-//! a formula, and formulas can reach files and the network.
+//! Writes requests as CSV (RFC 4180). Prevents formula injection: a spreadsheet could run a cell that starts like a
+//! formula, and formulas can reach files and the network.
 
 use bursar_control::answers::HistoryRow;
 use bursar_core::text::{host_note, visible};

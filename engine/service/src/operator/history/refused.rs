@@ -22,14 +22,14 @@ pub(super) fn explain(state: &State, request: &Request) -> Option<RefusedAnswer>
         });
     };
     let limit = match record {
-        // The agent or its policy was deleted: shows only what the entry contains.
+        // The agent has no policy now: shows only what the record contains.
         None => {
             let why = refusal.describe();
             return Some(RefusedAnswer { why, policy: None, option: None });
         }
         Some(record) => Limit::of(refusal, record, asked, bound),
     };
-    // Suggests no option if the limit was raised since.
+    // Suggests no option if the limit per payment now allows the amount. For the daily limit, always suggests one.
     let policy = limit.still_refuses.then(|| limit.policy.to_owned());
     let option = policy.is_some().then(|| limit.option.to_owned());
     Some(RefusedAnswer { why: format!("{asked} USD requested, {}", limit.text), policy, option })
@@ -43,8 +43,8 @@ struct Limit<'a> {
 }
 
 impl<'a> Limit<'a> {
-    /// Explains the limit. The entry contains the amount, but not the policy that set it, so the text names the
-    /// current policy.
+    /// Explains the limit. The record contains the limit's amount, but not its policy, so the text names the current
+    /// policy.
     fn of(refusal: &Refusal, record: &'a PolicyRecord, asked: Usd, bound: Usd) -> Self {
         let policy = record.name.as_str();
         let (named, now) = (format!("`{policy}` v{}", record.version), &record.policy.payments);

@@ -1,5 +1,5 @@
-//! Builds the transaction of a send and its card from the operator's command. Runs every check before the operator is
-//! asked: a send that would fail is refused here.
+//! Builds the transaction of a send and its card from the operator's command. Rejects a send that would fail before
+//! the operator is asked.
 
 use std::sync::Arc;
 
@@ -265,12 +265,12 @@ async fn estimate(
         Ok(needed) if needed <= GAS_MAX => Ok(needed.saturating_add(needed / 4)),
         Ok(_absurd) => Err(Fault::because(
             Code::WouldFail,
-            "It would use far more gas than a transfer, so nothing was sent.",
+            "The send would use far more gas than a transfer, so nothing was sent.",
         )),
         Err(ChainFault::Reverted { data }) => {
             let reason = text::quoted(&revert::reason(&data), 200);
             let message =
-                format!("It would fail, so nothing was sent: the contract reports {reason}.");
+                format!("The send would fail, so nothing was sent: the contract reports {reason}.");
             Err(Fault::because(Code::WouldFail, message))
         }
         Err(fault) => Err(unavailable(row, &fault)),

@@ -24,7 +24,7 @@ pub(super) struct Asset {
     pub(super) verified: bool,
 }
 
-/// Returns the named network, or the only enabled one that has the token.
+/// Returns the named network, or the only enabled one that has the token, if a token is named.
 pub(super) fn network(
     order: &SendOrder,
     enabled: impl Fn(&Network) -> bool,
@@ -81,7 +81,7 @@ pub(super) async fn asset(
     }
     let unknown = || {
         let message = format!(
-            "Bursar knows no token {1} on {0}: give the address of its contract.",
+            "{1} is not a known token on {0}: give the address of a token contract.",
             row.title,
             text::visible(text)
         );

@@ -1,4 +1,4 @@
-//! Confirmations before an action that cannot be undone.
+//! Confirmations before an action that removes or replaces an object.
 
 use bursar_control::wire::Asking;
 use bursar_core::codes::Code;

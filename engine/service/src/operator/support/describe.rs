@@ -5,7 +5,7 @@ use bursar_control::answers::{
     ServerAnswer, WalletAnswer,
 };
 use bursar_core::auth::AuthMode;
-use bursar_core::card::{Card, Lane};
+use bursar_core::card::Card;
 use bursar_core::ids::SeedId;
 use bursar_core::money::TokenAmount;
 use bursar_core::networks::{NETWORKS, Network};
@@ -15,7 +15,7 @@ use bursar_core::time::Moment;
 use bursar_domain::agents::{Agent, PolicyRecord};
 use bursar_domain::allowance::Renewal;
 use bursar_domain::wallets::{Backing, PayingAddress, Seed};
-use bursar_domain::{Request, State, Status};
+use bursar_domain::{LaneAsk, Request, State, Status};
 
 use crate::context::EngineContext;
 
@@ -83,11 +83,11 @@ pub(crate) fn agent(engine: &EngineContext, state: &State, agent: &Agent) -> Age
         policy: given.map(|given| given.policy.as_str().to_owned()),
         label: label.map(|label| label.as_str().to_owned()),
         address: paying.map(|paying| paying.address.to_checksum(None)),
-        spent_today: state.spent(agent, &moment).to_string(),
-        reserved: agent.reserved.to_string(),
+        spent_today: state.spent(agent, &moment).payment.to_string(),
+        reserved: agent.reserved.payment.to_string(),
         daily_limit: daily.map(|daily| daily.to_string()),
         renewal_held: given.is_some_and(|given| {
-            matches!(given.payments.start.renewal(&moment), Renewal::HeldBack(_))
+            matches!(given.window.start.renewal(&moment), Renewal::HeldBack(_))
         }),
         requests_today: agent.usage.on(moment.utc.max(state.clock)).0,
         padding_today: agent.usage.on(moment.utc.max(state.clock)).1,
@@ -96,7 +96,7 @@ pub(crate) fn agent(engine: &EngineContext, state: &State, agent: &Agent) -> Age
             text::utc(engine.ports.clock.midnight(earliest, day))
         }),
         problem: lost.then(|| {
-            "the wallet file lacks its secret: `agent instructions <agent> --regenerate` issues a new one"
+            "the wallet file lacks the agent's secret: `agent instructions <agent> --regenerate` issues a new one"
                 .to_owned()
         }),
     }
@@ -121,14 +121,15 @@ pub(crate) fn network(state: &State, row: &Network) -> NetworkAnswer {
 }
 
 pub(crate) fn request(request: &Request, card: Option<Card>, moment: &Moment) -> RequestAnswer {
-    let known = request.ask.network().filter(|_known| !request.ask.unpriced);
+    let LaneAsk::Payment(payment) = &request.ask;
+    let known = payment.network().filter(|_known| !payment.unpriced);
     let coin = known.map(|network| network.stablecoin);
     let amount = match coin {
         Some(coin) => {
-            let amount = TokenAmount { atoms: request.ask.amount, decimals: coin.decimals };
+            let amount = TokenAmount { atoms: payment.amount, decimals: coin.decimals };
             format!("{amount} {}", coin.symbol)
         }
-        None => request.ask.amount.to_string(),
+        None => payment.amount.to_string(),
     };
     let (status, left_ms) = match &request.status {
         Status::Held { deadline, .. } => (RequestStatus::Pending, Some(deadline.left_ms(moment))),
@@ -140,13 +141,13 @@ pub(crate) fn request(request: &Request, card: Option<Card>, moment: &Moment) ->
     };
     RequestAnswer {
         id: request.id.to_string(),
-        lane: Lane::Payment,
+        lane: request.ask.lane(),
         agent_id: request.agent.to_string(),
         status,
         amount,
-        amount_atomic: request.ask.amount.to_string(),
-        asset: request.ask.asset.to_checksum(None),
-        payee: request.ask.payee.to_checksum(None),
+        amount_atomic: payment.amount.to_string(),
+        asset: payment.asset.to_checksum(None),
+        payee: payment.payee.to_checksum(None),
         domain: request.ask.host(),
         created: text::utc(request.created),
         expires_in_seconds: left_ms.map(|ms| ms.div_ceil(1000)),

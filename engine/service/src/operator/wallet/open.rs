@@ -101,7 +101,7 @@ pub(crate) async fn admit(
     Ok((warnings, admitted.noted))
 }
 
-/// Signs authorized requests that have no signature yet.
+/// Signs authorized requests that have no signature yet, in the background. Does nothing in maintenance mode.
 pub(crate) async fn reissue(engine: &Arc<EngineContext>) {
     if engine.mode == Mode::Maintenance {
         return;

@@ -1,5 +1,5 @@
-//! Owns [`PrivateKey`], the only type that holds a private key. It signs digests and is wiped on drop. Its bytes are
-//! revealed only by `address export`.
+//! Owns [`PrivateKey`], the engine's only type for a private key. It signs digests and is wiped on drop. Only
+//! `address export` reveals its bytes.
 
 use std::fmt;
 
@@ -10,7 +10,7 @@ use zeroize::{Zeroizing, zeroize_stack};
 /// Stack bytes to wipe: k256 keeps scalars and multiplication tables there. Covers debug builds too.
 const STACK_BYTES: usize = 64 * 1024;
 
-/// The bytes are not a valid secp256k1 key, or no signature exists. Both are as likely as guessing a key.
+/// The bytes are not a valid secp256k1 key, or no signature exists. For random bytes both are practically impossible.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("these bytes are not a usable secp256k1 key")]
 pub struct KeyError;

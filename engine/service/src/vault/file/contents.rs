@@ -13,8 +13,8 @@ use crate::vault::seed::Seed;
 /// The shared secret of an agent in `hmac` mode, or a retired seal key.
 pub type AgentSecret = SecretBox<[u8; 32]>;
 
-/// The journal's head when the wallet was saved. A journal that does not contain this entry was replaced, for
-/// example by an older copy.
+/// The newest head of the journal that the wallet file records. A journal that does not contain this entry was
+/// replaced, for example by an older copy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct JournalNote {
     pub seq: u64,
@@ -115,8 +115,8 @@ impl fmt::Debug for Contents {
     }
 }
 
-/// Copies a secret directly into its own heap allocation: values in a map move when the map grows, boxes do
-/// not.
+/// Copies a secret directly into its own heap allocation: a growing map moves its values, but not the contents of
+/// boxes.
 pub(super) fn boxed(secret: &[u8; 32]) -> SecretBox<[u8; 32]> {
     SecretBox::init_with_mut(|kept: &mut [u8; 32]| kept.copy_from_slice(secret))
 }

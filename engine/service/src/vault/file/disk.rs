@@ -38,7 +38,7 @@ pub(super) fn check_folder(folder: &Path) -> Result<bool, WalletFileError> {
         }
         Ok(_other) => {
             let source = io::ErrorKind::NotADirectory.into();
-            Err(WalletFileError::io(folder, "use as a folder")(source))
+            Err(WalletFileError::io(folder, "use the folder")(source))
         }
         Err(none) if none.kind() == io::ErrorKind::NotFound => Ok(false),
         Err(other) => Err(WalletFileError::io(folder, "read the folder")(other)),

@@ -14,7 +14,7 @@ pub enum WalletFileError {
     AlreadyExists { file: PathBuf },
 
     #[error("there is no wallet file {}: restore a backup. Without one, `wallet delete` \
-         removes the lost wallet from the journal, and a new wallet takes in its words with `seed import`", .file.display())]
+         removes the lost wallet from the journal; then create a new wallet and run `seed import`", .file.display())]
     NotFound { file: PathBuf },
 
     // Names no file: the operator knows which wallet the password is for, and a path would distract from the
@@ -25,7 +25,7 @@ pub enum WalletFileError {
     )]
     WrongPassword { file: PathBuf },
 
-    #[error("{} is damaged: {reason}. Use a backup", .file.display())]
+    #[error("{} is damaged: {reason}. Restore a backup", .file.display())]
     Damaged { file: PathBuf, reason: &'static str },
 
     #[error(
@@ -55,7 +55,7 @@ pub enum WalletFileError {
     )]
     BadName { name: String },
 
-    #[error("{} would be larger than the maximum of a wallet file: delete agents", .file.display())]
+    #[error("{} would exceed the maximum size of a wallet file: delete agents", .file.display())]
     TooLarge { file: PathBuf },
 
     #[error("{} could not be encrypted and was not changed: {source}. Try again", .file.display())]

@@ -1,5 +1,4 @@
-//! Owns the master key of a wallet and its wrapping by the password. No other file combines a password with a
-//! wallet file.
+//! Owns the master key of a wallet and its wrapping by the password. No other module derives a key from a password.
 
 use std::fmt;
 use std::path::Path;

@@ -1,5 +1,5 @@
-//! Owns an open wallet: its secrets, the key that seals them, and its saves. Nothing is on disk before
-//! [`OpenWallet::save`] has returned.
+//! Owns an open wallet: its secrets, the key that seals them, and its saves. A change is certain to be on disk only
+//! after [`OpenWallet::save`] has returned without an error.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -25,8 +25,8 @@ pub struct OpenWallet {
     contents: Contents,
     /// Raised by each attempt, so that a save that failed half-way and the next one have different numbers.
     generation: u64,
-    /// The last good save, as it is on disk. The next save writes these bytes as the previous copy. The file on disk
-    /// is not copied: it may be the damaged one that made us open the previous copy.
+    /// The bytes of the last good save. The next save writes them as the previous copy. The current file is not
+    /// copied: if the wallet was opened from the previous copy, the current file may be damaged.
     saved: Vec<u8>,
 }
 
@@ -115,8 +115,7 @@ impl OpenWallet {
         self.contents.note = Some(note);
     }
 
-    /// Drops the seeds and secrets that the two predicates reject: the remains of a change whose event was
-    /// never committed. Returns whether anything was dropped, so that the caller knows to save.
+    /// Drops the seeds and secrets that the two predicates reject. Returns whether anything was dropped.
     pub fn retain(
         &mut self,
         mut seed: impl FnMut(SeedId) -> bool,
@@ -134,7 +133,7 @@ impl OpenWallet {
         self.keys.seal_key()
     }
 
-    /// Returns the last save as it is on disk, and the key of a backup that contains it.
+    /// Returns the bytes of the last good save, and the key of a backup that contains them.
     pub fn for_backup(&self, salt: &[u8; 32]) -> (Vec<u8>, Zeroizing<[u8; 32]>) {
         (self.saved.clone(), self.keys.backup_key(salt))
     }
@@ -187,8 +186,8 @@ impl OpenWallet {
     /// before it returns.
     ///
     /// # Errors
-    /// The wallet in memory keeps the old password, and the disk may hold either. Opening with the old password
-    /// undoes the change; opening with the new one completes it.
+    /// The wallet in memory keeps the old password, and the disk may hold copies under either or both. Opening with
+    /// the old password undoes the change; opening with the new one completes it.
     pub fn change_password(
         &mut self,
         new: &SecretString,

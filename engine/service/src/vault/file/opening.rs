@@ -1,5 +1,4 @@
-//! Chooses between the two copies of a wallet. A wrong password is never reported as damage, nor damage as a
-//! wrong password.
+//! Chooses between the two copies of a wallet. Reports accidental damage and a wrong password as different errors.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -117,8 +116,8 @@ impl Opening {
         let Some(why) = Fallback::after(&failure) else {
             return Err(failure);
         };
-        // Between two changes of the password both copies have the same lock. The password has just failed
-        // there, and another attempt would only cost time.
+        // Unless a password change was interrupted, both copies have the same lock. The password has just failed on
+        // it, and another attempt would only cost time.
         let lock_failed =
             |text: &WalletText| tried.as_ref().is_some_and(|(lock, _)| *lock == text.lock);
         if why == Fallback::CurrentLockedOtherwise && previous.as_ref().is_ok_and(lock_failed) {
@@ -138,7 +137,7 @@ fn verdict(failure: WalletFileError, was_tried: bool, second: WalletFileError) -
     let locked = matches!(second, WalletFileError::WrongPassword { .. });
     match failure {
         WalletFileError::NotFound { .. } if !nothing_there => second,
-        // The intact previous save proves that the password is wrong, so that error comes first.
+        // The password fails on the intact previous save, so the operator should first try another one.
         WalletFileError::Damaged { .. } if locked && !was_tried => second,
         failure => failure,
     }

@@ -1,5 +1,5 @@
-//! Owns the bytes on disk: where the copies of a wallet are, and the order in which one replaces another. At
-//! every instant one complete copy exists. Does not interpret the bytes.
+//! Owns the bytes on disk: where the copies of a wallet are, and the order in which one replaces another. From
+//! creation to deletion, one complete copy exists at every instant. Does not interpret the bytes.
 //!
 //! A save writes the new text to a temporary file and flushes it. It writes the replaced text in the same way,
 //! renames that file over the previous copy and flushes the folder. Then it renames the new file over the current
