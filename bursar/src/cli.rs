@@ -1,4 +1,4 @@
-//! The arguments of `bursar`: global options and commands. No option takes a secret as its value.
+//! The arguments of `bursar`: global options and commands. No option takes a secret of the wallet as its value.
 
 #[cfg(test)]
 mod tests;
@@ -64,7 +64,7 @@ pub(crate) struct Global {
     /// Print one JSON object on standard output, also on failure.
     #[arg(long, short, global = true)]
     pub(crate) json: bool,
-    /// Answer yes to questions; a large amount still needs --confirm.
+    /// Answer yes to questions; large amounts and the deletion of a wallet or agent still need --confirm.
     #[arg(long, short, global = true)]
     pub(crate) yes: bool,
     /// Never ask: fail with exit code 8 and name the option that answers the question.
@@ -91,7 +91,7 @@ pub(crate) struct Global {
     /// Read a seed phrase from standard input; after --password-stdin, from the next line.
     #[arg(long, global = true, conflicts_with = "seed_file")]
     pub(crate) seed_stdin: bool,
-    /// Show a seed phrase even if the output goes to a file or a program; show full URLs.
+    /// Show a seed phrase or private key even with --json or without a terminal; show full URLs.
     #[arg(long, global = true)]
     pub(crate) reveal: bool,
 }
@@ -100,12 +100,12 @@ pub(crate) struct Global {
 pub(crate) enum Command {
     #[command(flatten)]
     Order(Box<Order>),
-    /// Request a URL and, if it asks for a payment (x402), pay as an agent of the wallet.
+    /// Request a URL and, if the server asks for a payment (x402), pay as an agent of the wallet.
     #[command(after_help = bursar_pay::PAYS_AS)]
     Pay(PayArgs),
     /// Run the engine in the foreground without a console, for example as a service.
     Engine(EngineArgs),
-    /// Run a demo on this machine: a local chain, a merchant and an agent (separate program).
+    /// Run a demo on this machine: a local chain, a seller and an agent (separate program).
     Demo(DemoArgs),
     /// Print the completions of a shell.
     Completions {

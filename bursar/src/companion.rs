@@ -1,5 +1,5 @@
-//! Starts the programs that ship next to this one. They are separate because none of their code belongs in a
-//! wallet.
+//! Starts `bursar-demo`, which ships next to this program. It is a separate program because none of its code belongs
+//! in a wallet.
 
 use std::ffi::OsString;
 use std::io;

@@ -26,7 +26,7 @@ use crate::signals::{Signal, Signals};
 /// The file in the data folder that keeps the lines entered in consoles.
 const HISTORY: &str = "console_history";
 
-/// Returns whether a person can type into this process and see its screen.
+/// Returns whether the console can run: a person can type and see it, without --json and --no-input.
 pub(crate) fn is_possible(global: &Global) -> bool {
     let dumb = std::env::var_os("TERM").is_none_or(|term| term == "dumb");
     !global.json
@@ -93,7 +93,7 @@ async fn run_own_engine(
     let engine = Engine::open(settings).await?;
     let ended = run_console(&engine, password, setup, &mut signals).await;
     signals.terminal_restored();
-    // A second signal skips the orderly stop: committed entries survive a kill.
+    // A signal during the orderly stop ends it early: committed entries survive a kill.
     tokio::select! {
         _stopped = engine.stop() => {}
         () = signals.next() => {}
@@ -103,8 +103,8 @@ async fn run_own_engine(
     print_line(&match waiting {
         0 => "The engine has stopped: agents are refused until it runs again.".to_owned(),
         waiting => format!(
-            "The engine has stopped: agents are refused until it runs again. {waiting} waiting, and can \
-             still expire."
+            "The engine has stopped: agents are refused until it runs again. Waiting requests: {waiting}; \
+             they can still expire."
         ),
     });
     Ok(0)
@@ -179,8 +179,8 @@ fn exit_line(ended: &QueueAtExit) -> String {
     match (ended.waiting, ended.next_ms) {
         (None, _) => "Left the console. The engine could not be reached.".to_owned(),
         (Some(waiting @ 1..), Some(next)) => format!(
-            "Left the console; the engine keeps running. {waiting} waiting, the next expires in \
-             {}.",
+            "Left the console; the engine keeps running. Waiting requests: {waiting}; the next expires \
+             in {}.",
             countdown(next.div_ceil(1000))
         ),
         (Some(_none), _) => {

@@ -203,7 +203,7 @@ async fn run(
     let engine = Engine::open(options).await?;
     let ran = relay(session, &engine, order, recorded, sources).await;
     let again = oneshot::ctrl_c();
-    // A second Ctrl-C skips the orderly stop: committed entries survive a kill.
+    // Ctrl-C during the orderly stop ends it early: committed entries survive a kill.
     tokio::select! {
         _stopped = engine.stop() => {}
         () = again => {}
@@ -230,7 +230,7 @@ async fn relay(
                 None => return Err(Fault::new(Code::InternalError)),
             },
             frame = session.next() => match frame {
-                // The answer to a forwarded question, or its cancellation.
+                // The operator cancels the running command.
                 Some(frame) => {
                     upstream.send(&frame).await;
                     continue;
@@ -257,8 +257,8 @@ async fn relay(
                 upstream.send(&before.answer).await;
                 replayed = replayed.saturating_add(1);
             }
-            // The question differs from the recorded one: something has changed, so the remaining answers no longer
-            // apply.
+            // A new question, or one that differs from the recorded one. If it differs, something has changed, so the
+            // remaining answers no longer apply.
             _new => {
                 recorded.truncate(replayed);
                 session.send(&frame).await;

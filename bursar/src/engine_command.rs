@@ -26,7 +26,7 @@ pub(crate) async fn run(global: &Global, args: &EngineArgs) -> u8 {
 }
 
 async fn run_until_signal(global: &Global, args: &EngineArgs) -> Result<u8, Fault> {
-    // Listens before any work that a signal could interrupt halfway.
+    // Listens for signals before any work that a signal could interrupt halfway.
     let mut signals = Signals::listen()?;
     let folder = DataFolder::resolve(global.data.clone())?;
     crate::panics::name_folder(folder.path());
@@ -57,7 +57,7 @@ async fn run_until_signal(global: &Global, args: &EngineArgs) -> Result<u8, Faul
         },
         signal = signals.next() => Ok(signal),
     };
-    // A second signal skips the orderly stop: committed entries survive a kill.
+    // A signal during the orderly stop ends it early: committed entries survive a kill.
     tokio::select! {
         _stopped = engine.stop() => {}
         _again = signals.next() => {}

@@ -1,5 +1,5 @@
-//! `bursar`: runs one command, the console, or the engine in the foreground. Composes engine and client; decides
-//! nothing.
+//! `bursar`: runs one command, the commands on standard input, the console, or the engine in the foreground. Composes
+//! engine and client; decides nothing.
 
 mod cli;
 mod companion;
@@ -55,7 +55,7 @@ fn main() -> ExitCode {
 /// command that ran. Skips empty lines and lines that start with `#`.
 fn piped(global: &Global) -> u8 {
     if global.options().password == SecretSource::Stdin {
-        let message = "Standard input holds the commands: give the password by --password-file.";
+        let message = "Standard input holds the commands: give the password with --password-file.";
         return failed("session", global, Fault::because(Code::BadInput, message));
     }
     let mut exit = None;

@@ -22,7 +22,7 @@ pub(crate) fn install() {
         let store = is_of_the_store(panic);
         // A closed standard error cannot be reported anywhere.
         let _closed = writeln!(io::stderr(), "{}", message(panic, store));
-        // An abort would hide the cause, so exits with the code of the most likely one: a damaged journal.
+        // An abort would hide the cause, so exit with the code of the most likely cause: a damaged journal.
         if store && cfg!(panic = "abort") {
             #[expect(clippy::exit, reason = "the process is about to be aborted")]
             std::process::exit(i32::from(Code::JournalDamaged.exit()));
@@ -30,7 +30,8 @@ pub(crate) fn install() {
     }));
 }
 
-/// Returns whether the panic came from redb. It panics on some kinds of damage instead of reporting them.
+/// Returns whether the panic came from redb, or from our files named after it. redb panics on some kinds of damage
+/// instead of reporting them.
 fn is_of_the_store(panic: &PanicHookInfo<'_>) -> bool {
     panic.location().is_some_and(|location| location.file().contains("redb"))
 }

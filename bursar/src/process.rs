@@ -13,9 +13,10 @@ const LOG_VARIABLE: &str = "BURSAR_LOG";
 /// The file in the data folder for a console's log lines.
 const CONSOLE_LOG: &str = "console.log";
 
-/// Makes new files private, and keeps the keys from core dumps and debuggers.
+/// Makes new files private, and keeps the keys out of core dumps.
 ///
-/// Debuggers of the same user are excluded, too. If the platform refuses one step, the others still apply.
+/// On Linux and Android, debuggers of the same user are excluded, too. If the platform refuses one step, the others
+/// still apply.
 #[cfg(unix)]
 pub(crate) fn restrict_access() {
     use rustix::fs::Mode;

@@ -1,4 +1,4 @@
-//! Runs one command: attaches to the engine of the data folder, or becomes the engine while the command runs. Never
+//! Runs one command: attaches to the engine of the data folder, or runs its own engine during the command. Never
 //! stops an engine that it did not start.
 
 use std::io;
@@ -27,7 +27,7 @@ pub(crate) async fn one_shot(global: &Global, order: Order) -> u8 {
     }
 }
 
-/// Runs `doctor`, even if no engine can be reached or started. Creates nothing that does not exist.
+/// Runs `doctor`, even if no engine can be reached or started. Creates neither folder nor journal.
 async fn run_doctor(global: &Global, order: Order) -> u8 {
     let path = match DataFolder::locate(global.data.clone()) {
         Ok(path) => path,

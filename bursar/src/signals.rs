@@ -1,4 +1,4 @@
-//! The signals that stop an engine.
+//! The signals that stop an engine or a console.
 
 use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
@@ -15,7 +15,7 @@ pub(crate) enum Signal {
 }
 
 impl Signal {
-    /// Returns the exit code after an orderly stop.
+    /// Returns the exit code of a process that this signal stopped.
     pub(crate) fn exit(self) -> u8 {
         match self {
             Signal::Interrupt => Code::Cancelled.exit(),
@@ -24,7 +24,7 @@ impl Signal {
     }
 }
 
-/// Receives every signal from its creation on. None is lost, and none ends the process by itself.
+/// Receives signals from its creation on. No such signal is lost or ends the process by itself.
 #[cfg(unix)]
 #[derive(Debug)]
 pub(crate) struct Signals {
@@ -35,7 +35,7 @@ pub(crate) struct Signals {
 
 #[cfg(unix)]
 impl Signals {
-    /// For programs without a terminal. A hang-up keeps the effect that the parent process chose (`nohup`).
+    /// For programs that do not draw on a terminal. A hang-up keeps the effect that the parent process chose (`nohup`).
     pub(crate) fn listen() -> Result<Self, Fault> {
         use tokio::signal::unix::{SignalKind, signal};
         let on =

@@ -14,7 +14,7 @@ use crate::cli::{Cli, Global};
 const FIRST_STEPS: &str = "\
 bursar: a self-custodial wallet that pays for AI agents, within limits you set.
 
-In a terminal, `bursar` without a command opens the console. This is not a terminal. First steps:
+In a terminal, `bursar` without a command opens the console, which cannot run here. First steps:
   bursar wallet create <name>           an encrypted wallet in your data folder
   bursar engine                         the engine that agents call; leave it running
 and in another terminal:
@@ -35,7 +35,7 @@ pub(crate) fn reject_console_options(global: &Global) -> u8 {
     crate::failure::failed("bursar", global, Fault::because(Code::BadInput, message))
 }
 
-/// Handles `bursar` alone where there is no terminal for the console.
+/// Handles `bursar` alone where the console cannot run.
 pub(crate) fn no_command(global: &Global) -> u8 {
     if global.json {
         let fault = Fault::because(Code::BadInput, "No command was given: see `bursar --help`.");

@@ -101,7 +101,7 @@ async fn local_chain() -> anyhow::Result<Option<Devnet>> {
     step(1, "A local chain with the dollar token at its real address")?;
     let found = match find_anvil() {
         Err(MissingChain::NotInstalled) => {
-            say("  installing it from npm into the target folder, once")?;
+            say("  installing anvil from npm into the target folder, once")?;
             tokio::task::spawn_blocking(anvil_binary).await?
         }
         other => other,

@@ -1,8 +1,8 @@
 //! `bursar-demo`: a wallet, an agent, a model sold by the request, a facilitator and a local chain in a
 //! temporary folder. The agent asks a small question, which is paid at once, and a large one, which is paid
-//! after you press a key. Nothing else needs input; `--yes` replaces the key. The program starts itself
-//! again as engine, facilitator, model, proxy and agent, so these are real processes that share only their
-//! sockets.
+//! after you press Enter. Nothing else needs input; `--yes` replaces the key. The program starts itself
+//! again as engine, facilitator, model, proxy and agent, so these are separate processes that call each other over
+//! sockets. If no local chain can be installed, a merchant that only checks signatures replaces the sellers.
 
 mod director;
 mod market;
@@ -24,7 +24,7 @@ struct Cli {
     role: Option<Role>,
 }
 
-/// The role in which the director starts the program again.
+/// The roles of this program. The director starts all of them except `pay`.
 #[derive(Debug, Subcommand)]
 enum Role {
     #[command(hide = true)]

@@ -1,4 +1,4 @@
-//! A toy model behind an OpenAI-compatible API, on a free loopback port. It knows a few sentences and counts
+//! A toy model behind an OpenAI-compatible API, on a free loopback port. It knows two answers and counts
 //! words as tokens. Made for tests and the demonstration.
 
 use std::convert::Infallible;
@@ -141,7 +141,7 @@ fn stream_response(words: &[String], usage: Option<Value>) -> Response {
     (StatusCode::OK, kind, Body::from_stream(pieces)).into_response()
 }
 
-/// Returns one of the model's few answers.
+/// Returns one of the model's two answers.
 fn answer_to(question: &str) -> String {
     let about = question.to_lowercase();
     if about.contains("x402") {

@@ -13,7 +13,7 @@ use tokio::time::timeout;
 /// Timeout for the start or the end of a process; the wallet's key derivation is slow on purpose.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// A process of the demonstration. [`Actor::end`] lets it stop in order; a drop kills it.
+/// A process of the demonstration. [`Actor::end`] stops it cleanly; a drop kills it.
 #[derive(Debug)]
 pub(crate) struct Actor {
     pub(crate) url: String,

@@ -1,5 +1,5 @@
-//! The HTTP API. Verdicts have status 200, positive or negative. Other statuses are for invalid requests, callers
-//! without access, and faults of the facilitator.
+//! The HTTP API. Verdicts have status 200, positive or negative; a failed settlement of an older client has 402.
+//! Other statuses are for invalid requests, callers without access, and faults of the facilitator.
 
 mod access;
 mod catalogue;
@@ -164,7 +164,7 @@ async fn settle(
                 RequestError::Malformed(fault).response(Route::settle)
             }
             Err(error) => {
-                tracing::warn!(trouble = %error, "a payment could not be accepted");
+                tracing::warn!(trouble = %error, "a request to settle has no outcome");
                 let reason = Reason::UnexpectedSettle;
                 let body = responses::settle_failure_body(&request, &Rejection::from(reason));
                 (

@@ -42,7 +42,7 @@ pub async fn check(config: &Config) -> Result<Findings, StartFault> {
     let served: Vec<_> = keys.keys().filter_map(|chain| Some(by_chain(*chain)?.title)).collect();
     check.findings.add(Severity::Good, "configured", served.join(", "));
     if !unconfigured.is_empty() {
-        let text = format!("{}: answered with unsupported_network", unconfigured.join(", "));
+        let text = format!("{}: requests receive unsupported_network", unconfigured.join(", "));
         check.findings.add(Severity::Good, "not configured", text);
     }
     check.store(config, &keys).await;
@@ -128,7 +128,7 @@ impl Check {
         for (chain, signer) in removed {
             let text = format!(
                 "{signer} has transactions in flight on {chain} but is not in the settings: add it again, \
-                 or its payments are left to the chain and their expiry"
+                 or its payments are mined or expire without further action"
             );
             self.findings.add(Severity::Bad, title, text);
         }
@@ -141,9 +141,14 @@ impl Check {
                 network.network.stablecoin.address,
                 "the dollar token",
                 Severity::Bad,
-                "no payment can be settled",
+                "no payment in it can be settled",
             ),
-            (MULTICALL3, "Multicall3", Severity::Bad, "payments cannot share a transaction"),
+            (
+                MULTICALL3,
+                "Multicall3",
+                Severity::Bad,
+                "payments cannot share a transaction, and no payer's wallet can be deployed",
+            ),
             (network.permit2, "Permit2", Severity::Warning, "permit2 payments are refused"),
             (
                 network.exact_permit2_proxy,
@@ -179,7 +184,7 @@ impl Check {
                     Severity::Good,
                     title,
                     format!(
-                        "{} signs as {} {}",
+                        "{} has the expected EIP-712 domain: {} {}",
                         coin.symbol, coin.domain_name, coin.domain_version
                     ),
                 );

@@ -1,4 +1,4 @@
-//! Settings: built-in default < TOML file < environment. Every key is a row of one table (`table`), from which
+//! Settings: built-in default < TOML file < environment. Every key is a row of a table (module `table`), from which
 //! [`settings`](bursar_serve::settings) derives the file, the environment and the manual.
 //!
 //! Files that contain secrets are named here and read by [`keys`](crate::keys). Nodes are [`Endpoint`]s, because their

@@ -28,7 +28,7 @@ pub enum Route {
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub struct AnswerLabels {
     pub route: Route,
-    /// `good`, or the reason code.
+    /// `good`, `malformed`, or the reason code.
     pub result: &'static str,
 }
 
@@ -118,7 +118,7 @@ impl Default for Metrics {
         let charged_after_refusal = Family::default();
         registry.register(
             "charged_after_refusal",
-            "Refused payments that were settled after all",
+            "Withdrawn payments that were settled after all",
             charged_after_refusal.clone(),
         );
         Self {
@@ -162,7 +162,7 @@ impl Metrics {
         self.reorganised.get_or_create(&network_label(network)).get()
     }
 
-    /// Counts a payment that was settled although it had been refused.
+    /// Counts a payment that was settled although it had been withdrawn.
     pub fn charged_after_refusal(&self, network: &Network) {
         self.charged_after_refusal.get_or_create(&network_label(network)).inc();
     }

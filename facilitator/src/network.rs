@@ -15,8 +15,8 @@ use crate::node::NodeBatcher;
 use crate::payment::MethodId;
 use crate::ttl_map::TtlMap;
 
-/// How long the lookup of a payer's code is cached. An account that gets code meanwhile is noticed when its payment is
-/// settled, because settling reads the code again.
+/// How long the lookup of a payer's code is cached. Settling a payment that the payer's key signed reads the code
+/// again, and notices code that the account got meanwhile.
 const CODE_TTL_MS: u64 = 60_000;
 
 /// How long a token's domain is cached.
@@ -30,13 +30,13 @@ pub struct NetworkContext {
     pub chain: Arc<dyn Chain>,
     pub node: NodeBatcher,
     pub clock: Arc<dyn Clock>,
-    /// Accounts that pay gas. Simulations use the first as their sender.
+    /// Accounts that pay gas. The first is the sender of simulations, except of those batched through Multicall3.
     pub signers: Vec<Address>,
     /// Whether an account has code.
     pub codes: TtlMap<Address, bool>,
     /// EIP-712 domain separators that tokens returned.
     pub domains: TtlMap<Address, B256>,
-    /// Simulates calls that only our signers may make.
+    /// Simulates transfers that cannot be batched: only our signers may make them, or Multicall3 is missing.
     pub simulator: Simulator,
     multicall: AtomicBool,
 }
@@ -103,8 +103,8 @@ impl NetworkContext {
         self.multicall.load(Ordering::Relaxed)
     }
 
-    /// Whether a token is trusted to run no code but its own. The network's dollar token and the tokens of the settings
-    /// are.
+    /// Whether a token is trusted to run no code but its own: the network's dollar token, and the tokens of the
+    /// settings.
     pub fn trusts_token(&self, token: Address) -> bool {
         token == self.spec().stablecoin.address || self.config.tokens.contains(&token)
     }

@@ -31,7 +31,7 @@ pub struct Terms {
     pub payee: Address,
     /// In the smallest unit of the token.
     pub amount: U256,
-    /// Unique within the method's own nonces.
+    /// Used once per payer and token; with Permit2, once per payer.
     pub nonce: B256,
     /// Unix seconds.
     pub valid_after: U256,
@@ -46,7 +46,7 @@ pub struct Deployment {
     pub data: Bytes,
 }
 
-/// A payment whose checks have passed.
+/// A signed payment, ready to be simulated and settled.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Payment {
     pub chain: ChainId,

@@ -32,7 +32,7 @@ struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Serve; the default without a command
+    /// Verify and settle payments; the default if no command is given
     Run,
     /// Check nodes, contracts, domains and signers, and report what is missing
     Check,

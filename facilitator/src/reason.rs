@@ -17,7 +17,7 @@ bursar_core::code_table! {
     Expired "invalid_exact_evm_payload_authorization_valid_before" "The payment has expired or expires within six seconds: sign a new one.";
     NotYetValid "invalid_exact_evm_payload_authorization_valid_after" "The payment is not valid yet: wait, or sign a valid one.";
     UnsupportedNetwork "unsupported_network" "This facilitator does not serve that network: see /supported.";
-    GasTooHigh "gas_too_high" "Gas costs more than this facilitator pays now: try again later.";
+    GasTooHigh "gas_too_high" "Gas costs more than this facilitator pays for this payment now: try again later.";
     // From the official libraries.
     Version "invalid_x402_version" "x402Version must be 1 or 2, and the same everywhere in the request.";
     UnsupportedScheme "unsupported_scheme" "This facilitator does not serve that scheme: see /supported.";
@@ -42,12 +42,12 @@ bursar_core::code_table! {
     Permit2Amount "permit2_amount_mismatch" "The permit is above the required amount: exact means exactly that amount.";
     Permit2Recipient "invalid_permit2_recipient_mismatch" "The permit's witness names another payee than payTo.";
     Permit2Allowance "permit2_allowance_required" "The payer must approve Permit2 for this token once.";
-    Permit2Proxy "permit2_proxy_not_deployed" "The exact Permit2 proxy is not on this network: pay by eip3009.";
+    Permit2Proxy "permit2_proxy_not_deployed" "Permit2 or its exact proxy is not on this network: pay by eip3009.";
     Permit2Nonce "permit2_invalid_nonce" "This permit's nonce was used: sign a new one.";
     Permit2Simulation "permit2_simulation_failed" "The permit would fail on the chain now.";
     Duplicate "duplicate_settlement" "This payment, or another with its nonce, is settled or being settled: sign a new one.";
-    UnexpectedVerify "unexpected_verify_error" "The network's nodes do not answer: try again.";
-    UnexpectedSettle "unexpected_settle_error" "Nodes or the disk do not answer, so it is not known whether the payment was accepted: send the same request again.";
+    UnexpectedVerify "unexpected_verify_error" "The network's nodes or the disk do not answer: try again.";
+    UnexpectedSettle "unexpected_settle_error" "Nodes or the disk do not answer, or too many payments are in flight: send the same request again. The payment may have been accepted.";
     // Our own.
     OutOfGas "facilitator_out_of_gas" "No signer of this facilitator can pay for gas now, so the payment was not made: try again later or elsewhere.";
     GasBudget "gas_budget_spent" "The gas budget of the day, for this caller or for all, is used up: try again tomorrow.";
@@ -70,7 +70,7 @@ impl Serialize for Reason {
 impl<'de> Deserialize<'de> for Reason {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = String::deserialize(deserializer)?;
-        // A code of another version of this program: the payment failed in any case.
+        // Another version of this program wrote an unknown code. The payment failed in any case.
         let known = Self::ALL.iter().find(|reason| reason.text() == text);
         Ok(known.copied().unwrap_or(Self::TransactionFailed))
     }

@@ -47,7 +47,7 @@ const WINDOW: usize = 256;
 /// withdrawn transaction.
 const NOOP_CEILING_FACTOR: u128 = 4;
 
-/// Maximum number of connections to nodes. Few are needed, because `node` batches questions.
+/// Number of connections reserved for nodes. Few are needed, because `node` batches questions.
 const OUTBOUND: usize = 64;
 
 /// Why the facilitator does not start.

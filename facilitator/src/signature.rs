@@ -13,8 +13,8 @@ const MAGIC: [u8; 32] = [
     0x64, 0x92, 0x64, 0x92, 0x64, 0x92, 0x64, 0x92, 0x64, 0x92, 0x64, 0x92, 0x64, 0x92, 0x64, 0x92,
 ];
 
-/// Maximum length of a signature in bytes, including its wrapper. Wallets with many owners sign some kilobytes, and
-/// each byte costs the signer gas.
+/// Maximum length of a signature in bytes, including its wrapper. A signature of a wallet with many owners takes some
+/// kilobytes, and each byte costs the signer gas.
 pub const BYTES_MAX: usize = 8 << 10;
 
 /// A signature without its EIP-6492 wrapper.

@@ -1,5 +1,6 @@
 //! Composes the transaction that carries out payments: its call and its gas limit. Both depend only on the payments
-//! and the settings, so a restart composes the same transaction.
+//! and the settings. `dispatch` adds Arbitrum's gas for data and stores the sum, so a restart composes the same
+//! transaction.
 
 use alloy_primitives::{Address, Bytes, U256};
 use alloy_sol_types::SolCall;
@@ -67,10 +68,11 @@ pub fn gas(contracts: &Contracts, payments: &[&Payment], cap_contract: u64) -> O
     (all <= GAS_MAX).then_some(all)
 }
 
-/// Gas limit of the cheapest payment of any method.
+/// Lower bound of the gas limit of any transaction, without gas for data.
 pub const LEAST_GAS: u64 = 190_000;
 
-/// Gas limit of the cheapest payment of a method. A payment is checked only if a signer can pay for this.
+/// Lower bound of the gas limit of a transaction by this method, without gas for data. A payment is checked only if a
+/// signer can pay for this.
 pub fn least_gas(method: &dyn Method) -> u64 {
     BASE_GAS.saturating_add(method.gas())
 }

@@ -1,10 +1,11 @@
-//! A bounded cache whose entries expire. Holds the code of payers, the domains of tokens and payers that wasted gas.
+//! A bounded cache whose entries expire. Holds which payers have code, which wasted gas, and the domains of tokens.
 
 use std::collections::HashMap;
 use std::hash::Hash;
 use std::sync::{Mutex, PoisonError};
 
-/// Maximum number of entries. A full map is cleared: an attacker who fills it only costs other requests another lookup.
+/// Maximum number of entries. A full map is cleared, which costs other requests another lookup and lets payers that
+/// wasted gas pay again.
 const ENTRIES_MAX: usize = 16_384;
 
 /// A map whose entries expire after a fixed time.

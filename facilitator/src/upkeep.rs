@@ -42,7 +42,8 @@ pub(crate) struct Upkeep {
     pub(crate) retention_days: u32,
 }
 
-/// The newest block of each network, and the monotonic time in milliseconds since which it is the newest.
+/// The newest block of each network, and the monotonic time of the probe that first saw it, in milliseconds. Each
+/// probe without open payments renews the time.
 type Blocks = BTreeMap<ChainId, (u64, u64)>;
 
 impl Upkeep {
@@ -115,7 +116,7 @@ impl Upkeep {
         let price = match result {
             Ok(price) => price,
             Err(fault) => {
-                tracing::warn!(%fault, "could not read the signers' balances");
+                tracing::warn!(%fault, "could not read the gas price or the signers' balances");
                 return health;
             }
         };

@@ -1,5 +1,5 @@
-//! Decides whether a payment is valid. Checks that need no node run first. The rest is one question to a node: the
-//! transfer, simulated between two reads of the payee's balance, and facts that explain a failure.
+//! Decides whether a payment is valid. Checks that need no node run first. The rest is usually one exchange with a
+//! node: the transfer, simulated between two reads of the payee's balance, and facts that explain a failure.
 //!
 //! The order of the checks decides which reason is returned: scheme, network, method, recipient, amount, permitted
 //! payees and tokens, time, signature, and then the chain.
@@ -78,7 +78,8 @@ impl ParsedPayment {
 /// The network that a request is for.
 ///
 /// # Errors
-/// [`Rejection`]: the scheme or the network is not served, or the payment names another one than the requirements.
+/// [`Rejection`]: the scheme or the network is unknown, or the payment names another scheme or network than the
+/// requirements.
 pub fn chain_of(request: &SettlementRequest) -> Result<ChainId, Rejection> {
     let requirements = &request.requirements;
     if requirements.scheme != SCHEME {
@@ -152,7 +153,7 @@ pub fn parse(
     Ok(ParsedPayment { method: *method, terms, signature, claimed })
 }
 
-/// The payment that a request signs. Does not check whether it can be carried out.
+/// The payment of a request, with its digest. Does not check whether it can be carried out.
 ///
 /// # Errors
 /// [`VerifyError`].
@@ -184,7 +185,7 @@ pub struct Verified {
     pub payment: Payment,
     /// The payer's balance, in the smallest unit of the token.
     pub balance: U256,
-    /// Gas limit of a transaction with this payment alone, without gas for data.
+    /// Gas limit of a transaction with this payment alone, without Arbitrum's gas for data.
     pub gas: u64,
 }
 
@@ -355,8 +356,8 @@ fn check_transfer(
         }
         return Err(rejection);
     }
-    // If the balances around the transfer are known, the payee must have received exactly the amount. A transfer also
-    // succeeds if the token moves nothing or keeps a part.
+    // If the balances around the transfer are known, the payee must have received exactly the expected amount. A
+    // transfer can succeed although the token moves nothing or keeps a part.
     let received = method.amount_received(terms, &evidence);
     let expected = if terms.payer == terms.payee { U256::ZERO } else { received };
     if let (Some(before), Some(after)) = (answer.payee_before, answer.payee_after)
@@ -367,7 +368,7 @@ fn check_transfer(
     Ok(())
 }
 
-/// The EIP-712 domain that a payment must be signed under.
+/// The separator of the EIP-712 domain under which a payment must be signed.
 async fn domain_separator(
     network: &NetworkContext,
     parsed: &ParsedPayment,

@@ -20,7 +20,7 @@ const URL: &str = "WALLET_URL";
 
 const INSTRUCTIONS: &str = "eval \"$(bursar agent instructions <agent>)\"";
 
-/// An agent and the address of its wallet. Has no `Debug`, because it holds the token.
+/// An agent and the URL of its wallet. Has no `Debug`, because it holds the token.
 pub(crate) struct Agent {
     id: AgentId,
     token: SecretString,
@@ -121,7 +121,7 @@ fn key(token: &SecretString) -> Option<Zeroizing<[u8; 32]>> {
 fn misconfigured(message: String) -> Failure {
     let fault = Fault::because(
         Code::BadInput,
-        format!("{message}\nThe operator can show an agent's four variables: {INSTRUCTIONS}"),
+        format!("{message}\nSet the four variables of an agent with: {INSTRUCTIONS}"),
     );
     Failure { fault, hint: Some(INSTRUCTIONS.to_owned()) }
 }

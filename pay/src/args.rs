@@ -4,19 +4,19 @@ use clap::Args;
 
 /// Text that `--help` adds about the agent that pays.
 pub const PAYS_AS: &str = "\
-It pays as the agent that WALLET_AGENT_ID, WALLET_AGENT_TOKEN, WALLET_AUTH_MODE and WALLET_URL describe,
-within that agent's policy. Set them with:  eval \"$(bursar agent instructions <agent>)\"
+It pays as the agent that the variables WALLET_AGENT_ID, WALLET_AGENT_TOKEN, WALLET_AUTH_MODE and WALLET_URL
+describe, within that agent's policy. Set these variables with:  eval \"$(bursar agent instructions <agent>)\"
 The response body goes to standard output, and messages about the payment to standard error.";
 
 /// The arguments of `bursar pay`.
 #[derive(Debug, Clone, Default, Args)]
 pub struct PayArgs {
-    /// The URL: https, or http on this machine.
+    /// The URL: https, or http to this machine; --allow-http allows http to others.
     pub url: String,
     /// The HTTP method [default: GET, or POST with a body].
     #[arg(long, short = 'X', value_name = "METHOD")]
     pub method: Option<String>,
-    /// The body: text, @FILE, or @- for standard input. A JSON body is sent with content type application/json.
+    /// The body: text, @FILE, or @- for standard input. JSON has the content type application/json unless -H sets it.
     // Not `--data`, which names the data folder in every command.
     #[arg(long, short = 'd', value_name = "TEXT|@FILE|@-", allow_hyphen_values = true)]
     pub body: Option<String>,

@@ -1,6 +1,6 @@
-//! `bursar pay`: requests a URL and pays if the server asks for it, as an agent of the wallet. Uses only the
-//! wallet's agent server and has at most one payment signed per command. The response body streams to standard
-//! output; messages go to standard error.
+//! `bursar pay`: requests a URL and, if the server asks for a payment, pays as an agent of the wallet. Uses only the
+//! wallet's agent server, and requests at most one payment per command. The response body streams to standard output,
+//! or is in the JSON object of `--json`; messages go to standard error.
 //!
 //! # Examples
 //!
@@ -46,7 +46,7 @@ const COMMAND: &str = "pay";
 /// Makes one purchase, reports it on the standard streams, and returns the exit code.
 pub async fn run(args: &PayArgs, options: &Options) -> u8 {
     let mut interrupt = oneshot::ctrl_c();
-    // cancel-safe: nothing has happened yet.
+    // cancel-safe: nothing was sent yet.
     let prepared = tokio::select! {
         prepared = prepare(args, options) => prepared,
         () = &mut interrupt => Err(Fault::new(Code::Cancelled).into()),
@@ -74,7 +74,7 @@ pub async fn run(args: &PayArgs, options: &Options) -> u8 {
     oneshot::conclude(COMMAND, &data, failure.as_ref(), warnings, options, streams)
 }
 
-/// Checks everything that can be wrong before anything is sent.
+/// Reads and checks the environment and the arguments. Sends nothing.
 async fn prepare(args: &PayArgs, options: &Options) -> Result<Purchase, Failure> {
     let wallet = Wallet::of(Agent::from_environment(|name| std::env::var_os(name))?)?;
     let limit = args.max.as_deref().map(PriceLimit::parse).transpose();

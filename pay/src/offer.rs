@@ -13,7 +13,7 @@ use bursar_outbound::HeaderMap;
 use bursar_x402::fields::Fields;
 use bursar_x402::{Offer, PaymentRequired, Version, X402Error, header};
 
-/// Decimals of [`PriceLimit`], more than any token has.
+/// Decimals of [`PriceLimit`], more than any known token has.
 const SCALE: u8 = 30;
 /// Characters of a server's text shown on one line.
 const WIDTH: usize = 80;
@@ -96,7 +96,7 @@ impl Challenge {
                 }
             };
             let message =
-                format!("{refused}, which is over --max {}: nothing was signed.", limit.text);
+                format!("{refused}. --max {} forbids this price: nothing was signed.", limit.text);
             return Err(Fault::because(Code::OfferAboveMax, message));
         }
         Ok(())
@@ -106,7 +106,7 @@ impl Challenge {
         let mut offers =
             self.payable().map(|(offer, network)| Price::of(offer, network).describe());
         match (offers.next(), offers.count()) {
-            (None, _) => "no token that this wallet knows".to_owned(),
+            (None, _) => "nothing that this wallet can pay".to_owned(),
             (Some(only), 0) => only,
             (Some(first), more) => format!("{first}, or {more} other offers"),
         }

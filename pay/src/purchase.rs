@@ -1,5 +1,6 @@
-//! One purchase: send the request, read the offer, have it signed once, repeat the identical request with the
-//! payment, pass the response on. If the connection is lost, the same payment is sent again.
+//! One purchase: send the request, read the offer, have the wallet sign one payment, repeat the identical request
+//! with the payment, pass the response on. If the connection is lost or the server cannot answer now, the same
+//! payment is sent again.
 
 mod messages;
 
@@ -343,7 +344,7 @@ impl Purchase {
             // An earlier attempt may have been accepted.
             self.record.maybe_paid()
         } else {
-            format!("The payment {id} stays signed until it expires; nothing else was signed.")
+            format!("The payment {id} stays valid until it expires; nothing else was signed.")
         };
         let message = format!("The server did not accept the payment: {reason}. {end}");
         Fault::because(Code::PaymentRefused, message)

@@ -1,4 +1,4 @@
-//! The state of one purchase, from which a command reports what happened, however it ends.
+//! The state of one purchase. The report of the command is made from it, also after Ctrl-C.
 
 use bursar_control::answers::Warning;
 use bursar_core::codes::Code;
@@ -23,12 +23,13 @@ const HEADERS: &[&str] = &[
     "retry-after",
 ];
 
-/// The state of a purchase. Each field is set before the step that it describes can be interrupted.
+/// The state of a purchase. `sign_requested` and `sent` change before their step, which may take effect even if it is
+/// interrupted.
 #[derive(Default)]
 pub(crate) struct PurchaseRecord {
     pub(crate) status: Option<StatusCode>,
     pub(crate) headers: HeaderMap,
-    /// The wallet was asked to sign.
+    /// Whether the wallet was asked to sign.
     pub(crate) sign_requested: bool,
     /// The wallet's id of the request, which is also the id of the payment.
     pub(crate) request: Option<RequestId>,

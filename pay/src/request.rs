@@ -24,8 +24,8 @@ const FRAGMENT_BYTES: usize = 33;
 /// Largest request body. It is kept in memory for the paid request.
 const BODY_BYTES: u64 = 64 << 20;
 
-/// Headers that the caller cannot set. The wallet sets the payment, and the transport sets framing and routing. A
-/// server that reads one of these differently could see two requests in one.
+/// Headers that the caller cannot set. The wallet sets the payment, and the transport sets framing and routing. If
+/// the caller set framing, a server could read two requests in one.
 const RESERVED: &[&str] = &[
     "connection",
     "content-length",
@@ -127,7 +127,9 @@ fn target(args: &PayArgs) -> Result<(String, Target), Fault> {
     if url.len() > URL_BYTES.saturating_sub(FRAGMENT_BYTES)
         || url.contains(|c: char| c.is_control() || c.is_whitespace() || c == '\\')
     {
-        return Err(bad("A URL can have at most 4 KiB, and no spaces or backslashes."));
+        return Err(bad(
+            "A URL can have at most 4063 bytes, and no spaces, control characters or backslashes.",
+        ));
     }
     let plain = if args.allow_http { PlainHttpHosts::Any } else { PlainHttpHosts::ThisMachine };
     let target = Target::parse(url, plain).map_err(|fault| {
@@ -171,7 +173,7 @@ fn headers(lines: &[String]) -> Result<HeaderMap, Fault> {
             .map_err(|_bad| bad(format!("{shown} is not a valid header name.")))?;
         if RESERVED.contains(&name.as_str()) {
             let message = if name.as_str().contains("payment") {
-                format!("The wallet sets the header {shown}: leave it out.")
+                format!("The header {shown} belongs to the payment: leave it out.")
             } else {
                 format!("The header {shown} belongs to the transport and cannot be set.")
             };

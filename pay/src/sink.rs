@@ -16,24 +16,25 @@ const MEMORY_BYTES: usize = 8 << 20;
 pub(crate) enum Sink {
     Stdout {
         out: Stdout,
-        /// Some output was written and cannot be taken back.
+        /// Whether output was written, which cannot be taken back.
         begun: bool,
         /// Set if standard output is a terminal, which control characters must not reach.
         shown: Option<TerminalFilter>,
     },
     Memory {
         body: Vec<u8>,
-        /// The body was longer than the bound.
+        /// Whether the body was longer than the bound.
         over: bool,
     },
 }
 
 /// Replaces control characters with question marks.
 ///
-/// Keeps line ends and tabs. Replaces characters of two bytes (U+0080 to U+009F) even if they arrive in two pieces.
+/// Keeps newlines and tabs, but not carriage returns. Replaces characters of two bytes (U+0080 to U+009F) even if
+/// they arrive in two pieces.
 #[derive(Debug, Default)]
 pub(crate) struct TerminalFilter {
-    /// The last byte may start a character of two bytes and is held back.
+    /// Whether the last byte was held back, because it may start a character of two bytes.
     half: bool,
 }
 

@@ -1,5 +1,5 @@
-//! The wallet's agent endpoints: `/sign`, `/sign/status/{id}` and `/callback`. A call without a complete response
-//! is repeated with the same bytes, for which the wallet returns the same response.
+//! The wallet's agent endpoints: `/sign`, `/sign/status/{id}` and `/callback`. A call of `/sign` without a usable
+//! response is repeated with the same bytes, for which the wallet returns the same response.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ use crate::offer::RawOffer;
 
 /// Timeout of a call. The wallet itself ends a call after [`HANDLER_MS`].
 const CALL_MS: u64 = HANDLER_MS + 5_000;
-/// Pauses before the retries. All retries end well within the five minutes for which a proof is valid.
+/// Pauses before the retries. All retries end well within the five minutes for which a proof is valid by default.
 const PAUSES_MS: &[u64] = &[250, 500, 1_000];
 
 /// A payment that the wallet signed: the one header to send to the server.
@@ -89,7 +89,7 @@ impl Wallet {
                 (_, Ok(status)) => return Ok(status),
                 (_, Err(why)) => {
                     let message = format!(
-                        "The wallet at {} does not answer: {why}. Nothing was sent to the server.",
+                        "The wallet at {} does not answer: {why}. No payment was sent to the server.",
                         self.agent.wallet.label()
                     );
                     return Err(Fault::because(Code::EngineDown, message));
@@ -98,7 +98,7 @@ impl Wallet {
         }
     }
 
-    /// Returns the status of a held request. If the wallet does not answer, the request stays held.
+    /// Returns the status of a held request, or [`SignStatus::Unknown`] if the wallet does not answer.
     pub(crate) async fn poll(&self, id: RequestId) -> SignStatus {
         let at = self.agent.wallet.below(&["sign", "status", &id.to_string()]);
         match self.client.get(&at, REPLY_BYTES).await {
@@ -188,7 +188,7 @@ impl Wallet {
         };
         if code == Code::AuthFailed && !self.agent.is_bearer() {
             message.push_str(
-                " With hmac, the cause is a wrong token, a clock more than five minutes off, or a locked wallet.",
+                " With hmac, possible causes are a wrong agent id or token, a wrong clock, and a locked wallet.",
             );
         }
         Fault::because(code, message)

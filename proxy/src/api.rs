@@ -275,8 +275,8 @@ async fn owed_quote(api: &Arc<Api>, body: Bytes, record: Record) -> Result<Quote
     api.pricing.quote_owed(&body, &record)
 }
 
-/// Prices a long body on a blocking thread, through a bounded queue. Pricing takes milliseconds and is not paid yet,
-/// so it must not delay other requests.
+/// Prices a long body on a blocking thread, through a bounded queue. Pricing takes milliseconds and the caller has
+/// not paid yet, so it must not delay other requests.
 async fn price_long_body(
     api: &Arc<Api>,
     price: impl FnOnce(&Pricing) -> Result<Quote, Fault> + Send + 'static,
@@ -342,7 +342,7 @@ fn body_fault(fault: &BytesRejection, most: usize) -> Fault {
     }
 }
 
-/// Returns the URL of the resource: the configured public URL, or the host that the customer used.
+/// Returns the URL of the resource: under the public URL, or else the request's host, or else the listening address.
 fn resource(api: &Api, headers: &HeaderMap) -> Arc<str> {
     const PATH: &str = "/v1/chat/completions";
     let config = api.pricing.config();

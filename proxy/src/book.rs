@@ -1,7 +1,7 @@
 //! Payment records. Each payment serves one request, also across crashes.
 //!
 //! ```text
-//!            upstream >= 400, or broken: deleted
+//!            rejected, upstream >= 400, or broken: deleted
 //!          +---------------------------------------+
 //!          |                                       |
 //!   (new) -> Taken -- whole answer, stored --> Answered -- settled --> Paid
@@ -9,10 +9,8 @@
 //!              |                                +----+ not settled or unknown: retried
 //!              |
 //!              +-- stream starts --> Owed -- settled --> Streaming -- stream ends --> Paid or Broken
-//!                                    |  ^                    |
-//!                                    +--+ not settled        |
-//!                                       ^                    |
-//!                                       +--- process ends ---+
+//!                                    |  ^                |  ^
+//!                                    +--+ not settled    +--+ process ends: streamed again
 //! ```
 //!
 //! Nothing is charged before `Answered` or `Owed`, and both are on disk before the facilitator is asked to settle. So
@@ -44,18 +42,18 @@ pub enum Stage {
     Taken,
     /// The whole answer is on disk and awaits settlement.
     Answered,
-    /// A stream that has not started. It is charged, or about to be.
+    /// A stream that has not started. Its settlement was requested, so it may be charged.
     Owed,
-    /// Paid, and the stream is in progress.
+    /// Paid, and the stream is in progress or was cut by the end of the process.
     Streaming,
-    /// Paid and delivered.
+    /// Paid, and the answer is complete or abandoned by its customer.
     Paid,
     /// Paid, but the stream broke after its first chunk.
     Broken,
 }
 
 impl Stage {
-    /// Whether the sale is over: delivered in full, or broken while streaming.
+    /// Whether the sale is over: complete, abandoned by its customer, or broken while streaming.
     ///
     /// In all other stages, an identical request continues the sale.
     pub fn is_delivered(self) -> bool {
@@ -69,7 +67,7 @@ impl Stage {
 /// State of a payment's settlement.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Settlement {
-    /// No settlement was requested.
+    /// No settlement was requested, or the facilitator processed no request.
     Open,
     /// Settlement was requested and the outcome is unknown: the money may have moved.
     Requested,
@@ -77,7 +75,8 @@ pub enum Settlement {
     Settled { receipt: String },
     /// The transaction is in flight.
     Pending { receipt: String },
-    /// The facilitator reported a failure.
+    /// Not settled for this sale: the facilitator reported a failure, or a success for another request, or a pending
+    /// settlement expired.
     Failed { receipt: String },
 }
 
@@ -100,9 +99,9 @@ impl Settlement {
     /// Returns the state after an answer of the facilitator. A pending answer counts only with a hash. The caller
     /// removes the hash if no node of ours knows the transaction.
     ///
-    /// After a request without an answer, a refusal because the payment was used does not prove a failure: that request
-    /// may have used the payment. [`SettleOutcome::SettledForOther`] proves it, because the facilitator compared our
-    /// key.
+    /// If an earlier request is pending or its outcome is unknown, a refusal of a used payment does not prove a
+    /// failure: that request may have used the payment. [`SettleOutcome::SettledForOther`] proves a failure, because
+    /// the facilitator compared our key.
     #[must_use]
     pub fn after(self, outcome: &SettleOutcome) -> Self {
         match (self, outcome) {
@@ -111,8 +110,8 @@ impl Settlement {
             (_, SettleOutcome::SettledForOther { receipt }) => {
                 Self::Failed { receipt: receipt.clone() }
             }
-            // No request of ours was sent, or the last one definitely failed. So another seller's request settled
-            // the payment.
+            // No request of ours was processed, or the last one definitely failed. So another seller's request
+            // settled the payment.
             (
                 Self::Open | Self::Failed { .. },
                 SettleOutcome::Settled { receipt, repeated: true },
@@ -183,7 +182,7 @@ pub struct Record {
     pub id: PaymentId,
     /// Digest of the body that the payment first came with.
     pub body: Digest,
-    /// Digest of the signed payload. Other parties may know the nonce, but not the payload.
+    /// Digest of the signed payload. A request with the same nonce and another payload is refused.
     pub payment: Digest,
     /// When the payment was taken, in milliseconds of Unix time.
     pub taken_at: i64,
@@ -205,13 +204,13 @@ pub struct Record {
     pub usage: Option<Usage>,
     /// Whether the answer is stored.
     pub answer_stored: bool,
-    /// Sent with every facilitator request about the payment. Rows that predate keys end before this member.
+    /// Sent with every facilitator request about the payment. Rows that predate the key end before this member.
     pub key: Option<SaleKey>,
-    /// The paid bound on one answer, in tokens. Must stay the last member: rows that predate it end here.
+    /// The paid bound on one answer, in tokens. Must stay the last member: rows that predate it end before it.
     pub bound: Option<u64>,
 }
 
-/// An answer as it was sent, without the receipt.
+/// An answer as it is sent, without the receipt.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StoredAnswer {
     pub status: u16,
@@ -222,24 +221,24 @@ pub struct StoredAnswer {
 /// How a request with a known payment continues.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NextStep {
-    /// Call the upstream, then settle.
+    /// Verify, call the upstream, then settle.
     Serve,
     /// Settle for the stored answer, then send it.
     Settle,
-    /// Settle unless settled, then stream.
+    /// Settle unless settled or pending, then call the upstream and stream.
     Stream,
     /// Send the stored answer.
     Replay,
     /// Refuse: the payment belongs to another request.
     Spent,
-    /// Refuse: the answer was delivered and is no longer stored.
+    /// Refuse: the sale is over, and its answer is not stored.
     AnswerDeleted,
     /// Refuse: the stream broke.
     Broken,
 }
 
 impl Record {
-    /// Returns what a request with this body and payment digest receives.
+    /// Returns the next step for a request with this body and payment digest.
     pub fn next_step(&self, body: &Digest, payment: &Digest) -> NextStep {
         if self.body != *body || self.payment != *payment {
             return NextStep::Spent;

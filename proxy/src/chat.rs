@@ -1,4 +1,4 @@
-//! A chat completion request. Its price is computed from the body alone, so the parser refuses everything that could
+//! A chat completion request. Its price is computed before the answer, so the parser refuses everything that could
 //! cost more: unknown members, other spellings of a member, and content without a price.
 
 pub mod count;
@@ -114,7 +114,7 @@ impl Chat {
 
     /// Returns the body for the upstream, or `None` for the original body.
     ///
-    /// The body has the paid bound, under the one name that the upstream obeys, and a model.
+    /// The body has the paid bound, under the one name that the upstream obeys, and `model` if it names none.
     pub fn forward_body(&self, bound: (&str, u64), model: Option<&str>) -> Option<String> {
         let (name, most) = bound;
         let missing_model = model.filter(|_none| self.model.is_none());
@@ -220,7 +220,7 @@ fn choices(object: &Object) -> Result<u64, Fault> {
     Ok(choices)
 }
 
-/// Returns the larger bound if both are set: we do not know which one the upstream obeys.
+/// Returns the larger bound if both are set. The upstream receives only this one.
 fn bound(object: &Object) -> Result<Option<u64>, Fault> {
     let mut largest = None;
     for key in BOUNDS {

@@ -16,7 +16,7 @@ use crate::price::{Rate, Tokens};
 use crate::service::{StartFault, clock, facilitator_of, nodes_of, upstream_of};
 use crate::unpaid;
 
-/// Checks prices, store, nodes, facilitator and upstream.
+/// Checks prices, key files, store, nodes, facilitator and upstream.
 ///
 /// # Errors
 /// [`StartFault`] if the service could not start with these settings.
@@ -93,7 +93,8 @@ async fn nodes(
     Ok(())
 }
 
-/// Checks that the most expensive answer of each model is within the unpaid limits.
+/// Checks that one answer of maximum length to the longest prompt is within the unpaid limits, for each model.
+/// Further choices (`n`) and predictions can cost more.
 fn unpaid_limits(config: &Config, findings: &mut Findings) {
     let most = config.unpaid.per_payer.min(config.unpaid.total);
     let other = config.model(None).map(|model| ("a model that is not in the table", model));
@@ -117,7 +118,7 @@ fn prices(config: &Config, findings: &mut Findings) {
     unpaid_limits(config, findings);
     let free = |rate: Rate| rate.0 == 0;
     if config.model(None).is_some() && free(config.price) {
-        let text = "PRICE_PER_1K_TOKENS is 0: every answer costs the smallest unit";
+        let text = "PRICE_PER_1K_TOKENS is 0: an answer at this price costs the smallest unit";
         findings.add(Severity::Warning, "prices", text);
     }
     for (name, model) in &config.models {
@@ -135,8 +136,8 @@ fn prices(config: &Config, findings: &mut Findings) {
         findings.add(Severity::Warning, "prices", text);
     }
     if config.default_model.is_none() {
-        let text = "requests without a model go upstream without one, or are refused if there is a table: \
-             set PROXY_DEFAULT_MODEL";
+        let text = "requests without a model go upstream without one, or are refused if other models are not \
+             sold: set PROXY_DEFAULT_MODEL";
         findings.add(Severity::Warning, "prices", text);
     }
     for file in [&config.upstream_key_file, &config.facilitator_key_file].into_iter().flatten() {

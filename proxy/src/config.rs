@@ -1,6 +1,6 @@
-//! Settings. The environment overrides the TOML file, which overrides the built-in defaults. One table (`table`)
-//! defines every key for file, environment and manual. The upstream's key comes from the environment or from its own
-//! file, never from the settings file.
+//! Settings. The environment overrides the TOML file, which overrides the built-in defaults. `table` defines the keys
+//! of the service for file, environment and manual; `models` defines the keys of each model. The API keys of upstream
+//! and facilitator come from the environment or from their own files, never from the settings file.
 
 mod models;
 mod table;
@@ -26,7 +26,7 @@ pub use models::Model;
 pub use table::reference;
 pub use values::{Config, DEFAULT_FACILITATOR, DEFAULT_UPSTREAM, Rpc, SecretUrl, SettingsFault};
 
-/// Maximum length of a key, in bytes.
+/// Maximum length of an API key, in bytes.
 const SECRET_BYTES_MAX: usize = 4_096;
 
 impl Config {
@@ -34,7 +34,7 @@ impl Config {
     /// or to the working folder without a file.
     ///
     /// # Errors
-    /// The first invalid key and its source.
+    /// A file cannot be read, or a setting is invalid: the first problem found.
     pub fn load(file: Option<&Path>, env: Environment<'_>) -> Result<Self, SettingsFault> {
         let mut config = Self::default();
         if let Some(file) = file {
@@ -81,7 +81,7 @@ impl Config {
         Ok(())
     }
 
-    /// Checks settings that depend on each other.
+    /// Checks required settings, URLs, and settings that depend on each other.
     fn validate(&self) -> Result<(), SettingsFault> {
         let wrong = |key, why: &str| Err(SettingsFault::Key { key, why: why.to_owned() });
         let Some(pay_to) = self.wallet_address else {
@@ -92,7 +92,7 @@ impl Config {
         let one = self.networks.len() == 1;
         self.nodes()?;
         if self.asset.is_some() && !one {
-            return wrong("ASSET", "an asset is on one network: set NETWORK to one");
+            return wrong("ASSET", "an asset is on one network: set NETWORK to that network");
         }
         for terms in self.terms()? {
             if pay_to == terms.asset {
@@ -156,7 +156,7 @@ impl Config {
                     );
                 }
                 Some(chain) if !self.networks.iter().any(|row| row.chain == *chain) => {
-                    return wrong("a node's network is not in NETWORK: leave it out");
+                    return wrong("the network of a node is not in NETWORK: remove that node");
                 }
                 None | Some(_) => {}
             }
@@ -231,13 +231,13 @@ impl Config {
         }))
     }
 
-    /// Returns the settings of a model, or `None` if it is not sold. The name is `None` if the request names no
-    /// model.
+    /// Returns the settings of a model, or `None` if it is not sold. `name` is `None` if neither the request nor
+    /// `default_model` names a model.
     pub fn model(&self, name: Option<&str>) -> Option<Model> {
         if let Some(model) = name.and_then(|name| self.models.get(name)) {
             return Some(model.clone());
         }
-        // If no model is named, the upstream chooses one.
+        // The upstream chooses the model of a request without a name, so the settings of unlisted models apply.
         let others = self.other_models.unwrap_or(self.models.is_empty());
         others.then(|| Model::of(Rates::flat(self.price)))
     }
@@ -259,7 +259,7 @@ impl Config {
     }
 }
 
-/// Seconds that a payment must outlast the longest answer: for settlement and clock differences.
+/// Minimum by which `max_timeout_seconds` exceeds the longest answer: for signing, settlement and clock differences.
 pub const SETTLING_SECONDS: u64 = 90;
 
 /// Formats a key as a bearer header.

@@ -79,7 +79,7 @@ impl Default for Metrics {
         registry.register("chats", "Chat completions by result", this.chats.clone());
         let help = "Requests to the upstream by result";
         registry.register("upstream_calls", help, this.upstream_calls.clone());
-        let help = "Seconds until the upstream answers, or sends the first chunk of a stream";
+        let help = "Seconds until the head of a whole answer, or the first event of a stream";
         registry.register("upstream_seconds", help, this.upstream_seconds.clone());
         let help = "Settle requests to the facilitator, by outcome";
         registry.register("settlements", help, this.settlements.clone());
@@ -106,7 +106,7 @@ impl Metrics {
         self.chats.get_or_create(&ResultLabel { result }).inc();
     }
 
-    /// Counts a request to the upstream and its duration in milliseconds.
+    /// Counts a request to the upstream, and the milliseconds until its response began or failed.
     pub fn upstream(&self, result: &'static str, took_ms: u64) {
         self.upstream_calls.get_or_create(&ResultLabel { result }).inc();
         self.upstream_seconds.observe(seconds(took_ms));
@@ -117,7 +117,7 @@ impl Metrics {
         self.settlements.get_or_create(&ResultLabel { result }).inc();
     }
 
-    /// Counts revenue in the asset's smallest unit. Skips amounts over 64 bits: no dollar token has that many units.
+    /// Counts revenue in the asset's smallest unit. Skips amounts over 64 bits: with 18 decimals, over 18.4 dollars.
     pub fn add_revenue(&self, chain: u64, asset: Address, atoms: &str) {
         if let Ok(atoms) = atoms.parse() {
             let labels =

@@ -1,5 +1,5 @@
-//! Asks the configured nodes whether they know a transaction. A settlement that the facilitator reports as pending
-//! counts only if a node knows its transaction.
+//! Asks the configured nodes in order whether they know a transaction. A settlement that the facilitator reports as
+//! pending counts only if the first node that answers knows its transaction.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -36,7 +36,7 @@ impl Nodes {
         self.chains.get(&network).map(|chain| &**chain)
     }
 
-    /// Whether a node knows the transaction now. If there is no node, or none answers, it counts as unknown.
+    /// Whether the first node that answers knows the transaction now. Without an answer it counts as unknown.
     pub async fn knows_transaction(&self, network: ChainId, hash: B256) -> bool {
         let Some(chain) = self.chains.get(&network) else { return false };
         for again in 0..TRIES {
@@ -57,7 +57,7 @@ impl Nodes {
                 }
             }
         }
-        tracing::warn!(%hash, "the facilitator names a transaction that no node knows");
+        tracing::warn!(%hash, "the facilitator names a transaction that the node does not know");
         false
     }
 }

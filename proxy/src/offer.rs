@@ -106,7 +106,7 @@ impl Offer {
     }
 }
 
-/// A 402 response: the header `PAYMENT-REQUIRED` for version 2 clients, the body for version 1 clients.
+/// A request for payment (402 or 412): the header `PAYMENT-REQUIRED` for version 2 clients, the body for version 1.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Challenge {
     pub header: String,

@@ -1,6 +1,6 @@
 //! Reads a payment header and checks it against the offers. The facilitator decides whether the payment is valid.
-//! This module checks all that needs no facilitator, so that a faulty or dishonest facilitator cannot make the proxy
-//! sell for less.
+//! This module checks network, scheme, payee, token, amount and expiry, so that a faulty or dishonest facilitator
+//! cannot make the proxy sell for less.
 
 use std::ops::RangeInclusive;
 use std::sync::Arc;
@@ -47,7 +47,7 @@ pub struct PaymentIdentity {
 /// Why a payment buys nothing. The client is asked for another payment, with this reason.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rejection {
-    /// The facilitators' code for the reason, if there is one.
+    /// Code of the reason, as facilitators name it.
     pub reason: String,
     pub message: String,
 }
@@ -128,8 +128,8 @@ impl Payment {
 }
 
 impl PaymentIdentity {
-    /// Reads the identity of a payment from its header alone. So a paid answer is found even if its price, model or
-    /// network is no longer offered. Version 1 names no asset, so `terms` supply it.
+    /// Reads the identity of a payment without checking its terms. So a paid answer is found even if its price, model
+    /// or network is no longer offered. Version 1 names no asset: `terms` supply it, or else the network does.
     ///
     /// # Errors
     /// [`PaymentError`]: the header is malformed, or its network is unknown.
@@ -202,8 +202,8 @@ fn wrong_amount() -> Rejection {
 const EIP3009: [&str; 6] = ["from", "to", "value", "validAfter", "validBefore", "nonce"];
 const PERMIT2: [&str; 6] = ["from", "permitted", "spender", "nonce", "deadline", "witness"];
 
-/// Refuses members that are not signed. A facilitator might use such a member as the payment, and one payment could
-/// have any number of digests.
+/// Refuses members that are not signed. Otherwise a facilitator might use such a member as the payment, and one
+/// payment could have any number of digests.
 fn only_known_members(object: &Object, prefix: &str, known: &[&str]) -> Result<(), X402Error> {
     match object.iter().find(|(key, _value)| !known.contains(key)) {
         None => Ok(()),

@@ -24,7 +24,7 @@ pub struct Rates {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Tokens {
     pub prompt: u64,
-    /// The bound on all choices together.
+    /// The bound on all choices together, with their predictions.
     pub completion: u64,
 }
 

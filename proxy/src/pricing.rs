@@ -76,7 +76,7 @@ impl Pricing {
     /// Prices a parsed body.
     ///
     /// # Errors
-    /// [`Fault`]: the request has content without a price, or is too large.
+    /// [`Fault`]: the messages are malformed or have content without a price, or the request is too large.
     pub fn price(
         &self,
         request: ParsedRequest,
@@ -140,7 +140,7 @@ impl Pricing {
         // Old rows have no bound. If the body sets none either, the default bound was paid.
         let default = || self.default_bound(model.as_ref());
         let bound = record.bound.or(chat.bound).unwrap_or_else(default);
-        // Used only by metrics, and only if the upstream reports no usage. Images may have no price now.
+        // Used only for the usage, and only if the upstream reports none. Images may have no price now.
         let image = model.as_ref().and_then(|model| model.image_tokens).unwrap_or(0);
         let counted = chat.count(vocabulary, Some(image));
         let forward = chat.forward_body((config.bound_field, bound), name);
@@ -172,7 +172,7 @@ impl Pricing {
         own.unwrap_or(self.config.completion_tokens).min(self.max_bound(model))
     }
 
-    /// Returns the vocabulary of a sale's model. If the model is unknown now, the default.
+    /// Returns the vocabulary of a sale's model, or the default if the model is no longer sold.
     pub fn vocabulary_of(&self, record: &Record) -> Vocabulary {
         let model = self.config.model(record.model.as_deref());
         model.map_or_else(Vocabulary::default, |model| model.vocabulary)

@@ -15,8 +15,8 @@ use crate::service::Running;
 
 /// Sells an OpenAI-compatible API per request, for stablecoin (x402).
 ///
-/// Settings come from the environment: UPSTREAM_API_KEY, WALLET_ADDRESS, PRICE_PER_1K_TOKENS, FACILITATOR_URL, and others
-/// that `bursar-proxy settings` lists.
+/// Settings come from the environment, which takes precedence, and from the file of --config. The main variables are
+/// UPSTREAM_API_KEY, WALLET_ADDRESS, PRICE_PER_1K_TOKENS and FACILITATOR_URL; `bursar-proxy settings` lists the rest.
 #[derive(Debug, Parser)]
 #[command(version, about)]
 struct Arguments {
@@ -31,13 +31,13 @@ struct Arguments {
 enum Command {
     /// Serve; the default without a command
     Run,
-    /// Check facilitator, upstream, models and store, and report what is missing
+    /// Check prices, key files, store, nodes, facilitator, upstream and models, and report each result
     Check,
     /// Print the reference of the settings as Markdown
     Settings,
 }
 
-/// Threads that read the store and price long bodies. More threads would use memory without a gain in speed.
+/// Maximum number of threads for blocking work, such as the store and long bodies. More would only use memory.
 const BLOCKING_THREADS: usize = 32;
 
 /// Runs the program. Tests pass `failpoints` that end the process.

@@ -1,6 +1,6 @@
-//! The sale of one answer: take the payment, verify it, call the upstream, settle, and only then deliver. Each step
-//! is on disk before the next one begins. A sale continues if its customer leaves; the answer is then stored for a
-//! repeat of the request.
+//! The sale of one answer: take the payment, verify it, call the upstream, settle, and only then deliver. The
+//! record is on disk before each settle request and before delivery. A sale continues if its customer leaves. The
+//! answer is then stored for a repeat of the request, unless it is a stream that is too long.
 
 mod budget;
 mod settle;
@@ -48,7 +48,7 @@ pub struct SellerDeps {
     pub facilitator: Facilitator,
     /// Nodes that must know the transaction of a pending settlement.
     pub nodes: Nodes,
-    /// Sales in progress, and sales delivered with a pending settlement.
+    /// Sales that are not settled: in progress, or delivered with a pending settlement.
     pub unpaid: UnpaidSales,
     pub upstream: Upstream,
     pub metrics: Arc<Metrics>,
@@ -256,7 +256,7 @@ impl Seller {
     pub async fn delete_sent_answer(&self, id: PaymentId) {
         let ledger = &self.0.ledger;
         let Ok(Some(record)) = ledger.find(id).await else { return };
-        // Another task holds the payment and may need the answer. The sweep deletes it later.
+        // If another task holds the payment, it may need the answer. The sweep then deletes the answer later.
         let Claim::Held(_held) = ledger.claim(id, &record.body) else { return };
         let Ok(Some(mut record)) = ledger.find(id).await else { return };
         record.answer_stored = false;
@@ -313,7 +313,7 @@ impl Seller {
         if self.0.penalties.is_locked_out(payment.payer, self.0.clock.mono_ms()) {
             let fault = Fault::of(Code::TooManyRequests);
             return end(PaymentRefusal::uncharged(
-                fault.with_detail("too many payments of this payer failed"),
+                fault.with_detail("too many requests of this payer failed"),
             ));
         }
         if self.0.sale_permits.available_permits() == 0 {
@@ -403,7 +403,7 @@ impl Seller {
         Arc::clone(&self.0.sale_permits).try_acquire_owned().ok()
     }
 
-    /// Streams an owed answer, or one whose stream ended with the process.
+    /// Streams an owed answer, or one whose stream was cut by the end of the process.
     ///
     /// Settles first if necessary, then streams from the start.
     async fn resume_stream(

@@ -92,7 +92,7 @@ async fn open_ledger(config: &Config, writer: &TaskTracker) -> Result<Ledger, St
     Ledger::load(Arc::new(store), writer).await.map_err(fault)
 }
 
-/// Returns the bounds of the public listener. Each answer in progress needs a connection to the upstream.
+/// Returns the bounds of the public listener. Reserves files for the upstream connections of answers in progress.
 fn bounds_of(config: &Config) -> Bounds {
     let mut bounds = Bounds::public(http::slots(file_limit(), config.in_flight));
     bounds.trusted = config.trusted_proxies.clone();

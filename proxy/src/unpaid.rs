@@ -1,5 +1,5 @@
-//! Limits the unpaid amount per payer and in total. An answer is unpaid while it is in progress, and after delivery
-//! while its settlement is pending.
+//! Limits the unpaid amount per payer and in total. A sale is unpaid from its verified payment until the payment is
+//! settled or the sale ends, and after delivery while its settlement is pending.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -101,7 +101,7 @@ impl UnpaidSales {
         let of_payer = open.payers.get(&payer).copied().unwrap_or_default();
         let fits =
             |sum: Dollars, most: Dollars| sum.checked_add(amount).is_some_and(|sum| sum <= most);
-        // The answer was delivered, and its sale still counts.
+        // The sale already counts, because its settlement is pending.
         let kept = open.sales.contains_key(&id);
         if !kept {
             if !fits(of_payer, self.limits.per_payer) {

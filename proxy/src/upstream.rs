@@ -96,7 +96,7 @@ impl Upstream {
     /// The start is the head of a whole answer, or the first event of a stream.
     ///
     /// # Errors
-    /// A [`Fault`]: there is no answer, and nothing was charged.
+    /// A [`Fault`]: there is no answer.
     pub async fn chat(&self, body: Bytes, stream: bool) -> Result<UpstreamReply, Fault> {
         let target = self.base.below(&["chat", "completions"]);
         let accept = if stream { "text/event-stream" } else { "application/json" };

@@ -1,6 +1,7 @@
-//! The operator's side of an engine: the framed link, the commands that run once, and the console. Knows frames and
-//! no engine type; decides nothing about money. The program around it determines where secrets come from and
-//! whether an engine runs.
+//! The operator's side of an engine: the framed link, the commands that run once, and the console.
+//!
+//! This crate knows the frames of the link and no type of the engine. It decides nothing about money. The calling
+//! program chooses the sources of secrets and starts the engine.
 //!
 //! # Examples
 //!
@@ -9,7 +10,7 @@
 //! use bursar_tui::console::{Offscreen, Setup};
 //!
 //! # fn main() -> std::io::Result<()> {
-//! // A console without a terminal: its caller passes on frames and receives its output.
+//! // A console without a terminal: the caller passes frames to it and receives its output.
 //! let mut output = Vec::<u8>::new();
 //! let mut console = Offscreen::new(Setup::default(), (80, 24), &mut output);
 //! let frames = console.connected();

@@ -1,5 +1,5 @@
-//! The framed connection to an engine: a length (u32, big-endian) and a frame of `bursar_control::wire`. Never
-//! interprets frames, and leaves no secret behind in its buffers.
+//! The framed connection to an engine: a length (u32, big-endian) and a frame of `bursar_control::wire`. Except in
+//! the handshake, the link decodes frames and does not act on them. It wipes its buffers of secrets.
 
 mod connect;
 mod handshake;
@@ -86,7 +86,7 @@ impl Link {
     /// Returns the next frame. Cancel-safe: a partial frame stays in the reader.
     ///
     /// # Errors
-    /// Fails if the connection is lost or the frame is not valid.
+    /// Fails if the connection is lost or the frame is invalid.
     pub async fn receive(&mut self) -> Result<Received, Fault> {
         loop {
             let count = self.stream.read(self.reader.space()).await.map_err(connection_lost)?;
@@ -109,8 +109,8 @@ impl Link {
     }
 }
 
-/// Returns the fault of a connection that ended before the answer. Whether the command ran is then unknown, and
-/// that matters more than the cause.
+/// Returns the fault of a connection that ended before the answer. The message warns that the command may have run;
+/// the cause is only a detail.
 fn connection_lost(cause: impl fmt::Display) -> Fault {
     let message = "The connection to the engine was lost before it answered, so the command may have run: \
          check with `bursar status`.";

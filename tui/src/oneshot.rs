@@ -1,5 +1,5 @@
 //! Commands that run once. This module refuses a command whose secret could not be shown. The conversation, the
-//! prompts and the report are in its submodules. Never stops an engine and never repeats a command that ran.
+//! prompts and the report are in its submodules. None of them stops an engine or repeats a command that ran.
 
 mod conversation;
 mod export;
@@ -35,7 +35,7 @@ use outcome::{Outcome, ReturnedSecret};
 use prompt::Prompter;
 use zeroize::Zeroizing;
 
-/// Formats an answer for the console. The text contains the secret that came with the answer.
+/// Formats an answer for the console, including the secret that came with it.
 pub(crate) fn answer_text(
     command: &str,
     answer: &Answer,
@@ -58,8 +58,8 @@ pub(crate) fn answer_text(
         output.push('\n');
     }
     for line in sheet.as_str().lines() {
-        // Our own hints are for a shell; in the console a colon replaces the program's name. Lines with foreign
-        // text, which is in quotes, stay as they are.
+        // Our own hints are shell commands; in the console a colon replaces the program's name. Lines with foreign
+        // text, which is in quotes, stay unchanged.
         if line.contains(": bursar ") && !line.contains('"') {
             output.push_str(&line.replace("bursar ", ":"));
         } else {
@@ -91,20 +91,20 @@ pub async fn run(link: Link, mut order: Order, options: &Options, streams: Strea
     report::finish(order.name(), outcome, options, out, err)
 }
 
-/// Refuses a command whose secret could not be shown. A new seed's words are shown once, so no seed is created
-/// then.
+/// Refuses a command whose secret could not be shown: with `--json` or without a terminal, unless `--reveal` is set.
+/// A seed is then not created, so that its words do not go unseen.
 fn refuse_unshowable(order: &Order, options: &Options) -> Result<(), Failure> {
     let message = match order {
         _shown if options.may_show_phrase() => return Ok(()),
         Order::Seed(SeedOrder::Create { .. }) => {
-            "The words of a new seed are shown once, and the output is not a terminal: add --reveal to \
-             print them anyway. Nothing was created."
+            "The words of a new seed are printed only as text on a terminal: add --reveal to print them \
+             anyway. Nothing was created."
         }
         Order::Seed(SeedOrder::Words { .. }) => {
-            "The output is not a terminal: add --reveal to print the words of the seed anyway."
+            "The words of a seed are printed only as text on a terminal: add --reveal to print them anyway."
         }
         Order::Address(AddressOrder::Export { .. }) => {
-            "The output is not a terminal: add --reveal to print the private key anyway."
+            "A private key is printed only as text on a terminal: add --reveal to print it anyway."
         }
         _without_words => return Ok(()),
     };

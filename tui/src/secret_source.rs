@@ -1,5 +1,5 @@
-//! The source of a password or a seed phrase that is not typed: a file, a descriptor, standard input or a service
-//! manager's credential. Arguments and environment variables never hold a secret, because other processes can read
+//! Where a password or a seed phrase comes from: the terminal, a file, a descriptor, standard input or a credential
+//! of the service manager. Arguments and environment variables never hold a secret, because other processes can read
 //! both. The engine normalizes the text.
 
 mod file;
@@ -43,11 +43,11 @@ impl SecretSource {
         }
     }
 
-    /// Reads the secret, or returns `None` if the terminal is the source. Blocks as long as the source does.
+    /// Reads the secret, or returns `None` if the terminal is the source. Blocks until the source delivers it.
     ///
     /// # Errors
-    /// Fails if the source cannot be read or is open to others. Fails if the secret is empty, too long or contains
-    /// a NUL byte.
+    /// Fails if the source cannot be read, or if its file belongs to another user or is open to others. Fails if the
+    /// secret is empty, too long or contains a NUL byte.
     pub fn read(&self, stdin: &mut dyn Read) -> Result<Option<Secret>, Fault> {
         let bytes = match self {
             SecretSource::Terminal => return Ok(None),
@@ -60,19 +60,19 @@ impl SecretSource {
             return Err(unusable("is empty"));
         }
         if bytes.contains(&0) {
-            return Err(unusable("has a NUL byte in it"));
+            return Err(unusable("contains a NUL byte"));
         }
         Ok(Some(Secret(bytes)))
     }
 }
 
-/// Opens a descriptor by its path, because taking over a bare number needs `unsafe`.
+/// Opens a descriptor by its path, because adopting it by its number needs `unsafe`.
 fn descriptor(number: u32) -> Result<std::fs::File, Fault> {
     let path = PathBuf::from(format!("/dev/fd/{number}"));
     std::fs::File::open(&path).map_err(|error| unreadable(&path, &error))
 }
 
-/// Standard input without a buffer, so that no secret stays in one.
+/// Standard input. On Unix it has no buffer in which a secret could stay.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Stdin;
 

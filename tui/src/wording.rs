@@ -1,5 +1,5 @@
-//! Words for people in place of codes. A payment that needs the operator's decision is "waiting" as a request and
-//! "held" as an event. On the wire it stays `pending`, and `payment.held` in the journal.
+//! Words for people in place of codes. For a payment that needs the operator's decision, the status `pending` is
+//! shown as "waiting", and the journal entry `payment.held` as "payment held".
 
 use bursar_core::status::{EntryKind, PolicyVerdict, RequestStatus};
 

@@ -1,6 +1,6 @@
 //! `cargo xtask ci`: the checks that CI runs and that a developer runs before asking for a review.
 //!
-//! They are format, lints, documentation, dependencies, the workspace's tests and the simulation.
+//! The steps are format, lints, documentation, dependencies, the workspace's tests and the simulation.
 
 use std::env;
 use std::path::{Path, PathBuf};
@@ -9,12 +9,12 @@ use std::time::Instant;
 
 use anyhow::{Context, bail};
 
-/// The version of cargo-deny that checks our rules. It is built once per machine and kept in cargo's home folder.
+/// The version of cargo-deny that checks our rules. It is installed once into cargo's home folder.
 const DENY: &str = "0.20.2";
 
 pub(crate) fn run(_arguments: &[String]) -> anyhow::Result<()> {
     if env::var_os("BURSAR_TEST_SKIP").is_some() {
-        bail!("BURSAR_TEST_SKIP is set: a run that skips tests proves nothing");
+        bail!("BURSAR_TEST_SKIP is set, so tests would be skipped: unset it");
     }
     let started = Instant::now();
     step("format", cargo(&["fmt", "--all", "--check"]))?;
@@ -30,7 +30,7 @@ pub(crate) fn run(_arguments: &[String]) -> anyhow::Result<()> {
     step("dependencies", deny)?;
     step("tests", cargo(&["test", "--workspace", "--locked"]))?;
     step("simulation", crate::sim::built()?)?;
-    eprintln!("ci: all of it passed in {} s", started.elapsed().as_secs());
+    eprintln!("ci: all steps passed in {} s", started.elapsed().as_secs());
     Ok(())
 }
 

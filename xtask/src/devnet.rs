@@ -1,7 +1,8 @@
 //! `cargo xtask devnet`: a short name for the `bursar-devnet` program.
 //!
-//! It installs the pinned local chain, builds the states of full chains, reports how long each step took, and prints
-//! the path of the chain's binary last.
+//! Without options it installs the pinned local chain, builds the states of full chains, and reports how long each
+//! step took. `--light` only installs the chain; `--recompile` compiles the contracts of the tests. The last line of
+//! the output is the path of the chain's binary, or of the folder with the compiled contracts.
 
 use std::env;
 use std::process::Command;
@@ -30,6 +31,6 @@ pub(crate) fn run(arguments: &[String]) -> anyhow::Result<()> {
         ])
         .status()
         .context("cannot run cargo")?;
-    ensure!(status.success(), "the local chain kit ended with {status}");
+    ensure!(status.success(), "bursar-devnet ended with {status}");
     Ok(())
 }

@@ -1,4 +1,5 @@
-//! Project chores: `cargo xtask <task>`. Depends on no crate of this workspace; tasks run them through cargo.
+//! Project chores: `cargo xtask <task>`. This crate depends on no other crate of the workspace; tasks run the other
+//! crates through cargo.
 
 mod ci;
 mod devnet;
@@ -15,13 +16,17 @@ type Task = fn(&[String]) -> anyhow::Result<()>;
 
 /// Name, description and function of each task.
 const TASKS: &[(&str, &str, Task)] = &[
-    ("ci", "everything that must hold before a change lands", ci::run),
+    ("ci", "run all checks that a change must pass", ci::run),
     (
         "devnet",
-        "make the local chains of the tests ready; --light: anvil alone; --recompile: contracts anew",
+        "set up the local test chains; --light: only install anvil; --recompile: compile the contracts",
         devnet::run,
     ),
-    ("sim", "simulated worlds: --seed N, --from A --to B, --plants, --table", sim::run),
+    (
+        "sim",
+        "run simulated worlds: --seed N; --from A --to B; --table: coverage; --plants: planted bugs",
+        sim::run,
+    ),
 ];
 
 fn main() -> ExitCode {
@@ -39,7 +44,7 @@ fn run() -> anyhow::Result<()> {
     let name = arguments.next().unwrap_or_else(|| "help".to_owned());
     let rest: Vec<String> = arguments.collect();
     if matches!(name.as_str(), "help" | "--help" | "-h") {
-        return std::io::stdout().write_all(usage().as_bytes()).context("stdout");
+        return std::io::stdout().write_all(usage().as_bytes()).context("cannot write to stdout");
     }
     match TASKS.iter().find(|(task, _, _)| *task == name) {
         Some((_, _, run)) => run(&rest),

@@ -1,11 +1,12 @@
-//! `cargo xtask sim`: runs simulated worlds. Without arguments it runs as many as CI; arguments go to the simulator.
+//! `cargo xtask sim`: runs simulated worlds. It passes its arguments to the simulator; without arguments it runs the
+//! same worlds as CI.
 
 use std::env;
 use std::process::Command;
 
 use anyhow::{Context, ensure};
 
-/// The arguments of CI: a minute and a half on two idle processors.
+/// The arguments in CI. The run takes a minute and a half on two idle processors.
 const FULL: [&str; 3] = ["--to", "10000", "--table"];
 
 pub(crate) fn run(arguments: &[String]) -> anyhow::Result<()> {
@@ -19,11 +20,11 @@ pub(crate) fn run(arguments: &[String]) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Returns the command that CI runs, with the program that the workspace's tests have just built.
+/// Returns the command that CI runs, with the program that the tests of the workspace have just built.
 ///
-/// Building the simulator alone would select other features and rebuild all its dependencies.
+/// `cargo run --package` would select other features and rebuild all dependencies of the simulator.
 pub(crate) fn built() -> anyhow::Result<Command> {
-    let own = env::current_exe().context("cannot find the simulator")?;
+    let own = env::current_exe().context("cannot find the build folder")?;
     let program = own.with_file_name(format!("bursar-sim{}", env::consts::EXE_SUFFIX));
     ensure!(program.is_file(), "the tests have not built {}", program.display());
     let mut command = Command::new(program);

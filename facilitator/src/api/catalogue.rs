@@ -1,5 +1,5 @@
-//! What this facilitator supports. The responses are composed once, because they do not change while the process
-//! runs.
+//! What this facilitator supports. The responses are composed once, because only the status in `/health` changes
+//! while the process runs.
 
 use std::collections::BTreeMap;
 

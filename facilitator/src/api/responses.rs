@@ -13,7 +13,7 @@ use crate::settle::intake::SettleOutcome;
 /// A JSON body to send.
 pub(super) type Body = Value;
 
-/// The reason code for an invalid body, from the official libraries.
+/// The reason code for an invalid request, from the official libraries.
 const MALFORMED: &str = "invalid_payload";
 
 pub(super) fn with_status(status: StatusCode, body: Body) -> Response {

@@ -43,7 +43,7 @@ struct Hold {
 pub(super) struct GasBook {
     /// Holds of payments that have not ended.
     held: HashMap<PaymentKey, Hold>,
-    /// Holds of payments whose transaction is not closed yet.
+    /// Holds of ended payments, by their transaction, which is not closed yet.
     ended: HashMap<SubmissionId, Vec<Hold>>,
     open: HashMap<ChainId, GasReservation>,
     accounts: HashMap<(ChainId, B256), GasReservation>,

@@ -1,4 +1,5 @@
-//! The only writer of payments. Pending changes share a commit, and waiters are notified after the commit is on disk.
+//! The only writer of payments, except that `upkeep` deletes old ones. Pending changes share a commit, and waiters
+//! are notified after the commit is on disk.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -268,7 +269,7 @@ impl Ledger {
     /// Accepts a payment once: of two concurrent calls the second finds the record of the first.
     ///
     /// # Errors
-    /// A failure of the store; the payment was not accepted.
+    /// A failure of the store; whether the payment was accepted is unknown.
     pub async fn accept(&self, record: Record) -> Result<Accepted, StoreFault> {
         let key = record.payment.key();
         let answers = self.commit(vec![Change::Accepted(Box::new(record))]).await?;
@@ -310,7 +311,7 @@ impl Ledger {
     /// another record conflicts, and returns that record.
     ///
     /// # Errors
-    /// A failure of the store; nothing was stored.
+    /// A failure of the store; whether anything was stored is unknown.
     pub async fn record_foreign(
         &self,
         record: Record,
@@ -411,7 +412,7 @@ impl Ledger {
         self.shared.open().by_key.len()
     }
 
-    /// Claims room for a payment and its gas, if `fits` accepts it given what already counts.
+    /// Claims room for a payment and its gas, if `fits` accepts the usage that already counts.
     ///
     /// # Errors
     /// The error of `fits`; nothing is claimed.

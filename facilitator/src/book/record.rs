@@ -1,4 +1,4 @@
-//! An accepted payment: its state, the gas reserved for it, and the request that may receive its success.
+//! An accepted payment: its state, the gas reserved for it, and the request that asked for it.
 
 use alloy_primitives::B256;
 use bursar_core::time::Utc;
@@ -10,7 +10,7 @@ use crate::payment::Payment;
 use crate::reason::Reason;
 use crate::transaction;
 
-/// Number of mined transactions that may fail to carry out a payment before it is ended.
+/// Maximum number of mined transactions that may fail to carry out a payment before it is ended.
 pub const ATTEMPTS_MAX: u8 = 3;
 
 /// An accepted payment.
@@ -27,9 +27,9 @@ pub struct Record {
     pub gas: u64,
     /// A digest of the caller whose request was accepted. The gas counts against that caller's budget.
     pub gas_of: B256,
-    /// The request that may receive the success, or has received it.
+    /// The request that was accepted. Once the success was returned: the request that received it.
     pub asked: RequestOrigin,
-    /// When the success was written to a caller's connection. A success is returned once.
+    /// When the success was written to a caller's connection.
     pub answered: Option<Utc>,
 }
 
@@ -45,10 +45,10 @@ impl Record {
     }
 }
 
-/// The request that asked for a payment and may receive its success.
+/// Identifies the request that asked for a payment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct RequestOrigin {
-    /// A digest of the caller's name: its API key, or else its address.
+    /// A digest of the caller: the name of its API key, or else its address.
     pub caller: B256,
     /// A digest of the caller and its `Idempotency-Key`, if it sent one.
     pub idempotency: Option<B256>,

@@ -95,7 +95,7 @@ pub trait Payments: Send + Sync + std::fmt::Debug {
     /// conditional change, in order.
     fn commit(&self, changes: Vec<Change>) -> StoreReply<'_, Vec<ChangeResult>>;
 
-    /// A payment, no matter how long ago it ended.
+    /// A payment, open or ended; `None` if it is unknown or was deleted by [`Payments::prune`].
     fn get(&self, key: PaymentKey) -> StoreReply<'_, Option<Record>>;
 
     /// The open payments and transactions.

@@ -13,10 +13,10 @@ impl Endpoint {
     /// Parses an HTTP URL. Errors do not repeat the text.
     pub(super) fn parse(text: &str) -> Result<Self, String> {
         let url = Url::parse(text).map_err(|error| {
-            format!("one of them is not a valid URL ({error}): write it in full")
+            format!("one of the entries is not a valid URL ({error}): write it in full")
         })?;
         if !matches!(url.scheme(), "https" | "http") || !url.has_host() {
-            return Err("each of them must begin with https:// or http:// and a host".to_owned());
+            return Err("each URL must begin with https:// or http:// and a host".to_owned());
         }
         Ok(Self(url))
     }

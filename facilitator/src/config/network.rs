@@ -52,7 +52,8 @@ pub struct NetworkConfig {
     pub signers: Vec<PathBuf>,
     /// The file with the password of all encrypted files among `signers`.
     pub password_file: Option<PathBuf>,
-    /// The highest price per unit of gas, in wei. Above it, payments are rejected with `gas_too_high`.
+    /// The highest price per unit of gas for a payment, in wei. Above it, payments are rejected with `gas_too_high`.
+    /// A transaction that withdraws a payment may offer four times as much.
     pub max_gas_price: u128,
     /// The balance, in wei, below which a signer raises an alert.
     pub min_signer_balance: U256,

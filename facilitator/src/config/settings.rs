@@ -23,11 +23,12 @@ pub struct Config {
     pub store: PathBuf,
     /// How long a settle request waits for its block before it returns `settlement_pending`, in milliseconds.
     pub wait_ms: u64,
-    /// How long records of settled payments are kept, in days; 0 keeps them forever.
+    /// How long records of ended payments are kept, in days; 0 keeps them forever.
     pub retention_days: u32,
     /// Maximum number of settlements per transaction.
     pub batch_calls: usize,
-    /// How long a settlement waits for others to share its transaction, in milliseconds.
+    /// How long a settlement waits for others to share its transaction, in milliseconds. It does not wait if no
+    /// transaction is in flight.
     pub batch_window_ms: u64,
     /// Maximum number of unmined transactions per signer.
     pub in_flight: usize,

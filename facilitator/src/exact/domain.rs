@@ -5,7 +5,7 @@ use alloy_primitives::{B256, keccak256};
 /// The EIP-712 domain under which a payment is signed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Domain {
-    /// The token's own domain, which only the token knows.
+    /// The token's own domain.
     Token,
     /// A domain with this separator.
     Known(B256),

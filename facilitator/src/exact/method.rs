@@ -73,7 +73,7 @@ pub trait Method: Send + Sync + Debug {
     /// The event that the payment emits, no matter which account sends the transaction.
     fn settlement_event(&self, contracts: &Contracts, terms: &Terms) -> SettlementEvent;
 
-    /// Gas limit of one transfer, for tokens that are not known to be cheap.
+    /// Gas limit of one transfer, for any token.
     fn gas(&self) -> u64;
 }
 

@@ -39,8 +39,8 @@ pub(crate) fn read_authorization(
     let signed = Fields::new(inner, "paymentPayload.payload.authorization.");
     let number = |key| signed.required(key, signed.amount(key)?);
     let terms = Terms {
-        // The payload does not name the token. The signature covers it: as EIP-712 contract, or for Prism as a
-        // member.
+        // The payload does not name the token. The signature covers it as the verifying contract of the EIP-712
+        // domain, or for Prism as a member.
         token: requirements.asset,
         payer: signed.address("from")?,
         payee: signed.address("to")?,

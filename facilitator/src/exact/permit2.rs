@@ -189,7 +189,7 @@ impl Method for Permit2 {
             (Some(bitmap), _any) if bitmap.bit(bit) => Reason::Permit2Nonce,
             _any if evidence.is_underfunded(terms) => Reason::InsufficientBalance,
             (_any, Some(allowance)) if allowance < terms.amount => Reason::Permit2Allowance,
-            // A call of a missing contract succeeds and does nothing.
+            // Permit2 is missing: a call of an address without code returns no number.
             (None, _any) => Reason::Permit2Proxy,
             _none_of_these => Reason::Permit2Simulation,
         }

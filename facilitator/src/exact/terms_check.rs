@@ -5,7 +5,8 @@ use alloy_primitives::U256;
 use crate::payment::Terms;
 use crate::reason::Reason;
 
-/// How long a payment must stay valid, in seconds. As on official servers, because settling takes a block or two.
+/// How long a payment must stay valid, in seconds, because settling takes a block or two.
+/// Official servers use the same value.
 pub const MARGIN_SECONDS: u64 = 6;
 
 /// Compares amounts, which must be equal in this scheme.

@@ -46,7 +46,7 @@ pub(super) fn read(file: &Path) -> Result<OpenedFile, KeyFault> {
     let room = u64::try_from(MAX_BYTES + 1).unwrap_or(u64::MAX);
     open.take(room).read_to_end(&mut bytes).map_err(unreadable)?;
     if bytes.len() > MAX_BYTES {
-        return Err(unreadable(io::Error::other("it is too long for a key")));
+        return Err(unreadable(io::Error::other("it is too long")));
     }
     Ok(OpenedFile { bytes, mode: mode_of(&metadata) })
 }

@@ -16,7 +16,7 @@ pub enum KeyFault {
     )]
     TooOpen { file: PathBuf, mode: u32 },
     #[error(
-        "This platform cannot show who may read {}: run the facilitator on one with file modes.",
+        "This platform cannot show who may read {}: use a platform with file modes.",
         file.display()
     )]
     NoFileModes { file: PathBuf },

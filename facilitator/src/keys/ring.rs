@@ -1,4 +1,4 @@
-//! The signing keys of a network by address. It signs for the outboxes of these addresses.
+//! The signing keys of a network by address. The ring signs for the outboxes of these addresses.
 
 use std::collections::BTreeMap;
 use std::fmt;

@@ -46,7 +46,7 @@ pub(super) fn is_within_budgets(
     usage: &GasUsage,
 ) -> bool {
     let is_within = |percent: u8, held: GasReservation, spent: U256| {
-        // The signers' coin at the start of the day: their balances plus what they have spent since.
+        // The signers' coin at the start of the day, plus later deposits: their balances plus what they spent today.
         let coin = price.total_balance().saturating_add(usage.spent_total);
         let budget = percent_of(coin, percent);
         let held_cost = price.cost(held);

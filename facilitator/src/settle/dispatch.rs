@@ -115,7 +115,8 @@ impl Settler {
         Ok(left)
     }
 
-    /// Returns the payments that have not expired while queued. The others end here, because nothing was sent for them.
+    /// Returns the payments that have not expired while queued. The others end here, because they are in no open
+    /// transaction.
     async fn drop_expired(&self, records: Vec<Arc<Record>>) -> Vec<Arc<Record>> {
         let now = self.network.now_seconds();
         let at = self.network.clock.utc();

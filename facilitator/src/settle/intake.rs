@@ -77,7 +77,7 @@ pub enum SettleError {
     /// Nodes or the disk failed. Either the payment was not accepted, or its state is unknown.
     #[error("{0}")]
     Unavailable(String),
-    /// The limit of payments in flight is reached.
+    /// The limit of payments in flight, of all payers or of this one, is reached.
     #[error("too many payments are in flight")]
     Busy,
 }
@@ -322,7 +322,7 @@ impl SettlementService {
                         .settled_by_another(settler, parsed, origin, (rejection, deadline))
                         .await;
                 }
-                // A concurrent request was faster, and the settlement of its payment used the nonce.
+                // A concurrent request with the same nonce was faster. `settle_until` looks at its payment.
                 return Ok(SettleOutcome::Rejected(rejection));
             }
             Err(stop) => return Err(stop),
@@ -684,7 +684,7 @@ enum WaitEnd {
     TimedOut,
 }
 
-/// Waits until a payment has ended, at most until the deadline. Cancel-safe.
+/// Waits until a payment has ended, at most until the deadline or the stop of the facilitator. Cancel-safe.
 async fn wait(
     settler: &Settler,
     mut progress: watch::Receiver<Progress>,

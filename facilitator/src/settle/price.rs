@@ -32,7 +32,7 @@ pub struct Price {
     pub affordable: bool,
     /// The price of a unit of gas that the next block requires.
     pub next_block_price: u128,
-    /// The highest price of a unit of gas that a transaction offers now. Nodes require the signer to have that much.
+    /// The highest price of a unit of gas that a transaction offers now. Nodes require that the signer can pay it.
     pub offered_max: u128,
     /// Upper bound of the fee for 1,000 bytes of data, on networks that charge it separately.
     pub data_fee: U256,
@@ -66,7 +66,7 @@ impl Price {
         }
     }
 
-    /// Cost in wei of reserved gas and data. `None` on overflow.
+    /// The highest cost of reserved gas and data, in wei. `None` on overflow.
     pub fn cost(&self, reservation: GasReservation) -> Option<U256> {
         let gas = U256::from(reservation.gas).checked_mul(U256::from(self.offered_max))?;
         gas.checked_add(self.data_cost(reservation.kilobytes)?)
@@ -82,7 +82,7 @@ impl Price {
         self.data_fee.checked_mul(U256::from(kilobytes))
     }
 
-    /// Adds the gas that the data uses to `gas`.
+    /// Reserves `gas` and the data, including the gas that the data uses.
     pub fn with_data(&self, gas: u64, kilobytes: u64) -> GasReservation {
         let data_gas = self.data_gas.saturating_mul(kilobytes);
         GasReservation { gas: gas.saturating_add(data_gas), kilobytes }
@@ -130,8 +130,8 @@ pub(super) struct PriceCache {
     // Held to copy or replace the price.
     last: Mutex<CachedPrice>,
     pub(super) refreshing: AtomicBool,
-    /// Allows one lookup at a time; a waiting request uses the result of the lookup before it. Holds the start time
-    /// and the fault of the last lookup if that failed.
+    /// Allows one lookup at a time. A request that waits for it uses the result of a lookup that began after the
+    /// request. Holds the start time and the fault of the last lookup if that failed.
     pub(super) lookup: tokio::sync::Mutex<Option<(u64, ChainFault)>>,
 }
 

@@ -25,7 +25,7 @@ impl Settler {
     /// The price of gas and the balances of the signers, at most ten seconds old.
     ///
     /// # Errors
-    /// No node answers.
+    /// No node answers, or an answer is not usable.
     pub async fn price(self: &Arc<Self>) -> Result<Arc<Price>, ChainFault> {
         let now = self.network.clock.mono_ms();
         let age = |price: &Price| now.saturating_sub(price.at_ms);
@@ -64,7 +64,7 @@ impl Settler {
         if let Some(price) = self.prices.last().filter(|price| price.at_ms >= requested_ms) {
             return Ok(price);
         }
-        // A request that waited for a failed lookup fails with it instead of waiting for another.
+        // If a lookup that began after this request has failed, the request fails too and starts no other lookup.
         let failed = lookup.as_ref().filter(|(started, _fault)| waited && *started >= requested_ms);
         if let Some((_started, fault)) = failed {
             return Err(fault.clone());
@@ -97,8 +97,8 @@ impl Settler {
         let (facts, balances, (data_fee, data_gas, data_at_ms)) = all.await?;
         let unusable = |message: String| ChainFault::Rejected { code: 0, message };
         let quote = fees::quote(&gas, &facts).map_err(|fault| unusable(fault.to_string()))?;
-        // The search for an earlier settlement starts at the newest block of this lookup. Without that number, it would
-        // scan the whole chain.
+        // The search for a settlement by another sender starts near the newest block of this lookup. Without that
+        // number, it would scan the whole chain.
         let no_block = || unusable("the node did not return the newest block number".to_owned());
         let within = fees::within(&quote, gas.ceiling);
         let price = Price {

@@ -17,7 +17,7 @@ const BLOCKS_RECENT: u64 = 600;
 /// Maximum number of blocks per log query; public nodes accept this many.
 const BLOCKS_PER_QUERY: u64 = 1_000;
 
-/// The block in which a transaction carried out a payment. `None` if it did not, or if no node knows it.
+/// The block in which a transaction carried out a payment. `None` if it did not, or if the node does not know it.
 ///
 /// # Errors
 /// No node answers.

@@ -1,5 +1,5 @@
-//! The settler of one network: its state, and the methods that the other files of `settle` share. It starts no work
-//! itself.
+//! The settler of one network: its state, and the methods that the other files of `settle` share. This file starts no
+//! work.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -102,11 +102,11 @@ impl Settler {
 
     /// Queues a payment for a transaction.
     pub fn enqueue(&self, record: Arc<Record>) {
-        // The dispatcher ends only with the process. The payment is on disk, and the next start resumes it.
+        // The dispatcher ends only when the facilitator stops. The payment is on disk, and the next start resumes it.
         let _stopped = self.events.send(DispatchEvent::Queued(record));
     }
 
-    /// Whether an account sends transactions for us, or did so before.
+    /// Whether an account is one of our signers, or a removed one that had transactions in flight.
     pub(super) fn is_signer(&self, account: Address) -> bool {
         let former_signers = self.former_signers.lock().unwrap_or_else(PoisonError::into_inner);
         self.network.signers.contains(&account) || former_signers.contains(&account)

@@ -1,5 +1,6 @@
-//! Decides which request may receive the success of a payment. A success is returned once. The record's `answered`
-//! persists that it was returned; this module holds the rights of requests in progress.
+//! Decides which request may receive the success of a payment. A success is returned to one request, and to its
+//! repeats by `Idempotency-Key`. The record's `answered` persists that it was returned; this module holds the rights
+//! of requests in progress.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -10,7 +11,7 @@ use crate::payment::PaymentKey;
 /// What a repeated request for a settled payment receives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Repeats {
-    /// The code `duplicate_settlement`.
+    /// The code `duplicate_settlement`, unless the request repeats the `Idempotency-Key` of the successful one.
     #[default]
     Duplicate,
     /// The success again, for every caller.

@@ -125,8 +125,8 @@ impl Settler {
         Ok(Some(if uncertain { DueAnswer::Uncertain } else { DueAnswer::Withdrawn(reason) }))
     }
 
-    /// Cancels an open submission. Continues with whether its payments may still happen, or breaks with the due
-    /// answer.
+    /// Cancels an open submission. Continues with whether its payments may still happen. Breaks with the due answer
+    /// if a node has the transaction, or with `None` if the submission is already in a block or has ended.
     async fn cancel_open(
         &self,
         outbox: &Arc<ServiceOutbox>,

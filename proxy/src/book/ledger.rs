@@ -123,7 +123,7 @@ impl Ledger {
     /// Stores a payment, with its answer if the answer is new.
     ///
     /// # Errors
-    /// The store failed, and nothing was changed.
+    /// The store failed.
     pub async fn put(
         &self,
         record: &Record,
@@ -204,13 +204,13 @@ async fn write(store: Arc<dyn Store>, mut queue: mpsc::Receiver<PendingCommit>) 
             tracing::error!(%fault, "payments could not be stored");
         }
         for done in done {
-            // A caller that left finds the change in the store.
+            // A caller that has left needs no result.
             let _gone = done.send(outcome.clone());
         }
     }
 }
 
-/// Locks a map. Held for a single lookup.
+/// Locks a map. Callers hold the lock for a single operation.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -7,7 +7,8 @@ use super::{PaymentId, Record, StoredAnswer};
 /// A change to the store.
 #[derive(Debug, Clone)]
 pub enum Change {
-    /// Inserts or replaces a record, with its answer if the answer is new.
+    /// Inserts or replaces a record, with its answer if the answer is new. Deletes the answer if `answer_stored` is
+    /// false.
     Put(Box<Record>, Option<StoredAnswer>),
     /// Deletes a payment and its answer.
     Delete(PaymentId),

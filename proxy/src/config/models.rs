@@ -60,7 +60,7 @@ pub(super) const MODEL: &[Key<Draft>] = &[
         name: "output_per_1k",
         variable: "",
         default: "required",
-        meaning: "The price in dollars of 1000 tokens of the bound on the answer.",
+        meaning: "The price in dollars of 1000 tokens of the answer. Its bound is charged, not its length.",
         set: |draft, given| put(&mut draft.output, rate(given).map(Some)),
     },
     Key {

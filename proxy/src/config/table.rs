@@ -1,4 +1,4 @@
-//! The table of all settings keys.
+//! The settings keys of the service, and the settings table of the manual.
 
 use bursar_core::networks::by_text;
 use bursar_serve::logs::LogFormat;
@@ -101,9 +101,9 @@ pub(super) const SERVICE: &[Key<Config>] = &[
         name: "rpc",
         variable: "RPC_URL",
         default: "the network's public node",
-        meaning: "Nodes of the network, one URL or several: a pending settlement is accepted only if one of \
-             them knows its transaction. With several networks write `eip155:8453=https://…`. With `off`, \
-             no pending settlement is accepted.",
+        meaning: "Nodes of the network, one URL or several: a pending settlement is accepted only if the \
+             first node that answers knows its transaction. With several networks write \
+             `eip155:8453=https://…`. With `off`, no pending settlement is accepted.",
         set: |config, given| put(&mut config.rpc, rpc(given)),
     },
     Key {
@@ -184,21 +184,21 @@ pub(super) const SERVICE: &[Key<Config>] = &[
         name: "asset_decimals",
         variable: "ASSET_DECIMALS",
         default: "the dollar token's",
-        meaning: "Decimals of another asset.",
+        meaning: "Decimals of `asset`, if it is not the dollar token.",
         set: |config, given| put(&mut config.asset_decimals, given.whole_number(0..=36).map(Some)),
     },
     Key {
         name: "asset_name",
         variable: "ASSET_NAME",
         default: "the dollar token's",
-        meaning: "EIP-712 name of another asset.",
+        meaning: "EIP-712 name of `asset`, if it is not the dollar token.",
         set: |config, given| put(&mut config.asset_name, owned(given).map(Some)),
     },
     Key {
         name: "asset_version",
         variable: "ASSET_VERSION",
         default: "the dollar token's",
-        meaning: "EIP-712 version of another asset.",
+        meaning: "EIP-712 version of `asset`, if it is not the dollar token.",
         set: |config, given| put(&mut config.asset_version, owned(given).map(Some)),
     },
     Key {
@@ -290,7 +290,7 @@ pub(super) const SERVICE: &[Key<Config>] = &[
         name: "upstream_ms",
         variable: "PROXY_UPSTREAM_MS",
         default: "300000",
-        meaning: "How long the upstream may take to answer, or to send the first chunk of a \
+        meaning: "How long the upstream may take for a whole answer, or for the first event of a \
              stream.",
         set: |config, given| put(&mut config.upstream_ms, given.whole_number(100..=3_600_000)),
     },
@@ -305,7 +305,8 @@ pub(super) const SERVICE: &[Key<Config>] = &[
         name: "max_timeout_seconds",
         variable: "PROXY_MAX_TIMEOUT_SECONDS",
         default: "600",
-        meaning: "How long payments must be valid: longer than an answer takes. Wallets may refuse more than 3600.",
+        meaning: "How long customers sign payments for: at least 90 seconds longer than `upstream_ms`. \
+             Wallets may refuse more than 3600.",
         set: |config, given| put(&mut config.max_timeout_seconds, given.whole_number(60..=86_400)),
     },
     Key {
@@ -319,8 +320,8 @@ pub(super) const SERVICE: &[Key<Config>] = &[
         name: "max_unpaid_usd_per_payer",
         variable: "PROXY_MAX_UNPAID_USD_PER_PAYER",
         default: "10",
-        meaning: "The most that one payer may owe at any time, in dollars: the prices of answers in \
-             progress, and of delivered answers whose settlement is pending.",
+        meaning: "The most that one payer may owe at any time, in dollars: the prices of unsettled \
+             answers in progress, and of delivered answers whose settlement is pending.",
         set: |config, given| put(&mut config.unpaid.per_payer, bound(given)),
     },
     Key {

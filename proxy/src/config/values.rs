@@ -38,7 +38,7 @@ pub struct Config {
     pub facilitator_url: SecretUrl,
     pub facilitator_key: Option<SecretString>,
     pub facilitator_key_file: Option<PathBuf>,
-    /// Nodes that must know a pending settlement's transaction, in order of use.
+    /// Nodes that confirm pending settlements, in order of use: the first that answers must know the transaction.
     pub rpc: Rpc,
     pub allow_plain_http: bool,
     pub wallet_address: Option<Address>,
@@ -128,11 +128,12 @@ fn dollars(whole: u64) -> Dollars {
 /// The nodes that are asked about pending settlements.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Rpc {
-    /// The public nodes in each network's row.
+    /// Each network's public nodes.
     Default,
     /// No nodes: pending settlements are not accepted.
     Off,
-    /// The operator's nodes, each for the network that it names, or for the only one.
+    /// The operator's nodes, each with its network. A node without a network is for the only one in `networks`. A
+    /// network without a node in this list uses its public nodes.
     Nodes(Vec<(Option<ChainId>, SecretUrl)>),
 }
 

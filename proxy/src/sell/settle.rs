@@ -8,13 +8,13 @@ use crate::facilitator::{SaleContext, SettleOutcome, Verdict};
 use crate::fault::Code;
 use crate::unpaid::UnpaidGuard;
 
-/// Number of attempts to reach the facilitator.
+/// Maximum number of settle requests that the facilitator does not process.
 const TRIES: u32 = 3;
 /// Pause between attempts.
 const PAUSE_MS: u64 = 250;
 
 impl Seller {
-    /// Settles for a whole answer and delivers it.
+    /// Settles for a whole answer unless settled or pending, and returns the answer.
     pub(super) async fn settle_whole(
         &self,
         mut record: Record,
@@ -98,7 +98,7 @@ impl Seller {
             }
         };
         self.stored(self.0.ledger.put(record, None).await)?;
-        // Adds the penalty only after the write: an unstored failure occurs, and counts, again.
+        // Adds the penalty only after the write: if the write fails, the failure occurs again and counts then.
         if code == Code::SettlementFailed {
             self.0.penalties.add(record.payer, self.0.clock.mono_ms());
         }
@@ -108,7 +108,7 @@ impl Seller {
     /// Requests the settlement and sets the result in the record.
     ///
     /// Retries if the facilitator did not process the request. Requests a pending settlement once more, as official
-    /// servers do, because most blocks arrive within that time.
+    /// servers do: most blocks arrive during the second request.
     async fn request_settlement(&self, record: &mut Record, before: Settlement) -> SettleOutcome {
         let mut outcome = self.settle_once(record).await;
         for _again in 1..TRIES {
@@ -142,11 +142,11 @@ impl Seller {
         record.settlement = before.after(&outcome);
     }
 
-    /// Whether a pending settlement counts: not if its payment no longer verifies.
+    /// Whether the settlement in the record stands. A pending one does not if its payment no longer verifies.
     ///
-    /// Then either the money has moved, or the account is empty. In the first case a second settle request reports
-    /// the success. In the second case the transaction stays pending until its block is final. Without this check, a
-    /// payer who empties the account would receive many answers and pay for none.
+    /// Such a payment has moved its money, or its account is empty. If the money has moved, another settle request
+    /// reports the success. If the account is empty, the transaction stays pending until its block is final. Without
+    /// this check, a payer who empties the account would receive many answers and pay for none.
     async fn pending_counts(&self, record: &mut Record) -> bool {
         let Some(context) = context_of(record) else { return true };
         let verdict = self.0.facilitator.verify(&record.facilitator_request, context).await;
@@ -157,7 +157,7 @@ impl Seller {
         !matches!(record.settlement, Settlement::Pending { .. })
     }
 
-    /// Sends one settle request. Removes the hash of a pending answer if no node knows it.
+    /// Sends one settle request. Removes the hash of a pending answer if the node does not know the transaction.
     async fn settle_once(&self, record: &Record) -> SettleOutcome {
         let Some(context) = context_of(record) else {
             return SettleOutcome::Unknown("the payment is on an unknown network".to_owned());
@@ -183,7 +183,8 @@ impl Seller {
         outcome
     }
 
-    /// Looks up the outcome of a pending settlement. `expired` means that the payment has expired.
+    /// Looks up the outcome of a pending settlement. `expired` means that the payment expired long ago, so this
+    /// lookup is the last.
     pub async fn reconcile(&self, mut record: Record, expired: bool) {
         let outcome = self.settle_once(&record).await;
         let before = record.settlement.clone();
@@ -206,7 +207,8 @@ impl Seller {
         }
     }
 
-    /// Counts the stored outcome of a pending settlement. The next lookup finds an unstored one again.
+    /// Counts the outcome of a pending settlement after the record is stored. If the write failed, the next lookup
+    /// finds the outcome again.
     fn count_reconciled(&self, record: &Record, outcome: &SettleOutcome) {
         match &record.settlement {
             Settlement::Pending { .. } => return,

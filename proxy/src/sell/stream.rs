@@ -1,4 +1,4 @@
-//! Streams. Every chunk is passed on as it arrives, and a copy is stored for repeats of the request.
+//! Streams. Chunks are passed on as they arrive. A copy is stored for repeats of the request, unless it is too long.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -73,12 +73,12 @@ impl Drop for StreamCopy {
 enum StreamEnd {
     Complete,
     Broken(Fault),
-    /// The customer has left, and the stream is too long to store.
+    /// The customer has left, and the stream cannot be stored.
     Abandoned,
 }
 
 impl Seller {
-    /// Starts to send the stream and continues in a separate task.
+    /// Starts a task that sends the stream.
     pub(super) async fn start_stream(
         &self,
         order: &Order,

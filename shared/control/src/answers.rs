@@ -1,5 +1,5 @@
-//! Results of commands: one value for `--json`, the console and text. Amounts are strings in dollars. Results never
-//! contain secrets, which have their own frames (see [`Reply::secret`]).
+//! Results of commands: one value for `--json`, the console and text. Amounts are strings, in dollars unless a
+//! comment names another unit. Results never contain secrets, which have their own frames (see [`Reply::secret`]).
 
 mod activity;
 mod backup;
@@ -37,11 +37,11 @@ pub struct Warning {
 pub struct Reply {
     pub result: Result<Answer, Fault>,
     pub warnings: Vec<Warning>,
-    /// The field of the answer that the secret frame before this reply fills.
+    /// The field for the secret that was in the frame before this reply.
     pub secret: Option<SecretField>,
 }
 
-/// A secret that a command returns.
+/// The field of an answer to which a secret belongs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SecretField {
@@ -131,7 +131,7 @@ pub struct AddressAnswer {
     pub label: String,
     pub index: u32,
     pub description: String,
-    /// `seed S001`, or a device.
+    /// The source of the key, such as `seed S001`.
     pub backing: String,
     pub path: String,
     pub address: String,
@@ -143,15 +143,15 @@ pub struct PolicyAnswer {
     pub name: String,
     pub version: u64,
     pub agents: usize,
-    /// The networks that the policy currently allows.
+    /// The enabled networks that the policy allows, with title and chain id.
     pub networks: Vec<String>,
-    /// The policy allows all enabled networks and has no list.
+    /// The policy allows all enabled networks, instead of listed ones.
     pub all_enabled: bool,
     pub payments: PaymentPolicyAnswer,
-    /// Boxed because this variant would make [`Answer`] much larger than the others.
+    /// Boxed to keep [`Answer`] small.
     pub trading: Box<TradingPolicyAnswer>,
     pub lending: LendingPolicyAnswer,
-    /// What the command has just changed; empty if all values were set already.
+    /// The changes that `policy edit` has just made, empty if there were none; `None` in other answers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub changes: Option<Vec<Change>>,
 }
@@ -165,7 +165,7 @@ pub struct RehearsalAnswer {
     pub network: String,
     pub domain: Option<String>,
     pub verdict: PolicyVerdict,
-    /// The code that the agent would receive, or the reason of the hold; `None` if the policy acts.
+    /// The code of the refusal, or the stable text of the hold reason; `None` if the payment would be signed.
     pub code: Option<String>,
     pub reason: String,
 }
@@ -206,7 +206,7 @@ pub struct LendingPolicyAnswer {
 }
 
 impl PolicyAnswer {
-    /// Describes a policy; `networks` are the titles of the networks that it allows.
+    /// Describes a policy. `networks` are the enabled networks that it allows.
     pub fn of(
         name: &str,
         version: u64,
@@ -255,7 +255,7 @@ impl PolicyAnswer {
     }
 }
 
-/// An agent with its allowance and use of today.
+/// An agent, with its current allowance and today's usage.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AgentAnswer {
     pub agent_id: String,
@@ -268,9 +268,9 @@ pub struct AgentAnswer {
     pub spent_today: String,
     pub reserved: String,
     pub daily_limit: Option<String>,
-    /// Today's allowance is held back after a jump of the clock: `agent renew` grants it.
+    /// Today's allowance is held back, because the clock is in doubt: `agent renew` grants it.
     pub renewal_held: bool,
-    /// New requests in this UTC day; at most 100,000.
+    /// New requests in this UTC day; at most 100,000 while the rate limit is on.
     #[serde(default)]
     pub requests_today: u32,
     /// Bytes of padding in payment headers in this UTC day; at most 32 MiB.
@@ -279,7 +279,7 @@ pub struct AgentAnswer {
     /// Payments that may still be redeemed.
     #[serde(default)]
     pub open: u32,
-    /// Start of the next allowance, in UTC; `None` without a policy and while a renewal is held back.
+    /// Start of the next allowance, in UTC. `None` if the agent has no policy, or its renewal is held back.
     #[serde(default)]
     pub renews_at: Option<String>,
     /// Why the agent cannot work despite its status.
@@ -292,7 +292,7 @@ pub struct CredentialsAnswer {
     pub agent_id: String,
     pub name: String,
     pub auth_mode: AuthMode,
-    /// The URL of the agent server, also while it does not run.
+    /// The URL of the agent server, also while it does not run; `None` if its port is unknown or taken.
     pub url: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub url_unknown_reason: Option<String>,
@@ -311,13 +311,14 @@ pub struct ServerAnswer {
     pub locked: bool,
 }
 
-/// A request in the approval queue.
+/// A pending request, or with `requests --all` a decided one.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RequestAnswer {
     pub id: String,
     pub lane: Lane,
     pub agent_id: String,
     pub status: RequestStatus,
+    /// In whole coins with the symbol; in atomic units for an unknown token.
     pub amount: String,
     pub amount_atomic: String,
     pub asset: String,
@@ -335,6 +336,7 @@ pub struct RequestAnswer {
 pub struct DecidedAnswer {
     pub id: String,
     pub status: DecidedStatus,
+    /// As on the card, like `1.500000 USDC`.
     pub amount: String,
     pub payee: String,
 }
@@ -357,7 +359,7 @@ pub struct StatusAnswer {
     pub agents: usize,
     /// Requests that are waiting for a decision.
     pub requests: usize,
-    /// Consoles of other processes that are attached to the engine.
+    /// Attached consoles that run in other processes.
     #[serde(default)]
     pub consoles: usize,
     pub frozen: bool,
@@ -367,12 +369,12 @@ pub struct StatusAnswer {
     pub head: String,
     /// Why every payment needs approval: the journal did not match the wallet at unlock.
     pub untrusted: Option<String>,
-    /// First day from which signed requests are accepted, if it lies in the future.
+    /// The time before which signed requests are refused (RFC 3339); `None` unless it lies in the future.
     ///
-    /// The cause is a clock that once showed a later date, in agreement with a chain. `audit accept` corrects this.
+    /// The clock was once ahead, and a chain agreed with it or a wallet was restored. `audit accept` corrects this.
     #[serde(default)]
     pub refused_before: Option<String>,
-    /// Why no command is decided anymore: the journal could not be written.
+    /// Why commands are no longer decided: the journal could not be written.
     pub failed: Option<String>,
     pub data: String,
     pub version: String,
@@ -383,7 +385,7 @@ pub struct StatusAnswer {
 pub struct AuditAnswer {
     pub entries: u64,
     pub head: String,
-    /// The journal matched its seal. `false` while the wallet is locked, because the seal needs its key.
+    /// The journal matched its seal. `false` while the wallet is locked, because the check needs the wallet's key.
     pub sealed: bool,
     /// Why automatic approval is off: the journal did not match the wallet at unlock.
     pub untrusted: Option<String>,

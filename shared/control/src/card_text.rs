@@ -19,7 +19,7 @@ pub fn lines_in(card: &Card, zone: &Zone) -> Vec<String> {
 
 /// Returns [`HoldReason::sentence`], with the figures for [`HoldReason::AboveThreshold`].
 pub fn hold_text(reason: HoldReason, amount: Usd, auto_below: Usd) -> String {
-    // If the limit was raised since, today's figures would not explain the hold.
+    // If the limit was raised since, the current figures would not explain the hold.
     if reason == HoldReason::AboveThreshold && amount >= auto_below {
         let reaches = if amount == auto_below { "reaches" } else { "is over" };
         return format!("{amount} {reaches} the automatic limit of {auto_below}");

@@ -54,12 +54,12 @@ pub enum Order {
     /// Requests that are waiting for your decision.
     #[command(alias = "pending")]
     Requests(RequestsOrder),
-    /// Approve a waiting request, after showing its card.
+    /// Approve a waiting request; shows its card before it asks.
     ///
-    /// The card shows everything that you decide on. `leaves` is what would be paid, and on which network; `from` and
-    /// `to` are the addresses; `request` is the URL that the agent calls and `resource` the one that the merchant
-    /// names; `held` is why the payment needs your approval. `card` is a digest of these terms: your approval is
-    /// valid for exactly these terms and no others.
+    /// The card shows everything that you decide on. `leaves` is what would be paid, and on which network. `from` and
+    /// `to` are the addresses. `request` is the URL that the agent calls, `resource` the one that the merchant names.
+    /// `held` is why the payment needs your approval. `card` is a digest of these terms: your approval is valid for
+    /// exactly these terms and no others.
     Approve(Approve),
     /// Deny a waiting request.
     #[command(alias = "reject")]
@@ -99,7 +99,7 @@ struct Line {
     order: Order,
 }
 
-/// The line is not a valid command: clap's message, without color.
+/// The line is not a valid command. Contains clap's message, without color.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct LineError(pub String);
@@ -123,7 +123,7 @@ impl Order {
         Line::command()
     }
 
-    /// Returns the name in the JSON envelope, `noun.verb`.
+    /// Returns the command's name in the JSON envelope: `noun.verb`, or the noun alone.
     pub fn name(&self) -> &'static str {
         match self {
             Order::Wallet(order) => order.name(),
@@ -153,7 +153,7 @@ impl Order {
 
     /// Returns whether the command needs a running engine.
     ///
-    /// Without an engine, any other command becomes the engine for its own duration.
+    /// Without an engine, the process of any other command is the engine until the command ends.
     pub fn needs_running_engine(&self) -> bool {
         matches!(
             self,
@@ -217,7 +217,7 @@ mod tests {
             ("agent --help", "Give an agent its policy and its paying address"),
             ("policy edit --help", "kept for later: this version does not trade"),
             ("policy edit --help", "kept for later: this version does not lend"),
-            ("policy test --help", "Base if it is on and the policy allows it"),
+            ("policy test --help", "Base if it is enabled and allowed"),
         ] {
             let help = Order::parse_line(line).unwrap_err().0;
             let told = help.split_whitespace().collect::<Vec<_>>().join(" ");

@@ -14,7 +14,7 @@ pub struct SendCard {
     pub from: String,
     pub label: Name,
     pub to: String,
-    /// The label, if `to` is this wallet's own address.
+    /// The label of `to`, if it is an address of this wallet.
     pub to_label: Option<Name>,
     pub paid_before: Option<PaidBefore>,
     /// `to` has contract code, so the wallet cannot know what happens to the money.

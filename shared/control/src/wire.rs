@@ -1,6 +1,6 @@
 //! The frames of the control channel, between an operator's program and its engine. A frame is a length (u32,
-//! big-endian), a kind and a body: JSON, or a secret in raw bytes. Each side proves to the other by HMAC that it knows
-//! the token of the data folder, which is never sent.
+//! big-endian), a kind, and either JSON or the id of a command with a secret in raw bytes. Each side proves by HMAC
+//! that it knows the token of the data folder, which is never sent.
 
 use bursar_core::client::Program;
 use bursar_core::fault::Fault;
@@ -63,21 +63,21 @@ pub enum ToEngine {
         id: u64,
         yes: bool,
     },
-    /// The operator abandoned the command: it receives no further answers.
+    /// The operator cancelled the command: its prompts receive no further answers.
     Cancel {
         id: u64,
     },
 }
 
-/// How much a command may ask the operator.
+/// Which confirmations a command may request. Secrets are requested in any case.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Asking {
-    /// A person can answer.
+    /// The program can ask a person.
     Interactive,
-    /// No person can answer: a prompt that no option answers fails the command.
+    /// The program does not ask: a confirmation that no option gives fails the command.
     Silent,
-    /// No person can answer, and `--yes` gives ordinary confirmations.
+    /// The operator has given ordinary confirmations in advance, by `--yes` or on a card of the console.
     Agreed,
 }
 
@@ -192,7 +192,7 @@ impl Frame {
         out
     }
 
-    /// Returns length and body as sent. The buffer is wiped, so that a secret leaves no copy behind.
+    /// Returns length and body as sent. The buffer is wiped on drop, so that a secret leaves no copy behind.
     pub fn packed(&self) -> Zeroizing<Vec<u8>> {
         let body = self.encode();
         let mut out = Zeroizing::new(Vec::with_capacity(body.len().saturating_add(LENGTH_BYTES)));

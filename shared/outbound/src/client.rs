@@ -1,4 +1,4 @@
-//! The HTTP client: connects only where the settings say.
+//! The HTTP client: connects only to permitted URLs.
 
 use std::error::Error;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -12,7 +12,7 @@ use crate::target::Target;
 /// Idle connections kept per host.
 const IDLE_MAX: usize = 64;
 
-/// An HTTP client that connects only where the settings say.
+/// An HTTP client that connects only to a [`Target`].
 ///
 /// Follows no redirects and uses no proxy from the environment. `localhost` is always this machine, whatever DNS
 /// returns.

@@ -1,5 +1,5 @@
-//! Outgoing HTTP: permitted URLs, their names in logs, and exchanges with bounds that the caller sets. No other crate
-//! of the programs contains an HTTP client. Never follows a redirect, never uses a proxy, never shows a URL.
+//! Outgoing HTTP: permitted URLs, their names in logs, and exchanges with bounds that the caller sets. Apart from
+//! tests, no other crate uses an HTTP client. Never follows a redirect, never uses a proxy, never shows a URL.
 //!
 //! Uses reqwest instead of alloy's transport. alloy's transport reads replies of any length into memory, and writes
 //! the whole URL, API key included, into its tracing span.

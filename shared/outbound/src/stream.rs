@@ -1,4 +1,4 @@
-//! Responses that arrive chunk by chunk. Callers pass them on and set their own timeouts.
+//! Responses that arrive chunk by chunk, so that callers can pass them on.
 
 use std::fmt;
 
@@ -73,7 +73,7 @@ impl ReplyStream {
 }
 
 impl Client {
-    /// Sends a request and waits for the head of the response. Sets no timeout.
+    /// Sends a request and waits for the head of the response. Only the client's own timeouts apply.
     ///
     /// # Errors
     /// [`NoReply`].

@@ -7,14 +7,14 @@ use url::{Host, Url};
 
 use crate::label::EndpointLabel;
 
-/// A permitted URL from the settings. Only the HTTP client receives the full URL.
+/// A permitted URL. Only the HTTP client receives the full URL.
 #[derive(Clone)]
 pub struct Target {
     url: Url,
     label: EndpointLabel,
 }
 
-/// Why a URL from the settings is not permitted.
+/// Why a URL is not permitted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TargetFault {
     NotAUrl,
@@ -28,10 +28,10 @@ pub enum TargetFault {
 pub enum PlainHttpHosts {
     /// This machine only.
     ThisMachine,
-    /// Also private addresses and names that only a local network resolves. This is the operator's setting
-    /// `allow_plain_http`. Public addresses always need https.
+    /// Also private addresses, and names that only a local network resolves. The setting `allow_plain_http` permits
+    /// them. Public addresses still need https.
     Private,
-    /// Any host: a person allowed HTTP for this URL.
+    /// Any host, because the caller vouches for this URL.
     Any,
 }
 
@@ -92,7 +92,7 @@ impl Target {
 
     /// Cleans a third party's text for errors and logs.
     ///
-    /// Replaces every part that may be our API key, because providers often quote it. Also replaces control
+    /// Replaces every long part of the URL: it may be our API key, which providers often quote. Also replaces control
     /// characters, and limits the length to 300 characters.
     pub fn scrub(&self, text: &str) -> String {
         const CHARS_MAX: usize = 300;

@@ -1,9 +1,9 @@
 //! Outboxes of services that send transactions without a wallet's journal, such as the facilitator. A
-//! [`store::Store`] keeps outboxes in a separate database, and [`service::ServiceOutbox`] runs each of them.
+//! [`store::Store`] keeps the outboxes, and [`service::ServiceOutbox`] runs each of them.
 //!
-//! Several processes may share a store. Each commit names the version that it follows, so the commit of a process
-//! that was paused or replaced is refused. A refused commit stores nothing, and its process continues from the
-//! persisted outbox.
+//! The contract of a store allows several processes to share it, although a redb file admits only one. Each commit
+//! names the version that it follows, so the commit of a process that was paused or replaced is refused. A refused
+//! commit stores nothing, and its process continues from the persisted outbox.
 //!
 //! # Examples
 //!

@@ -17,7 +17,7 @@ struct Tables {
 /// Outboxes in memory.
 #[derive(Debug, Default)]
 pub struct MemoryStore {
-    // A mutex instead of an owner task, because it is held only for a lookup in the maps.
+    // A mutex instead of an owner task, because it is held only for short work on the maps.
     tables: Mutex<Tables>,
 }
 

@@ -54,7 +54,7 @@ pub struct OutboxDeps {
     pub signer: Arc<dyn Signer>,
     pub clock: Arc<dyn Clock>,
     pub gas: Gas,
-    /// Maximum number of submissions per outbox that hold a nonce.
+    /// See [`Rules::window`].
     pub window: usize,
     /// Follows the chain. All outboxes of the network share it.
     pub follower: Arc<Follower>,
@@ -156,7 +156,7 @@ impl ServiceOutbox {
 
     /// Waits for the outcome of a submission. Cancel-safe.
     ///
-    /// Returns `None` if the submission never began.
+    /// Returns `None` if the submission was never opened.
     ///
     /// # Errors
     /// The store failed.

@@ -64,7 +64,7 @@ impl StoreError {
     }
 }
 
-/// The errors of redb's operations.
+/// Converts the errors of redb's operations.
 macro_rules! of_redb {
     ($($error:ident)*) => {
         $(impl From<redb::$error> for StoreError {

@@ -17,7 +17,8 @@ pub type Reply<'a, T, E = StoreError> = BoxFuture<'a, Result<T, E>>;
 pub struct Options {
     /// Size of redb's page cache, in bytes.
     pub cache_bytes: usize,
-    /// Each commit also stores redb's allocator state. After a crash the file then opens without a full repair.
+    /// Whether each commit also stores redb's allocator state. The file then opens without a full repair after a
+    /// crash.
     pub quick_repair: bool,
 }
 
@@ -84,7 +85,8 @@ impl RowFile {
     /// Runs `work` in one durable transaction on the caller's thread.
     ///
     /// # Errors
-    /// The file cannot be written, or `work` failed; then nothing is stored.
+    /// The file cannot be written, or `work` failed. If `work` failed, nothing is stored. After a failed commit, the
+    /// state on disk is unknown.
     pub fn write_here<T, E: WorkError>(
         &self,
         work: impl FnOnce(&WriteTransaction) -> Result<T, E>,

@@ -20,7 +20,7 @@ use subtle::ConstantTimeEq;
 pub use keys::{ApiKey, add_key_file, api_keys};
 pub use ranges::{InvalidIpRange, IpRange, IpRanges};
 
-/// Callers with their own allowance; new callers beyond that share one.
+/// Most callers with their own allowance. While there are this many, all callers share one.
 const CALLERS_MAX: usize = 65_536;
 
 type Limiter = RateLimiter<String, HashMapStateStore<String>, LimiterClock, NoOpMiddleware<Nanos>>;
@@ -30,7 +30,7 @@ type Limiter = RateLimiter<String, HashMapStateStore<String>, LimiterClock, NoOp
 pub enum Caller<'a> {
     /// The holder of the key with this name.
     Key(&'a str),
-    /// A caller without a key: the first address that is not one of our proxies.
+    /// A caller without a key: the nearest address that is not one of our proxies.
     Address(IpAddr),
     /// A caller without a key or a known address.
     Unknown,
@@ -87,8 +87,8 @@ impl Access {
 
     /// Admits a caller, or refuses it.
     ///
-    /// Looks for a key in `Authorization: Bearer` and in `X-API-Key`; `peer` is the address of the connection. Each key
-    /// has its own allowance, or each address if there are no keys.
+    /// Looks for a key in `Authorization: Bearer`, otherwise in `X-API-Key`. `peer` is the address of the connection.
+    /// Each key has its own allowance, or each address if there are no keys.
     ///
     /// # Errors
     /// [`AccessRefusal`].

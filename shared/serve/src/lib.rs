@@ -1,4 +1,4 @@
-//! The parts that every HTTP service of this workspace shares: settings, access control, startup checks, listeners, the
+//! The parts that the HTTP services of this workspace share: settings, access control, self-checks, listeners, the
 //! HTTP edge, logs, shutdown signals and exit codes. Each service defines its own keys and routes.
 //!
 //! # Examples

@@ -8,7 +8,7 @@ use tokio::net::{TcpListener, TcpSocket};
 /// (`net.core.somaxconn`).
 const BACKLOG: u32 = 4_096;
 
-/// The address cannot be listened on.
+/// The address cannot be bound.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot listen on {address} ({why}): choose another address for listen or metrics_listen")]
 pub struct ListenFault {

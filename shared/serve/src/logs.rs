@@ -25,7 +25,7 @@ impl LogFormat {
     }
 }
 
-/// Starts logging at the level that `RUST_LOG` sets, otherwise from `info`. Must be called once per program.
+/// Starts logging at the level that `RUST_LOG` sets, or at `info` if it is unset or invalid. A second call panics.
 pub fn start(format: LogFormat) {
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_unset| EnvFilter::new("info"));
     let lines = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);

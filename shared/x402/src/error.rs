@@ -3,10 +3,9 @@
 
 use std::borrow::Cow;
 
-/// A refusal that depends on the challenge alone.
+/// The reason why a challenge or its chosen offer is refused.
 ///
-/// The texts name the field and can be shown to the agent. They never quote the challenge, which may be long or
-/// hostile.
+/// The texts can be shown to the agent. They never quote the challenge, which may be long or hostile.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum X402Error {
     /// The text is not base64 of JSON, or exceeds a bound: `INVALID_PAYMENT_REQUIRED`.

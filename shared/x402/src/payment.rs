@@ -14,7 +14,7 @@ use crate::signature::Signature65;
 
 /// The parts of a challenge that go back with the payment, as compact JSON.
 ///
-/// Servers compare them with their offer, so nothing in them is normalised.
+/// Servers compare them with their offer, so no value in them is changed.
 ///
 /// The fields are private because [`payment_header`] joins the texts without parsing them: only JSON values can
 /// become an echo. An echo from the journal is not checked again, because a stricter check must not make an old

@@ -9,7 +9,7 @@ use crate::fields::Fields;
 use crate::offer::{Offer, V1_AMOUNT, V2_AMOUNT};
 pub use crate::version::Version;
 
-/// One challenge, read once: this same value is checked, journaled, shown and signed.
+/// One challenge, read once: all later steps use this value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PaymentRequired {
     pub version: Version,
@@ -74,13 +74,13 @@ impl PaymentRequired {
         }
         let others = urls.get(first..).unwrap_or_default();
         if others.len() > MAX_OTHER_URLS {
-            return Err(X402Error::format("it names more than 8 resource URLs"));
+            return Err(X402Error::format("it names more than 7 further resource URLs"));
         }
         Ok(others.iter().map(|url| (*url).to_owned()).collect())
     }
 }
 
-/// Most further URLs that a challenge may name: all of them are checked and shown.
+/// Most resource URLs that a challenge may name, other than the offer's own. All of them are checked and shown.
 pub const MAX_OTHER_URLS: usize = 7;
 
 fn accepts<'a>(fields: &Fields<'a>) -> Result<&'a [Value], X402Error> {

@@ -19,7 +19,7 @@ pub struct Choice<'a> {
     pub reference: bool,
 }
 
-/// Chooses the first offer in the reference stablecoin of a `usable` network.
+/// Chooses the first offer that EIP-3009 pays in the reference stablecoin of a `usable` network.
 ///
 /// A usable network is enabled, and allowed by the policy. If no offer qualifies, takes the first offer on any known
 /// network: the refusal that follows shows the agent what is wrong with this offer. Only the scheme `exact` is ever
@@ -94,7 +94,7 @@ pub enum DomainClaim {
     Agrees,
     /// The offer claims another name or version.
     ///
-    /// The wallet signs the table's values in any case. The policy decides whether to refuse or hold the offer, or to
+    /// The wallet signs the table's values in any case. The caller decides whether to refuse or hold the offer, or to
     /// ask the token's own `DOMAIN_SEPARATOR()`.
     Contradicts,
 }

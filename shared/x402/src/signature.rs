@@ -81,8 +81,8 @@ impl Signature65 {
 
     /// Returns `0x` and 130 lower-case hex digits.
     ///
-    /// Any bearer of a signature can redeem it, so the text is for its owner only. [`fmt::Debug`] shows the beginning
-    /// alone.
+    /// Any bearer of a signature can redeem it, so the text is for its owner only. [`fmt::Debug`] shows only the
+    /// beginning.
     pub fn to_hex(&self) -> String {
         format!("0x{}{}{:02x}", hex::encode(self.r), hex::encode(self.s), self.v)
     }

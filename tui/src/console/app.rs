@@ -18,11 +18,11 @@ use crate::link::{Link, Received};
 
 /// Pause between two attempts to reach an engine that has gone.
 const RECONNECT_MS: u64 = 500;
-/// Longest time for one attempt to connect.
+/// Longest time for one attempt to reconnect.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
 /// Most frames handled before the terminal is polled again. Agents may pay a thousand times a second.
 const FRAMES_PER_TURN: usize = 64;
-/// Shortest time from one draw to the next that the engine's frames cause.
+/// Shortest time after a draw before frames of the engine cause another draw.
 const FRAME_MS: u64 = 40;
 
 /// Connects a console to its engine, and reconnects it.
@@ -43,10 +43,10 @@ pub struct QueueAtExit {
     pub next_ms: Option<u64>,
 }
 
-/// Shows the console until the operator leaves it or `stop` completes.
+/// Shows the console until the operator leaves it, the terminal is gone or `stop` completes.
 ///
 /// # Errors
-/// Returns the fault of the first connection, or a fault if there is no terminal to draw on.
+/// Returns the fault of the first connection, or a fault if the terminal cannot be drawn on.
 pub async fn run(
     mut connector: impl Connector,
     setup: Setup,
@@ -90,7 +90,7 @@ struct App {
     started: Instant,
     next_try: Instant,
     drawn: Option<Instant>,
-    /// A frame beyond [`FRAMES_PER_TURN`], handled once the terminal was polled.
+    /// A frame beyond [`FRAMES_PER_TURN`], handled in a later turn of the loop. Each turn also polls the terminal.
     deferred_frame: Option<Result<Received, Fault>>,
     history: History,
 }
@@ -184,7 +184,7 @@ impl App {
         self.handle(message, screen).await
     }
 
-    /// Handles a frame and others that have already arrived. Returns whether to leave.
+    /// Handles a frame and the next frames that have already arrived. Returns whether to leave.
     async fn frames(
         &mut self,
         first: Result<Received, Fault>,
@@ -218,7 +218,7 @@ impl App {
         if self.link.is_some() || Instant::now() < self.next_try {
             return Ok(());
         }
-        // Bounds how long an engine that does not respond delays the keys.
+        // The limit bounds how long an engine that does not respond delays the keys.
         let tried = tokio::time::timeout(CONNECT_TIMEOUT, connector.connect()).await;
         match tried.unwrap_or_else(|_late| Err(Fault::new(Code::EngineDown))) {
             Ok(link) => {
@@ -255,7 +255,7 @@ impl App {
                 }
                 Intent::Send(frame) => {
                     if let Some(link) = &mut self.link {
-                        // The next read reports a lost link.
+                        // If the link is lost, the next read reports it.
                         let _lost = link.send(&frame).await;
                     }
                 }

@@ -48,12 +48,12 @@ pub(crate) fn complete(line: &str, server: &Server) -> Completed {
     Completed { line: format!("{before}{completed}"), choices }
 }
 
-/// Commands of the grammar that the console leaves to a shell, because they write files or print keys.
+/// Commands of the grammar that run only in a shell, because they read or write files or print keys.
 const SHELL_ONLY: [&str; 4] =
     ["history export", "wallet backup", "wallet restore", "address export"];
 
-/// Returns a fault's message with its hint. A hint that is a console command gets a colon in front, any other command
-/// is shown as a shell line.
+/// Returns a fault's message with its hint. A hint that is a console command starts with a colon; any other hint is
+/// shown as a shell line.
 pub(crate) fn with_hint(fault: &Fault) -> String {
     let Some(command) = &fault.hint else { return fault.message.clone() };
     let word = command.split(' ').next().unwrap_or_default();

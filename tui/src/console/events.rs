@@ -8,7 +8,7 @@ use crossterm::event::{Event, EventStream};
 use futures::StreamExt;
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 
-/// Largest number of buffered events. More of them stay in the terminal.
+/// Largest number of buffered events. Further events stay in the terminal.
 const BUFFERED_EVENTS: usize = 64;
 
 pub(super) struct Events(Receiver<io::Result<Event>>);
@@ -17,7 +17,7 @@ impl Events {
     /// Starts a thread that reads the terminal until this value is dropped.
     pub(super) fn of_the_terminal() -> io::Result<Self> {
         Self::read_by(|to| {
-            // Without a runtime the channel closes, which ends the console.
+            // If there is no runtime, the channel closes, which ends the console.
             if let Ok(runtime) = tokio::runtime::Builder::new_current_thread().build() {
                 runtime.block_on(forward(EventStream::new(), to));
             }

@@ -1,5 +1,5 @@
-//! The lines entered in earlier consoles, in a file that only its owner can read. If the file cannot be read or
-//! written, the console works without it.
+//! The file of lines entered in this and earlier consoles. On Unix only its owner can read the file. If the file
+//! cannot be read or written, the console works without it.
 
 use std::fs::{File, OpenOptions, read_to_string};
 use std::io::{self, Write};
@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 /// Number of lines kept.
 const LINES: usize = 500;
-/// The file is shortened once it is longer than this.
+/// A file longer than this is shortened at the next write.
 const LONGEST_BYTES: u64 = 256 * 1024;
 
 #[derive(Debug)]

@@ -1,4 +1,4 @@
-//! The one table of keys. The bar, the help and the manual are generated from it.
+//! The table of all keys except those that edit text. The bar, the help and `docs/keys.md` are generated from it.
 
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
@@ -58,7 +58,7 @@ pub(crate) enum KeyAction {
     Previous,
     Pane(usize),
     Open,
-    /// Opens the request's card to deny it, because no request is denied unseen.
+    /// Opens the request's card to deny it, because no key denies a request that is not shown.
     OpenToDeny,
     Zoom,
     Sort,
@@ -185,7 +185,7 @@ pub(crate) const KEYS: &[Binding] = &[
     bind!(Panes[ch('s', "s")], KeyAction::Sort, "", "Sort requests by the time left"),
     bind!(Panes[ch('r', "r")], KeyAction::Refresh, "", "Reload everything, including balances"),
     bind!(Panes[ch('u', "u")], KeyAction::Unlock, "", "Open the wallet"),
-    bind!(Panes[ch('n', "n")], KeyAction::Step, "", "Write the command of the next first step"),
+    bind!(Panes[ch('n', "n")], KeyAction::Step, "", "Write the command of the next setup step"),
     bind!(
         Panes[ch('y', "y")],
         KeyAction::Copy,

@@ -125,12 +125,12 @@ pub(crate) enum Intent {
 pub struct Setup {
     /// This process is the engine: leaving the console stops it.
     pub owner: bool,
-    /// Shows everything and cannot decide or change anything.
+    /// The console shows everything and cannot decide or change anything.
     pub observe: bool,
     /// Colours and characters to draw with.
     pub theme: Theme,
-    /// The option that selects the same data folder in a shell. For example `--data /srv/bursar`; empty for the
-    /// default folder.
+    /// The option that selects the same data folder in a shell, such as `--data /srv/bursar`; empty for the default
+    /// folder.
     pub folder_option: String,
     /// The file that keeps entered lines for later consoles.
     pub history: Option<PathBuf>,
@@ -144,7 +144,7 @@ pub(crate) const PASTE_GAP_MS: u64 = 60;
 pub(crate) const WATCH_AGAIN_MS: u64 = 1_000;
 /// Largest accepted size of the terminal, in columns and rows.
 const MAX_SIZE: (u16, u16) = (1_000, 500);
-/// Smallest size that can be laid out. Below it only the command line works.
+/// Smallest size that can be laid out. On a smaller screen no panes are drawn and no request can be decided.
 pub(crate) const MIN_SIZE: (u16, u16) = (60, 16);
 
 #[derive(Debug)]
@@ -162,28 +162,28 @@ pub(crate) struct Model {
     pub(crate) overlay: Option<Overlay>,
     /// The request whose card opens again after the wallet was unlocked for it.
     pub(crate) card_to_reopen: Option<String>,
-    /// Texts to read that arrived while another overlay was open.
+    /// Texts to read, shown once no other overlay is open.
     pub(crate) unread: VecDeque<TextView>,
-    /// Questions of running commands that arrived while another overlay was open.
+    /// Questions of running commands, shown once no other overlay is open.
     pub(crate) prompts: VecDeque<Question>,
-    /// Why the previous run of a repeated command was refused, by the new run's id.
+    /// Why the previous run of a repeated command was refused, by the id of the new run.
     pub(crate) retry_reasons: BTreeMap<u64, String>,
     /// The operator's running command lines, by id.
     pub(crate) orders: BTreeMap<u64, Order>,
-    /// A key that decides and its time, until the pause after it shows that it was typed alone.
+    /// A key that decides and its time, kept until the pause after it shows that it was typed alone.
     pub(crate) unconfirmed_key: Option<(KeyAction, u64)>,
     /// The candidates for the last word of the command line.
     pub(crate) choices: Vec<String>,
-    /// The seed whose words were shown here and have not been checked yet.
+    /// The seed that was created here and whose words have not been checked yet.
     pub(crate) unchecked_seed: Option<String>,
-    /// The first page of the feed has arrived. The journal can be watched from its head.
+    /// The first page of the feed has arrived. The watch starts at the head of the feed.
     pub(crate) feed_known: bool,
     pub(crate) watch_from_ms: u64,
     pub(crate) line: Option<Line>,
     pub(crate) line_history: LineHistory,
     /// The result of the last action.
     pub(crate) last_note: Option<Note>,
-    /// When the first of the two keys that freeze was pressed.
+    /// When the freeze key was pressed for the first of two times.
     pub(crate) freeze_at_ms: Option<u64>,
     pub(crate) purposes: BTreeMap<u64, Purpose>,
     pub(crate) secrets: BTreeMap<u64, Secret>,
@@ -254,7 +254,7 @@ impl Model {
         self.size.0 < MIN_SIZE.0 || self.size.1 < MIN_SIZE.1
     }
 
-    /// Returns whether the keys of the open card have an effect; true if no card is open.
+    /// Returns whether the open card can still be decided here; true if no card is open.
     pub(crate) fn may_decide(&self) -> bool {
         let Some(Overlay::Card(view)) = &self.overlay else { return true };
         let open = |waiting: &server::QueuedRequest| waiting.closed(self.now_ms).is_none();
@@ -262,7 +262,7 @@ impl Model {
         known && !view.sent && self.connection == Connection::Up && !self.setup.observe
     }
 
-    /// Returns whether the open card can be approved, judging by the last answers; true if no card is open.
+    /// Returns whether the last answers allow an approval of the open card; true if no card is open.
     pub(crate) fn may_approve(&self) -> bool {
         match &self.overlay {
             Some(Overlay::Card(view)) => view.card.obstacle.is_none() && !self.server.is_locked(),
@@ -270,7 +270,7 @@ impl Model {
         }
     }
 
-    /// Returns whether a key that decides would count now.
+    /// Returns whether an approval or a yes would count now.
     pub(crate) fn is_armed(&self) -> bool {
         match &self.overlay {
             Some(Overlay::Card(view)) => self.now_ms >= view.armed_at_ms,

@@ -1,5 +1,5 @@
 //! The escape sequences by which a terminal shows a notice outside its window. Only terminals that are known to
-//! support one receive it, because others would print it. Under tmux only the bell gets through.
+//! support a sequence receive it, because others would print it. Under tmux no sequence is sent.
 
 /// The three sequences in use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,7 +30,7 @@ impl NoticeStyle {
         }
     }
 
-    /// Returns the sequence for `text`, which is ours: ASCII without separators.
+    /// Returns the sequence for `text`, which is the program's own: ASCII without semicolons.
     pub(super) fn sequence(self, text: &str) -> String {
         match self {
             NoticeStyle::Osc9 => format!("\x1b]9;{text}\x07"),

@@ -31,7 +31,7 @@ impl<W: Write> Offscreen<W> {
         Self { model: Model::new(setup, size), canvas: Canvas::new(out), now_ms: 0 }
     }
 
-    /// Reports that the link is up. Returns the frames to send, like every other message.
+    /// Reports that the link is up. Returns the frames to send.
     pub fn connected(&mut self) -> Vec<ToEngine> {
         self.handle(Message::Connected)
     }
@@ -41,12 +41,12 @@ impl<W: Write> Offscreen<W> {
         self.handle(Message::Frame(frame))
     }
 
-    /// Presses the key of a plain character.
+    /// Presses the key of a plain character. Returns the frames to send.
     pub fn press(&mut self, key: char) -> Vec<ToEngine> {
         self.handle(Message::Key(KeyEvent::new(KeyCode::Char(key), KeyModifiers::NONE)))
     }
 
-    /// Advances the console's own clock by `ms` milliseconds.
+    /// Advances the console's own clock by `ms` milliseconds. Returns the frames to send.
     pub fn pass(&mut self, ms: u64) -> Vec<ToEngine> {
         self.now_ms = self.now_ms.saturating_add(ms);
         self.handle(Message::Tick)
@@ -66,7 +66,7 @@ impl<W: Write> Offscreen<W> {
         self.canvas.forget();
     }
 
-    /// Returns whether every query has been answered.
+    /// Returns whether every queued or sent command except the watch has been answered.
     pub fn is_settled(&self) -> bool {
         self.model.purposes.values().all(|purpose| *purpose == Purpose::Watch)
     }

@@ -1,4 +1,4 @@
-//! The terminal while the console uses it. Whatever ends the program, the terminal is restored.
+//! The terminal while the console uses it. The terminal is restored when the console ends, is suspended or panics.
 
 use std::io::{self, Stdout, Write};
 use std::panic;
@@ -19,7 +19,7 @@ use ratatui::layout::Position;
 use super::canvas::Canvas;
 use super::notice::NoticeStyle;
 
-/// Longest text that terminals accept over OSC 52; ids and addresses are far shorter.
+/// Longest text that is copied; a longer text is not. Ids and addresses are far shorter.
 const COPY_BYTES: usize = 4096;
 
 pub(super) struct Screen {
@@ -74,12 +74,12 @@ impl Screen {
         Ok(())
     }
 
-    /// Redraws everything: another program wrote here, or a secret was shown.
+    /// Makes the next frame redraw everything, because another program wrote here or a secret was shown.
     pub(super) fn redraw(&mut self) {
         self.canvas.forget();
     }
 
-    /// Rings the bell, and shows a notice if the terminal is known to support it.
+    /// Rings the bell if `bell` is set, and shows a notice if the terminal is known to support notices.
     pub(super) fn notify(&mut self, bell: bool, notice: Option<&str>) -> io::Result<()> {
         let mut out = io::stdout();
         if bell {
@@ -100,7 +100,7 @@ impl Screen {
         let mut out = io::stdout();
         out.write_all(osc.as_bytes())?;
         if std::env::var_os("TMUX").is_some() {
-            // tmux keeps the plain sequence or passes the wrapped one on, depending on its settings.
+            // Depending on its settings, tmux handles the plain sequence or forwards the wrapped one.
             let inner = osc.replace('\x1b', "\x1b\x1b");
             out.write_all(format!("\x1bPtmux;{inner}\x1b\\").as_bytes())?;
         }
@@ -129,10 +129,10 @@ impl Drop for Screen {
     }
 }
 
-/// Whether the console holds the terminal. Restoring it twice would move the cursor into later output.
+/// Whether the console holds the terminal. A second restore would move the cursor into later output.
 static TAKEN: AtomicBool = AtomicBool::new(false);
 
-/// Restores the terminal. Each step is separate: if one fails, the others still help.
+/// Restores the terminal. Raw mode ends even if the first step fails.
 fn restore_terminal() {
     if !TAKEN.swap(false, Ordering::SeqCst) {
         return;
@@ -142,7 +142,7 @@ fn restore_terminal() {
     let _kept = disable_raw_mode();
 }
 
-/// Restores the terminal on a panic. A panic aborts without unwinding, so no `drop` runs.
+/// Restores the terminal on a panic. In a release build a panic aborts without unwinding, so no `drop` runs.
 fn restore_on_panic() {
     let before = panic::take_hook();
     panic::set_hook(Box::new(move |info| {

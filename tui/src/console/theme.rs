@@ -26,9 +26,9 @@ pub struct Theme {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Role {
     Plain,
-    /// Names of columns, and borders of panes without the focus.
+    /// Secondary and outdated text, names of columns, and borders without the focus.
     Quiet,
-    /// Titles and keys.
+    /// Titles, keys and amounts.
     Strong,
     /// The border of the pane with the focus.
     Focus,

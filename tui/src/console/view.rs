@@ -1,4 +1,4 @@
-//! Draws the model. Does not know what keys do, and changes nothing.
+//! Draws the model and changes nothing.
 
 mod areas;
 mod bar;

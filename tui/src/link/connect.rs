@@ -13,15 +13,17 @@ use super::socket;
 
 /// Most attempts to connect if the connection ends during the handshake.
 const HANDSHAKE_TRIES: u8 = 5;
-/// Time limit for another attempt. It is shorter than the handshake's limit, so a silent engine is tried once.
+/// No attempt starts later than this after the first. This is shorter than the limit of the handshake, so a silent
+/// engine is tried once.
 const HANDSHAKE_RETRY: Duration = Duration::from_secs(2);
 
 impl Link {
     /// Connects to the engine that the control file of a data folder names. Both sides prove that they know the
-    /// file's token. The engine shows `program` as the origin of this side's decisions.
+    /// file's token. The engine shows `program` as the origin of the operator's decisions over this link.
     ///
     /// # Errors
-    /// Fails if no engine answers, if either side does not prove the token, or if the protocols differ.
+    /// Fails if no engine answers, if either side does not prove the token, or if the protocols differ. `BUSY` if
+    /// the connection or the time of the handshake ends first.
     pub async fn connect(file: &ControlFile, program: Program) -> Result<Self, Fault> {
         let mut tries = HANDSHAKE_TRIES;
         let begun = tokio::time::Instant::now();
@@ -30,14 +32,15 @@ impl Link {
             let mut link = Self::over(socket::connect(&file.socket).await?);
             match handshake::prove(&mut link, &file.token, program).await {
                 Ok(()) => return Ok(link),
-                // Programs that prove nothing crowd the socket: the engine evicts the oldest unproven connection.
+                // The engine may have evicted this connection: if too many programs connect without a proof, it
+                // closes the oldest of their connections.
                 Err(fault)
                     if fault.code == Code::EngineDown
                         && tries > 0
                         && begun.elapsed() < HANDSHAKE_RETRY => {}
                 Err(fault) if fault.code == Code::EngineDown => {
-                    let message = "The engine closed the connection: too many programs use its control \
-                         socket. Try again.";
+                    let message = "The engine did not complete the handshake: too many programs may be \
+                         using its control socket. Try again.";
                     return Err(Fault::because(Code::Busy, message));
                 }
                 Err(fault) => return Err(fault),

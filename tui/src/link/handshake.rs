@@ -17,7 +17,7 @@ pub(super) async fn prove(link: &mut Link, token: &str, program: Program) -> Res
     match tokio::time::timeout(limit, exchange(link, token, program)).await {
         Ok(outcome) => outcome,
         Err(_elapsed) => {
-            let message = "The engine did not finish the handshake within 5 seconds.";
+            let message = "The engine did not finish the handshake within 5 seconds: try again.";
             Err(Fault::because(Code::EngineDown, message))
         }
     }
@@ -66,14 +66,14 @@ async fn answer(link: &mut Link) -> Result<ToClient, Fault> {
 
 fn mismatch(protocol: u32, version: &str) -> Fault {
     let message = format!(
-        "The running engine has version {version} (protocol {protocol}), this program {VERSION} \
+        "The running engine has version {version} (protocol {protocol}), and this program has version {VERSION} \
          (protocol {PROTOCOL}): restart the engine with this program."
     );
     Fault::because(Code::VersionMismatch, message)
 }
 
 fn impostor() -> Fault {
-    let message = "The program on the engine's socket does not know this data folder's token; nothing was \
+    let message = "The program on the engine's socket does not know this data folder's token; no command was \
          sent to it. Stop that program, then start `bursar engine`.";
     Fault::because(Code::AuthFailed, message)
 }

@@ -18,7 +18,8 @@ pub(super) async fn connect(path: &str) -> Result<Stream, Fault> {
     match tokio::time::timeout(Duration::from_millis(CONNECT_MS), Stream::connect(name)).await {
         Ok(connected) => connected.map_err(refused),
         Err(_elapsed) => {
-            let message = "The engine on this data folder did not answer within 2 seconds.";
+            let message =
+                "The engine on this data folder did not answer within 2 seconds: try again.";
             Err(Fault::because(Code::EngineDown, message))
         }
     }

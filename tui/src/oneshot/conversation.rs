@@ -1,4 +1,4 @@
-//! The conversation with the engine about one order: sends it, answers its prompts and receives the reply.
+//! The conversation with the engine about one order: sends the order, answers the prompts and receives the reply.
 //! Ctrl-C ends the conversation at any point, and the message claims only what is certain.
 
 use std::time::Duration;
@@ -18,8 +18,8 @@ use crate::link::{Link, Received, Secret};
 /// The id of the only command on a one-shot's connection.
 const ID: u64 = 1;
 
-/// Longest silence of an engine while a command runs. Long commands report progress. The longest wait without
-/// progress is the back-off after wrong passwords, 30 s.
+/// Longest silence of an engine while a command runs. Long commands report progress. The longest planned wait
+/// without progress is the back-off after wrong passwords, 30 s.
 pub(super) const SILENCE_MS: u64 = 120_000;
 
 /// A link to the engine, and the prompter that answers on this side.
@@ -74,7 +74,7 @@ impl<'a> Conversation<'a> {
                     return Ok(self.outcome(order, *reply, secret));
                 }
                 Received::Message(ToClient::Refused { fault }) => return Err(fault.into()),
-                // A frame of another command.
+                // A frame that does not belong to this command.
                 Received::Secret { .. } | Received::Message(_) => {}
             }
         }
@@ -128,7 +128,7 @@ impl<'a> Conversation<'a> {
     }
 
     async fn cancel(&mut self) {
-        // The engine notices a closed connection as well.
+        // If this frame is lost, the engine still notices the closed connection.
         let _gone = self.link.send(&ToEngine::Cancel { id: ID }).await;
     }
 }

@@ -1,5 +1,6 @@
-//! The file that an export writes. It is written here and not by the engine, because the current folder and the
-//! permissions are those of the caller. Never overwrites; the file is complete or absent.
+//! The file that an export writes. This program writes it and not the engine, because the current folder and the
+//! permissions are those of the caller. It never overwrites a file. The file is complete or absent; on a file system
+//! without hard links, a killed command may leave an empty file.
 
 use std::borrow::Cow;
 use std::fs::{self, File, OpenOptions};
@@ -38,12 +39,12 @@ pub(super) fn prepare(order: &mut Order, data: Option<&Path>) -> Result<Option<E
     let path = std::path::absolute(&file).map_err(|error| unwritable(Path::new(file), &error))?;
     refuse_data_folder(&path, data)?;
     let export = Export::create(path, encoding)?;
-    // The order holds the path as text, but the current folder may not be valid text.
+    // The order holds the path as text, but the name of the current folder may not be valid UTF-8.
     *file = export.path.to_string_lossy().into_owned();
     Ok(Some(export))
 }
 
-/// Refuses a path in the data folder, where the file could be mistaken for one of the wallet's.
+/// Refuses a path in the data folder, where the file could be mistaken for a file of the wallet.
 fn refuse_data_folder(path: &Path, data: Option<&Path>) -> Result<(), Fault> {
     let Some(data) = data.and_then(|data| fs::canonicalize(data).ok()) else { return Ok(()) };
     let folder = path.parent().unwrap_or(path);
@@ -94,8 +95,7 @@ impl Export {
         file.write_all(&bytes).map_err(|error| unwritable(&self.path, &error))
     }
 
-    /// Syncs the file and gives it its name; only then is the export a success. If its SHA-256 is known, the file
-    /// is read back and compared.
+    /// Syncs the file and gives it its final name. If the SHA-256 is known, first reads the file back and compares.
     pub(super) fn finish(mut self, sha256: Option<&str>) -> Result<(), Fault> {
         let Some(file) = self.file.take() else { return Err(Fault::new(Code::InternalError)) };
         let publish = || -> io::Result<()> {
@@ -110,7 +110,7 @@ impl Export {
             }
             self.take_name()?;
             let folder = self.path.parent().unwrap_or(Path::new("/"));
-            // Some file systems cannot sync a folder; the rename is then as durable as they make it.
+            // Some file systems cannot sync a folder. The new name may then be lost in a power failure.
             let _unsynced = File::open(folder).and_then(|folder| folder.sync_all());
             Ok(())
         };
@@ -128,7 +128,7 @@ impl Export {
                 Ok(())
             }
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Err(error),
-            // A file system without links: an empty file reserves the name.
+            // On a file system without hard links, an empty file reserves the name until the rename.
             Err(_no_links) => {
                 drop(create_new(&self.path)?);
                 fs::rename(&self.temporary, &self.path).inspect_err(|_error| {

@@ -5,7 +5,7 @@ use bursar_core::fault::Fault;
 
 use crate::wording;
 
-/// A fault, with a hint that only this program can give: an option or a shell line.
+/// A fault, and optionally a hint that only this program can give: an option or a shell line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Failure {
     /// What went wrong.
@@ -26,7 +26,7 @@ impl Failure {
         self.hint.clone().or(command)
     }
 
-    /// Returns whether the same command may succeed a little later without any action.
+    /// Returns whether the same command may succeed later without any action.
     pub(super) fn is_retryable(&self) -> bool {
         use Code::{
             Busy, ChainUnavailable, RateLimitExceeded, ResourceUnreachable, TooManyPending,

@@ -1,5 +1,5 @@
-//! The envelope of `--json`: one object on one line, in the same shape for success and failure; and the lines of a
-//! stream. ASCII only, so that no foreign text in it can act on a terminal.
+//! The output of `--json`: an envelope of one line, with the same fields for success and failure, and the lines of a
+//! stream. The output is ASCII only, so that no foreign text in it can act on a terminal.
 
 use std::io::{self, Write};
 

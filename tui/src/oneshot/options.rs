@@ -15,9 +15,9 @@ use crate::secret_source::{SecretSource, Stdin};
 pub struct Options {
     /// Print one JSON object on standard output instead of text.
     pub json: bool,
-    /// Print no progress.
+    /// Print no progress, and no subject of a question that is not asked on the terminal.
     pub quiet: bool,
-    /// Also print the cause of a failure, if this program knows it.
+    /// Also print the cause of a failure, if this program knows it. No effect with `json`.
     pub verbose: bool,
     /// How much the engine may ask.
     pub asking: Asking,
@@ -71,7 +71,7 @@ pub fn out_is_terminal() -> bool {
 pub struct Streams<'a> {
     /// Receives the result.
     pub out: &'a mut (dyn Write + Send),
-    /// Receives everything else, such as progress and failures.
+    /// Receives progress, warnings and failures; with `json`, the envelope contains warnings and failures.
     pub err: &'a mut (dyn Write + Send),
     /// Standard input, a possible source of secrets.
     pub stdin: Box<dyn Read + Send>,

@@ -6,14 +6,14 @@ use zeroize::Zeroizing;
 use super::failure::Failure;
 use crate::link::Secret;
 
-/// A secret that a command returned. Has no text if the secret was lost or may not be shown.
+/// A secret that a command returned. `text` is `None` if the secret is missing, not printable or may not be shown.
 pub(super) struct ReturnedSecret {
     pub(super) field: SecretField,
     pub(super) text: Option<Zeroizing<String>>,
 }
 
 impl ReturnedSecret {
-    /// Keeps the text only if it is printable ASCII, as tokens and seed phrases are.
+    /// Keeps the text only if it is printable ASCII, as all tokens, seed phrases and keys are.
     pub(super) fn new(field: SecretField, secret: Option<Secret>) -> Self {
         let printable = |bytes: &[u8]| bytes.iter().all(|byte| (0x20..0x7f).contains(byte));
         let text = secret

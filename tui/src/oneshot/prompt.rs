@@ -1,5 +1,5 @@
-//! Answers prompts of the engine in the middle of a command: from a source that the operator named, else from the
-//! terminal, else not at all. Never assumes a yes.
+//! Answers prompts of the engine in the middle of a command: from the operator's options, else on the terminal, else
+//! not at all. Only `--yes` answers yes without asking.
 
 mod secret;
 
@@ -19,7 +19,7 @@ use super::sheet;
 use super::terminal::Terminal;
 use crate::link::Secret;
 
-/// How long an abandoned question may take to restore the terminal's echo by itself.
+/// How long an abandoned question has to restore the terminal's echo, before this program restores it.
 const TERMINAL_RETURN_MS: u64 = 200;
 
 /// The answer to a prompt of the engine.
@@ -54,9 +54,9 @@ pub(super) struct Prompter<'a> {
     pub(super) err: &'a mut (dyn Write + Send),
     pub(super) terminal: Arc<dyn Terminal>,
     pub(super) interrupt: Interrupt,
-    /// Lent to a blocking thread while it reads; `None` afterwards if the read was interrupted.
+    /// `None` while a blocking thread reads it, and after an interrupted read.
     stdin: Option<Box<dyn Read + Send>>,
-    /// The password that was read or typed, for an engine that asks for the same password again.
+    /// The password that was read or typed. It also answers further prompts for the same password.
     password: Option<Zeroizing<Vec<u8>>>,
     /// How often the password was sent.
     password_sends: u8,
@@ -80,13 +80,13 @@ impl<'a> Prompter<'a> {
             Prompt::Confirm { lines, question } => self.confirm(&lines, &question).await,
             Prompt::TypeAmount { lines, amount } => {
                 let question = format!("Type the amount to approve it ({amount}): ");
-                let message = "This payment is approved by typing its amount, and there is no terminal to ask \
-                     on: add --confirm <amount>.";
+                let message =
+                    "This payment needs its amount as a confirmation: add --confirm <amount>.";
                 self.ask_typed(&lines, &question, (message, "--confirm <amount>")).await
             }
             Prompt::TypeName { lines, name } => {
                 let question = format!("Type its name to continue ({name}): ");
-                let message = "This cannot be undone, and there is no terminal to ask on: add \
+                let message = "This cannot be undone and needs the name as a confirmation: add \
                      --confirm <name>.";
                 self.ask_typed(&lines, &question, (message, "--confirm <name>")).await
             }
@@ -110,14 +110,15 @@ impl<'a> Prompter<'a> {
             }
             Asking::Interactive | Asking::Silent => {
                 self.show(lines);
-                let message =
-                    "This needs your approval, and there is no terminal to ask on: add --yes.";
+                let message = "This needs your approval, and the command cannot ask on a terminal: \
+                     add --yes.";
                 Err(without_terminal(message, "--yes"))
             }
         }
     }
 
-    /// Asks for a typed amount or name. `--yes` is not enough, because this prompt guards unusual actions.
+    /// Asks for a typed amount or name. `--yes` does not answer this prompt, because it guards large amounts and
+    /// permanent deletions.
     async fn ask_typed(
         &mut self,
         lines: &[String],
@@ -136,8 +137,8 @@ impl<'a> Prompter<'a> {
         }
     }
 
-    /// Asks on the terminal, and shows the subject of the question there. On a redirected stderr the card would be
-    /// missing from the screen, next to a bare "Approve?".
+    /// Shows the subject of a question on the terminal and asks there. If the subject went to a redirected stderr,
+    /// the operator would see only "Approve?" without the card.
     async fn ask_about(&mut self, lines: &[String], question: &str) -> Result<String, NoAnswer> {
         let shown: Vec<String> =
             lines.iter().map(String::as_str).chain([question]).map(sheet::plain).collect();
@@ -145,7 +146,7 @@ impl<'a> Prompter<'a> {
         self.ask(move |terminal| terminal.ask_line(&shown)).await
     }
 
-    /// Prints the progress of the command or the subject of a question.
+    /// Prints progress or the subject of a question to stderr, unless `--quiet` is set.
     pub(super) fn print(&mut self, text: &str) {
         if !self.options.quiet {
             // A closed stderr is no reason to stop.
@@ -153,7 +154,7 @@ impl<'a> Prompter<'a> {
         }
     }
 
-    /// Prints the subject of a question that is not asked on the terminal, so that a log contains it.
+    /// Prints the subject of a question that is not asked on the terminal, so that the log contains the subject.
     fn show(&mut self, lines: &[String]) {
         for line in lines {
             self.print(line);

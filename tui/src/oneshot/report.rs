@@ -59,8 +59,7 @@ pub fn finish_without_engine(
     finish(command, outcome, options, out, err)
 }
 
-/// Ends a command that reached no engine. Returns the exit code. `command` is `None` if the arguments could not be
-/// parsed.
+/// Ends a command with a failure. Returns the exit code. `command` is `None` if the arguments could not be parsed.
 pub fn fail(
     command: Option<&str>,
     failure: impl Into<Failure>,
@@ -71,14 +70,14 @@ pub fn fail(
     failed(command, &failure.into(), &[], options, out, err)
 }
 
-/// Ends a command that needed no engine, with `data` as its result. Returns the exit code.
+/// Ends a command that needed no engine: writes a JSON envelope with `data`. Returns the exit code.
 pub fn succeed(command: &str, data: &Value, out: &mut dyn Write, err: &mut dyn Write) -> u8 {
     let data = Data { answer: data, extra: None };
     written_or(Envelope::success(command, data, &[]).write(out), 0, err)
 }
 
-/// Ends a command that needed no engine and wrote its own result. Returns the exit code. `data` is that result for
-/// `--json`. A failure includes the data too, because they are useful nevertheless.
+/// Ends a command that needed no engine and that printed its own text. Returns the exit code. With `--json` writes an
+/// envelope with `data`, also on failure, because a part of the result is useful too.
 pub fn conclude(
     command: &str,
     data: &Value,
@@ -129,7 +128,7 @@ fn failed(
     if let Some(hint) = failure.hint().filter(|hint| !is_in_message(hint)) {
         print_err(err, &format!("  try: {}", plain(&hint)));
     }
-    // `eval "$(...)"` succeeds with empty output: the next command would silently lack its variables.
+    // `eval "$(...)"` succeeds with empty output, so the next command would silently lack its variables.
     if matches!(command, Some("agent.instructions" | "agent.register")) {
         print_err(
             err,
@@ -164,8 +163,8 @@ fn print_err(err: &mut dyn Write, line: &str) {
     let _closed = writeln!(err, "{line}");
 }
 
-/// Withholds a secret that may not be shown here. The engine is not asked for one in that case, so this only guards
-/// against a mistake.
+/// Withholds a secret that may not be shown here. A command that would return such a secret was refused before, so
+/// this only guards against a mistake.
 fn withhold(
     returned_secret: &mut Option<ReturnedSecret>,
     warnings: &mut Vec<Warning>,
@@ -177,7 +176,7 @@ fn withhold(
         returned_secret.text = None;
         warnings.push(Warning {
             code: "PHRASE_WITHHELD".to_owned(),
-            message: "Words and keys are shown only with --reveal, or on a terminal.".to_owned(),
+            message: "Words and keys show only with --reveal, or as text on a terminal.".to_owned(),
         });
     }
 }
@@ -212,8 +211,8 @@ fn exit_code(answer: &Answer, options: &Options) -> u8 {
     }
 }
 
-/// Returns the exit code of a status. 0: unlocked and serving; 13: the journal cannot be written; 4: locked; 3:
-/// agents reach no engine or server.
+/// Returns the exit code of a status. 0: unlocked and serving; 3: no engine or no agent server runs; 4: locked; 13:
+/// the journal cannot be written.
 fn status_exit(status: &StatusAnswer, options: &Options) -> u8 {
     if status.failed.is_some() {
         Code::JournalFailed.exit()

@@ -6,7 +6,7 @@ use zeroize::Zeroizing;
 
 /// Enough for every sheet with a secret on it. Growing would leave a copy of the secret behind.
 const CAPACITY_BYTES: usize = 16 << 10;
-/// Longest foreign text on a line of a table.
+/// Longest foreign text on a line, in characters.
 const FOREIGN_WIDTH: usize = 60;
 
 /// The lines of a result, wiped when dropped.
@@ -32,7 +32,8 @@ impl Sheet {
         self.text.push('\n');
     }
 
-    /// Adds a line that ends in a secret, which is copied nowhere else. The caller ensures that it is plain text.
+    /// Adds a line that ends in a secret, without another copy of it. The caller ensures that the secret is plain
+    /// text.
     pub(super) fn secret(&mut self, before: &str, secret: &str) {
         self.text.push_str(before);
         self.text.push_str(secret);
@@ -94,7 +95,7 @@ pub(super) fn plain(text: &str) -> String {
     visible(text)
 }
 
-/// Quotes foreign text and cuts it to fit.
+/// Quotes foreign text and cuts it after [`FOREIGN_WIDTH`] characters.
 pub(super) fn foreign(text: &str) -> String {
     quoted(text, FOREIGN_WIDTH)
 }

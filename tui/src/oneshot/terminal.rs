@@ -1,5 +1,5 @@
-//! The controlling terminal: asks, and reads with or without echo. It is not standard input, so that a command in a
-//! pipeline can still ask. Its input is never kept.
+//! Asks on the controlling terminal, with or without echo. The terminal is not standard input, so that a command in
+//! a pipeline can still ask. The input is never stored.
 
 use std::fmt::Debug;
 use std::fs::{File, OpenOptions};
@@ -31,15 +31,15 @@ pub trait Terminal: Debug + Send + Sync {
     /// Returns the errors of the terminal.
     fn ask_line(&self, question: &str) -> io::Result<String>;
 
-    /// Restores the terminal when another thread abandons a question.
+    /// Restores the terminal after a question was abandoned. Another thread may still block in that question.
     fn restore(&self);
 }
 
 /// The terminal that this process was started from.
 #[derive(Debug, Default)]
 pub struct ControllingTerminal {
-    /// The open question. A lock instead of a message, because the thread that would receive the message is blocked
-    /// in the read.
+    /// The open question. It is behind a lock, because the asking thread blocks in the read and cannot receive a
+    /// message.
     open: Mutex<Option<Question>>,
 }
 
@@ -70,7 +70,7 @@ impl Terminal for ControllingTerminal {
         let (input, mut output) = open()?;
         write!(output, "{question}")?;
         output.flush()?;
-        // Input from before the question was shown does not answer it.
+        // Input that was typed before the question was shown does not answer it.
         discard_input(&input);
         let mut line = String::new();
         let limit = u64::try_from(PASSWORD_BYTES).unwrap_or(u64::MAX);
@@ -133,7 +133,7 @@ fn discard_input(input: &File) {
     let _best_effort = tcflush(input, QueueSelector::IFlush);
 }
 
-/// No settings: on other platforms the console is restored when the program ends.
+/// Empty: other platforms restore the console when the program ends.
 #[cfg(not(unix))]
 #[derive(Debug)]
 struct Settings;

@@ -1,5 +1,4 @@
-//! Formats every answer as aligned text, with the next useful command if there is one. Never decides anything: it
-//! prints what the engine answered.
+//! Formats every answer as aligned text, with the next useful command if there is one.
 
 mod activity;
 mod agent;

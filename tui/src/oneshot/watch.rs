@@ -1,5 +1,5 @@
-//! `watch`: streams new entries, one JSON object a line, until the engine, the reader or the operator ends it.
-//! Standard output contains entries and nothing else.
+//! `watch`: streams entries, one JSON object a line, until the engine, the reader or the operator ends the stream.
+//! Standard output contains only entries.
 
 use std::io::{self, Write};
 
@@ -19,7 +19,7 @@ const ID: u64 = 1;
 
 /// Why the stream ended.
 enum End {
-    /// The reader has closed its end, because it has enough.
+    /// The reader has closed its end of the output, because it needs no more entries.
     Unread,
     Failed(Fault),
 }
@@ -43,7 +43,7 @@ pub(super) async fn run(
     let begin = ToEngine::Run { id: ID, order: Box::new(Order::Watch(order)), asking };
     let end = {
         let streaming = stream_entries(&mut link, &begin, &mut seen, out);
-        // cancel-safe: what was received is written before anything else is awaited.
+        // cancel-safe: entries are written as soon as they are received, without a wait in between.
         tokio::select! {
             end = streaming => end,
             () = &mut interrupt => End::Failed(Fault::new(Code::Cancelled)),
@@ -52,14 +52,14 @@ pub(super) async fn run(
     match end {
         End::Unread => 0,
         End::Failed(fault) => {
-            // The engine notices a closed connection as well.
+            // If this frame is lost, the engine still notices the closed connection.
             let _gone = link.send(&ToEngine::Cancel { id: ID }).await;
             fail(Some("watch"), ended(fault, seen), options, out, err)
         }
     }
 }
 
-/// Writes the entries that the engine sends. No timeout, because there may be no entry for days.
+/// Writes the entries that the engine sends. There is no timeout, because no entry may arrive for days.
 async fn stream_entries(
     link: &mut Link,
     begin: &ToEngine,
@@ -82,7 +82,7 @@ async fn stream_entries(
                 Err(fault) => return fault.into(),
             },
             Ok(Received::Message(ToClient::Refused { fault })) => return fault.into(),
-            // A frame of another command.
+            // A frame that does not belong to this command.
             Ok(Received::Message(_) | Received::Secret { .. }) => {}
             Err(fault) if fault.code == Code::EngineDown => {
                 let message = "The connection to the engine was lost.";
@@ -101,7 +101,7 @@ fn unwritten(error: &io::Error) -> End {
     Fault::because(Code::InternalError, message).into()
 }
 
-/// Adds the command that resumes the stream without a gap or a repetition, if it can be resumed.
+/// Adds the command that resumes the stream without a gap or a repetition, if the stream can be resumed.
 fn ended(fault: Fault, seen: Option<u64>) -> Failure {
     let fault = match fault.code {
         Code::Cancelled => Fault::because(Code::Cancelled, "Stopped watching."),

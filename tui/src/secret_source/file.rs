@@ -1,4 +1,4 @@
-//! Reads a secret from a file, after checking that others could not have read it.
+//! Reads a secret from a file. On Unix, first checks that the file is closed to other users.
 
 use std::fs::{File, Metadata};
 use std::io::Read;
@@ -15,15 +15,15 @@ use super::line::{strip_newline, too_long, unreadable};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Owner {
     User,
-    /// The service's user, or root with an access list for that user. systemd uses root, and the access list shows in
-    /// the group's bits.
+    /// The service's user, or root with an access list for that user. systemd uses root; its access list appears as
+    /// the group's read permission.
     ServiceManager,
 }
 
-/// Returns the whole content without its last newline.
+/// Returns the whole content without one newline at its end.
 pub(super) fn read_whole(path: &Path, owner: Owner) -> Result<Zeroizing<Vec<u8>>, Fault> {
     let file = File::open(path).map_err(|error| unreadable(path, &error))?;
-    // Checks the open file, so that it cannot be exchanged between the check and the read.
+    // Checks the open file and not the path, so that the file cannot be replaced between the check and the read.
     let metadata = file.metadata().map_err(|error| unreadable(path, &error))?;
     check_private(path, &metadata, owner)?;
     // Allocated at its full size: a vector that grows leaves copies behind.

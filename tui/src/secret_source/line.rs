@@ -1,4 +1,4 @@
-//! Reads one line of a secret, and builds the faults of an unusable secret.
+//! Reads a secret that is one line, and builds the faults of an unusable secret.
 
 use std::io::{self, Read};
 use std::path::Path;
@@ -29,7 +29,7 @@ pub(super) fn first_line(input: &mut dyn Read) -> Result<Zeroizing<Vec<u8>>, Fau
     Ok(line)
 }
 
-/// Removes one newline at the end, which editors and `echo` add.
+/// Removes one newline (LF or CR LF) at the end, which editors and `echo` add.
 pub(super) fn strip_newline(bytes: &mut Vec<u8>) {
     if bytes.last() == Some(&b'\n') {
         bytes.pop();

@@ -62,8 +62,8 @@ pub(in crate::config) const NETWORK: &[Key<NetworkConfig>] = &[
         name: "max_gas_price_gwei",
         variable: "MAX_GAS_PRICE_GWEI",
         default: "5, on SKALE 1000",
-        meaning: "The highest price per unit of gas, like `\"0.5\"`. Above it, payments are rejected with \
-             `gas_too_high`.",
+        meaning: "The highest price per unit of gas for a payment, like `\"0.5\"`. Above it, payments are \
+             rejected with `gas_too_high`. A transaction that withdraws a payment may offer four times as much.",
         set: |network, given| put(&mut network.max_gas_price, gas_price(given)),
     },
     Key {

@@ -47,7 +47,7 @@ pub(in crate::config) const SERVICE: &[Key<Config>] = &[
         name: "retention_days",
         variable: "FACILITATOR_RETENTION_DAYS",
         default: "400",
-        meaning: "How long records of settled payments are kept; 0 keeps them forever.",
+        meaning: "How long records of ended payments are kept; 0 keeps them forever.",
         set: |config, given| put(&mut config.retention_days, given.whole_number(0..=36_500)),
     },
     Key {
@@ -62,7 +62,7 @@ pub(in crate::config) const SERVICE: &[Key<Config>] = &[
         variable: "FACILITATOR_BATCH_WINDOW_MS",
         default: "50",
         meaning: "How long a settlement waits for others that can share its transaction, at most \
-             1000.",
+             1000. It does not wait if no transaction is in flight.",
         set: |config, given| put(&mut config.batch_window_ms, given.whole_number(0..=1_000)),
     },
     Key {
@@ -120,8 +120,8 @@ pub(in crate::config) const SERVICE: &[Key<Config>] = &[
         name: "repeats",
         variable: "FACILITATOR_REPEATS",
         default: "duplicate",
-        meaning: "The answer to a repeated settled payment: `duplicate` for the code `duplicate_settlement` \
-             with the hash, `success` for the success again.",
+        meaning: "The answer to a copy of a settled payment: with `duplicate` the code `duplicate_settlement` \
+             and the hash, with `success` the success again.",
         set: |config, given| {
             config.repeats = match given.text()? {
                 "duplicate" => Repeats::Duplicate,

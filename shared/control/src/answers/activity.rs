@@ -29,7 +29,7 @@ pub struct ActivityRow {
     pub amount: Option<String>,
     /// Host of the request's URL.
     pub host: Option<String>,
-    /// Further detail: why a request was held or refused, what was renamed. Untrusted text is quoted.
+    /// Further detail: why a request was held or refused, what was renamed. Untrusted text is quoted or escaped.
     pub detail: Option<String>,
     /// Changed fields with old and new values; `detail` has the same in one phrase.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

@@ -25,6 +25,6 @@ pub struct RestoreAnswer {
     pub wallet: String,
     /// Number of journal entries.
     pub entries: u64,
-    /// The folder with the files that were there before.
+    /// The folder with the files that were there before; `None` if there were none.
     pub replaced: Option<String>,
 }

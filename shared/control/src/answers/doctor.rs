@@ -39,7 +39,7 @@ impl CheckAnswer {
         Self { check, result: CheckResult::Ok, finding, advice: None }
     }
 
-    /// Creates a finding about something that works with limits.
+    /// Creates a finding that needs attention but does not stop the wallet.
     pub fn warn(
         check: impl Into<String>,
         finding: impl Into<String>,

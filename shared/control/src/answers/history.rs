@@ -47,28 +47,28 @@ pub struct HistoryRow {
     pub tx_hash: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tx_hash_unknown_reason: Option<String>,
-    /// Why the policy refused the request, with the amounts compared.
+    /// Why the request was refused; for a limit, with the compared amounts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub refused: Option<String>,
 }
 
 /// A receipt, with details that its standard form has no field for.
 ///
-/// `--json` prints only the form: agents receive it and pass it on, and they must not learn limits.
+/// `--json` prints only the form, as agents receive it: agents must not learn limits.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReceiptAnswer {
     /// In AP2 format, as the agent server returns it.
     pub form: serde_json::Value,
     pub refused: Option<RefusedAnswer>,
-    /// The journal kept only the origins of its URLs.
+    /// The journal kept only the origins of the request's URLs.
     pub origins_only: bool,
 }
 
-/// A policy's refusal, explained to the operator.
+/// A refusal, explained to the operator.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RefusedAnswer {
     pub why: String,
-    /// The agent's current policy, if a change of it could allow the payment.
+    /// The agent's current policy, if a change of this policy could allow the payment.
     pub policy: Option<String>,
     /// The option of `policy edit` that changes the limit.
     pub option: Option<String>,

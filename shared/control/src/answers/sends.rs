@@ -23,7 +23,7 @@ pub struct SendAnswer {
     pub network: String,
     pub caip2: String,
     pub nonce: Option<u64>,
-    /// The mined transaction, or the newest one that was broadcast.
+    /// The mined transaction, or the newest one that was signed.
     pub tx_hash: Option<String>,
     pub block: Option<u64>,
 }

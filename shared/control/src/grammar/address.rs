@@ -32,7 +32,7 @@ pub enum AddressOrder {
         #[arg(long)]
         network: Option<String>,
     },
-    /// Move coins or tokens away from an address; needs a running engine and always asks.
+    /// Send coins or tokens from an address, after a confirmation; needs a running engine.
     Send(Box<SendOrder>),
     /// Recent sends, and those still in flight.
     Sends,
@@ -50,18 +50,18 @@ pub struct SendOrder {
     pub label: Name,
     /// The recipient: an address, or the label of another address of this wallet.
     pub to: String,
-    /// The amount in whole coins, like 1.5.
+    /// The amount in coins or tokens, like 1.5.
     pub amount: String,
     /// A symbol or the address of a token contract [default: the network's native coin].
     #[arg(long)]
     pub token: Option<String>,
-    /// The network; needed if several enabled networks have the token.
+    /// The network [default: the only enabled one on which Bursar knows the token].
     #[arg(long)]
     pub network: Option<String>,
-    /// Send without a confirmation.
+    /// Send without asking, unless the amount must be typed.
     #[arg(long)]
     pub yes: bool,
-    /// The amount again, if it must be typed and there is no terminal to ask on.
+    /// The amount again, instead of typing it at the prompt.
     #[arg(long, value_name = "AMOUNT")]
     pub confirm: Option<String>,
     /// Do not wait until the transaction is in a block.
@@ -70,7 +70,7 @@ pub struct SendOrder {
 }
 
 impl AddressOrder {
-    /// Returns the name in the JSON envelope.
+    /// Returns the command's name in the JSON envelope.
     pub fn name(&self) -> &'static str {
         match self {
             AddressOrder::Create { .. } => "address.create",

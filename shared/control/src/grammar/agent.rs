@@ -39,10 +39,10 @@ pub enum AgentOrder {
     List,
     /// One agent, by name or code.
     Show { agent: Name },
-    /// Show an agent's credentials again, or issue a new bearer token.
+    /// Show the credentials of an hmac agent again, or issue new ones to any agent.
     Instructions {
         agent: Name,
-        /// Issue a new token; the old one ends at once.
+        /// Issue new credentials; the old ones stop working at once.
         #[arg(long)]
         regenerate: bool,
     },
@@ -59,7 +59,7 @@ pub enum AgentOrder {
     /// Delete an agent permanently; its requests stay in the history.
     Delete {
         agent: Name,
-        /// The agent's name again, if there is no terminal to ask on.
+        /// The agent's name again, instead of typing it at the prompt.
         #[arg(long, value_name = "NAME")]
         confirm: Option<String>,
     },
@@ -68,12 +68,12 @@ pub enum AgentOrder {
     /// Let a suspended agent work again.
     #[command(alias = "activate")]
     Resume { agent: Name },
-    /// Grant today's allowance after a jump of the clock held it back.
+    /// Grant today's allowance that a doubt about the clock holds back.
     Renew { agent: Name },
 }
 
 impl AgentOrder {
-    /// Returns the name in the JSON envelope.
+    /// Returns the command's name in the JSON envelope.
     pub fn name(&self) -> &'static str {
         match self {
             AgentOrder::Register { .. } => "agent.register",

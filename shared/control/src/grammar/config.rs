@@ -14,7 +14,7 @@ pub enum ConfigOrder {
         #[arg(long)]
         reveal: bool,
     },
-    /// Change a setting, while the engine runs if possible.
+    /// Change a setting; it takes effect at once where possible.
     Set {
         key: Key,
         /// The value, or `default`; separate a list with spaces or commas.
@@ -26,7 +26,7 @@ pub enum ConfigOrder {
 }
 
 impl ConfigOrder {
-    /// Returns the name in the JSON envelope.
+    /// Returns the command's name in the JSON envelope.
     pub fn name(&self) -> &'static str {
         match self {
             ConfigOrder::Get { .. } => "config.get",

@@ -20,7 +20,7 @@ pub struct HistoryOrder {
     pub export: Option<HistoryExport>,
 }
 
-/// Which requests. Every option narrows the list, and may come before or after `export`.
+/// Selects requests. Every option narrows the list, and may come before or after `export`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Args, Serialize, Deserialize)]
 pub struct HistoryFilter {
     /// Only requests of this agent, by code or name.

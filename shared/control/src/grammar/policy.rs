@@ -42,14 +42,14 @@ pub enum PolicyOrder {
         /// The domain to pay.
         #[arg(long)]
         domain: Option<String>,
-        /// The network [default: Base if it is on and the policy allows it, else the first one allowed].
+        /// The network [default: Base if it is enabled and allowed, else the first network that is].
         #[arg(long)]
         network: Option<String>,
     },
 }
 
 impl PolicyOrder {
-    /// Returns the name in the JSON envelope.
+    /// Returns the command's name in the JSON envelope.
     pub fn name(&self) -> &'static str {
         match self {
             PolicyOrder::Create { .. } => "policy.create",
@@ -120,7 +120,7 @@ impl FromStr for HostList {
 const TRADING: &str = "Trading (kept for later: this version does not trade)";
 const LENDING: &str = "Lending (kept for later: this version does not lend)";
 
-/// The fields of a policy that a command sets. Amounts are in dollars, 0 means none.
+/// The fields of a policy that a command sets. Value names are the units of amounts; a maximum of 0 allows nothing.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Args, Serialize, Deserialize)]
 #[serde(default)]
 pub struct PolicyOptions {

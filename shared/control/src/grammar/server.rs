@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, PartialEq, Eq, Subcommand, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ServerOrder {
-    /// Start the agent server of this engine, for programs on this machine.
+    /// Start the agent server of this engine.
     Start {
         /// Let other machines call it too, until it stops. `config set server.allow_lan true` makes this permanent.
         #[arg(long)]
@@ -14,12 +14,12 @@ pub enum ServerOrder {
     },
     /// Stop the agent server; the engine keeps running.
     Stop,
-    /// Show whether it runs, and where.
+    /// Show whether the agent server runs, and its URL.
     Status,
 }
 
 impl ServerOrder {
-    /// Returns the name in the JSON envelope.
+    /// Returns the command's name in the JSON envelope.
     pub fn name(&self) -> &'static str {
         match self {
             ServerOrder::Start { .. } => "server.start",
@@ -34,9 +34,9 @@ impl ServerOrder {
 pub enum NetworkOrder {
     /// Every network Bursar knows.
     List,
-    /// Allow agents to use a network.
+    /// Allow agents and sends to use a network.
     Enable { network: String },
-    /// Refuse all requests on a network.
+    /// Refuse all requests and sends on a network.
     Disable { network: String },
     /// Choose the JSON-RPC endpoints of a network.
     Rpc {
@@ -48,7 +48,7 @@ pub enum NetworkOrder {
 }
 
 impl NetworkOrder {
-    /// Returns the name in the JSON envelope.
+    /// Returns the command's name in the JSON envelope.
     pub fn name(&self) -> &'static str {
         match self {
             NetworkOrder::List => "network.list",
@@ -73,7 +73,7 @@ pub enum AuditOrder {
 }
 
 impl AuditOrder {
-    /// Returns the name in the JSON envelope.
+    /// Returns the command's name in the JSON envelope.
     pub fn name(&self) -> &'static str {
         match self {
             AuditOrder::Verify { .. } => "audit.verify",

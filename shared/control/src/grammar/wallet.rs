@@ -21,7 +21,7 @@ pub enum WalletOrder {
     Backup { file: String },
     /// Put the files of a backup into this data folder; what is there is moved aside. Needs a stopped engine.
     Restore { file: String },
-    /// Adopt a wallet file, with its seeds and agents' secrets, into an empty journal, after the journal was lost.
+    /// Adopt a wallet file, with its seeds and agents' secrets, into a journal that has no wallet.
     Recover { name: Name },
     /// Remove the wallet file with its seeds and agents' secrets; the journal stays. Needs the password.
     Delete {
@@ -32,7 +32,7 @@ pub enum WalletOrder {
 }
 
 impl WalletOrder {
-    /// Returns the name in the JSON envelope.
+    /// Returns the command's name in the JSON envelope.
     pub fn name(&self) -> &'static str {
         match self {
             WalletOrder::Create { .. } => "wallet.create",
@@ -60,7 +60,7 @@ pub enum Words {
 #[derive(Debug, Clone, PartialEq, Eq, Subcommand, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SeedOrder {
-    /// Generate a seed phrase and show it once.
+    /// Generate a seed phrase and show it.
     Create {
         /// The number of words.
         #[arg(long, value_enum, default_value = "12")]
@@ -75,7 +75,7 @@ pub enum SeedOrder {
 }
 
 impl SeedOrder {
-    /// Returns the name in the JSON envelope.
+    /// Returns the command's name in the JSON envelope.
     pub fn name(&self) -> &'static str {
         match self {
             SeedOrder::Create { .. } => "seed.create",

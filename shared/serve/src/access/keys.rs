@@ -98,7 +98,7 @@ fn add_key_lines(keys: &mut Vec<ApiKey>, text: &str) -> Result<(), String> {
     }
     // An operator who names a key file expects keys: without any, every caller would be admitted.
     if keys.len() == before {
-        return Err("it is empty: add a line name:sha256, or leave the file out".to_owned());
+        return Err("the list is empty: add a line name:sha256, or remove the setting".to_owned());
     }
     Ok(())
 }

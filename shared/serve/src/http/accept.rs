@@ -90,7 +90,7 @@ impl Acceptor {
     }
 
     fn admit(&self, stream: TcpStream, peer: SocketAddr) {
-        // A peer that has already left has no addresses anymore.
+        // The socket of a peer that has already left has no address.
         let Ok(local) = stream.local_addr() else { return };
         // Responses are written at once: waiting to fill a packet only delays them.
         if let Err(error) = stream.set_nodelay(true) {

@@ -7,7 +7,7 @@ const SLOTS_MAX: usize = 1_100;
 /// Files that a server needs for itself: its store, listeners, runtime, and connections that are being refused.
 const OWN_FILES: usize = 160;
 
-/// No single peer can hold the last `1 / SPARED_PART` of the slots.
+/// A peer with a share limit cannot hold the last `1 / SPARED_PART` of the slots.
 const SPARED_PART: usize = 16;
 
 /// Returns the number of connections for a server that may open `files` files.
@@ -24,7 +24,7 @@ pub fn slots(files: u64, outbound: usize) -> usize {
 pub enum Loopback {
     /// Each loopback address is a peer like any other.
     LikeOthers,
-    /// They have no share limit, and this many slots are reserved for them.
+    /// Connections from this machine have no share limit, and this many slots are reserved for them.
     Exempt { reserved: usize },
 }
 
@@ -62,7 +62,7 @@ pub struct BodyBounds {
     ///
     /// Under [`Loopback::LikeOthers`], requests from this machine count as well.
     pub remote_bytes: usize,
-    /// Paths whose GET may have a body.
+    /// Paths whose GET or HEAD may have a body.
     pub on_get: &'static [&'static str],
 }
 
@@ -75,16 +75,16 @@ pub struct Bounds {
     pub slots_per_peer: usize,
     /// Reverse proxies, each of which forwards many callers from one address.
     ///
-    /// A proxy has no share limit, but its connections can be evicted.
+    /// A proxy has no share limit, but its connections can be evicted. Only used under [`Loopback::LikeOthers`].
     pub trusted: IpRanges,
     pub loopback: Loopback,
     pub head: HeadBounds,
     pub body: BodyBounds,
-    /// How long a connection may be idle between two requests.
+    /// How long a connection may wait for a request.
     pub idle_ms: u64,
     /// How long a peer may stop reading its response.
     pub write_ms: u64,
-    /// How long a request may take from its first byte until its response begins.
+    /// How long a request may take from its first byte until its response begins; `None`: no limit.
     pub handler_ms: Option<u64>,
     /// How long arriving bytes are discarded after the last response. A socket closed with unread data is reset, which
     /// can destroy the response.
@@ -95,7 +95,7 @@ pub struct Bounds {
     pub refused: usize,
     /// Whether a peer that ends its side during a request still gets its response. Otherwise the request is cancelled.
     pub half_close: bool,
-    /// Refuses `Upgrade`. RFC 9110 lets a server ignore it, and some clients always send it.
+    /// Whether `Upgrade` is refused. RFC 9110 lets a server ignore it, and some clients always send it.
     pub refuse_upgrade: bool,
     /// Whether responses have a `Date`.
     pub date: bool,
@@ -106,7 +106,7 @@ impl Bounds {
     pub fn public(slots: usize) -> Self {
         Self {
             slots,
-            // Enough for a load generator or a large customer, but never all.
+            // Enough for a load generator or a large customer. With 16 slots or more, never all of them.
             slots_per_peer: (slots - slots / SPARED_PART).max(1),
             trusted: IpRanges::default(),
             loopback: Loopback::LikeOthers,

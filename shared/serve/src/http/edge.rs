@@ -42,7 +42,7 @@ impl Shared {
         let Edge { bounds, refuse, clock } = edge;
         let bounds = Arc::new(bounds);
         let mut http = http1::Builder::new();
-        // hyper gets only complete heads, so its own timer would never start.
+        // This module sets the deadlines of heads and of idle connections, so hyper needs no timer.
         http.header_read_timeout(None)
             .half_close(bounds.half_close)
             .auto_date_header(bounds.date)

@@ -2,11 +2,12 @@
 //!
 //! This module checks what hyper does not:
 //!
-//! - Lines end in CRLF. No line is folded, has spaces around a header's name, or contains control bytes.
+//! - Lines end in CRLF. No line is folded, has spaces around a header's name, or contains control bytes except tabs.
 //! - There is at most one `Content-Length`, of plain digits.
 //! - `Transfer-Encoding` is absent, or is `chunked` in HTTP/1.1 without a `Content-Length`.
 //! - GET and HEAD have no body, except on the paths of [`BodyBounds::on_get`](super::bounds::BodyBounds::on_get).
 //! - `Expect` is absent or `100-continue`.
+//! - `Connection` is ASCII. Upgrades are refused under [`Bounds::refuse_upgrade`].
 //! - The target is visible ASCII without a fragment.
 
 use http::{Method, Uri};
@@ -20,7 +21,7 @@ const LINES_MAX: usize = 100;
 /// Digits of a length: enough for any length that is accepted.
 const LENGTH_DIGITS_MAX: usize = 16;
 
-/// Finds the end of a head. Reads each byte once, however slowly they arrive.
+/// Finds the end of a head. Reads each byte once, however slowly the bytes arrive.
 #[derive(Debug, Default)]
 pub(super) struct Scan {
     seen: usize,

@@ -32,7 +32,7 @@ pub(super) enum Signal {
     Open,
     /// End after the request in progress.
     Stop,
-    /// End at once: the slot was given to another connection.
+    /// End at once: the slot or the memory was given to another connection.
     Evicted,
 }
 
@@ -186,7 +186,8 @@ impl Progress {
         self.stopping.get_or_insert(now);
     }
 
-    /// Records the route's first read of the body, from which its rate is measured.
+    /// Records the route's first read of the body, from which its rate is measured. Refuses a body that announces too
+    /// many bytes.
     pub(super) fn want_body(&mut self, now: u64, bytes_max: u64) {
         if self.wanted.is_none() {
             (self.wanted, self.wanted_at) = (Some(now), self.received);

@@ -1,4 +1,4 @@
-//! Responses of the edge itself, to requests that reach no route.
+//! Responses of the edge itself, in place of a route's.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -11,10 +11,10 @@ use http::{Method, StatusCode, header};
 /// Longest body of a refusal.
 const REFUSAL_BYTES: usize = 16 << 10;
 
-/// The reason why a request reaches no route. The connection ends after the response.
+/// The reason why the edge responds in place of a route. The connection ends after the response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Refusal {
-    /// The request is not HTTP/1, or two parsers could read it in two ways.
+    /// The request is not valid HTTP/1 or is incomplete, or two parsers could read it in two ways.
     Malformed,
     /// `Content-Length` is not one plain number, or is next to `Transfer-Encoding`.
     Length,
@@ -22,7 +22,7 @@ pub enum Refusal {
     BodyTooLarge,
     /// The head or the body did not arrive in time.
     Timeout,
-    /// There is no slot, no memory for the body, or the route did not respond in time.
+    /// There is no slot or no memory for the request, or the route did not respond in time.
     Busy,
 }
 

@@ -58,7 +58,7 @@ pub(super) async fn respond(
         if let Some(refusal) = refusal() {
             return Poll::Ready(Err(refusal));
         }
-        // A refused request never reaches its route.
+        // A request that is already refused does not reach its route.
         if let Some(request) = request.take() {
             routed.set(Some(shared.router().call(request)));
         }

@@ -3,8 +3,8 @@
 //! If slots run out, the peer with the most waiting connections loses the one that has waited longest for a request
 //! or the rest of one. Among the connections of one peer, those of proven callers are evicted last. If memory runs
 //! out, the peer whose requests take the most memory loses its largest incomplete request. A connection with a
-//! complete request in progress is never evicted. So one peer cannot take the slots of another, and slow requests
-//! cannot take those of a proven caller.
+//! complete request in progress is never evicted. So the waiting connections of one peer cannot take the slots of a
+//! peer that has fewer of them, and slow requests of one peer take the slots of its proven callers last.
 
 use std::collections::{BTreeMap, HashMap};
 use std::net::{IpAddr, Ipv4Addr};
@@ -127,7 +127,7 @@ struct Slot {
     turn: Turn,
     /// Bytes of the request beyond [`BodyBounds::free_bytes`](super::bounds::BodyBounds::free_bytes).
     memory: usize,
-    /// The memory counts towards complete requests.
+    /// Whether the memory counts towards complete requests.
     is_whole: bool,
     link: Arc<Link>,
 }
@@ -159,7 +159,7 @@ struct Table {
     next: u64,
     slots: HashMap<u64, Slot>,
     peers: HashMap<IpAddr, Peer>,
-    /// Connections of other machines, and their memory.
+    /// Connections of other machines, and their memory. Under [`Loopback::LikeOthers`], all connections count.
     remote: usize,
     remote_memory: usize,
     /// Memory of incomplete requests, and of complete ones.

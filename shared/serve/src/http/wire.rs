@@ -70,7 +70,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
         self.ended
     }
 
-    /// Waits for the next head. `false` if there is none; a refusal for the peer is then in the progress.
+    /// Waits for the next head. `false` if no request can be served; a refusal, if any, is then in the progress.
     pub(super) fn poll_head(&mut self, cx: &mut Context<'_>) -> Poll<bool> {
         loop {
             if self.link().progress().is_refused() {

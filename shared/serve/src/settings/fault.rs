@@ -21,7 +21,7 @@ pub enum ConfigFault {
     Key { file: PathBuf, key: String, why: String },
     #[error("{variable} in the environment: {why}.")]
     Variable { variable: String, why: String },
-    #[error("{} holds no usable API keys: {why}.", file.display())]
+    #[error("{} is not a valid file of API keys: {why}.", file.display())]
     ApiKeys { file: PathBuf, why: String },
 }
 

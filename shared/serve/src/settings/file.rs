@@ -42,9 +42,9 @@ pub fn set_from_table<T>(
     Ok(())
 }
 
-/// Returns only the message and line number of a parser error.
+/// Parses TOML. An error contains only the parser's message and the line number.
 ///
-/// The error's own text quotes the line, which may contain a secret endpoint.
+/// The parser's own text quotes the line, which may contain a secret endpoint.
 fn parse(file: &Path, text: &str) -> Result<Table, ConfigFault> {
     text.parse::<Table>().map_err(|error| {
         let start = error.span().map_or(0, |span| span.start);

@@ -11,7 +11,7 @@ pub struct Key<T: 'static> {
     pub name: &'static str,
     /// Variable in the environment, without the suffix of a further table.
     pub variable: &'static str,
-    /// The default, as an operator would write it.
+    /// The default, as the manual shows it.
     pub default: &'static str,
     pub meaning: &'static str,
     /// Parses and stores a value. Errors name the accepted form and never repeat the value.

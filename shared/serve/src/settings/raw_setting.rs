@@ -102,7 +102,7 @@ impl<'a> RawSetting<'a> {
     /// Parses a list of IP addresses and CIDR ranges.
     pub fn ip_ranges(self) -> Result<IpRanges, String> {
         let wanted = |_not_one| {
-            "each of them must be an IP address, or a range like 10.0.0.0/8 without bits after its prefix"
+            "each entry must be an IP address, or a range like 10.0.0.0/8 without bits after its prefix"
                 .to_owned()
         };
         self.list()?.into_iter().map(|text| text.parse::<IpRange>().map_err(wanted)).collect()

@@ -1,9 +1,9 @@
-//! A command that waits to be sent.
+//! The queue entry of a command.
 
 use bursar_control::grammar::Order;
 use bursar_control::wire::Asking;
 
-/// A queued command.
+/// A command that waits to be sent.
 #[derive(Debug)]
 pub(super) struct Call {
     pub(super) id: u64,

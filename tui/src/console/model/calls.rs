@@ -9,7 +9,7 @@ use super::{Connection, Intent, Model, Purpose, rows};
 
 /// Most commands in flight. The engine accepts eight per connection, including the watch.
 const CALLS: usize = 6;
-/// Most commands in flight, counting urgent ones: decisions and the freeze.
+/// Most commands in flight when an urgent one is sent: a decision or the freeze.
 const URGENT_CALLS: usize = 8;
 /// Shortest time between two queries of a topic. Agents may pay a thousand times a second.
 const QUERY_INTERVAL_MS: u64 = 300;
@@ -38,7 +38,7 @@ impl Model {
         self.stale.extend(topics);
     }
 
-    /// Returns the commands to send now, within the limits: queued ones, then queries of stale topics.
+    /// Queues the queries of stale topics, and returns the queued commands that the limits allow now.
     pub(crate) fn pump(&mut self) -> Vec<Intent> {
         if self.connection != Connection::Up {
             return Vec::new();

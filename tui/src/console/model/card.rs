@@ -6,8 +6,8 @@ use bursar_core::card::Card;
 
 use super::server::QueuedRequest;
 
-/// How long a card ignores keys after it opened or changed. An ignored key starts the time again. Input that was
-/// typed or pasted for something else therefore never decides.
+/// How long keys that decide are ignored after a card or question opened, and approvals after the card changed. An
+/// ignored key starts the time again. Input that was typed or pasted for something else therefore never decides.
 pub(crate) const GUARD_MS: u64 = 400;
 
 /// Longest typed amount.
@@ -24,7 +24,7 @@ pub(crate) struct CardView {
     pub(crate) deniable_at_ms: u64,
     /// The typed amount, on a card that requires it.
     pub(crate) typed: String,
-    /// A decision was sent. Nothing else is sent before its answer.
+    /// A decision was sent. No other decision on this card is sent before the answer.
     pub(crate) sent: bool,
     /// Why the last decision failed.
     pub(crate) fault: Option<String>,
@@ -38,7 +38,7 @@ pub(crate) struct CardView {
     pub(crate) scroll: usize,
     /// The rows that were visible since the card last changed.
     seen: BTreeSet<RowKey>,
-    /// The width of the seen rows. Another width wraps the lines differently.
+    /// The width of the seen rows. At another width the lines wrap differently.
     seen_width: usize,
 }
 
@@ -70,7 +70,7 @@ impl Hint {
     }
 }
 
-/// A row of a card: the index of its line, and of the piece if that line was wrapped.
+/// A row of a card: the index of its line, and the index of the piece if the line is wrapped.
 pub(crate) type RowKey = (usize, usize);
 
 impl CardView {
@@ -105,7 +105,7 @@ impl CardView {
         self.seen_width == width && self.seen.contains(row)
     }
 
-    /// Updates the card. If its terms or its obstacle changed, approvals do not count for a moment.
+    /// Replaces the card. If its terms or its obstacle changed, approvals do not count for a moment.
     pub(crate) fn follow(&mut self, card: &Card, now_ms: u64) {
         let same_terms = card.digest == self.card.digest
             && card.usd == self.card.usd
@@ -113,7 +113,7 @@ impl CardView {
         let same = same_terms && card.obstacle == self.card.obstacle;
         let warns = |card: &Card| (card.is_stranger(), card.is_short());
         let same_warnings = warns(card) == warns(&self.card);
-        // The agent's spending and its address's balance change often. They do not count as a change of the card.
+        // The agent's spending and the balance of its address change often. They are not a change of the card.
         self.card = card.clone();
         if !same || !same_warnings {
             // The operator must read the card again from its first row.

@@ -1,4 +1,4 @@
-//! The context that receives the keys.
+//! Selects the context that receives the keys.
 
 use super::Model;
 use super::overlay::Overlay;

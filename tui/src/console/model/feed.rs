@@ -1,11 +1,11 @@
-//! The activity of a journal of any length. One stretch of it is kept; other pages are requested when they are
-//! viewed.
+//! The activity of a journal of any length. The feed keeps one contiguous stretch of entries; other pages are
+//! requested when they are viewed.
 
 use std::collections::VecDeque;
 
 use bursar_control::answers::ActivityRow;
 
-/// Number of entries kept. Others are read again when they are viewed.
+/// Number of entries kept. Dropped entries are requested again when they are viewed.
 const KEPT: usize = 2_000;
 /// Entries of one page.
 pub(crate) const PAGE_ROWS: usize = 200;
@@ -71,7 +71,8 @@ impl Feed {
         self.trim(around.unwrap_or(self.head));
     }
 
-    /// Adds a new entry. `around` is the entry that is viewed, or `None` for the newest.
+    /// Adds a new entry if it follows the kept stretch; otherwise only the head moves. `around` is the entry that is
+    /// viewed, or `None` for the newest.
     pub(crate) fn append(&mut self, row: ActivityRow, around: Option<u64>) {
         if row.seq <= self.head {
             return;

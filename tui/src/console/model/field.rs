@@ -1,4 +1,4 @@
-//! Typed text that may be a secret.
+//! An input field that may hold a secret.
 
 use std::fmt;
 
@@ -8,7 +8,7 @@ use zeroize::Zeroizing;
 #[derive(Default)]
 pub(crate) struct Field(Zeroizing<String>);
 
-/// Longest entry; a seed phrase of 24 words has at most 215 characters.
+/// Longest text; a seed phrase of 24 words has at most 215 characters.
 const FIELD_BYTES: usize = 1024;
 
 impl Field {

@@ -12,7 +12,7 @@ const LINE_CHARS: usize = 512;
 pub(crate) struct Line {
     text: Vec<char>,
     cursor: usize,
-    /// The position in the history; 0 is the line being written.
+    /// The position in the history, newest first from 1; 0 is the line being written.
     back: usize,
     draft: Vec<char>,
 }
@@ -112,8 +112,8 @@ impl Line {
     }
 }
 
-/// The commands entered before, newest first. Other input is not kept, because it may be a secret pasted by
-/// mistake. A command with a URL, which may hold a key, is kept here and never on disk.
+/// The valid commands entered before, newest first. Invalid input is not kept, because it may be a secret pasted by
+/// mistake. A command with a URL, which may contain a key, is kept here and never on disk.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct LineHistory(pub(crate) VecDeque<String>);
 

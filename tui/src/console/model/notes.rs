@@ -3,8 +3,9 @@
 use super::Model;
 use super::note::{FREEZE_MS, Note};
 
-/// How long a result is shown. A failure is shown for longer.
+/// How long a successful result is shown.
 const NOTE_MS: u64 = 10_000;
+/// How long a failure is shown.
 const FAILURE_MS: u64 = 20_000;
 
 impl Model {
@@ -16,7 +17,7 @@ impl Model {
         self.show_note(text.into(), true, FAILURE_MS);
     }
 
-    /// Shows a hint about the freeze key for as long as a second press freezes.
+    /// Shows a hint about the freeze key while a second press still freezes.
     pub(crate) fn hint_freeze(&mut self, text: &str) {
         self.freeze_at_ms = Some(self.now_ms);
         self.show_note(text.to_owned(), false, FREEZE_MS);

@@ -48,7 +48,7 @@ impl Model {
     }
 }
 
-/// Formats every field of an entry, one per row. Changes show the old and the new value.
+/// Formats the fields of an entry, one per row. Changes show the old and the new value.
 fn entry(row: &ActivityRow, zone: &Zone) -> String {
     let mut lines = vec![
         format!("time      {}", zone.moment(&row.at)),
@@ -76,7 +76,7 @@ fn entry(row: &ActivityRow, zone: &Zone) -> String {
     }
     if let Some(request) = &row.request {
         lines.push(String::new());
-        lines.push(format!("All of the request: `:receipt {}`", short(request)));
+        lines.push(format!("The whole request: `:receipt {}`", short(request)));
     }
     lines.join("\n")
 }

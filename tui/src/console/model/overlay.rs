@@ -14,14 +14,14 @@ use super::words::{WordCheck, Words};
 pub(crate) enum Overlay {
     Card(Box<CardView>),
     Ask(Question),
-    /// The answer to a command line.
+    /// A text to read: the answer to a command line, a parse error or a journal entry.
     Text(TextView),
     Help {
         scroll: usize,
     },
     /// Checks whether the words just shown were written down.
     Words(TextView, WordCheck),
-    /// Asks before leaving, because that stops the engine in this process.
+    /// Asks before leaving, because leaving stops the engine in this process.
     Leave {
         armed_at_ms: u64,
     },
@@ -39,7 +39,7 @@ pub(crate) struct Question {
     /// The first entry of a new password, which is entered twice.
     pub(crate) first: Option<Field>,
     pub(crate) fault: Option<String>,
-    /// The answer was sent. Keys are ignored until the engine responds.
+    /// The answer was sent. Until the engine responds, only a field's cancel key has an effect.
     pub(crate) sent: bool,
 }
 
@@ -91,9 +91,9 @@ pub(crate) struct TextView {
     pub(crate) copyable: bool,
     /// The words of a seed, shown before the text.
     pub(crate) words: Option<Words>,
-    /// The operator must check the words, once all of them were on the screen.
+    /// The operator is asked to check the words, once all of them were on the screen.
     pub(crate) checks_words: bool,
-    /// The number of rows, from the top without a gap, that were visible, and their width.
+    /// The number of top rows that were all visible, and the width at which they were wrapped.
     seen: (usize, usize),
 }
 

@@ -41,7 +41,7 @@ pub(crate) fn order_of(topic: Topic) -> Order {
 pub(crate) struct BalanceRow<'a> {
     pub(crate) address: &'a HoldingsAnswer,
     pub(crate) network: &'a NetworkHoldingsAnswer,
-    /// `None` if the network could not be queried at all.
+    /// `None` if the answer contains no balance for the network.
     pub(crate) held: Option<&'a BalanceAnswer>,
 }
 
@@ -72,13 +72,13 @@ pub(crate) fn balances(server: &Server) -> Vec<BalanceRow<'_>> {
     rows.collect()
 }
 
-/// Shortens an id that names a request. The result is ASCII: a notice is part of an escape sequence.
+/// Shortens the id of a request. The result is ASCII, because a notice is part of an escape sequence.
 pub(crate) fn short(id: &str) -> String {
     let begin = || id.chars().filter(char::is_ascii_alphanumeric).take(8).collect();
     id.parse::<RequestId>().map_or_else(|_other| begin(), |id| id.short())
 }
 
-/// Returns the number of the entry in a row of the feed, whether it is loaded or not.
+/// Returns the number of the journal entry in a row of the feed, even if the entry is not loaded.
 pub(crate) fn entry_at(server: &Server, index: usize) -> Option<u64> {
     let seq = server.feed.head().checked_sub(u64::try_from(index).ok()?)?;
     (seq > 0).then_some(seq)
@@ -115,7 +115,7 @@ impl Model {
         let Some(key) = self.selected.get(&pane) else { return 0 };
         let index = match pane {
             Pane::Approvals => self.server.queue.iter().position(|row| row.request.id == *key),
-            // The number of an entry gives its row without a search through thousands.
+            // The number of an entry gives its row without a search through thousands of rows.
             Pane::Activity => key
                 .parse::<u64>()
                 .ok()

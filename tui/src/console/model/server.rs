@@ -18,7 +18,7 @@ const LINGER_MS: u64 = 60_000;
 /// Most closed requests in the list, not counting the one whose card is open.
 const LINGERING_ROWS: usize = 2;
 
-/// One subject that the engine is queried about.
+/// One part of the engine's state that the console queries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Topic {
     Status,
@@ -101,7 +101,7 @@ impl QueuedRequest {
         self.deadline_ms.saturating_sub(now_ms)
     }
 
-    /// Returns why the request can no longer be decided.
+    /// Returns why the request can no longer be decided; `None` while it is pending.
     pub(crate) fn closed(&self, now_ms: u64) -> Option<&str> {
         match &self.end {
             Some(end) => Some(&end.outcome),
@@ -110,7 +110,7 @@ impl QueuedRequest {
         }
     }
 
-    /// Returns the time from which the request can no longer be decided.
+    /// Returns when the request was closed, on this console's clock; `None` while it is pending.
     fn closed_ms(&self, now_ms: u64) -> Option<u64> {
         match &self.end {
             Some(end) => Some(end.at_ms),
@@ -125,7 +125,7 @@ pub(crate) struct Server {
     pub(crate) status: Option<StatusAnswer>,
     /// Pending requests first, then closed ones. A new request never moves other pending ones.
     pub(crate) queue: Vec<QueuedRequest>,
-    /// Queried apart from the balances, so they show even while the balances are unknown.
+    /// Queried separately from the balances, so that addresses show even while the balances are unknown.
     pub(crate) addresses: Option<Vec<AddressAnswer>>,
     pub(crate) balances: Option<Vec<HoldingsAnswer>>,
     pub(crate) agents: Option<Vec<AgentAnswer>>,
@@ -196,7 +196,7 @@ impl Server {
             let deadline_ms = now_ms.saturating_add(left);
             match self.queue.iter_mut().find(|known| known.request.id == request.id) {
                 Some(known) => {
-                    // A slow answer makes the deadline look later, so the earliest one is the most accurate.
+                    // A slow answer makes the deadline look later, so the earliest deadline is the most accurate.
                     known.deadline_ms = match known.deadline_ms.abs_diff(deadline_ms) {
                         0..=1_000 => known.deadline_ms.min(deadline_ms),
                         // Too far off for a slow answer: another engine has set a new deadline.
@@ -237,7 +237,7 @@ impl Server {
             if let (Some(ended), Some(id)) = (ended, &row.request)
                 && let Some(known) = self.queue.iter_mut().find(|known| known.request.id == *id)
             {
-                // If the end is known, as after this console's own decision, its time stays.
+                // If the end is known already, for example from this console's own decision, keep its time.
                 let at_ms = known.end.as_ref().map_or(now_ms, |end| end.at_ms);
                 known.end = Some(RequestEnd {
                     origin: Some(EndOrigin::of(&row)),

@@ -32,8 +32,8 @@ pub(crate) fn is_open(model: &Model) -> bool {
     steps(model).last().is_some_and(|last| !last.done)
 }
 
-/// Returns the step for the seed. The step is done once the seed's words were checked: a seed that was not written
-/// down is lost with this machine.
+/// Returns the step for the seed. For a seed that was created here, the step is done once its words were checked,
+/// because a seed without a written copy or a backup is lost with this machine.
 fn seed(model: &Model, exists: bool) -> Step {
     let title = "A seed phrase, written down on paper";
     match &model.unchecked_seed {
@@ -59,7 +59,7 @@ pub(crate) fn steps(model: &Model) -> Vec<Step> {
     let (wallet, agents) = (&status.wallet, server.agents.as_deref().unwrap_or_default());
     let policies = server.policies.as_deref().unwrap_or_default();
     let works = agents.iter().any(|agent| agent.policy.is_some());
-    // The names that exist, or else suggestions.
+    // The names that exist already, or else suggestions.
     let quoted = |name: &str| shlex::try_quote(name).map_or_else(|_nul| String::new(), Into::into);
     let label = server.addresses.iter().flatten().map(|row| row.label.as_str()).next();
     let label = quoted(label.unwrap_or("research"));

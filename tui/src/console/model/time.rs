@@ -65,8 +65,8 @@ impl Model {
         self.settle();
     }
 
-    /// Keeps pending requests above closed ones, and selects a pending request if there is one. Therefore no key
-    /// opens a closed request while another is pending.
+    /// Keeps pending requests above closed ones, and selects a pending request if there is one. No key can then open
+    /// a closed request while another request is pending.
     pub(crate) fn settle(&mut self) {
         let kept = match &self.overlay {
             Some(Overlay::Card(view)) => Some(view.id.clone()),

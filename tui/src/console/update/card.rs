@@ -29,7 +29,7 @@ pub(super) fn see(model: &mut Model) {
     }
 }
 
-/// Rejects pasted text: it decides nothing and is not an amount.
+/// Rejects pasted text: it neither decides nor fills in the amount.
 pub(super) fn pasted(model: &mut Model) {
     if let Some(Overlay::Card(view)) = &mut model.overlay {
         view.hint = Some(Hint::Pasted);
@@ -43,8 +43,7 @@ pub(super) fn two_keys_at_once(model: &mut Model) {
     }
 }
 
-/// Scrolls the card; returns whether `action` scrolls. Like any other key, scrolling delays the moment from which a
-/// decision counts.
+/// Scrolls the card; returns whether `action` scrolls. Scrolling also delays the moment from which a decision counts.
 fn scroll(model: &mut Model, action: KeyAction) -> bool {
     let (Some(visible), now_ms) = (visibility::visible_rows(model), model.now_ms) else {
         return false;
@@ -112,7 +111,7 @@ pub(super) fn pressed(model: &mut Model, key: &KeyEvent, action: Option<KeyActio
         (_, KeyCode::Backspace) if view.card.type_amount => {
             view.typed.pop();
         }
-        // The key may be typed or pasted for something else.
+        // The key may have been typed or pasted for something else.
         _other => view.guard(now_ms),
     }
     Vec::new()

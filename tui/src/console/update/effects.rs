@@ -7,7 +7,7 @@ use crate::console::model::overlay::Overlay;
 use crate::console::model::server::Topic;
 use crate::console::model::{Intent, Model};
 
-/// Makes the overlay ignore keys for a moment.
+/// Makes the overlay ignore keys that decide for a moment.
 pub(super) fn guard(model: &mut Model) {
     let now_ms = model.now_ms;
     match &mut model.overlay {

@@ -68,7 +68,7 @@ fn wallet_of(model: &Model) -> Option<(bool, bool)> {
     Some((wallet.exists, wallet.locked))
 }
 
-/// Describes a payment that a policy refused without asking the operator.
+/// Describes a payment that was refused without asking the operator.
 fn refusal(row: &ActivityRow) -> String {
     let amount = row.amount.as_deref().unwrap_or("a payment");
     let agent = row.agent.as_deref().or(row.agent_id.as_deref()).unwrap_or("an agent");
@@ -135,7 +135,7 @@ fn page_done(model: &mut Model, result: Result<Answer, Fault>) {
     }
 }
 
-/// Schedules the next watch: without one the console would miss entries.
+/// Schedules the next watch, because without a watch the console would miss entries.
 fn watch_done(model: &mut Model, result: Result<Answer, Fault>) {
     model.watch_from_ms = model.now_ms.saturating_add(WATCH_AGAIN_MS);
     // The feed holds entries of another journal: reload it.
@@ -227,8 +227,8 @@ fn is_to_be_checked(model: &mut Model, order: &str, result: &Result<Answer, Faul
     model.unchecked_seed.as_ref() == Some(&seed.id)
 }
 
-/// Returns whether the typed answer was a slip, such as a wrong password. The command then runs again and keeps its
-/// field, because the operator types the correction there.
+/// Returns whether the typed answer was a mistake, such as a wrong password. The command then runs again and keeps
+/// its field, because the operator types the correction there.
 fn is_retryable(model: &Model, id: u64, fault: &Fault) -> bool {
     let Some(Overlay::Ask(question)) = &model.overlay else { return false };
     let typed = matches!(question.prompt, Prompt::TypeName { .. } | Prompt::TypeAmount { .. });
@@ -278,7 +278,7 @@ fn decided(model: &mut Model, id: &str, approve: bool, result: Result<Answer, Fa
             }
         }
         Some(fault) => {
-            // The open card shows the whole fault itself.
+            // The open card shows the fault itself.
             if !shown {
                 model.note_failure(note);
             }

@@ -16,7 +16,7 @@ use crate::console::model::{FREEZE_MS, Intent, Model, PASTE_GAP_MS, Pane};
 use bursar_control::grammar::{Order, WalletOrder};
 use zeroize::Zeroizing;
 
-/// A second freeze key that is too late, but within this time, gets a message.
+/// A second freeze key that comes too late, but within this time, shows a message.
 const FREEZE_LATE_MS: u64 = 10_000;
 /// A note that was shown for this long disappears with the next key.
 const READ_MS: u64 = 2_000;
@@ -27,7 +27,7 @@ pub(super) fn pressed(model: &mut Model, key: &KeyEvent) -> Vec<Intent> {
     }
     let stops = action(Context::Panes, key) == Some(KeyAction::Freeze);
     if model.unconfirmed_key.take().is_some() {
-        // Two keys this close together are a paste, not typing: neither counts. The freeze key always counts.
+        // Two keys this close together are a paste, not typing, so neither counts. Only a freeze key still counts.
         guard(model);
         card::two_keys_at_once(model);
         if !stops {

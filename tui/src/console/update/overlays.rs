@@ -227,7 +227,8 @@ fn close(model: &mut Model) -> Vec<Intent> {
     vec![Intent::Redraw]
 }
 
-/// Puts pasted text into a field or the command line. Pasted text decides nothing.
+/// Puts pasted text into the field of a secret or into the command line, and rejects it elsewhere. Pasted text never
+/// decides.
 pub(super) fn pasted(model: &mut Model, text: &str) -> Vec<Intent> {
     model.unconfirmed_key = None;
     match (&mut model.overlay, &mut model.line) {

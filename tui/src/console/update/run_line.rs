@@ -1,4 +1,4 @@
-//! Runs the command line, which has the grammar and the orders of the `bursar` program.
+//! Runs the command line, which has the grammar of the `bursar` program. Some commands run only in a shell.
 
 use bursar_control::grammar::{AddressOrder, HistoryOrder, Order, WalletOrder};
 use bursar_control::wire::Asking;
@@ -73,7 +73,7 @@ fn entered(model: &mut Model) -> Vec<Intent> {
             let mut view = TextView::new(text, Zeroizing::new(error.to_string()));
             view.failed = true;
             model.overlay = Some(Overlay::Text(view));
-            // The line stays, to be corrected.
+            // Keep the line, so that the operator can correct it.
             model.line = Some(line);
             Vec::new()
         }

@@ -8,12 +8,12 @@ use crate::console::model::{Model, Pane};
 const TWO: u16 = 100;
 /// Width and height from which three columns of panes fit.
 const THREE: (u16, u16) = (180, 50);
-/// Height of a card's preview in a low area, with its border.
+/// Height of a card's preview with its border, in an area of fewer than [`TALL`] rows.
 const PREVIEW: u16 = 8;
-/// Height of the preview in an area of [`TALL`] rows: it also shows the most important rows of the card.
+/// Height of the preview in an area of at least [`TALL`] rows.
 const TALL_PREVIEW: u16 = 10;
 const TALL: u16 = 24;
-/// Height of the preview in an area of [`WHOLE`] rows: it shows the whole card.
+/// Height of the preview in an area of at least [`WHOLE`] rows. Most cards fit whole.
 const WHOLE_PREVIEW: u16 = 19;
 const WHOLE: u16 = 34;
 
@@ -35,7 +35,7 @@ impl Areas {
     pub(super) fn of(model: &Model, whole: Rect) -> Self {
         let three = whole.width >= THREE.0 && whole.height >= THREE.1;
         let one = whole.width < TWO;
-        // If not all panes are shown, the tabs name the others.
+        // If not all panes are shown, the tabs name all of them.
         let tabs = model.zoomed || !three;
         let [header, tab_line, body, bar, bottom] = Layout::vertical([
             Constraint::Length(1),
@@ -124,7 +124,7 @@ impl Areas {
         }
     }
 
-    /// Adds the main pane, and below the queue a preview of its selected card.
+    /// Adds the main pane. If it is the queue and has room, adds a preview of the selected card below.
     fn with_preview(&mut self, model: &Model, pane: Pane, area: Rect) {
         let has_one = pane == Pane::Approvals && !model.server.queue.is_empty();
         if !has_one || area.height < PREVIEW.saturating_add(6) {

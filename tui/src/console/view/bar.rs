@@ -1,4 +1,4 @@
-//! The bar: the keys that have an effect now.
+//! The bar: the most useful keys that have an effect now.
 
 use ratatui::layout::Rect;
 use unicode_width::UnicodeWidthStr;

@@ -1,5 +1,5 @@
-//! Draws the card of one request: the amount, the payee, and why the request is held. The engine decodes the card,
-//! and the command line shows the same lines. If the lines do not fit, they scroll, the most important first. The
+//! Draws the card of one request: the amount, the payee, and why the request is held. The engine creates the card,
+//! and one-shot commands show the same lines. If the lines do not fit, they scroll, the most important first. The
 //! state of the decision stays visible.
 
 mod state;
@@ -130,7 +130,7 @@ pub(super) fn visible_rows(model: &Model, view: &CardView, body: Rect) -> Visibl
     }
 }
 
-/// Returns the way to the next row that an approval needs and that was not visible yet.
+/// Returns the way to rows that an approval needs and that were not visible yet; `None` if there are none.
 pub(super) fn next_unseen(model: &Model, view: &CardView, body: Rect) -> Option<Unseen> {
     layout(model, view, body).unseen
 }

@@ -56,8 +56,8 @@ pub(super) fn header(model: &Model, paint: &mut Paint<'_>, area: Rect) {
         let engine = if model.setup.owner { "engine: inside" } else { "engine: attached" };
         let taken: usize = pieces.iter().map(|(text, _role)| text.width().saturating_add(2)).sum();
         let room = usize::from(area.width).saturating_sub(taken);
-        // The kind of engine always stays. The address for agents is shortened or left out, because other commands
-        // show it too.
+        // The kind of engine is always shown. If room is short, the address for agents is shortened or left out,
+        // because commands also show it.
         let (agents, role) = agents(status);
         let fits =
             |text: &&String| text.width().saturating_add(2).saturating_add(engine.width()) <= room;
@@ -71,7 +71,7 @@ pub(super) fn header(model: &Model, paint: &mut Paint<'_>, area: Rect) {
     paint.pieces(area, 0, &pieces);
 }
 
-/// Returns the address that agents call, the longest form first.
+/// Returns the address that agents call, or that their server is off; the longest form first.
 fn agents(status: &StatusAnswer) -> (Vec<String>, Role) {
     match status.server.url.as_deref().filter(|_url| status.server.running) {
         Some(url) => {
@@ -83,7 +83,7 @@ fn agents(status: &StatusAnswer) -> (Vec<String>, Role) {
     }
 }
 
-/// Describes a lost connection. The console retries after any fault: an engine of the right version may start.
+/// Describes a lost connection. The console retries after every fault, because a matching engine may start later.
 fn lost(fault: &Fault) -> String {
     match fault.code {
         Code::EngineDown => "ENGINE GONE: start it with `bursar engine`; retrying".to_owned(),

@@ -25,7 +25,7 @@ fn list(
     let focused = model.focus == pane;
     let count = model.row_count(pane);
     let failed = topic(pane).and_then(|topic| model.server.failed.get(&topic));
-    // Without an engine everything is old and cannot be reloaded.
+    // Without an engine all data is old and cannot be reloaded.
     let failed = failed.filter(|_why| !paint.old);
     let note = match (count, failed) {
         (0, _) => String::new(),
@@ -84,7 +84,7 @@ fn unknown(model: &Model, paint: &mut Paint<'_>, inside: Rect) -> Rect {
     table
 }
 
-/// Returns the topic of a pane.
+/// Returns the topic of a pane that [`list`] draws.
 fn topic(pane: Pane) -> Option<Topic> {
     match pane {
         Pane::Balances => Some(Topic::Balances),

@@ -82,7 +82,7 @@ pub(super) fn word_check(check: &WordCheck, paint: &mut Paint<'_>, body: Rect) {
     let (right, all) = check.progress();
     let inside = paint.dialog(body, (WIDTH, 6), "seed create", &format!("{right} of {all} right"));
     let rows = [
-        ("Type the words from your paper, your only backup.", Role::Plain),
+        ("Type the words as you have written them on paper.", Role::Plain),
         (check.fault.as_deref().unwrap_or_default(), Role::Alarm),
     ];
     for (row, (text, role)) in rows.into_iter().enumerate() {
@@ -128,7 +128,7 @@ fn rows_of(view: &TextView, room: usize, indent: usize) -> (Vec<String>, usize) 
 /// The text above the words of a seed, and the text below them.
 const TO_WRITE_DOWN: (&str, &str) = (
     "Write these words down now, in this order, on paper.",
-    "Without them a lost wallet cannot be restored; anyone who has them can take the money.\n\n",
+    "Only these words or a backup restore a wallet; anyone who has them can take the money.\n\n",
 );
 const SHOWN_AGAIN: (&str, &str) = ("Anyone who has these words can take the money.", "");
 
@@ -139,7 +139,7 @@ pub(super) fn visible_text(view: &TextView, body: Rect) -> VisibleText {
     VisibleText { shown, last: rows.len().saturating_sub(shown), width, words }
 }
 
-/// Like [`visible_text`], if there is no room for a frame.
+/// Like [`visible_text`], for a screen without room for a frame.
 pub(super) fn visible_text_without_frame(view: &TextView, area: Rect) -> VisibleText {
     let width = usize::from(area.width);
     let (rows, words) = rows_of(view, width, 1);

@@ -74,7 +74,7 @@ impl<'a> Paint<'a> {
         self.cursor = Some(Position { x, y: area.y.saturating_add(row) });
     }
 
-    /// Draws the frame of a pane and returns its inside. A `>`, and not only a colour, marks the focus.
+    /// Draws the frame of a pane and returns its inside. The focus is marked by a `>` as well as a colour.
     pub(super) fn pane(&mut self, area: Rect, focused: bool, title: &str, note: &str) -> Rect {
         let title = if focused { format!("> {title}") } else { title.to_owned() };
         match (self.old, note) {

@@ -43,13 +43,13 @@ pub(super) fn draw(model: &Model, paint: &mut Paint<'_>, area: Rect) {
     };
     rows.push((1, String::new(), Role::Plain));
     rows.extend(wrapped(hint, room, 0).into_iter().map(|part| (1, part, Role::Plain)));
-    // If room is short, leave out rows from the top, so that the next step is visible. With the last step, the hint
-    // is visible too.
+    // If room is short, leave out rows from the top, so that the next step is visible. At the last step, the hint is
+    // visible too.
     let last = next.is_none_or(|next| next.saturating_add(1) == steps.len());
     let end = if last { rows.len() } else { here.saturating_add(2) };
     let height = usize::from(inside.height);
     let skipped = end.saturating_sub(height);
-    // If not all steps are visible, the last row shows how many follow.
+    // If not all steps are visible, the last row shows the number of steps that follow.
     let seen = skipped.saturating_add(height);
     let whole = begins.iter().all(|begin| *begin < seen);
     let room = if whole { height } else { height.saturating_sub(1) };

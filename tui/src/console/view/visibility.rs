@@ -45,8 +45,8 @@ pub(crate) fn has_seen_words(model: &Model) -> bool {
     view.has_seen(visible.words, visible.width)
 }
 
-/// Returns the way to the next row that an approval needs and that was not seen. A change of the card makes its rows
-/// unseen again.
+/// Returns the way to rows that an approval needs and that were not seen. A change of the card makes its rows unseen
+/// again.
 pub(crate) fn card_unseen(model: &Model) -> Option<Unseen> {
     let Some(Overlay::Card(view)) = &model.overlay else { return None };
     card::next_unseen(model, view, body(model))

@@ -13,7 +13,8 @@ use crate::link::Secret;
 use crate::oneshot::terminal::Terminal;
 use crate::secret_source::SecretSource;
 
-/// Most times that one command sends the same password. An engine that keeps asking has refused it.
+/// Number of sent passwords after which the known password is not sent again. An engine that still asks has refused
+/// it.
 const PASSWORD_SENDS_MAX: u8 = 3;
 /// Attempts to enter a new password.
 const TRIES: u8 = 3;
@@ -51,8 +52,8 @@ impl Prompter<'_> {
         }
     }
 
-    /// Returns the current password, read only once. A command that is its own engine opens the wallet and may then
-    /// ask for the operator's proof: the same password answers both.
+    /// Returns the current password and reads its source only once. A command without a running engine may need the
+    /// password twice: to open the wallet, and to confirm an action of the operator.
     async fn password_again(&mut self, source: &SecretSource) -> Result<Option<Secret>, NoAnswer> {
         if self.password.is_none() {
             self.password = self.read(source).await?.map(|secret| secret.0);
@@ -64,8 +65,8 @@ impl Prompter<'_> {
         Ok(self.password.clone().map(Secret))
     }
 
-    /// Reads the new password, unless the source has just given the current one. Otherwise `wallet passwd` would
-    /// change nothing and report success. Only standard input has a second line.
+    /// Reads the new password. If the source has already given the current password, returns `None`: reading a file
+    /// again would set the same password. Standard input gives the new password on its next line.
     async fn new_password(&mut self, source: &SecretSource) -> Result<Option<Secret>, NoAnswer> {
         if self.password.is_some() && *source != SecretSource::Stdin {
             return Ok(None);
@@ -73,7 +74,7 @@ impl Prompter<'_> {
         self.read(source).await
     }
 
-    /// Reads a source in a thread that may block. Standard input may be a person or a slow program.
+    /// Reads a source in a blocking thread, because standard input may be a person or a slow program.
     async fn read(&mut self, source: &SecretSource) -> Result<Option<Secret>, NoAnswer> {
         let Some(mut stdin) = self.stdin.take() else { return Ok(None) };
         let source = source.clone();
@@ -124,17 +125,17 @@ fn ask_new_password(terminal: &dyn Terminal) -> io::Result<SecretEntry> {
 fn missing(what: SecretPrompt, password_given: bool) -> NoAnswer {
     match what {
         SecretPrompt::NewPassword if password_given => without_terminal(
-            "A new password is needed, and there is no terminal to ask on: give --password-stdin two lines, \
-             the current password and the new one.",
+            "A new password is needed, and the command cannot ask on a terminal: give --password-stdin two \
+             lines, the current password and the new one.",
             "--password-stdin",
         ),
         SecretPrompt::Password | SecretPrompt::NewPassword => without_terminal(
-            "A password is needed, and there is no terminal to ask on: add --password-file, --password-fd \
-             or --password-stdin.",
+            "A password is needed, and the command cannot ask on a terminal: add --password-file, \
+             --password-fd or --password-stdin.",
             "--password-file <path>",
         ),
         SecretPrompt::SeedPhrase => without_terminal(
-            "A seed phrase is needed, and there is no terminal to ask on: add --seed-file or --seed-stdin.",
+            "A seed phrase is needed, and the command cannot ask on a terminal: add --seed-file or --seed-stdin.",
             "--seed-file <path>",
         ),
     }

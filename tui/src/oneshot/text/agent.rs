@@ -85,7 +85,7 @@ pub(super) fn agents(to: &mut Sheet, agents: &[AgentAnswer]) {
     troubles(to, agents);
 }
 
-/// Prints the problems that keep an agent from working and that its status does not show.
+/// Prints the problems of agents that their status does not show.
 fn troubles(to: &mut Sheet, agents: &[AgentAnswer]) {
     for agent in agents {
         if let Some(problem) = &agent.problem {
@@ -94,7 +94,7 @@ fn troubles(to: &mut Sheet, agents: &[AgentAnswer]) {
         if agent.renewal_held {
             to.next(
                 &format!(
-                    "{}: the clock jumped, so today's allowance is held back. Grant it with",
+                    "{}: the clock is not confirmed, so today's allowance is held back. Grant it with",
                     agent.name
                 ),
                 &format!("bursar agent renew {}", word(&agent.name)),
@@ -103,7 +103,7 @@ fn troubles(to: &mut Sheet, agents: &[AgentAnswer]) {
     }
 }
 
-/// Prints the block for an agent's environment. A shell can evaluate all of it: lines for people are comments.
+/// Prints the variables for an agent's environment. A shell can evaluate all lines: those for people are comments.
 pub(super) fn credentials(to: &mut Sheet, credentials: &CredentialsAnswer, context: Context<'_>) {
     let (name, id) = (&credentials.name, &credentials.agent_id);
     to.line(&format!("# {name} ({id}): for this agent's environment only. Keep it secret."));
@@ -140,7 +140,7 @@ fn wallet_url(to: &mut Sheet, credentials: &CredentialsAnswer, context: Context<
     }
 }
 
-/// Prints the token. Quoting borrows text that needs no quotes, and tokens need none: the token is not copied.
+/// Prints the token. A token needs no quotes, so `try_quote` borrows it and leaves no copy in memory.
 fn token_line(to: &mut Sheet, token: &str) {
     match shlex::try_quote(token) {
         Ok(quoted) => to.secret("export WALLET_AGENT_TOKEN=", &quoted),

@@ -1,4 +1,4 @@
-//! The balances of addresses. An unknown amount is a `?` with its reason below, never a zero.
+//! The balances of addresses. An unknown amount is shown as `?` with its reason below, never as zero.
 
 use bursar_control::answers::{BalanceAnswer, HoldingsAnswer, NetworkHoldingsAnswer};
 
@@ -36,7 +36,7 @@ fn row(address: &HoldingsAnswer, on: &NetworkHoldingsAnswer, held: &BalanceAnswe
     ]
 }
 
-/// Formats the amount; without decimals it is a number of units.
+/// Formats the amount. If the token's decimals are unknown, formats the number of its smallest units.
 fn amount(held: &BalanceAnswer) -> String {
     match (&held.amount, &held.amount_atomic) {
         (Some(whole), _) => whole.clone(),
@@ -50,7 +50,7 @@ fn mark(held: &BalanceAnswer) -> String {
     unverified.map_or(String::new(), |token| format!("unverified {token}"))
 }
 
-/// Prints each reason once: a network that does not answer fails for every address.
+/// Prints each reason once, because a network that does not answer fails for every address.
 fn reasons(to: &mut Sheet, addresses: &[HoldingsAnswer]) {
     let mut lines: Vec<String> = Vec::new();
     for on in addresses.iter().flat_map(|address| &address.networks) {

@@ -1,4 +1,4 @@
-//! The doctor's report.
+//! The report of `doctor`.
 
 use bursar_control::answers::{CheckAnswer, CheckResult};
 

@@ -46,7 +46,7 @@ pub(super) fn networks(to: &mut Sheet, networks: &[NetworkAnswer]) {
 
 pub(super) fn frozen(to: &mut Sheet, frozen: bool) {
     if frozen {
-        to.line("Frozen: every agent is refused and nothing is signed, even after a restart.");
+        to.line("Frozen: every agent is refused and no agent's payment is signed, even after a restart.");
         to.next("Let them work again with", "bursar thaw");
     } else {
         to.line("Agents may work again.");
@@ -61,7 +61,7 @@ pub(super) fn status(to: &mut Sheet, status: &StatusAnswer, context: Context<'_>
             wallet.name.as_deref().unwrap_or("-"),
             super::wallet::state(wallet),
             count(wallet.seeds, "seed"),
-            // The plural of "address" is not a plain s.
+            // `count` appends only an s.
             if wallet.addresses == 1 {
                 "1 address".to_owned()
             } else {
@@ -98,9 +98,9 @@ pub(super) fn status(to: &mut Sheet, status: &StatusAnswer, context: Context<'_>
     if let Some(why) = &status.failed {
         to.blank();
         to.line(&format!("PAYMENTS ARE STOPPED: the journal could not be written: {why}"));
-        to.line("Agents are refused until this is fixed: free or repair the disk of the data folder, stop the");
+        to.line("Agents are refused until this is fixed: free or repair the data folder's disk.");
         return to
-            .line("engine, start it again with: bursar engine   and check with: bursar doctor");
+            .line("Then stop the engine, start it with `bursar engine`, and run `bursar doctor`.");
     }
     if !status.wallet.exists {
         let (what, command) = super::wallet::first(&status.wallet);
@@ -132,13 +132,13 @@ fn refused_before(to: &mut Sheet, first: &str) {
     to.line(&format!(
         "Requests that agents signed before {first} are refused: a clock once showed a later date."
     ));
-    to.line("Set the clock if it is wrong. If it is right, correct this with: bursar audit accept");
+    to.line("If the clock is wrong, set it. If it is right, accept requests again with: bursar audit accept");
 }
 
 fn untrusted(to: &mut Sheet, why: &str) {
     to.blank();
     to.line(&format!("The journal is not trusted, so every payment needs your approval: {why}"));
-    to.line("Check it with: bursar audit verify   and, if it is right, run: bursar audit accept");
+    to.line("Check it with: bursar audit verify   If you trust it, run: bursar audit accept");
 }
 
 pub(super) fn audit(to: &mut Sheet, audit: &AuditAnswer) {

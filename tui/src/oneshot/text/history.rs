@@ -8,7 +8,7 @@ use super::request::short;
 use crate::oneshot::sheet::{Sheet, foreign, word};
 use crate::wording;
 
-/// Prints whole addresses and hashes on separate lines: a shortened one can be forged.
+/// Prints whole addresses and hashes on separate lines, because a shortened one can be imitated.
 pub(super) fn history(to: &mut Sheet, history: &HistoryAnswer) {
     let Some(newest) = history.requests.first() else {
         return to.line("No request matches.");
@@ -23,8 +23,8 @@ pub(super) fn history(to: &mut Sheet, history: &HistoryAnswer) {
     if history.more {
         let count = history.requests.len().saturating_mul(5).min(HISTORY_ROWS);
         to.next(
-            "Older entries",
-            &format!("the same with --limit {count}   all requests: bursar history export <file>"),
+            "Older requests",
+            &format!("repeat with --limit {count}   all requests: bursar history export <file>"),
         );
     }
     to.next("See one in full with", &format!("bursar receipt {}", short(&newest.id)));

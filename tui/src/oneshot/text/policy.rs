@@ -88,7 +88,7 @@ fn venues(lending: &LendingPolicyAnswer) -> String {
     )
 }
 
-/// Formats the switch of a lane that this version does not support. Its limits have no effect.
+/// Formats the switch of a lane that this version does not support. The lane's limits have no effect.
 fn unsupported_lane(on: bool, does: &str) -> String {
     format!("{}, without effect: this version never {does}", switch(on))
 }

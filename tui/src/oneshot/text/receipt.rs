@@ -1,4 +1,4 @@
-//! A receipt in plain words, in the order of events. Programs read the receipt's form with `--json`.
+//! A receipt in plain words, in the order of events. Programs read its JSON form with `--json`.
 
 use bursar_control::answers::ReceiptAnswer;
 use bursar_core::money::Usd;
@@ -7,8 +7,8 @@ use serde_json::Value;
 
 use crate::oneshot::sheet::{Sheet, word};
 
-/// The fields of the receipt's form, with their names for people. Other fields follow under their names in the form,
-/// except those in [`FORM`].
+/// The fields of the receipt's JSON form, with their names for people. All other fields follow under their JSON
+/// names, except those in [`FORM`].
 const NAMES: [(&str, &str); 22] = [
     ("transactionId", "request"),
     ("timestamp", "asked"),
@@ -34,10 +34,10 @@ const NAMES: [(&str, &str); 22] = [
     ("settlement.verification", "on the chain"),
 ];
 
-/// Fields that are not printed: those of the form itself, and a repetition of the amount.
+/// Fields that are not printed: those that describe the form itself, and a repetition of the amount.
 const FORM: [&str; 4] = ["type", "version", "intent.type", "payment.amount.atomic"];
 
-/// Columns of a value before it wraps. A whole hash fits, and with its name it fits in 80 columns.
+/// Columns of a value before it wraps. A whole hash takes 66, and with the longest name in [`NAMES`] 80.
 const WIDTH: usize = 66;
 
 pub(super) fn receipt(to: &mut Sheet, answer: &ReceiptAnswer) {
@@ -60,8 +60,8 @@ pub(super) fn receipt(to: &mut Sheet, answer: &ReceiptAnswer) {
     next(to, answer);
 }
 
-/// Adds a value in full, however long, because nothing else shows the request. Further lines are indented under the
-/// first, so that foreign text never begins where our own names do.
+/// Adds a value of any length in full, because only the receipt shows the whole request. Further lines are indented
+/// under the first, so that foreign text never begins where our own names do.
 fn push<'a>(rows: &mut Vec<(&'a str, String)>, name: &'a str, value: &str) {
     let mut name = name;
     let mut chars = value.chars().peekable();
@@ -74,7 +74,7 @@ fn push<'a>(rows: &mut Vec<(&'a str, String)>, name: &'a str, value: &str) {
     }
 }
 
-/// Prints the command that changes the limit by which the payment was refused.
+/// Prints the command that changes the limit by which the payment was refused, or else that shows its policy.
 fn next(to: &mut Sheet, answer: &ReceiptAnswer) {
     let Some(refused) = &answer.refused else { return };
     match (&refused.policy, &refused.option) {
@@ -119,7 +119,7 @@ fn described(path: &str, answer: &ReceiptAnswer) -> String {
     }
 }
 
-/// Formats a URL, with its host if the text does not show it.
+/// Formats a URL, with its host if the text of the URL does not show the host.
 fn with_host(url: &str) -> String {
     let host = host_note(url).map_or(String::new(), |note| format!("  ({note})"));
     format!("{}{host}", plain(&Value::from(url)))

@@ -9,7 +9,7 @@ use bursar_core::text::countdown;
 use crate::oneshot::sheet::{Sheet, foreign};
 use crate::wording;
 
-/// Prints pending requests with their whole card, and others in two lines. A decision needs the whole card.
+/// Prints pending requests with their whole card, which a decision needs, and other requests in two lines.
 pub(super) fn requests(to: &mut Sheet, requests: &[RequestAnswer]) {
     if requests.is_empty() {
         return to.line("No requests are waiting.");
@@ -47,7 +47,7 @@ fn line(to: &mut Sheet, id: &str, request: &RequestAnswer) {
     to.line(&format!("          {} to {payee}{domain}", what(amount, asset)));
 }
 
-/// Formats an amount. If the token is unknown the amount has no symbol: it is a number of units of a contract.
+/// Formats an amount. If the token is unknown, the amount has no symbol and is a number of the contract's units.
 fn what(amount: &str, asset: &str) -> String {
     if amount.bytes().all(|b| b.is_ascii_digit()) {
         format!("{amount} units of {asset}")
@@ -71,7 +71,7 @@ pub(super) fn decided(to: &mut Sheet, decided: &DecidedAnswer) {
     }
 }
 
-/// Returns the first eight digits, which name a request. With the whole id a reader could poll the request.
+/// Returns the first eight digits of a request's id. With the whole id, a reader of the text could poll the request.
 pub(super) fn short(id: &str) -> String {
     id.parse::<RequestId>().map_or_else(|_not_whole| id.chars().take(8).collect(), |id| id.short())
 }

@@ -25,7 +25,7 @@ pub(super) fn wallet(to: &mut Sheet, wallet: &WalletAnswer, context: Context<'_>
         ("seeds", wallet.seeds.to_string()),
         ("addresses", wallet.addresses.to_string()),
     ]);
-    // After `wallet lock` the operator wants it locked: no advice to the contrary.
+    // After `wallet lock` the operator needs no advice to open the wallet.
     if wallet.locked && context.command != "wallet.lock" {
         to.next("Open it with", "bursar wallet open");
     } else if !wallet.locked && wallet.seeds == 0 {
@@ -35,7 +35,7 @@ pub(super) fn wallet(to: &mut Sheet, wallet: &WalletAnswer, context: Context<'_>
     }
 }
 
-/// Returns how this data folder gets a wallet, with the command.
+/// Returns the first step to a wallet in this data folder: a description and the command.
 pub(super) fn first(wallet: &WalletAnswer) -> (String, String) {
     match &wallet.recoverable {
         None => ("Create a wallet with".to_owned(), "bursar wallet create <name>".to_owned()),
@@ -46,7 +46,7 @@ pub(super) fn first(wallet: &WalletAnswer) -> (String, String) {
     }
 }
 
-/// Returns the state after the command. Without an engine an opened wallet is locked again by then.
+/// Returns the state after the command. Without a running engine, an opened wallet is then locked again.
 fn state_after(wallet: &WalletAnswer, context: Context<'_>) -> &'static str {
     if context.engine_running { state(wallet) } else { "locked" }
 }
@@ -68,8 +68,8 @@ pub(super) fn seed(to: &mut Sheet, seed: &SeedAnswer, context: Context<'_>) {
         if context.command == "seed.words" {
             to.line("Anyone who has these words can take the money.");
         } else {
-            to.line("Write these words down now, in this order, on paper. Without them a lost");
-            to.line("wallet cannot be restored; anyone who has them can take the money.");
+            to.line("Write these words down now, in this order, on paper. Only these words or a");
+            to.line("backup restore a wallet; anyone who has them can take the money.");
         }
         to.blank();
         to.words(phrase);

@@ -1,4 +1,4 @@
-//! One column of a table.
+//! The columns of a table.
 
 /// One column of a table.
 #[derive(Debug, Clone, Copy)]
@@ -6,11 +6,11 @@ pub(in crate::console::view) struct Column<'h> {
     pub(super) name: &'h str,
     /// Width in cells.
     pub(super) width: u16,
-    /// The column shares the room that the widths leave with other open columns.
+    /// The open columns share the room that remains after the widths of all columns.
     pub(super) open: bool,
     pub(super) right: bool,
-    /// The column with the highest rank is dropped first. A column of rank 0 is never dropped, and as wide as its
-    /// content unless it is open.
+    /// The column with the highest rank is dropped first. A column of rank 0 is never dropped; unless it is open, it
+    /// is at least as wide as its content.
     pub(super) rank: u8,
 }
 

@@ -1,5 +1,4 @@
-//! Tables: named columns in the available room. The most important columns stay whole; the least important ones are
-//! dropped first.
+//! Tables: named columns in the available room. If room is short, the least important columns are dropped first.
 
 use ratatui::layout::Rect;
 use unicode_width::UnicodeWidthStr;
