@@ -119,6 +119,7 @@ async fn engine(path: &Path) -> Engine {
         failpoints: Arc::new(NoFailpoints),
         chains: Default::default(),
         explorers: Default::default(),
+        prices: None,
         signer: None,
         rules: Rules::default(),
     });

@@ -133,6 +133,7 @@ impl TestEngine {
             failpoints: setup.failpoints,
             chains: setup.chains.into_iter().collect(),
             explorers: setup.explorers.into_iter().collect(),
+            prices: None,
             signer: setup.signer,
             rules: setup.rules,
         });

@@ -72,6 +72,7 @@ fn crates_depend_only_on_the_crates_they_may() {
         ("bursar-core", &[][..]),
         ("bursar-control", &["bursar-core"]),
         ("bursar-x402", &["bursar-core"]),
+        ("bursar-uniswap", &["bursar-core"]),
         ("bursar-submit", &["bursar-core", "bursar-x402"]),
         ("bursar-outbound", &[]),
         ("bursar-chain", &["bursar-core", "bursar-x402", "bursar-submit", "bursar-outbound"]),
@@ -82,7 +83,7 @@ fn crates_depend_only_on_the_crates_they_may() {
         ),
         ("bursar-heap", &[]),
         ("bursar-serve", &["bursar-core", "bursar-chain", "bursar-heap"]),
-        ("bursar-domain", &["bursar-core", "bursar-x402", "bursar-submit"]),
+        ("bursar-domain", &["bursar-core", "bursar-x402", "bursar-submit", "bursar-uniswap"]),
         // The auditor judges the wallet, so it shares nothing with it.
         ("bursar-auditor", &[]),
         (
@@ -92,6 +93,7 @@ fn crates_depend_only_on_the_crates_they_may() {
                 "bursar-control",
                 "bursar-x402",
                 "bursar-submit",
+                "bursar-uniswap",
                 "bursar-domain",
                 "bursar-chain",
                 "bursar-rows",
@@ -165,7 +167,15 @@ fn pure_crates_have_no_io_dependencies() {
     let worldly =
         ["tokio", "axum", "reqwest", "redb", "getrandom", "interprocess", "rustix", "tracing"];
     let found = dependencies();
-    for name in ["bursar-core", "bursar-control", "bursar-x402", "bursar-submit", "bursar-domain"] {
+    let pure = [
+        "bursar-core",
+        "bursar-control",
+        "bursar-x402",
+        "bursar-submit",
+        "bursar-uniswap",
+        "bursar-domain",
+    ];
+    for name in pure {
         for crate_name in worldly {
             assert!(!found[name].contains(crate_name), "{name} must not depend on {crate_name}");
         }

@@ -23,6 +23,7 @@ fn counterparties(ports: &Ports) -> [&'static str; 2] {
     let Ports {
         chains: _,
         explorers: _,
+        prices: _,
         clock: _,
         random: _,
         disk: _,

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use bursar_core::card::{ByLane, HoldReason, Lane};
+use bursar_core::codes::Code;
 use bursar_core::ids::{AgentId, Name, RequestId};
 use bursar_core::money::Usd;
 use bursar_core::time::Utc;
@@ -14,9 +15,10 @@ use bursar_x402::authorization::Authorization;
 use crate::agents::{Agent, Commission, PolicyRecord, Refusals, Usage};
 use crate::allowance::{Window, WindowStart};
 use crate::event::{AddressAdded, Entry, Event, RequestDraft};
-use crate::requests::{Approver, Deadline, Request, Status};
+use crate::requests::{Approver, Deadline, LaneAsk, Request, Status};
 use crate::settlement::Settlement;
 use crate::state::State;
+use crate::trades::{Execution, PlanStep, Volume, submission_id};
 use crate::wallets::{PayingAddress, Seed, Wallet};
 
 /// The record that an entry changed, after the change.
@@ -135,7 +137,7 @@ fn apply_event(state: &mut State, entry: &Entry) -> Option<ChangedRecord> {
         Event::PaymentAuthorized { asked, terms } => {
             let request = request(asked, entry, authorized(terms, at, Approver::Policy));
             with_agent(state, &asked.agent, |agent| agent.usage.count(at, asked.ask.padding()));
-            spend(state, &request);
+            spend(state, &request.agent, Lane::Payment, request.ask.usd());
             return Some(ChangedRecord::Request(await_redemption(state, request)));
         }
         Event::RequestHeld { asked, reason, deadline } => {
@@ -151,9 +153,53 @@ fn apply_event(state: &mut State, entry: &Entry) -> Option<ChangedRecord> {
         }
         Event::PaymentApproved { id, terms, by } => {
             let mut request = release(state, id)?;
-            spend(state, &request);
+            spend(state, &request.agent, Lane::Payment, request.ask.usd());
             request.status = authorized(terms, at, Approver::Operator(*by));
             return Some(ChangedRecord::Request(await_redemption(state, request)));
+        }
+        Event::TradeStarted { asked, until } => {
+            return Some(ChangedRecord::Request(start_trade(state, asked, entry, until)));
+        }
+        Event::TradeApproved { id, by, until, quote, floor, counted } => {
+            let mut request = release(state, id)?;
+            let execution = Execution {
+                by: Approver::Operator(*by),
+                at,
+                until: until.clone(),
+                quote: (**quote).clone(),
+                floor: *floor,
+                counted: *counted,
+                volume: Volume::Reserved,
+                steps: Vec::new(),
+                end: None,
+            };
+            reserve(state, &request.agent, Lane::Trade, *counted);
+            request.status = Status::Executing(Box::new(execution));
+            return Some(ChangedRecord::Request(execute(state, request)));
+        }
+        Event::StepOpened { id, purpose, quote } => {
+            let step = |execution: &mut Execution| {
+                let submission = submission_id(*id, execution.steps.len());
+                execution.steps.push(PlanStep { purpose: *purpose, submission, outcome: None });
+                execution.quote = (**quote).clone();
+            };
+            return change_execution(state, id, step).map(ChangedRecord::Request);
+        }
+        Event::StepEnded { id, outcome } => {
+            let ended = change_execution(state, id, |execution| execution.end_step(*outcome));
+            return ended.map(ChangedRecord::Request);
+        }
+        Event::TradeEnded { id, end } => {
+            let ended = change_execution(state, id, |execution| execution.end_trade(end.clone()));
+            return ended.map(ChangedRecord::Request);
+        }
+        Event::PlanClosed { id } => {
+            let mut request = Arc::make_mut(&mut state.executing).remove(id)?;
+            let over = Arc::make_mut(&mut request);
+            if let Status::Executing(execution) = over.status.clone() {
+                over.status = Status::Ended(execution);
+            }
+            return Some(ChangedRecord::Request(request));
         }
         Event::RequestDenied { id, reason, by, told_until } => {
             let mut request = release(state, id)?;
@@ -301,9 +347,8 @@ fn authorized(terms: &Authorization, at: Utc, by: Approver) -> Status {
     Status::Authorized { terms: terms.clone(), at, by, signature: None }
 }
 
-fn spend(state: &mut State, request: &Request) {
-    let (lane, usd) = (request.ask.lane(), request.ask.usd());
-    with_agent(state, &request.agent, |agent| {
+fn spend(state: &mut State, agent: &AgentId, lane: Lane, usd: Usd) {
+    with_agent(state, agent, |agent| {
         if let Some(commission) = &mut agent.commission {
             let spent = commission.window.spent.of_mut(lane);
             *spent = Usd(spent.0.saturating_add(usd.0));
@@ -321,21 +366,89 @@ fn hold(
     let held = request(asked, entry, Status::Held { reason, deadline: deadline.clone() });
     with_agent(state, &asked.agent, |agent| {
         agent.usage.count(entry.at, asked.ask.padding());
-        let reserved = agent.reserved.of_mut(asked.ask.lane());
-        *reserved = Usd(reserved.0.saturating_add(asked.ask.usd().0));
     });
+    reserve(state, &asked.agent, asked.ask.lane(), asked.ask.usd());
     let held = Arc::new(held);
     Arc::make_mut(&mut state.held).insert(asked.id, Arc::clone(&held));
     held
 }
 
+fn reserve(state: &mut State, agent: &AgentId, lane: Lane, usd: Usd) {
+    with_agent(state, agent, |agent| {
+        let reserved = agent.reserved.of_mut(lane);
+        *reserved = Usd(reserved.0.saturating_add(usd.0));
+    });
+}
+
+fn unreserve(state: &mut State, agent: &AgentId, lane: Lane, usd: Usd) {
+    with_agent(state, agent, |agent| {
+        let reserved = agent.reserved.of_mut(lane);
+        *reserved = reserved.left_after(usd);
+    });
+}
+
+/// Starts a trade that the policy allowed.
+fn start_trade(
+    state: &mut State,
+    asked: &RequestDraft,
+    entry: &Entry,
+    until: &Deadline,
+) -> Arc<Request> {
+    with_agent(state, &asked.agent, |agent| {
+        agent.usage.count(entry.at, asked.ask.padding());
+    });
+    reserve(state, &asked.agent, asked.ask.lane(), asked.ask.usd());
+    // The event has no payment, because only trades start in this way.
+    let status = match &asked.ask {
+        LaneAsk::Trade(trade) => Status::Executing(Box::new(Execution {
+            by: Approver::Policy,
+            at: entry.at,
+            until: until.clone(),
+            quote: trade.quote.clone(),
+            floor: trade.floor(&trade.quote),
+            counted: trade.counted,
+            volume: Volume::Reserved,
+            steps: Vec::new(),
+            end: None,
+        })),
+        LaneAsk::Payment(_) => {
+            Status::Refused { refusal: Code::InternalError.into(), at: entry.at }
+        }
+    };
+    execute(state, request(asked, entry, status))
+}
+
+fn execute(state: &mut State, request: Request) -> Arc<Request> {
+    let request = Arc::new(request);
+    Arc::make_mut(&mut state.executing).insert(request.id, Arc::clone(&request));
+    request
+}
+
+/// Changes an execution. If that ends its reservation, the value is spent or returned.
+fn change_execution(
+    state: &mut State,
+    id: &RequestId,
+    change: impl FnOnce(&mut Execution),
+) -> Option<Arc<Request>> {
+    let slot = Arc::make_mut(&mut state.executing).get_mut(id)?;
+    let Status::Executing(execution) = &mut Arc::make_mut(slot).status else { return None };
+    let before = execution.reserved();
+    change(execution);
+    let (released, volume) = (before.left_after(execution.reserved()), execution.volume);
+    let request = Arc::clone(slot);
+    if released > Usd::ZERO {
+        unreserve(state, &request.agent, Lane::Trade, released);
+        if volume == Volume::Spent {
+            spend(state, &request.agent, Lane::Trade, released);
+        }
+    }
+    Some(request)
+}
+
 /// Takes a request out of the queue and releases its reservation.
 fn release(state: &mut State, id: &RequestId) -> Option<Request> {
     let request = Arc::make_mut(&mut state.held).remove(id)?;
-    with_agent(state, &request.agent, |agent| {
-        let reserved = agent.reserved.of_mut(request.ask.lane());
-        *reserved = reserved.left_after(request.ask.usd());
-    });
+    unreserve(state, &request.agent, request.ask.lane(), request.ask.usd());
     Some((*request).clone())
 }
 

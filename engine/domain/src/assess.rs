@@ -2,3 +2,34 @@
 
 pub mod payments;
 pub mod rehearsal;
+pub mod trading;
+
+use bursar_core::card::HoldReason;
+use bursar_core::codes::Code;
+use bursar_core::limits::{CLOCK_OFF_CHAIN_MS, HELD_PER_AGENT, HELD_TOTAL};
+use bursar_core::time::Moment;
+
+use crate::refusal::Refusal;
+
+/// What the policy decides about a request.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Verdict {
+    Act,
+    Hold(HoldReason),
+    Refuse(Refusal),
+}
+
+/// Returns whether the clock is over 10 minutes off the newest block, if known.
+pub fn clock_is_off(moment: &Moment) -> bool {
+    let apart = moment.chain_hint.map(|chain| moment.utc.since_ms(chain).unsigned_abs());
+    apart.is_some_and(|apart| apart > CLOCK_OFF_CHAIN_MS.unsigned_abs())
+}
+
+/// Holds a request, if the queue has room for it.
+fn hold(reason: HoldReason, held_by_agent: usize, held_in_all: usize) -> Verdict {
+    if held_by_agent >= HELD_PER_AGENT || held_in_all >= HELD_TOTAL {
+        Verdict::Refuse(Refusal::new(Code::TooManyPending))
+    } else {
+        Verdict::Hold(reason)
+    }
+}

@@ -1,9 +1,11 @@
 //! The card of a held request. It is built only here, so that all screens show the same card.
 
-use alloy_primitives::Address;
-use bursar_core::card::{self, Balance, Card, Change, Lane, Terms};
+use alloy_primitives::{Address, U256};
+use bursar_core::card::{self, Balance, Card, Change, Lane, Terms, TradeCard, TradeTerms};
 use bursar_core::ids::Name;
 use bursar_core::money::{Atoms, TokenAmount, Usd};
+use bursar_core::networks::{NATIVE_DECIMALS, Network};
+use bursar_core::policy::TradingPolicy;
 use bursar_core::text;
 use bursar_core::time::{Moment, Utc};
 use bursar_x402::authorization::MIN_VALIDITY_SECONDS;
@@ -11,6 +13,7 @@ use bursar_x402::authorization::MIN_VALIDITY_SECONDS;
 use crate::approval::obstacle;
 use crate::requests::{LaneAsk, PaymentAsk, Request, Status};
 use crate::state::State;
+use crate::trades::{Effects, PLAN_MS, TradeAsk, TradeToken};
 
 /// The operator approves payments below this amount without typing it, unless `confirm_typing_above` is lower.
 pub const DEFAULT_TYPED_FROM: Usd = Usd::dollars(5);
@@ -45,26 +48,29 @@ pub fn card(state: &State, request: &Request, moment: &Moment) -> Option<Card> {
     let Status::Held { reason, deadline } = &request.status else { return None };
     let agent = state.agents.get(&request.agent)?;
     let policy = state.policy(&agent.commission.as_ref()?.policy)?;
-    let LaneAsk::Payment(payment) = &request.ask;
-    let network = payment.network()?;
-    let payments = &policy.policy.payments;
-    let spent = state.spent(agent, moment).payment;
-    let terms = Terms {
-        lane: Lane::Payment,
-        agent: request.agent.clone(),
-        address: request.from.to_checksum(None),
-        network: network.caip2(),
-        asset: payment.asset.to_checksum(None),
-        payee: payment.payee.to_checksum(None),
-        amount: payment.amount.to_string(),
-        valid_seconds: payment.valid_seconds.max(MIN_VALIDITY_SECONDS),
-        request_url: payment.request_url.clone(),
-        resource_url: payment.resource_url.clone(),
-        other_urls: payment.other_urls.clone(),
+    let network = request.ask.network()?;
+    let lane = request.ask.lane();
+    let (terms, limits) = match &request.ask {
+        LaneAsk::Payment(payment) => {
+            let limits = &policy.policy.payments;
+            let limits = [limits.daily, limits.per_request, limits.auto_below];
+            (payment_terms(request, payment, network), limits)
+        }
+        LaneAsk::Trade(trade) => {
+            let limits = &policy.policy.trading;
+            let limits = [limits.daily, limits.per_trade, limits.auto_below];
+            (trade_terms(request, trade, network), limits)
+        }
     };
+    let [daily_limit, per_request_max, auto_below] = limits;
+    let payment = request.ask.payment();
+    let trade = request.trade().map(|trade| Box::new(trade_card(trade, &policy.policy.trading)));
+    let unpriced = payment.is_some_and(|payment| payment.unpriced);
+    let usd = request.ask.usd();
+    let spent = *state.spent(agent, moment).of(lane);
     let digest = card::digest(&terms, *reason, policy.version);
-    // A tenth of the policy's largest payment: above that, an accidental approval is expensive.
-    let tenth = Usd(payments.per_request.0.checked_div(10).unwrap_or(0));
+    // A tenth of the policy's largest request: above that, an accidental approval is expensive.
+    let tenth = Usd(per_request_max.0.checked_div(10).unwrap_or(0));
     let typed_from = state.settings.confirm_typing_above.unwrap_or(tenth.max(DEFAULT_TYPED_FROM));
     Some(Card {
         id: request.id,
@@ -76,22 +82,85 @@ pub fn card(state: &State, request: &Request, moment: &Moment) -> Option<Card> {
         agent_name: agent.name.clone(),
         label: label_now(state, request),
         network_title: format!("{} ({})", network.title, network.chain),
-        amount: payment.amount_text(),
-        unpriced: payment.unpriced,
-        usd: payment.usd,
-        spent: Change { before: spent, after: spent.checked_add(payment.usd).ok()? },
-        daily_limit: payments.daily,
-        per_request_max: payments.per_request,
-        auto_below: payments.auto_below,
-        reserved: agent.reserved.payment,
+        amount: request.ask.amount_text(),
+        unpriced,
+        usd,
+        spent: Change { before: spent, after: spent.checked_add(usd).ok()? },
+        daily_limit,
+        per_request_max,
+        auto_below,
+        reserved: *agent.reserved.of(lane),
         expires_in_seconds: deadline.left_ms(moment).div_ceil(1000),
-        type_amount: payment.usd >= typed_from,
+        type_amount: usd >= typed_from,
         digest,
-        payee_label: own_label(state, payment.payee),
+        payee_label: payment.and_then(|payment| own_label(state, payment.payee)),
         // The caller that shows the card adds these: no decision may depend on them.
         paid_before: None,
         paid_before_unknown_reason: None,
         balance: None,
         balance_unknown_reason: None,
+        trade,
     })
+}
+
+fn payment_terms(request: &Request, payment: &PaymentAsk, network: &Network) -> Terms {
+    Terms {
+        lane: Lane::Payment,
+        agent: request.agent.clone(),
+        address: request.from.to_checksum(None),
+        network: network.caip2(),
+        asset: payment.asset.to_checksum(None),
+        payee: payment.payee.to_checksum(None),
+        amount: payment.amount.to_string(),
+        valid_seconds: payment.valid_seconds.max(MIN_VALIDITY_SECONDS),
+        request_url: payment.request_url.clone(),
+        resource_url: payment.resource_url.clone(),
+        other_urls: payment.other_urls.clone(),
+        trade: None,
+    }
+}
+
+fn trade_terms(request: &Request, trade: &TradeAsk, network: &Network) -> Terms {
+    let address = |token: &TradeToken| token.address.unwrap_or_default().to_checksum(None);
+    let own = request.from.to_checksum(None);
+    Terms {
+        lane: Lane::Trade,
+        agent: request.agent.clone(),
+        address: own.clone(),
+        network: network.caip2(),
+        asset: address(&trade.token_in),
+        payee: own,
+        amount: trade.amount_in.to_string(),
+        valid_seconds: u64::try_from(PLAN_MS / 1000).unwrap_or(0),
+        request_url: None,
+        resource_url: None,
+        other_urls: Vec::new(),
+        trade: Some(TradeTerms {
+            token_out: address(&trade.token_out),
+            minimum_out: trade.floor(&trade.quote).to_string(),
+            pool: trade.venue.pool_text(),
+        }),
+    }
+}
+
+fn trade_card(trade: &TradeAsk, trading: &TradingPolicy) -> TradeCard {
+    let quote = &trade.quote;
+    let native = |wei: U256| {
+        let amount = TokenAmount { atoms: Atoms(wei), decimals: NATIVE_DECIMALS };
+        format!("{} ETH", amount.to_column_text())
+    };
+    TradeCard {
+        gives: trade.token_in.amount_text(trade.amount_in),
+        gets: trade.token_out.amount_text(quote.out),
+        at_least: trade.token_out.amount_text(trade.floor(quote)),
+        pool: trade.venue.describe(),
+        impact: quote.impact.map(|impact| impact.to_string()),
+        max_impact: trading.max_impact.to_string(),
+        slippage: trade.slippage.to_string(),
+        value_out: quote.value_out.map(|value| value.to_string()),
+        gas: native(quote.plan_cost),
+        effects_proven: quote.effects == Effects::Proven,
+        hooks: trade.venue.hooks_text(),
+        quoted: text::utc(quote.at),
+    }
 }

@@ -1,10 +1,14 @@
 //! Invariants that must hold after every step. A violation is a bug in the wallet: the engine stops rather than spend
 //! money from an impossible state.
 
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
 use bursar_core::card::{ByLane, Lane};
 
-use crate::requests::{LaneAsk, Status};
+use crate::requests::{Request, Status};
 use crate::state::State;
+use crate::trades::outbox_key;
 
 /// A broken invariant, in words.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -30,13 +34,15 @@ pub fn check_held(state: &State) -> Result<(), Violation> {
     for agent in state.agents.values() {
         for lane in Lane::ALL {
             let reserved = *agent.reserved.of(lane);
-            let held = state.held.values();
-            let held =
-                held.filter(|request| request.agent == agent.id && request.ask.lane() == lane);
-            let sum = held.map(|request| request.ask.usd().0).try_fold(0u64, u64::checked_add);
+            let of_lane =
+                |request: &&Arc<Request>| request.agent == agent.id && request.ask.lane() == lane;
+            let held = state.held.values().filter(of_lane).map(|request| request.ask.usd());
+            let executing = state.executing.values().filter(of_lane);
+            let executing = executing.filter_map(|request| Some(request.execution()?.reserved()));
+            let sum = held.chain(executing).map(|usd| usd.0).try_fold(0u64, u64::checked_add);
             if sum != Some(reserved.0) {
                 return Err(Violation(format!(
-                    "agent {} reserves {reserved} USD but its held requests of the lane {} are \
+                    "agent {} reserves {reserved} USD but its open requests of the lane {} are \
                      worth {sum:?} micro-dollars",
                     agent.id,
                     lane.text(),
@@ -64,6 +70,31 @@ pub fn check_held(state: &State) -> Result<(), Violation> {
             return Err(Violation(format!("{id:?} is held for an agent that no longer exists")));
         }
     }
+    check_executing(state)
+}
+
+/// Checks the running plans: one at a time signs for an address and network, and each open step has its submission.
+fn check_executing(state: &State) -> Result<(), Violation> {
+    let mut busy = BTreeSet::new();
+    for (id, request) in state.executing.iter() {
+        let Some(execution) = request.execution().filter(|_any| *id == request.id) else {
+            return Err(Violation(format!("{id:?} is listed as executing but is not")));
+        };
+        let unfinished = execution.steps.iter().filter(|step| step.outcome.is_none()).count();
+        let Some(step) = execution.open_step() else {
+            if unfinished > 0 {
+                return Err(Violation(format!("{id:?} has an unfinished step before its last")));
+            }
+            continue;
+        };
+        let key = outbox_key(request.ask.chain(), request.from);
+        if unfinished > 1 || !busy.insert(key) {
+            return Err(Violation(format!("two transactions of plans are open for {key:?}")));
+        }
+        if !state.outboxes.get(&key).open.contains_key(&step.submission) {
+            return Err(Violation(format!("{id:?} waits for a transaction that is not open")));
+        }
+    }
     Ok(())
 }
 
@@ -84,7 +115,9 @@ fn check_authorized(state: &State) -> Result<(), Violation> {
         let Status::Authorized { terms, .. } = &request.status else {
             return Err(Violation(format!("{id:?} is listed as open but is not authorized")));
         };
-        let LaneAsk::Payment(payment) = &request.ask;
+        let Some(payment) = request.ask.payment() else {
+            return Err(Violation(format!("{id:?} is authorized but is not a payment")));
+        };
         let bound = terms.value == payment.amount.0
             && terms.to == payment.payee
             && terms.from == request.from;

@@ -6,8 +6,8 @@ use bursar_core::ids::{AgentId, Name, RequestId, SeedId};
 use bursar_core::networks::ChainId;
 use bursar_core::policy::Policy;
 use bursar_core::settings::Setting;
-use bursar_core::time::Moment;
-use bursar_submit::OutboxKey;
+use bursar_core::time::{Moment, Utc};
+use bursar_submit::{Call, OutboxKey};
 use bursar_x402::signature::Signature65;
 
 use crate::agents::Credential;
@@ -15,8 +15,10 @@ use crate::event::AddressAdded;
 use crate::idempotency::Prior;
 use crate::identity::Identity;
 use crate::outboxes::Send;
+use crate::refusal::Refusal;
 use crate::requests::{LaneAsk, Request};
 use crate::settlement::{Check, ReportContent, Settlement, Stage};
+use crate::trades::{StepPurpose, TradeEnd, TradeQuote};
 
 /// One command, decided at one moment.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -115,12 +117,7 @@ pub enum Action {
     Thaw,
     AcceptJournal,
     Ask(Box<Ask>),
-    Approve {
-        id: RequestId,
-        shown: String,
-        nonce: [u8; 32],
-        by: Client,
-    },
+    Approve(Box<Approval>),
     Deny {
         id: RequestId,
         reason: Option<String>,
@@ -138,6 +135,19 @@ pub enum Action {
         tx_hash: B256,
         found: Check,
     },
+    /// Opens the next transaction of a plan.
+    OpenStep(Box<StepOrder>),
+    /// The lane cannot continue a trade.
+    EndTrade {
+        id: RequestId,
+        /// The number of steps that the caller knows.
+        steps: usize,
+        end: Box<TradeEnd>,
+    },
+    /// The lane found no allowance left, so the plan of an ended trade is over.
+    ClosePlan {
+        id: RequestId,
+    },
     /// The operator sends money from an address of the wallet.
     Send(Box<Send>),
     /// An input for an outbox.
@@ -151,6 +161,35 @@ pub enum Action {
     Tick,
     /// The wallet was unlocked or the agents thawed: sign authorized requests that are still unsigned.
     Reissue,
+}
+
+/// The operator's approval of a held request.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Approval {
+    pub id: RequestId,
+    /// The digest of the card that the operator saw.
+    pub shown: String,
+    /// The EIP-3009 nonce of a payment, drawn in case it is needed.
+    pub nonce: [u8; 32],
+    pub by: Client,
+    /// A trade's prices at this moment, or why it cannot be made any more; `None` for a payment.
+    pub quote: Option<Result<Box<TradeQuote>, Refusal>>,
+}
+
+/// The next transaction of a plan.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StepOrder {
+    pub id: RequestId,
+    /// The number of steps before this one. A caller with an older view opens nothing.
+    pub index: usize,
+    pub purpose: StepPurpose,
+    pub call: Call,
+    /// The most to offer for a unit of gas, in wei.
+    pub ceiling: u128,
+    /// The call is only broadcast before this moment.
+    pub until: Option<Utc>,
+    /// The prices for which the call was made.
+    pub quote: TradeQuote,
 }
 
 /// An agent's authenticated report about one of its payments.

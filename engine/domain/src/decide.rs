@@ -4,7 +4,9 @@ mod agents;
 mod outboxes;
 mod payments;
 mod policies;
+mod requests;
 mod settlements;
+mod trades;
 mod wallets;
 
 use bursar_core::codes::Code;
@@ -15,6 +17,11 @@ use crate::due::renewals;
 use crate::event::Event;
 use crate::refusal::Refusal;
 use crate::state::State;
+
+/// Returns the events that end every unsigned plan, because the wallet is locked now.
+pub fn stop_plans(state: &State) -> Vec<Event> {
+    trades::stop_all(state, Code::WalletLocked)
+}
 
 /// Decides one command against the state, without changing it.
 ///
@@ -37,7 +44,7 @@ pub fn decide(state: &State, command: &Command) -> Result<Decision, Refusal> {
         Action::Commission { agent, policy, label } => {
             agents::commission(state, command, agent, policy, label)
         }
-        Action::Suspend { agent } => agents::suspend(state, agent),
+        Action::Suspend { agent } => agents::suspend(state, command, agent),
         Action::Resume { agent } => agents::resume(state, command, agent),
         Action::Renew { agent } => agents::renew(state, command, agent),
         Action::DeleteAgent { agent } => agents::delete(state, command, agent),
@@ -75,6 +82,7 @@ pub fn decide(state: &State, command: &Command) -> Result<Decision, Refusal> {
         Action::RecordUnlock { noted } if command.unlocked && command.trusted => {
             let mut events = vec![Event::WalletOpened { noted: *noted }];
             events.extend(renewals(state, &command.moment));
+            events.extend(trades::stop_idle(state, command));
             Ok(Decision::done(events))
         }
         Action::RecordPasswordChange if command.unlocked && command.trusted => {
@@ -97,7 +105,11 @@ pub fn decide(state: &State, command: &Command) -> Result<Decision, Refusal> {
         Action::RecoverWallet(found) => wallets::recover(state, command, found),
         Action::Freeze => Ok(Decision::done(match state.frozen {
             Some(_already) => Vec::new(),
-            None => vec![Event::Frozen],
+            None => {
+                let mut events = vec![Event::Frozen];
+                events.extend(trades::stop(state, command, |_any| true, Code::AgentsFrozen));
+                events
+            }
         })),
         Action::Thaw => {
             require_unlocked(command)?;
@@ -113,22 +125,23 @@ pub fn decide(state: &State, command: &Command) -> Result<Decision, Refusal> {
             );
             Ok(Decision::done(events))
         }
-        Action::Ask(ask) => payments::ask(state, command, ask),
-        Action::Approve { id, shown, nonce, by } => {
-            payments::approve(state, command, *id, shown, *nonce, *by)
-        }
+        Action::Ask(ask) => requests::ask(state, command, ask),
+        Action::Approve(approval) => requests::approve(state, command, approval),
         Action::Deny { id, reason, by } => {
-            payments::deny(state, command, *id, reason.as_ref(), *by)
+            requests::deny(state, command, *id, reason.as_ref(), *by)
         }
         Action::Signed { id, signature } => Ok(payments::signed(state, *id, signature)),
         Action::Report(report) => settlements::report(state, command, report),
         Action::Checked { id, tx_hash, found } => {
             Ok(settlements::checked(state, *id, *tx_hash, found))
         }
+        Action::OpenStep(order) => trades::open_step(state, command, order),
+        Action::EndTrade { id, steps, end } => trades::end(state, command, *id, *steps, end),
+        Action::ClosePlan { id } => Ok(trades::close(state, *id)),
         Action::Send(send) => outboxes::send(state, command, send),
         Action::Outbox { key, input } => outboxes::apply_input(state, command, key, input),
         Action::ResumeOutbox(key) => Ok(outboxes::resume(state, command, key)),
-        Action::Tick => Ok(payments::tick(state, command)),
+        Action::Tick => Ok(requests::tick(state, command)),
         Action::Reissue => Ok(payments::reissue(state, command)),
     }
 }

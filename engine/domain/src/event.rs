@@ -5,11 +5,12 @@ use alloy_primitives::Address;
 use bursar_core::card::HoldReason;
 use bursar_core::client::Client;
 use bursar_core::ids::{AgentId, Name, RequestId, SeedId};
+use bursar_core::money::{Atoms, Usd};
 use bursar_core::networks::ChainId;
 use bursar_core::policy::Policy;
 use bursar_core::settings::Setting;
 use bursar_core::time::Utc;
-use bursar_submit::OutboxKey;
+use bursar_submit::{OutboxKey, Outcome};
 use bursar_x402::authorization::Authorization;
 use bursar_x402::signature::Signature65;
 use serde::{Deserialize, Serialize};
@@ -21,6 +22,7 @@ use crate::outboxes::Send;
 use crate::refusal::Refusal;
 use crate::requests::{Deadline, LaneAsk};
 use crate::settlement::{Check, Settlement};
+use crate::trades::{StepPurpose, TradeEnd, TradeQuote};
 use crate::wallets::Backing;
 
 /// An event with its position in the journal.
@@ -123,6 +125,41 @@ pub enum Event {
     RequestRejected {
         id: RequestId,
         refusal: Refusal,
+    },
+    /// The policy allowed a trade. Nothing of its plan is signed after `until`.
+    TradeStarted {
+        asked: Box<RequestDraft>,
+        until: Deadline,
+    },
+    /// The operator approved a trade, at the prices of `quote`.
+    TradeApproved {
+        id: RequestId,
+        by: Client,
+        until: Deadline,
+        quote: Box<TradeQuote>,
+        /// The least output to accept.
+        floor: Atoms,
+        /// What counts against the daily volume.
+        counted: Usd,
+    },
+    /// A transaction of a plan was opened; an outbox event of the same commit has its call.
+    StepOpened {
+        id: RequestId,
+        purpose: StepPurpose,
+        quote: Box<TradeQuote>,
+    },
+    /// The transaction of a plan's newest step ended.
+    StepEnded {
+        id: RequestId,
+        outcome: Outcome,
+    },
+    TradeEnded {
+        id: RequestId,
+        end: TradeEnd,
+    },
+    /// The plan of an ended trade has nothing left to do.
+    PlanClosed {
+        id: RequestId,
     },
     SettingChanged {
         from: Setting,

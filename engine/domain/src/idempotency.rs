@@ -63,7 +63,8 @@ pub fn repeat(prior: &Prior, identity: &Identity, moment: &Moment) -> Repeat {
 /// result has not ended. For signed requests, [`repeat`] applies this limit only to authorizations.
 fn is_remembered(first: &Request, moment: &Moment) -> bool {
     match &first.status {
-        Status::Held { .. } => true,
+        // A bearer agent's trade is only recognised by its idempotency key.
+        Status::Held { .. } | Status::Executing(_) | Status::Ended(_) => true,
         Status::Authorized { .. } => first.is_redeemable(moment.utc),
         Status::Denied { told_until, .. } | Status::Expired { told_until, .. } => {
             !told_until.has_passed(moment)

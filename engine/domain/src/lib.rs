@@ -68,6 +68,7 @@ pub mod refusal;
 pub mod requests;
 pub mod settlement;
 pub mod state;
+pub mod trades;
 pub mod unsealed_tail;
 pub mod wallets;
 

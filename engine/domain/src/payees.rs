@@ -98,6 +98,12 @@ pub fn payment(entry: &Entry, changed: Option<&ChangedRecord>) -> Option<(Payee,
         | Event::RequestDenied { .. }
         | Event::RequestExpired { .. }
         | Event::RequestRejected { .. }
+        | Event::TradeStarted { .. }
+        | Event::TradeApproved { .. }
+        | Event::StepOpened { .. }
+        | Event::StepEnded { .. }
+        | Event::TradeEnded { .. }
+        | Event::PlanClosed { .. }
         | Event::SettingChanged { .. }
         | Event::SettlementReported { .. }
         | Event::SettlementChecked { .. }

@@ -18,11 +18,13 @@ use serde::{Deserialize, Serialize};
 
 use crate::identity::Identity;
 use crate::refusal::Refusal;
+use crate::trades::{Execution, TradeAsk};
 
 /// What an agent requested, by lane.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum LaneAsk {
     Payment(PaymentAsk),
+    Trade(Box<TradeAsk>),
 }
 
 impl LaneAsk {
@@ -30,6 +32,7 @@ impl LaneAsk {
     pub fn lane(&self) -> Lane {
         match self {
             LaneAsk::Payment(_) => Lane::Payment,
+            LaneAsk::Trade(_) => Lane::Trade,
         }
     }
 
@@ -37,6 +40,7 @@ impl LaneAsk {
     pub fn chain(&self) -> ChainId {
         match self {
             LaneAsk::Payment(payment) => payment.chain,
+            LaneAsk::Trade(trade) => trade.chain,
         }
     }
 
@@ -49,6 +53,7 @@ impl LaneAsk {
     pub fn usd(&self) -> Usd {
         match self {
             LaneAsk::Payment(payment) => payment.usd,
+            LaneAsk::Trade(trade) => trade.counted,
         }
     }
 
@@ -56,6 +61,7 @@ impl LaneAsk {
     pub fn padding(&self) -> u32 {
         match self {
             LaneAsk::Payment(payment) => payment.padding,
+            LaneAsk::Trade(_) => 0,
         }
     }
 
@@ -63,6 +69,7 @@ impl LaneAsk {
     pub fn amount_text(&self) -> String {
         match self {
             LaneAsk::Payment(payment) => payment.amount_text(),
+            LaneAsk::Trade(trade) => trade.input_text(),
         }
     }
 
@@ -70,6 +77,7 @@ impl LaneAsk {
     pub fn host(&self) -> Option<String> {
         match self {
             LaneAsk::Payment(payment) => payment.host(),
+            LaneAsk::Trade(_) => None,
         }
     }
 
@@ -77,6 +85,7 @@ impl LaneAsk {
     pub fn payment(&self) -> Option<&PaymentAsk> {
         match self {
             LaneAsk::Payment(payment) => Some(payment),
+            LaneAsk::Trade(_) => None,
         }
     }
 
@@ -84,6 +93,7 @@ impl LaneAsk {
     pub fn payment_mut(&mut self) -> Option<&mut PaymentAsk> {
         match self {
             LaneAsk::Payment(payment) => Some(payment),
+            LaneAsk::Trade(_) => None,
         }
     }
 }
@@ -154,6 +164,10 @@ pub enum Status {
         by: Approver,
         signature: Option<Signature65>,
     },
+    /// A trade that is being executed, or whose plan still revokes an allowance.
+    Executing(Box<Execution>),
+    /// A trade whose plan is over.
+    Ended(Box<Execution>),
     Refused {
         refusal: Refusal,
         at: Utc,
@@ -191,10 +205,15 @@ pub struct Deadline {
 impl Deadline {
     /// Returns the end of a hold, or of a result's period: 15 minutes after `moment`.
     pub fn after(moment: &Moment) -> Self {
+        Self::in_ms(moment, HOLD_MS)
+    }
+
+    /// Returns the moment `ms` milliseconds after `moment`.
+    pub fn in_ms(moment: &Moment, ms: i64) -> Self {
         Self {
-            utc: moment.utc.plus_ms(HOLD_MS),
+            utc: moment.utc.plus_ms(ms),
             boot_id: moment.boot_id.clone(),
-            boot_ms: moment.boottime_ms.saturating_add(u64::try_from(HOLD_MS).unwrap_or(0)),
+            boot_ms: moment.boottime_ms.saturating_add(u64::try_from(ms).unwrap_or(0)),
         }
     }
 
@@ -262,8 +281,8 @@ impl Request {
 
     /// Returns whether the request was refused and stored with only the origins of its URLs.
     pub fn keeps_origins_only(&self) -> bool {
-        let LaneAsk::Payment(payment) = &self.ask;
-        matches!(self.status, Status::Refused { .. }) && payment.echo == Echo::none()
+        let stripped = self.ask.payment().is_some_and(|payment| payment.echo == Echo::none());
+        matches!(self.status, Status::Refused { .. }) && stripped
     }
 
     /// Returns whether the hold is past its deadline, also before its expiry is recorded.
@@ -276,11 +295,33 @@ impl Request {
         matches!(self.status, Status::Held { .. })
     }
 
+    /// Returns the execution of a trade, if it was allowed.
+    pub fn execution(&self) -> Option<&Execution> {
+        match &self.status {
+            Status::Executing(execution) | Status::Ended(execution) => Some(execution),
+            Status::Held { .. }
+            | Status::Authorized { .. }
+            | Status::Refused { .. }
+            | Status::Denied { .. }
+            | Status::Expired { .. } => None,
+        }
+    }
+
+    /// Returns the trade; `None` in the other lanes.
+    pub fn trade(&self) -> Option<&TradeAsk> {
+        match &self.ask {
+            LaneAsk::Trade(trade) => Some(trade),
+            LaneAsk::Payment(_) => None,
+        }
+    }
+
     /// Returns the Unix second from which the authorization cannot be redeemed.
     pub fn valid_before(&self) -> Option<u64> {
         match &self.status {
             Status::Authorized { terms, .. } => Some(terms.valid_before),
             Status::Held { .. }
+            | Status::Executing(_)
+            | Status::Ended(_)
             | Status::Refused { .. }
             | Status::Denied { .. }
             | Status::Expired { .. } => None,

@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use alloy_primitives::{Address, U256};
 use bursar_core::card::ByLane;
 use bursar_core::ids::{AgentId, Name, RequestId};
 use bursar_core::money::Usd;
@@ -12,9 +13,11 @@ use bursar_core::policy::Policy;
 use bursar_core::settings::Settings;
 use bursar_core::status::AgentStatus;
 use bursar_core::time::{LocalDay, Moment, Utc};
+use bursar_submit::OutboxKey;
 use serde::{Deserialize, Serialize};
 
 use crate::agents::{Agent, PolicyRecord};
+use crate::assess::trading::Promised;
 use crate::outboxes::Outboxes;
 use crate::requests::Request;
 use crate::settlement::Settlement;
@@ -49,6 +52,8 @@ pub struct State {
     pub settings: Arc<Settings>,
     /// Requests held for the operator.
     pub held: Arc<BTreeMap<RequestId, Arc<Request>>>,
+    /// Allowed trades whose plan is not over.
+    pub executing: Arc<BTreeMap<RequestId, Arc<Request>>>,
     /// Authorizations that can still be redeemed.
     pub authorized: BTreeMap<RequestId, Arc<Request>>,
     /// When each authorization lapses: see [`Request::lapses_at`].
@@ -91,6 +96,7 @@ impl State {
             restored: self.restored,
             settings: Arc::clone(&self.settings),
             held: Arc::clone(&self.held),
+            executing: Arc::clone(&self.executing),
             authorized: BTreeMap::new(),
             lapses: BTreeSet::new(),
             settling: Arc::clone(&self.settling),
@@ -130,6 +136,19 @@ impl State {
     /// Also `None` without a commission.
     pub fn renews_after(&self, agent: &Agent, moment: &Moment) -> Option<(Utc, LocalDay)> {
         agent.commission.as_ref()?.window.start.renews_after(moment)
+    }
+
+    /// Returns what transactions in flight and signed payments may still take from an address. On overflow, everything.
+    pub fn promised(&self, from: Address, chain: ChainId, token: Option<Address>) -> Promised {
+        let key = OutboxKey { chain, signer: from };
+        let in_flight = |token| self.outboxes.in_flight(&key, token).unwrap_or(U256::MAX);
+        let signed = self.authorized.values().filter(|request| request.from == from);
+        let payments = signed.filter_map(|request| request.ask.payment());
+        let payments =
+            payments.filter(|payment| payment.chain == chain && Some(payment.asset) == token);
+        let token_in =
+            payments.fold(in_flight(token), |sum, payment| sum.saturating_add(payment.amount.0));
+        Promised { native: in_flight(None), token_in }
     }
 
     /// Returns an agent's status at a moment.

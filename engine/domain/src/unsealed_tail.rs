@@ -79,6 +79,13 @@ pub fn may_follow_a_seal(before: &State, entry: &Entry) -> bool {
         | Event::AddressRenamed { .. }
         | Event::AddressDeleted { .. }
         | Event::SettlementReported { .. }
+        // A locked wallet opens no transaction and ends no submission, so it changes no plan.
+        | Event::TradeStarted { .. }
+        | Event::TradeApproved { .. }
+        | Event::StepOpened { .. }
+        | Event::StepEnded { .. }
+        | Event::TradeEnded { .. }
+        | Event::PlanClosed { .. }
         | Event::PaymentAuthorized { .. }
         | Event::RequestHeld { .. }
         | Event::RequestRefused { .. }

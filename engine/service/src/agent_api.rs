@@ -26,6 +26,7 @@ mod router;
 mod server;
 mod sign;
 mod texts;
+mod trade;
 
 pub use api::{Api, ServerConfig};
 pub use lan::Exposure;

@@ -18,6 +18,7 @@ use crate::core::handle::Handle;
 use crate::edition::Edition;
 use crate::funds::Funds;
 use crate::lanes::payments::Execution;
+use crate::lanes::trading::Trading;
 use crate::ports::Ports;
 use crate::service::data_dir::DataFolder;
 use crate::vault::Vault;
@@ -44,6 +45,7 @@ pub(crate) struct EngineContext {
     pub(crate) execution: Execution,
     pub(crate) chain_time: HintedClock,
     pub(crate) funds: Arc<Funds>,
+    pub(crate) trading: Arc<Trading>,
     /// Work that must finish before the process ends.
     pub(crate) tasks: TaskTracker,
     pub(crate) server: tokio::sync::Mutex<Option<Server>>,

@@ -313,6 +313,7 @@ impl Core {
         let new = matches!(
             event,
             Event::PaymentAuthorized { .. }
+                | Event::TradeStarted { .. }
                 | Event::RequestHeld { .. }
                 | Event::RequestRefused { .. }
         );

@@ -8,7 +8,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::time::Duration;
 
 use bursar_chain::clock::SystemClock;
-use bursar_chain::ports::Clock;
+use bursar_chain::ports::{Clock, Prices};
+use bursar_chain::price_http::{DEFAULT_URL, PriceHttp};
 use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
 use bursar_core::limits::DRAIN_MS;
@@ -35,6 +36,7 @@ use crate::journal::{
     create_owner_only,
 };
 use crate::lanes::payments::{self, Execution};
+use crate::lanes::trading::{self, Trading};
 use crate::lanes::tx_driver::{self, TxDriver};
 use crate::operator::wallet::lock::lock;
 use crate::operator::wallet::open::open_with;
@@ -130,6 +132,7 @@ impl Engine {
             clock: Arc::clone(&ports.clock),
         };
         let funds = Arc::new(Funds::new(&ports));
+        let trading = Arc::new(Trading::new(&ports));
         let last_used_ms = AtomicU64::new(ports.clock.mono_ms());
         let context = Arc::new(EngineContext {
             folder,
@@ -142,6 +145,7 @@ impl Engine {
             execution,
             chain_time,
             funds,
+            trading,
             tasks,
             server: tokio::sync::Mutex::new(None),
             lan_until_stopped: AtomicBool::new(false),
@@ -301,8 +305,20 @@ fn system_ports(config: &Config) -> Result<Ports, Fault> {
         rules: Rules::default(),
         chains: each.into_iter().filter_map(|(id, chain)| Some((id, chain?))).collect(),
         explorers: explorers.into_iter().filter_map(|(id, one)| Some((id, one?))).collect(),
+        prices: prices(),
         signer: None,
     })
+}
+
+/// Returns the price API; `None` if this machine cannot query it. Opens no connection.
+fn prices() -> Option<Arc<dyn Prices>> {
+    match PriceHttp::new(DEFAULT_URL) {
+        Ok(prices) => Some(Arc::new(prices)),
+        Err(error) => {
+            tracing::warn!(?error, "prices cannot be queried from this machine");
+            None
+        }
+    }
 }
 
 /// Opens the journal, or uses the caller's `store`, and replays it.
@@ -328,6 +344,12 @@ fn spawn_background(context: &Arc<EngineContext>) {
     context.tasks.spawn(payments::follow(core, ports.clone(), context.stopping.clone()));
     let (execution, stopping) = (context.execution.clone(), context.stopping.clone());
     context.tasks.spawn(tx_driver::run(TxDriver { execution, ports, stopping }));
+    context.tasks.spawn(trading::run(trading::Worker {
+        trading: Arc::clone(&context.trading),
+        core: context.core.clone(),
+        tasks: context.tasks.clone(),
+        stopping: context.stopping.clone(),
+    }));
 }
 
 fn open_journal(

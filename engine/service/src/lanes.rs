@@ -2,4 +2,5 @@
 //! domain decides what follows.
 
 pub mod payments;
+pub mod trading;
 pub mod tx_driver;

@@ -7,7 +7,7 @@ use std::io;
 use std::path::Path;
 use std::sync::{Arc, PoisonError, RwLock};
 
-use bursar_chain::ports::{BoxFuture, Chain, Clock, Explorer};
+use bursar_chain::ports::{BoxFuture, Chain, Clock, Explorer, Prices};
 use bursar_core::networks::ChainId;
 use bursar_x402::signature::Signature65;
 
@@ -137,6 +137,8 @@ pub struct Ports {
     pub failpoints: Arc<dyn Failpoints>,
     pub chains: Chains,
     pub explorers: Explorers,
+    /// Without it the value of ETH is unknown.
+    pub prices: Option<Arc<dyn Prices>>,
     /// Signs in place of the vault; only in tests.
     pub signer: Option<Arc<dyn Signer>>,
     /// The rules that the core runs; mutated only in simulations.

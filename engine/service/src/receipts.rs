@@ -5,7 +5,8 @@ use bursar_core::json::{Object, Value};
 use bursar_core::text;
 use bursar_domain::requests::Approver;
 use bursar_domain::settlement::{Settlement, SettlementStatus};
-use bursar_domain::{LaneAsk, Request, State, Status};
+use bursar_domain::trades::{Execution, PlanStep, TradeAsk, TradeEnd, TradeToken};
+use bursar_domain::{PaymentAsk, Request, State, Status};
 
 /// The version of the receipt format.
 const VERSION: &str = "ap2.primer/v0.1";
@@ -20,8 +21,14 @@ pub fn receipt(state: &State, request: &Request, settlement: Option<&Settlement>
         .with("timestamp", text::utc(request.created))
         .with("intent", intent(state, request))
         .with("authorization", authorization(request))
-        .with("payment", payment(request))
+        .with(
+            "payment",
+            request.ask.payment().map_or(Value::Null, |ask| payment(request, ask).into()),
+        )
         .with("settlement", settlement.map_or(Value::Null, |known| Value::from(settled(known))));
+    if let Some(asked) = request.trade() {
+        receipt.insert("trade", trade(request, asked));
+    }
     if let Some(reason) = rejection(request) {
         receipt.insert("rejection", Object::new().with("reason", reason));
     }
@@ -36,6 +43,12 @@ pub fn receipt(state: &State, request: &Request, settlement: Option<&Settlement>
 fn status(request: &Request, settlement: Option<&Settlement>) -> &'static str {
     match (&request.status, settlement.map(Settlement::status)) {
         (Status::Held { .. }, _) => "payment-required",
+        (Status::Executing(execution) | Status::Ended(execution), _) => match &execution.end {
+            None => "trade-executing",
+            Some(TradeEnd::Executed { .. }) => "trade-completed",
+            Some(TradeEnd::Rejected(_)) => "trade-rejected",
+            Some(TradeEnd::Failed { .. }) => "trade-failed",
+        },
         (Status::Refused { .. } | Status::Denied { .. } | Status::Expired { .. }, _) => {
             "payment-rejected"
         }
@@ -63,12 +76,9 @@ fn intent(state: &State, request: &Request) -> Object {
 
 fn authorization(request: &Request) -> Object {
     let (method, at) = match &request.status {
-        Status::Authorized { by, at, .. } => {
-            let method = match by {
-                Approver::Policy => "auto",
-                Approver::Operator(_) => "manual",
-            };
-            (Value::from(method), Value::from(text::utc(*at)))
+        Status::Authorized { by, at, .. } => (method(*by), Value::from(text::utc(*at))),
+        Status::Executing(execution) | Status::Ended(execution) => {
+            (method(execution.by), Value::from(text::utc(execution.at)))
         }
         Status::Held { .. }
         | Status::Refused { .. }
@@ -81,8 +91,14 @@ fn authorization(request: &Request) -> Object {
     Object::new().with("method", method).with("authorizedAt", at).with("wallet", wallet)
 }
 
-fn payment(request: &Request) -> Object {
-    let LaneAsk::Payment(ask) = &request.ask;
+fn method(by: Approver) -> Value {
+    Value::from(match by {
+        Approver::Policy => "auto",
+        Approver::Operator(_) => "manual",
+    })
+}
+
+fn payment(request: &Request, ask: &PaymentAsk) -> Object {
     let url = |text: &Option<String>| text.as_deref().map_or(Value::Null, Value::from);
     let micro = if ask.unpriced { Value::Null } else { Value::from(ask.usd.0) };
     let amount = Object::new()
@@ -101,6 +117,30 @@ fn payment(request: &Request) -> Object {
     }
     let others = ask.other_urls.iter().map(|url| Value::from(url.as_str()));
     payment.with("otherResources", Value::from(others.collect::<Vec<_>>()))
+}
+
+fn trade(request: &Request, asked: &TradeAsk) -> Object {
+    let token = |token: &TradeToken| {
+        Object::new()
+            .with("address", token.address.unwrap_or_default().to_checksum(None))
+            .with("symbol", token.symbol.as_str())
+            .with("decimals", u64::from(token.decimals))
+    };
+    let execution = request.execution();
+    let received = match execution.and_then(|execution| execution.end.as_ref()) {
+        Some(TradeEnd::Executed { received: Some(atoms), .. }) => Value::from(atoms.to_string()),
+        _unknown => Value::Null,
+    };
+    let swap = execution.and_then(Execution::swap).and_then(PlanStep::hash);
+    Object::new()
+        .with("network", format!("eip155:{}", asked.chain))
+        .with("tokenIn", token(&asked.token_in))
+        .with("tokenOut", token(&asked.token_out))
+        .with("amountIn", asked.amount_in.to_string())
+        .with("minimumOut", asked.floor(&asked.quote).to_string())
+        .with("amountOut", received)
+        .with("pool", asked.venue.pool_text())
+        .with("txHash", swap.map_or(Value::Null, |hash| Value::from(hash.to_string())))
 }
 
 fn settled(known: &Settlement) -> Object {
@@ -125,6 +165,12 @@ fn rejection(request: &Request) -> Option<&str> {
             Some(reason.as_deref().unwrap_or(Code::RequestDenied.sentence()))
         }
         Status::Expired { .. } => Some(Code::RequestExpired.sentence()),
+        Status::Executing(execution) | Status::Ended(execution) => match &execution.end {
+            Some(TradeEnd::Rejected(refusal) | TradeEnd::Failed { refusal, .. }) => {
+                Some(refusal.sentence())
+            }
+            Some(TradeEnd::Executed { .. }) | None => None,
+        },
         Status::Held { .. } | Status::Authorized { .. } => None,
     }
 }

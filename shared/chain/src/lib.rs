@@ -40,6 +40,7 @@ pub mod failpoints;
 pub mod follower;
 pub mod multicall;
 pub mod ports;
+pub mod price_http;
 pub mod revert;
 pub mod rpc;
 pub mod simulate;

@@ -7,7 +7,7 @@ use bursar_core::networks::MULTICALL3;
 
 use crate::abi::erc20::IErc20;
 use crate::abi::multicall3::IMulticall3;
-use crate::ports::{BlockTag, Chain, ChainFault};
+use crate::ports::{BlockTag, Chain, ChainFault, ReadCall};
 
 /// Most reads in one request. Nodes limit a call to about 50 million gas; a balance costs about 30,000.
 pub const READS_MAX: usize = 64;
@@ -27,6 +27,18 @@ pub enum Read {
         to: Address,
         data: Bytes,
     },
+}
+
+/// Returns the read of the block's timestamp, in Unix seconds.
+pub fn block_time() -> Read {
+    let data = IMulticall3::getCurrentBlockTimestampCall {}.abi_encode().into();
+    Read::Call { to: MULTICALL3, data }
+}
+
+/// Returns the call that reads the native balance of an account in a simulation.
+pub fn native_balance(owner: Address) -> ReadCall {
+    let data = IMulticall3::getEthBalanceCall { addr: owner }.abi_encode().into();
+    ReadCall { to: MULTICALL3, data }
 }
 
 /// Why a read failed.

@@ -1,10 +1,11 @@
-//! The ports to the outside world: [`Clock`], [`Chain`] and [`Explorer`]. Only traits and plain values; nothing
+//! The ports to the outside world: [`Clock`], [`Chain`], [`Explorer`] and [`Prices`]. Only traits and plain values; nothing
 //! here reads a clock or opens a connection.
 
 use std::fmt::Debug;
 use std::pin::Pin;
 
 use alloy_primitives::{Address, B256, Bytes, U256};
+use bursar_core::money::Usd;
 use bursar_core::networks::ChainId;
 use bursar_core::time::{LocalDay, Moment, Utc};
 pub use bursar_outbound::EndpointLabel;
@@ -176,6 +177,23 @@ pub trait Explorer: Send + Sync + Debug {
     /// Returns the ERC-20 tokens of an account, at most [`TOKENS_MAX`](crate::explorer_http::TOKENS_MAX). For an
     /// account that it has never seen, an explorer returns none, or fails with status 500.
     fn tokens(&self, owner: Address) -> BoxFuture<'_, Result<Vec<TokenBalance>, ExplorerFault>>;
+}
+
+/// Market prices from outside the chain.
+pub trait Prices: Send + Sync + Debug {
+    /// Returns the price of one ETH in dollars, rounded up to a millionth.
+    fn eth(&self) -> BoxFuture<'_, Result<Usd, PriceFault>>;
+}
+
+/// Why a price API gave no usable price. Never contains text from the API.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum PriceFault {
+    #[error("{endpoint} did not answer: {reason}")]
+    Unreachable { endpoint: EndpointLabel, reason: String },
+    #[error("{endpoint} answered with HTTP status {status}")]
+    Status { endpoint: EndpointLabel, status: u16 },
+    #[error("{endpoint} gave no valid price")]
+    Malformed { endpoint: EndpointLabel },
 }
 
 /// A token balance, as reported by an explorer.

@@ -28,6 +28,11 @@ pub fn approve(spender: Address, amount: U256) -> Bytes {
     IErc20::approveCall { spender, value: amount }.abi_encode().into()
 }
 
+/// Returns the call data that reads a balance.
+pub fn balance_call(owner: Address) -> Bytes {
+    IErc20::balanceOfCall { owner }.abi_encode().into()
+}
+
 /// Returns the call data that reads the allowance that `owner` gave to `spender`.
 pub fn allowance(owner: Address, spender: Address) -> Bytes {
     IErc20::allowanceCall { owner, spender }.abi_encode().into()
@@ -39,6 +44,20 @@ pub fn transfer_of(log: &Log) -> Option<Transfer> {
     let topics = log.topics.iter().copied();
     let event = IErc20::Transfer::decode_raw_log_validate(topics, &log.data).ok()?;
     Some(Transfer { from: event.from, to: event.to, value: event.value })
+}
+
+/// An allowance that an event reports.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Approval {
+    pub owner: Address,
+    pub spender: Address,
+}
+
+/// Returns the allowance that an event reports; `None` for other events.
+pub fn approval_of(log: &Log) -> Option<Approval> {
+    let topics = log.topics.iter().copied();
+    let event = IErc20::Approval::decode_raw_log_validate(topics, &log.data).ok()?;
+    Some(Approval { owner: event.owner, spender: event.spender })
 }
 
 /// Reads a token's decimals and symbol. `None` if the contract does not behave like a token.

@@ -1,6 +1,6 @@
 //! How a card is shown to the operator: one text for console, command line and prompts.
 
-use bursar_core::card::{Balance, Card, HoldReason};
+use bursar_core::card::{Balance, Card, HoldReason, TradeCard};
 use bursar_core::money::Usd;
 use bursar_core::text::{self, Zone};
 
@@ -40,6 +40,9 @@ fn lines_by(card: &Card, zone: Option<&Zone>) -> Vec<String> {
         None => format!("not given  (text from the {source})"),
     };
     let row = |name: &str, value: String| format!("{name:<11}{value}");
+    if let Some(trade) = &card.trade {
+        return trade_lines(card, trade, zone);
+    }
     let mut lines = vec![
         format!(
             "{}  {}  agent {} ({})",
@@ -80,6 +83,69 @@ fn lines_by(card: &Card, zone: Option<&Zone>) -> Vec<String> {
             ),
         ),
         row("valid", format!("{} s after signing", card.terms.valid_seconds)),
+        row("expires", format!("in {}", text::countdown(card.expires_in_seconds))),
+        row("card", card.digest.clone()),
+    ]);
+    if let Some(obstacle) = &card.obstacle {
+        lines.push(row("refused", format!("cannot be approved now: {obstacle}")));
+    }
+    lines
+}
+
+/// Formats the card of a trade. Symbols are the tokens' own text.
+fn trade_lines(card: &Card, trade: &TradeCard, zone: Option<&Zone>) -> Vec<String> {
+    let row = |name: &str, value: String| format!("{name:<11}{value}");
+    let foreign = |text: &str| text::visible(text);
+    let time = |at: &String| zone.map_or_else(|| at.clone(), |zone| zone.moment(at));
+    let terms = &card.terms;
+    let token_out = terms.trade.as_ref().map_or("", |trade| trade.token_out.as_str());
+    let impact = trade.impact.as_deref().unwrap_or("unknown");
+    let mut lines = vec![
+        format!(
+            "{}  {}  agent {} ({})",
+            card.id.short(),
+            terms.lane.text(),
+            terms.agent,
+            card.agent_name
+        ),
+        row("gives", format!("{} on {}", foreign(&trade.gives), card.network_title)),
+        row("gets", format!("{}  (quoted {})", foreign(&trade.gets), time(&trade.quoted))),
+        row("at least", format!("{}  (slippage {})", foreign(&trade.at_least), trade.slippage)),
+        row("address", format!("{} ({})", terms.address, card.label)),
+        row("token in", terms.asset.clone()),
+        row("token out", token_out.to_owned()),
+        row("pool", trade.pool.clone()),
+    ];
+    lines.extend(trade.hooks.as_ref().map(|hooks| row("hook", hooks.clone())));
+    let worth = match &trade.value_out {
+        Some(value) => format!("gives {} USD, gets {value} USD", card.usd),
+        None => format!("gives {} USD, gets an unknown value", card.usd),
+    };
+    let effects = if trade.effects_proven {
+        "simulated: only the input leaves, and at least the minimum arrives"
+    } else {
+        "NOT simulated as a whole: the chain enforces only the minimum"
+    };
+    lines.extend([
+        row("impact", format!("{impact}, at most {} without approval", trade.max_impact)),
+        row("value", worth),
+        row("gas", format!("at most {}", trade.gas)),
+        row("effects", effects.to_owned()),
+        row("held", hold_text(card.hold, card.usd, card.auto_below)),
+        row(
+            "today",
+            format!(
+                "traded {} -> {} of {} USD  ({} reserved by open trades)",
+                card.spent.before, card.spent.after, card.daily_limit, card.reserved
+            ),
+        ),
+        row(
+            "policy",
+            format!(
+                "{} v{}: at most {} a trade, automatic below {}",
+                card.policy, card.policy_version, card.per_request_max, card.auto_below
+            ),
+        ),
         row("expires", format!("in {}", text::countdown(card.expires_in_seconds))),
         row("card", card.digest.clone()),
     ]);
@@ -158,6 +224,7 @@ mod tests {
             request_url: Some("https://api.example.com/report".into()),
             resource_url: None,
             other_urls: Vec::new(),
+            trade: None,
         }
     }
 
@@ -189,6 +256,7 @@ mod tests {
             paid_before_unknown_reason: None,
             balance: None,
             balance_unknown_reason: None,
+            trade: None,
         }
     }
 

@@ -76,6 +76,18 @@ pub enum HoldReason {
     Unpriced,
     /// This machine's clock is over ten minutes off the newest block.
     ClockOff,
+    /// The value of the trade is not known.
+    NoValue,
+    /// It is not known how much worse the quote is than the pool's own rate.
+    ImpactUnknown,
+    /// The quote is worse than the pool's own rate by more than the policy's ceiling.
+    ImpactAboveCeiling,
+    /// A hook of the pool runs in the swap, or its fee may change.
+    HookedPool,
+    /// The output is worth less than the input, by prices from outside the pool.
+    UnfairValue,
+    /// No node could simulate the whole trade.
+    EffectsUnproven,
 }
 
 impl HoldReason {
@@ -90,6 +102,12 @@ impl HoldReason {
             HoldReason::JournalUntrusted => "journal_untrusted",
             HoldReason::Unpriced => "unpriced",
             HoldReason::ClockOff => "clock_off",
+            HoldReason::NoValue => "no_value",
+            HoldReason::ImpactUnknown => "impact_unknown",
+            HoldReason::ImpactAboveCeiling => "impact_above_ceiling",
+            HoldReason::HookedPool => "hooked_pool",
+            HoldReason::UnfairValue => "unfair_value",
+            HoldReason::EffectsUnproven => "effects_unproven",
         }
     }
 
@@ -114,6 +132,14 @@ impl HoldReason {
             HoldReason::ClockOff => {
                 "this machine's clock is over ten minutes off the chain's: correct it first"
             }
+            HoldReason::NoValue => "the value of this trade is not known",
+            HoldReason::ImpactUnknown => "the price impact of this trade is not known",
+            HoldReason::ImpactAboveCeiling => "the price impact is above the policy's maximum",
+            HoldReason::HookedPool => "a hook of this pool runs in the swap, or its fee may change",
+            HoldReason::UnfairValue => {
+                "the output is worth less than the input, by prices from outside the pool"
+            }
+            HoldReason::EffectsUnproven => "no node could simulate the whole trade",
         }
     }
 }
@@ -142,6 +168,48 @@ pub struct Terms {
     /// Further URLs that the challenge names.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub other_urls: Vec<String>,
+    /// The further terms of a trade; `asset` and `amount` are its input, and `payee` is the paying address.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trade: Option<TradeTerms>,
+}
+
+/// The terms that only a trade has.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TradeTerms {
+    /// EIP-55; the zero address is the native coin.
+    pub token_out: String,
+    /// The least output to accept, in atomic units.
+    pub minimum_out: String,
+    /// The kind of the pool and its address or id.
+    pub pool: String,
+}
+
+/// What an operator needs to judge a trade, in addition to its terms. The amounts are those of the quote that was made
+/// for the request.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TradeCard {
+    /// The input, like `25.000000 USDC`.
+    pub gives: String,
+    /// The expected output, like `0.0071 ETH`.
+    pub gets: String,
+    /// The least output to accept.
+    pub at_least: String,
+    /// The pool in words.
+    pub pool: String,
+    /// How much worse the quote is than the pool's own rate, in percent; `None` if it is unknown.
+    pub impact: Option<String>,
+    pub max_impact: String,
+    pub slippage: String,
+    /// The value of the output in dollars by a price from outside the pool; `None` if there is none.
+    pub value_out: Option<String>,
+    /// The worst cost of all transactions, in the native coin.
+    pub gas: String,
+    /// Whether a simulation showed that exactly the input leaves and at least the floor arrives.
+    pub effects_proven: bool,
+    /// The names of the pool's hook and its rights in the swap; `None` without a hook.
+    pub hooks: Option<String>,
+    /// When the quote was made, RFC 3339.
+    pub quoted: String,
 }
 
 /// An amount before and after an approval.
@@ -218,6 +286,9 @@ pub struct Card {
     pub paid_before_unknown_reason: Option<String>,
     pub balance: Option<Balance>,
     pub balance_unknown_reason: Option<String>,
+    /// What only a trade shows.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trade: Option<Box<TradeCard>>,
     /// The [`digest`] of terms, hold reason and policy version, in hex.
     pub digest: String,
 }
@@ -225,6 +296,8 @@ pub struct Card {
 /// Returns the SHA-256 of the canonical JSON of terms, hold reason and policy version, in hex.
 pub fn digest(terms: &Terms, hold: HoldReason, policy_version: u64) -> String {
     let optional = |text: &Option<String>| text.as_deref().map_or(Value::Null, Value::from);
+    let trade = terms.trade.as_ref();
+    let minimum_out = trade.map_or(Value::Null, |trade| Value::from(trade.minimum_out.as_str()));
     let mut object = Object::new()
         .with("address", terms.address.as_str())
         .with("agent", terms.agent.as_str())
@@ -232,7 +305,7 @@ pub fn digest(terms: &Terms, hold: HoldReason, policy_version: u64) -> String {
         .with("asset", terms.asset.as_str())
         .with("hold", hold.text())
         .with("lane", terms.lane.text())
-        .with("minimum_out", Value::Null)
+        .with("minimum_out", minimum_out)
         .with("network", terms.network.as_str())
         .with("payee", terms.payee.as_str())
         .with("policy_version", policy_version)
@@ -242,6 +315,10 @@ pub fn digest(terms: &Terms, hold: HoldReason, policy_version: u64) -> String {
     if !terms.other_urls.is_empty() {
         let urls = terms.other_urls.iter().map(|url| Value::from(url.as_str()));
         object = object.with("other_urls", Value::from(urls.collect::<Vec<_>>()));
+    }
+    if let Some(trade) = trade {
+        object =
+            object.with("pool", trade.pool.as_str()).with("token_out", trade.token_out.as_str());
     }
     hex::encode(Sha256::digest(canonical::to_python(&Value::Object(object)).as_bytes()))
 }
@@ -290,6 +367,15 @@ mod tests {
             request_url: Some("https://api.example.com/report".into()),
             resource_url: None,
             other_urls: Vec::new(),
+            trade: None,
+        }
+    }
+
+    fn swap() -> TradeTerms {
+        TradeTerms {
+            token_out: "0x4200000000000000000000000000000000000006".into(),
+            minimum_out: "7".into(),
+            pool: "V3:0x01".into(),
         }
     }
 
@@ -317,11 +403,17 @@ mod tests {
             |t| t.request_url = None,
             |t| t.resource_url = Some(String::new()),
             |t| t.other_urls = vec![String::new()],
+            |t| t.trade = Some(swap()),
+            |t| t.trade = Some(TradeTerms { token_out: t.payee.clone(), ..swap() }),
+            |t| t.trade = Some(TradeTerms { minimum_out: "8".into(), ..swap() }),
+            |t| t.trade = Some(TradeTerms { pool: "V3:0x02".into(), ..swap() }),
         ];
+        let mut digests = std::collections::BTreeSet::from([before.clone()]);
         for (index, change) in changes.iter().enumerate() {
             let mut changed = terms();
             change(&mut changed);
-            assert_ne!(digest(&changed, HoldReason::AboveThreshold, 7), before, "change {index}");
+            let digest = digest(&changed, HoldReason::AboveThreshold, 7);
+            assert!(digests.insert(digest), "change {index}");
         }
         assert_ne!(digest(&terms(), HoldReason::LongValidity, 7), before);
         assert_ne!(digest(&terms(), HoldReason::AboveThreshold, 8), before);

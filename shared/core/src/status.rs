@@ -3,6 +3,8 @@
 use serde_with::{DeserializeFromStr, SerializeDisplay};
 use strum::{Display, EnumIter, EnumString, IntoStaticStr};
 
+use crate::card::Lane;
+
 /// How far a request has come, including its settlement.
 #[derive(
     Debug,
@@ -33,6 +35,8 @@ pub enum RequestStatus {
     Refuted,
     /// Confirmed by the chain.
     Verified,
+    /// A trade whose swap is final.
+    Executed,
     Failed,
     Refused,
     Denied,
@@ -257,6 +261,28 @@ pub enum EntryKind {
     PaymentRejected,
     #[strum(serialize = "payment.signed")]
     PaymentSigned,
+    #[strum(serialize = "trade.started")]
+    TradeStarted,
+    #[strum(serialize = "trade.held")]
+    TradeHeld,
+    #[strum(serialize = "trade.refused")]
+    TradeRefused,
+    #[strum(serialize = "trade.approved")]
+    TradeApproved,
+    #[strum(serialize = "trade.denied")]
+    TradeDenied,
+    #[strum(serialize = "trade.expired")]
+    TradeExpired,
+    #[strum(serialize = "trade.rejected")]
+    TradeRejected,
+    #[strum(serialize = "trade.step_opened")]
+    TradeStepOpened,
+    #[strum(serialize = "trade.step_ended")]
+    TradeStepEnded,
+    #[strum(serialize = "trade.ended")]
+    TradeEnded,
+    #[strum(serialize = "trade.closed")]
+    TradeClosed,
     #[strum(serialize = "send.ordered")]
     SendOrdered,
     #[strum(serialize = "settlement.reported")]
@@ -292,6 +318,19 @@ pub enum EntryKind {
 }
 
 impl EntryKind {
+    /// Returns the kind of the same step in a request of another lane.
+    #[must_use]
+    pub fn in_lane(self, lane: Lane) -> Self {
+        match (lane, self) {
+            (Lane::Trade, Self::PaymentHeld) => Self::TradeHeld,
+            (Lane::Trade, Self::PaymentRefused) => Self::TradeRefused,
+            (Lane::Trade, Self::PaymentDenied) => Self::TradeDenied,
+            (Lane::Trade, Self::PaymentExpired) => Self::TradeExpired,
+            (Lane::Trade, Self::PaymentRejected) => Self::TradeRejected,
+            (Lane::Payment | Lane::Trade, kind) => kind,
+        }
+    }
+
     /// Returns the stable text, such as `payment.held`.
     pub fn text(self) -> &'static str {
         self.into()

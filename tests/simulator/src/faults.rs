@@ -256,14 +256,14 @@ fn change_input(plant: PlantedBug, state: &mut State, command: &mut Command) {
                 }
             }
         }
-        (PlantedBug::OldLimitApproved, Action::Approve { .. }) => {
+        (PlantedBug::OldLimitApproved, Action::Approve(_)) => {
             for record in Arc::make_mut(&mut state.policies).values_mut() {
                 let payments = &mut Arc::make_mut(record).policy.payments;
                 payments.per_request.0 = payments.per_request.0.saturating_mul(1000);
                 payments.daily.0 = payments.daily.0.saturating_mul(1000);
             }
         }
-        (PlantedBug::ExpiryLate, Action::Approve { .. }) => {
+        (PlantedBug::ExpiryLate, Action::Approve(_)) => {
             command.moment.utc = command.moment.utc.plus_ms(-1);
             command.moment.boottime_ms = command.moment.boottime_ms.saturating_sub(1);
         }

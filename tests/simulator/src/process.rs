@@ -95,6 +95,7 @@ impl Process {
             failpoints: Arc::clone(environment.faults) as _,
             chains: environment.chains.clone(),
             explorers: Default::default(),
+            prices: None,
             signer: Some(Arc::clone(&signer) as _),
             rules: Rules::mutated(Arc::clone(environment.faults) as _),
         });

@@ -62,6 +62,7 @@ async fn run() -> Result<(), Fault> {
     options.ports = Some(Ports {
         chains: chains(&clock).into_iter().collect(),
         explorers: explorers().into_iter().collect(),
+        prices: None,
         clock,
         random: Arc::new(SystemRandom),
         disk: Arc::new(SystemDisk),

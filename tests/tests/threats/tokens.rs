@@ -7,6 +7,7 @@ use bursar_core::codes::Code;
 use bursar_core::ids::RequestId;
 use bursar_core::networks;
 use bursar_domain::Action;
+use bursar_domain::command::Approval;
 use bursar_tests::engine::TestEngine;
 use bursar_tests::offers::{BASE, PAY_TO};
 use bursar_tests::operator::{Expect, Operator};
@@ -184,7 +185,13 @@ async fn t_13_an_approval_is_bound_to_the_card_shown() {
     }
     // A digest that is swapped between the operator and the core is refused as well.
     let id: RequestId = mine.parse().unwrap();
-    let swapped = Action::Approve { id, shown: their_card, nonce: [1; 32], by: Client::Inside };
+    let swapped = Action::Approve(Box::new(Approval {
+        id,
+        shown: their_card,
+        nonce: [1; 32],
+        by: Client::Inside,
+        quote: None,
+    }));
     let refused = engine.engine.core().act(swapped).await.unwrap_err();
     assert_eq!(refused.code, Code::CardChanged);
     // The policy on the card has changed, so it is a different card.

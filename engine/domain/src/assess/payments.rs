@@ -5,19 +5,13 @@ use alloy_primitives::Address;
 use bursar_core::card::HoldReason;
 use bursar_core::codes::Code;
 use bursar_core::hosts::{HostLists, HostRefusal, PairVerdict};
-use bursar_core::limits::{CLOCK_OFF_CHAIN_MS, HELD_PER_AGENT, HELD_TOTAL, PAYMENT_MICROS};
+use bursar_core::limits::PAYMENT_MICROS;
 use bursar_core::money::Usd;
 use bursar_core::policy::Policy;
-use bursar_core::time::Moment;
 
+use super::{Verdict, hold};
 use crate::refusal::Refusal;
 use crate::requests::PaymentAsk;
-
-/// Returns whether the clock is over 10 minutes off the newest block, if known.
-pub fn clock_is_off(moment: &Moment) -> bool {
-    let apart = moment.chain_hint.map(|chain| moment.utc.since_ms(chain).unsigned_abs());
-    apart.is_some_and(|apart| apart > CLOCK_OFF_CHAIN_MS.unsigned_abs())
-}
 
 /// Everything that the rules read.
 #[derive(Debug)]
@@ -41,24 +35,13 @@ pub struct PaymentContext<'a> {
     pub held_in_all: usize,
 }
 
-/// What the policy decides about a payment.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Verdict {
-    Act,
-    Hold(HoldReason),
-    Refuse(Refusal),
-}
-
 /// Decides whether a payment is signed, held or refused.
 pub fn assess(context: &PaymentContext<'_>) -> Verdict {
     match check_refusals(context) {
         Err(refusal) => Verdict::Refuse(refusal),
         Ok(resource_outside) => match hold_reason(context, resource_outside) {
             None => Verdict::Act,
-            Some(reason) => match check_queue_room(context) {
-                Ok(()) => Verdict::Hold(reason),
-                Err(refusal) => Verdict::Refuse(refusal),
-            },
+            Some(reason) => hold(reason, context.held_by_agent, context.held_in_all),
         },
     }
 }
@@ -162,9 +145,4 @@ fn hold_reason(context: &PaymentContext<'_>, resource_outside: bool) -> Option<H
     } else {
         None
     }
-}
-
-fn check_queue_room(context: &PaymentContext<'_>) -> Result<(), Refusal> {
-    let full = context.held_by_agent >= HELD_PER_AGENT || context.held_in_all >= HELD_TOTAL;
-    if full { Err(Refusal::new(Code::TooManyPending)) } else { Ok(()) }
 }

@@ -9,7 +9,8 @@ use bursar_core::time::Moment;
 use bursar_x402::Echo;
 use bursar_x402::authorization::MIN_VALIDITY_SECONDS;
 
-use super::payments::{PaymentContext, Verdict, assess, clock_is_off};
+use super::payments::{PaymentContext, assess};
+use super::{Verdict, clock_is_off};
 use crate::due::expiry_if_due;
 use crate::refusal::Refusal;
 use crate::requests::PaymentAsk;

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use bursar_core::codes::Code;
 use bursar_core::ids::{AgentId, Name};
 
+use super::trades;
 use crate::agents::{Agent, Credential};
 use crate::allowance::{Renewal, WindowStart};
 use crate::command::Command;
@@ -12,6 +13,7 @@ use crate::decision::{Decision, require_unlocked};
 use crate::due::expiry_if_due;
 use crate::event::{Assignment, Event};
 use crate::refusal::Refusal;
+use crate::requests::Request;
 use crate::state::State;
 
 pub(super) fn register(
@@ -91,10 +93,19 @@ pub(super) fn commission(
     }]))
 }
 
-pub(super) fn suspend(state: &State, agent: &AgentId) -> Result<Decision, Refusal> {
+pub(super) fn suspend(
+    state: &State,
+    command: &Command,
+    agent: &AgentId,
+) -> Result<Decision, Refusal> {
     let agent = known(state, agent)?;
-    let event = Event::AgentSuspended { agent: agent.id.clone() };
-    Ok(Decision::done(if agent.suspended { Vec::new() } else { vec![event] }))
+    if agent.suspended {
+        return Ok(Decision::done(Vec::new()));
+    }
+    let mut events = vec![Event::AgentSuspended { agent: agent.id.clone() }];
+    let own = |request: &Request| request.agent == agent.id;
+    events.extend(trades::stop(state, command, own, Code::AgentSuspended));
+    Ok(Decision::done(events))
 }
 
 /// Deletes an agent. This only removes permissions, so the wallet may be locked.
@@ -111,6 +122,11 @@ pub(super) fn delete(
             Some(ended) => events.push(ended),
             None => waiting = waiting.saturating_add(1),
         }
+    }
+    if state.executing.values().any(|request| request.agent == agent.id) {
+        let message =
+            "A trade of this agent is being executed: suspend the agent, and delete it afterwards.";
+        return Err(Refusal::because(Code::InUse, message));
     }
     if waiting > 0 {
         let (verb, them) = if waiting == 1 { ("waits", "it") } else { ("wait", "them") };

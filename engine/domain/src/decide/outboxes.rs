@@ -3,6 +3,7 @@
 use bursar_core::codes::Code;
 use bursar_submit::{Action as OutboxAction, Input, OutboxKey, Refusal as OutboxRefusal};
 
+use super::trades;
 use crate::command::Command;
 use crate::decision::{Decision, Effect, Reply, require_unlocked};
 use crate::event::Event;
@@ -61,12 +62,30 @@ pub(super) fn apply_input(
         // The next probe with an unlocked wallet repeats the input.
         return Ok(Decision::done(Vec::new()));
     }
-    let events = step.events.into_iter().map(|event| Event::Outbox { key: *key, event });
     Ok(Decision {
-        events: events.collect(),
+        events: with_owners(state, key, step.events),
         effects: step.actions.into_iter().map(|action| Effect::Outbox(*key, action)).collect(),
         reply: Reply::Done,
     })
+}
+
+/// Completes outbox events with those of the plans that own the submissions: an outcome and its consequence for the
+/// plan are one commit.
+pub(super) fn with_owners(
+    state: &State,
+    key: &OutboxKey,
+    events: Vec<bursar_submit::Event>,
+) -> Vec<Event> {
+    let owned = events.into_iter().flat_map(|event| {
+        let consequences = match &event {
+            bursar_submit::Event::Finished { id, outcome } => {
+                trades::step_finished(state, *id, *outcome)
+            }
+            _unfinished => Vec::new(),
+        };
+        std::iter::once(Event::Outbox { key: *key, event }).chain(consequences)
+    });
+    owned.collect()
 }
 
 /// Returns the actions that an outbox needs after an engine start or an unlock.

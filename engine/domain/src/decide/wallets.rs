@@ -173,6 +173,10 @@ pub(super) fn delete_address(
         let message = "A request for a payment from this address is pending: decide it first.";
         return Err(Refusal::because(Code::InUse, message));
     }
+    if state.executing.values().any(|request| request.from == known.address) {
+        let message = "A trade from this address is being executed: wait for its end.";
+        return Err(Refusal::because(Code::InUse, message));
+    }
     if state.outboxes.busy().any(|outbox| outbox.key.signer == known.address) {
         let message = "A transaction from this address is in flight: see `address sends`.";
         return Err(Refusal::because(Code::InUse, message));

@@ -53,7 +53,8 @@ mod approval {
         let (mut world, id) = waiting();
         world.clock.pass(10 * MINUTE);
         let action = world.approval(id, &shown(&world, id));
-        let Action::Approve { nonce, .. } = action else { panic!("{action:?}") };
+        let Action::Approve(approval) = &action else { panic!("{action:?}") };
+        let nonce = approval.nonce;
         let decision = world.must(action);
         assert_eq!(
             (decision.effects, decision.reply),

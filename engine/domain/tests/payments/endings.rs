@@ -5,7 +5,7 @@ use bursar_core::card::HoldReason;
 use bursar_core::codes::Code;
 use bursar_core::money::Usd;
 use bursar_core::settings::Setting;
-use bursar_domain::assess::payments::Verdict;
+use bursar_domain::assess::Verdict;
 use bursar_domain::assess::rehearsal::rehearse;
 use bursar_domain::unsealed_tail::may_follow_a_seal;
 use bursar_domain::{Action, Entry, Event};

@@ -16,7 +16,7 @@ use bursar_core::status::AgentStatus;
 use bursar_core::time::Moment;
 use bursar_domain::agents::Commission;
 use bursar_domain::apply::ChangedRecord;
-use bursar_domain::command::{Ask, AskBounds, Report, ReportContext};
+use bursar_domain::command::{Approval, Ask, AskBounds, Report, ReportContext};
 use bursar_domain::event::Entry;
 use bursar_domain::idempotency::Prior;
 use bursar_domain::identity::Identity;
@@ -288,7 +288,10 @@ impl World {
             Status::Authorized { .. } => (Answer::Signs(id), vec![Effect::Sign(id)]),
             Status::Held { reason, .. } => (Answer::Holds(id, *reason), Vec::new()),
             Status::Refused { refusal, .. } => (Answer::Refuses(id, refusal.clone()), Vec::new()),
-            over @ (Status::Denied { .. } | Status::Expired { .. }) => panic!("asked and {over:?}"),
+            over @ (Status::Executing(_)
+            | Status::Ended(_)
+            | Status::Denied { .. }
+            | Status::Expired { .. }) => panic!("asked and {over:?}"),
         };
         assert_eq!(decision.effects, effects);
         answer
@@ -366,7 +369,13 @@ impl World {
     }
 
     pub(crate) fn approval(&mut self, id: RequestId, shown: &str) -> Action {
-        Action::Approve { id, shown: shown.to_owned(), nonce: self.draw_nonce(), by: OPERATOR }
+        Action::Approve(Box::new(Approval {
+            id,
+            shown: shown.to_owned(),
+            nonce: self.draw_nonce(),
+            by: OPERATOR,
+            quote: None,
+        }))
     }
 
     /// Approves the card of this moment.

@@ -19,6 +19,7 @@ use crate::config::LiveConfig;
 use crate::core::handle::Handle;
 use crate::funds::Funds;
 use crate::lanes::payments::{Execution, TokenDomains};
+use crate::lanes::trading::Trading;
 use crate::ports::Ports;
 use crate::vault::Vault;
 
@@ -32,6 +33,7 @@ pub struct Api {
     pub(crate) chain_time: HintedClock,
     pub(crate) funds: Arc<Funds>,
     pub(crate) domains: TokenDomains,
+    pub(crate) trading: Arc<Trading>,
     /// The field that names the agent, as the edition sets it.
     pub(crate) agent_field: &'static str,
     pub(crate) folder: PathBuf,
@@ -103,6 +105,7 @@ impl Api {
         execution: Execution,
         chain_time: HintedClock,
         funds: Arc<Funds>,
+        trading: Arc<Trading>,
         config: ServerConfig,
     ) -> Self {
         let now = core.now();
@@ -121,6 +124,7 @@ impl Api {
             execution,
             chain_time,
             funds,
+            trading,
             agent_field: config.agent_field,
             folder: config.folder,
             settings: config.settings,

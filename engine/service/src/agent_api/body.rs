@@ -5,7 +5,7 @@ use axum::http::{HeaderMap, header};
 use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
 use bursar_core::json::{self, Object, Value};
-use bursar_core::limits::{BODY_BYTES, BODY_DEPTH, BODY_VALUES};
+use bursar_core::limits::{BODY_BYTES, BODY_DEPTH, BODY_VALUES, IDEMPOTENCY_KEY_BYTES};
 
 /// Reads the object of a body. An empty body is an empty object, as in the original.
 pub(super) async fn object(headers: &HeaderMap, body: Body) -> Result<Object, Fault> {
@@ -30,6 +30,23 @@ pub(super) async fn object(headers: &HeaderMap, body: Body) -> Result<Object, Fa
         Ok(_not_an_object) => Err(Fault::new(Code::InvalidJson)),
         Err(error) => Err(Fault::new(Code::InvalidJson).with_detail(error)),
     }
+}
+
+/// Returns the idempotency key of a body, if it has one.
+///
+/// # Errors
+/// `INVALID_REQUEST` if the key is too long or has other characters than visible ASCII.
+pub(super) fn idempotency_key(body: &Object) -> Result<Option<String>, Fault> {
+    let key = text(body, "idempotency_key")?.filter(|key| !key.is_empty());
+    if key.is_some_and(|key| {
+        key.len() > IDEMPOTENCY_KEY_BYTES || !key.bytes().all(|b| b.is_ascii_graphic())
+    }) {
+        return Err(Fault::because(
+            Code::InvalidRequest,
+            "idempotency_key must have 1 to 128 visible ASCII characters.",
+        ));
+    }
+    Ok(key.map(str::to_owned))
 }
 
 /// Returns a text field; `None` if it is absent or null.

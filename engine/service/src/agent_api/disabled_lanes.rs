@@ -1,5 +1,5 @@
-//! `/trade`, `/venues`, `/position` and the polls of trades and positions, while these lanes are off. A request gets
-//! the usual checks, then the answer for a policy that disables the lane.
+//! `/venues`, `/position` and the polls of positions, while this lane is off. A request gets the usual checks, then the
+//! answer for a policy that disables the lane.
 
 use std::sync::Arc;
 
@@ -49,13 +49,6 @@ const NOT_PERMITTED: &[&str] = &[
     "curators",
 ];
 
-pub(super) async fn trade(State(api): State<Arc<Api>>, request: HttpRequest) -> Response<Body> {
-    let refused = judge(&api, request, Endpoint::Trade).await;
-    let answer = refused.map_or_else(Answer::from, |()| trading_off());
-    api.counters.count_trade(&answer);
-    answer.into_http()
-}
-
 pub(super) async fn position(State(api): State<Arc<Api>>, request: HttpRequest) -> Response<Body> {
     let answer = judge(&api, request, Endpoint::Position).await;
     let answer = answer.map_or_else(Answer::from, |()| lending_off());
@@ -68,7 +61,7 @@ pub(super) async fn venues(State(api): State<Arc<Api>>, request: HttpRequest) ->
     answer.map_or_else(Answer::from, |()| lending_off()).into_http()
 }
 
-/// `GET /trade/status/{id}` and `GET /position/status/{id}`. No trade or position exists yet.
+/// `GET /position/status/{id}`. No position exists yet.
 pub(super) async fn status(id: PathId) -> Response<Body> {
     let code = match text_of(id).parse::<RequestId>() {
         Ok(_unknown) => Code::RequestNotFound,
@@ -81,8 +74,7 @@ async fn judge(api: &Api, request: HttpRequest, endpoint: Endpoint) -> Result<()
     let incoming = Incoming::read(request).await?;
     incoming.named_agent(api)?;
     let object = match endpoint {
-        Endpoint::Trade => wanted(&incoming, "trade", Code::MissingTrade)?,
-        Endpoint::Position => wanted(&incoming, "position", Code::MissingPosition)?,
+        Endpoint::Position => Some(wanted(&incoming, "position", Code::MissingPosition)?),
         _venues => match incoming.body.get("position") {
             None => None,
             Some(Value::Object(object)) => Some(object),
@@ -92,37 +84,35 @@ async fn judge(api: &Api, request: HttpRequest, endpoint: Endpoint) -> Result<()
             }
         },
     };
-    if let Some(name) = object.and_then(|o| NOT_PERMITTED.iter().find(|name| o.get(name).is_some()))
-    {
-        let message = format!("The operator decides this: leave {name} out.");
-        return Err(Fault::because(Code::FieldNotPermitted, message));
-    }
+    object.map_or(Ok(()), check_fields)?;
     admit(api, endpoint, &incoming).map(|_caller| ())
 }
 
-fn wanted<'a>(
+/// Refuses a trade or position that names a field of the operator's.
+///
+/// # Errors
+/// `FIELD_NOT_PERMITTED`.
+pub(super) fn check_fields(object: &Object) -> Result<(), Fault> {
+    let named = NOT_PERMITTED.iter().find(|name| object.get(name).is_some());
+    named.map_or(Ok(()), |name| {
+        let message = format!("The operator decides this: leave {name} out.");
+        Err(Fault::because(Code::FieldNotPermitted, message))
+    })
+}
+
+/// Returns the object that a body must contain.
+///
+/// # Errors
+/// `missing` if it is not there or not an object.
+pub(super) fn wanted<'a>(
     incoming: &'a Incoming,
     name: &str,
     missing: Code,
-) -> Result<Option<&'a Object>, Fault> {
+) -> Result<&'a Object, Fault> {
     match incoming.body.get(name) {
-        Some(Value::Object(object)) => Ok(Some(object)),
+        Some(Value::Object(object)) => Ok(object),
         _missing => Err(Fault::new(missing)),
     }
-}
-
-fn trading_off() -> Answer {
-    let body = Object::new()
-        .with("request_id", "")
-        .with("status", "rejected")
-        .with("reason", "Trading is not enabled for this agent.")
-        .with("tx_hash", Value::Null)
-        .with("amount_out", Value::Null)
-        .with("amount_out_quoted", Value::Null)
-        .with("quote", Value::Null)
-        .with("code", Value::Null)
-        .with("approval_tx_hash", Value::Null);
-    Answer::new(400, body)
 }
 
 fn lending_off() -> Answer {

@@ -22,6 +22,7 @@ use super::receipt;
 use super::reply::Answer;
 use super::sign;
 use super::texts;
+use super::trade;
 
 /// Returns the routes. Tests call them in process.
 pub fn router(api: Arc<Api>) -> Router {
@@ -44,8 +45,8 @@ pub fn router(api: Arc<Api>) -> Router {
         .route("/receipt/", only(get(receipt::missing_id), "GET"))
         .route("/mandate", only(post(mandate::mandate), "POST"))
         .route("/balances", only(post(balances::balances), "POST"))
-        .route("/trade", only(post(disabled_lanes::trade), "POST"))
-        .route("/trade/status/{id}", only(get(disabled_lanes::status), "GET"))
+        .route("/trade", only(post(trade::trade), "POST"))
+        .route("/trade/status/{id}", only(get(trade::status), "GET"))
         .route("/trade/status/", only(get(missing_id), "GET"))
         .route("/venues", only(post(disabled_lanes::venues), "POST"))
         .route("/position", only(post(disabled_lanes::position), "POST"))

@@ -11,7 +11,7 @@ use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
 use bursar_core::ids::RequestId;
 use bursar_core::json::Value;
-use bursar_core::limits::{FREE_DISK_BYTES, IDEMPOTENCY_KEY_BYTES};
+use bursar_core::limits::FREE_DISK_BYTES;
 use bursar_core::networks::ChainId;
 use bursar_core::time::Moment;
 use bursar_domain::command::Ask;
@@ -110,20 +110,8 @@ fn read(incoming: &Incoming) -> Result<Input, Fault> {
         (None, None) => return Err(Fault::new(Code::MissingX402Data)),
     };
     let request_url = body::text(body, "request_url")?.filter(|url| !url.is_empty());
-    let key = body::text(body, "idempotency_key")?.filter(|key| !key.is_empty());
-    if key.is_some_and(|key| {
-        key.len() > IDEMPOTENCY_KEY_BYTES || !key.bytes().all(|b| b.is_ascii_graphic())
-    }) {
-        return Err(Fault::because(
-            Code::InvalidRequest,
-            "idempotency_key must have 1 to 128 visible ASCII characters.",
-        ));
-    }
-    Ok(Input {
-        payment,
-        request_url: request_url.map(str::to_owned),
-        idempotency_key: key.map(str::to_owned),
-    })
+    let key = body::idempotency_key(body)?;
+    Ok(Input { payment, request_url: request_url.map(str::to_owned), idempotency_key: key })
 }
 
 /// Returns the ask's identity. In HMAC mode it is the signature alone: the idempotency key is not signed, so
@@ -181,7 +169,7 @@ impl Api {
         !self.ports.disk.free_bytes(&self.folder).is_ok_and(|free| free < FREE_DISK_BYTES)
     }
 
-    fn random<const N: usize>(&self) -> Result<[u8; N], Fault> {
+    pub(super) fn random<const N: usize>(&self) -> Result<[u8; N], Fault> {
         let mut bytes = [0; N];
         self.ports
             .random

@@ -22,6 +22,7 @@ impl EngineContext {
             self.execution.clone(),
             self.chain_time.clone(),
             Arc::clone(&self.funds),
+            Arc::clone(&self.trading),
             self.server_config(),
         )
     }

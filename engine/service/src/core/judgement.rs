@@ -189,9 +189,12 @@ impl Core {
     pub fn locked(&mut self, moment: &Moment, cause: LockCause, noted: Option<u64>) {
         let is_recorded = self.journal.is_sealing() && self.state.wallet.is_some();
         if is_recorded && self.failed.is_none() {
-            let noted = self
-                .record(Event::WalletLocked { cause, noted }, moment)
-                .and_then(|_none| self.commit(moment));
+            let mut ended = bursar_domain::decide::stop_plans(&self.state);
+            ended.push(Event::WalletLocked { cause, noted });
+            let recorded = ended
+                .into_iter()
+                .try_for_each(|event| self.record(event, moment).map(|_changed| ()));
+            let noted = recorded.and_then(|()| self.commit(moment));
             if let Err(damage) = noted {
                 self.fail(&damage);
             }

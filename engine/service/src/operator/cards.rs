@@ -8,7 +8,7 @@ use bursar_core::card::{Balance, Card};
 use bursar_core::money::TokenAmount;
 use bursar_core::time::Moment;
 use bursar_domain::payees::{Paid, Payee};
-use bursar_domain::{LaneAsk, Request, State, cards};
+use bursar_domain::{LaneAsk, PaymentAsk, Request, State, cards};
 
 use super::support::balance_error;
 use crate::config::Config;
@@ -35,21 +35,21 @@ impl CardContext {
     /// Returns the card with its context, or `None` if there is nothing to approve.
     pub(super) fn card(&self, state: &State, request: &Request, moment: &Moment) -> Option<Card> {
         let mut card = cards::card(state, request, moment)?;
-        let LaneAsk::Payment(payment) = &request.ask;
+        // The card of a trade shows its own prices.
+        let LaneAsk::Payment(payment) = &request.ask else { return Some(card) };
         match self.reader.paid(&Payee::of(payment)) {
             Ok(paid) => card.paid_before = Some(Paid::for_card(paid)),
             Err(failure) => card.paid_before_unknown_reason = Some(failure.to_string()),
         }
-        match self.balance(request) {
+        match self.balance(request, payment) {
             Ok(balance) => card.balance = Some(balance),
             Err(why) => card.balance_unknown_reason = Some(why),
         }
         Some(card)
     }
 
-    fn balance(&self, request: &Request) -> Result<Balance, String> {
+    fn balance(&self, request: &Request, payment: &PaymentAsk) -> Result<Balance, String> {
         const STRANGER: &str = "Bursar does not know this token.";
-        let LaneAsk::Payment(payment) = &request.ask;
         let network = payment.network().ok_or(STRANGER)?;
         let unknown = |why| balance_error::reason(why, network, &self.config);
         let known = self.balances.get(&(request.from, payment.chain));

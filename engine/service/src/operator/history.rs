@@ -11,20 +11,23 @@ use bursar_control::answers::{Answer, ExportAnswer, HistoryAnswer, HistoryRow, R
 use bursar_control::grammar::{
     HistoryExport, HistoryFilter, HistoryLane, HistoryOrder, ReceiptOrder,
 };
+use bursar_core::card::Lane;
 use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
 use bursar_core::ids::{AgentId, Name, RequestId};
 use bursar_core::limits::{HISTORY_ROWS, PART_BYTES, PART_WAIT_MS};
-use bursar_core::money::TokenAmount;
+use bursar_core::money::{Atoms, TokenAmount};
 use bursar_core::status::RequestStatus;
 use bursar_core::text;
 use bursar_core::time::Utc;
 use bursar_domain::settlement::{Settlement, SettlementStatus};
+use bursar_domain::trades::{Execution, PlanStep, TradeAsk};
 use bursar_domain::{LaneAsk, PaymentAsk, Request, State, Status};
 use tokio::sync::mpsc;
 
 use super::dialogue::Dialogue;
 use super::support::Done;
+use super::support::describe::trade_status;
 use crate::blocking::blocking;
 use crate::context::EngineContext;
 use crate::journal::{Reader, StoreError, read_fault};
@@ -55,20 +58,18 @@ struct Scan {
     reader: Arc<dyn Reader>,
     state: State,
     agent: Option<AgentId>,
+    lane: Option<Lane>,
     status: Option<RequestStatus>,
     since: Option<Utc>,
 }
 
 impl Scan {
     fn new(engine: &EngineContext, filter: &HistoryFilter) -> Result<Self, Fault> {
-        // There is only one lane so far, so this filter excludes nothing.
-        match filter.lane {
-            None | Some(HistoryLane::Payments) => {}
-        }
         let state = engine.core.view().state.clone();
         Ok(Self {
             reader: engine.core.reader(),
             agent: filter.agent.as_ref().map(|name| agent(&state, name)).transpose()?,
+            lane: filter.lane.map(HistoryLane::lane),
             status: filter.status,
             since: filter.since.map(|since| since.from(engine.core.now().utc)),
             state,
@@ -84,6 +85,9 @@ impl Scan {
                 return false;
             }
             if self.agent.as_ref().is_some_and(|agent| *agent != request.agent) {
+                return true;
+            }
+            if self.lane.is_some_and(|lane| lane != request.ask.lane()) {
                 return true;
             }
             let settlement = match self.reader.settlement(request.seq) {
@@ -178,6 +182,7 @@ async fn export(
 fn status(request: &Request, settlement: Option<&Settlement>) -> RequestStatus {
     match (&request.status, settlement.map(Settlement::status)) {
         (Status::Held { .. }, _) => RequestStatus::Pending,
+        (Status::Executing(execution) | Status::Ended(execution), _) => trade_status(execution),
         (Status::Refused { .. }, _) => RequestStatus::Refused,
         (Status::Denied { .. }, _) => RequestStatus::Denied,
         (Status::Expired { .. }, _) => RequestStatus::Expired,
@@ -199,14 +204,16 @@ fn row(
     settlement: Option<&Settlement>,
     status: RequestStatus,
 ) -> HistoryRow {
-    let LaneAsk::Payment(ask) = &request.ask;
-    let coin = ask.network().filter(|_known| !ask.unpriced).map(|network| network.stablecoin);
-    let amount =
-        coin.map(|coin| TokenAmount { atoms: ask.amount, decimals: coin.decimals }.to_string());
+    let amounts = match &request.ask {
+        LaneAsk::Payment(payment) => payment_amounts(payment),
+        LaneAsk::Trade(trade) => trade_amounts(request, trade),
+    };
     let agent = state.agents.get(&request.agent).map(|agent| agent.name.as_str().to_owned());
-    let host = ask.host();
-    let tx_hash = settlement.and_then(|known| known.tx_hash).map(|hash| hash.to_string());
-    let token = "the token is not the network's stablecoin";
+    let host = request.ask.host();
+    let reported = settlement.and_then(|known| known.tx_hash);
+    let swap = request.execution().and_then(Execution::swap).and_then(PlanStep::hash);
+    let tx_hash = reported.or(swap).map(|hash| hash.to_string());
+    let token = "Bursar does not know this token";
     HistoryRow {
         id: request.id.to_string(),
         created: text::utc(request.created),
@@ -216,21 +223,57 @@ fn row(
         agent,
         label: request.label.as_str().to_owned(),
         status,
-        amount_unknown_reason: because(&amount, token),
-        amount,
-        amount_atomic: ask.amount.to_string(),
-        symbol: coin.map(|coin| coin.symbol.to_owned()),
-        symbol_unknown_reason: because(&coin, token),
-        usd: coin.map(|_priced| ask.usd.to_string()),
-        usd_unknown_reason: because(&coin, token),
-        asset: ask.asset.to_checksum(None),
-        network: format!("eip155:{}", ask.chain),
-        payee: ask.payee.to_checksum(None),
+        amount_unknown_reason: because(&amounts.amount, token),
+        amount: amounts.amount,
+        amount_atomic: amounts.atoms.to_string(),
+        symbol_unknown_reason: because(&amounts.symbol, token),
+        symbol: amounts.symbol,
+        usd_unknown_reason: because(&amounts.usd, token),
+        usd: amounts.usd,
+        asset: amounts.asset,
+        network: format!("eip155:{}", request.ask.chain()),
+        payee: amounts.payee,
         host_unknown_reason: because(&host, "no URL was named"),
         host,
         tx_hash_unknown_reason: because(&tx_hash, "no transaction was reported"),
         tx_hash,
         refused: refused::explain(state, request).map(|refused| refused.why),
+    }
+}
+
+/// The columns of a row that differ by lane.
+struct Amounts {
+    amount: Option<String>,
+    atoms: Atoms,
+    symbol: Option<String>,
+    usd: Option<String>,
+    asset: String,
+    payee: String,
+}
+
+fn payment_amounts(payment: &PaymentAsk) -> Amounts {
+    let coin = payment.network().filter(|_known| !payment.unpriced).map(|known| known.stablecoin);
+    let amount = coin.map(|coin| TokenAmount { atoms: payment.amount, decimals: coin.decimals });
+    Amounts {
+        amount: amount.map(|amount| amount.to_string()),
+        atoms: payment.amount,
+        symbol: coin.map(|coin| coin.symbol.to_owned()),
+        usd: coin.map(|_priced| payment.usd.to_string()),
+        asset: payment.asset.to_checksum(None),
+        payee: payment.payee.to_checksum(None),
+    }
+}
+
+fn trade_amounts(request: &Request, trade: &TradeAsk) -> Amounts {
+    let token = &trade.token_in;
+    let amount = TokenAmount { atoms: trade.amount_in, decimals: token.decimals };
+    Amounts {
+        amount: Some(amount.to_column_text()),
+        atoms: trade.amount_in,
+        symbol: Some(token.symbol.clone()),
+        usd: trade.quote.value_in.map(|usd| usd.to_string()),
+        asset: token.address.unwrap_or_default().to_checksum(None),
+        payee: request.from.to_checksum(None),
     }
 }
 

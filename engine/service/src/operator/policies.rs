@@ -16,7 +16,7 @@ use bursar_core::policy::Policy;
 use bursar_core::status::PolicyVerdict;
 use bursar_domain::Action;
 use bursar_domain::agents::PolicyRecord;
-use bursar_domain::assess::payments::Verdict;
+use bursar_domain::assess::Verdict;
 use bursar_domain::assess::rehearsal;
 
 use super::support::{Done, act, describe, lookup};

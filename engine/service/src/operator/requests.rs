@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use alloy_primitives::Address;
 use bursar_control::answers::{Answer, DecidedAnswer, Warning};
 use bursar_control::card_text;
 use bursar_control::grammar::{Approve, Deny, RequestsOrder};
@@ -14,10 +15,12 @@ use bursar_core::limits::FRAME_BYTES;
 use bursar_core::money::Usd;
 use bursar_core::status::DecidedStatus;
 use bursar_core::text;
-use bursar_core::time::Moment;
+use bursar_core::time::{Moment, Utc};
 use bursar_domain::cards;
+use bursar_domain::command::Approval;
 use bursar_domain::requests::Approver;
-use bursar_domain::{Action, Request, State, Status};
+use bursar_domain::trades::{TradeAsk, TradeQuote};
+use bursar_domain::{Action, Refusal, Request, State, Status};
 
 use super::cards::CardContext;
 use super::dialogue::Dialogue;
@@ -106,7 +109,12 @@ pub(super) async fn approve(
     confirm(&card, order.confirm, agreed, dialogue).await?;
     let nonce = engine.random()?;
     let (shown, by) = (card.digest.clone(), dialogue.client());
-    let approved = Action::Approve { id: card.id, shown, nonce, by };
+    let quote = match request.trade() {
+        Some(trade) => Some(requote(engine, trade, request.from).await?),
+        None => None,
+    };
+    let approval = Approval { id: card.id, shown, nonce, by, quote };
+    let approved = Action::Approve(Box::new(approval));
     let outcome =
         act(engine, approved).await.map_err(|fault| explain_end(engine, card.id, fault))?;
     let ActionAnswer::Request(record) = outcome.answer else {
@@ -123,6 +131,22 @@ pub(super) async fn approve(
         signed = matches!(execute(&engine.execution, slip).await, Ok(Some(_signature)));
     }
     Ok(decided(&card, if signed { DecidedStatus::Signed } else { DecidedStatus::Executing }))
+}
+
+/// Measures a trade at the current prices.
+///
+/// # Errors
+/// No node answers: the request stays held.
+async fn requote(
+    engine: &EngineContext,
+    trade: &TradeAsk,
+    owner: Address,
+) -> Result<Result<Box<TradeQuote>, Refusal>, Fault> {
+    match engine.trading.requote(trade, owner).await {
+        Ok(quote) => Ok(Ok(Box::new(quote))),
+        Err(refusal) if refusal.code == Code::ChainUnavailable => Err(refusal.into()),
+        Err(refusal) => Ok(Err(refusal)),
+    }
 }
 
 /// Asks for confirmation. A large amount must be typed; otherwise a yes is enough.
@@ -237,11 +261,9 @@ fn explain_end(engine: &EngineContext, id: RequestId, fault: Fault) -> Fault {
 /// Describes how a request ended, with its decider and time; `None` if it is held or expired.
 fn ending(status: &Status) -> Option<String> {
     Some(match status {
-        Status::Authorized { by: Approver::Operator(client), at, .. } => {
-            format!("approved by {client} at {}", text::utc(*at))
-        }
-        Status::Authorized { by: Approver::Policy, at, .. } => {
-            format!("allowed by the policy at {}", text::utc(*at))
+        Status::Authorized { by, at, .. } => allowed(*by, *at),
+        Status::Executing(execution) | Status::Ended(execution) => {
+            allowed(execution.by, execution.at)
         }
         Status::Denied { by, at, reason, .. } => {
             let reason = reason.as_deref().map(|reason| format!(": {}", text::visible(reason)));
@@ -253,6 +275,13 @@ fn ending(status: &Status) -> Option<String> {
         }
         Status::Held { .. } | Status::Expired { .. } => return None,
     })
+}
+
+fn allowed(by: Approver, at: Utc) -> String {
+    match by {
+        Approver::Operator(client) => format!("approved by {client} at {}", text::utc(at)),
+        Approver::Policy => format!("allowed by the policy at {}", text::utc(at)),
+    }
 }
 
 /// Minimum prefix of an id, without dashes, for a denial, or for an approval with `--card` or a shown card.

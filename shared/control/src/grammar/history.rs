@@ -2,6 +2,7 @@
 
 use std::str::FromStr;
 
+use bursar_core::card::Lane;
 use bursar_core::ids::Name;
 use bursar_core::status::RequestStatus;
 use bursar_core::time::Utc;
@@ -56,6 +57,18 @@ pub enum HistoryExport {
 pub enum HistoryLane {
     #[value(alias = "payment")]
     Payments,
+    #[value(alias = "trade")]
+    Trades,
+}
+
+impl HistoryLane {
+    /// Returns the lane.
+    pub fn lane(self) -> Lane {
+        match self {
+            Self::Payments => Lane::Payment,
+            Self::Trades => Lane::Trade,
+        }
+    }
 }
 
 /// The receipt of one request.
@@ -79,6 +92,7 @@ fn status_value(status: RequestStatus) -> PossibleValue {
             value.help("Its agent reported it as settled, and the chain contradicts the report")
         }
         RequestStatus::Verified => value.help("Confirmed by the chain"),
+        RequestStatus::Executed => value.help("A trade whose swap is final"),
         RequestStatus::Signed
         | RequestStatus::Failed
         | RequestStatus::Refused

@@ -228,10 +228,10 @@ impl Server {
             }
             self.any_request_seen |= is_payment_entry(&row);
             let ended = match row.kind {
-                EntryKind::PaymentApproved => Some("approved"),
-                EntryKind::PaymentDenied => Some("denied"),
-                EntryKind::PaymentExpired => Some("expired"),
-                EntryKind::PaymentRejected => Some("refused"),
+                EntryKind::PaymentApproved | EntryKind::TradeApproved => Some("approved"),
+                EntryKind::PaymentDenied | EntryKind::TradeDenied => Some("denied"),
+                EntryKind::PaymentExpired | EntryKind::TradeExpired => Some("expired"),
+                EntryKind::PaymentRejected | EntryKind::TradeRejected => Some("refused"),
                 _other => None,
             };
             if let (Some(ended), Some(id)) = (ended, &row.request)
@@ -304,6 +304,19 @@ pub(crate) fn stale_topics(kind: EntryKind) -> &'static [Topic] {
         | EntryKind::PaymentExpired
         | EntryKind::PaymentRejected
         | EntryKind::PaymentSigned => &[Topic::Requests, Topic::Agents, Topic::Sent, Topic::Status],
+        EntryKind::TradeStarted
+        | EntryKind::TradeHeld
+        | EntryKind::TradeRefused
+        | EntryKind::TradeApproved
+        | EntryKind::TradeDenied
+        | EntryKind::TradeExpired
+        | EntryKind::TradeRejected
+        | EntryKind::TradeStepOpened
+        | EntryKind::TradeStepEnded
+        | EntryKind::TradeEnded
+        | EntryKind::TradeClosed => {
+            &[Topic::Requests, Topic::Agents, Topic::Balances, Topic::Status]
+        }
         EntryKind::SettlementReported | EntryKind::SettlementChecked => {
             &[Topic::Sent, Topic::Balances]
         }
@@ -360,6 +373,7 @@ fn was_allowed(status: RequestStatus) -> bool {
         | RequestStatus::Settled
         | RequestStatus::Refuted
         | RequestStatus::Verified
+        | RequestStatus::Executed
         | RequestStatus::Failed => true,
         RequestStatus::Pending
         | RequestStatus::Refused

@@ -45,13 +45,17 @@ pub(super) fn draw(model: &Model, paint: &mut Paint<'_>, area: Rect) {
         // The entry is being loaded.
         let Some(row) = row else { return vec![("...".to_owned(), Role::Quiet)] };
         let role = match row.kind {
-            EntryKind::PaymentRefused | EntryKind::PaymentRejected | EntryKind::Frozen => {
-                Role::Alarm
-            }
-            EntryKind::PaymentHeld => Role::Warn,
+            EntryKind::PaymentRefused
+            | EntryKind::PaymentRejected
+            | EntryKind::TradeRefused
+            | EntryKind::TradeRejected
+            | EntryKind::Frozen => Role::Alarm,
+            EntryKind::PaymentHeld | EntryKind::TradeHeld => Role::Warn,
             EntryKind::PaymentAuthorized
             | EntryKind::PaymentSigned
             | EntryKind::PaymentApproved
+            | EntryKind::TradeStarted
+            | EntryKind::TradeApproved
             | EntryKind::SettlementChecked => Role::Good,
             _other => Role::Plain,
         };

@@ -209,7 +209,9 @@ pub(super) fn sent(model: &Model, paint: &mut Paint<'_>, area: Rect) {
             _unknown => format!("{} units", row.amount_atomic),
         };
         let role = match row.status {
-            RequestStatus::Verified | RequestStatus::Settled => Role::Good,
+            RequestStatus::Verified | RequestStatus::Settled | RequestStatus::Executed => {
+                Role::Good
+            }
             RequestStatus::Refused | RequestStatus::Failed => Role::Alarm,
             RequestStatus::Pending => Role::Warn,
             RequestStatus::Executing

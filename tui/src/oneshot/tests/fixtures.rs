@@ -211,10 +211,12 @@ pub(crate) fn card(request_url: &str) -> Card {
         request_url: Some(request_url.into()),
         resource_url: None,
         other_urls: Vec::new(),
+        trade: None,
     };
     let usd = |micros| Usd(micros);
     Card {
         id: ID.parse().unwrap(),
+        trade: None,
         digest: digest(&terms, HoldReason::AboveThreshold, 3),
         terms,
         hold: HoldReason::AboveThreshold,

@@ -12,7 +12,7 @@ use bursar_core::json::{Object, Value};
 use bursar_core::text;
 use bursar_core::time::Moment;
 use bursar_domain::identity::Identity;
-use bursar_domain::{Action, LaneAsk, Request, Status};
+use bursar_domain::{Action, Request, Status};
 use bursar_x402::payment_header;
 use bursar_x402::signature::Signature65;
 
@@ -34,7 +34,8 @@ pub(in crate::agent_api) async fn status(
 async fn try_status(api: &Api, id: &str) -> Result<Answer, Fault> {
     let id: RequestId = id.parse().map_err(|_bad| Fault::new(Code::InvalidRequestId))?;
     let moment = api.core.now();
-    let record = api.request(id).await.ok_or(Fault::new(Code::RequestNotFound))?;
+    let record = api.request(id).await.filter(|record| record.ask.payment().is_some());
+    let record = record.ok_or(Fault::new(Code::RequestNotFound))?;
     Ok(match &record.status {
         Status::Authorized { .. } if !record.is_redeemable(moment.utc) => {
             let body = Object::new()
@@ -56,6 +57,8 @@ async fn try_status(api: &Api, id: &str) -> Result<Answer, Fault> {
         }
         Status::Held { .. }
         | Status::Authorized { .. }
+        | Status::Executing(_)
+        | Status::Ended(_)
         | Status::Denied { .. }
         | Status::Expired { .. } => describe(&record, None, &moment),
     })
@@ -67,12 +70,14 @@ pub(super) fn describe(
     signature: Option<&Signature65>,
     moment: &Moment,
 ) -> Answer {
+    let not_found = || Answer::from(Fault::new(Code::RequestNotFound));
+    let Some(payment) = record.ask.payment() else { return not_found() };
     match &record.status {
+        Status::Executing(_) | Status::Ended(_) => not_found(),
         Status::Authorized { terms, signature: recorded, .. } => {
             let known = recorded.as_ref().or(signature);
             match known.filter(|_known| record.is_redeemable(moment.utc)) {
                 Some(signature) => {
-                    let LaneAsk::Payment(payment) = &record.ask;
                     let echo = &payment.echo;
                     let header = payment_header(echo, terms, signature);
                     let body = Object::new()
@@ -150,8 +155,8 @@ fn send_again(record: &Request) -> &'static str {
 
 /// Returns the amount in micro-dollars. An unknown amount is null, never zero.
 fn amount_micro(record: &Request) -> Value {
-    let LaneAsk::Payment(payment) = &record.ask;
-    if payment.unpriced { Value::Null } else { Value::from(payment.usd.0) }
+    let priced = record.ask.payment().filter(|payment| !payment.unpriced);
+    priced.map_or(Value::Null, |payment| Value::from(payment.usd.0))
 }
 
 fn expired(record: &Request) -> Answer {

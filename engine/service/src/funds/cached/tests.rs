@@ -84,6 +84,7 @@ impl Stage {
             rules: crate::rules::Rules::default(),
             chains: [(network().chain, Arc::clone(&chain) as Arc<dyn Chain>)].into_iter().collect(),
             explorers: crate::ports::Explorers::default(),
+            prices: None,
             signer: None,
         };
         Self { funds: Arc::new(Funds::new(&ports)), chain, clock }

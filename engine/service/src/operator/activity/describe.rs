@@ -11,6 +11,7 @@ use bursar_core::text;
 use bursar_domain::event::RequestDraft;
 use bursar_domain::outboxes::Send;
 use bursar_domain::settlement::{Check, Settlement};
+use bursar_domain::trades::TradeEnd;
 use bursar_domain::{Entry, Event, LaneAsk, State};
 
 use super::outboxes;
@@ -65,6 +66,7 @@ impl EntryDescriber<'_> {
     }
 
     fn request(&self, row: &mut ActivityRow, id: RequestId, agent: &AgentId, ask: &LaneAsk) {
+        row.kind = row.kind.in_lane(ask.lane());
         row.request = Some(id.to_string());
         row.amount = Some(ask.amount_text());
         row.host = ask.host();
@@ -157,6 +159,18 @@ fn describe(event: &Event) -> Description<'_> {
         Event::RequestRejected { id, refusal } => {
             (EntryKind::PaymentRejected, Request(*id), some(text::visible(&refusal.describe())))
         }
+        Event::TradeStarted { asked, .. } => (EntryKind::TradeStarted, Asked(asked), None),
+        Event::TradeApproved { id, by, .. } => {
+            (EntryKind::TradeApproved, Request(*id), Some(format!("by {by}")))
+        }
+        Event::StepOpened { id, purpose, .. } => {
+            (EntryKind::TradeStepOpened, Request(*id), some(purpose.text()))
+        }
+        Event::StepEnded { id, outcome } => {
+            (EntryKind::TradeStepEnded, Request(*id), some(outboxes::outcome_text(outcome)))
+        }
+        Event::TradeEnded { id, end } => (EntryKind::TradeEnded, Request(*id), some(ended(end))),
+        Event::PlanClosed { id } => (EntryKind::TradeClosed, Request(*id), None),
         Event::PaymentSigned { id, .. } => (EntryKind::PaymentSigned, Request(*id), None),
         Event::SendOrdered(send) => (EntryKind::SendOrdered, Wallet, some(ordered(send))),
         Event::Outbox { key, event } => {
@@ -168,6 +182,16 @@ fn describe(event: &Event) -> Description<'_> {
         }
         Event::SettlementChecked { id, found } => {
             (EntryKind::SettlementChecked, Request(*id), check(found))
+        }
+    }
+}
+
+fn ended(end: &TradeEnd) -> String {
+    match end {
+        TradeEnd::Executed { hash, .. } => format!("executed, {hash}"),
+        TradeEnd::Rejected(refusal) => text::visible(&refusal.describe()),
+        TradeEnd::Failed { refusal, .. } => {
+            format!("failed: {}", text::visible(&refusal.describe()))
         }
     }
 }

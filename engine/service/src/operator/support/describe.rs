@@ -14,6 +14,7 @@ use bursar_core::text;
 use bursar_core::time::Moment;
 use bursar_domain::agents::{Agent, PolicyRecord};
 use bursar_domain::allowance::Renewal;
+use bursar_domain::trades::{Execution, TradeEnd};
 use bursar_domain::wallets::{Backing, PayingAddress, Seed};
 use bursar_domain::{LaneAsk, Request, State, Status};
 
@@ -121,20 +122,29 @@ pub(crate) fn network(state: &State, row: &Network) -> NetworkAnswer {
 }
 
 pub(crate) fn request(request: &Request, card: Option<Card>, moment: &Moment) -> RequestAnswer {
-    let LaneAsk::Payment(payment) = &request.ask;
-    let known = payment.network().filter(|_known| !payment.unpriced);
-    let coin = known.map(|network| network.stablecoin);
-    let amount = match coin {
-        Some(coin) => {
-            let amount = TokenAmount { atoms: payment.amount, decimals: coin.decimals };
-            format!("{amount} {}", coin.symbol)
+    let (amount, atoms, asset, payee) = match &request.ask {
+        LaneAsk::Payment(payment) => {
+            let coin = payment.network().filter(|_known| !payment.unpriced);
+            let amount = match coin.map(|network| network.stablecoin) {
+                Some(coin) => {
+                    let amount = TokenAmount { atoms: payment.amount, decimals: coin.decimals };
+                    format!("{amount} {}", coin.symbol)
+                }
+                None => payment.amount.to_string(),
+            };
+            (amount, payment.amount, payment.asset, payment.payee)
         }
-        None => payment.amount.to_string(),
+        LaneAsk::Trade(trade) => {
+            let amount = format!("{} > {}", trade.input_text(), trade.token_out.symbol);
+            let asset = trade.token_in.address.unwrap_or_default();
+            (amount, trade.amount_in, asset, request.from)
+        }
     };
     let (status, left_ms) = match &request.status {
         Status::Held { deadline, .. } => (RequestStatus::Pending, Some(deadline.left_ms(moment))),
         Status::Authorized { signature: Some(_), .. } => (RequestStatus::Signed, None),
         Status::Authorized { signature: None, .. } => (RequestStatus::Executing, None),
+        Status::Executing(execution) | Status::Ended(execution) => (trade_status(execution), None),
         Status::Refused { .. } => (RequestStatus::Refused, None),
         Status::Denied { .. } => (RequestStatus::Denied, None),
         Status::Expired { .. } => (RequestStatus::Expired, None),
@@ -145,13 +155,23 @@ pub(crate) fn request(request: &Request, card: Option<Card>, moment: &Moment) ->
         agent_id: request.agent.to_string(),
         status,
         amount,
-        amount_atomic: payment.amount.to_string(),
-        asset: payment.asset.to_checksum(None),
-        payee: payment.payee.to_checksum(None),
+        amount_atomic: atoms.to_string(),
+        asset: asset.to_checksum(None),
+        payee: payee.to_checksum(None),
         domain: request.ask.host(),
         created: text::utc(request.created),
         expires_in_seconds: left_ms.map(|ms| ms.div_ceil(1000)),
         expires_in_ms: left_ms,
         card,
+    }
+}
+
+/// Returns the status of an allowed trade.
+pub(crate) fn trade_status(execution: &Execution) -> RequestStatus {
+    match &execution.end {
+        None => RequestStatus::Executing,
+        Some(TradeEnd::Executed { .. }) => RequestStatus::Executed,
+        Some(TradeEnd::Rejected(_)) => RequestStatus::Refused,
+        Some(TradeEnd::Failed { .. }) => RequestStatus::Failed,
     }
 }

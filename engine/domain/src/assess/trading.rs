@@ -1,0 +1,185 @@
+//! Applies a policy to one trade. The rules are in the order of their application: the first refusal wins, and a
+//! trade is held only if no rule refuses it.
+
+use alloy_primitives::{Address, U256};
+use bursar_core::card::HoldReason;
+use bursar_core::codes::Code;
+use bursar_core::money::{Bps, Usd};
+use bursar_core::policy::{Policy, TradingPolicy};
+
+use super::{Verdict, hold};
+use crate::refusal::Refusal;
+use crate::trades::{Effects, TradeAsk, TradeQuote, Venue};
+
+/// Everything that the rules read.
+#[derive(Debug)]
+pub struct TradeContext<'a> {
+    pub ask: &'a TradeAsk,
+    /// The newest quote.
+    pub quote: &'a TradeQuote,
+    pub policy: &'a Policy,
+    pub network_enabled: bool,
+    /// Whether the journal matches the wallet.
+    pub trusted: bool,
+    /// Whether this machine's clock is far off the newest block.
+    pub clock_off: bool,
+    /// This machine's clock, in Unix seconds.
+    pub now: u64,
+    pub promised: Promised,
+    /// Volume of the allowance in force.
+    pub spent: Usd,
+    /// Volume reserved by the agent's other trades.
+    pub reserved: Usd,
+    pub held_by_agent: usize,
+    pub held_in_all: usize,
+}
+
+/// What transactions in flight and signed payments may still take from the paying address.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Promised {
+    /// Of the native coin, in wei, gas included.
+    pub native: U256,
+    /// Of the input token.
+    pub token_in: U256,
+}
+
+/// Decides whether a trade is executed, held or refused.
+pub fn assess(context: &TradeContext<'_>) -> Verdict {
+    match check_refusals(context) {
+        Err(refusal) => Verdict::Refuse(refusal),
+        Ok(()) => match hold_reason(context) {
+            None => Verdict::Act,
+            Some(reason) => hold(reason, context.held_by_agent, context.held_in_all),
+        },
+    }
+}
+
+/// Returns what a trade counts against the daily volume: its value, or the policy's largest trade if it is unknown.
+pub fn counted(quote: &TradeQuote, trading: &TradingPolicy) -> Usd {
+    quote.value_in.unwrap_or(trading.per_trade)
+}
+
+fn check_refusals(context: &TradeContext<'_>) -> Result<(), Refusal> {
+    let TradeContext { ask, quote, .. } = context;
+    let trading = &context.policy.trading;
+    if !trading.enabled {
+        return Err(Refusal::new(Code::TradingDisabled));
+    }
+    if !context.network_enabled {
+        return Err(Refusal::new(Code::NetworkDisabled));
+    }
+    if !context.policy.networks.allows(ask.chain) {
+        return Err(Refusal::new(Code::NetworkNotAllowed));
+    }
+    if ask.deadline.is_some_and(|deadline| deadline <= context.now.max(quote.block_time)) {
+        return Err(Refusal::new(Code::DeadlinePassed));
+    }
+    if ask.slippage > trading.max_slippage && !is_one_to_one(ask) {
+        return Err(Refusal::because(
+            Code::ExceedsMaxSlippage,
+            format!(
+                "max_slippage_bps is {}, above the policy's maximum of {}.",
+                ask.slippage.0, trading.max_slippage.0
+            ),
+        ));
+    }
+    if let Some(value) = quote.value_in
+        && value > trading.per_trade
+    {
+        return Err(Refusal::over(Code::ExceedsPerTradeMax, value, trading.per_trade));
+    }
+    check_funds(context)?;
+    let counted = counted(quote, trading);
+    let committed = context.spent.checked_add(context.reserved);
+    let after = committed.and_then(|committed| committed.checked_add(counted));
+    if !after.is_ok_and(|after| after <= trading.daily) {
+        let left = committed.map_or(Usd::ZERO, |committed| trading.daily.left_after(committed));
+        return Err(Refusal::over(Code::ExceedsDailyVolume, counted, left));
+    }
+    Ok(())
+}
+
+/// Checks the native coin after value and gas, and the free balance of the input token.
+fn check_funds(context: &TradeContext<'_>) -> Result<(), Refusal> {
+    let TradeContext { ask, quote, promised, .. } = context;
+    let sends_native = ask.token_in.address.is_none();
+    let value = if sends_native { ask.amount_in.0 } else { U256::ZERO };
+    let leaving =
+        promised.native.checked_add(value).and_then(|sum| sum.checked_add(quote.plan_cost));
+    let left = leaving.and_then(|leaving| quote.native_balance.checked_sub(leaving));
+    let least = U256::from(context.policy.trading.min_native.0);
+    if !left.is_some_and(|left| left >= least) {
+        return Err(Refusal::new(Code::BelowMinNative));
+    }
+    if !sends_native {
+        let free = quote.balance_in.checked_sub(promised.token_in);
+        if !free.is_some_and(|free| free >= ask.amount_in.0) {
+            return Err(Refusal::because(
+                Code::InsufficientFunds,
+                "The paying address does not hold the input, less what is in flight.",
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// Returns why the operator must decide, if so. Unusual reasons come before ordinary ones.
+fn hold_reason(context: &TradeContext<'_>) -> Option<HoldReason> {
+    let TradeContext { ask, quote, .. } = context;
+    let trading = &context.policy.trading;
+    let auto = trading.auto_below;
+    if !context.trusted {
+        return Some(HoldReason::JournalUntrusted);
+    }
+    if context.clock_off {
+        return Some(HoldReason::ClockOff);
+    }
+    let Some(value) = quote.value_in else { return Some(HoldReason::NoValue) };
+    if !is_one_to_one(ask) {
+        match quote.impact {
+            None => return Some(HoldReason::ImpactUnknown),
+            Some(impact) if impact > trading.max_impact => {
+                return Some(HoldReason::ImpactAboveCeiling);
+            }
+            Some(_within) => {}
+        }
+        if has_hooks(ask) {
+            return Some(HoldReason::HookedPool);
+        }
+        if quote.value_out.is_some_and(|out| is_unfair(value, out, trading.max_impact)) {
+            return Some(HoldReason::UnfairValue);
+        }
+    }
+    if quote.effects != Effects::Proven {
+        return Some(HoldReason::EffectsUnproven);
+    }
+    if auto == Usd::ZERO {
+        Some(HoldReason::ManualOnly)
+    } else if value >= auto {
+        Some(HoldReason::AboveThreshold)
+    } else {
+        None
+    }
+}
+
+/// Wrapping and unwrapping have no price.
+fn is_one_to_one(ask: &TradeAsk) -> bool {
+    matches!(ask.venue, Venue::Wrap | Venue::Unwrap)
+}
+
+/// Returns whether a contract of others runs in the swap, or may choose its fee.
+fn has_hooks(ask: &TradeAsk) -> bool {
+    match ask.venue {
+        Venue::V4 { fee, hooks, .. } => {
+            hooks != Address::ZERO || fee == bursar_uniswap::pool::DYNAMIC_FEE
+        }
+        Venue::Wrap | Venue::Unwrap | Venue::V3 { .. } => false,
+    }
+}
+
+/// Returns whether the output is worth less than (1 - ceiling) of the input.
+fn is_unfair(value_in: Usd, value_out: Usd, ceiling: Bps) -> bool {
+    let kept = 10_000u64.saturating_sub(u64::from(ceiling.0));
+    let least = u128::from(value_in.0).saturating_mul(u128::from(kept));
+    u128::from(value_out.0).saturating_mul(10_000) < least
+}

@@ -1,0 +1,298 @@
+//! Requests of every lane: request, approve, deny, expire. The modules of the lanes contain what differs.
+
+use std::sync::Arc;
+
+use bursar_core::card::ByLane;
+use bursar_core::client::Client;
+use bursar_core::codes::Code;
+use bursar_core::ids::RequestId;
+use bursar_core::limits::PADDING_A_DAY;
+use bursar_core::money::Usd;
+use bursar_core::policy::Policy;
+use bursar_core::time::Moment;
+
+use super::{payments, trades};
+use crate::agents::Agent;
+use crate::approval::{fresh_verdict, may_be_approved, may_work};
+use crate::assess::Verdict;
+use crate::cards;
+use crate::command::{Approval, Ask, Command};
+use crate::decision::{Decision, Effect, Reply, require_unlocked};
+use crate::due::{expiry, expiry_if_due, renewal_if_due, renewals};
+use crate::event::{Event, RequestDraft};
+use crate::idempotency::{Repeat, repeat};
+use crate::refusal::Refusal;
+use crate::requests::{Deadline, LaneAsk, Request, Status};
+use crate::state::State;
+
+pub(super) fn ask(state: &State, command: &Command, ask: &Ask) -> Result<Decision, Refusal> {
+    let agent = state.agents.get(&ask.agent).ok_or(Refusal::new(Code::AuthFailed))?;
+    let commission = may_work(state, agent)?;
+    // The agent server checked this already, but the wallet may have been locked since.
+    require_unlocked(command)?;
+    let policy = state.policy_of(agent).ok_or(Refusal::new(Code::AgentNotCommissioned))?;
+    if let Some(decision) = answer_repeat(state, command, policy, ask)? {
+        return Ok(decision);
+    }
+    within_bounds(state, agent, command, ask)?;
+    let from = state
+        .wallet
+        .as_ref()
+        .and_then(|wallet| wallet.address(&commission.label))
+        .ok_or(Refusal::new(Code::AgentNotCommissioned))?
+        .address;
+    let (mut events, spent) = renewal_if_due(agent, commission, &command.moment);
+    let queue = Queue::now(state, agent, &command.moment);
+    events.extend(queue.expired.iter().map(|id| expiry(*id, &command.moment)));
+    let asked = Box::new(RequestDraft {
+        id: ask.id,
+        agent: agent.id.clone(),
+        label: commission.label.clone(),
+        from,
+        identity: ask.identity.clone(),
+        ask: ask.ask.clone(),
+    });
+    let intake = Intake { state, command, from, policy, spent, queue: &queue };
+    let verdict = match &ask.ask {
+        LaneAsk::Payment(payment) => payments::verdict(&intake, payment),
+        LaneAsk::Trade(trade) => trades::verdict(&intake, trade),
+    };
+    let reply = Reply::Request(ask.id);
+    match verdict {
+        Verdict::Act => {
+            let effects = match &ask.ask {
+                LaneAsk::Payment(payment) => {
+                    let terms = payments::terms(from, payment, &command.moment, ask.nonce)?;
+                    events.push(Event::PaymentAuthorized { asked, terms });
+                    vec![Effect::Sign(ask.id)]
+                }
+                // The lane reads the running plans from the view.
+                LaneAsk::Trade(_) => {
+                    let until = trades::plan_deadline(&command.moment);
+                    events.push(Event::TradeStarted { asked, until });
+                    Vec::new()
+                }
+            };
+            Ok(Decision { events, effects, reply })
+        }
+        Verdict::Hold(reason) => {
+            let deadline = Deadline::after(&command.moment);
+            events.push(Event::RequestHeld { asked, reason, deadline });
+            Ok(Decision::reply(events, reply))
+        }
+        Verdict::Refuse(refusal) => {
+            if agent.refusals.are_too_many(command.moment.utc.max(state.clock)) {
+                return Ok(Decision::reply(events, Reply::Refused(refusal)));
+            }
+            let asked = Box::new(RequestDraft { ask: strip_refused(asked.ask), ..*asked });
+            events.push(Event::RequestRefused { asked, refusal });
+            Ok(Decision::reply(events, reply))
+        }
+    }
+}
+
+/// What the lanes need to judge a new request.
+pub(super) struct Intake<'a> {
+    pub(super) state: &'a State,
+    pub(super) command: &'a Command,
+    /// The paying address.
+    pub(super) from: alloy_primitives::Address,
+    pub(super) policy: &'a Policy,
+    pub(super) spent: ByLane<Usd>,
+    pub(super) queue: &'a Queue,
+}
+
+/// Answers a repeat of an earlier request. `None` if the request is new.
+fn answer_repeat(
+    state: &State,
+    command: &Command,
+    policy: &Policy,
+    ask: &Ask,
+) -> Result<Option<Decision>, Refusal> {
+    // The hold is over but its expiry is not recorded: the repeat gets the expiry, not the hold.
+    if let Some(first) = &ask.prior.same
+        && let Some(expiry) = expiry_if_due(first, &command.moment)
+    {
+        payments::check_repeat_url(&policy.payments.hosts, ask, first)?;
+        return Ok(Some(Decision::reply(vec![expiry], Reply::Request(first.id))));
+    }
+    let decision = match repeat(&ask.prior, &ask.identity, &command.moment) {
+        Repeat::New => return Ok(None),
+        Repeat::Refuse(code) => return Err(Refusal::new(code)),
+        Repeat::Same(first) => {
+            payments::check_repeat_url(&policy.payments.hosts, ask, &first)?;
+            // Authorized before a crash and never signed: the same terms are signed now.
+            let unsigned = matches!(first.status, Status::Authorized { signature: None, .. });
+            // The record alone is not an authorization: requests that `JournalAccepted` dropped stay unsigned.
+            let still_authorized = state.authorized.contains_key(&first.id);
+            let sign = unsigned && still_authorized && command.trusted;
+            let effects = if sign { vec![Effect::Sign(first.id)] } else { Vec::new() };
+            Decision { events: Vec::new(), effects, reply: Reply::Earlier(first) }
+        }
+        Repeat::Settled(first) => {
+            payments::check_repeat_url(&policy.payments.hosts, ask, &first)?;
+            Decision::reply(Vec::new(), Reply::Settled(first))
+        }
+    };
+    Ok(Some(decision))
+}
+
+/// Refuses a request over the agent's bounds.
+///
+/// The refusal is not recorded, because the bounds limit the number of records.
+fn within_bounds(
+    state: &State,
+    agent: &Agent,
+    command: &Command,
+    ask: &Ask,
+) -> Result<(), Refusal> {
+    let (requests, padding) = agent.usage.on(command.moment.utc.max(state.clock));
+    let padding = padding.saturating_add(u64::from(ask.ask.padding()));
+    if ask.bounds.today.is_some_and(|most| requests >= most)
+        || (padding > PADDING_A_DAY && ask.ask.padding() > 0)
+    {
+        return Err(Refusal::new(Code::TooManyToday));
+    }
+    match ask.bounds.open {
+        Some(most)
+            if ask.ask.payment().is_some()
+                && agent.open >= most
+                && still_open(state, agent, command) >= most =>
+        {
+            Err(Refusal::new(Code::TooManyOpen))
+        }
+        Some(_) | None => Ok(()),
+    }
+}
+
+/// Counts the agent's payments that can still be redeemed. Lapsed payments leave the state only with the next entry.
+fn still_open(state: &State, agent: &Agent, command: &Command) -> u32 {
+    let now = command.moment.utc.max(state.clock).seconds();
+    let now = u64::try_from(now).unwrap_or(0);
+    let lapsed = state.lapses.iter().take_while(|(lapses_at, _id)| *lapses_at <= now);
+    let own =
+        lapsed.filter(|(_at, id)| state.authorized.get(id).is_some_and(|r| r.agent == agent.id));
+    agent.open.saturating_sub(u32::try_from(own.count()).unwrap_or(u32::MAX))
+}
+
+pub(super) fn approve(
+    state: &State,
+    command: &Command,
+    approval: &Approval,
+) -> Result<Decision, Refusal> {
+    let request = held_request(state, approval.id)?;
+    if let Some(expiry) = expiry_if_due(request, &command.moment) {
+        return Ok(Decision::reply(vec![expiry], Reply::Refused(Code::RequestExpired.into())));
+    }
+    require_unlocked(command)?;
+    may_be_approved(state, request)?;
+    let card = cards::card(state, request, &command.moment).ok_or(Code::CardChanged)?;
+    if card.digest != approval.shown {
+        return Err(Refusal::new(Code::CardChanged));
+    }
+    let mut events = Vec::new();
+    let quote = match &approval.quote {
+        Some(Ok(quote)) => Ok(Some(&**quote)),
+        Some(Err(refusal)) => Err(refusal.clone()),
+        None => Ok(None),
+    };
+    let verdict = quote.and_then(|quote| {
+        let (renewals, verdict) =
+            fresh_verdict(state, &command.moment, command.trusted, request, quote);
+        events.extend(renewals);
+        verdict
+    });
+    let reply = Reply::Request(request.id);
+    if let Err(refusal) = verdict {
+        events.push(Event::RequestRejected { id: request.id, refusal });
+        return Ok(Decision::reply(events, reply));
+    }
+    let effects = match &request.ask {
+        LaneAsk::Payment(payment) => {
+            let terms = payments::terms(request.from, payment, &command.moment, approval.nonce)?;
+            events.push(Event::PaymentApproved { id: request.id, terms, by: approval.by });
+            vec![Effect::Sign(request.id)]
+        }
+        LaneAsk::Trade(trade) => {
+            events.push(trades::approved(state, command, request, trade, approval));
+            Vec::new()
+        }
+    };
+    Ok(Decision { events, effects, reply })
+}
+
+pub(super) fn deny(
+    state: &State,
+    command: &Command,
+    id: RequestId,
+    reason: Option<&String>,
+    by: Client,
+) -> Result<Decision, Refusal> {
+    let request = held_request(state, id)?;
+    if let Some(expiry) = expiry_if_due(request, &command.moment) {
+        return Ok(Decision::reply(vec![expiry], Reply::Refused(Code::RequestExpired.into())));
+    }
+    let told_until = Deadline::after(&command.moment);
+    let event = Event::RequestDenied { id, reason: reason.cloned(), by, told_until };
+    Ok(Decision::reply(vec![event], Reply::Request(id)))
+}
+
+pub(super) fn tick(state: &State, command: &Command) -> Decision {
+    let moment = &command.moment;
+    let mut events: Vec<Event> =
+        state.held.values().filter_map(|request| expiry_if_due(request, moment)).collect();
+    // A locked wallet cannot spend, and no seal covers its entries. An allowance that is due renews at the next
+    // unlock.
+    if command.unlocked {
+        events.extend(renewals(state, moment));
+        events.extend(trades::overdue(state, moment));
+    }
+    Decision::done(events)
+}
+
+/// Strips a refused request for storage.
+fn strip_refused(ask: LaneAsk) -> LaneAsk {
+    match ask {
+        LaneAsk::Payment(payment) => LaneAsk::Payment(payments::strip_refused(payment)),
+        // A trade has no text of unbounded length.
+        LaneAsk::Trade(trade) => LaneAsk::Trade(trade),
+    }
+}
+
+/// The queue at this moment. Expired holds reserve nothing, even before their expiry is recorded.
+pub(super) struct Queue {
+    expired: Vec<RequestId>,
+    /// Reserved by the agent's open requests.
+    pub(super) reserved: ByLane<Usd>,
+    pub(super) by_agent: usize,
+    pub(super) in_all: usize,
+}
+
+impl Queue {
+    fn now(state: &State, agent: &Agent, moment: &Moment) -> Self {
+        let mut queue =
+            Self { expired: Vec::new(), reserved: agent.reserved, by_agent: 0, in_all: 0 };
+        for request in state.held.values() {
+            let own = request.agent == agent.id;
+            if expiry_if_due(request, moment).is_some() {
+                queue.expired.push(request.id);
+                if own {
+                    let reserved = queue.reserved.of_mut(request.ask.lane());
+                    *reserved = reserved.left_after(request.ask.usd());
+                }
+            } else {
+                queue.in_all = queue.in_all.saturating_add(1);
+                queue.by_agent = queue.by_agent.saturating_add(usize::from(own));
+            }
+        }
+        queue
+    }
+}
+
+fn held_request(state: &State, id: RequestId) -> Result<&Arc<Request>, Refusal> {
+    if let Some(request) = state.held.get(&id) {
+        return Ok(request);
+    }
+    let decided = state.authorized.contains_key(&id) || state.executing.contains_key(&id);
+    Err(Refusal::new(if decided { Code::AlreadyDecided } else { Code::RequestNotFound }))
+}

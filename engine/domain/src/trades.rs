@@ -1,0 +1,345 @@
+//! Trades of agents: the request, what was measured about it, and the plan of transactions that executes it.
+
+use alloy_primitives::{Address, B256, U256};
+use bursar_core::money::{Atoms, Bps, TokenAmount, Usd};
+use bursar_core::networks::ChainId;
+use bursar_core::time::Utc;
+use bursar_submit::{OutboxKey, Outcome, SubmissionId};
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+
+use crate::refusal::Refusal;
+use crate::requests::{Approver, Deadline};
+
+/// How long a plan may still sign after its approval, in milliseconds. An approval is given for the prices of its
+/// moment.
+pub const PLAN_MS: i64 = 300_000;
+
+/// One trade that an agent requested: the immutable value that is checked, recorded, shown and executed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TradeAsk {
+    pub chain: ChainId,
+    pub token_in: TradeToken,
+    pub token_out: TradeToken,
+    pub amount_in: Atoms,
+    pub venue: Venue,
+    /// Largest difference between quote and fill.
+    pub slippage: Bps,
+    /// The agent's own deadline, in Unix seconds.
+    pub deadline: Option<u64>,
+    /// What was measured when the agent requested the trade.
+    pub quote: TradeQuote,
+    /// What counts against the daily volume: the value, or the policy's largest trade if the value is unknown.
+    pub counted: Usd,
+}
+
+/// A token of a trade, with its own description.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TradeToken {
+    /// `None` is the native coin.
+    pub address: Option<Address>,
+    /// Chosen by the token's contract, unless the token is in our table: untrusted text.
+    pub symbol: String,
+    pub decimals: u8,
+}
+
+/// Where a trade is executed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Venue {
+    /// The native coin becomes its wrapped token, one to one.
+    Wrap,
+    /// The wrapped token becomes the native coin, one to one.
+    Unwrap,
+    /// One pool of Uniswap v3.
+    V3 {
+        /// In hundredths of a basis point.
+        fee: u32,
+        pool: Address,
+    },
+    /// One pool of Uniswap v4.
+    V4 {
+        /// In hundredths of a basis point, or the marker of a dynamic fee.
+        fee: u32,
+        tick_spacing: i32,
+        hooks: Address,
+        pool: B256,
+    },
+}
+
+/// What the wallet measured about a trade at one block. A node reported it, so the chain enforces the floor.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct TradeQuote {
+    /// The number and the time of the newest block, in Unix seconds.
+    pub block: u64,
+    pub block_time: u64,
+    /// When it was measured.
+    pub at: Utc,
+    /// The expected output.
+    pub out: Atoms,
+    /// The gas of the swap, as the quoter estimates it.
+    pub gas: u64,
+    /// How much worse the quote is than the pool's own rate, fee included. `None` if it is unknown.
+    pub impact: Option<Bps>,
+    /// The value of the input; `None` if it is unknown.
+    pub value_in: Option<Usd>,
+    /// The value of the output by a price from outside the pool; `None` if there is no such price.
+    pub value_out: Option<Usd>,
+    /// The paying address's balance of the native coin, in wei.
+    pub native_balance: U256,
+    /// The paying address's balance of the input token.
+    pub balance_in: U256,
+    /// The worst cost of all transactions of the plan, in wei, without the value that they send.
+    pub plan_cost: U256,
+    pub effects: Effects,
+}
+
+/// What a simulation of the whole plan showed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub enum Effects {
+    /// Exactly the input leaves, at least the floor arrives, and nothing else changes.
+    Proven,
+    /// The nodes cannot simulate the plan as a whole.
+    #[default]
+    Unproven,
+}
+
+impl TradeAsk {
+    /// Returns the least output that a trade at `quote` may have.
+    pub fn floor(&self, quote: &TradeQuote) -> Atoms {
+        match self.venue {
+            Venue::Wrap | Venue::Unwrap => quote.out,
+            Venue::V3 { .. } | Venue::V4 { .. } => {
+                // A slippage above 100 % is refused at intake; then nothing less than the quote would do.
+                let floor = bursar_uniswap::price::floor_out(quote.out.0, self.slippage);
+                Atoms(floor.unwrap_or(quote.out.0))
+            }
+        }
+    }
+
+    /// Formats the input, like `25 USDC`.
+    pub fn input_text(&self) -> String {
+        self.token_in.amount_text(self.amount_in)
+    }
+}
+
+impl Venue {
+    /// Returns the pool as agents know it: an address, `V4:` and an id, or `WRAP` or `UNWRAP`.
+    pub fn pool_text(&self) -> String {
+        match self {
+            Venue::Wrap => "WRAP".to_owned(),
+            Venue::Unwrap => "UNWRAP".to_owned(),
+            Venue::V3 { pool, .. } => pool.to_checksum(None),
+            Venue::V4 { pool, .. } => format!("V4:{pool}"),
+        }
+    }
+
+    /// Describes the pool to the operator.
+    pub fn describe(&self) -> String {
+        let percent = |fee: u32| {
+            let fee = TokenAmount { atoms: Atoms(U256::from(fee)), decimals: 4 };
+            format!("{} %", fee.plain())
+        };
+        match self {
+            Venue::Wrap => "wrapping, one to one".to_owned(),
+            Venue::Unwrap => "unwrapping, one to one".to_owned(),
+            Venue::V3 { fee, pool } => {
+                format!("Uniswap v3, fee {}, {}", percent(*fee), pool.to_checksum(None))
+            }
+            Venue::V4 { fee, pool, .. } if *fee == bursar_uniswap::pool::DYNAMIC_FEE => {
+                format!("Uniswap v4, dynamic fee, {pool}")
+            }
+            Venue::V4 { fee, pool, .. } => format!("Uniswap v4, fee {}, {pool}", percent(*fee)),
+        }
+    }
+
+    /// Describes the pool's hook and its rights in a swap; `None` without a hook.
+    pub fn hooks_text(&self) -> Option<String> {
+        let Venue::V4 { hooks, .. } = self else { return None };
+        if *hooks == Address::ZERO {
+            return None;
+        }
+        let rights = bursar_uniswap::hooks::HookPermissions::of(*hooks).names().join(", ");
+        Some(format!("{} ({rights})", hooks.to_checksum(None)))
+    }
+}
+
+impl TradeToken {
+    /// Formats an amount of this token, like `0.25 ETH`.
+    pub fn amount_text(&self, atoms: Atoms) -> String {
+        let amount = TokenAmount { atoms, decimals: self.decimals };
+        format!("{} {}", amount.to_column_text(), self.symbol)
+    }
+}
+
+/// The execution of an allowed trade. The trade is over once it has an end; its plan may then still revoke an
+/// allowance.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Execution {
+    pub by: Approver,
+    /// When the policy or the operator allowed the trade.
+    pub at: Utc,
+    /// Nothing is signed after it.
+    pub until: Deadline,
+    /// The newest quote that the policy accepted.
+    pub quote: TradeQuote,
+    /// The least output to accept.
+    pub floor: Atoms,
+    /// What counts against the daily volume.
+    pub counted: Usd,
+    pub volume: Volume,
+    /// The transactions that were opened, in order. Only the last may be without an outcome.
+    pub steps: Vec<PlanStep>,
+    pub end: Option<TradeEnd>,
+}
+
+/// What became of the reserved volume. It ends once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Volume {
+    Reserved,
+    Spent,
+    Returned,
+}
+
+/// One transaction of a plan.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PlanStep {
+    pub purpose: StepPurpose,
+    pub submission: SubmissionId,
+    pub outcome: Option<Outcome>,
+}
+
+/// The purpose of a transaction in a plan.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum StepPurpose {
+    /// Lets a contract take exactly the input.
+    Allowance,
+    /// Sets an earlier allowance to zero, where a token requires it.
+    AllowanceReset,
+    Swap,
+    /// Takes back an allowance that the plan leaves.
+    Revocation,
+}
+
+impl StepPurpose {
+    /// Returns the purpose in words.
+    pub fn text(self) -> &'static str {
+        match self {
+            Self::Allowance => "token approval",
+            Self::AllowanceReset => "reset of the token approval",
+            Self::Swap => "swap",
+            Self::Revocation => "revocation of the token approval",
+        }
+    }
+}
+
+/// How a trade ended.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum TradeEnd {
+    /// The swap is final.
+    Executed {
+        hash: B256,
+        /// What arrived, from the receipt; `None` if the receipt does not show it.
+        received: Option<Atoms>,
+    },
+    /// No swap was sent.
+    Rejected(Refusal),
+    /// A swap was sent and did not take effect, or its effect is unknown.
+    Failed { refusal: Refusal, hash: Option<B256> },
+}
+
+/// Returns the id of a step's submission: a hash of the request and the step's index, so that no step has two.
+pub fn submission_id(request: bursar_core::ids::RequestId, index: usize) -> SubmissionId {
+    let index = u64::try_from(index).unwrap_or(u64::MAX);
+    let hash = Sha256::new()
+        .chain_update(b"bursar plan step")
+        .chain_update(request.as_bytes())
+        .chain_update(index.to_be_bytes())
+        .finalize();
+    let mut id = [0; 16];
+    for (byte, hashed) in id.iter_mut().zip(hash) {
+        *byte = hashed;
+    }
+    SubmissionId(id)
+}
+
+impl Execution {
+    /// Returns the step whose transaction has no outcome yet.
+    pub fn open_step(&self) -> Option<&PlanStep> {
+        self.steps.last().filter(|step| step.outcome.is_none())
+    }
+
+    /// Returns the swap, once it is opened.
+    pub fn swap(&self) -> Option<&PlanStep> {
+        self.steps.iter().find(|step| step.purpose == StepPurpose::Swap)
+    }
+
+    /// Returns whether the plan may leave an allowance: it gave one that no swap used, and has not tried to revoke it.
+    pub fn leaves_allowance(&self) -> bool {
+        self.steps.iter().fold(false, |leaves, step| match (step.purpose, step.outcome) {
+            (StepPurpose::Allowance, Some(Outcome::Succeeded { .. })) => true,
+            (StepPurpose::Swap, Some(Outcome::Succeeded { .. })) => false,
+            // A token that reverts it does so every time.
+            (
+                StepPurpose::Revocation,
+                Some(Outcome::Succeeded { .. } | Outcome::Reverted { .. } | Outcome::NonceTaken),
+            ) => false,
+            _without_effect => leaves,
+        })
+    }
+
+    /// Returns whether the plan has nothing left to do.
+    pub fn is_over(&self) -> bool {
+        self.end.is_some() && self.open_step().is_none() && !self.leaves_allowance()
+    }
+
+    /// Records the outcome of the open step.
+    ///
+    /// A swap that took effect, or may have, spends the volume. Otherwise its end returns the volume.
+    pub(crate) fn end_step(&mut self, outcome: Outcome) {
+        let Some(step) = self.steps.last_mut().filter(|step| step.outcome.is_none()) else {
+            return;
+        };
+        step.outcome = Some(outcome);
+        if step.purpose == StepPurpose::Swap && self.volume == Volume::Reserved {
+            self.volume = match outcome {
+                Outcome::Succeeded { .. } | Outcome::NonceTaken => Volume::Spent,
+                Outcome::Reverted { .. } | Outcome::Cancelled { .. } | Outcome::Dropped => {
+                    Volume::Returned
+                }
+            };
+        }
+    }
+
+    /// Records the end of the trade. A volume that no swap has spent returns.
+    pub(crate) fn end_trade(&mut self, end: TradeEnd) {
+        self.end.get_or_insert(end);
+        if self.volume == Volume::Reserved {
+            self.volume = Volume::Returned;
+        }
+    }
+
+    /// Returns the value that the agent's reservation contains.
+    pub fn reserved(&self) -> Usd {
+        match self.volume {
+            Volume::Reserved => self.counted,
+            Volume::Spent | Volume::Returned => Usd::ZERO,
+        }
+    }
+}
+
+impl PlanStep {
+    /// Returns the transaction's hash once it is final.
+    pub fn hash(&self) -> Option<B256> {
+        match self.outcome? {
+            Outcome::Succeeded { hash, .. }
+            | Outcome::Reverted { hash, .. }
+            | Outcome::Cancelled { hash, .. } => Some(hash),
+            Outcome::Dropped | Outcome::NonceTaken => None,
+        }
+    }
+}
+
+/// Returns the outbox of a trade.
+pub fn outbox_key(chain: ChainId, signer: Address) -> OutboxKey {
+    OutboxKey { chain, signer }
+}

@@ -1,0 +1,406 @@
+//! `POST /trade` and `GET /trade/status/{id}`: an agent asks for a swap (wallet specification, "Trade request").
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::extract::{Request as HttpRequest, State};
+use axum::http::Response;
+use bursar_core::codes::Code;
+use bursar_core::fault::Fault;
+use bursar_core::ids::RequestId;
+use bursar_core::json::{Number, Object, Value};
+use bursar_core::money::Atoms;
+use bursar_core::time::Moment;
+use bursar_domain::command::Ask;
+use bursar_domain::idempotency::Prior;
+use bursar_domain::identity::{Identity, KeyClaim};
+use bursar_domain::requests::Approver;
+use bursar_domain::trades::{Execution, StepPurpose, TradeAsk, TradeEnd, Venue};
+use bursar_domain::{Action, LaneAsk, Refusal, Request, Status};
+
+use super::admit::{Caller, Incoming, admit};
+use super::api::Api;
+use super::auth::{ProvenBy, identity};
+use super::body;
+use super::disabled_lanes::{check_fields, wanted};
+use super::message::Endpoint;
+use super::path_id::{PathId, text_of};
+use super::reply::{Answer, Outcome};
+use crate::core::ActionAnswer;
+use crate::lanes::trading::{InputFault, TradeInput};
+
+/// How long a call waits for the end of its trade.
+const WAIT: Duration = Duration::from_secs(25);
+
+pub(super) async fn trade(State(api): State<Arc<Api>>, request: HttpRequest) -> Response<Body> {
+    let answer = match try_trade(&api, request).await {
+        Ok(answer) => answer,
+        Err(fault) => Answer::from(fault),
+    };
+    api.counters.count_trade(&answer);
+    answer.into_http()
+}
+
+async fn try_trade(api: &Api, request: HttpRequest) -> Result<Answer, Fault> {
+    let incoming = Incoming::read(request).await?;
+    incoming.named_agent(api)?;
+    let object = wanted(&incoming, "trade", Code::MissingTrade)?;
+    check_fields(object)?;
+    let key = body::idempotency_key(&incoming.body)?;
+    let caller = admit(api, Endpoint::Trade, &incoming)?;
+    if !api.has_room() {
+        return Err(Fault::new(Code::DiskFull));
+    }
+    let state = &caller.view.state;
+    let agent = caller.agent();
+    let policy = state.policy_of(agent).ok_or(Fault::new(Code::AgentNotCommissioned))?;
+    if !policy.trading.enabled {
+        return Ok(refused(&Refusal::new(Code::TradingDisabled)));
+    }
+    // A repeat gets its answer before the market is read again.
+    let id = RequestId::from_entropy(api.random()?);
+    let identity = identity_of(&caller, object, key.as_deref(), id);
+    let input = match TradeInput::read(object) {
+        Ok(input) => input,
+        Err(InputFault::Malformed(fault)) => return Err(fault),
+        Err(InputFault::Refused(refusal)) => return Ok(refused(&refusal)),
+    };
+    let address = agent
+        .commission
+        .as_ref()
+        .and_then(|given| state.wallet.as_ref().and_then(|wallet| wallet.address(&given.label)));
+    let owner = address.ok_or(Fault::new(Code::AgentNotCommissioned))?.address;
+    let proposed = api.trading.propose(&input, owner, &policy.trading).await;
+    let trade = match proposed {
+        Ok(trade) => trade,
+        Err(refusal) if refusal.code == Code::ChainUnavailable => return Err(refusal.into()),
+        Err(refusal) => return Ok(refused(&refusal)),
+    };
+    let ask = Ask {
+        agent: agent.id.clone(),
+        identity,
+        ask: LaneAsk::Trade(Box::new(trade)),
+        prior: Prior::default(),
+        id,
+        nonce: [0; 32],
+        bounds: api.ask_bounds(),
+    };
+    let asked = api.core.act(Action::Ask(Box::new(ask))).await;
+    let outcome = asked.map_err(|fault| caller.hide_lock(fault))?;
+    let record = match outcome.answer {
+        ActionAnswer::Request(record) | ActionAnswer::Earlier(record) => record,
+        ActionAnswer::Settled(_) | ActionAnswer::Done | ActionAnswer::Reported(_) => {
+            return Err(Fault::new(Code::InternalError));
+        }
+    };
+    if record.is_held() {
+        let (id, agent, amount) = (record.id.short(), &record.agent, record.ask.amount_text());
+        tracing::info!(id, %agent, amount, "a trade waits for approval: run `bursar requests`");
+    }
+    let record = api.end_of(record).await;
+    Ok(describe(&record))
+}
+
+/// Returns the identity of a trade. A bearer agent's trades are merged only by its idempotency key.
+fn identity_of(caller: &Caller, trade: &Object, key: Option<&str>, id: RequestId) -> Identity {
+    if let ProvenBy::Hmac { day, digest } = &caller.proven.by {
+        return Identity::Hmac { day: *day, digest: *digest };
+    }
+    let (agent, endpoint) =
+        (caller.agent().id.as_str().as_bytes(), Endpoint::Trade.text().as_bytes());
+    let text = bursar_core::canonical::to_python(&Value::Object(trade.clone()));
+    let content = identity(&[b"trade", text.as_bytes()]);
+    match key.map(str::as_bytes) {
+        Some(key) => Identity::Bearer {
+            digest: identity(&[b"bearer", agent, endpoint, &content, key]),
+            key: Some(KeyClaim { name: identity(&[b"key", agent, endpoint, key]), content }),
+        },
+        None => Identity::Bearer {
+            digest: identity(&[b"bearer", agent, endpoint, id.as_bytes()]),
+            key: None,
+        },
+    }
+}
+
+pub(super) async fn status(State(api): State<Arc<Api>>, id: PathId) -> Response<Body> {
+    let answer = match try_status(&api, &text_of(id)).await {
+        Ok(answer) => answer,
+        Err(fault) => Answer::from(fault),
+    };
+    answer.into_http()
+}
+
+async fn try_status(api: &Api, id: &str) -> Result<Answer, Fault> {
+    let id: RequestId = id.parse().map_err(|_bad| Fault::new(Code::InvalidRequestId))?;
+    let moment = api.core.now();
+    let record = api.request(id).await.filter(|record| record.trade().is_some());
+    let record = record.ok_or(Fault::new(Code::RequestNotFound))?;
+    if record.is_over(&moment) {
+        // Commit the expiry before reporting it: a clock that is set back must not revive the request.
+        if let Err(fault) = api.core.act(Action::Tick).await {
+            tracing::warn!(code = %fault.code, "an expiry could not be recorded");
+        }
+    }
+    Ok(polled(&record, &moment))
+}
+
+impl Api {
+    /// Waits for the end of an allowed trade, at most [`WAIT`], and returns it as it is then.
+    async fn end_of(&self, record: Arc<Request>) -> Arc<Request> {
+        if record.execution().is_none_or(|execution| execution.end.is_some()) {
+            return record;
+        }
+        let mut views = self.core.watch();
+        let id = record.id;
+        let ended = async {
+            loop {
+                let view = Arc::clone(&views.borrow_and_update());
+                let running = view.state.executing.get(&id);
+                if running.is_none_or(|one| one.execution().is_none_or(|one| one.end.is_some())) {
+                    return;
+                }
+                if views.changed().await.is_err() {
+                    return;
+                }
+            }
+        };
+        // Cancel-safe: the wait changes nothing.
+        let _waited = tokio::time::timeout(WAIT, ended).await;
+        self.request(id).await.unwrap_or(record)
+    }
+}
+
+/// Answers a refusal that no record describes.
+fn refused(refusal: &Refusal) -> Answer {
+    let result = TradeResult { reason: Some(refusal), ..TradeResult::new("", "rejected") };
+    Answer::new(400, result.body()).with_outcome(Outcome::Refused)
+}
+
+/// Answers a call with the trade's full result.
+fn describe(record: &Request) -> Answer {
+    let Some(trade) = record.trade() else { return Answer::from(Fault::new(Code::InternalError)) };
+    let id = record.id.to_string();
+    let result = |status| TradeResult { trade: Some(trade), ..TradeResult::new(&id, status) };
+    match &record.status {
+        Status::Held { .. } => {
+            Answer::new(202, result("pending").body()).with_outcome(Outcome::InProgress)
+        }
+        Status::Refused { refusal, .. } => {
+            let body = TradeResult { reason: Some(refusal), ..result("rejected") }.body();
+            Answer::new(400, body).with_outcome(Outcome::Refused)
+        }
+        Status::Executing(execution) | Status::Ended(execution) => {
+            let body = executed(&id, trade, execution).body();
+            match &execution.end {
+                None => Answer::new(200, body).with_outcome(Outcome::InProgress),
+                Some(TradeEnd::Executed { .. }) => Answer::new(200, body),
+                Some(TradeEnd::Rejected(_)) => Answer::new(400, body),
+                Some(TradeEnd::Failed { .. }) => Answer::new(500, body),
+            }
+        }
+        Status::Denied { .. } | Status::Expired { .. } | Status::Authorized { .. } => {
+            Answer::new(400, over(record, trade).body())
+        }
+    }
+}
+
+/// Answers a poll: always 200, except while the operator decides.
+fn polled(record: &Request, moment: &Moment) -> Answer {
+    let Some(trade) = record.trade() else {
+        return Answer::from(Fault::new(Code::RequestNotFound));
+    };
+    let id = record.id.to_string();
+    let short = |status: &str| {
+        Object::new()
+            .with("status", status)
+            .with("request_id", id.as_str())
+            .with("quote", quote(trade))
+    };
+    match &record.status {
+        Status::Held { .. } if record.is_over(moment) => {
+            let expired = Refusal::new(Code::RequestExpired);
+            let result = TradeResult { trade: Some(trade), ..TradeResult::new(&id, "rejected") };
+            Answer::new(200, TradeResult { reason: Some(&expired), ..result }.body())
+        }
+        Status::Held { deadline, .. } => {
+            let left = deadline.left_ms(moment).div_ceil(1_000);
+            Answer::new(202, short("pending").with("expires_in_seconds", left))
+                .with_outcome(Outcome::InProgress)
+        }
+        Status::Executing(execution) if execution.end.is_none() => {
+            Answer::new(200, short("executing")).with_outcome(Outcome::InProgress)
+        }
+        Status::Executing(execution) | Status::Ended(execution) => {
+            Answer::new(200, executed(&id, trade, execution).body())
+        }
+        Status::Refused { refusal, .. } => {
+            let result = TradeResult { trade: Some(trade), ..TradeResult::new(&id, "rejected") };
+            let code = approval_code(refusal.code);
+            Answer::new(200, TradeResult { reason: Some(refusal), code, ..result }.body())
+        }
+        Status::Denied { .. } | Status::Expired { .. } | Status::Authorized { .. } => {
+            Answer::new(200, over(record, trade).body())
+        }
+    }
+}
+
+/// A trade that the operator denied or did not decide.
+fn over<'a>(record: &'a Request, trade: &'a TradeAsk) -> TradeResult<'a> {
+    let result = TradeResult { trade: Some(trade), ..TradeResult::new("", "rejected") };
+    let result = TradeResult { id: record.id.to_string(), ..result };
+    match &record.status {
+        Status::Denied { reason, .. } => TradeResult {
+            sentence: Some(reason.as_deref().unwrap_or(Code::RequestDenied.sentence())),
+            reason_code: Some(Code::RequestDenied),
+            ..result
+        },
+        _expired => TradeResult {
+            sentence: Some(Code::RequestExpired.sentence()),
+            reason_code: Some(Code::RequestExpired),
+            ..result
+        },
+    }
+}
+
+fn executed<'a>(id: &str, trade: &'a TradeAsk, execution: &'a Execution) -> TradeResult<'a> {
+    let approval = execution.steps.iter().find(|step| step.purpose == StepPurpose::Allowance);
+    let result = TradeResult {
+        trade: Some(trade),
+        execution: Some(execution),
+        approval: approval.and_then(|step| step.hash()).map(|hash| hash.to_string()),
+        ..TradeResult::new(id, "executing")
+    };
+    match &execution.end {
+        None => result,
+        Some(TradeEnd::Executed { hash, received }) => TradeResult {
+            status: "executed",
+            hash: Some(hash.to_string()),
+            received: *received,
+            ..result
+        },
+        Some(TradeEnd::Rejected(refusal)) => {
+            let by_operator = matches!(execution.by, Approver::Operator(_));
+            let code = if by_operator { approval_code(refusal.code) } else { price_code(refusal) };
+            TradeResult { status: "rejected", reason: Some(refusal), code, ..result }
+        }
+        Some(TradeEnd::Failed { refusal, hash }) => TradeResult {
+            status: "failed",
+            reason: Some(refusal),
+            code: Some("EXECUTION_ERROR"),
+            hash: hash.map(|hash| hash.to_string()),
+            ..result
+        },
+    }
+}
+
+/// Returns the code that agents of the original know for a refusal at approval.
+fn approval_code(code: Code) -> Option<&'static str> {
+    Some(match code {
+        Code::PriceMoved => "PRICE_MOVED",
+        Code::AgentSuspended => "AGENT_SUSPENDED",
+        Code::AgentNotCommissioned => "UNKNOWN_AGENT",
+        Code::NoPool | Code::PoolTooSmall | Code::QuoteFailed | Code::WouldFail => "REQUOTE_FAILED",
+        _policy => "POLICY_REJECTED",
+    })
+}
+
+fn price_code(refusal: &Refusal) -> Option<&'static str> {
+    (refusal.code == Code::PriceMoved).then_some("PRICE_MOVED")
+}
+
+/// The result object of a trade. All keys are always present.
+struct TradeResult<'a> {
+    id: String,
+    status: &'static str,
+    trade: Option<&'a TradeAsk>,
+    execution: Option<&'a Execution>,
+    reason: Option<&'a Refusal>,
+    sentence: Option<&'a str>,
+    reason_code: Option<Code>,
+    code: Option<&'static str>,
+    hash: Option<String>,
+    received: Option<Atoms>,
+    approval: Option<String>,
+}
+
+impl TradeResult<'_> {
+    fn new(id: &str, status: &'static str) -> Self {
+        Self {
+            id: id.to_owned(),
+            status,
+            trade: None,
+            execution: None,
+            reason: None,
+            sentence: None,
+            reason_code: None,
+            code: None,
+            hash: None,
+            received: None,
+            approval: None,
+        }
+    }
+
+    fn body(&self) -> Object {
+        let sentence = self.reason.map(Refusal::sentence).or(self.sentence);
+        let reason_code = self.reason.map(|refusal| refusal.code).or(self.reason_code);
+        let newest = self.execution.map(|execution| &execution.quote);
+        let quoted = newest.or(self.trade.map(|trade| &trade.quote));
+        Object::new()
+            .with("request_id", self.id.as_str())
+            .with("status", self.status)
+            .with("reason", sentence.map(str::to_owned))
+            .with("tx_hash", self.hash.clone())
+            .with("amount_out", self.received.map_or(Value::Null, integer))
+            .with("amount_out_quoted", quoted.map_or(Value::Null, |quote| integer(quote.out)))
+            .with("quote", self.trade.map_or(Value::Null, quote))
+            .with("code", self.code.map(str::to_owned))
+            .with("approval_tx_hash", self.approval.clone())
+            .with("reason_code", reason_code.map(|code| code.text().to_owned()))
+    }
+}
+
+fn quote(trade: &TradeAsk) -> Value {
+    let quote = &trade.quote;
+    let address = |token: &bursar_domain::trades::TradeToken| {
+        token.address.unwrap_or_default().to_checksum(None)
+    };
+    let (version, fee, spacing, hooks) = match &trade.venue {
+        Venue::Wrap | Venue::Unwrap => ("v3", 0, None, None),
+        Venue::V3 { fee, .. } => ("v3", *fee, None, None),
+        Venue::V4 { fee, tick_spacing, hooks, .. } => {
+            ("v4", *fee, Some(i64::from(*tick_spacing)), Some(hooks.to_checksum(None)))
+        }
+    };
+    // Percent with two decimals, as a JSON number.
+    let percent = |bps: u16| number(&format!("{}.{:02}", bps / 100, bps % 100));
+    let micros = |usd: bursar_core::money::Usd| number(&usd.to_string());
+    Object::new()
+        .with("token_in", address(&trade.token_in))
+        .with("token_out", address(&trade.token_out))
+        .with("fee_tier", u64::from(fee))
+        .with("pool", trade.venue.pool_text())
+        .with("amount_in_atomic", integer(trade.amount_in))
+        .with("amount_out_expected", integer(quote.out))
+        .with("amount_out_min", integer(trade.floor(quote)))
+        .with("token_in_decimals", u64::from(trade.token_in.decimals))
+        .with("token_out_decimals", u64::from(trade.token_out.decimals))
+        .with("effective_slippage_bps", u64::from(trade.slippage.0))
+        .with("gas_estimate", quote.gas)
+        .with("notional_usdg", quote.value_in.map_or(Value::Null, micros))
+        .with("price_impact_pct", quote.impact.map_or(Value::Null, |impact| percent(impact.0)))
+        .with("symbol_in", trade.token_in.symbol.as_str())
+        .with("symbol_out", trade.token_out.symbol.as_str())
+        .with("dex_version", version)
+        .with("tick_spacing", spacing)
+        .with("hooks", hooks)
+        .into()
+}
+
+fn integer(atoms: Atoms) -> Value {
+    number(&atoms.to_string())
+}
+
+fn number(text: &str) -> Value {
+    text.parse::<Number>().map_or(Value::Null, Value::from)
+}

@@ -1,0 +1,178 @@
+//! Reads the `trade` object of a request (wallet specification, "Trade request"), without I/O.
+
+use alloy_primitives::Address;
+use bursar_core::codes::Code;
+use bursar_core::fault::Fault;
+use bursar_core::json::{Object, Value};
+use bursar_core::money::Bps;
+use bursar_core::networks::{self, ChainId, Exchange, Network};
+use bursar_domain::Refusal;
+use bursar_uniswap::Currency;
+
+/// The network of a trade that names none.
+const DEFAULT_CHAIN: ChainId = ChainId(4663);
+
+/// The fee tier of a trade that names none, in hundredths of a basis point.
+const DEFAULT_FEE: u32 = 3_000;
+
+/// The largest slippage that an agent may request, in basis points.
+const SLIPPAGE_MAX: u64 = 5_000;
+
+/// A trade as its agent requested it.
+#[derive(Debug, Clone)]
+pub struct TradeInput {
+    pub(super) network: &'static Network,
+    pub(super) exchange: &'static Exchange,
+    pub(super) token_in: Currency,
+    pub(super) token_out: Currency,
+    /// In whole coins, as text.
+    pub(super) amount_in: String,
+    pub(super) pool: PoolInput,
+    /// `None`: the default of the policy.
+    pub(super) slippage: Option<Bps>,
+    /// In Unix seconds.
+    pub(super) deadline: Option<u64>,
+}
+
+/// The pool that a request names.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum PoolInput {
+    V3 { fee: u32 },
+    V4 { fee: u32, tick_spacing: i32, hooks: Address },
+}
+
+/// Why a trade object is not accepted.
+#[derive(Debug)]
+pub enum InputFault {
+    /// The object has a wrong form.
+    Malformed(Fault),
+    /// The form is right, but the wallet cannot make such a trade.
+    Refused(Refusal),
+}
+
+impl TradeInput {
+    /// Reads the object.
+    ///
+    /// # Errors
+    /// A field is missing or invalid, or the network has no exchange.
+    pub fn read(trade: &Object) -> Result<Self, InputFault> {
+        let missing: Vec<&str> = ["token_in", "token_out", "amount_in"]
+            .into_iter()
+            .filter(|name| matches!(trade.get(name), None | Some(Value::Null)))
+            .collect();
+        if !missing.is_empty() {
+            return Err(bad(format!("missing required field(s): {}", missing.join(", "))));
+        }
+        let chain = number(trade, "chain_id")?.map_or(DEFAULT_CHAIN, ChainId);
+        let unsupported = || {
+            let message = format!("Trading is not supported on chain {chain}.");
+            InputFault::Refused(Refusal::because(Code::UnknownNetwork, message))
+        };
+        let network = networks::by_chain(chain).ok_or_else(unsupported)?;
+        let exchange = network.exchange.ok_or_else(unsupported)?;
+        let (token_in, token_out) = (token(trade, "token_in")?, token(trade, "token_out")?);
+        if token_in == token_out {
+            return Err(bad("token_in and token_out must differ."));
+        }
+        let slippage = match number(trade, "max_slippage_bps")? {
+            None => None,
+            Some(bps) if bps <= SLIPPAGE_MAX => u16::try_from(bps).ok().map(Bps),
+            Some(_high) => return Err(bad("max_slippage_bps must be 0 to 5000.")),
+        };
+        Ok(Self {
+            network,
+            exchange,
+            token_in,
+            token_out,
+            amount_in: amount(trade)?,
+            pool: pool(trade)?,
+            slippage,
+            deadline: number(trade, "deadline")?,
+        })
+    }
+
+    /// Returns whether the trade wraps (`Some(true)`) or unwraps the native coin.
+    pub(super) fn wraps(&self) -> Option<bool> {
+        let wrapped = Currency::Token(self.exchange.wrapped_native);
+        if matches!(self.pool, PoolInput::V4 { .. }) {
+            return None;
+        }
+        match (self.token_in, self.token_out) {
+            (Currency::Native, out) if out == wrapped => Some(true),
+            (input, Currency::Native) if input == wrapped => Some(false),
+            _swap => None,
+        }
+    }
+}
+
+fn bad(message: impl Into<String>) -> InputFault {
+    InputFault::Malformed(Fault::because(Code::BadRequest, message))
+}
+
+fn token(trade: &Object, name: &str) -> Result<Currency, InputFault> {
+    let wrong = || bad(format!("{name} must be a token's address, 0x and 40 hex digits, or ETH."));
+    let text = trade.get(name).and_then(Value::as_str).ok_or_else(wrong)?;
+    if text.eq_ignore_ascii_case("eth") {
+        return Ok(Currency::Native);
+    }
+    let digits = text.strip_prefix("0x").filter(|digits| digits.len() == 40).ok_or_else(wrong)?;
+    let address = digits.parse::<Address>().map_err(|_no_address| wrong())?;
+    Ok(Currency::from_address(address))
+}
+
+fn amount(trade: &Object) -> Result<String, InputFault> {
+    let text = match trade.get("amount_in") {
+        Some(Value::String(text)) => text.clone(),
+        Some(Value::Number(number)) => number.text().to_owned(),
+        _other => return Err(bad("amount_in must be a decimal amount, like \"1.5\".")),
+    };
+    // Checked again with the token's decimals; here only the form is known.
+    bursar_core::money::parse_decimal(&text, 77)
+        .map_err(|_wrong| bad("amount_in must be a decimal amount, like \"1.5\"."))?;
+    Ok(text)
+}
+
+fn number(trade: &Object, name: &str) -> Result<Option<u64>, InputFault> {
+    match trade.get(name) {
+        None | Some(Value::Null) => Ok(None),
+        Some(Value::Number(number)) if number.as_u64().is_some() => Ok(number.as_u64()),
+        Some(_other) => Err(bad(format!("{name} must be a whole number."))),
+    }
+}
+
+fn pool(trade: &Object) -> Result<PoolInput, InputFault> {
+    let fee = match number(trade, "fee_tier")? {
+        None => DEFAULT_FEE,
+        Some(fee) => u32::try_from(fee).map_err(|_huge| bad("fee_tier is too large."))?,
+    };
+    let spacing = number(trade, "tick_spacing")?;
+    let hooks = match trade.get("hooks") {
+        None | Some(Value::Null) => None,
+        Some(_text) => Some(token(trade, "hooks")?.address()),
+    };
+    let version = match trade.get("dex_version") {
+        None | Some(Value::Null) => None,
+        Some(Value::String(text)) if matches!(text.as_str(), "v3" | "v4") => Some(text.as_str()),
+        Some(_other) => return Err(bad("dex_version must be v3 or v4.")),
+    };
+    let has_v4_fields = spacing.is_some() || hooks.is_some();
+    match (version, has_v4_fields) {
+        (Some("v3"), true) => Err(bad("tick_spacing and hooks are only for v4 pools.")),
+        (Some("v4"), _) | (None, true) => {
+            let (Some(spacing), Some(hooks)) = (spacing, hooks) else {
+                return Err(bad("A v4 pool needs tick_spacing and hooks."));
+            };
+            let tick_spacing = i32::try_from(spacing).ok().filter(|spacing| *spacing > 0);
+            let tick_spacing =
+                tick_spacing.ok_or_else(|| bad("tick_spacing must be above zero."))?;
+            if fee > 1_000_000 && fee != bursar_uniswap::pool::DYNAMIC_FEE {
+                return Err(bad("fee_tier must be 0 to 1000000, or 8388608 for a dynamic fee."));
+            }
+            Ok(PoolInput::V4 { fee, tick_spacing, hooks })
+        }
+        _v3 => match fee {
+            0 | 100 | 500 | 3_000 | 10_000 => Ok(PoolInput::V3 { fee }),
+            _other => Err(bad("fee_tier must be 100, 500, 3000 or 10000.")),
+        },
+    }
+}

@@ -1,0 +1,259 @@
+//! Executes the plans of allowed trades: one task for each address and network, which takes the next step of the
+//! oldest plan. The core persists each step, so a task owns no state, and a restart continues from the journal.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use alloy_primitives::{Address, U256};
+use bursar_chain::ports::{BlockTag, ChainFault, Log};
+use bursar_chain::{chain_tasks, token};
+use bursar_core::codes::Code;
+use bursar_core::fault::Fault;
+use bursar_core::money::Atoms;
+use bursar_core::networks::{self, ChainId};
+use bursar_core::time::Utc;
+use bursar_domain::command::StepOrder;
+use bursar_domain::trades::{Execution, StepPurpose, TradeAsk, TradeEnd, Venue};
+use bursar_domain::{Action, Refusal, Request};
+use bursar_submit::{Outcome, fees};
+use bursar_uniswap::{Flow, fill};
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use super::Trading;
+use super::market::Spec;
+use super::plan::revocation;
+use super::propose::spec;
+use crate::core::handle::Handle;
+
+/// Pause after a step that could not be taken, in milliseconds.
+const RETRY_MS: u64 = 1_000;
+
+/// What the tasks share.
+#[derive(Debug, Clone)]
+pub struct Worker {
+    pub trading: Arc<Trading>,
+    pub core: Handle,
+    pub tasks: TaskTracker,
+    pub stopping: CancellationToken,
+}
+
+/// Executes plans until the engine stops.
+pub async fn run(worker: Worker) {
+    let mut views = worker.core.watch();
+    let mut busy: BTreeMap<(ChainId, Address), JoinHandle<()>> = BTreeMap::new();
+    loop {
+        busy.retain(|_line, task| !task.is_finished());
+        let view = Arc::clone(&views.borrow_and_update());
+        for request in first_of_each_line(view.state.executing.values()) {
+            let waits = request.execution().is_some_and(|one| one.open_step().is_some());
+            let line = (request.ask.chain(), request.from);
+            if waits || busy.contains_key(&line) {
+                continue;
+            }
+            let (worker, request) = (worker.clone(), Arc::clone(request));
+            let task = worker.tasks.clone().spawn(async move { worker.take_step(&request).await });
+            busy.insert(line, task);
+        }
+        let clock = &worker.trading.ports.clock;
+        let wake = clock.mono_ms().saturating_add(RETRY_MS);
+        let idle = view.state.executing.is_empty();
+        // cancel-safe: every branch only waits.
+        tokio::select! {
+            () = worker.stopping.cancelled() => return,
+            changed = views.changed() => if changed.is_err() { return },
+            () = clock.sleep_until(wake), if !idle => {}
+        }
+    }
+}
+
+/// Returns the oldest request of each address and network.
+fn first_of_each_line<'a>(
+    requests: impl Iterator<Item = &'a Arc<Request>>,
+) -> impl Iterator<Item = &'a Arc<Request>> {
+    let mut first: BTreeMap<(ChainId, Address), &Arc<Request>> = BTreeMap::new();
+    for request in requests {
+        let slot = first.entry((request.ask.chain(), request.from)).or_insert(request);
+        if request.seq < slot.seq {
+            *slot = request;
+        }
+    }
+    first.into_values()
+}
+
+impl Worker {
+    /// Takes the next step of a plan, or pauses if that is not possible now.
+    async fn take_step(&self, request: &Request) {
+        let (Some(trade), Some(execution)) = (request.trade(), request.execution()) else { return };
+        let action = match self.next_action(request, trade, execution).await {
+            Ok(action) => action,
+            Err(refusal) if is_temporary(&refusal) => None,
+            // After the end only a revocation is left, and the next try may succeed.
+            Err(_refusal) if execution.end.is_some() => None,
+            Err(refusal) => Some(end(request, execution, TradeEnd::Rejected(refusal))),
+        };
+        let taken = match action {
+            Some(action) => self.core.act(action).await.map(|_outcome| ()),
+            None => Err(Fault::new(Code::Busy)),
+        };
+        if let Err(fault) = taken {
+            tracing::debug!(request = %request.id.short(), code = %fault.code, "a plan pauses");
+            let clock = &self.trading.ports.clock;
+            let wake = clock.mono_ms().saturating_add(RETRY_MS);
+            // cancel-safe: both branches only wait.
+            tokio::select! {
+                () = self.stopping.cancelled() => {}
+                () = clock.sleep_until(wake) => {}
+            }
+        }
+    }
+
+    async fn next_action(
+        &self,
+        request: &Request,
+        trade: &TradeAsk,
+        execution: &Execution,
+    ) -> Result<Option<Action>, Refusal> {
+        if execution.end.is_some() {
+            return self.revoke(request, trade, execution).await;
+        }
+        if let Some(swap) = execution.swap() {
+            let Some(Outcome::Succeeded { hash, .. }) = swap.outcome else { return Ok(None) };
+            let received = self.received(trade, request.from, hash).await?;
+            let executed = TradeEnd::Executed { hash, received };
+            return Ok(Some(end(request, execution, executed)));
+        }
+        let measured = self.trading.measure(trade, request.from, Some(execution.floor)).await;
+        let (quote, plan) = measured?;
+        let Some(step) = plan.steps.into_iter().next() else { return Ok(None) };
+        let until = self.broadcast_until(trade, execution, step.purpose);
+        Ok(Some(Action::OpenStep(Box::new(StepOrder {
+            id: request.id,
+            index: execution.steps.len(),
+            purpose: step.purpose,
+            call: step.call,
+            ceiling: plan.ceiling,
+            until: Some(until),
+            quote,
+        }))))
+    }
+
+    /// Returns until when a step may be broadcast, by our clock. A swap ends with its deadline on the chain.
+    fn broadcast_until(
+        &self,
+        trade: &TradeAsk,
+        execution: &Execution,
+        purpose: StepPurpose,
+    ) -> Utc {
+        let plan = execution.until.utc;
+        if purpose != StepPurpose::Swap {
+            return plan;
+        }
+        let exchange = networks::by_chain(trade.chain).and_then(|network| network.exchange);
+        let seconds = exchange.map_or(0, |exchange| exchange.deadline_seconds);
+        let ms = i64::try_from(seconds.saturating_mul(1_000)).unwrap_or(0);
+        plan.min(self.trading.ports.clock.utc().plus_ms(ms))
+    }
+
+    /// Returns what the receipt of the swap shows; `None` inside if it does not show it.
+    async fn received(
+        &self,
+        trade: &TradeAsk,
+        owner: Address,
+        hash: alloy_primitives::B256,
+    ) -> Result<Option<Atoms>, Refusal> {
+        let (network, exchange) = exchange_of(trade)?;
+        let chain = self.trading.chain(network)?;
+        let receipt = chain.receipt(hash).await.map_err(|_fault| unavailable())?;
+        let receipt = receipt.ok_or_else(unavailable)?;
+        let logs: Vec<fill::Log> = receipt.logs.into_iter().map(log).collect();
+        let spec = spec(trade, owner, network, exchange);
+        Ok(fill_of(&spec, &logs).map(Atoms))
+    }
+
+    /// Revokes the allowance that an ended trade leaves, or closes its plan if there is none.
+    async fn revoke(
+        &self,
+        request: &Request,
+        trade: &TradeAsk,
+        execution: &Execution,
+    ) -> Result<Option<Action>, Refusal> {
+        let (network, exchange) = exchange_of(trade)?;
+        let spec = spec(trade, request.from, network, exchange);
+        let close = Action::ClosePlan { id: request.id };
+        let (Some(token), Some(spender)) = (trade.token_in.address, spec.spender()) else {
+            return Ok(Some(close));
+        };
+        let chain = self.trading.chain(network)?;
+        let question = token::allowance(request.from, spender);
+        let answer = chain.call(token, question, BlockTag::Latest).await;
+        let left = answer.map_err(|_fault| unavailable())?;
+        if U256::try_from_be_slice(&left) == Some(U256::ZERO) {
+            return Ok(Some(close));
+        }
+        let Some(mut call) = revocation(&spec) else { return Ok(Some(close)) };
+        match chain.estimate_gas(request.from, call.clone()).await {
+            Ok(gas) => call.gas_limit = gas.saturating_add(gas / 2),
+            // The step shows the revert, and the plan ends.
+            Err(ChainFault::Reverted { .. }) => {}
+            Err(_fault) => return Err(unavailable()),
+        }
+        let quote = chain_tasks::quote(&*chain, request.from, &network.gas).await;
+        let quote = quote.map_err(|_fault| unavailable())?;
+        let offer = fees::within(&quote.fee, network.gas.ceiling).ok_or_else(unavailable)?;
+        Ok(Some(Action::OpenStep(Box::new(StepOrder {
+            id: request.id,
+            index: execution.steps.len(),
+            purpose: StepPurpose::Revocation,
+            call,
+            ceiling: offer.max_price().saturating_mul(2).min(network.gas.ceiling),
+            until: None,
+            quote: execution.quote.clone(),
+        }))))
+    }
+}
+
+fn end(request: &Request, execution: &Execution, end: TradeEnd) -> Action {
+    Action::EndTrade { id: request.id, steps: execution.steps.len(), end: Box::new(end) }
+}
+
+fn exchange_of(
+    trade: &TradeAsk,
+) -> Result<(&'static networks::Network, &'static networks::Exchange), Refusal> {
+    let network = networks::by_chain(trade.chain);
+    let exchange = network.and_then(|network| network.exchange);
+    network.zip(exchange).ok_or_else(|| Refusal::new(Code::NoPool))
+}
+
+fn unavailable() -> Refusal {
+    Refusal::new(Code::ChainUnavailable)
+}
+
+/// Returns whether a later try may succeed.
+fn is_temporary(refusal: &Refusal) -> bool {
+    refusal.code == Code::ChainUnavailable
+}
+
+fn log(log: Log) -> fill::Log {
+    fill::Log { address: log.address, topics: log.topics, data: log.data }
+}
+
+/// Returns the output that the events of a receipt show.
+fn fill_of(spec: &Spec<'_>, logs: &[fill::Log]) -> Option<U256> {
+    let owner = spec.owner;
+    let wrapped = |holder| Flow::Wrapped { wrapped_native: spec.exchange.wrapped_native, holder };
+    match (spec.venue, spec.token_out.address) {
+        // One to one: what was wrapped has arrived.
+        (Venue::Wrap, _) => fill::spent(&wrapped(owner), logs),
+        (Venue::Unwrap, _) => fill::received(&wrapped(owner), logs),
+        (_pool, Some(token)) => fill::received(&Flow::Token { token, owner }, logs),
+        (Venue::V3 { .. }, None) => fill::received(&wrapped(spec.exchange.v3.router), logs),
+        (Venue::V4 { .. }, None) => {
+            let (pool, _path) = spec.v4_path()?;
+            let v4 = &spec.exchange.v4;
+            let flow = Flow::PoolNative { pool_manager: v4.pool_manager, router: v4.router, pool };
+            fill::received(&flow, logs)
+        }
+    }
+}

@@ -1,0 +1,15 @@
+//! A Chainlink price feed.
+
+alloy_sol_types::sol! {
+    #[derive(Debug)]
+    interface IFeed {
+        function latestRoundData() external view returns (
+            uint80 roundId,
+            int256 answer,
+            uint256 startedAt,
+            uint256 updatedAt,
+            uint80 answeredInRound
+        );
+        function decimals() external view returns (uint8);
+    }
+}

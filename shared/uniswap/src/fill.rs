@@ -1,0 +1,169 @@
+//! What a receipt shows of a finished swap. Never a quote: what cannot be read is `None`.
+//!
+//! Events are read only from contracts whose events mean something: the traded token, the wrapped coin and the
+//! PoolManager.
+
+use alloy_primitives::{Address, B256, Bytes, U256};
+use alloy_sol_types::SolEvent;
+
+use crate::abi::pool_manager::IPoolManager;
+use crate::abi::token::{IErc20, IWrappedNative};
+use crate::currency::Currency;
+use crate::pool::PoolKey;
+
+/// An event of a receipt.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Log {
+    /// The contract that emitted it.
+    pub address: Address,
+    /// The event's signature and its indexed fields.
+    pub topics: Vec<B256>,
+    /// The other fields.
+    pub data: Bytes,
+}
+
+/// Where a receipt shows one side of a swap.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Flow {
+    /// Transfers of a token to and from its owner.
+    Token { token: Address, owner: Address },
+    /// Native coin that `holder` wrapped or unwrapped: the v3 router, or the wallet itself when it wraps.
+    Wrapped { wrapped_native: Address, holder: Address },
+    /// The native side of swaps that `router` made in a v4 pool.
+    PoolNative { pool_manager: Address, router: Address, pool: PoolKey },
+}
+
+/// Returns what the transaction brought, in smallest units: what came in less what went out.
+///
+/// `None` if nothing came in, or if the events cannot be read.
+pub fn received(flow: &Flow, logs: &[Log]) -> Option<U256> {
+    let moved = moved(flow, logs)?;
+    positive(moved.inward.checked_sub(moved.outward)?)
+}
+
+/// Returns what the transaction cost, in smallest units: what went out less what came in.
+///
+/// `None` if nothing went out, or if the events cannot be read.
+pub fn spent(flow: &Flow, logs: &[Log]) -> Option<U256> {
+    let moved = moved(flow, logs)?;
+    positive(moved.outward.checked_sub(moved.inward)?)
+}
+
+/// Sums of one side, seen from the wallet.
+#[derive(Default, PartialEq, Eq)]
+struct Moved {
+    inward: U256,
+    outward: U256,
+}
+
+impl Moved {
+    fn add_inward(&mut self, amount: U256) -> Option<()> {
+        self.inward = self.inward.checked_add(amount)?;
+        Some(())
+    }
+
+    fn add_outward(&mut self, amount: U256) -> Option<()> {
+        self.outward = self.outward.checked_add(amount)?;
+        Some(())
+    }
+}
+
+fn moved(flow: &Flow, logs: &[Log]) -> Option<Moved> {
+    match *flow {
+        Flow::Token { token, owner } => transfers(logs, token, owner),
+        Flow::Wrapped { wrapped_native, holder } => wraps(logs, wrapped_native, holder),
+        Flow::PoolNative { pool_manager, router, pool } => {
+            pool_swaps(logs, pool_manager, router, &pool)
+        }
+    }
+}
+
+fn transfers(logs: &[Log], token: Address, owner: Address) -> Option<Moved> {
+    let mut moved = Moved::default();
+    for event in events::<IErc20::Transfer>(logs, token) {
+        let event = event?;
+        if event.to == owner {
+            moved.add_inward(event.value)?;
+        }
+        if event.from == owner {
+            moved.add_outward(event.value)?;
+        }
+    }
+    Some(moved)
+}
+
+/// Canonical wrapped coins report deposits and withdrawals. Arbitrum's report transfers from and to the zero address
+/// instead. A contract that reports both must report the same.
+fn wraps(logs: &[Log], wrapped_native: Address, holder: Address) -> Option<Moved> {
+    let mut wrapped = Moved::default();
+    for event in events::<IWrappedNative::Withdrawal>(logs, wrapped_native) {
+        let event = event?;
+        if event.src == holder {
+            wrapped.add_inward(event.wad)?;
+        }
+    }
+    for event in events::<IWrappedNative::Deposit>(logs, wrapped_native) {
+        let event = event?;
+        if event.dst == holder {
+            wrapped.add_outward(event.wad)?;
+        }
+    }
+    let mut minted = Moved::default();
+    for event in events::<IErc20::Transfer>(logs, wrapped_native) {
+        let event = event?;
+        if event.from == holder && event.to.is_zero() {
+            minted.add_inward(event.value)?;
+        }
+        if event.from.is_zero() && event.to == holder {
+            minted.add_outward(event.value)?;
+        }
+    }
+    match (wrapped == Moved::default(), minted == Moved::default()) {
+        (true, _) => Some(minted),
+        (_, true) => Some(wrapped),
+        (false, false) => (wrapped == minted).then_some(wrapped),
+    }
+}
+
+/// The event shows the pool's amounts from the swapper's side: positive is paid to the swapper. A hook that changes
+/// amounts does so outside the event.
+fn pool_swaps(
+    logs: &[Log],
+    pool_manager: Address,
+    router: Address,
+    pool: &PoolKey,
+) -> Option<Moved> {
+    if pool.hook_permissions().changes_amounts() || pool.currency0() != Currency::Native {
+        return None;
+    }
+    let mut moved = Moved::default();
+    for event in events::<IPoolManager::Swap>(logs, pool_manager) {
+        let event = event?;
+        if event.id != pool.id() || event.sender != router {
+            continue;
+        }
+        let amount = U256::from(event.amount0.unsigned_abs());
+        if event.amount0.is_negative() {
+            moved.add_outward(amount)?;
+        } else {
+            moved.add_inward(amount)?;
+        }
+    }
+    Some(moved)
+}
+
+/// Returns the events `E` of a contract; `None` for one that names itself `E` but cannot be decoded.
+fn events<E: SolEvent>(logs: &[Log], contract: Address) -> impl Iterator<Item = Option<E>> {
+    let named =
+        move |log: &&Log| log.address == contract && log.topics.first() == Some(&E::SIGNATURE_HASH);
+    logs.iter()
+        .filter(named)
+        .map(|log| E::decode_raw_log_validate(log.topics.iter().copied(), &log.data).ok())
+}
+
+fn positive(amount: U256) -> Option<U256> {
+    (!amount.is_zero()).then_some(amount)
+}
+
+#[cfg(test)]
+mod tests;

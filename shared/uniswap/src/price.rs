@@ -1,0 +1,213 @@
+//! What a trade costs compared with the pool's price, and the floor of what it must pay.
+//!
+//! Integers only. Amounts count smallest units. A cost is rounded up, because it counts against a limit; a floor is
+//! rounded down, to the rule that the trade was approved by.
+
+use alloy_primitives::{U256, Uint, uint};
+use bursar_core::money::Bps;
+
+/// Wide enough for an amount of 256 bits times the square of a price of 160 bits.
+type Wide = Uint<640, 10>;
+
+const BPS_WHOLE: Wide = uint!(10_000_U640);
+
+/// Fewest units of input and of output at which rounding cannot disturb a small quote by more than about two basis
+/// points.
+const DUST_UNITS_MIN: U256 = uint!(10_000_U256);
+
+/// A small quote uses at most this part of the trade; more would have an impact itself.
+const DUST_PART: U256 = uint!(100_U256);
+
+/// Basis points by which rounding may lower a small quote, rounded up.
+const DUST_ERROR: Bps = Bps(3);
+
+/// Hundredths of a basis point in a basis point.
+const FEE_UNITS_PER_BPS: u32 = 100;
+
+/// The price of one pool of a path.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct HopPrice {
+    /// Square root of the price of currency 0 in currency 1, times 2^96.
+    pub sqrt_price_x96: U256,
+    /// Whether the path sells currency 0 here.
+    pub zero_for_one: bool,
+}
+
+/// Returns what `amount_in` would buy at the pool's current price, without fee or impact, rounded up.
+///
+/// `None` if the price is zero or the result exceeds 256 bits. Rounded up, so that a cost is never under-reported.
+pub fn ideal_out(sqrt_price_x96: U256, zero_for_one: bool, amount_in: U256) -> Option<U256> {
+    if sqrt_price_x96.is_zero() {
+        return None;
+    }
+    let sqrt = Wide::from(sqrt_price_x96);
+    // The price of currency 0 in currency 1 is `price / one`.
+    let price = sqrt.checked_mul(sqrt)?;
+    let one = Wide::ONE.checked_shl(192)?;
+    let (numerator, denominator) = if zero_for_one { (price, one) } else { (one, price) };
+    narrow(div_up(Wide::from(amount_in).checked_mul(numerator)?, denominator)?)
+}
+
+/// Returns what `amount_in` would buy through all pools of a path at their current prices, rounded up at each pool.
+///
+/// `None` as for [`ideal_out`], and for an empty path.
+pub fn ideal_out_of_path(hops: &[HopPrice], amount_in: U256) -> Option<U256> {
+    let (first, rest) = hops.split_first()?;
+    let pay = |hop: &HopPrice, amount| ideal_out(hop.sqrt_price_x96, hop.zero_for_one, amount);
+    rest.iter().try_fold(pay(first, amount_in)?, |amount, hop| pay(hop, amount))
+}
+
+/// Returns the input of a small quote whose rate shows the price before the trade's own impact.
+///
+/// The smallest amount of at least 10,000 units that is expected to buy at least 10,000 units. `None` if that is more
+/// than a hundredth of the trade: its rounding or its own impact would hide the trade's impact.
+pub fn dust_amount(amount_in: U256, quoted_out: U256) -> Option<U256> {
+    if quoted_out.is_zero() {
+        return None;
+    }
+    let for_output = DUST_UNITS_MIN.checked_mul(amount_in)?.div_ceil(quoted_out);
+    let dust = for_output.max(DUST_UNITS_MIN);
+    (dust <= amount_in.checked_div(DUST_PART)?).then_some(dust)
+}
+
+/// Returns how much less than `ideal` a trade pays, rounded up.
+///
+/// `None` if `ideal` is zero or `out` exceeds it: such a price cannot be true.
+pub fn cost_bps(ideal: U256, out: U256) -> Option<Bps> {
+    let missing = ideal.checked_sub(out)?;
+    share_up(Wide::from(missing), Wide::from(ideal))
+}
+
+/// What is known about the price of a trade.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Measurement {
+    /// The whole input.
+    pub amount_in: U256,
+    /// The quote for the whole input.
+    pub amount_out: U256,
+    /// The output at the pools' current prices ([`ideal_out`]); `None` if a price could not be read.
+    pub ideal: Option<U256>,
+    /// A small quote through the same pools; `None` if there is none.
+    pub dust: Option<Dust>,
+    /// The pools' fees in hundredths of a basis point, added up; `None` if a hook may decide a fee.
+    pub fee: Option<u32>,
+}
+
+/// A small quote.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Dust {
+    /// At least [`dust_amount`], at most a hundredth of the trade.
+    pub amount_in: U256,
+    /// What the quote pays for it.
+    pub amount_out: U256,
+}
+
+/// What a trade costs, compared with the price before it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Impact {
+    /// The worse of the measures.
+    Known {
+        /// Fee and price impact together, rounded up.
+        cost: Bps,
+        /// The fee in it, rounded up; `None` if unknown.
+        fee: Option<Bps>,
+    },
+    /// Nothing can be said, or the quote is better than the pool's own price. Never a reason to go on.
+    Unknown,
+}
+
+impl Impact {
+    /// Returns the cost without the fee; all of the cost if the fee is unknown.
+    pub fn without_fee(self) -> Option<Bps> {
+        match self {
+            Self::Known { cost, fee } => {
+                Some(Bps(cost.0.saturating_sub(fee.map_or(0, |fee| fee.0))))
+            }
+            Self::Unknown => None,
+        }
+    }
+}
+
+/// Returns the worse of two costs: against the pools' current prices, which includes the fee, and against a small
+/// quote, to which the fee is added.
+///
+/// A hook can falsify either, so the better one proves nothing.
+pub fn impact(trade: &Measurement) -> Impact {
+    let fee = trade.fee.and_then(fee_bps);
+    let by_price = match trade.ideal {
+        None => None,
+        Some(ideal) => match cost_bps(ideal, trade.amount_out) {
+            Some(cost) => Some(cost),
+            None => return Impact::Unknown,
+        },
+    };
+    // Without its fee a small quote still shows a least cost, but not the cost.
+    let least_fee = fee.or(by_price.map(|_cost| Bps(0)));
+    let by_dust = trade.dust.and_then(|dust| dust_cost(trade, dust)).zip(least_fee).map(add);
+    match by_price.max(by_dust) {
+        Some(cost) => Impact::Known { cost, fee },
+        None => Impact::Unknown,
+    }
+}
+
+/// Returns the least output that a swap accepts: `expected × (10,000 − slippage) / 10,000`, rounded down.
+///
+/// The one place where slippage is taken off. `None` above 100 %.
+pub fn floor_out(expected: U256, slippage: Bps) -> Option<U256> {
+    let kept = 10_000_u16.checked_sub(slippage.0)?;
+    let product = Wide::from(expected).checked_mul(Wide::from(kept))?;
+    narrow(product.checked_div(BPS_WHOLE)?)
+}
+
+/// Returns the least price that a Universal Router accepts for a hop: `min_out × 10^36 / amount_in`, rounded down.
+///
+/// The router rounds the realised price down in the same way, so it never reverts a swap that pays `min_out`. `None`
+/// if `amount_in` is zero or the price exceeds 256 bits.
+pub fn min_hop_price_x36(amount_in: U256, min_out: U256) -> Option<U256> {
+    const X36: Wide = uint!(1_000_000_000_000_000_000_000_000_000_000_000_000_U640);
+    let scaled = Wide::from(min_out).checked_mul(X36)?;
+    narrow(scaled.checked_div(Wide::from(amount_in))?)
+}
+
+/// Returns the impact that a small quote shows, without the fee; `None` if the quote proves nothing.
+fn dust_cost(trade: &Measurement, dust: Dust) -> Option<Bps> {
+    let smallest = dust_amount(trade.amount_in, trade.amount_out)?;
+    let largest = trade.amount_in.checked_div(DUST_PART)?;
+    if dust.amount_in < smallest || dust.amount_in > largest || dust.amount_out.is_zero() {
+        return None;
+    }
+    let paid = Wide::from(trade.amount_out).checked_mul(Wide::from(dust.amount_in))?;
+    let due = Wide::from(dust.amount_out).checked_mul(Wide::from(trade.amount_in))?;
+    if paid <= due {
+        return share_up(due.checked_sub(paid)?, due);
+    }
+    // A small quote at a worse rate than the trade: rounding, or a pool that falsifies it.
+    let gap = share_up(paid.checked_sub(due)?, paid)?;
+    (gap <= DUST_ERROR).then_some(Bps(0))
+}
+
+fn fee_bps(fee: u32) -> Option<Bps> {
+    u16::try_from(fee.div_ceil(FEE_UNITS_PER_BPS)).ok().map(Bps)
+}
+
+fn add((impact, fee): (Bps, Bps)) -> Bps {
+    Bps(impact.0.saturating_add(fee.0).min(10_000))
+}
+
+fn share_up(part: Wide, whole: Wide) -> Option<Bps> {
+    let bps = div_up(part.checked_mul(BPS_WHOLE)?, whole)?;
+    u16::try_from(bps).ok().map(Bps)
+}
+
+fn div_up(numerator: Wide, denominator: Wide) -> Option<Wide> {
+    let quotient = numerator.checked_div(denominator)?;
+    let rest = numerator.checked_rem(denominator)?;
+    if rest.is_zero() { Some(quotient) } else { quotient.checked_add(Wide::ONE) }
+}
+
+fn narrow(value: Wide) -> Option<U256> {
+    U256::checked_from_limbs_slice(value.as_limbs())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,218 @@
+use super::*;
+
+fn n(value: u128) -> U256 {
+    U256::from(value)
+}
+
+const M: u128 = 1_000_000;
+const E18: u128 = 1_000_000_000_000_000_000;
+
+/// Returns 2^96 × `numerator / denominator`.
+fn sqrt(numerator: u128, denominator: u128) -> U256 {
+    (n(numerator) << 96) / n(denominator)
+}
+
+/// A pool with constant product and a fee of 0.3 %, which rounds as Uniswap does: the input after the fee down, the
+/// output down.
+struct Pool {
+    reserve_in: u128,
+    reserve_out: u128,
+}
+
+impl Pool {
+    fn quote(&self, amount_in: U256) -> U256 {
+        let after_fee = amount_in * n(997) / n(1_000);
+        n(self.reserve_out) * after_fee / (n(self.reserve_in) + after_fee)
+    }
+
+    fn measure(&self, amount_in: u128, sqrt_price: Option<U256>) -> Measurement {
+        let amount_in = n(amount_in);
+        let amount_out = self.quote(amount_in);
+        let dust = dust_amount(amount_in, amount_out)
+            .map(|dust| Dust { amount_in: dust, amount_out: self.quote(dust) });
+        let ideal = sqrt_price.and_then(|price| ideal_out(price, true, amount_in));
+        Measurement { amount_in, amount_out, ideal, dust, fee: Some(3_000) }
+    }
+}
+
+fn known(cost: u16, fee: u16) -> Impact {
+    Impact::Known { cost: Bps(cost), fee: Some(Bps(fee)) }
+}
+
+/// Name, input, the pool's output for a hundred times the input, square root of the price, usable dust, cost by price
+/// and cost by dust.
+type Row = (&'static str, u128, u128, U256, Option<u128>, u16, Option<u16>);
+
+/// Each pool holds a hundred times the trade: the impact is 0.997 / 100.997 = 0.987 %, the cost 1 - 0.997 × 100 /
+/// 100.997 = 1.284 %.
+#[test]
+fn the_cost_is_right_for_each_size_and_scale() {
+    let rows: [Row; 8] = [
+        ("20 dollars, 6 to 18", 20 * M, 2_000 * E18, sqrt(M, 1), Some(10_000), 129, Some(129)),
+        ("1 dollar, 6 to 18", M, 100 * E18, sqrt(M, 1), Some(10_000), 129, Some(128)),
+        // The dust would be more than a hundredth of the trade.
+        ("0.99 dollars, 6 to 18", 990_000, 99 * E18, sqrt(M, 1), None, 129, None),
+        ("0.50 dollars, 6 to 18", 500_000, 50 * E18, sqrt(M, 1), None, 129, None),
+        ("0.05 dollars, 6 to 18", 50_000, 5 * E18, sqrt(M, 1), None, 129, None),
+        // ceil(10,000 × 20e18 / F), where F = 19,743,160 is the quote.
+        (
+            "20 dollars, 18 to 6",
+            20 * E18,
+            2_000 * M,
+            sqrt(1, M),
+            Some(10_130_090_623_790_721),
+            129,
+            Some(129),
+        ),
+        // The pool pays 1,974 of 2,000 units: 1.3 %.
+        ("20 dollars, 6 to 2", 20 * M, 200_000, sqrt(1, 100), None, 130, None),
+        // Both roundings: 10,099 for the dust of 10,131, so 1 - 19,743,160 × 10,131 / (20e6 × 10,099) = 0.971 %.
+        ("20 dollars, 6 to 6", 20 * M, 2_000 * M, sqrt(1, 1), Some(10_131), 129, Some(128)),
+    ];
+    for (name, amount_in, reserve_out, price, dust, by_price, by_dust) in rows {
+        let pool = Pool { reserve_in: 100 * amount_in, reserve_out };
+        let both = pool.measure(amount_in, Some(price));
+        assert_eq!(both.dust.map(|dust| dust.amount_in), dust.map(n), "{name}");
+        assert_eq!(impact(&Measurement { dust: None, ..both }), known(by_price, 30), "{name}");
+        let only_dust = impact(&Measurement { ideal: None, ..both });
+        assert_eq!(only_dust, by_dust.map_or(Impact::Unknown, |cost| known(cost, 30)), "{name}");
+        assert_eq!(impact(&both), known(by_price.max(by_dust.unwrap_or(0)), 30), "{name}");
+    }
+}
+
+#[test]
+fn a_quote_above_the_pools_price_is_unknown_never_good() {
+    let trade = Pool { reserve_in: 2_000 * M, reserve_out: 2_000 * E18 }.measure(20 * M, None);
+    let at = |ideal: U256| impact(&Measurement { ideal: Some(ideal), ..trade });
+    assert_eq!(at(trade.amount_out - n(1)), Impact::Unknown);
+    assert_eq!(at(trade.amount_out), known(129, 30));
+    assert_eq!(at(U256::ZERO), Impact::Unknown);
+    let wrapped = Measurement { amount_out: n(u128::MAX), ideal: Some(n(20 * E18)), ..trade };
+    assert_eq!(impact(&wrapped), Impact::Unknown);
+}
+
+#[test]
+fn the_worse_of_two_measures_counts() {
+    let trade = Pool { reserve_in: 2_000 * M, reserve_out: 2_000 * E18 }.measure(20 * M, None);
+    // The price says 50 %.
+    let halved = Measurement { ideal: Some(trade.amount_out * n(2)), ..trade };
+    assert_eq!(impact(&halved), known(5_000, 30));
+    // The price says nothing is lost, the small quote 0.99 % and the fee 0.30 %.
+    let flat = Measurement { ideal: Some(trade.amount_out), ..trade };
+    assert_eq!(impact(&flat), known(129, 30));
+    // A hook may set the fee: the small quote is then a least cost, and alone proves nothing.
+    let unknown_fee = Impact::Known { cost: Bps(99), fee: None };
+    assert_eq!(impact(&Measurement { fee: None, ..flat }), unknown_fee);
+    assert_eq!(impact(&Measurement { fee: None, ideal: None, ..trade }), Impact::Unknown);
+    assert_eq!(unknown_fee.without_fee(), Some(Bps(99)));
+    assert_eq!(known(129, 30).without_fee(), Some(Bps(99)));
+    assert_eq!(known(20, 30).without_fee(), Some(Bps(0)));
+    assert_eq!(Impact::Unknown.without_fee(), None);
+}
+
+#[test]
+fn a_small_quote_that_proves_nothing_is_left_out() {
+    let trade = Pool { reserve_in: 2_000 * M, reserve_out: 2_000 * M }.measure(20 * M, None);
+    let due = |dust: U256| trade.amount_out * dust / trade.amount_in;
+    let with = |amount_in: u128, amount_out: U256| {
+        let dust = Dust { amount_in: n(amount_in), amount_out };
+        impact(&Measurement { dust: Some(dust), ..trade })
+    };
+    // Too small, too large, empty.
+    assert_eq!(with(10_130, due(n(10_130))), Impact::Unknown);
+    assert_eq!(with(200_001, due(n(200_001))), Impact::Unknown);
+    assert_eq!(with(10_131, U256::ZERO), Impact::Unknown);
+    // The rate of the trade itself: only the fee. Two units less are rounding, four are not.
+    assert_eq!(with(10_131, n(10_000)), known(30, 30));
+    assert_eq!(with(10_131, n(9_998)), known(30, 30));
+    assert_eq!(with(10_131, n(9_996)), Impact::Unknown);
+}
+
+#[test]
+fn the_share_lost_is_rounded_up() {
+    let rows = [
+        (1_000_000, 1_000_000, Some(0)),
+        (1_000_000, 999_999, Some(1)),
+        (1_000_000, 999_900, Some(1)),
+        (1_000_000, 999_899, Some(2)),
+        (1_000_000, 0, Some(10_000)),
+        (1, 0, Some(10_000)),
+        (0, 0, None),
+        (9, 10, None),
+    ];
+    for (ideal, out, bps) in rows {
+        assert_eq!(cost_bps(n(ideal), n(out)), bps.map(Bps), "{ideal} {out}");
+    }
+    assert_eq!(cost_bps(U256::MAX, U256::ZERO), Some(Bps(10_000)));
+    assert_eq!(cost_bps(U256::MAX, U256::MAX - n(1)), Some(Bps(1)));
+}
+
+#[test]
+fn the_ideal_output_follows_the_price_in_both_directions() {
+    // Price 4: one unit of currency 0 buys four of currency 1.
+    let four = sqrt(2, 1);
+    assert_eq!(ideal_out(four, true, n(10)), Some(n(40)));
+    assert_eq!(ideal_out(four, false, n(40)), Some(n(10)));
+    assert_eq!(ideal_out(four, false, n(41)), Some(n(11)));
+    assert_eq!(ideal_out(four, true, U256::ZERO), Some(U256::ZERO));
+    assert_eq!(ideal_out(U256::ZERO, true, n(1)), None);
+    assert_eq!(ideal_out(four, true, U256::MAX), None);
+    assert_eq!(ideal_out(U256::MAX, true, n(1)), None);
+    assert_eq!(ideal_out(U256::MAX, false, U256::MAX), Some(n(1)));
+    // A stock token of 180 dollars with 18 decimals against dollars with 6: price 180e-12.
+    let stock = sqrt(13_416_407_864, 1_000_000_000_000_000);
+    assert_eq!(ideal_out(stock, true, n(E18)), Some(n(180_000_000)));
+
+    let hop = |sqrt_price_x96, zero_for_one| HopPrice { sqrt_price_x96, zero_for_one };
+    let path = [hop(four, true), hop(sqrt(3, 1), false)];
+    assert_eq!(ideal_out_of_path(&path, n(90)), Some(n(40)));
+    assert_eq!(ideal_out_of_path(&path[..1], n(90)), Some(n(360)));
+    assert_eq!(ideal_out_of_path(&[], n(90)), None);
+}
+
+#[test]
+fn the_smallest_usable_dust_is_chosen() {
+    let rows = [
+        // Enough units on both sides.
+        (M, M, Some(10_000)),
+        (M, 10 * M, Some(10_000)),
+        // The output is coarse: 10,000 units of it cost 20,000.
+        (2 * M, M, Some(20_000)),
+        (2 * M, M - 1, None),
+        (2 * M + 100, M, Some(20_001)),
+        (999_999, M, None),
+        (M, 0, None),
+        (0, M, None),
+    ];
+    for (amount_in, out, dust) in rows {
+        assert_eq!(dust_amount(n(amount_in), n(out)), dust.map(n), "{amount_in} {out}");
+    }
+    assert_eq!(dust_amount(U256::MAX, n(1)), None);
+}
+
+#[test]
+fn slippage_is_taken_off_once_and_rounded_down() {
+    let rows = [
+        (3_000_000_000, 50, Some(2_985_000_000)),
+        (100, 0, Some(100)),
+        (100, 10_000, Some(0)),
+        (100, 10_001, None),
+        (1, 1, Some(0)),
+        (10_001, 1, Some(9_999)),
+    ];
+    for (expected, slippage, floor) in rows {
+        assert_eq!(floor_out(n(expected), Bps(slippage)), floor.map(n), "{expected} {slippage}");
+    }
+    assert_eq!(floor_out(U256::MAX, Bps(0)), Some(U256::MAX));
+}
+
+#[test]
+fn the_least_hop_price_is_output_over_input_times_10_to_the_36() {
+    let e36 = n(10).pow(n(36));
+    assert_eq!(min_hop_price_x36(n(1), n(1)), Some(e36));
+    assert_eq!(min_hop_price_x36(n(3), n(1)), Some(e36 / n(3)));
+    assert_eq!(min_hop_price_x36(n(E18), n(2_985_000_000)), Some(n(2_985) * n(10).pow(n(24))));
+    assert_eq!(min_hop_price_x36(n(1), n(u128::MAX)), Some(n(u128::MAX) * e36));
+    assert_eq!(min_hop_price_x36(U256::ZERO, n(1)), None);
+    assert_eq!(min_hop_price_x36(n(1), U256::MAX), None);
+}

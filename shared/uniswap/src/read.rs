@@ -1,0 +1,238 @@
+//! Call data and answers of the reads that precede a trade: pools, their state, allowances, feeds and the wiring of
+//! the contracts.
+//!
+//! Each `…_call` returns call data, each `decode_…` reads the answer. An answer that breaks its ABI is an error.
+
+use alloy_primitives::aliases::U160;
+use alloy_primitives::{Address, B256, Bytes, U256, uint};
+use alloy_sol_types::SolCall;
+
+use crate::abi::feed::IFeed;
+use crate::abi::permit2::IPermit2;
+use crate::abi::v3::{ISwapRouter02, IV3Factory, IV3Pool};
+use crate::abi::v4::IStateView;
+use crate::pool::V3Pool;
+
+/// Smallest square root of a price; `TickMath.MIN_SQRT_RATIO`.
+pub const SQRT_PRICE_MIN: U256 = uint!(4295128739_U256);
+
+/// Upper end of square roots of prices, which no pool reaches; `TickMath.MAX_SQRT_RATIO`.
+pub const SQRT_PRICE_MAX: U256 = uint!(1461446703485210103287273052203988822378723970342_U256);
+
+/// Why a read gives no value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum ReadFault {
+    #[error("the {0} returned an invalid answer")]
+    Odd(&'static str),
+    #[error("the pool is not initialized")]
+    NotInitialized,
+}
+
+/// The state of a pool, from which the price without any impact follows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PoolState {
+    /// Square root of the price of currency 0 in currency 1, both in smallest units, times 2^96.
+    pub sqrt_price_x96: U256,
+    /// The fee in force, in hundredths of a basis point; `None` for v3, where the pool's fee is fixed.
+    pub lp_fee: Option<u32>,
+    /// Both directions' protocol fee as v4 packs them; `None` for v3, which takes it out of the pool's fee.
+    pub protocol_fee: Option<u32>,
+    /// Liquidity at the current price. Zero does not exclude liquidity at other prices.
+    pub liquidity: u128,
+}
+
+/// What Permit2 allows a spender.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Permit2Allowance {
+    /// The token's smallest unit. The largest value of 160 bits never decreases.
+    pub amount: U256,
+    /// Unix seconds after which the allowance is void.
+    pub expiration: u64,
+    /// The nonce of the next permit.
+    pub nonce: u64,
+}
+
+/// The newest answer of a price feed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FeedAnswer {
+    /// Greater than zero, with the feed's decimals.
+    pub price: U256,
+    /// Unix seconds.
+    pub updated_at: u64,
+}
+
+/// Returns the factory's `getPool`.
+pub fn pool_call(pool: &V3Pool) -> Bytes {
+    let (token_a, token_b) = (pool.token0(), pool.token1());
+    IV3Factory::getPoolCall { tokenA: token_a, tokenB: token_b, fee: pool.abi_fee() }
+        .abi_encode()
+        .into()
+}
+
+/// Reads the answer of [`pool_call`]; `None` if the pool does not exist.
+///
+/// # Errors
+/// The answer is not one address.
+pub fn decode_pool(answer: &[u8]) -> Result<Option<Address>, ReadFault> {
+    let pool = IV3Factory::getPoolCall::abi_decode_returns_validate(answer)
+        .map_err(|_odd| ReadFault::Odd("factory"))?;
+    Ok(Some(pool).filter(|pool| !pool.is_zero()))
+}
+
+/// Returns a v3 pool's `slot0`.
+pub fn v3_slot0_call() -> Bytes {
+    IV3Pool::slot0Call {}.abi_encode().into()
+}
+
+/// Returns a v3 pool's `liquidity`.
+pub fn v3_liquidity_call() -> Bytes {
+    IV3Pool::liquidityCall {}.abi_encode().into()
+}
+
+/// Reads a v3 pool's state from the answers of [`v3_slot0_call`] and [`v3_liquidity_call`].
+///
+/// # Errors
+/// An answer is invalid, or the pool has no price yet.
+pub fn decode_v3_state(slot0: &[u8], liquidity: &[u8]) -> Result<PoolState, ReadFault> {
+    let odd = |_odd| ReadFault::Odd("pool");
+    let slot0 = IV3Pool::slot0Call::abi_decode_returns_validate(slot0).map_err(odd)?;
+    let liquidity = IV3Pool::liquidityCall::abi_decode_returns_validate(liquidity).map_err(odd)?;
+    let sqrt_price_x96 = sqrt_price(slot0.sqrtPriceX96, "pool")?;
+    Ok(PoolState { sqrt_price_x96, lp_fee: None, protocol_fee: None, liquidity })
+}
+
+/// Returns a v3 pool's `observe` from `seconds_ago` until now. Pools that keep too few observations revert it.
+pub fn observe_call(seconds_ago: u32) -> Bytes {
+    IV3Pool::observeCall { secondsAgos: vec![seconds_ago, 0] }.abi_encode().into()
+}
+
+/// Reads the mean tick from the answer of [`observe_call`], rounded towards minus infinity.
+///
+/// # Errors
+/// The answer is invalid, or `seconds_ago` is zero.
+pub fn decode_mean_tick(answer: &[u8], seconds_ago: u32) -> Result<i32, ReadFault> {
+    let odd = ReadFault::Odd("pool");
+    let answer = IV3Pool::observeCall::abi_decode_returns_validate(answer).map_err(|_odd| odd)?;
+    let [then, now] = answer.tickCumulatives[..] else { return Err(odd) };
+    let moved = now.as_i64().checked_sub(then.as_i64()).ok_or(odd)?;
+    let mean = moved.checked_div_euclid(i64::from(seconds_ago)).ok_or(odd)?;
+    i32::try_from(mean).map_err(|_odd| odd)
+}
+
+/// Returns StateView's `getSlot0`.
+pub fn v4_slot0_call(pool: B256) -> Bytes {
+    IStateView::getSlot0Call { poolId: pool }.abi_encode().into()
+}
+
+/// Returns StateView's `getLiquidity`.
+pub fn v4_liquidity_call(pool: B256) -> Bytes {
+    IStateView::getLiquidityCall { poolId: pool }.abi_encode().into()
+}
+
+/// Reads a v4 pool's state from the answers of [`v4_slot0_call`] and [`v4_liquidity_call`].
+///
+/// # Errors
+/// An answer is invalid, or the pool does not exist.
+pub fn decode_v4_state(slot0: &[u8], liquidity: &[u8]) -> Result<PoolState, ReadFault> {
+    let odd = |_odd| ReadFault::Odd("StateView");
+    let slot0 = IStateView::getSlot0Call::abi_decode_returns_validate(slot0).map_err(odd)?;
+    let liquidity =
+        IStateView::getLiquidityCall::abi_decode_returns_validate(liquidity).map_err(odd)?;
+    Ok(PoolState {
+        sqrt_price_x96: sqrt_price(slot0.sqrtPriceX96, "StateView")?,
+        lp_fee: Some(slot0.lpFee.to()),
+        protocol_fee: Some(slot0.protocolFee.to()),
+        liquidity,
+    })
+}
+
+/// Returns SwapRouter02's `factory`.
+pub fn router_factory_call() -> Bytes {
+    ISwapRouter02::factoryCall {}.abi_encode().into()
+}
+
+/// Returns SwapRouter02's `WETH9`.
+pub fn router_wrapped_native_call() -> Bytes {
+    ISwapRouter02::WETH9Call {}.abi_encode().into()
+}
+
+/// Returns `poolManager` of StateView and of V4Quoter.
+pub fn pool_manager_call() -> Bytes {
+    IStateView::poolManagerCall {}.abi_encode().into()
+}
+
+/// Reads the answer of [`router_factory_call`], [`router_wrapped_native_call`] or [`pool_manager_call`].
+///
+/// # Errors
+/// The answer is not one address, as from an account without code.
+pub fn decode_address(answer: &[u8]) -> Result<Address, ReadFault> {
+    IStateView::poolManagerCall::abi_decode_returns_validate(answer)
+        .map_err(|_odd| ReadFault::Odd("contract"))
+}
+
+/// Returns Permit2's `allowance`.
+pub fn permit2_allowance_call(owner: Address, token: Address, spender: Address) -> Bytes {
+    IPermit2::allowanceCall { user: owner, token, spender }.abi_encode().into()
+}
+
+/// Reads the answer of [`permit2_allowance_call`].
+///
+/// # Errors
+/// The answer is invalid.
+pub fn decode_permit2_allowance(answer: &[u8]) -> Result<Permit2Allowance, ReadFault> {
+    let answer = IPermit2::allowanceCall::abi_decode_returns_validate(answer)
+        .map_err(|_odd| ReadFault::Odd("Permit2 contract"))?;
+    Ok(Permit2Allowance {
+        amount: U256::from(answer.amount),
+        expiration: answer.expiration.to(),
+        nonce: answer.nonce.to(),
+    })
+}
+
+/// Returns a feed's `latestRoundData`.
+pub fn feed_call() -> Bytes {
+    IFeed::latestRoundDataCall {}.abi_encode().into()
+}
+
+/// Reads the answer of [`feed_call`].
+///
+/// # Errors
+/// The answer is invalid, the price is not positive, or the round is not complete.
+pub fn decode_feed(answer: &[u8]) -> Result<FeedAnswer, ReadFault> {
+    let odd = ReadFault::Odd("price feed");
+    let round =
+        IFeed::latestRoundDataCall::abi_decode_returns_validate(answer).map_err(|_odd| odd)?;
+    let updated_at = u64::try_from(round.updatedAt).map_err(|_odd| odd)?;
+    if !round.answer.is_positive() || updated_at == 0 {
+        return Err(odd);
+    }
+    Ok(FeedAnswer { price: round.answer.into_raw(), updated_at })
+}
+
+/// Returns a feed's `decimals`.
+pub fn feed_decimals_call() -> Bytes {
+    IFeed::decimalsCall {}.abi_encode().into()
+}
+
+/// Reads the answer of [`feed_decimals_call`].
+///
+/// # Errors
+/// The answer is invalid.
+pub fn decode_feed_decimals(answer: &[u8]) -> Result<u8, ReadFault> {
+    IFeed::decimalsCall::abi_decode_returns_validate(answer)
+        .map_err(|_odd| ReadFault::Odd("price feed"))
+}
+
+fn sqrt_price(raw: U160, source: &'static str) -> Result<U256, ReadFault> {
+    let price = U256::from(raw);
+    if price.is_zero() {
+        return Err(ReadFault::NotInitialized);
+    }
+    if price < SQRT_PRICE_MIN || price >= SQRT_PRICE_MAX {
+        return Err(ReadFault::Odd(source));
+    }
+    Ok(price)
+}
+
+#[cfg(test)]
+mod tests;
