@@ -15,6 +15,13 @@ pub struct Agent {
 }
 
 impl Agent {
+    /// Returns a body that asks for a trade.
+    pub fn trade(&self, timestamp: i64, trade: &Value) -> Value {
+        let mut fields = Map::new();
+        fields.insert("trade".into(), trade.clone());
+        self.body(timestamp, fields)
+    }
+
     /// Returns the `signature` field for a message.
     pub fn sign(&self, timestamp: i64, fields: &Map<String, Value>) -> String {
         if self.bearer {

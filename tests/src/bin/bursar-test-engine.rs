@@ -15,9 +15,10 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use bursar_chain::explorer_http::{ExplorerHttp, ExplorerLimits};
-use bursar_chain::ports::{Chain, Clock, Explorer};
+use bursar_chain::ports::{BoxFuture, Chain, Clock, Explorer, PriceFault, Prices};
 use bursar_chain::rpc::{RpcChain, RpcConfig};
 use bursar_core::fault::Fault;
+use bursar_core::money::Usd;
 use bursar_core::networks::ChainId;
 use bursar_engine::engine::{Engine, Mode, Options};
 use bursar_engine::journal::Checkpoints;
@@ -62,7 +63,7 @@ async fn run() -> Result<(), Fault> {
     options.ports = Some(Ports {
         chains: chains(&clock).into_iter().collect(),
         explorers: explorers().into_iter().collect(),
-        prices: None,
+        prices: prices(),
         clock,
         random: Arc::new(SystemRandom),
         disk: Arc::new(SystemDisk),
@@ -118,6 +119,21 @@ fn chains(clock: &Arc<dyn Clock>) -> BTreeMap<ChainId, Arc<dyn Chain>> {
         chain = chain.submitting_to(submit.expect("an endpoint"));
     }
     BTreeMap::from([(base, Arc::new(chain) as Arc<dyn Chain>)])
+}
+
+/// The price of ETH in whole dollars, from the environment.
+#[derive(Debug)]
+struct FixedPrice(Usd);
+
+impl Prices for FixedPrice {
+    fn eth(&self) -> BoxFuture<'_, Result<Usd, PriceFault>> {
+        Box::pin(async { Ok(self.0) })
+    }
+}
+
+fn prices() -> Option<Arc<dyn Prices>> {
+    let text = std::env::var("BURSAR_TEST_ETH_PRICE").ok()?;
+    Some(Arc::new(FixedPrice(Usd::parse(&text).expect("dollars"))))
 }
 
 fn explorers() -> BTreeMap<ChainId, Arc<dyn Explorer>> {

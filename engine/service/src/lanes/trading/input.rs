@@ -4,7 +4,7 @@ use alloy_primitives::Address;
 use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
 use bursar_core::json::{Object, Value};
-use bursar_core::money::Bps;
+use bursar_core::money::{Bps, MoneyError};
 use bursar_core::networks::{self, ChainId, Exchange, Network};
 use bursar_domain::Refusal;
 use bursar_uniswap::Currency;
@@ -126,10 +126,11 @@ fn amount(trade: &Object) -> Result<String, InputFault> {
         Some(Value::Number(number)) => number.text().to_owned(),
         _other => return Err(bad("amount_in must be a decimal amount, like \"1.5\".")),
     };
-    // Checked again with the token's decimals; here only the form is known.
-    bursar_core::money::parse_decimal(&text, 77)
-        .map_err(|_wrong| bad("amount_in must be a decimal amount, like \"1.5\"."))?;
-    Ok(text)
+    // Read again with the token's decimals; here only the form counts.
+    match bursar_core::money::parse_decimal(&text, 36) {
+        Ok(_) | Err(MoneyError::TooFine) => Ok(text),
+        Err(_wrong) => Err(bad("amount_in must be a decimal amount, like \"1.5\".")),
+    }
 }
 
 fn number(trade: &Object, name: &str) -> Result<Option<u64>, InputFault> {

@@ -78,6 +78,7 @@ impl Trading {
         let chain = self.chain(network)?;
         let spec = spec(ask, owner, network, exchange);
         let measured = market::measure(&*chain, &spec).await?;
+        check_early(ask, &spec, &measured)?;
         let eth = self.eth_price.read(measured.feed).await;
         let mut quote = quote_of(&spec, &measured, eth, self.ports.clock.utc());
         let floor = ask.floor(&quote).max(committed.unwrap_or_default());
@@ -106,6 +107,17 @@ impl Trading {
         let chain = self.ports.chains.get(&network.chain);
         chain.ok_or_else(|| Refusal::new(Code::ChainUnavailable))
     }
+}
+
+/// Refuses what the rules would refuse too, before the rehearsal can only report that it fails.
+fn check_early(ask: &TradeAsk, spec: &Spec<'_>, market: &Market) -> Result<(), Refusal> {
+    if ask.deadline.is_some_and(|deadline| deadline <= market.block_time) {
+        return Err(Refusal::new(Code::DeadlinePassed));
+    }
+    if market.balance_in < spec.amount_in.0 {
+        return Err(Refusal::new(Code::InsufficientFunds));
+    }
+    Ok(())
 }
 
 /// Returns the trade as it is measured and executed.
