@@ -21,6 +21,7 @@ use crate::refusal::Refusal;
 use crate::trades::{Execution, TradeAsk};
 
 /// What an agent requested, by lane.
+#[expect(clippy::large_enum_variant, reason = "most requests are payments")]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum LaneAsk {
     Payment(PaymentAsk),

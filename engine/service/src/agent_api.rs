@@ -28,7 +28,7 @@ mod sign;
 mod texts;
 mod trade;
 
-pub use api::{Api, ServerConfig};
+pub use api::{Api, Lanes, ServerConfig};
 pub use lan::Exposure;
 pub use router::router;
 pub use server::Server;

@@ -285,11 +285,22 @@ mod tests {
     }
 
     #[test]
+    fn dollars_as_text_are_read_as_they_are_written() {
+        #[derive(Debug, PartialEq, serde::Serialize, serde::Deserialize)]
+        struct Price(#[serde(with = "usd_text")] Usd);
+        let json = serde_json::to_string(&Price(Usd(1_500_000))).unwrap();
+        assert_eq!(json, "\"1.50\"");
+        assert_eq!(serde_json::from_str::<Price>(&json).unwrap(), Price(Usd(1_500_000)));
+        assert!(serde_json::from_str::<Price>("\"1.5e3\"").is_err());
+    }
+
+    #[test]
     fn amounts_with_any_number_of_decimals_are_formatted() {
         let amount = |decimals| TokenAmount { atoms: Atoms(U256::MAX), decimals }.to_string();
         let digits = U256::MAX.to_string();
         assert_eq!(amount(0), digits);
-        assert_eq!(amount(77), format!("{}.{}", &digits[..1], &digits[1..]));
+        let (whole, fraction) = digits.split_at(1);
+        assert_eq!(amount(77), format!("{whole}.{fraction}"));
         assert_eq!(amount(78), format!("0.{digits}"));
         assert_eq!(amount(255), format!("0.{digits:0>255}"));
     }

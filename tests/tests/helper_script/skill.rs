@@ -183,7 +183,7 @@ fn the_table_of_errors_names_codes_that_exist_with_their_status() {
             assert!(named.insert(code), "{code} stands there twice");
         }
     }
-    assert_eq!(named.len(), 49);
+    assert_eq!(named.len(), 53);
 }
 
 #[test]

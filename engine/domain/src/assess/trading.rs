@@ -108,12 +108,12 @@ fn check_funds(context: &TradeContext<'_>) -> Result<(), Refusal> {
         promised.native.checked_add(value).and_then(|sum| sum.checked_add(quote.plan_cost));
     let left = leaving.and_then(|leaving| quote.native_balance.checked_sub(leaving));
     let least = U256::from(context.policy.trading.min_native.0);
-    if !left.is_some_and(|left| left >= least) {
+    if left.is_none_or(|left| left < least) {
         return Err(Refusal::new(Code::BelowMinNative));
     }
     if !sends_native {
         let free = quote.balance_in.checked_sub(promised.token_in);
-        if !free.is_some_and(|free| free >= ask.amount_in.0) {
+        if free.is_none_or(|free| free < ask.amount_in.0) {
             return Err(Refusal::because(
                 Code::InsufficientFunds,
                 "The paying address does not hold the input, less what is in flight.",

@@ -77,11 +77,10 @@ pub(super) fn with_owners(
     events: Vec<bursar_submit::Event>,
 ) -> Vec<Event> {
     let owned = events.into_iter().flat_map(|event| {
-        let consequences = match &event {
-            bursar_submit::Event::Finished { id, outcome } => {
-                trades::step_finished(state, *id, *outcome)
-            }
-            _unfinished => Vec::new(),
+        let consequences = if let bursar_submit::Event::Finished { id, outcome } = &event {
+            trades::step_finished(state, *id, *outcome)
+        } else {
+            Vec::new()
         };
         std::iter::once(Event::Outbox { key: *key, event }).chain(consequences)
     });

@@ -86,6 +86,14 @@ impl Counters {
     }
 }
 
+/// What carries out the requests of agents.
+#[derive(Debug)]
+pub struct Lanes {
+    pub execution: Execution,
+    pub trading: Arc<Trading>,
+    pub funds: Arc<Funds>,
+}
+
 /// The settings of the server.
 #[derive(Debug, Clone)]
 pub struct ServerConfig {
@@ -102,12 +110,11 @@ impl Api {
         core: Handle,
         vault: Arc<Vault>,
         ports: Ports,
-        execution: Execution,
+        lanes: Lanes,
         chain_time: HintedClock,
-        funds: Arc<Funds>,
-        trading: Arc<Trading>,
         config: ServerConfig,
     ) -> Self {
+        let Lanes { execution, trading, funds } = lanes;
         let now = core.now();
         let system = rustix::system::uname();
         let machine = system.nodename().to_string_lossy();

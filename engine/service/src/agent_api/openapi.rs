@@ -3,6 +3,7 @@
 
 mod routes;
 mod schemas;
+mod trades;
 
 use std::collections::BTreeMap;
 
@@ -28,7 +29,7 @@ pub fn document() -> Value {
         "info": {
             "title": "Bursar agent server",
             "version": env!("CARGO_PKG_VERSION"),
-            "description": "The API that AI agents call to pay. Read GET /agent first.",
+            "description": "The API that AI agents call to pay and to trade. Read GET /agent first.",
             "license": { "name": "MIT OR Apache-2.0" },
         },
         "servers": [{ "url": "/" }],
@@ -60,11 +61,18 @@ fn describe(route: &Route) -> Value {
         by_status.entry(code.http()).or_default().push(code.text());
     }
     for (status, codes) in by_status {
+        let error = reference("Error");
+        // A status may belong to a result as well as to errors.
+        let result = route.answers.iter().find(|(answered, _schema)| *answered == status);
+        let schema = match result {
+            Some((_status, schema)) => json!({ "anyOf": [reference(schema), error] }),
+            None => error,
+        };
         responses.insert(
             status.to_string(),
             json!({
                 "description": codes.join(", "),
-                "content": { "application/json": { "schema": reference("Error") } },
+                "content": { "application/json": { "schema": schema } },
             }),
         );
     }

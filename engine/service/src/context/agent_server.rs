@@ -10,7 +10,7 @@ use bursar_core::limits::DRAIN_MS;
 
 use super::EngineContext;
 use crate::agent_api::listen::bind;
-use crate::agent_api::{Api, Exposure, Server, ServerConfig};
+use crate::agent_api::{Api, Exposure, Lanes, Server, ServerConfig};
 
 impl EngineContext {
     /// Returns the agent server's API without a socket.
@@ -19,10 +19,12 @@ impl EngineContext {
             self.core.clone(),
             Arc::clone(&self.vault),
             self.ports.clone(),
-            self.execution.clone(),
+            Lanes {
+                execution: self.execution.clone(),
+                trading: Arc::clone(&self.trading),
+                funds: Arc::clone(&self.funds),
+            },
             self.chain_time.clone(),
-            Arc::clone(&self.funds),
-            Arc::clone(&self.trading),
             self.server_config(),
         )
     }

@@ -6,6 +6,7 @@ use bursar_core::codes::Code;
 use serde_json::{Value, json};
 
 use super::routes::{ROUTES, Route};
+use super::trades;
 
 /// Returns every schema that a route names.
 pub(super) fn all() -> Value {
@@ -31,7 +32,7 @@ pub(super) fn all() -> Value {
             ["agent_id", "signature"].iter().chain(required).copied().collect();
         json!({ "type": "object", "required": required, "properties": properties })
     };
-    json!({
+    let mut schemas = json!({
         "Text": text,
         "Object": { "type": "object" },
         "Error": object(json!({
@@ -117,13 +118,21 @@ pub(super) fn all() -> Value {
                 "network": text, "verified": { "type": "boolean" }, "error": text,
             }), &["symbol", "token_address", "raw", "is_native"]) },
         }), &["status", "balances"]),
-        "TradeRequest": proven(json!({ "trade": { "type": "object" } }), &["trade"]),
+        "TradeRequest": proven(json!({
+            "trade": reference("Trade"),
+            "idempotency_key": { "type": "string", "minLength": 1, "maxLength": 128,
+                "description": "Bearer mode: a new one for each trade." },
+        }), &["trade"]),
         "VenuesRequest": proven(json!({ "position": { "type": "object" } }), &[]),
         "PositionRequest": proven(json!({ "position": { "type": "object" } }), &["position"]),
-    })
+    });
+    if let Some(schemas) = schemas.as_object_mut() {
+        schemas.extend(trades::schemas());
+    }
+    schemas
 }
 
-fn object(properties: Value, required: &[&str]) -> Value {
+pub(super) fn object(properties: Value, required: &[&str]) -> Value {
     json!({ "type": "object", "required": required, "properties": properties })
 }
 

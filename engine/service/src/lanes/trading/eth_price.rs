@@ -53,7 +53,7 @@ impl EthPrice {
 
     /// Returns the price of one ETH; `None` if it is unknown.
     pub(super) async fn read(&self, feed: FeedPrice) -> Option<Usd> {
-        let api = self.from_api().await?;
+        let api = self.api_price().await?;
         match feed {
             FeedPrice::Missing => Some(api),
             FeedPrice::Unknown => None,
@@ -61,7 +61,7 @@ impl EthPrice {
         }
     }
 
-    async fn from_api(&self) -> Option<Usd> {
+    async fn api_price(&self) -> Option<Usd> {
         let now_ms = self.clock.mono_ms();
         let last = *self.last.lock().unwrap_or_else(PoisonError::into_inner);
         let reading = match last {

@@ -214,7 +214,7 @@ fn effects(
     }
     if spec.token_out.address.is_some() {
         let gained = number(1).and_then(|after| after.checked_sub(market.balance_out));
-        if !gained.is_some_and(|gained| gained >= floor.0) {
+        if gained.is_none_or(|gained| gained < floor.0) {
             return wrong("less than the minimum arrives at the paying address");
         }
     }
