@@ -14,11 +14,13 @@ use bursar_x402::authorization::Authorization;
 
 use crate::agents::{Agent, Commission, PolicyRecord, Refusals, Usage};
 use crate::allowance::{Window, WindowStart};
+use crate::approver::Approver;
+use crate::deadline::Deadline;
 use crate::event::{AddressAdded, Entry, Event, RequestDraft};
-use crate::requests::{Approver, Deadline, LaneAsk, Request, Status};
+use crate::requests::{LaneAsk, Request, Status};
 use crate::settlement::Settlement;
 use crate::state::State;
-use crate::trades::{Execution, PlanStep, Volume, submission_id};
+use crate::trades::{Execution, PlanStep, StepPurpose, Volume, submission_id};
 use crate::wallets::{PayingAddress, Seed, Wallet};
 
 /// The record that an entry changed, after the change.
@@ -165,6 +167,7 @@ fn apply_event(state: &mut State, entry: &Entry) -> Option<ChangedRecord> {
             let execution = Execution {
                 by: Approver::Operator(*by),
                 at,
+                started: entry.seq,
                 until: until.clone(),
                 quote: (**quote).clone(),
                 floor: *floor,
@@ -182,6 +185,10 @@ fn apply_event(state: &mut State, entry: &Entry) -> Option<ChangedRecord> {
                 let submission = submission_id(*id, execution.steps.len());
                 execution.steps.push(PlanStep { purpose: *purpose, submission, outcome: None });
                 execution.quote = (**quote).clone();
+                if *purpose != StepPurpose::Revocation {
+                    let value = quote.value_in.unwrap_or(execution.counted);
+                    execution.counted = execution.counted.max(value);
+                }
             };
             return change_execution(state, id, step).map(ChangedRecord::Request);
         }
@@ -403,6 +410,7 @@ fn start_trade(
         LaneAsk::Trade(trade) => Status::Executing(Box::new(Execution {
             by: Approver::Policy,
             at: entry.at,
+            started: entry.seq,
             until: until.clone(),
             quote: trade.quote.clone(),
             floor: trade.floor(&trade.quote),
@@ -434,8 +442,10 @@ fn change_execution(
     let Status::Executing(execution) = &mut Arc::make_mut(slot).status else { return None };
     let before = execution.reserved();
     change(execution);
-    let (released, volume) = (before.left_after(execution.reserved()), execution.volume);
+    let (after, volume) = (execution.reserved(), execution.volume);
+    let released = before.left_after(after);
     let request = Arc::clone(slot);
+    reserve(state, &request.agent, Lane::Trade, after.left_after(before));
     if released > Usd::ZERO {
         unreserve(state, &request.agent, Lane::Trade, released);
         if volume == Volume::Spent {

@@ -98,7 +98,12 @@ pub(crate) fn fresh_verdict(
                     trusted,
                     clock_off: clock_is_off(moment),
                     now: u64::try_from(moment.utc.seconds()).unwrap_or(0),
-                    promised: state.promised(request.from, trade.chain, trade.token_in.address),
+                    promised: state.promised(
+                        request.from,
+                        trade.chain,
+                        trade.token_in.address,
+                        moment,
+                    ),
                     spent: spent.trade,
                     reserved: agent.reserved.trade.left_after(trade.counted),
                     held_by_agent: 0,

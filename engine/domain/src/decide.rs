@@ -1,8 +1,10 @@
 //! Turns a command into events, effects and a reply. This file lists every case; its submodules implement most.
 
 mod agents;
+mod intake;
 mod outboxes;
 mod payments;
+mod plans;
 mod policies;
 mod requests;
 mod settlements;
@@ -20,7 +22,7 @@ use crate::state::State;
 
 /// Returns the events that end every unsigned plan, because the wallet is locked now.
 pub fn stop_plans(state: &State) -> Vec<Event> {
-    trades::stop_all(state, Code::WalletLocked)
+    plans::stop_all(state, Code::WalletLocked)
 }
 
 /// Decides one command against the state, without changing it.
@@ -82,7 +84,7 @@ pub fn decide(state: &State, command: &Command) -> Result<Decision, Refusal> {
         Action::RecordUnlock { noted } if command.unlocked && command.trusted => {
             let mut events = vec![Event::WalletOpened { noted: *noted }];
             events.extend(renewals(state, &command.moment));
-            events.extend(trades::stop_idle(state, command));
+            events.extend(plans::stop_idle(state, command));
             Ok(Decision::done(events))
         }
         Action::RecordPasswordChange if command.unlocked && command.trusted => {
@@ -107,7 +109,7 @@ pub fn decide(state: &State, command: &Command) -> Result<Decision, Refusal> {
             Some(_already) => Vec::new(),
             None => {
                 let mut events = vec![Event::Frozen];
-                events.extend(trades::stop(state, command, |_any| true, Code::AgentsFrozen));
+                events.extend(plans::stop(state, command, |_any| true, Code::AgentsFrozen));
                 events
             }
         })),
@@ -118,7 +120,9 @@ pub fn decide(state: &State, command: &Command) -> Result<Decision, Refusal> {
         }
         Action::AcceptJournal => {
             require_unlocked(command)?;
-            let mut events = vec![Event::JournalAccepted];
+            // Accepting a journal accepts no plan in it.
+            let mut events = plans::stop_all(state, Code::JournalUntrusted);
+            events.push(Event::JournalAccepted);
             let now = command.moment.utc;
             events.extend(
                 state.restored.filter(|at| *at > now).map(|_later| Event::RestoreDated { at: now }),
@@ -136,8 +140,8 @@ pub fn decide(state: &State, command: &Command) -> Result<Decision, Refusal> {
             Ok(settlements::checked(state, *id, *tx_hash, found))
         }
         Action::OpenStep(order) => trades::open_step(state, command, order),
-        Action::EndTrade { id, steps, end } => trades::end(state, command, *id, *steps, end),
-        Action::ClosePlan { id } => Ok(trades::close(state, *id)),
+        Action::EndTrade { id, steps, end } => plans::end(state, command, *id, *steps, end),
+        Action::ClosePlan { id } => plans::close(state, command, *id),
         Action::Send(send) => outboxes::send(state, command, send),
         Action::Outbox { key, input } => outboxes::apply_input(state, command, key, input),
         Action::ResumeOutbox(key) => Ok(outboxes::resume(state, command, key)),

@@ -7,8 +7,9 @@ use bursar_core::time::Moment;
 
 use crate::agents::{Agent, Commission};
 use crate::allowance::Renewal;
+use crate::deadline::Deadline;
 use crate::event::Event;
-use crate::requests::{Deadline, Request};
+use crate::requests::Request;
 use crate::state::State;
 
 /// Returns the event that ends an undecided request.

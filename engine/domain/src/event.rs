@@ -17,10 +17,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::agents::Credential;
 use crate::allowance::WindowStart;
+use crate::deadline::Deadline;
 use crate::identity::Identity;
 use crate::outboxes::Send;
 use crate::refusal::Refusal;
-use crate::requests::{Deadline, LaneAsk};
+use crate::requests::LaneAsk;
 use crate::settlement::{Check, Settlement};
 use crate::trades::{StepPurpose, TradeEnd, TradeQuote};
 use crate::wallets::Backing;

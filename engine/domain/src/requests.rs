@@ -6,7 +6,6 @@ use bursar_core::card::{HoldReason, Lane};
 use bursar_core::client::Client;
 use bursar_core::hosts;
 use bursar_core::ids::{AgentId, Name, RequestId};
-use bursar_core::limits::HOLD_MS;
 use bursar_core::money::{Atoms, TokenAmount, Usd};
 use bursar_core::networks::{self, ChainId, Network};
 use bursar_core::time::{Moment, Utc};
@@ -16,6 +15,8 @@ use bursar_x402::signature::Signature65;
 use bursar_x402::typed_data::TokenDomain;
 use serde::{Deserialize, Serialize};
 
+pub use crate::approver::Approver;
+pub use crate::deadline::Deadline;
 use crate::identity::Identity;
 use crate::refusal::Refusal;
 use crate::trades::{Execution, TradeAsk};
@@ -184,53 +185,6 @@ pub enum Status {
         at: Utc,
         told_until: Deadline,
     },
-}
-
-/// The approver of a payment.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Approver {
-    Policy,
-    Operator(Client),
-}
-
-/// The end of a hold, or of the period in which its result is returned.
-///
-/// Kept on both clocks: setting the wall clock back does not extend it within a boot.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Deadline {
-    pub utc: Utc,
-    pub boot_id: String,
-    pub boot_ms: u64,
-}
-
-impl Deadline {
-    /// Returns the end of a hold, or of a result's period: 15 minutes after `moment`.
-    pub fn after(moment: &Moment) -> Self {
-        Self::in_ms(moment, HOLD_MS)
-    }
-
-    /// Returns the moment `ms` milliseconds after `moment`.
-    pub fn in_ms(moment: &Moment, ms: i64) -> Self {
-        Self {
-            utc: moment.utc.plus_ms(ms),
-            boot_id: moment.boot_id.clone(),
-            boot_ms: moment.boottime_ms.saturating_add(u64::try_from(ms).unwrap_or(0)),
-        }
-    }
-
-    /// Returns the milliseconds left. At exactly zero the hold has ended.
-    pub fn left_ms(&self, moment: &Moment) -> u64 {
-        let wall = self.utc.since_ms(moment.utc);
-        let same_boot = !self.boot_id.is_empty() && self.boot_id == moment.boot_id;
-        let boot = self.boot_ms.saturating_sub(moment.boottime_ms);
-        let wall = u64::try_from(wall).unwrap_or(0);
-        if same_boot { wall.min(boot) } else { wall }
-    }
-
-    /// Returns whether the deadline has passed.
-    pub fn has_passed(&self, moment: &Moment) -> bool {
-        self.left_ms(moment) == 0
-    }
 }
 
 impl PaymentAsk {

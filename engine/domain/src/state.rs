@@ -139,10 +139,20 @@ impl State {
     }
 
     /// Returns what transactions in flight and signed payments may still take from an address. On overflow, everything.
-    pub fn promised(&self, from: Address, chain: ChainId, token: Option<Address>) -> Promised {
+    pub fn promised(
+        &self,
+        from: Address,
+        chain: ChainId,
+        token: Option<Address>,
+        moment: &Moment,
+    ) -> Promised {
+        let now = u64::try_from(moment.utc.max(self.clock).seconds()).unwrap_or(0);
         let key = OutboxKey { chain, signer: from };
         let in_flight = |token| self.outboxes.in_flight(&key, token).unwrap_or(U256::MAX);
-        let signed = self.authorized.values().filter(|request| request.from == from);
+        // Lapsed payments leave the state only with the next entry.
+        let signed = self.authorized.values().filter(|request| {
+            request.from == from && request.lapses_at().is_some_and(|lapses_at| lapses_at > now)
+        });
         let payments = signed.filter_map(|request| request.ask.payment());
         let payments =
             payments.filter(|payment| payment.chain == chain && Some(payment.asset) == token);

@@ -8,8 +8,9 @@ use bursar_submit::{OutboxKey, Outcome, SubmissionId};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
+use crate::approver::Approver;
+use crate::deadline::Deadline;
 use crate::refusal::Refusal;
-use crate::requests::{Approver, Deadline};
 
 /// How long a plan may still sign after its approval, in milliseconds. An approval is given for the prices of its
 /// moment.
@@ -178,6 +179,8 @@ pub struct Execution {
     pub by: Approver,
     /// When the policy or the operator allowed the trade.
     pub at: Utc,
+    /// The journal entry that allowed it. Of one address and network, plans act in this order.
+    pub started: u64,
     /// Nothing is signed after it.
     pub until: Deadline,
     /// The newest quote that the policy accepted.
@@ -273,10 +276,12 @@ impl Execution {
         self.steps.iter().find(|step| step.purpose == StepPurpose::Swap)
     }
 
-    /// Returns whether the plan may leave an allowance: it gave one that no swap used, and has not tried to revoke it.
+    /// Returns whether the plan may leave an allowance: it may have given one that no swap used, and it has not tried to
+    /// revoke it.
     pub fn leaves_allowance(&self) -> bool {
         self.steps.iter().fold(false, |leaves, step| match (step.purpose, step.outcome) {
-            (StepPurpose::Allowance, Some(Outcome::Succeeded { .. })) => true,
+            // A displaced transaction may still be mined.
+            (StepPurpose::Allowance, Some(Outcome::Succeeded { .. } | Outcome::NonceTaken)) => true,
             (StepPurpose::Swap, Some(Outcome::Succeeded { .. })) => false,
             // A token that reverts it does so every time.
             (

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bursar_core::codes::Code;
 use bursar_core::ids::{AgentId, Name};
 
-use super::trades;
+use super::plans;
 use crate::agents::{Agent, Credential};
 use crate::allowance::{Renewal, WindowStart};
 use crate::command::Command;
@@ -104,7 +104,7 @@ pub(super) fn suspend(
     }
     let mut events = vec![Event::AgentSuspended { agent: agent.id.clone() }];
     let own = |request: &Request| request.agent == agent.id;
-    events.extend(trades::stop(state, command, own, Code::AgentSuspended));
+    events.extend(plans::stop(state, command, own, Code::AgentSuspended));
     Ok(Decision::done(events))
 }
 
@@ -123,7 +123,11 @@ pub(super) fn delete(
             None => waiting = waiting.saturating_add(1),
         }
     }
-    if state.executing.values().any(|request| request.agent == agent.id) {
+    let runs = |request: &Request| {
+        let execution = request.execution();
+        execution.is_some_and(|one| one.end.is_none() || one.open_step().is_some())
+    };
+    if state.executing.values().any(|request| request.agent == agent.id && runs(request)) {
         let message =
             "A trade of this agent is being executed: suspend the agent, and delete it afterwards.";
         return Err(Refusal::because(Code::InUse, message));

@@ -3,7 +3,7 @@
 use bursar_core::codes::Code;
 use bursar_submit::{Action as OutboxAction, Input, OutboxKey, Refusal as OutboxRefusal};
 
-use super::trades;
+use super::plans;
 use crate::command::Command;
 use crate::decision::{Decision, Effect, Reply, require_unlocked};
 use crate::event::Event;
@@ -56,14 +56,21 @@ pub(super) fn apply_input(
     }
     let at = command.moment.utc;
     let outbox = state.outboxes.get(key);
-    let step = bursar_submit::step(&outbox, &rules, at, input.clone()).map_err(refusal)?;
     let open = command.unlocked && command.trusted;
+    let stopped = if open { plans::stop_forbidden(state, command, key) } else { Vec::new() };
+    let mut outbox = (*outbox).clone();
+    for event in &stopped {
+        if let Event::Outbox { event, .. } = event {
+            bursar_submit::apply(&mut outbox, event);
+        }
+    }
+    let step = bursar_submit::step(&outbox, &rules, at, input.clone()).map_err(refusal)?;
     if !open && !step.events.iter().all(|event| may_happen_while_locked(state, key, event)) {
         // The next probe with an unlocked wallet repeats the input.
         return Ok(Decision::done(Vec::new()));
     }
     Ok(Decision {
-        events: with_owners(state, key, step.events),
+        events: stopped.into_iter().chain(with_owners(state, command, key, step.events)).collect(),
         effects: step.actions.into_iter().map(|action| Effect::Outbox(*key, action)).collect(),
         reply: Reply::Done,
     })
@@ -73,16 +80,17 @@ pub(super) fn apply_input(
 /// plan are one commit.
 pub(super) fn with_owners(
     state: &State,
+    command: &Command,
     key: &OutboxKey,
     events: Vec<bursar_submit::Event>,
 ) -> Vec<Event> {
     let owned = events.into_iter().flat_map(|event| {
-        let consequences = if let bursar_submit::Event::Finished { id, outcome } = &event {
-            trades::step_finished(state, *id, *outcome)
+        let (before, after) = if let bursar_submit::Event::Finished { id, outcome } = &event {
+            plans::step_finished(state, &command.moment, *id, *outcome)
         } else {
-            Vec::new()
+            (Vec::new(), Vec::new())
         };
-        std::iter::once(Event::Outbox { key: *key, event }).chain(consequences)
+        before.into_iter().chain([Event::Outbox { key: *key, event }]).chain(after)
     });
     owned.collect()
 }
@@ -93,9 +101,10 @@ pub(super) fn resume(state: &State, command: &Command, key: &OutboxKey) -> Decis
     let may_sign = command.unlocked && command.trusted;
     let outbox = state.outboxes.get(key);
     let actions = bursar_submit::resume(&outbox, &rules, command.moment.utc);
-    let due = actions
-        .into_iter()
-        .filter(|action| may_sign || !matches!(action, OutboxAction::Sign { .. }));
+    let due = actions.into_iter().filter(|action| match action {
+        OutboxAction::Sign { id, .. } => may_sign && !plans::is_forbidden(state, command, *id),
+        OutboxAction::Quote | OutboxAction::Send { .. } | OutboxAction::Lookup { .. } => true,
+    });
     Decision {
         events: Vec::new(),
         effects: due.map(|action| Effect::Outbox(*key, action)).collect(),

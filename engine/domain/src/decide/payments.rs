@@ -9,7 +9,7 @@ use bursar_x402::Echo;
 use bursar_x402::authorization::{Authorization, validity};
 use bursar_x402::signature::Signature65;
 
-use super::requests::Intake;
+use super::intake::Intake;
 use crate::approval::may_work;
 use crate::assess::payments::{PaymentContext, assess, check_hosts};
 use crate::assess::{Verdict, clock_is_off};

@@ -2,16 +2,14 @@
 
 use std::sync::Arc;
 
-use bursar_core::card::ByLane;
 use bursar_core::client::Client;
 use bursar_core::codes::Code;
 use bursar_core::ids::RequestId;
 use bursar_core::limits::PADDING_A_DAY;
-use bursar_core::money::Usd;
 use bursar_core::policy::Policy;
-use bursar_core::time::Moment;
 
-use super::{payments, trades};
+use super::intake::{Intake, Queue};
+use super::{payments, plans, trades};
 use crate::agents::Agent;
 use crate::approval::{fresh_verdict, may_be_approved, may_work};
 use crate::assess::Verdict;
@@ -68,7 +66,7 @@ pub(super) fn ask(state: &State, command: &Command, ask: &Ask) -> Result<Decisio
                 }
                 // The lane reads the running plans from the view.
                 LaneAsk::Trade(_) => {
-                    let until = trades::plan_deadline(&command.moment);
+                    let until = plans::plan_deadline(&command.moment);
                     events.push(Event::TradeStarted { asked, until });
                     Vec::new()
                 }
@@ -89,17 +87,6 @@ pub(super) fn ask(state: &State, command: &Command, ask: &Ask) -> Result<Decisio
             Ok(Decision::reply(events, reply))
         }
     }
-}
-
-/// What the lanes need to judge a new request.
-pub(super) struct Intake<'a> {
-    pub(super) state: &'a State,
-    pub(super) command: &'a Command,
-    /// The paying address.
-    pub(super) from: alloy_primitives::Address,
-    pub(super) policy: &'a Policy,
-    pub(super) spent: ByLane<Usd>,
-    pub(super) queue: &'a Queue,
 }
 
 /// Answers a repeat of an earlier request. `None` if the request is new.
@@ -194,6 +181,7 @@ pub(super) fn approve(
     let quote = match &approval.quote {
         Some(Ok(quote)) => Ok(Some(&**quote)),
         Some(Err(refusal)) => Err(refusal.clone()),
+        None if request.trade().is_some() => Err(Refusal::new(Code::QuoteFailed)),
         None => Ok(None),
     };
     let verdict = quote.and_then(|quote| {
@@ -245,7 +233,7 @@ pub(super) fn tick(state: &State, command: &Command) -> Decision {
     // unlock.
     if command.unlocked {
         events.extend(renewals(state, moment));
-        events.extend(trades::overdue(state, moment));
+        events.extend(plans::overdue(state, moment));
     }
     Decision::done(events)
 }
@@ -256,36 +244,6 @@ fn strip_refused(ask: LaneAsk) -> LaneAsk {
         LaneAsk::Payment(payment) => LaneAsk::Payment(payments::strip_refused(payment)),
         // A trade has no text of unbounded length.
         LaneAsk::Trade(trade) => LaneAsk::Trade(trade),
-    }
-}
-
-/// The queue at this moment. Expired holds reserve nothing, even before their expiry is recorded.
-pub(super) struct Queue {
-    expired: Vec<RequestId>,
-    /// Reserved by the agent's open requests.
-    pub(super) reserved: ByLane<Usd>,
-    pub(super) by_agent: usize,
-    pub(super) in_all: usize,
-}
-
-impl Queue {
-    fn now(state: &State, agent: &Agent, moment: &Moment) -> Self {
-        let mut queue =
-            Self { expired: Vec::new(), reserved: agent.reserved, by_agent: 0, in_all: 0 };
-        for request in state.held.values() {
-            let own = request.agent == agent.id;
-            if expiry_if_due(request, moment).is_some() {
-                queue.expired.push(request.id);
-                if own {
-                    let reserved = queue.reserved.of_mut(request.ask.lane());
-                    *reserved = reserved.left_after(request.ask.usd());
-                }
-            } else {
-                queue.in_all = queue.in_all.saturating_add(1);
-                queue.by_agent = queue.by_agent.saturating_add(usize::from(own));
-            }
-        }
-        queue
     }
 }
 

@@ -11,11 +11,12 @@ use bursar_core::time::Moment;
 use crate::agents::Credential;
 use crate::allowance::WindowStart;
 use crate::command::{Command, RecoveredWallet};
+use crate::deadline::Deadline;
 use crate::decision::{Decision, require_unlocked};
 use crate::due::expiry_if_due;
 use crate::event::{AddressAdded, Event};
 use crate::refusal::Refusal;
-use crate::requests::Deadline;
+use crate::requests::Request;
 use crate::state::State;
 use crate::wallets::{Backing, PayingAddress, Wallet};
 
@@ -70,6 +71,11 @@ pub(super) fn delete(state: &State, command: &Command, lost: bool) -> Result<Dec
     wallet(state)?;
     if state.outboxes.busy().next().is_some() {
         let message = "A transaction is in flight: see `address sends`.";
+        return Err(Refusal::because(Code::InUse, message));
+    }
+    let runs = |request: &Request| request.execution().is_some_and(|plan| plan.end.is_none());
+    if state.executing.values().any(|request| runs(request)) {
+        let message = "A trade is being executed: wait for its end, or freeze the agents.";
         return Err(Refusal::because(Code::InUse, message));
     }
     let mut events = Vec::new();

@@ -129,7 +129,12 @@ fn hash(parts: &[&[u8]]) -> [u8; 32] {
 /// The payer's signature of an authorized request; for any other, a well-formed signature.
 pub(crate) fn signature(request: Option<&Request>) -> Signature65 {
     let digest = request.and_then(Request::digest).unwrap_or_default();
-    let key = key(request.map_or("main", |request| request.label.as_str()));
+    sign(request.map_or("main", |request| request.label.as_str()), digest)
+}
+
+/// The signature of the address with this label.
+pub(crate) fn sign(label: &str, digest: B256) -> Signature65 {
+    let key = key(label);
     let (signature, parity) = key.sign_prehash_recoverable(digest.as_slice()).expect("signed");
     let (r, s) = signature.split_bytes();
     let [r, s] = [r, s].map(|scalar| B256::from_slice(&scalar));

@@ -42,14 +42,18 @@ fn is_due(shared: &EngineContext) -> bool {
     let mut given = view.state.agents.values().filter_map(|agent| agent.commission.as_ref());
     let mut renews =
         || given.any(|given| matches!(given.window.start.renewal(&moment), Renewal::Renew(_)));
-    // While the wallet is locked no allowance can be spent, so none renews.
-    expired || (shared.vault.is_unlocked() && renews())
+    let mut plans = view.state.executing.values().filter_map(|request| request.execution());
+    let mut overdue = || plans.any(|plan| plan.end.is_none() && plan.until.has_passed(&moment));
+    // While the wallet is locked no allowance can be spent, so none renews, and no plan ends.
+    expired || (shared.vault.is_unlocked() && (renews() || overdue()))
 }
 
 async fn lock_if_unused(shared: &Arc<EngineContext>, watch: &mut Watch) {
     let moment = shared.ports.clock.now();
     let view = shared.core.view();
     let cause = watch.observe(view.head.seq, &moment);
+    // An unlock counts as a use also if the journal is untrusted and has no entry of it.
+    watch.since_ms = watch.since_ms.max(shared.last_used_ms.load(Ordering::Relaxed));
     shared.last_used_ms.store(watch.since_ms, Ordering::Relaxed);
     let Some(limit_s) = view.idle_lock_s() else { return };
     let unused_ms = moment.mono_ms.saturating_sub(watch.since_ms);

@@ -52,6 +52,7 @@ mod on_lookup;
 mod on_quote;
 mod outbox;
 mod step;
+mod stop;
 
 pub use apply::apply;
 pub use call::{Call, Fees, Raw, Unsigned};
@@ -61,3 +62,4 @@ pub use outbox::{
     Attempt, ChainState, Included, Kind, Outbox, OutboxKey, Submission, SubmissionId, Trouble,
 };
 pub use step::{resume, step};
+pub use stop::no_further_offers;

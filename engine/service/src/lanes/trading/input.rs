@@ -9,9 +9,6 @@ use bursar_core::networks::{self, ChainId, Exchange, Network};
 use bursar_domain::Refusal;
 use bursar_uniswap::Currency;
 
-/// The network of a trade that names none.
-const DEFAULT_CHAIN: ChainId = ChainId(4663);
-
 /// The fee tier of a trade that names none, in hundredths of a basis point.
 const DEFAULT_FEE: u32 = 3_000;
 
@@ -63,7 +60,7 @@ impl TradeInput {
         if !missing.is_empty() {
             return Err(bad(format!("missing required field(s): {}", missing.join(", "))));
         }
-        let chain = number(trade, "chain_id")?.map_or(DEFAULT_CHAIN, ChainId);
+        let chain = number(trade, "chain_id")?.map_or(networks::DEFAULT_TRADING, ChainId);
         let unsupported = || {
             let message = format!("Trading is not supported on chain {chain}.");
             InputFault::Refused(Refusal::because(Code::UnknownNetwork, message))

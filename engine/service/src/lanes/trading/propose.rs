@@ -12,8 +12,8 @@ use bursar_domain::assess::trading::counted;
 use bursar_domain::trades::{TradeAsk, TradeQuote, TradeToken, Venue};
 use bursar_uniswap::Currency;
 
-use super::Trading;
 use super::input::{PoolInput, TradeInput};
+use super::lane::Trading;
 use super::market::{self, Market, Spec};
 use super::plan::{self, Plan};
 

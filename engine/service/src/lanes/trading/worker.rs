@@ -21,7 +21,7 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use super::Trading;
+use super::lane::Trading;
 use super::market::Spec;
 use super::plan::revocation;
 use super::propose::spec;
@@ -68,18 +68,22 @@ pub async fn run(worker: Worker) {
     }
 }
 
-/// Returns the oldest request of each address and network.
+/// Returns, for each address and network, the request whose plan acts first.
 fn first_of_each_line<'a>(
     requests: impl Iterator<Item = &'a Arc<Request>>,
 ) -> impl Iterator<Item = &'a Arc<Request>> {
     let mut first: BTreeMap<(ChainId, Address), &Arc<Request>> = BTreeMap::new();
     for request in requests {
         let slot = first.entry((request.ask.chain(), request.from)).or_insert(request);
-        if request.seq < slot.seq {
+        if started(request) < started(slot) {
             *slot = request;
         }
     }
     first.into_values()
+}
+
+fn started(request: &Request) -> Option<u64> {
+    request.execution().map(|execution| execution.started)
 }
 
 impl Worker {

@@ -1,0 +1,11 @@
+//! Who allowed a request.
+
+use bursar_core::client::Client;
+use serde::{Deserialize, Serialize};
+
+/// The approver of a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Approver {
+    Policy,
+    Operator(Client),
+}

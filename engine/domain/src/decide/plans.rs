@@ -1,0 +1,290 @@
+//! The plans of allowed trades: what may be signed, and how steps, trades and plans end.
+
+use bursar_core::codes::Code;
+use bursar_core::ids::RequestId;
+use bursar_core::time::Moment;
+use bursar_submit::{Event as OutboxEvent, OutboxKey, Outcome, SubmissionId, no_further_offers};
+
+use crate::approval::may_work;
+use crate::command::Command;
+use crate::deadline::Deadline;
+use crate::decision::{Decision, Reply, require_unlocked};
+use crate::due::renewal_if_due;
+use crate::event::Event;
+use crate::refusal::Refusal;
+use crate::requests::Request;
+use crate::state::State;
+use crate::trades::{Execution, PLAN_MS, StepPurpose, TradeEnd, Volume, outbox_key};
+
+/// Returns when a plan that is allowed now stops signing.
+pub(super) fn plan_deadline(moment: &Moment) -> Deadline {
+    Deadline::in_ms(moment, PLAN_MS)
+}
+
+/// Checks that neither all agents nor the trade's own agent are stopped. A deleted agent stops no revocation.
+///
+/// # Errors
+/// Why nothing may be signed for the agent.
+pub(super) fn check_stops(state: &State, request: &Request) -> Result<(), Refusal> {
+    if state.frozen.is_some() {
+        return Err(Refusal::new(Code::AgentsFrozen));
+    }
+    match state.agents.get(&request.agent) {
+        Some(agent) => may_work(state, agent).map(|_commission| ()),
+        None => Ok(()),
+    }
+}
+
+/// Checks whether a transaction of this plan may be signed at this moment.
+///
+/// # Errors
+/// The agent is stopped, its policy or the operator's settings no longer allow the trade, or it was allowed too long
+/// ago. A revocation only needs an agent that is not stopped.
+pub(super) fn may_sign(
+    state: &State,
+    command: &Command,
+    request: &Request,
+    execution: &Execution,
+    purpose: StepPurpose,
+) -> Result<(), Refusal> {
+    check_stops(state, request)?;
+    if purpose == StepPurpose::Revocation {
+        return Ok(());
+    }
+    let agent = state.agents.get(&request.agent);
+    let policy = agent.and_then(|agent| state.policy_of(agent));
+    let policy = policy.ok_or(Refusal::new(Code::AgentNotCommissioned))?;
+    let trade = request.trade().ok_or(Refusal::new(Code::RequestNotFound))?;
+    if execution.until.has_passed(&command.moment) {
+        return Err(Refusal::new(Code::PlanExpired));
+    }
+    if !policy.trading.enabled {
+        return Err(Refusal::new(Code::TradingDisabled));
+    }
+    if !state.network_enabled(trade.chain) {
+        return Err(Refusal::new(Code::NetworkDisabled));
+    }
+    if !policy.networks.allows(trade.chain) {
+        return Err(Refusal::new(Code::NetworkNotAllowed));
+    }
+    let value = execution.quote.value_in;
+    if value.is_some_and(|value| value > policy.trading.per_trade) {
+        return Err(Refusal::new(Code::ExceedsPerTradeMax));
+    }
+    Ok(())
+}
+
+/// Stops the plans of an outbox whose open transaction may no longer be signed.
+pub(super) fn stop_forbidden(state: &State, command: &Command, key: &OutboxKey) -> Vec<Event> {
+    let of_outbox = state
+        .executing
+        .values()
+        .filter(|request| outbox_key(request.ask.chain(), request.from) == *key);
+    let stopped = of_outbox.flat_map(|request| {
+        forbidden(state, command, request)
+            .map(|refusal| stop_one(state, request, &refusal))
+            .unwrap_or_default()
+    });
+    stopped.collect()
+}
+
+/// Returns whether a submission belongs to a plan that may not sign now.
+pub(super) fn is_forbidden(state: &State, command: &Command, id: SubmissionId) -> bool {
+    let owner = state.executing.values().find(|request| {
+        let step = request.execution().and_then(Execution::open_step);
+        step.is_some_and(|step| step.submission == id)
+    });
+    owner.is_some_and(|request| forbidden(state, command, request).is_some())
+}
+
+fn forbidden(state: &State, command: &Command, request: &Request) -> Option<Refusal> {
+    let execution = request.execution()?;
+    let step = execution.open_step()?;
+    may_sign(state, command, request, execution, step.purpose).err()
+}
+
+/// Ends a trade that the lane cannot continue, or whose swap is final.
+pub(super) fn end(
+    state: &State,
+    command: &Command,
+    id: RequestId,
+    steps: usize,
+    end: &TradeEnd,
+) -> Result<Decision, Refusal> {
+    require_unlocked(command)?;
+    if !command.trusted {
+        return Err(Refusal::new(Code::JournalUntrusted));
+    }
+    let request = state.executing.get(&id).ok_or(Refusal::new(Code::RequestNotFound))?;
+    let execution = request.execution().ok_or(Refusal::new(Code::RequestNotFound))?;
+    let stale = execution.steps.len() != steps || execution.open_step().is_some();
+    if stale || execution.end.is_some() {
+        return Err(Refusal::new(Code::AlreadyDecided));
+    }
+    Ok(Decision::reply(ended(request, execution, end.clone()), Reply::Request(id)))
+}
+
+/// Ends the plan of an ended trade, because no allowance is left.
+///
+/// # Errors
+/// The wallet is locked or its journal untrusted: no seal would cover the entry.
+pub(super) fn close(state: &State, command: &Command, id: RequestId) -> Result<Decision, Refusal> {
+    require_unlocked(command)?;
+    if !command.trusted {
+        return Err(Refusal::new(Code::JournalUntrusted));
+    }
+    let idle = state
+        .executing
+        .get(&id)
+        .and_then(|request| request.execution())
+        .is_some_and(|execution| execution.end.is_some() && execution.open_step().is_none());
+    Ok(Decision::done(if idle { vec![Event::PlanClosed { id }] } else { Vec::new() }))
+}
+
+/// Returns the events of an ended trade, and of its plan if that is over too.
+pub(super) fn ended(request: &Request, execution: &Execution, end: TradeEnd) -> Vec<Event> {
+    let mut after = execution.clone();
+    after.end_trade(end.clone());
+    let mut events = vec![Event::TradeEnded { id: request.id, end }];
+    events.extend(after.is_over().then_some(Event::PlanClosed { id: request.id }));
+    events
+}
+
+/// Returns what the end of a submission means for the plan that owns it: the events before and after that end.
+pub(super) fn step_finished(
+    state: &State,
+    moment: &Moment,
+    id: SubmissionId,
+    outcome: Outcome,
+) -> (Vec<Event>, Vec<Event>) {
+    let owner = state.executing.values().find_map(|request| {
+        let execution = request.execution()?;
+        let step = execution.open_step().filter(|step| step.submission == id)?;
+        Some((request, execution, step.purpose))
+    });
+    let Some((request, execution, purpose)) = owner else { return (Vec::new(), Vec::new()) };
+    let mut after = execution.clone();
+    after.end_step(outcome);
+    let mut renewals = Vec::new();
+    // A volume that is spent now counts in the allowance of this moment.
+    if after.volume == Volume::Spent
+        && let Some(agent) = state.agents.get(&request.agent)
+        && let Some(commission) = &agent.commission
+    {
+        renewals = renewal_if_due(agent, commission, moment).0;
+    }
+    let mut events = vec![Event::StepEnded { id: request.id, outcome }];
+    if after.end.is_none()
+        && let Some(end) = end_after(purpose, outcome)
+    {
+        after.end_trade(end.clone());
+        events.push(Event::TradeEnded { id: request.id, end });
+    }
+    events.extend(after.is_over().then_some(Event::PlanClosed { id: request.id }));
+    (renewals, events)
+}
+
+/// Returns how a trade ends after a step; `None` if it continues. The lane reads the fill of a swap that succeeded.
+fn end_after(purpose: StepPurpose, outcome: Outcome) -> Option<TradeEnd> {
+    let failed = |sentence: &str, hash| TradeEnd::Failed {
+        refusal: Refusal::because(Code::ExecutionError, sentence),
+        hash,
+    };
+    let is_swap = purpose == StepPurpose::Swap;
+    match outcome {
+        Outcome::Succeeded { .. } => None,
+        Outcome::Reverted { hash, .. } if is_swap => {
+            Some(failed("The swap was reverted: nothing was traded, and gas was paid.", Some(hash)))
+        }
+        Outcome::Reverted { hash, .. } => {
+            Some(failed("The token's approval was reverted: nothing was traded.", Some(hash)))
+        }
+        Outcome::Cancelled { .. } | Outcome::Dropped => {
+            Some(TradeEnd::Rejected(Refusal::new(Code::PlanExpired)))
+        }
+        Outcome::NonceTaken => Some(failed(
+            "Another transaction of this address took the place of the trade's: its effect is unknown.",
+            None,
+        )),
+    }
+}
+
+/// Stops the plans of `which`: what is unsigned is dropped, and the trade ends. A signed transaction is only watched,
+/// because it may be mined in any case.
+pub(super) fn stop(
+    state: &State,
+    command: &Command,
+    which: impl Fn(&Request) -> bool,
+    code: Code,
+) -> Vec<Event> {
+    // A locked wallet signs nothing; the next unlock stops what must not continue.
+    if !command.unlocked || !command.trusted {
+        return Vec::new();
+    }
+    let stopped = state.executing.values().filter(|request| which(request));
+    stopped.flat_map(|request| stop_one(state, request, &Refusal::new(code))).collect()
+}
+
+/// Stops every plan.
+pub(super) fn stop_all(state: &State, code: Code) -> Vec<Event> {
+    let running = state.executing.values();
+    running.flat_map(|request| stop_one(state, request, &Refusal::new(code))).collect()
+}
+
+fn stop_one(state: &State, request: &Request, refusal: &Refusal) -> Vec<Event> {
+    let Some(execution) = request.execution() else { return Vec::new() };
+    let mut events = Vec::new();
+    let mut after = execution.clone();
+    let mut swap_may_happen = execution.swap().is_some();
+    if let Some(step) = execution.open_step() {
+        let key = outbox_key(request.ask.chain(), request.from);
+        let outbox = state.outboxes.get(&key);
+        match outbox.open.get(&step.submission) {
+            Some(one) if one.is_signed() && one.is_genuine(&key) => {
+                events.extend(
+                    no_further_offers(step.submission, one)
+                        .into_iter()
+                        .map(|event| Event::Outbox { key, event }),
+                );
+            }
+            _unsigned => {
+                let (id, outcome) = (step.submission, Outcome::Dropped);
+                after.end_step(outcome);
+                let event = OutboxEvent::Finished { id, outcome };
+                events.push(Event::Outbox { key, event });
+                events.push(Event::StepEnded { id: request.id, outcome });
+                swap_may_happen = false;
+            }
+        }
+    }
+    if after.end.is_none() && !swap_may_happen {
+        events.extend(ended(request, &after, TradeEnd::Rejected(refusal.clone())));
+    } else if after.is_over() {
+        events.push(Event::PlanClosed { id: request.id });
+    }
+    events
+}
+
+/// Stops, at an unlock, every plan that must not continue: of frozen or suspended agents, or allowed too long ago.
+pub(super) fn stop_idle(state: &State, command: &Command) -> Vec<Event> {
+    let mut events = overdue(state, &command.moment);
+    let overdue = |request: &Request| is_overdue(request, &command.moment);
+    for request in state.executing.values().filter(|request| !overdue(request)) {
+        let agent = state.agents.get(&request.agent);
+        let refusal = agent.map_or(Some(Refusal::new(Code::AgentNotCommissioned)), |agent| {
+            may_work(state, agent).err()
+        });
+        events.extend(refusal.iter().flat_map(|refusal| stop_one(state, request, refusal)));
+    }
+    events
+}
+
+/// Stops the plans that were allowed too long ago. The caller has checked that the wallet is unlocked.
+pub(super) fn overdue(state: &State, moment: &Moment) -> Vec<Event> {
+    let late = state.executing.values().filter(|request| is_overdue(request, moment));
+    late.flat_map(|request| stop_one(state, request, &Refusal::new(Code::PlanExpired))).collect()
+}
+
+fn is_overdue(request: &Request, moment: &Moment) -> bool {
+    request.execution().is_some_and(|execution| execution.until.has_passed(moment))
+}
