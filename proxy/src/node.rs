@@ -1,5 +1,5 @@
 //! Asks the configured nodes in order whether they know a transaction. A settlement that the facilitator reports as
-//! pending counts only if the first node that answers knows its transaction.
+//! pending counts only if a node knows its transaction.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -36,7 +36,7 @@ impl Nodes {
         self.chains.get(&network).map(|chain| &**chain)
     }
 
-    /// Whether the first node that answers knows the transaction now. Without an answer it counts as unknown.
+    /// Whether a node knows the transaction now. Without an answer it counts as unknown.
     pub async fn knows_transaction(&self, network: ChainId, hash: B256) -> bool {
         let Some(chain) = self.chains.get(&network) else { return false };
         for again in 0..TRIES {
@@ -44,7 +44,7 @@ impl Nodes {
                 let wake = self.clock.mono_ms().saturating_add(PAUSE_MS);
                 self.clock.sleep_until(wake).await;
             }
-            match within(&*self.clock, LOOKUP_MS, chain.is_known(hash)).await {
+            match within(&*self.clock, LOOKUP_MS, chain.is_known_anywhere(hash)).await {
                 Some(Ok(true)) => return true,
                 Some(Ok(false)) => {}
                 Some(Err(fault)) => {
@@ -57,7 +57,7 @@ impl Nodes {
                 }
             }
         }
-        tracing::warn!(%hash, "the facilitator names a transaction that the node does not know");
+        tracing::warn!(%hash, "the facilitator names a transaction that no node knows");
         false
     }
 }

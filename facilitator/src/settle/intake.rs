@@ -514,18 +514,19 @@ impl SettlementService {
                     }
                 })
             }
-            // A node may still have the transaction, so the answer must not look like a refusal.
-            State::Failed { reason: Reason::UnexpectedSettle, .. } if !context.may_try_again => {
-                let why = "no node reports whether it has the payment's transaction";
-                return Err(SettleError::Unavailable(why.to_owned()));
-            }
             // A failed payment may be tried again, but not right after it has cost several transactions.
             State::Failed { reason, message, at } => {
                 let now = settler.network.clock.utc();
                 let is_cooling_down =
                     record.attempts >= ATTEMPTS_MAX && now.since_ms(*at) < COOLDOWN_MS;
+                let is_final = !context.may_try_again || is_cooling_down;
+                // A node may still have the transaction, so the answer must not look like a refusal.
+                if is_final && *reason == Reason::UnexpectedSettle {
+                    let why = "no node reports whether it has the payment's transaction";
+                    return Err(SettleError::Unavailable(why.to_owned()));
+                }
                 let rejection = Rejection::with_message(*reason, message.clone()).for_payer(payer);
-                (!context.may_try_again || is_cooling_down).then(|| rejection.into())
+                is_final.then(|| rejection.into())
             }
             State::Queued | State::Sent { .. } => None,
         })

@@ -101,8 +101,8 @@ pub(super) const SERVICE: &[Key<Config>] = &[
         name: "rpc",
         variable: "RPC_URL",
         default: "the network's public node",
-        meaning: "Nodes of the network, one URL or several: a pending settlement is accepted only if the \
-             first node that answers knows its transaction. With several networks write \
+        meaning: "Nodes of the network, one URL or several: a pending settlement is accepted only if one \
+             of them knows its transaction. With several networks write \
              `eip155:8453=https://…`. With `off`, no pending settlement is accepted.",
         set: |config, given| put(&mut config.rpc, rpc(given)),
     },

@@ -65,6 +65,8 @@ pub struct RedbStore {
     dropped: u64,
     /// The checkpoint in flight.
     checkpoint: Option<JoinHandle<Result<(), StoreError>>>,
+    /// A checkpoint failed, so nothing more is committed.
+    checkpoint_failed: bool,
     /// Number of the last commit of the checkpoint in flight.
     checkpoint_through: u64,
     /// The path of the history; `None` if the store is not in files.
@@ -148,6 +150,7 @@ impl RedbStore {
             checkpointed,
             dropped: 0,
             checkpoint: None,
+            checkpoint_failed: false,
             checkpoint_through: 0,
             history_path: None,
             files: Vec::new(),
@@ -174,21 +177,26 @@ impl RedbStore {
     fn join_checkpoint(&mut self, wait: bool) -> Result<(), StoreError> {
         match self.checkpoint.take() {
             Some(checkpoint) if wait || checkpoint.is_finished() => {
-                checkpoint.join().map_err(|_panic| {
+                let ended = checkpoint.join().map_err(|_panic| {
                     StoreError::Bug("the thread of the checkpoint panicked".to_owned())
-                })??;
-                self.finish_checkpoint();
+                });
+                self.finish_checkpoint(ended.and_then(std::convert::identity))?;
             }
             running => self.checkpoint = running,
         }
         Ok(())
     }
 
-    fn finish_checkpoint(&mut self) {
+    /// Records the end of a checkpoint. After a failed one the store accepts no further commit: the next checkpoint
+    /// would drop the rows of the failed one, which are only in memory and in the short file until a restart.
+    fn finish_checkpoint(&mut self, ended: Result<(), StoreError>) -> Result<(), StoreError> {
+        self.checkpoint_failed |= ended.is_err();
+        ended?;
         let mut layers = self.levels.write();
         layers.frozen = None;
         layers.checkpoints_done = layers.checkpoints_done.saturating_add(1);
         self.checkpointed = self.checkpoint_through;
+        Ok(())
     }
 
     /// Freezes all committed rows as the load of the next checkpoint.
@@ -244,9 +252,8 @@ impl RedbStore {
         let db = self.history()?;
         let tables = self.freeze();
         let load = Load { tables: &tables, through: self.number, payees };
-        history::checkpoint(&db, &load, &*self.failpoints)?;
-        self.finish_checkpoint();
-        Ok(())
+        let ended = history::checkpoint(&db, &load, &*self.failpoints);
+        self.finish_checkpoint(ended)
     }
 }
 
@@ -304,6 +311,11 @@ impl Store for RedbStore {
     }
 
     fn commit(&mut self, mut batch: Batch) -> Result<(), StoreError> {
+        if self.checkpoint_failed {
+            return Err(StoreError::Io(
+                "an earlier checkpoint failed: restart the engine".to_owned(),
+            ));
+        }
         self.join_checkpoint(false)?;
         self.failpoints.hit("journal.before_commit")?;
         if batch.payees_replaced {

@@ -15,7 +15,7 @@ use bursar_engine::journal::{
     Batch, Checkpoints, Head, Journal, MemoryStore, Reader, RedbStore, Seal, Snapshot, Store,
     check_closed_journal,
 };
-use bursar_engine::ports::NoFailpoints;
+use bursar_engine::ports::{Failpoints, NoFailpoints};
 use proptest::prelude::*;
 
 use crate::request;
@@ -194,6 +194,38 @@ proptest! {
         let store = open(&path, Checkpoints::PRODUCTION);
         prop_assert!(told(&model, &maker.keys, maker.seq) == told(&store, &maker.keys, maker.seq));
     }
+}
+
+/// Fails the first checkpoint, and nothing else.
+#[derive(Debug, Default)]
+struct FirstCheckpointFails(AtomicBool);
+
+impl Failpoints for FirstCheckpointFails {
+    fn hit(&self, point: &'static str) -> std::io::Result<()> {
+        let first = point == "journal.before_carry" && !self.0.swap(true, Ordering::SeqCst);
+        if first { Err(std::io::Error::other("the disk is full")) } else { Ok(()) }
+    }
+}
+
+#[test]
+fn after_a_failed_checkpoint_a_store_commits_nothing_and_a_restart_finds_every_row() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("journal.redb");
+    let carry = Checkpoints { after_bytes: 1, in_background: true };
+    let store = RedbStore::open(&path, Arc::new(FirstCheckpointFails::default())).unwrap();
+    let mut store = store.with_checkpoints(carry);
+    let (mut model, mut maker) = (MemoryStore::default(), BatchMaker::default());
+    let batch = maker.batch(3, 0, 0, 0);
+    model.commit(batch.clone()).unwrap();
+    store.commit(batch).unwrap();
+    // A backup meets the failure first.
+    assert!(store.begin_copy().is_err());
+    let (keys, last) = (maker.keys.clone(), maker.seq);
+    assert!(store.commit(maker.batch(3, 0, 0, 0)).is_err());
+    assert!(told(&model, &keys, last) == told(&store, &keys, last), "rows are missing");
+    drop(store);
+    let store = open(&path, Checkpoints::PRODUCTION);
+    assert!(told(&model, &keys, last) == told(&store, &keys, last), "rows are lost");
 }
 
 #[test]
