@@ -18,7 +18,7 @@ said 'nothing was approved'
 
 close you
 line you 'config set confirm_typing_above 1'
-see you 'about +Approvals of this amount'
+see you 'about +Approvals and sends of this amount'
 close you
 press you a
 see you 'Type the amount to approve, 1.50'

@@ -5,7 +5,7 @@
 engine bursar engine
 waiting 60 16
 line you 'config set confirm_typing_above 1'
-see you 'about +Approvals of this amount'
+see you 'about +Approvals and sends of this amount'
 close you
 press you a
 see you 'rows 1-[0-9]+ of'

@@ -215,7 +215,7 @@ mod tests {
             ("approve --help", "`card` is a digest of these terms"),
             ("agent commission --help", "registered but not commissioned"),
             ("agent --help", "Give an agent its policy and its paying address"),
-            ("policy edit --help", "kept for later: this version does not trade"),
+            ("policy edit --help", "Trading: --trading Allow swaps"),
             ("policy edit --help", "kept for later: this version does not lend"),
             ("policy test --help", "Base if it is enabled and allowed"),
         ] {

@@ -141,6 +141,9 @@ pub struct Network {
     pub on_by_default: bool,
 }
 
+/// The network of a trade that names none.
+pub const DEFAULT_TRADING: ChainId = ChainId(4663);
+
 impl Network {
     /// Returns the CAIP-2 id, `eip155:<chain>`.
     pub fn caip2(&self) -> String {

@@ -72,7 +72,7 @@ impl Default for PaymentPolicy {
     }
 }
 
-/// The policy for swaps. It is stored and shown, but no lane reads it yet.
+/// The policy for swaps.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TradingPolicy {
     pub enabled: bool,

@@ -362,7 +362,8 @@ mod tests {
         }
         assert_eq!(
             texts::<RequestStatus>().join(" "),
-            "pending executing signed submitted settled refuted verified failed refused denied expired"
+            "pending executing signed submitted settled refuted verified executed failed refused \
+             denied expired"
         );
         assert_eq!(texts::<DecidedStatus>().join(" "), "signed executing denied");
         assert_eq!(

@@ -8,7 +8,7 @@ use bursar_core::networks::UniswapV3;
 use crate::abi;
 use crate::currency::Currency;
 use crate::hooks::HookPermissions;
-use crate::read::PoolState;
+use crate::pool_state::PoolState;
 
 /// One whole, in the unit of fees: hundredths of a basis point.
 pub const FEE_DENOMINATOR: u32 = 1_000_000;

@@ -12,6 +12,7 @@ use crate::abi::permit2::IPermit2;
 use crate::abi::v3::{ISwapRouter02, IV3Factory, IV3Pool};
 use crate::abi::v4::IStateView;
 use crate::pool::V3Pool;
+use crate::pool_state::PoolState;
 
 /// Smallest square root of a price; `TickMath.MIN_SQRT_RATIO`.
 pub const SQRT_PRICE_MIN: U256 = uint!(4295128739_U256);
@@ -26,19 +27,6 @@ pub enum ReadFault {
     Odd(&'static str),
     #[error("the pool is not initialized")]
     NotInitialized,
-}
-
-/// The state of a pool, from which the price without any impact follows.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct PoolState {
-    /// Square root of the price of currency 0 in currency 1, both in smallest units, times 2^96.
-    pub sqrt_price_x96: U256,
-    /// The fee in force, in hundredths of a basis point; `None` for v3, where the pool's fee is fixed.
-    pub lp_fee: Option<u32>,
-    /// Both directions' protocol fee as v4 packs them; `None` for v3, which takes it out of the pool's fee.
-    pub protocol_fee: Option<u32>,
-    /// Liquidity at the current price. Zero does not exclude liquidity at other prices.
-    pub liquidity: u128,
 }
 
 /// What Permit2 allows a spender.

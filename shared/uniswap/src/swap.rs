@@ -3,71 +3,16 @@
 //! No encoder takes off slippage: [`Terms::min_out`] is the floor that [`crate::price::floor_out`] computed.
 
 mod approval;
+mod call;
 mod v3;
 mod v4;
 mod wrap;
 
-use alloy_primitives::{Address, Bytes, U256};
-
-use crate::permit::PermitFault;
-
 pub use approval::{approve, permit2_approve, permit2_lockdown};
+pub use call::{Call, SwapFault, Terms};
 pub use v3::{NativeSide, V3Swap, v3_exact_input};
 pub use v4::{V4Swap, v4_exact_input};
 pub use wrap::{unwrap, wrap};
-
-/// A call that a transaction makes.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Call {
-    /// The contract.
-    pub to: Address,
-    /// Native coin that the call pays, in wei.
-    pub value: U256,
-    /// Selector and arguments.
-    pub data: Bytes,
-}
-
-/// The amounts and the time of a swap.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Terms {
-    /// Smallest units of the input.
-    pub amount_in: U256,
-    /// Least output, in its smallest units. The swap reverts below it.
-    pub min_out: U256,
-    /// Unix seconds of chain time after which the swap reverts.
-    pub deadline: u64,
-}
-
-/// Why a swap cannot be encoded.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum SwapFault {
-    /// Both routers read zero as "all that the router holds or owes".
-    #[error("the swap's amount is zero")]
-    NoAmount,
-    #[error("the swap has no minimum output, so nothing would limit its price")]
-    NoFloor,
-    #[error("the amount exceeds what a v4 pool can trade")]
-    TooLarge,
-    #[error("the path does not start or end with the wrapped native coin")]
-    NotNative,
-    #[error("the recipient cannot be the zero address, a router's placeholder or a router")]
-    Recipient,
-    #[error("the minimum prices do not fit the path or the router's version")]
-    HopPrices,
-    #[error("the permit does not cover this swap: token, spender, amount or times differ")]
-    PermitMismatch,
-    #[error(transparent)]
-    Permit(#[from] PermitFault),
-}
-
-impl Terms {
-    fn check(&self) -> Result<(), SwapFault> {
-        if self.amount_in.is_zero() {
-            return Err(SwapFault::NoAmount);
-        }
-        if self.min_out.is_zero() { Err(SwapFault::NoFloor) } else { Ok(()) }
-    }
-}
 
 #[cfg(test)]
 mod tests;

@@ -46,10 +46,15 @@ async fn a_limit_of_a_missing_lane_is_kept_with_a_warning() {
     let engine = TestEngine::start(Setup::default()).await;
     engine.set_up_wallet("--day 100 --txn 10").await;
     let mut operator = engine.operator();
-    for line in ["policy edit p --trading --lending-max 7", "policy create q --trade-max 7"] {
+    for (line, expected) in [
+        ("policy edit p --lending-max 700", vec!["NO_LANE_YET"]),
+        ("policy edit p --trading --lending-max 7", vec!["NO_LANE_YET", "LOOSENED"]),
+        ("policy create q --lending-max 7", vec!["NO_LANE_YET"]),
+        ("policy create r --trade-max 7", vec![]),
+    ] {
         let (_policy, warnings) = edited(&mut operator, line).await;
         let codes: Vec<_> = warnings.iter().map(|warning| warning.code.as_str()).collect();
-        assert_eq!(codes, ["NO_LANE_YET"], "nothing is looser for anybody");
+        assert_eq!(codes, expected, "{line}");
     }
     let (policy, _warnings) = edited(&mut operator, "policy show p").await;
     assert!(policy.trading.enabled && policy.lending.max_deposit == "7.00");

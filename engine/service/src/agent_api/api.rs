@@ -66,7 +66,7 @@ impl Counters {
         counter.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Counts a refused trade or position. No trade or position is executed yet.
+    /// Counts a refused trade or position.
     pub(super) fn count_trade(&self, answer: &Answer) {
         if answer.status >= 400 {
             self.trades_rejected.fetch_add(1, Ordering::Relaxed);

@@ -17,6 +17,10 @@ use super::reply::text;
 
 /// Returns the OpenAPI description of the whole server.
 pub fn document() -> Value {
+    let mut schemas = schemas::all();
+    if let Some(schemas) = schemas.as_object_mut() {
+        schemas.extend(trades::schemas());
+    }
     let mut paths: Map<String, Value> = Map::new();
     for route in ROUTES {
         let path = paths.entry(route.path).or_insert_with(|| json!({}));
@@ -34,7 +38,7 @@ pub fn document() -> Value {
         },
         "servers": [{ "url": "/" }],
         "paths": paths,
-        "components": { "schemas": schemas::all() },
+        "components": { "schemas": schemas },
     })
 }
 

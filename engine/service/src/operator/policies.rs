@@ -98,7 +98,7 @@ fn loosened(changes: &[Change], agents: usize) -> Option<Warning> {
 }
 
 fn is_unused_lane(change: &Change) -> bool {
-    change.field.starts_with("trading.") || change.field.starts_with("lending.")
+    change.field.starts_with("lending.")
 }
 
 /// Warns of limits for lanes that this version lacks. They are stored for a version that has them.
@@ -108,8 +108,7 @@ fn unused_limits(changes: &[Change]) -> Option<Warning> {
         return None;
     }
     let listed = change::describe(&unused);
-    let message =
-        format!("This version does not trade or lend, so this has no effect yet: {listed}.");
+    let message = format!("This version does not lend, so this has no effect yet: {listed}.");
     Some(Warning { code: "NO_LANE_YET".to_owned(), message })
 }
 

@@ -116,8 +116,8 @@ impl FromStr for HostList {
     }
 }
 
-/// Help headings for the lanes whose options are stored but have no effect yet.
-const TRADING: &str = "Trading (kept for later: this version does not trade)";
+/// Help headings. The options of lending are stored but have no effect yet.
+const TRADING: &str = "Trading";
 const LENDING: &str = "Lending (kept for later: this version does not lend)";
 
 /// The fields of a policy that a command sets. Value names are the units of amounts; a maximum of 0 allows nothing.

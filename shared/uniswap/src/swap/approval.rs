@@ -3,7 +3,7 @@
 use alloy_primitives::{Address, U256};
 use alloy_sol_types::SolCall;
 
-use super::Call;
+use super::call::Call;
 use crate::abi::permit2::{IPermit2, TokenSpenderPair};
 use crate::abi::token::IErc20;
 use crate::permit::{PermitFault, abi_amount, abi_expiration};

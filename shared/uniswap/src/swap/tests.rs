@@ -3,11 +3,11 @@ use crate::abi::permit2::IPermit2;
 use crate::abi::router::{IUniversalRouter, v2_0, v2_1_1};
 use crate::abi::v3::ISwapRouter02;
 use crate::currency::Currency;
-use crate::permit::{Permit, SignedPermit};
+use crate::permit::{Permit, PermitFault, SignedPermit};
 use crate::pool::{PoolKey, V3Pool};
 use crate::price::min_hop_price_x36;
 use crate::route::{V3Path, V4Path};
-use alloy_primitives::{B256, address, b256, hex, keccak256};
+use alloy_primitives::{Address, B256, Bytes, U256, address, b256, hex, keccak256};
 use alloy_sol_types::{SolCall, SolValue};
 use bursar_core::networks::{Exchange, RouterCalldata, by_name};
 

@@ -5,7 +5,7 @@ use alloy_primitives::{Address, Bytes, U256};
 use alloy_sol_types::SolCall;
 use bursar_core::networks::Exchange;
 
-use super::{Call, SwapFault, Terms};
+use super::call::{Call, SwapFault, Terms};
 use crate::abi::v3::ISwapRouter02;
 use crate::route::V3Path;
 

@@ -4,7 +4,7 @@ use alloy_primitives::{Address, Bytes, U256};
 use alloy_sol_types::{SolCall, SolValue};
 use bursar_core::networks::{Exchange, RouterCalldata};
 
-use super::{Call, SwapFault, Terms};
+use super::call::{Call, SwapFault, Terms};
 use crate::abi::router::{IUniversalRouter, v2_0, v2_1_1};
 use crate::permit::SignedPermit;
 use crate::price::min_hop_price_x36;

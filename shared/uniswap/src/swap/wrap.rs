@@ -4,7 +4,7 @@ use alloy_primitives::U256;
 use alloy_sol_types::SolCall;
 use bursar_core::networks::Exchange;
 
-use super::Call;
+use super::call::Call;
 use crate::abi::token::IWrappedNative;
 
 /// Returns the call that wraps `amount` wei of the native coin.

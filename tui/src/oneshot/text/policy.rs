@@ -30,7 +30,7 @@ pub(super) fn policy(to: &mut Sheet, policy: &PolicyAnswer) {
         ),
         ("  domains", list(&payments.allowed_domains, "all except the blocked")),
         ("  blocked", list(&payments.blocked_domains, "none")),
-        ("trading", unsupported_lane(policy.trading.enabled, "trades")),
+        ("trading", switch(policy.trading.enabled)),
         ("  limits", trading_limits(&policy.trading)),
         ("  prices", trading_prices(&policy.trading)),
         ("lending", unsupported_lane(policy.lending.enabled, "lends")),

@@ -92,7 +92,8 @@ pub const ROUTES: &[Route] = &[
     route!("post" "/sign" Agent Some("SignRequest"), &[(200, "Signed"), (202, "Pending")],
         &[
             Code::MissingX402Data, Code::InvalidPaymentRequired, Code::InvalidX402Data,
-            Code::InvalidX402Format, Code::InvalidPaymentData, Code::X402Disabled,
+            Code::InvalidX402Format, Code::InvalidPaymentData, Code::UnsupportedScheme,
+            Code::UnknownNetwork, Code::UnsupportedAsset, Code::X402Disabled,
             Code::NetworkDisabled, Code::NetworkNotAllowed, Code::DomainNotAllowed,
             Code::DomainUrlRequired, Code::ExceedsPerRequestMax, Code::ExceedsDailyLimit,
             Code::LimitReached, Code::TooManyOpen, Code::TooManyToday, Code::TooManyPending, Code::PaymentSettled, Code::PaymentExpired,

@@ -6,9 +6,8 @@ use bursar_core::codes::Code;
 use serde_json::{Value, json};
 
 use super::routes::{ROUTES, Route};
-use super::trades;
 
-/// Returns every schema that a route names.
+/// Returns every schema that a route names, except those of trades.
 pub(super) fn all() -> Value {
     // Only the codes of this server; the table of codes also has those of the operator's commands.
     let codes: BTreeSet<Code> = ROUTES.iter().flat_map(Route::all_codes).collect();
@@ -32,7 +31,7 @@ pub(super) fn all() -> Value {
             ["agent_id", "signature"].iter().chain(required).copied().collect();
         json!({ "type": "object", "required": required, "properties": properties })
     };
-    let mut schemas = json!({
+    json!({
         "Text": text,
         "Object": { "type": "object" },
         "Error": object(json!({
@@ -125,11 +124,7 @@ pub(super) fn all() -> Value {
         }), &["trade"]),
         "VenuesRequest": proven(json!({ "position": { "type": "object" } }), &[]),
         "PositionRequest": proven(json!({ "position": { "type": "object" } }), &["position"]),
-    });
-    if let Some(schemas) = schemas.as_object_mut() {
-        schemas.extend(trades::schemas());
-    }
-    schemas
+    })
 }
 
 pub(super) fn object(properties: Value, required: &[&str]) -> Value {

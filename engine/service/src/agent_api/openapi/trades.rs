@@ -1,6 +1,7 @@
 //! The JSON Schemas of trades.
 
 use bursar_core::codes::Code;
+use bursar_core::networks::{DEFAULT_TRADING, NETWORKS};
 use serde_json::{Map, Value, json};
 
 use super::schemas::{object, reference};
@@ -44,6 +45,8 @@ const FEE: &str = "v3: 100, 500, 3000 or 10000, and 0 for wrapping and unwrappin
 pub(super) fn schemas() -> Map<String, Value> {
     let reasons = TRADE_REASONS.iter().map(|code| code.text().into());
     let reasons: Vec<Value> = reasons.chain([Value::Null]).collect();
+    let traded = NETWORKS.iter().filter(|network| network.exchange.is_some());
+    let chains: Vec<u64> = traded.map(|network| network.chain.0).collect();
     let text = json!({ "type": "string" });
     let count = json!({ "type": "integer", "minimum": 0 });
     let maybe = |kind: &str| json!({ "type": [kind, "null"] });
@@ -56,7 +59,7 @@ pub(super) fn schemas() -> Map<String, Value> {
             "token_out": { "type": "string", "description": TOKEN },
             "amount_in": { "type": ["string", "number"],
                 "description": "In whole coins of token_in, such as \"1.5\"." },
-            "chain_id": { "type": "integer", "enum": [4663, 8453], "default": 4663 },
+            "chain_id": { "type": "integer", "enum": chains, "default": DEFAULT_TRADING.0 },
             "fee_tier": { "type": "integer", "minimum": 0, "default": 3000, "description": FEE },
             "tick_spacing": { "type": "integer", "minimum": 1, "description": "v4 pools only." },
             "hooks": { "type": "string",

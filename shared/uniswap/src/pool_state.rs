@@ -1,0 +1,16 @@
+//! The state of a pool at one block.
+
+use alloy_primitives::U256;
+
+/// The state of a pool, from which the price without any impact follows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PoolState {
+    /// Square root of the price of currency 0 in currency 1, both in smallest units, times 2^96.
+    pub sqrt_price_x96: U256,
+    /// The fee in force, in hundredths of a basis point; `None` for v3, where the pool's fee is fixed.
+    pub lp_fee: Option<u32>,
+    /// Both directions' protocol fee as v4 packs them; `None` for v3, which takes it out of the pool's fee.
+    pub protocol_fee: Option<u32>,
+    /// Liquidity at the current price. Zero does not exclude liquidity at other prices.
+    pub liquidity: u128,
+}
