@@ -23,8 +23,8 @@ const HEADERS: &[&str] = &[
     "retry-after",
 ];
 
-/// The state of a purchase. `sign_requested` and `sent` change before their step, which may take effect even if it is
-/// interrupted.
+/// The state of a purchase. `sign_requested` is set before the wallet is asked, and `sent` is raised before the payment
+/// is sent, because an interrupted call may still have taken effect.
 #[derive(Default)]
 pub(crate) struct PurchaseRecord {
     pub(crate) status: Option<StatusCode>,
@@ -35,7 +35,7 @@ pub(crate) struct PurchaseRecord {
     pub(crate) request: Option<RequestId>,
     /// The signed price and the version of x402.
     pub(crate) paid: Option<(Price, u64)>,
-    /// How often the payment was sent to the server.
+    /// Attempts to send the payment that may have reached the server.
     pub(crate) sent: u32,
     pub(crate) receipt: Option<Receipt>,
     /// Whether the wallet accepted the settlement report; `None` without a report.
@@ -44,7 +44,7 @@ pub(crate) struct PurchaseRecord {
 }
 
 impl PurchaseRecord {
-    /// Returns the short id, for people. Only `--json` shows the whole id, because its holder may poll the request.
+    /// Returns the short id, for people. Whoever has the whole id can poll the request, so only `--json` shows it.
     pub(crate) fn id(&self) -> String {
         self.request.map_or_else(|| "(unknown)".to_owned(), |id| id.short())
     }
@@ -76,16 +76,16 @@ impl PurchaseRecord {
     pub(crate) fn still_pending(&self) -> String {
         let id = self.id();
         format!(
-            "Request {id} may still be approved in the wallet; no payment was sent to the server. \
-             To end it: `bursar deny {id}`."
+            "Request {id} may still be approved or signed; no payment was sent to the server. \
+             If it still waits for approval, end it with `bursar deny {id}`."
         )
     }
 
-    /// Describes a payment that was sent and whose outcome is unknown.
+    /// Warns that a payment may have been accepted.
     pub(crate) fn maybe_paid(&self) -> String {
         let id = self.id();
         format!(
-            "The payment {id} was sent and may have been accepted: check `bursar receipt {id}` before you \
+            "The payment {id} may have been sent and accepted: check `bursar receipt {id}` before you \
              pay again."
         )
     }

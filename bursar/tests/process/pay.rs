@@ -231,6 +231,6 @@ fn body_is_streamed_unchanged_and_a_truncated_body_fails() {
     drop(seen);
     let ended = payer.paid("bearer", &[&shop.url]);
     assert_eq!((ended.exit, ended.out.as_str()), (1, "first\n"), "{ended:?}");
-    assert!(ended.err.contains("may have been accepted"), "{ended:?}");
+    assert!(ended.err.contains("may have been sent and accepted"), "{ended:?}");
     assert_eq!(shop.payments().len(), 2);
 }

@@ -126,7 +126,8 @@ pub struct PaymentAsk {
     pub other_urls: Vec<String>,
     /// The offer names an EIP-712 domain other than our table's, and the chain did not confirm ours.
     pub domain_contradicted: bool,
-    /// Bytes of the payment header beyond those of an honest offer; see [`bursar_core::limits::PADDING_A_DAY`].
+    /// Bytes of the challenge's JSON beyond [`bursar_core::limits::HEADER_FREE_BYTES`]; see
+    /// [`bursar_core::limits::PADDING_A_DAY`].
     pub padding: u32,
     /// The parts of the offer that are sent back with the payment. The state keeps only the version of an echo; the
     /// request's record keeps all parts.

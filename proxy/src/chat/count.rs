@@ -1,5 +1,5 @@
-//! Counts the tokens of a chat: an upper estimate by OpenAI's rule for its own models. The rule is three tokens per
-//! message, its texts, and three for the start of the answer. Upstreams rewrite tools and schemas in a shorter form;
+//! Counts the tokens of a chat: an upper estimate by OpenAI's rule for its own models. Each message counts three tokens
+//! plus its texts; the start of the answer counts three more. Upstreams rewrite tools and schemas in a shorter form;
 //! here they count as JSON.
 
 use bursar_core::json::{Object, Value};
@@ -34,7 +34,7 @@ impl Chat {
     /// Counts the tokens. `image` is the number of tokens per image; `None` refuses images.
     ///
     /// # Errors
-    /// [`Fault`] for messages that are malformed or have content without a price.
+    /// [`Fault`] for messages that are malformed, have content without a price, or have unknown members.
     pub fn count(&self, vocabulary: Vocabulary, image: Option<u64>) -> Result<Counted, Fault> {
         let mut counter = Counter { vocabulary, image, sum: ANSWER_TOKENS };
         let messages = self.object.get("messages").and_then(Value::as_array).unwrap_or_default();
@@ -118,7 +118,9 @@ impl Counter {
         match kind {
             "text" | "refusal" => {
                 let text = part.get(kind).and_then(Value::as_str);
-                self.text(text.ok_or_else(|| wrong("messages", "has a text part without text"))?);
+                self.text(text.ok_or_else(|| {
+                    wrong("messages", &format!("has a {kind} part without {kind}"))
+                })?);
                 let others = part.as_object().into_iter().flat_map(Object::iter);
                 for (key, _value) in others {
                     if key != "type" && key != kind {

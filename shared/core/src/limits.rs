@@ -42,7 +42,7 @@ pub const HELD_TOTAL: usize = 500;
 pub const OPEN_MINUTES: u32 = 60;
 /// New requests of one agent in a UTC day, while the rate limit is on.
 pub const REQUESTS_A_DAY: u32 = 100_000;
-/// Bytes of a payment challenge that do not count as padding: honest challenges are shorter.
+/// Bytes of a payment challenge that do not count as padding: most honest challenges are shorter.
 pub const HEADER_FREE_BYTES: usize = 1 << 10;
 /// Bytes of padding in one agent's payment challenges in a UTC day. Padding is the part of a challenge beyond
 /// [`HEADER_FREE_BYTES`].

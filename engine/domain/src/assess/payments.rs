@@ -27,7 +27,7 @@ pub struct PaymentContext<'a> {
     pub clock_off: bool,
     /// Longest validity, in seconds, that needs no approval.
     pub max_validity_s: u64,
-    /// Amount spent of the allowance in force.
+    /// How much of today's allowance is already spent.
     pub spent: Usd,
     /// Amount reserved by the agent's other held requests.
     pub reserved: Usd,
@@ -46,7 +46,7 @@ pub fn assess(context: &PaymentContext<'_>) -> Verdict {
     }
 }
 
-/// Applies the rules that refuse. Returns whether the resource is outside the allow list.
+/// Applies the rules that refuse. Returns true if `request_url` is allowed and a URL of the challenge is not.
 fn check_refusals(context: &PaymentContext<'_>) -> Result<bool, Refusal> {
     let (ask, payments) = (context.ask, &context.policy.payments);
     if context.spent >= payments.daily {
@@ -101,7 +101,7 @@ fn check_payable(context: &PaymentContext<'_>) -> Result<(), Refusal> {
 
 /// Applies the domain rules to the agent's URL and the challenge's.
 ///
-/// Returns whether only the challenge's URLs are outside the allow list.
+/// Returns true if `request_url` is allowed and a URL of the challenge is not.
 pub(crate) fn check_hosts(
     hosts: &HostLists,
     request_url: Option<&str>,
@@ -118,7 +118,7 @@ pub(crate) fn check_hosts(
             HostRefusal::NotAllowed => Refusal::new(Code::DomainNotAllowed),
             HostRefusal::Invalid => Refusal::because(
                 Code::DomainNotAllowed,
-                "The agent's policy restricts domains, and request_url has no valid domain.",
+                "The agent's policy restricts domains, and the payment has no URL with a valid domain: send request_url.",
             ),
         }),
     }

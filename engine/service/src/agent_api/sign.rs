@@ -77,8 +77,8 @@ async fn try_sign(api: &Api, request: HttpRequest) -> Result<Answer, Fault> {
     }
     let mut signature = None;
     for slip in outcome.slips {
-        // If the signer refuses or a freeze comes in between, the authorization stays, and a poll returns the
-        // outcome.
+        // If the signer refuses or a freeze comes in between, the authorization stays unsigned: a poll says
+        // `executing`, and a later slip may still be signed.
         signature = execute(&api.execution, slip).await.unwrap_or(None);
     }
     let reached = api.ports.failpoints.hit("reply.before");
@@ -114,8 +114,8 @@ fn read(incoming: &Incoming) -> Result<Input, Fault> {
     Ok(Input { payment, request_url: request_url.map(str::to_owned), idempotency_key: key })
 }
 
-/// Returns the ask's identity. In HMAC mode it is the signature alone: the idempotency key is not signed, so
-/// it must not multiply a payment.
+/// Returns the ask's identity. In HMAC mode the signature alone decides. The idempotency key is not signed, so changing
+/// it must not create a second payment.
 fn identity_of(caller: &Caller, payment: &PaymentInput, key: Option<&str>) -> Identity {
     if let ProvenBy::Hmac { day, digest } = &caller.proven.by {
         return Identity::Hmac { day: *day, digest: *digest };

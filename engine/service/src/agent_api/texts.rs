@@ -1,4 +1,4 @@
-//! The texts that an agent reads before it pays: the skill, the partner's text, the helper script.
+//! The texts that an agent reads before it pays: the skill, the text about a partner wallet service, the helper script.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use super::reply::text;
 const PLAIN: &str = "text/plain; charset=utf-8";
 const PYTHON: &str = "text/x-python; charset=utf-8";
 
-/// The maximum size of the operator's partner text in bytes. A larger text is not served.
+/// The maximum size of the operator's text about a partner wallet service, in bytes. A larger text is not served.
 const PARTNER_BYTES: u64 = 256 << 10;
 
 /// `GET /`: where to begin.
@@ -20,7 +20,8 @@ pub(super) async fn root() -> Response<Body> {
     text(200, PLAIN, "A wallet for agents. Read GET /agent first.\n".to_owned())
 }
 
-/// `GET /agent`, and all paths below it except the partner's: agents of the original wallet use several.
+/// `GET /agent` and every other path below it, because agents written for the original wallet ask for several such
+/// paths.
 pub(super) async fn skill() -> Response<Body> {
     text(200, PLAIN, include_str!("assets/skill.md").to_owned())
 }

@@ -1,4 +1,4 @@
-//! Bounds the connections of the control socket. Connections without a proof of the token share a few separate slots.
+//! Bounds the connections of the control socket. Connections without a proof of the token share separate slots.
 //! A new one evicts the oldest of them, so that silent connections cannot lock the operator out.
 
 use std::collections::VecDeque;

@@ -1,4 +1,4 @@
-//! Reads an agent's payment-required text into the immutable ask that is checked, recorded, shown and signed.
+//! Reads an agent's payment-required text into the ask that is checked, recorded, shown and signed.
 
 use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
@@ -16,7 +16,7 @@ use bursar_x402::requirements::{Choice, DomainClaim, choose, domain_claim};
 
 use super::token_domains::TokenDomains;
 
-/// The merchant's offer as the agent forwards it.
+/// The merchant's challenge as the agent forwards it.
 #[derive(Debug, Clone)]
 pub enum PaymentInput {
     /// The header's text: base64 of JSON.
@@ -25,10 +25,11 @@ pub enum PaymentInput {
     Data(Value),
 }
 
-/// Reads the offer into an ask. Queries the chain through `domains` only if the offer contradicts our table of tokens.
+/// Reads the challenge into an ask. Queries the chain through `domains` only if the chosen offer contradicts our table
+/// of tokens.
 ///
 /// # Errors
-/// The offer is invalid, or none of its payment methods is supported.
+/// The challenge is invalid, its chosen offer cannot be read into an ask, or a URL is too long.
 pub async fn propose(
     input: &PaymentInput,
     request_url: Option<String>,
@@ -98,7 +99,8 @@ fn read(
     Ok((ask, contradicted))
 }
 
-/// Returns by how many bytes the offer's JSON exceeds [`HEADER_FREE_BYTES`]. Honest offers do not exceed it.
+/// Returns by how many bytes the challenge's JSON exceeds [`HEADER_FREE_BYTES`]. Most honest challenges do not exceed
+/// it.
 fn padding(input: &PaymentInput) -> u32 {
     let bytes = match input {
         PaymentInput::Header(text) => text.len() / 4 * 3,

@@ -25,7 +25,7 @@ pub struct TokenDomains {
     known: BTreeMap<ChainId, Mutex<Option<CachedAnswer>>>,
 }
 
-/// The answer of one token; `confirms` is false if no node answered.
+/// The answer of one token; `confirms` is false if the query fails.
 #[derive(Debug, Clone, Copy)]
 struct CachedAnswer {
     confirms: bool,
@@ -39,8 +39,8 @@ impl TokenDomains {
         Self { chains, clock, known }
     }
 
-    /// Returns whether the token has the domain separator of our table (`DOMAIN_SEPARATOR()`, EIP-2612). False if no
-    /// node answers.
+    /// Returns whether the token has the domain separator of our table (`DOMAIN_SEPARATOR()`, EIP-2612). False if
+    /// the query fails.
     pub async fn confirms(&self, network: &Network) -> bool {
         let Some(known) = self.known.get(&network.chain) else { return false };
         let mut known = known.lock().await;
@@ -55,7 +55,7 @@ impl TokenDomains {
         confirms
     }
 
-    /// Queries the token. `None` if no node answers.
+    /// Queries the token. `None` if the query fails.
     async fn ask(&self, network: &Network) -> Option<bool> {
         let chain = self.chains.get(&network.chain)?;
         let hash = keccak256("DOMAIN_SEPARATOR()");
