@@ -53,7 +53,7 @@ impl PurchaseRecord {
         self.warnings.push(Warning { code: code.to_owned(), message });
     }
 
-    /// Returns the fault for Ctrl-C, which states only what is certain.
+    /// Returns the fault for Ctrl-C. Its text claims no more than the record proves.
     pub(crate) fn interrupted(&self) -> Fault {
         let message = if self.sent > 0 {
             format!("Stopped. {}", self.maybe_paid())

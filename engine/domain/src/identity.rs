@@ -1,9 +1,10 @@
-//! The identity of a request, by which a repeat is recognised. Kept in the journal for as long as the request is
-//! remembered.
+//! The identity of a request, by which a repeat is recognised. The journal keeps it for as long as it
+//! recognises repeats.
 
 use serde::{Deserialize, Serialize};
 
-/// Identifies a request. While a request is remembered, another one with the same identity is its repeat.
+/// Identifies a request. Another request with the same identity is its repeat, for as long as the retention limits of
+/// [`crate::idempotency`] say.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Identity {
     /// A hash of agent, endpoint and signature: repeating the signed body repeats the request. `day` is the UTC day
@@ -52,7 +53,7 @@ impl Identity {
         Some(key)
     }
 
-    /// Returns the idempotency key and its content hash; `None` for signed requests.
+    /// Returns the hashes of the idempotency key and of its content; `None` for signed requests and without a key.
     pub fn claim(&self) -> Option<&KeyClaim> {
         match self {
             Identity::Hmac { .. } => None,

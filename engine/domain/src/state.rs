@@ -1,5 +1,5 @@
 //! The live state: agents, policies, held requests and authorizations that can still be redeemed. Finished requests
-//! are in the journal's indexes only. Sections are shared behind `Arc`, so publishing a view copies pointers.
+//! are only in the journal's records. Sections are shared behind `Arc`, so publishing a view copies pointers.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -133,12 +133,13 @@ impl State {
     }
 
     /// Returns the earliest start of an agent's next allowance: see [`crate::allowance::WindowStart::renews_after`].
-    /// Also `None` without a commission.
+    /// `None` if the allowance does not renew, or if the agent has no commission.
     pub fn renews_after(&self, agent: &Agent, moment: &Moment) -> Option<(Utc, LocalDay)> {
         agent.commission.as_ref()?.window.start.renews_after(moment)
     }
 
-    /// Returns what transactions in flight and signed payments may still take from an address. On overflow, everything.
+    /// Returns what open transactions (native coin), open sends (tokens) and authorized payments may still take from an
+    /// address. On overflow, `U256::MAX`.
     pub fn promised(
         &self,
         from: Address,

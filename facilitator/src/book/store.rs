@@ -40,9 +40,9 @@ pub enum Change {
 /// The result of a conditional change.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ChangeResult {
-    /// Stored.
+    /// Not rejected. A change of an unknown payment stores nothing.
     Kept,
-    /// Stored as this record, which keeps fields of the previous record.
+    /// Stored as this record, with fields of the previous record if there is one.
     Merged(Box<Record>),
     /// Rejected because of this record.
     Conflict(Box<Record>),

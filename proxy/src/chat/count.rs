@@ -105,7 +105,7 @@ impl Counter {
                     | "reasoning" | "refusal" | "name",
                     _any,
                 ) => self.json(value),
-                // Includes other spellings of these members, which some servers accept.
+                // Also rejects other spellings of these members, because some servers accept them.
                 _other => return Err(unknown(key)),
             }
         }

@@ -10,7 +10,7 @@ use serde_json::value::RawValue;
 
 use crate::ports::{BoxFuture, PriceFault, Prices};
 
-/// Where the price of ETH is read if the settings name no other API.
+/// The API that answers the price of ETH.
 pub const DEFAULT_URL: &str =
     "https://api.coingecko.com/api/v3/simple/price?ids=ethereum&vs_currencies=usd";
 

@@ -318,7 +318,7 @@ pub enum EntryKind {
 }
 
 impl EntryKind {
-    /// Returns the kind of the same step in a request of another lane.
+    /// Returns the trade kind for a payment kind that trades have too, if `lane` is trading; otherwise the kind itself.
     #[must_use]
     pub fn in_lane(self, lane: Lane) -> Self {
         match (lane, self) {

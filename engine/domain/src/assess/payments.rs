@@ -29,7 +29,7 @@ pub struct PaymentContext<'a> {
     pub max_validity_s: u64,
     /// How much of today's allowance is already spent.
     pub spent: Usd,
-    /// Amount reserved by the agent's other held requests.
+    /// Amount reserved by the agent's other held payments.
     pub reserved: Usd,
     pub held_by_agent: usize,
     pub held_in_all: usize,
@@ -118,7 +118,7 @@ pub(crate) fn check_hosts(
             HostRefusal::NotAllowed => Refusal::new(Code::DomainNotAllowed),
             HostRefusal::Invalid => Refusal::because(
                 Code::DomainNotAllowed,
-                "The agent's policy restricts domains, and the payment has no URL with a valid domain: send request_url.",
+                "The agent's policy restricts domains, and a URL of this payment has no valid domain: send a valid request_url.",
             ),
         }),
     }

@@ -1,4 +1,4 @@
-//! The agent server on the shared HTTP edge: its bounds, and its answers to requests that reach no route.
+//! The agent server on the shared HTTP edge: its bounds, and the responses that it sends in place of a route's.
 
 use axum::http::Method;
 use bursar_core::codes::Code;

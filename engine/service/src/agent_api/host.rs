@@ -15,7 +15,7 @@ use super::lan::Exposure;
 #[derive(Debug)]
 pub(super) struct HostRule {
     exposure: Exposure,
-    /// This machine's own names in addition to the loopback names, in lower case.
+    /// This machine's own names in lower case, accepted in addition to the loopback names on a local network only.
     names: Vec<String>,
 }
 

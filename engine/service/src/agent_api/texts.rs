@@ -20,8 +20,8 @@ pub(super) async fn root() -> Response<Body> {
     text(200, PLAIN, "A wallet for agents. Read GET /agent first.\n".to_owned())
 }
 
-/// `GET /agent` and every other path below it, because agents written for the original wallet ask for several such
-/// paths.
+/// `GET /agent` and all longer paths without their own route. Agents written for the original wallet request several of
+/// them.
 pub(super) async fn skill() -> Response<Body> {
     text(200, PLAIN, include_str!("assets/skill.md").to_owned())
 }

@@ -1,5 +1,5 @@
-//! Bounds the connections of the control socket. Connections without a proof of the token share separate slots.
-//! A new one evicts the oldest of them, so that silent connections cannot lock the operator out.
+//! Bounds the connections of the control socket. Connections that have not proven the token have their own slots.
+//! If all are taken, a new connection evicts the oldest, so that silent connections cannot lock the operator out.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};

@@ -30,7 +30,7 @@ use super::store::{Batch, Reader, Seal, Snapshot, Store, StoreError, Visit};
 use super::tables::Tables;
 use bursar_chain::failpoints::Failpoints;
 
-/// Factor by which a copy in progress raises the size at which a checkpoint starts.
+/// During a copy, a checkpoint starts only at this many times the usual size.
 const COPY_FACTOR: usize = 8;
 /// Page cache of the short file, in bytes.
 const CACHE_BYTES: usize = 2 << 20;
@@ -46,7 +46,7 @@ pub struct Checkpoints {
 }
 
 impl Checkpoints {
-    /// About three thousand payments per checkpoint: rare enough that neighbouring rows share pages, frequent enough
+    /// About three thousand payments per checkpoint: large enough that one checkpoint fills whole pages, small enough
     /// to keep memory use and startup time small.
     pub const PRODUCTION: Self = Self { after_bytes: 4 << 20, in_background: true };
 }
@@ -187,8 +187,9 @@ impl RedbStore {
         Ok(())
     }
 
-    /// Records the end of a checkpoint. After a failed one the store accepts no further commit: the next checkpoint
-    /// would drop the rows of the failed one, which are only in memory and in the short file until a restart.
+    /// Records the end of a checkpoint. After a failed one the store accepts no further commit: a later checkpoint
+    /// would delete the rows of the failed one from the short file, although the history lacks them. A restart loads
+    /// them again.
     fn finish_checkpoint(&mut self, ended: Result<(), StoreError>) -> Result<(), StoreError> {
         self.checkpoint_failed |= ended.is_err();
         ended?;
@@ -199,7 +200,7 @@ impl RedbStore {
         Ok(())
     }
 
-    /// Freezes all committed rows as the load of the next checkpoint.
+    /// Freezes the rows since the last checkpoint as the load of the next one.
     fn freeze(&mut self) -> Arc<Tables> {
         let mut layers = self.levels.write();
         let next = layers.active.following();
@@ -245,7 +246,7 @@ impl RedbStore {
         Ok(())
     }
 
-    /// Moves all rows to the history on this thread. `payees` replaces all payee rows.
+    /// Moves the rows since the last checkpoint to the history on this thread. `payees` replaces all payee rows.
     fn checkpoint_now(&mut self, payees: Option<(&Tally, Head)>) -> Result<(), StoreError> {
         self.invalidate_copy();
         self.join_checkpoint(true)?;
@@ -363,7 +364,8 @@ impl Store for RedbStore {
             .files
             .first()
             .ok_or_else(|| StoreError::Bug("this journal is not in files".to_owned()))?;
-        // Between two commits the copied file is complete: it opens like a file after a crash.
+        // No commit runs during this copy, so it is consistent. redb opens it like a file after a crash, because it was
+        // not closed.
         copy_owner_only(short.path(), to).map_err(StoreError::from)
     }
 }

@@ -1,5 +1,5 @@
-//! The command `wallet …`. Writes the wallet file first, then records the event that makes the change valid; a deletion
-//! does the reverse.
+//! The command `wallet …`. A creation writes the wallet file, then records the event that makes it valid; a deletion
+//! does the reverse. A new password is in effect once the file is written.
 
 pub(crate) mod lock;
 pub(crate) mod open;
@@ -74,8 +74,8 @@ async fn create(
         }
     })?;
     if let Err(fault) = act(engine, Action::CreateWallet { name: name.clone(), wallet_id }).await {
-        // Keeps the file after a failed commit: the event may be on disk.
-        if matches!(fault.code, Code::WalletExists | Code::EngineDown) {
+        // Keeps the file after any other failure: the event may be on disk.
+        if fault.code == Code::WalletExists {
             let (vault, wallet) = (Arc::clone(&engine.vault), name.clone());
             blocking(move || vault.discard(&wallet)).await??;
         }
@@ -118,9 +118,11 @@ async fn recover(
     }
     let names = engine.vault.file_names();
     if !names.contains(name) {
-        let there = names.first().map(|known| format!(" The folder has one of {known}."));
+        let there = names.first().map(|known| {
+            format!(" The folder has the file of {known}: `wallet recover {known}` adopts it.")
+        });
         let message = format!(
-            "There is no wallet file of {name}.{} Restore a backup.",
+            "There is no wallet file of {name}.{} To get {name} back, restore a backup.",
             there.unwrap_or_default()
         );
         return Err(Fault::because(Code::NoWallet, message).with_hint("wallet restore <file>"));

@@ -17,8 +17,7 @@ use bursar_outbound::{PlainHttpHosts, Target, TargetFault};
 pub(super) struct Endpoint {
     target: Target,
     limits: RpcLimits,
-    /// A mutex instead of an owning task. Concurrent requests read and write a few words each, and never hold the
-    /// lock across an await.
+    /// A mutex instead of an owning task: concurrent requests hold it briefly, and never across an await.
     state: Mutex<EndpointState>,
 }
 

@@ -75,7 +75,7 @@ impl HostEntry {
     }
 }
 
-/// Rejects parts of a URL, and other text that means more or less than one host.
+/// Returns why the text is not one host: it is empty, has other parts of a URL, or names several hosts.
 fn more_than_a_host(text: &str) -> Option<HostError> {
     let is_range = |(address, _): (&str, &str)| without_brackets(address).parse::<IpAddr>().is_ok();
     if text.is_empty() {

@@ -9,8 +9,8 @@ use super::value::{JsonError, Number, Object, Value};
 /// levels fit the stack of any thread.
 const DEPTH_CEILING: usize = 256;
 
-/// Most digits of an integer. CPython refuses longer ones (`sys.int_info.default_max_str_digits`), so no agent can have
-/// signed one.
+/// Maximum number of digits of an integer. CPython refuses longer ones (`sys.int_info.default_max_str_digits`), so no
+/// agent can have signed one.
 const INTEGER_DIGITS_MAX: usize = 4300;
 
 /// Parses one value that fills the whole text, except for white space around it.

@@ -1,6 +1,6 @@
-//! Handles the keys of a card. Keys are ignored for a moment after the card opened, and approvals also after it
-//! changed. A key that is too early starts that time again. Input that was typed or pasted for something else
-//! therefore decides nothing. An approval counts only if every row that matters was on the screen.
+//! Handles the keys of a card. Keys that decide or type the amount are ignored for a moment after the card opened, and
+//! approvals also after it changed. A key that is too early starts that time again. Input that was typed or pasted for
+//! something else therefore decides nothing. An approval counts only if every row that matters was on the screen.
 
 use bursar_control::grammar::Order;
 use bursar_control::grammar::{Approve, Deny, WalletOrder};

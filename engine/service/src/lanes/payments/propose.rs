@@ -21,7 +21,7 @@ use super::token_domains::TokenDomains;
 pub enum PaymentInput {
     /// The header's text: base64 of JSON.
     Header(String),
-    /// The JSON itself (AP2).
+    /// The challenge as a JSON object (`x402_data`).
     Data(Value),
 }
 
