@@ -69,24 +69,27 @@ pub(super) fn apply_input(
         // The next probe with an unlocked wallet repeats the input.
         return Ok(Decision::done(Vec::new()));
     }
+    let owned = with_owners(state, command, key, &stopped, step.events);
+    let events = stopped.into_iter().chain(owned).collect();
     Ok(Decision {
-        events: stopped.into_iter().chain(with_owners(state, command, key, step.events)).collect(),
+        events,
         effects: step.actions.into_iter().map(|action| Effect::Outbox(*key, action)).collect(),
         reply: Reply::Done,
     })
 }
 
 /// Completes outbox events with those of the plans that own the submissions: an outcome and its consequence for the
-/// plan are one commit.
+/// plan are one commit. `stopped` are the events of the same decision that stopped plans.
 pub(super) fn with_owners(
     state: &State,
     command: &Command,
     key: &OutboxKey,
+    stopped: &[Event],
     events: Vec<bursar_submit::Event>,
 ) -> Vec<Event> {
     let owned = events.into_iter().flat_map(|event| {
         let (before, after) = if let bursar_submit::Event::Finished { id, outcome } = &event {
-            plans::step_finished(state, &command.moment, *id, *outcome)
+            plans::step_finished(state, &command.moment, stopped, *id, *outcome)
         } else {
             (Vec::new(), Vec::new())
         };

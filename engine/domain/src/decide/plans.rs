@@ -151,9 +151,11 @@ pub(super) fn ended(request: &Request, execution: &Execution, end: TradeEnd) -> 
 }
 
 /// Returns what the end of a submission means for the plan that owns it: the events before and after that end.
+/// `stopped` are the events of the same decision that stopped plans.
 pub(super) fn step_finished(
     state: &State,
     moment: &Moment,
+    stopped: &[Event],
     id: SubmissionId,
     outcome: Outcome,
 ) -> (Vec<Event>, Vec<Event>) {
@@ -164,6 +166,13 @@ pub(super) fn step_finished(
     });
     let Some((request, execution, purpose)) = owner else { return (Vec::new(), Vec::new()) };
     let mut after = execution.clone();
+    let stopped_as = stopped.iter().find_map(|event| {
+        let Event::TradeEnded { id, end } = event else { return None };
+        (*id == request.id).then_some(end)
+    });
+    if let Some(end) = stopped_as {
+        after.end_trade(end.clone());
+    }
     after.end_step(outcome);
     let mut renewals = Vec::new();
     // A volume that is spent now counts in the allowance of this moment.

@@ -258,6 +258,20 @@ proptest! {
     }
 }
 
+/// Another transaction takes the nonce of an allowance whose plan is overdue: both would end the trade.
+#[test]
+fn an_overdue_plan_whose_nonce_was_taken_ends_once() {
+    let history = [
+        Step::Ask { agent: 0, micros: 0, base: false, known: false },
+        Step::Approve { pick: 0, quote: 1000 },
+        Step::Open { pick: 0, purpose: StepPurpose::Allowance, quote: 1000, stale: false },
+        Step::Pass(299_999),
+        Step::Advance { pick: 0, fate: Fate::Succeeded },
+        Step::Advance { pick: 0, fate: Fate::NonceTaken },
+    ];
+    drop(Run::through(&history));
+}
+
 /// The property does not test what the workload never reaches.
 #[test]
 fn the_workload_reaches_every_end() {
