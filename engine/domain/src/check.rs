@@ -73,7 +73,7 @@ pub fn check_held(state: &State) -> Result<(), Violation> {
     check_executing(state)
 }
 
-/// Checks the running plans: one at a time signs for an address and network, and each open step has its submission.
+/// Checks the running plans: of an address and network, one at a time has begun, and each open step has its submission.
 fn check_executing(state: &State) -> Result<(), Violation> {
     let mut busy = BTreeSet::new();
     for (id, request) in state.executing.iter() {
@@ -81,16 +81,16 @@ fn check_executing(state: &State) -> Result<(), Violation> {
             return Err(Violation(format!("{id:?} is listed as executing but is not")));
         };
         let unfinished = execution.steps.iter().filter(|step| step.outcome.is_none()).count();
-        let Some(step) = execution.open_step() else {
-            if unfinished > 0 {
-                return Err(Violation(format!("{id:?} has an unfinished step before its last")));
-            }
-            continue;
-        };
-        let key = outbox_key(request.ask.chain(), request.from);
-        if unfinished > 1 || !busy.insert(key) {
-            return Err(Violation(format!("two transactions of plans are open for {key:?}")));
+        let open = execution.open_step();
+        if unfinished != usize::from(open.is_some()) {
+            return Err(Violation(format!("{id:?} has an unfinished step before its last")));
         }
+        let key = outbox_key(request.ask.chain(), request.from);
+        let ended = execution.end.is_some() || execution.steps.is_empty();
+        if (open.is_some() || !ended) && !busy.insert(key) {
+            return Err(Violation(format!("two plans have begun for {key:?}")));
+        }
+        let Some(step) = open else { continue };
         if !state.outboxes.get(&key).open.contains_key(&step.submission) {
             return Err(Violation(format!("{id:?} waits for a transaction that is not open")));
         }

@@ -64,6 +64,7 @@ mod due;
 pub mod event;
 pub mod idempotency;
 pub mod identity;
+pub mod lines;
 pub mod outboxes;
 pub mod payees;
 pub mod refusal;

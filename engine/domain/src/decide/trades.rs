@@ -5,19 +5,19 @@
 //! network, so no plan uses or overwrites the allowance of another.
 
 use bursar_core::codes::Code;
-use bursar_core::ids::RequestId;
 use bursar_submit::Input;
 
 use super::intake::Intake;
 use super::outboxes;
 use super::plans::{check_stops, ended, may_sign, plan_deadline};
-use crate::approval::{check_floor, may_work};
+use crate::approval::check_floor;
 use crate::approver::Approver;
 use crate::assess::trading::{self, TradeContext};
 use crate::assess::{Verdict, clock_is_off};
 use crate::command::{Approval, Command, StepOrder};
 use crate::decision::{Decision, Reply, require_unlocked};
 use crate::event::Event;
+use crate::lines::is_acting;
 use crate::refusal::Refusal;
 use crate::requests::Request;
 use crate::state::State;
@@ -81,10 +81,10 @@ pub(super) fn open_step(
     if execution.steps.len() != order.index || execution.open_step().is_some() {
         return Err(Refusal::new(Code::AlreadyDecided));
     }
-    if first_in_line(state, request).is_some_and(|first| first != request.id) {
+    check_stops(state, request)?;
+    if !is_acting(state, request) {
         return Err(Refusal::new(Code::Busy));
     }
-    check_stops(state, request)?;
     if order.purpose != StepPurpose::Revocation {
         if execution.end.is_some() || execution.swap().is_some() {
             return Err(Refusal::new(Code::AlreadyDecided));
@@ -155,22 +155,4 @@ fn still_allowed(
         )),
         (Verdict::Act, _) | (Verdict::Hold(_), Approver::Operator(_)) => Ok(()),
     }
-}
-
-/// Returns the request whose plan may act now for this address and network: the one that was allowed first.
-///
-/// An ended trade whose agent may not work waits for it with its revocation, and blocks no other plan.
-fn first_in_line(state: &State, request: &Request) -> Option<RequestId> {
-    let line = state
-        .executing
-        .values()
-        .filter(|other| other.from == request.from && other.ask.chain() == request.ask.chain());
-    let acts = line.filter_map(|other| {
-        let execution = other.execution()?;
-        let agent = state.agents.get(&other.agent);
-        let stopped = agent.is_some_and(|agent| may_work(state, agent).is_err());
-        let waits = execution.end.is_some() && execution.open_step().is_none() && stopped;
-        (!waits).then_some((execution.started, other.id))
-    });
-    acts.min().map(|(_started, id)| id)
 }

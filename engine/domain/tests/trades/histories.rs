@@ -131,9 +131,8 @@ impl Run {
                 }
             }
             Step::Close(pick) => {
-                // See `outcomes::a_locked_wallet_closes_no_plan`.
-                if let Some(id) = self.running(pick).filter(|_id| self.bench.world.unlocked) {
-                    self.bench.world.must(Action::ClosePlan { id });
+                if let Some(id) = self.running(pick) {
+                    let _locked = self.bench.world.run(Action::ClosePlan { id });
                 }
             }
             Step::Pass(ms) => self.bench.world.clock.pass(ms),
@@ -173,23 +172,12 @@ impl Run {
         let Some(id) = self.held(pick) else { return };
         let request = self.bench.record(id);
         let asked = request.trade().expect("a trade");
-        let key = self.bench.key(id);
-        let overtakes = |other: &RequestId| self.bench.key(*other) == key;
-        if self.bench.world.state.executing.keys().any(overtakes) {
-            // See `lines::an_older_request_opens_no_second_transaction`.
-            return;
-        }
         let fresh = scaled(asked.quote.clone(), per_mille);
         let _refused = self.bench.approve(id, Ok(fresh));
     }
 
     fn open(&mut self, pick: usize, purpose: StepPurpose, per_mille: u64, stale: bool) {
         let Some(id) = self.running(pick) else { return };
-        let execution = self.bench.execution(id);
-        if execution.end.is_none() && execution.swap().is_some() {
-            // See `lines::a_plan_opens_one_swap`.
-            return;
-        }
         let mut order = self.bench.step(id, purpose);
         order.quote = scaled(order.quote, per_mille);
         if stale {
@@ -268,6 +256,28 @@ fn an_overdue_plan_whose_nonce_was_taken_ends_once() {
         Step::Pass(299_999),
         Step::Advance { pick: 0, fate: Fate::Succeeded },
         Step::Advance { pick: 0, fate: Fate::NonceTaken },
+    ];
+    drop(Run::through(&history));
+}
+
+/// The revocation of an ended trade becomes possible while another plan of its line has an open transaction.
+#[test]
+fn a_resumed_agents_revocation_waits_for_the_plan_that_has_begun() {
+    let ask = |agent| Step::Ask { agent, micros: 0, base: false, known: true };
+    let advance = |pick| Step::Advance { pick, fate: Fate::Succeeded };
+    let history = [
+        ask(1),
+        advance(0),
+        Step::Ask { agent: 0, micros: 50_000_000, base: false, known: false },
+        advance(0),
+        Step::Suspend(1),
+        advance(0),
+        ask(0),
+        advance(5),
+        Step::Resume(1),
+        ask(0),
+        ask(0),
+        advance(4),
     ];
     drop(Run::through(&history));
 }

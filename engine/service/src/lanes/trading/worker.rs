@@ -1,5 +1,5 @@
 //! Executes the plans of allowed trades: one task for each address and network, which takes the next step of the
-//! oldest plan. The core persists each step, so a task owns no state, and a restart continues from the journal.
+//! plan that acts. The core persists each step, so a task owns no state, and a restart continues from the journal.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,12 +10,12 @@ use bursar_chain::{chain_tasks, token};
 use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
 use bursar_core::money::Atoms;
-use bursar_core::networks::{self, ChainId};
+use bursar_core::networks;
 use bursar_core::time::Utc;
 use bursar_domain::command::StepOrder;
 use bursar_domain::trades::{Execution, StepPurpose, TradeAsk, TradeEnd, Venue};
-use bursar_domain::{Action, Refusal, Request};
-use bursar_submit::{Outcome, fees};
+use bursar_domain::{Action, Refusal, Request, lines};
+use bursar_submit::{OutboxKey, Outcome, fees};
 use bursar_uniswap::{Flow, fill};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
@@ -42,13 +42,12 @@ pub struct Worker {
 /// Executes plans until the engine stops.
 pub async fn run(worker: Worker) {
     let mut views = worker.core.watch();
-    let mut busy: BTreeMap<(ChainId, Address), JoinHandle<()>> = BTreeMap::new();
+    let mut busy: BTreeMap<OutboxKey, JoinHandle<()>> = BTreeMap::new();
     loop {
         busy.retain(|_line, task| !task.is_finished());
         let view = Arc::clone(&views.borrow_and_update());
-        for request in first_of_each_line(view.state.executing.values()) {
+        for (line, request) in lines::acting(&view.state) {
             let waits = request.execution().is_some_and(|one| one.open_step().is_some());
-            let line = (request.ask.chain(), request.from);
             if waits || busy.contains_key(&line) {
                 continue;
             }
@@ -66,24 +65,6 @@ pub async fn run(worker: Worker) {
             () = clock.sleep_until(wake), if !idle => {}
         }
     }
-}
-
-/// Returns, for each address and network, the request whose plan acts first.
-fn first_of_each_line<'a>(
-    requests: impl Iterator<Item = &'a Arc<Request>>,
-) -> impl Iterator<Item = &'a Arc<Request>> {
-    let mut first: BTreeMap<(ChainId, Address), &Arc<Request>> = BTreeMap::new();
-    for request in requests {
-        let slot = first.entry((request.ask.chain(), request.from)).or_insert(request);
-        if started(request) < started(slot) {
-            *slot = request;
-        }
-    }
-    first.into_values()
-}
-
-fn started(request: &Request) -> Option<u64> {
-    request.execution().map(|execution| execution.started)
 }
 
 impl Worker {

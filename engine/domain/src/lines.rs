@@ -1,0 +1,62 @@
+//! The order in which plans act: of one address and network, one plan acts at a time.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use bursar_submit::OutboxKey;
+
+use crate::approval::may_work;
+use crate::requests::Request;
+use crate::state::State;
+use crate::trades::{Execution, outbox_key};
+
+/// Returns the outbox that a request's transactions pass through.
+fn line(request: &Request) -> OutboxKey {
+    outbox_key(request.ask.chain(), request.from)
+}
+
+/// Returns, for each address and network, the request whose plan may act now.
+pub fn acting(state: &State) -> BTreeMap<OutboxKey, &Arc<Request>> {
+    let mut first: BTreeMap<OutboxKey, (Turn, &Arc<Request>)> = BTreeMap::new();
+    for request in state.executing.values() {
+        let Some(turn) = turn(state, request) else { continue };
+        let slot = first.entry(line(request)).or_insert((turn, request));
+        if turn < slot.0 {
+            *slot = (turn, request);
+        }
+    }
+    first.into_iter().map(|(key, (_turn, request))| (key, request)).collect()
+}
+
+/// Returns whether a plan may act now.
+pub(crate) fn is_acting(state: &State, request: &Request) -> bool {
+    let Some(own) = turn(state, request) else { return false };
+    let others = state.executing.values().filter(|other| line(other) == line(request));
+    others.filter_map(|other| turn(state, other)).all(|other| own <= other)
+}
+
+/// The smallest acts: a plan that has begun comes before all others, then the plan that was allowed first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Turn {
+    waits: bool,
+    started: u64,
+}
+
+/// Returns a plan's place in its line; `None` if it blocks no other plan.
+///
+/// An ended trade revokes its allowance between two plans, because the revocation would take the allowance of a plan
+/// that has begun. If its agent may not work, the revocation waits for that.
+fn turn(state: &State, request: &Request) -> Option<Turn> {
+    let execution = request.execution()?;
+    let agent = state.agents.get(&request.agent);
+    let stopped = agent.is_some_and(|agent| may_work(state, agent).is_err());
+    if stopped && is_idle_after_end(execution) {
+        return None;
+    }
+    let begun = !execution.steps.is_empty() && !is_idle_after_end(execution);
+    Some(Turn { waits: !begun, started: execution.started })
+}
+
+fn is_idle_after_end(execution: &Execution) -> bool {
+    execution.end.is_some() && execution.open_step().is_none()
+}
