@@ -150,7 +150,7 @@ fn apply_event(state: &mut State, entry: &Entry) -> Option<ChangedRecord> {
                 agent.refusals.count(at);
                 agent.usage.count(at, asked.ask.padding());
             });
-            let status = Status::Refused { refusal: refusal.clone(), at };
+            let status = Status::Refused { refusal: refusal.clone(), at, was_held: false };
             return Some(ChangedRecord::Request(Arc::new(request(asked, entry, status))));
         }
         Event::PaymentApproved { id, terms, by } => {
@@ -221,7 +221,7 @@ fn apply_event(state: &mut State, entry: &Entry) -> Option<ChangedRecord> {
         }
         Event::RequestRejected { id, refusal } => {
             let mut request = release(state, id)?;
-            request.status = Status::Refused { refusal: refusal.clone(), at };
+            request.status = Status::Refused { refusal: refusal.clone(), at, was_held: true };
             return Some(ChangedRecord::Request(Arc::new(request)));
         }
         Event::SettingChanged { to, .. } => to.apply(Arc::make_mut(&mut state.settings)),
@@ -420,7 +420,11 @@ fn start_trade(
             end: None,
         })),
         LaneAsk::Payment(_) => {
-            Status::Refused { refusal: Code::InternalError.into(), at: entry.at }
+            Status::Refused {
+                refusal: Code::InternalError.into(),
+                at: entry.at,
+                was_held: false,
+            }
         }
     };
     execute(state, request(asked, entry, status))

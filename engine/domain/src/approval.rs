@@ -103,6 +103,7 @@ pub(crate) fn fresh_verdict(
                         trade.chain,
                         trade.token_in.address,
                         moment,
+                        None,
                     ),
                     spent: spent.trade,
                     reserved: agent.reserved.trade.left_after(trade.counted),

@@ -117,6 +117,8 @@ pub enum Action {
     Thaw,
     AcceptJournal,
     Ask(Box<Ask>),
+    /// Looks for the answer of an earlier request, before anything is measured for a new one.
+    Recall(Box<Recall>),
     Approve(Box<Approval>),
     Deny {
         id: RequestId,
@@ -161,6 +163,15 @@ pub enum Action {
     Tick,
     /// The wallet was unlocked or the agents thawed: sign authorized requests that are still unsigned.
     Reissue,
+}
+
+/// The question whether an authenticated agent's request repeats an earlier one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Recall {
+    pub agent: AgentId,
+    pub identity: Identity,
+    /// What the indexes know. The core fills it in.
+    pub prior: Prior,
 }
 
 /// The operator's approval of a held request.

@@ -130,6 +130,7 @@ pub fn decide(state: &State, command: &Command) -> Result<Decision, Refusal> {
             Ok(Decision::done(events))
         }
         Action::Ask(ask) => requests::ask(state, command, ask),
+        Action::Recall(recall) => requests::recall(state, command, recall),
         Action::Approve(approval) => requests::approve(state, command, approval),
         Action::Deny { id, reason, by } => {
             requests::deny(state, command, *id, reason.as_ref(), *by)

@@ -174,6 +174,8 @@ pub enum Status {
     Refused {
         refusal: Refusal,
         at: Utc,
+        /// Whether it was held: the operator's approval was refused.
+        was_held: bool,
     },
     Denied {
         reason: Option<String>,

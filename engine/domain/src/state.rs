@@ -138,14 +138,16 @@ impl State {
         agent.commission.as_ref()?.window.start.renews_after(moment)
     }
 
-    /// Returns what open transactions (native coin), open sends (tokens) and authorized payments may still take from an
-    /// address. On overflow, `U256::MAX`.
+    /// Returns what open transactions (native coin), open sends (tokens), authorized payments and running trades may
+    /// still take from an address. Of running trades, those count that were allowed before the journal entry `before`, or
+    /// all. On overflow, `U256::MAX`.
     pub fn promised(
         &self,
         from: Address,
         chain: ChainId,
         token: Option<Address>,
         moment: &Moment,
+        before: Option<u64>,
     ) -> Promised {
         let now = u64::try_from(moment.utc.max(self.clock).seconds()).unwrap_or(0);
         let key = OutboxKey { chain, signer: from };
@@ -159,7 +161,28 @@ impl State {
             payments.filter(|payment| payment.chain == chain && Some(payment.asset) == token);
         let token_in =
             payments.fold(in_flight(token), |sum, payment| sum.saturating_add(payment.amount.0));
-        Promised { native: in_flight(None), token_in }
+        let mut promised = Promised { native: in_flight(None), token_in };
+        let running = self.executing.values().filter(|request| {
+            request.from == from && request.ask.chain() == chain
+        });
+        let running = running.filter_map(|one| one.trade().zip(one.execution()));
+        let counts = |started| before.is_none_or(|before| started < before);
+        for (trade, execution) in running.filter(|(_, one)| counts(one.started)) {
+            let awaits_swap = execution.end.is_none() && execution.swap().is_none();
+            let takes_input = execution.end.is_none()
+                && execution.swap().is_none_or(|swap| swap.outcome.is_none());
+            if takes_input && token.is_some() && trade.token_in.address == token {
+                promised.token_in = promised.token_in.saturating_add(trade.amount_in.0);
+            }
+            // The outbox counts the cost of an open swap.
+            if awaits_swap {
+                let sends_native = trade.token_in.address.is_none();
+                let value = if sends_native { trade.amount_in.0 } else { U256::ZERO };
+                let cost = execution.quote.plan_cost.saturating_add(value);
+                promised.native = promised.native.saturating_add(cost);
+            }
+        }
+        promised
     }
 
     /// Returns an agent's status at a moment.

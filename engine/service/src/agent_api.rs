@@ -17,6 +17,7 @@ pub mod lan;
 pub mod listen;
 mod mandate;
 pub mod message;
+mod numbers;
 pub mod openapi;
 mod path_id;
 mod rate;

@@ -22,6 +22,8 @@ use bursar_core::limits::CLOCK_OFF_CHAIN_MS;
 use bursar_core::networks::ChainId;
 use bursar_core::time::{Moment, Utc};
 use bursar_domain::apply::ChangedRecord;
+use bursar_domain::idempotency::Prior;
+use bursar_domain::identity::Identity;
 use bursar_domain::settlement::Stage;
 use bursar_domain::{
     Action, Command, Decision, Effect, Entry, Event, Refusal, Reply, Request, State, Status, check,
@@ -291,16 +293,23 @@ impl Core {
                 None => None,
             };
         }
-        if let Action::Ask(ask) = &mut action {
-            ask.prior = self.journal.prior(&ask.identity)?;
-            // The stored record may not have the signature of an authorization yet.
-            if let Some(same) = &mut ask.prior.same
-                && let Some(open) = self.state.authorized.get(&same.id)
-            {
-                same.status.clone_from(&open.status);
-            }
+        match &mut action {
+            Action::Ask(ask) => ask.prior = self.prior(&ask.identity)?,
+            Action::Recall(recall) => recall.prior = self.prior(&recall.identity)?,
+            _other => {}
         }
         Ok(action)
+    }
+
+    fn prior(&self, identity: &Identity) -> Result<Prior, JournalError> {
+        let mut prior = self.journal.prior(identity)?;
+        // The stored record may not have the signature of an authorization yet.
+        if let Some(same) = &mut prior.same
+            && let Some(open) = self.state.authorized.get(&same.id)
+        {
+            same.status.clone_from(&open.status);
+        }
+        Ok(prior)
     }
 
     fn record(

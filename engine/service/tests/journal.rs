@@ -80,6 +80,7 @@ fn request(seq: u64, usd: u64) -> Vec<u8> {
         status: Status::Refused {
             refusal: bursar_core::codes::Code::LimitReached.into(),
             at: Utc(0),
+            was_held: false,
         },
     };
     postcard::to_allocvec(&request).unwrap()

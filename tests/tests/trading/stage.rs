@@ -128,6 +128,26 @@ impl Stage {
         self.post("/trade", &body).await
     }
 
+    /// Sends the newest trade request again.
+    pub(crate) async fn repeat(&self, trade: &Value) -> (u16, Value) {
+        self.post("/trade", &self.agent.trade(self.stamp, trade)).await
+    }
+
+    pub(crate) async fn mandate(&mut self) -> (u16, Value) {
+        self.stamp += 1;
+        let action = json!({"action": "agent_read"});
+        let fields = action.as_object().expect("an object");
+        let signature = self.agent.sign(self.stamp, fields);
+        let body = json!({"agent_id": self.agent.id, "signature": signature});
+        self.post("/mandate", &body).await
+    }
+
+    pub(crate) async fn get(&self, path: &str) -> (u16, Value) {
+        let reply = self.client.get(format!("{}{path}", self.engine.url)).send();
+        let reply = reply.await.expect("an answer");
+        (reply.status().as_u16(), reply.json().await.expect("JSON"))
+    }
+
     pub(crate) async fn post(&self, path: &str, body: &Value) -> (u16, Value) {
         let reply = self.client.post(format!("{}{path}", self.engine.url)).json(body).send();
         let reply = reply.await.expect("an answer");
@@ -136,9 +156,7 @@ impl Stage {
 
     pub(crate) async fn poll(&self, id: &Value) -> (u16, Value) {
         let id = id.as_str().expect("an id");
-        let reply = self.client.get(format!("{}/trade/status/{id}", self.engine.url)).send();
-        let reply = reply.await.expect("an answer");
-        (reply.status().as_u16(), reply.json().await.expect("JSON"))
+        self.get(&format!("/trade/status/{id}")).await
     }
 
     /// Polls a trade until it is over.

@@ -92,6 +92,30 @@ async fn an_approved_swap_is_executed_once_also_after_a_crash() {
     assert_eq!(stage.allowance(dollar, stage.contracts.v3.router).await, U256::ZERO);
 }
 
+/// A repeat gets the first answer, although a new trade of the kind would be refused.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_repeated_request_is_answered_without_a_second_swap() {
+    let Some(mut stage) = Stage::set_up(AUTOMATIC).await else { return };
+    let dollar = stage.dollar();
+    let asked = trade(&dollar.to_string(), "ETH", "30");
+    let (status, first) = stage.trade(&asked).await;
+    assert_eq!((status, &first["status"]), (200, &json!("executed")), "{first}");
+    let balances = (stage.balance(dollar).await, stage.balance(Address::ZERO).await);
+    stage.operator.must("network disable base").await;
+    assert_eq!(stage.repeat(&asked).await, (200, first));
+    let (status, refused) = stage.trade(&asked).await;
+    assert_eq!((status, &refused["reason_code"]), (400, &json!("NETWORK_DISABLED")));
+    assert_eq!((stage.balance(dollar).await, stage.balance(Address::ZERO).await), balances);
+
+    let (_status, mandate) = stage.mandate().await;
+    let trading = &mandate["policy"]["trading"];
+    let told = |name: &str| trading[name].as_f64().expect("a number");
+    assert_eq!((told("volume_today_usd"), told("remaining_today_usd")), (30.0, 970.0));
+    assert_eq!((told("per_trade_max_usd"), told("min_reserve_eth")), (500.0, 0.0001));
+    let (_status, counters) = stage.get("/status").await;
+    assert_eq!((&counters["traded"], &counters["trade_rejected"]), (&json!(1), &json!(1)));
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn trades_that_cannot_be_made_are_rejected_with_a_reason() {
     let Some(mut stage) = Stage::set_up(AUTOMATIC).await else { return };

@@ -6,7 +6,6 @@ use bursar_core::client::Client;
 use bursar_core::codes::Code;
 use bursar_core::ids::RequestId;
 use bursar_core::limits::PADDING_A_DAY;
-use bursar_core::policy::Policy;
 
 use super::intake::{Intake, Queue};
 use super::{payments, plans, trades};
@@ -14,11 +13,12 @@ use crate::agents::Agent;
 use crate::approval::{fresh_verdict, may_be_approved, may_work};
 use crate::assess::Verdict;
 use crate::cards;
-use crate::command::{Approval, Ask, Command};
+use crate::command::{Approval, Ask, Command, Recall};
 use crate::decision::{Decision, Effect, Reply, require_unlocked};
 use crate::due::{expiry, expiry_if_due, renewal_if_due, renewals};
 use crate::event::{Event, RequestDraft};
-use crate::idempotency::{Repeat, repeat};
+use crate::idempotency::{Prior, Repeat, repeat};
+use crate::identity::Identity;
 use crate::refusal::Refusal;
 use crate::requests::{Deadline, LaneAsk, Request, Status};
 use crate::state::State;
@@ -29,7 +29,9 @@ pub(super) fn ask(state: &State, command: &Command, ask: &Ask) -> Result<Decisio
     // The agent server checked this already, but the wallet may have been locked since.
     require_unlocked(command)?;
     let policy = state.policy_of(agent).ok_or(Refusal::new(Code::AgentNotCommissioned))?;
-    if let Some(decision) = answer_repeat(state, command, policy, ask)? {
+    let may_get =
+        |first: &Request| payments::check_repeat_url(&policy.payments.hosts, ask, first);
+    if let Some(decision) = answer_repeat(state, command, &ask.prior, &ask.identity, may_get)? {
         return Ok(decision);
     }
     within_bounds(state, agent, command, ask)?;
@@ -89,25 +91,40 @@ pub(super) fn ask(state: &State, command: &Command, ask: &Ask) -> Result<Decisio
     }
 }
 
-/// Answers a repeat of an earlier request. `None` if the request is new.
+/// Answers a repeat of an earlier request, which measures nothing. The reply of a new request is [`Reply::Done`].
+pub(super) fn recall(
+    state: &State,
+    command: &Command,
+    recall: &Recall,
+) -> Result<Decision, Refusal> {
+    let agent = state.agents.get(&recall.agent).ok_or(Refusal::new(Code::AuthFailed))?;
+    may_work(state, agent)?;
+    require_unlocked(command)?;
+    let found = answer_repeat(state, command, &recall.prior, &recall.identity, |_any| Ok(()))?;
+    Ok(found.unwrap_or_else(|| Decision::done(Vec::new())))
+}
+
+/// Answers a repeat of an earlier request. `None` if the request is new. `may_get` returns whether the agent may get
+/// the answer of the earlier one.
 fn answer_repeat(
     state: &State,
     command: &Command,
-    policy: &Policy,
-    ask: &Ask,
+    prior: &Prior,
+    identity: &Identity,
+    may_get: impl Fn(&Request) -> Result<(), Refusal>,
 ) -> Result<Option<Decision>, Refusal> {
     // The hold is over but its expiry is not recorded: the repeat gets the expiry, not the hold.
-    if let Some(first) = &ask.prior.same
+    if let Some(first) = &prior.same
         && let Some(expiry) = expiry_if_due(first, &command.moment)
     {
-        payments::check_repeat_url(&policy.payments.hosts, ask, first)?;
+        may_get(first)?;
         return Ok(Some(Decision::reply(vec![expiry], Reply::Request(first.id))));
     }
-    let decision = match repeat(&ask.prior, &ask.identity, &command.moment) {
+    let decision = match repeat(prior, identity, &command.moment) {
         Repeat::New => return Ok(None),
         Repeat::Refuse(code) => return Err(Refusal::new(code)),
         Repeat::Same(first) => {
-            payments::check_repeat_url(&policy.payments.hosts, ask, &first)?;
+            may_get(&first)?;
             // Authorized before a crash and never signed: the same terms are signed now.
             let unsigned = matches!(first.status, Status::Authorized { signature: None, .. });
             // The record alone is not an authorization: requests that `JournalAccepted` dropped stay unsigned.
@@ -117,7 +134,7 @@ fn answer_repeat(
             Decision { events: Vec::new(), effects, reply: Reply::Earlier(first) }
         }
         Repeat::Settled(first) => {
-            payments::check_repeat_url(&policy.payments.hosts, ask, &first)?;
+            may_get(&first)?;
             Decision::reply(Vec::new(), Reply::Settled(first))
         }
     };

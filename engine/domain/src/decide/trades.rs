@@ -34,7 +34,7 @@ pub(super) fn verdict(intake: &Intake<'_>, trade: &TradeAsk) -> Verdict {
         trusted: command.trusted,
         clock_off: clock_is_off(&command.moment),
         now: u64::try_from(command.moment.utc.seconds()).unwrap_or(0),
-        promised: state.promised(from, trade.chain, trade.token_in.address, &command.moment),
+        promised: state.promised(from, trade.chain, trade.token_in.address, &command.moment, None),
         spent: spent.trade,
         reserved: queue.reserved.trade,
         held_by_agent: queue.by_agent,
@@ -140,6 +140,7 @@ fn still_allowed(
             trade.chain,
             trade.token_in.address,
             &command.moment,
+            Some(execution.started),
         ),
         spent,
         // Without the plan's own reservation.

@@ -272,7 +272,7 @@ mod refusals {
         let answer = world.ask(payment(10_000_001));
         let Answer::Refuses(id, refusal) = answer else { panic!("{answer:?}") };
         let at = world.clock.utc;
-        assert_eq!(*world.status(id), Status::Refused { refusal, at });
+        assert_eq!(*world.status(id), Status::Refused { refusal, at, was_held: false });
         assert_eq!((world.spent(), world.reserved()), (Usd::ZERO, Usd::ZERO));
         assert!(world.state.held.is_empty() && world.state.authorized.is_empty());
     }

@@ -5,7 +5,7 @@ use bursar_core::codes::Code;
 use bursar_core::money::{Atoms, Bps, Usd, Wei};
 use bursar_core::policy::Policy;
 use bursar_domain::command::StepOrder;
-use bursar_domain::trades::{StepPurpose, TradeEnd, TradeQuote, Volume};
+use bursar_domain::trades::{StepPurpose, TradeAsk, TradeEnd, TradeQuote, Volume};
 use bursar_domain::{Action, Refusal, Status};
 
 use crate::bench::{BASE, Bench, Fate, PLAN_COST, quote, quoted, step_cost, trade};
@@ -215,7 +215,6 @@ fn promised_funds_are_not_free_for_a_trade() {
     let mut bench = Bench::new();
     let mut ask = trade(10_000_000);
     ask.quote.balance_in = U256::from(10_500_000);
-    assert!(bench.ask(0, ask.clone()).is_ok());
     bench.world.signs(build::payment(500_001));
     assert_eq!(bench.ask(0, ask.clone()).unwrap_err().code, Code::InsufficientFunds);
     assert!(bench.ask(2, ask).is_ok(), "another address");
@@ -227,6 +226,58 @@ fn promised_funds_are_not_free_for_a_trade() {
     ask.quote.native_balance = least + step_cost() - U256::ONE;
     let first = bench.starts(0, ask.clone());
     bench.opens(first, StepPurpose::Swap);
+    assert_eq!(bench.ask(0, ask.clone()).unwrap_err().code, Code::BelowMinNative);
+    ask.quote.native_balance += U256::ONE;
+    assert!(bench.ask(0, ask).is_ok());
+}
+
+/// Of two trades that need the same tokens, the second is refused at once, and the first goes on.
+#[test]
+fn the_input_of_a_running_trade_is_not_free_for_the_next() {
+    let mut bench = Bench::new();
+    let mut ask = trade(10_000_000);
+    ask.quote.balance_in = U256::from(19_999_999);
+    let dear = TradeQuote { balance_in: ask.quote.balance_in, ..quote(60_000_000) };
+    let held = bench.holds(0, TradeAsk { quote: dear.clone(), ..ask.clone() });
+    let first = bench.starts(0, ask.clone());
+    let code = |bench: &mut Bench| bench.ask(0, ask.clone()).unwrap_err().code;
+    assert_eq!(code(&mut bench), Code::InsufficientFunds);
+    assert_eq!(bench.rejects(held, Ok(dear)), Code::InsufficientFunds);
+    bench.takes(first, StepPurpose::Allowance, Fate::Succeeded);
+    bench.opens(first, StepPurpose::Swap);
+    assert_eq!(code(&mut bench), Code::InsufficientFunds, "the swap may still be mined");
+    bench.finish(first, Fate::Succeeded);
+    bench.starts(0, ask.clone());
+}
+
+/// The trade that was allowed first is not refused because of the next.
+#[test]
+fn a_later_trade_takes_no_tokens_from_an_earlier_one() {
+    let mut bench = Bench::new();
+    let mut ask = trade(10_000_000);
+    ask.quote.balance_in = U256::from(20_000_000);
+    let first = bench.starts(0, ask.clone());
+    let second = bench.starts(1, ask.clone());
+    let mut order = bench.step(first, StepPurpose::Swap);
+    order.quote.balance_in = U256::from(19_999_999);
+    bench.order(order).unwrap();
+    assert!(bench.execution(first).open_step().is_some());
+    bench.finish(first, Fate::Succeeded);
+    bench.executed(first);
+    let mut order = bench.step(second, StepPurpose::Swap);
+    order.quote.balance_in = U256::from(9_999_999);
+    bench.order(order).unwrap();
+    assert_eq!(bench.end_code(second), Some(Code::InsufficientFunds));
+}
+
+/// The gas of a plan that has not begun is promised.
+#[test]
+fn the_cost_of_a_waiting_plan_is_promised() {
+    let mut bench = Bench::new();
+    let mut ask = trade(10_000_000);
+    let least = U256::from(100_000_000_000_000_u64);
+    ask.quote.native_balance = least + U256::from(PLAN_COST) * U256::from(2) - U256::ONE;
+    bench.starts(0, ask.clone());
     assert_eq!(bench.ask(0, ask.clone()).unwrap_err().code, Code::BelowMinNative);
     ask.quote.native_balance += U256::ONE;
     assert!(bench.ask(0, ask).is_ok());

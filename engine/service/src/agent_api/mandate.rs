@@ -8,13 +8,16 @@ use axum::http::Response;
 use bursar_core::fault::Fault;
 use bursar_core::hosts::HostEntry;
 use bursar_core::json::{Object, Value};
+use bursar_core::money::Usd;
 use bursar_core::networks::{NETWORKS, Network};
+use bursar_core::policy::TradingPolicy;
 use bursar_core::text;
 use bursar_domain::wallets::PayingAddress;
 
 use super::admit::{Caller, Incoming, admit};
 use super::api::Api;
 use super::message::Endpoint;
+use super::numbers::{decimal, percent};
 use super::reply::Answer;
 
 pub(super) async fn mandate(State(api): State<Arc<Api>>, request: HttpRequest) -> Response<Body> {
@@ -84,10 +87,35 @@ fn policy(caller: &Caller) -> Value {
             .with("auto_approve_below_micro", payments.auto_below.0)
             .with("allowed_domains", domains(&payments.hosts.allowed))
             .with("blocked_domains", domains(&payments.hosts.blocked))
-            // These lanes are off for every agent, whatever the policy contains.
-            .with("trading", Object::new().with("enabled", false))
+            .with("trading", trading(caller, &policy.trading))
+            // This lane is off for every agent, whatever the policy contains.
             .with("morpho", Value::Null),
     )
+}
+
+/// Returns the limits for trades, in dollars, percent and ETH.
+fn trading(caller: &Caller, policy: &TradingPolicy) -> Object {
+    if !policy.enabled {
+        return Object::new().with("enabled", false);
+    }
+    let agent = caller.agent();
+    let spent = caller.view.state.spent(agent, &caller.moment).trade;
+    let reserved = agent.reserved.trade;
+    let auto = Some(policy.auto_below).filter(|auto| *auto > Usd::ZERO);
+    Object::new()
+        .with("enabled", true)
+        .with("per_trade_max_usd", decimal(&policy.per_trade.to_string()))
+        .with("daily_volume_limit_usd", decimal(&policy.daily.to_string()))
+        .with("auto_approve_below_usd", auto.map_or(Value::Null, |auto| decimal(&auto.to_string())))
+        .with("max_slippage_percent", decimal(&percent(policy.max_slippage)))
+        .with("max_price_impact_percent", decimal(&percent(policy.max_impact)))
+        .with("min_reserve_eth", decimal(&policy.min_native.as_coins()))
+        .with("volume_today_usd", decimal(&spent.to_string()))
+        .with("committed_today_usd", decimal(&reserved.to_string()))
+        .with(
+            "remaining_today_usd",
+            decimal(&policy.daily.left_after(spent).left_after(reserved).to_string()),
+        )
 }
 
 fn domains(entries: &[HostEntry]) -> Value {

@@ -150,6 +150,13 @@ impl From<Fault> for Answer {
 
 /// Returns the seconds after which the same call may succeed.
 fn retry_after(code: Code) -> Option<u64> {
-    matches!(code, Code::WalletLocked | Code::Busy | Code::JournalFailed | Code::DiskFull)
-        .then_some(5)
+    let passes = matches!(
+        code,
+        Code::WalletLocked
+            | Code::Busy
+            | Code::JournalFailed
+            | Code::DiskFull
+            | Code::ChainUnavailable
+    );
+    passes.then_some(5)
 }

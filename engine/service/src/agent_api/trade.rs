@@ -9,10 +9,10 @@ use axum::http::Response;
 use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
 use bursar_core::ids::RequestId;
-use bursar_core::json::{Number, Object, Value};
+use bursar_core::json::{Object, Value};
 use bursar_core::money::Atoms;
 use bursar_core::time::Moment;
-use bursar_domain::command::Ask;
+use bursar_domain::command::{Ask, Recall};
 use bursar_domain::idempotency::Prior;
 use bursar_domain::identity::{Identity, KeyClaim};
 use bursar_domain::requests::Approver;
@@ -25,6 +25,7 @@ use super::auth::{ProvenBy, identity};
 use super::body;
 use super::disabled_lanes::{check_fields, wanted};
 use super::message::Endpoint;
+use super::numbers::{decimal, percent};
 use super::path_id::{PathId, text_of};
 use super::reply::{Answer, Outcome};
 use crate::core::ActionAnswer;
@@ -58,14 +59,34 @@ async fn try_trade(api: &Api, request: HttpRequest) -> Result<Answer, Fault> {
     if !policy.trading.enabled {
         return Ok(refused(&Refusal::new(Code::TradingDisabled)));
     }
-    // A repeat gets its answer before the market is read again.
     let id = RequestId::from_entropy(api.random()?);
     let identity = identity_of(&caller, object, key.as_deref(), id);
+    // A repeat gets its answer before the market is read again.
+    let recall = Recall {
+        agent: agent.id.clone(),
+        identity: identity.clone(),
+        prior: Prior::default(),
+    };
+    let earlier = api.core.act(Action::Recall(Box::new(recall))).await;
+    match earlier.map_err(|fault| caller.hide_lock(fault))?.answer {
+        ActionAnswer::Request(record) | ActionAnswer::Earlier(record) => {
+            let record = api.end_of(record).await;
+            return Ok(describe(&record));
+        }
+        ActionAnswer::Settled(_) | ActionAnswer::Done | ActionAnswer::Reported(_) => {}
+    }
     let input = match TradeInput::read(object) {
         Ok(input) => input,
         Err(InputFault::Malformed(fault)) => return Err(fault),
         Err(InputFault::Refused(refusal)) => return Ok(refused(&refusal)),
     };
+    // Endpoints of a network that may not be used are not asked.
+    if !state.network_enabled(input.chain()) {
+        return Ok(refused(&Refusal::new(Code::NetworkDisabled)));
+    }
+    if !policy.networks.allows(input.chain()) {
+        return Ok(refused(&Refusal::new(Code::NetworkNotAllowed)));
+    }
     let address = agent
         .commission
         .as_ref()
@@ -87,7 +108,14 @@ async fn try_trade(api: &Api, request: HttpRequest) -> Result<Answer, Fault> {
         bounds: api.ask_bounds(),
     };
     let asked = api.core.act(Action::Ask(Box::new(ask))).await;
-    let outcome = asked.map_err(|fault| caller.hide_lock(fault))?;
+    let outcome = match asked {
+        Ok(outcome) => outcome,
+        // After many refusals, the next ones are not recorded.
+        Err(fault) if is_verdict(fault.code) => {
+            return Ok(refused(&Refusal::because(fault.code, fault.message)));
+        }
+        Err(fault) => return Err(caller.hide_lock(fault)),
+    };
     let record = match outcome.answer {
         ActionAnswer::Request(record) | ActionAnswer::Earlier(record) => record,
         ActionAnswer::Settled(_) | ActionAnswer::Done | ActionAnswer::Reported(_) => {
@@ -171,6 +199,23 @@ impl Api {
     }
 }
 
+/// Returns whether the policy refuses a trade with this code.
+fn is_verdict(code: Code) -> bool {
+    matches!(
+        code,
+        Code::TradingDisabled
+            | Code::NetworkDisabled
+            | Code::NetworkNotAllowed
+            | Code::DeadlinePassed
+            | Code::ExceedsMaxSlippage
+            | Code::ExceedsPerTradeMax
+            | Code::ExceedsDailyVolume
+            | Code::BelowMinNative
+            | Code::InsufficientFunds
+            | Code::TooManyPending
+    )
+}
+
 /// Answers a refusal that no record describes.
 fn refused(refusal: &Refusal) -> Answer {
     let result = TradeResult { reason: Some(refusal), ..TradeResult::new("", "rejected") };
@@ -186,8 +231,9 @@ fn describe(record: &Request) -> Answer {
         Status::Held { .. } => {
             Answer::new(202, result("pending").body()).with_outcome(Outcome::InProgress)
         }
-        Status::Refused { refusal, .. } => {
-            let body = TradeResult { reason: Some(refusal), ..result("rejected") }.body();
+        Status::Refused { refusal, was_held, .. } => {
+            let code = refusal_code(refusal, *was_held);
+            let body = TradeResult { reason: Some(refusal), code, ..result("rejected") }.body();
             Answer::new(400, body).with_outcome(Outcome::Refused)
         }
         Status::Executing(execution) | Status::Ended(execution) => {
@@ -234,9 +280,9 @@ fn polled(record: &Request, moment: &Moment) -> Answer {
         Status::Executing(execution) | Status::Ended(execution) => {
             Answer::new(200, executed(&id, trade, execution).body())
         }
-        Status::Refused { refusal, .. } => {
+        Status::Refused { refusal, was_held, .. } => {
             let result = TradeResult { trade: Some(trade), ..TradeResult::new(&id, "rejected") };
-            let code = approval_code(refusal.code);
+            let code = refusal_code(refusal, *was_held);
             Answer::new(200, TradeResult { reason: Some(refusal), code, ..result }.body())
         }
         Status::Denied { .. } | Status::Expired { .. } | Status::Authorized { .. } => {
@@ -292,6 +338,11 @@ fn executed<'a>(id: &str, trade: &'a TradeAsk, execution: &'a Execution) -> Trad
             ..result
         },
     }
+}
+
+/// Returns the `code` of a refused trade. A trade that is refused before it is held has none.
+fn refusal_code(refusal: &Refusal, was_held: bool) -> Option<&'static str> {
+    was_held.then(|| approval_code(refusal.code)).flatten()
 }
 
 /// Returns the code that agents of the original know for a refusal at approval.
@@ -372,9 +423,7 @@ fn quote(trade: &TradeAsk) -> Value {
             ("v4", *fee, Some(i64::from(*tick_spacing)), Some(hooks.to_checksum(None)))
         }
     };
-    // Percent with two decimals, as a JSON number.
-    let percent = |bps: u16| number(&format!("{}.{:02}", bps / 100, bps % 100));
-    let micros = |usd: bursar_core::money::Usd| number(&usd.to_string());
+    let micros = |usd: bursar_core::money::Usd| decimal(&usd.to_string());
     Object::new()
         .with("token_in", address(&trade.token_in))
         .with("token_out", address(&trade.token_out))
@@ -388,7 +437,7 @@ fn quote(trade: &TradeAsk) -> Value {
         .with("effective_slippage_bps", u64::from(trade.slippage.0))
         .with("gas_estimate", quote.gas)
         .with("notional_usdg", quote.value_in.map_or(Value::Null, micros))
-        .with("price_impact_pct", quote.impact.map_or(Value::Null, |impact| percent(impact.0)))
+        .with("price_impact_pct", quote.impact.map_or(Value::Null, |impact| decimal(&percent(impact))))
         .with("symbol_in", trade.token_in.symbol.as_str())
         .with("symbol_out", trade.token_out.symbol.as_str())
         .with("dex_version", version)
@@ -398,9 +447,5 @@ fn quote(trade: &TradeAsk) -> Value {
 }
 
 fn integer(atoms: Atoms) -> Value {
-    number(&atoms.to_string())
-}
-
-fn number(text: &str) -> Value {
-    text.parse::<Number>().map_or(Value::Null, Value::from)
+    decimal(&atoms.to_string())
 }

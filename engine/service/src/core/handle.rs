@@ -91,7 +91,7 @@ impl Handle {
     /// failed; `ENGINE_DOWN` once the core has stopped.
     pub async fn act(&self, action: Action) -> Result<Outcome, Fault> {
         let permit = match &action {
-            Action::Ask(_) | Action::Report(_) => Some(
+            Action::Ask(_) | Action::Recall(_) | Action::Report(_) => Some(
                 Arc::clone(&self.permits)
                     .try_acquire_owned()
                     .map_err(|_full| Fault::new(Code::Busy))?,

@@ -269,7 +269,7 @@ fn ending(status: &Status) -> Option<String> {
             let reason = reason.as_deref().map(|reason| format!(": {}", text::visible(reason)));
             format!("denied by {by} at {}{}", text::utc(*at), reason.unwrap_or_default())
         }
-        Status::Refused { refusal, at } => {
+        Status::Refused { refusal, at, .. } => {
             let why = text::visible(&refusal.describe());
             format!("refused at {}: {}", text::utc(*at), why.trim_end_matches('.'))
         }

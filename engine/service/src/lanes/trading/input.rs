@@ -88,6 +88,11 @@ impl TradeInput {
         })
     }
 
+    /// Returns the network of the trade.
+    pub fn chain(&self) -> ChainId {
+        self.network.chain
+    }
+
     /// Returns whether the trade wraps (`Some(true)`) or unwraps the native coin.
     pub(super) fn wraps(&self) -> Option<bool> {
         let wrapped = Currency::Token(self.exchange.wrapped_native);

@@ -78,10 +78,15 @@ impl Worker {
             Err(_refusal) if execution.end.is_some() => None,
             Err(refusal) => Some(end(request, execution, TradeEnd::Rejected(refusal))),
         };
+        let executes = matches!(&action, Some(Action::EndTrade { end, .. })
+            if matches!(**end, TradeEnd::Executed { .. }));
         let taken = match action {
             Some(action) => self.core.act(action).await.map(|_outcome| ()),
             None => Err(Fault::new(Code::Busy)),
         };
+        if executes && taken.is_ok() {
+            self.trading.count_executed();
+        }
         if let Err(fault) = taken {
             tracing::debug!(request = %request.id.short(), code = %fault.code, "a plan pauses");
             let clock = &self.trading.ports.clock;
