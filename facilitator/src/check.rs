@@ -1,4 +1,4 @@
-//! `bursar-facilitator check`: reports whether everything configured exists and works.
+//! `bursar-facilitator check`: reports whether nodes, contracts, signers and the store work.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use crate::exact::prism;
 use crate::keys::KeyRing;
 use crate::service::{StartFault, chain_of, load_keys};
 
-/// Checks everything that is configured.
+/// Checks nodes, contracts, signers and the store.
 ///
 /// # Errors
 /// [`StartFault`]: the facilitator would not start.
@@ -128,7 +128,7 @@ impl Check {
         for (chain, signer) in removed {
             let text = format!(
                 "{signer} has transactions in flight on {chain} but is not in the settings: add it again, \
-                 or its payments are mined or expire without further action"
+                 or they are not sent again and not replaced"
             );
             self.findings.add(Severity::Bad, title, text);
         }

@@ -420,11 +420,7 @@ fn start_trade(
             end: None,
         })),
         LaneAsk::Payment(_) => {
-            Status::Refused {
-                refusal: Code::InternalError.into(),
-                at: entry.at,
-                was_held: false,
-            }
+            Status::Refused { refusal: Code::InternalError.into(), at: entry.at, was_held: false }
         }
     };
     execute(state, request(asked, entry, status))

@@ -1,16 +1,16 @@
-//! The identity of a request, by which a repeat is recognised. The journal keeps it for as long as it
-//! recognises repeats.
+//! The identity of a request. A repeat has the same identity.
 
 use serde::{Deserialize, Serialize};
 
-/// Identifies a request. Another request with the same identity is its repeat, for as long as the retention limits of
-/// [`crate::idempotency`] say.
+/// Identifies a request. A later request with the same identity may be its repeat:
+/// [`repeat`](crate::idempotency::repeat) decides.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Identity {
     /// A hash of agent, endpoint and signature: repeating the signed body repeats the request. `day` is the UTC day
     /// of the signed timestamp (days since 1970); it keeps the index in time order.
     Hmac { day: u32, digest: [u8; 32] },
-    /// A hash of agent, endpoint and content, and of the idempotency key if one was given.
+    /// A hash of agent, endpoint and content, and of the idempotency key if one was given. A trade without a key has
+    /// its own id in place of the content, so nothing repeats it.
     Bearer { digest: [u8; 32], key: Option<KeyClaim> },
 }
 

@@ -25,7 +25,7 @@ pub struct Settlement {
     pub tx_hash: Option<B256>,
     /// The agent's reason for a failure.
     pub error: Option<String>,
-    /// When the latest report arrived.
+    /// When the latest report that changed anything arrived.
     pub reported: Utc,
     /// When the payment was first reported as settled.
     pub settled: Option<Utc>,
@@ -47,7 +47,7 @@ pub struct Claim {
     pub valid_before: u64,
 }
 
-/// The progress of a payment, in order. A signed payment without a report has no stage yet.
+/// The progress that reports and our own lookup show, in order. Nothing is stored before the first report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Stage {
     Submitted,
@@ -98,12 +98,12 @@ pub enum Check {
 
 /// The progress of a signed payment, as shown in receipts and history.
 ///
-/// An agent's report alone completes nothing.
+/// Only our own lookup on the chain verifies a payment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SettlementStatus {
     /// The agent reported that the payment was sent.
     Submitted,
-    /// The agent reported that the payment was settled; our own lookup has not found it, or not yet.
+    /// The agent reported that the payment was settled; our own lookup is off, pending or failed.
     SettledByReport,
     /// Our own lookup ended: the reported transaction is not this payment or does not exist.
     Refuted,
@@ -114,7 +114,7 @@ pub enum SettlementStatus {
 }
 
 impl Check {
-    /// Returns whether the chain contradicts the report that the payment was settled.
+    /// Returns whether the reported transaction is not this payment, or was not found.
     pub fn refutes(&self) -> bool {
         matches!(self, Check::Mismatch { .. } | Check::NotFound)
     }
@@ -149,7 +149,7 @@ impl Check {
             Check::Reverted { .. } => Some("the chain reports that this transaction reverted"),
             Check::Mismatch { .. } => Some("this transaction does not contain this payment"),
             Check::NotFound => Some("the chain does not know this transaction"),
-            Check::Unavailable => Some("no endpoint of the network answered"),
+            Check::Unavailable => Some("the lookup on the chain failed"),
         }
     }
 }
@@ -186,14 +186,14 @@ impl Settlement {
     /// Only an authorized request can settle.
     ///
     /// # Errors
-    /// `INVALID_REQUEST` for a request that was never authorized.
+    /// `INVALID_REQUEST` for a request that is not an authorized payment.
     pub fn of(request: &Request) -> Result<Self, Refusal> {
         let (LaneAsk::Payment(payment), Status::Authorized { terms, at, .. }) =
             (&request.ask, &request.status)
         else {
             return Err(Refusal::because(
                 Code::InvalidRequest,
-                "This request was never signed, so there is nothing to report.",
+                "This is not a signed payment, so there is nothing to report.",
             ));
         };
         Ok(Self {

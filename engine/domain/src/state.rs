@@ -162,9 +162,10 @@ impl State {
         let token_in =
             payments.fold(in_flight(token), |sum, payment| sum.saturating_add(payment.amount.0));
         let mut promised = Promised { native: in_flight(None), token_in };
-        let running = self.executing.values().filter(|request| {
-            request.from == from && request.ask.chain() == chain
-        });
+        let running = self
+            .executing
+            .values()
+            .filter(|request| request.from == from && request.ask.chain() == chain);
         let running = running.filter_map(|one| one.trade().zip(one.execution()));
         let counts = |started| before.is_none_or(|before| started < before);
         for (trade, execution) in running.filter(|(_, one)| counts(one.started)) {

@@ -19,7 +19,7 @@ use super::model::server::Topic;
 use super::model::{Connection, Intent, Model, Pane, Purpose, clamped};
 use crate::link::Received;
 
-/// Time left from which a request is announced a second time.
+/// A request is announced a second time when this much of its time is left, in milliseconds.
 const LAST_MINUTE_MS: u64 = 60_000;
 
 /// Everything that can happen to a console.
@@ -68,9 +68,8 @@ fn connected(model: &mut Model) -> Vec<Intent> {
     model.forget_calls();
     model.connection = Connection::Up;
     let mut topics = Topic::ALL.to_vec();
-    // An unknown feed needs its first page, from which the watch starts.
     if model.feed_known {
-        // The watch delivers the entries since the last known one.
+        // The watch delivers the entries after the last known one, so the first page is not needed.
         topics.retain(|topic| *topic != Topic::Feed);
     }
     if let Some(Overlay::Card(card)) = &mut model.overlay {
@@ -140,7 +139,7 @@ fn open_next_overlay(model: &mut Model) {
     }
 }
 
-/// Returns the card that was left to open the wallet, once `wallet open` has ended.
+/// Returns the card that the operator closed to open the wallet, once `wallet open` has ended.
 fn reopen_card(model: &mut Model) -> Option<CardView> {
     if model.in_flight(&Purpose::Line { order: "wallet.open" }) {
         return None;
@@ -149,7 +148,7 @@ fn reopen_card(model: &mut Model) -> Option<CardView> {
     CardView::of(model.server.queued(&id)?, model.now_ms)
 }
 
-/// Updates an open card to the last answer.
+/// Updates an open card from the newest list of requests.
 fn update_card(model: &mut Model) {
     let now_ms = model.now_ms;
     let Some(Overlay::Card(view)) = &mut model.overlay else { return };
@@ -170,9 +169,9 @@ fn ring(model: &mut Model) -> Option<Intent> {
         let last_minute = waiting.left_ms(now_ms) <= LAST_MINUTE_MS;
         let short = || short(&waiting.request.id);
         if !waiting.announced {
-            announcements.push(format!("payment {} needs your approval", short()));
+            announcements.push(format!("request {} needs your approval", short()));
         } else if last_minute && !waiting.last_minute_announced {
-            announcements.push(format!("payment {} expires within a minute", short()));
+            announcements.push(format!("request {} expires within a minute", short()));
         }
         waiting.announced = true;
         waiting.last_minute_announced |= last_minute;
@@ -185,7 +184,7 @@ fn ring(model: &mut Model) -> Option<Intent> {
     let text = match announcements.as_slice() {
         [] => return None,
         [one] => format!("Bursar: {one}"),
-        more => format!("Bursar: {} payments need your approval", more.len()),
+        more => format!("Bursar: {} requests need your approval", more.len()),
     };
     match model.server.notices {
         Notices::All => Some(Intent::Notify { bell: true, notice: Some(text) }),

@@ -29,8 +29,7 @@ pub(super) fn ask(state: &State, command: &Command, ask: &Ask) -> Result<Decisio
     // The agent server checked this already, but the wallet may have been locked since.
     require_unlocked(command)?;
     let policy = state.policy_of(agent).ok_or(Refusal::new(Code::AgentNotCommissioned))?;
-    let may_get =
-        |first: &Request| payments::check_repeat_url(&policy.payments.hosts, ask, first);
+    let may_get = |first: &Request| payments::check_repeat_url(&policy.payments.hosts, ask, first);
     if let Some(decision) = answer_repeat(state, command, &ask.prior, &ask.identity, may_get)? {
         return Ok(decision);
     }

@@ -1,5 +1,5 @@
-//! `/venues`, `/position` and the polls of positions, while this lane is off. A request gets the usual checks, then the
-//! answer for a policy that disables the lane.
+//! `/venues`, `/position` and the polls of positions, while lending is off. A request gets the usual checks, then the
+//! answer for a policy that disables lending. A poll finds no request.
 
 use std::sync::Arc;
 
@@ -17,8 +17,8 @@ use super::message::Endpoint;
 use super::path_id::{PathId, text_of};
 use super::reply::Answer;
 
-/// Fields that only the operator decides, by their names in the original, in the policies that agents read, and
-/// in the contracts. An agent that sends one has misunderstood its role.
+/// Names of fields that only the operator decides. A field can appear under several names:
+/// those of other wallets, our answers and the contracts.
 const NOT_PERMITTED: &[&str] = &[
     "agent_id",
     "agent_code",

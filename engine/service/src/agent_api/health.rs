@@ -1,4 +1,4 @@
-//! `GET /health`, `POST /ping` and `/status`.
+//! `GET /health`, `POST /ping`, and `GET` and `POST /status`.
 
 use std::sync::Arc;
 
@@ -111,7 +111,7 @@ fn agent(api: &Api, incoming: &Incoming) -> Result<Object, Fault> {
         .with("auto_approve_below_micro", payments.auto_below.0))
 }
 
-/// Formats local wall time as the original does.
+/// Formats a local time like `2026-11-20 06:00:00`.
 fn local_time(utc: Utc, offset_s: i32) -> String {
     let local = utc.seconds().saturating_add(i64::from(offset_s));
     match jiff::Timestamp::from_second(local) {

@@ -62,11 +62,8 @@ async fn try_trade(api: &Api, request: HttpRequest) -> Result<Answer, Fault> {
     let id = RequestId::from_entropy(api.random()?);
     let identity = identity_of(&caller, object, key.as_deref(), id);
     // A repeat gets its answer before the market is read again.
-    let recall = Recall {
-        agent: agent.id.clone(),
-        identity: identity.clone(),
-        prior: Prior::default(),
-    };
+    let recall =
+        Recall { agent: agent.id.clone(), identity: identity.clone(), prior: Prior::default() };
     let earlier = api.core.act(Action::Recall(Box::new(recall))).await;
     match earlier.map_err(|fault| caller.hide_lock(fault))?.answer {
         ActionAnswer::Request(record) | ActionAnswer::Earlier(record) => {
@@ -437,7 +434,10 @@ fn quote(trade: &TradeAsk) -> Value {
         .with("effective_slippage_bps", u64::from(trade.slippage.0))
         .with("gas_estimate", quote.gas)
         .with("notional_usdg", quote.value_in.map_or(Value::Null, micros))
-        .with("price_impact_pct", quote.impact.map_or(Value::Null, |impact| decimal(&percent(impact))))
+        .with(
+            "price_impact_pct",
+            quote.impact.map_or(Value::Null, |impact| decimal(&percent(impact))),
+        )
         .with("symbol_in", trade.token_in.symbol.as_str())
         .with("symbol_out", trade.token_out.symbol.as_str())
         .with("dex_version", version)

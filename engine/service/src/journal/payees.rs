@@ -1,6 +1,6 @@
 //! One row for each payee (address and network), written in the commit of the payment.
 //!
-//! The rows are an unsealed cache of the entries. If they are out of date, opening the journal rebuilds them. Code
+//! The rows are an unsealed cache of the entries. If they are out of date, the start of the core rebuilds them. Code
 //! that reads every entry also compares the rows: an unlock without a sealed snapshot corrects wrong rows, and the
 //! audit reports them. A payment adds at most one row, a tenth of the size of its entry and record.
 
@@ -21,7 +21,7 @@ use super::store::{Reader, StoreError};
 const BEHIND: &str = "the index of payees is out of date; restart the engine to rebuild it";
 
 impl Journal {
-    /// Adds the payment that an entry authorized to the rows of the next commit.
+    /// If the entry authorized a payment, adds it to the rows that the next commit writes.
     pub fn note_payment(&mut self, entry: &Entry, touched: Option<&ChangedRecord>) {
         let Some((payee, paid)) = payees::payment(entry, touched) else { return };
         match self.pending.payees.entry(payee) {

@@ -326,7 +326,8 @@ mod tests {
     }
 
     fn refused(seq: u64, content: u8) -> Request {
-        let status = Status::Refused { refusal: Code::LimitReached.into(), at: Utc(0), was_held: false };
+        let status =
+            Status::Refused { refusal: Code::LimitReached.into(), at: Utc(0), was_held: false };
         Request { status, ..authorized(seq, bearer(content), Utc(0)) }
     }
 

@@ -110,7 +110,7 @@ settings! {
         "The address the agent server listens on; port 0 picks a free port. Takes effect when the server starts.";
     Rate "server.rate_per_minute" File Count "300"
         "Requests a minute from one agent, or from one address without a valid proof. 0 turns the limit \
-         off, which is stored in the journal.";
+         off; only the 0 is stored in the journal.";
     SignatureWindow "server.signature_window_s" File Count "300"
         "How far the time of an agent's signature may be from this machine's clock: 60 to 900 seconds.";
     AllowLan "server.allow_lan" Journal Switch "false"
@@ -132,14 +132,14 @@ settings! {
          needs an endpoint too. Path and query are shown only with --reveal. `none` sends transactions to \
          `rpc` again.";
     NetworkExplorer(ChainId) "networks.<id>.explorer" File Url "https://base.blockscout.com/api/v2 on Base, none elsewhere"
-        "The network's block explorer: the base URL of a Blockscout API, which learns the addresses that are looked \
-         up. `none` turns it off: balances then list only the tokens that Bursar knows.";
+        "The network's block explorer: the base URL of a Blockscout API. That server sees every address \
+         that is looked up. `none` turns it off: balances then list only the tokens that Bursar knows.";
     MaxValidity "payments.max_validity" Journal Seconds "3600"
         "The longest time a payment may stay valid without needing your approval.";
     VerifySettlements "payments.verify_settlements" File Switch "true"
         "Whether the chain is checked for payments that agents report as settled.";
     IdleLock "lock.idle" Journal SecondsOrOff "off"
-        "Locks the open wallet after this time without agent requests and without changes by you, and when the machine wakes from sleep.";
+        "Locks the open wallet after this time without a new journal entry, and when the machine wakes after more than a minute of sleep.";
     ConfirmTypingAbove "confirm_typing_above" Journal Usd "a tenth of the policy's largest payment, but at least 5; 5 for sends"
         "Approvals and sends of this amount or more ask you to type the amount. A send of an unknown value always \
          asks.";
@@ -148,7 +148,7 @@ settings! {
          notice, the bell alone, or nothing.";
     ConsoleTime "console.time" File ConsoleTime "local"
         "Times of day in a console: in the zone of the machine on which it runs, or in UTC. A console names the \
-         offset with every time. Commands, JSON, CSV files, records and the log always use UTC, marked by a Z.";
+         offset with every time. The output of commands, CSV files, records and the log always use UTC, marked by a Z.";
 }
 
 impl Key {
@@ -260,7 +260,8 @@ pub fn manual() -> String {
          `bursar config list` shows every setting, its value and where that comes from; `bursar config set` \
          changes one.\n\n\
          An argument overrides the environment, which overrides `settings.toml` in the data folder, which overrides\n\
-         the default. A setting that can weaken a protection is stored in the journal only, and is an error elsewhere.\n\
+         the default. A setting that can weaken a protection is stored in the journal only, and is an error elsewhere. For\n\
+         `server.rate_per_minute`, that applies only to the value 0.\n\
          `<id>` is a chain id, as in `networks.1.rpc`; in the environment, `BURSAR_NETWORKS_1_RPC`.\n\n\
          | key | values | default | stored in | variable |\n|---|---|---|---|---|\n",
     );

@@ -164,7 +164,7 @@ fn bell_rings_for_a_new_request_and_for_its_last_minute() {
     let mut stage = Stage::full(SIZE);
     let before = rings(&stage);
     assert_eq!(before.len(), 1);
-    assert!(before[0].contains("3 payments need your approval"), "{before:?}");
+    assert!(before[0].contains("3 requests need your approval"), "{before:?}");
     stage.wait(10_000);
     assert_eq!(rings(&stage), before);
     stage.wait(160_000);

@@ -298,7 +298,7 @@ mod tests {
                 Some("refuted: this transaction does not contain this payment"),
             ),
             (Check::NotFound, Some("refuted: the chain does not know this transaction")),
-            (Check::Unavailable, Some("not checked: no endpoint of the network answered")),
+            (Check::Unavailable, Some("not checked: the lookup on the chain failed")),
         ] {
             let event = Event::SettlementChecked { id, found };
             let (kind, about, text) = describe(&event);

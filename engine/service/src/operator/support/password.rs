@@ -51,7 +51,8 @@ const WAITS_S: [u64; 7] = [0, 1, 2, 4, 8, 16, 30];
 /// The right to try a password, one at a time in the whole engine.
 pub(crate) struct Attempt<'a> {
     engine: &'a EngineContext,
-    /// The journal's count of wrong passwords at the last correct one. These add no delay.
+    /// The value of `passwords_refused` at the last correct password, 0 after a start. The wait depends on how many
+    /// wrong passwords came after it.
     forgiven: tokio::sync::MutexGuard<'a, u32>,
 }
 
@@ -103,7 +104,7 @@ async fn note_refused<T>(engine: &EngineContext, tried: Result<T, Fault>) -> Res
 /// Asks for the password of the open wallet again.
 ///
 /// # Errors
-/// `WALLET_LOCKED`, `WRONG_PASSWORD`, or those of [`next_attempt`].
+/// `WALLET_LOCKED`, `WRONG_PASSWORD`, or those of [`next_attempt`] and of the dialogue.
 pub(crate) async fn prove_operator(
     engine: &Arc<EngineContext>,
     dialogue: &mut dyn Dialogue,
