@@ -24,7 +24,7 @@ use bursar_devnet::agent::Agent;
 use bursar_engine::agent_api::auth::Proof;
 use bursar_engine::agent_api::message::{Endpoint, canonical_text};
 use bursar_engine::engine::{Engine, Mode, Options};
-use bursar_engine::ports::{NoFailpoints, Ports, SystemDisk, SystemRandom};
+use bursar_engine::ports::{NoFailpoints, Ports, PriceSource, SystemDisk, SystemRandom};
 use bursar_engine::rules::Rules;
 use bursar_engine::service::data_dir::DataFolder;
 use bursar_engine::vault::derive::PrivateKey;
@@ -119,7 +119,7 @@ async fn engine(path: &Path) -> Engine {
         failpoints: Arc::new(NoFailpoints),
         chains: Default::default(),
         explorers: Default::default(),
-        prices: None,
+        prices: PriceSource::default(),
         signer: None,
         rules: Rules::default(),
     });

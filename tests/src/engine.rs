@@ -20,7 +20,7 @@ use bursar_engine::agent_api::router;
 use bursar_engine::edition::{Edition, Retention};
 use bursar_engine::engine::{Engine, Mode, Options};
 use bursar_engine::journal::Store;
-use bursar_engine::ports::{Failpoints, NoFailpoints, Ports, Signer};
+use bursar_engine::ports::{Failpoints, NoFailpoints, Ports, PriceSource, Signer};
 use bursar_engine::rules::Rules;
 use bursar_engine::service::data_dir::DataFolder;
 use bursar_engine::service::instance::{ENGINE_WAITS, Instance, InstanceLock, claim, running};
@@ -133,7 +133,7 @@ impl TestEngine {
             failpoints: setup.failpoints,
             chains: setup.chains.into_iter().collect(),
             explorers: setup.explorers.into_iter().collect(),
-            prices: None,
+            prices: PriceSource::default(),
             signer: setup.signer,
             rules: setup.rules,
         });

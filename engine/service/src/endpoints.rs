@@ -5,8 +5,9 @@ use std::sync::Arc;
 use alloy_primitives::{Address, B256, Bytes, U256};
 use bursar_chain::explorer_http::{ExplorerConfigError, ExplorerHttp, ExplorerLimits};
 use bursar_chain::ports::{
-    BlockTag, Chain, ChainFault, ChainReply, Clock, EndpointLabel, Explorer, Receipt,
+    BlockTag, Chain, ChainFault, ChainReply, Clock, EndpointLabel, Explorer, Prices, Receipt,
 };
+use bursar_chain::price_http::{PriceConfigError, PriceHttp};
 use bursar_chain::rpc::{ConfigError, RpcChain, RpcConfig};
 use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
@@ -71,6 +72,22 @@ pub(crate) fn explorer(
         Err(error) => {
             Err(Fault::because(Code::BadInput, format!("networks.{chain}.explorer: {error}.")))
         }
+    }
+}
+
+/// Returns the price API; `None` if none is set or this machine cannot query it. Opens no connection.
+pub(crate) fn prices(config: &Config) -> Result<Option<Arc<dyn Prices>>, Fault> {
+    let Some(url) = &config.prices else { return Ok(None) };
+    match PriceHttp::new(url.as_str()) {
+        Ok(prices) => Ok(Some(Arc::new(prices))),
+        Err(PriceConfigError::Client(why)) => {
+            tracing::warn!(why, "prices cannot be queried from this machine");
+            Ok(None)
+        }
+        Err(PriceConfigError::Url(_fault)) => Err(Fault::because(
+            Code::BadInput,
+            "prices.url: it must be an https:// URL without a user name (http:// only on this machine).",
+        )),
     }
 }
 

@@ -8,8 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::time::Duration;
 
 use bursar_chain::clock::SystemClock;
-use bursar_chain::ports::{Clock, Prices};
-use bursar_chain::price_http::{DEFAULT_URL, PriceHttp};
+use bursar_chain::ports::Clock;
 use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
 use bursar_core::limits::DRAIN_MS;
@@ -305,20 +304,9 @@ fn system_ports(config: &Config) -> Result<Ports, Fault> {
         rules: Rules::default(),
         chains: each.into_iter().filter_map(|(id, chain)| Some((id, chain?))).collect(),
         explorers: explorers.into_iter().filter_map(|(id, one)| Some((id, one?))).collect(),
-        prices: prices(),
+        prices: endpoints::prices(config)?.into(),
         signer: None,
     })
-}
-
-/// Returns the price API; `None` if this machine cannot query it. Opens no connection.
-fn prices() -> Option<Arc<dyn Prices>> {
-    match PriceHttp::new(DEFAULT_URL) {
-        Ok(prices) => Some(Arc::new(prices)),
-        Err(error) => {
-            tracing::warn!(?error, "prices cannot be queried from this machine");
-            None
-        }
-    }
 }
 
 /// Opens the journal, or uses the caller's `store`, and replays it.

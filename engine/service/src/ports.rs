@@ -128,6 +128,28 @@ impl<T: ?Sized> FromIterator<(ChainId, Arc<T>)> for PerNetwork<T> {
     }
 }
 
+/// The price API, which a setting can replace. Cheap to clone.
+#[derive(Debug, Clone, Default)]
+pub struct PriceSource(Arc<RwLock<Option<Arc<dyn Prices>>>>);
+
+impl PriceSource {
+    /// Returns the price API, if there is one.
+    pub fn get(&self) -> Option<Arc<dyn Prices>> {
+        self.0.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Replaces the price API, or removes it. Calls in flight finish on the old one.
+    pub fn set(&self, to: Option<Arc<dyn Prices>>) {
+        *self.0.write().unwrap_or_else(PoisonError::into_inner) = to;
+    }
+}
+
+impl From<Option<Arc<dyn Prices>>> for PriceSource {
+    fn from(prices: Option<Arc<dyn Prices>>) -> Self {
+        Self(Arc::new(RwLock::new(prices)))
+    }
+}
+
 /// All ports of one engine.
 #[derive(Debug, Clone)]
 pub struct Ports {
@@ -138,7 +160,7 @@ pub struct Ports {
     pub chains: Chains,
     pub explorers: Explorers,
     /// Without it the value of ETH is unknown.
-    pub prices: Option<Arc<dyn Prices>>,
+    pub prices: PriceSource,
     /// Signs in place of the vault; only in tests.
     pub signer: Option<Arc<dyn Signer>>,
     /// The rules that the core runs; mutated only in simulations.

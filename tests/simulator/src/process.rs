@@ -17,7 +17,7 @@ use bursar_engine::core::handle::CoreLoop;
 use bursar_engine::edition::Edition;
 use bursar_engine::engine::{Engine, Mode, Options};
 use bursar_engine::journal::Store;
-use bursar_engine::ports::{Chains, Ports};
+use bursar_engine::ports::{Chains, Ports, PriceSource};
 use bursar_engine::rules::Rules;
 use bursar_engine::service::data_dir::DataFolder;
 use bursar_tests::doubles::TestDisk;
@@ -95,7 +95,7 @@ impl Process {
             failpoints: Arc::clone(environment.faults) as _,
             chains: environment.chains.clone(),
             explorers: Default::default(),
-            prices: None,
+            prices: PriceSource::default(),
             signer: Some(Arc::clone(&signer) as _),
             rules: Rules::mutated(Arc::clone(environment.faults) as _),
         });

@@ -63,7 +63,7 @@ async fn run() -> Result<(), Fault> {
     options.ports = Some(Ports {
         chains: chains(&clock).into_iter().collect(),
         explorers: explorers().into_iter().collect(),
-        prices: prices(),
+        prices: prices().into(),
         clock,
         random: Arc::new(SystemRandom),
         disk: Arc::new(SystemDisk),

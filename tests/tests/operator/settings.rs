@@ -154,6 +154,8 @@ async fn a_bad_value_changes_nothing() {
         ("config set networks.8453.submit_rpc KEYKEYKEY", "URL"),
         ("config set networks.8453.submit_rpc http://a.example/KEYKEYKEY", "not encrypted"),
         ("config set networks.8453.explorer ftp://x", "https"),
+        ("config set prices.url ftp://x", "https"),
+        ("config set prices.url http://a.example/KEYKEYKEY", "https"),
         ("config set confirm_typing_above 1.1234567", ""),
     ] {
         let refused = operator.refused(line).await;
@@ -203,6 +205,21 @@ async fn an_explorer_is_turned_off_at_once_and_stays_off_after_a_restart() {
     assert_eq!(get(&engine, key).await, (Value::Null, "file".to_owned()));
     let (value, source) = get(&engine, "networks.4663.explorer").await;
     assert_eq!((value, source.as_str()), (Value::Null, "default"));
+}
+
+#[tokio::test]
+async fn a_price_api_is_replaced_and_turned_off_at_once() {
+    let engine = engine().await;
+    let has = |engine: &TestEngine| engine.engine.ports().prices.get().is_some();
+    let set = setting_after(&engine, "config set prices.url http://127.0.0.1:9/KEYKEYKEY").await;
+    assert_eq!((set.value, has(&engine)), (json!("http://127.0.0.1:9"), true));
+    assert_eq!(set.was, Some(json!("https://api.coingecko.com:443")));
+    let set = setting_after(&engine, "config set prices.url none").await;
+    assert_eq!((&set.value, set.source.as_str(), has(&engine)), (&Value::Null, "file", false));
+    let engine = engine.restart(Setup::default()).await;
+    assert_eq!(get(&engine, "prices.url").await, (Value::Null, "file".to_owned()));
+    setting_after(&engine, "config set prices.url default").await;
+    assert!(has(&engine));
 }
 
 /// Nothing listens behind these nodes; a request for the chain id shows which one is in use.

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
+use bursar_chain::price_http::DEFAULT_URL;
 use bursar_core::limits::{RATE_PER_MINUTE, SIGNATURE_WINDOW_S};
 use bursar_core::networks::{ChainId, NETWORKS};
 use bursar_core::settings::keys::{Key, Storage};
@@ -10,7 +11,8 @@ use bursar_core::settings::{ConsoleTime, Notices};
 use url::Url;
 
 use super::values::{
-    console_time, explorer, journal_only, limited, listed, loopback, notices, switch, urls, window,
+    console_time, journal_only, limited, listed, loopback, notices, optional_url, switch, urls,
+    window,
 };
 
 /// Reads an environment variable.
@@ -39,6 +41,8 @@ pub struct Config {
     pub submit_rpc: BTreeMap<ChainId, Vec<Url>>,
     /// Block explorers. Networks without one, or with `none`, have no entry.
     pub explorer: BTreeMap<ChainId, Url>,
+    /// The price API; `None` turns it off.
+    pub prices: Option<Url>,
     /// The sources of all values that are not defaults.
     pub(super) sources: BTreeMap<Key, Source>,
 }
@@ -82,6 +86,7 @@ impl Config {
             rpc: NETWORKS.iter().map(endpoints).collect(),
             submit_rpc: BTreeMap::new(),
             explorer: NETWORKS.iter().filter_map(explorer).collect(),
+            prices: DEFAULT_URL.parse().ok(),
             sources: BTreeMap::new(),
         }
     }
@@ -128,9 +133,10 @@ impl Config {
                 self.set_submit_rpc(chain, list);
             }
             Key::NetworkExplorer(chain) => {
-                let explorer = explorer(text)?;
+                let explorer = optional_url(text)?;
                 self.set_explorer(chain, explorer);
             }
+            Key::PricesUrl => self.prices = optional_url(text)?,
             Key::Hosts
             | Key::LanBearer
             | Key::AllowLan

@@ -10,7 +10,7 @@ use serde::de::IgnoredAny;
 
 use super::effective::{Config, Source};
 use super::values::{
-    console_time, explorer, journal_only, limited, loopback, notices, urls, window,
+    console_time, journal_only, limited, loopback, notices, optional_url, urls, window,
 };
 
 #[derive(Debug, Default, Deserialize)]
@@ -20,6 +20,7 @@ struct File {
     payments: PaymentsTable,
     console: ConsoleTable,
     networks: BTreeMap<String, NetworkTable>,
+    prices: PricesTable,
     lock: LockTable,
     confirm_typing_above: Option<IgnoredAny>,
 }
@@ -48,6 +49,12 @@ struct PaymentsTable {
 struct ConsoleTable {
     notify: Option<String>,
     time: Option<String>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct PricesTable {
+    url: Option<String>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -100,6 +107,10 @@ pub(super) fn apply(config: &mut Config, text: &str) -> Result<(), String> {
         config.console_time = console_time(time).map_err(|why| format!("console.time: {why}"))?;
         from_file(Key::ConsoleTime);
     }
+    if let Some(text) = &file.prices.url {
+        config.prices = optional_url(text).map_err(|why| format!("prices.url: {why}"))?;
+        from_file(Key::PricesUrl);
+    }
     apply_networks(config, &file.networks)
 }
 
@@ -129,7 +140,8 @@ fn apply_networks(
             config.sources.insert(Key::NetworkSubmitRpc(row.chain), Source::File);
         }
         if let Some(text) = &table.explorer {
-            let url = explorer(text).map_err(|why| format!("networks.{name}.explorer: {why}"))?;
+            let url =
+                optional_url(text).map_err(|why| format!("networks.{name}.explorer: {why}"))?;
             config.set_explorer(row.chain, url);
             config.sources.insert(Key::NetworkExplorer(row.chain), Source::File);
         }

@@ -149,6 +149,18 @@ mod tests {
     }
 
     #[test]
+    fn a_price_api_is_replaced_or_turned_off() {
+        let url = "https://prices.example/eth";
+        let file = format!("[prices]\nurl = \"{url}\"");
+        let prices = |config: Config| config.prices.map(|url| url.to_string());
+        assert_eq!(prices(load(&file, &[], None).unwrap()).as_deref(), Some(url));
+        let off = [("BURSAR_PRICES_URL", "none")];
+        assert_eq!(prices(load(&file, &off, None).unwrap()), None);
+        let fault = load("[prices]\nurl = \"ftp://x\"", &[], None).unwrap_err();
+        assert!(fault.message.contains("prices.url"), "{fault}");
+    }
+
+    #[test]
     fn none_turns_an_explorer_off_wherever_it_is_written() {
         let (file, set) = ("[networks.base]\nexplorer = \"none\"", "http://127.0.0.1:9/api/v2");
         let env = |value| [("BURSAR_NETWORKS_8453_EXPLORER", value)];
@@ -240,6 +252,8 @@ mod tests {
         let explorers: Vec<&str> = config.explorer.values().map(Url::as_str).collect();
         let told = Key::NetworkExplorer(ChainId(8453)).row().default;
         assert_eq!(told, format!("{} on Base, none elsewhere", explorers.join(", ")));
+        let prices = config.prices.as_ref().map(Url::as_str);
+        assert_eq!(Some(Key::PricesUrl.row().default), prices);
         let settings = bursar_core::settings::Settings::default();
         assert_eq!(Key::MaxValidity.row().default, settings.max_validity_s.to_string());
         assert_eq!(Key::LanBearer.row().default, settings.lan_bearer.text());

@@ -67,8 +67,8 @@ fn url(text: &str) -> Result<Url, String> {
     Url::parse(text).map_err(|error| format!("an endpoint is not a valid URL: {error}"))
 }
 
-/// Parses the URL of an explorer. `none` turns the default off.
-pub(super) fn explorer(text: &str) -> Result<Option<Url>, String> {
+/// Parses the URL of an explorer or of the price API. `none` turns the default off.
+pub(super) fn optional_url(text: &str) -> Result<Option<Url>, String> {
     if text == "none" {
         return Ok(None);
     }

@@ -100,12 +100,18 @@ async fn set_in_file(
             explorers.push((row.chain, endpoints::explorer(&change.after, row.chain)?));
         }
     }
+    let prices = (change.before.prices != change.after.prices)
+        .then(|| endpoints::prices(&change.after))
+        .transpose()?;
     change.make()?;
     for (chain, to) in fresh {
         engine.ports.chains.set(chain, to);
     }
     for (chain, to) in explorers {
         engine.ports.explorers.set(chain, to);
+    }
+    if let Some(to) = prices {
+        engine.ports.prices.set(to);
     }
     Ok(())
 }
@@ -138,6 +144,7 @@ async fn warnings(engine: &Arc<EngineContext>, key: Key) -> Vec<Warning> {
         | Key::NetworkRpc(_)
         | Key::NetworkSubmitRpc(_)
         | Key::NetworkExplorer(_)
+        | Key::PricesUrl
         | Key::MaxValidity
         | Key::IdleLock
         | Key::ConfirmTypingAbove
@@ -202,6 +209,9 @@ impl SettingsView {
             Key::NetworkExplorer(chain) => {
                 return (json!(config.explorer.get(&chain).map(url)), "none is set");
             }
+            Key::PricesUrl => {
+                return (json!(config.prices.as_ref().map(url)), "trades that give ETH ask you");
+            }
             Key::MaxValidity => json!(settings.max_validity_s),
             Key::IdleLock => settings.idle_lock_s.map_or(json!("off"), |seconds| json!(seconds)),
             Key::VerifySettlements => json!(config.verify_settlements),
@@ -239,6 +249,7 @@ impl SettingsView {
             | Key::NetworkRpc(_)
             | Key::NetworkSubmitRpc(_)
             | Key::NetworkExplorer(_)
+            | Key::PricesUrl
             | Key::VerifySettlements
             | Key::ConsoleNotify
             | Key::ConsoleTime => self.config.source(key).text(),

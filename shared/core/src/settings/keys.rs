@@ -134,6 +134,10 @@ settings! {
     NetworkExplorer(ChainId) "networks.<id>.explorer" File Url "https://base.blockscout.com/api/v2 on Base, none elsewhere"
         "The network's block explorer: the base URL of a Blockscout API. That server sees every address \
          that is looked up. `none` turns it off: balances then list only the tokens that Bursar knows.";
+    PricesUrl "prices.url" File Url "https://api.coingecko.com/api/v3/simple/price?ids=ethereum&vs_currencies=usd"
+        "The server that tells the price of ETH, for the value of trades: a URL that answers like CoinGecko's \
+         `simple/price`. Path and query are shown only with --reveal. `none` turns it off: trades that give ETH then \
+         need your approval.";
     MaxValidity "payments.max_validity" Journal Seconds "3600"
         "The longest time a payment may stay valid without needing your approval.";
     VerifySettlements "payments.verify_settlements" File Switch "true"
@@ -183,6 +187,7 @@ impl Key {
             | Key::SignatureWindow
             | Key::AllowLan
             | Key::Autostart
+            | Key::PricesUrl
             | Key::MaxValidity
             | Key::VerifySettlements
             | Key::IdleLock
@@ -291,7 +296,7 @@ mod tests {
     #[test]
     fn every_setting_key_parses_from_its_own_text() {
         let all = Key::all();
-        assert_eq!(all.len(), 13 + 4 * NETWORKS.len());
+        assert_eq!(all.len(), 14 + 4 * NETWORKS.len());
         for key in all {
             assert_eq!(key.to_string().parse(), Ok(key));
             assert_eq!(ROWS.iter().filter(|row| **row == key.row()).count(), 1);

@@ -11,7 +11,7 @@ use bursar_core::time::Utc;
 use tokio::sync::Semaphore;
 
 use super::*;
-use crate::ports::{NoFailpoints, Ports, SystemDisk, SystemRandom};
+use crate::ports::{NoFailpoints, Ports, PriceSource, SystemDisk, SystemRandom};
 
 /// A chain without Multicall3 where every address has the same amount of each token.
 #[derive(Debug)]
@@ -84,7 +84,7 @@ impl Stage {
             rules: crate::rules::Rules::default(),
             chains: [(network().chain, Arc::clone(&chain) as Arc<dyn Chain>)].into_iter().collect(),
             explorers: crate::ports::Explorers::default(),
-            prices: None,
+            prices: PriceSource::default(),
             signer: None,
         };
         Self { funds: Arc::new(Funds::new(&ports)), chain, clock }

@@ -5,8 +5,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use alloy_primitives::U256;
-use bursar_chain::ports::{Clock, Prices};
+use bursar_chain::ports::Clock;
 use bursar_core::money::Usd;
+
+use crate::ports::PriceSource;
 
 /// How long a price of the API is used, in milliseconds (wallet specification, Limits).
 const PRICE_MS: u64 = 60_000;
@@ -22,7 +24,7 @@ const WEI: u128 = 1_000_000_000_000_000_000;
 /// The price of ETH, cached.
 #[derive(Debug)]
 pub(super) struct EthPrice {
-    api: Option<Arc<dyn Prices>>,
+    api: PriceSource,
     clock: Arc<dyn Clock>,
     // A lock instead of an owning task: it is never held across an await.
     last: Mutex<Option<Reading>>,
@@ -47,7 +49,7 @@ pub(super) enum FeedPrice {
 }
 
 impl EthPrice {
-    pub(super) fn new(api: Option<Arc<dyn Prices>>, clock: Arc<dyn Clock>) -> Self {
+    pub(super) fn new(api: PriceSource, clock: Arc<dyn Clock>) -> Self {
         Self { api, clock, last: Mutex::default() }
     }
 
@@ -67,7 +69,7 @@ impl EthPrice {
         let reading = match last {
             Some(last) if now_ms.saturating_sub(last.at_ms) < PRICE_MS => last,
             older => {
-                let asked = tokio::time::timeout(WAIT, self.api.as_ref()?.eth()).await;
+                let asked = tokio::time::timeout(WAIT, self.api.get()?.eth()).await;
                 let price = asked.ok()?.ok()?;
                 let steady = older.is_none_or(|older| !differ(price, older.price, 20));
                 let reading = Reading { price, at_ms: now_ms, steady };
