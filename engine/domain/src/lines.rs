@@ -30,9 +30,7 @@ pub fn acting(state: &State) -> BTreeMap<OutboxKey, &Arc<Request>> {
 
 /// Returns whether a plan may act now.
 pub(crate) fn is_acting(state: &State, request: &Request) -> bool {
-    let Some(own) = turn(state, request) else { return false };
-    let others = state.executing.values().filter(|other| line(other) == line(request));
-    others.filter_map(|other| turn(state, other)).all(|other| own <= other)
+    acting(state).get(&line(request)).is_some_and(|first| first.id == request.id)
 }
 
 /// The smallest acts: a plan that has begun comes before all others, then the plan that was allowed first.
