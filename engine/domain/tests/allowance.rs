@@ -21,10 +21,10 @@ use bursar_domain::{Action, Event};
 use jiff::civil::{Date, date};
 use jiff::tz::TimeZone;
 use proptest::prelude::*;
-use proptest::test_runner::FileFailurePersistence;
 use serde_json::Value;
 use support::World;
 use support::build::{self, payment, policy};
+use support::cases::config;
 use support::clock::{Clock, DAY, HOUR, MINUTE, SECOND, utc};
 
 const VECTORS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/vectors/allowance.json");
@@ -519,12 +519,6 @@ fn moves() -> impl Strategy<Value = Vec<Move>> {
         1 => prop::sample::select(&ZONES[..]).prop_map(Move::Zone),
     ];
     prop::collection::vec(one, 1..40)
-}
-
-/// 256 cases, or `PROPTEST_CASES`. A failing seed is kept next to this file and tried first.
-fn config() -> ProptestConfig {
-    let kept = FileFailurePersistence::WithSource("regressions");
-    ProptestConfig { failure_persistence: Some(Box::new(kept)), ..ProptestConfig::default() }
 }
 
 proptest! {

@@ -23,17 +23,12 @@ use std::collections::BTreeSet;
 
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
-use proptest::test_runner::{FileFailurePersistence, TestRunner};
+use proptest::test_runner::TestRunner;
 
 use quiet::quietly;
 use run::Run;
+use support::cases::config;
 use workload::{any_history, honest_history};
-
-/// 256 cases, or `PROPTEST_CASES`. A failing seed is kept next to this file and tried first.
-fn config() -> ProptestConfig {
-    let kept = FileFailurePersistence::WithSource("regressions");
-    ProptestConfig { failure_persistence: Some(Box::new(kept)), ..ProptestConfig::default() }
-}
 
 proptest! {
     #![proptest_config(config())]

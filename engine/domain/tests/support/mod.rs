@@ -2,6 +2,7 @@
 //! goes through `decide`, `apply` and `check`, and the journal of every test is replayed at its end.
 
 pub(crate) mod build;
+pub(crate) mod cases;
 pub(crate) mod clock;
 
 use std::collections::BTreeMap;

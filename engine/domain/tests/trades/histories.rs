@@ -10,12 +10,13 @@ use bursar_domain::{Action, Refusal, Status};
 use bursar_submit::{Input, OutboxKey, Outcome};
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
-use proptest::test_runner::{FileFailurePersistence, TestRunner};
+use proptest::test_runner::TestRunner;
 
 use crate::bench::{BASE, Bench, Fate, ROBINHOOD, on, quote, quoted, signatures, trade};
 use crate::ledger::Ledger;
 use crate::quiet::quietly;
 use crate::support::build;
+use crate::support::cases::config;
 use crate::support::clock::SECOND;
 use crate::workload::{Step, any_history};
 
@@ -228,12 +229,6 @@ impl Run {
             let _refused = self.bench.try_open(id, next);
         }
     }
-}
-
-/// 256 cases, or `PROPTEST_CASES`. A failing seed is kept next to this file and tried first.
-fn config() -> ProptestConfig {
-    let kept = FileFailurePersistence::WithSource("regressions");
-    ProptestConfig { failure_persistence: Some(Box::new(kept)), ..ProptestConfig::default() }
 }
 
 proptest! {

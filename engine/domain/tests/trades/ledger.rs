@@ -98,7 +98,7 @@ impl Ledger {
                 assert_eq!(trade.step.replace(*purpose), None, "the step before has no end");
                 assert!(!trade.closed);
                 assert!(!trade.ended || *purpose == StepPurpose::Revocation, "{purpose:?}");
-                // A step counts the value of its own prices, if that is higher.
+                // A step reserves the value at its own prices if that is higher.
                 if let (Some(open), Some(value)) = (trade.open, quote.value_in)
                     && *purpose != StepPurpose::Revocation
                     && value.0 > open
