@@ -20,7 +20,7 @@ use crate::event::{AddressAdded, Entry, Event, RequestDraft};
 use crate::requests::{LaneAsk, Request, Status};
 use crate::settlement::Settlement;
 use crate::state::State;
-use crate::trades::{Execution, PlanStep, StepPurpose, Volume, submission_id};
+use crate::trades::{Execution, PlanStep, StepPurpose, SwapPermit, Volume, submission_id};
 use crate::wallets::{PayingAddress, Seed, Wallet};
 
 /// The record that an entry changed, after the change.
@@ -173,6 +173,7 @@ fn apply_event(state: &mut State, entry: &Entry) -> Option<ChangedRecord> {
                 floor: *floor,
                 counted: *counted,
                 volume: Volume::Reserved,
+                permit: None,
                 steps: Vec::new(),
                 end: None,
             };
@@ -191,6 +192,22 @@ fn apply_event(state: &mut State, entry: &Entry) -> Option<ChangedRecord> {
                 }
             };
             return change_execution(state, id, step).map(ChangedRecord::Request);
+        }
+        Event::PermitOrdered { id, permit } => {
+            let order = |execution: &mut Execution| {
+                let before = execution.permit.as_ref().map_or(0, |one| one.count);
+                let count = before.saturating_add(1);
+                execution.permit = Some(SwapPermit { permit: *permit, signature: None, count });
+            };
+            return change_execution(state, id, order).map(ChangedRecord::Request);
+        }
+        Event::PermitSigned { id, signature } => {
+            let sign = |execution: &mut Execution| {
+                if let Some(permit) = &mut execution.permit {
+                    permit.signature = Some(*signature);
+                }
+            };
+            return change_execution(state, id, sign).map(ChangedRecord::Request);
         }
         Event::StepEnded { id, outcome } => {
             let ended = change_execution(state, id, |execution| execution.end_step(*outcome));
@@ -416,6 +433,7 @@ fn start_trade(
             floor: trade.floor(&trade.quote),
             counted: trade.counted,
             volume: Volume::Reserved,
+            permit: None,
             steps: Vec::new(),
             end: None,
         })),

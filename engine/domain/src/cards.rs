@@ -154,6 +154,9 @@ fn trade_card(trade: &TradeAsk, trading: &TradingPolicy) -> TradeCard {
         gets: trade.token_out.amount_text(quote.out),
         at_least: trade.token_out.amount_text(trade.floor(quote)),
         pool: trade.venue.describe(),
+        best: quote.best.as_ref().filter(|best| best.venue != trade.venue).map(|best| {
+            format!("{} by {}", trade.token_out.amount_text(best.out), best.venue.describe())
+        }),
         impact: quote.impact.map(|impact| impact.to_string()),
         max_impact: trading.max_impact.to_string(),
         slippage: trade.slippage.to_string(),

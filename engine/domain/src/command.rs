@@ -8,6 +8,7 @@ use bursar_core::policy::Policy;
 use bursar_core::settings::Setting;
 use bursar_core::time::{Moment, Utc};
 use bursar_submit::{Call, OutboxKey};
+use bursar_uniswap::Permit;
 use bursar_x402::signature::Signature65;
 
 use crate::agents::Credential;
@@ -139,6 +140,14 @@ pub enum Action {
     },
     /// Opens the next transaction of a plan.
     OpenStep(Box<StepOrder>),
+    /// Allows the signature of a permit for the swap of a plan.
+    OrderPermit(Box<PermitOrder>),
+    /// Records the signature of a plan's permit.
+    PermitSigned {
+        id: RequestId,
+        permit: Permit,
+        signature: Signature65,
+    },
     /// The lane cannot continue a trade.
     EndTrade {
         id: RequestId,
@@ -200,6 +209,17 @@ pub struct StepOrder {
     /// The call is only broadcast before this moment.
     pub until: Option<Utc>,
     /// The prices for which the call was made.
+    pub quote: TradeQuote,
+}
+
+/// The permit with which the swap of a plan takes the input.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PermitOrder {
+    pub id: RequestId,
+    /// The number of steps before the swap. A caller with an older view orders nothing.
+    pub index: usize,
+    pub permit: Permit,
+    /// The prices at which the swap is planned.
     pub quote: TradeQuote,
 }
 

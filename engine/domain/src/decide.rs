@@ -4,6 +4,7 @@ mod agents;
 mod intake;
 mod outboxes;
 mod payments;
+mod permits;
 mod plans;
 mod policies;
 mod requests;
@@ -141,6 +142,10 @@ pub fn decide(state: &State, command: &Command) -> Result<Decision, Refusal> {
             Ok(settlements::checked(state, *id, *tx_hash, found))
         }
         Action::OpenStep(order) => trades::open_step(state, command, order),
+        Action::OrderPermit(order) => permits::order(state, command, order),
+        Action::PermitSigned { id, permit, signature } => {
+            permits::signed(state, command, *id, permit, signature)
+        }
         Action::EndTrade { id, steps, end } => plans::end(state, command, *id, *steps, end),
         Action::ClosePlan { id } => plans::close(state, command, *id),
         Action::Send(send) => outboxes::send(state, command, send),

@@ -23,6 +23,8 @@ pub struct Decision {
 pub enum Effect {
     /// Sign the terms of this authorized request.
     Sign(RequestId),
+    /// Sign the permit of this request's plan.
+    SignPermit(RequestId),
     /// Perform this action for an outbox.
     Outbox(OutboxKey, bursar_submit::Action),
 }

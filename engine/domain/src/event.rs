@@ -11,6 +11,7 @@ use bursar_core::policy::Policy;
 use bursar_core::settings::Setting;
 use bursar_core::time::Utc;
 use bursar_submit::{OutboxKey, Outcome};
+use bursar_uniswap::Permit;
 use bursar_x402::authorization::Authorization;
 use bursar_x402::signature::Signature65;
 use serde::{Deserialize, Serialize};
@@ -148,6 +149,15 @@ pub enum Event {
         id: RequestId,
         purpose: StepPurpose,
         quote: Box<TradeQuote>,
+    },
+    /// A permit for the swap of a plan may be signed.
+    PermitOrdered {
+        id: RequestId,
+        permit: Permit,
+    },
+    PermitSigned {
+        id: RequestId,
+        signature: Signature65,
     },
     /// The transaction of a plan's newest step ended.
     StepEnded {

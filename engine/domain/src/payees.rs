@@ -101,6 +101,8 @@ pub fn payment(entry: &Entry, changed: Option<&ChangedRecord>) -> Option<(Payee,
         | Event::TradeStarted { .. }
         | Event::TradeApproved { .. }
         | Event::StepOpened { .. }
+        | Event::PermitOrdered { .. }
+        | Event::PermitSigned { .. }
         | Event::StepEnded { .. }
         | Event::TradeEnded { .. }
         | Event::PlanClosed { .. }

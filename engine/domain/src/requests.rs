@@ -237,6 +237,15 @@ impl Request {
         Some(TokenDomain::of_stablecoin(payment.network()?).digest(terms))
     }
 
+    /// Returns the EIP-712 digest of the newest permit of a running trade; `None` if there is none to sign.
+    pub fn permit_digest(&self) -> Option<B256> {
+        let Status::Executing(execution) = &self.status else { return None };
+        let unsigned = execution.permit.as_ref().filter(|permit| permit.signature.is_none())?;
+        let trade = self.trade().filter(|_any| execution.end.is_none())?;
+        let exchange = bursar_core::networks::by_chain(trade.chain)?.exchange?;
+        unsigned.permit.digest(trade.chain, exchange.permit2).ok()
+    }
+
     /// Returns whether the request was refused and stored with only the origins of its URLs.
     pub fn keeps_origins_only(&self) -> bool {
         let stripped = self.ask.payment().is_some_and(|payment| payment.echo == Echo::none());

@@ -5,6 +5,8 @@ use bursar_core::money::{Atoms, Bps, TokenAmount, Usd};
 use bursar_core::networks::ChainId;
 use bursar_core::time::Utc;
 use bursar_submit::{OutboxKey, Outcome, SubmissionId};
+use bursar_uniswap::Permit;
+use bursar_x402::signature::Signature65;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
@@ -15,6 +17,9 @@ use crate::refusal::Refusal;
 /// How long a plan may still sign after its approval, in milliseconds. An approval is given for the prices of its
 /// moment.
 pub const PLAN_MS: i64 = 300_000;
+
+/// The most permits that one plan signs. A permit is replaced when its time runs out before the swap is opened.
+pub const PERMITS_MAX: u8 = 8;
 
 /// One trade that an agent requested: the immutable value that is checked, recorded, shown and executed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -57,6 +62,8 @@ pub enum Venue {
         fee: u32,
         pool: Address,
     },
+    /// Several pools of Uniswap v3, in the order of the swap.
+    V3Path { hops: Vec<PathHop> },
     /// One pool of Uniswap v4.
     V4 {
         /// In hundredths of a basis point, or the marker of a dynamic fee.
@@ -65,6 +72,23 @@ pub enum Venue {
         hooks: Address,
         pool: B256,
     },
+}
+
+/// One pool of a path through Uniswap v3.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PathHop {
+    /// In hundredths of a basis point.
+    pub fee: u32,
+    pub pool: Address,
+    /// The token that the pool pays. A native coin is wrapped here.
+    pub output: Address,
+}
+
+/// A route and what it pays.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RouteQuote {
+    pub venue: Venue,
+    pub out: Atoms,
 }
 
 /// What the wallet measured about a trade at one block. A node reported it, so the chain enforces the floor.
@@ -79,6 +103,9 @@ pub struct TradeQuote {
     pub out: Atoms,
     /// The gas of the swap, as the quoter estimates it.
     pub gas: u64,
+    /// The route with the highest output among those that Bursar compares, the trade's own included. `None` without a
+    /// pool.
+    pub best: Option<Box<RouteQuote>>,
     /// How much worse the quote is than the pool's own rate, fee included. `None` if it is unknown.
     pub impact: Option<Bps>,
     /// The value of the input; `None` if it is unknown.
@@ -109,7 +136,7 @@ impl TradeAsk {
     pub fn floor(&self, quote: &TradeQuote) -> Atoms {
         match self.venue {
             Venue::Wrap | Venue::Unwrap => quote.out,
-            Venue::V3 { .. } | Venue::V4 { .. } => {
+            Venue::V3 { .. } | Venue::V3Path { .. } | Venue::V4 { .. } => {
                 // A slippage above 100 % is refused at intake; then nothing less than the quote would do.
                 let floor = bursar_uniswap::price::floor_out(quote.out.0, self.slippage);
                 Atoms(floor.unwrap_or(quote.out.0))
@@ -124,12 +151,17 @@ impl TradeAsk {
 }
 
 impl Venue {
-    /// Returns the pool as agents know it: an address, `V4:` and an id, or `WRAP` or `UNWRAP`.
+    /// Returns the pool as agents know it: an address, several with commas, `V4:` and an id, or `WRAP` or `UNWRAP`.
     pub fn pool_text(&self) -> String {
         match self {
             Venue::Wrap => "WRAP".to_owned(),
             Venue::Unwrap => "UNWRAP".to_owned(),
             Venue::V3 { pool, .. } => pool.to_checksum(None),
+            Venue::V3Path { hops } => {
+                let pools: Vec<String> =
+                    hops.iter().map(|hop| hop.pool.to_checksum(None)).collect();
+                pools.join(",")
+            }
             Venue::V4 { pool, .. } => format!("V4:{pool}"),
         }
     }
@@ -145,6 +177,13 @@ impl Venue {
             Venue::Unwrap => "unwrapping, one to one".to_owned(),
             Venue::V3 { fee, pool } => {
                 format!("Uniswap v3, fee {}, {}", percent(*fee), pool.to_checksum(None))
+            }
+            Venue::V3Path { hops } => {
+                let hops: Vec<String> = hops
+                    .iter()
+                    .map(|hop| format!("fee {} to {}", percent(hop.fee), hop.output))
+                    .collect();
+                format!("Uniswap v3 through {} pools: {}", hops.len(), hops.join(", then "))
             }
             Venue::V4 { fee, pool, .. } if *fee == bursar_uniswap::pool::DYNAMIC_FEE => {
                 format!("Uniswap v4, dynamic fee, {pool}")
@@ -190,9 +229,20 @@ pub struct Execution {
     /// What counts against the daily volume.
     pub counted: Usd,
     pub volume: Volume,
+    /// The newest permit of the swap, where the venue takes the input by a permit.
+    pub permit: Option<SwapPermit>,
     /// The transactions that were opened, in order. Only the last may be without an outcome.
     pub steps: Vec<PlanStep>,
     pub end: Option<TradeEnd>,
+}
+
+/// A permit that a swap uses, and its signature.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SwapPermit {
+    pub permit: Permit,
+    pub signature: Option<Signature65>,
+    /// Number of permits that the plan has ordered, this one included.
+    pub count: u8,
 }
 
 /// What became of the reserved volume. It ends once.

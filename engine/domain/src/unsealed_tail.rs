@@ -83,6 +83,8 @@ pub fn may_follow_a_seal(before: &State, entry: &Entry) -> bool {
         | Event::TradeStarted { .. }
         | Event::TradeApproved { .. }
         | Event::StepOpened { .. }
+        | Event::PermitOrdered { .. }
+        | Event::PermitSigned { .. }
         | Event::StepEnded { .. }
         | Event::TradeEnded { .. }
         | Event::PlanClosed { .. }

@@ -268,7 +268,8 @@ impl Core {
             slips: effects
                 .iter()
                 .filter_map(|effect| match effect {
-                    Effect::Sign(id) => Some(*id),
+                    Effect::Sign(id) => Some(ToSign::Payment(*id)),
+                    Effect::SignPermit(id) => Some(ToSign::Permit(*id)),
                     Effect::Outbox(..) => None,
                 })
                 .collect(),
@@ -276,7 +277,7 @@ impl Core {
                 .into_iter()
                 .filter_map(|effect| match effect {
                     Effect::Outbox(key, action) => Some((key, action)),
-                    Effect::Sign(_) => None,
+                    Effect::Sign(_) | Effect::SignPermit(_) => None,
                 })
                 .collect(),
             must_be_durable: must_be_durable && !matches!(command.action, Action::Signed { .. }),
@@ -404,11 +405,17 @@ impl Core {
             self.gate.raise();
         }
         let epoch = self.gate.epoch();
-        let issue = |id: &RequestId| {
-            let request = self.state.authorized.get(id)?;
+        let issue = |to_sign: &ToSign| {
+            let request = match to_sign {
+                ToSign::Payment(id) => self.state.authorized.get(id)?,
+                ToSign::Permit(id) => self.state.executing.get(id)?,
+            };
             let agent = self.state.agents.get(&request.agent)?;
-            let stopped = agent.suspended || self.state.frozen.is_some();
-            proof.filter(|_proof| !stopped).and_then(|proof| Slip::issue(proof, request, epoch))
+            let proof = proof.filter(|_any| !agent.suspended && self.state.frozen.is_none())?;
+            match to_sign {
+                ToSign::Payment(_) => Slip::issue(proof, request, epoch),
+                ToSign::Permit(_) => Slip::for_permit(proof, request, epoch),
+            }
         };
         // A freeze stops agents. The operator's transfers continue.
         let work = |(outbox, action): (OutboxKey, OutboxAction)| {
@@ -530,11 +537,18 @@ enum DraftAnswer {
     Refused(Refusal),
 }
 
+/// What an action allows to sign for a request.
+#[derive(Debug, Clone, Copy)]
+enum ToSign {
+    Payment(RequestId),
+    Permit(RequestId),
+}
+
 /// An action that is decided and applied but not yet on disk.
 #[derive(Debug)]
 struct Draft {
     answer: DraftAnswer,
-    slips: Vec<RequestId>,
+    slips: Vec<ToSign>,
     work: Vec<(OutboxKey, OutboxAction)>,
     must_be_durable: bool,
     /// The action stops agents: once it is answered, no slip issued before it may be signed.

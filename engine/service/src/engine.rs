@@ -335,6 +335,7 @@ fn spawn_background(context: &Arc<EngineContext>) {
     context.tasks.spawn(trading::run(trading::Worker {
         trading: Arc::clone(&context.trading),
         core: context.core.clone(),
+        signer: Arc::clone(&context.execution.signer),
         tasks: context.tasks.clone(),
         stopping: context.stopping.clone(),
     }));

@@ -191,6 +191,9 @@ pub struct TradingPolicyAnswer {
     pub min_eth: String,
     pub max_slippage: String,
     pub max_impact: String,
+    /// Tokens and hooks that need no approval, as checksummed addresses.
+    pub tokens: Vec<String>,
+    pub hooks: Vec<String>,
 }
 
 /// Limits of lending. Amounts are in dollars, `max_share` in percent.
@@ -240,6 +243,8 @@ impl PolicyAnswer {
                 min_eth: trading.min_native.as_coins(),
                 max_slippage: trading.max_slippage.to_string(),
                 max_impact: trading.max_impact.to_string(),
+                tokens: trading.tokens.texts(),
+                hooks: trading.hooks.texts(),
             }),
             lending: LendingPolicyAnswer {
                 enabled: lending.enabled,

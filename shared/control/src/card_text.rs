@@ -116,6 +116,7 @@ fn trade_lines(card: &Card, trade: &TradeCard, zone: Option<&Zone>) -> Vec<Strin
         row("token out", token_out.to_owned()),
         row("pool", trade.pool.clone()),
     ];
+    lines.extend(trade.best.as_ref().map(|best| row("best route", foreign(best))));
     lines.extend(trade.hooks.as_ref().map(|hooks| row("hook", hooks.clone())));
     let worth = match &trade.value_out {
         Some(value) => format!("gives {} USD, gets {value} USD", card.usd),

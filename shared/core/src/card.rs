@@ -82,8 +82,12 @@ pub enum HoldReason {
     ImpactUnknown,
     /// The quote is worse than the pool's own rate by more than the policy's ceiling.
     ImpactAboveCeiling,
-    /// A hook of the pool runs in the swap, or its fee may change.
+    /// Another route pays more, by over the policy's price impact.
+    BetterRoute,
+    /// A hook that is not on the policy's list runs in the swap, or may choose its fee.
     HookedPool,
+    /// A token is neither in our table nor on the policy's list.
+    UnlistedToken,
     /// The output is worth less than the input, by prices from outside the pool.
     UnfairValue,
     /// No node could simulate the whole trade.
@@ -105,7 +109,9 @@ impl HoldReason {
             HoldReason::NoValue => "no_value",
             HoldReason::ImpactUnknown => "impact_unknown",
             HoldReason::ImpactAboveCeiling => "impact_above_ceiling",
+            HoldReason::BetterRoute => "better_route",
             HoldReason::HookedPool => "hooked_pool",
+            HoldReason::UnlistedToken => "unlisted_token",
             HoldReason::UnfairValue => "unfair_value",
             HoldReason::EffectsUnproven => "effects_unproven",
         }
@@ -114,7 +120,7 @@ impl HoldReason {
     /// Returns one line for the operator.
     pub fn sentence(self) -> &'static str {
         match self {
-            HoldReason::ManualOnly => "the policy requires approval of every payment",
+            HoldReason::ManualOnly => "the policy requires approval of every request of this kind",
             HoldReason::AboveThreshold => "at or over the policy's automatic limit",
             HoldReason::ResourceOutsideAllowList => {
                 "the policy allows the agent's URL, but not every URL that the merchant names"
@@ -135,7 +141,11 @@ impl HoldReason {
             HoldReason::NoValue => "the value of this trade is not known",
             HoldReason::ImpactUnknown => "the price impact of this trade is not known",
             HoldReason::ImpactAboveCeiling => "the price impact is above the policy's maximum",
-            HoldReason::HookedPool => "a hook of this pool runs in the swap, or its fee may change",
+            HoldReason::BetterRoute => "another route pays much more than the pool of this trade",
+            HoldReason::HookedPool => {
+                "a hook of this pool that the policy does not list (--trade-hooks) runs in the swap"
+            }
+            HoldReason::UnlistedToken => "a token is not on the policy's list (--trade-tokens)",
             HoldReason::UnfairValue => {
                 "the output is worth less than the input, by prices from outside the pool"
             }
@@ -196,6 +206,9 @@ pub struct TradeCard {
     pub at_least: String,
     /// The pool in words.
     pub pool: String,
+    /// The route with the highest output and that output; `None` if it is the trade's own, or none was compared.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub best: Option<String>,
     /// How much worse the quote is than the pool's own rate, in percent; `None` if it is unknown.
     pub impact: Option<String>,
     pub max_impact: String,

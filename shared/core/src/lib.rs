@@ -31,6 +31,7 @@
     )
 )]
 
+pub mod address;
 pub mod auth;
 pub mod canonical;
 pub mod card;

@@ -149,6 +149,18 @@ impl Network {
     pub fn caip2(&self) -> String {
         format!("eip155:{}", self.chain)
     }
+
+    /// Returns whether our table lists this token as worth one dollar.
+    pub fn is_dollar(&self, token: Address) -> bool {
+        let others = self.exchange.map_or(&[][..], |exchange| exchange.dollar_tokens);
+        token == self.stablecoin.address || others.iter().any(|known| known.address == token)
+    }
+
+    /// Returns whether our table lists this token: a dollar token, or the wrapped native coin.
+    pub fn knows(&self, token: Address) -> bool {
+        let wrapped = self.exchange.map(|exchange| exchange.wrapped_native);
+        wrapped == Some(token) || self.is_dollar(token)
+    }
 }
 
 /// Multicall3, which performs many reads of one block in one call.

@@ -2,6 +2,7 @@
 //! policies, because only a loosening change needs an unlocked wallet.
 
 mod changes;
+mod contracts;
 
 use std::collections::BTreeSet;
 
@@ -11,6 +12,8 @@ use crate::card::ByLane;
 use crate::hosts::HostLists;
 use crate::money::{Bps, Usd, Wei};
 use crate::networks::ChainId;
+
+pub use contracts::Contracts;
 
 /// An agent's policy (wallet specification, Policy). A maximum of zero allows nothing; it never means "no limit".
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -85,6 +88,10 @@ pub struct TradingPolicy {
     pub max_slippage: Bps,
     /// Largest difference between fill and pool rate, including the fee, without approval.
     pub max_impact: Bps,
+    /// Tokens that may be bought without approval, on any network, besides those of our table.
+    pub tokens: Contracts,
+    /// Hooks whose pools may be used without approval, on any network.
+    pub hooks: Contracts,
 }
 
 impl Default for TradingPolicy {
@@ -97,6 +104,8 @@ impl Default for TradingPolicy {
             min_native: Wei(100_000_000_000_000),
             max_slippage: Bps(300),
             max_impact: Bps(500),
+            tokens: Contracts::default(),
+            hooks: Contracts::default(),
         }
     }
 }

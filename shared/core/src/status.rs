@@ -277,6 +277,10 @@ pub enum EntryKind {
     TradeRejected,
     #[strum(serialize = "trade.step_opened")]
     TradeStepOpened,
+    #[strum(serialize = "trade.permit_ordered")]
+    TradePermitOrdered,
+    #[strum(serialize = "trade.permit_signed")]
+    TradePermitSigned,
     #[strum(serialize = "trade.step_ended")]
     TradeStepEnded,
     #[strum(serialize = "trade.ended")]

@@ -8,6 +8,7 @@ use alloy_sol_types::SolEvent;
 
 use crate::abi::pool_manager::IPoolManager;
 use crate::abi::token::{IErc20, IWrappedNative};
+use crate::abi::v3::IV3PoolEvents;
 use crate::currency::Currency;
 use crate::pool::PoolKey;
 
@@ -29,8 +30,10 @@ pub enum Flow {
     Token { token: Address, owner: Address },
     /// Native coin that `holder` wrapped or unwrapped: the v3 router, or the wallet itself when it wraps.
     Wrapped { wrapped_native: Address, holder: Address },
-    /// The native side of swaps that `router` made in a v4 pool.
-    PoolNative { pool_manager: Address, router: Address, pool: PoolKey },
+    /// One side of the swaps in a v3 pool, as the pool reports it: what a token keeps for itself is still in it.
+    V3Pool { pool: Address, is_token0: bool },
+    /// The side `currency` of the swaps that `router` made in a v4 pool.
+    V4Pool { pool_manager: Address, router: Address, pool: PoolKey, currency: Currency },
 }
 
 /// Returns what the transaction brought, in smallest units: what came in less what went out.
@@ -72,8 +75,9 @@ fn moved(flow: &Flow, logs: &[Log]) -> Option<Moved> {
     match *flow {
         Flow::Token { token, owner } => transfers(logs, token, owner),
         Flow::Wrapped { wrapped_native, holder } => wraps(logs, wrapped_native, holder),
-        Flow::PoolNative { pool_manager, router, pool } => {
-            pool_swaps(logs, pool_manager, router, &pool)
+        Flow::V3Pool { pool, is_token0 } => v3_swaps(logs, pool, is_token0),
+        Flow::V4Pool { pool_manager, router, pool, currency } => {
+            v4_swaps(logs, pool_manager, router, &pool, currency)
         }
     }
 }
@@ -125,15 +129,32 @@ fn wraps(logs: &[Log], wrapped_native: Address, holder: Address) -> Option<Moved
     }
 }
 
+/// The event shows the pool's amounts from the pool's side: negative is paid to the swapper.
+fn v3_swaps(logs: &[Log], pool: Address, is_token0: bool) -> Option<Moved> {
+    let mut moved = Moved::default();
+    for event in events::<IV3PoolEvents::Swap>(logs, pool) {
+        let event = event?;
+        let amount = if is_token0 { event.amount0 } else { event.amount1 };
+        if amount.is_negative() {
+            moved.add_inward(amount.unsigned_abs())?;
+        } else {
+            moved.add_outward(amount.unsigned_abs())?;
+        }
+    }
+    Some(moved)
+}
+
 /// The event shows the pool's amounts from the swapper's side: positive is paid to the swapper. A hook that changes
 /// amounts does so outside the event.
-fn pool_swaps(
+fn v4_swaps(
     logs: &[Log],
     pool_manager: Address,
     router: Address,
     pool: &PoolKey,
+    currency: Currency,
 ) -> Option<Moved> {
-    if pool.hook_permissions().changes_amounts() || pool.currency0() != Currency::Native {
+    let is_0 = pool.currency0() == currency;
+    if pool.hook_permissions().changes_amounts() || !(is_0 || pool.currency1() == currency) {
         return None;
     }
     let mut moved = Moved::default();
@@ -142,8 +163,9 @@ fn pool_swaps(
         if event.id != pool.id() || event.sender != router {
             continue;
         }
-        let amount = U256::from(event.amount0.unsigned_abs());
-        if event.amount0.is_negative() {
+        let signed = if is_0 { event.amount0 } else { event.amount1 };
+        let amount = U256::from(signed.unsigned_abs());
+        if signed.is_negative() {
             moved.add_outward(amount)?;
         } else {
             moved.add_inward(amount)?;

@@ -9,6 +9,7 @@ use alloy_primitives::aliases::{U48, U160};
 use alloy_primitives::{Address, B256, Bytes, U256};
 use alloy_sol_types::{Eip712Domain, SolStruct, SolValue};
 use bursar_core::networks::ChainId;
+use serde::{Deserialize, Serialize};
 
 use crate::abi::permit2::{PermitDetails, PermitSingle};
 
@@ -27,7 +28,7 @@ pub enum PermitFault {
 }
 
 /// A permit for one token.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Permit {
     /// The token that the spender may take.
     pub token: Address,

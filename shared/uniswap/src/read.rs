@@ -11,6 +11,7 @@ use crate::abi::feed::IFeed;
 use crate::abi::permit2::IPermit2;
 use crate::abi::v3::{ISwapRouter02, IV3Factory, IV3Pool};
 use crate::abi::v4::IStateView;
+use crate::permit::PERMIT2_AMOUNT_MAX;
 use crate::pool::V3Pool;
 use crate::pool_state::PoolState;
 
@@ -38,6 +39,16 @@ pub struct Permit2Allowance {
     pub expiration: u64,
     /// The nonce of the next permit.
     pub nonce: u64,
+}
+
+impl Permit2Allowance {
+    /// Returns the amount that is left after `used` was taken; `None` if less is allowed.
+    pub fn after_use(&self, used: U256) -> Option<U256> {
+        if self.amount == PERMIT2_AMOUNT_MAX && used <= self.amount {
+            return Some(self.amount);
+        }
+        self.amount.checked_sub(used)
+    }
 }
 
 /// The newest answer of a price feed.
@@ -156,6 +167,11 @@ pub fn pool_manager_call() -> Bytes {
 pub fn decode_address(answer: &[u8]) -> Result<Address, ReadFault> {
     IStateView::poolManagerCall::abi_decode_returns_validate(answer)
         .map_err(|_odd| ReadFault::Odd("contract"))
+}
+
+/// Returns Permit2's `DOMAIN_SEPARATOR`.
+pub fn domain_separator_call() -> Bytes {
+    IPermit2::DOMAIN_SEPARATORCall {}.abi_encode().into()
 }
 
 /// Returns Permit2's `allowance`.

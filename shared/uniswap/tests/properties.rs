@@ -213,7 +213,12 @@ proptest! {
         for flow in [
             Flow::Token { token: own, owner: own },
             Flow::Wrapped { wrapped_native: own, holder: own },
-            Flow::PoolNative { pool_manager: own, router: own, pool: pool.unwrap() },
+            Flow::V4Pool {
+                pool_manager: own,
+                router: own,
+                pool: pool.unwrap(),
+                currency: Currency::Native,
+            },
         ] {
             let _ = fill::received(&flow, std::slice::from_ref(&log));
             let _ = fill::spent(&flow, std::slice::from_ref(&log));

@@ -79,12 +79,22 @@ impl Signature65 {
         self.v
     }
 
+    /// Returns `r`, `s` and `v`.
+    pub fn to_bytes(&self) -> [u8; 65] {
+        let mut bytes = [0; 65];
+        let parts = self.r.iter().chain(self.s.iter()).chain(std::iter::once(&self.v));
+        for (byte, part) in bytes.iter_mut().zip(parts) {
+            *byte = *part;
+        }
+        bytes
+    }
+
     /// Returns `0x` and 130 lower-case hex digits.
     ///
     /// Any bearer of a signature can redeem it, so the text is for its owner only. [`fmt::Debug`] shows only the
     /// beginning.
     pub fn to_hex(&self) -> String {
-        format!("0x{}{}{:02x}", hex::encode(self.r), hex::encode(self.s), self.v)
+        format!("0x{}", hex::encode(self.to_bytes()))
     }
 }
 

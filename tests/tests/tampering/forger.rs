@@ -17,8 +17,10 @@ const INDEX: TableDefinition<'_, &[u8], u64> = TableDefinition::new("index");
 const PAYEES: TableDefinition<'_, &[u8], &[u8]> = TableDefinition::new("payees");
 const META: TableDefinition<'_, &str, &[u8]> = TableDefinition::new("meta");
 
-/// The version byte at the start of each entry and snapshot.
-const VERSION: u8 = 5;
+/// The version byte at the start of each entry.
+const VERSION: u8 = 6;
+/// The version byte at the start of a snapshot.
+const SNAPSHOT_VERSION: u8 = 7;
 
 /// A journal's entries, to be changed and written back with a valid hash chain.
 #[derive(Debug)]
@@ -105,7 +107,7 @@ impl Forger {
             let head = meta.get("head").unwrap().expect("a head").value().to_vec();
             let state = postcard::to_allocvec(state).unwrap();
             // Without the key, the tag can only be invented.
-            let bytes = [&[VERSION][..], &head, &[7; 32], &state].concat();
+            let bytes = [&[SNAPSHOT_VERSION][..], &head, &[7; 32], &state].concat();
             meta.insert("snapshot", bytes.as_slice()).unwrap();
         }
         write.commit().unwrap();

@@ -29,6 +29,11 @@ alloy_sol_types::sol! {
     interface IWeth {
         function deposit() external payable;
     }
+
+    interface IPermit2 {
+        function allowance(address user, address token, address spender)
+            external view returns (uint160 amount, uint48 expiration, uint48 nonce);
+    }
 }
 
 pub(crate) struct Stage {
@@ -194,6 +199,13 @@ impl Stage {
         let owner = self.owner;
         let asked = IErc20::allowanceCall { owner, spender };
         self.chain.read(token, asked).await.expect("an allowance")
+    }
+
+    /// Returns what Permit2 lets a spender take of a token, and the nonce of the next permit.
+    pub(crate) async fn permit2_allowance(&self, token: Address, spender: Address) -> (U256, u64) {
+        let asked = IPermit2::allowanceCall { user: self.owner, token, spender };
+        let found = self.chain.read(self.contracts.permit2, asked).await.expect("an allowance");
+        (U256::from(found.amount), found.nonce.to())
     }
 
     /// Returns what gas the owner has paid for its transactions so far, in wei.

@@ -65,6 +65,33 @@ async fn a_v4_swap_of_the_native_coin_fills() {
     assert_eq!(answer["quote"]["dex_version"], "v4");
 }
 
+/// The router takes a token of v4 by a permit within the swap, so one approval for Permit2 is the only other
+/// transaction, and nothing remains allowed.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_v4_swap_of_a_token_takes_its_input_by_a_permit() {
+    let Some(mut stage) = Stage::set_up(AUTOMATIC).await else { return };
+    let dollar = stage.dollar();
+    let permit2 = stage.contracts.permit2;
+    let router = stage.contracts.routers.v2_1_2;
+    let mut asked = trade(&dollar.to_string(), "ETH", "30");
+    asked["tick_spacing"] = json!(10);
+    asked["hooks"] = json!(Address::ZERO);
+    for round in 0..2u64 {
+        let before = (stage.balance(dollar).await, stage.balance(Address::ZERO).await);
+        let (status, answer) = stage.trade(&asked).await;
+        assert_eq!((status, &answer["status"]), (200, &json!("executed")), "{answer}");
+        let gas = stage.gas_of(&answer).await;
+        assert_eq!(before.0 - stage.balance(dollar).await, U256::from(30 * DOLLAR), "{answer}");
+        let gained = stage.balance(Address::ZERO).await + gas - before.1;
+        assert_eq!(gained, atoms(&answer["amount_out"]), "{answer}");
+        assert_eq!(stage.allowance(dollar, permit2).await, U256::ZERO);
+        let (amount, nonce) = stage.permit2_allowance(dollar, router).await;
+        assert_eq!((amount, nonce), (U256::ZERO, round + 1));
+    }
+    let activity = format!("{:?}", stage.operator.must("activity").await);
+    assert!(activity.contains("TradePermitSigned"), "{activity}");
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_approved_swap_is_executed_once_also_after_a_crash() {
     let Some(mut stage) = Stage::set_up(MANUAL).await else { return };

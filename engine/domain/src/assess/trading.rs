@@ -5,11 +5,12 @@ use alloy_primitives::{Address, U256};
 use bursar_core::card::HoldReason;
 use bursar_core::codes::Code;
 use bursar_core::money::{Bps, Usd};
+use bursar_core::networks;
 use bursar_core::policy::{Policy, TradingPolicy};
 
 use super::{Verdict, hold};
 use crate::refusal::Refusal;
-use crate::trades::{Effects, TradeAsk, TradeQuote, Venue};
+use crate::trades::{Effects, TradeAsk, TradeQuote, TradeToken, Venue};
 
 /// Everything that the rules read.
 #[derive(Debug)]
@@ -143,8 +144,14 @@ fn hold_reason(context: &TradeContext<'_>) -> Option<HoldReason> {
             }
             Some(_within) => {}
         }
-        if has_hooks(ask) {
+        if is_outdone(quote, trading.max_impact) {
+            return Some(HoldReason::BetterRoute);
+        }
+        if has_unlisted_hooks(ask, trading) {
             return Some(HoldReason::HookedPool);
+        }
+        if [&ask.token_in, &ask.token_out].iter().any(|token| is_unlisted(ask, token, trading)) {
+            return Some(HoldReason::UnlistedToken);
         }
         if quote.value_out.is_some_and(|out| is_unfair(value, out, trading.max_impact)) {
             return Some(HoldReason::UnfairValue);
@@ -167,14 +174,30 @@ fn is_one_to_one(ask: &TradeAsk) -> bool {
     matches!(ask.venue, Venue::Wrap | Venue::Unwrap)
 }
 
-/// Returns whether a contract of others runs in the swap, or may choose its fee.
-fn has_hooks(ask: &TradeAsk) -> bool {
+/// Returns whether another route pays more by over `ceiling`.
+fn is_outdone(quote: &TradeQuote, ceiling: Bps) -> bool {
+    quote.best.as_ref().is_some_and(|best| {
+        let least = bursar_uniswap::price::floor_out(best.out.0, ceiling);
+        least.is_some_and(|least| quote.out.0 < least)
+    })
+}
+
+/// Returns whether a contract runs in the swap, or may choose its fee, that the policy does not list.
+fn has_unlisted_hooks(ask: &TradeAsk, trading: &TradingPolicy) -> bool {
     match ask.venue {
         Venue::V4 { fee, hooks, .. } => {
-            hooks != Address::ZERO || fee == bursar_uniswap::pool::DYNAMIC_FEE
+            let calls = hooks != Address::ZERO || fee == bursar_uniswap::pool::DYNAMIC_FEE;
+            calls && !trading.hooks.contains(hooks)
         }
-        Venue::Wrap | Venue::Unwrap | Venue::V3 { .. } => false,
+        Venue::Wrap | Venue::Unwrap | Venue::V3 { .. } | Venue::V3Path { .. } => false,
     }
+}
+
+/// Returns whether a token is neither in our table nor on the policy's list.
+fn is_unlisted(ask: &TradeAsk, token: &TradeToken, trading: &TradingPolicy) -> bool {
+    let Some(address) = token.address else { return false };
+    let known = networks::by_chain(ask.chain).is_some_and(|network| network.knows(address));
+    !known && !trading.tokens.contains(address)
 }
 
 /// Returns whether the output is worth less than (1 - ceiling) of the input.

@@ -5,6 +5,7 @@
 //! network, so no plan uses or overwrites the allowance of another.
 
 use bursar_core::codes::Code;
+use bursar_core::ids::RequestId;
 use bursar_submit::Input;
 
 use super::intake::Intake;
@@ -21,7 +22,9 @@ use crate::lines::is_acting;
 use crate::refusal::Refusal;
 use crate::requests::Request;
 use crate::state::State;
-use crate::trades::{Execution, StepPurpose, TradeAsk, TradeEnd, outbox_key, submission_id};
+use crate::trades::{
+    Execution, StepPurpose, TradeAsk, TradeEnd, TradeQuote, outbox_key, submission_id,
+};
 
 /// Applies the policy to a new trade.
 pub(super) fn verdict(intake: &Intake<'_>, trade: &TradeAsk) -> Verdict {
@@ -70,27 +73,11 @@ pub(super) fn open_step(
     command: &Command,
     order: &StepOrder,
 ) -> Result<Decision, Refusal> {
-    require_unlocked(command)?;
-    if !command.trusted {
-        return Err(Refusal::new(Code::JournalUntrusted));
-    }
-    let request = state.executing.get(&order.id).ok_or(Refusal::new(Code::RequestNotFound))?;
-    let (Some(trade), Some(execution)) = (request.trade(), request.execution()) else {
-        return Err(Refusal::new(Code::RequestNotFound));
-    };
-    if execution.steps.len() != order.index || execution.open_step().is_some() {
-        return Err(Refusal::new(Code::AlreadyDecided));
-    }
-    check_stops(state, request)?;
-    if !is_acting(state, request) {
-        return Err(Refusal::new(Code::Busy));
-    }
+    let (request, plan) = acting_plan(state, command, order.id, order.index)?;
     if order.purpose != StepPurpose::Revocation {
-        if execution.end.is_some() || execution.swap().is_some() {
-            return Err(Refusal::new(Code::AlreadyDecided));
-        }
-        if let Err(refusal) = still_allowed(state, command, request, trade, execution, order) {
-            let events = ended(request, execution, TradeEnd::Rejected(refusal));
+        plan.check_continues()?;
+        if let Err(refusal) = still_allowed(state, command, request, &plan, &order.quote) {
+            let events = ended(request, plan.execution, TradeEnd::Rejected(refusal));
             return Ok(Decision::reply(events, Reply::Request(request.id)));
         }
     }
@@ -100,7 +87,7 @@ pub(super) fn open_step(
         ceiling: order.ceiling,
         until: order.until,
     };
-    let key = outbox_key(trade.chain, request.from);
+    let key = outbox_key(plan.trade.chain, request.from);
     let mut decision = outboxes::apply_input(state, command, &key, &open)?;
     let quote = Box::new(order.quote.clone());
     let opened = Event::StepOpened { id: request.id, purpose: order.purpose, quote };
@@ -109,18 +96,64 @@ pub(super) fn open_step(
     Ok(decision)
 }
 
-/// Applies time, floor and policy to the fresh prices of a step.
-fn still_allowed(
+/// A trade and its execution.
+pub(super) struct Plan<'a> {
+    pub(super) trade: &'a TradeAsk,
+    pub(super) execution: &'a Execution,
+}
+
+impl Plan<'_> {
+    /// Checks that the swap is still to come.
+    pub(super) fn check_continues(&self) -> Result<(), Refusal> {
+        if self.execution.end.is_some() || self.execution.swap().is_some() {
+            return Err(Refusal::new(Code::AlreadyDecided));
+        }
+        Ok(())
+    }
+}
+
+/// Returns the plan that may take its next step now.
+///
+/// # Errors
+/// The wallet is locked or its journal untrusted, `index` is not the number of the plan's steps, a step is open, the
+/// agent is stopped, or another plan of the address and network acts first.
+pub(super) fn acting_plan<'a>(
+    state: &'a State,
+    command: &Command,
+    id: RequestId,
+    index: usize,
+) -> Result<(&'a Request, Plan<'a>), Refusal> {
+    require_unlocked(command)?;
+    if !command.trusted {
+        return Err(Refusal::new(Code::JournalUntrusted));
+    }
+    let request = state.executing.get(&id).ok_or(Refusal::new(Code::RequestNotFound))?;
+    let (Some(trade), Some(execution)) = (request.trade(), request.execution()) else {
+        return Err(Refusal::new(Code::RequestNotFound));
+    };
+    if execution.steps.len() != index || execution.open_step().is_some() {
+        return Err(Refusal::new(Code::AlreadyDecided));
+    }
+    check_stops(state, request)?;
+    if !is_acting(state, request) {
+        return Err(Refusal::new(Code::Busy));
+    }
+    Ok((request, Plan { trade, execution }))
+}
+
+/// Applies time, floor and policy to fresh prices, before the next signature for a swap.
+pub(super) fn still_allowed(
     state: &State,
     command: &Command,
     request: &Request,
-    trade: &TradeAsk,
-    execution: &Execution,
-    order: &StepOrder,
+    plan: &Plan<'_>,
+    quote: &TradeQuote,
 ) -> Result<(), Refusal> {
-    may_sign(state, command, request, execution, order.purpose)?;
-    check_floor(trade, &order.quote)?;
-    if order.quote.out.0 < execution.floor.0 {
+    let Plan { trade, execution } = *plan;
+    // An allowance, a permit and the swap have the same conditions.
+    may_sign(state, command, request, execution, StepPurpose::Swap)?;
+    check_floor(trade, quote)?;
+    if quote.out.0 < execution.floor.0 {
         return Err(Refusal::new(Code::PriceMoved));
     }
     let gone = || Refusal::new(Code::AgentNotCommissioned);
@@ -129,7 +162,7 @@ fn still_allowed(
     let spent = state.spent(agent, &command.moment).trade;
     let verdict = trading::assess(&TradeContext {
         ask: trade,
-        quote: &order.quote,
+        quote,
         policy,
         network_enabled: state.network_enabled(trade.chain),
         trusted: command.trusted,

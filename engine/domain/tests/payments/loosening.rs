@@ -1,9 +1,10 @@
 //! Which changes need an unlocked wallet: loosening does, tightening never does.
 
+use alloy_primitives::Address;
 use bursar_core::codes::Code;
 use bursar_core::ids::SeedId;
 use bursar_core::money::Usd;
-use bursar_core::policy::{AllowedNetworks, Policy};
+use bursar_core::policy::{AllowedNetworks, Contracts, Policy};
 use bursar_domain::agents::Credential;
 use bursar_domain::{Action, Event};
 
@@ -18,12 +19,14 @@ fn world() -> World {
     let mut policy = build::policy();
     policy.networks = AllowedNetworks::Only([build::base().chain].into());
     policy.payments.hosts = build::hosts(&["api.example"], &["bad.example"]);
+    policy.trading.tokens = Contracts::from_iter([Address::repeat_byte(1)]);
+    policy.trading.hooks = policy.trading.tokens.clone();
     let mut world = build::world(Clock::at("2026-01-15T12:00:00Z", "UTC"), &policy);
     build::register(&mut world, 1, Credential::Bearer { sha256: [1; 32] });
     world
 }
 
-const LOOSER: [Change; 9] = [
+const LOOSER: [Change; 12] = [
     |policy| policy.payments.daily.0 += 1,
     |policy| policy.payments.per_request.0 += 1,
     |policy| policy.payments.auto_below.0 += 1,
@@ -32,10 +35,13 @@ const LOOSER: [Change; 9] = [
     |policy| policy.payments.hosts.allowed.clear(),
     |policy| policy.payments.hosts.allowed.extend(build::hosts(&["more.example"], &[]).allowed),
     |policy| policy.trading.enabled = true,
+    |policy| policy.trading.tokens = Contracts::from_iter([1, 2].map(Address::repeat_byte)),
+    |policy| policy.trading.hooks = Contracts::from_iter([1, 2].map(Address::repeat_byte)),
+    |policy| policy.trading.tokens = Contracts::from_iter([Address::repeat_byte(2)]),
     |policy| policy.lending.curated_only = false,
 ];
 
-const TIGHTER: [Change; 7] = [
+const TIGHTER: [Change; 9] = [
     |policy| policy.payments.daily.0 -= 1,
     |policy| policy.payments.per_request.0 -= 1,
     |policy| policy.payments.auto_below = Usd::ZERO,
@@ -43,6 +49,8 @@ const TIGHTER: [Change; 7] = [
     |policy| policy.payments.hosts.blocked.extend(build::hosts(&["more.example"], &[]).allowed),
     |policy| policy.payments.enabled = false,
     |policy| policy.trading.max_impact.0 -= 1,
+    |policy| policy.trading.tokens = Contracts::default(),
+    |policy| policy.trading.hooks = Contracts::default(),
 ];
 
 #[test]

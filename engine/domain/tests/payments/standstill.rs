@@ -22,7 +22,7 @@ fn reissued(world: &mut World) -> Vec<RequestId> {
         .into_iter()
         .filter_map(|effect| match effect {
             Effect::Sign(id) => Some(id),
-            Effect::Outbox(..) => None,
+            Effect::SignPermit(_) | Effect::Outbox(..) => None,
         })
         .collect()
 }

@@ -1,8 +1,8 @@
 //! Trades and quotes as the lane measures them.
 
-use alloy_primitives::{Address, U256};
+use alloy_primitives::{Address, B256, U256};
 use bursar_core::money::{Atoms, Bps, Usd};
-use bursar_core::networks::ChainId;
+use bursar_core::networks::{self, ChainId};
 use bursar_core::policy::Policy;
 use bursar_core::time::Utc;
 use bursar_domain::trades::{Effects, TradeAsk, TradeQuote, TradeToken, Venue};
@@ -37,6 +37,7 @@ pub(crate) fn quote(micros: u64) -> TradeQuote {
         at: Utc(0),
         out: Atoms(U256::from(micros) * U256::from(OUT_PER_MICRO)),
         gas: 150_000,
+        best: None,
         impact: Some(Bps(30)),
         value_in: Some(Usd(micros)),
         value_out: Some(Usd(micros)),
@@ -57,7 +58,7 @@ pub(crate) fn trade(micros: u64) -> TradeAsk {
     TradeAsk {
         chain: BASE,
         token_in: token(build::base().stablecoin.address, "USDC", 6),
-        token_out: token(Address::repeat_byte(0x42), "WETH", 18),
+        token_out: token(build::base().exchange.expect("an exchange").wrapped_native, "WETH", 18),
         amount_in: Atoms(U256::from(micros)),
         venue: Venue::V3 { fee: 500, pool: Address::repeat_byte(0x77) },
         slippage: Bps(100),
@@ -69,7 +70,17 @@ pub(crate) fn trade(micros: u64) -> TradeAsk {
 
 /// The same trade on another network.
 pub(crate) fn on(chain: ChainId, trade: TradeAsk) -> TradeAsk {
-    TradeAsk { chain, ..trade }
+    let network = networks::by_chain(chain).expect("a network");
+    let mut trade = TradeAsk { chain, ..trade };
+    trade.token_in.address = Some(network.stablecoin.address);
+    trade.token_out.address = network.exchange.map(|exchange| exchange.wrapped_native);
+    trade
+}
+
+/// The same trade in a pool of v4, whose router takes the input by a permit.
+pub(crate) fn in_v4(trade: TradeAsk) -> TradeAsk {
+    let (tick_spacing, hooks, pool) = (10, Address::ZERO, B256::repeat_byte(0x66));
+    TradeAsk { venue: Venue::V4 { fee: 500, tick_spacing, hooks, pool }, ..trade }
 }
 
 /// The same trade with another quote. Its value counts, or `most` if it has none.

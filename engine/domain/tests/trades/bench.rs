@@ -6,9 +6,10 @@ use std::collections::BTreeMap;
 use alloy_primitives::{Address, B256, Bytes, U256};
 use bursar_core::codes::Code;
 use bursar_core::ids::RequestId;
+use bursar_core::networks;
 use bursar_core::policy::Policy;
 use bursar_domain::agents::Credential;
-use bursar_domain::command::{Approval, StepOrder};
+use bursar_domain::command::{Approval, PermitOrder, StepOrder};
 use bursar_domain::trades::{
     Execution, StepPurpose, TradeAsk, TradeEnd, TradeQuote, Volume, outbox_key,
 };
@@ -17,9 +18,10 @@ use bursar_submit::fees::FeeQuote;
 use bursar_submit::{
     Action as OutboxAction, Call, Fees, Found, Input, OutboxKey, Quote, SubmissionId,
 };
+use bursar_uniswap::Permit;
 
 pub(crate) use crate::asks::{
-    BASE, HELD_WEI, PLAN_COST, ROBINHOOD, on, policy, quote, quoted, trade,
+    BASE, HELD_WEI, PLAN_COST, ROBINHOOD, in_v4, on, policy, quote, quoted, trade,
 };
 use crate::support::clock::{Clock, SECOND};
 use crate::support::{OPERATOR, World, build};
@@ -183,6 +185,45 @@ impl Bench {
     pub(crate) fn takes(&mut self, id: RequestId, purpose: StepPurpose, fate: Fate) {
         self.opens(id, purpose);
         self.finish(id, fate);
+    }
+
+    /// Orders the permit of a swap that ends at the latest possible deadline, at the prices of the newest quote.
+    pub(crate) fn permit(&self, id: RequestId) -> PermitOrder {
+        let execution = self.execution(id);
+        let record = self.record(id);
+        let trade = record.trade().expect("a trade");
+        let exchange = networks::by_chain(trade.chain).and_then(|network| network.exchange);
+        let exchange = exchange.expect("an exchange");
+        let deadline = execution.quote.block_time + exchange.deadline_seconds;
+        let permit = Permit {
+            token: trade.token_in.address.expect("a token"),
+            amount: trade.amount_in.0,
+            expiration: deadline,
+            nonce: 3,
+            spender: exchange.v4.router,
+            signature_deadline: deadline,
+        };
+        let (index, quote) = (execution.steps.len(), execution.quote.clone());
+        PermitOrder { id, index, permit, quote }
+    }
+
+    pub(crate) fn order_permit(&mut self, order: PermitOrder) -> Result<Decision, Refusal> {
+        self.world.run(Action::OrderPermit(Box::new(order)))
+    }
+
+    /// Signs and records a permit, whether or not it is the newest.
+    pub(crate) fn record_permit(
+        &mut self,
+        id: RequestId,
+        permit: Permit,
+    ) -> Result<Decision, Refusal> {
+        let key = self.key(id);
+        let exchange = networks::by_chain(key.chain).and_then(|network| network.exchange);
+        let permit2 = exchange.expect("an exchange").permit2;
+        let digest = permit.digest(key.chain, permit2).expect("a digest");
+        let label = if key.signer == build::address("main") { "main" } else { "spare" };
+        let signature = build::sign(label, digest);
+        self.world.run(Action::PermitSigned { id, permit, signature })
     }
 
     pub(crate) fn end(&mut self, id: RequestId, end: TradeEnd) -> Result<Decision, Refusal> {

@@ -12,7 +12,7 @@ use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::TestRunner;
 
-use crate::bench::{BASE, Bench, Fate, ROBINHOOD, on, quote, quoted, signatures, trade};
+use crate::bench::{BASE, Bench, Fate, ROBINHOOD, in_v4, on, quote, quoted, signatures, trade};
 use crate::ledger::Ledger;
 use crate::quiet::quietly;
 use crate::support::build;
@@ -105,6 +105,7 @@ impl Run {
                 }
             }
             Step::Open { pick, purpose, quote, stale } => self.open(pick, purpose, quote, stale),
+            Step::Permit { pick, quote, signs } => self.permit(pick, quote, signs),
             Step::Price(pick) => {
                 let key = self.key(pick);
                 self.bench.price(key);
@@ -163,7 +164,7 @@ impl Run {
     }
 
     fn ask(&mut self, agent: usize, micros: u64, base: bool, known: bool) {
-        let asked = on(if base { BASE } else { ROBINHOOD }, trade(micros));
+        let asked = if base { trade(micros) } else { in_v4(on(ROBINHOOD, trade(micros))) };
         let unknown = TradeQuote { value_in: None, ..quote(micros) };
         let asked = if known { asked } else { quoted(asked, unknown, Usd::dollars(100)) };
         let _refused = self.bench.ask(agent, asked);
@@ -188,6 +189,17 @@ impl Run {
             assert_eq!(self.bench.world.entries.len(), before);
         } else {
             let _refused = self.bench.order(order);
+        }
+    }
+
+    fn permit(&mut self, pick: usize, per_mille: u64, signs: bool) {
+        let Some(id) = self.running(pick) else { return };
+        let mut order = self.bench.permit(id);
+        order.quote = scaled(order.quote, per_mille);
+        let permit = order.permit;
+        let _refused = self.bench.order_permit(order);
+        if signs {
+            let _locked = self.bench.record_permit(id, permit);
         }
     }
 
@@ -282,7 +294,7 @@ fn a_resumed_agents_revocation_waits_for_the_plan_that_has_begun() {
 fn the_workload_reaches_every_end() {
     let mut runner = TestRunner::deterministic();
     let mut seen = BTreeSet::new();
-    for _case in 0..192 {
+    for _case in 0..512 {
         let history = any_history().new_tree(&mut runner).unwrap().current();
         seen.append(&mut Run::through(&history).ledger.seen);
     }
@@ -304,6 +316,8 @@ const WANTED: &[&str] = &[
     "Failed",
     "PLAN_EXPIRED",
     "PRICE_MOVED",
+    "PermitOrdered",
+    "PermitSigned",
     "PlanClosed",
     "Rejected",
     "RequestDenied",

@@ -18,6 +18,7 @@ mod ledger;
 mod leftovers;
 mod lines;
 mod outcomes;
+mod permits;
 mod plans;
 #[path = "../properties/quiet.rs"]
 mod quiet;

@@ -7,9 +7,9 @@ use bursar_core::card::HoldReason;
 use bursar_core::codes::Code;
 use bursar_core::limits::{HELD_PER_AGENT, HELD_TOTAL};
 use bursar_core::money::{Atoms, Bps, Usd, Wei};
-use bursar_core::policy::AllowedNetworks;
+use bursar_core::policy::{AllowedNetworks, Contracts};
 use bursar_domain::assess::Verdict;
-use bursar_domain::trades::{Effects, TradeToken, Venue};
+use bursar_domain::trades::{Effects, RouteQuote, TradeToken, Venue};
 use bursar_uniswap::pool::DYNAMIC_FEE;
 
 use crate::bench::{BASE, HELD_WEI, PLAN_COST, ROBINHOOD};
@@ -34,12 +34,16 @@ const REFUSALS: [(Code, Change); 9] = [
 ];
 
 /// Each reason to ask the operator, in the order of the rules.
-const HOLDS: [(HoldReason, Change); 8] = [
+const HOLDS: [(HoldReason, Change); 10] = [
     (HoldReason::JournalUntrusted, |case| case.trusted = false),
     (HoldReason::ClockOff, |case| case.clock_off = true),
     (HoldReason::NoValue, |case| case.quote.value_in = None),
     (HoldReason::ImpactAboveCeiling, |case| case.quote.impact = Some(Bps(501))),
+    (HoldReason::BetterRoute, |case| case.quote.best = Some(pays(10_526_315_791))),
     (HoldReason::HookedPool, |case| case.ask.venue = v4(500, Address::repeat_byte(1))),
+    (HoldReason::UnlistedToken, |case| {
+        case.ask.token_out.address = Some(Address::repeat_byte(0x42));
+    }),
     (HoldReason::UnfairValue, |case| case.quote.value_out = Some(Usd(9_499_999))),
     (HoldReason::EffectsUnproven, |case| case.quote.effects = Effects::Unproven),
     (HoldReason::AboveThreshold, |case| case.policy.trading.auto_below = Usd(10_000_000)),
@@ -47,6 +51,11 @@ const HOLDS: [(HoldReason, Change); 8] = [
 
 fn v4(fee: u32, hooks: Address) -> Venue {
     Venue::V4 { fee, tick_spacing: 10, hooks, pool: B256::repeat_byte(7) }
+}
+
+/// Returns another route that pays `out`. The ordinary quote of ten dollars pays 10,000,000,000.
+fn pays(out: u64) -> Box<RouteQuote> {
+    Box::new(RouteQuote { venue: v4(500, Address::ZERO), out: Atoms(U256::from(out)) })
 }
 
 fn native() -> TradeToken {
@@ -263,6 +272,25 @@ fn an_output_worth_less_than_one_minus_the_ceiling_asks() {
     }
 }
 
+/// The pool of a trade may pay at most the ceiling less than the best route.
+#[test]
+fn a_pool_that_another_route_outdoes_asks() {
+    for (out, ceiling, wanted) in [
+        (9_000_000_000, 500, Act),
+        (10_000_000_000, 0, Act),
+        (10_000_000_001, 0, Hold(HoldReason::BetterRoute)),
+        (10_526_315_790, 500, Act),
+        (10_526_315_791, 500, Hold(HoldReason::BetterRoute)),
+        (u64::MAX, 10_000, Act),
+    ] {
+        judge("outdone", wanted, |case| {
+            case.quote.impact = Some(Bps(0));
+            case.quote.best = Some(pays(out));
+            case.policy.trading.max_impact = Bps(ceiling);
+        });
+    }
+}
+
 /// Wrapping and unwrapping have no price, but they take gas, funds and volume.
 #[test]
 fn one_to_one_trades_skip_price_rules_but_not_funds_and_value() {
@@ -323,4 +351,33 @@ fn a_policy_names_its_networks() {
             case.policy.networks = AllowedNetworks::Only(allowed.into_iter().collect());
         });
     }
+}
+
+/// A listed hook or token needs no approval; the list covers nothing else.
+#[test]
+fn listed_hooks_and_tokens_need_no_approval() {
+    let (hook, token) = (Address::repeat_byte(0x11), Address::repeat_byte(0x42));
+    for fee in [500, 8_388_608] {
+        judge("listed hook", Act, |case| {
+            case.ask.venue = v4(fee, hook);
+            case.policy.trading.hooks = Contracts::from_iter([hook]);
+        });
+        judge("another hook", Hold(HoldReason::HookedPool), |case| {
+            case.ask.venue = v4(fee, Address::repeat_byte(0x12));
+            case.policy.trading.hooks = Contracts::from_iter([hook]);
+            case.policy.trading.tokens = Contracts::from_iter([Address::repeat_byte(0x12)]);
+        });
+    }
+    judge("listed token", Act, |case| {
+        case.ask.token_out.address = Some(token);
+        case.policy.trading.tokens = Contracts::from_iter([token]);
+    });
+    judge("another token", Hold(HoldReason::UnlistedToken), |case| {
+        case.ask.token_in.address = Some(token);
+        case.policy.trading.tokens = Contracts::from_iter([Address::repeat_byte(0x43)]);
+        case.policy.trading.hooks = Contracts::from_iter([token]);
+    });
+    judge("the native coin", Act, |case| {
+        case.ask.token_out = native();
+    });
 }

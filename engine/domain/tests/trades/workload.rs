@@ -27,6 +27,12 @@ pub(crate) enum Step {
         quote: u64,
         stale: bool,
     },
+    /// Orders a permit, and records its signature or leaves it unsigned.
+    Permit {
+        pick: usize,
+        quote: u64,
+        signs: bool,
+    },
     Price(usize),
     Sign(usize),
     Mine {
@@ -91,6 +97,8 @@ fn any_step() -> impl Strategy<Value = Step> {
         8 => (pick.clone(), purpose, per_mille(), prop::bool::weighted(0.1)).prop_map(
             |(pick, purpose, quote, stale)| Step::Open { pick, purpose, quote, stale },
         ),
+        3 => (pick.clone(), per_mille(), any::<bool>())
+            .prop_map(|(pick, quote, signs)| Step::Permit { pick, quote, signs }),
         4 => pick.clone().prop_map(Step::Price),
         4 => pick.clone().prop_map(Step::Sign),
         6 => (pick.clone(), fate()).prop_map(|(pick, fate)| Step::Mine { pick, fate }),

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use alloy_primitives::Address;
 use axum::body::Body;
 use axum::extract::{Request as HttpRequest, State};
 use axum::http::Response;
@@ -416,6 +417,8 @@ fn quote(trade: &TradeAsk) -> Value {
     let (version, fee, spacing, hooks) = match &trade.venue {
         Venue::Wrap | Venue::Unwrap => ("v3", 0, None, None),
         Venue::V3 { fee, .. } => ("v3", *fee, None, None),
+        // The first pool's fee; all are in `route`.
+        Venue::V3Path { hops } => ("v3", hops.first().map_or(0, |hop| hop.fee), None, None),
         Venue::V4 { fee, tick_spacing, hooks, .. } => {
             ("v4", *fee, Some(i64::from(*tick_spacing)), Some(hooks.to_checksum(None)))
         }
@@ -443,7 +446,38 @@ fn quote(trade: &TradeAsk) -> Value {
         .with("dex_version", version)
         .with("tick_spacing", spacing)
         .with("hooks", hooks)
+        .with("route", route(trade))
         .into()
+}
+
+/// Returns the pools of the swap in their order, each with the token that it pays. Empty for wrapping.
+fn route(trade: &TradeAsk) -> Value {
+    let hop = |pool: String, fee: u32, output: Address| {
+        Value::from(
+            Object::new()
+                .with("pool", pool)
+                .with("fee_tier", u64::from(fee))
+                .with("token_out", output.to_checksum(None)),
+        )
+    };
+    let output = trade.token_out.address.unwrap_or_default();
+    let hops: Vec<Value> = match &trade.venue {
+        Venue::Wrap | Venue::Unwrap => Vec::new(),
+        Venue::V3 { fee, .. } => {
+            let network = bursar_core::networks::by_chain(trade.chain);
+            let wrapped = network.and_then(|network| network.exchange);
+            let wrapped = wrapped.map(|exchange| exchange.wrapped_native);
+            // A pool of v3 pays the wrapped coin, which the router unwraps.
+            let paid = trade.token_out.address.or(wrapped).unwrap_or_default();
+            vec![hop(trade.venue.pool_text(), *fee, paid)]
+        }
+        Venue::V4 { fee, .. } => vec![hop(trade.venue.pool_text(), *fee, output)],
+        Venue::V3Path { hops } => {
+            let hops = hops.iter();
+            hops.map(|one| hop(one.pool.to_checksum(None), one.fee, one.output)).collect()
+        }
+    };
+    Value::from(hops)
 }
 
 fn integer(atoms: Atoms) -> Value {

@@ -12,11 +12,13 @@ use super::chain::Committed;
 pub enum Subject {
     /// The authorization of a payment.
     Request(RequestId),
+    /// The permit of a trade's plan.
+    Permit(RequestId),
     /// One attempt of a submission.
     Attempt { submission: SubmissionId, attempt: usize },
 }
 
-/// The right to sign one digest with one key in one epoch. Both constructors take the proof of a commit or replay, so
+/// The right to sign one digest with one key in one epoch. Every constructor takes the proof of a commit or replay, so
 /// a slip exists only for a digest that the journal contains.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Slip {
@@ -31,6 +33,12 @@ impl Slip {
     pub(crate) fn issue(_on_disk: &Committed, request: &Request, epoch: u64) -> Option<Self> {
         let digest = request.digest()?;
         Some(Self { subject: Subject::Request(request.id), signer: request.from, digest, epoch })
+    }
+
+    /// Issues the slip of a running trade's newest permit; `None` if it is signed, or the trade has ended.
+    pub(crate) fn for_permit(_on_disk: &Committed, request: &Request, epoch: u64) -> Option<Self> {
+        let digest = request.permit_digest()?;
+        Some(Self { subject: Subject::Permit(request.id), signer: request.from, digest, epoch })
     }
 
     /// Issues the slip of an outbox's attempt; `None` if it is unknown, signed or declined, or its digest is wrong.
@@ -58,11 +66,11 @@ impl Slip {
         self.subject
     }
 
-    /// Returns the request whose payment this slip authorizes; `None` for a transaction.
+    /// Returns the request whose payment this slip authorizes; `None` for a permit or a transaction.
     pub fn request(&self) -> Option<RequestId> {
         match self.subject {
             Subject::Request(id) => Some(id),
-            Subject::Attempt { .. } => None,
+            Subject::Permit(_) | Subject::Attempt { .. } => None,
         }
     }
 

@@ -3,14 +3,22 @@
 //! The rules are in `bursar-domain`, and call data and prices in `bursar-uniswap`. This module connects both to the
 //! chain: each measurement is made again when the operator approves, and before each step of a plan.
 
+mod effects;
 mod eth_price;
 mod input;
 mod lane;
 mod market;
+mod permit;
 mod plan;
+mod pools;
 mod propose;
+mod reads;
+mod routes;
+mod spec;
+mod wiring;
 mod worker;
 
 pub use input::{InputFault, TradeInput};
 pub use lane::Trading;
+pub use wiring::{Unexpected, Wiring};
 pub use worker::{Worker, run};

@@ -7,7 +7,7 @@ use bursar_core::hosts::HostEntry;
 use bursar_core::ids::Name;
 use bursar_core::money::{Bps, Usd, Wei};
 use bursar_core::networks;
-use bursar_core::policy::{AllowedNetworks, Policy};
+use bursar_core::policy::{AllowedNetworks, Contracts, Policy};
 use clap::{Arg, Args, Subcommand};
 use serde::{Deserialize, Serialize};
 
@@ -171,6 +171,12 @@ pub struct PolicyOptions {
     /// The largest price impact, fee included, without your approval [default: 5].
     #[arg(long, value_name = "PERCENT", value_parser = Bps::parse_percent, help_heading = TRADING)]
     pub max_impact: Option<Bps>,
+    /// Tokens to buy without asking, besides ETH, WETH and the dollar tokens Bursar knows: addresses [default: none].
+    #[arg(long, value_name = "LIST", help_heading = TRADING)]
+    pub trade_tokens: Option<Contracts>,
+    /// Uniswap v4 hooks whose pools need no approval: addresses [default: none].
+    #[arg(long, value_name = "LIST", help_heading = TRADING)]
+    pub trade_hooks: Option<Contracts>,
     /// Allow lending.
     #[arg(long, conflicts_with = "no_lending", help_heading = LENDING)]
     pub lending: bool,
@@ -218,6 +224,8 @@ impl PolicyOptions {
         set(&mut trading.min_native, self.min_eth);
         set(&mut trading.max_slippage, self.max_slip);
         set(&mut trading.max_impact, self.max_impact);
+        set(&mut trading.tokens, self.trade_tokens.clone());
+        set(&mut trading.hooks, self.trade_hooks.clone());
         let lending = &mut policy.lending;
         lending.enabled = switch(lending.enabled, self.lending, self.no_lending);
         set(&mut lending.max_deposit, self.lending_max);

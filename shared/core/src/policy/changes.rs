@@ -1,7 +1,7 @@
 //! The difference between two policies, field by field. This single table of fields also decides whether a change
 //! loosens anything.
 
-use super::{AllowedNetworks, Policy};
+use super::{AllowedNetworks, Contracts, Policy};
 use crate::change::{Change, lists, switch};
 use crate::hosts::HostEntry;
 use crate::money::{Bps, Usd};
@@ -56,6 +56,8 @@ impl Changes {
         self.share(field, Some(old.max_slippage), Some(new.max_slippage));
         let field = ("trading.max_impact", "max price impact");
         self.share(field, Some(old.max_impact), Some(new.max_impact));
+        self.contracts(("trading.tokens", "more tokens"), &old.tokens, &new.tokens);
+        self.contracts(("trading.hooks", "allowed hooks"), &old.hooks, &new.hooks);
     }
 
     fn lending(&mut self, old: &Policy, new: &Policy) {
@@ -100,6 +102,15 @@ impl Changes {
     ) {
         let (from, to) = (texts(old), texts(new));
         self.field(field, old != new, lists(&from, &to, none), "", loosens);
+    }
+
+    /// Adds the change of a list of contracts. Each addition loosens.
+    fn contracts(&mut self, field: Field, old: &Contracts, new: &Contracts) {
+        let (from, to) = (old.texts(), new.texts());
+        let from: Vec<&str> = from.iter().map(String::as_str).collect();
+        let to: Vec<&str> = to.iter().map(String::as_str).collect();
+        let texts = lists(&from, &to, "none");
+        self.field(field, old != new, texts, "", new.exceeds(old));
     }
 
     fn switch(&mut self, field: Field, old: bool, new: bool) {

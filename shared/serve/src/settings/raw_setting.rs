@@ -6,6 +6,7 @@ use std::ops::RangeInclusive;
 use std::path::PathBuf;
 
 use alloy_primitives::{Address, U256};
+use bursar_core::address;
 use bursar_core::money::{MoneyError, parse_decimal};
 use toml::Value;
 
@@ -122,12 +123,13 @@ impl<'a> RawSetting<'a> {
 
     /// Parses a chain address, except the zero address.
     pub fn address(self) -> Result<Address, String> {
-        address(self.text()?)
+        address::parse(self.text()?).map_err(|error| error.to_string())
     }
 
     /// Parses a list of chain addresses.
     pub fn addresses<C: FromIterator<Address>>(self) -> Result<C, String> {
-        self.list()?.into_iter().map(address).collect()
+        let parse = |text| address::parse(text).map_err(|error| error.to_string());
+        self.list()?.into_iter().map(parse).collect()
     }
 }
 
@@ -141,22 +143,4 @@ fn decimal(text: &str, scale: u8) -> Result<U256, String> {
         MoneyError::TooFine => format!("it has more than {scale} digits after the point"),
         _other => "it must be a decimal number, like 0.5".to_owned(),
     })
-}
-
-/// Parses an address in one case, or in mixed case with its checksum. The checksum (EIP-55) catches a wrong digit.
-fn address(text: &str) -> Result<Address, String> {
-    let digits = text.strip_prefix("0x").filter(|digits| digits.len() == 40);
-    let parsed = digits.and_then(|digits| digits.parse::<Address>().ok());
-    let (Some(digits), Some(parsed)) = (digits, parsed) else {
-        return Err("an address must be 0x and 40 hex digits".to_owned());
-    };
-    let has = |one: fn(&u8) -> bool| digits.as_bytes().iter().any(one);
-    let mixed = has(u8::is_ascii_lowercase) && has(u8::is_ascii_uppercase);
-    if mixed && parsed.to_checksum(None) != text {
-        return Err("the checksum of this address is wrong: copy it again".to_owned());
-    }
-    if parsed.is_zero() {
-        return Err("the zero address belongs to no account".to_owned());
-    }
-    Ok(parsed)
 }

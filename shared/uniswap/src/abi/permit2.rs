@@ -27,6 +27,7 @@ alloy_sol_types::sol! {
 
     #[derive(Debug)]
     interface IPermit2 {
+        function DOMAIN_SEPARATOR() external view returns (bytes32);
         function allowance(address user, address token, address spender)
             external view returns (uint160 amount, uint48 expiration, uint48 nonce);
         function approve(address token, address spender, uint160 amount, uint48 expiration) external;

@@ -6,7 +6,7 @@ use super::permit2::IPermit2;
 use super::pool_manager::IPoolManager;
 use super::router::IUniversalRouter;
 use super::token::{IErc20, IWrappedNative};
-use super::v3::{IQuoterV2, ISwapRouter02, IV3Factory, IV3Pool};
+use super::v3::{IQuoterV2, ISwapRouter02, IV3Factory, IV3Pool, IV3PoolEvents};
 use super::v4::{IStateView, IV4Quoter};
 use alloy_primitives::{b256, hex};
 use alloy_sol_types::{SolCall, SolError, SolEvent};
@@ -57,6 +57,7 @@ fn the_selectors_of_tokens_permit2_and_feeds_are_those_of_the_contracts() {
         (IErc20::approveCall::SELECTOR, "095ea7b3"),
         (IWrappedNative::depositCall::SELECTOR, "d0e30db0"),
         (IWrappedNative::withdrawCall::SELECTOR, "2e1a7d4d"),
+        (IPermit2::DOMAIN_SEPARATORCall::SELECTOR, "3644e515"),
         (IPermit2::allowanceCall::SELECTOR, "927da105"),
         (IPermit2::approveCall::SELECTOR, "87517c45"),
         (IPermit2::permitCall::SELECTOR, "2b67b570"),
@@ -110,6 +111,10 @@ fn the_topics_are_those_of_the_contracts() {
         (
             IPoolManager::Swap::SIGNATURE_HASH,
             b256!("40e9cecb9f5f1f1c5b9c97dec2917b7ee92e57ba5563708daca94dd84ad7112f"),
+        ),
+        (
+            IV3PoolEvents::Swap::SIGNATURE_HASH,
+            b256!("c42079f94a6350d7e6235f29174924f928cc2ac818eb64fed8004e115fbcca67"),
         ),
     ];
     for (topic, expected) in rows {

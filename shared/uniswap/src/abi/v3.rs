@@ -2,6 +2,21 @@
 
 alloy_sol_types::sol! {
     #[derive(Debug)]
+    interface IV3PoolEvents {
+        event Swap(
+            address indexed sender,
+            address indexed recipient,
+            int256 amount0,
+            int256 amount1,
+            uint160 sqrtPriceX96,
+            uint128 liquidity,
+            int24 tick
+        );
+    }
+}
+
+alloy_sol_types::sol! {
+    #[derive(Debug)]
     interface IV3Factory {
         function getPool(address tokenA, address tokenB, uint24 fee) external view returns (address pool);
     }

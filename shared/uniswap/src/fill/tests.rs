@@ -127,7 +127,8 @@ fn wrapped_coin_without_events_of_its_own_shows_mints_and_burns() {
 #[test]
 fn the_pool_manager_shows_the_native_side_of_v4() {
     let pool = pool(Address::ZERO);
-    let flow = Flow::PoolNative { pool_manager: MANAGER, router: ROUTER, pool };
+    let flow =
+        Flow::V4Pool { pool_manager: MANAGER, router: ROUTER, pool, currency: Currency::Native };
     // Positive is paid to the swapper.
     let out = [swap(pool.id(), ROUTER, 9)];
     assert_eq!((received(&flow, &out), spent(&flow, &out)), (Some(n(9)), None));
@@ -144,7 +145,12 @@ fn the_pool_manager_shows_the_native_side_of_v4() {
 
 #[test]
 fn a_pool_whose_event_proves_nothing_is_unknown() {
-    let flow = |pool: PoolKey| Flow::PoolNative { pool_manager: MANAGER, router: ROUTER, pool };
+    let flow = |pool: PoolKey| Flow::V4Pool {
+        pool_manager: MANAGER,
+        router: ROUTER,
+        pool,
+        currency: Currency::Native,
+    };
     // Hooks that only watch are fine; those that change amounts are not.
     for (hooks, expected) in [(0x40, Some(n(9))), (0x44, None), (0x88, None)] {
         let pool = pool(Address::with_last_byte(hooks));
@@ -161,4 +167,41 @@ fn the_events_data_is_five_to_six_words() {
     let logged = swap(B256::ZERO, ROUTER, -1);
     assert_eq!((logged.topics.len(), logged.data.len()), (3, 6 * 32));
     assert_eq!(logged.data[..32], (-1_i128).abi_encode()[..]);
+}
+
+/// A v3 pool reports from its own side: negative is paid to the swapper.
+#[test]
+fn a_v3_pool_reports_what_each_side_moves() {
+    let event = |amount0: i64, amount1: i64| {
+        let [amount0, amount1] = [amount0, amount1].map(|one| one.try_into().unwrap());
+        log(
+            OTHER,
+            &IV3PoolEvents::Swap {
+                sender: ROUTER,
+                recipient: OWNER,
+                amount0,
+                amount1,
+                sqrtPriceX96: Default::default(),
+                liquidity: 1,
+                tick: Default::default(),
+            },
+        )
+    };
+    let flow = |is_token0| Flow::V3Pool { pool: OTHER, is_token0 };
+    let logs = [event(-70, 50)];
+    assert_eq!((received(&flow(true), &logs), spent(&flow(true), &logs)), (Some(n(70)), None));
+    assert_eq!((received(&flow(false), &logs), spent(&flow(false), &logs)), (None, Some(n(50))));
+    assert_eq!(received(&Flow::V3Pool { pool: TOKEN, is_token0: true }, &logs), None);
+    assert_eq!(received(&flow(true), &[event(-70, 50), event(-5, 1)]), Some(n(75)));
+}
+
+/// Each side of a v4 pool is read on its own.
+#[test]
+fn the_token_side_of_a_v4_pool_is_read() {
+    let pool = pool(Address::ZERO);
+    let side = |currency| Flow::V4Pool { pool_manager: MANAGER, router: ROUTER, pool, currency };
+    let logs = [swap(pool.id(), ROUTER, 9)];
+    assert_eq!(received(&side(Currency::Native), &logs), Some(n(9)));
+    assert_eq!(spent(&side(Currency::Token(TOKEN)), &logs), Some(n(5)));
+    assert_eq!(spent(&side(Currency::Token(OTHER)), &logs), None);
 }

@@ -312,6 +312,8 @@ pub(crate) fn stale_topics(kind: EntryKind) -> &'static [Topic] {
         | EntryKind::TradeExpired
         | EntryKind::TradeRejected
         | EntryKind::TradeStepOpened
+        | EntryKind::TradePermitOrdered
+        | EntryKind::TradePermitSigned
         | EntryKind::TradeStepEnded
         | EntryKind::TradeEnded
         | EntryKind::TradeClosed => {

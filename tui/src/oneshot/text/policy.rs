@@ -33,6 +33,8 @@ pub(super) fn policy(to: &mut Sheet, policy: &PolicyAnswer) {
         ("trading", switch(policy.trading.enabled)),
         ("  limits", trading_limits(&policy.trading)),
         ("  prices", trading_prices(&policy.trading)),
+        ("  tokens", trading_tokens(&policy.trading)),
+        ("  hooks", list(&policy.trading.hooks, "none without approval")),
         ("lending", unsupported_lane(policy.lending.enabled, "lends")),
         ("  limits", lending_limits(&policy.lending)),
         ("  venues", venues(&policy.lending)),
@@ -67,6 +69,13 @@ fn trading_limits(trading: &TradingPolicyAnswer) -> String {
 
 fn trading_prices(trading: &TradingPolicyAnswer) -> String {
     format!("at most {} slippage and {} price impact", trading.max_slippage, trading.max_impact)
+}
+
+fn trading_tokens(trading: &TradingPolicyAnswer) -> String {
+    if trading.tokens.is_empty() {
+        return "ETH, WETH and known dollar tokens; others with approval".to_owned();
+    }
+    format!("ETH, WETH, known dollar tokens, {}", trading.tokens.join(", "))
 }
 
 fn lending_limits(lending: &LendingPolicyAnswer) -> String {

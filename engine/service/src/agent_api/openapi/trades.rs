@@ -66,6 +66,8 @@ pub(super) fn schemas() -> Map<String, Value> {
                 "description": "v4 pools only; the zero address for none." },
             "dex_version": { "type": "string", "enum": ["v3", "v4"],
                 "description": "v4 if tick_spacing or hooks is sent, otherwise v3." },
+            "route": { "type": "string", "enum": ["best"], "description": "The wallet takes the route \
+                with the best output after gas; send no field of a pool." },
             "max_slippage_bps": { "type": "integer", "minimum": 0, "maximum": 5000,
                 "description": "Without it the smaller of 50 and the policy's maximum." },
             "deadline": { "type": "integer", "description": "Unix seconds." },
@@ -73,7 +75,8 @@ pub(super) fn schemas() -> Map<String, Value> {
         "TradeQuote": object(json!({
             "token_in": text, "token_out": text, "fee_tier": count,
             "pool": { "type": "string",
-                "description": "A v3 pool's address, V4: and a v4 pool's id, WRAP or UNWRAP." },
+                "description": "A v3 pool's address, several with commas, V4: and a v4 pool's id, WRAP or \
+                    UNWRAP." },
             "amount_in_atomic": atoms, "amount_out_expected": atoms, "amount_out_min": atoms,
             "token_in_decimals": count, "token_out_decimals": count,
             "effective_slippage_bps": count, "gas_estimate": count,
@@ -84,6 +87,10 @@ pub(super) fn schemas() -> Map<String, Value> {
             "symbol_in": text, "symbol_out": text,
             "dex_version": { "type": "string", "enum": ["v3", "v4"] },
             "tick_spacing": maybe("integer"), "hooks": maybe("string"),
+            "route": { "type": "array", "items": object(json!({
+                "pool": text, "fee_tier": count, "token_out": text,
+            }), &["pool", "fee_tier", "token_out"]),
+                "description": "The pools in the order of the swap; empty for wrapping." },
         }), &["token_in", "token_out", "pool", "amount_in_atomic", "amount_out_expected",
             "amount_out_min"]),
         "TradeResult": object(json!({

@@ -94,6 +94,11 @@ pub(super) fn value_of(wei: U256, price: Usd) -> Option<Usd> {
     u64::try_from(micros).ok().map(Usd)
 }
 
+/// Returns how much ETH is worth `value`, in wei; `None` if the price is zero or it overflows.
+pub(super) fn wei_of(value: Usd, price: Usd) -> Option<U256> {
+    U256::from(value.0).checked_mul(U256::from(WEI))?.checked_div(U256::from(price.0))
+}
+
 /// Converts the answer of a feed with `decimals` decimals to dollars, rounded up.
 pub(super) fn feed_usd(price: U256, decimals: u8) -> Option<Usd> {
     let scale = U256::from(10).checked_pow(U256::from(decimals))?;

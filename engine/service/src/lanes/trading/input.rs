@@ -34,8 +34,16 @@ pub struct TradeInput {
 /// The pool that a request names.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum PoolInput {
-    V3 { fee: u32 },
-    V4 { fee: u32, tick_spacing: i32, hooks: Address },
+    V3 {
+        fee: u32,
+    },
+    V4 {
+        fee: u32,
+        tick_spacing: i32,
+        hooks: Address,
+    },
+    /// None: the wallet takes the best route.
+    Best,
 }
 
 /// Why a trade object is not accepted.
@@ -144,6 +152,19 @@ fn number(trade: &Object, name: &str) -> Result<Option<u64>, InputFault> {
 }
 
 fn pool(trade: &Object) -> Result<PoolInput, InputFault> {
+    match trade.get("route") {
+        None | Some(Value::Null) => {}
+        Some(Value::String(text)) if text == "best" => {
+            let pool = ["fee_tier", "tick_spacing", "hooks", "dex_version"];
+            let named =
+                pool.iter().find(|name| !matches!(trade.get(name), None | Some(Value::Null)));
+            return match named {
+                None => Ok(PoolInput::Best),
+                Some(name) => Err(bad(format!("With route best, {name} must not be sent."))),
+            };
+        }
+        Some(_other) => return Err(bad("route must be best, or must not be sent.")),
+    }
     let fee = match number(trade, "fee_tier")? {
         None => DEFAULT_FEE,
         Some(fee) => u32::try_from(fee).map_err(|_huge| bad("fee_tier is too large."))?,

@@ -1,13 +1,17 @@
 //! What the measurements of the trading lane share.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use bursar_chain::ports::Chain;
 use bursar_chain::simulate::Simulator;
-use bursar_core::networks::ChainId;
+use bursar_core::codes::Code;
+use bursar_core::networks::{ChainId, Exchange, Network};
+use bursar_domain::Refusal;
 
 use super::eth_price::EthPrice;
+use super::wiring::Wiring;
 use crate::ports::Ports;
 
 /// What measurements share: the price of ETH, and the simulation method of each chain.
@@ -17,6 +21,8 @@ pub struct Trading {
     pub(super) eth_price: EthPrice,
     // A lock instead of an owning task: it is never held across an await.
     simulators: Mutex<BTreeMap<ChainId, Arc<Simulator>>>,
+    // The chains whose contracts were found as expected. The same kind of lock.
+    sound: Mutex<BTreeSet<ChainId>>,
     executed: AtomicU64,
 }
 
@@ -28,6 +34,7 @@ impl Trading {
             ports: ports.clone(),
             eth_price,
             simulators: Mutex::default(),
+            sound: Mutex::default(),
             executed: AtomicU64::new(0),
         }
     }
@@ -39,6 +46,32 @@ impl Trading {
 
     pub(super) fn count_executed(&self) {
         self.executed.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Returns what the contracts of an exchange answered. Once all are as expected, they are not asked again.
+    ///
+    /// # Errors
+    /// `CHAIN_UNAVAILABLE`
+    pub(super) async fn wiring(
+        &self,
+        chain: &dyn Chain,
+        network: &Network,
+        exchange: &Exchange,
+    ) -> Result<Wiring, Refusal> {
+        let known = |sound: &Mutex<BTreeSet<ChainId>>| {
+            sound.lock().unwrap_or_else(PoisonError::into_inner).contains(&network.chain)
+        };
+        if known(&self.sound) {
+            return Ok(Wiring::SOUND);
+        }
+        let read = Wiring::read(chain, network, exchange).await;
+        let wiring = read.map_err(|_fault| Refusal::new(Code::ChainUnavailable))?;
+        if wiring.is_sound() {
+            self.sound.lock().unwrap_or_else(PoisonError::into_inner).insert(network.chain);
+        } else {
+            tracing::warn!(network = network.title, ?wiring, "contracts are not as expected");
+        }
+        Ok(wiring)
     }
 
     pub(super) fn simulator(&self, chain: ChainId) -> Arc<Simulator> {

@@ -9,13 +9,17 @@ use bursar_core::networks::{self, Exchange, NATIVE_DECIMALS, Network};
 use bursar_core::policy::TradingPolicy;
 use bursar_domain::Refusal;
 use bursar_domain::assess::trading::counted;
-use bursar_domain::trades::{TradeAsk, TradeQuote, TradeToken, Venue};
+use bursar_domain::trades::{Execution, RouteQuote, TradeAsk, TradeQuote, TradeToken, Venue};
 use bursar_uniswap::Currency;
 
+use super::eth_price;
 use super::input::{PoolInput, TradeInput};
 use super::lane::Trading;
-use super::market::{self, Market, Spec};
+use super::market::{self, Market};
+use super::permit::{self, Accepted};
 use super::plan::{self, Plan};
+use super::routes::{self, Comparison, Route};
+use super::spec::{self, Spec};
 
 /// The slippage of a request that names none, unless the policy's is lower.
 const DEFAULT_SLIPPAGE: Bps = Bps(50);
@@ -57,13 +61,16 @@ impl Trading {
             quote: TradeQuote::default(),
             counted: Usd::ZERO,
         };
+        if input.pool == PoolInput::Best && input.wraps().is_none() {
+            ask.venue = self.best_venue(&*chain, &ask, owner, input).await?;
+        }
         let (quote, _plan) = self.measure(&ask, owner, None).await?;
         ask.counted = counted(&quote, policy);
         ask.quote = quote;
         Ok(ask)
     }
 
-    /// Measures a recorded trade again and makes its next transactions. `committed` is the least output so far.
+    /// Measures a trade and makes its next transactions. `execution` is what a running plan has done so far.
     ///
     /// # Errors
     /// As of [`Trading::propose`].
@@ -71,28 +78,54 @@ impl Trading {
         &self,
         ask: &TradeAsk,
         owner: Address,
-        committed: Option<Atoms>,
+        execution: Option<&Execution>,
     ) -> Result<(TradeQuote, Plan), Refusal> {
         let network = networks::by_chain(ask.chain).ok_or_else(|| Refusal::new(Code::NoPool))?;
         let exchange = network.exchange.ok_or_else(|| Refusal::new(Code::NoPool))?;
         let chain = self.chain(network)?;
-        let spec = spec(ask, owner, network, exchange);
-        let measured = market::measure(&*chain, &spec).await?;
+        let spec = spec_of(ask, owner, network, exchange);
+        let wiring = self.wiring(&*chain, network, exchange).await?;
+        wiring.require(spec.venue)?;
+        let mut measured = market::measure(&*chain, &spec).await?;
+        measured.apply(&wiring);
         check_early(ask, &spec, &measured)?;
         let eth = self.eth_price.read(measured.feed).await;
         let mut quote = quote_of(&spec, &measured, eth, self.ports.clock.utc());
-        let floor = ask.floor(&quote).max(committed.unwrap_or_default());
+        let committed = execution.map_or_else(Atoms::default, |execution| execution.floor);
+        let floor = ask.floor(&quote).max(committed);
         if quote.out.0 < floor.0 {
             return Err(Refusal::new(Code::PriceMoved));
         }
         let own = measured.block_time.saturating_add(exchange.deadline_seconds);
-        let deadline = ask.deadline.map_or(own, |deadline| deadline.min(own));
+        let latest = ask.deadline.map_or(own, |deadline| deadline.min(own));
+        let (right, deadline) = permit::right(&spec, &measured, execution, latest);
+        let terms = Accepted { floor, deadline, right };
         let simulator = self.simulator(ask.chain);
-        let plan = plan::rehearse(&*chain, &simulator, &spec, &measured, floor, deadline).await?;
+        let plan = plan::rehearse(&*chain, &simulator, &spec, &measured, &terms).await?;
         quote.block = plan.block;
         quote.plan_cost = plan.cost;
         quote.effects = plan.effects;
         Ok((quote, plan))
+    }
+
+    /// Returns the route that pays most after gas.
+    async fn best_venue(
+        &self,
+        chain: &dyn Chain,
+        ask: &TradeAsk,
+        owner: Address,
+        input: &TradeInput,
+    ) -> Result<Venue, Refusal> {
+        let spec = spec_of(ask, owner, input.network, input.exchange);
+        let wiring = self.wiring(chain, input.network, input.exchange).await?;
+        let mut found = Comparison::all(&spec).run(chain, &spec).await;
+        found.retain(|route| wiring.allows(&route.quote.venue));
+        let eth = self.eth_price.read(routes::feed(chain, &spec).await?).await;
+        let value = market::value(&spec, spec.token_in, spec.amount_in, eth);
+        let input_wei = value.zip(eth).and_then(|(value, eth)| eth_price::wei_of(value, eth));
+        let gas_price = plan::gas_price(&spec, chain).await?;
+        let best = routes::best_after_gas(found, gas_price, input_wei);
+        best.ok_or_else(|| Refusal::new(Code::NoPool))
     }
 
     /// Measures a held trade for its approval.
@@ -121,7 +154,7 @@ fn check_early(ask: &TradeAsk, spec: &Spec<'_>, market: &Market) -> Result<(), R
 }
 
 /// Returns the trade as it is measured and executed.
-pub(super) fn spec<'a>(
+pub(super) fn spec_of<'a>(
     ask: &'a TradeAsk,
     owner: Address,
     network: &'static Network,
@@ -154,28 +187,47 @@ fn quote_of(
         value_out: market::value(spec, spec.token_out, market.out, eth),
         native_balance: market.native_balance,
         balance_in: market.balance_in,
+        best: best_of(spec, market),
         ..TradeQuote::default()
     }
 }
 
+/// Returns the route that pays most, before gas. Of equal ones, the trade's own.
+fn best_of(spec: &Spec<'_>, market: &Market) -> Option<Box<RouteQuote>> {
+    if matches!(spec.venue, Venue::Wrap | Venue::Unwrap) {
+        return None;
+    }
+    let own = RouteQuote { venue: spec.venue.clone(), out: market.out };
+    let better = |best: RouteQuote, route: &Route| {
+        if route.quote.out > best.out { route.quote.clone() } else { best }
+    };
+    Some(Box::new(market.routes.iter().fold(own, better)))
+}
+
+/// Returns the venue that a request names; for the best route, a first candidate.
 fn venue(input: &TradeInput) -> Result<Venue, Refusal> {
     let (token_in, token_out) = (input.token_in, input.token_out);
     match (input.wraps(), &input.pool) {
         (Some(true), _) => Ok(Venue::Wrap),
         (Some(false), _) => Ok(Venue::Unwrap),
+        (None, PoolInput::Best) => {
+            let stablecoin = input.network.stablecoin.address;
+            let all = routes::candidates(input.exchange, stablecoin, token_in, token_out);
+            all.into_iter().next().ok_or_else(|| Refusal::new(Code::NoPool))
+        }
         (None, PoolInput::V3 { fee: 0 }) => {
             let message = "fee_tier 0 is only for wrapping and unwrapping.";
             Err(Refusal::because(Code::NoPool, message))
         }
         (None, PoolInput::V3 { fee }) => Ok(Venue::V3 {
             fee: *fee,
-            pool: market::v3_pool(input.exchange, token_in, token_out, *fee)?,
+            pool: spec::v3_pool(input.exchange, token_in, token_out, *fee)?,
         }),
         (None, PoolInput::V4 { fee, tick_spacing, hooks }) => Ok(Venue::V4 {
             fee: *fee,
             tick_spacing: *tick_spacing,
             hooks: *hooks,
-            pool: market::v4_pool(token_in, token_out, *fee, *tick_spacing, *hooks)?,
+            pool: spec::v4_pool(token_in, token_out, *fee, *tick_spacing, *hooks)?,
         }),
     }
 }

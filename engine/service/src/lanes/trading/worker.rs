@@ -5,27 +5,30 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use alloy_primitives::{Address, U256};
-use bursar_chain::ports::{BlockTag, ChainFault, Log};
+use bursar_chain::ports::{BlockTag, ChainFault};
 use bursar_chain::{chain_tasks, token};
 use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
 use bursar_core::money::Atoms;
 use bursar_core::networks;
 use bursar_core::time::Utc;
-use bursar_domain::command::StepOrder;
+use bursar_domain::command::{PermitOrder, StepOrder};
 use bursar_domain::trades::{Execution, StepPurpose, TradeAsk, TradeEnd, Venue};
 use bursar_domain::{Action, Refusal, Request, lines};
 use bursar_submit::{OutboxKey, Outcome, fees};
-use bursar_uniswap::{Flow, fill};
+use bursar_uniswap::{Flow, Permit, fill};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use super::effects::fill_log;
 use super::lane::Trading;
-use super::market::Spec;
-use super::plan::revocation;
-use super::propose::spec;
+use super::plan::{PartKind, revocation};
+use super::propose::spec_of;
+use super::spec::Spec;
 use crate::core::handle::Handle;
+use crate::journal::Slip;
+use crate::ports::{SignFault, Signer};
 
 /// Pause after a step that could not be taken, in milliseconds.
 const RETRY_MS: u64 = 1_000;
@@ -35,6 +38,7 @@ const RETRY_MS: u64 = 1_000;
 pub struct Worker {
     pub trading: Arc<Trading>,
     pub core: Handle,
+    pub signer: Arc<dyn Signer>,
     pub tasks: TaskTracker,
     pub stopping: CancellationToken,
 }
@@ -80,9 +84,17 @@ impl Worker {
         };
         let executes = matches!(&action, Some(Action::EndTrade { end, .. })
             if matches!(**end, TradeEnd::Executed { .. }));
+        let permit = match &action {
+            Some(Action::OrderPermit(order)) => Some(order.permit),
+            _other => None,
+        };
         let taken = match action {
-            Some(action) => self.core.act(action).await.map(|_outcome| ()),
+            Some(action) => self.core.act(action).await,
             None => Err(Fault::new(Code::Busy)),
+        };
+        let taken = match (taken, permit) {
+            (Ok(outcome), Some(permit)) => self.sign(request, permit, outcome.slips).await,
+            (taken, _no_permit) => taken.map(|_outcome| ()),
         };
         if executes && taken.is_ok() {
             self.trading.count_executed();
@@ -97,6 +109,23 @@ impl Worker {
                 () = clock.sleep_until(wake) => {}
             }
         }
+    }
+
+    /// Signs a permit. A restart before the signature is recorded orders another one.
+    async fn sign(&self, request: &Request, permit: Permit, slips: Vec<Slip>) -> Result<(), Fault> {
+        for slip in slips {
+            let signed = self.signer.sign(slip).await;
+            let signature = signed.map_err(|refused| match refused {
+                // Locked or frozen meanwhile: the plan ends, or continues when the wallet is open.
+                SignFault::Stale => Fault::new(Code::Busy),
+                SignFault::NoKey | SignFault::Refused(_) => {
+                    tracing::warn!(request = %request.id.short(), %refused, "a permit was not signed");
+                    Fault::new(Code::Busy)
+                }
+            })?;
+            self.core.act(Action::PermitSigned { id: request.id, permit, signature }).await?;
+        }
+        Ok(())
     }
 
     async fn next_action(
@@ -114,19 +143,23 @@ impl Worker {
             let executed = TradeEnd::Executed { hash, received };
             return Ok(Some(end(request, execution, executed)));
         }
-        let measured = self.trading.measure(trade, request.from, Some(execution.floor)).await;
-        let (quote, plan) = measured?;
-        let Some(step) = plan.steps.into_iter().next() else { return Ok(None) };
-        let until = self.broadcast_until(trade, execution, step.purpose);
-        Ok(Some(Action::OpenStep(Box::new(StepOrder {
-            id: request.id,
-            index: execution.steps.len(),
-            purpose: step.purpose,
-            call: step.call,
-            ceiling: plan.ceiling,
-            until: Some(until),
-            quote,
-        }))))
+        let (quote, plan) = self.trading.measure(trade, request.from, Some(execution)).await?;
+        let Some(next) = plan.parts.into_iter().next() else { return Ok(None) };
+        let (id, index) = (request.id, execution.steps.len());
+        Ok(Some(match next.kind {
+            PartKind::Permit(permit) => {
+                Action::OrderPermit(Box::new(PermitOrder { id, index, permit, quote }))
+            }
+            PartKind::Step(purpose) => Action::OpenStep(Box::new(StepOrder {
+                id,
+                index,
+                purpose,
+                call: next.call,
+                ceiling: plan.ceiling,
+                until: Some(self.broadcast_until(trade, execution, purpose)),
+                quote,
+            })),
+        }))
     }
 
     /// Returns until when a step may be broadcast, by our clock. A swap ends with its deadline on the chain.
@@ -157,8 +190,8 @@ impl Worker {
         let chain = self.trading.chain(network)?;
         let receipt = chain.receipt(hash).await.map_err(|_fault| unavailable())?;
         let receipt = receipt.ok_or_else(unavailable)?;
-        let logs: Vec<fill::Log> = receipt.logs.into_iter().map(log).collect();
-        let spec = spec(trade, owner, network, exchange);
+        let logs: Vec<fill::Log> = receipt.logs.into_iter().map(fill_log).collect();
+        let spec = spec_of(trade, owner, network, exchange);
         Ok(fill_of(&spec, &logs).map(Atoms))
     }
 
@@ -170,7 +203,7 @@ impl Worker {
         execution: &Execution,
     ) -> Result<Option<Action>, Refusal> {
         let (network, exchange) = exchange_of(trade)?;
-        let spec = spec(trade, request.from, network, exchange);
+        let spec = spec_of(trade, request.from, network, exchange);
         let close = Action::ClosePlan { id: request.id };
         let (Some(token), Some(spender)) = (trade.token_in.address, spec.spender()) else {
             return Ok(Some(close));
@@ -225,10 +258,6 @@ fn is_temporary(refusal: &Refusal) -> bool {
     refusal.code == Code::ChainUnavailable
 }
 
-fn log(log: Log) -> fill::Log {
-    fill::Log { address: log.address, topics: log.topics, data: log.data }
-}
-
 /// Returns the output that the events of a receipt show.
 fn fill_of(spec: &Spec<'_>, logs: &[fill::Log]) -> Option<U256> {
     let owner = spec.owner;
@@ -238,12 +267,9 @@ fn fill_of(spec: &Spec<'_>, logs: &[fill::Log]) -> Option<U256> {
         (Venue::Wrap, _) => fill::spent(&wrapped(owner), logs),
         (Venue::Unwrap, _) => fill::received(&wrapped(owner), logs),
         (_pool, Some(token)) => fill::received(&Flow::Token { token, owner }, logs),
-        (Venue::V3 { .. }, None) => fill::received(&wrapped(spec.exchange.v3.router), logs),
-        (Venue::V4 { .. }, None) => {
-            let (pool, _path) = spec.v4_path()?;
-            let v4 = &spec.exchange.v4;
-            let flow = Flow::PoolNative { pool_manager: v4.pool_manager, router: v4.router, pool };
-            fill::received(&flow, logs)
+        (Venue::V3 { .. } | Venue::V3Path { .. }, None) => {
+            fill::received(&wrapped(spec.exchange.v3.router), logs)
         }
+        (Venue::V4 { .. }, None) => fill::received(&spec.pool_output()?, logs),
     }
 }

@@ -166,6 +166,8 @@ fn describe(event: &Event) -> Description<'_> {
         Event::StepOpened { id, purpose, .. } => {
             (EntryKind::TradeStepOpened, Request(*id), some(purpose.text()))
         }
+        Event::PermitOrdered { id, .. } => (EntryKind::TradePermitOrdered, Request(*id), None),
+        Event::PermitSigned { id, .. } => (EntryKind::TradePermitSigned, Request(*id), None),
         Event::StepEnded { id, outcome } => {
             (EntryKind::TradeStepEnded, Request(*id), some(outboxes::outcome_text(outcome)))
         }

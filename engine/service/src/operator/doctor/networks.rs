@@ -10,6 +10,7 @@ use bursar_core::time::Utc;
 use url::Url;
 
 use crate::config::Config;
+use crate::lanes::trading::{Unexpected, Wiring};
 use crate::ports::Ports;
 
 pub(super) async fn check(row: &Network, ports: &Ports, config: &Config) -> Vec<CheckAnswer> {
@@ -33,7 +34,37 @@ pub(super) async fn check(row: &Network, ports: &Ports, config: &Config) -> Vec<
     };
     let (decimals, domain) = (ask("decimals()").await, ask("DOMAIN_SEPARATOR()").await);
     let time = ahead(&*chain, &*ports.clock).await;
-    vec![identity, token(row, decimals, domain), clock(row, time)]
+    let mut checks = vec![identity, token(row, decimals, domain), clock(row, time)];
+    if let Some(found) = row.exchange {
+        checks.extend(exchange(row, Wiring::read(&*chain, row, found).await));
+    }
+    checks
+}
+
+/// Judges the contracts that trades use. Payments do not depend on them.
+fn exchange(row: &Network, wiring: Result<Wiring, ChainFault>) -> Vec<CheckAnswer> {
+    let title = |name: &str| format!("{name} on {}", row.title);
+    let wiring = match wiring {
+        Ok(wiring) => wiring,
+        Err(fault) => {
+            let advice = "run bursar doctor again, or try another endpoint";
+            let finding = format!("could not be read: {fault}");
+            return vec![CheckAnswer::warn(title("Uniswap"), finding, advice)];
+        }
+    };
+    let parts = [
+        ("Uniswap v3", wiring.v3, "trades there are refused"),
+        ("Uniswap v4", wiring.v4, "trades there are refused"),
+        ("ETH price feed", wiring.feed, "trades of ETH there wait for you"),
+    ];
+    let judge = |(name, found, follows): (&str, Result<(), Unexpected>, &str)| match found {
+        Ok(()) => CheckAnswer::ok(title(name), "its contracts are as expected"),
+        Err(unexpected) => {
+            let advice = "try another endpoint: bursar network rpc <network> <url>, or report it";
+            CheckAnswer::warn(title(name), format!("{unexpected}: {follows}"), advice)
+        }
+    };
+    parts.into_iter().map(judge).collect()
 }
 
 fn chain_id(row: &Network, answered: Result<ChainId, ChainFault>) -> CheckAnswer {

@@ -1,0 +1,84 @@
+//! Permits of plans: signatures by which Permit2 lets the router take the input of one swap.
+
+use bursar_core::codes::Code;
+use bursar_core::ids::RequestId;
+use bursar_core::networks;
+use bursar_uniswap::Permit;
+use bursar_x402::signature::Signature65;
+
+use super::plans::ended;
+use super::trades::{acting_plan, still_allowed};
+use crate::command::{Command, PermitOrder};
+use crate::decision::{Decision, Effect, Reply, require_unlocked};
+use crate::event::Event;
+use crate::refusal::Refusal;
+use crate::state::State;
+use crate::trades::{Execution, PERMITS_MAX, TradeAsk, TradeEnd, TradeQuote, Venue};
+
+/// Allows the signature of a permit, if prices and policy still allow the swap. Otherwise the trade ends.
+pub(super) fn order(
+    state: &State,
+    command: &Command,
+    order: &PermitOrder,
+) -> Result<Decision, Refusal> {
+    let (request, plan) = acting_plan(state, command, order.id, order.index)?;
+    plan.check_continues()?;
+    let allowed = still_allowed(state, command, request, &plan, &order.quote);
+    let allowed = allowed.and_then(|()| check_count(plan.execution));
+    if let Err(refusal) = allowed {
+        let events = ended(request, plan.execution, TradeEnd::Rejected(refusal));
+        return Ok(Decision::reply(events, Reply::Request(request.id)));
+    }
+    check_permit(plan.trade, &order.quote, &order.permit)?;
+    Ok(Decision {
+        events: vec![Event::PermitOrdered { id: order.id, permit: order.permit }],
+        effects: vec![Effect::SignPermit(order.id)],
+        reply: Reply::Request(order.id),
+    })
+}
+
+/// Records the signature of the newest permit once. A signature of another permit changes nothing.
+///
+/// # Errors
+/// The wallet is locked or its journal untrusted: no seal would cover the entry. The plan then orders another permit.
+pub(super) fn signed(
+    state: &State,
+    command: &Command,
+    id: RequestId,
+    permit: &Permit,
+    signature: &Signature65,
+) -> Result<Decision, Refusal> {
+    require_unlocked(command)?;
+    if !command.trusted {
+        return Err(Refusal::new(Code::JournalUntrusted));
+    }
+    let newest = state.executing.get(&id).and_then(|request| request.execution()?.permit.as_ref());
+    let unsigned = newest.is_some_and(|one| one.permit == *permit && one.signature.is_none());
+    let event = Event::PermitSigned { id, signature: *signature };
+    Ok(Decision::done(if unsigned { vec![event] } else { Vec::new() }))
+}
+
+fn check_count(execution: &Execution) -> Result<(), Refusal> {
+    let count = execution.permit.as_ref().map_or(0, |permit| permit.count);
+    if count < PERMITS_MAX {
+        return Ok(());
+    }
+    let message = "The swap was not sent before its permits ended: request the trade again.";
+    Err(Refusal::because(Code::PlanExpired, message))
+}
+
+/// Checks that the permit lets the router take exactly the input, until the swap's deadline at the latest.
+fn check_permit(trade: &TradeAsk, quote: &TradeQuote, permit: &Permit) -> Result<(), Refusal> {
+    let wrong = || Refusal::because(Code::BadInput, "The permit does not fit the trade.");
+    let exchange = networks::by_chain(trade.chain).and_then(|network| network.exchange);
+    let exchange = exchange.ok_or_else(wrong)?;
+    let latest = quote.block_time.saturating_add(exchange.deadline_seconds);
+    let latest = trade.deadline.map_or(latest, |deadline| deadline.min(latest));
+    let fits = matches!(trade.venue, Venue::V4 { .. })
+        && trade.token_in.address == Some(permit.token)
+        && permit.amount == trade.amount_in.0
+        && permit.spender == exchange.v4.router
+        && permit.expiration <= latest
+        && permit.signature_deadline <= latest;
+    if fits { Ok(()) } else { Err(wrong()) }
+}

@@ -1,0 +1,167 @@
+//! The effects of a rehearsed plan: exactly the input leaves, at least the floor arrives, and nothing else of ours
+//! changes.
+
+use alloy_primitives::{Address, U256};
+use bursar_chain::multicall::native_balance;
+use bursar_chain::ports::{Log, ReadCall, SimulatedCall, Transfer};
+use bursar_chain::simulate::{Simulation, SimulationMethod};
+use bursar_chain::token;
+use bursar_core::codes::Code;
+use bursar_core::money::Atoms;
+use bursar_domain::Refusal;
+use bursar_domain::trades::Effects;
+use bursar_uniswap::fill;
+use bursar_uniswap::read::decode_permit2_allowance;
+
+use super::market::Market;
+use super::permit::{Accepted, RouterRight};
+use super::spec::Spec;
+
+/// Returns the reads after the plan: the balance of each side, the token's allowance, and Permit2's.
+pub(super) fn reads(spec: &Spec<'_>) -> Vec<ReadCall> {
+    let balance = |token: Option<Address>| match token {
+        Some(to) => ReadCall { to, data: token::balance_call(spec.owner) },
+        None => native_balance(spec.owner),
+    };
+    let mut reads = vec![balance(spec.token_in.address), balance(spec.token_out.address)];
+    reads.extend(
+        spec.token_in
+            .address
+            .zip(spec.spender())
+            .map(|(to, spender)| ReadCall { to, data: token::allowance(spec.owner, spender) }),
+    );
+    reads.extend(spec.router_allowance().map(|data| ReadCall { to: spec.exchange.permit2, data }));
+    reads
+}
+
+/// Checks that the plan does what is expected.
+///
+/// # Errors
+/// `WOULD_FAIL` if another amount moves than expected, if another token or allowance of ours changes, or if an
+/// allowance remains.
+pub(super) fn check(
+    spec: &Spec<'_>,
+    market: &Market,
+    terms: &Accepted,
+    simulated: &Simulation,
+) -> Result<Effects, Refusal> {
+    let wrong = |what: &str| {
+        let message = format!("The trade would do something else than swap: {what}.");
+        Err(Refusal::because(Code::WouldFail, message))
+    };
+    let Some(reads) = &simulated.reads else { return Ok(Effects::Unproven) };
+    let number = |at: usize| {
+        let read = reads.get(at).filter(|read: &&SimulatedCall| read.ok && read.data.len() == 32);
+        read.map(|read| U256::from_be_slice(&read.data))
+    };
+    // Balances of the native coin also change by gas; its transfers are checked below.
+    if spec.token_in.address.is_some() {
+        let left = market.balance_in.checked_sub(spec.amount_in.0);
+        if number(0) != left {
+            return wrong("the input token does not move exactly the requested amount");
+        }
+    }
+    let gained = number(1).and_then(|after| after.checked_sub(market.balance_out));
+    let arrives = gained.is_some_and(|gained| gained >= terms.floor.0);
+    if spec.token_out.address.is_some() && !arrives {
+        return wrong("less than the minimum arrives at the paying address");
+    }
+    if spec.spender().is_some() {
+        let before = market.allowance;
+        let expected = if before >= spec.amount_in.0 {
+            [before.saturating_sub(spec.amount_in.0), before]
+        } else {
+            [U256::ZERO, U256::ZERO]
+        };
+        if !number(2).is_some_and(|after| expected.contains(&after)) {
+            return wrong("an allowance remains");
+        }
+    }
+    if spec.router_allowance().is_some() {
+        let left = reads.get(3).filter(|read| read.ok);
+        let left = left.and_then(|read| decode_permit2_allowance(&read.data).ok());
+        let expected = match &terms.right {
+            RouterRight::NotNeeded => None,
+            RouterRight::Allowed(before) => before.after_use(spec.amount_in.0),
+            RouterRight::Signed(_) | RouterRight::Missing(_) => Some(U256::ZERO),
+        };
+        if left.map(|left| left.amount) != expected {
+            return wrong("an allowance of Permit2 remains");
+        }
+    }
+    if simulated.method != SimulationMethod::SimulateV1 {
+        return Ok(Effects::Unproven);
+    }
+    let calls: Vec<&SimulatedCall> = simulated.calls.iter().flatten().collect();
+    if calls.iter().flat_map(|call| &call.logs).any(|log| is_foreign(spec, log)) {
+        return wrong("another token or allowance of the paying address changes");
+    }
+    // The routers compare the floor with what the pool pays, not with what arrives.
+    if spec.token_out.address.is_some()
+        && let Some(paid) = paid_by_pool(spec, &calls)
+        && gained.is_none_or(|gained| gained < paid)
+    {
+        return wrong("the output token keeps a part of each transfer");
+    }
+    check_native(spec, terms.floor, &calls).map_or_else(wrong, |()| Ok(Effects::Proven))
+}
+
+/// Returns what the last pool reports to pay; `None` if it does not say, or a hook may change it.
+fn paid_by_pool(spec: &Spec<'_>, calls: &[&SimulatedCall]) -> Option<U256> {
+    let logs = calls.iter().flat_map(|call| &call.logs);
+    let logs: Vec<fill::Log> = logs.cloned().map(fill_log).collect();
+    fill::received(&spec.pool_output()?, &logs)
+}
+
+/// Converts an event for `bursar_uniswap`.
+pub(super) fn fill_log(log: Log) -> fill::Log {
+    fill::Log { address: log.address, topics: log.topics, data: log.data }
+}
+
+/// Checks the transfers of the native coin: exactly the input leaves, or at least the floor arrives.
+fn check_native(
+    spec: &Spec<'_>,
+    floor: Atoms,
+    calls: &[&SimulatedCall],
+) -> Result<(), &'static str> {
+    let sum = |which: &dyn Fn(&Transfer) -> bool| {
+        let each = calls.iter().flat_map(|call| &call.native_transfers);
+        each.filter(|transfer| which(transfer))
+            .try_fold(U256::ZERO, |sum, transfer| sum.checked_add(transfer.value))
+    };
+    let out = sum(&|transfer| transfer.from == spec.owner && transfer.to != spec.owner);
+    let back = sum(&|transfer| transfer.to == spec.owner && transfer.from != spec.owner);
+    let (Some(out), Some(back)) = (out, back) else { return Err("its native transfers overflow") };
+    let (expected_out, least_back) = match (spec.token_in.address, spec.token_out.address) {
+        (None, _) => (spec.amount_in.0, U256::ZERO),
+        (_, None) => (U256::ZERO, floor.0),
+        (Some(_), Some(_)) => (U256::ZERO, U256::ZERO),
+    };
+    let exact_back = spec.token_out.address.is_some();
+    if out != expected_out || back < least_back || (exact_back && !back.is_zero()) {
+        return Err("the native coin does not move as expected");
+    }
+    Ok(())
+}
+
+/// Returns whether an event shows a change of ours that a swap does not make.
+fn is_foreign(spec: &Spec<'_>, log: &Log) -> bool {
+    if let Some(moved) = token::transfer_of(log) {
+        let ours = moved.from == spec.owner || moved.to == spec.owner;
+        let wrapped = spec.exchange.wrapped_native;
+        let sides = [spec.token_in.address, spec.token_out.address];
+        // Some versions of the wrapped coin report wrapping as a transfer.
+        return ours && !sides.contains(&Some(log.address)) && log.address != wrapped;
+    }
+    if log.address == spec.exchange.permit2 && log.topics.get(1) == Some(&spec.owner.into_word()) {
+        let [_event, _owner, token, spender] = log.topics[..] else { return true };
+        let router = spec.exchange.v4.router.into_word();
+        let input = spec.token_in.address.map(|token| token.into_word());
+        return spec.router_allowance().is_none() || input != Some(token) || spender != router;
+    }
+    token::approval_of(log).is_some_and(|approval| {
+        approval.owner == spec.owner
+            && (Some(log.address) != spec.token_in.address
+                || Some(approval.spender) != spec.spender())
+    })
+}

@@ -1,0 +1,210 @@
+//! The pools of one venue: their prices, the quote for the whole input, and small quotes.
+
+use alloy_primitives::{Address, U256};
+use bursar_chain::multicall::ReadFault;
+use bursar_core::codes::Code;
+use bursar_core::money::Bps;
+use bursar_domain::Refusal;
+use bursar_domain::trades::Venue;
+use bursar_uniswap::price::{Dust, HopPrice, Measurement};
+use bursar_uniswap::route::Hop;
+use bursar_uniswap::{Impact, Quote, QuoteFault, V3Pool, price, quote, read};
+
+use super::reads::{Answers, Batch, unavailable};
+use super::spec::Spec;
+
+/// The parts of the input that small quotes are made for: a hundredth, a thousandth and a ten-thousandth.
+const DUST_PARTS: [u64; 3] = [100, 1_000, 10_000];
+
+/// Where the answers about a venue's pools are.
+pub(super) struct PoolReads {
+    /// In the order of the swap.
+    hops: Vec<HopReads>,
+    full: usize,
+    /// Small quotes with their input.
+    dust: Vec<(U256, usize)>,
+}
+
+struct HopReads {
+    /// The factory's own answer, and the pool that it must name; v4 has none.
+    confirmed: Option<(usize, Address)>,
+    slot0: usize,
+    liquidity: usize,
+}
+
+/// What the pools of a venue pay.
+pub(super) struct Quoted {
+    pub(super) out: U256,
+    pub(super) gas: u64,
+    /// `None` if it is unknown.
+    pub(super) impact: Option<Bps>,
+}
+
+impl PoolReads {
+    /// Adds the reads of the venue's pools; `None` if it has none.
+    pub(super) fn add(batch: &mut Batch, spec: &Spec<'_>) -> Result<Option<Self>, Refusal> {
+        let amount = spec.amount_in.0;
+        let parts = DUST_PARTS.iter().filter_map(|part| amount.checked_div(U256::from(*part)));
+        let parts: Vec<U256> = parts.filter(|part| !part.is_zero()).collect();
+        let hops = match spec.venue {
+            Venue::Wrap | Venue::Unwrap => return Ok(None),
+            Venue::V3 { .. } | Venue::V3Path { .. } => {
+                let path = spec.v3_path().ok_or_else(|| Refusal::new(Code::NoPool))?;
+                let v3 = &spec.exchange.v3;
+                let reads = |hop: &Hop<V3Pool, Address>| {
+                    let pool = hop.pool.address(v3);
+                    HopReads {
+                        confirmed: Some((batch.add(v3.factory, read::pool_call(&hop.pool)), pool)),
+                        slot0: batch.add(pool, read::v3_slot0_call()),
+                        liquidity: batch.add(pool, read::v3_liquidity_call()),
+                    }
+                };
+                path.hops().iter().map(reads).collect()
+            }
+            Venue::V4 { pool, .. } => {
+                let view = spec.exchange.v4.state_view;
+                vec![HopReads {
+                    confirmed: None,
+                    slot0: batch.add(view, read::v4_slot0_call(*pool)),
+                    liquidity: batch.add(view, read::v4_liquidity_call(*pool)),
+                }]
+            }
+        };
+        let full = add_quote(batch, spec, amount)?;
+        let dust = parts.into_iter().map(|part| Ok((part, add_quote(batch, spec, part)?)));
+        let dust = dust.collect::<Result<_, Refusal>>()?;
+        Ok(Some(Self { hops, full, dust }))
+    }
+
+    /// Reads the answers.
+    ///
+    /// # Errors
+    /// `NO_POOL`, `POOL_TOO_SMALL`, `QUOTE_FAILED`, or `CHAIN_UNAVAILABLE` for an invalid answer.
+    pub(super) fn quoted(&self, spec: &Spec<'_>, answers: &Answers) -> Result<Quoted, Refusal> {
+        self.confirm(answers)?;
+        let full = decode_quote(spec, answers, self.full).map_err(|fault| refused(&fault))?;
+        let (ideal, fee) = self.by_price(spec, answers);
+        let wanted = price::dust_amount(spec.amount_in.0, full.amount);
+        // The smallest quote that rounding does not falsify.
+        let dust = self.dust.iter().rev().find(|(part, _at)| wanted.is_some_and(|w| *part >= w));
+        let dust = dust.and_then(|(part, at)| {
+            let quote = decode_quote(spec, answers, *at).ok()?;
+            Some(Dust { amount_in: *part, amount_out: quote.amount })
+        });
+        let impact = price::impact(&Measurement {
+            amount_in: spec.amount_in.0,
+            amount_out: full.amount,
+            ideal,
+            dust,
+            fee,
+        });
+        let impact = match impact {
+            Impact::Known { cost, .. } => Some(cost),
+            Impact::Unknown => None,
+        };
+        let gas = u64::try_from(full.gas).unwrap_or(u64::MAX);
+        Ok(Quoted { out: full.amount, gas, impact })
+    }
+
+    /// Refuses a pool that does not exist.
+    fn confirm(&self, answers: &Answers) -> Result<(), Refusal> {
+        let no_pool = || Refusal::new(Code::NoPool);
+        for hop in &self.hops {
+            let exists = match hop.confirmed {
+                Some((at, pool)) => {
+                    let found = read::decode_pool(answers.bytes(at)?);
+                    found.map_err(|_odd| unavailable())? == Some(pool)
+                }
+                None => {
+                    let (slot0, liquidity) =
+                        (answers.bytes(hop.slot0)?, answers.bytes(hop.liquidity)?);
+                    let state = read::decode_v4_state(slot0, liquidity);
+                    !state.map_err(|_odd| unavailable())?.sqrt_price_x96.is_zero()
+                }
+            };
+            if !exists {
+                return Err(no_pool());
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns the output at the pools' current prices, and the pools' fees together.
+    fn by_price(&self, spec: &Spec<'_>, answers: &Answers) -> (Option<U256>, Option<u32>) {
+        let of =
+            |hop: &HopReads| answers.bytes(hop.slot0).ok().zip(answers.bytes(hop.liquidity).ok());
+        let ideal = |prices: &[HopPrice]| price::ideal_out_of_path(prices, spec.amount_in.0);
+        if let Some(path) = spec.v3_path() {
+            // The path's tokens and pools alternate.
+            let inputs = path.hops().iter().map(|hop| hop.output);
+            let inputs = std::iter::once(path.input()).chain(inputs);
+            let prices = self.hops.iter().zip(path.hops()).zip(inputs).map(|((at, hop), input)| {
+                let (slot0, liquidity) = of(at)?;
+                let sqrt_price_x96 = read::decode_v3_state(slot0, liquidity).ok()?.sqrt_price_x96;
+                let zero_for_one = hop.pool.zero_for_one(input)?;
+                Some(HopPrice { sqrt_price_x96, zero_for_one })
+            });
+            let prices: Option<Vec<HopPrice>> = prices.collect();
+            let fees = path.hops().iter().map(|hop| hop.pool.fee());
+            let fee = fees.fold(0_u32, u32::saturating_add);
+            return (prices.and_then(|prices| ideal(&prices)), Some(fee));
+        }
+        let state = self
+            .hops
+            .first()
+            .and_then(of)
+            .and_then(|(slot0, liquidity)| read::decode_v4_state(slot0, liquidity).ok());
+        let Some((state, (pool, path))) = state.zip(spec.v4_path()) else { return (None, None) };
+        let Some(zero_for_one) = pool.zero_for_one(path.input()) else { return (None, None) };
+        let price = HopPrice { sqrt_price_x96: state.sqrt_price_x96, zero_for_one };
+        (ideal(&[price]), pool.swap_fee(&state, zero_for_one))
+    }
+}
+
+/// Adds the quote of a venue for an exact input, and returns its place.
+///
+/// # Errors
+/// `NO_POOL` or `QUOTE_FAILED`: the venue cannot be asked for this amount.
+pub(super) fn add_quote(
+    batch: &mut Batch,
+    spec: &Spec<'_>,
+    amount: U256,
+) -> Result<usize, Refusal> {
+    if let Some(path) = spec.v3_path() {
+        let quoter = spec.exchange.v3.quoter;
+        return Ok(batch.add(quoter, quote::v3_exact_input_call(&path, amount)));
+    }
+    let (_pool, path) = spec.v4_path().ok_or_else(|| Refusal::new(Code::NoPool))?;
+    let data = quote::v4_exact_input_call(&path, amount).map_err(|fault| refused(&fault))?;
+    Ok(batch.add(spec.exchange.v4.quoter, data))
+}
+
+/// Reads the answer of [`add_quote`].
+pub(super) fn decode_quote(
+    spec: &Spec<'_>,
+    answers: &Answers,
+    at: usize,
+) -> Result<Quote, QuoteFault> {
+    let answer = match answers.get(at) {
+        Some(Ok(answer)) => answer,
+        Some(Err(ReadFault::Reverted { data })) => return Err(quote::decode_revert(data)),
+        _missing => return Err(quote::decode_revert(&[])),
+    };
+    match spec.v3_path() {
+        Some(path) => quote::decode_v3_exact_input(&path, answer),
+        None => quote::decode_v4(answer),
+    }
+}
+
+fn refused(fault: &QuoteFault) -> Refusal {
+    match fault {
+        QuoteFault::InsufficientLiquidity => Refusal::new(Code::PoolTooSmall),
+        QuoteFault::Reverted(reason) => Refusal::because(
+            Code::QuoteFailed,
+            format!("The pool gives no quote for this trade: {reason}."),
+        ),
+        QuoteFault::Odd | QuoteFault::TooLarge => {
+            Refusal::because(Code::QuoteFailed, format!("No quote: {fault}."))
+        }
+    }
+}

@@ -1,0 +1,56 @@
+//! Contracts that are not the expected ones close what depends on them.
+
+use alloy_primitives::Address;
+use bursar_control::answers::{Answer, CheckAnswer, CheckResult};
+use bursar_tests::operator::Expect;
+use serde_json::{Value, json};
+
+use crate::stage::Stage;
+
+const AUTOMATIC: &str = "--trading --trade-daily 1000 --trade-max 500 --trade-auto 200";
+
+async fn check_of(stage: &mut Stage, name: &str) -> CheckAnswer {
+    let answer = stage.operator.must("doctor").await;
+    let Answer::Doctor { checks } = answer else { panic!("{answer:?}") };
+    let found = checks.into_iter().find(|check| check.check == name);
+    found.unwrap_or_else(|| panic!("no check of {name}"))
+}
+
+fn trade(stage: &Stage, v4: bool) -> Value {
+    let mut trade = json!({
+        "chain_id": 8453, "token_in": "ETH", "token_out": stage.dollar(), "amount_in": "0.01",
+        "fee_tier": 500,
+    });
+    if v4 {
+        trade["tick_spacing"] = json!(10);
+        trade["hooks"] = json!(Address::ZERO);
+    }
+    trade
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_missing_contract_closes_only_what_depends_on_it() {
+    let Some(mut stage) = Stage::set_up(AUTOMATIC).await else { return };
+    let view = stage.contracts.v4.state_view;
+    let code = stage.chain.request("eth_getCode", json!([view, "latest"])).await.expect("code");
+    stage.chain.request("anvil_setCode", json!([view, "0x"])).await.expect("set");
+    let asked = trade(&stage, true);
+    let (status, answer) = stage.trade(&asked).await;
+    assert_eq!((status, &answer["reason_code"]), (400, &json!("QUOTE_FAILED")), "{answer}");
+    assert!(answer["reason"].as_str().is_some_and(|why| why.contains("StateView")), "{answer}");
+    let check = check_of(&mut stage, "Uniswap v4 on Base").await;
+    assert_eq!(check.result, CheckResult::Warn, "{check:?}");
+    let check = check_of(&mut stage, "Uniswap v3 on Base").await;
+    assert_eq!(check.result, CheckResult::Ok, "{check:?}");
+    let asked = trade(&stage, false);
+    let (status, answer) = stage.trade(&asked).await;
+    assert_eq!((status, &answer["status"]), (200, &json!("executed")), "{answer}");
+
+    // A check that failed is made again.
+    stage.chain.request("anvil_setCode", json!([view, code])).await.expect("set");
+    let asked = trade(&stage, true);
+    let (status, answer) = stage.trade(&asked).await;
+    assert_eq!((status, &answer["status"]), (200, &json!("executed")), "{answer}");
+    let check = check_of(&mut stage, "Uniswap v4 on Base").await;
+    assert_eq!(check.result, CheckResult::Ok, "{check:?}");
+}
