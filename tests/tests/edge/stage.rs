@@ -13,6 +13,11 @@ use bursar_tests::{facilitator, proxy};
 pub(crate) const FILES: u32 = 1_024;
 /// Soft limit at the start, which the service raises by itself.
 const SOFT_FILES: u32 = 256;
+/// Upper bound of the facilitator's resident memory in a flood, in MiB.
+///
+/// A debug build holds 16 MiB at rest and up to 80 KiB for each of at most 700 slow bodies, about 71 MiB. A service
+/// that gives a slow body the buffers of a complete one holds more than twice as much.
+const FACILITATOR_MEMORY_MAX: f64 = 96.0;
 
 /// The things that a service needs to run; dropped last.
 enum Dependencies {
@@ -41,7 +46,7 @@ impl Service {
         let process =
             ServiceProcess::start_with_file_limits(program, &home.settings(), SOFT_FILES, FILES);
         let dependencies = Dependencies::Facilitator { _home: home };
-        Self::new("facilitator", process, "/verify", 64.0, dependencies)
+        Self::new("facilitator", process, "/verify", FACILITATOR_MEMORY_MAX, dependencies)
     }
 
     pub(crate) async fn proxy() -> Self {
