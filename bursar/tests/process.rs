@@ -34,7 +34,7 @@ use std::process::{Command, Output, Stdio};
 
 use serde_json::Value;
 
-use stage::{Engine, Home, bursar, run};
+use stage::{Engine, Home, bursar, copy_program, run};
 
 #[test]
 fn usage_errors_are_one_object_when_json_is_asked_for() {
@@ -256,7 +256,7 @@ fn demo_is_a_separate_program() {
     let data = tempfile::tempdir().unwrap();
     // The program alone in a folder, with nothing else on PATH.
     let alone = data.path().join("bursar");
-    std::fs::copy(env!("CARGO_BIN_EXE_bursar"), &alone).unwrap();
+    copy_program(&alone);
     let Output { status, stderr, .. } =
         Command::new(&alone).arg("demo").env("PATH", data.path()).output().unwrap();
     assert_eq!(status.code(), Some(7));

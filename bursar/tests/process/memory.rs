@@ -6,7 +6,7 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use crate::stage::Engine;
+use crate::stage::{Engine, copy_program};
 
 /// An unprivileged account, used if the tests run as root, which may read everything.
 const NOBODY: u32 = 65_534;
@@ -26,7 +26,7 @@ fn t_37_the_same_account_cannot_read_the_memory_of_an_engine() {
     let home = tempfile::tempdir().unwrap();
     // A copy that the account can reach and read: otherwise the kernel protects the process by itself.
     let (program, data) = (home.path().join("bursar"), home.path().join("data"));
-    std::fs::copy(env!("CARGO_BIN_EXE_bursar"), &program).unwrap();
+    copy_program(&program);
     std::fs::create_dir(&data).unwrap();
     let open = |path: &Path, mode| {
         std::fs::set_permissions(path, PermissionsExt::from_mode(mode)).unwrap();

@@ -8,7 +8,7 @@ use bursar_control::grammar::Order;
 use serde_json::Value;
 
 use crate::commands::{check_envelope, text};
-use crate::stage::{Engine, Home};
+use crate::stage::{Engine, Home, copy_program};
 
 /// Entries of `--help` that are not valid console lines.
 #[test]
@@ -28,7 +28,7 @@ fn programs_outside_the_grammar_return_an_envelope_too() {
     check_envelope("completions", &run_json("completions bash"), "").unwrap();
     check_envelope("completions", &run_json("completions cmd"), "BAD_INPUT").unwrap();
     let alone = home.dir.path().join("bursar");
-    std::fs::copy(env!("CARGO_BIN_EXE_bursar"), &alone).unwrap();
+    copy_program(&alone);
     let mut demo = Command::new(alone);
     demo.args(["--json", "demo"]).env("PATH", home.dir.path());
     check_envelope("demo", &demo.output().unwrap(), "NOTHING_FOUND").unwrap();

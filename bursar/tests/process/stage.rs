@@ -21,6 +21,13 @@ pub(crate) fn bursar(data: &Path, line: &str) -> Command {
     command
 }
 
+/// Copies `bursar` by a separate process. If this process wrote the file, a child that another test forks meanwhile
+/// would hold it open for writing, and Linux would refuse to run it (`ETXTBSY`).
+pub(crate) fn copy_program(to: &Path) {
+    let copied = Command::new("cp").arg(env!("CARGO_BIN_EXE_bursar")).arg(to).status().unwrap();
+    assert!(copied.success());
+}
+
 pub(crate) fn run(data: &Path, line: &str) -> (i32, String, String) {
     let Output { status, stdout, stderr } = bursar(data, line).output().unwrap();
     let text = |bytes| String::from_utf8(bytes).unwrap();

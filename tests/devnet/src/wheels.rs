@@ -67,9 +67,11 @@ impl Wheels {
         self.run(Command::new(python).args(["-m", "venv"]).arg(folder), environment)?;
         let list = folder.join("requirements.txt");
         fs::write(&list, self.requirements).map_err(path_error(&list))?;
-        // pip builds nothing here, and installs nothing that the list does not pin.
+        // pip builds nothing here, and installs nothing that the list does not pin. The list is complete: without
+        // `--no-deps`, an old pip resolves a dependency with extras again and takes a release newer than the pin.
         let mut pip = Command::new(folder.join("bin/python"));
-        pip.args(["-m", "pip", "install", "--require-hashes", "--only-binary", ":all:"])
+        pip.args(["-m", "pip", "install", "--no-deps", "--require-hashes"])
+            .args(["--only-binary", ":all:"])
             .args(["--no-input", "--disable-pip-version-check", "--quiet", "--requirement"])
             .arg(&list);
         self.run(&mut pip, environment)?;
