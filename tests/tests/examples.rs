@@ -109,10 +109,12 @@ impl Stage {
                 arguments.display(),
                 needed.display()
             );
-            let file = tools.path().join(CURL);
-            std::fs::write(&file, text).expect("written");
-            let mut chmod = Command::new("chmod");
-            assert!(chmod.arg("700").arg(&file).status().expect("it runs").success());
+            // Written in a separate process: a child of another test must not inherit the file open for
+            // writing, since running the script would then fail ("text file busy").
+            let mut shell = Command::new("/bin/sh");
+            shell.args(["-c", r#"printf '%s' "$2" > "$1" && chmod 700 "$1""#, "sh"]);
+            shell.arg(tools.path().join(CURL)).arg(text);
+            assert!(shell.status().expect("it runs").success());
         }
         Some(Self { case, wallet, agent, merchant, _facilitator: facilitator, tools })
     }
