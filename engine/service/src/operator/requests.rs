@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use alloy_primitives::Address;
 use bursar_control::answers::{Answer, DecidedAnswer, Warning};
 use bursar_control::card_text;
 use bursar_control::grammar::{Approve, Deny, RequestsOrder};
@@ -19,7 +18,7 @@ use bursar_core::time::{Moment, Utc};
 use bursar_domain::cards;
 use bursar_domain::command::Approval;
 use bursar_domain::requests::Approver;
-use bursar_domain::trades::{TradeAsk, TradeQuote};
+use bursar_domain::trades::{TradeAsk, TradeQuote, outbox_key};
 use bursar_domain::{Action, Refusal, Request, State, Status};
 
 use super::cards::CardContext;
@@ -110,7 +109,7 @@ pub(super) async fn approve(
     let nonce = engine.random()?;
     let (shown, by) = (card.digest.clone(), dialogue.client());
     let quote = match request.trade() {
-        Some(trade) => Some(requote(engine, trade, request.from).await?),
+        Some(trade) => Some(requote(engine, &view.state, &request, trade).await?),
         None => None,
     };
     let approval = Approval { id: card.id, shown, nonce, by, quote };
@@ -139,11 +138,17 @@ pub(super) async fn approve(
 /// No node answers: the request stays held.
 async fn requote(
     engine: &EngineContext,
+    state: &State,
+    request: &Request,
     trade: &TradeAsk,
-    owner: Address,
 ) -> Result<Result<Box<TradeQuote>, Refusal>, Fault> {
-    match engine.trading.requote(trade, owner).await {
-        Ok(quote) => Ok(Ok(Box::new(quote))),
+    let outbox = state.outboxes.get(&outbox_key(trade.chain, request.from));
+    match engine.trading.requote(trade, request.from).await {
+        Ok(measured) => {
+            let quote = Box::new(measured.quote().clone());
+            engine.trading.keep(request.id, outbox, measured);
+            Ok(Ok(quote))
+        }
         Err(refusal) if refusal.code == Code::ChainUnavailable => Err(refusal.into()),
         Err(refusal) => Ok(Err(refusal)),
     }
