@@ -16,6 +16,7 @@ pub(crate) fn history_row() -> HistoryRow {
         agent_unknown_reason: None,
         label: "research".into(),
         status: "verified".parse().unwrap(),
+        step: None,
         amount: Some("1.500000".into()),
         amount_unknown_reason: None,
         amount_atomic: "1500000".into(),
@@ -30,6 +31,7 @@ pub(crate) fn history_row() -> HistoryRow {
         host_unknown_reason: None,
         tx_hash: Some(format!("0x{HEAD}")),
         tx_hash_unknown_reason: None,
+        trade: None,
         refused: None,
     }
 }
@@ -55,6 +57,38 @@ pub(crate) fn unknown_row() -> HistoryRow {
         tx_hash_unknown_reason: because("no transaction was reported"),
         ..history_row()
     }
+}
+
+/// A trade that bought a token whose symbol tries to act on the terminal.
+pub(crate) fn traded_row() -> HistoryRow {
+    HistoryRow {
+        lane: Lane::Trade,
+        status: "executed".parse().unwrap(),
+        amount: Some("30.000000".into()),
+        amount_atomic: "30000000".into(),
+        usd: Some("30.00".into()),
+        payee: PAYER.into(),
+        host: None,
+        host_unknown_reason: Some("no URL was named".into()),
+        trade: Some(TradedAnswer {
+            symbol_out: "WE\u{202e}TH\u{1b}[2J".into(),
+            asset_out: "0x4200000000000000000000000000000000000006".into(),
+            amount_out: Some("0.01".into()),
+            amount_out_atomic: Some("10000000000000000".into()),
+        }),
+        ..history_row()
+    }
+}
+
+pub(crate) fn executing_row() -> HistoryRow {
+    let mut row = traded_row();
+    row.status = "executing".parse().unwrap();
+    row.step = Some("1/2 token approval".into());
+    (row.tx_hash, row.tx_hash_unknown_reason) = (None, Some("no transaction was reported".into()));
+    if let Some(trade) = &mut row.trade {
+        (trade.amount_out, trade.amount_out_atomic) = (None, None);
+    }
+    row
 }
 
 const OVER: &str = "7.00 USD requested, `careful` v1 allows 5.00 per payment";
@@ -138,9 +172,12 @@ pub(crate) fn checks(broken: bool) -> Vec<CheckAnswer> {
 pub(crate) fn rehearsal() -> RehearsalAnswer {
     RehearsalAnswer {
         policy: "p".into(),
+        lane: Lane::Payment,
         amount: "2.00".into(),
         network: "Base".into(),
         domain: None,
+        slippage: None,
+        impact: None,
         verdict: PolicyVerdict::Hold,
         code: Some("above_threshold".into()),
         reason: "needs your approval: 1.50 is over the automatic limit of 0.50".into(),

@@ -1,22 +1,26 @@
 //! Converts the state into the answers of commands.
 
+use std::sync::Arc;
+
 use bursar_control::answers::{
-    AddressAnswer, AgentAnswer, NetworkAnswer, PolicyAnswer, RequestAnswer, SeedAnswer,
-    ServerAnswer, WalletAnswer,
+    AddressAnswer, AgentAnswer, EXECUTING_SHOWN, ExecutingAnswer, NetworkAnswer, PolicyAnswer,
+    RequestAnswer, SeedAnswer, ServerAnswer, WalletAnswer,
 };
+use bursar_control::card_text;
 use bursar_core::auth::AuthMode;
 use bursar_core::card::Card;
 use bursar_core::ids::SeedId;
-use bursar_core::money::TokenAmount;
+use bursar_core::money::{TokenAmount, Usd};
 use bursar_core::networks::{NETWORKS, Network};
-use bursar_core::status::RequestStatus;
+use bursar_core::status::{PolicyVerdict, RequestStatus};
 use bursar_core::text;
 use bursar_core::time::Moment;
 use bursar_domain::agents::{Agent, PolicyRecord};
 use bursar_domain::allowance::Renewal;
-use bursar_domain::trades::{Execution, TradeEnd};
+use bursar_domain::assess::Verdict;
+use bursar_domain::trades::{Execution, TradeAsk, TradeEnd};
 use bursar_domain::wallets::{Backing, PayingAddress, Seed};
-use bursar_domain::{LaneAsk, Request, State, Status};
+use bursar_domain::{LaneAsk, Request, State, Status, plan_text};
 
 use crate::context::EngineContext;
 
@@ -135,7 +139,7 @@ pub(crate) fn request(request: &Request, card: Option<Card>, moment: &Moment) ->
             (amount, payment.amount, payment.asset, payment.payee)
         }
         LaneAsk::Trade(trade) => {
-            let amount = format!("{} > {}", trade.input_text(), trade.token_out.symbol);
+            let amount = traded(trade);
             let asset = trade.token_in.address.unwrap_or_default();
             (amount, trade.amount_in, asset, request.from)
         }
@@ -154,6 +158,7 @@ pub(crate) fn request(request: &Request, card: Option<Card>, moment: &Moment) ->
         lane: request.ask.lane(),
         agent_id: request.agent.to_string(),
         status,
+        step: step(request),
         amount,
         amount_atomic: atoms.to_string(),
         asset: asset.to_checksum(None),
@@ -164,6 +169,59 @@ pub(crate) fn request(request: &Request, card: Option<Card>, moment: &Moment) ->
         expires_in_ms: left_ms,
         card,
     }
+}
+
+/// Returns the verdict of a policy, its code and its reason in words. `acts` says what a policy does that acts at once.
+pub(crate) fn verdict(
+    verdict: &Verdict,
+    amount: Usd,
+    auto_below: Usd,
+    acts: &str,
+) -> (PolicyVerdict, Option<String>, String) {
+    match verdict {
+        Verdict::Act => (PolicyVerdict::Act, None, acts.to_owned()),
+        Verdict::Hold(why) => {
+            let reason = card_text::hold_text(*why, amount, auto_below);
+            let code = Some(why.text().to_owned());
+            (PolicyVerdict::Hold, code, format!("needs your approval: {reason}"))
+        }
+        Verdict::Refuse(refusal) => {
+            (PolicyVerdict::Refuse, Some(refusal.code.text().to_owned()), refusal.describe())
+        }
+    }
+}
+
+/// Formats a trade, like `25.000000 USDC > WETH`.
+fn traded(trade: &TradeAsk) -> String {
+    format!("{} > {}", trade.input_text(), trade.token_out.symbol)
+}
+
+/// Returns the step that a trade's plan takes now.
+pub(crate) fn step(request: &Request) -> Option<String> {
+    match &request.status {
+        Status::Executing(execution) => plan_text::progress(execution),
+        Status::Held { .. }
+        | Status::Authorized { .. }
+        | Status::Ended(_)
+        | Status::Refused { .. }
+        | Status::Denied { .. }
+        | Status::Expired { .. } => None,
+    }
+}
+
+/// Returns the first trades in execution, the earliest first.
+pub(crate) fn executing(state: &State) -> Vec<ExecutingAnswer> {
+    let mut running: Vec<&Arc<Request>> = state.executing.values().collect();
+    running.sort_by_key(|request| request.seq);
+    let described = running.into_iter().filter_map(|request| {
+        Some(ExecutingAnswer {
+            id: request.id.to_string(),
+            agent_id: request.agent.to_string(),
+            amount: traded(request.trade()?),
+            step: step(request)?,
+        })
+    });
+    described.take(EXECUTING_SHOWN).collect()
 }
 
 /// Returns the status of an allowed trade.
