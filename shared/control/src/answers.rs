@@ -288,6 +288,14 @@ pub struct AgentAnswer {
     pub spent_today: String,
     pub reserved: String,
     pub daily_limit: Option<String>,
+    /// The value of today's trades, and of those that wait or run.
+    #[serde(default)]
+    pub traded_today: String,
+    #[serde(default)]
+    pub trades_reserved: String,
+    /// The most that may be traded in a day; `None` if the agent may not trade.
+    #[serde(default)]
+    pub trade_limit: Option<String>,
     /// Today's allowance is held back, because the clock is in doubt: `agent renew` grants it.
     pub renewal_held: bool,
     /// New requests in this UTC day; at most 100,000 while the rate limit is on.

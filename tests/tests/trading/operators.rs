@@ -195,3 +195,36 @@ async fn allowances_are_listed_and_taken_back() {
     let answer = allowances(&mut stage, "allowances --revoke").await;
     assert!(answer.allowances.is_empty(), "nothing to ask about: {answer:?}");
 }
+
+/// A refused trade names the limit and the option that changes it, and its receipt is about the trade.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_refused_trade_names_its_limit_to_the_operator() {
+    let Some(mut stage) = Stage::set_up(AUTOMATIC).await else { return };
+    let mut asked = buy(&stage, false);
+    asked["amount_in"] = json!("501");
+    let (status, answer) = stage.trade(&asked).await;
+    assert_eq!((status, &answer["reason_code"]), (400, &json!("EXCEEDS_PER_TRADE_MAX")));
+    let Answer::History(history) = stage.operator.must("history --status refused").await else {
+        panic!("no history")
+    };
+    let row = history.requests.first().expect("a row");
+    let why = "501.00 USD requested, `p` v1 allows 500.00 per trade";
+    assert_eq!(row.refused.as_deref(), Some(why));
+    let Answer::Receipt(receipt) = stage.operator.must(&format!("receipt {}", row.id)).await else {
+        panic!("no receipt")
+    };
+    let refused = receipt.refused.expect("a reason");
+    assert_eq!(refused.option.as_deref(), Some("--trade-max"));
+    assert_eq!(receipt.form["trade"]["formatted"], "501.000000 USDC for ETH");
+
+    stage.operator.must("policy edit p --trade-daily 20").await;
+    let (_status, answer) = stage.trade(&buy(&stage, false)).await;
+    assert_eq!(answer["reason_code"], "EXCEEDS_DAILY_VOLUME");
+    let Answer::History(history) = stage.operator.must("history --status refused").await else {
+        panic!("no history")
+    };
+    let why = "30.00 USD requested, 20.00 was left for the day; `p` v2 allows 20.00 per day";
+    assert_eq!(history.requests.first().and_then(|row| row.refused.as_deref()), Some(why));
+    let Answer::Agent(agent) = stage.operator.must("agent show bot").await else { panic!() };
+    assert_eq!(agent.trade_limit.as_deref(), Some("20.00"));
+}

@@ -154,6 +154,9 @@ pub(crate) fn agent() -> AgentAnswer {
         spent_today: "1.50".into(),
         reserved: "0.25".into(),
         daily_limit: Some("5.00".into()),
+        traded_today: "25.00".into(),
+        trades_reserved: "30.00".into(),
+        trade_limit: Some("500.00".into()),
         renewal_held: false,
         requests_today: 7,
         padding_today: 2_048,
@@ -175,6 +178,7 @@ pub(crate) fn new_agent() -> AgentAnswer {
         spent_today: "0.00".into(),
         reserved: "0.00".into(),
         daily_limit: None,
+        trade_limit: None,
         renews_at: None,
         ..agent()
     }

@@ -142,6 +142,7 @@ async fn history_and_receipts() {
     shown("history_trades", "history --lane trade", Answer::History(trades)).await;
     shown("receipt", "receipt 0123abcd", Answer::Receipt(receipt())).await;
     shown("receipt_refused", "receipt 0123abcd", Answer::Receipt(refused_receipt())).await;
+    shown("receipt_trade", "receipt 0123abcd", Answer::Receipt(trade_receipt())).await;
 }
 
 #[tokio::test]
@@ -184,6 +185,41 @@ async fn a_rehearsal_of_a_payment() {
     };
     let line = "policy test p 2 --domain api.example.com";
     shown("rehearsal_act", line, Answer::Rehearsal(acts)).await;
+}
+
+#[tokio::test]
+async fn a_rehearsal_of_a_trade() {
+    let trade = RehearsalAnswer {
+        lane: Lane::Trade,
+        slippage: Some("0.5 %".into()),
+        impact: Some("0 %".into()),
+        ..rehearsal()
+    };
+    shown("rehearsal_trade", "policy test p 2 --trade", Answer::Rehearsal(trade)).await;
+}
+
+#[tokio::test]
+async fn quotes_and_allowances() {
+    let line = "quote research 30 USDC WETH --policy p";
+    shown("quote", line, Answer::Quote(Box::new(quote()))).await;
+    let answer = |allowances, read| {
+        Answer::Allowances(AllowancesAnswer { allowances, unread: vec![], read })
+    };
+    shown("allowances_none", "allowances", answer(vec![], 42)).await;
+    shown("allowances_nowhere", "allowances", answer(vec![], 0)).await;
+    shown("allowances", "allowances", answer(allowances(), 42)).await;
+    let mut ended = allowances();
+    for one in &mut ended {
+        one.outcome = Some("done in block 7, tx 0x12".into());
+    }
+    ended[0].outcome = Some("no: A running trade uses this allowance: try again.".into());
+    let unread = vec![UnreadAnswer {
+        label: "research".into(),
+        network: "Robinhood Chain".into(),
+        reason: "No node answers.".into(),
+    }];
+    let answer = Answer::Allowances(AllowancesAnswer { allowances: ended, unread, read: 21 });
+    shown("allowances_revoked", "allowances --revoke", answer).await;
 }
 
 #[tokio::test]

@@ -76,7 +76,9 @@ pub(crate) fn agent(engine: &EngineContext, state: &State, agent: &Agent) -> Age
     let given = agent.commission.as_ref();
     let label = given.map(|given| &given.label);
     let paying = label.and_then(|label| state.wallet.as_ref()?.address(label));
-    let daily = state.policy_of(agent).map(|policy| policy.payments.daily);
+    let policy = state.policy_of(agent);
+    let daily = policy.map(|policy| policy.payments.daily);
+    let trading = policy.map(|policy| &policy.trading).filter(|trading| trading.enabled);
     let lost = agent.credential.mode() == AuthMode::Hmac
         && engine.vault.is_unlocked()
         && engine.vault.gate().with_agent_secret(&agent.id, |secret| secret.is_none());
@@ -91,6 +93,9 @@ pub(crate) fn agent(engine: &EngineContext, state: &State, agent: &Agent) -> Age
         spent_today: state.spent(agent, &moment).payment.to_string(),
         reserved: agent.reserved.payment.to_string(),
         daily_limit: daily.map(|daily| daily.to_string()),
+        traded_today: state.spent(agent, &moment).trade.to_string(),
+        trades_reserved: agent.reserved.trade.to_string(),
+        trade_limit: trading.map(|trading| trading.daily.to_string()),
         renewal_held: given.is_some_and(|given| {
             matches!(given.window.start.renewal(&moment), Renewal::HeldBack(_))
         }),
