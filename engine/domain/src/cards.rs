@@ -11,6 +11,7 @@ use bursar_core::time::{Moment, Utc};
 use bursar_x402::authorization::MIN_VALIDITY_SECONDS;
 
 use crate::approval::obstacle;
+use crate::plan_text;
 use crate::requests::{LaneAsk, PaymentAsk, Request, Status};
 use crate::state::State;
 use crate::trades::{Effects, PLAN_MS, TradeAsk, TradeToken};
@@ -143,7 +144,8 @@ fn trade_terms(request: &Request, trade: &TradeAsk, network: &Network) -> Terms 
     }
 }
 
-fn trade_card(trade: &TradeAsk, trading: &TradingPolicy) -> TradeCard {
+/// Returns what only the card of a trade shows, by the quote that was made for the request.
+pub fn trade_card(trade: &TradeAsk, trading: &TradingPolicy) -> TradeCard {
     let quote = &trade.quote;
     let native = |wei: U256| {
         let amount = TokenAmount { atoms: Atoms(wei), decimals: NATIVE_DECIMALS };
@@ -160,9 +162,13 @@ fn trade_card(trade: &TradeAsk, trading: &TradingPolicy) -> TradeCard {
         impact: quote.impact.map(|impact| impact.to_string()),
         max_impact: trading.max_impact.to_string(),
         slippage: trade.slippage.to_string(),
+        value_in: quote.value_in.map(|value| value.to_string()),
         value_out: quote.value_out.map(|value| value.to_string()),
         gas: native(quote.plan_cost),
+        transactions: plan_text::transactions(quote),
         effects_proven: quote.effects == Effects::Proven,
+        received: quote.received.map(|received| trade.token_out.amount_text(received)),
+        calls: plan_text::calls(trade, quote),
         hooks: trade.venue.hooks_text(),
         quoted: text::utc(quote.at),
     }

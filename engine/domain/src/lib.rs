@@ -67,6 +67,7 @@ pub mod identity;
 pub mod lines;
 pub mod outboxes;
 pub mod payees;
+pub mod plan_text;
 pub mod refusal;
 pub mod requests;
 pub mod settlement;

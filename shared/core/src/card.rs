@@ -213,12 +213,20 @@ pub struct TradeCard {
     pub impact: Option<String>,
     pub max_impact: String,
     pub slippage: String,
+    /// The value of the input in dollars; `None` if it is unknown.
+    pub value_in: Option<String>,
     /// The value of the output in dollars by a price from outside the pool; `None` if there is none.
     pub value_out: Option<String>,
     /// The worst cost of all transactions, in the native coin.
     pub gas: String,
+    /// The number of transactions, each of which needs a confirmation.
+    pub transactions: usize,
     /// Whether a simulation showed that exactly the input leaves and at least the floor arrives.
     pub effects_proven: bool,
+    /// The output that arrived in the simulation; `None` if the simulation did not show it.
+    pub received: Option<String>,
+    /// The calls of the plan in their order, decoded from their call data.
+    pub calls: Vec<String>,
     /// The names of the pool's hook and its rights in the swap; `None` without a hook.
     pub hooks: Option<String>,
     /// When the quote was made, RFC 3339.

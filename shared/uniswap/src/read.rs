@@ -7,7 +7,7 @@ use alloy_primitives::aliases::U160;
 use alloy_primitives::{Address, B256, Bytes, U256, uint};
 use alloy_sol_types::SolCall;
 
-use crate::abi::feed::IFeed;
+use crate::abi::feed::{IFeed, IStockToken};
 use crate::abi::permit2::IPermit2;
 use crate::abi::v3::{ISwapRouter02, IV3Factory, IV3Pool};
 use crate::abi::v4::IStateView;
@@ -211,6 +211,20 @@ pub fn decode_feed(answer: &[u8]) -> Result<FeedAnswer, ReadFault> {
         return Err(odd);
     }
     Ok(FeedAnswer { price: round.answer.into_raw(), updated_at })
+}
+
+/// Returns a stock token's `oraclePaused`, which is true while its feed must not be used.
+pub fn oracle_paused_call() -> Bytes {
+    IStockToken::oraclePausedCall {}.abi_encode().into()
+}
+
+/// Reads the answer of [`oracle_paused_call`].
+///
+/// # Errors
+/// The answer is not one boolean, as from a token without this function.
+pub fn decode_oracle_paused(answer: &[u8]) -> Result<bool, ReadFault> {
+    IStockToken::oraclePausedCall::abi_decode_returns_validate(answer)
+        .map_err(|_odd| ReadFault::Odd("stock token"))
 }
 
 /// Returns a feed's `decimals`.

@@ -222,6 +222,7 @@ pub(super) async fn deny(
 fn decided(card: &Card, status: DecidedStatus) -> Done {
     Answer::Decided(DecidedAnswer {
         id: card.id.to_string(),
+        lane: card.terms.lane,
         status,
         amount: card.amount.clone(),
         payee: card.terms.payee.clone(),

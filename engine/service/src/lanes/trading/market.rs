@@ -16,6 +16,7 @@ use super::pools::{PoolReads, Quoted, own_quote};
 use super::reads::{Batch, unavailable};
 use super::routes::{Comparison, Route};
 use super::spec::Spec;
+use super::stocks::{StockPrices, StockReads};
 use super::wiring::Wiring;
 
 /// What one batched read showed.
@@ -35,6 +36,7 @@ pub(super) struct Market {
     pub(super) permit2: Option<Permit2Allowance>,
     pub(super) feed: FeedPrice,
     pub(super) fees: FeeFacts,
+    pub(super) stocks: StockPrices,
     /// The other routes that can make the trade.
     pub(super) routes: Vec<Route>,
 }
@@ -70,6 +72,7 @@ pub(super) async fn measure(chain: &dyn Chain, spec: &Spec<'_>) -> Result<Market
         .map(|(token, spender)| batch.add(token, token::allowance(spec.owner, spender)));
     let permit2 = spec.router_allowance().map(|data| batch.add(spec.exchange.permit2, data));
     let feed = batch.add_feed(spec.exchange);
+    let stocks = StockReads::add(&mut batch, spec);
     let pool = PoolReads::add(&mut batch, spec)?;
     let routes = Comparison::others(spec).run(chain, spec);
     let (answers, own, routes, fees) =
@@ -95,6 +98,7 @@ pub(super) async fn measure(chain: &dyn Chain, spec: &Spec<'_>) -> Result<Market
         permit2: permit2.map(|at| answers.permit2(at)).transpose()?,
         feed,
         fees,
+        stocks: stocks.prices(&answers, block_time),
         routes,
     })
 }
@@ -105,12 +109,13 @@ pub(super) fn value(
     token: &TradeToken,
     atoms: Atoms,
     eth: Option<Usd>,
+    stocks: &StockPrices,
 ) -> Option<Usd> {
     match token.address {
         Some(address) if spec.network.is_dollar(address) => {
             atoms.to_usd(token.decimals, bursar_core::money::Round::Up).ok()
         }
-        Some(address) if address != spec.exchange.wrapped_native => None,
+        Some(address) if address != spec.exchange.wrapped_native => stocks.value(address, atoms),
         _native_or_wrapped => super::eth_price::value_of(atoms.0, eth?),
     }
 }

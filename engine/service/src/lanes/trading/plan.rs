@@ -6,12 +6,14 @@ use bursar_chain::ports::{Chain, NextBlock, SimulationRequest};
 use bursar_chain::simulate::{Simulation, Simulator};
 use bursar_chain::{data_fee, revert};
 use bursar_core::codes::Code;
+use bursar_core::money::Atoms;
 use bursar_core::text;
 use bursar_domain::Refusal;
 use bursar_domain::trades::{Effects, StepPurpose, Venue};
 use bursar_submit::fees::{self, FeeFacts};
 use bursar_submit::{Call, Fees};
-use bursar_uniswap::{NativeSide, Permit, Terms, V3Swap, V4Swap, swap};
+use bursar_uniswap::decode::decode_call;
+use bursar_uniswap::{Decoded, NativeSide, Permit, Terms, V3Swap, V4Swap, swap};
 
 use super::effects;
 use super::market::Market;
@@ -44,6 +46,10 @@ pub(super) struct Plan {
     /// In order; the last one is the swap.
     pub(super) parts: Vec<Part>,
     pub(super) effects: Effects,
+    /// The output that arrived in the rehearsal; `None` if it did not show it.
+    pub(super) received: Option<Atoms>,
+    /// What the parts do, decoded from their call data.
+    pub(super) calls: Vec<Decoded>,
     /// The most to offer for a unit of gas, in wei.
     pub(super) ceiling: u128,
     /// The worst cost of all steps, in wei, without the value that they send.
@@ -81,7 +87,11 @@ pub(super) async fn rehearse(
         let message = format!("The trade would fail: the contract reports {reason}.");
         return Err(Refusal::because(Code::WouldFail, message));
     }
-    let effects = effects::check(spec, market, terms, &simulated)?;
+    let shown = effects::check(spec, market, terms, &simulated)?;
+    let calls: Vec<Decoded> = parts.iter().map(|part| decoded(spec, part)).collect();
+    // A call that the operator could not read is not executed without approval.
+    let is_known = !calls.iter().any(|call| matches!(call, Decoded::Unknown { .. }));
+    let effects = if is_known { shown.effects } else { Effects::Unproven };
     for (part, outcome) in parts.iter_mut().zip(&simulated.calls) {
         if let Some(used) = outcome.as_ref().and_then(|call| call.gas_used) {
             // The cost can rise in a later block.
@@ -90,7 +100,14 @@ pub(super) async fn rehearse(
     }
     let ceiling = fees.max_price().saturating_mul(2).min(spec.network.gas.ceiling);
     let cost = worst_cost(&parts, &data_fees, ceiling).ok_or_else(unavailable)?;
-    Ok(Plan { parts, effects, ceiling, cost, block: facts.block.unwrap_or(0) })
+    let block = facts.block.unwrap_or(0);
+    Ok(Plan { parts, effects, received: shown.received, calls, ceiling, cost, block })
+}
+
+/// Reads back what the call of a part does. A permit is rehearsed as the call that gives the same allowance.
+fn decoded(spec: &Spec<'_>, part: &Part) -> Decoded {
+    let Call { to, value, data, gas_limit: _ } = part.call.clone();
+    decode_call(spec.exchange, spec.owner, &swap::Call { to, value, data })
 }
 
 fn unavailable() -> Refusal {

@@ -5,7 +5,7 @@ use bursar_chain::ports::{Chain, ChainFault};
 use bursar_chain::token;
 use bursar_core::codes::Code;
 use bursar_core::money::{Atoms, Bps, Usd, parse_decimal};
-use bursar_core::networks::{self, Exchange, NATIVE_DECIMALS, Network};
+use bursar_core::networks::{self, Exchange, Network};
 use bursar_core::policy::TradingPolicy;
 use bursar_domain::Refusal;
 use bursar_domain::assess::trading::counted;
@@ -24,6 +24,11 @@ use super::spec::{self, Spec};
 
 /// The slippage of a request that names none, unless the policy's is lower.
 const DEFAULT_SLIPPAGE: Bps = Bps(50);
+
+/// Returns the slippage of a trade that names none.
+pub fn default_slippage(policy: &TradingPolicy) -> Bps {
+    DEFAULT_SLIPPAGE.min(policy.max_slippage)
+}
 
 /// Most decimals of a token; with more, no amount of 256 bits would reach one whole token.
 const DECIMALS_MAX: u8 = 77;
@@ -60,7 +65,7 @@ impl Trading {
             token_in,
             token_out,
             amount_in,
-            slippage: input.slippage.unwrap_or(DEFAULT_SLIPPAGE.min(policy.max_slippage)),
+            slippage: input.slippage.unwrap_or_else(|| default_slippage(policy)),
             deadline: input.deadline,
             quote: TradeQuote::default(),
             counted: Usd::ZERO,
@@ -111,6 +116,8 @@ impl Trading {
         quote.block = plan.block;
         quote.plan_cost = plan.cost;
         quote.effects = plan.effects;
+        quote.received = plan.received;
+        quote.calls.clone_from(&plan.calls);
         Ok(Measured { at_ms, quote, floor, plan })
     }
 
@@ -124,21 +131,43 @@ impl Trading {
     ) -> Result<Venue, Refusal> {
         let spec = spec_of(ask, owner, input.network, input.exchange);
         let wiring = self.wiring(chain, input.network, input.exchange).await?;
-        let (mut found, feed, facts, ()) = futures::future::join4(
+        let (mut found, feeds, facts, ()) = futures::future::join4(
             Comparison::all(&spec).run(chain, &spec),
-            routes::feed(chain, &spec),
+            routes::feeds(chain, &spec),
             chain.fee_facts(),
             self.eth_price.refresh(),
         )
         .await;
         found.retain(|route| wiring.allows(&route.quote.venue));
-        let eth = self.eth_price.read(feed?).await;
-        let value = market::value(&spec, spec.token_in, spec.amount_in, eth);
+        let (feed, stocks) = feeds?;
+        let eth = self.eth_price.read(feed).await;
+        let value = market::value(&spec, spec.token_in, spec.amount_in, eth, &stocks);
         let input_wei = value.zip(eth).and_then(|(value, eth)| eth_price::wei_of(value, eth));
         let facts = facts.map_err(|_fault| Refusal::new(Code::ChainUnavailable))?;
         let gas_price = plan::gas_price(&spec, &facts)?;
         let best = routes::best_after_gas(found, gas_price, input_wei);
         best.ok_or_else(|| Refusal::new(Code::NoPool))
+    }
+
+    /// Quotes the usual routes of a trade. The highest output comes first, before gas.
+    ///
+    /// # Errors
+    /// `CHAIN_UNAVAILABLE`, or `NO_POOL` if the network has no exchange.
+    pub async fn compare(
+        &self,
+        ask: &TradeAsk,
+        owner: Address,
+    ) -> Result<Vec<RouteQuote>, Refusal> {
+        let network = networks::by_chain(ask.chain).ok_or_else(|| Refusal::new(Code::NoPool))?;
+        let exchange = network.exchange.ok_or_else(|| Refusal::new(Code::NoPool))?;
+        let chain = self.chain(network)?;
+        let spec = spec_of(ask, owner, network, exchange);
+        let wiring = self.wiring(&*chain, network, exchange).await?;
+        let found = Comparison::all(&spec).run(&*chain, &spec).await;
+        let mut routes: Vec<RouteQuote> = found.into_iter().map(|route| route.quote).collect();
+        routes.retain(|route| wiring.allows(&route.venue));
+        routes.sort_by_key(|route| std::cmp::Reverse(route.out));
+        Ok(routes)
     }
 
     /// Measures a held trade for its approval.
@@ -197,8 +226,8 @@ fn quote_of(
         out: market.out,
         gas: market.gas,
         impact: market.impact,
-        value_in: market::value(spec, spec.token_in, spec.amount_in, eth),
-        value_out: market::value(spec, spec.token_out, market.out, eth),
+        value_in: market::value(spec, spec.token_in, spec.amount_in, eth, &market.stocks),
+        value_out: market::value(spec, spec.token_out, market.out, eth, &market.stocks),
         native_balance: market.native_balance,
         balance_in: market.balance_in,
         best: best_of(spec, market),
@@ -252,35 +281,20 @@ async fn describe(
     input: &TradeInput,
     currency: Currency,
 ) -> Result<TradeToken, Refusal> {
-    let known = |symbol: &str, decimals| TradeToken {
-        address: Some(currency.address()),
-        symbol: symbol.to_owned(),
-        decimals,
-    };
-    let address = match currency {
-        Currency::Native => {
-            let symbol = input.network.native.to_owned();
-            return Ok(TradeToken { address: None, symbol, decimals: NATIVE_DECIMALS });
-        }
-        Currency::Token(address) => address,
-    };
-    let coin = &input.network.stablecoin;
-    if address == coin.address {
-        return Ok(known(coin.symbol, coin.decimals));
+    let address = Some(currency.address()).filter(|_token| !currency.is_native());
+    let described =
+        |symbol: &str, decimals| TradeToken { address, symbol: symbol.to_owned(), decimals };
+    if let Some(known) = input.network.known_tokens().find(|known| known.address == address) {
+        return Ok(described(known.symbol, known.decimals));
     }
-    if address == input.exchange.wrapped_native {
-        return Ok(known("WETH", NATIVE_DECIMALS));
-    }
-    if let Some(token) = input.exchange.dollar_tokens.iter().find(|one| one.address == address) {
-        return Ok(known(token.symbol, token.decimals));
-    }
+    let address = currency.address();
     let unknown = || Refusal::new(Code::UnknownToken);
-    let described = token::describe(chain, address).await.map_err(|fault| match fault {
+    let own = token::describe(chain, address).await.map_err(|fault| match fault {
         ChainFault::Rejected { .. } | ChainFault::Malformed { .. } => unknown(),
         ChainFault::Unavailable { .. }
         | ChainFault::WrongChain { .. }
         | ChainFault::Reverted { .. } => Refusal::new(Code::ChainUnavailable),
     })?;
-    let described = described.filter(|token| token.decimals <= DECIMALS_MAX).ok_or_else(unknown)?;
-    Ok(known(&described.symbol, described.decimals))
+    let own = own.filter(|token| token.decimals <= DECIMALS_MAX).ok_or_else(unknown)?;
+    Ok(described(&own.symbol, own.decimals))
 }
