@@ -3,6 +3,8 @@
 //! The rules are in `bursar-domain`, and call data and prices in `bursar-uniswap`. This module connects both to the
 //! chain: each measurement is made again when the operator approves, and before each step of a plan.
 
+mod asset;
+mod asset_routes;
 mod effects;
 mod eth_price;
 mod input;

@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use alloy_primitives::Address;
+use alloy_primitives::U256;
 use bursar_control::answers::{Answer, DecidedAnswer, Warning};
 use bursar_control::card_text;
 use bursar_control::grammar::{Approve, Deny, RequestsOrder};
 use bursar_control::wire::Asking;
-use bursar_core::card::Card;
+use bursar_core::card::{Card, HoldReason};
 use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
 use bursar_core::ids::RequestId;
@@ -16,11 +16,11 @@ use bursar_core::money::Usd;
 use bursar_core::status::DecidedStatus;
 use bursar_core::text;
 use bursar_core::time::{Moment, Utc};
+use bursar_domain::assets::has_moved;
 use bursar_domain::cards;
-use bursar_domain::command::Approval;
+use bursar_domain::command::{Approval, Requote};
 use bursar_domain::requests::Approver;
-use bursar_domain::trades::{TradeAsk, TradeQuote};
-use bursar_domain::{Action, Refusal, Request, State, Status};
+use bursar_domain::{Action, LaneAsk, PaymentAsk, Refusal, Request, State, Status};
 
 use super::cards::CardContext;
 use super::dialogue::Dialogue;
@@ -99,20 +99,18 @@ pub(super) async fn approve(
         // Another operator program may have decided it just before its deadline.
         return Err(explain_end(engine, request.id, Fault::new(Code::RequestNotFound)));
     }
-    let card = card(engine, &view.state, &request, context.as_ref())?;
+    let priced = with_price(engine, &request).await?;
+    let mut card = card(engine, &view.state, &priced, context.as_ref())?;
+    // Without a terminal the operator has not seen the price that was found just now.
+    let found_now = request.ask.payment().is_some_and(PaymentAsk::is_unpriced);
+    card.type_amount |= found_now;
     if order.card.as_ref().is_some_and(|shown| *shown != card.digest) {
         return Err(Fault::new(Code::CardChanged));
-    }
-    if request.ask.payment().is_some_and(|payment| payment.unpriced) {
-        return Err(Fault::new(Code::Unpriced));
     }
     confirm(&card, order.confirm, agreed, dialogue).await?;
     let nonce = engine.random()?;
     let (shown, by) = (card.digest.clone(), dialogue.client());
-    let quote = match request.trade() {
-        Some(trade) => Some(requote(engine, trade, request.from).await?),
-        None => None,
-    };
+    let quote = requote(engine, &request, &card).await?;
     let approval = Approval { id: card.id, shown, nonce, by, quote };
     let approved = Action::Approve(Box::new(approval));
     let outcome =
@@ -133,20 +131,58 @@ pub(super) async fn approve(
     Ok(decided(&card, if signed { DecidedStatus::Signed } else { DecidedStatus::Executing }))
 }
 
-/// Measures a trade at the current prices.
+/// Measures a request at the current prices; `None` for a payment in a reference stablecoin.
 ///
 /// # Errors
-/// No node answers: the request stays held.
+/// No node answers, or the price is not the one that the operator saw: the request stays held.
 async fn requote(
     engine: &EngineContext,
-    trade: &TradeAsk,
-    owner: Address,
-) -> Result<Result<Box<TradeQuote>, Refusal>, Fault> {
-    match engine.trading.requote(trade, owner).await {
-        Ok(quote) => Ok(Ok(Box::new(quote))),
-        Err(refusal) if refusal.code == Code::ChainUnavailable => Err(refusal.into()),
-        Err(refusal) => Ok(Err(refusal)),
+    request: &Request,
+    card: &Card,
+) -> Result<Option<Result<Requote, Refusal>>, Fault> {
+    let payment = match &request.ask {
+        LaneAsk::Payment(payment) => payment,
+        LaneAsk::Trade(trade) => {
+            return match engine.trading.requote(trade, request.from).await {
+                Ok(quote) => Ok(Some(Ok(Requote::Trade(Box::new(quote))))),
+                Err(refusal) if refusal.code == Code::ChainUnavailable => Err(refusal.into()),
+                Err(refusal) => Ok(Some(Err(refusal))),
+            };
+        }
+    };
+    let Some(asset) = engine.trading.appraise(payment).await else { return Ok(None) };
+    // Nothing was assessed before, so the price on the card binds.
+    if payment.is_unpriced() && is_another_price(card.usd, asset.usd()) {
+        return Err(Fault::because(
+            Code::PriceMoved,
+            "The price moved by more than 1 % since you saw it: approve again.",
+        ));
     }
+    Ok(Some(Ok(Requote::Asset(Box::new(asset)))))
+}
+
+/// Returns the request as the operator sees it: a payment that had no price when it was held has its current one.
+///
+/// # Errors
+/// There is still no price: the request stays held.
+async fn with_price(engine: &EngineContext, request: &Arc<Request>) -> Result<Arc<Request>, Fault> {
+    let Some(payment) = request.ask.payment().filter(|payment| payment.is_unpriced()) else {
+        return Ok(Arc::clone(request));
+    };
+    let asset = engine.trading.appraise(payment).await.unwrap_or_default();
+    let mut priced = (**request).clone();
+    if let Some(payment) = priced.ask.payment_mut() {
+        payment.set_asset(asset);
+        if payment.is_unpriced() {
+            return Err(Fault::new(Code::Unpriced));
+        }
+    }
+    Ok(Arc::new(priced))
+}
+
+/// Returns whether a price differs by more than one percent from the one that the operator saw.
+fn is_another_price(seen: Usd, now: Usd) -> bool {
+    has_moved(U256::from(seen.0), U256::from(now.0))
 }
 
 /// Asks for confirmation. A large amount must be typed; otherwise a yes is enough.
@@ -174,7 +210,12 @@ async fn confirm(
                 ));
             }
         };
-        if given != card.usd {
+        let is_meant = match card.hold {
+            // This price is found again for each approval.
+            HoldReason::Unpriced => !is_another_price(card.usd, given),
+            _fixed => given == card.usd,
+        };
+        if !is_meant {
             return Err(Fault::because(
                 Code::Declined,
                 format!("Nothing was done: the amount is {}, not {given}.", card.usd),

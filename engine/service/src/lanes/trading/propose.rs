@@ -19,13 +19,10 @@ use super::market::{self, Market};
 use super::permit::{self, Accepted};
 use super::plan::{self, Plan};
 use super::routes::{self, Comparison, Route};
-use super::spec::{self, Spec};
+use super::spec::{self, DECIMALS_MAX, Spec};
 
 /// The slippage of a request that names none, unless the policy's is lower.
 const DEFAULT_SLIPPAGE: Bps = Bps(50);
-
-/// Most decimals of a token; with more, no amount of 256 bits would reach one whole token.
-const DECIMALS_MAX: u8 = 77;
 
 impl Trading {
     /// Reads the market for a request and rehearses the trade.
