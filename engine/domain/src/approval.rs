@@ -9,7 +9,6 @@ use crate::agents::{Agent, Commission};
 use crate::assess::payments::{self, PaymentContext};
 use crate::assess::trading::{self, TradeContext};
 use crate::assess::{Verdict, clock_is_off};
-use crate::assets::{DomainCheck, ForeignAsset};
 use crate::command::{Approval, Requote};
 use crate::due::renewal_if_due;
 use crate::event::Event;
@@ -60,7 +59,7 @@ pub(crate) fn fresh_price<'a>(
             let Some(held) = payment.foreign() else { return Ok(Ok(None)) };
             match fresh {
                 Some(Ok(fresh @ Requote::Asset(asset))) => {
-                    payable(held, asset).map(|()| Ok(Some(fresh)))
+                    held.check_payable(asset).map(|()| Ok(Some(fresh)))
                 }
                 Some(Err(refusal)) => Err(refusal.clone()),
                 Some(Ok(Requote::Trade(_))) | None => Err(Refusal::new(Code::Unpriced)),
@@ -72,21 +71,6 @@ pub(crate) fn fresh_price<'a>(
             Ok(Err(Refusal::new(Code::QuoteFailed)))
         }
     }
-}
-
-/// Refuses a token that cannot be paid at this moment.
-fn payable(held: &ForeignAsset, fresh: &ForeignAsset) -> Result<(), Refusal> {
-    if fresh.domain == DomainCheck::Unconfirmed || fresh.claim != held.claim {
-        return Err(Refusal::because(
-            Code::UnsupportedAsset,
-            "The token did not confirm the offer's name and version, or takes no authorizations \
-             (EIP-3009), so nothing can be signed: deny the request.",
-        ));
-    }
-    if fresh.confirmed().is_none() || fresh.quote.is_none() {
-        return Err(Refusal::new(Code::Unpriced));
-    }
-    Ok(())
 }
 
 /// Refuses a quote below the least output that the request accepts.

@@ -1,11 +1,13 @@
 //! Tokens outside our table that a payment may be in: what the chain confirmed about a token, and what it costs.
 
 use alloy_primitives::U256;
+use bursar_core::codes::Code;
 use bursar_core::money::{Atoms, Bps, TokenAmount, Usd};
 use bursar_core::text;
 use bursar_core::time::Utc;
 use serde::{Deserialize, Serialize};
 
+use crate::refusal::Refusal;
 use crate::trades::Venue;
 
 /// Longest name or version of a token's domain that is kept, in bytes. The offer chooses it.
@@ -93,6 +95,24 @@ impl ForeignAsset {
     /// Returns the claim, if the token confirmed it.
     pub fn confirmed(&self) -> Option<&DomainText> {
         self.claim.as_ref().filter(|_claim| self.domain == DomainCheck::Confirmed)
+    }
+
+    /// Refuses an approval if the token cannot be paid by what was measured just now.
+    ///
+    /// # Errors
+    /// `UNSUPPORTED_ASSET` or `UNPRICED`
+    pub fn check_payable(&self, now: &Self) -> Result<(), Refusal> {
+        if now.domain == DomainCheck::Unconfirmed || now.claim != self.claim {
+            return Err(Refusal::because(
+                Code::UnsupportedAsset,
+                "The token did not confirm the offer's name and version, or takes no authorizations \
+                 (EIP-3009), so nothing can be signed: deny the request.",
+            ));
+        }
+        if now.confirmed().is_none() || now.quote.is_none() {
+            return Err(Refusal::new(Code::Unpriced));
+        }
+        Ok(())
     }
 
     /// Returns the value in dollars; zero if there is no quote.

@@ -166,16 +166,16 @@ async fn requote(
 /// # Errors
 /// There is still no price: the request stays held.
 async fn with_price(engine: &EngineContext, request: &Arc<Request>) -> Result<Arc<Request>, Fault> {
-    let Some(payment) = request.ask.payment().filter(|payment| payment.is_unpriced()) else {
+    let payment = request.ask.payment().filter(|payment| payment.is_unpriced());
+    let Some((payment, held)) = payment.and_then(|payment| Some((payment, payment.foreign()?)))
+    else {
         return Ok(Arc::clone(request));
     };
     let asset = engine.trading.appraise(payment).await.unwrap_or_default();
+    held.check_payable(&asset)?;
     let mut priced = (**request).clone();
     if let Some(payment) = priced.ask.payment_mut() {
         payment.set_asset(asset);
-        if payment.is_unpriced() {
-            return Err(Fault::new(Code::Unpriced));
-        }
     }
     Ok(Arc::new(priced))
 }

@@ -251,3 +251,6 @@ fn delivered(
         Err(_failed) => None,
     }
 }
+
+#[cfg(test)]
+mod tests;
