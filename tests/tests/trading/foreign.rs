@@ -259,3 +259,27 @@ async fn a_token_without_a_dollar_pool_is_priced_through_the_wrapped_coin() {
     assert_eq!(status, 202, "{answer}");
     assert_eq!(held(&mut stage).await.1, HoldReason::Unpriced);
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_price_far_off_the_average_that_the_pool_keeps_holds() {
+    let Some(mut stage) = Stage::set_up(POLICY).await else { return };
+    let token = gold(&stage).await;
+    stage.add_pool(token, DEEP).await;
+    stage.keep_averages(token, 3_000).await;
+    // The first trade after that begins the record.
+    stage.buy(token, 3_000, DOLLAR).await;
+    stage.pass(650).await;
+    let (status, answer) = stage.pay(&offer(token, "Gold", 200_000)).await;
+    assert_eq!(status, 200, "the price did not move: {answer}");
+    // 2 % of the pool's dollars raise its price by 4 %.
+    stage.buy(token, 3_000, 20_000 * DOLLAR).await;
+    let (status, answer) = stage.pay(&offer(token, "Gold", 200_000)).await;
+    assert_eq!((status, &answer["code"]), (202, &json!("APPROVAL_REQUIRED")), "{answer}");
+    let (request, reason) = held(&mut stage).await;
+    assert_eq!(reason, HoldReason::OffAverage);
+    let off = request.card.expect("a card").asset.expect("a token").average_off;
+    assert!(
+        off.as_deref().is_some_and(|off| off.starts_with("3.9") || off.starts_with("4.0")),
+        "{off:?}"
+    );
+}

@@ -22,6 +22,14 @@ alloy_sol_types::sol! {
             returns (uint256 tokenId, uint128 liquidity, uint256 amount0, uint256 amount1);
     }
 
+    interface IFactory {
+        function getPool(address tokenA, address tokenB, uint24 fee) external view returns (address pool);
+    }
+
+    interface IPool {
+        function increaseObservationCardinalityNext(uint16 next) external;
+    }
+
     interface IRouter {
         struct Single {
             address tokenIn; address tokenOut; uint24 fee; address recipient; uint256 amountIn;
@@ -85,6 +93,15 @@ impl Stage {
             deadline: U256::MAX,
         };
         self.send_as_trader(positions, &IPositions::mintCall { params }).await;
+    }
+
+    /// Makes the pool of a token and the dollar token keep its past prices.
+    pub(crate) async fn keep_averages(&self, token: Address, fee: u32) {
+        let fee = U24::from(fee);
+        let asked = IFactory::getPoolCall { tokenA: self.dollar(), tokenB: token, fee };
+        let pool = self.chain.read(self.contracts.v3.factory, asked).await.expect("a pool");
+        let keep = IPool::increaseObservationCardinalityNextCall { next: 16 };
+        self.send_as_trader(pool, &keep).await;
     }
 
     /// Gives the trader so much of the wrapped coin.

@@ -141,6 +141,14 @@ impl Stage {
         self.post("/sign", &body).await
     }
 
+    /// Lets so many seconds pass, for the chain and the engine.
+    pub(crate) async fn pass(&mut self, seconds: i64) {
+        self.chain.request("evm_increaseTime", json!([seconds])).await.expect("set");
+        self.chain.mine(1).await.expect("mined");
+        self.engine.skew(seconds * 1_000);
+        self.stamp += seconds;
+    }
+
     /// Reports that a payment settled in this transaction.
     pub(crate) async fn report_settled(&mut self, id: &str, tx_hash: &str) {
         self.stamp += 1;
