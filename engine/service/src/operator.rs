@@ -13,6 +13,7 @@ pub(crate) mod dialogue;
 pub mod doctor;
 mod history;
 mod policies;
+mod repricing;
 mod requests;
 mod sends;
 mod server;

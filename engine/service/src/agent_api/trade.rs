@@ -17,7 +17,7 @@ use bursar_domain::command::{Ask, Recall};
 use bursar_domain::idempotency::Prior;
 use bursar_domain::identity::{Identity, KeyClaim};
 use bursar_domain::requests::Approver;
-use bursar_domain::trades::{Execution, StepPurpose, TradeAsk, TradeEnd, Venue};
+use bursar_domain::trades::{Execution, StepPurpose, TradeAsk, TradeEnd, Venue, outbox_key};
 use bursar_domain::{Action, LaneAsk, Refusal, Request, Status};
 
 use super::admit::{Caller, Incoming, admit};
@@ -57,9 +57,6 @@ async fn try_trade(api: &Api, request: HttpRequest) -> Result<Answer, Fault> {
     let state = &caller.view.state;
     let agent = caller.agent();
     let policy = state.policy_of(agent).ok_or(Fault::new(Code::AgentNotCommissioned))?;
-    if !policy.trading.enabled {
-        return Ok(refused(&Refusal::new(Code::TradingDisabled)));
-    }
     let id = RequestId::from_entropy(api.random()?);
     let identity = identity_of(&caller, object, key.as_deref(), id);
     // A repeat gets its answer before the market is read again.
@@ -72,6 +69,9 @@ async fn try_trade(api: &Api, request: HttpRequest) -> Result<Answer, Fault> {
             return Ok(describe(&record));
         }
         ActionAnswer::Settled(_) | ActionAnswer::Done | ActionAnswer::Reported(_) => {}
+    }
+    if !policy.trading.enabled {
+        return Ok(refused(&Refusal::new(Code::TradingDisabled)));
     }
     let input = match TradeInput::read(object) {
         Ok(input) => input,
@@ -90,12 +90,15 @@ async fn try_trade(api: &Api, request: HttpRequest) -> Result<Answer, Fault> {
         .as_ref()
         .and_then(|given| state.wallet.as_ref().and_then(|wallet| wallet.address(&given.label)));
     let owner = address.ok_or(Fault::new(Code::AgentNotCommissioned))?.address;
+    let outbox = state.outboxes.get(&outbox_key(input.chain(), owner));
     let proposed = api.trading.propose(&input, owner, &policy.trading).await;
-    let trade = match proposed {
-        Ok(trade) => trade,
+    let (trade, measured) = match proposed {
+        Ok(proposed) => proposed,
         Err(refusal) if refusal.code == Code::ChainUnavailable => return Err(refusal.into()),
         Err(refusal) => return Ok(refused(&refusal)),
     };
+    // The plan may begin as soon as the request is recorded.
+    api.trading.keep(id, outbox, measured);
     let ask = Ask {
         agent: agent.id.clone(),
         identity,

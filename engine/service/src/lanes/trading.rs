@@ -10,6 +10,7 @@ mod eth_price;
 mod input;
 mod lane;
 mod market;
+mod measured;
 mod permit;
 mod plan;
 mod pools;
@@ -22,5 +23,6 @@ mod worker;
 
 pub use input::{InputFault, TradeInput};
 pub use lane::Trading;
+pub use measured::Measured;
 pub use wiring::{Unexpected, Wiring};
 pub use worker::{Worker, run};

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use alloy_primitives::U256;
 use bursar_control::answers::{Answer, DecidedAnswer, Warning};
 use bursar_control::card_text;
 use bursar_control::grammar::{Approve, Deny, RequestsOrder};
@@ -16,14 +15,14 @@ use bursar_core::money::Usd;
 use bursar_core::status::DecidedStatus;
 use bursar_core::text;
 use bursar_core::time::{Moment, Utc};
-use bursar_domain::assets::has_moved;
 use bursar_domain::cards;
-use bursar_domain::command::{Approval, Requote};
+use bursar_domain::command::Approval;
 use bursar_domain::requests::Approver;
-use bursar_domain::{Action, LaneAsk, PaymentAsk, Refusal, Request, State, Status};
+use bursar_domain::{Action, PaymentAsk, Request, State, Status};
 
 use super::cards::CardContext;
 use super::dialogue::Dialogue;
+use super::repricing::{is_another_price, requote, with_price};
 use super::support::frame_budget::truncate_to_fit;
 use super::support::{Done, act, describe};
 use crate::context::EngineContext;
@@ -110,7 +109,7 @@ pub(super) async fn approve(
     confirm(&card, order.confirm, agreed, dialogue).await?;
     let nonce = engine.random()?;
     let (shown, by) = (card.digest.clone(), dialogue.client());
-    let quote = requote(engine, &request, &card).await?;
+    let quote = requote(engine, &view.state, &request, &card).await?;
     let approval = Approval { id: card.id, shown, nonce, by, quote };
     let approved = Action::Approve(Box::new(approval));
     let outcome =
@@ -129,60 +128,6 @@ pub(super) async fn approve(
         signed = matches!(execute(&engine.execution, slip).await, Ok(Some(_signature)));
     }
     Ok(decided(&card, if signed { DecidedStatus::Signed } else { DecidedStatus::Executing }))
-}
-
-/// Measures a request at the current prices; `None` for a payment in a reference stablecoin.
-///
-/// # Errors
-/// No node answers, or the price is not the one that the operator saw: the request stays held.
-async fn requote(
-    engine: &EngineContext,
-    request: &Request,
-    card: &Card,
-) -> Result<Option<Result<Requote, Refusal>>, Fault> {
-    let payment = match &request.ask {
-        LaneAsk::Payment(payment) => payment,
-        LaneAsk::Trade(trade) => {
-            return match engine.trading.requote(trade, request.from).await {
-                Ok(quote) => Ok(Some(Ok(Requote::Trade(Box::new(quote))))),
-                Err(refusal) if refusal.code == Code::ChainUnavailable => Err(refusal.into()),
-                Err(refusal) => Ok(Some(Err(refusal))),
-            };
-        }
-    };
-    let Some(asset) = engine.trading.appraise(payment).await else { return Ok(None) };
-    // Nothing was assessed before, so the price on the card binds.
-    if payment.is_unpriced() && is_another_price(card.usd, asset.usd()) {
-        return Err(Fault::because(
-            Code::PriceMoved,
-            "The price moved by more than 1 % since you saw it: approve again.",
-        ));
-    }
-    Ok(Some(Ok(Requote::Asset(Box::new(asset)))))
-}
-
-/// Returns the request as the operator sees it: a payment that had no price when it was held has its current one.
-///
-/// # Errors
-/// There is still no price: the request stays held.
-async fn with_price(engine: &EngineContext, request: &Arc<Request>) -> Result<Arc<Request>, Fault> {
-    let payment = request.ask.payment().filter(|payment| payment.is_unpriced());
-    let Some((payment, held)) = payment.and_then(|payment| Some((payment, payment.foreign()?)))
-    else {
-        return Ok(Arc::clone(request));
-    };
-    let asset = engine.trading.appraise(payment).await.unwrap_or_default();
-    held.check_payable(&asset)?;
-    let mut priced = (**request).clone();
-    if let Some(payment) = priced.ask.payment_mut() {
-        payment.set_asset(asset);
-    }
-    Ok(Arc::new(priced))
-}
-
-/// Returns whether a price differs by more than one percent from the one that the operator saw.
-fn is_another_price(seen: Usd, now: Usd) -> bool {
-    has_moved(U256::from(seen.0), U256::from(now.0))
 }
 
 /// Asks for confirmation. A large amount must be typed; otherwise a yes is enough.

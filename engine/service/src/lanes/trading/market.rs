@@ -8,11 +8,12 @@ use bursar_chain::token;
 use bursar_core::money::{Atoms, Bps, Usd};
 use bursar_domain::Refusal;
 use bursar_domain::trades::TradeToken;
+use bursar_submit::fees::FeeFacts;
 use bursar_uniswap::read::Permit2Allowance;
 
 use super::eth_price::FeedPrice;
-use super::pools::{PoolReads, Quoted};
-use super::reads::Batch;
+use super::pools::{PoolReads, Quoted, own_quote};
+use super::reads::{Batch, unavailable};
 use super::routes::{Comparison, Route};
 use super::spec::Spec;
 use super::wiring::Wiring;
@@ -33,6 +34,7 @@ pub(super) struct Market {
     /// What Permit2 lets the router take; `None` at a venue that does not use Permit2.
     pub(super) permit2: Option<Permit2Allowance>,
     pub(super) feed: FeedPrice,
+    pub(super) fees: FeeFacts,
     /// The other routes that can make the trade.
     pub(super) routes: Vec<Route>,
 }
@@ -70,13 +72,15 @@ pub(super) async fn measure(chain: &dyn Chain, spec: &Spec<'_>) -> Result<Market
     let feed = batch.add_feed(spec.exchange);
     let pool = PoolReads::add(&mut batch, spec)?;
     let routes = Comparison::others(spec).run(chain, spec);
-    let (answers, routes) = futures::future::join(batch.run(chain), routes).await;
-    let answers = answers?;
+    let (answers, own, routes, fees) =
+        futures::future::join4(batch.run(chain), own_quote(chain, spec), routes, chain.fee_facts())
+            .await;
+    let (answers, own, fees) = (answers?, own?, fees.map_err(|_fault| unavailable())?);
 
     let block_time = answers.time(time)?;
     let feed = answers.feed_of(spec.exchange, feed, block_time);
     let quoted = match &pool {
-        Some(pool) => pool.quoted(spec, &answers)?,
+        Some(pool) => pool.quoted(spec, &answers, own)?,
         None => Quoted { out: spec.amount_in.0, gas: 50_000, impact: Some(Bps(0)) },
     };
     Ok(Market {
@@ -90,6 +94,7 @@ pub(super) async fn measure(chain: &dyn Chain, spec: &Spec<'_>) -> Result<Market
         allowance: allowance.map_or(Ok(U256::ZERO), |at| answers.number(at))?,
         permit2: permit2.map(|at| answers.permit2(at)).transpose()?,
         feed,
+        fees,
         routes,
     })
 }

@@ -9,15 +9,16 @@ use bursar_core::networks::{self, Exchange, NATIVE_DECIMALS, Network};
 use bursar_core::policy::TradingPolicy;
 use bursar_domain::Refusal;
 use bursar_domain::assess::trading::counted;
-use bursar_domain::trades::{Execution, RouteQuote, TradeAsk, TradeQuote, TradeToken, Venue};
+use bursar_domain::trades::{RouteQuote, TradeAsk, TradeQuote, TradeToken, Venue};
 use bursar_uniswap::Currency;
 
 use super::eth_price;
 use super::input::{PoolInput, TradeInput};
 use super::lane::Trading;
 use super::market::{self, Market};
+use super::measured::{Committed, Measured};
 use super::permit::{self, Accepted};
-use super::plan::{self, Plan};
+use super::plan;
 use super::routes::{self, Comparison, Route};
 use super::spec::{self, DECIMALS_MAX, Spec};
 
@@ -34,10 +35,13 @@ impl Trading {
         input: &TradeInput,
         owner: Address,
         policy: &TradingPolicy,
-    ) -> Result<TradeAsk, Refusal> {
+    ) -> Result<(TradeAsk, Measured), Refusal> {
         let chain = self.chain(input.network)?;
-        let token_in = describe(&*chain, input, input.token_in).await?;
-        let token_out = describe(&*chain, input, input.token_out).await?;
+        let (token_in, token_out) = futures::future::try_join(
+            describe(&*chain, input, input.token_in),
+            describe(&*chain, input, input.token_out),
+        )
+        .await?;
         let amount_in = parse_decimal(&input.amount_in, token_in.decimals).map(Atoms);
         let amount_in = amount_in.map_err(|error| {
             let message = format!("amount_in is not an amount of this token: {error}.");
@@ -61,13 +65,13 @@ impl Trading {
         if input.pool == PoolInput::Best && input.wraps().is_none() {
             ask.venue = self.best_venue(&*chain, &ask, owner, input).await?;
         }
-        let (quote, _plan) = self.measure(&ask, owner, None).await?;
-        ask.counted = counted(&quote, policy);
-        ask.quote = quote;
-        Ok(ask)
+        let measured = self.measure(&ask, owner, Committed::default()).await?;
+        ask.counted = counted(&measured.quote, policy);
+        ask.quote = measured.quote.clone();
+        Ok((ask, measured))
     }
 
-    /// Measures a trade and makes its next transactions. `execution` is what a running plan has done so far.
+    /// Measures a trade and makes its next transactions.
     ///
     /// # Errors
     /// As of [`Trading::propose`].
@@ -75,34 +79,36 @@ impl Trading {
         &self,
         ask: &TradeAsk,
         owner: Address,
-        execution: Option<&Execution>,
-    ) -> Result<(TradeQuote, Plan), Refusal> {
+        committed: Committed<'_>,
+    ) -> Result<Measured, Refusal> {
+        let at_ms = self.ports.clock.mono_ms();
         let network = networks::by_chain(ask.chain).ok_or_else(|| Refusal::new(Code::NoPool))?;
         let exchange = network.exchange.ok_or_else(|| Refusal::new(Code::NoPool))?;
         let chain = self.chain(network)?;
         let spec = spec_of(ask, owner, network, exchange);
         let wiring = self.wiring(&*chain, network, exchange).await?;
         wiring.require(spec.venue)?;
-        let mut measured = market::measure(&*chain, &spec).await?;
-        measured.apply(&wiring);
-        check_early(ask, &spec, &measured)?;
-        let eth = self.eth_price.read(measured.feed).await;
-        let mut quote = quote_of(&spec, &measured, eth, self.ports.clock.utc());
-        let committed = execution.map_or_else(Atoms::default, |execution| execution.floor);
-        let floor = ask.floor(&quote).max(committed);
+        let read = futures::future::join(market::measure(&*chain, &spec), self.eth_price.refresh());
+        let (market, ()) = read.await;
+        let mut market = market?;
+        market.apply(&wiring);
+        check_early(ask, &spec, &market)?;
+        let eth = self.eth_price.read(market.feed).await;
+        let mut quote = quote_of(&spec, &market, eth, self.ports.clock.utc());
+        let floor = ask.floor(&quote).max(committed.floor);
         if quote.out.0 < floor.0 {
             return Err(Refusal::new(Code::PriceMoved));
         }
-        let own = measured.block_time.saturating_add(exchange.deadline_seconds);
+        let own = market.block_time.saturating_add(exchange.deadline_seconds);
         let latest = ask.deadline.map_or(own, |deadline| deadline.min(own));
-        let (right, deadline) = permit::right(&spec, &measured, execution, latest);
+        let (right, deadline) = permit::right(&spec, &market, committed.execution, latest);
         let terms = Accepted { floor, deadline, right };
         let simulator = self.simulator(ask.chain);
-        let plan = plan::rehearse(&*chain, &simulator, &spec, &measured, &terms).await?;
+        let plan = plan::rehearse(&*chain, &simulator, &spec, &market, &terms).await?;
         quote.block = plan.block;
         quote.plan_cost = plan.cost;
         quote.effects = plan.effects;
-        Ok((quote, plan))
+        Ok(Measured { at_ms, quote, floor, plan })
     }
 
     /// Returns the route that pays most after gas.
@@ -115,12 +121,19 @@ impl Trading {
     ) -> Result<Venue, Refusal> {
         let spec = spec_of(ask, owner, input.network, input.exchange);
         let wiring = self.wiring(chain, input.network, input.exchange).await?;
-        let mut found = Comparison::all(&spec).run(chain, &spec).await;
+        let (mut found, feed, facts, ()) = futures::future::join4(
+            Comparison::all(&spec).run(chain, &spec),
+            routes::feed(chain, &spec),
+            chain.fee_facts(),
+            self.eth_price.refresh(),
+        )
+        .await;
         found.retain(|route| wiring.allows(&route.quote.venue));
-        let eth = self.eth_price.read(routes::feed(chain, &spec).await?).await;
+        let eth = self.eth_price.read(feed?).await;
         let value = market::value(&spec, spec.token_in, spec.amount_in, eth);
         let input_wei = value.zip(eth).and_then(|(value, eth)| eth_price::wei_of(value, eth));
-        let gas_price = plan::gas_price(&spec, chain).await?;
+        let facts = facts.map_err(|_fault| Refusal::new(Code::ChainUnavailable))?;
+        let gas_price = plan::gas_price(&spec, &facts)?;
         let best = routes::best_after_gas(found, gas_price, input_wei);
         best.ok_or_else(|| Refusal::new(Code::NoPool))
     }
@@ -129,8 +142,9 @@ impl Trading {
     ///
     /// # Errors
     /// As of [`Trading::propose`].
-    pub async fn requote(&self, ask: &TradeAsk, owner: Address) -> Result<TradeQuote, Refusal> {
-        self.measure(ask, owner, None).await.map(|(quote, _plan)| quote)
+    pub async fn requote(&self, ask: &TradeAsk, owner: Address) -> Result<Measured, Refusal> {
+        let committed = Committed { floor: ask.floor(&ask.quote), execution: None };
+        self.measure(ask, owner, committed).await
     }
 
     pub(super) fn chain(&self, network: &Network) -> Result<std::sync::Arc<dyn Chain>, Refusal> {

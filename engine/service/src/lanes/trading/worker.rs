@@ -13,7 +13,7 @@ use bursar_core::money::Atoms;
 use bursar_core::networks;
 use bursar_core::time::Utc;
 use bursar_domain::command::{PermitOrder, StepOrder};
-use bursar_domain::trades::{Execution, StepPurpose, TradeAsk, TradeEnd, Venue};
+use bursar_domain::trades::{Execution, StepPurpose, TradeAsk, TradeEnd, Venue, outbox_key};
 use bursar_domain::{Action, Refusal, Request, lines};
 use bursar_submit::{OutboxKey, Outcome, fees};
 use bursar_uniswap::{Flow, Permit, fill};
@@ -23,6 +23,7 @@ use tokio_util::task::TaskTracker;
 
 use super::effects::fill_log;
 use super::lane::Trading;
+use super::measured::Measured;
 use super::plan::{PartKind, revocation};
 use super::propose::spec_of;
 use super::spec::Spec;
@@ -143,7 +144,9 @@ impl Worker {
             let executed = TradeEnd::Executed { hash, received };
             return Ok(Some(end(request, execution, executed)));
         }
-        let (quote, plan) = self.trading.measure(trade, request.from, Some(execution)).await?;
+        let outbox = self.core.view().state.outboxes.get(&outbox_key(trade.chain, request.from));
+        let measured = self.trading.measure_next(request, trade, execution, &outbox).await?;
+        let Measured { quote, plan, .. } = measured;
         let Some(next) = plan.parts.into_iter().next() else { return Ok(None) };
         let (id, index) = (request.id, execution.steps.len());
         Ok(Some(match next.kind {
