@@ -4,6 +4,9 @@
 #[path = "trading/contracts.rs"]
 mod contracts;
 #[cfg(test)]
+#[path = "trading/foreign.rs"]
+mod foreign;
+#[cfg(test)]
 #[path = "trading/operators.rs"]
 mod operators;
 #[cfg(test)]

@@ -54,6 +54,7 @@ pub mod apply;
 mod approval;
 pub mod approver;
 pub mod assess;
+pub mod assets;
 pub mod cards;
 pub mod check;
 pub mod command;

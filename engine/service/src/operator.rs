@@ -15,6 +15,7 @@ pub mod doctor;
 mod history;
 mod policies;
 mod quotes;
+mod repricing;
 mod requests;
 mod sends;
 mod server;

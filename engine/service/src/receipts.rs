@@ -100,7 +100,7 @@ fn method(by: Approver) -> Value {
 
 fn payment(request: &Request, ask: &PaymentAsk) -> Object {
     let url = |text: &Option<String>| text.as_deref().map_or(Value::Null, Value::from);
-    let micro = if ask.unpriced { Value::Null } else { Value::from(ask.usd.0) };
+    let micro = if ask.is_unpriced() { Value::Null } else { Value::from(ask.usd.0) };
     let amount = Object::new()
         .with("micro", micro)
         .with("atomic", ask.amount.to_string())

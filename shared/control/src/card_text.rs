@@ -1,6 +1,6 @@
 //! How a card is shown to the operator: one text for console, command line and prompts.
 
-use bursar_core::card::{Balance, Card, HoldReason, TradeCard};
+use bursar_core::card::{AssetCard, Balance, Card, HoldReason, TradeCard};
 use bursar_core::money::Usd;
 use bursar_core::text::{self, Zone};
 
@@ -59,9 +59,12 @@ fn lines_by(card: &Card, zone: Option<&Zone>) -> Vec<String> {
         row("to", card.terms.payee.clone()),
         row("payee", payee_text(card, zone)),
         row("token", card.terms.asset.clone()),
+    ];
+    lines.extend(card.asset.iter().flat_map(|asset| asset_lines(asset, zone)));
+    lines.extend([
         row("request", url(card.terms.request_url.as_ref(), "agent")),
         row("resource", url(card.terms.resource_url.as_ref(), "merchant")),
-    ];
+    ]);
     lines
         .extend(card.terms.other_urls.iter().map(|other| row("and", url(Some(other), "merchant"))));
     lines.extend([
@@ -92,6 +95,41 @@ fn lines_by(card: &Card, zone: Option<&Zone>) -> Vec<String> {
     if let Some(obstacle) = &card.obstacle {
         lines.push(row("refused", format!("cannot be approved now: {obstacle}")));
     }
+    lines
+}
+
+/// Formats what is known about a token outside our table.
+fn asset_lines(asset: &AssetCard, zone: Option<&Zone>) -> Vec<String> {
+    let row = |name: &str, value: String| format!("{name:<11}{value}");
+    let time = |at: &String| zone.map_or_else(|| at.clone(), |zone| zone.moment(at));
+    let known = |value: &Option<String>| value.clone().unwrap_or_else(|| "unknown".to_owned());
+    let mut lines = vec![row(
+        "domain",
+        match &asset.domain {
+            Some(domain) => format!("{domain}  (confirmed by the token)"),
+            None => "NOT confirmed by the token: nothing can be signed".to_owned(),
+        },
+    )];
+    let Some(costs) = &asset.costs else {
+        lines.push(row("price", "unknown: an approval asks again and needs one".to_owned()));
+        return lines;
+    };
+    let quoted =
+        asset.quoted.as_ref().map_or(String::new(), |at| format!("  (quoted {})", time(at)));
+    lines.push(row("price", format!("{costs} to buy the amount{quoted}")));
+    lines.extend(asset.route.as_ref().map(|route| row("route", route.clone())));
+    let average = match &asset.average_off {
+        Some(off) => format!("{off} off"),
+        None => "none kept".to_owned(),
+    };
+    lines.push(row(
+        "market",
+        format!(
+            "sells for {}; ten times the amount costs {}; ten-minute average: {average}",
+            known(&asset.sells_for),
+            known(&asset.tenfold)
+        ),
+    ));
     lines
 }
 
@@ -330,6 +368,7 @@ mod tests {
             balance: None,
             balance_unknown_reason: None,
             trade: None,
+            asset: None,
         }
     }
 

@@ -115,7 +115,7 @@ crate::code_table! {
     // Operator commands.
     InsufficientFunds "INSUFFICIENT_FUNDS" "The paying address does not hold enough." = at(409, 1);
     WouldFail "WOULD_FAIL" "The transaction would fail, so it was not sent." = at(409, 1);
-    Unpriced "UNPRICED" "The price of this asset is not known, so no limit can be checked: deny the request." = at(409, 9);
+    Unpriced "UNPRICED" "No pool gave a price for this token, so no limit can be checked: try again later, or deny the request." = at(409, 9);
     BadInput "BAD_INPUT" "The command is not valid." = at(400, 2);
     EngineDown "ENGINE_DOWN" "No engine runs on this data folder." = at(503, 3).hint("engine");
     EngineRunning "ENGINE_RUNNING" "Another engine is using this data folder." = at(409, 10);

@@ -67,6 +67,7 @@ pub mod quote;
 pub mod read;
 pub mod route;
 pub mod swap;
+pub mod tick;
 
 pub use currency::Currency;
 pub use decode::Decoded;

@@ -100,6 +100,17 @@ pub fn decode_v3_state(slot0: &[u8], liquidity: &[u8]) -> Result<PoolState, Read
     Ok(PoolState { sqrt_price_x96, lp_fee: None, protocol_fee: None, liquidity })
 }
 
+/// Reads a v3 pool's tick from the answer of [`v3_slot0_call`].
+///
+/// # Errors
+/// The answer is invalid, or the pool has no price yet.
+pub fn decode_v3_tick(slot0: &[u8]) -> Result<i32, ReadFault> {
+    let slot0 = IV3Pool::slot0Call::abi_decode_returns_validate(slot0)
+        .map_err(|_odd| ReadFault::Odd("pool"))?;
+    sqrt_price(slot0.sqrtPriceX96, "pool")?;
+    Ok(slot0.tick.as_i32())
+}
+
 /// Returns a v3 pool's `observe` from `seconds_ago` until now. Pools that keep too few observations revert it.
 pub fn observe_call(seconds_ago: u32) -> Bytes {
     IV3Pool::observeCall { secondsAgos: vec![seconds_ago, 0] }.abi_encode().into()

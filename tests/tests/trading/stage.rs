@@ -9,7 +9,7 @@ use bursar_core::networks::by_chain;
 use bursar_devnet::full::{Contracts, full_chain_or_skip};
 use bursar_devnet::{Call, Devnet};
 use bursar_tests::agent::Agent;
-use bursar_tests::offers::BASE;
+use bursar_tests::offers::{BASE, header};
 use bursar_tests::operator::{Expect, Operator};
 use bursar_tests::process::{EngineProcess, Start};
 use serde_json::{Value, json};
@@ -26,6 +26,7 @@ pub(crate) const INITIAL_DOLLARS: u128 = 10_000 * DOLLAR;
 pub(crate) const INITIAL_ETHER: u128 = 10 * ETHER;
 
 alloy_sol_types::sol! {
+    /// The wrapped coin.
     interface IWeth {
         function deposit() external payable;
     }
@@ -131,6 +132,43 @@ impl Stage {
         self.stamp += 1;
         let body = self.agent.trade(self.stamp, trade);
         self.post("/trade", &body).await
+    }
+
+    /// Asks for a payment, in a second in which no agent has signed yet.
+    pub(crate) async fn pay(&mut self, challenge: &Value) -> (u16, Value) {
+        self.stamp += 1;
+        let body = self.agent.ask(self.stamp, &header(challenge), None);
+        self.post("/sign", &body).await
+    }
+
+    /// Lets so many seconds pass, for the chain and the engine.
+    pub(crate) async fn pass(&mut self, seconds: i64) {
+        self.chain.request("evm_increaseTime", json!([seconds])).await.expect("set");
+        self.chain.mine(1).await.expect("mined");
+        self.engine.skew(seconds * 1_000);
+        self.stamp += seconds;
+    }
+
+    /// Reports that a payment settled in this transaction.
+    pub(crate) async fn report_settled(&mut self, id: &str, tx_hash: &str) {
+        self.stamp += 1;
+        let body = self.agent.report(self.stamp, id, "settled", Some(tx_hash));
+        let (status, answer) = self.post("/callback", &body).await;
+        assert_eq!(status, 200, "{answer}");
+    }
+
+    /// Returns the status of a payment once the engine has looked for its settlement.
+    pub(crate) async fn settlement_of(&self, id: &str) -> String {
+        let end = tokio::time::Instant::now() + TIMEOUT;
+        loop {
+            let (_status, receipt) = self.get(&format!("/receipt/{id}")).await;
+            let status = receipt["status"].as_str().expect("a status");
+            if status != "payment-submitted" {
+                return status.to_owned();
+            }
+            assert!(tokio::time::Instant::now() < end, "{receipt}");
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
     }
 
     /// Sends the newest trade request again.

@@ -12,6 +12,7 @@ use bursar_x402::authorization::MIN_VALIDITY_SECONDS;
 use super::payments::{PaymentContext, assess};
 use super::trading::{self, Promised, TradeContext};
 use super::{Verdict, clock_is_off};
+use crate::assets::Price;
 use crate::due::expiry_if_due;
 use crate::refusal::Refusal;
 use crate::requests::PaymentAsk;
@@ -40,7 +41,7 @@ pub fn rehearse(
         // Never signed: the rules only check that it is not zero.
         amount: Atoms(U256::from(usd.0)),
         usd,
-        unpriced: false,
+        price: Price::Reference,
         payee: PAYEE,
         valid_seconds: MIN_VALIDITY_SECONDS,
         request_url: url,

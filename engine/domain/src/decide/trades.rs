@@ -15,7 +15,7 @@ use crate::approval::check_floor;
 use crate::approver::Approver;
 use crate::assess::trading::{self, TradeContext};
 use crate::assess::{Verdict, clock_is_off};
-use crate::command::{Approval, Command, StepOrder};
+use crate::command::{Approval, Command, Requote, StepOrder};
 use crate::decision::{Decision, Reply, require_unlocked};
 use crate::event::Event;
 use crate::lines::is_acting;
@@ -53,8 +53,10 @@ pub(super) fn approved(
     trade: &TradeAsk,
     approval: &Approval,
 ) -> Event {
-    let fresh = approval.quote.clone().and_then(Result::ok);
-    let quote = fresh.unwrap_or_else(|| Box::new(trade.quote.clone()));
+    let quote = match &approval.quote {
+        Some(Ok(Requote::Trade(quote))) => quote.clone(),
+        Some(_) | None => Box::new(trade.quote.clone()),
+    };
     let agent = state.agents.get(&request.agent);
     let policy = agent.and_then(|agent| state.policy_of(agent));
     Event::TradeApproved {

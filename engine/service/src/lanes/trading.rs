@@ -4,6 +4,8 @@
 //! chain: each measurement is made again when the operator approves, and before each step of a plan.
 
 mod allowances;
+mod asset;
+mod asset_routes;
 mod effects;
 mod eth_price;
 mod input;

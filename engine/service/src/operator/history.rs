@@ -256,13 +256,16 @@ struct Amounts {
 }
 
 fn payment_amounts(payment: &PaymentAsk) -> Amounts {
-    let coin = payment.network().filter(|_known| !payment.unpriced).map(|known| known.stablecoin);
-    let amount = coin.map(|coin| TokenAmount { atoms: payment.amount, decimals: coin.decimals });
+    let (atoms, text) = (payment.amount, payment.foreign().and_then(|asset| asset.text.as_ref()));
+    let coin = payment.stablecoin();
+    let of_table = coin.map(|coin| TokenAmount { atoms, decimals: coin.decimals }.to_string());
     Amounts {
-        amount: amount.map(|amount| amount.to_string()),
-        atoms: payment.amount,
-        symbol: coin.map(|coin| coin.symbol.to_owned()),
-        usd: coin.map(|_priced| payment.usd.to_string()),
+        amount: of_table.or_else(|| text.map(|text| text.column_text(atoms))),
+        atoms,
+        symbol: coin
+            .map(|coin| coin.symbol.to_owned())
+            .or_else(|| text.map(|text| text.symbol.clone())),
+        usd: (!payment.is_unpriced()).then(|| payment.usd.to_string()),
         asset: payment.asset.to_checksum(None),
         payee: payment.payee.to_checksum(None),
     }

@@ -258,6 +258,7 @@ pub(crate) fn card(request_url: &str) -> Card {
             read: "2026-01-01T00:00:00Z".into(),
         }),
         balance_unknown_reason: None,
+        asset: None,
     }
 }
 

@@ -1,7 +1,9 @@
 //! Past requests.
 
 use bursar_control::answers::{ExportAnswer, HistoryAnswer, HistoryRow, TradedAnswer};
+use bursar_core::card::Lane;
 use bursar_core::limits::HISTORY_ROWS;
+use bursar_core::networks;
 use bursar_core::status::RequestStatus;
 
 use super::request::short;
@@ -33,6 +35,10 @@ pub(super) fn history(to: &mut Sheet, history: &HistoryAnswer) {
 fn row(to: &mut Sheet, request: &HistoryRow) {
     let HistoryRow { id, created, status, agent_id, agent, payee, host, tx_hash, .. } = request;
     let (amount, token) = match (&request.amount, &request.symbol) {
+        // A token chooses its symbol, so that of a payment outside our table is quoted.
+        (Some(amount), Some(symbol)) if is_foreign(request) => {
+            (format!("{amount} {}", foreign(symbol)), Some(&request.asset))
+        }
         (Some(amount), Some(symbol)) => (format!("{amount} {symbol}"), None),
         _unknown => (format!("{} units", request.amount_atomic), Some(&request.asset)),
     };
@@ -66,6 +72,12 @@ fn traded(to: &mut Sheet, trade: &TradedAnswer) {
         Some(amount) => to.line(&format!("          for {amount} {symbol}  {asset_out}")),
         None => to.line(&format!("          for {symbol}  {asset_out}")),
     }
+}
+
+/// Returns whether a payment is not in its network's reference stablecoin.
+fn is_foreign(request: &HistoryRow) -> bool {
+    let coin = networks::by_text(&request.network).map(|network| network.stablecoin.address);
+    request.lane == Lane::Payment && request.asset.parse().ok() != coin
 }
 
 pub(super) fn exported(to: &mut Sheet, exported: &ExportAnswer) {

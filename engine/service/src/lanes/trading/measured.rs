@@ -103,6 +103,8 @@ mod tests {
         let plan = Plan {
             parts: Vec::new(),
             effects: Effects::Unproven,
+            received: None,
+            calls: Vec::new(),
             ceiling: 1,
             cost: U256::ZERO,
             block: 7,

@@ -20,7 +20,7 @@ use super::measured::{Committed, Measured};
 use super::permit::{self, Accepted};
 use super::plan;
 use super::routes::{self, Comparison, Route};
-use super::spec::{self, Spec};
+use super::spec::{self, DECIMALS_MAX, Spec};
 
 /// The slippage of a request that names none, unless the policy's is lower.
 const DEFAULT_SLIPPAGE: Bps = Bps(50);
@@ -29,9 +29,6 @@ const DEFAULT_SLIPPAGE: Bps = Bps(50);
 pub fn default_slippage(policy: &TradingPolicy) -> Bps {
     DEFAULT_SLIPPAGE.min(policy.max_slippage)
 }
-
-/// Most decimals of a token; with more, no amount of 256 bits would reach one whole token.
-const DECIMALS_MAX: u8 = 77;
 
 impl Trading {
     /// Reads the market for a request and rehearses the trade.

@@ -133,13 +133,14 @@ pub(crate) fn network(state: &State, row: &Network) -> NetworkAnswer {
 pub(crate) fn request(request: &Request, card: Option<Card>, moment: &Moment) -> RequestAnswer {
     let (amount, atoms, asset, payee) = match &request.ask {
         LaneAsk::Payment(payment) => {
-            let coin = payment.network().filter(|_known| !payment.unpriced);
-            let amount = match coin.map(|network| network.stablecoin) {
-                Some(coin) => {
+            let text = payment.foreign().and_then(|asset| asset.text.as_ref());
+            let amount = match (payment.stablecoin(), text) {
+                (Some(coin), _none) => {
                     let amount = TokenAmount { atoms: payment.amount, decimals: coin.decimals };
                     format!("{amount} {}", coin.symbol)
                 }
-                None => payment.amount.to_string(),
+                (None, Some(text)) => text.amount_text(payment.amount),
+                (None, None) => payment.amount.to_string(),
             };
             (amount, payment.amount, payment.asset, payment.payee)
         }
