@@ -107,8 +107,7 @@ pub(crate) struct Challenge {
 impl Challenge {
     pub(crate) fn new(planned: &PlannedPayment, micros: u64, own: &str, number: u64) -> Self {
         // A token outside the table is refused only where no exchange could quote it.
-        let chain =
-            if planned.oddity == Oddity::Token { UNQUOTED } else { CHAINS[planned.chain] };
+        let chain = if planned.oddity == Oddity::Token { UNQUOTED } else { CHAINS[planned.chain] };
         let version = if chain == 8453 { planned.version } else { 2 };
         let coin = networks::by_chain(ChainId(chain)).expect("a network").stablecoin;
         let asset = if planned.oddity == Oddity::Token {
