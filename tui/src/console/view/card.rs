@@ -197,7 +197,7 @@ pub(super) fn rank(card: &Card, line: &str) -> u8 {
         "policy" => 5,
         "resource" => 6,
         "valid" => 7,
-        "token" => 8,
+        "token" if card.asset.is_none() => 8,
         "card" => 10,
         // The head of the card, which the frame repeats.
         name if name.len() == 8 && name.bytes().all(|b| b.is_ascii_hexdigit()) => 9,
