@@ -4,6 +4,18 @@
 #[path = "trading/contracts.rs"]
 mod contracts;
 #[cfg(test)]
+#[path = "trading/hooks.rs"]
+mod hooks;
+#[cfg(test)]
+#[path = "trading/moved.rs"]
+mod moved;
+#[cfg(test)]
+#[path = "trading/operations.rs"]
+mod operations;
+#[cfg(test)]
+#[path = "trading/pending.rs"]
+mod pending;
+#[cfg(test)]
 #[path = "trading/pools.rs"]
 mod pools;
 #[cfg(test)]
@@ -15,3 +27,6 @@ mod stage;
 #[cfg(test)]
 #[path = "trading/swaps.rs"]
 mod swaps;
+#[cfg(test)]
+#[path = "trading/tokens.rs"]
+mod tokens;

@@ -7,6 +7,7 @@
 //! - `BURSAR_TEST_REACHED`: the file that records every fault point that is reached.
 //! - `BURSAR_TEST_CARRY`: when the journal carries rows over to the history file.
 //! - `BURSAR_TEST_PASSWORD`: the password that opens the wallet at start.
+//! - `BURSAR_TEST_ROBINHOOD_RPC`: the endpoint of Robinhood Chain; without it, the engine does not know the chain.
 //! - `BURSAR_LOG`: the log filter; without it, the engine does not log.
 
 use std::collections::BTreeMap;
@@ -110,15 +111,23 @@ fn faults() -> Arc<dyn Failpoints> {
 }
 
 fn chains(clock: &Arc<dyn Clock>) -> BTreeMap<ChainId, Arc<dyn Chain>> {
-    let base = ChainId(8453);
-    let Ok(url) = std::env::var("BURSAR_NETWORKS_8453_RPC") else { return BTreeMap::new() };
-    let config = RpcConfig::new(base, [url]);
-    let mut chain = RpcChain::new(config, Arc::clone(clock)).expect("an endpoint");
-    if let Ok(url) = std::env::var("BURSAR_NETWORKS_8453_SUBMIT_RPC") {
-        let submit = RpcChain::new(RpcConfig::new(base, [url]), Arc::clone(clock));
-        chain = chain.submitting_to(submit.expect("an endpoint"));
+    let (base, robinhood) = (ChainId(8453), ChainId(4663));
+    let mut chains: BTreeMap<ChainId, Arc<dyn Chain>> = BTreeMap::new();
+    if let Ok(url) = std::env::var("BURSAR_NETWORKS_8453_RPC") {
+        let mut chain = chain_at(base, url, clock);
+        if let Ok(url) = std::env::var("BURSAR_NETWORKS_8453_SUBMIT_RPC") {
+            chain = chain.submitting_to(chain_at(base, url, clock));
+        }
+        chains.insert(base, Arc::new(chain));
     }
-    BTreeMap::from([(base, Arc::new(chain) as Arc<dyn Chain>)])
+    if let Ok(url) = std::env::var("BURSAR_TEST_ROBINHOOD_RPC") {
+        chains.insert(robinhood, Arc::new(chain_at(robinhood, url, clock)));
+    }
+    chains
+}
+
+fn chain_at(chain: ChainId, url: String, clock: &Arc<dyn Clock>) -> RpcChain {
+    RpcChain::new(RpcConfig::new(chain, [url]), Arc::clone(clock)).expect("an endpoint")
 }
 
 /// The price of ETH in whole dollars, from the environment.

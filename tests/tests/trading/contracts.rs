@@ -5,9 +5,7 @@ use bursar_control::answers::{Answer, CheckAnswer, CheckResult};
 use bursar_tests::operator::Expect;
 use serde_json::{Value, json};
 
-use crate::stage::Stage;
-
-const AUTOMATIC: &str = "--trading --trade-daily 1000 --trade-max 500 --trade-auto 200";
+use crate::stage::{AUTOMATIC, Stage};
 
 async fn check_of(stage: &mut Stage, name: &str) -> CheckAnswer {
     let answer = stage.operator.must("doctor").await;

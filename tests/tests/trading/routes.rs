@@ -6,9 +6,7 @@ use bursar_devnet::TokenMode;
 use bursar_tests::operator::Expect;
 use serde_json::{Value, json};
 
-use crate::stage::{DOLLAR, ETHER, Stage, atoms};
-
-const AUTOMATIC: &str = "--trading --trade-daily 1000 --trade-max 500 --trade-auto 200";
+use crate::stage::{AUTOMATIC, DOLLAR, ETHER, Stage, atoms};
 
 fn best(token_in: &str, token_out: &str, amount: &str) -> Value {
     json!({
@@ -67,13 +65,9 @@ async fn a_route_passes_two_pools_where_no_single_pool_exists() {
     // Back to ETH: what the token is worth is unknown, so the operator decides.
     let (status, answer) = stage.trade(&best(&token.to_string(), "ETH", "20")).await;
     assert_eq!((status, &answer["status"]), (202, &json!("pending")), "{answer}");
-    let held = stage.held().await;
-    let card = held.card.expect("a card");
-    assert_eq!(card.hold, HoldReason::NoValue);
     let before = (stage.balance(token).await, stage.balance(Address::ZERO).await);
-    let approve =
-        format!("approve {} --card {} --yes --confirm {}", held.id, card.digest, card.usd);
-    stage.operator.must(&approve).await;
+    let card = stage.approve_held().await;
+    assert_eq!(card.hold, HoldReason::NoValue);
     let end = stage.end_of(&answer["request_id"]).await;
     assert_eq!(end["status"], "executed", "{end}");
     assert_eq!(before.0 - stage.balance(token).await, U256::from(20 * DOLLAR));

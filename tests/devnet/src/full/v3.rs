@@ -1,28 +1,12 @@
 //! Uniswap v3 on a full chain: the real contracts, and a pool of WETH and the dollar token.
 
-use alloy_primitives::aliases::{I24, U24};
-use alloy_primitives::{Address, U256};
-use alloy_sol_types::{SolValue, sol};
+use alloy_primitives::Address;
+use alloy_sol_types::SolValue;
 
 use super::addresses::{POOL_FEE, UniswapV3};
-use super::builder::{Builder, ETHER, ETHER_PRICE, price_of};
+use super::builder::{Builder, ETHER, ETHER_PRICE};
+use super::liquidity::{PoolV3, Side};
 use crate::error::DevnetError;
-
-sol! {
-    interface IPositions {
-        struct MintParams {
-            address token0; address token1; uint24 fee; int24 tickLower; int24 tickUpper;
-            uint256 amount0Desired; uint256 amount1Desired; uint256 amount0Min; uint256 amount1Min;
-            address recipient; uint256 deadline;
-        }
-
-        function createAndInitializePoolIfNecessary(
-            address token0, address token1, uint24 fee, uint160 sqrtPriceX96
-        ) external payable returns (address pool);
-        function mint(MintParams params) external payable
-            returns (uint256 tokenId, uint128 liquidity, uint256 amount0, uint256 amount1);
-    }
-}
 
 const FACTORY: &str =
     "@uniswap/v3-core/artifacts/contracts/UniswapV3Factory.sol/UniswapV3Factory.json";
@@ -32,9 +16,6 @@ const ROUTER: &str =
     "@uniswap/swap-router-contracts/artifacts/contracts/SwapRouter02.sol/SwapRouter02.json";
 const QUOTER: &str =
     "@uniswap/swap-router-contracts/artifacts/contracts/lens/QuoterV2.sol/QuoterV2.json";
-
-/// The widest range that a tick spacing of ten allows.
-pub(super) const WIDEST: i32 = 887_270;
 
 /// The content of each protocol's pool, in ether: a thousand ether and three million dollars.
 pub(super) const POOL_ETHER: u128 = 1_000;
@@ -54,39 +35,10 @@ impl Builder<'_> {
     }
 
     pub(super) async fn fill_v3(&self) -> Result<(), DevnetError> {
-        let positions = self.contracts.v3.positions;
-        let ether = (self.contracts.weth, ETHER);
-        let dollar = (self.dollar(), ETHER_PRICE);
-        for token in [ether.0, dollar.0] {
-            self.approve(token, positions).await?;
-        }
-        let (first, second) = if ether.0 < dollar.0 { (ether, dollar) } else { (dollar, ether) };
-        let fee = U24::from(POOL_FEE);
-        let create = IPositions::createAndInitializePoolIfNecessaryCall {
-            token0: first.0,
-            token1: second.0,
-            fee,
-            sqrtPriceX96: price_of(first.1, second.1)?,
-        };
-        self.send(positions, &create).await?;
-        let amount = |of_one: u128| U256::from(of_one).saturating_mul(U256::from(POOL_ETHER));
-        let params = IPositions::MintParams {
-            token0: first.0,
-            token1: second.0,
-            fee,
-            tickLower: tick(-WIDEST)?,
-            tickUpper: tick(WIDEST)?,
-            amount0Desired: amount(first.1),
-            amount1Desired: amount(second.1),
-            amount0Min: U256::ZERO,
-            amount1Min: U256::ZERO,
-            recipient: self.maker,
-            deadline: U256::MAX,
-        };
-        self.send(positions, &IPositions::mintCall { params }).await
+        let sides = [
+            Side::new(self.contracts.weth, ETHER.saturating_mul(POOL_ETHER)),
+            Side::new(self.dollar(), ETHER_PRICE.saturating_mul(POOL_ETHER)),
+        ];
+        self.devnet.add_v3_pool(self.maker, &PoolV3 { sides, fee: POOL_FEE }).await
     }
-}
-
-pub(super) fn tick(number: i32) -> Result<I24, DevnetError> {
-    I24::try_from(number).map_err(|error| DevnetError::Contract(format!("a tick: {error}")))
 }
