@@ -7,6 +7,9 @@ mod contracts;
 #[path = "trading/hooks.rs"]
 mod hooks;
 #[cfg(test)]
+#[path = "trading/late.rs"]
+mod late;
+#[cfg(test)]
 #[path = "trading/moved.rs"]
 mod moved;
 #[cfg(test)]
@@ -15,6 +18,9 @@ mod operations;
 #[cfg(test)]
 #[path = "trading/pending.rs"]
 mod pending;
+#[cfg(test)]
+#[path = "trading/permits.rs"]
+mod permits;
 #[cfg(test)]
 #[path = "trading/pools.rs"]
 mod pools;
@@ -30,3 +36,6 @@ mod swaps;
 #[cfg(test)]
 #[path = "trading/tokens.rs"]
 mod tokens;
+#[cfg(test)]
+#[path = "trading/turns.rs"]
+mod turns;

@@ -29,7 +29,13 @@ impl Sent {
 
     /// Returns whether this is an approval of a token.
     pub(crate) fn is_approval(&self) -> bool {
-        self.data.starts_with(&[0x09, 0x5e, 0xa7, 0xb3])
+        self.approved().is_some()
+    }
+
+    /// Returns the amount that this transaction approves.
+    pub(crate) fn approved(&self) -> Option<U256> {
+        let arguments = self.data.strip_prefix(&[0x09, 0x5e, 0xa7, 0xb3])?;
+        U256::try_from_be_slice(arguments.get(32..64)?)
     }
 }
 
