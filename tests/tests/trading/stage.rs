@@ -6,9 +6,10 @@ use std::time::Duration;
 
 use alloy_primitives::{Address, U256};
 use bursar_chain::abi::erc20::IErc20;
-use bursar_control::answers::{Answer, RequestAnswer};
+use bursar_control::answers::{ActivityRow, Answer, RequestAnswer};
 use bursar_core::card::Card;
 use bursar_core::networks::ChainId;
+use bursar_core::status::EntryKind;
 use bursar_devnet::full::{Contracts, full_chain_or_skip};
 use bursar_devnet::{Call, Devnet};
 use bursar_tests::agent::Agent;
@@ -275,6 +276,23 @@ impl Stage {
                 return answer;
             }
             assert!(tokio::time::Instant::now() < end, "{answer}");
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    }
+
+    /// Waits until the plan of a trade has nothing left to do.
+    pub(crate) async fn await_closed(&mut self, id: &Value) {
+        let id = id.as_str().expect("an id");
+        let end = tokio::time::Instant::now() + TIMEOUT;
+        loop {
+            let answer = self.operator.must("activity").await;
+            let Answer::Activity(activity) = answer else { panic!("{answer:?}") };
+            let own = |row: &&ActivityRow| row.request.as_deref() == Some(id);
+            let mut own = activity.entries.iter().filter(own);
+            if own.any(|row| row.kind == EntryKind::TradeClosed) {
+                return;
+            }
+            assert!(tokio::time::Instant::now() < end, "the plan of {id} does not end");
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
     }
