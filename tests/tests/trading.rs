@@ -7,8 +7,14 @@ mod contracts;
 #[path = "trading/hooks.rs"]
 mod hooks;
 #[cfg(test)]
+#[path = "trading/kills.rs"]
+mod kills;
+#[cfg(test)]
 #[path = "trading/late.rs"]
 mod late;
+#[cfg(test)]
+#[path = "trading/liars.rs"]
+mod liars;
 #[cfg(test)]
 #[path = "trading/moved.rs"]
 mod moved;

@@ -31,6 +31,8 @@ pub enum TokenQuirk {
     CallsLater,
     /// It makes a call before each transfer by an allowance.
     Calls,
+    /// An allowance lasts until the end of its block: a simulation of approval and transfer succeeds.
+    Forgets,
 }
 
 impl TokenQuirk {
@@ -42,6 +44,7 @@ impl TokenQuirk {
             Self::RefusesLater => 3,
             Self::CallsLater => 4,
             Self::Calls => 5,
+            Self::Forgets => 6,
         }
     }
 }

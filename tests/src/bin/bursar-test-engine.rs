@@ -8,6 +8,7 @@
 //! - `BURSAR_TEST_CARRY`: when the journal carries rows over to the history file.
 //! - `BURSAR_TEST_PASSWORD`: the password that opens the wallet at start.
 //! - `BURSAR_TEST_ROBINHOOD_RPC`: the endpoint of Robinhood Chain; without it, the engine does not know the chain.
+//! - `BURSAR_TEST_PATIENCE`: the longest wait for a node's answer in milliseconds, and the pause after a failed one.
 //! - `BURSAR_LOG`: the log filter; without it, the engine does not log.
 
 use std::collections::BTreeMap;
@@ -17,7 +18,7 @@ use std::sync::Arc;
 
 use bursar_chain::explorer_http::{ExplorerHttp, ExplorerLimits};
 use bursar_chain::ports::{BoxFuture, Chain, Clock, Explorer, PriceFault, Prices};
-use bursar_chain::rpc::{RpcChain, RpcConfig};
+use bursar_chain::rpc::{RpcChain, RpcConfig, RpcLimits};
 use bursar_core::fault::Fault;
 use bursar_core::money::Usd;
 use bursar_core::networks::ChainId;
@@ -127,7 +128,17 @@ fn chains(clock: &Arc<dyn Clock>) -> BTreeMap<ChainId, Arc<dyn Chain>> {
 }
 
 fn chain_at(chain: ChainId, url: String, clock: &Arc<dyn Clock>) -> RpcChain {
-    RpcChain::new(RpcConfig::new(chain, [url]), Arc::clone(clock)).expect("an endpoint")
+    let mut config = RpcConfig::new(chain, [url]);
+    if let Ok(text) = std::env::var("BURSAR_TEST_PATIENCE") {
+        let ms = text.parse().expect("milliseconds");
+        config.limits = RpcLimits {
+            attempt_timeout_ms: ms,
+            identity_retry_ms: ms,
+            breaker_cool_down_ms: ms,
+            ..config.limits
+        };
+    }
+    RpcChain::new(config, Arc::clone(clock)).expect("an endpoint")
 }
 
 /// The price of ETH in whole dollars, from the environment.

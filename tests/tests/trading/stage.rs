@@ -106,13 +106,18 @@ impl Stage {
     pub(crate) async fn on(chain: ChainId, policy: &str) -> Option<Self> {
         let chain = full_chain_or_skip(chain).await?;
         let url = chain.url().to_owned();
-        Some(Self::with_node(chain, url, policy).await)
+        Some(Self::with_node(chain, url, policy, Vec::new()).await)
     }
 
-    /// Starts an engine whose node is at `url`, in front of `chain`.
-    pub(crate) async fn with_node(chain: Devnet, url: String, policy: &str) -> Self {
+    /// Starts an engine whose node is at `url`, in front of `chain`. `env` are further environment variables.
+    pub(crate) async fn with_node(
+        chain: Devnet,
+        url: String,
+        policy: &str,
+        mut env: Vec<(String, String)>,
+    ) -> Self {
         let id = chain.network().chain;
-        let mut env = vec![("BURSAR_TEST_ETH_PRICE".into(), "3000".into())];
+        env.push(("BURSAR_TEST_ETH_PRICE".into(), "3000".into()));
         let rpc = (id == BASE).then(|| url.clone());
         if id == ROBINHOOD {
             env.push(("BURSAR_TEST_ROBINHOOD_RPC".into(), url));
@@ -206,6 +211,19 @@ impl Stage {
         self.operator = self.engine.operator().await;
     }
 
+    /// The same; returns whether the engine lived long enough to take commands.
+    pub(crate) async fn try_restart(&mut self, fault: Option<String>) -> bool {
+        let start = Start { unlock: true, fault, ..self.start.clone() };
+        self.engine = match EngineProcess::try_start(&self.engine.folder, &start) {
+            Ok(engine) => engine,
+            Err(why) if why.starts_with("signal: 9") => return false,
+            Err(why) => panic!("the engine did not start: {why}"),
+        };
+        let Some(operator) = self.engine.try_operator().await else { return false };
+        self.operator = operator;
+        true
+    }
+
     pub(crate) fn id(&self) -> ChainId {
         self.chain.network().chain
     }
@@ -232,12 +250,16 @@ impl Stage {
     }
 
     pub(crate) async fn mandate(&mut self) -> (u16, Value) {
+        let body = self.mandate_body();
+        self.post("/mandate", &body).await
+    }
+
+    pub(crate) fn mandate_body(&mut self) -> Value {
         self.stamp += 1;
         let action = json!({"action": "agent_read"});
         let fields = action.as_object().expect("an object");
         let signature = self.agent.sign(self.stamp, fields);
-        let body = json!({"agent_id": self.agent.id, "signature": signature});
-        self.post("/mandate", &body).await
+        json!({"agent_id": self.agent.id, "signature": signature})
     }
 
     pub(crate) async fn get(&self, path: &str) -> (u16, Value) {
@@ -282,19 +304,30 @@ impl Stage {
 
     /// Waits until the plan of a trade has nothing left to do.
     pub(crate) async fn await_closed(&mut self, id: &Value) {
-        let id = id.as_str().expect("an id");
         let end = tokio::time::Instant::now() + TIMEOUT;
-        loop {
-            let answer = self.operator.must("activity").await;
-            let Answer::Activity(activity) = answer else { panic!("{answer:?}") };
-            let own = |row: &&ActivityRow| row.request.as_deref() == Some(id);
-            let mut own = activity.entries.iter().filter(own);
-            if own.any(|row| row.kind == EntryKind::TradeClosed) {
-                return;
-            }
+        while !self.has_entry(id, EntryKind::TradeClosed).await {
             assert!(tokio::time::Instant::now() < end, "the plan of {id} does not end");
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
+    }
+
+    /// The same, for a trade that may have been refused before it had a plan.
+    pub(crate) async fn await_over(&mut self, id: &Value) {
+        let begins = [EntryKind::TradeStarted, EntryKind::TradeApproved];
+        for begin in begins {
+            if self.has_entry(id, begin).await {
+                self.await_closed(id).await;
+            }
+        }
+    }
+
+    async fn has_entry(&mut self, id: &Value, kind: EntryKind) -> bool {
+        let id = id.as_str().expect("an id");
+        let answer = self.operator.must("activity").await;
+        let Answer::Activity(activity) = answer else { panic!("{answer:?}") };
+        let own = |row: &&ActivityRow| row.request.as_deref() == Some(id);
+        let mut own = activity.entries.iter().filter(own);
+        own.any(|row| row.kind == kind)
     }
 
     /// Returns the only held request.
@@ -344,19 +377,24 @@ impl Stage {
         (U256::from(found.amount), found.nonce.to())
     }
 
-    /// Returns what gas the owner has paid for its transactions so far, in wei.
+    /// Returns what gas the owner has paid for the transactions of an answer, in wei.
     pub(crate) async fn gas_of(&self, answer: &Value) -> U256 {
         let mut sum = U256::ZERO;
         for key in ["tx_hash", "approval_tx_hash"] {
             let Some(hash) = answer[key].as_str() else { continue };
-            let receipt = self.chain.request("eth_getTransactionReceipt", json!([hash])).await;
-            let receipt = receipt.expect("a receipt");
-            let number = |name: &str| -> U256 {
-                serde_json::from_value(receipt[name].clone()).expect("a number")
-            };
-            sum += number("gasUsed") * number("effectiveGasPrice");
+            sum += self.gas_of_hash(hash).await;
         }
         sum
+    }
+
+    /// The same for one transaction.
+    pub(crate) async fn gas_of_hash(&self, hash: &str) -> U256 {
+        let receipt = self.chain.request("eth_getTransactionReceipt", json!([hash])).await;
+        let receipt = receipt.expect("a receipt");
+        let number = |name: &str| -> U256 {
+            serde_json::from_value(receipt[name].clone()).expect("a number")
+        };
+        number("gasUsed") * number("effectiveGasPrice")
     }
 }
 

@@ -19,7 +19,7 @@ alloy_sol_types::sol! {
 
 impl Stage {
     /// Adds a token, and its pool with the dollar token at equal prices. The owner holds thirty.
-    async fn add_token(&self, symbol: &str, quirk: TokenQuirk) -> Address {
+    pub(crate) async fn add_token(&self, symbol: &str, quirk: TokenQuirk) -> Address {
         let token = self.chain.deploy_odd_token(symbol, quirk).await.expect("deployed");
         let honest = TokenQuirk::None;
         self.chain.set_token_quirk(token, honest).await.expect("set");
@@ -30,7 +30,7 @@ impl Stage {
     }
 
     /// Sells all thirty for dollars, or through the pool of dollars for the native coin.
-    fn sale_of(&self, token: Address, direct: bool) -> Value {
+    pub(crate) fn sale_of(&self, token: Address, direct: bool) -> Value {
         let mut sale = json!({
             "chain_id": self.id().0, "token_in": token, "token_out": self.dollar(),
             "amount_in": "30", "max_slippage_bps": 100,
@@ -134,6 +134,15 @@ async fn tokens_that_refuse_or_call_back_end_the_trade_without_a_swap() {
     let end = stage.end_of(&id).await;
     assert_eq!(end["reason_code"], "WOULD_FAIL", "{end}");
     stage.assert_undone(token, &end).await;
+
+    // It forgets the approval: another one would cost gas and be forgotten too.
+    let token = stage.add_token("Forgets", TokenQuirk::Forgets).await;
+    let first = stage.head().await + 1;
+    let id = stage.held_sale(token, true).await;
+    stage.approve_held().await;
+    let end = stage.end_of(&id).await;
+    stage.assert_undone(token, &end).await;
+    assert_eq!(stage.mined_since(first).await.len(), 1);
 
     // In the middle of the swap it moves the price of the second pool.
     for quirk in [TokenQuirk::Calls, TokenQuirk::CallsLater] {

@@ -15,7 +15,9 @@ contract OddToken {
         // The callback runs before each transfer by an allowance, except in the block of the approval.
         CallsLater,
         // The callback runs before each transfer by an allowance.
-        Calls
+        Calls,
+        // An allowance lasts until the end of its block, so that a simulation of both succeeds.
+        Forgets
     }
 
     struct Callback {
@@ -36,7 +38,7 @@ contract OddToken {
 
     mapping(address => uint256) private shares;
     mapping(address => uint256) private approvedAt;
-    mapping(address => mapping(address => uint256)) public allowance;
+    mapping(address => mapping(address => uint256)) private allowances;
 
     event Transfer(address indexed from, address indexed to, uint256 value);
     event Approval(address indexed owner, address indexed spender, uint256 value);
@@ -75,14 +77,19 @@ contract OddToken {
         return shares[owner] * index / ONE;
     }
 
+    function allowance(address owner, address spender) public view returns (uint256) {
+        if (quirk == Quirk.Forgets && block.number != approvedAt[owner]) return 0;
+        return allowances[owner][spender];
+    }
+
     function mint(address to, uint256 value) external {
         shares[to] += value * ONE / index;
         emit Transfer(address(0), to, value);
     }
 
     function approve(address spender, uint256 value) external returns (bool) {
-        require(quirk != Quirk.ZeroFirst || value == 0 || allowance[msg.sender][spender] == 0, "not zero");
-        allowance[msg.sender][spender] = value;
+        require(quirk != Quirk.ZeroFirst || value == 0 || allowances[msg.sender][spender] == 0, "not zero");
+        allowances[msg.sender][spender] = value;
         approvedAt[msg.sender] = block.number;
         emit Approval(msg.sender, spender, value);
         return true;
@@ -97,7 +104,8 @@ contract OddToken {
         bool later = block.number != approvedAt[from];
         require(quirk != Quirk.Refuses && (quirk != Quirk.RefusesLater || !later), "\x1b[2J\x1b[31mno\x07");
         if (quirk == Quirk.Calls || (quirk == Quirk.CallsLater && later)) _call();
-        if (allowance[from][msg.sender] != type(uint256).max) allowance[from][msg.sender] -= value;
+        uint256 allowed = allowance(from, msg.sender);
+        if (allowed != type(uint256).max) allowances[from][msg.sender] = allowed - value;
         _transfer(from, to, value);
         return true;
     }
