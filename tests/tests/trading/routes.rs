@@ -3,6 +3,7 @@
 use alloy_primitives::{Address, U256};
 use bursar_core::card::HoldReason;
 use bursar_devnet::TokenMode;
+use bursar_devnet::full::Side;
 use bursar_tests::operator::Expect;
 use serde_json::{Value, json};
 
@@ -73,6 +74,32 @@ async fn a_route_passes_two_pools_where_no_single_pool_exists() {
     assert_eq!(before.0 - stage.balance(token).await, U256::from(20 * DOLLAR));
     let gained = stage.balance(Address::ZERO).await + stage.gas_of(&end).await - before.1;
     assert_eq!(gained, atoms(&end["amount_out"]), "{end}");
+}
+
+/// Every fee tier of v3 is compared, alone and as the second of two pools.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn of_four_tiers_the_one_that_pays_most_is_taken() {
+    let Some(mut stage) = Stage::set_up(AUTOMATIC).await else { return };
+    let dollar = stage.dollar();
+    let token = stage.chain.deploy_token("Other", "1", TokenMode::Plain).await.expect("deployed");
+    stage.operator.must(&format!("policy edit p --trade-tokens {token}")).await;
+    // Each tier pays more than the ones before, by more than its fee takes.
+    for (fee, tokens) in [(10_000, 100_000), (3_000, 103_000), (500, 106_000), (100, 109_000)] {
+        let sides = [Side::new(dollar, 100_000 * DOLLAR), Side::new(token, tokens * DOLLAR)];
+        stage.add_v3_pool(sides, fee).await;
+        for token_in in [dollar.to_string(), "ETH".to_owned()] {
+            let amount = if token_in == "ETH" { "0.01" } else { "30" };
+            let before = stage.balance(token).await;
+            let (status, answer) = stage.trade(&best(&token_in, &token.to_string(), amount)).await;
+            assert_eq!((status, &answer["status"]), (200, &json!("executed")), "{answer}");
+            let route = answer["quote"]["route"].as_array().expect("a route");
+            assert_eq!(route.last().expect("a pool")["fee_tier"], fee, "{answer}");
+            assert_eq!(route.len(), if token_in == "ETH" { 2 } else { 1 }, "{answer}");
+            let gained = stage.balance(token).await - before;
+            assert_eq!(gained, atoms(&answer["amount_out"]), "{answer}");
+            stage.assert_no_allowance().await;
+        }
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -255,7 +255,7 @@ impl Stage {
     }
 
     pub(crate) fn mandate_body(&mut self) -> Value {
-        self.stamp += 1;
+        self.stamp = (self.stamp + 1).max(self.engine.now_s());
         let action = json!({"action": "agent_read"});
         let fields = action.as_object().expect("an object");
         let signature = self.agent.sign(self.stamp, fields);

@@ -1,12 +1,19 @@
 //! Uniswap v3 on a full chain: the real contracts, and a pool of WETH and the dollar token.
 
 use alloy_primitives::Address;
-use alloy_sol_types::SolValue;
+use alloy_primitives::aliases::{I24, U24};
+use alloy_sol_types::{SolCall, SolValue, sol};
 
 use super::addresses::{POOL_FEE, UniswapV3};
 use super::builder::{Builder, ETHER, ETHER_PRICE};
 use super::liquidity::{PoolV3, Side};
 use crate::error::DevnetError;
+
+sol! {
+    interface IFactory {
+        function enableFeeAmount(uint24 fee, int24 tickSpacing) external;
+    }
+}
 
 const FACTORY: &str =
     "@uniswap/v3-core/artifacts/contracts/UniswapV3Factory.sol/UniswapV3Factory.json";
@@ -26,12 +33,21 @@ impl Builder<'_> {
         let (weth, none) = (self.contracts.weth, Address::ZERO);
         let code = |artifact, arguments: Vec<u8>| self.packages.creation_code(artifact, &arguments);
         self.place(factory, code(FACTORY, Vec::new())?).await?;
+        self.enable_lowest_fee(factory).await?;
         // No contract that draws positions, and no Uniswap v2.
         let arguments = (factory, weth, none).abi_encode_params();
         self.place(positions, code(POSITIONS, arguments)?).await?;
         let arguments = (none, factory, positions, weth).abi_encode_params();
         self.place(router, code(ROUTER, arguments)?).await?;
         self.place(quoter, code(QUOTER, (factory, weth).abi_encode_params())?).await
+    }
+
+    /// Enables the fee of 0.01 %, which the constructor does not know and every real network has.
+    async fn enable_lowest_fee(&self, factory: Address) -> Result<(), DevnetError> {
+        let (fee, spacing) = (U24::from(100), I24::ONE);
+        let enable = IFactory::enableFeeAmountCall { fee, tickSpacing: spacing };
+        let owner = self.devnet.call_from_payer(factory, enable.abi_encode());
+        self.devnet.send(&owner).await.map(|_receipt| ())
     }
 
     pub(super) async fn fill_v3(&self) -> Result<(), DevnetError> {

@@ -11,8 +11,8 @@ use crate::routers::{IV4Quoter, PoolKey};
 
 const DYNAMIC_FEE: u32 = 0x80_0000;
 /// What each pool holds.
-const POOL: u128 = 100 * ETHER;
-const POOL_DOLLARS: u128 = 300_000 * DOLLAR;
+const POOL: u128 = 20 * ETHER;
+const POOL_DOLLARS: u128 = 60_000 * DOLLAR;
 
 async fn hooked(trader: &Trader, conduct: HookConduct, fee: u32) -> PoolV4 {
     let rights = HookRights::ChangesOutput;
