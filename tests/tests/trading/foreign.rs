@@ -4,6 +4,7 @@ use alloy_primitives::{Address, B256, U256};
 use bursar_control::answers::RequestAnswer;
 use bursar_core::card::HoldReason;
 use bursar_core::codes::Code;
+use bursar_devnet::full::Side;
 use bursar_devnet::{Call, TokenMode};
 use bursar_tests::offers::{BASE, PAY_TO, challenge, decode_header};
 use bursar_tests::operator::Expect;
@@ -118,10 +119,8 @@ async fn a_pool_that_makes_the_token_look_worthless_does_not_lower_its_price() {
     let token = gold(&stage).await;
     stage.add_pool(token, DEEP).await;
     // Payer and payee own a deep pool in which the token costs a cent.
-    stage.chain.mint(TRADER, DEEP).await.expect("minted");
-    stage.chain.mint_of(token, TRADER, 100 * DEEP).await.expect("minted");
-    let sides = [(stage.dollar(), DEEP), (token, 100 * DEEP)];
-    stage.fill_pool(10_000, 200, sides).await;
+    let sides = [Side::new(stage.dollar(), DEEP), Side::new(token, 100 * DEEP)];
+    stage.add_v3_pool(sides, 10_000).await;
     let (status, answer) = stage.pay(&offer(token, "Gold", 5_000_000)).await;
     assert_eq!((status, &answer["code"]), (202, &json!("APPROVAL_REQUIRED")), "{answer}");
     let micros = answer["amount_micro"].as_u64().expect("a price");
@@ -157,9 +156,7 @@ async fn a_thin_pool_holds_and_a_pool_that_is_too_small_gives_no_price() {
     let refused = stage.operator.refused(&format!("approve {} --yes", request.id)).await;
     assert_eq!(refused.code, Code::Unpriced, "{refused}");
     // Another pool can deliver the amount: now there is a price, and the policy refuses it.
-    stage.chain.mint(TRADER, DEEP).await.expect("minted");
-    stage.chain.mint_of(token, TRADER, DEEP).await.expect("minted");
-    stage.fill_pool(500, 10, [(stage.dollar(), DEEP), (token, DEEP)]).await;
+    stage.add_v3_pool([Side::new(stage.dollar(), DEEP), Side::new(token, DEEP)], 500).await;
     let refused = stage.operator.refused(&format!("approve {} --yes", request.id)).await;
     assert_eq!(refused.code, Code::ConfirmationNeeded, "{refused}");
     assert!(refused.message.contains("--confirm 100.06"), "{refused}");
@@ -242,10 +239,8 @@ async fn a_token_without_a_dollar_pool_is_priced_through_the_wrapped_coin() {
     let Some(mut stage) = Stage::set_up(POLICY).await else { return };
     let token = gold(&stage).await;
     // A thousandth of an ether each: three dollars by the chain's pool.
-    stage.wrap_for_trader(1_000 * ETHER).await;
-    stage.chain.mint_of(token, TRADER, DEEP).await.expect("minted");
-    let sides = [(stage.contracts.weth, 1_000 * ETHER), (token, DEEP)];
-    stage.fill_pool(500, 10, sides).await;
+    let sides = [Side::new(stage.contracts.weth, 1_000 * ETHER), Side::new(token, DEEP)];
+    stage.add_v3_pool(sides, 500).await;
     let (status, answer) = stage.pay(&offer(token, "Gold", 100_000)).await;
     assert_eq!((status, &answer["status"]), (200, &json!("success")), "{answer}");
     // 30 cents, and twice a fee of 0.05 %.

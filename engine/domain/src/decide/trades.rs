@@ -6,7 +6,7 @@
 
 use bursar_core::codes::Code;
 use bursar_core::ids::RequestId;
-use bursar_submit::Input;
+use bursar_submit::{Input, Outcome};
 
 use super::intake::Intake;
 use super::outboxes;
@@ -78,7 +78,9 @@ pub(super) fn open_step(
     let (request, plan) = acting_plan(state, command, order.id, order.index)?;
     if order.purpose != StepPurpose::Revocation {
         plan.check_continues()?;
-        if let Err(refusal) = still_allowed(state, command, request, &plan, &order.quote) {
+        let allowed = check_first(plan.execution, order.purpose)
+            .and_then(|()| still_allowed(state, command, request, &plan, &order.quote));
+        if let Err(refusal) = allowed {
             let events = ended(request, plan.execution, TradeEnd::Rejected(refusal));
             return Ok(Decision::reply(events, Reply::Request(request.id)));
         }
@@ -96,6 +98,20 @@ pub(super) fn open_step(
     decision.events.insert(0, opened);
     decision.reply = Reply::Request(request.id);
     Ok(decision)
+}
+
+/// Checks that the plan has not given this allowance before. A token that loses one would lose the next too, and each
+/// costs gas.
+fn check_first(execution: &Execution, purpose: StepPurpose) -> Result<(), Refusal> {
+    let repeats = purpose != StepPurpose::Swap
+        && execution.steps.iter().any(|step| {
+            step.purpose == purpose && matches!(step.outcome, Some(Outcome::Succeeded { .. }))
+        });
+    if !repeats {
+        return Ok(());
+    }
+    let message = "The token does not keep its approval: nothing was traded.";
+    Err(Refusal::because(Code::WouldFail, message))
 }
 
 /// A trade and its execution.
