@@ -173,9 +173,9 @@ async fn allowances_are_listed_and_taken_back() {
         .map(|one| (one.spender_name.as_str(), one.amount.as_deref(), one.unlimited))
         .collect();
     let expected = [
-        ("SwapRouter02", Some("5.0"), false),
+        ("SwapRouter02", Some("5.000000"), false),
         ("Permit2", None, true),
-        ("the Universal Router, through Permit2", Some("7.0"), false),
+        ("the Universal Router, through Permit2", Some("7.000000"), false),
     ];
     assert_eq!(told, expected, "{answer:?}");
     assert!(answer.allowances.iter().all(|one| one.verified && one.symbol == "USDC"));

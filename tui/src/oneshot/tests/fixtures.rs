@@ -295,6 +295,8 @@ pub(crate) fn trade_card() -> Card {
         trade: Some(Box::new(TradeCard {
             gives: "30.000000 USDC".into(),
             gets: "0.01 WE\u{202e}TH".into(),
+            token_in_note: None,
+            token_out_note: Some("NOT the known WETH".into()),
             at_least: "0.0099 WE\u{202e}TH".into(),
             pool: "Uniswap v3, fee 0.05 %, 0xd0b53D9277642d899DF5C87A3966A349A798F224".into(),
             best: Some("0.0101 WE\u{202e}TH by Uniswap v4, fee 0.05 %, 0x96d4b53a".into()),
