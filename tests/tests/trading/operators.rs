@@ -81,7 +81,7 @@ async fn a_quote_shows_what_a_trade_would_do_and_records_nothing() {
         ("quote trade 1 ETH NOPE --network base", Code::NothingFound),
         ("quote trade 1 ETH USDC --network base --policy nothing", Code::NothingFound),
         ("quote trade 1 ETH WETH", Code::BadInput),
-        ("quote trade -1 ETH USDC --network base", Code::BadInput),
+        ("quote trade much ETH USDC --network base", Code::BadInput),
         ("quote trade 20000 USDC ETH --network base --fee 500", Code::InsufficientFunds),
         ("quote trade 1 USDC ETH --network base --fee 10000", Code::NoPool),
         ("quote trade 1 USDC ETH --network base-sepolia", Code::NetworkDisabled),
