@@ -31,7 +31,7 @@ use super::message::Endpoint;
 use super::path_id::{PathId, text_of};
 use super::reply::{Answer, Outcome};
 use crate::core::ActionAnswer;
-use crate::lanes::trading::{InputFault, TradeInput};
+use crate::lanes::trading::{InputFault, Proposal, TradeInput};
 
 /// How long a call waits for the end of its trade.
 const WAIT: Duration = Duration::from_secs(25);
@@ -93,17 +93,24 @@ async fn try_trade(api: &Api, request: HttpRequest) -> Result<Answer, Fault> {
     let owner = address.ok_or(Fault::new(Code::AgentNotCommissioned))?.address;
     let outbox = state.outboxes.get(&outbox_key(input.chain(), owner));
     let proposed = api.trading.propose(&input, owner, &policy.trading).await;
-    let (trade, measured) = match proposed {
-        Ok(proposed) => proposed,
+    let Proposal { ask: trade, measured } = match proposed {
+        Ok(proposal) => proposal,
         Err(refusal) if refusal.code == Code::ChainUnavailable => return Err(refusal.into()),
         Err(refusal) => return Ok(refused(&refusal)),
     };
-    // The plan may begin as soon as the request is recorded.
-    api.trading.keep(id, outbox, measured);
+    let refused = match measured {
+        Ok(measured) => {
+            // The plan may begin as soon as the request is recorded.
+            api.trading.keep(id, outbox, measured);
+            None
+        }
+        Err(refusal) => Some(refusal),
+    };
     let ask = Ask {
         agent: agent.id.clone(),
         identity,
         ask: LaneAsk::Trade(Box::new(trade)),
+        refused,
         prior: Prior::default(),
         id,
         nonce: [0; 32],
@@ -201,7 +208,7 @@ impl Api {
     }
 }
 
-/// Returns whether the policy refuses a trade with this code.
+/// Returns whether policy or market refuse a trade with this code.
 fn is_verdict(code: Code) -> bool {
     matches!(
         code,
@@ -215,6 +222,11 @@ fn is_verdict(code: Code) -> bool {
             | Code::BelowMinNative
             | Code::InsufficientFunds
             | Code::TooManyPending
+            | Code::NoPool
+            | Code::PoolTooSmall
+            | Code::QuoteFailed
+            | Code::WouldFail
+            | Code::PriceMoved
     )
 }
 
@@ -398,7 +410,8 @@ impl TradeResult<'_> {
         let sentence = self.reason.map(Refusal::sentence).or(self.sentence);
         let reason_code = self.reason.map(|refusal| refusal.code).or(self.reason_code);
         let newest = self.execution.map(|execution| &execution.quote);
-        let quoted = newest.or(self.trade.map(|trade| &trade.quote));
+        let measured = self.trade.filter(|trade| trade.quote.is_measured());
+        let quoted = newest.or(measured.map(|trade| &trade.quote));
         Object::new()
             .with("request_id", self.id.as_str())
             .with("status", self.status)
@@ -406,7 +419,7 @@ impl TradeResult<'_> {
             .with("tx_hash", self.hash.clone())
             .with("amount_out", self.received.map_or(Value::Null, integer))
             .with("amount_out_quoted", quoted.map_or(Value::Null, |quote| integer(quote.out)))
-            .with("quote", self.trade.map_or(Value::Null, quote))
+            .with("quote", measured.map_or(Value::Null, quote))
             .with("code", self.code.map(str::to_owned))
             .with("approval_tx_hash", self.approval.clone())
             .with("reason_code", reason_code.map(|code| code.text().to_owned()))
