@@ -86,17 +86,39 @@ async fn try_trade(api: &Api, request: HttpRequest) -> Result<Answer, Fault> {
     if !policy.networks.allows(input.chain()) {
         return Ok(refused(&Refusal::new(Code::NetworkNotAllowed)));
     }
+    let record = match new_trade(api, &caller, &input, identity, id).await? {
+        Ok(record) => record,
+        Err(refusal) => return Ok(refused(&refusal)),
+    };
+    if record.is_held() {
+        let (id, agent, amount) = (record.id.short(), &record.agent, record.ask.amount_text());
+        tracing::info!(id, %agent, amount, "a trade waits for approval: run `bursar requests`");
+    }
+    let record = api.end_of(record).await;
+    Ok(describe(&record))
+}
+
+/// Measures and records a new request. The inner error is a refusal that no record describes.
+async fn new_trade(
+    api: &Api,
+    caller: &Caller,
+    input: &TradeInput,
+    identity: Identity,
+    id: RequestId,
+) -> Result<Result<Arc<Request>, Refusal>, Fault> {
+    let (state, agent) = (&caller.view.state, caller.agent());
+    let policy = state.policy_of(agent).ok_or(Fault::new(Code::AgentNotCommissioned))?;
     let address = agent
         .commission
         .as_ref()
         .and_then(|given| state.wallet.as_ref().and_then(|wallet| wallet.address(&given.label)));
     let owner = address.ok_or(Fault::new(Code::AgentNotCommissioned))?.address;
     let outbox = state.outboxes.get(&outbox_key(input.chain(), owner));
-    let proposed = api.trading.propose(&input, owner, &policy.trading).await;
+    let proposed = api.trading.propose(input, owner, &policy.trading).await;
     let Proposal { ask: trade, measured } = match proposed {
         Ok(proposal) => proposal,
         Err(refusal) if refusal.code == Code::ChainUnavailable => return Err(refusal.into()),
-        Err(refusal) => return Ok(refused(&refusal)),
+        Err(refusal) => return Ok(Err(refusal)),
     };
     let refused = match measured {
         Ok(measured) => {
@@ -116,27 +138,19 @@ async fn try_trade(api: &Api, request: HttpRequest) -> Result<Answer, Fault> {
         nonce: [0; 32],
         bounds: api.ask_bounds(),
     };
-    let asked = api.core.act(Action::Ask(Box::new(ask))).await;
-    let outcome = match asked {
-        Ok(outcome) => outcome,
+    match api.core.act(Action::Ask(Box::new(ask))).await {
+        Ok(outcome) => match outcome.answer {
+            ActionAnswer::Request(record) | ActionAnswer::Earlier(record) => Ok(Ok(record)),
+            ActionAnswer::Settled(_) | ActionAnswer::Done | ActionAnswer::Reported(_) => {
+                Err(Fault::new(Code::InternalError))
+            }
+        },
         // After many refusals, the next ones are not recorded.
         Err(fault) if is_verdict(fault.code) => {
-            return Ok(refused(&Refusal::because(fault.code, fault.message)));
+            Ok(Err(Refusal::because(fault.code, fault.message)))
         }
-        Err(fault) => return Err(caller.hide_lock(fault)),
-    };
-    let record = match outcome.answer {
-        ActionAnswer::Request(record) | ActionAnswer::Earlier(record) => record,
-        ActionAnswer::Settled(_) | ActionAnswer::Done | ActionAnswer::Reported(_) => {
-            return Err(Fault::new(Code::InternalError));
-        }
-    };
-    if record.is_held() {
-        let (id, agent, amount) = (record.id.short(), &record.agent, record.ask.amount_text());
-        tracing::info!(id, %agent, amount, "a trade waits for approval: run `bursar requests`");
+        Err(fault) => Err(caller.hide_lock(fault)),
     }
-    let record = api.end_of(record).await;
-    Ok(describe(&record))
 }
 
 /// Returns the identity of a trade. A bearer agent's trades are merged only by its idempotency key.
