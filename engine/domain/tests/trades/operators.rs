@@ -145,8 +145,8 @@ fn the_card_warns_of_tokens_that_are_not_known() {
     };
     let stranger = Address::repeat_byte(0x99);
     assert_eq!(note("WETH", exchange().wrapped_native), None);
-    assert_eq!(note("weth", stranger).as_deref(), Some("NOT the known WETH"));
-    assert_eq!(note("USDC ", stranger).as_deref(), Some("NOT the known USDC"));
+    assert_eq!(note("WETH", stranger).as_deref(), Some("NOT the known WETH"));
+    assert_eq!(note("usdc ", stranger).as_deref(), Some("NOT the known USDC"));
     let unknown = "NOT KNOWN to Bursar: its symbol proves nothing";
     assert_eq!(note("NVDA", stranger).as_deref(), Some(unknown));
 }
