@@ -29,8 +29,8 @@ trader() {
   python3 "$(dirname "$0")/../agents/trader.py" "$trade" --wait 120 > "$WORK/trader.json" 2> "$WORK/trader.log" &
   TRADER=$!
 }
-# seen_to_the_end TERMINAL: scrolls a card until its end was on the screen.
-seen_to_the_end() { shows "$1" 'y approve' && return; press "$1" PageDown; return 1; }
+# amount_typed TERMINAL AMOUNT: a card takes no keys in its first moments, and a key that is too early begins them again.
+amount_typed() { command sleep 0.6; type_ "$1" "$2"; command sleep 0.1; shows "$1" "\\[$2 "; }
 # ends STATUS: the trade ended so, and the wallet's answers have the form that agents know.
 ends() {
   wait "$TRADER" || fail "the agent reports $(cat "$WORK/trader.json" "$WORK/trader.log")"
@@ -60,17 +60,18 @@ said 'an agent that may trade up to 50 dollars, each trade with approval'
 
 terminal you 80 24
 run you bursar
-see you 'No requests are waiting'
+see you 'engine: attached'
 terminal wide 200 60
 run wide bursar
-see wide 'No requests are waiting'
+see wide 'engine: attached'
 trader 30
 see you '1 WAITING'
 press wide a
 see wide 'gives +30\.000000 USDC on Base'
 see wide 'gets +0\.00[0-9]+ ETH'
-see wide 'at least +0\.00[0-9]+ ETH +\(slippage 1'
-see wide 'impact +0\.[0-9]+ %, at most 5'
+see wide 'at least +0\.00[0-9]+ ETH +\(slippage 1%'
+see wide 'impact +0\.[0-9]+%, at most 5%'
+see wide 'step 1 +approve exactly 30\.000000 USDC for SwapRouter02'
 see wide 'today +traded 0\.00 -> 30\.00 of 100\.00 USD'
 see wide 'held +the policy requires approval'
 close wide
@@ -78,8 +79,8 @@ said 'the card in a large terminal'
 
 press you a
 see you 'gives +30\.000000 USDC on Base'
-# The whole card has to be seen before a key decides.
-until_true 'the card has no end' seen_to_the_end you
+see you 'Type the amount to approve, 30\.00'
+until_true 'the field takes no keys' amount_typed you 30
 press you y
 see you 'approved'
 ends executed
@@ -87,7 +88,7 @@ has_dollars "$OWNER" 42c1d80 || fail "not 70 dollars: $(dollars "$OWNER")"
 said 'the card in a small terminal, approved and executed once'
 
 press you 6
-see you 'for 0\.00[0-9]+ ETH +30\.000000 USDC executed'
+see you 'for 0\.00[0-9]+ "?ETH"? +30\.000000 USDC executed'
 press wide 6
 see wide '30\.000000 USDC +executed'
 grep -q 'executed' <<<"$(bursar history)" || fail "$(bursar history)"
@@ -98,7 +99,6 @@ see you '1 WAITING'
 press you 1
 press you a
 see you 'gives +20\.000000 USDC'
-see you 'today|j\)'
 close you
 bursar_ deny "$(bursar requests --json | grep -oE '"id": ?"[0-9a-f-]{36}"' | head -1 | grep -oE '[0-9a-f-]{36}')"
 ends rejected
