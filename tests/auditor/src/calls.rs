@@ -59,6 +59,8 @@ impl Auditor {
                 Input::Standing { agent: agent.clone(), proof: proof.clone() }
             }
             Call::Report(report) => Input::Report(report.clone()),
+            Call::Trade(ask) => Input::Trade(ask.clone()),
+            Call::PollTrade { id } => Input::PollTrade(id.clone()),
         };
         let mut open = OpenCall::new(asked, self.seq);
         if let Call::Sign(ask) = call {
@@ -257,7 +259,8 @@ impl Auditor {
             Input::Sign(ask) => Some(&ask.proof),
             Input::Standing { proof, .. } => Some(proof),
             Input::Report(report) => Some(&report.proof),
-            Input::Poll(_) | Input::Order(_) => None,
+            Input::Trade(ask) => Some(&ask.proof),
+            Input::Poll(_) | Input::PollTrade(_) | Input::Order(_) => None,
         };
         if let Some(Proof::Hmac { timestamp_s, .. }) = proof
             && v.time.may_be_forgotten(*timestamp_s)
@@ -329,7 +332,7 @@ impl Auditor {
                     _ => Vec::new(),
                 }
             }
-            Input::Order(_) => Vec::new(),
+            Input::Trade(_) | Input::PollTrade(_) | Input::Order(_) => Vec::new(),
         }
     }
 

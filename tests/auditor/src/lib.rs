@@ -11,7 +11,7 @@
 //!
 //! # fn main() -> Result<(), Violation> {
 //! let stablecoin = "0xc000000000000000000000000000000000000001".to_owned();
-//! let networks = vec![NetworkFact { chain: 8453, on: true, stablecoin }];
+//! let networks = vec![NetworkFact { chain: 8453, on: true, stablecoin, exchange: None }];
 //! let mut auditor = Auditor::new(Facts { networks, signed_days: 30 });
 //! auditor.observe(&Observation::Clocks(Clocks {
 //!     wall_ms: 1_773_144_000_000,
@@ -34,6 +34,7 @@
 mod agents;
 mod answers;
 mod approvals;
+mod basics;
 mod book;
 mod calls;
 mod clocks;
@@ -52,6 +53,7 @@ mod policy;
 mod repeats;
 mod requests;
 mod signatures;
+mod trading;
 mod transactions;
 
 use crate::book::Book;
@@ -68,6 +70,28 @@ pub struct NetworkFact {
     /// Whether the network is enabled at the start.
     pub on: bool,
     pub stablecoin: Address,
+    /// `None` where nothing can be traded.
+    pub exchange: Option<ExchangeFact>,
+}
+
+/// The exchange of a network, and how the wallet must use it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ExchangeFact {
+    /// The router of v3 pools.
+    pub v3_router: Address,
+    /// The universal router, which trades v4 pools.
+    pub universal_router: Address,
+    pub permit2: Address,
+    /// The wrapped native coin, with 18 decimals.
+    pub wrapped: Address,
+    /// Every token that counts one dollar a unit, with its decimals. The reference stablecoin is one of them.
+    pub dollars: Vec<(Address, u8)>,
+    /// Blocks after which a transaction is final, its own included.
+    pub confirmations: u64,
+    /// The longest time from the newest block to the deadline of a swap, in seconds.
+    pub deadline_s: u64,
+    /// The oldest price of the feed that counts, in seconds; `None` where the network's row has no feed.
+    pub feed_max_age_s: Option<u64>,
 }
 
 /// What the auditor knows before the first observation.
@@ -203,6 +227,15 @@ impl Auditor {
             Observation::Redeemed { chain, payer, nonce, .. } => {
                 self.on_redeemed(*chain, payer, nonce)?
             }
+            Observation::Included(_)
+            | Observation::Unmined { .. }
+            | Observation::NonceTaken { .. }
+            | Observation::Allowances(_)
+            | Observation::Quoted(_)
+            | Observation::Read(_)
+            | Observation::PriceRead(_)
+            | Observation::Rehearsed(_)
+            | Observation::Head(_) => {}
             Observation::Died => self.on_died(),
             Observation::Stopped => self.on_stopped()?,
             Observation::Started => self.on_started(),
