@@ -13,6 +13,7 @@ use bursar_domain::{Action, Command, Decision, Entry, Event, LaneAsk, Refusal, S
 use bursar_engine::ports::Failpoints;
 use bursar_engine::rules::MutatedRules;
 
+use crate::contents::Contents;
 use crate::tape::Tape;
 
 macro_rules! plants {
@@ -69,11 +70,14 @@ plants! {
     LateSettledForgotten "a payment reported settled after it was asked for again is signed again";
     ForgottenByTheClock "signed requests are forgotten by the wall clock alone, and remembered from an earlier day again";
     OldLimitApproved "an approval is judged by limits a thousand times as high";
+    RehearsalIgnored "a trade whose rehearsal fails is executed";
+    PriceTooOld "a price of the API is used for ten minutes";
 }
 
 #[derive(Debug)]
 pub(crate) struct WorldFaults {
     tape: Tape,
+    contents: Contents,
     plant: Option<PlantedBug>,
     /// Days for which signed requests are remembered.
     signed_days: i64,
@@ -98,11 +102,22 @@ struct Inner {
 
 impl WorldFaults {
     pub(crate) fn new(tape: &Tape, plant: Option<PlantedBug>, signed_days: i64) -> Arc<Self> {
-        Arc::new(Self { tape: tape.clone(), plant, signed_days, inner: Mutex::default() })
+        Arc::new(Self {
+            tape: tape.clone(),
+            contents: Contents::default(),
+            plant,
+            signed_days,
+            inner: Mutex::default(),
+        })
     }
 
     pub(crate) fn plant(&self) -> Option<PlantedBug> {
         self.plant
+    }
+
+    /// What the digests stand for that the journal allows to be signed.
+    pub(crate) fn contents(&self) -> &Contents {
+        &self.contents
     }
 
     pub(crate) fn tape(&self) -> &Tape {
@@ -203,6 +218,7 @@ impl MutatedRules for WorldFaults {
             _other => None,
         };
         let touched = bursar_domain::apply(state, entry);
+        self.contents.note(state, entry);
         let count = {
             let mut inner = self.inner.lock().unwrap();
             inner.applied += 1;

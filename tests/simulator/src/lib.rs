@@ -7,14 +7,19 @@
 mod calls;
 mod chain;
 mod clock_steps;
+mod contents;
 mod coverage;
 mod disk;
 mod draw;
+mod draw_trades;
+mod evm;
 mod faults;
 mod image;
 mod many;
+mod market_steps;
 mod orders;
 mod plan;
+mod prices;
 mod process;
 mod process_lifecycle;
 mod random;
@@ -24,6 +29,8 @@ mod signer;
 mod steps;
 mod store;
 mod tape;
+mod trades;
+mod trading_policy;
 mod wire;
 mod world;
 
