@@ -12,8 +12,6 @@ struct Trading {
     daily: u64,
     per_trade: u64,
     auto_below: u64,
-    /// In wei.
-    min_native: u128,
     slippage_bps: u32,
     impact_bps: u32,
     /// Whether unlisted tokens need no approval, and whether hooks need none.
@@ -22,14 +20,14 @@ struct Trading {
 }
 
 const DOLLAR: u64 = 1_000_000;
-const ETHER: u128 = 1_000_000_000_000_000_000;
+/// The default of `--min-eth`, in wei.
+const MIN_NATIVE: u128 = 100_000_000_000_000;
 
 const PLAIN: Trading = Trading {
     enabled: true,
     daily: 500 * DOLLAR,
     per_trade: 100 * DOLLAR,
     auto_below: 60 * DOLLAR,
-    min_native: ETHER / 100,
     slippage_bps: 300,
     impact_bps: 500,
     tokens: true,
@@ -48,7 +46,6 @@ const VARIANTS: [Trading; 7] = [
     Trading { auto_below: 0, ..PLAIN },
     Trading { slippage_bps: 100, impact_bps: 200, auto_below: 100 * DOLLAR, hooks: true, ..PLAIN },
     Trading {
-        min_native: ETHER * 45 / 100,
         auto_below: 200 * DOLLAR,
         per_trade: 400 * DOLLAR,
         ..PLAIN
@@ -84,12 +81,11 @@ impl Trading {
 pub(crate) fn options(variant: usize) -> String {
     let one = &VARIANTS[variant % VARIANTS.len()];
     format!(
-        "{} --trade-daily {} --trade-max {} --trade-auto {} --min-eth 0.{:018} --max-slip {} --max-impact {} --trade-tokens \"{}\" --trade-hooks \"{}\"",
+        "{} --trade-daily {} --trade-max {} --trade-auto {} --max-slip {} --max-impact {} --trade-tokens \"{}\" --trade-hooks \"{}\"",
         if one.enabled { "--trading" } else { "--no-trading" },
         dollars(one.daily),
         dollars(one.per_trade),
         dollars(one.auto_below),
-        one.min_native,
         percent(one.slippage_bps),
         percent(one.impact_bps),
         one.tokens().join(","),
@@ -105,7 +101,7 @@ pub(crate) fn auditor_policy(variant: usize) -> TradingPolicy {
         daily: one.daily,
         per_trade: one.per_trade,
         auto_below: one.auto_below,
-        min_native: one.min_native,
+        min_native: MIN_NATIVE,
         max_slippage_bps: one.slippage_bps,
         max_impact_bps: one.impact_bps,
         tokens: one.tokens(),
