@@ -22,8 +22,8 @@ impl Auditor {
         {
             return self.journal_failed(ticket, &open);
         }
-        if matches!(open.input, Input::Trade(_) | Input::PollTrade(_)) {
-            return Ok(());
+        if Self::is_trade_input(&open.input) {
+            return self.on_trade_answered(ticket, &open, answer);
         }
         let hits: Vec<Expect> =
             open.correct.iter().filter(|e| self.matches(e, answer, &open)).cloned().collect();

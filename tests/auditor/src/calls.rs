@@ -90,6 +90,12 @@ impl Auditor {
             }
             open.rec = Some(key);
         }
+        if Self::is_trade_input(&open.input) {
+            self.trades.arrived.insert(ticket, self.time.instant());
+        }
+        if let Call::Trade(ask) = call {
+            self.on_trade_called(ticket, ask);
+        }
         self.open_ticket(ticket, open)
     }
 
@@ -100,6 +106,7 @@ impl Auditor {
             let coin = coin.map(|n| n.stablecoin.clone()).unwrap_or_default();
             self.transfers.ordered(ticket, send, &coin);
         }
+        self.on_trade_ordered(ticket, order);
         self.open_ticket(ticket, OpenCall::new(Input::Order(order.clone()), self.seq))
     }
 
@@ -116,12 +123,17 @@ impl Auditor {
         if orders.is_empty() {
             return;
         }
-        let in_flight = |from: &str| self.transfers.in_flight(from);
+        let in_flight = |from: &str| {
+            let (sure, may) = self.transfers.in_flight(from);
+            (sure, may || self.trades.book.may_use(from))
+        };
+        let trading = |agent: &str| self.trades.book.may_live(agent);
         let context = OrderContext {
             time: &self.time,
             book: &self.book,
             seq: self.seq,
             in_flight: &in_flight,
+            trading: &trading,
         };
         let mut possible_configs = self.possible_configs.clone();
         let mut at = 0usize;
@@ -146,12 +158,17 @@ impl Auditor {
         if self.possible_configs.len() < MAX_CONFIGS {
             return;
         }
-        let in_flight = |from: &str| self.transfers.in_flight(from);
+        let in_flight = |from: &str| {
+            let (sure, may) = self.transfers.in_flight(from);
+            (sure, may || self.trades.book.may_use(from))
+        };
+        let trading = |agent: &str| self.trades.book.may_live(agent);
         let context = OrderContext {
             time: &self.time,
             book: &self.book,
             seq: self.seq,
             in_flight: &in_flight,
+            trading: &trading,
         };
         let before = self.possible_configs.iter().filter(|w| !w.applied.contains_key(&ticket));
         let mut late: Vec<PossibleConfig> =

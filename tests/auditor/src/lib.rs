@@ -40,11 +40,13 @@ mod calls;
 mod clocks;
 mod compare;
 mod config;
+mod decode;
 mod domains;
 mod expect;
 mod foresee;
 mod identity;
 mod lifecycle;
+mod market;
 mod numbers;
 pub mod observations;
 mod order_ends;
@@ -53,8 +55,12 @@ mod policy;
 mod repeats;
 mod requests;
 mod signatures;
+mod trade_book;
+mod trade_slots;
+mod trades;
 mod trading;
 mod transactions;
+mod wide;
 
 use crate::book::Book;
 use crate::clocks::{Instant, Time};
@@ -141,6 +147,7 @@ pub struct Auditor {
     pub(crate) nonces: BTreeMap<(Address, String), u64>,
     pub(crate) unbound: BTreeMap<Id, (Address, String)>,
     pub(crate) transfers: transactions::Transfers,
+    pub(crate) trades: trades::Trades,
     /// Recorded refusals of each agent by clock minute: (least, most) that the wallet counts in it.
     pub(crate) refusals: BTreeMap<(String, i64), (u32, u32)>,
     /// The largest daily limit in force for each agent so far, in micro-dollars.
@@ -174,6 +181,7 @@ impl Auditor {
             nonces: BTreeMap::new(),
             unbound: BTreeMap::new(),
             transfers: transactions::Transfers::default(),
+            trades: trades::Trades::new(&facts),
             refusals: BTreeMap::new(),
             largest_limit: BTreeMap::new(),
             lost_asks: BTreeMap::new(),
@@ -214,10 +222,13 @@ impl Auditor {
                     rec.declined = true;
                 }
             }
+            Observation::Broadcast(tx) if self.on_trade_broadcast(tx)? => {}
             Observation::Broadcast(tx) => {
                 self.transfers.broadcast(tx).map_err(|what| violation("transactions", what))?;
                 self.count("broadcast");
             }
+            Observation::Mined { chain, hash, succeeded }
+                if self.on_trade_mined(*chain, hash, *succeeded)? => {}
             Observation::Mined { chain, hash, .. } => {
                 let own = self.transfers.mined(*chain, hash);
                 if own.map_err(|what| violation("transactions", what))? {
@@ -227,15 +238,21 @@ impl Auditor {
             Observation::Redeemed { chain, payer, nonce, .. } => {
                 self.on_redeemed(*chain, payer, nonce)?
             }
-            Observation::Included(_)
-            | Observation::Unmined { .. }
-            | Observation::NonceTaken { .. }
-            | Observation::Allowances(_)
-            | Observation::Quoted(_)
-            | Observation::Read(_)
-            | Observation::PriceRead(_)
-            | Observation::Rehearsed(_)
-            | Observation::Head(_) => {}
+            Observation::Included(included) => self.on_included(included)?,
+            Observation::Unmined { chain, hash } => self.on_unmined(*chain, hash),
+            Observation::NonceTaken { chain, from, nonce } => {
+                self.on_nonce_taken(*chain, from, *nonce);
+            }
+            Observation::Allowances(allowances) => self.on_allowances(allowances),
+            Observation::Quoted(quoted) => self.trades.market.quoted(self.seq, quoted),
+            Observation::Read(read) => self.trades.market.read(self.seq, read),
+            Observation::PriceRead(price) => {
+                self.trades.market.priced(self.seq, self.time.instant(), price);
+            }
+            Observation::Rehearsed(rehearsed) => {
+                self.trades.market.rehearsed(self.seq, rehearsed);
+            }
+            Observation::Head(head) => self.trades.market.head(*head),
             Observation::Died => self.on_died(),
             Observation::Stopped => self.on_stopped()?,
             Observation::Started => self.on_started(),
@@ -244,6 +261,7 @@ impl Auditor {
             Observation::Over => self.on_over()?,
         }
         self.refresh();
+        self.watch_trades();
         self.watch_calm();
         Ok(())
     }

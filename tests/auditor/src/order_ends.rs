@@ -26,6 +26,9 @@ impl Auditor {
         };
         match order {
             Order::List => self.listed(&open, end)?,
+            Order::Approve { id, .. } | Order::Deny { id } if self.trades.book.knows(id) => {
+                self.trade_decided(ticket, &open, order, end)?;
+            }
             Order::Approve { id, .. } | Order::Deny { id } => {
                 self.decided(ticket, &open, id, end)?;
             }
@@ -187,8 +190,9 @@ impl Auditor {
         let End::Held(list) = end else {
             return Err(violation("orders", format!("a list of held requests ended as {end:?}")));
         };
+        self.trades_listed(open, list)?;
         let now = self.time.instant();
-        for listed in list {
+        for listed in list.iter().filter(|listed| !listed.trade) {
             let (id, digest) = (&listed.id, &listed.card);
             if !self.book.by_id.contains_key(id) {
                 self.claim_listed(listed)?;

@@ -7,7 +7,7 @@ use crate::{Auditor, Violation, violation};
 
 impl Auditor {
     /// Returns the first rule that forbids signing for this agent; `None` if any possible state allows it.
-    fn forbids(&self, agent: Option<&str>) -> Option<&'static str> {
+    pub(crate) fn forbids(&self, agent: Option<&str>) -> Option<&'static str> {
         let mut rule = None;
         for w in &self.possible_configs {
             let judged = match agent {
@@ -32,6 +32,10 @@ impl Auditor {
                 format!("digest {} was signed for {other:?} and now for {:?}", s.digest, s.request),
             ));
         }
+        if self.on_trade_signed(s)? {
+            self.digests.insert(s.digest.clone(), s.request.clone());
+            return Ok(());
+        }
         let Some(id) = &s.request else {
             if let Some(rule) = self.forbids(None) {
                 return Err(violation(
@@ -39,7 +43,7 @@ impl Auditor {
                     format!("{signer} signed a transaction while the wallet is locked"),
                 ));
             }
-            if !self.transfers.owed(&signer) {
+            if !self.transfers.owed(&signer) && !self.trades.book.may_use(&signer) {
                 return Err(violation(
                     "transactions",
                     format!(

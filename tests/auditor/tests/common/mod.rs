@@ -2,7 +2,10 @@
 #![allow(dead_code, unreachable_pub, clippy::panic, clippy::unwrap_used)]
 
 use bursar_auditor::observations::*;
-use bursar_auditor::{Auditor, Facts, NetworkFact, Violation};
+use bursar_auditor::{Auditor, ExchangeFact, Facts, NetworkFact, Violation};
+
+pub mod encode;
+pub mod trading;
 
 pub const BASE: u64 = 8453;
 /// The stablecoin of Base.
@@ -57,8 +60,13 @@ pub fn offer(amount: u128) -> Offer {
 impl AuditorDriver {
     /// Starts with one address, one policy "p", and two agents under it: HHH111 (HMAC) and BBB111 (bearer).
     pub fn new(p: Policy) -> Self {
+        Self::with_exchange(p, None)
+    }
+
+    /// Like [`Self::new`], on a network with an exchange.
+    pub fn with_exchange(p: Policy, exchange: Option<ExchangeFact>) -> Self {
         let networks =
-            vec![NetworkFact { chain: BASE, on: true, stablecoin: COIN.into(), exchange: None }];
+            vec![NetworkFact { chain: BASE, on: true, stablecoin: COIN.into(), exchange }];
         let clocks =
             Clocks { wall_ms: NOON, zone: "UTC".into(), boot: 1, boot_ms: 50_000, block_ms: None };
         let auditor = Auditor::new(Facts { networks, signed_days: 30 });

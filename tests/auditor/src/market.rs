@@ -1,0 +1,274 @@
+//! The market as the nodes showed it to the wallet, and what a trade is worth by it.
+
+use crate::ExchangeFact;
+use crate::basics::Address;
+use crate::clocks::Instant;
+use crate::trading::{
+    Head, NATIVE, Pool, PriceRead, Quoted, Read, Rehearsal, Rehearsed, Route, Trade,
+};
+use crate::wide;
+use std::collections::BTreeMap;
+
+/// How long a reading of the native coin's price counts (60 seconds).
+const PRICE_VALID_MS: i64 = 60_000;
+/// The bounds of a plausible price, in millionths of a dollar: 1 to 1,000,000 dollars.
+const PLAUSIBLE: std::ops::RangeInclusive<u64> = 1_000_000..=1_000_000_000_000;
+/// One native coin in wei.
+const COIN: u128 = 1_000_000_000_000_000_000;
+
+/// All that the wallet has read, each with the number of its observation.
+#[derive(Debug, Default)]
+pub(crate) struct Market {
+    quotes: Vec<(u64, Quoted)>,
+    reads: Vec<(u64, Read)>,
+    prices: Vec<(u64, Instant, PriceRead)>,
+    rehearsals: Vec<(u64, Rehearsed)>,
+    heads: BTreeMap<u64, Head>,
+    /// The newest block time that a node has shown, by chain.
+    times_s: BTreeMap<u64, u64>,
+    /// The observation at which the process last started.
+    started: u64,
+}
+
+/// The price of the native coin, as far as the wallet may rely on it: (least, most), or the reason why it may not.
+pub(crate) type CoinPrice = Result<(u64, u64), &'static str>;
+
+/// The value of a trade in millionths of a dollar: (least, most), or the reason why it is unknown.
+pub(crate) type Value = Result<(u64, u64), &'static str>;
+
+/// Returns whether two tokens are the same for a pool of this kind. A v3 pool trades the wrapped coin.
+pub(crate) fn same_token(a: &str, b: &str, v4: bool, wrapped: &str) -> bool {
+    let plain = |t: &str| if !v4 && t == NATIVE { wrapped.to_owned() } else { t.to_lowercase() };
+    plain(a) == plain(b)
+}
+
+pub(crate) fn is_v4(pool: &Pool) -> bool {
+    matches!(pool, Pool::V4 { .. })
+}
+
+/// Returns whether a trade only wraps or unwraps the native coin.
+pub(crate) fn is_wrap(trade: &Trade, wrapped: &str) -> bool {
+    (trade.token_in == NATIVE && trade.token_out == wrapped)
+        || (trade.token_in == wrapped && trade.token_out == NATIVE)
+}
+
+impl Market {
+    pub(crate) fn quoted(&mut self, seq: u64, quoted: &Quoted) {
+        self.seen(quoted.chain, quoted.block_s);
+        self.quotes.push((seq, quoted.clone()));
+    }
+
+    pub(crate) fn read(&mut self, seq: u64, read: &Read) {
+        self.reads.push((seq, read.clone()));
+    }
+
+    pub(crate) fn priced(&mut self, seq: u64, at: Instant, price: &PriceRead) {
+        self.prices.push((seq, at, price.clone()));
+    }
+
+    pub(crate) fn rehearsed(&mut self, seq: u64, rehearsed: &Rehearsed) {
+        self.rehearsals.push((seq, rehearsed.clone()));
+    }
+
+    pub(crate) fn head(&mut self, head: Head) {
+        self.seen(head.chain, head.time_s);
+        let known = self.heads.entry(head.chain).or_insert(head);
+        if head.block > known.block {
+            *known = head;
+        }
+    }
+
+    /// Notes the time of a block that the wallet may have seen.
+    pub(crate) fn seen(&mut self, chain: u64, time_s: u64) {
+        let known = self.times_s.entry(chain).or_default();
+        *known = time_s.max(*known);
+    }
+
+    /// Notes the time of the newest block of every chain.
+    pub(crate) fn seen_everywhere(&mut self, chains: impl Iterator<Item = u64>, time_s: u64) {
+        for chain in chains {
+            self.seen(chain, time_s);
+        }
+    }
+
+    pub(crate) fn started(&mut self, seq: u64) {
+        self.started = seq;
+    }
+
+    pub(crate) fn newest_time_s(&self, chain: u64) -> Option<u64> {
+        self.times_s.get(&chain).copied()
+    }
+
+    pub(crate) fn newest_block(&self, chain: u64) -> Option<u64> {
+        self.heads.get(&chain).map(|head| head.block)
+    }
+
+    /// Returns the quotes of this trade after an observation, oldest first, with their observations.
+    pub(crate) fn quotes_of<'a>(
+        &'a self,
+        trade: &'a Trade,
+        ex: &'a ExchangeFact,
+        from: u64,
+    ) -> impl Iterator<Item = (u64, &'a Quoted)> {
+        let fits = move |q: &Quoted| {
+            let first = q.hops.first().is_some_and(|hop| {
+                same_token(&q.token_in, &trade.token_in, is_v4(&hop.pool), &ex.wrapped)
+            });
+            let last = q.hops.last().is_some_and(|hop| {
+                same_token(&hop.token_out, &trade.token_out, is_v4(&hop.pool), &ex.wrapped)
+            });
+            let pool = match (&trade.pool, q.hops.as_slice()) {
+                (Route::Best, _) => true,
+                (Route::Pool(pool), [hop]) => hop.pool == *pool,
+                (Route::Pool(_), _) => false,
+            };
+            q.chain == trade.chain && q.amount_in == trade.amount_in && first && last && pool
+        };
+        let begin = self.quotes.partition_point(|(seq, _)| *seq < from);
+        let later = self.quotes.get(begin..).unwrap_or_default().iter();
+        later.filter(move |(_, q)| fits(q)).map(|(seq, q)| (*seq, q))
+    }
+
+    /// Returns the newest balance that a node reported after an observation; `Err` if the newest read failed.
+    pub(crate) fn balance(
+        &self,
+        chain: u64,
+        owner: &str,
+        token: &str,
+        from: u64,
+    ) -> Option<Result<u128, ()>> {
+        let begin = self.reads.partition_point(|(seq, _)| *seq < from);
+        self.reads.get(begin..)?.iter().rev().find_map(|(_, read)| match read {
+            Read::Balance { chain: c, owner: o, token: t, amount, .. }
+                if *c == chain && o == owner && t == token =>
+            {
+                Some(amount.ok_or(()))
+            }
+            _ => None,
+        })
+    }
+
+    /// Returns the newest gas cost that a node reported after an observation.
+    pub(crate) fn gas_cost(&self, chain: u64, from: u64) -> Option<u128> {
+        let begin = self.reads.partition_point(|(seq, _)| *seq < from);
+        self.reads.get(begin..)?.iter().rev().find_map(|(_, read)| match read {
+            Read::GasCost { chain: c, worst } if *c == chain => Some(*worst),
+            _ => None,
+        })
+    }
+
+    /// Returns the outcome of the newest rehearsal of this trade after an observation.
+    pub(crate) fn rehearsal(
+        &self,
+        trade: &Trade,
+        froms: &std::collections::BTreeSet<Address>,
+        wrapped: &str,
+        from: u64,
+    ) -> Option<Rehearsal> {
+        let begin = self.rehearsals.partition_point(|(seq, _)| *seq < from);
+        let same = |a: &str, b: &str| same_token(a, b, false, wrapped);
+        let fits = |r: &Rehearsed| {
+            r.chain == trade.chain
+                && r.amount_in == trade.amount_in
+                && same(&r.token_in, &trade.token_in)
+                && same(&r.token_out, &trade.token_out)
+                && (froms.is_empty() || froms.contains(&r.from))
+        };
+        let later = self.rehearsals.get(begin..)?;
+        later.iter().rev().find(|(_, r)| fits(r)).map(|(_, r)| r.outcome)
+    }
+
+    /// Returns the price of the native coin that the wallet may rely on at this instant.
+    pub(crate) fn coin_price(&self, chain: u64, ex: &ExchangeFact, now: &Instant) -> CoinPrice {
+        let fresh = |at: &Instant| at.elapsed(now).1.is_some_and(|ms| ms <= PRICE_VALID_MS);
+        let mut why = "no reading of the price API within 60 seconds";
+        let mut found: Option<(u64, u64)> = None;
+        let mut before: Option<u64> = None;
+        for (seq, at, read) in &self.prices {
+            let PriceRead::Api { micros } = read else { continue };
+            let Some(api) = *micros else { continue };
+            let last = before.replace(api);
+            if *seq <= self.started {
+                before = None;
+            }
+            if !fresh(at) {
+                continue;
+            }
+            if !PLAUSIBLE.contains(&api) {
+                why = "the price is not plausible";
+            } else if last.is_some_and(|last| apart(api, last, 20)) {
+                why = "the price jumped by more than 20 %";
+            } else {
+                match self.with_feed(api, chain, ex, now) {
+                    Ok(price) => {
+                        let (least, most) = found.unwrap_or((price.0, price.1));
+                        found = Some((least.min(price.0), most.max(price.1)));
+                    }
+                    Err(reason) => why = reason,
+                }
+            }
+        }
+        found.ok_or(why)
+    }
+
+    /// Combines a price of the API with every feed reading that counts.
+    fn with_feed(&self, api: u64, chain: u64, ex: &ExchangeFact, now: &Instant) -> CoinPrice {
+        let Some(max_age) = ex.feed_max_age_s else { return Ok((api, api)) };
+        let wall_s = u64::try_from(now.second()).unwrap_or(0);
+        let chain_s = self.newest_time_s(chain).unwrap_or(0);
+        // The age counts by the chain's time or by the machine's: the younger one, to be sure.
+        let young =
+            |updated_s: u64| wall_s.min(chain_s.max(1)).saturating_sub(updated_s) <= max_age;
+        let mut why = "no reading of the feed within 60 seconds";
+        let mut found: Option<(u64, u64)> = None;
+        for (_, at, read) in &self.prices {
+            let PriceRead::Feed { chain: of, micros, updated_s } = read else { continue };
+            let fresh = at.elapsed(now).1.is_some_and(|ms| ms <= PRICE_VALID_MS);
+            if *of != chain || !fresh {
+                continue;
+            }
+            match *micros {
+                None => why = "the feed failed",
+                Some(_) if !young(*updated_s) => why = "the feed is too old",
+                Some(feed) if !PLAUSIBLE.contains(&feed) => why = "the feed is not plausible",
+                Some(feed) if apart(api, feed, 3) => why = "API and feed are 3 % apart",
+                Some(feed) => {
+                    let price = api.max(feed);
+                    let (least, most) = found.unwrap_or((price, price));
+                    found = Some((least.min(price), most.max(price)));
+                }
+            }
+        }
+        found.ok_or(why)
+    }
+
+    /// Returns the value of an amount by sources outside the pools.
+    pub(crate) fn value(
+        &self,
+        chain: u64,
+        ex: &ExchangeFact,
+        token: &str,
+        amount: u128,
+        now: &Instant,
+    ) -> Value {
+        let micros = |amount| u64::try_from(amount).unwrap_or(u64::MAX);
+        if let Some((_, decimals)) = ex.dollars.iter().find(|(dollar, _)| dollar == token) {
+            let unit = 10u128.saturating_pow(u32::from(*decimals));
+            let (least, most) =
+                (wide::floor(amount, 1_000_000, unit), wide::ceil(amount, 1_000_000, unit));
+            return Ok((micros(least), micros(most)));
+        }
+        if token != NATIVE && token != ex.wrapped {
+            return Err("the token has no price outside the pools");
+        }
+        let (least, most) = self.coin_price(chain, ex, now)?;
+        let least = wide::floor(amount, u128::from(least), COIN);
+        Ok((micros(least), micros(wide::ceil(amount, u128::from(most), COIN))))
+    }
+}
+
+/// Returns whether two prices are more than this percentage of the higher one apart.
+fn apart(a: u64, b: u64, percent: u128) -> bool {
+    let (least, most) = (u128::from(a.min(b)), u128::from(a.max(b)));
+    most.saturating_sub(least).saturating_mul(100) > most.saturating_mul(percent)
+}

@@ -1,0 +1,515 @@
+//! The signatures and transactions of trades: each authorized, in order, exact, and once.
+
+use super::content::{self, Content};
+use crate::basics::{Id, Transaction};
+use crate::decode::{Decoded, decode};
+use crate::market::is_wrap;
+use crate::observations::Signed;
+use crate::trade_book::{Authorization, TradeRecord};
+use crate::trade_slots::{Kind, Slot, SlotKey, body, cancels, slot_key};
+use crate::trading::{Permit, Route, SignedContent};
+use crate::{Auditor, ExchangeFact, Violation, violation};
+
+/// Nothing unsigned survives this time after its approval (5 minutes).
+const UNSIGNED_MS: i64 = 300_000;
+
+/// A step, and the trade that it belongs to.
+struct Step {
+    key: u64,
+    kind: Kind,
+    decoded: Decoded,
+}
+
+impl Auditor {
+    /// Judges a signature if it concerns a trade. Returns whether it does.
+    pub(crate) fn on_trade_signed(&mut self, s: &Signed) -> Result<bool, Violation> {
+        match &s.content {
+            SignedContent::Permit(permit) => {
+                let signer = s.signer.to_lowercase();
+                self.permit_signed(&signer, permit, s.request.as_ref())?;
+            }
+            SignedContent::Transaction(tx) => {
+                let mine = self.trades.book.slots.get(&slot_key(tx)).is_some();
+                if !mine && self.transfers.asks_for(tx) {
+                    return Ok(false);
+                }
+                if s.signer.to_lowercase() != tx.from.to_lowercase() {
+                    let what = format!("{} signed a transaction of {}", s.signer, tx.from);
+                    return Err(violation("call data", what));
+                }
+                self.transaction_signed(tx, s.request.as_ref())?;
+            }
+            SignedContent::Unseen => match &s.request {
+                Some(id) if self.trades.book.by_id.contains_key(id) => {
+                    let key = self.trades.book.by_id.get(id).copied().unwrap_or(u64::MAX);
+                    self.check_authority(key)?;
+                }
+                _ => return Ok(false),
+            },
+        }
+        if let Some(rule) = self.forbids(None) {
+            let what = format!("{} signed for a trade while the wallet is locked", s.signer);
+            return Err(violation(rule, what));
+        }
+        self.count("signature: trade");
+        Ok(true)
+    }
+
+    fn transaction_signed(
+        &mut self,
+        tx: &Transaction,
+        request: Option<&Id>,
+    ) -> Result<(), Violation> {
+        let at = slot_key(tx);
+        if self.transfers.uses(&at) {
+            let what = format!("{tx:?} uses the nonce of a transfer by the operator");
+            return Err(violation("transactions", what));
+        }
+        if let Some(slot) = self.trades.book.slots.get(&at) {
+            let (rec, kind, same) = (slot.rec, slot.kind, slot.body == body(tx));
+            let free = (slot.uncertain && slot.hashes.is_empty()) || slot.taken;
+            if same || cancels(tx) {
+                return self.replacement_signed(&at, rec, kind, same);
+            }
+            if !free {
+                let what =
+                    format!("nonce {} was signed for {:?}, and now for {tx:?}", at.2, slot.body);
+                return Err(violation("I-b", what));
+            }
+        }
+        let (rec, kind) = self.judge_step(tx, request)?;
+        self.trades.book.slots.insert(at, Slot::new(rec, kind, tx, self.seq));
+        Ok(())
+    }
+
+    /// Judges the same transaction with another fee, or the cancellation of one.
+    fn replacement_signed(
+        &mut self,
+        at: &SlotKey,
+        rec: Option<u64>,
+        kind: Kind,
+        same: bool,
+    ) -> Result<(), Violation> {
+        if let Some(key) = rec.filter(|_| same && kind != Kind::Revoke) {
+            let agent = self.trades.book.recs.get(&key).map(|r| r.agent.clone());
+            if let Some(rule) = agent.and_then(|agent| self.forbids(Some(&agent))) {
+                let what = "a transaction was signed again, but nothing may be signed for it";
+                return Err(self.trade_violation(key, rule, what));
+            }
+        }
+        if let Some(slot) = self.trades.book.slots.get_mut(at) {
+            slot.cancelling |= !same;
+        }
+        Ok(())
+    }
+
+    /// Judges a new transaction. Returns its trade, and what it does.
+    fn judge_step(
+        &mut self,
+        tx: &Transaction,
+        request: Option<&Id>,
+    ) -> Result<(Option<u64>, Kind), Violation> {
+        let Some(ex) = self.trades.exchanges.get(&tx.chain).cloned() else {
+            let what = format!("{tx:?}: nothing can be traded on this network");
+            return Err(violation("call data", what));
+        };
+        let Some(decoded) = decode(&tx.data) else {
+            return Err(violation("call data", format!("{tx:?} cannot be decoded")));
+        };
+        if self.revokes(tx, &decoded, &ex) {
+            return Ok((self.revoked_trade(tx, &decoded), Kind::Revoke));
+        }
+        let step = self.attribute(tx, decoded, request, &ex)?;
+        if let Some(id) = request
+            && !self.trades.book.by_id.contains_key(id)
+        {
+            self.trades.book.bind(step.key, id);
+        }
+        self.check_authority(step.key)?;
+        self.check_plan(&step, tx)?;
+        self.check_step(&step, tx, &ex)?;
+        let first = self.trades.book.slots.of(step.key).next().is_none();
+        if first {
+            let there = (tx.chain, tx.from.to_lowercase());
+            let open = self.trades.book.allowances.get(&there).cloned().unwrap_or_default();
+            if let Some(rec) = self.trades.book.recs.get_mut(&step.key) {
+                rec.baseline = Some(open);
+            }
+        }
+        Ok((Some(step.key), step.kind))
+    }
+
+    /// Returns whether a transaction only removes allowances.
+    fn revokes(&self, tx: &Transaction, decoded: &Decoded, ex: &ExchangeFact) -> bool {
+        let permit2 = tx.to.to_lowercase() == ex.permit2;
+        tx.value == 0
+            && match decoded {
+                Decoded::Approve { amount, .. } => *amount == 0,
+                Decoded::Permit2Approve { amount, .. } => permit2 && *amount == 0,
+                Decoded::Lockdown => permit2,
+                _ => false,
+            }
+    }
+
+    /// Returns the trade whose allowance is revoked.
+    fn revoked_trade(&self, tx: &Transaction, decoded: &Decoded) -> Option<u64> {
+        let token = match decoded {
+            Decoded::Approve { .. } => Some(tx.to.to_lowercase()),
+            Decoded::Permit2Approve { token, .. } => Some(token.clone()),
+            _ => None,
+        };
+        let from = tx.from.to_lowercase();
+        let approved = |key: u64| {
+            self.trades.book.slots.of(key).any(|((chain, f, _), slot)| {
+                *chain == tx.chain && *f == from && slot.kind == Kind::Approve
+            })
+        };
+        let recs = self.trades.book.recs.iter().rev();
+        let mut fits = recs.filter(|(key, r)| {
+            token.as_ref().is_none_or(|token| r.trade.token_in == *token) && approved(**key)
+        });
+        fits.next().map(|(key, _)| *key)
+    }
+
+    /// Finds the trade that a step belongs to.
+    fn attribute(
+        &self,
+        tx: &Transaction,
+        decoded: Decoded,
+        request: Option<&Id>,
+        ex: &ExchangeFact,
+    ) -> Result<Step, Violation> {
+        let to = tx.to.to_lowercase();
+        let kind = match &decoded {
+            Decoded::Approve { .. } => Kind::Approve,
+            Decoded::Permit2Approve { .. } => Kind::Permit2Approve,
+            _ => Kind::Swap,
+        };
+        let newest_s = self.trades.market.newest_time_s(tx.chain).unwrap_or(0);
+        let fits = |r: &TradeRecord| match &decoded {
+            Decoded::Approve { .. } => r.trade.token_in == to,
+            Decoded::Permit2Approve { token, .. } => r.trade.token_in == *token,
+            _ => {
+                let content = Content { trade: &r.trade, tx, exchange: ex, newest_s };
+                match content.check(&decoded) {
+                    Err((rule, _)) => rule != "call data",
+                    Ok(_) => true,
+                }
+            }
+        };
+        let from = tx.from.to_lowercase();
+        let of = |r: &TradeRecord| {
+            r.trade.chain == tx.chain && (r.payers.is_empty() || r.payers.contains(&from))
+        };
+        let named = request.and_then(|id| self.trades.book.by_id.get(id).copied());
+        let all: Vec<(&u64, &TradeRecord)> =
+            self.trades.book.recs.iter().filter(|(_, r)| of(r)).collect();
+        let rank = |key: u64, r: &TradeRecord| {
+            let unused = !self.trades.book.slots.of(key).any(|(_, slot)| slot.kind == kind);
+            let begun = self.trades.book.slots.of(key).next().is_some();
+            let alive = r.authorizations.iter().any(|auth| !auth.killed);
+            (Some(key) == named, r.may_live() && unused, alive, begun)
+        };
+        let best = all
+            .iter()
+            .filter(|(_, r)| fits(r))
+            .max_by_key(|(key, r)| rank(**key, r))
+            .map(|(key, _)| **key);
+        if let Some(key) = best.filter(|key| named.is_none_or(|named| named == *key)) {
+            return Ok(Step { key, kind, decoded });
+        }
+        // No trade asks for it: describe how it differs from the one that it was made for.
+        let meant = named.or_else(|| {
+            let alive = |r: &TradeRecord| r.authorizations.iter().any(|auth| !auth.killed);
+            all.iter().filter(|(_, r)| r.may_live() && alive(r)).map(|(key, _)| **key).next_back()
+        });
+        let Some(rec) = meant.and_then(|key| self.trades.book.recs.get(&key)) else {
+            return Err(violation("call data", format!("{tx:?} belongs to no trade")));
+        };
+        let content = Content { trade: &rec.trade, tx, exchange: ex, newest_s };
+        let (rule, what) = content
+            .check(&decoded)
+            .err()
+            .unwrap_or(("call data", format!("the transaction {tx:?} is not one of its steps")));
+        Err(self.trade_violation(meant.unwrap_or(u64::MAX), rule, &what))
+    }
+
+    /// Checks that a new step of a trade may be signed now.
+    fn check_authority(&self, key: u64) -> Result<(), Violation> {
+        let Some(rec) = self.trades.book.recs.get(&key) else { return Ok(()) };
+        if let Some(rule) = self.forbids(Some(&rec.agent)) {
+            let what = "a step was signed, but nothing may be signed for the agent";
+            return Err(self.trade_violation(key, rule, what));
+        }
+        let allows = |w: &crate::config::PossibleConfig| {
+            let policy = w.config.policy_of(&rec.agent).map(|(_, p)| &p.policy);
+            let chain = rec.trade.chain;
+            let on = w.config.networks.get(&chain).is_some_and(|n| n.on);
+            on && policy.is_some_and(|p| {
+                p.trading.enabled && p.networks.as_ref().is_none_or(|n| n.contains(&chain))
+            })
+        };
+        if !self.possible_configs.iter().any(allows) {
+            let what = "a step was signed, but trading or the network is off";
+            return Err(self.trade_violation(key, "I-i", what));
+        }
+        let now = self.time.instant();
+        let alive = |auth: &&Authorization| !auth.killed;
+        let in_time = |auth: &&Authorization| {
+            let latest = auth.closed.unwrap_or(now);
+            latest.elapsed(&now).1.is_some_and(|ms| ms <= UNSIGNED_MS)
+        };
+        let mut living = rec.authorizations.iter().filter(alive).peekable();
+        if living.peek().is_none() {
+            let (rule, what) = if rec.denied() {
+                ("approvals", "a step was signed after the operator had denied the trade")
+            } else if rec.authorizations.is_empty() {
+                ("approvals", "a step was signed before an approval")
+            } else {
+                ("T-53", "a step was signed that a freeze, lock or suspension had ended")
+            };
+            return Err(self.trade_violation(key, rule, what));
+        }
+        if rec.end.is_some() && !rec.soft_end {
+            let what = "a step was signed after the trade had ended";
+            return Err(self.trade_violation(key, "I-p", what));
+        }
+        let begun: Vec<&Authorization> = living.filter(in_time).collect();
+        if begun.is_empty() {
+            let what = "a step was signed more than five minutes after the approval";
+            return Err(self.trade_violation(key, "T-53", what));
+        }
+        self.check_permission(key, rec, &begun)
+    }
+
+    /// Checks the first condition of an authorization: below the threshold, or a fresh quote that still reaches.
+    fn check_permission(
+        &self,
+        key: u64,
+        rec: &TradeRecord,
+        begun: &[&Authorization],
+    ) -> Result<(), Violation> {
+        let approvals: Vec<&&Authorization> = begun.iter().filter(|a| !a.by_call).collect();
+        if approvals.is_empty() {
+            return self.check_automatic(key, rec);
+        }
+        let ex = self.trades.exchanges.get(&rec.trade.chain);
+        if ex.is_none_or(|ex| is_wrap(&rec.trade, &ex.wrapped)) {
+            return Ok(());
+        }
+        let late = approvals.iter().all(|auth| rec.expired(&auth.opened).0);
+        if late {
+            let what = "a step was signed although the approval came after 15 minutes";
+            return Err(self.trade_violation(key, "I-e", what));
+        }
+        let since = approvals.iter().map(|auth| auth.seq).min().unwrap_or(0);
+        let Some(best) = self.best_since(rec, since) else {
+            let what = "a step was signed, but the pool was not quoted since the approval";
+            return Err(self.trade_violation(key, "price moved", what));
+        };
+        match self.committed_floor(rec) {
+            Some((floor, _)) if best < floor => {
+                let what = format!(
+                    "a step was signed, but the fresh quote {best} is below the committed minimum {floor}"
+                );
+                Err(self.trade_violation(key, "price moved", &what))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Checks that a trade which nobody approved may be executed.
+    fn check_automatic(&self, key: u64, rec: &TradeRecord) -> Result<(), Violation> {
+        let mut why = rec.not_automatic;
+        if rec.automatic {
+            return Ok(());
+        }
+        for open in self.trades.open.values().filter(|open| open.rec == key) {
+            for verdict in self.verdicts(open) {
+                if verdict.must_hold.is_none() && !verdict.volume_must {
+                    return Ok(());
+                }
+                let volume = verdict.volume_must.then_some("it exceeds the daily volume");
+                why = verdict.must_hold.or(volume).or(why);
+            }
+        }
+        let why = why.unwrap_or("no state of the wallet allows it");
+        let what = format!("it was executed without asking, but {why}");
+        Err(self.trade_violation(key, rule_of(why), &what))
+    }
+
+    /// Checks the order of the steps: one plan at a time, each step once, and each after the one before.
+    fn check_plan(&self, step: &Step, tx: &Transaction) -> Result<(), Violation> {
+        let (book, key) = (&self.trades.book, step.key);
+        let from = tx.from.to_lowercase();
+        if book.slots.of(key).any(|(_, slot)| slot.kind == step.kind && !slot.taken) {
+            let (rule, what) = match step.kind {
+                Kind::Swap => ("I-b", "a second swap was signed"),
+                _ => ("allowance", "a second allowance was signed"),
+            };
+            return Err(self.trade_violation(key, rule, what));
+        }
+        for (other, rec) in book.recs.iter().filter(|(other, _)| **other != key) {
+            let here = book.slots.of(*other).any(|((c, f, _), _)| *c == tx.chain && *f == from);
+            if here && !self.plan_is_over(*other, rec) {
+                let what = format!(
+                    "a step was signed while the plan of {:?} was unfinished on the same address",
+                    rec.id
+                );
+                return Err(self.trade_violation(key, "one plan", &what));
+            }
+        }
+        let unfinished = book.slots.of(key).any(|(_, slot)| {
+            matches!(slot.kind, Kind::Approve | Kind::Permit2Approve) && !slot.succeeded()
+        });
+        if step.kind == Kind::Swap && unfinished {
+            let what = "the swap was signed before its allowance was mined";
+            return Err(self.trade_violation(key, "plan order", what));
+        }
+        Ok(())
+    }
+
+    /// Returns whether a plan may be over: nothing is in flight, and its allowance is used or revoked.
+    fn plan_is_over(&self, key: u64, rec: &TradeRecord) -> bool {
+        let slots = || self.trades.book.slots.of(key).map(|(_, slot)| slot);
+        if slots().any(|slot| !slot.done()) {
+            return false;
+        }
+        let dead = rec.authorizations.iter().all(|auth| auth.killed);
+        let approved = slots()
+            .any(|s| matches!(s.kind, Kind::Approve | Kind::Permit2Approve) && s.succeeded());
+        let used = slots().any(|s| s.kind == Kind::Swap && s.succeeded());
+        let revoked = slots().any(|s| s.kind == Kind::Revoke && s.succeeded());
+        dead || !approved || used || revoked
+    }
+
+    /// Checks the content of a step.
+    fn check_step(
+        &self,
+        step: &Step,
+        tx: &Transaction,
+        ex: &ExchangeFact,
+    ) -> Result<(), Violation> {
+        let key = step.key;
+        let Some(rec) = self.trades.book.recs.get(&key) else { return Ok(()) };
+        let newest_s = self.trades.market.newest_time_s(tx.chain).unwrap_or(0);
+        let allowance = |amount: u128, spender: &str, right: &[&String]| {
+            if amount == rec.trade.amount_in && right.iter().any(|r| *r == spender) && tx.value == 0
+            {
+                return Ok(());
+            }
+            let what = format!(
+                "an allowance of {amount} for {spender} was signed; it must be exact and for the router"
+            );
+            Err(self.trade_violation(key, "allowance", &what))
+        };
+        match &step.decoded {
+            Decoded::Approve { spender, amount } => {
+                let by_kind = match &rec.trade.pool {
+                    Route::Pool(pool) if crate::market::is_v4(pool) => vec![&ex.permit2],
+                    Route::Pool(_) | Route::Best => vec![&ex.v3_router, &ex.permit2],
+                };
+                allowance(*amount, spender, &by_kind)
+            }
+            Decoded::Permit2Approve { spender, amount, expiration_s, .. } => {
+                allowance(*amount, spender, &[&ex.universal_router])?;
+                if tx.to.to_lowercase() != ex.permit2
+                    || *expiration_s > newest_s.saturating_add(ex.deadline_s)
+                {
+                    let what = format!("an allowance of Permit2 until {expiration_s} was signed");
+                    return Err(self.trade_violation(key, "allowance", &what));
+                }
+                Ok(())
+            }
+            decoded => {
+                let content = Content { trade: &rec.trade, tx, exchange: ex, newest_s };
+                let minimum = content
+                    .check(decoded)
+                    .map_err(|(rule, what)| self.trade_violation(key, rule, &what))?;
+                if is_wrap(&rec.trade, &ex.wrapped) {
+                    return Ok(());
+                }
+                let auths = rec.authorizations.iter().filter(|auth| !auth.killed);
+                let since = auths.map(|auth| auth.seq).max().unwrap_or(rec.from);
+                self.check_floor(key, minimum, since)
+            }
+        }
+    }
+
+    fn permit_signed(
+        &mut self,
+        signer: &str,
+        permit: &Permit,
+        request: Option<&Id>,
+    ) -> Result<(), Violation> {
+        let Some(ex) = self.trades.exchanges.get(&permit.chain).cloned() else {
+            let what = format!("{signer} signed {permit:?} on a network without exchange");
+            return Err(violation("permit", what));
+        };
+        let newest_s = self.trades.market.newest_time_s(permit.chain).unwrap_or(0);
+        let named = request.and_then(|id| self.trades.book.by_id.get(id).copied());
+        let of = |r: &TradeRecord| {
+            r.trade.chain == permit.chain
+                && r.may_live()
+                && (r.payers.is_empty() || r.payers.contains(signer))
+        };
+        let mut why = ("permit", "no trade asks for it".to_owned());
+        let mut found = None;
+        for (key, rec) in self.trades.book.recs.iter().filter(|(_, r)| of(r)) {
+            if named.is_some_and(|named| named != *key) {
+                continue;
+            }
+            match content::check_permit(&rec.trade, &ex, newest_s, permit) {
+                Ok(()) => found = found.or(Some(*key)),
+                Err(broken) => why = broken,
+            }
+        }
+        let Some(key) = found else {
+            return Err(violation(why.0, format!("{signer} signed {permit:?}: {}", why.1)));
+        };
+        self.check_authority(key)
+    }
+
+    /// Notes a broadcast transaction if it is a step of a trade. Returns whether it is.
+    pub(crate) fn on_trade_broadcast(&mut self, tx: &Transaction) -> Result<bool, Violation> {
+        let at = slot_key(tx);
+        if self.trades.book.slots.get(&at).is_none() {
+            if self.transfers.uses(&at) || self.transfers.asks_for(tx) {
+                return Ok(false);
+            }
+            if self.trades.book.recs.is_empty() {
+                return Ok(false);
+            }
+            // Its signature was not shown with its content, so it is judged now.
+            let (rec, kind) = self.judge_step(tx, None)?;
+            self.trades.book.slots.insert(at.clone(), Slot::new(rec, kind, tx, self.seq));
+        }
+        let Some(slot) = self.trades.book.slots.get_mut(&at) else { return Ok(false) };
+        if slot.body == body(tx) {
+            slot.hashes.insert(tx.hash.clone());
+        } else if cancels(tx) {
+            slot.cancelling = true;
+            slot.cancel_hashes.insert(tx.hash.clone());
+        } else {
+            let what = format!("nonce {} was used for {:?}, and now for {tx:?}", at.2, slot.body);
+            return Err(violation("I-b", what));
+        }
+        slot.uncertain = false;
+        self.count("broadcast: trade");
+        Ok(true)
+    }
+}
+
+/// Returns the rule that a trade breaks which needed the operator for this reason.
+pub(crate) fn rule_of(why: &str) -> &'static str {
+    let price = ["price API", "the feed", "the price", "API and feed", "has no price"];
+    if why.contains("daily volume") {
+        "volume"
+    } else if why.contains("not below") {
+        "I-j"
+    } else if price.iter().any(|part| why.contains(part)) {
+        "value"
+    } else {
+        "automatic"
+    }
+}
