@@ -90,6 +90,18 @@ impl WorldChain {
         });
     }
 
+    /// Shows the allowances that are there before any trade.
+    pub(crate) fn show_allowances(&self, owners: &[Address]) {
+        self.with(|market| {
+            for owner in owners {
+                let open = chain_notes::allowances(&market.ledger, *owner);
+                if !open.open.is_empty() {
+                    self.tape.write(Observation::Allowances(open));
+                }
+            }
+        });
+    }
+
     /// Sets the time of the newest block. A chain with a market mines the blocks up to it.
     pub(crate) fn set_block(&self, block: Option<Utc>) {
         let mut inner = self.inner.lock().unwrap();

@@ -5,6 +5,7 @@
 
 mod abi;
 mod contracts;
+pub(crate) mod forge;
 mod ledger;
 mod machine;
 mod math;

@@ -29,6 +29,7 @@ mod signer;
 mod steps;
 mod store;
 mod tape;
+mod trade_faults;
 mod trades;
 mod trading_policy;
 mod wire;

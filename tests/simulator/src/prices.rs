@@ -54,7 +54,7 @@ impl Prices for WorldPrices {
         let mut inner = self.inner.lock().unwrap();
         if self.plant == Some(PlantedBug::PriceTooOld)
             && let Some((micros, at)) = inner.read
-            && inner.now_ms - at < 600_000
+            && inner.now_ms - at < 180_000
         {
             return Box::pin(async move { Ok(Usd(micros)) });
         }

@@ -45,11 +45,7 @@ const VARIANTS: [Trading; 7] = [
     },
     Trading { auto_below: 0, ..PLAIN },
     Trading { slippage_bps: 100, impact_bps: 200, auto_below: 100 * DOLLAR, hooks: true, ..PLAIN },
-    Trading {
-        auto_below: 200 * DOLLAR,
-        per_trade: 400 * DOLLAR,
-        ..PLAIN
-    },
+    Trading { auto_below: 200 * DOLLAR, per_trade: 400 * DOLLAR, ..PLAIN },
     Trading { daily: 120 * DOLLAR, auto_below: 110 * DOLLAR, tokens: false, ..PLAIN },
     Trading { enabled: false, ..PLAIN },
 ];

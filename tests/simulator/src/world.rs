@@ -47,7 +47,7 @@ pub(crate) struct SentCall {
 }
 
 /// Opens the markets of a world that trades. In some worlds earlier allowances are left.
-fn open_markets(chains: &[Arc<WorldChain>], seed: u64, start: Utc) {
+fn open_markets(chains: &[Arc<WorldChain>], seed: u64, start: Utc, plant: Option<PlantedBug>) {
     let mut dice = Dice::new(seed ^ 0xa110);
     let time = u64::try_from(start.seconds()).unwrap_or(0);
     for chain in chains {
@@ -56,7 +56,13 @@ fn open_markets(chains: &[Arc<WorldChain>], seed: u64, start: Utc) {
         if dice.chance(1, 3) {
             evm::leave_allowances(&mut state, id, signer::addresses(), &mut dice);
         }
+        state.price_by_dust = plant == Some(PlantedBug::ImpactByDust);
         chain.open_market(state, time);
+        if plant == Some(PlantedBug::SwapBeforeApproval) {
+            chain.with_ledger(|ledger| {
+                ledger.pretends_allowances = signer::addresses().to_vec();
+            });
+        }
     }
 }
 
@@ -175,7 +181,7 @@ impl World {
             .map(|id| Arc::new(WorldChain::new(ChainId(id), &tape, plant)))
             .collect();
         if plan.swarm.trades {
-            open_markets(&chains, plan.seed, start);
+            open_markets(&chains, plan.seed, start, plant);
         }
         let has_nodes = plan.swarm.blocks || plan.swarm.trades;
         let ports: Chains = if has_nodes {
@@ -241,6 +247,9 @@ impl World {
 
     pub(crate) fn run(&mut self, plan: &Plan) -> Result<(), WorldFailure> {
         self.feed_auditor()?;
+        for chain in &self.chains {
+            chain.show_allowances(signer::addresses());
+        }
         self.begin()?;
         self.order_open(true)?;
         self.create_policies()?;

@@ -70,6 +70,8 @@ pub(crate) struct Ledger {
     blocks: Vec<Block>,
     /// How an account's nonce changed: block, account, nonce after it.
     nonces: Vec<(u64, Address, u64)>,
+    /// Planted bug: for these accounts, nodes report allowances that do not exist.
+    pub(crate) pretends_allowances: Vec<Address>,
     /// Counts reorganizations, which change the hashes of blocks.
     fork: u64,
 }
@@ -86,6 +88,7 @@ impl Ledger {
             included: BTreeMap::new(),
             blocks: Vec::new(),
             nonces: Vec::new(),
+            pretends_allowances: Vec::new(),
             fork: 0,
         }
     }
@@ -96,8 +99,22 @@ impl Ledger {
 
     /// Runs calls on a copy of the newest state, as in the next block.
     pub(crate) fn try_out<T>(&self, work: impl FnOnce(&mut Machine<'_>) -> T) -> T {
-        let mut state = self.state.clone();
+        let mut state = self.shown_state();
         work(&mut Machine::new(self.env(), &mut state))
+    }
+
+    /// Returns a copy of the newest state, as nodes report it.
+    pub(crate) fn shown_state(&self) -> State {
+        let mut state = self.state.clone();
+        let exchange = self.contracts.exchange;
+        for owner in &self.pretends_allowances {
+            for token in state.tokens.values_mut() {
+                for spender in [exchange.v3.router, exchange.permit2] {
+                    token.allowances.insert((*owner, spender), U256::from(u128::MAX));
+                }
+            }
+        }
+        state
     }
 
     pub(crate) fn included(&self, hash: B256) -> Option<&Included> {

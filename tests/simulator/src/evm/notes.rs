@@ -187,7 +187,7 @@ fn read(ledger: &Ledger, one: &One) -> Option<Observation> {
         let (owner, token) = (text(owner), text(token));
         Observation::Read(Read::Balance { chain, block, owner, token, amount })
     };
-    let allowance = |owner: Address, token: Address, spender: Address, permit2: bool| {
+    let allowance = |owner: Address, token: Address, spender: Address, permit2, amount| {
         let (owner, token, spender) = (text(owner), text(token), text(spender));
         Observation::Read(Read::Allowance { chain, block, owner, token, spender, permit2, amount })
     };
@@ -200,12 +200,15 @@ fn read(ledger: &Ledger, one: &One) -> Option<Observation> {
         return Some(balance(call.addr, Address::ZERO));
     }
     if let Ok(call) = abi::Erc20::allowanceCall::abi_decode_validate(&one.data) {
-        return Some(allowance(call.owner, one.to, call.spender, false));
+        // What the chain holds, also if a planted bug reports something else.
+        let held = ledger.state.allowance(one.to, call.owner, call.spender);
+        let amount = amount.map(|_any| atoms(held));
+        return Some(allowance(call.owner, one.to, call.spender, false, amount));
     }
     if one.to == exchange.permit2
         && let Ok(call) = abi::Permit2::allowanceCall::abi_decode_validate(&one.data)
     {
-        return Some(allowance(call.user, call.token, call.spender, true));
+        return Some(allowance(call.user, call.token, call.spender, true, amount));
     }
     let feed = exchange.native_feed?;
     if one.to != feed.address || !is::<abi::Feed::latestRoundDataCall>(&one.data) {

@@ -73,7 +73,6 @@ pub(crate) enum Hop {
     V4 { fee: u32, spacing: i32, hooks: Address, id: B256, output: Address },
 }
 
-
 /// Reads the terms of a swap; `None` if the call is none.
 pub(crate) fn swap_terms(
     contracts: &Contracts,

@@ -28,7 +28,7 @@ pub(crate) fn whole(
 ) -> (SimulatedBlock, Option<Observation>) {
     let time = request.block.map_or(ledger.time, |block| block.timestamp);
     let env = Env { time, ..ledger.env() };
-    let before = &ledger.state;
+    let before = &ledger.shown_state();
     let mut state = before.clone();
     let mut calls = Vec::with_capacity(request.calls.len());
     for call in &request.calls {

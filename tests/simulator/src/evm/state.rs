@@ -74,6 +74,8 @@ pub(crate) struct State {
     pub(crate) data_fee: u64,
     /// Quoters answer this many thousandths of what a pool pays.
     pub(crate) quoted_permille: u64,
+    /// Planted bug: pools report the price that a small quote shows.
+    pub(crate) price_by_dust: bool,
 }
 
 impl State {

@@ -9,6 +9,7 @@ use super::abi;
 use super::contracts::id4;
 use super::machine::{Machine, Message, Reverted, arguments, error, is, word};
 use super::routers::{after_hook, hops};
+use super::state::Pool4;
 
 /// Gas of the pools, as the quoters estimate it.
 const QUOTED_GAS: u64 = 90_000;
@@ -155,6 +156,15 @@ impl Machine<'_> {
         Ok(abi::Quoter4::quoteExactInputSingleCall::abi_encode_returns(&answer).into())
     }
 
+    fn shown_price(&self, pool: &Pool4) -> U256 {
+        if !self.state.price_by_dust || pool.hook_takes == 0 {
+            return pool.range.price;
+        }
+        // Only one direction can look better; the other one looks worse.
+        let kept = U256::from(10_000 - pool.hook_takes) * U256::from(10_000);
+        pool.range.price * kept.root(2) / U256::from(10_000)
+    }
+
     fn view4(&self, data: &[u8]) -> Result<Bytes, Reverted> {
         if is::<abi::View4::poolManagerCall>(data) {
             let manager = self.env.contracts.exchange.v4.pool_manager;
@@ -164,7 +174,7 @@ impl Machine<'_> {
             let id = arguments::<abi::View4::getSlot0Call>(data)?.id;
             let pool = self.state.pools4.get(&id);
             let answer = abi::View4::getSlot0Return {
-                sqrtPriceX96: pool.map_or(U160::ZERO, |pool| U160::from(pool.range.price)),
+                sqrtPriceX96: pool.map_or(U160::ZERO, |pool| U160::from(self.shown_price(pool))),
                 tick: I24::ZERO,
                 protocolFee: U24::ZERO,
                 lpFee: pool.map_or(U24::ZERO, |pool| U24::from(pool.range.fee)),
