@@ -11,6 +11,8 @@ use std::collections::BTreeMap;
 
 /// How long a reading of the native coin's price counts (60 seconds).
 const PRICE_VALID_MS: i64 = 60_000;
+/// How long readings are kept (30 minutes).
+const PRICES_KEPT_MS: i64 = 1_800_000;
 /// The bounds of a plausible price, in millionths of a dollar: 1 to 1,000,000 dollars.
 const PLAUSIBLE: std::ops::RangeInclusive<u64> = 1_000_000..=1_000_000_000_000;
 /// One native coin in wei.
@@ -63,6 +65,15 @@ impl Market {
     }
 
     pub(crate) fn priced(&mut self, seq: u64, at: Instant, price: &PriceRead) {
+        // Calls are answered within minutes. One older reading shows a jump.
+        let old = |one: &Instant| one.elapsed(&at).1.is_none_or(|ms| ms > PRICES_KEPT_MS);
+        let first = self.prices.iter().position(|(_, one, _)| !old(one));
+        let first = first.unwrap_or(self.prices.len());
+        let api = |(_, _, read): &(u64, Instant, PriceRead)| {
+            matches!(read, PriceRead::Api { micros: Some(_) })
+        };
+        let last = self.prices.get(..first).and_then(|old| old.iter().rposition(api));
+        self.prices.drain(..last.unwrap_or(first));
         self.prices.push((seq, at, price.clone()));
     }
 

@@ -11,9 +11,8 @@ mod orders;
 mod steps;
 
 use crate::basics::Ticket;
-use crate::clocks::{AllowancePeriod, Instant};
-use crate::config::Config;
-use crate::trade_book::TradeBook;
+use crate::clocks::Instant;
+use crate::trade_book::{Allowance, Snapshot, TradeBook};
 use crate::trading::TradeAsk;
 use std::collections::BTreeMap;
 
@@ -39,18 +38,7 @@ pub(crate) struct OpenTrade {
     pub(crate) errors: Vec<(u16, &'static str)>,
     /// States in which the wallet may have judged it.
     pub(crate) snapshots: Vec<Snapshot>,
-    pub(crate) periods: Vec<AllowancePeriod>,
-}
-
-/// One state in which a trade may have been judged.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Snapshot {
-    pub(crate) config: Config,
-    pub(crate) now: Instant,
-    /// What other trades took of the daily volume: (least, most).
-    pub(crate) used: (u64, u64),
-    /// Whether the number of held requests may refuse it.
-    pub(crate) crowded: bool,
+    pub(crate) periods: Vec<Allowance>,
 }
 
 impl Trades {

@@ -15,6 +15,9 @@ const DYNAMIC_FEE: u32 = 0x80_0000;
 /// The slippage of a call that names none, in basis points.
 const DEFAULT_SLIPPAGE: u32 = 50;
 
+/// The reason to refuse a trade that no node quoted.
+pub(crate) const UNQUOTED: &str = "no node quoted it";
+
 /// All that one judgement rests on.
 #[derive(Clone, Copy)]
 pub(crate) struct Case<'a> {
@@ -32,6 +35,8 @@ pub(crate) struct Case<'a> {
     pub(crate) used: (u64, u64),
     /// Whether a limit other than the policy's may refuse it.
     pub(crate) crowded: bool,
+    /// Whether the wallet doubts its journal.
+    pub(crate) doubted: bool,
 }
 
 /// What is correct for one trade.
@@ -117,7 +122,7 @@ impl Case<'_> {
         } else if self.poor() {
             Some("the balance does not cover the amount, the cost and the least native balance")
         } else if !is_wrap(trade, &ex.wrapped) && self.usable(ex).next().is_none() {
-            Some("no node quoted it")
+            Some(UNQUOTED)
         } else {
             None
         }
@@ -149,6 +154,9 @@ impl Case<'_> {
     fn must_hold(&self, known: crate::market::Value) -> Option<&'static str> {
         let (trade, trading) = (self.trade, &self.policy.trading);
         let ex = self.exchange?;
+        if self.doubted {
+            return Some("the journal is not trusted");
+        }
         let value = match known {
             Ok((least, _)) => least,
             Err(why) => return Some(why),

@@ -128,6 +128,7 @@ impl Auditor {
         self.check_authority(step.key)?;
         self.check_plan(&step, tx)?;
         self.check_step(&step, tx, &ex)?;
+        self.decided_by_step(step.key);
         let first = self.trades.book.slots.of(step.key).next().is_none();
         if first {
             let there = (tx.chain, tx.from.to_lowercase());
@@ -137,6 +138,16 @@ impl Auditor {
             }
         }
         Ok((Some(step.key), step.kind))
+    }
+
+    /// Notes that a trade was decided: the only authorization behind its first step is not open any longer.
+    fn decided_by_step(&mut self, key: u64) {
+        let now = self.time.instant();
+        let Some(rec) = self.trades.book.recs.get_mut(&key) else { return };
+        let mut living = rec.authorizations.iter_mut().filter(|auth| !auth.killed);
+        if let (Some(only), None) = (living.next(), living.next()) {
+            only.closed.get_or_insert(now);
+        }
     }
 
     /// Returns whether a transaction only removes allowances.
@@ -303,6 +314,7 @@ impl Auditor {
             return Err(self.trade_violation(key, "I-e", what));
         }
         let since = approvals.iter().map(|auth| auth.seq).min().unwrap_or(0);
+        self.check_policy_again(key, &approvals)?;
         let Some(best) = self.best_since(rec, since) else {
             let what = "a step was signed, but the pool was not quoted since the approval";
             return Err(self.trade_violation(key, "price moved", what));
@@ -316,6 +328,29 @@ impl Auditor {
             }
             _ => Ok(()),
         }
+    }
+
+    /// Checks that the policy allows the fresh value in some state since the approval.
+    fn check_policy_again(&self, key: u64, approvals: &[&&Authorization]) -> Result<(), Violation> {
+        let begun = self.trades.book.slots.of(key).next().is_some();
+        if begun || approvals.iter().any(|auth| auth.snapshots.is_empty()) {
+            return Ok(());
+        }
+        let mut why = None;
+        for auth in approvals {
+            for snapshot in &auth.snapshots {
+                let Some((verdict, _)) = self.verdict_in(key, auth.seq, snapshot) else { continue };
+                let unquoted = verdict.must_refuse == Some(super::judge::UNQUOTED);
+                if (verdict.must_refuse.is_none() || unquoted) && !verdict.volume_must {
+                    return Ok(());
+                }
+                why = Some(verdict.must_refuse.unwrap_or("it exceeds the daily volume"));
+            }
+        }
+        let why = why.unwrap_or("the agent has no policy");
+        let rule = if why.contains("daily volume") { "volume" } else { "refusals" };
+        let what = format!("a step was signed after the approval, but {why}");
+        Err(self.trade_violation(key, rule, &what))
     }
 
     /// Checks that a trade which nobody approved may be executed.
