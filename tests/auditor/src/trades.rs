@@ -24,6 +24,8 @@ pub(crate) struct Trades {
     pub(crate) exchanges: BTreeMap<u64, crate::ExchangeFact>,
     /// The open `POST /trade` calls.
     pub(crate) open: BTreeMap<Ticket, OpenTrade>,
+    /// The largest daily volume in force for each agent so far.
+    pub(crate) largest_volume: BTreeMap<String, u64>,
     /// The instants at which open polls and orders arrived.
     pub(crate) arrived: BTreeMap<Ticket, Instant>,
 }

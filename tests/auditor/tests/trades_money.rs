@@ -469,3 +469,139 @@ fn auditor_rejects_refusing_a_trade_without_a_reason() {
     trader.accepts(Observation::Quoted(Box::new(failed)));
     trader.accepts(answered(ticket, "one", refused_for("NO_LIQUIDITY")));
 }
+
+#[test]
+fn volume_returns_after_a_moved_price_and_our_own_cancellation() {
+    for cancelled in [false, true] {
+        let mut trader = Trader::new(limits());
+        trader.holds(&buy(110), fair(110), "other");
+        trader.holds(&buy(100), fair(100), "one");
+        if cancelled {
+            trader.approves(&buy(100), "one", Some(fair(100)));
+            let approve = trader.approve_tx(COIN, V3_ROUTER, buy(100).amount_in);
+            trader.sends(&approve);
+            let swap = trader.swap_tx(&buy(100), floor_of(fair(100), 50));
+            trader.accepts(signs(&swap));
+            trader.accepts(Observation::Broadcast(swap.clone()));
+            let (to, data, hash) = (MAIN.into(), String::new(), "0xcancel".to_owned());
+            let cancel = Transaction { to, data, hash: hash.clone(), ..swap };
+            trader.accepts(signs(&cancel));
+            trader.accepts(Observation::Broadcast(cancel));
+            trader.accepts(Observation::Mined { chain: BASE, hash, succeeded: true });
+            trader.polls("one", FAILED);
+        } else {
+            trader.approves(&buy(100), "one", Some(fair(90)));
+            trader.polls("one", rejected_as(Some("PRICE_MOVED")));
+        }
+        let ticket = trader.opens(&buy(150), fair(150));
+        let refused = refused_for("EXCEEDS_DAILY_VOLUME");
+        trader.rejects("volume", answered(ticket, "two", refused));
+    }
+}
+
+#[test]
+fn open_reservations_move_into_the_new_allowance() {
+    let mut trader = Trader::new(limits());
+    trader.driver.advance_ms(12 * 3_600_000 - 60_000);
+    trader.holds(&buy(200), fair(200), "one");
+    // Midnight passes in several steps while it is held.
+    for _ in 0..4 {
+        trader.driver.advance_ms(60_000);
+    }
+    let ticket = trader.opens(&buy(101), fair(101));
+    trader.rejects("volume", answered(ticket, "two", TradeState::Pending));
+
+    // What was spent before midnight does not count after it.
+    let mut trader = Trader::new(limits());
+    trader.driver.advance_ms(12 * 3_600_000 - 60_000);
+    for id in ["one", "two"] {
+        let swap = trader.swaps(&buy(90), fair(90), id, fair(90));
+        trader.polls(id, executed(&swap, None));
+    }
+    for _ in 0..4 {
+        trader.driver.advance_ms(60_000);
+    }
+    trader.holds(&buy(200), fair(200), "three");
+    for _ in 0..4 {
+        trader.driver.advance_ms(60_000);
+    }
+    let swap = trader.swaps(&buy(90), fair(90), "four", fair(90));
+    trader.polls("four", executed(&swap, None));
+    trader.driver.advance_ms(60_000);
+    let ticket = trader.opens(&buy(11), fair(11));
+    trader.rejects("volume", answered(ticket, "five", TradeState::Executing));
+}
+
+#[test]
+fn approval_applies_the_policy_of_today() {
+    let step = |trading: TradingPolicy| {
+        let mut trader = Trader::new(limits());
+        trader.holds(&buy(150), fair(150), "one");
+        let policy = Policy { trading, ..common::policy(100, 50, 20) };
+        trader.order(Order::EditPolicy { name: "p".into(), policy });
+        trader.approves(&buy(150), "one", Some(fair(150)));
+        let tx = trader.approve_tx(COIN, V3_ROUTER, buy(150).amount_in);
+        trader.driver.auditor.observe(&signs(&tx)).map_err(|found| found.rule.to_owned())
+    };
+    let refusal = || Err("refusals".to_owned());
+    assert_eq!(step(limits()), Ok(()));
+    assert_eq!(step(TradingPolicy { per_trade: 149_000_000, ..limits() }), refusal());
+    assert_eq!(step(TradingPolicy { max_slippage_bps: 49, ..limits() }), refusal());
+    assert_eq!(step(TradingPolicy { daily: 149_000_000, ..limits() }), Err("volume".to_owned()));
+    assert_eq!(step(TradingPolicy { enabled: false, ..limits() }), Err("I-i".to_owned()));
+    // The threshold and the impact ceiling decide who is asked, and the operator was asked.
+    assert_eq!(step(TradingPolicy { auto_below: 0, max_impact_bps: 0, ..limits() }), Ok(()));
+}
+
+#[test]
+fn auditor_rejects_an_automatic_trade_while_the_journal_is_doubted() {
+    let mut trader = Trader::new(limits());
+    trader.accepts(Observation::JournalDoubted { doubted: true });
+    trader.holds(&buy(40), fair(40), "one");
+    let payment = trader.driver.hmac(5);
+    trader.driver.holds(&payment, "payment");
+    let payment = trader.driver.hmac(6);
+    trader.driver.pays_rejected(&payment, "other");
+    let mut trader = Trader::new(limits());
+    trader.accepts(Observation::JournalDoubted { doubted: true });
+    let ticket = trader.opens(&buy(40), fair(40));
+    trader.rejects("automatic", answered(ticket, "one", TradeState::Executing));
+    let mut trader = Trader::new(limits());
+    trader.accepts(Observation::JournalDoubted { doubted: true });
+    trader.accepts(Observation::JournalDoubted { doubted: false });
+    trader.starts(&buy(40), fair(40), "one");
+}
+
+#[test]
+fn auditor_rejects_two_concurrent_trades_that_exceed_the_volume_together() {
+    let mut trader = Trader::new(TradingPolicy { daily: 150_000_000, ..limits() });
+    let (one, two) = (trader.ask(&buy(90)), trader.ask(&buy(80)));
+    let (first, second) = (trader.called(&one), trader.called(&two));
+    for dollars in [90, 80] {
+        let quoted = trader.quote(&buy(dollars), fair(dollars));
+        trader.market(&buy(dollars), quoted);
+    }
+    let swap = |trader: &mut Trader, dollars| {
+        let tx = trader.approve_tx(COIN, V3_ROUTER, buy(dollars).amount_in);
+        trader.sends(&tx);
+        trader.swap_tx(&buy(dollars), floor_of(fair(dollars), 50))
+    };
+    let tx = swap(&mut trader, 90);
+    trader.sends(&tx);
+    // One of the two fits. The other may still be refused.
+    trader.answers(second, "two", refused_for("EXCEEDS_DAILY_VOLUME"));
+    trader.answers(first, "one", TradeState::Executing);
+
+    let mut trader = Trader::new(TradingPolicy { daily: 150_000_000, ..limits() });
+    let (first, second) = (trader.called(&one), trader.called(&two));
+    for dollars in [90, 80] {
+        let quoted = trader.quote(&buy(dollars), fair(dollars));
+        trader.market(&buy(dollars), quoted);
+    }
+    trader.answers(first, "one", TradeState::Executing);
+    let tx = swap(&mut trader, 90);
+    trader.sends(&tx);
+    trader.answers(second, "two", TradeState::Executing);
+    let tx = swap(&mut trader, 80);
+    trader.rejects("volume", signs(&tx));
+}

@@ -71,6 +71,7 @@ impl Auditor {
     /// Lets time pass for everything that concerns trades.
     pub(crate) fn watch_trades(&mut self) {
         self.sync_trade_periods();
+        self.note_volumes();
         let tickets: Vec<Ticket> = self.trades.open.keys().copied().collect();
         for ticket in tickets {
             self.watch_open_trade(ticket);
@@ -94,6 +95,16 @@ impl Auditor {
             }
         }
         self.book.held_trades = self.held_trades();
+    }
+
+    fn note_volumes(&mut self) {
+        for w in &self.possible_configs {
+            for agent in w.config.agents.keys() {
+                let Some((_, record)) = w.config.policy_of(agent) else { continue };
+                let most = self.trades.largest_volume.entry(agent.clone()).or_default();
+                *most = record.policy.trading.daily.max(*most);
+            }
+        }
     }
 
     fn held_trades(&self) -> BTreeMap<String, usize> {

@@ -219,7 +219,13 @@ impl Auditor {
             let unused = !self.trades.book.slots.of(key).any(|(_, slot)| slot.kind == kind);
             let begun = self.trades.book.slots.of(key).next().is_some();
             let alive = r.authorizations.iter().any(|auth| !auth.killed);
-            (Some(key) == named, r.may_live() && unused, alive, begun)
+            let exact = match &decoded {
+                Decoded::Approve { amount, .. } | Decoded::Permit2Approve { amount, .. } => {
+                    *amount == r.trade.amount_in
+                }
+                _ => true,
+            };
+            (Some(key) == named, r.may_live() && unused, exact, alive, begun)
         };
         let best = all
             .iter()
@@ -461,6 +467,7 @@ impl Auditor {
                 let minimum = content
                     .check(decoded)
                     .map_err(|(rule, what)| self.trade_violation(key, rule, &what))?;
+                self.check_volume(key, rec)?;
                 if is_wrap(&rec.trade, &ex.wrapped) {
                     return Ok(());
                 }
@@ -469,6 +476,24 @@ impl Auditor {
                 self.check_floor(key, minimum, since)
             }
         }
+    }
+
+    /// Checks, in whatever order concurrent calls were decided, that the swaps are within the daily volume.
+    ///
+    /// Compares with the largest volume that was ever in force.
+    fn check_volume(&self, key: u64, rec: &TradeRecord) -> Result<(), Violation> {
+        let Some((least, _)) = rec.value else { return Ok(()) };
+        let periods = self.trade_periods(&rec.agent);
+        let used = self.trades.book.used(&rec.agent, key, &periods, &self.time.instant());
+        let most = self.trades.largest_volume.get(&rec.agent).copied().unwrap_or(0);
+        let sum = used.0.saturating_add(least);
+        if sum > most {
+            let what = format!(
+                "a swap was signed that makes the volume of the day {sum}; it was never above {most}"
+            );
+            return Err(self.trade_violation(key, "volume", &what));
+        }
+        Ok(())
     }
 
     fn permit_signed(
