@@ -140,32 +140,39 @@ impl Market {
         later.filter(move |(_, q)| fits(q)).map(|(seq, q)| (*seq, q))
     }
 
-    /// Returns the newest balance that a node reported after an observation; `Err` if the newest read failed.
+    /// Returns the balances that nodes reported since an observation: (least, most). A failed read counts as zero.
+    ///
+    /// Concurrent calls read the same address, so any of the values may have decided this one.
     pub(crate) fn balance(
         &self,
         chain: u64,
         owner: &str,
         token: &str,
         from: u64,
-    ) -> Option<Result<u128, ()>> {
+    ) -> Option<(u128, u128)> {
         let begin = self.reads.partition_point(|(seq, _)| *seq < from);
-        self.reads.get(begin..)?.iter().rev().find_map(|(_, read)| match read {
+        let amounts = self.reads.get(begin..)?.iter().filter_map(|(_, read)| match read {
             Read::Balance { chain: c, owner: o, token: t, amount, .. }
                 if *c == chain && o == owner && t == token =>
             {
-                Some(amount.ok_or(()))
+                Some(*amount)
             }
             _ => None,
-        })
+        });
+        let least = amounts.clone().map(|amount| amount.unwrap_or(0)).min()?;
+        // A failed read may be retried at another node, so it does not make an address poor.
+        let most = amounts.map(|amount| amount.unwrap_or(u128::MAX)).max()?;
+        Some((least, most))
     }
 
-    /// Returns the newest gas cost that a node reported after an observation.
-    pub(crate) fn gas_cost(&self, chain: u64, from: u64) -> Option<u128> {
+    /// Returns the gas costs that nodes reported since an observation: (least, most).
+    pub(crate) fn gas_cost(&self, chain: u64, from: u64) -> Option<(u128, u128)> {
         let begin = self.reads.partition_point(|(seq, _)| *seq < from);
-        self.reads.get(begin..)?.iter().rev().find_map(|(_, read)| match read {
+        let costs = self.reads.get(begin..)?.iter().filter_map(|(_, read)| match read {
             Read::GasCost { chain: c, worst } if *c == chain => Some(*worst),
             _ => None,
-        })
+        });
+        Some((costs.clone().min()?, costs.max()?))
     }
 
     /// Returns the outcome of the newest rehearsal of this trade after an observation.

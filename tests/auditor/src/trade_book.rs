@@ -123,6 +123,7 @@ pub(crate) struct TradeRecord {
     /// Phases that answers have shown: 0 pending, 1 executing, 2 ended.
     pub(crate) history: Vec<(u64, u8)>,
     pub(crate) end: Option<TradeState>,
+    pub(crate) ended: Option<Instant>,
     /// The end was returned while the disk failed, so it may be lost.
     pub(crate) soft_end: bool,
     pub(crate) authorizations: Vec<Authorization>,
@@ -160,6 +161,7 @@ impl TradeRecord {
             slippage: None,
             history: Vec::new(),
             end: None,
+            ended: None,
             soft_end: false,
             authorizations: Vec::new(),
             denials: Vec::new(),

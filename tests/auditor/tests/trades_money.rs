@@ -403,6 +403,7 @@ fn held(
     show: impl FnOnce(&mut Trader),
 ) -> Result<(), String> {
     let mut trader = Trader::new(limits);
+    trader.rich = false;
     let ticket = trader.opens(trade, fair(40));
     show(&mut trader);
     let judged = trader.driver.auditor.observe(&answered(ticket, "one", TradeState::Pending));

@@ -256,6 +256,7 @@ fn auditor_rejects_an_allowance_that_a_plan_left() {
         trader.blocks(2);
         trader.polls("one", FAILED);
         trader.accepts(Observation::Calm);
+        trader.driver.advance_ms(600_000);
         if right {
             trader.accepts(Observation::Over);
         } else {

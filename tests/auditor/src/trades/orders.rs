@@ -168,12 +168,18 @@ impl Auditor {
     ) -> Result<(), Violation> {
         let now = self.time.instant();
         let Some(rec) = self.trades.book.recs.get_mut(&key) else { return Ok(()) };
-        rec.authorizations.retain(|auth| auth.ticket != ticket);
         rec.denials.retain(|(of, _)| *of != ticket);
-        let held = rec.surely_held(&now) && open.isolated;
+        let mut before = rec.clone();
+        before.authorizations.retain(|auth| auth.ticket != ticket);
+        let held = before.surely_held(&now) && open.isolated;
         // These change nothing. Any other reason may close the trade.
         let open_still = ["CARD_CHANGED", "WALLET_LOCKED", "AGENTS_FROZEN", "JOURNAL_FAILED"];
-        rec.maybe_closed |= !open_still.contains(&code);
+        let closed = !open_still.contains(&code);
+        rec.maybe_closed |= closed;
+        // Until the refusal the trade was executing.
+        rec.authorizations.retain(|auth| auth.ticket != ticket || closed);
+        let refused = rec.authorizations.iter_mut().filter(|auth| auth.ticket == ticket);
+        refused.for_each(|auth| auth.killed = true);
         let rule = match code {
             "REQUEST_NOT_FOUND" => Some("I-p"),
             "REQUEST_EXPIRED" => held.then_some("I-e"),
