@@ -1,8 +1,8 @@
 //! Checks the answers to `POST /trade` and to polls.
 
 use super::OpenTrade;
+use super::authority::rule_of;
 use super::judge::Verdict;
-use super::steps::rule_of;
 use crate::basics::{Id, Ticket};
 use crate::expect::{Input, OpenCall};
 use crate::observations::Answer;
