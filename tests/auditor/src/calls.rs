@@ -226,6 +226,7 @@ impl Auditor {
                 time: &self.time,
                 book: &self.book,
                 disk_failed: self.disk_failed,
+                doubted: self.doubted,
             };
             for p in self.possible_periods(possible, self.agent_of(open).as_deref()) {
                 let right = self.judge_in(v, ticket, open, p.as_ref());

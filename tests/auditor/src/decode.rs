@@ -180,7 +180,7 @@ fn recipient(address: Address) -> Recipient {
 /// Returns the bytes of hex text with or without `0x`.
 pub(crate) fn from_hex(text: &str) -> Option<Vec<u8>> {
     let text = text.strip_prefix("0x").unwrap_or(text).as_bytes();
-    if text.len() % 2 != 0 {
+    if !text.len().is_multiple_of(2) {
         return None;
     }
     let digit = |b: u8| char::from(b).to_digit(16).and_then(|d| u8::try_from(d).ok());
@@ -278,7 +278,7 @@ fn inner_calls(calls: &[&[u8]], swap: &mut SwapCall) -> Option<bool> {
 /// Decodes a packed path: a token, then a fee and a token for every hop.
 fn path(bytes: &[u8]) -> Option<(Address, Vec<Hop>)> {
     let (first, rest) = bytes.split_at_checked(20)?;
-    if rest.is_empty() || rest.len() % 23 != 0 {
+    if rest.is_empty() || !rest.len().is_multiple_of(23) {
         return None;
     }
     let hops = rest.chunks(23).map(|hop| match hop {

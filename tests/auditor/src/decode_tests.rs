@@ -103,13 +103,10 @@ fn v4_swap_and_its_permit_are_decoded() {
     assert_eq!(call.permits, [expected]);
     // The encoding of older routers puts another word where the least price is read.
     let old = V4 { hop_price: None, ..v4 };
-    assert_eq!(
-        decode(&execute("10", &[old.input()], 60)).is_some_and(|d| match d {
-            Decoded::Swap(swap) => swap.hop_prices == call.hop_prices,
-            _ => false,
-        }),
-        false
-    );
+    match decode(&execute("10", &[old.input()], 60)) {
+        Some(Decoded::Swap(swap)) => assert_ne!(swap.hop_prices, call.hop_prices),
+        other => assert_eq!(other, None),
+    }
 }
 
 #[test]

@@ -140,6 +140,8 @@ pub struct Auditor {
     pub(crate) dead: BTreeSet<observations::Ticket>,
     pub(crate) running: bool,
     pub(crate) disk_failed: Option<u64>,
+    /// Whether the wallet doubts its journal.
+    pub(crate) doubted: bool,
     /// Requests that were being written when the disk failed: the next process may find them on disk.
     pub(crate) maybe_written: Vec<(u64, requests::RequestRecord)>,
     pub(crate) maybe_configs: Vec<PossibleConfig>,
@@ -175,6 +177,7 @@ impl Auditor {
             dead: BTreeSet::new(),
             running: true,
             disk_failed: None,
+            doubted: false,
             maybe_written: Vec::new(),
             maybe_configs: Vec::new(),
             digests: BTreeMap::new(),
@@ -256,6 +259,7 @@ impl Auditor {
             Observation::Died => self.on_died(),
             Observation::Stopped => self.on_stopped()?,
             Observation::Started => self.on_started(),
+            Observation::JournalDoubted { doubted } => self.doubted = *doubted,
             Observation::DiskFailed => self.disk_failed = Some(self.seq),
             Observation::Calm => self.calm = Some(self.time.instant()),
             Observation::Over => self.on_over()?,

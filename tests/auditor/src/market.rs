@@ -11,6 +11,8 @@ use std::collections::BTreeMap;
 
 /// How long a reading of the native coin's price counts (60 seconds).
 const PRICE_VALID_MS: i64 = 60_000;
+/// How long readings are kept (30 minutes).
+const PRICES_KEPT_MS: i64 = 1_800_000;
 /// The bounds of a plausible price, in millionths of a dollar: 1 to 1,000,000 dollars.
 const PLAUSIBLE: std::ops::RangeInclusive<u64> = 1_000_000..=1_000_000_000_000;
 /// One native coin in wei.
@@ -63,6 +65,15 @@ impl Market {
     }
 
     pub(crate) fn priced(&mut self, seq: u64, at: Instant, price: &PriceRead) {
+        // Calls are answered within minutes. One older reading shows a jump.
+        let old = |one: &Instant| one.elapsed(&at).1.is_none_or(|ms| ms > PRICES_KEPT_MS);
+        let first = self.prices.iter().position(|(_, one, _)| !old(one));
+        let first = first.unwrap_or(self.prices.len());
+        let api = |(_, _, read): &(u64, Instant, PriceRead)| {
+            matches!(read, PriceRead::Api { micros: Some(_) })
+        };
+        let last = self.prices.get(..first).and_then(|old| old.iter().rposition(api));
+        self.prices.drain(..last.unwrap_or(first));
         self.prices.push((seq, at, price.clone()));
     }
 
@@ -129,32 +140,39 @@ impl Market {
         later.filter(move |(_, q)| fits(q)).map(|(seq, q)| (*seq, q))
     }
 
-    /// Returns the newest balance that a node reported after an observation; `Err` if the newest read failed.
+    /// Returns the balances that nodes reported since an observation: (least, most). A failed read counts as zero.
+    ///
+    /// Concurrent calls read the same address, so any of the values may have decided this one.
     pub(crate) fn balance(
         &self,
         chain: u64,
         owner: &str,
         token: &str,
         from: u64,
-    ) -> Option<Result<u128, ()>> {
+    ) -> Option<(u128, u128)> {
         let begin = self.reads.partition_point(|(seq, _)| *seq < from);
-        self.reads.get(begin..)?.iter().rev().find_map(|(_, read)| match read {
+        let amounts = self.reads.get(begin..)?.iter().filter_map(|(_, read)| match read {
             Read::Balance { chain: c, owner: o, token: t, amount, .. }
                 if *c == chain && o == owner && t == token =>
             {
-                Some(amount.ok_or(()))
+                Some(*amount)
             }
             _ => None,
-        })
+        });
+        let least = amounts.clone().map(|amount| amount.unwrap_or(0)).min()?;
+        // A failed read may be retried at another node, so it does not make an address poor.
+        let most = amounts.map(|amount| amount.unwrap_or(u128::MAX)).max()?;
+        Some((least, most))
     }
 
-    /// Returns the newest gas cost that a node reported after an observation.
-    pub(crate) fn gas_cost(&self, chain: u64, from: u64) -> Option<u128> {
+    /// Returns the gas costs that nodes reported since an observation: (least, most).
+    pub(crate) fn gas_cost(&self, chain: u64, from: u64) -> Option<(u128, u128)> {
         let begin = self.reads.partition_point(|(seq, _)| *seq < from);
-        self.reads.get(begin..)?.iter().rev().find_map(|(_, read)| match read {
+        let costs = self.reads.get(begin..)?.iter().filter_map(|(_, read)| match read {
             Read::GasCost { chain: c, worst } if *c == chain => Some(*worst),
             _ => None,
-        })
+        });
+        Some((costs.clone().min()?, costs.max()?))
     }
 
     /// Returns the outcome of the newest rehearsal of this trade after an observation.

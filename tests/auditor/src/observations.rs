@@ -73,6 +73,10 @@ pub enum Observation {
     Stopped,
     /// The process runs again, from what was on disk. The wallet is locked.
     Started,
+    /// The wallet found its journal older or newer than the wallet file, or an operator accepted it again.
+    ///
+    /// While it is doubted, nothing is executed without asking.
+    JournalDoubted { doubted: bool },
     /// The disk stopped accepting writes; reads still work. Until the next start nothing new is decided.
     DiskFailed,
     /// From now on nothing fails, time passes regularly, and every agent polls its requests.

@@ -38,6 +38,10 @@ impl Auditor {
                     violation("transactions", format!("{order:?} ended as {end:?}: {what}"))
                 })?;
             }
+            Order::Renew { agent } => {
+                self.renew_trade_periods(agent);
+                self.config_order_ended(ticket, order, end)?;
+            }
             order if orders::is_config(order) => self.config_order_ended(ticket, order, end)?,
             _ => {}
         }

@@ -2,6 +2,7 @@
 
 use crate::basics::{Address, Id, Ticket};
 use crate::clocks::{AllowancePeriod, HOLD_MS, Instant};
+use crate::config::Config;
 use crate::trade_slots::{Kind, Slot, SlotKey, Slots};
 use crate::trading::{OpenAllowance, Trade, TradeState};
 use std::collections::{BTreeMap, BTreeSet};
@@ -22,6 +23,44 @@ pub(crate) enum TradeIdentity {
     Single(Ticket),
 }
 
+/// One state in which a trade may have been judged.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Snapshot {
+    pub(crate) config: Config,
+    pub(crate) now: Instant,
+    /// What other trades took of the daily volume: (least, most).
+    pub(crate) used: (u64, u64),
+    /// Whether the number of held requests may refuse it.
+    pub(crate) crowded: bool,
+    /// Whether the wallet doubts its journal.
+    pub(crate) doubted: bool,
+}
+
+/// An allowance that may be in force. The observation of its renewal lies between `period.since` and `latest`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Allowance {
+    pub(crate) period: AllowancePeriod,
+    pub(crate) latest: u64,
+}
+
+impl Allowance {
+    pub(crate) fn new(period: AllowancePeriod) -> Self {
+        let latest = period.since;
+        Self { period, latest }
+    }
+
+    /// Adds an allowance, merged with one that differs only in the instant of its renewal.
+    pub(crate) fn add(all: &mut Vec<Self>, one: Self) {
+        for known in all.iter_mut() {
+            if known.period.absorb(&one.period, 0) {
+                known.latest = known.latest.max(one.latest);
+                return;
+            }
+        }
+        all.push(one);
+    }
+}
+
 /// An order to approve, or the call of a trade that is executed without one.
 #[derive(Debug, Clone)]
 pub(crate) struct Authorization {
@@ -34,6 +73,15 @@ pub(crate) struct Authorization {
     pub(crate) closed: Option<Instant>,
     /// Whether a freeze, lock, suspension or denial has ended everything unsigned since.
     pub(crate) killed: bool,
+    /// States in which an approval may have applied the policy again.
+    pub(crate) snapshots: Vec<Snapshot>,
+}
+
+impl Authorization {
+    pub(crate) fn by_order(ticket: Ticket, seq: u64, opened: Instant) -> Self {
+        let (by_call, killed, snapshots) = (false, false, Vec::new());
+        Self { ticket, by_call, seq, opened, closed: None, killed, snapshots }
+    }
 }
 
 /// How far an order to deny got.
@@ -75,6 +123,7 @@ pub(crate) struct TradeRecord {
     /// Phases that answers have shown: 0 pending, 1 executing, 2 ended.
     pub(crate) history: Vec<(u64, u8)>,
     pub(crate) end: Option<TradeState>,
+    pub(crate) ended: Option<Instant>,
     /// The end was returned while the disk failed, so it may be lost.
     pub(crate) soft_end: bool,
     pub(crate) authorizations: Vec<Authorization>,
@@ -112,6 +161,7 @@ impl TradeRecord {
             slippage: None,
             history: Vec::new(),
             end: None,
+            ended: None,
             soft_end: false,
             authorizations: Vec::new(),
             denials: Vec::new(),
@@ -190,7 +240,7 @@ pub(crate) struct TradeBook {
     pub(crate) loose_ids: BTreeSet<Id>,
     pub(crate) slots: Slots,
     /// The allowances of each agent's trades that may be in force.
-    pub(crate) periods: BTreeMap<String, Vec<AllowancePeriod>>,
+    pub(crate) periods: BTreeMap<String, Vec<Allowance>>,
     /// The newest allowances of each address.
     pub(crate) allowances: BTreeMap<(u64, Address), Vec<OpenAllowance>>,
 }
@@ -226,7 +276,7 @@ impl TradeBook {
     }
 
     /// Returns what a trade takes of this allowance: (least, most).
-    fn takes(&self, key: u64, p: &AllowancePeriod, now: &Instant) -> (u64, u64) {
+    fn takes(&self, key: u64, p: &Allowance, now: &Instant) -> (u64, u64) {
         let Some(rec) = self.recs.get(&key) else { return (0, 0) };
         let Some((least, most)) = rec.value else { return (0, 0) };
         let swap = self.swap_of(key);
@@ -241,17 +291,20 @@ impl TradeBook {
                 // Spent between the signature and the report.
                 let ended = rec.history.iter().find(|(_, phase)| *phase == 2);
                 let ended = ended.map_or(u64::MAX, |(seq, _)| *seq);
-                let sure = signed.is_some_and(|seq| seq > p.since);
-                return (if sure { least } else { 0 }, if ended > p.since { most } else { 0 });
+                let sure = signed.is_some_and(|seq| seq > p.latest);
+                let may = ended > p.period.since;
+                return (if sure { least } else { 0 }, if may { most } else { 0 });
             }
             _ => {}
         }
-        if rec.denied() {
+        // What a lost call reserved returns at the latest when it expires, or by the restart.
+        let forgotten = !rec.accepted && rec.open.is_empty() && rec.expired(now).0;
+        if rec.denied() || (forgotten && swap.is_none()) {
             return (0, 0);
         }
         let broadcast = swap.filter(|(_, slot)| !slot.hashes.is_empty() && !slot.may_return());
         let reserved = broadcast.is_some_and(|(_, slot)| slot.included.is_none() && !slot.taken);
-        let recent = broadcast.is_some() && signed.is_some_and(|seq| seq > p.since);
+        let recent = broadcast.is_some() && signed.is_some_and(|seq| seq > p.latest);
         let sure = rec.surely_held(now) || reserved || recent;
         (if sure { least } else { 0 }, most)
     }
@@ -261,11 +314,11 @@ impl TradeBook {
         &self,
         agent: &str,
         except: u64,
-        periods: &[AllowancePeriod],
+        periods: &[Allowance],
         now: &Instant,
     ) -> (u64, u64) {
         let mine = || self.recs.iter().filter(|(key, r)| r.agent == agent && **key != except);
-        let sum = |p: &AllowancePeriod| {
+        let sum = |p: &Allowance| {
             mine().fold((0u64, 0u64), |sum, (key, _)| {
                 let (least, most) = self.takes(*key, p, now);
                 (sum.0.saturating_add(least), sum.1.saturating_add(most))

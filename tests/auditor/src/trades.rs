@@ -1,6 +1,7 @@
 //! The rules for trades: from the call over the plan's transactions to the reported end.
 
 mod answers;
+mod authority;
 mod calls;
 mod chain;
 mod content;
@@ -11,9 +12,8 @@ mod orders;
 mod steps;
 
 use crate::basics::Ticket;
-use crate::clocks::{AllowancePeriod, Instant};
-use crate::config::Config;
-use crate::trade_book::TradeBook;
+use crate::clocks::Instant;
+use crate::trade_book::{Allowance, Snapshot, TradeBook};
 use crate::trading::TradeAsk;
 use std::collections::BTreeMap;
 
@@ -25,6 +25,8 @@ pub(crate) struct Trades {
     pub(crate) exchanges: BTreeMap<u64, crate::ExchangeFact>,
     /// The open `POST /trade` calls.
     pub(crate) open: BTreeMap<Ticket, OpenTrade>,
+    /// The largest daily volume in force for each agent so far.
+    pub(crate) largest_volume: BTreeMap<String, u64>,
     /// The instants at which open polls and orders arrived.
     pub(crate) arrived: BTreeMap<Ticket, Instant>,
 }
@@ -39,18 +41,7 @@ pub(crate) struct OpenTrade {
     pub(crate) errors: Vec<(u16, &'static str)>,
     /// States in which the wallet may have judged it.
     pub(crate) snapshots: Vec<Snapshot>,
-    pub(crate) periods: Vec<AllowancePeriod>,
-}
-
-/// One state in which a trade may have been judged.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Snapshot {
-    pub(crate) config: Config,
-    pub(crate) now: Instant,
-    /// What other trades took of the daily volume: (least, most).
-    pub(crate) used: (u64, u64),
-    /// Whether the number of held requests may refuse it.
-    pub(crate) crowded: bool,
+    pub(crate) periods: Vec<Allowance>,
 }
 
 impl Trades {

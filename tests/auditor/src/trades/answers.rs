@@ -1,8 +1,8 @@
 //! Checks the answers to `POST /trade` and to polls.
 
 use super::OpenTrade;
+use super::authority::rule_of;
 use super::judge::Verdict;
-use super::steps::rule_of;
 use crate::basics::{Id, Ticket};
 use crate::expect::{Input, OpenCall};
 use crate::observations::Answer;
@@ -19,6 +19,15 @@ pub(crate) fn phase(state: &TradeState) -> u8 {
         TradeState::Pending => 0,
         TradeState::Executing => 1,
         TradeState::Executed { .. } | TradeState::Rejected { .. } | TradeState::Failed { .. } => 2,
+    }
+}
+
+fn journal_failed(state: &TradeState) -> bool {
+    let failed = |code: &Option<String>| code.as_deref() == Some("JOURNAL_FAILED");
+    match state {
+        TradeState::Rejected { code, reason_code } => failed(code) || failed(reason_code),
+        TradeState::Failed { code } => failed(code),
+        _ => false,
     }
 }
 
@@ -101,6 +110,15 @@ impl Auditor {
         answer: &TradeAnswer,
     ) -> Result<(), Violation> {
         let key = call.rec;
+        if journal_failed(&answer.state) {
+            if self.disk_failed.is_none() {
+                let what = "it was answered JOURNAL_FAILED, but the disk works";
+                return Err(self.trade_violation(key, "disk", what));
+            }
+            // It was not written, or it is on disk without confirmation.
+            self.lose_trade_call(ticket);
+            return Ok(());
+        }
         if call.snapshots.is_empty() {
             let what = format!("answered {answer:?}; expected {:?}", call.errors);
             return Err(self.trade_violation(key, "I-i", &what));
@@ -155,10 +173,11 @@ impl Auditor {
         let begun = self.trades.book.slots.of(key).next().is_some();
         // An earlier call that got no answer may have been accepted.
         let lost = self.trades.book.recs.get(&key).is_some_and(|rec| rec.lost);
-        let refused = matches!(state, TradeState::Rejected { code: None, .. }) && !begun && !lost;
-        if refused {
-            let TradeState::Rejected { reason_code, .. } = state else { return Ok(()) };
-            self.check_refusal(open, call, reason_code.as_deref().unwrap_or_default())?;
+        let refused = matches!(state, TradeState::Rejected { .. } | TradeState::Failed { .. });
+        if refused && !begun && !lost {
+            if let TradeState::Rejected { code: None, reason_code } = state {
+                self.check_refusal(open, call, reason_code.as_deref().unwrap_or_default())?;
+            }
             if let Some(rec) = self.trades.book.recs.get_mut(&key) {
                 rec.refused = Some(state.clone());
             }
@@ -242,6 +261,11 @@ impl Auditor {
         match (known, answer) {
             (_, Answer::Refused { http: 429, .. }) => Ok(()),
             (Some(key), Answer::Refused { .. }) => {
+                let rec = self.trades.book.recs.get(&key);
+                if rec.is_some_and(|rec| rec.refused.is_some()) {
+                    // The specification is ambiguous about whether refusals of calls can be polled.
+                    return Ok(());
+                }
                 let what = format!("a poll was answered {answer:?}");
                 Err(self.trade_violation(key, "I-p", &what))
             }

@@ -1,17 +1,17 @@
 //! Calls of agents that trade, while they are open.
 
+use super::OpenTrade;
 use super::judge::{Case, Verdict};
-use super::{OpenTrade, Snapshot};
 use crate::basics::{Proof, Ticket};
-use crate::clocks::{AllowancePeriod, add_period};
+use crate::clocks::AllowancePeriod;
+use crate::config::PossibleConfig;
 use crate::expect::{Expect, Input};
 use crate::identity::{self, View};
-use crate::trade_book::{Authorization, TradeIdentity, TradeRecord};
+use crate::policy::MAX_HELD;
+use crate::trade_book::{Allowance, Authorization, Snapshot, TradeIdentity, TradeRecord};
 use crate::trading::TradeAsk;
 use crate::{Auditor, violation};
-
-/// The number of held requests of one agent, and of all, that the wallet allows.
-const MAX_HELD: (usize, usize) = (20, 500);
+use std::collections::{BTreeMap, BTreeSet};
 
 fn identity_of(ask: &TradeAsk, ticket: Ticket) -> TradeIdentity {
     let agent = ask.agent.clone();
@@ -53,6 +53,7 @@ impl Auditor {
                     opened: now,
                     closed: None,
                     killed: false,
+                    snapshots: Vec::new(),
                 });
             }
         }
@@ -70,6 +71,7 @@ impl Auditor {
     /// Lets time pass for everything that concerns trades.
     pub(crate) fn watch_trades(&mut self) {
         self.sync_trade_periods();
+        self.note_volumes();
         let tickets: Vec<Ticket> = self.trades.open.keys().copied().collect();
         for ticket in tickets {
             self.watch_open_trade(ticket);
@@ -92,13 +94,22 @@ impl Auditor {
                 decided.for_each(|auth| auth.killed = true);
             }
         }
-        let held: std::collections::BTreeMap<String, usize> = self.held_trades();
-        self.book.held_trades = held;
+        self.book.held_trades = self.held_trades();
     }
 
-    fn held_trades(&self) -> std::collections::BTreeMap<String, usize> {
+    fn note_volumes(&mut self) {
+        for w in &self.possible_configs {
+            for agent in w.config.agents.keys() {
+                let Some((_, record)) = w.config.policy_of(agent) else { continue };
+                let most = self.trades.largest_volume.entry(agent.clone()).or_default();
+                *most = record.policy.trading.daily.max(*most);
+            }
+        }
+    }
+
+    fn held_trades(&self) -> BTreeMap<String, usize> {
         let now = self.time.instant();
-        let mut held = std::collections::BTreeMap::new();
+        let mut held = BTreeMap::new();
         for rec in self.trades.book.recs.values().filter(|rec| rec.may_be_held(&now)) {
             let count: &mut usize = held.entry(rec.agent.clone()).or_default();
             *count = count.saturating_add(1);
@@ -108,38 +119,31 @@ impl Auditor {
 
     /// Begins the trade allowances of agents, and lets them renew.
     fn sync_trade_periods(&mut self) {
-        let mut agents: Vec<&String> = Vec::new();
-        let mut begun: Vec<String> = Vec::new();
-        for w in &self.possible_configs {
-            for (code, agent) in w.config.agents.iter() {
-                agents.push(code);
-                if agent.commission.is_some() {
-                    begun.push(code.clone());
-                }
-            }
-        }
+        let commissioned = |w: &PossibleConfig, agent: &str| {
+            w.config.agents.get(agent).map(|a| a.commission.is_some())
+        };
+        let configs = || self.possible_configs.iter();
+        let agents: BTreeSet<&String> = configs().flat_map(|w| w.config.agents.keys()).collect();
         let periods = &mut self.trades.book.periods;
-        periods.retain(|agent, _| agents.contains(&agent));
-        for agent in begun {
+        periods.retain(|agent, _| agents.contains(agent));
+        for agent in agents {
+            let begun = configs().any(|w| commissioned(w, agent) == Some(true));
             // While the order is open, the allowance begins at any of its instants.
-            let first = AllowancePeriod::first(&self.time);
-            let open = self
-                .possible_configs
-                .iter()
-                .any(|w| w.config.agents.get(&agent).is_none_or(|a| a.commission.is_none()));
-            let all = periods.entry(agent).or_default();
-            if let Some(first) = first
-                && (all.is_empty() || open)
-                && !all.contains(&first)
+            let open = configs().any(|w| commissioned(w, agent) != Some(true));
+            let known = periods.contains_key(agent);
+            if let Some(first) = AllowancePeriod::first(&self.time)
+                && begun
+                && (!known || open)
             {
-                all.push(first);
+                let all = periods.entry(agent.clone()).or_default();
+                Allowance::add(all, Allowance::new(first));
             }
         }
         for all in periods.values_mut() {
-            for p in all.clone() {
-                for next in p.after_check(&self.time) {
-                    if next != p {
-                        add_period(all, next, 0);
+            for known in all.clone() {
+                for next in known.period.after_check(&self.time) {
+                    if next != known.period {
+                        Allowance::add(all, Allowance::new(next));
                     }
                 }
             }
@@ -147,13 +151,32 @@ impl Auditor {
     }
 
     /// Returns the trade allowances of an agent that may be in force after a check.
-    pub(crate) fn trade_periods(&self, agent: &str) -> Vec<AllowancePeriod> {
+    pub(crate) fn trade_periods(&self, agent: &str) -> Vec<Allowance> {
         let Some(known) = self.trades.book.periods.get(agent) else { return Vec::new() };
         let mut all = if self.disk_failed.is_some() { known.clone() } else { Vec::new() };
-        for next in known.iter().flat_map(|p| p.after_check(&self.time)) {
-            add_period(&mut all, next, 0);
+        for one in known {
+            for next in one.period.after_check(&self.time) {
+                let same = next == one.period;
+                let next = if same { one.clone() } else { Allowance::new(next) };
+                Allowance::add(&mut all, next);
+            }
         }
         all
+    }
+
+    /// Lets an operator's renewal, which may have happened, renew the trade allowance too.
+    pub(crate) fn renew_trade_periods(&mut self, named: &str) {
+        let code = self.possible_configs.iter().find_map(|w| w.config.agent_code(named));
+        let Some(all) = code.and_then(|code| self.trades.book.periods.get_mut(&code)) else {
+            return;
+        };
+        for known in all.clone() {
+            if known.period.due(&self.time.now)
+                && let Some(next) = known.period.renewed(&self.time.now, self.seq)
+            {
+                Allowance::add(all, Allowance::new(next));
+            }
+        }
     }
 
     fn watch_open_trade(&mut self, ticket: Ticket) {
@@ -170,6 +193,7 @@ impl Auditor {
                 time: &self.time,
                 book: &self.book,
                 disk_failed: self.disk_failed,
+                doubted: self.doubted,
             };
             if let Err(instead) = identity::prove(v, agent, &open.ask.proof) {
                 errors.extend(instead.iter().filter_map(|e| match e {
@@ -180,7 +204,8 @@ impl Auditor {
                 errors.push((403, code));
             } else {
                 let crowded = self.crowded(agent, &now);
-                snapshots.push(Snapshot { config: w.config.clone(), now, used, crowded });
+                let (config, doubted) = (w.config.clone(), self.doubted);
+                snapshots.push(Snapshot { config, now, used, crowded, doubted });
             }
         }
         if let Proof::Hmac { timestamp_s, .. } = &open.ask.proof
@@ -203,9 +228,7 @@ impl Auditor {
             }
         }
         for p in periods {
-            if !open.periods.contains(&p) {
-                open.periods.push(p);
-            }
+            Allowance::add(&mut open.periods, p);
         }
     }
 
@@ -256,6 +279,7 @@ impl Auditor {
             now: snapshot.now,
             used: snapshot.used,
             crowded: snapshot.crowded,
+            doubted: snapshot.doubted,
         };
         Some((case.judge(), payer))
     }

@@ -11,6 +11,9 @@ use crate::{Auditor, ExchangeFact, Violation};
 /// In the calm phase, every trade must end within this time (30 minutes).
 const ENDS_WITHIN_MS: i64 = 1_800_000;
 
+/// In the calm phase, the allowance of an ended trade must be revoked within this time (10 minutes).
+const REVOKED_WITHIN_MS: i64 = 600_000;
+
 impl Auditor {
     /// Checks a reported state against everything reported and seen before.
     pub(crate) fn check_state(
@@ -21,6 +24,13 @@ impl Auditor {
         state: &TradeState,
     ) -> Result<(), Violation> {
         let Some(rec) = self.trades.book.recs.get(&key) else { return Ok(()) };
+        if let Some(first) = &rec.refused {
+            if first != state {
+                let what = format!("it was refused as {first:?}, and is {state:?} now");
+                return Err(self.trade_violation(key, "I-p", &what));
+            }
+            return Ok(());
+        }
         let shown = rec.phase_at(since);
         if let Some(end) = rec.end.as_ref().filter(|_| !rec.soft_end && shown == 2) {
             if end != state {
@@ -48,7 +58,7 @@ impl Auditor {
                 self.check_executing(key)?;
             }
         }
-        let seq = self.seq;
+        let (seq, now) = (self.seq, self.time.instant());
         let soft = self.disk_failed.is_some() && matches!(state, TradeState::Rejected { .. });
         if let Some(rec) = self.trades.book.recs.get_mut(&key) {
             rec.accepted = true;
@@ -56,6 +66,7 @@ impl Auditor {
             if phase(state) == 2 {
                 rec.end = Some(state.clone());
                 rec.soft_end = soft;
+                rec.ended = Some(now);
                 rec.last_poll = None;
             }
         }
@@ -190,9 +201,11 @@ impl Auditor {
     /// At the end: every trade has ended, and every allowance is as it was.
     pub(crate) fn check_trades_over(&self) -> Result<(), Violation> {
         let Some(calm) = self.calm else { return Ok(()) };
+        // While the wallet is locked, it answers that trades are executing.
+        let open = self.running && self.possible_configs.iter().all(|w| w.config.open);
         for (key, rec) in &self.trades.book.recs {
             let polled = rec.last_poll.and_then(|at| calm.elapsed(&at).1);
-            if polled.is_some_and(|ms| ms >= ENDS_WITHIN_MS) {
+            if open && polled.is_some_and(|ms| ms >= ENDS_WITHIN_MS) {
                 let what = "it has no end 30 minutes after the last fault";
                 return Err(self.trade_violation(*key, "I-n", what));
             }
@@ -208,12 +221,16 @@ impl Auditor {
         // What a freeze, lock or suspension interrupted may be kept, and shown.
         let interrupted = rec.authorizations.iter().all(|auth| auth.killed);
         let approved = slots().any(|(_, s)| s.kind == Kind::Approve && s.succeeded());
-        if interrupted || !approved {
+        // The revocation is the last step of the plan, and may follow the reported end.
+        let now = self.time.instant();
+        let since_end = rec.ended.and_then(|at| at.elapsed(&now).1);
+        let over = since_end.is_some_and(|ms| ms >= REVOKED_WITHIN_MS);
+        if interrupted || !approved || !over {
             return Ok(());
         }
         let Some(((chain, from, _), _)) = slots().next() else { return Ok(()) };
-        let now = self.trades.book.allowances.get(&(*chain, from.clone()));
-        let left = now.into_iter().flatten().find(|open| {
+        let open = self.trades.book.allowances.get(&(*chain, from.clone()));
+        let left = open.into_iter().flatten().find(|open| {
             !open.permit2 && open.token == rec.trade.token_in && !baseline.contains(open)
         });
         match left {

@@ -15,6 +15,9 @@ const DYNAMIC_FEE: u32 = 0x80_0000;
 /// The slippage of a call that names none, in basis points.
 const DEFAULT_SLIPPAGE: u32 = 50;
 
+/// The reason to refuse a trade that no node quoted.
+pub(crate) const UNQUOTED: &str = "no node quoted it";
+
 /// All that one judgement rests on.
 #[derive(Clone, Copy)]
 pub(crate) struct Case<'a> {
@@ -32,6 +35,8 @@ pub(crate) struct Case<'a> {
     pub(crate) used: (u64, u64),
     /// Whether a limit other than the policy's may refuse it.
     pub(crate) crowded: bool,
+    /// Whether the wallet doubts its journal.
+    pub(crate) doubted: bool,
 }
 
 /// What is correct for one trade.
@@ -117,23 +122,23 @@ impl Case<'_> {
         } else if self.poor() {
             Some("the balance does not cover the amount, the cost and the least native balance")
         } else if !is_wrap(trade, &ex.wrapped) && self.usable(ex).next().is_none() {
-            Some("no node quoted it")
+            Some(UNQUOTED)
         } else {
             None
         }
     }
 
-    /// Returns whether the newest balances that the wallet read for this trade are too small.
+    /// Returns whether all balances that the wallet read for this trade are too small.
     fn poor(&self) -> bool {
         let (trade, min) = (self.trade, self.policy.trading.min_native);
-        let cost = self.market.gas_cost(trade.chain, self.from).unwrap_or(0);
+        let cost = self.market.gas_cost(trade.chain, self.from).map_or(0, |(least, _)| least);
         let poor = |payer: &Address| {
             let read = |token: &str| self.market.balance(trade.chain, payer, token, self.from);
             let native = trade.token_in == NATIVE;
             let paid = if native { trade.amount_in } else { 0 };
             let least = min.saturating_add(paid).saturating_add(cost);
-            let gas = matches!(read(NATIVE), Some(Ok(there)) if there < least);
-            let token = matches!(read(&trade.token_in), Some(Ok(there)) if there < trade.amount_in);
+            let gas = matches!(read(NATIVE), Some((_, most)) if most < least);
+            let token = matches!(read(&trade.token_in), Some((_, most)) if most < trade.amount_in);
             gas || (!native && token)
         };
         !self.payers.is_empty() && self.payers.iter().all(poor)
@@ -149,6 +154,9 @@ impl Case<'_> {
     fn must_hold(&self, known: crate::market::Value) -> Option<&'static str> {
         let (trade, trading) = (self.trade, &self.policy.trading);
         let ex = self.exchange?;
+        if self.doubted {
+            return Some("the journal is not trusted");
+        }
         let value = match known {
             Ok((least, _)) => least,
             Err(why) => return Some(why),
@@ -242,11 +250,11 @@ impl Case<'_> {
         let Some(payer) = self.payers.iter().next() else { return false };
         let read = |token: &str| self.market.balance(trade.chain, payer, token, self.from);
         let paid = if trade.token_in == NATIVE { trade.amount_in } else { 0 };
-        let Some(cost) = self.market.gas_cost(trade.chain, self.from) else { return false };
+        let Some((_, cost)) = self.market.gas_cost(trade.chain, self.from) else { return false };
         // A plan has three transactions at most.
         let least = trading.min_native.saturating_add(paid).saturating_add(cost.saturating_mul(3));
-        let rich = matches!(read(NATIVE), Some(Ok(there)) if there >= least)
-            && matches!(read(&trade.token_in), Some(Ok(there)) if there >= trade.amount_in);
+        let rich = matches!(read(NATIVE), Some((there, _)) if there >= least)
+            && matches!(read(&trade.token_in), Some((there, _)) if there >= trade.amount_in);
         let later = self.market.newest_time_s(trade.chain).unwrap_or(u64::MAX);
         let in_time = trade.deadline_s.is_none_or(|at| at > later.saturating_add(ex.deadline_s));
         let mut quotes = self.market.quotes_of(trade, ex, self.from).peekable();

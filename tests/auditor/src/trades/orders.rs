@@ -1,11 +1,10 @@
 //! The operator's decisions about trades.
 
-use super::Snapshot;
 use super::judge::Verdict;
 use crate::basics::{Id, Ticket};
 use crate::expect::OpenCall;
 use crate::observations::{End, Listed, Order};
-use crate::trade_book::{Authorization, Denial, TradeRecord};
+use crate::trade_book::{Authorization, Denial, Snapshot, TradeRecord};
 use crate::{Auditor, Violation, violation};
 
 impl Auditor {
@@ -13,6 +12,9 @@ impl Auditor {
     pub(crate) fn on_trade_ordered(&mut self, ticket: Ticket, order: &Order) {
         let (seq, opened) = (self.seq, self.time.instant());
         self.trades.arrived.insert(ticket, opened);
+        if let Order::Renew { agent } = order {
+            self.renew_trade_periods(agent);
+        }
         let (Order::Approve { id, .. } | Order::Deny { id }) = order else { return };
         let approve = matches!(order, Order::Approve { .. });
         let known = self.trades.book.by_id.get(id).copied();
@@ -23,39 +25,45 @@ impl Auditor {
                 continue;
             }
             if approve {
-                let by_call = false;
-                let auth =
-                    Authorization { ticket, by_call, seq, opened, closed: None, killed: false };
-                rec.authorizations.push(auth);
+                rec.authorizations.push(Authorization::by_order(ticket, seq, opened));
             } else {
                 rec.denials.push((ticket, Denial::Open));
             }
         }
     }
 
-    /// Notes the values and addresses that an open approval may fix again.
+    /// Notes the states in which approvals may apply the policy again, until the first step is signed.
     pub(crate) fn watch_approvals(&mut self) {
         let now = self.time.instant();
-        let open = |r: &TradeRecord| {
-            r.authorizations
-                .iter()
-                .find(|auth| !auth.by_call && auth.closed.is_none())
-                .map(|a| a.seq)
+        let open = |key: u64, r: &TradeRecord| {
+            let mut approvals = r.authorizations.iter().filter(|a| !a.by_call && !a.killed);
+            let begun = self.trades.book.slots.of(key).next().is_some();
+            approvals.next().filter(|_| r.may_live() && !begun).map(|auth| auth.seq)
         };
         let recs = self.trades.book.recs.iter();
         let keys: Vec<(u64, u64)> =
-            recs.filter_map(|(key, r)| open(r).map(|seq| (*key, seq))).collect();
+            recs.filter_map(|(key, r)| open(*key, r).map(|seq| (*key, seq))).collect();
         for (key, seq) in keys {
-            let mut noted: Vec<(Verdict, Option<String>)> = Vec::new();
-            for w in &self.possible_configs {
-                let config = w.config.clone();
-                let snapshot = Snapshot { config, now, used: (0, 0), crowded: false };
-                noted.extend(self.verdict_in(key, seq, &snapshot));
-            }
+            let Some(rec) = self.trades.book.recs.get(&key) else { continue };
+            let periods = self.trade_periods(&rec.agent);
+            let used = self.trades.book.used(&rec.agent, key, &periods, &now);
+            let (crowded, doubted) = (false, self.doubted);
+            let configs = self.possible_configs.iter().map(|w| w.config.clone());
+            let snapshots: Vec<Snapshot> =
+                configs.map(|config| Snapshot { config, now, used, crowded, doubted }).collect();
+            let noted: Vec<(Verdict, Option<String>)> =
+                snapshots.iter().filter_map(|s| self.verdict_in(key, seq, s)).collect();
             let Some(rec) = self.trades.book.recs.get_mut(&key) else { continue };
             for (verdict, payer) in noted {
                 rec.payers.extend(payer);
                 rec.include_value(verdict.value);
+            }
+            for auth in rec.authorizations.iter_mut().filter(|a| !a.by_call && !a.killed) {
+                for snapshot in &snapshots {
+                    if !auth.snapshots.contains(snapshot) {
+                        auth.snapshots.push(snapshot.clone());
+                    }
+                }
             }
         }
     }
@@ -71,6 +79,14 @@ impl Auditor {
         let (Order::Approve { id, .. } | Order::Deny { id }) = order else { return Ok(()) };
         let Some(key) = self.trades.book.by_id.get(id).copied() else { return Ok(()) };
         let approve = matches!(order, Order::Approve { .. });
+        let opened = self.trades.arrived.get(&ticket).copied();
+        if let (Some(rec), Some(opened)) = (self.trades.book.recs.get_mut(&key), opened)
+            && approve
+            && !rec.authorizations.iter().any(|auth| auth.ticket == ticket)
+        {
+            // Its id was returned while the order was open.
+            rec.authorizations.push(Authorization::by_order(ticket, open.seq, opened));
+        }
         match end {
             End::Decided { status } if approve => self.approved(key, ticket, open, status)?,
             End::Decided { .. } => self.trade_denied(key, ticket, open)?,
@@ -152,12 +168,18 @@ impl Auditor {
     ) -> Result<(), Violation> {
         let now = self.time.instant();
         let Some(rec) = self.trades.book.recs.get_mut(&key) else { return Ok(()) };
-        rec.authorizations.retain(|auth| auth.ticket != ticket);
         rec.denials.retain(|(of, _)| *of != ticket);
-        let held = rec.surely_held(&now) && open.isolated;
+        let mut before = rec.clone();
+        before.authorizations.retain(|auth| auth.ticket != ticket);
+        let held = before.surely_held(&now) && open.isolated;
         // These change nothing. Any other reason may close the trade.
         let open_still = ["CARD_CHANGED", "WALLET_LOCKED", "AGENTS_FROZEN", "JOURNAL_FAILED"];
-        rec.maybe_closed |= !open_still.contains(&code);
+        let closed = !open_still.contains(&code);
+        rec.maybe_closed |= closed;
+        // Until the refusal the trade was executing.
+        rec.authorizations.retain(|auth| auth.ticket != ticket || closed);
+        let refused = rec.authorizations.iter_mut().filter(|auth| auth.ticket == ticket);
+        refused.for_each(|auth| auth.killed = true);
         let rule = match code {
             "REQUEST_NOT_FOUND" => Some("I-p"),
             "REQUEST_EXPIRED" => held.then_some("I-e"),

@@ -5,18 +5,15 @@ use crate::basics::{Id, Transaction};
 use crate::decode::{Decoded, decode};
 use crate::market::is_wrap;
 use crate::observations::Signed;
-use crate::trade_book::{Authorization, TradeRecord};
+use crate::trade_book::TradeRecord;
 use crate::trade_slots::{Kind, Slot, SlotKey, body, cancels, slot_key};
 use crate::trading::{Permit, Route, SignedContent};
 use crate::{Auditor, ExchangeFact, Violation, violation};
 
-/// Nothing unsigned survives this time after its approval (5 minutes).
-const UNSIGNED_MS: i64 = 300_000;
-
 /// A step, and the trade that it belongs to.
-struct Step {
-    key: u64,
-    kind: Kind,
+pub(super) struct Step {
+    pub(super) key: u64,
+    pub(super) kind: Kind,
     decoded: Decoded,
 }
 
@@ -128,6 +125,7 @@ impl Auditor {
         self.check_authority(step.key)?;
         self.check_plan(&step, tx)?;
         self.check_step(&step, tx, &ex)?;
+        self.decided_by_step(step.key);
         let first = self.trades.book.slots.of(step.key).next().is_none();
         if first {
             let there = (tx.chain, tx.from.to_lowercase());
@@ -137,6 +135,16 @@ impl Auditor {
             }
         }
         Ok((Some(step.key), step.kind))
+    }
+
+    /// Notes that a trade was decided: the only authorization behind its first step is not open any longer.
+    fn decided_by_step(&mut self, key: u64) {
+        let now = self.time.instant();
+        let Some(rec) = self.trades.book.recs.get_mut(&key) else { return };
+        let mut living = rec.authorizations.iter_mut().filter(|auth| !auth.killed);
+        if let (Some(only), None) = (living.next(), living.next()) {
+            only.closed.get_or_insert(now);
+        }
     }
 
     /// Returns whether a transaction only removes allowances.
@@ -208,7 +216,13 @@ impl Auditor {
             let unused = !self.trades.book.slots.of(key).any(|(_, slot)| slot.kind == kind);
             let begun = self.trades.book.slots.of(key).next().is_some();
             let alive = r.authorizations.iter().any(|auth| !auth.killed);
-            (Some(key) == named, r.may_live() && unused, alive, begun)
+            let exact = match &decoded {
+                Decoded::Approve { amount, .. } | Decoded::Permit2Approve { amount, .. } => {
+                    *amount == r.trade.amount_in
+                }
+                _ => true,
+            };
+            (Some(key) == named, r.may_live() && unused, exact, alive, begun)
         };
         let best = all
             .iter()
@@ -232,155 +246,6 @@ impl Auditor {
             .err()
             .unwrap_or(("call data", format!("the transaction {tx:?} is not one of its steps")));
         Err(self.trade_violation(meant.unwrap_or(u64::MAX), rule, &what))
-    }
-
-    /// Checks that a new step of a trade may be signed now.
-    fn check_authority(&self, key: u64) -> Result<(), Violation> {
-        let Some(rec) = self.trades.book.recs.get(&key) else { return Ok(()) };
-        if let Some(rule) = self.forbids(Some(&rec.agent)) {
-            let what = "a step was signed, but nothing may be signed for the agent";
-            return Err(self.trade_violation(key, rule, what));
-        }
-        let allows = |w: &crate::config::PossibleConfig| {
-            let policy = w.config.policy_of(&rec.agent).map(|(_, p)| &p.policy);
-            let chain = rec.trade.chain;
-            let on = w.config.networks.get(&chain).is_some_and(|n| n.on);
-            on && policy.is_some_and(|p| {
-                p.trading.enabled && p.networks.as_ref().is_none_or(|n| n.contains(&chain))
-            })
-        };
-        if !self.possible_configs.iter().any(allows) {
-            let what = "a step was signed, but trading or the network is off";
-            return Err(self.trade_violation(key, "I-i", what));
-        }
-        let now = self.time.instant();
-        let alive = |auth: &&Authorization| !auth.killed;
-        let in_time = |auth: &&Authorization| {
-            let latest = auth.closed.unwrap_or(now);
-            latest.elapsed(&now).1.is_some_and(|ms| ms <= UNSIGNED_MS)
-        };
-        let mut living = rec.authorizations.iter().filter(alive).peekable();
-        if living.peek().is_none() {
-            let (rule, what) = if rec.denied() {
-                ("approvals", "a step was signed after the operator had denied the trade")
-            } else if rec.authorizations.is_empty() {
-                ("approvals", "a step was signed before an approval")
-            } else {
-                ("T-53", "a step was signed that a freeze, lock or suspension had ended")
-            };
-            return Err(self.trade_violation(key, rule, what));
-        }
-        if rec.end.is_some() && !rec.soft_end {
-            let what = "a step was signed after the trade had ended";
-            return Err(self.trade_violation(key, "I-p", what));
-        }
-        let begun: Vec<&Authorization> = living.filter(in_time).collect();
-        if begun.is_empty() {
-            let what = "a step was signed more than five minutes after the approval";
-            return Err(self.trade_violation(key, "T-53", what));
-        }
-        self.check_permission(key, rec, &begun)
-    }
-
-    /// Checks the first condition of an authorization: below the threshold, or a fresh quote that still reaches.
-    fn check_permission(
-        &self,
-        key: u64,
-        rec: &TradeRecord,
-        begun: &[&Authorization],
-    ) -> Result<(), Violation> {
-        let approvals: Vec<&&Authorization> = begun.iter().filter(|a| !a.by_call).collect();
-        if approvals.is_empty() {
-            return self.check_automatic(key, rec);
-        }
-        let ex = self.trades.exchanges.get(&rec.trade.chain);
-        if ex.is_none_or(|ex| is_wrap(&rec.trade, &ex.wrapped)) {
-            return Ok(());
-        }
-        let late = approvals.iter().all(|auth| rec.expired(&auth.opened).0);
-        if late {
-            let what = "a step was signed although the approval came after 15 minutes";
-            return Err(self.trade_violation(key, "I-e", what));
-        }
-        let since = approvals.iter().map(|auth| auth.seq).min().unwrap_or(0);
-        let Some(best) = self.best_since(rec, since) else {
-            let what = "a step was signed, but the pool was not quoted since the approval";
-            return Err(self.trade_violation(key, "price moved", what));
-        };
-        match self.committed_floor(rec) {
-            Some((floor, _)) if best < floor => {
-                let what = format!(
-                    "a step was signed, but the fresh quote {best} is below the committed minimum {floor}"
-                );
-                Err(self.trade_violation(key, "price moved", &what))
-            }
-            _ => Ok(()),
-        }
-    }
-
-    /// Checks that a trade which nobody approved may be executed.
-    fn check_automatic(&self, key: u64, rec: &TradeRecord) -> Result<(), Violation> {
-        let mut why = rec.not_automatic;
-        if rec.automatic {
-            return Ok(());
-        }
-        for open in self.trades.open.values().filter(|open| open.rec == key) {
-            for verdict in self.verdicts(open) {
-                if verdict.must_hold.is_none() && !verdict.volume_must {
-                    return Ok(());
-                }
-                let volume = verdict.volume_must.then_some("it exceeds the daily volume");
-                why = verdict.must_hold.or(volume).or(why);
-            }
-        }
-        let why = why.unwrap_or("no state of the wallet allows it");
-        let what = format!("it was executed without asking, but {why}");
-        Err(self.trade_violation(key, rule_of(why), &what))
-    }
-
-    /// Checks the order of the steps: one plan at a time, each step once, and each after the one before.
-    fn check_plan(&self, step: &Step, tx: &Transaction) -> Result<(), Violation> {
-        let (book, key) = (&self.trades.book, step.key);
-        let from = tx.from.to_lowercase();
-        if book.slots.of(key).any(|(_, slot)| slot.kind == step.kind && !slot.taken) {
-            let (rule, what) = match step.kind {
-                Kind::Swap => ("I-b", "a second swap was signed"),
-                _ => ("allowance", "a second allowance was signed"),
-            };
-            return Err(self.trade_violation(key, rule, what));
-        }
-        for (other, rec) in book.recs.iter().filter(|(other, _)| **other != key) {
-            let here = book.slots.of(*other).any(|((c, f, _), _)| *c == tx.chain && *f == from);
-            if here && !self.plan_is_over(*other, rec) {
-                let what = format!(
-                    "a step was signed while the plan of {:?} was unfinished on the same address",
-                    rec.id
-                );
-                return Err(self.trade_violation(key, "one plan", &what));
-            }
-        }
-        let unfinished = book.slots.of(key).any(|(_, slot)| {
-            matches!(slot.kind, Kind::Approve | Kind::Permit2Approve) && !slot.succeeded()
-        });
-        if step.kind == Kind::Swap && unfinished {
-            let what = "the swap was signed before its allowance was mined";
-            return Err(self.trade_violation(key, "plan order", what));
-        }
-        Ok(())
-    }
-
-    /// Returns whether a plan may be over: nothing is in flight, and its allowance is used or revoked.
-    fn plan_is_over(&self, key: u64, rec: &TradeRecord) -> bool {
-        let slots = || self.trades.book.slots.of(key).map(|(_, slot)| slot);
-        if slots().any(|slot| !slot.done()) {
-            return false;
-        }
-        let dead = rec.authorizations.iter().all(|auth| auth.killed);
-        let approved = slots()
-            .any(|s| matches!(s.kind, Kind::Approve | Kind::Permit2Approve) && s.succeeded());
-        let used = slots().any(|s| s.kind == Kind::Swap && s.succeeded());
-        let revoked = slots().any(|s| s.kind == Kind::Revoke && s.succeeded());
-        dead || !approved || used || revoked
     }
 
     /// Checks the content of a step.
@@ -426,6 +291,7 @@ impl Auditor {
                 let minimum = content
                     .check(decoded)
                     .map_err(|(rule, what)| self.trade_violation(key, rule, &what))?;
+                self.check_volume(key, rec)?;
                 if is_wrap(&rec.trade, &ex.wrapped) {
                     return Ok(());
                 }
@@ -497,19 +363,5 @@ impl Auditor {
         slot.uncertain = false;
         self.count("broadcast: trade");
         Ok(true)
-    }
-}
-
-/// Returns the rule that a trade breaks which needed the operator for this reason.
-pub(crate) fn rule_of(why: &str) -> &'static str {
-    let price = ["price API", "the feed", "the price", "API and feed", "has no price"];
-    if why.contains("daily volume") {
-        "volume"
-    } else if why.contains("not below") {
-        "I-j"
-    } else if price.iter().any(|part| why.contains(part)) {
-        "value"
-    } else {
-        "automatic"
     }
 }

@@ -87,6 +87,8 @@ pub struct Trader {
     pub driver: AuditorDriver,
     pub block: u64,
     pub nonce: u64,
+    /// Whether the market shows large balances.
+    pub rich: bool,
     signatures: u32,
 }
 
@@ -97,6 +99,7 @@ impl Trader {
             driver: AuditorDriver::with_exchange(p, Some(exchange())),
             block: 1000,
             nonce: 0,
+            rich: true,
             signatures: 0,
         };
         trader.head();
@@ -201,8 +204,10 @@ impl Trader {
     }
 
     fn facts(&mut self, trade: &Trade) {
-        for token in [NATIVE, COIN, WETH, trade.token_in.as_str()] {
-            self.balance(token, 1_000_000 * COIN_WEI);
+        if self.rich {
+            for token in [NATIVE, COIN, WETH, trade.token_in.as_str()] {
+                self.balance(token, 1_000_000 * COIN_WEI);
+            }
         }
         self.accepts(Observation::Read(Read::GasCost { chain: BASE, worst: 1_000 }));
     }
