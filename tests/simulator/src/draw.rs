@@ -228,10 +228,21 @@ impl Draw<'_> {
             64..=68 => Step::Approve { pick: self.pick(), card: self.card_choice() },
             69 => Step::Deny { pick: self.pick() },
             70..=73 => Step::MovedTrade {
-                planned: self.planned_trade(),
+                planned: {
+                    let agent = self.agent();
+                    draw_trades::held(self.dice, agent)
+                },
                 permille: self.dice.of(&[900, 960, 980, 994, 1_000, 1_010, 1_100]),
             },
-            74..=85 => draw_trades::trouble(self.dice),
+            74..=83 => draw_trades::trouble(self.dice),
+            84 => {
+                let agent = self.agent();
+                Step::DisplacedTrade { planned: draw_trades::automatic(self.dice, agent, true) }
+            }
+            85 if self.swarm.freezes => {
+                let agent = self.agent();
+                Step::FrozenTrade { planned: draw_trades::automatic(self.dice, agent, false) }
+            }
             86 if self.swarm.crowds => Step::TradeCopies {
                 planned: self.planned_trade(),
                 count: 2 + self.dice.roll(4) as u8,

@@ -23,12 +23,12 @@ pub(crate) fn planned(dice: &mut Dice, agent: Pick) -> PlannedTrade {
     };
     let floor = matches!(size, TradeSize::AboveFloor(_));
     let pool = match dice.roll(20) {
-        0..=2 => PoolChoice::Best(dice.index(14)),
+        0..=2 => PoolChoice::Best(dice.index(15)),
         3 => PoolChoice::Wrap,
         4 if dice.chance(1, 3) => PoolChoice::Missing,
-        5 | 6 => PoolChoice::Named(dice.of(&[10, 11, 12])),
+        5 | 6 => PoolChoice::Named(dice.of(&[10, 11, 12, 13, 13])),
         _ if floor => PoolChoice::Named(dice.of(&[0, 7])),
-        _ => PoolChoice::Named(dice.index(14)),
+        _ => PoolChoice::Named(dice.index(15)),
     };
     // Pool 0 names the native coin second, pool 7 first.
     let flip = if floor { pool == PoolChoice::Named(0) } else { dice.chance(1, 2) };
@@ -53,13 +53,40 @@ pub(crate) fn planned(dice: &mut Dice, agent: Pick) -> PlannedTrade {
     }
 }
 
+/// Draws a trade that waits for the operator, in a pool without a hook.
+pub(crate) fn held(dice: &mut Dice, agent: Pick) -> PlannedTrade {
+    let above = i64::try_from(dice.roll(20 * DOLLAR)).unwrap_or(0);
+    PlannedTrade {
+        pool: PoolChoice::Named(dice.of(&[0, 1, 2, 4, 7, 8, 9])),
+        size: TradeSize::Threshold(above),
+        deadline_s: None,
+        chain: 0,
+        ..planned(dice, agent)
+    }
+}
+
+/// Draws a trade that policies allow without asking. `native`: it sells native coins, so that its swap is its first
+/// transaction.
+pub(crate) fn automatic(dice: &mut Dice, agent: Pick, native: bool) -> PlannedTrade {
+    let pool = if native { dice.of(&[0, 7]) } else { dice.of(&[0, 1, 8, 9]) };
+    PlannedTrade {
+        pool: PoolChoice::Named(pool),
+        flip: native && pool == 0,
+        native,
+        size: TradeSize::Micros(5 * DOLLAR + dice.roll(40 * DOLLAR)),
+        deadline_s: None,
+        chain: 0,
+        ..planned(dice, agent)
+    }
+}
+
 /// Draws trouble with a market, a node or a block.
 pub(crate) fn trouble(dice: &mut Dice) -> Step {
     let chain = usize::from(dice.chance(1, 5));
     match dice.roll(24) {
         0..=4 => Step::MovePool {
             chain,
-            pool: dice.index(14),
+            pool: dice.index(15),
             permille: dice.of(&[700, 950, 980, 997, 1_003, 1_020, 1_050, 1_400]),
         },
         5..=7 => Step::PriceMove {

@@ -23,6 +23,6 @@ mod views;
 pub(crate) use contracts::{Contracts, HookKind, hook};
 pub(crate) use ledger::Ledger;
 pub(crate) use named::{OTHERS, PoolName, pools};
-pub(crate) use raw::{Transaction, decode};
+pub(crate) use raw::{SwapTerms, Transaction, decode, swap_terms};
 pub(crate) use setting::{ETH_DOLLARS, feed_answer, initial, leave_allowances};
 pub(crate) use state::State;

@@ -239,6 +239,11 @@ impl MutatedRules for WorldFaults {
             Event::StepEnded { id, .. } | Event::TradeEnded { id, .. } if self.plant.is_some() => {
                 state.executing.get(id).cloned()
             }
+            Event::RequestDenied { id, .. } | Event::RequestExpired { id, .. }
+                if self.plant.is_some() =>
+            {
+                state.held.get(id).cloned()
+            }
             _other => None,
         };
         let touched = bursar_domain::apply(state, entry);

@@ -15,6 +15,7 @@ mod draw_trades;
 mod evm;
 mod faults;
 mod image;
+mod invariants;
 mod many;
 mod market_steps;
 mod orders;

@@ -333,6 +333,14 @@ pub enum Step {
         planned: PlannedTrade,
         permille: u64,
     },
+    /// A trade whose swap loses its nonce to another transaction, and one for the volume that is left.
+    DisplacedTrade {
+        planned: PlannedTrade,
+    },
+    /// A trade that is frozen between its approval and its swap, and thawed again.
+    FrozenTrade {
+        planned: PlannedTrade,
+    },
     /// Lets so many blocks pass, one at a time.
     Mine {
         blocks: u8,
@@ -398,7 +406,7 @@ kinds! {
     AddAddress RenameAddress DeleteAddress Network MaxValidity Pass ToExpiry ToMidnight SetClock RightClock Zone
     Sleep
     Reboot Block Restart Crash CrashAt DiskFails SlowSigner Release
-    Trade TradeCopies TradeCrowd RepeatTrade PollTrade MovedTrade Mine MovePool PriceMove Prices Nodes Reorg DropTx
+    Trade TradeCopies TradeCrowd RepeatTrade PollTrade MovedTrade DisplacedTrade FrozenTrade Mine MovePool PriceMove Prices Nodes Reorg DropTx
     ReplaceNonce BaseFee Rebase
 }
 

@@ -66,6 +66,8 @@ impl World {
             Step::TradeCrowd { planned, count } => self.trade_crowd(&planned, count),
             Step::RepeatTrade { pick, variant } => self.repeat_trade(pick, variant),
             Step::MovedTrade { planned, permille } => self.moved_trade(&planned, permille),
+            Step::DisplacedTrade { planned } => self.displaced_trade(&planned),
+            Step::FrozenTrade { planned } => self.frozen_trade(&planned),
             Step::PollTrade { pick } => match pick.of(self.trade_ids.len()) {
                 Some(at) => self.poll_trade(&self.trade_ids[at].clone()),
                 None => Ok(()),

@@ -7,8 +7,7 @@ use bursar_core::ids::RequestId;
 use bursar_core::money::{Atoms, Usd};
 use bursar_domain::command::{Approval, StepOrder};
 use bursar_domain::trades::{
-    Execution, PlanStep, StepPurpose, TradeAsk, TradeEnd, TradeQuote, Venue, outbox_key,
-    submission_id,
+    Execution, StepPurpose, TradeAsk, TradeEnd, TradeQuote, Venue, outbox_key,
 };
 use bursar_domain::{Action, Command, Decision, Event, LaneAsk, Request, State, Status};
 use bursar_submit::Outcome;
@@ -47,7 +46,15 @@ pub(crate) fn change_input(plant: PlantedBug, state: &mut State, command: &mut C
         (PlantedBug::UnlimitedApproval, Action::OpenStep(order))
             if order.purpose == StepPurpose::Allowance =>
         {
-            order.call.data = forge::unlimited(&order.call.data);
+            order.call.data = forge::approval_of(&order.call.data, U256::MAX);
+        }
+        (PlantedBug::AllowanceShared, Action::OpenStep(order))
+            if order.purpose == StepPurpose::Allowance =>
+        {
+            // As if the second plan had approved its own input after this one.
+            if let Some(amount) = other_amount(state, order.id) {
+                order.call.data = forge::approval_of(&order.call.data, amount);
+            }
         }
         (PlantedBug::FillFromQuote, Action::EndTrade { id, end, .. }) => {
             let out = execution_of(state, *id).map(|execution| execution.quote.out);
@@ -101,54 +108,39 @@ pub(crate) fn change_state(
     event: &Event,
 ) {
     match (plant, event) {
-        (PlantedBug::VolumeTwice, Event::TradeEnded { id, .. }) => {
+        (PlantedBug::VolumeTwice, Event::TradeEnded { .. }) => {
             let reserved = execution(before).map_or(Usd::ZERO, Execution::reserved);
-            return_volume(state, *id, before, reserved);
+            return_volume(state, before, reserved);
         }
-        (PlantedBug::VolumeOfDisplaced, Event::StepEnded { id, outcome: Outcome::NonceTaken }) => {
+        (PlantedBug::VolumeTwice, Event::RequestDenied { .. } | Event::RequestExpired { .. }) => {
+            let trade = before.and_then(Request::trade);
+            let counted = trade.map_or(Usd::ZERO, |trade| trade.counted);
+            return_volume(state, before, counted);
+        }
+        (PlantedBug::VolumeOfDisplaced, Event::StepEnded { outcome: Outcome::NonceTaken, .. }) => {
             let reserved = execution(before).map_or(Usd::ZERO, Execution::reserved);
             let swap = execution(before).and_then(Execution::open_step);
             if swap.is_some_and(|step| step.purpose == StepPurpose::Swap) {
-                return_volume(state, *id, before, reserved);
+                return_volume(state, before, reserved);
             }
-        }
-        (PlantedBug::AllowanceShared, Event::TradeStarted { .. } | Event::TradeApproved { .. }) => {
-            share_turn(state)
         }
         _other => {}
     }
 }
 
-/// The newest plan counts as begun, and as the first, while another one of its address runs.
-fn share_turn(state: &mut State) {
-    let newest = state
-        .executing
-        .values()
-        .max_by_key(|request| request.execution().map_or(0, |execution| execution.started));
-    let Some(newest) = newest.cloned() else { return };
+/// Returns the input of another plan of the same address and token.
+fn other_amount(state: &State, id: RequestId) -> Option<U256> {
+    let own = state.executing.get(&id)?;
+    let token = own.trade()?.token_in.address;
     let key = |request: &Request| outbox_key(request.ask.chain(), request.from);
-    let others = state
-        .executing
-        .values()
-        .filter(|other| other.id != newest.id && key(other) == key(&newest));
-    if others.count() == 0 {
-        return;
-    }
-    let running = Arc::make_mut(&mut state.executing);
-    if let Some(request) = running.get_mut(&newest.id)
-        && let Status::Executing(execution) = &mut Arc::make_mut(request).status
-        && execution.steps.is_empty()
-    {
-        execution.started = 0;
-        execution.steps.push(PlanStep {
-            purpose: StepPurpose::AllowanceReset,
-            submission: submission_id(newest.id, usize::MAX),
-            outcome: Some(Outcome::Dropped),
-        });
-    }
+    let others = state.executing.values().filter(|other| {
+        let same = other.trade().is_some_and(|trade| trade.token_in.address == token);
+        other.id != id && same && key(other) == key(own)
+    });
+    others.filter_map(|other| Some(other.trade()?.amount_in.0)).next()
 }
 
-fn return_volume(state: &mut State, _id: RequestId, before: Option<&Request>, amount: Usd) {
+fn return_volume(state: &mut State, before: Option<&Request>, amount: Usd) {
     let Some(agent) = before.map(|request| &request.agent) else { return };
     if let Some(agent) = Arc::make_mut(&mut state.agents).get_mut(agent)
         && let Some(given) = &mut Arc::make_mut(agent).commission

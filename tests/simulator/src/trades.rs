@@ -102,6 +102,30 @@ impl World {
         self.mine(4)
     }
 
+    /// A swap whose nonce another transaction takes, and a trade for the volume that is left then.
+    pub(crate) fn displaced_trade(&mut self, planned: &PlannedTrade) -> Result<(), WorldFailure> {
+        self.trade(planned)?;
+        self.market_step(Step::ReplaceNonce { chain: planned.chain })?;
+        self.mine(2)?;
+        self.pass(62_000)?;
+        self.mine(3)?;
+        let size = TradeSize::Left(0);
+        self.trade(&PlannedTrade { size, key: None, ..*planned })?;
+        self.mine(4)?;
+        let size = TradeSize::Micros(DOLLAR);
+        self.trade(&PlannedTrade { size, key: None, ..*planned })?;
+        self.mine(4)
+    }
+
+    /// A trade that is frozen after its first step was sent, and thawed again.
+    pub(crate) fn frozen_trade(&mut self, planned: &PlannedTrade) -> Result<(), WorldFailure> {
+        self.trade(planned)?;
+        self.operate(Step::Freeze)?;
+        self.mine(2)?;
+        self.order_thaw(true)?;
+        self.mine(5)
+    }
+
     pub(crate) fn poll_trade(&mut self, id: &str) -> Result<(), WorldFailure> {
         let call = Call::PollTrade { id: id.to_owned() };
         self.call(call, "GET", &format!("/trade/status/{id}"), None, wire::trade_answer)

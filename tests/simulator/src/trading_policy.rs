@@ -37,7 +37,7 @@ const PLAIN: Trading = Trading {
 const VARIANTS: [Trading; 7] = [
     PLAIN,
     Trading {
-        daily: 300 * DOLLAR,
+        daily: 150 * DOLLAR,
         per_trade: 150 * DOLLAR,
         auto_below: 150 * DOLLAR,
         hooks: true,
@@ -46,7 +46,7 @@ const VARIANTS: [Trading; 7] = [
     Trading { auto_below: 0, ..PLAIN },
     Trading { slippage_bps: 100, impact_bps: 200, auto_below: 100 * DOLLAR, hooks: true, ..PLAIN },
     Trading { auto_below: 200 * DOLLAR, per_trade: 400 * DOLLAR, ..PLAIN },
-    Trading { daily: 120 * DOLLAR, auto_below: 110 * DOLLAR, tokens: false, ..PLAIN },
+    Trading { daily: 60 * DOLLAR, auto_below: 110 * DOLLAR, tokens: false, ..PLAIN },
     Trading { enabled: false, ..PLAIN },
 ];
 

@@ -25,6 +25,7 @@ use crate::disk::Disk;
 use crate::evm;
 use crate::faults::{PlantedBug, WorldFaults};
 use crate::image::Image;
+use crate::invariants::TradeFacts;
 use crate::plan::{JournalBounds, Plan, Swarm};
 use crate::prices::WorldPrices;
 use crate::process::Process;
@@ -133,6 +134,7 @@ pub(crate) struct World {
     pub(crate) unreturned_ids: BTreeSet<String>,
     /// The same for trades.
     pub(crate) unreturned_trades: BTreeSet<String>,
+    pub(crate) facts: TradeFacts,
     /// Steps until the failed disk is noticed and the process restarted.
     pub(crate) restart_in: Option<u32>,
     pub(crate) outcome: Outcome,
@@ -239,6 +241,7 @@ impl World {
             new_credentials: Arc::default(),
             unreturned_ids: BTreeSet::new(),
             unreturned_trades: BTreeSet::new(),
+            facts: TradeFacts::default(),
             restart_in: None,
             outcome: Outcome::default(),
             tail: Vec::new(),
@@ -250,6 +253,7 @@ impl World {
         for chain in &self.chains {
             chain.show_allowances(signer::addresses());
         }
+        self.note_allowances();
         self.begin()?;
         self.order_open(true)?;
         self.create_policies()?;
@@ -262,6 +266,7 @@ impl World {
         }
         self.at = plan.steps.len();
         self.finish()?;
+        self.check_allowances()?;
         self.compare_replay()
     }
 
@@ -286,6 +291,7 @@ impl World {
         self.take_credentials();
         for seen in self.tape.take() {
             self.note(&seen);
+            self.check_trade(&seen)?;
             if let Err(violation) = self.auditor.observe(&seen) {
                 return Err((violation.rule.to_owned(), violation.what));
             }
@@ -360,6 +366,22 @@ impl World {
             }
             Observation::DiskFailed => self.restart_in = Some(8),
             _other => {}
+        }
+    }
+
+    fn check_trade(&mut self, seen: &Observation) -> Result<(), WorldFailure> {
+        match seen {
+            Observation::Signed(signed) => self.check_signed(signed),
+            Observation::Included(included) => self.check_included(included),
+            Observation::Unmined { hash, .. } => {
+                self.forget_unmined(hash);
+                Ok(())
+            }
+            Observation::NonceTaken { .. } => {
+                self.facts.displaced = true;
+                Ok(())
+            }
+            _other => Ok(()),
         }
     }
 

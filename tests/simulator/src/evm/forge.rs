@@ -69,11 +69,11 @@ fn swap4(data: &Bytes, forged: &Forged<'_>) -> Option<Bytes> {
     Some(call.abi_encode().into())
 }
 
-/// Returns an approval of everything in place of an approval.
-pub(crate) fn unlimited(data: &Bytes) -> Bytes {
+/// Returns an approval of another amount.
+pub(crate) fn approval_of(data: &Bytes, amount: U256) -> Bytes {
     let Ok(mut call) = abi::Erc20::approveCall::abi_decode_validate(data) else {
         return data.clone();
     };
-    call.value = U256::MAX;
+    call.value = amount;
     call.abi_encode().into()
 }

@@ -5,8 +5,13 @@ use alloy_primitives::Address;
 use super::contracts::{Contracts, HookKind, hook};
 
 /// Tokens outside our table: a plain one, one that takes a fee, and one that rebases.
-pub(crate) const OTHERS: [Address; 3] =
-    [Address::repeat_byte(0xa1), Address::repeat_byte(0xb2), Address::repeat_byte(0xc3)];
+pub(crate) const OTHERS: [Address; 4] = [
+    Address::repeat_byte(0xa1),
+    Address::repeat_byte(0xb2),
+    Address::repeat_byte(0xc3),
+    // Traded in one pool alone, whose hook takes a part.
+    Address::repeat_byte(0xd4),
+];
 
 /// A pool as an agent names it. The zero address is the native coin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,7 +30,7 @@ pub(crate) struct PoolName {
 /// Returns the pools of a network.
 pub(crate) fn pools(contracts: &Contracts) -> Vec<PoolName> {
     let (dollar, weth) = (contracts.dollar(), contracts.weth());
-    let [plain, fee, rebasing] = OTHERS;
+    let [plain, fee, rebasing, single] = OTHERS;
     let v3 = |a, b, tier, depth| PoolName { a, b, fee: tier, v4: None, depth, takes: 0 };
     let v4 = |a, b, tier, spacing, hooks, depth| PoolName {
         v4: Some((spacing, hooks)),
@@ -45,6 +50,7 @@ pub(crate) fn pools(contracts: &Contracts) -> Vec<PoolName> {
         v4(Address::ZERO, dollar, 3_000, 60, hook(HookKind::Harmless), 70),
         PoolName { takes: 800, ..v4(Address::ZERO, dollar, 3_000, 60, hook(HookKind::Takes), 70) },
         PoolName { takes: 800, ..v4(dollar, weth, 500, 10, hook(HookKind::Takes), 70) },
+        PoolName { takes: 800, ..v4(dollar, single, 3_000, 60, hook(HookKind::Takes), 90) },
     ];
     if let Some(other) = contracts.exchange.dollar_tokens.first() {
         all.push(v3(dollar, other.address, 100, 600));

@@ -37,6 +37,7 @@ pub(crate) fn initial(chain: ChainId, owners: &[Address]) -> State {
     add(OTHERS[0], TokenKind::Plain, "PLAIN", 18);
     add(OTHERS[1], TokenKind::Fee(100), "FEE", 9);
     add(OTHERS[2], TokenKind::Rebasing, "REBASE", 18);
+    add(OTHERS[3], TokenKind::Plain, "SINGLE", 18);
     let huge = U256::from(10).pow(U256::from(40));
     for pool in pools(&contracts) {
         add_pool(&mut state, &contracts, &pool);

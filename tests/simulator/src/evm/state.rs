@@ -100,6 +100,16 @@ impl State {
         self.rights.get(&(owner, token, spender)).copied().unwrap_or_default()
     }
 
+    /// Returns the allowances of tokens that are not zero, by owner, token and spender.
+    pub(crate) fn all_allowances(&self) -> BTreeMap<(Address, Address, Address), U256> {
+        let each = self.tokens.iter().flat_map(|(token, one)| {
+            one.allowances
+                .iter()
+                .map(|((owner, spender), amount)| ((*owner, *token, *spender), *amount))
+        });
+        each.filter(|(_key, amount)| !amount.is_zero()).collect()
+    }
+
     pub(super) fn price3(&self, pool: Address) -> Option<U256> {
         self.pools3.get(&pool).map(|pool| pool.range.price)
     }
