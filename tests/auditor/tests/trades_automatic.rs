@@ -2,8 +2,8 @@
 
 mod common;
 use bursar_auditor::observations::*;
-use common::{BASE, COIN};
 use common::trading::*;
+use common::{BASE, COIN};
 
 /// Answers an automatic trade after this market, and returns the rule that it breaks.
 fn automatic(

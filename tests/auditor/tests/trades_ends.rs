@@ -205,6 +205,19 @@ fn auditor_rejects_an_end_while_the_swap_may_have_an_effect() {
 }
 
 #[test]
+fn permanent_revert_needs_no_receipt() {
+    let mut trader = Trader::new(limits());
+    trader.starts(&buy(40), fair(40), "one");
+    let tx = trader.approve_tx(COIN, V3_ROUTER, buy(40).amount_in);
+    trader.sends(&tx);
+    let swap = trader.swap_tx(&buy(40), floor_of(fair(40), 50));
+    trader.accepts(signs(&swap));
+    trader.accepts(Observation::Broadcast(swap.clone()));
+    trader.accepts(Observation::Mined { chain: BASE, hash: swap.hash, succeeded: false });
+    trader.polls("one", FAILED);
+}
+
+#[test]
 fn our_own_cancellation_ends_a_trade_without_effect() {
     let mut trader = Trader::new(limits());
     trader.starts(&buy(40), fair(40), "one");

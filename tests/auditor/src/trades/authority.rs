@@ -9,7 +9,7 @@ use crate::trade_slots::Kind;
 use crate::{Auditor, Violation};
 
 /// Nothing unsigned survives this time after its approval (5 minutes).
-const UNSIGNED_MS: i64 = 300_000;
+pub(super) const UNSIGNED_MS: i64 = 300_000;
 
 impl Auditor {
     /// Checks that a new step of a trade may be signed now.

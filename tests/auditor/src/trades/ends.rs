@@ -157,7 +157,8 @@ impl Auditor {
         if unsent || slot.taken {
             return Ok(());
         }
-        let dead = slot.cancelled || (slot.included.is_some() && !slot.succeeded());
+        let reverted = slot.mined == Some(false) || (slot.included.is_some() && !slot.succeeded());
+        let dead = slot.cancelled || reverted;
         if dead && self.is_final(at, slot) {
             return Ok(());
         }

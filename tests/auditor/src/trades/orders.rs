@@ -1,5 +1,6 @@
 //! The operator's decisions about trades.
 
+use super::authority::UNSIGNED_MS;
 use super::judge::Verdict;
 use crate::basics::{Id, Ticket};
 use crate::expect::OpenCall;
@@ -36,7 +37,11 @@ impl Auditor {
     pub(crate) fn watch_approvals(&mut self) {
         let now = self.time.instant();
         let open = |key: u64, r: &TradeRecord| {
-            let mut approvals = r.authorizations.iter().filter(|a| !a.by_call && !a.killed);
+            let recent = |a: &Authorization| {
+                a.closed.is_none_or(|at| at.elapsed(&now).1.is_some_and(|ms| ms <= UNSIGNED_MS))
+            };
+            let approvals = r.authorizations.iter().filter(|a| !a.by_call && !a.killed);
+            let mut approvals = approvals.filter(|a| recent(a));
             let begun = self.trades.book.slots.of(key).next().is_some();
             approvals.next().filter(|_| r.may_live() && !begun).map(|auth| auth.seq)
         };
