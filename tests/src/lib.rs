@@ -24,6 +24,7 @@ pub mod scripted_facilitator;
 pub mod sdk;
 pub mod service;
 pub mod service_key;
+pub mod two_faced_rpc;
 pub mod upstream;
 
 pub use bursar_devnet::agent;

@@ -251,6 +251,14 @@ impl EngineProcess {
         Operator::new(link, PASSWORD)
     }
 
+    /// The same; `None` if the engine ends first.
+    pub async fn try_operator(&self) -> Option<Operator> {
+        let folder = DataFolder::open(&self.folder).expect("the folder");
+        let Ok(Instance::Running(control)) = claim(&folder, ENGINE_WAITS) else { return None };
+        let link = Link::connect(&control, Program::Command).await.ok()?;
+        Some(Operator::new(link, PASSWORD))
+    }
+
     /// Reads the control file of the running engine.
     pub fn control(&self) -> ControlFile {
         let folder = DataFolder::open(&self.folder).expect("the folder");

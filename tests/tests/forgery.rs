@@ -9,6 +9,7 @@ use bursar_control::answers::Answer;
 use bursar_core::codes::Code;
 use bursar_core::ids::RequestId;
 use bursar_core::money::{Atoms, Usd};
+use bursar_domain::assets::Price;
 use bursar_domain::event::{Event, RequestDraft};
 use bursar_domain::identity::Identity;
 use bursar_domain::{LaneAsk, PaymentAsk, State};
@@ -63,7 +64,7 @@ fn forged_authorization(state: &State) -> (RequestId, Event) {
             other_urls: Vec::new(),
             domain_contradicted: false,
             padding: 0,
-            unpriced: false,
+            price: Price::Reference,
             echo: Echo::none(),
         }),
     };

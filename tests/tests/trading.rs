@@ -4,6 +4,36 @@
 #[path = "trading/contracts.rs"]
 mod contracts;
 #[cfg(test)]
+#[path = "trading/foreign.rs"]
+mod foreign;
+#[cfg(test)]
+#[path = "trading/hooks.rs"]
+mod hooks;
+#[cfg(test)]
+#[path = "trading/kills.rs"]
+mod kills;
+#[cfg(test)]
+#[path = "trading/late.rs"]
+mod late;
+#[cfg(test)]
+#[path = "trading/liars.rs"]
+mod liars;
+#[cfg(test)]
+#[path = "trading/moved.rs"]
+mod moved;
+#[cfg(test)]
+#[path = "trading/operations.rs"]
+mod operations;
+#[cfg(test)]
+#[path = "trading/operators.rs"]
+mod operators;
+#[cfg(test)]
+#[path = "trading/pending.rs"]
+mod pending;
+#[cfg(test)]
+#[path = "trading/permits.rs"]
+mod permits;
+#[cfg(test)]
 #[path = "trading/pools.rs"]
 mod pools;
 #[cfg(test)]
@@ -15,3 +45,9 @@ mod stage;
 #[cfg(test)]
 #[path = "trading/swaps.rs"]
 mod swaps;
+#[cfg(test)]
+#[path = "trading/tokens.rs"]
+mod tokens;
+#[cfg(test)]
+#[path = "trading/turns.rs"]
+mod turns;

@@ -1,6 +1,7 @@
 //! Words for people in place of codes. For a payment that needs the operator's decision, the status `pending` is
 //! shown as "waiting", and the journal entry `payment.held` as "payment held".
 
+use bursar_core::card::Lane;
 use bursar_core::status::{EntryKind, PolicyVerdict, RequestStatus};
 
 /// Returns the word for a request's status.
@@ -23,11 +24,12 @@ pub(crate) fn kind(kind: EntryKind) -> String {
 }
 
 /// Returns the words for a rehearsal's verdict: what a policy would do.
-pub(crate) fn verdict(verdict: PolicyVerdict) -> &'static str {
-    match verdict {
-        PolicyVerdict::Act => "paid without asking",
-        PolicyVerdict::Hold => "needs your approval",
-        PolicyVerdict::Refuse => "refused",
+pub(crate) fn verdict(lane: Lane, verdict: PolicyVerdict) -> &'static str {
+    match (verdict, lane) {
+        (PolicyVerdict::Act, Lane::Payment) => "paid without asking",
+        (PolicyVerdict::Act, Lane::Trade) => "executed without asking",
+        (PolicyVerdict::Hold, _) => "needs your approval",
+        (PolicyVerdict::Refuse, _) => "refused",
     }
 }
 

@@ -17,8 +17,8 @@ const fn row(
 /// Ordered so that no command removes what a later one needs. Balances are read while every network is off, because
 /// no node answers. Words in braces are values that the stage has made.
 ///
-/// Seven commands cannot succeed here. The wallet exists and the engine runs; only a jump of the clock gives
-/// something to renew; and without a network nothing is sent or can be cancelled.
+/// Eight commands cannot succeed here. The wallet exists and the engine runs; only a jump of the clock gives
+/// something to renew; and without a network nothing is measured or sent, or can be cancelled.
 #[rustfmt::skip]
 pub(crate) const TABLE: &[Row] = &[
     row("wallet.create", "", ("wallet create again", "WALLET_EXISTS"), "WALLET_EXISTS", "WALLET_EXISTS"),
@@ -44,6 +44,8 @@ pub(crate) const TABLE: &[Row] = &[
     row("address.sends", "address sends", ("address sends x", "BAD_INPUT"), "", ""),
     row("address.cancel", "", ("address cancel 00000000", "NOTHING_FOUND"), "NOTHING_FOUND", "ENGINE_DOWN"),
     row("balances", "balances", ("balances --network nowhere", "NOTHING_FOUND"), "", "ENGINE_DOWN"),
+    row("quote", "", ("quote nothing 1 ETH USDC --network base", "NOTHING_FOUND"), "NOTHING_FOUND", "ENGINE_DOWN"),
+    row("allowances", "allowances", ("allowances --network nowhere", "NOTHING_FOUND"), "", "ENGINE_DOWN"),
     row("network.enable", "network enable base", ("network enable nowhere", "NOTHING_FOUND"), "WALLET_LOCKED", "CONFIRMATION_NEEDED"),
     row("policy.create", "policy create q --day 1", ("policy create p", "NAME_TAKEN"), "WALLET_LOCKED", "CONFIRMATION_NEEDED"),
     row("policy.edit", "policy edit p --day 110", ("policy edit nothing --day 1", "NOTHING_FOUND"), "WALLET_LOCKED", "CONFIRMATION_NEEDED"),

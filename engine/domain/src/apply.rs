@@ -153,8 +153,11 @@ fn apply_event(state: &mut State, entry: &Entry) -> Option<ChangedRecord> {
             let status = Status::Refused { refusal: refusal.clone(), at, was_held: false };
             return Some(ChangedRecord::Request(Arc::new(request(asked, entry, status))));
         }
-        Event::PaymentApproved { id, terms, by } => {
+        Event::PaymentApproved { id, terms, by, asset } => {
             let mut request = release(state, id)?;
+            if let Some((asset, payment)) = asset.as_ref().zip(request.ask.payment_mut()) {
+                payment.set_asset((**asset).clone());
+            }
             spend(state, &request.agent, Lane::Payment, request.ask.usd());
             request.status = authorized(terms, at, Approver::Operator(*by));
             return Some(ChangedRecord::Request(await_redemption(state, request)));

@@ -1,5 +1,7 @@
 //! Whether an agent may make requests now, and the verdict on approving one of its held requests.
 
+use std::borrow::Cow;
+
 use bursar_core::codes::Code;
 use bursar_core::time::Moment;
 
@@ -7,10 +9,11 @@ use crate::agents::{Agent, Commission};
 use crate::assess::payments::{self, PaymentContext};
 use crate::assess::trading::{self, TradeContext};
 use crate::assess::{Verdict, clock_is_off};
+use crate::command::{Approval, Requote};
 use crate::due::renewal_if_due;
 use crate::event::Event;
 use crate::refusal::Refusal;
-use crate::requests::{LaneAsk, Request};
+use crate::requests::{LaneAsk, PaymentAsk, Request};
 use crate::state::State;
 use crate::trades::{TradeAsk, TradeQuote};
 
@@ -30,14 +33,11 @@ pub(crate) fn may_work<'a>(state: &State, agent: &'a Agent) -> Result<&'a Commis
 pub(crate) fn obstacle(state: &State, request: &Request, moment: &Moment) -> Option<Refusal> {
     // An untrusted journal holds requests but never refuses them.
     let verdict = || fresh_verdict(state, moment, true, request, None).1;
-    may_be_approved(state, request).and_then(|()| verdict()).err()
+    may_be_approved(state).and_then(|()| verdict()).err()
 }
 
 /// Checks the reasons that refuse an approval but keep the request held.
-pub(crate) fn may_be_approved(state: &State, request: &Request) -> Result<(), Refusal> {
-    if request.ask.payment().is_some_and(|payment| payment.unpriced) {
-        return Err(Refusal::new(Code::Unpriced));
-    }
+pub(crate) fn may_be_approved(state: &State) -> Result<(), Refusal> {
     if state.frozen.is_some() {
         return Err(Refusal::because(
             Code::AgentsFrozen,
@@ -47,14 +47,40 @@ pub(crate) fn may_be_approved(state: &State, request: &Request) -> Result<(), Re
     Ok(())
 }
 
+/// Returns the fresh price that an approval needs; `None` for a payment in a reference stablecoin.
+///
+/// The outer error keeps the request held, the inner one closes it.
+pub(crate) fn fresh_price<'a>(
+    request: &Request,
+    approval: &'a Approval,
+) -> Result<Result<Option<&'a Requote>, Refusal>, Refusal> {
+    match (&request.ask, &approval.quote) {
+        (LaneAsk::Payment(payment), fresh) => {
+            let Some(held) = payment.foreign() else { return Ok(Ok(None)) };
+            match fresh {
+                Some(Ok(fresh @ Requote::Asset(asset))) => {
+                    held.check_payable(asset).map(|()| Ok(Some(fresh)))
+                }
+                Some(Err(refusal)) => Err(refusal.clone()),
+                Some(Ok(Requote::Trade(_))) | None => Err(Refusal::new(Code::Unpriced)),
+            }
+        }
+        (LaneAsk::Trade(_), Some(Ok(fresh @ Requote::Trade(_)))) => Ok(Ok(Some(fresh))),
+        (LaneAsk::Trade(_), Some(Err(refusal))) => Ok(Err(refusal.clone())),
+        (LaneAsk::Trade(_), Some(Ok(Requote::Asset(_))) | None) => {
+            Ok(Err(Refusal::new(Code::QuoteFailed)))
+        }
+    }
+}
+
 /// Refuses a quote below the least output that the request accepts.
 pub(crate) fn check_floor(trade: &TradeAsk, quote: &TradeQuote) -> Result<(), Refusal> {
     let floor = trade.floor(&trade.quote);
     if quote.out.0 < floor.0 { Err(Refusal::new(Code::PriceMoved)) } else { Ok(()) }
 }
 
-/// Applies the current policy to a held request. `quote` holds a trade's current prices; without it, those of the
-/// request count.
+/// Applies the current policy to a held request. `fresh` holds the current prices; without it, those of the request
+/// count.
 ///
 /// Tightened limits and suspensions thus take effect. Also returns the allowance renewals that the verdict assumes.
 pub(crate) fn fresh_verdict(
@@ -62,7 +88,7 @@ pub(crate) fn fresh_verdict(
     moment: &Moment,
     trusted: bool,
     request: &Request,
-    quote: Option<&TradeQuote>,
+    fresh: Option<&Requote>,
 ) -> (Vec<Event>, Result<(), Refusal>) {
     let mut events = Vec::new();
     let mut evaluate = || {
@@ -73,22 +99,28 @@ pub(crate) fn fresh_verdict(
         let (renewals, spent) = renewal_if_due(agent, commission, moment);
         events = renewals;
         let verdict = match &request.ask {
-            LaneAsk::Payment(payment) => payments::assess(&PaymentContext {
-                ask: payment,
-                from: request.from,
-                policy,
-                network_enabled: state.network_enabled(payment.chain),
-                trusted,
-                clock_off: clock_is_off(moment),
-                max_validity_s: state.settings.max_validity_s,
-                spent: spent.payment,
-                // Without the request's own reservation, which the approval turns into spending.
-                reserved: agent.reserved.payment.left_after(payment.usd),
-                held_by_agent: 0,
-                held_in_all: 0,
-            }),
+            LaneAsk::Payment(payment) => {
+                let repriced = reprice(payment, fresh)?;
+                payments::assess(&PaymentContext {
+                    ask: &repriced,
+                    from: request.from,
+                    policy,
+                    network_enabled: state.network_enabled(payment.chain),
+                    trusted,
+                    clock_off: clock_is_off(moment),
+                    max_validity_s: state.settings.max_validity_s,
+                    spent: spent.payment,
+                    // Without the request's own reservation, which the approval turns into spending.
+                    reserved: agent.reserved.payment.left_after(payment.usd),
+                    held_by_agent: 0,
+                    held_in_all: 0,
+                })
+            }
             LaneAsk::Trade(trade) => {
-                let quote = quote.unwrap_or(&trade.quote);
+                let quote = match fresh {
+                    Some(Requote::Trade(quote)) => quote,
+                    Some(Requote::Asset(_)) | None => &trade.quote,
+                };
                 check_floor(trade, quote)?;
                 trading::assess(&TradeContext {
                     ask: trade,
@@ -120,4 +152,20 @@ pub(crate) fn fresh_verdict(
     };
     let verdict = evaluate();
     (events, verdict)
+}
+
+/// Returns a payment at its fresh price, which may differ little from the one that was assessed.
+fn reprice<'a>(
+    payment: &'a PaymentAsk,
+    fresh: Option<&Requote>,
+) -> Result<Cow<'a, PaymentAsk>, Refusal> {
+    let (Some(held), Some(Requote::Asset(fresh))) = (payment.foreign(), fresh) else {
+        return Ok(Cow::Borrowed(payment));
+    };
+    if let (Some(assessed), Some(now)) = (&held.quote, &fresh.quote) {
+        payments::check_drift(assessed, now)?;
+    }
+    let mut payment = payment.clone();
+    payment.set_asset((**fresh).clone());
+    Ok(Cow::Owned(payment))
 }

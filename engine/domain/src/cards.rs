@@ -1,7 +1,9 @@
 //! The card of a held request. It is built only here, so that all screens show the same card.
 
 use alloy_primitives::{Address, U256};
-use bursar_core::card::{self, Balance, Card, Change, Lane, Terms, TradeCard, TradeTerms};
+use bursar_core::card::{
+    self, AssetCard, Balance, Card, Change, Lane, Terms, TradeCard, TradeTerms,
+};
 use bursar_core::ids::Name;
 use bursar_core::money::{Atoms, TokenAmount, Usd};
 use bursar_core::networks::{NATIVE_DECIMALS, Network};
@@ -11,12 +13,17 @@ use bursar_core::time::{Moment, Utc};
 use bursar_x402::authorization::MIN_VALIDITY_SECONDS;
 
 use crate::approval::obstacle;
+use crate::assets::ForeignAsset;
+use crate::plan_text;
 use crate::requests::{LaneAsk, PaymentAsk, Request, Status};
 use crate::state::State;
 use crate::trades::{Effects, PLAN_MS, TradeAsk, TradeToken};
 
 /// The operator approves payments below this amount without typing it, unless `confirm_typing_above` is lower.
 pub const DEFAULT_TYPED_FROM: Usd = Usd::dollars(5);
+
+/// Characters of a token's name or version on a card.
+const DOMAIN_SHOWN: usize = 40;
 
 /// Returns the label of an address of this wallet.
 pub fn own_label(state: &State, address: Address) -> Option<Name> {
@@ -65,7 +72,8 @@ pub fn card(state: &State, request: &Request, moment: &Moment) -> Option<Card> {
     let [daily_limit, per_request_max, auto_below] = limits;
     let payment = request.ask.payment();
     let trade = request.trade().map(|trade| Box::new(trade_card(trade, &policy.policy.trading)));
-    let unpriced = payment.is_some_and(|payment| payment.unpriced);
+    let unpriced = payment.is_some_and(PaymentAsk::is_unpriced);
+    let asset = payment.and_then(|payment| Some(Box::new(asset_card(payment.foreign()?, network))));
     let usd = request.ask.usd();
     let spent = *state.spent(agent, moment).of(lane);
     let digest = card::digest(&terms, *reason, policy.version);
@@ -91,7 +99,8 @@ pub fn card(state: &State, request: &Request, moment: &Moment) -> Option<Card> {
         auto_below,
         reserved: *agent.reserved.of(lane),
         expires_in_seconds: deadline.left_ms(moment).div_ceil(1000),
-        type_amount: usd >= typed_from,
+        // Without a price, the operator types the price that the approval finds.
+        type_amount: usd >= typed_from || unpriced,
         digest,
         payee_label: payment.and_then(|payment| own_label(state, payment.payee)),
         // The caller that shows the card adds these: no decision may depend on them.
@@ -100,6 +109,7 @@ pub fn card(state: &State, request: &Request, moment: &Moment) -> Option<Card> {
         balance: None,
         balance_unknown_reason: None,
         trade,
+        asset,
     })
 }
 
@@ -117,6 +127,27 @@ fn payment_terms(request: &Request, payment: &PaymentAsk, network: &Network) -> 
         resource_url: payment.resource_url.clone(),
         other_urls: payment.other_urls.clone(),
         trade: None,
+    }
+}
+
+fn asset_card(asset: &ForeignAsset, network: &Network) -> AssetCard {
+    let coin = &network.stablecoin;
+    let money = |atoms: Atoms| {
+        format!("{} {}", TokenAmount { atoms, decimals: coin.decimals }, coin.symbol)
+    };
+    let domain = asset.confirmed().map(|domain| {
+        let quoted = |part: &str| text::quoted(part, DOMAIN_SHOWN);
+        format!("{} version {}", quoted(&domain.name), quoted(&domain.version))
+    });
+    let quote = asset.quote.as_ref();
+    AssetCard {
+        domain,
+        costs: quote.map(|quote| money(quote.cost)),
+        route: quote.map(|quote| quote.route.describe()),
+        sells_for: quote.and_then(|quote| quote.sold).map(money),
+        tenfold: quote.and_then(|quote| quote.tenfold).map(money),
+        average_off: quote.and_then(|quote| quote.average_off).map(|off| off.to_string()),
+        quoted: quote.map(|quote| text::utc(quote.at)),
     }
 }
 
@@ -143,7 +174,8 @@ fn trade_terms(request: &Request, trade: &TradeAsk, network: &Network) -> Terms 
     }
 }
 
-fn trade_card(trade: &TradeAsk, trading: &TradingPolicy) -> TradeCard {
+/// Returns what only the card of a trade shows, by the quote that was made for the request.
+pub fn trade_card(trade: &TradeAsk, trading: &TradingPolicy) -> TradeCard {
     let quote = &trade.quote;
     let native = |wei: U256| {
         let amount = TokenAmount { atoms: Atoms(wei), decimals: NATIVE_DECIMALS };
@@ -160,9 +192,13 @@ fn trade_card(trade: &TradeAsk, trading: &TradingPolicy) -> TradeCard {
         impact: quote.impact.map(|impact| impact.to_string()),
         max_impact: trading.max_impact.to_string(),
         slippage: trade.slippage.to_string(),
+        value_in: quote.value_in.map(|value| value.to_string()),
         value_out: quote.value_out.map(|value| value.to_string()),
         gas: native(quote.plan_cost),
+        transactions: plan_text::transactions(quote),
         effects_proven: quote.effects == Effects::Proven,
+        received: quote.received.map(|received| trade.token_out.amount_text(received)),
+        calls: plan_text::calls(trade, quote),
         hooks: trade.venue.hooks_text(),
         quoted: text::utc(quote.at),
     }

@@ -12,6 +12,7 @@ use bursar_uniswap::Permit;
 use bursar_x402::signature::Signature65;
 
 use crate::agents::Credential;
+use crate::assets::ForeignAsset;
 use crate::event::AddressAdded;
 use crate::idempotency::Prior;
 use crate::identity::Identity;
@@ -192,8 +193,16 @@ pub struct Approval {
     /// The EIP-3009 nonce of a payment, drawn in case it is needed.
     pub nonce: [u8; 32],
     pub by: Client,
-    /// A trade's prices at this moment, or why it cannot be made any more; `None` for a payment.
-    pub quote: Option<Result<Box<TradeQuote>, Refusal>>,
+    /// The prices at this moment, or why there are none; `None` for a payment in a reference stablecoin.
+    pub quote: Option<Result<Requote, Refusal>>,
+}
+
+/// What was measured again for an approval.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Requote {
+    Trade(Box<TradeQuote>),
+    /// Of a payment in a token outside our table.
+    Asset(Box<ForeignAsset>),
 }
 
 /// The next transaction of a plan.

@@ -18,6 +18,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::agents::Credential;
 use crate::allowance::WindowStart;
+use crate::assets::ForeignAsset;
 use crate::deadline::Deadline;
 use crate::identity::Identity;
 use crate::outboxes::Send;
@@ -111,6 +112,8 @@ pub enum Event {
         id: RequestId,
         terms: Authorization,
         by: Client,
+        /// What the approval was given for, if the token is outside our table: it replaces what was known before.
+        asset: Option<Box<ForeignAsset>>,
     },
     /// Until `told_until`, an identical request of a bearer agent gets this result.
     RequestDenied {

@@ -11,6 +11,8 @@ use bursar_core::money::TokenAmount;
 use bursar_core::networks::{ChainId, by_chain};
 use bursar_core::time::Utc;
 use bursar_submit::{Call, Event as OutboxEvent, Outbox, OutboxKey, Outcome, Rules, SubmissionId};
+use bursar_uniswap::decode::decode_call;
+use bursar_uniswap::{Decoded, swap};
 use serde::{Deserialize, Serialize};
 
 /// How many submissions of an address on one network hold a nonce at a time.
@@ -19,7 +21,9 @@ const WINDOW: usize = 16;
 /// How many finished sends stay in the state.
 const RECENT: usize = 20;
 
-/// Money that the operator sends from an address of the wallet.
+/// Money that the operator sends from an address of the wallet, or an allowance that the operator takes back.
+///
+/// For an allowance, `to` is the contract that had it, and `amount` is zero.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Send {
     pub id: RequestId,
@@ -50,8 +54,26 @@ impl Send {
         SubmissionId(*self.id.as_bytes())
     }
 
+    /// Returns the token whose allowance the call sets to zero; `None` for a transfer.
+    pub fn revoked_token(&self) -> Option<Address> {
+        let exchange = by_chain(self.chain)?.exchange?;
+        let Call { to, value, data, gas_limit: _ } = self.call.clone();
+        match decode_call(exchange, self.from, &swap::Call { to, value, data }) {
+            Decoded::Approve { token, amount, .. } | Decoded::Permit { token, amount, .. } => {
+                amount.is_zero().then_some(token)
+            }
+            Decoded::Wrap { .. }
+            | Decoded::Unwrap { .. }
+            | Decoded::Swap { .. }
+            | Decoded::Unknown { .. } => None,
+        }
+    }
+
     /// Formats the amount, like `1.500000 USDC` or `0.25 ETH`.
     pub fn amount_text(&self) -> String {
+        if self.revoked_token().is_some() {
+            return format!("the allowance of {}", self.symbol);
+        }
         format!("{} {}", self.amount.to_column_text(), self.symbol)
     }
 }

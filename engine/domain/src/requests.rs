@@ -7,7 +7,7 @@ use bursar_core::client::Client;
 use bursar_core::hosts;
 use bursar_core::ids::{AgentId, Name, RequestId};
 use bursar_core::money::{Atoms, TokenAmount, Usd};
-use bursar_core::networks::{self, ChainId, Network};
+use bursar_core::networks::{self, ChainId, Network, Stablecoin};
 use bursar_core::time::{Moment, Utc};
 use bursar_x402::Echo;
 use bursar_x402::authorization::{Authorization, MIN_VALIDITY_SECONDS};
@@ -16,6 +16,7 @@ use bursar_x402::typed_data::TokenDomain;
 use serde::{Deserialize, Serialize};
 
 pub use crate::approver::Approver;
+pub use crate::assets::{AssetQuote, DomainCheck, DomainText, ForeignAsset, Price, TokenText};
 pub use crate::deadline::Deadline;
 use crate::identity::Identity;
 use crate::refusal::Refusal;
@@ -110,13 +111,11 @@ impl From<PaymentAsk> for LaneAsk {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PaymentAsk {
     pub chain: ChainId,
-    /// The network's reference stablecoin, or a token without a known price.
     pub asset: Address,
     pub amount: Atoms,
-    /// The amount in dollars, one to one for a reference stablecoin; zero if the price is unknown.
+    /// The amount in dollars; zero if the price is unknown.
     pub usd: Usd,
-    /// The price is unknown. No limit can apply to such a payment, so it is never signed.
-    pub unpriced: bool,
+    pub price: Price,
     pub payee: Address,
     /// How long the authorization stays valid, in seconds (`maxTimeoutSeconds`, at least 30).
     pub valid_seconds: u64,
@@ -201,15 +200,56 @@ impl PaymentAsk {
         networks::by_chain(self.chain)
     }
 
-    /// Formats the amount, like `1.500000 USDC`; an unpriced token in its smallest unit.
+    /// Returns the network's reference stablecoin, if the payment is in it.
+    pub fn stablecoin(&self) -> Option<&'static Stablecoin> {
+        let network = self.network().filter(|_known| self.price == Price::Reference);
+        network.map(|network| &network.stablecoin)
+    }
+
+    /// Returns what is known about the token; `None` for a reference stablecoin.
+    pub fn foreign(&self) -> Option<&ForeignAsset> {
+        match &self.price {
+            Price::Reference => None,
+            Price::Foreign(asset) => Some(asset),
+        }
+    }
+
+    /// Returns whether the price is unknown. No limit can apply to such a payment, so it is never signed.
+    pub fn is_unpriced(&self) -> bool {
+        self.foreign().is_some_and(|asset| asset.quote.is_none())
+    }
+
+    /// Replaces what is known about a token outside our table, and with it the value.
+    pub fn set_asset(&mut self, asset: ForeignAsset) {
+        self.usd = asset.usd();
+        self.price = Price::Foreign(Box::new(asset));
+    }
+
+    /// Returns the EIP-712 domain of the token: that of our table, or the one that the token confirmed. Never what
+    /// only the offer claims.
+    pub fn token_domain(&self) -> Option<TokenDomain> {
+        match &self.price {
+            Price::Reference => Some(TokenDomain::of_stablecoin(self.network()?)),
+            Price::Foreign(asset) => asset.confirmed().map(|domain| TokenDomain {
+                name: domain.name.clone(),
+                version: domain.version.clone(),
+                chain: self.chain,
+                contract: self.asset,
+            }),
+        }
+    }
+
+    /// Formats the amount, like `1.500000 USDC`. A foreign token has its symbol in quotation marks and its address; one
+    /// without a description counts in its smallest unit.
     pub fn amount_text(&self) -> String {
-        match self.network().filter(|_known| !self.unpriced) {
-            Some(network) => {
-                let coin = &network.stablecoin;
-                let amount = TokenAmount { atoms: self.amount, decimals: coin.decimals };
-                format!("{amount} {}", coin.symbol)
-            }
-            None => format!("{} units of {}", self.amount, self.asset.to_checksum(None)),
+        let asset = self.asset.to_checksum(None);
+        if let Some(coin) = self.stablecoin() {
+            let amount = TokenAmount { atoms: self.amount, decimals: coin.decimals };
+            return format!("{amount} {}", coin.symbol);
+        }
+        match self.foreign().and_then(|foreign| foreign.text.as_ref()) {
+            Some(text) => format!("{} ({asset})", text.amount_text(self.amount)),
+            None => format!("{} units of {asset}", self.amount),
         }
     }
 
@@ -229,12 +269,11 @@ impl PaymentAsk {
 impl Request {
     /// Returns the digest to sign, if the request is authorized and has a price.
     ///
-    /// It is the EIP-712 digest of EIP-3009's `TransferWithAuthorization`, under the token domain of our table, never
-    /// the offer's.
+    /// It is the EIP-712 digest of EIP-3009's `TransferWithAuthorization`, under [`PaymentAsk::token_domain`].
     pub fn digest(&self) -> Option<B256> {
         let Status::Authorized { terms, .. } = &self.status else { return None };
-        let payment = self.ask.payment().filter(|payment| !payment.unpriced)?;
-        Some(TokenDomain::of_stablecoin(payment.network()?).digest(terms))
+        let payment = self.ask.payment().filter(|payment| !payment.is_unpriced())?;
+        Some(payment.token_domain()?.digest(terms))
     }
 
     /// Returns the EIP-712 digest of the newest permit of a running trade; `None` if there is none to sign.

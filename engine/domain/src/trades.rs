@@ -5,7 +5,7 @@ use bursar_core::money::{Atoms, Bps, TokenAmount, Usd};
 use bursar_core::networks::ChainId;
 use bursar_core::time::Utc;
 use bursar_submit::{OutboxKey, Outcome, SubmissionId};
-use bursar_uniswap::Permit;
+use bursar_uniswap::{Decoded, Permit};
 use bursar_x402::signature::Signature65;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
@@ -119,6 +119,10 @@ pub struct TradeQuote {
     /// The worst cost of all transactions of the plan, in wei, without the value that they send.
     pub plan_cost: U256,
     pub effects: Effects,
+    /// The output that arrived in the simulation; `None` if the simulation did not show it.
+    pub received: Option<Atoms>,
+    /// The calls of the plan in their order, decoded from their call data.
+    pub calls: Vec<Decoded>,
 }
 
 /// What a simulation of the whole plan showed.

@@ -4,6 +4,7 @@
 mod activity;
 mod addresses;
 mod agents;
+mod allowances;
 mod audit;
 pub(crate) mod backup;
 mod balances;
@@ -13,6 +14,8 @@ pub(crate) mod dialogue;
 pub mod doctor;
 mod history;
 mod policies;
+mod quotes;
+mod repricing;
 mod requests;
 mod sends;
 mod server;
@@ -91,6 +94,8 @@ async fn dispatch(
         Order::Requests(order) => requests::list(engine, &order).await,
         Order::Approve(order) => requests::approve(engine, &order, dialogue).await,
         Order::Deny(order) => requests::deny(engine, &order, dialogue).await,
+        Order::Quote(order) => quotes::run(engine, order).await,
+        Order::Allowances(order) => allowances::run(engine, order, dialogue).await,
         Order::History(order) => history::run(engine, order, dialogue).await,
         Order::Activity(order) => activity::list(engine, &order).await,
         Order::Watch(order) => activity::watch(engine, &order, dialogue).await,

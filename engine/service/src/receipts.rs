@@ -100,7 +100,7 @@ fn method(by: Approver) -> Value {
 
 fn payment(request: &Request, ask: &PaymentAsk) -> Object {
     let url = |text: &Option<String>| text.as_deref().map_or(Value::Null, Value::from);
-    let micro = if ask.unpriced { Value::Null } else { Value::from(ask.usd.0) };
+    let micro = if ask.is_unpriced() { Value::Null } else { Value::from(ask.usd.0) };
     let amount = Object::new()
         .with("micro", micro)
         .with("atomic", ask.amount.to_string())
@@ -132,7 +132,15 @@ fn trade(request: &Request, asked: &TradeAsk) -> Object {
         _unknown => Value::Null,
     };
     let swap = execution.and_then(Execution::swap).and_then(PlanStep::hash);
+    let gives = asked.token_in.amount_text(asked.amount_in);
+    let formatted = match execution.and_then(|execution| execution.end.as_ref()) {
+        Some(TradeEnd::Executed { received: Some(atoms), .. }) => {
+            format!("{gives} for {}", asked.token_out.amount_text(*atoms))
+        }
+        _no_known_output => format!("{gives} for {}", asked.token_out.symbol),
+    };
     Object::new()
+        .with("formatted", formatted)
         .with("network", format!("eip155:{}", asked.chain))
         .with("tokenIn", token(&asked.token_in))
         .with("tokenOut", token(&asked.token_out))

@@ -12,6 +12,7 @@ use bursar_core::limits::SNAPSHOT_EVERY;
 use bursar_core::money::{Atoms, Usd};
 use bursar_core::networks::ChainId;
 use bursar_core::time::{LocalDay, Moment, Utc};
+use bursar_domain::assets::Price;
 use bursar_domain::event::RequestDraft;
 use bursar_domain::identity::Identity;
 use bursar_domain::payees::{Paid, Payee};
@@ -73,7 +74,7 @@ fn request(seq: u64, usd: u64) -> Vec<u8> {
             other_urls: Vec::new(),
             domain_contradicted: false,
             padding: 0,
-            unpriced: false,
+            price: Price::Reference,
             echo: Echo::none(),
         }),
         identity: Identity::Hmac { day: 1, digest: [0; 32] },

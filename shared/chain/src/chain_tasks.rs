@@ -43,14 +43,25 @@ pub async fn run(
     }
 }
 
-/// Returns the price of gas, the gas of an empty transfer, and the signer's transaction counts.
+/// Returns the price of gas, the gas of an empty transfer, and the signer's transaction counts, all asked at once.
 ///
 /// # Errors
 /// No node answered, or the answers allow no valid offer.
 pub async fn quote(chain: &dyn Chain, signer: Address, gas: &Gas) -> Result<Quote, ChainFault> {
-    let facts = chain.fee_facts().await?;
-    let fee = fees::quote(gas, &facts)
+    let (facts, plain_gas, pending, mined) = futures::future::join4(
+        chain.fee_facts(),
+        plain_gas(chain, signer, gas),
+        chain.transaction_count(signer, BlockTag::Pending),
+        chain.transaction_count(signer, BlockTag::Latest),
+    )
+    .await;
+    let fee = fees::quote(gas, &facts?)
         .map_err(|fault| ChainFault::Rejected { code: 0, message: fault.to_string() })?;
+    Ok(Quote { fee, plain_gas: plain_gas?, pending: pending?, mined: mined? })
+}
+
+/// Returns the gas of an empty transfer.
+async fn plain_gas(chain: &dyn Chain, signer: Address, gas: &Gas) -> Result<u64, ChainFault> {
     let plain_gas = match gas.model {
         // Arbitrum includes the data fee in gas, so only the node knows the amount. The margin covers its
         // changes.
@@ -65,9 +76,7 @@ pub async fn quote(chain: &dyn Chain, signer: Address, gas: &Gas) -> Result<Quot
             "the node reports an impossibly high amount of gas for an empty transfer".to_owned();
         return Err(ChainFault::Rejected { code: 0, message });
     }
-    let pending = chain.transaction_count(signer, BlockTag::Pending).await?;
-    let mined = chain.transaction_count(signer, BlockTag::Latest).await?;
-    Ok(Quote { fee, plain_gas, pending, mined })
+    Ok(plain_gas)
 }
 
 /// Broadcasts a transaction and classifies the answer.

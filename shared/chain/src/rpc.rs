@@ -191,12 +191,15 @@ impl Chain for RpcChain {
 
     fn fee_facts(&self) -> ChainReply<'_, FeeFacts> {
         Box::pin(async move {
-            let newest = self.newest_block(newest).await?;
-            // Nodes need not support these methods. Without a tip the fee model uses the network's minimum, and
-            // only legacy networks need the gas price.
-            let tip = self.number("eth_maxPriorityFeePerGas").await.ok();
-            let gas_price = self.number("eth_gasPrice").await.ok();
-            Ok(FeeFacts { tip, gas_price, ..newest })
+            // Nodes need not support the other two methods. Without a tip the fee model uses the network's minimum,
+            // and only legacy networks need the gas price.
+            let (newest, tip, gas_price) = futures::future::join3(
+                self.newest_block(newest),
+                self.number("eth_maxPriorityFeePerGas"),
+                self.number("eth_gasPrice"),
+            )
+            .await;
+            Ok(FeeFacts { tip: tip.ok(), gas_price: gas_price.ok(), ..newest? })
         })
     }
 

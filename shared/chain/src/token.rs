@@ -1,9 +1,9 @@
 //! Reads the properties and events of an ERC-20 token, and encodes calls.
 
-use alloy_primitives::{Address, Bytes, U256};
+use alloy_primitives::{Address, B256, Bytes, U256};
 use alloy_sol_types::{SolCall, SolEvent};
 
-use crate::abi::erc20::IErc20;
+use crate::abi::erc20::{IErc20, IErc3009};
 use crate::ports::{BlockTag, Chain, ChainFault, Log, Transfer};
 
 /// Longest symbol that is kept, in characters. The untrusted token contract chooses it.
@@ -60,6 +60,37 @@ pub fn approval_of(log: &Log) -> Option<Approval> {
     Some(Approval { owner: event.owner, spender: event.spender })
 }
 
+/// Returns the call data that reads the EIP-712 domain separator.
+pub fn domain_separator_call() -> Bytes {
+    IErc3009::DOMAIN_SEPARATORCall {}.abi_encode().into()
+}
+
+/// Returns the call data that reads whether an authorization was used (EIP-3009).
+pub fn authorization_state_call(authorizer: Address, nonce: B256) -> Bytes {
+    IErc3009::authorizationStateCall { authorizer, nonce }.abi_encode().into()
+}
+
+/// Returns the call data that reads the decimals.
+pub fn decimals_call() -> Bytes {
+    IErc20::decimalsCall {}.abi_encode().into()
+}
+
+/// Returns the call data that reads the symbol.
+pub fn symbol_call() -> Bytes {
+    IErc20::symbolCall {}.abi_encode().into()
+}
+
+/// Reads the answers of [`decimals_call`] and [`symbol_call`], empty for a revert. `None` if the decimals are invalid.
+pub fn description(decimals: &[u8], symbol: &[u8]) -> Option<TokenDescription> {
+    let decimals = IErc20::decimalsCall::abi_decode_returns_validate(decimals).ok()?;
+    let symbol = match symbol.len() <= 4 * SYMBOL_BYTES_MAX {
+        true => IErc20::symbolCall::abi_decode_returns_validate(symbol).unwrap_or_default(),
+        false => String::new(),
+    };
+    let symbol: String = symbol.chars().take(SYMBOL_BYTES_MAX).collect();
+    Some(TokenDescription { decimals, symbol })
+}
+
 /// Reads a token's decimals and symbol. `None` if the contract does not behave like a token.
 ///
 /// # Errors
@@ -68,22 +99,15 @@ pub async fn describe(
     chain: &dyn Chain,
     token: Address,
 ) -> Result<Option<TokenDescription>, ChainFault> {
-    let ask = |data: Vec<u8>| chain.call(token, data.into(), BlockTag::Latest);
-    let decimals = match ask(IErc20::decimalsCall {}.abi_encode()).await {
-        Ok(word) => IErc20::decimalsCall::abi_decode_returns_validate(&word).ok(),
-        Err(ChainFault::Reverted { .. }) => None,
-        Err(fault) => return Err(fault),
+    let ask = async |data: Bytes| match chain.call(token, data, BlockTag::Latest).await {
+        Err(ChainFault::Reverted { .. }) => Ok(Bytes::new()),
+        answer => answer,
     };
-    let Some(decimals) = decimals else { return Ok(None) };
-    let symbol = match ask(IErc20::symbolCall {}.abi_encode()).await {
-        Ok(text) if text.len() <= 4 * SYMBOL_BYTES_MAX => {
-            IErc20::symbolCall::abi_decode_returns_validate(&text).unwrap_or_default()
-        }
-        Ok(_) | Err(ChainFault::Reverted { .. }) => String::new(),
-        Err(fault) => return Err(fault),
-    };
-    let symbol: String = symbol.chars().take(SYMBOL_BYTES_MAX).collect();
-    Ok(Some(TokenDescription { decimals, symbol }))
+    let decimals = ask(decimals_call()).await?;
+    if description(&decimals, &[]).is_none() {
+        return Ok(None);
+    }
+    Ok(description(&decimals, &ask(symbol_call()).await?))
 }
 
 /// Returns an account's balance of a token, in its smallest unit.

@@ -8,6 +8,7 @@ mod doctor;
 mod history;
 mod sends;
 mod settings;
+mod trading;
 
 use bursar_core::auth::AuthMode;
 use bursar_core::card::{Card, Lane};
@@ -21,9 +22,14 @@ pub use activity::{ActivityAnswer, ActivityRow};
 pub use backup::{BackupAnswer, RestoreAnswer};
 pub use balances::{BalanceAnswer, HoldingsAnswer, NetworkHoldingsAnswer};
 pub use doctor::{CheckAnswer, CheckResult};
-pub use history::{ExportAnswer, HistoryAnswer, HistoryRow, ReceiptAnswer, RefusedAnswer};
+pub use history::{
+    ExportAnswer, HistoryAnswer, HistoryRow, ReceiptAnswer, RefusedAnswer, TradedAnswer,
+};
 pub use sends::SendAnswer;
 pub use settings::SettingAnswer;
+pub use trading::{
+    AllowanceAnswer, AllowancesAnswer, QuoteAnswer, RouteAnswer, UnreadAnswer, VerdictAnswer,
+};
 
 /// A notice for the operator about a command that succeeded.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -81,6 +87,8 @@ pub enum Answer {
     Backup(BackupAnswer),
     Restored(RestoreAnswer),
     Receipt(ReceiptAnswer),
+    Quote(Box<QuoteAnswer>),
+    Allowances(AllowancesAnswer),
     Setting(SettingAnswer),
     Settings { settings: Vec<SettingAnswer> },
     Doctor { checks: Vec<CheckAnswer> },
@@ -160,12 +168,19 @@ pub struct PolicyAnswer {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RehearsalAnswer {
     pub policy: String,
+    pub lane: Lane,
     /// In dollars.
     pub amount: String,
     pub network: String,
     pub domain: Option<String>,
+    /// In percent; `None` for a payment.
+    #[serde(default)]
+    pub slippage: Option<String>,
+    /// In percent; `None` for a payment.
+    #[serde(default)]
+    pub impact: Option<String>,
     pub verdict: PolicyVerdict,
-    /// The code of the refusal, or the stable text of the hold reason; `None` if the payment would be signed.
+    /// The code of the refusal, or the stable text of the hold reason; `None` if the policy would act at once.
     pub code: Option<String>,
     pub reason: String,
 }
@@ -273,6 +288,14 @@ pub struct AgentAnswer {
     pub spent_today: String,
     pub reserved: String,
     pub daily_limit: Option<String>,
+    /// The value of today's trades, and of those that wait or run.
+    #[serde(default)]
+    pub traded_today: String,
+    #[serde(default)]
+    pub trades_reserved: String,
+    /// The most that may be traded in a day; `None` if the agent may not trade.
+    #[serde(default)]
+    pub trade_limit: Option<String>,
     /// Today's allowance is held back, because the clock is in doubt: `agent renew` grants it.
     pub renewal_held: bool,
     /// New requests in this UTC day; at most 100,000 while the rate limit is on.
@@ -323,6 +346,9 @@ pub struct RequestAnswer {
     pub lane: Lane,
     pub agent_id: String,
     pub status: RequestStatus,
+    /// The step that a trade's plan takes now, like `1/2 token approval`.
+    #[serde(default)]
+    pub step: Option<String>,
     /// In whole coins with the symbol; in atomic units for an unknown token.
     pub amount: String,
     pub amount_atomic: String,
@@ -336,10 +362,22 @@ pub struct RequestAnswer {
     pub card: Option<Card>,
 }
 
+/// A trade whose plan has not ended.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ExecutingAnswer {
+    pub id: String,
+    pub agent_id: String,
+    /// With the symbols, like `25.000000 USDC > WETH`.
+    pub amount: String,
+    /// Like `1/2 token approval`.
+    pub step: String,
+}
+
 /// A request that the operator has just decided.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DecidedAnswer {
     pub id: String,
+    pub lane: Lane,
     pub status: DecidedStatus,
     /// As on the card, like `1.500000 USDC`.
     pub amount: String,
@@ -356,6 +394,9 @@ pub struct NetworkAnswer {
     pub enabled: bool,
 }
 
+/// The most trades in execution that `status` lists.
+pub const EXECUTING_SHOWN: usize = 16;
+
 /// The state of wallet, agent server and engine.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StatusAnswer {
@@ -364,6 +405,9 @@ pub struct StatusAnswer {
     pub agents: usize,
     /// Requests that are waiting for a decision.
     pub requests: usize,
+    /// Trades in execution, at most [`EXECUTING_SHOWN`].
+    #[serde(default)]
+    pub executing: Vec<ExecutingAnswer>,
     /// Attached consoles that run in other processes.
     #[serde(default)]
     pub consoles: usize,

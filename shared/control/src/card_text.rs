@@ -1,6 +1,6 @@
 //! How a card is shown to the operator: one text for console, command line and prompts.
 
-use bursar_core::card::{Balance, Card, HoldReason, TradeCard};
+use bursar_core::card::{AssetCard, Balance, Card, HoldReason, TradeCard};
 use bursar_core::money::Usd;
 use bursar_core::text::{self, Zone};
 
@@ -27,6 +27,10 @@ pub fn hold_text(reason: HoldReason, amount: Usd, auto_below: Usd) -> String {
     reason.sentence().to_owned()
 }
 
+fn row(name: &str, value: String) -> String {
+    format!("{name:<11}{value}")
+}
+
 fn lines_by(card: &Card, zone: Option<&Zone>) -> Vec<String> {
     let id = card.id.short();
     let url = |text: Option<&String>, source: &str| match text {
@@ -39,7 +43,6 @@ fn lines_by(card: &Card, zone: Option<&Zone>) -> Vec<String> {
         }
         None => format!("not given  (text from the {source})"),
     };
-    let row = |name: &str, value: String| format!("{name:<11}{value}");
     if let Some(trade) = &card.trade {
         return trade_lines(card, trade, zone);
     }
@@ -56,9 +59,12 @@ fn lines_by(card: &Card, zone: Option<&Zone>) -> Vec<String> {
         row("to", card.terms.payee.clone()),
         row("payee", payee_text(card, zone)),
         row("token", card.terms.asset.clone()),
+    ];
+    lines.extend(card.asset.iter().flat_map(|asset| asset_lines(asset, zone)));
+    lines.extend([
         row("request", url(card.terms.request_url.as_ref(), "agent")),
         row("resource", url(card.terms.resource_url.as_ref(), "merchant")),
-    ];
+    ]);
     lines
         .extend(card.terms.other_urls.iter().map(|other| row("and", url(Some(other), "merchant"))));
     lines.extend([
@@ -92,46 +98,65 @@ fn lines_by(card: &Card, zone: Option<&Zone>) -> Vec<String> {
     lines
 }
 
+/// Formats what is known about a token outside our table.
+fn asset_lines(asset: &AssetCard, zone: Option<&Zone>) -> Vec<String> {
+    let row = |name: &str, value: String| format!("{name:<11}{value}");
+    let time = |at: &String| zone.map_or_else(|| at.clone(), |zone| zone.moment(at));
+    let known = |value: &Option<String>| value.clone().unwrap_or_else(|| "unknown".to_owned());
+    let mut lines = vec![row(
+        "domain",
+        match &asset.domain {
+            Some(domain) => format!("{domain}  (confirmed by the token)"),
+            None => "NOT confirmed by the token: nothing can be signed".to_owned(),
+        },
+    )];
+    let Some(costs) = &asset.costs else {
+        lines.push(row("price", "unknown: an approval asks again and needs one".to_owned()));
+        return lines;
+    };
+    let quoted =
+        asset.quoted.as_ref().map_or(String::new(), |at| format!("  (quoted {})", time(at)));
+    lines.push(row("price", format!("{costs} to buy the amount{quoted}")));
+    lines.extend(asset.route.as_ref().map(|route| row("route", route.clone())));
+    let average = match &asset.average_off {
+        Some(off) => format!("{off} off"),
+        None => "none kept".to_owned(),
+    };
+    lines.push(row(
+        "market",
+        format!(
+            "sells for {}; ten times the amount costs {}; ten-minute average: {average}",
+            known(&asset.sells_for),
+            known(&asset.tenfold)
+        ),
+    ));
+    lines
+}
+
 /// Formats the card of a trade. Symbols are the tokens' own text.
 fn trade_lines(card: &Card, trade: &TradeCard, zone: Option<&Zone>) -> Vec<String> {
-    let row = |name: &str, value: String| format!("{name:<11}{value}");
-    let foreign = |text: &str| text::visible(text);
-    let time = |at: &String| zone.map_or_else(|| at.clone(), |zone| zone.moment(at));
     let terms = &card.terms;
     let token_out = terms.trade.as_ref().map_or("", |trade| trade.token_out.as_str());
-    let impact = trade.impact.as_deref().unwrap_or("unknown");
-    let mut lines = vec![
-        format!(
-            "{}  {}  agent {} ({})",
-            card.id.short(),
-            terms.lane.text(),
-            terms.agent,
-            card.agent_name
-        ),
-        row("gives", format!("{} on {}", foreign(&trade.gives), card.network_title)),
-        row("gets", format!("{}  (quoted {})", foreign(&trade.gets), time(&trade.quoted))),
-        row("at least", format!("{}  (slippage {})", foreign(&trade.at_least), trade.slippage)),
-        row("address", format!("{} ({})", terms.address, card.label)),
-        row("token in", terms.asset.clone()),
-        row("token out", token_out.to_owned()),
-        row("pool", trade.pool.clone()),
-    ];
-    lines.extend(trade.best.as_ref().map(|best| row("best route", foreign(best))));
-    lines.extend(trade.hooks.as_ref().map(|hooks| row("hook", hooks.clone())));
-    let worth = match &trade.value_out {
-        Some(value) => format!("gives {} USD, gets {value} USD", card.usd),
-        None => format!("gives {} USD, gets an unknown value", card.usd),
-    };
-    let effects = if trade.effects_proven {
-        "simulated: only the input leaves, and at least the minimum arrives"
-    } else {
-        "NOT simulated as a whole: the chain enforces only the minimum"
-    };
+    let mut lines = vec![format!(
+        "{}  {}  agent {} ({})",
+        card.id.short(),
+        terms.lane.text(),
+        terms.agent,
+        card.agent_name
+    )];
+    lines.extend(measured(
+        trade,
+        zone,
+        &card.network_title,
+        &TradePlace {
+            address: &terms.address,
+            label: card.label.as_str(),
+            token_in: &terms.asset,
+            token_out,
+            counted: Some(card.usd),
+        },
+    ));
     lines.extend([
-        row("impact", format!("{impact}, at most {} without approval", trade.max_impact)),
-        row("value", worth),
-        row("gas", format!("at most {}", trade.gas)),
-        row("effects", effects.to_owned()),
         row("held", hold_text(card.hold, card.usd, card.auto_below)),
         row(
             "today",
@@ -154,6 +179,91 @@ fn trade_lines(card: &Card, trade: &TradeCard, zone: Option<&Zone>) -> Vec<Strin
         lines.push(row("refused", format!("cannot be approved now: {obstacle}")));
     }
     lines
+}
+
+/// The addresses of a trade, and what it counts.
+#[derive(Debug, Clone, Copy)]
+pub struct TradePlace<'a> {
+    pub address: &'a str,
+    pub label: &'a str,
+    pub token_in: &'a str,
+    pub token_out: &'a str,
+    /// What counts against the daily volume if the value is unknown.
+    pub counted: Option<Usd>,
+}
+
+/// Formats what was measured about a trade, with times in UTC.
+pub fn trade_rows(trade: &TradeCard, network: &str, place: &TradePlace<'_>) -> Vec<String> {
+    measured(trade, None, network, place)
+}
+
+fn measured(
+    trade: &TradeCard,
+    zone: Option<&Zone>,
+    network: &str,
+    place: &TradePlace<'_>,
+) -> Vec<String> {
+    let foreign = |text: &str| text::visible(text);
+    let quoted = zone.map_or_else(|| trade.quoted.clone(), |zone| zone.moment(&trade.quoted));
+    let impact = trade.impact.as_deref().unwrap_or("unknown");
+    let mut lines = vec![
+        row("gives", format!("{} on {network}", foreign(&trade.gives))),
+        row("gets", format!("{}  (quoted {quoted})", foreign(&trade.gets))),
+        row("at least", format!("{}  (slippage {})", foreign(&trade.at_least), trade.slippage)),
+        row("address", format!("{} ({})", place.address, place.label)),
+        row("token in", place.token_in.to_owned()),
+        row("token out", place.token_out.to_owned()),
+        row("pool", trade.pool.clone()),
+    ];
+    lines.extend(trade.best.as_ref().map(|best| row("best route", foreign(best))));
+    lines.extend(trade.hooks.as_ref().map(|hooks| row("hook", hooks.clone())));
+    lines.extend([
+        row("impact", format!("{impact}, at most {} without approval", trade.max_impact)),
+        row("value", value_text(trade, place.counted)),
+        row("gas", gas_text(trade)),
+        row("effects", foreign(&effects_text(trade))),
+    ]);
+    let calls = trade.calls.iter().enumerate();
+    lines.extend(
+        calls.map(|(index, call)| row(&format!("step {}", index.saturating_add(1)), foreign(call))),
+    );
+    lines
+}
+
+fn value_text(trade: &TradeCard, counted: Option<Usd>) -> String {
+    let gives = match (&trade.value_in, counted) {
+        (Some(value), _) => format!("gives {value} USD"),
+        (None, Some(counted)) => format!("gives an unknown value (counts {counted} USD)"),
+        (None, None) => "gives an unknown value".to_owned(),
+    };
+    match &trade.value_out {
+        Some(value) => format!("{gives}, gets {value} USD"),
+        None => format!("{gives}, gets an unknown value"),
+    }
+}
+
+fn gas_text(trade: &TradeCard) -> String {
+    match trade.transactions {
+        0 => format!("at most {}", trade.gas),
+        1 => format!("at most {} for 1 transaction", trade.gas),
+        several => format!("at most {} for {several} transactions", trade.gas),
+    }
+}
+
+fn effects_text(trade: &TradeCard) -> String {
+    match (&trade.received, trade.effects_proven) {
+        (Some(received), true) => format!(
+            "simulated: exactly {} leaves, {received} arrives, nothing else changes",
+            trade.gives
+        ),
+        (None, true) => {
+            "simulated: only the input leaves, and at least the minimum arrives".to_owned()
+        }
+        (Some(received), false) => format!(
+            "NOT proven: {received} arrived in a simulation; the chain enforces only the minimum"
+        ),
+        (None, false) => "NOT simulated as a whole: the chain enforces only the minimum".to_owned(),
+    }
 }
 
 fn payee_text(card: &Card, zone: Option<&Zone>) -> String {
@@ -258,6 +368,7 @@ mod tests {
             balance: None,
             balance_unknown_reason: None,
             trade: None,
+            asset: None,
         }
     }
 

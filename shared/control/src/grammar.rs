@@ -11,6 +11,7 @@ mod history;
 mod policy;
 mod requests;
 mod server;
+mod trading;
 mod wallet;
 
 use clap::{CommandFactory, Parser, Subcommand};
@@ -25,6 +26,7 @@ pub use history::{HistoryExport, HistoryFilter, HistoryLane, HistoryOrder, Recei
 pub use policy::{PolicyOptions, PolicyOrder};
 pub use requests::{Approve, Deny, RequestsOrder};
 pub use server::{AuditOrder, NetworkOrder, ServerOrder};
+pub use trading::{AllowancesOrder, QuoteOrder};
 pub use wallet::{SeedOrder, WalletOrder, Words};
 
 /// One command of the operator.
@@ -64,6 +66,17 @@ pub enum Order {
     /// Deny a waiting request.
     #[command(alias = "reject")]
     Deny(Deny),
+    /// What a trade would pay and do now: measured and rehearsed, not recorded; needs a running engine.
+    ///
+    /// The answer shows what the card of such a trade would show, and the outputs of the routes that were compared. The
+    /// address must hold the amount, because the whole plan is simulated.
+    Quote(QuoteOrder),
+    /// What exchanges may take of your tokens: show and revoke it; needs a running engine.
+    ///
+    /// Lists the allowances that are not zero, of the tokens that Bursar knows, that policies list and that trades of
+    /// this wallet used. A plan approves exactly its input and leaves nothing; other programs with the same key may leave
+    /// more.
+    Allowances(AllowancesOrder),
     /// Past requests, newest first, and their export.
     History(HistoryOrder),
     /// The journal's entries, newest first.
@@ -136,6 +149,8 @@ impl Order {
             Order::Requests(_) => "requests",
             Order::Approve(_) => "approve",
             Order::Deny(_) => "deny",
+            Order::Quote(_) => "quote",
+            Order::Allowances(_) => "allowances",
             Order::History(HistoryOrder { export: Some(_), .. }) => "history.export",
             Order::History(_) => "history",
             Order::Activity(_) => "activity",
@@ -161,6 +176,8 @@ impl Order {
                 | Order::Deny(_)
                 | Order::Server(ServerOrder::Stop)
                 | Order::Balances(_)
+                | Order::Quote(_)
+                | Order::Allowances(_)
                 | Order::Watch(_)
                 | Order::Address(
                     AddressOrder::Balance { .. }
@@ -194,6 +211,10 @@ mod tests {
             "balances",
             "balances --address research --network base",
             "address balance research --network 8453",
+            "quote research 30 USDC ETH --slippage 0.5 --policy small",
+            "quote research 0.1 ETH USDC --network base --fee 500 --v4 --tick-spacing 10",
+            "allowances --address research --revoke --yes",
+            "policy test small 25 --trade --slippage 1 --impact 0.3",
         ] {
             Order::parse_line(line).unwrap_or_else(|error| panic!("{line}: {error}"));
         }
@@ -206,6 +227,16 @@ mod tests {
         assert!(Order::parse_line("wallet create \"a").is_err());
         assert!(Order::parse_line("policy create p --day 1.1234567").is_err());
         assert!(Order::parse_line("policy create p --day -1").is_err());
+        for line in [
+            "quote pay 1 ETH USDC --fee 500 --best",
+            "quote pay 1 ETH USDC --v4",
+            "quote pay 1 ETH USDC --fee 500 --tick-spacing 10",
+            "allowances --yes",
+            "policy test p 1 --impact 1",
+            "policy test p 1 --trade --domain x.example",
+        ] {
+            assert!(Order::parse_line(line).is_err(), "{line}");
+        }
     }
 
     #[test]

@@ -74,6 +74,14 @@ pub enum HoldReason {
     JournalUntrusted,
     /// The price of the asset is not known.
     Unpriced,
+    /// The token did not confirm the offer's EIP-712 domain, or takes no authorizations.
+    DomainUnconfirmed,
+    /// Selling the amount brings 5 % less than buying it costs, or no pool buys it.
+    SellsForLess,
+    /// Ten times the amount would change the price by 1 %, or no pool can deliver it.
+    ThinMarket,
+    /// The price is 3 % off its ten-minute average.
+    OffAverage,
     /// This machine's clock is over ten minutes off the newest block.
     ClockOff,
     /// The value of the trade is not known.
@@ -105,6 +113,10 @@ impl HoldReason {
             HoldReason::DomainContradicted => "domain_contradicted",
             HoldReason::JournalUntrusted => "journal_untrusted",
             HoldReason::Unpriced => "unpriced",
+            HoldReason::DomainUnconfirmed => "domain_unconfirmed",
+            HoldReason::SellsForLess => "sells_for_less",
+            HoldReason::ThinMarket => "thin_market",
+            HoldReason::OffAverage => "off_average",
             HoldReason::ClockOff => "clock_off",
             HoldReason::NoValue => "no_value",
             HoldReason::ImpactUnknown => "impact_unknown",
@@ -133,7 +145,19 @@ impl HoldReason {
                 "the journal did not match the wallet at unlock (see audit verify)"
             }
             HoldReason::Unpriced => {
-                "the price of this asset is not known, so it can only be denied"
+                "no pool gave a price for this token: an approval asks again and needs one"
+            }
+            HoldReason::DomainUnconfirmed => {
+                "the token did not confirm the offer's name and version (EIP-712), so nothing can be signed"
+            }
+            HoldReason::SellsForLess => {
+                "selling this token brings at least 5 % less than buying it, so its price is uncertain"
+            }
+            HoldReason::ThinMarket => {
+                "ten times the amount would change the price by 1 % or more, so it is uncertain"
+            }
+            HoldReason::OffAverage => {
+                "the price is at least 3 % off its ten-minute average, so it is uncertain"
             }
             HoldReason::ClockOff => {
                 "this machine's clock is over ten minutes off the chain's: correct it first"
@@ -213,16 +237,44 @@ pub struct TradeCard {
     pub impact: Option<String>,
     pub max_impact: String,
     pub slippage: String,
+    /// The value of the input in dollars; `None` if it is unknown.
+    pub value_in: Option<String>,
     /// The value of the output in dollars by a price from outside the pool; `None` if there is none.
     pub value_out: Option<String>,
     /// The worst cost of all transactions, in the native coin.
     pub gas: String,
+    /// The number of transactions, each of which needs a confirmation.
+    pub transactions: usize,
     /// Whether a simulation showed that exactly the input leaves and at least the floor arrives.
     pub effects_proven: bool,
+    /// The output that arrived in the simulation; `None` if the simulation did not show it.
+    pub received: Option<String>,
+    /// The calls of the plan in their order, decoded from their call data.
+    pub calls: Vec<String>,
     /// The names of the pool's hook and its rights in the swap; `None` without a hook.
     pub hooks: Option<String>,
     /// When the quote was made, RFC 3339.
     pub quoted: String,
+}
+
+/// What is known about a token outside our table, when the request arrived. Amounts of money are for the amount of the
+/// payment, in the network's reference stablecoin.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AssetCard {
+    /// The EIP-712 name and version that the token confirmed, like `"Name" version "1"`; `None` if it confirmed none.
+    pub domain: Option<String>,
+    /// What buying the amount costs: the highest price of all routes. `None` if no price is known.
+    pub costs: Option<String>,
+    /// The pools of that price.
+    pub route: Option<String>,
+    /// The least that selling the amount brings; `None` if it is unknown.
+    pub sells_for: Option<String>,
+    /// What ten times the amount costs; `None` if it is unknown.
+    pub tenfold: Option<String>,
+    /// How far the price is off its ten-minute average; `None` if the pools keep none.
+    pub average_off: Option<String>,
+    /// When the price was measured, RFC 3339.
+    pub quoted: Option<String>,
 }
 
 /// An amount before and after an approval.
@@ -273,7 +325,8 @@ pub struct Card {
     /// The paying address's label.
     pub label: Name,
     pub network_title: String,
-    /// With the token's decimals and symbol, like `1.500000 USDC`; in atomic units for an unknown token.
+    /// With the token's decimals and symbol, like `1.500000 USDC`. The symbol of a token outside our table is in
+    /// quotation marks; a token that does not describe itself counts in atomic units.
     pub amount: String,
     /// The asset's price is not known; `usd` is then zero and has no meaning.
     pub unpriced: bool,
@@ -302,6 +355,9 @@ pub struct Card {
     /// What only a trade shows.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trade: Option<Box<TradeCard>>,
+    /// What only a payment in a token outside our table shows.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub asset: Option<Box<AssetCard>>,
     /// The [`digest`] of terms, hold reason and policy version, in hex.
     pub digest: String,
 }

@@ -62,7 +62,7 @@ crate::code_table! {
     PoolTooSmall "POOL_TOO_SMALL" "The pool cannot fill this amount: choose a smaller one or another pool." = at(400, 1);
     QuoteFailed "QUOTE_FAILED" "The pool gives no quote for this trade." = at(400, 1);
     UnknownToken "UNKNOWN_TOKEN" "This address is not a token on this network." = at(400, 7);
-    PriceMoved "PRICE_MOVED" "The price moved below the trade's minimum output." = at(400, 1);
+    PriceMoved "PRICE_MOVED" "The price moved too far since the request: ask again if you still want it." = at(400, 1);
     PlanExpired "PLAN_EXPIRED" "The trade could not be sent in time: request it again." = at(400, 22);
     ExecutionError "EXECUTION_ERROR" "A transaction of the trade failed." = at(500, 1);
     UnsupportedScheme "UNSUPPORTED_SCHEME" "This wallet pays offers of the scheme exact only." = at(400, 2);
@@ -115,7 +115,7 @@ crate::code_table! {
     // Operator commands.
     InsufficientFunds "INSUFFICIENT_FUNDS" "The paying address does not hold enough." = at(409, 1);
     WouldFail "WOULD_FAIL" "The transaction would fail, so it was not sent." = at(409, 1);
-    Unpriced "UNPRICED" "The price of this asset is not known, so no limit can be checked: deny the request." = at(409, 9);
+    Unpriced "UNPRICED" "No pool gave a price for this token, so no limit can be checked: try again later, or deny the request." = at(409, 9);
     BadInput "BAD_INPUT" "The command is not valid." = at(400, 2);
     EngineDown "ENGINE_DOWN" "No engine runs on this data folder." = at(503, 3).hint("engine");
     EngineRunning "ENGINE_RUNNING" "Another engine is using this data folder." = at(409, 10);

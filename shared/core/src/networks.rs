@@ -9,8 +9,8 @@ use std::fmt;
 use alloy_primitives::{Address, B256, address, b256};
 use serde::{Deserialize, Serialize};
 
-pub use exchange::{Exchange, Feed, RouterCalldata, UniswapV3, UniswapV4};
-pub use token::Token;
+pub use exchange::{Exchange, Feed, RouterCalldata, StockToken, UniswapV3, UniswapV4};
+pub use token::{KnownToken, Token};
 
 /// An EIP-155 chain id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -148,6 +148,28 @@ impl Network {
     /// Returns the CAIP-2 id, `eip155:<chain>`.
     pub fn caip2(&self) -> String {
         format!("eip155:{}", self.chain)
+    }
+
+    /// Returns the coin and the tokens of our table, each once.
+    pub fn known_tokens(&self) -> impl Iterator<Item = KnownToken> {
+        let Stablecoin { symbol, address, decimals, .. } = self.stablecoin;
+        let native = KnownToken { symbol: self.native, address: None, decimals: NATIVE_DECIMALS };
+        let dollars = self.exchange.map_or(&[][..], |exchange| exchange.dollar_tokens);
+        let stocks = self.exchange.map_or(&[][..], |exchange| exchange.stock_tokens);
+        let tokens = std::iter::once(Token { symbol, address, decimals })
+            .chain(self.tokens.iter().copied())
+            .chain(dollars.iter().copied())
+            .chain(stocks.iter().map(|stock| stock.token));
+        std::iter::once(native).chain(tokens.map(KnownToken::from))
+    }
+
+    /// Finds a coin or token of our table by its symbol, ignoring case, or by its address.
+    pub fn known_token(&self, text: &str) -> Option<KnownToken> {
+        let address: Option<Address> = text.parse().ok();
+        self.known_tokens().find(|known| {
+            known.symbol.eq_ignore_ascii_case(text)
+                || (address.is_some() && known.address == address)
+        })
     }
 
     /// Returns whether our table lists this token as worth one dollar.

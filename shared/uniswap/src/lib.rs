@@ -7,7 +7,8 @@
 //! 2. [`read`] reads their state, [`quote`] asks what the path pays.
 //! 3. [`price`] computes the cost of that quote and the floor below which the swap must revert.
 //! 4. [`permit`] gives the Permit2 digest to sign, [`swap`] encodes the transaction.
-//! 5. [`fill`] reads what arrived from the receipt; [`errors`] turns a revert into a sentence.
+//! 5. [`decode`] reads back what the call data does, for the operator.
+//! 6. [`fill`] reads what arrived from the receipt; [`errors`] turns a revert into a sentence.
 //!
 //! # Examples
 //!
@@ -54,6 +55,7 @@
 
 pub mod abi;
 pub mod currency;
+pub mod decode;
 pub mod errors;
 pub mod fill;
 pub mod hooks;
@@ -65,8 +67,10 @@ pub mod quote;
 pub mod read;
 pub mod route;
 pub mod swap;
+pub mod tick;
 
 pub use currency::Currency;
+pub use decode::Decoded;
 pub use fill::{Flow, Log};
 pub use hooks::HookPermissions;
 pub use permit::{Permit, SignedPermit};

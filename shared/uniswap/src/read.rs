@@ -7,7 +7,7 @@ use alloy_primitives::aliases::U160;
 use alloy_primitives::{Address, B256, Bytes, U256, uint};
 use alloy_sol_types::SolCall;
 
-use crate::abi::feed::IFeed;
+use crate::abi::feed::{IFeed, IStockToken};
 use crate::abi::permit2::IPermit2;
 use crate::abi::v3::{ISwapRouter02, IV3Factory, IV3Pool};
 use crate::abi::v4::IStateView;
@@ -98,6 +98,17 @@ pub fn decode_v3_state(slot0: &[u8], liquidity: &[u8]) -> Result<PoolState, Read
     let liquidity = IV3Pool::liquidityCall::abi_decode_returns_validate(liquidity).map_err(odd)?;
     let sqrt_price_x96 = sqrt_price(slot0.sqrtPriceX96, "pool")?;
     Ok(PoolState { sqrt_price_x96, lp_fee: None, protocol_fee: None, liquidity })
+}
+
+/// Reads a v3 pool's tick from the answer of [`v3_slot0_call`].
+///
+/// # Errors
+/// The answer is invalid, or the pool has no price yet.
+pub fn decode_v3_tick(slot0: &[u8]) -> Result<i32, ReadFault> {
+    let slot0 = IV3Pool::slot0Call::abi_decode_returns_validate(slot0)
+        .map_err(|_odd| ReadFault::Odd("pool"))?;
+    sqrt_price(slot0.sqrtPriceX96, "pool")?;
+    Ok(slot0.tick.as_i32())
 }
 
 /// Returns a v3 pool's `observe` from `seconds_ago` until now. Pools that keep too few observations revert it.
@@ -211,6 +222,20 @@ pub fn decode_feed(answer: &[u8]) -> Result<FeedAnswer, ReadFault> {
         return Err(odd);
     }
     Ok(FeedAnswer { price: round.answer.into_raw(), updated_at })
+}
+
+/// Returns a stock token's `oraclePaused`, which is true while its feed must not be used.
+pub fn oracle_paused_call() -> Bytes {
+    IStockToken::oraclePausedCall {}.abi_encode().into()
+}
+
+/// Reads the answer of [`oracle_paused_call`].
+///
+/// # Errors
+/// The answer is not one boolean, as from a token without this function.
+pub fn decode_oracle_paused(answer: &[u8]) -> Result<bool, ReadFault> {
+    IStockToken::oraclePausedCall::abi_decode_returns_validate(answer)
+        .map_err(|_odd| ReadFault::Odd("stock token"))
 }
 
 /// Returns a feed's `decimals`.

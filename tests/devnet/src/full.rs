@@ -5,9 +5,11 @@
 mod addresses;
 mod builder;
 mod lending;
+mod liquidity;
 mod packages;
 mod settling;
 mod state;
+mod swaps;
 mod times;
 mod v3;
 mod v4;
@@ -26,6 +28,7 @@ use crate::process::Origin;
 pub use addresses::{
     CHAINS, Contracts, LLTV, Lending, POOL_FEE, Routers, TICK_SPACING, UniswapV3, UniswapV4,
 };
+pub use liquidity::{PoolV3, PoolV4, Side};
 pub use times::{Times, measure};
 
 #[derive(Deserialize)]

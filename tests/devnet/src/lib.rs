@@ -23,12 +23,14 @@
 mod blocks;
 mod call;
 mod error;
+mod hooks;
 mod hostile;
 mod kit;
 mod kit_environment;
 mod missing;
 mod multicall;
 mod node;
+mod odd_tokens;
 mod own_contracts;
 mod prism;
 mod process;
@@ -48,8 +50,10 @@ pub mod merchant;
 
 pub use call::{Call, Receipt};
 pub use error::DevnetError;
+pub use hooks::{HookConduct, HookRights, HookWhen};
 pub use hostile::WalletMode;
 pub use node::Devnet;
+pub use odd_tokens::TokenQuirk;
 pub use stable::Authorization;
 pub use tokens::TokenMode;
 pub use wallets::Counterfactual;

@@ -77,6 +77,21 @@ impl Devnet {
         self.send(call).await
     }
 
+    /// Queues a transaction from any account, without its key, and does not wait for a block. `tip` orders the
+    /// transactions of a block, in wei for a unit of gas.
+    ///
+    /// # Errors
+    /// The chain does not accept it.
+    pub async fn queue_as(&self, call: &Call, tip: u128) -> Result<B256, DevnetError> {
+        self.request("anvil_impersonateAccount", json!([call.from])).await?;
+        let mut sent = call.to_json();
+        let (tip, most) = (U256::from(tip), U256::from(tip).saturating_mul(U256::from(10)));
+        sent["maxPriorityFeePerGas"] = json!(tip);
+        sent["maxFeePerGas"] = json!(most);
+        let _one_at_a_time = self.sending.lock().await;
+        self.rpc.call("eth_sendTransaction", json!([sent])).await
+    }
+
     /// Sends a transaction from an account that anvil already signs for.
     pub(crate) async fn send(&self, call: &Call) -> Result<Receipt, DevnetError> {
         let hash: B256 = {

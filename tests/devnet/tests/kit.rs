@@ -14,6 +14,9 @@ mod coin;
 #[path = "kit/full.rs"]
 mod full;
 #[cfg(test)]
+#[path = "kit/hooks.rs"]
+mod hooks;
+#[cfg(test)]
 #[path = "kit/hostile.rs"]
 mod hostile;
 #[cfg(test)]
@@ -25,6 +28,9 @@ mod merchant_v1;
 #[cfg(test)]
 #[path = "kit/multicall.rs"]
 mod multicall;
+#[cfg(test)]
+#[path = "kit/odd_tokens.rs"]
+mod odd_tokens;
 #[cfg(test)]
 #[path = "kit/payer.rs"]
 mod payer;

@@ -13,6 +13,9 @@ use crate::plan::{Oddity, PlannedPayment};
 
 pub(crate) const CHAINS: [u64; 3] = [8453, 4663, 1];
 
+/// The network of [`CHAINS`] that has no exchange.
+const UNQUOTED: u64 = 1;
+
 pub(crate) const URLS: [&str; 7] = [
     "https://api.example.com/report",
     "https://example.com",
@@ -106,8 +109,9 @@ pub(crate) struct Challenge {
 
 impl Challenge {
     pub(crate) fn new(planned: &PlannedPayment, micros: u64, own: &str, number: u64) -> Self {
-        let version = if CHAINS[planned.chain] == 8453 { planned.version } else { 2 };
-        let chain = CHAINS[planned.chain];
+        // A token outside the table is refused only where no exchange could quote it.
+        let chain = if planned.oddity == Oddity::Token { UNQUOTED } else { CHAINS[planned.chain] };
+        let version = if chain == 8453 { planned.version } else { 2 };
         let coin = networks::by_chain(ChainId(chain)).expect("a network").stablecoin;
         let asset = if planned.oddity == Oddity::Token {
             TOKEN.to_owned()

@@ -7,6 +7,8 @@
 //! - `BURSAR_TEST_REACHED`: the file that records every fault point that is reached.
 //! - `BURSAR_TEST_CARRY`: when the journal carries rows over to the history file.
 //! - `BURSAR_TEST_PASSWORD`: the password that opens the wallet at start.
+//! - `BURSAR_TEST_ROBINHOOD_RPC`: the endpoint of Robinhood Chain; without it, the engine does not know the chain.
+//! - `BURSAR_TEST_PATIENCE`: the longest wait for a node's answer in milliseconds, and the pause after a failed one.
 //! - `BURSAR_LOG`: the log filter; without it, the engine does not log.
 
 use std::collections::BTreeMap;
@@ -16,7 +18,7 @@ use std::sync::Arc;
 
 use bursar_chain::explorer_http::{ExplorerHttp, ExplorerLimits};
 use bursar_chain::ports::{BoxFuture, Chain, Clock, Explorer, PriceFault, Prices};
-use bursar_chain::rpc::{RpcChain, RpcConfig};
+use bursar_chain::rpc::{RpcChain, RpcConfig, RpcLimits};
 use bursar_core::fault::Fault;
 use bursar_core::money::Usd;
 use bursar_core::networks::ChainId;
@@ -110,15 +112,33 @@ fn faults() -> Arc<dyn Failpoints> {
 }
 
 fn chains(clock: &Arc<dyn Clock>) -> BTreeMap<ChainId, Arc<dyn Chain>> {
-    let base = ChainId(8453);
-    let Ok(url) = std::env::var("BURSAR_NETWORKS_8453_RPC") else { return BTreeMap::new() };
-    let config = RpcConfig::new(base, [url]);
-    let mut chain = RpcChain::new(config, Arc::clone(clock)).expect("an endpoint");
-    if let Ok(url) = std::env::var("BURSAR_NETWORKS_8453_SUBMIT_RPC") {
-        let submit = RpcChain::new(RpcConfig::new(base, [url]), Arc::clone(clock));
-        chain = chain.submitting_to(submit.expect("an endpoint"));
+    let (base, robinhood) = (ChainId(8453), ChainId(4663));
+    let mut chains: BTreeMap<ChainId, Arc<dyn Chain>> = BTreeMap::new();
+    if let Ok(url) = std::env::var("BURSAR_NETWORKS_8453_RPC") {
+        let mut chain = chain_at(base, url, clock);
+        if let Ok(url) = std::env::var("BURSAR_NETWORKS_8453_SUBMIT_RPC") {
+            chain = chain.submitting_to(chain_at(base, url, clock));
+        }
+        chains.insert(base, Arc::new(chain));
     }
-    BTreeMap::from([(base, Arc::new(chain) as Arc<dyn Chain>)])
+    if let Ok(url) = std::env::var("BURSAR_TEST_ROBINHOOD_RPC") {
+        chains.insert(robinhood, Arc::new(chain_at(robinhood, url, clock)));
+    }
+    chains
+}
+
+fn chain_at(chain: ChainId, url: String, clock: &Arc<dyn Clock>) -> RpcChain {
+    let mut config = RpcConfig::new(chain, [url]);
+    if let Ok(text) = std::env::var("BURSAR_TEST_PATIENCE") {
+        let ms = text.parse().expect("milliseconds");
+        config.limits = RpcLimits {
+            attempt_timeout_ms: ms,
+            identity_retry_ms: ms,
+            breaker_cool_down_ms: ms,
+            ..config.limits
+        };
+    }
+    RpcChain::new(config, Arc::clone(clock)).expect("an endpoint")
 }
 
 /// The price of ETH in whole dollars, from the environment.

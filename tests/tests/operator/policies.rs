@@ -1,6 +1,9 @@
 //! Policies: changes of an edit, settings without effect, and the network of a rehearsal.
 
 use bursar_control::answers::{Answer, PolicyAnswer, RehearsalAnswer, Warning};
+use bursar_core::card::Lane;
+use bursar_core::codes::Code;
+use bursar_core::status::PolicyVerdict;
 use bursar_tests::engine::{Setup, TestEngine};
 use bursar_tests::operator::{Expect, Operator};
 
@@ -77,6 +80,42 @@ async fn a_rehearsal_without_a_network_prefers_base() {
     assert_eq!(rehearsed(&mut operator, "policy test rhc 1").await.network, "Robinhood Chain");
     operator.must("network disable base").await;
     assert_eq!(rehearsed(&mut operator, "policy test p 1").await.network, "Robinhood Chain");
+}
+
+#[tokio::test]
+async fn a_trade_is_rehearsed_by_the_limits_of_trading() {
+    let engine = TestEngine::start(Setup::default()).await;
+    engine.set_up_wallet("--day 100 --txn 10").await;
+    let mut operator = engine.operator();
+    operator.must("policy create t --trading --trade-max 100 --trade-auto 50").await;
+    for (line, verdict, code) in [
+        ("policy test t 49 --trade", PolicyVerdict::Act, None),
+        ("policy test t 50 --trade", PolicyVerdict::Hold, Some("above_threshold")),
+        (
+            "policy test t 49 --trade --impact 5.01",
+            PolicyVerdict::Hold,
+            Some("impact_above_ceiling"),
+        ),
+        (
+            "policy test t 49 --trade --slippage 3.01",
+            PolicyVerdict::Refuse,
+            Some("EXCEEDS_MAX_SLIPPAGE"),
+        ),
+        ("policy test t 101 --trade", PolicyVerdict::Refuse, Some("EXCEEDS_PER_TRADE_MAX")),
+        ("policy test p 1 --trade", PolicyVerdict::Refuse, Some("TRADING_DISABLED")),
+    ] {
+        let answer = rehearsed(&mut operator, line).await;
+        assert_eq!((answer.verdict, answer.code.as_deref()), (verdict, code), "{line}");
+        assert_eq!((answer.lane, answer.network.as_str()), (Lane::Trade, "Base"), "{line}");
+    }
+    operator.must("network disable base").await;
+    let answer = rehearsed(&mut operator, "policy test t 1 --trade").await;
+    assert_eq!(
+        (answer.network.as_str(), answer.slippage.as_deref()),
+        ("Robinhood Chain", Some("0.5 %"))
+    );
+    let refused = operator.refused("policy test t 1 --trade --network ethereum").await;
+    assert_eq!(refused.code, Code::UnknownNetwork);
 }
 
 /// The old value is shown as well, so that a mistake is noticed at once.

@@ -133,6 +133,52 @@ impl Blocks {
     }
 }
 
+/// A chain that receives calls and never answers them.
+#[derive(Debug, Default)]
+pub(crate) struct Silent {
+    calls: AtomicUsize,
+}
+
+impl Silent {
+    /// Waits until the engine has made this many calls.
+    pub(crate) async fn until_called(&self, times: usize) {
+        while self.calls.load(Ordering::SeqCst) < times {
+            tokio::task::yield_now().await;
+        }
+    }
+}
+
+impl Chain for Silent {
+    fn chain_id(&self) -> ChainReply<'_, ChainId> {
+        unavailable()
+    }
+
+    fn call(&self, _to: Address, _data: Bytes, _block: BlockTag) -> ChainReply<'_, Bytes> {
+        self.calls.fetch_add(1, Ordering::SeqCst);
+        Box::pin(std::future::pending())
+    }
+
+    fn balance(&self, _address: Address, _block: BlockTag) -> ChainReply<'_, U256> {
+        unavailable()
+    }
+
+    fn code_at(&self, _address: Address, _block: BlockTag) -> ChainReply<'_, Bytes> {
+        unavailable()
+    }
+
+    fn receipt(&self, _hash: B256) -> ChainReply<'_, Option<Receipt>> {
+        unavailable()
+    }
+
+    fn block_time(&self) -> ChainReply<'_, Utc> {
+        unavailable()
+    }
+
+    fn send_raw(&self, _raw: Bytes) -> ChainReply<'_, B256> {
+        unavailable()
+    }
+}
+
 pub(crate) fn unavailable<T: Send + 'static>() -> ChainReply<'static, T> {
     Box::pin(async { Err(ChainFault::Unavailable { tried: Vec::new() }) })
 }

@@ -1,5 +1,9 @@
 //! Offers in look-alike tokens, and approvals of something other than the card shown.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use bursar_chain::ports::Chain;
 use bursar_control::answers::{Answer, RequestAnswer};
 use bursar_core::card::HoldReason;
 use bursar_core::client::Client;
@@ -16,7 +20,7 @@ use bursar_x402::signature::{Signature65, recover};
 use bursar_x402::typed_data::TokenDomain;
 use serde_json::{Value, json};
 
-use crate::node::Node;
+use crate::node::{Node, Silent};
 use crate::stage::{
     POLICY, authorized, engine_with, offer_with, terms, unlimited_in_memory, vectors,
 };
@@ -88,6 +92,13 @@ async fn t_11_a_token_is_identified_by_its_address_alone() {
         let held = waiting(&mut operator).await.pop().expect("it waits");
         let card = held.card.expect("a card");
         reasons.push((id, Ok(card.hold)));
+        if card.hold == HoldReason::Unpriced {
+            // No chain confirms that token's domain, so it stays unsigned.
+            let refused = operator.refused(&format!("approve {}", held.id)).await;
+            assert_eq!(refused.code, Code::Unpriced, "{id}: {refused}");
+            operator.must(&format!("deny {}", held.id)).await;
+            continue;
+        }
         // An approved payment is signed for the table's domain.
         operator.must(&format!("approve {}", held.id)).await;
         let (_, answer) = engine.get(&format!("/sign/status/{}", held.id)).await;
@@ -99,7 +110,7 @@ async fn t_11_a_token_is_identified_by_its_address_alone() {
         ("conf-name", contradicted()),
         ("conf-version", contradicted()),
         ("conf-chain", unsupported()),
-        ("conf-contract", unsupported()),
+        ("conf-contract", Ok(HoldReason::Unpriced)),
         ("conf-name-nfc", contradicted()),
         ("conf-name-empty", contradicted()),
     ];
@@ -129,12 +140,12 @@ async fn t_11_decimals_and_symbols_in_an_offer_are_ignored() {
     }
     let (_, reply) = engine.post("/mandate", &agent.read(engine.now_s())).await;
     assert_eq!(reply["spent_today_micro"], 12_000 * 3 + 499_999);
-    // Prices count in atoms whatever the decimals claim, and a token without a price is refused.
+    // Prices count in atoms whatever the decimals claim, and a token without a price is held.
     for (atoms, asset, decimals, wanted) in [
         (600_000, USDC, json!(18), (202, "APPROVAL_REQUIRED")),
         (11_000_000, USDC, json!(18), (403, "EXCEEDS_PER_REQUEST_MAX")),
-        (1, USDC_OF_THE_TEST_NETWORK, json!(6), (400, "UNSUPPORTED_ASSET")),
-        (1, "0x00000000000000000000000000000000DeaDBeef", json!(6), (400, "UNSUPPORTED_ASSET")),
+        (1, USDC_OF_THE_TEST_NETWORK, json!(6), (202, "APPROVAL_REQUIRED")),
+        (1, "0x00000000000000000000000000000000DeaDBeef", json!(6), (202, "APPROVAL_REQUIRED")),
     ] {
         let header = offer_with(atoms, 50, |offer| {
             offer["accepts"][0]["asset"] = json!(asset);
@@ -146,7 +157,10 @@ async fn t_11_decimals_and_symbols_in_an_offer_are_ignored() {
             engine.post("/sign", &agent.ask(engine.now_s(), &header, None)).await;
         assert_eq!((status, answer["code"].as_str().unwrap()), wanted, "{asset}: {answer}");
     }
-    assert_eq!(waiting(&mut operator).await.len(), 1, "the dear one");
+    let holds: Vec<HoldReason> =
+        waiting(&mut operator).await.into_iter().map(|held| held.card.unwrap().hold).collect();
+    let unpriced = HoldReason::Unpriced;
+    assert_eq!(holds, [HoldReason::AboveThreshold, unpriced, unpriced]);
 }
 
 async fn hold(
@@ -262,4 +276,41 @@ async fn t_46_a_token_contract_is_queried_at_most_once_a_day() {
     pay(20).await;
     pay(21).await;
     assert_eq!(node.calls(), 2);
+}
+
+#[tokio::test]
+async fn t_19_a_node_that_never_prices_a_token_delays_an_answer_by_three_seconds() {
+    let silent = Arc::new(Silent::default());
+    let mut setup = unlimited_in_memory();
+    let clock = Arc::clone(&setup.clock);
+    setup.chains.insert(BASE, Arc::clone(&silent) as Arc<dyn Chain>);
+    let (engine, agent) = engine_with(setup, POLICY, "hmac").await;
+    let header = offer_with(1_000, 1, |offer| {
+        offer["accepts"][0]["asset"] = json!("0x00000000000000000000000000000000DeaDBeef");
+    });
+    let body = agent.ask(engine.now_s(), &header, None);
+    let answered = AtomicBool::new(false);
+    let asking = async {
+        let answer = engine.post("/sign", &body).await;
+        answered.store(true, Ordering::SeqCst);
+        answer
+    };
+    let passing = async {
+        silent.until_called(1).await;
+        clock.advance(2_999);
+        for _turn in 0..1_000 {
+            tokio::task::yield_now().await;
+        }
+        assert!(!answered.load(Ordering::SeqCst), "three seconds are not over");
+        clock.advance(1);
+    };
+    let ((status, answer), ()) = tokio::join!(asking, passing);
+    assert_eq!((status, &answer["code"]), (202, &json!("APPROVAL_REQUIRED")), "{answer}");
+    assert_eq!(answer["amount_micro"], Value::Null, "an unknown price is not zero");
+    let mut operator = engine.operator();
+    let held = waiting(&mut operator).await.pop().expect("it waits");
+    assert_eq!(held.card.expect("a card").hold, HoldReason::Unpriced);
+    // A repeat gets the same answer without another question.
+    assert_eq!(engine.post("/sign", &body).await.1["request_id"], answer["request_id"]);
+    assert_eq!(authorized(&engine), 0);
 }

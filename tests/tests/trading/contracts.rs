@@ -5,9 +5,7 @@ use bursar_control::answers::{Answer, CheckAnswer, CheckResult};
 use bursar_tests::operator::Expect;
 use serde_json::{Value, json};
 
-use crate::stage::Stage;
-
-const AUTOMATIC: &str = "--trading --trade-daily 1000 --trade-max 500 --trade-auto 200";
+use crate::stage::{AUTOMATIC, Stage};
 
 async fn check_of(stage: &mut Stage, name: &str) -> CheckAnswer {
     let answer = stage.operator.must("doctor").await;
@@ -53,4 +51,31 @@ async fn a_missing_contract_closes_only_what_depends_on_it() {
     assert_eq!((status, &answer["status"]), (200, &json!("executed")), "{answer}");
     let check = check_of(&mut stage, "Uniswap v4 on Base").await;
     assert_eq!(check.result, CheckResult::Ok, "{check:?}");
+}
+
+/// The real router of an earlier version reads the swap's least price as the place of the hook's data.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_router_of_another_version_is_found_by_the_rehearsal() {
+    let Some(mut stage) = Stage::set_up(AUTOMATIC).await else { return };
+    let router = stage.chain.network().exchange.expect("an exchange").v4.router;
+    let code = |of: Address| stage.chain.request("eth_getCode", json!([of, "latest"]));
+    let right = code(router).await.expect("code");
+    let wrong = code(stage.contracts.routers.v2_1_0).await.expect("code");
+    assert_ne!(right, wrong);
+    stage.chain.request("anvil_setCode", json!([router, wrong])).await.expect("set");
+    let (sent, left) = (stage.nonce().await, stage.volume_left().await);
+    let mut sale = trade(&stage, true);
+    sale["token_in"] = json!(stage.dollar());
+    sale["token_out"] = json!("ETH");
+    sale["amount_in"] = json!("30");
+    for asked in [trade(&stage, true), sale.clone()] {
+        let (status, answer) = stage.trade(&asked).await;
+        assert_eq!((status, &answer["reason_code"]), (400, &json!("WOULD_FAIL")), "{answer}");
+    }
+    assert_eq!((stage.nonce().await, stage.volume_left().await), (sent, left));
+    stage.chain.request("anvil_setCode", json!([router, right])).await.expect("set");
+    for asked in [trade(&stage, true), sale] {
+        let (status, answer) = stage.trade(&asked).await;
+        assert_eq!((status, &answer["status"]), (200, &json!("executed")), "{answer}");
+    }
 }

@@ -1,101 +1,117 @@
-//! Further v3 pools of the local chain, and another trader.
+//! Further pools of the local chain, and another trader.
 
-use alloy_primitives::aliases::{I24, U24, U160};
-use alloy_primitives::{Address, U256, uint};
+use alloy_primitives::aliases::U24;
+use alloy_primitives::{Address, U256};
 use bursar_devnet::Call;
+use bursar_devnet::full::{POOL_FEE, PoolV3, PoolV4, Side, TICK_SPACING};
 use serde_json::json;
 
 use crate::stage::Stage;
 
 alloy_sol_types::sol! {
-    interface IPositions {
-        struct MintParams {
-            address token0; address token1; uint24 fee; int24 tickLower; int24 tickUpper;
-            uint256 amount0Desired; uint256 amount1Desired; uint256 amount0Min; uint256 amount1Min;
-            address recipient; uint256 deadline;
-        }
-
-        function createAndInitializePoolIfNecessary(
-            address token0, address token1, uint24 fee, uint160 sqrtPriceX96
-        ) external payable returns (address pool);
-        function mint(MintParams params) external payable
-            returns (uint256 tokenId, uint128 liquidity, uint256 amount0, uint256 amount1);
+    interface IFactory {
+        function getPool(address tokenA, address tokenB, uint24 fee) external view returns (address pool);
     }
 
-    interface IRouter {
-        struct Single {
-            address tokenIn; address tokenOut; uint24 fee; address recipient; uint256 amountIn;
-            uint256 amountOutMinimum; uint160 sqrtPriceLimitX96;
-        }
-
-        function exactInputSingle(Single params) external payable returns (uint256 amountOut);
+    interface IPool {
+        function increaseObservationCardinalityNext(uint16 next) external;
     }
 }
 
 /// Owns liquidity and moves prices.
-const TRADER: Address = Address::repeat_byte(0x7a);
+pub(crate) const TRADER: Address = Address::repeat_byte(0x7a);
 
-/// A price of one unit for one unit.
-const EQUAL: U160 = uint!(79228162514264337593543950336_U160);
-
-/// The widest range that a tick spacing of 60 allows.
-const WIDEST: i32 = 887_220;
+/// Native coin of the trader, in wei: more than all pools take.
+const WEALTH: u128 = 100_000_000_000_000_000_000_000;
 
 impl Stage {
-    async fn send_as_trader(&self, to: Address, call: &impl alloy_sol_types::SolCall) {
-        let coin = U256::from(10u128.pow(20));
-        self.chain.request("anvil_setBalance", json!([TRADER, coin])).await.expect("set");
-        self.chain.send_as(&Call::new(TRADER, to, call)).await.expect("mined");
+    /// Returns the pool of v4 that every chain has.
+    pub(crate) fn pool_v4(&self) -> PoolV4 {
+        PoolV4 {
+            sides: [Side::new(Address::ZERO, 0), Side::new(self.dollar(), 0)],
+            fee: POOL_FEE,
+            tick_spacing: TICK_SPACING,
+            hooks: Address::ZERO,
+        }
+    }
+
+    /// Gives the trader so much of a token of the kit, or of the native coin.
+    async fn give_trader(&self, Side { token, amount }: Side) {
+        let coin = json!([TRADER, U256::from(WEALTH)]);
+        self.chain.request("anvil_setBalance", coin).await.expect("set");
+        if token == self.contracts.weth {
+            self.wrap_as(TRADER, amount).await;
+        } else if token != Address::ZERO {
+            self.chain.mint_of(token, TRADER, amount).await.expect("minted");
+        }
+    }
+
+    /// Adds a v3 pool with this content.
+    pub(crate) async fn add_v3_pool(&self, sides: [Side; 2], fee: u32) {
+        for side in sides {
+            self.give_trader(side).await;
+        }
+        self.chain.add_v3_pool(TRADER, &PoolV3 { sides, fee }).await.expect("added");
+    }
+
+    /// Adds a v4 pool with this content.
+    pub(crate) async fn add_v4_pool(&self, pool: &PoolV4) {
+        for side in pool.sides {
+            self.give_trader(side).await;
+        }
+        self.chain.add_v4_pool(TRADER, pool).await.expect("added");
     }
 
     /// Adds a v3 pool with a fee of 0.3 % of the dollar token and another token of six decimals, at equal prices.
     pub(crate) async fn add_pool(&self, token: Address, amount: u128) {
-        let (dollar, positions) = (self.dollar(), self.contracts.v3.positions);
-        self.chain.mint(TRADER, amount).await.expect("minted");
-        self.chain.mint_of(token, TRADER, amount).await.expect("minted");
-        for each in [dollar, token] {
-            self.chain.approve_as(TRADER, each, positions).await.expect("approved");
-        }
-        let (token0, token1) = (dollar.min(token), dollar.max(token));
-        let fee = U24::from(3_000);
-        let create = IPositions::createAndInitializePoolIfNecessaryCall {
-            token0,
-            token1,
-            fee,
-            sqrtPriceX96: EQUAL,
-        };
-        self.send_as_trader(positions, &create).await;
-        let tick = |number: i32| I24::try_from(number).expect("a tick");
-        let params = IPositions::MintParams {
-            token0,
-            token1,
-            fee,
-            tickLower: tick(-WIDEST),
-            tickUpper: tick(WIDEST),
-            amount0Desired: U256::from(amount),
-            amount1Desired: U256::from(amount),
-            amount0Min: U256::ZERO,
-            amount1Min: U256::ZERO,
-            recipient: TRADER,
-            deadline: U256::MAX,
-        };
-        self.send_as_trader(positions, &IPositions::mintCall { params }).await;
+        let sides = [Side::new(self.dollar(), amount), Side::new(token, amount)];
+        self.add_v3_pool(sides, 3_000).await;
+    }
+
+    /// Sells so much of a token to the v3 pool of WETH and the dollar token, which makes it cheaper there.
+    pub(crate) async fn sell_to_v3(&self, token: Address, amount: u128) {
+        self.give_trader(Side::new(token, amount)).await;
+        let (dollar, weth) = (self.dollar(), self.contracts.weth);
+        let other = if token == weth { dollar } else { weth };
+        let sold = self.chain.swap_v3(TRADER, [token, other], POOL_FEE, amount).await;
+        sold.expect("sold");
+    }
+
+    /// Prepares such a sale and returns its call, which still has to be sent.
+    pub(crate) async fn sale_to_v3(&self, token: Address, amount: u128) -> Call {
+        // A first small sale gives the allowance.
+        self.sell_to_v3(token, 1).await;
+        self.give_trader(Side::new(token, amount)).await;
+        let (dollar, weth) = (self.dollar(), self.contracts.weth);
+        let other = if token == weth { dollar } else { weth };
+        let call = self.chain.swap_v3_call(TRADER, [token, other], POOL_FEE, amount);
+        call.expect("a call")
+    }
+
+    /// Sells so much of a token, or of the native coin, to a v4 pool.
+    pub(crate) async fn sell_to_v4(&self, pool: &PoolV4, token: Address, amount: u128) {
+        self.give_trader(Side::new(token, amount)).await;
+        self.chain.swap_v4(TRADER, pool, token, amount).await.expect("sold");
     }
 
     /// Buys WETH from the v3 pool with so many dollars, which makes WETH dearer there.
     pub(crate) async fn move_v3_price(&self, dollars: u128) {
-        let (dollar, router) = (self.dollar(), self.contracts.v3.router);
-        self.chain.mint(TRADER, dollars).await.expect("minted");
-        self.chain.approve_as(TRADER, dollar, router).await.expect("approved");
-        let params = IRouter::Single {
-            tokenIn: dollar,
-            tokenOut: self.contracts.weth,
-            fee: U24::from(500),
-            recipient: TRADER,
-            amountIn: U256::from(dollars),
-            amountOutMinimum: U256::ZERO,
-            sqrtPriceLimitX96: U160::ZERO,
-        };
-        self.send_as_trader(router, &IRouter::exactInputSingleCall { params }).await;
+        self.sell_to_v3(self.dollar(), dollars).await;
+    }
+
+    /// Buys a token from its v3 pool with so many dollars, which makes it dearer there.
+    pub(crate) async fn buy(&self, token: Address, fee: u32, dollars: u128) {
+        self.give_trader(Side::new(self.dollar(), dollars)).await;
+        let bought = self.chain.swap_v3(TRADER, [self.dollar(), token], fee, dollars).await;
+        bought.expect("bought");
+    }
+
+    /// Makes the pool of a token and the dollar token keep its past prices.
+    pub(crate) async fn keep_averages(&self, token: Address, fee: u32) {
+        let fee = U24::from(fee);
+        let asked = IFactory::getPoolCall { tokenA: self.dollar(), tokenB: token, fee };
+        let pool = self.chain.read(self.contracts.v3.factory, asked).await.expect("a pool");
+        let keep = IPool::increaseObservationCardinalityNextCall { next: 16 };
+        self.chain.send_as(&Call::new(TRADER, pool, &keep)).await.expect("mined");
     }
 }

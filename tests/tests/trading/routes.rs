@@ -3,12 +3,11 @@
 use alloy_primitives::{Address, U256};
 use bursar_core::card::HoldReason;
 use bursar_devnet::TokenMode;
+use bursar_devnet::full::Side;
 use bursar_tests::operator::Expect;
 use serde_json::{Value, json};
 
-use crate::stage::{DOLLAR, ETHER, Stage, atoms};
-
-const AUTOMATIC: &str = "--trading --trade-daily 1000 --trade-max 500 --trade-auto 200";
+use crate::stage::{AUTOMATIC, DOLLAR, ETHER, Stage, atoms};
 
 fn best(token_in: &str, token_out: &str, amount: &str) -> Value {
     json!({
@@ -67,18 +66,40 @@ async fn a_route_passes_two_pools_where_no_single_pool_exists() {
     // Back to ETH: what the token is worth is unknown, so the operator decides.
     let (status, answer) = stage.trade(&best(&token.to_string(), "ETH", "20")).await;
     assert_eq!((status, &answer["status"]), (202, &json!("pending")), "{answer}");
-    let held = stage.held().await;
-    let card = held.card.expect("a card");
-    assert_eq!(card.hold, HoldReason::NoValue);
     let before = (stage.balance(token).await, stage.balance(Address::ZERO).await);
-    let approve =
-        format!("approve {} --card {} --yes --confirm {}", held.id, card.digest, card.usd);
-    stage.operator.must(&approve).await;
+    let card = stage.approve_held().await;
+    assert_eq!(card.hold, HoldReason::NoValue);
     let end = stage.end_of(&answer["request_id"]).await;
     assert_eq!(end["status"], "executed", "{end}");
     assert_eq!(before.0 - stage.balance(token).await, U256::from(20 * DOLLAR));
     let gained = stage.balance(Address::ZERO).await + stage.gas_of(&end).await - before.1;
     assert_eq!(gained, atoms(&end["amount_out"]), "{end}");
+}
+
+/// Every fee tier of v3 is compared, alone and as the second of two pools.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn of_four_tiers_the_one_that_pays_most_is_taken() {
+    let Some(mut stage) = Stage::set_up(AUTOMATIC).await else { return };
+    let dollar = stage.dollar();
+    let token = stage.chain.deploy_token("Other", "1", TokenMode::Plain).await.expect("deployed");
+    stage.operator.must(&format!("policy edit p --trade-tokens {token}")).await;
+    // Each tier pays more than the ones before, by more than its fee takes.
+    for (fee, tokens) in [(10_000, 100_000), (3_000, 103_000), (500, 106_000), (100, 109_000)] {
+        let sides = [Side::new(dollar, 100_000 * DOLLAR), Side::new(token, tokens * DOLLAR)];
+        stage.add_v3_pool(sides, fee).await;
+        for token_in in [dollar.to_string(), "ETH".to_owned()] {
+            let amount = if token_in == "ETH" { "0.01" } else { "30" };
+            let before = stage.balance(token).await;
+            let (status, answer) = stage.trade(&best(&token_in, &token.to_string(), amount)).await;
+            assert_eq!((status, &answer["status"]), (200, &json!("executed")), "{answer}");
+            let route = answer["quote"]["route"].as_array().expect("a route");
+            assert_eq!(route.last().expect("a pool")["fee_tier"], fee, "{answer}");
+            assert_eq!(route.len(), if token_in == "ETH" { 2 } else { 1 }, "{answer}");
+            let gained = stage.balance(token).await - before;
+            assert_eq!(gained, atoms(&answer["amount_out"]), "{answer}");
+            stage.assert_no_allowance().await;
+        }
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

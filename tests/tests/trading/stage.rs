@@ -1,22 +1,26 @@
 //! The scene of these tests: a full local chain, and an engine process with an open wallet, a policy and an agent.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use alloy_primitives::{Address, U256};
 use bursar_chain::abi::erc20::IErc20;
-use bursar_control::answers::{Answer, RequestAnswer};
-use bursar_core::networks::by_chain;
+use bursar_control::answers::{ActivityRow, Answer, RequestAnswer};
+use bursar_core::card::Card;
+use bursar_core::networks::ChainId;
+use bursar_core::status::EntryKind;
 use bursar_devnet::full::{Contracts, full_chain_or_skip};
 use bursar_devnet::{Call, Devnet};
 use bursar_tests::agent::Agent;
-use bursar_tests::offers::BASE;
+use bursar_tests::offers::{BASE, header};
 use bursar_tests::operator::{Expect, Operator};
 use bursar_tests::process::{EngineProcess, Start};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
 /// Timeout of every wait; reached only on failure.
-const TIMEOUT: Duration = Duration::from_secs(60);
+pub(crate) const TIMEOUT: Duration = Duration::from_secs(60);
 
 pub(crate) const ETHER: u128 = 1_000_000_000_000_000_000;
 pub(crate) const DOLLAR: u128 = 1_000_000;
@@ -26,6 +30,7 @@ pub(crate) const INITIAL_DOLLARS: u128 = 10_000 * DOLLAR;
 pub(crate) const INITIAL_ETHER: u128 = 10 * ETHER;
 
 alloy_sol_types::sol! {
+    /// The wrapped coin.
     interface IWeth {
         function deposit() external payable;
     }
@@ -35,6 +40,45 @@ alloy_sol_types::sol! {
             external view returns (uint160 amount, uint48 expiration, uint48 nonce);
     }
 }
+
+/// Calls one engine.
+#[derive(Debug, Clone)]
+pub(crate) struct Client {
+    http: reqwest::Client,
+    url: String,
+}
+
+impl Client {
+    pub(crate) async fn get(&self, path: &str) -> (u16, Value) {
+        answer_of(self.http.get(format!("{}{path}", self.url))).await.expect("an answer")
+    }
+
+    pub(crate) async fn post(&self, path: &str, body: &Value) -> (u16, Value) {
+        self.try_post(path, body).await.expect("an answer")
+    }
+
+    /// The same; fails if the engine ends first.
+    pub(crate) async fn try_post(
+        &self,
+        path: &str,
+        body: &Value,
+    ) -> Result<(u16, Value), reqwest::Error> {
+        answer_of(self.http.post(format!("{}{path}", self.url)).json(body)).await
+    }
+}
+
+async fn answer_of(request: reqwest::RequestBuilder) -> Result<(u16, Value), reqwest::Error> {
+    let reply = request.send().await?;
+    Ok((reply.status().as_u16(), reply.json().await?))
+}
+
+/// Robinhood Chain.
+pub(crate) const ROBINHOOD: ChainId = ChainId(4663);
+
+/// A thousand dollars a day, trades up to 500, automatic below 200.
+pub(crate) const AUTOMATIC: &str = "--trading --trade-daily 1000 --trade-max 500 --trade-auto 200";
+/// The same, and every trade needs approval.
+pub(crate) const MANUAL: &str = "--trading --trade-daily 1000 --trade-max 500 --trade-auto 0";
 
 pub(crate) struct Stage {
     pub(crate) chain: Devnet,
@@ -47,21 +91,39 @@ pub(crate) struct Stage {
     start: Start,
     client: reqwest::Client,
     stamp: i64,
+    /// Whether the chain mines blocks by itself.
+    mines: Arc<AtomicBool>,
     _home: TempDir,
 }
 
 impl Stage {
-    /// Starts a chain and an engine; `None` if tests with a chain are skipped. `policy` are the options of the agent's
-    /// policy.
+    /// Starts a local Base and an engine; `None` if tests with a chain are skipped. `policy` are the options of the
+    /// agent's policy.
     pub(crate) async fn set_up(policy: &str) -> Option<Self> {
-        let chain = full_chain_or_skip(BASE).await?;
-        let contracts = Contracts::of(BASE).expect("a full chain");
-        let start = Start {
-            unlock: false,
-            rpc: Some(chain.url().to_owned()),
-            env: vec![("BURSAR_TEST_ETH_PRICE".into(), "3000".into())],
-            ..Start::default()
-        };
+        Self::on(BASE, policy).await
+    }
+
+    /// The same on another chain.
+    pub(crate) async fn on(chain: ChainId, policy: &str) -> Option<Self> {
+        let chain = full_chain_or_skip(chain).await?;
+        let url = chain.url().to_owned();
+        Some(Self::with_node(chain, url, policy, Vec::new()).await)
+    }
+
+    /// Starts an engine whose node is at `url`, in front of `chain`. `env` are further environment variables.
+    pub(crate) async fn with_node(
+        chain: Devnet,
+        url: String,
+        policy: &str,
+        mut env: Vec<(String, String)>,
+    ) -> Self {
+        let id = chain.network().chain;
+        env.push(("BURSAR_TEST_ETH_PRICE".into(), "3000".into()));
+        let rpc = (id == BASE).then(|| url.clone());
+        if id == ROBINHOOD {
+            env.push(("BURSAR_TEST_ROBINHOOD_RPC".into(), url));
+        }
+        let start = Start { unlock: false, rpc, env, ..Start::default() };
         let home = tempfile::tempdir().expect("a folder");
         let engine = EngineProcess::start(&home.path().join("data"), &start);
         let mut operator = engine.operator().await;
@@ -71,20 +133,11 @@ impl Stage {
         let Answer::Address(created) = created else { panic!("{created:?}") };
         let owner: Address = created.address.parse().expect("an address");
         operator.must(&format!("policy create p {policy}")).await;
-        let created = operator.outcome("agent register bot --auth hmac").await;
-        let Ok(Answer::Credentials(given)) = created.reply.result else {
-            panic!("{:?}", created.reply.result);
-        };
-        operator.must(&format!("agent commission {} p trade", given.agent_id)).await;
-        let token = created.secret.expect("a token");
-        let agent = Agent { id: given.agent_id, token, bearer: false };
-        let ether = U256::from(2 * INITIAL_ETHER);
-        chain.request("anvil_setBalance", json!([owner, ether])).await.expect("set");
-        chain.mint(owner, INITIAL_DOLLARS).await.expect("minted");
+        let agent = register(&mut operator, "bot").await;
         let client = reqwest::Client::builder().no_proxy().timeout(TIMEOUT).build();
         let mut stage = Self {
+            contracts: Contracts::of(id).expect("a full chain"),
             chain,
-            contracts,
             engine,
             operator,
             agent,
@@ -92,45 +145,141 @@ impl Stage {
             start,
             client: client.expect("a client"),
             stamp: 0,
+            mines: Arc::new(AtomicBool::new(true)),
             _home: home,
         };
-        let wrap = Call::new(owner, stage.contracts.weth, &IWeth::depositCall {});
-        let wrap = wrap.with_value(U256::from(INITIAL_ETHER));
-        stage.chain.send_as(&wrap).await.expect("wrapped");
-        let ether = U256::from(INITIAL_ETHER);
-        stage.chain.request("anvil_setBalance", json!([owner, ether])).await.expect("set");
+        stage.fund().await;
         stage.stamp = stage.engine.now_s();
         stage.mine_blocks();
-        Some(stage)
+        stage
+    }
+
+    async fn fund(&self) {
+        let owner = self.owner;
+        let ether = |amount: u128| json!([owner, U256::from(amount)]);
+        self.chain.request("anvil_setBalance", ether(2 * INITIAL_ETHER)).await.expect("set");
+        self.chain.mint(owner, INITIAL_DOLLARS).await.expect("minted");
+        self.wrap_as(owner, INITIAL_ETHER).await;
+        self.chain.request("anvil_setBalance", ether(INITIAL_ETHER)).await.expect("set");
+    }
+
+    /// Wraps native coin of any account.
+    pub(crate) async fn wrap_as(&self, account: Address, amount: u128) {
+        let wrap = Call::new(account, self.contracts.weth, &IWeth::depositCall {});
+        let wrap = wrap.with_value(U256::from(amount));
+        self.chain.send_as(&wrap).await.expect("wrapped");
+    }
+
+    /// Registers a further agent with the same policy and address.
+    pub(crate) async fn another_agent(&mut self, name: &str) -> Agent {
+        register(&mut self.operator, name).await
     }
 
     /// Mines a block ten times a second from now on: transactions become final.
     fn mine_blocks(&self) {
-        let chain = self.chain.clone();
+        let (chain, mines) = (self.chain.clone(), Arc::clone(&self.mines));
         tokio::spawn(async move {
-            while chain.mine(1).await.is_ok() {
+            loop {
+                if mines.load(Ordering::SeqCst) && chain.mine(1).await.is_err() {
+                    return;
+                }
                 tokio::time::sleep(Duration::from_millis(100)).await;
             }
         });
     }
 
+    /// Stops mining: transactions wait until [`Self::resume_blocks`] or [`Devnet::mine`].
+    pub(crate) async fn hold_blocks(&self) {
+        self.mines.store(false, Ordering::SeqCst);
+        self.chain.set_automine(false).await.expect("set");
+    }
+
+    pub(crate) async fn resume_blocks(&self) {
+        self.chain.set_automine(true).await.expect("set");
+        self.mines.store(true, Ordering::SeqCst);
+    }
+
     /// Ends the engine like a crash and starts it again, with the password.
     pub(crate) async fn crash_and_restart(&mut self) {
-        let start = Start { unlock: true, ..self.start.clone() };
         self.engine.kill();
+        self.restart(None).await;
+    }
+
+    /// Starts an engine that has ended again, with the password and a fault.
+    pub(crate) async fn restart(&mut self, fault: Option<String>) {
+        let start = Start { unlock: true, fault, ..self.start.clone() };
         self.engine = EngineProcess::start(&self.engine.folder, &start);
         self.operator = self.engine.operator().await;
     }
 
+    /// The same; returns whether the engine lived long enough to take commands.
+    pub(crate) async fn try_restart(&mut self, fault: Option<String>) -> bool {
+        let start = Start { unlock: true, fault, ..self.start.clone() };
+        self.engine = match EngineProcess::try_start(&self.engine.folder, &start) {
+            Ok(engine) => engine,
+            Err(why) if why.starts_with("signal: 9") => return false,
+            Err(why) => panic!("the engine did not start: {why}"),
+        };
+        let Some(operator) = self.engine.try_operator().await else { return false };
+        self.operator = operator;
+        true
+    }
+
+    pub(crate) fn id(&self) -> ChainId {
+        self.chain.network().chain
+    }
+
     pub(crate) fn dollar(&self) -> Address {
-        by_chain(BASE).expect("a network").stablecoin.address
+        self.chain.network().stablecoin.address
     }
 
     /// Asks for a trade, in a second in which no agent has signed yet.
     pub(crate) async fn trade(&mut self, trade: &Value) -> (u16, Value) {
-        self.stamp += 1;
-        let body = self.agent.trade(self.stamp, trade);
+        let body = self.body(None, trade);
         self.post("/trade", &body).await
+    }
+
+    /// Asks for a payment, in a second in which no agent has signed yet.
+    pub(crate) async fn pay(&mut self, challenge: &Value) -> (u16, Value) {
+        self.stamp += 1;
+        let body = self.agent.ask(self.stamp, &header(challenge), None);
+        self.post("/sign", &body).await
+    }
+
+    /// Lets so many seconds pass, for the chain and the engine.
+    pub(crate) async fn pass(&mut self, seconds: i64) {
+        self.chain.request("evm_increaseTime", json!([seconds])).await.expect("set");
+        self.chain.mine(1).await.expect("mined");
+        self.engine.skew(seconds * 1_000);
+        self.stamp += seconds;
+    }
+
+    /// Reports that a payment settled in this transaction.
+    pub(crate) async fn report_settled(&mut self, id: &str, tx_hash: &str) {
+        self.stamp += 1;
+        let body = self.agent.report(self.stamp, id, "settled", Some(tx_hash));
+        let (status, answer) = self.post("/callback", &body).await;
+        assert_eq!(status, 200, "{answer}");
+    }
+
+    /// Returns the status of a payment once the engine has looked for its settlement.
+    pub(crate) async fn settlement_of(&self, id: &str) -> String {
+        let end = tokio::time::Instant::now() + TIMEOUT;
+        loop {
+            let (_status, receipt) = self.get(&format!("/receipt/{id}")).await;
+            let status = receipt["status"].as_str().expect("a status");
+            if status != "payment-submitted" {
+                return status.to_owned();
+            }
+            assert!(tokio::time::Instant::now() < end, "{receipt}");
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    }
+
+    /// Returns the body of a new request, of the first agent or of another one.
+    pub(crate) fn body(&mut self, agent: Option<&Agent>, trade: &Value) -> Value {
+        self.stamp = (self.stamp + 1).max(self.engine.now_s());
+        agent.unwrap_or(&self.agent).trade(self.stamp, trade)
     }
 
     /// Sends the newest trade request again.
@@ -139,24 +288,38 @@ impl Stage {
     }
 
     pub(crate) async fn mandate(&mut self) -> (u16, Value) {
-        self.stamp += 1;
-        let action = json!({"action": "agent_read"});
-        let fields = action.as_object().expect("an object");
-        let signature = self.agent.sign(self.stamp, fields);
-        let body = json!({"agent_id": self.agent.id, "signature": signature});
+        let body = self.mandate_body();
         self.post("/mandate", &body).await
     }
 
+    pub(crate) fn mandate_body(&mut self) -> Value {
+        self.stamp = (self.stamp + 1).max(self.engine.now_s());
+        let action = json!({"action": "agent_read"});
+        let fields = action.as_object().expect("an object");
+        let signature = self.agent.sign(self.stamp, fields);
+        json!({"agent_id": self.agent.id, "signature": signature})
+    }
+
     pub(crate) async fn get(&self, path: &str) -> (u16, Value) {
-        let reply = self.client.get(format!("{}{path}", self.engine.url)).send();
-        let reply = reply.await.expect("an answer");
-        (reply.status().as_u16(), reply.json().await.expect("JSON"))
+        self.client().get(path).await
     }
 
     pub(crate) async fn post(&self, path: &str, body: &Value) -> (u16, Value) {
-        let reply = self.client.post(format!("{}{path}", self.engine.url)).json(body).send();
-        let reply = reply.await.expect("an answer");
-        (reply.status().as_u16(), reply.json().await.expect("JSON"))
+        self.client().post(path, body).await
+    }
+
+    /// Returns a client of the running engine.
+    pub(crate) fn client(&self) -> Client {
+        Client { http: self.client.clone(), url: self.engine.url.clone() }
+    }
+
+    /// Waits until a spender may take nothing of a token.
+    pub(crate) async fn await_no_allowance(&self, token: Address, spender: Address) {
+        let end = tokio::time::Instant::now() + TIMEOUT;
+        while self.allowance(token, spender).await != U256::ZERO {
+            assert!(tokio::time::Instant::now() < end, "{spender} may still take of {token}");
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
     }
 
     pub(crate) async fn poll(&self, id: &Value) -> (u16, Value) {
@@ -177,12 +340,56 @@ impl Stage {
         }
     }
 
+    /// Waits until the plan of a trade has nothing left to do.
+    pub(crate) async fn await_closed(&mut self, id: &Value) {
+        let end = tokio::time::Instant::now() + TIMEOUT;
+        while !self.has_entry(id, EntryKind::TradeClosed).await {
+            assert!(tokio::time::Instant::now() < end, "the plan of {id} does not end");
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    }
+
+    /// The same, for a trade that may have been refused before it had a plan.
+    pub(crate) async fn await_over(&mut self, id: &Value) {
+        let begins = [EntryKind::TradeStarted, EntryKind::TradeApproved];
+        for begin in begins {
+            if self.has_entry(id, begin).await {
+                self.await_closed(id).await;
+            }
+        }
+    }
+
+    async fn has_entry(&mut self, id: &Value, kind: EntryKind) -> bool {
+        let id = id.as_str().expect("an id");
+        let answer = self.operator.must("activity").await;
+        let Answer::Activity(activity) = answer else { panic!("{answer:?}") };
+        let own = |row: &&ActivityRow| row.request.as_deref() == Some(id);
+        let mut own = activity.entries.iter().filter(own);
+        own.any(|row| row.kind == kind)
+    }
+
     /// Returns the only held request.
     pub(crate) async fn held(&mut self) -> RequestAnswer {
         let answer = self.operator.must("requests").await;
         let Answer::Requests { requests } = answer else { panic!("{answer:?}") };
         let [only]: [RequestAnswer; 1] = requests.try_into().expect("one request");
         only
+    }
+
+    /// Approves the only held request and returns its card.
+    pub(crate) async fn approve_held(&mut self) -> Card {
+        let card = self.held().await.card.expect("a card");
+        let approve = self.approval().await;
+        self.operator.must(&approve).await;
+        card
+    }
+
+    /// Returns the command that approves the only held request.
+    pub(crate) async fn approval(&mut self) -> String {
+        let held = self.held().await;
+        let card = held.card.expect("a card");
+        let (id, digest, usd) = (held.id, card.digest, card.usd);
+        format!("approve {id} --card {digest} --yes --confirm {usd}")
     }
 
     /// Returns the owner's balance of a token; of the native coin for the zero address.
@@ -208,20 +415,36 @@ impl Stage {
         (U256::from(found.amount), found.nonce.to())
     }
 
-    /// Returns what gas the owner has paid for its transactions so far, in wei.
+    /// Returns what gas the owner has paid for the transactions of an answer, in wei.
     pub(crate) async fn gas_of(&self, answer: &Value) -> U256 {
         let mut sum = U256::ZERO;
         for key in ["tx_hash", "approval_tx_hash"] {
             let Some(hash) = answer[key].as_str() else { continue };
-            let receipt = self.chain.request("eth_getTransactionReceipt", json!([hash])).await;
-            let receipt = receipt.expect("a receipt");
-            let number = |name: &str| -> U256 {
-                serde_json::from_value(receipt[name].clone()).expect("a number")
-            };
-            sum += number("gasUsed") * number("effectiveGasPrice");
+            sum += self.gas_of_hash(hash).await;
         }
         sum
     }
+
+    /// The same for one transaction.
+    pub(crate) async fn gas_of_hash(&self, hash: &str) -> U256 {
+        let receipt = self.chain.request("eth_getTransactionReceipt", json!([hash])).await;
+        let receipt = receipt.expect("a receipt");
+        let number = |name: &str| -> U256 {
+            serde_json::from_value(receipt[name].clone()).expect("a number")
+        };
+        number("gasUsed") * number("effectiveGasPrice")
+    }
+}
+
+/// Registers an agent that trades from the address by the policy.
+async fn register(operator: &mut Operator, name: &str) -> Agent {
+    let created = operator.outcome(&format!("agent register {name} --auth hmac")).await;
+    let Ok(Answer::Credentials(given)) = created.reply.result else {
+        panic!("{:?}", created.reply.result);
+    };
+    operator.must(&format!("agent commission {} p trade", given.agent_id)).await;
+    let token = created.secret.expect("a token");
+    Agent { id: given.agent_id, token, bearer: false }
 }
 
 /// Reads an amount in smallest units from an answer.

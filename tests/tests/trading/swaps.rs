@@ -5,64 +5,13 @@ use bursar_core::card::HoldReason;
 use bursar_tests::operator::Expect;
 use serde_json::{Value, json};
 
-use crate::stage::{DOLLAR, ETHER, Stage, atoms};
-
-/// A thousand dollars a day, trades up to 500, automatic below 200.
-const AUTOMATIC: &str = "--trading --trade-daily 1000 --trade-max 500 --trade-auto 200";
-/// The same, and every trade needs approval.
-const MANUAL: &str = "--trading --trade-daily 1000 --trade-max 500 --trade-auto 0";
+use crate::stage::{AUTOMATIC, DOLLAR, MANUAL, Stage, atoms};
 
 fn trade(token_in: &str, token_out: &str, amount: &str) -> Value {
     json!({
         "chain_id": 8453, "token_in": token_in, "token_out": token_out, "amount_in": amount,
         "fee_tier": 500, "max_slippage_bps": 100,
     })
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn automatic_swaps_of_each_kind_fill_what_the_receipt_shows() {
-    let Some(mut stage) = Stage::set_up(AUTOMATIC).await else { return };
-    let (dollar, weth) = (stage.dollar(), stage.contracts.weth);
-    let (dollar_text, weth_text) = (dollar.to_string(), weth.to_string());
-    let zero = Address::ZERO;
-    for (token_in, token_out, amount, sold, bought, units) in [
-        (dollar_text.as_str(), weth_text.as_str(), "30", dollar, weth, 30 * DOLLAR),
-        (weth_text.as_str(), dollar_text.as_str(), "0.01", weth, dollar, ETHER / 100),
-        ("ETH", dollar_text.as_str(), "0.01", zero, dollar, ETHER / 100),
-        (dollar_text.as_str(), "eth", "30", dollar, zero, 30 * DOLLAR),
-        ("ETH", weth_text.as_str(), "0.02", zero, weth, ETHER / 50),
-        (weth_text.as_str(), "ETH", "0.02", weth, zero, ETHER / 50),
-    ] {
-        let before = (stage.balance(sold).await, stage.balance(bought).await);
-        let (status, answer) = stage.trade(&trade(token_in, token_out, amount)).await;
-        assert_eq!((status, &answer["status"]), (200, &json!("executed")), "{answer}");
-        let gas = stage.gas_of(&answer).await;
-        let paid = |token: Address| if token == zero { gas } else { U256::ZERO };
-        let after = (stage.balance(sold).await, stage.balance(bought).await);
-        assert_eq!(before.0 - after.0, U256::from(units) + paid(sold), "{answer}");
-        let received = atoms(&answer["amount_out"]);
-        assert_eq!(after.1 + paid(bought) - before.1, received, "{answer}");
-        assert!(received >= atoms(&answer["quote"]["amount_out_min"]), "{answer}");
-        let router = stage.contracts.v3.router;
-        assert_eq!(stage.allowance(dollar, router).await, U256::ZERO);
-        assert_eq!(stage.allowance(weth, router).await, U256::ZERO);
-        let (status, polled) = stage.poll(&answer["request_id"]).await;
-        assert_eq!((status, &polled["tx_hash"]), (200, &answer["tx_hash"]));
-    }
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_v4_swap_of_the_native_coin_fills() {
-    let Some(mut stage) = Stage::set_up(AUTOMATIC).await else { return };
-    let dollar = stage.dollar();
-    let mut asked = trade("ETH", &dollar.to_string(), "0.01");
-    asked["tick_spacing"] = json!(10);
-    asked["hooks"] = json!(Address::ZERO);
-    let before = stage.balance(dollar).await;
-    let (status, answer) = stage.trade(&asked).await;
-    assert_eq!((status, &answer["status"]), (200, &json!("executed")), "{answer}");
-    assert_eq!(stage.balance(dollar).await - before, atoms(&answer["amount_out"]));
-    assert_eq!(answer["quote"]["dex_version"], "v4");
 }
 
 /// The router takes a token of v4 by a permit within the swap, so one approval for Permit2 is the only other
@@ -102,15 +51,11 @@ async fn an_approved_swap_is_executed_once_also_after_a_crash() {
     let id = answer["request_id"].clone();
     let (status, polled) = stage.poll(&id).await;
     assert_eq!((status, &polled["status"]), (202, &json!("pending")), "{polled}");
-    let held = stage.held().await;
-    let card = held.card.expect("a card");
+    let card = stage.approve_held().await;
     assert_eq!(card.hold, HoldReason::ManualOnly);
     let shown = card.trade.as_ref().expect("a trade");
     assert!(shown.effects_proven, "{shown:?}");
     assert_eq!(shown.gives, "30.000000 USDC");
-    let approve =
-        format!("approve {} --card {} --yes --confirm {}", held.id, card.digest, card.usd);
-    stage.operator.must(&approve).await;
     stage.crash_and_restart().await;
     let end = stage.end_of(&id).await;
     assert_eq!(end["status"], "executed", "{end}");

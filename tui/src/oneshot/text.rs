@@ -12,6 +12,7 @@ mod receipt;
 mod request;
 mod sends;
 mod settings;
+mod trading;
 mod wallet;
 
 use bursar_control::answers::Answer;
@@ -47,6 +48,8 @@ pub(super) fn sheet(answer: &Answer, context: Context<'_>) -> Sheet {
         Answer::Backup(backup) => wallet::backup(to, backup),
         Answer::Restored(restored) => wallet::restored(to, restored),
         Answer::Receipt(receipt) => receipt::receipt(to, receipt),
+        Answer::Quote(quote) => trading::quote(to, quote),
+        Answer::Allowances(answer) => trading::allowances(to, answer),
         Answer::Setting(setting) => settings::setting(to, setting, context),
         Answer::Settings { settings } => settings::settings(to, settings),
         Answer::Doctor { checks } => doctor::checks(to, checks),

@@ -1,17 +1,27 @@
 //! Applies a policy to one payment. The rules are in the order of their application: the first refusal wins, and a
 //! payment is held only if no rule refuses it.
 
-use alloy_primitives::Address;
+use alloy_primitives::{Address, U256};
 use bursar_core::card::HoldReason;
 use bursar_core::codes::Code;
 use bursar_core::hosts::{HostLists, HostRefusal, PairVerdict};
 use bursar_core::limits::PAYMENT_MICROS;
-use bursar_core::money::Usd;
+use bursar_core::money::{Bps, Usd};
 use bursar_core::policy::Policy;
 
 use super::{Verdict, hold};
+use crate::assets::{AssetQuote, DomainCheck, ForeignAsset, has_moved};
 use crate::refusal::Refusal;
 use crate::requests::PaymentAsk;
+
+/// A token whose amount sells for this much less than it costs holds the payment, in percent.
+const SELL_PERCENT: u64 = 5;
+
+/// A price that changes this much for ten times the amount holds the payment, in percent.
+const TENFOLD_PERCENT: u64 = 1;
+
+/// A price this far off its ten-minute average holds the payment.
+const AVERAGE_OFF: Bps = Bps(300);
 
 /// Everything that the rules read.
 #[derive(Debug)]
@@ -62,7 +72,7 @@ fn check_refusals(context: &PaymentContext<'_>) -> Result<bool, Refusal> {
     if !context.policy.networks.allows(ask.chain) {
         return Err(Refusal::new(Code::NetworkNotAllowed));
     }
-    if ask.unpriced {
+    if ask.foreign().is_some() && ask.network().is_none_or(|network| network.exchange.is_none()) {
         return Err(Refusal::new(Code::UnsupportedAsset));
     }
     let resource_outside = check_hosts(&payments.hosts, ask.request_url.as_deref(), ask)?;
@@ -128,12 +138,15 @@ pub(crate) fn check_hosts(
 fn hold_reason(context: &PaymentContext<'_>, resource_outside: bool) -> Option<HoldReason> {
     let (ask, payments) = (context.ask, &context.policy.payments);
     let auto = payments.auto_below;
+    let doubt = ask.foreign().and_then(asset_doubt);
     if !context.trusted {
         Some(HoldReason::JournalUntrusted)
     } else if context.clock_off {
         Some(HoldReason::ClockOff)
     } else if ask.domain_contradicted {
         Some(HoldReason::DomainContradicted)
+    } else if doubt.is_some() {
+        doubt
     } else if ask.valid_seconds > context.max_validity_s {
         Some(HoldReason::LongValidity)
     } else if resource_outside {
@@ -145,4 +158,48 @@ fn hold_reason(context: &PaymentContext<'_>, resource_outside: bool) -> Option<H
     } else {
         None
     }
+}
+
+/// Returns why the operator must decide about a token outside our table, if so.
+fn asset_doubt(asset: &ForeignAsset) -> Option<HoldReason> {
+    match (asset.domain, asset.confirmed(), &asset.quote) {
+        (DomainCheck::Unconfirmed, ..) => Some(HoldReason::DomainUnconfirmed),
+        (_any, Some(_confirmed), Some(quote)) => price_doubt(quote),
+        (_any, None, _) | (_any, _, None) => Some(HoldReason::Unpriced),
+    }
+}
+
+/// Returns why a price is uncertain, if it is. A sum that does not fit is uncertain too.
+fn price_doubt(quote: &AssetQuote) -> Option<HoldReason> {
+    let differs = |from: U256, to: U256, percent: u64| {
+        let part = from.abs_diff(to).checked_mul(U256::from(100));
+        part.zip(from.checked_mul(U256::from(percent))).is_none_or(|(part, bound)| part >= bound)
+    };
+    let cost = quote.cost.0;
+    let sells_well =
+        quote.sold.is_some_and(|sold| sold.0 >= cost || !differs(cost, sold.0, SELL_PERCENT));
+    let in_proportion = cost.checked_mul(U256::from(10));
+    let is_deep = in_proportion
+        .zip(quote.tenfold)
+        .is_some_and(|(cost, tenfold)| !differs(cost, tenfold.0, TENFOLD_PERCENT));
+    if !sells_well {
+        Some(HoldReason::SellsForLess)
+    } else if !is_deep {
+        Some(HoldReason::ThinMarket)
+    } else if quote.average_off.is_some_and(|off| off >= AVERAGE_OFF) {
+        Some(HoldReason::OffAverage)
+    } else {
+        None
+    }
+}
+
+/// Refuses a price that differs by more than one percent from the one that was assessed.
+pub(crate) fn check_drift(assessed: &AssetQuote, now: &AssetQuote) -> Result<(), Refusal> {
+    if !has_moved(assessed.cost.0, now.cost.0) {
+        return Ok(());
+    }
+    Err(Refusal::because(
+        Code::PriceMoved,
+        "The price of the token moved by more than 1 % since the request: request it again.",
+    ))
 }

@@ -1,20 +1,23 @@
-//! Applies the rules to a hypothetical payment of an agent that has spent nothing.
+//! Applies the rules to a hypothetical payment or trade of an agent that has spent nothing.
 
-use alloy_primitives::{Address, U256};
+use alloy_primitives::{Address, B256, U256};
 use bursar_core::codes::Code;
-use bursar_core::money::{Atoms, Usd};
-use bursar_core::networks::Network;
+use bursar_core::money::{Atoms, Bps, Usd};
+use bursar_core::networks::{NATIVE_DECIMALS, Network};
 use bursar_core::policy::Policy;
 use bursar_core::time::Moment;
 use bursar_x402::Echo;
 use bursar_x402::authorization::MIN_VALIDITY_SECONDS;
 
 use super::payments::{PaymentContext, assess};
+use super::trading::{self, Promised, TradeContext};
 use super::{Verdict, clock_is_off};
+use crate::assets::Price;
 use crate::due::expiry_if_due;
 use crate::refusal::Refusal;
 use crate::requests::PaymentAsk;
 use crate::state::State;
+use crate::trades::{Effects, TradeAsk, TradeQuote, TradeToken, Venue};
 
 /// A payee that is neither the payer nor the token.
 const PAYEE: Address = Address::repeat_byte(0x11);
@@ -38,7 +41,7 @@ pub fn rehearse(
         // Never signed: the rules only check that it is not zero.
         amount: Atoms(U256::from(usd.0)),
         usd,
-        unpriced: false,
+        price: Price::Reference,
         payee: PAYEE,
         valid_seconds: MIN_VALIDITY_SECONDS,
         request_url: url,
@@ -48,7 +51,6 @@ pub fn rehearse(
         padding: 0,
         echo: Echo::none(),
     };
-    let waiting = state.held.values().filter(|request| expiry_if_due(request, moment).is_none());
     assess(&PaymentContext {
         ask: &ask,
         from: Address::ZERO,
@@ -60,6 +62,77 @@ pub fn rehearse(
         spent: Usd::ZERO,
         reserved: Usd::ZERO,
         held_by_agent: 0,
-        held_in_all: waiting.count(),
+        held_in_all: waiting(state, moment),
     })
+}
+
+/// Returns what `policy` would decide now about a trade that was measured. `promised` is what may still leave the
+/// paying address.
+pub fn rehearse_trade(
+    state: &State,
+    policy: &Policy,
+    ask: &TradeAsk,
+    promised: Promised,
+    moment: &Moment,
+    trusted: bool,
+) -> Verdict {
+    if state.frozen.is_some() {
+        return Verdict::Refuse(Refusal::new(Code::AgentsFrozen));
+    }
+    trading::assess(&TradeContext {
+        ask,
+        quote: &ask.quote,
+        policy,
+        network_enabled: state.network_enabled(ask.chain),
+        trusted,
+        clock_off: clock_is_off(moment),
+        now: u64::try_from(moment.utc.seconds()).unwrap_or(0),
+        promised,
+        spent: Usd::ZERO,
+        reserved: Usd::ZERO,
+        held_by_agent: 0,
+        held_in_all: waiting(state, moment),
+    })
+}
+
+/// Returns a trade of `usd` with these prices that has no other reason to be held: of known tokens, without a hook,
+/// rehearsed, and from an address that can pay for it. `None` if the network has no exchange.
+pub fn plain_trade(network: &Network, usd: Usd, slippage: Bps, impact: Bps) -> Option<TradeAsk> {
+    let exchange = network.exchange?;
+    let coin = &network.stablecoin;
+    let token = |address, symbol: &str, decimals| TradeToken {
+        address: Some(address),
+        symbol: symbol.to_owned(),
+        decimals,
+    };
+    // Never sent: the rules compare the amounts with each other only.
+    let amount = Atoms(U256::from(usd.0));
+    let quote = TradeQuote {
+        out: amount,
+        impact: Some(impact),
+        value_in: Some(usd),
+        value_out: Some(usd),
+        native_balance: U256::MAX,
+        balance_in: amount.0,
+        effects: Effects::Proven,
+        ..TradeQuote::default()
+    };
+    Some(TradeAsk {
+        chain: network.chain,
+        token_in: token(coin.address, coin.symbol, coin.decimals),
+        token_out: token(exchange.wrapped_native, "WETH", NATIVE_DECIMALS),
+        amount_in: amount,
+        venue: Venue::V4 { fee: 500, tick_spacing: 10, hooks: Address::ZERO, pool: B256::ZERO },
+        slippage,
+        deadline: None,
+        quote,
+        counted: usd,
+    })
+}
+
+/// Nothing is promised to anyone.
+pub const NOTHING_PROMISED: Promised = Promised { native: U256::ZERO, token_in: U256::ZERO };
+
+fn waiting(state: &State, moment: &Moment) -> usize {
+    state.held.values().filter(|request| expiry_if_due(request, moment).is_none()).count()
 }

@@ -4,6 +4,7 @@
 use alloy_primitives::{Address, U256};
 use bursar_core::card::HoldReason;
 use bursar_core::codes::Code;
+use bursar_core::limits::CLOCK_OFF_CHAIN_MS;
 use bursar_core::money::{Bps, Usd};
 use bursar_core::networks;
 use bursar_core::policy::{Policy, TradingPolicy};
@@ -132,7 +133,7 @@ fn hold_reason(context: &TradeContext<'_>) -> Option<HoldReason> {
     if !context.trusted {
         return Some(HoldReason::JournalUntrusted);
     }
-    if context.clock_off {
+    if context.clock_off || is_ahead(context) {
         return Some(HoldReason::ClockOff);
     }
     let Some(value) = quote.value_in else { return Some(HoldReason::NoValue) };
@@ -167,6 +168,13 @@ fn hold_reason(context: &TradeContext<'_>) -> Option<HoldReason> {
     } else {
         None
     }
+}
+
+/// Returns whether the quote's block is over ten minutes in the future of our clock. The deadline of a swap, and that
+/// of its permit, follow from that block.
+fn is_ahead(context: &TradeContext<'_>) -> bool {
+    let most = context.now.saturating_add(CLOCK_OFF_CHAIN_MS.unsigned_abs() / 1_000);
+    context.quote.block_time > most
 }
 
 /// Wrapping and unwrapping have no price.

@@ -9,6 +9,7 @@ use crate::decision::{Decision, Effect, Reply, require_unlocked};
 use crate::event::Event;
 use crate::outboxes::{self, Send};
 use crate::refusal::Refusal;
+use crate::requests::Request;
 use crate::state::State;
 use crate::unsealed_tail::may_happen_while_locked;
 
@@ -26,6 +27,7 @@ pub(super) fn send(state: &State, command: &Command, send: &Send) -> Result<Deci
         let message = format!("The address {} no longer exists: see `address list`.", send.label);
         return Err(Refusal::because(Code::NothingFound, message));
     }
+    check_revocation(state, send)?;
     if state.outboxes.sends.contains_key(&send.id) {
         return Err(Refusal::new(Code::AlreadyDecided));
     }
@@ -38,6 +40,22 @@ pub(super) fn send(state: &State, command: &Command, send: &Send) -> Result<Deci
     let mut decision = apply_input(state, command, &send.key(), &open)?;
     decision.events.insert(0, Event::SendOrdered(Box::new(send.clone())));
     Ok(decision)
+}
+
+/// Refuses to take back an allowance that a running plan of the address and network may use.
+fn check_revocation(state: &State, send: &Send) -> Result<(), Refusal> {
+    let Some(token) = send.revoked_token() else { return Ok(()) };
+    let uses = |request: &Request| {
+        let trade = request.trade();
+        request.from == send.from
+            && trade
+                .is_some_and(|one| one.chain == send.chain && one.token_in.address == Some(token))
+    };
+    if state.executing.values().any(|request| uses(request)) {
+        let message = "A running trade uses this allowance: try again when the trade is over.";
+        return Err(Refusal::because(Code::Busy, message));
+    }
+    Ok(())
 }
 
 /// Applies an input to an outbox.

@@ -10,10 +10,10 @@ use bursar_core::limits::PADDING_A_DAY;
 use super::intake::{Intake, Queue};
 use super::{payments, plans, trades};
 use crate::agents::Agent;
-use crate::approval::{fresh_verdict, may_be_approved, may_work};
+use crate::approval::{fresh_price, fresh_verdict, may_be_approved, may_work};
 use crate::assess::Verdict;
 use crate::cards;
-use crate::command::{Approval, Ask, Command, Recall};
+use crate::command::{Approval, Ask, Command, Recall, Requote};
 use crate::decision::{Decision, Effect, Reply, require_unlocked};
 use crate::due::{expiry, expiry_if_due, renewal_if_due, renewals};
 use crate::event::{Event, RequestDraft};
@@ -188,21 +188,16 @@ pub(super) fn approve(
         return Ok(Decision::reply(vec![expiry], Reply::Refused(Code::RequestExpired.into())));
     }
     require_unlocked(command)?;
-    may_be_approved(state, request)?;
+    may_be_approved(state)?;
     let card = cards::card(state, request, &command.moment).ok_or(Code::CardChanged)?;
     if card.digest != approval.shown {
         return Err(Refusal::new(Code::CardChanged));
     }
     let mut events = Vec::new();
-    let quote = match &approval.quote {
-        Some(Ok(quote)) => Ok(Some(&**quote)),
-        Some(Err(refusal)) => Err(refusal.clone()),
-        None if request.trade().is_some() => Err(Refusal::new(Code::QuoteFailed)),
-        None => Ok(None),
-    };
-    let verdict = quote.and_then(|quote| {
+    let fresh = fresh_price(request, approval)?;
+    let verdict = fresh.and_then(|fresh| {
         let (renewals, verdict) =
-            fresh_verdict(state, &command.moment, command.trusted, request, quote);
+            fresh_verdict(state, &command.moment, command.trusted, request, fresh);
         events.extend(renewals);
         verdict
     });
@@ -214,7 +209,13 @@ pub(super) fn approve(
     let effects = match &request.ask {
         LaneAsk::Payment(payment) => {
             let terms = payments::terms(request.from, payment, &command.moment, approval.nonce)?;
-            events.push(Event::PaymentApproved { id: request.id, terms, by: approval.by });
+            let asset = match &approval.quote {
+                Some(Ok(Requote::Asset(asset))) if payment.foreign().is_some() => {
+                    Some(asset.clone())
+                }
+                Some(_) | None => None,
+            };
+            events.push(Event::PaymentApproved { id: request.id, terms, by: approval.by, asset });
             vec![Effect::Sign(request.id)]
         }
         LaneAsk::Trade(trade) => {

@@ -6,7 +6,7 @@
 
 use bursar_core::codes::Code;
 use bursar_core::ids::RequestId;
-use bursar_submit::Input;
+use bursar_submit::{Input, Outcome};
 
 use super::intake::Intake;
 use super::outboxes;
@@ -15,7 +15,7 @@ use crate::approval::check_floor;
 use crate::approver::Approver;
 use crate::assess::trading::{self, TradeContext};
 use crate::assess::{Verdict, clock_is_off};
-use crate::command::{Approval, Command, StepOrder};
+use crate::command::{Approval, Command, Requote, StepOrder};
 use crate::decision::{Decision, Reply, require_unlocked};
 use crate::event::Event;
 use crate::lines::is_acting;
@@ -53,8 +53,10 @@ pub(super) fn approved(
     trade: &TradeAsk,
     approval: &Approval,
 ) -> Event {
-    let fresh = approval.quote.clone().and_then(Result::ok);
-    let quote = fresh.unwrap_or_else(|| Box::new(trade.quote.clone()));
+    let quote = match &approval.quote {
+        Some(Ok(Requote::Trade(quote))) => quote.clone(),
+        Some(_) | None => Box::new(trade.quote.clone()),
+    };
     let agent = state.agents.get(&request.agent);
     let policy = agent.and_then(|agent| state.policy_of(agent));
     Event::TradeApproved {
@@ -76,7 +78,9 @@ pub(super) fn open_step(
     let (request, plan) = acting_plan(state, command, order.id, order.index)?;
     if order.purpose != StepPurpose::Revocation {
         plan.check_continues()?;
-        if let Err(refusal) = still_allowed(state, command, request, &plan, &order.quote) {
+        let allowed = check_first(plan.execution, order.purpose)
+            .and_then(|()| still_allowed(state, command, request, &plan, &order.quote));
+        if let Err(refusal) = allowed {
             let events = ended(request, plan.execution, TradeEnd::Rejected(refusal));
             return Ok(Decision::reply(events, Reply::Request(request.id)));
         }
@@ -94,6 +98,20 @@ pub(super) fn open_step(
     decision.events.insert(0, opened);
     decision.reply = Reply::Request(request.id);
     Ok(decision)
+}
+
+/// Checks that the plan has not given this allowance before. A token that loses one would lose the next too, and each
+/// costs gas.
+fn check_first(execution: &Execution, purpose: StepPurpose) -> Result<(), Refusal> {
+    let repeats = purpose != StepPurpose::Swap
+        && execution.steps.iter().any(|step| {
+            step.purpose == purpose && matches!(step.outcome, Some(Outcome::Succeeded { .. }))
+        });
+    if !repeats {
+        return Ok(());
+    }
+    let message = "The token does not keep its approval: nothing was traded.";
+    Err(Refusal::because(Code::WouldFail, message))
 }
 
 /// A trade and its execution.

@@ -481,8 +481,7 @@ fn requests_and_padding_are_bounded_per_agent_and_day() {
     world.bounds = AskBounds { open: None, today: Some(3) };
     world.signs(payment(1_000));
     world.holds(payment(1_000_000));
-    let _refused =
-        world.refuses(PaymentAsk { unpriced: false, amount: Atoms::default(), ..payment(0) });
+    let _refused = world.refuses(PaymentAsk { amount: Atoms::default(), ..payment(0) });
     assert_eq!(world.refuses(payment(1_001)).code, Code::TooManyToday);
     world.clock.pass(24 * 3_600_000);
     world.signs(payment(1_002));

@@ -7,6 +7,7 @@ mod approvals;
 mod asks;
 mod domains;
 mod endings;
+mod foreign;
 mod loosening;
 mod repeats;
 mod restores;

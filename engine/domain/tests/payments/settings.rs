@@ -60,17 +60,6 @@ fn the_setting_decides_from_which_amount_typing_is_required() {
 }
 
 #[test]
-fn an_unpriced_token_is_refused_not_held() {
-    let mut world = ordinary();
-    let strange = PaymentAsk { unpriced: true, usd: Usd::ZERO, ..payment(1) };
-    assert_eq!(world.refuses(strange.clone()).code, Code::UnsupportedAsset);
-    assert_eq!((world.spent(), world.reserved()), (Usd::ZERO, Usd::ZERO));
-    // The other rules come first: a policy that allows no payments refuses it.
-    world.edit(|policy| policy.payments.enabled = false).unwrap();
-    assert_eq!(world.refuses(strange).code, Code::X402Disabled);
-}
-
-#[test]
 fn expired_holds_reserve_nothing_before_the_tick() {
     let mut world = ordinary();
     // Twenty requests are held, which is the limit, and reserve nearly the whole day.

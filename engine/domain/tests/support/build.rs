@@ -12,6 +12,7 @@ use bursar_core::networks::{self, Network};
 use bursar_core::policy::Policy;
 use bursar_core::time::Utc;
 use bursar_domain::agents::Credential;
+use bursar_domain::assets::Price;
 use bursar_domain::event::AddressAdded;
 use bursar_domain::identity::{Identity, KeyClaim};
 use bursar_domain::wallets::Backing;
@@ -90,7 +91,7 @@ pub(crate) fn payment(micros: u64) -> PaymentAsk {
         other_urls: Vec::new(),
         domain_contradicted: false,
         padding: 0,
-        unpriced: false,
+        price: Price::Reference,
         echo: ECHO.clone(),
     }
 }

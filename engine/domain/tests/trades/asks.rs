@@ -45,6 +45,8 @@ pub(crate) fn quote(micros: u64) -> TradeQuote {
         balance_in: U256::from(1_000_000_000u64),
         plan_cost: U256::from(PLAN_COST),
         effects: Effects::Proven,
+        received: None,
+        calls: Vec::new(),
     }
 }
 

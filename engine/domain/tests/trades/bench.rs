@@ -9,7 +9,7 @@ use bursar_core::ids::RequestId;
 use bursar_core::networks;
 use bursar_core::policy::Policy;
 use bursar_domain::agents::Credential;
-use bursar_domain::command::{Approval, PermitOrder, StepOrder};
+use bursar_domain::command::{Approval, PermitOrder, Requote, StepOrder};
 use bursar_domain::trades::{
     Execution, StepPurpose, TradeAsk, TradeEnd, TradeQuote, Volume, outbox_key,
 };
@@ -116,7 +116,7 @@ impl Bench {
     ) -> Result<Decision, Refusal> {
         let shown = self.world.card(id).map_or(String::new(), |card| card.digest);
         let nonce = self.world.draw_nonce();
-        let quote = Some(quote.map(Box::new));
+        let quote = Some(quote.map(|quote| Requote::Trade(Box::new(quote))));
         self.world.run(Action::Approve(Box::new(Approval {
             id,
             shown,

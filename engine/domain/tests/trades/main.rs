@@ -17,6 +17,7 @@ mod histories;
 mod ledger;
 mod leftovers;
 mod lines;
+mod operators;
 mod outcomes;
 mod permits;
 mod plans;

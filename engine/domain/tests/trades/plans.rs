@@ -37,6 +37,22 @@ fn an_automatic_trade_executes_its_plan() {
     assert_eq!(bench.world.restarted().state, bench.world.state);
 }
 
+/// A token that loses its approvals would otherwise cost gas until the end of the plan's time.
+#[test]
+fn a_plan_gives_an_allowance_once() {
+    for lost in [StepPurpose::Allowance, StepPurpose::AllowanceReset] {
+        let mut bench = Bench::new();
+        let id = bench.starts(0, trade(40_000_000));
+        bench.takes(id, StepPurpose::AllowanceReset, Fate::Succeeded);
+        bench.takes(id, StepPurpose::Allowance, Fate::Succeeded);
+        bench.try_open(id, lost).expect("the trade ends");
+        assert!(bench.execution(id).open_step().is_none());
+        assert_eq!((bench.end_code(id), bench.volumes(0)), (Some(Code::WouldFail), (0, 0)));
+        bench.takes(id, StepPurpose::Revocation, Fate::Succeeded);
+        assert!(bench.is_closed(id));
+    }
+}
+
 /// The approval counts the fresh value, and the higher of both floors holds.
 #[test]
 fn an_approved_trade_keeps_the_higher_floor() {

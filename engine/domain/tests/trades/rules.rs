@@ -165,6 +165,19 @@ fn a_deadline_at_this_second_has_passed() {
     }
 }
 
+/// A block in the future would give the swap and its permit more time than they should have.
+#[test]
+fn a_quote_of_a_block_over_ten_minutes_ahead_asks() {
+    for (block_time, wanted) in [
+        (0, Act),
+        (NOW + 600, Act),
+        (NOW + 601, Hold(HoldReason::ClockOff)),
+        (u64::MAX, Hold(HoldReason::ClockOff)),
+    ] {
+        judge("ahead of our clock", wanted, |case| case.quote.block_time = block_time);
+    }
+}
+
 #[test]
 fn a_slippage_at_the_policys_maximum_passes_and_a_basis_point_more_is_refused() {
     judge("at the maximum", Act, |case| case.ask.slippage = Bps(300));

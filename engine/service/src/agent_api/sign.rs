@@ -14,7 +14,7 @@ use bursar_core::json::Value;
 use bursar_core::limits::FREE_DISK_BYTES;
 use bursar_core::networks::ChainId;
 use bursar_core::time::Moment;
-use bursar_domain::command::Ask;
+use bursar_domain::command::{Ask, Recall};
 use bursar_domain::idempotency::Prior;
 use bursar_domain::identity::{Identity, KeyClaim};
 use bursar_domain::{Action, Request};
@@ -51,11 +51,21 @@ async fn try_sign(api: &Api, request: HttpRequest) -> Result<Answer, Fault> {
     let usable = |chain: ChainId| {
         state.network_enabled(chain) && policy.is_some_and(|p| p.networks.allows(chain))
     };
-    let payment = propose(&input.payment, input.request_url, usable, &api.domains).await?;
+    let mut payment = propose(&input.payment, input.request_url, &usable, &api.domains).await?;
     api.probe_chain_time(payment.chain, &caller.moment);
+    let identity = identity_of(&caller, &input.payment, input.idempotency_key.as_deref());
+    // The market is read only for a payment that the policy could allow, and not again for a repeat.
+    if payment.foreign().is_some()
+        && usable(payment.chain)
+        && policy.is_some_and(|policy| policy.payments.enabled)
+        && api.is_new(&caller, &identity).await?
+        && let Some(asset) = api.trading.appraise(&payment).await
+    {
+        payment.set_asset(asset);
+    }
     let ask = Ask {
         agent: agent.id.clone(),
-        identity: identity_of(&caller, &input.payment, input.idempotency_key.as_deref()),
+        identity,
         ask: payment.into(),
         prior: Prior::default(),
         id: RequestId::from_entropy(api.random()?),
@@ -150,6 +160,15 @@ impl Api {
             // The core has stopped or cannot read the record; a reader of the journal may still find it.
             Err(_failed) => self.core.reader().request(id).ok().flatten().map(Arc::new),
         }
+    }
+
+    /// Returns whether a request does not repeat an earlier one.
+    async fn is_new(&self, caller: &Caller, identity: &Identity) -> Result<bool, Fault> {
+        let agent = caller.agent().id.clone();
+        let recall = Recall { agent, identity: identity.clone(), prior: Prior::default() };
+        let earlier = self.core.act(Action::Recall(Box::new(recall))).await;
+        let answer = earlier.map_err(|fault| caller.hide_lock(fault))?.answer;
+        Ok(matches!(answer, ActionAnswer::Done))
     }
 
     /// Compares our clock with the chain's if a comparison is due, in parallel with the payment.

@@ -1,9 +1,10 @@
 //! `POST /trade` and `GET /trade/status/{id}`: an agent asks for a swap (wallet specification, "Trade request").
 
+mod quote;
+
 use std::sync::Arc;
 use std::time::Duration;
 
-use alloy_primitives::Address;
 use axum::body::Body;
 use axum::extract::{Request as HttpRequest, State};
 use axum::http::Response;
@@ -17,16 +18,16 @@ use bursar_domain::command::{Ask, Recall};
 use bursar_domain::idempotency::Prior;
 use bursar_domain::identity::{Identity, KeyClaim};
 use bursar_domain::requests::Approver;
-use bursar_domain::trades::{Execution, StepPurpose, TradeAsk, TradeEnd, Venue};
+use bursar_domain::trades::{Execution, StepPurpose, TradeAsk, TradeEnd, outbox_key};
 use bursar_domain::{Action, LaneAsk, Refusal, Request, Status};
 
+use self::quote::{integer, quote};
 use super::admit::{Caller, Incoming, admit};
 use super::api::Api;
 use super::auth::{ProvenBy, identity};
 use super::body;
 use super::disabled_lanes::{check_fields, wanted};
 use super::message::Endpoint;
-use super::numbers::{decimal, percent};
 use super::path_id::{PathId, text_of};
 use super::reply::{Answer, Outcome};
 use crate::core::ActionAnswer;
@@ -57,9 +58,6 @@ async fn try_trade(api: &Api, request: HttpRequest) -> Result<Answer, Fault> {
     let state = &caller.view.state;
     let agent = caller.agent();
     let policy = state.policy_of(agent).ok_or(Fault::new(Code::AgentNotCommissioned))?;
-    if !policy.trading.enabled {
-        return Ok(refused(&Refusal::new(Code::TradingDisabled)));
-    }
     let id = RequestId::from_entropy(api.random()?);
     let identity = identity_of(&caller, object, key.as_deref(), id);
     // A repeat gets its answer before the market is read again.
@@ -72,6 +70,9 @@ async fn try_trade(api: &Api, request: HttpRequest) -> Result<Answer, Fault> {
             return Ok(describe(&record));
         }
         ActionAnswer::Settled(_) | ActionAnswer::Done | ActionAnswer::Reported(_) => {}
+    }
+    if !policy.trading.enabled {
+        return Ok(refused(&Refusal::new(Code::TradingDisabled)));
     }
     let input = match TradeInput::read(object) {
         Ok(input) => input,
@@ -90,12 +91,15 @@ async fn try_trade(api: &Api, request: HttpRequest) -> Result<Answer, Fault> {
         .as_ref()
         .and_then(|given| state.wallet.as_ref().and_then(|wallet| wallet.address(&given.label)));
     let owner = address.ok_or(Fault::new(Code::AgentNotCommissioned))?.address;
+    let outbox = state.outboxes.get(&outbox_key(input.chain(), owner));
     let proposed = api.trading.propose(&input, owner, &policy.trading).await;
-    let trade = match proposed {
-        Ok(trade) => trade,
+    let (trade, measured) = match proposed {
+        Ok(proposed) => proposed,
         Err(refusal) if refusal.code == Code::ChainUnavailable => return Err(refusal.into()),
         Err(refusal) => return Ok(refused(&refusal)),
     };
+    // The plan may begin as soon as the request is recorded.
+    api.trading.keep(id, outbox, measured);
     let ask = Ask {
         agent: agent.id.clone(),
         identity,
@@ -407,79 +411,4 @@ impl TradeResult<'_> {
             .with("approval_tx_hash", self.approval.clone())
             .with("reason_code", reason_code.map(|code| code.text().to_owned()))
     }
-}
-
-fn quote(trade: &TradeAsk) -> Value {
-    let quote = &trade.quote;
-    let address = |token: &bursar_domain::trades::TradeToken| {
-        token.address.unwrap_or_default().to_checksum(None)
-    };
-    let (version, fee, spacing, hooks) = match &trade.venue {
-        Venue::Wrap | Venue::Unwrap => ("v3", 0, None, None),
-        Venue::V3 { fee, .. } => ("v3", *fee, None, None),
-        // The first pool's fee; all are in `route`.
-        Venue::V3Path { hops } => ("v3", hops.first().map_or(0, |hop| hop.fee), None, None),
-        Venue::V4 { fee, tick_spacing, hooks, .. } => {
-            ("v4", *fee, Some(i64::from(*tick_spacing)), Some(hooks.to_checksum(None)))
-        }
-    };
-    let micros = |usd: bursar_core::money::Usd| decimal(&usd.to_string());
-    Object::new()
-        .with("token_in", address(&trade.token_in))
-        .with("token_out", address(&trade.token_out))
-        .with("fee_tier", u64::from(fee))
-        .with("pool", trade.venue.pool_text())
-        .with("amount_in_atomic", integer(trade.amount_in))
-        .with("amount_out_expected", integer(quote.out))
-        .with("amount_out_min", integer(trade.floor(quote)))
-        .with("token_in_decimals", u64::from(trade.token_in.decimals))
-        .with("token_out_decimals", u64::from(trade.token_out.decimals))
-        .with("effective_slippage_bps", u64::from(trade.slippage.0))
-        .with("gas_estimate", quote.gas)
-        .with("notional_usdg", quote.value_in.map_or(Value::Null, micros))
-        .with(
-            "price_impact_pct",
-            quote.impact.map_or(Value::Null, |impact| decimal(&percent(impact))),
-        )
-        .with("symbol_in", trade.token_in.symbol.as_str())
-        .with("symbol_out", trade.token_out.symbol.as_str())
-        .with("dex_version", version)
-        .with("tick_spacing", spacing)
-        .with("hooks", hooks)
-        .with("route", route(trade))
-        .into()
-}
-
-/// Returns the pools of the swap in their order, each with the token that it pays. Empty for wrapping.
-fn route(trade: &TradeAsk) -> Value {
-    let hop = |pool: String, fee: u32, output: Address| {
-        Value::from(
-            Object::new()
-                .with("pool", pool)
-                .with("fee_tier", u64::from(fee))
-                .with("token_out", output.to_checksum(None)),
-        )
-    };
-    let output = trade.token_out.address.unwrap_or_default();
-    let hops: Vec<Value> = match &trade.venue {
-        Venue::Wrap | Venue::Unwrap => Vec::new(),
-        Venue::V3 { fee, .. } => {
-            let network = bursar_core::networks::by_chain(trade.chain);
-            let wrapped = network.and_then(|network| network.exchange);
-            let wrapped = wrapped.map(|exchange| exchange.wrapped_native);
-            // A pool of v3 pays the wrapped coin, which the router unwraps.
-            let paid = trade.token_out.address.or(wrapped).unwrap_or_default();
-            vec![hop(trade.venue.pool_text(), *fee, paid)]
-        }
-        Venue::V4 { fee, .. } => vec![hop(trade.venue.pool_text(), *fee, output)],
-        Venue::V3Path { hops } => {
-            let hops = hops.iter();
-            hops.map(|one| hop(one.pool.to_checksum(None), one.fee, one.output)).collect()
-        }
-    };
-    Value::from(hops)
-}
-
-fn integer(atoms: Atoms) -> Value {
-    decimal(&atoms.to_string())
 }

@@ -283,6 +283,7 @@ mod tests {
     use bursar_core::money::{Atoms, Usd};
     use bursar_core::networks::NETWORKS;
     use bursar_core::time::{LocalDay, Utc};
+    use bursar_domain::assets::Price;
     use bursar_domain::event::RequestDraft;
     use bursar_domain::identity::Identity;
     use bursar_domain::payees::{Paid, Payee};
@@ -329,7 +330,7 @@ mod tests {
                     asset: coin.stablecoin.address,
                     amount: Atoms::default(),
                     usd: Usd(1),
-                    unpriced: false,
+                    price: Price::Reference,
                     payee: coin.stablecoin.address,
                     valid_seconds: 60,
                     request_url: None,

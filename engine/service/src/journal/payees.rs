@@ -147,8 +147,9 @@ mod tests {
         let Status::Authorized { terms, .. } = request.status.clone() else { unreachable!() };
         let id = request.id;
         let payee = Payee::of(request.ask.payment().unwrap());
-        let entry =
-            journal.append(Event::PaymentApproved { id, terms, by: Client::Inside }, at).unwrap();
+        let entry = journal
+            .append(Event::PaymentApproved { id, terms, by: Client::Inside, asset: None }, at)
+            .unwrap();
         let touched = ChangedRecord::Request(Arc::new(request));
         journal.note_payment(&entry, Some(&touched));
         payee

@@ -5,6 +5,7 @@ use bursar_core::ids::RequestId;
 use bursar_core::money::{Atoms, Usd};
 use bursar_core::networks::NETWORKS;
 use bursar_core::time::Utc;
+use bursar_domain::assets::Price;
 use bursar_domain::identity::Identity;
 use bursar_domain::requests::Approver;
 use bursar_domain::{LaneAsk, PaymentAsk, Request, Status};
@@ -34,7 +35,7 @@ pub(super) fn authorized(seq: u64, identity: Identity, at: Utc) -> Request {
             asset: coin,
             amount: Atoms::default(),
             usd: Usd(3),
-            unpriced: false,
+            price: Price::Reference,
             payee: coin,
             valid_seconds: 60,
             request_url: None,

@@ -3,11 +3,15 @@
 //! The rules are in `bursar-domain`, and call data and prices in `bursar-uniswap`. This module connects both to the
 //! chain: each measurement is made again when the operator approves, and before each step of a plan.
 
+mod allowances;
+mod asset;
+mod asset_routes;
 mod effects;
 mod eth_price;
 mod input;
 mod lane;
 mod market;
+mod measured;
 mod permit;
 mod plan;
 mod pools;
@@ -15,10 +19,14 @@ mod propose;
 mod reads;
 mod routes;
 mod spec;
+mod stocks;
 mod wiring;
 mod worker;
 
+pub use allowances::{Allowance, Allowances, revocation_of};
 pub use input::{InputFault, TradeInput};
 pub use lane::Trading;
+pub use measured::Measured;
+pub use propose::default_slippage;
 pub use wiring::{Unexpected, Wiring};
 pub use worker::{Worker, run};

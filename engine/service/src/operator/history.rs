@@ -7,7 +7,9 @@ mod refused;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bursar_control::answers::{Answer, ExportAnswer, HistoryAnswer, HistoryRow, ReceiptAnswer};
+use bursar_control::answers::{
+    Answer, ExportAnswer, HistoryAnswer, HistoryRow, ReceiptAnswer, TradedAnswer,
+};
 use bursar_control::grammar::{
     HistoryExport, HistoryFilter, HistoryLane, HistoryOrder, ReceiptOrder,
 };
@@ -21,13 +23,13 @@ use bursar_core::status::RequestStatus;
 use bursar_core::text;
 use bursar_core::time::Utc;
 use bursar_domain::settlement::{Settlement, SettlementStatus};
-use bursar_domain::trades::{Execution, PlanStep, TradeAsk};
+use bursar_domain::trades::{Execution, PlanStep, TradeAsk, TradeEnd};
 use bursar_domain::{LaneAsk, PaymentAsk, Request, State, Status};
 use tokio::sync::mpsc;
 
 use super::dialogue::Dialogue;
 use super::support::Done;
-use super::support::describe::trade_status;
+use super::support::describe::{step, trade_status};
 use crate::blocking::blocking;
 use crate::context::EngineContext;
 use crate::journal::{Reader, StoreError, read_fault};
@@ -223,6 +225,7 @@ fn row(
         agent,
         label: request.label.as_str().to_owned(),
         status,
+        step: step(request),
         amount_unknown_reason: because(&amounts.amount, token),
         amount: amounts.amount,
         amount_atomic: amounts.atoms.to_string(),
@@ -237,6 +240,7 @@ fn row(
         host,
         tx_hash_unknown_reason: because(&tx_hash, "no transaction was reported"),
         tx_hash,
+        trade: request.trade().map(|trade| traded(request, trade)),
         refused: refused::explain(state, request).map(|refused| refused.why),
     }
 }
@@ -252,13 +256,16 @@ struct Amounts {
 }
 
 fn payment_amounts(payment: &PaymentAsk) -> Amounts {
-    let coin = payment.network().filter(|_known| !payment.unpriced).map(|known| known.stablecoin);
-    let amount = coin.map(|coin| TokenAmount { atoms: payment.amount, decimals: coin.decimals });
+    let (atoms, text) = (payment.amount, payment.foreign().and_then(|asset| asset.text.as_ref()));
+    let coin = payment.stablecoin();
+    let of_table = coin.map(|coin| TokenAmount { atoms, decimals: coin.decimals }.to_string());
     Amounts {
-        amount: amount.map(|amount| amount.to_string()),
-        atoms: payment.amount,
-        symbol: coin.map(|coin| coin.symbol.to_owned()),
-        usd: coin.map(|_priced| payment.usd.to_string()),
+        amount: of_table.or_else(|| text.map(|text| text.column_text(atoms))),
+        atoms,
+        symbol: coin
+            .map(|coin| coin.symbol.to_owned())
+            .or_else(|| text.map(|text| text.symbol.clone())),
+        usd: (!payment.is_unpriced()).then(|| payment.usd.to_string()),
         asset: payment.asset.to_checksum(None),
         payee: payment.payee.to_checksum(None),
     }
@@ -274,6 +281,22 @@ fn trade_amounts(request: &Request, trade: &TradeAsk) -> Amounts {
         usd: trade.quote.value_in.map(|usd| usd.to_string()),
         asset: token.address.unwrap_or_default().to_checksum(None),
         payee: request.from.to_checksum(None),
+    }
+}
+
+fn traded(request: &Request, trade: &TradeAsk) -> TradedAnswer {
+    let token = &trade.token_out;
+    let end = request.execution().and_then(|execution| execution.end.as_ref());
+    let received = match end {
+        Some(TradeEnd::Executed { received, .. }) => *received,
+        Some(TradeEnd::Rejected(_) | TradeEnd::Failed { .. }) | None => None,
+    };
+    let amount = |atoms| TokenAmount { atoms, decimals: token.decimals }.to_column_text();
+    TradedAnswer {
+        symbol_out: token.symbol.clone(),
+        asset_out: token.address.unwrap_or_default().to_checksum(None),
+        amount_out: received.map(amount),
+        amount_out_atomic: received.map(|atoms| atoms.to_string()),
     }
 }
 

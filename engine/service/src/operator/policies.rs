@@ -3,24 +3,23 @@
 use std::sync::Arc;
 
 use bursar_control::answers::{Answer, PolicyAnswer, RehearsalAnswer, Warning};
-use bursar_control::card_text;
 use bursar_control::grammar::PolicyOrder;
+use bursar_core::card::Lane;
 use bursar_core::change::{self, Change};
 use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
 use bursar_core::hosts;
 use bursar_core::ids::Name;
-use bursar_core::money::Usd;
+use bursar_core::money::{Bps, Usd};
 use bursar_core::networks::{self, Network};
 use bursar_core::policy::Policy;
-use bursar_core::status::PolicyVerdict;
-use bursar_domain::Action;
 use bursar_domain::agents::PolicyRecord;
-use bursar_domain::assess::Verdict;
 use bursar_domain::assess::rehearsal;
+use bursar_domain::{Action, State};
 
 use super::support::{Done, act, describe, lookup};
 use crate::context::EngineContext;
+use crate::lanes::trading::default_slippage;
 
 pub(super) async fn run(engine: &Arc<EngineContext>, order: PolicyOrder) -> Result<Done, Fault> {
     match order {
@@ -31,9 +30,15 @@ pub(super) async fn run(engine: &Arc<EngineContext>, order: PolicyOrder) -> Resu
             Ok(Answer::Policies { policies }.into())
         }
         PolicyOrder::Show { name } => show(engine, &name),
-        PolicyOrder::Test { name, amount, domain, network } => {
+        PolicyOrder::Test { name, amount, domain, network, trade, slippage, impact } => {
             let record = find(engine, &name)?;
-            rehearse(engine, &record, amount, domain, network.as_deref())
+            let network = network.as_deref();
+            if trade {
+                let prices = (slippage, impact.unwrap_or_default());
+                rehearse_trade(engine, &record, amount, network, prices)
+            } else {
+                rehearse(engine, &record, amount, domain, network)
+            }
         }
         PolicyOrder::Create { name, options } => {
             let policy = Box::new(options.apply(&Policy::default()));
@@ -121,13 +126,7 @@ fn rehearse(
     network: Option<&str>,
 ) -> Result<Done, Fault> {
     let view = engine.core.view();
-    let allowed = |row: &&Network| {
-        view.state.network_enabled(row.chain) && record.policy.networks.allows(row.chain)
-    };
-    let row = match network {
-        Some(name) => lookup::network(name)?,
-        None => networks::base_first().find(allowed).ok_or(Fault::new(Code::NetworkDisabled))?,
-    };
+    let row = network_of(&view.state, record, network, |_any| true)?;
     let url = domain.as_ref().map(|domain| format!("https://{domain}/"));
     if url.as_deref().is_some_and(|url| hosts::host_of(url).is_err()) {
         let message = "--domain needs a domain like api.example.com.";
@@ -136,30 +135,75 @@ fn rehearse(
     let (moment, trusted) = (engine.core.now(), view.untrusted.is_none());
     let verdict =
         rehearsal::rehearse(&view.state, &record.policy, row, amount, url, &moment, trusted);
-    let (verdict, code, reason) = match verdict {
-        Verdict::Act => (PolicyVerdict::Act, None, "signed without asking you".to_owned()),
-        Verdict::Hold(why) => {
-            let reason = card_text::hold_text(why, amount, record.policy.payments.auto_below);
-            (
-                PolicyVerdict::Hold,
-                Some(why.text().to_owned()),
-                format!("needs your approval: {reason}"),
-            )
-        }
-        Verdict::Refuse(refusal) => {
-            (PolicyVerdict::Refuse, Some(refusal.code.text().to_owned()), refusal.describe())
-        }
-    };
+    let auto_below = record.policy.payments.auto_below;
+    let (verdict, code, reason) =
+        describe::verdict(&verdict, amount, auto_below, "signed without asking you");
     Ok(Answer::Rehearsal(RehearsalAnswer {
         policy: record.name.as_str().to_owned(),
+        lane: Lane::Payment,
         amount: amount.to_string(),
         network: row.title.to_owned(),
         domain,
+        slippage: None,
+        impact: None,
         verdict,
         code,
         reason,
     })
     .into())
+}
+
+/// Evaluates a hypothetical trade under the policy, with this slippage and impact. Records nothing.
+fn rehearse_trade(
+    engine: &EngineContext,
+    record: &PolicyRecord,
+    amount: Usd,
+    network: Option<&str>,
+    (slippage, impact): (Option<Bps>, Bps),
+) -> Result<Done, Fault> {
+    let view = engine.core.view();
+    let row = network_of(&view.state, record, network, |row| row.exchange.is_some())?;
+    let slippage = slippage.unwrap_or_else(|| default_slippage(&record.policy.trading));
+    let ask = rehearsal::plain_trade(row, amount, slippage, impact).ok_or_else(|| {
+        let message = format!("Trading is not supported on {}.", row.title);
+        Fault::because(Code::UnknownNetwork, message)
+    })?;
+    let (moment, trusted) = (engine.core.now(), view.untrusted.is_none());
+    let promised = rehearsal::NOTHING_PROMISED;
+    let verdict =
+        rehearsal::rehearse_trade(&view.state, &record.policy, &ask, promised, &moment, trusted);
+    let auto_below = record.policy.trading.auto_below;
+    let (verdict, code, reason) =
+        describe::verdict(&verdict, amount, auto_below, "executed without asking you");
+    Ok(Answer::Rehearsal(RehearsalAnswer {
+        policy: record.name.as_str().to_owned(),
+        lane: Lane::Trade,
+        amount: amount.to_string(),
+        network: row.title.to_owned(),
+        domain: None,
+        slippage: Some(slippage.to_string()),
+        impact: Some(impact.to_string()),
+        verdict,
+        code,
+        reason,
+    })
+    .into())
+}
+
+/// Returns the named network, or the first one that is enabled, allowed and `fits`.
+fn network_of(
+    state: &State,
+    record: &PolicyRecord,
+    network: Option<&str>,
+    fits: impl Fn(&Network) -> bool,
+) -> Result<&'static Network, Fault> {
+    let allowed = |row: &&Network| {
+        state.network_enabled(row.chain) && record.policy.networks.allows(row.chain) && fits(row)
+    };
+    match network {
+        Some(name) => lookup::network(name),
+        None => networks::base_first().find(allowed).ok_or(Fault::new(Code::NetworkDisabled)),
+    }
 }
 
 fn show(engine: &EngineContext, name: &Name) -> Result<Done, Fault> {

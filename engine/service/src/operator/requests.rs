@@ -2,12 +2,11 @@
 
 use std::sync::Arc;
 
-use alloy_primitives::Address;
 use bursar_control::answers::{Answer, DecidedAnswer, Warning};
 use bursar_control::card_text;
 use bursar_control::grammar::{Approve, Deny, RequestsOrder};
 use bursar_control::wire::Asking;
-use bursar_core::card::Card;
+use bursar_core::card::{Card, HoldReason};
 use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
 use bursar_core::ids::RequestId;
@@ -19,11 +18,11 @@ use bursar_core::time::{Moment, Utc};
 use bursar_domain::cards;
 use bursar_domain::command::Approval;
 use bursar_domain::requests::Approver;
-use bursar_domain::trades::{TradeAsk, TradeQuote};
-use bursar_domain::{Action, Refusal, Request, State, Status};
+use bursar_domain::{Action, PaymentAsk, Request, State, Status};
 
 use super::cards::CardContext;
 use super::dialogue::Dialogue;
+use super::repricing::{is_another_price, requote, with_price};
 use super::support::frame_budget::truncate_to_fit;
 use super::support::{Done, act, describe};
 use crate::context::EngineContext;
@@ -99,20 +98,18 @@ pub(super) async fn approve(
         // Another operator program may have decided it just before its deadline.
         return Err(explain_end(engine, request.id, Fault::new(Code::RequestNotFound)));
     }
-    let card = card(engine, &view.state, &request, context.as_ref())?;
+    let priced = with_price(engine, &request).await?;
+    let mut card = card(engine, &view.state, &priced, context.as_ref())?;
+    // Without a terminal the operator has not seen the price that was found just now.
+    let found_now = request.ask.payment().is_some_and(PaymentAsk::is_unpriced);
+    card.type_amount |= found_now;
     if order.card.as_ref().is_some_and(|shown| *shown != card.digest) {
         return Err(Fault::new(Code::CardChanged));
-    }
-    if request.ask.payment().is_some_and(|payment| payment.unpriced) {
-        return Err(Fault::new(Code::Unpriced));
     }
     confirm(&card, order.confirm, agreed, dialogue).await?;
     let nonce = engine.random()?;
     let (shown, by) = (card.digest.clone(), dialogue.client());
-    let quote = match request.trade() {
-        Some(trade) => Some(requote(engine, trade, request.from).await?),
-        None => None,
-    };
+    let quote = requote(engine, &view.state, &request, &card).await?;
     let approval = Approval { id: card.id, shown, nonce, by, quote };
     let approved = Action::Approve(Box::new(approval));
     let outcome =
@@ -131,22 +128,6 @@ pub(super) async fn approve(
         signed = matches!(execute(&engine.execution, slip).await, Ok(Some(_signature)));
     }
     Ok(decided(&card, if signed { DecidedStatus::Signed } else { DecidedStatus::Executing }))
-}
-
-/// Measures a trade at the current prices.
-///
-/// # Errors
-/// No node answers: the request stays held.
-async fn requote(
-    engine: &EngineContext,
-    trade: &TradeAsk,
-    owner: Address,
-) -> Result<Result<Box<TradeQuote>, Refusal>, Fault> {
-    match engine.trading.requote(trade, owner).await {
-        Ok(quote) => Ok(Ok(Box::new(quote))),
-        Err(refusal) if refusal.code == Code::ChainUnavailable => Err(refusal.into()),
-        Err(refusal) => Ok(Err(refusal)),
-    }
 }
 
 /// Asks for confirmation. A large amount must be typed; otherwise a yes is enough.
@@ -174,7 +155,12 @@ async fn confirm(
                 ));
             }
         };
-        if given != card.usd {
+        let is_meant = match card.hold {
+            // This price is found again for each approval.
+            HoldReason::Unpriced => !is_another_price(card.usd, given),
+            _fixed => given == card.usd,
+        };
+        if !is_meant {
             return Err(Fault::because(
                 Code::Declined,
                 format!("Nothing was done: the amount is {}, not {given}.", card.usd),
@@ -217,6 +203,7 @@ pub(super) async fn deny(
 fn decided(card: &Card, status: DecidedStatus) -> Done {
     Answer::Decided(DecidedAnswer {
         id: card.id.to_string(),
+        lane: card.terms.lane,
         status,
         amount: card.amount.clone(),
         payee: card.terms.payee.clone(),

@@ -1,7 +1,7 @@
 //! The commands `address send`, `address sends` and `address cancel`.
 
-mod describe;
-mod plan;
+pub(super) mod describe;
+pub(super) mod plan;
 mod resolve;
 mod unavailable;
 
@@ -99,7 +99,7 @@ fn must_be_typed(state: &State, send: &Send) -> bool {
 
 /// Waits until the transaction is in a block, the wait times out or the program cancels. The transaction continues in
 /// any case.
-async fn wait(engine: &Arc<EngineContext>, id: RequestId, dialogue: &mut dyn Dialogue) {
+pub(super) async fn wait(engine: &Arc<EngineContext>, id: RequestId, dialogue: &mut dyn Dialogue) {
     let mut views = engine.core.watch();
     let clock = &engine.ports.clock;
     let until = clock.mono_ms().saturating_add(WAIT_MS);
@@ -142,7 +142,7 @@ pub(super) async fn cancel(engine: &EngineContext, id: &str) -> Result<Done, Fau
     Ok(Answer::Send(describe::send(&view.state, &record)).into())
 }
 
-fn find(state: &State, prefix: &str) -> Result<Arc<SendRecord>, Fault> {
+pub(super) fn find(state: &State, prefix: &str) -> Result<Arc<SendRecord>, Fault> {
     let named = prefix.chars().any(|c| c != '-');
     let fits: Vec<&Arc<SendRecord>> = state
         .outboxes

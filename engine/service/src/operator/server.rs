@@ -122,6 +122,7 @@ pub(super) async fn status(engine: &Arc<EngineContext>) -> Result<Done, Fault> {
         server: describe::server(engine).await,
         agents: view.state.agents.len(),
         requests: view.state.held.len(),
+        executing: describe::executing(&view.state),
         consoles: Arc::strong_count(&engine.consoles).saturating_sub(1),
         frozen: view.state.frozen.is_some(),
         journal: view.head.seq,

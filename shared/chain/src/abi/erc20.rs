@@ -12,6 +12,13 @@ alloy_sol_types::sol! {
         function symbol() external view returns (string);
         function transfer(address to, uint256 value) external returns (bool);
     }
+
+    /// A token that takes signed authorizations (EIP-3009).
+    #[derive(Debug)]
+    interface IErc3009 {
+        function DOMAIN_SEPARATOR() external view returns (bytes32);
+        function authorizationState(address authorizer, bytes32 nonce) external view returns (bool);
+    }
 }
 
 #[cfg(test)]
@@ -28,6 +35,8 @@ mod tests {
         assert_eq!(IErc20::decimalsCall::SELECTOR, [0x31, 0x3c, 0xe5, 0x67]);
         assert_eq!(IErc20::symbolCall::SELECTOR, [0x95, 0xd8, 0x9b, 0x41]);
         assert_eq!(IErc20::transferCall::SELECTOR, [0xa9, 0x05, 0x9c, 0xbb]);
+        assert_eq!(IErc3009::DOMAIN_SEPARATORCall::SELECTOR, [0x36, 0x44, 0xe5, 0x15]);
+        assert_eq!(IErc3009::authorizationStateCall::SELECTOR, [0xe9, 0x4a, 0x01, 0x02]);
     }
 
     #[test]

@@ -25,6 +25,9 @@ pub struct HistoryRow {
     /// Label of the paying address.
     pub label: String,
     pub status: RequestStatus,
+    /// The step that a trade's plan takes now, like `1/2 token approval`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub step: Option<String>,
     /// In whole coins.
     pub amount: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -47,9 +50,24 @@ pub struct HistoryRow {
     pub tx_hash: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tx_hash_unknown_reason: Option<String>,
+    /// What only a trade has.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trade: Option<TradedAnswer>,
     /// Why the request was refused; for a limit, with the compared amounts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub refused: Option<String>,
+}
+
+/// The output of a trade.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TradedAnswer {
+    /// The token's own text, unless the token is in Bursar's table.
+    pub symbol_out: String,
+    /// The zero address is the native coin.
+    pub asset_out: String,
+    /// What arrived, in whole coins; `None` before the swap is final, or if its receipt does not show it.
+    pub amount_out: Option<String>,
+    pub amount_out_atomic: Option<String>,
 }
 
 /// A receipt, with details that its standard form has no field for.

@@ -33,18 +33,27 @@ pub enum PolicyOrder {
     Show { name: Name },
     /// Delete a policy that no agent uses.
     Delete { name: Name },
-    /// Show what a policy would do with a payment made now, as the first of the day.
+    /// Show what a policy would do with a payment or a trade made now, as the first of the day.
     Test {
         name: Name,
         /// The amount in dollars.
         #[arg(value_name = "USD", value_parser = Usd::parse)]
         amount: Usd,
         /// The domain to pay.
-        #[arg(long)]
+        #[arg(long, conflicts_with = "trade")]
         domain: Option<String>,
         /// The network [default: Base if it is enabled and allowed, else the first network that is].
         #[arg(long)]
         network: Option<String>,
+        /// Test a trade of this value instead of a payment: of known tokens, without a hook, rehearsed and funded.
+        #[arg(long)]
+        trade: bool,
+        /// The trade's largest difference of the fill from the quote [default: 0.5, or the policy's maximum if lower].
+        #[arg(long, value_name = "PERCENT", value_parser = Bps::parse_percent, requires = "trade")]
+        slippage: Option<Bps>,
+        /// The trade's price impact, fee included [default: 0].
+        #[arg(long, value_name = "PERCENT", value_parser = Bps::parse_percent, requires = "trade")]
+        impact: Option<Bps>,
     },
 }
 

@@ -19,6 +19,8 @@ pub struct Exchange {
     pub native_feed: Option<Feed>,
     /// Tokens that count as one dollar each, in addition to the network's stablecoin.
     pub dollar_tokens: &'static [Token],
+    /// Tokens whose value in dollars a feed reports.
+    pub stock_tokens: &'static [StockToken],
     /// Seconds of chain time from the newest block to a swap's deadline.
     pub deadline_seconds: u64,
 }
@@ -67,6 +69,27 @@ pub struct Feed {
     pub stale_seconds: u64,
 }
 
+/// A tokenized stock and the feed of its price.
+///
+/// Anyone can issue a token with the same symbol: only the address counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct StockToken {
+    pub token: Token,
+    /// The price of one whole token. It contains the token's multiplier, which changes with dividends and splits.
+    pub feed: Feed,
+}
+
+impl StockToken {
+    /// A token of Robinhood. Its feed is updated at least once a day while the stock is traded, so on weekends it is
+    /// stale.
+    const fn robinhood(symbol: &'static str, address: Address, feed: Address) -> Self {
+        Self {
+            token: Token { symbol, address, decimals: 18 },
+            feed: Feed { address: feed, decimals: 8, stale_seconds: 90_000 },
+        }
+    }
+}
+
 /// Hash of the creation code of Uniswap's own v3 pools. The factory's `getPool` confirms each computed address.
 const V3_POOL_CODE_HASH: B256 =
     b256!("0xe34f199b19b2b4f47f68442619d555527d244f78a3297ea89325f843f87b8b54");
@@ -98,6 +121,43 @@ pub(super) static ROBINHOOD: Exchange = Exchange {
         stale_seconds: 90_000,
     }),
     dollar_tokens: &[],
+    stock_tokens: &[
+        StockToken::robinhood(
+            "AAPL",
+            address!("0xaF3D76f1834A1d425780943C99Ea8A608f8a93f9"),
+            address!("0x6B22A786bAa607d76728168703a39Ea9C99f2cD0"),
+        ),
+        StockToken::robinhood(
+            "AMZN",
+            address!("0x12f190a9F9d7D37a250758b26824B97CE941bF54"),
+            address!("0xD5a1508ceD74c084eBf3cBe853e2C968fB2a651C"),
+        ),
+        StockToken::robinhood(
+            "GOOGL",
+            address!("0x2e0847E8910a9732eB3fb1bb4b70a580ADAD4FE3"),
+            address!("0xF6f373a037c30F0e5010d854385cA89185AE638b"),
+        ),
+        StockToken::robinhood(
+            "META",
+            address!("0xc0D6457C16Cc70d6790Dd43521C899C87ce02f35"),
+            address!("0x7C38C00C30BEe9378381E7B6135d7283356D71b1"),
+        ),
+        StockToken::robinhood(
+            "MSFT",
+            address!("0xe93237C50D904957Cf27E7B1133b510C669c2e74"),
+            address!("0x45C3C877C15E6BA2EBB19eA114Ea508d14C1Af2E"),
+        ),
+        StockToken::robinhood(
+            "NVDA",
+            address!("0xd0601CE157Db5bdC3162BbaC2a2C8aF5320D9EEC"),
+            address!("0x379EC4f7C378F34a1B47E4F3cbeBCbAC3E8E9F15"),
+        ),
+        StockToken::robinhood(
+            "TSLA",
+            address!("0x322F0929c4625eD5bAd873c95208D54E1c003b2d"),
+            address!("0x4A1166a659A55625345e9515b32adECea5547C38"),
+        ),
+    ],
     deadline_seconds: 60,
 };
 
@@ -129,5 +189,6 @@ pub(super) static BASE: Exchange = Exchange {
         address: address!("0xfde4C96c8593536E31F229EA8f37b2ADa2699bb2"),
         decimals: 6,
     }],
+    stock_tokens: &[],
     deadline_seconds: 120,
 };

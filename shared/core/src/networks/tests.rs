@@ -85,10 +85,34 @@ fn exchanges_fit_their_networks() {
         ];
         all.extend(exchange.native_feed.map(|feed| feed.address));
         all.extend(exchange.dollar_tokens.iter().map(|token| token.address));
+        all.extend(
+            exchange.stock_tokens.iter().flat_map(|one| [one.token.address, one.feed.address]),
+        );
         assert!(all.iter().all(|address| !address.is_zero()), "{}", row.title);
         let count = all.len();
         all.sort_unstable();
         all.dedup();
         assert_eq!(all.len(), count, "{}: an address occurs twice", row.title);
+    }
+}
+
+#[test]
+fn known_tokens_are_found_by_symbol_and_by_address() {
+    let robinhood = by_name("robinhood").unwrap();
+    let found = |text: &str| robinhood.known_token(text).map(|known| known.symbol);
+    assert_eq!(found("eth"), Some("ETH"));
+    assert_eq!(found("usdg"), Some("USDG"));
+    assert_eq!(found("nvda"), Some("NVDA"));
+    assert_eq!(found("0xd0601ce157db5bdc3162bbac2a2c8af5320d9eec"), Some("NVDA"));
+    assert_eq!(found(&Address::ZERO.to_string()), None, "the native coin has no address");
+    assert_eq!((found("USDC"), found("")), (None, None));
+    for row in NETWORKS {
+        let all: Vec<KnownToken> = row.known_tokens().collect();
+        for (index, one) in all.iter().enumerate() {
+            let clash = |other: &KnownToken| {
+                other.address == one.address || other.symbol.eq_ignore_ascii_case(one.symbol)
+            };
+            assert!(!all.iter().skip(index + 1).any(clash), "{}: {}", row.title, one.symbol);
+        }
     }
 }

@@ -9,3 +9,19 @@ pub struct Token {
     pub address: Address,
     pub decimals: u8,
 }
+
+/// A coin or token of the table, whatever its kind.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct KnownToken {
+    pub symbol: &'static str,
+    /// `None` for the native coin.
+    pub address: Option<Address>,
+    pub decimals: u8,
+}
+
+impl From<Token> for KnownToken {
+    fn from(token: Token) -> Self {
+        let Token { symbol, address, decimals } = token;
+        Self { symbol, address: Some(address), decimals }
+    }
+}

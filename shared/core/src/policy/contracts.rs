@@ -19,6 +19,11 @@ impl Contracts {
         self.0.contains(&contract)
     }
 
+    /// Returns the addresses in ascending order.
+    pub fn iter(&self) -> impl Iterator<Item = Address> {
+        self.0.iter().copied()
+    }
+
     /// Returns the addresses with checksums (EIP-55), in ascending order.
     pub fn texts(&self) -> Vec<String> {
         self.0.iter().map(|one| one.to_checksum(None)).collect()

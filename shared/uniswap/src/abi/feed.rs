@@ -1,4 +1,4 @@
-//! A Chainlink price feed.
+//! A Chainlink price feed, and the tokens of stocks that such feeds value.
 
 alloy_sol_types::sol! {
     #[derive(Debug)]
@@ -11,5 +11,11 @@ alloy_sol_types::sol! {
             uint80 answeredInRound
         );
         function decimals() external view returns (uint8);
+    }
+
+    /// Older tokens have no such function.
+    #[derive(Debug)]
+    interface IStockToken {
+        function oraclePaused() external view returns (bool);
     }
 }

@@ -1,7 +1,7 @@
 use super::errors::permit2::Permit2Errors;
 use super::errors::pool::PoolErrors;
 use super::errors::router::RouterErrors;
-use super::feed::IFeed;
+use super::feed::{IFeed, IStockToken};
 use super::permit2::IPermit2;
 use super::pool_manager::IPoolManager;
 use super::router::IUniversalRouter;
@@ -64,6 +64,7 @@ fn the_selectors_of_tokens_permit2_and_feeds_are_those_of_the_contracts() {
         (IPermit2::lockdownCall::SELECTOR, "cc53287f"),
         (IFeed::latestRoundDataCall::SELECTOR, "feaf968c"),
         (IFeed::decimalsCall::SELECTOR, "313ce567"),
+        (IStockToken::oraclePausedCall::SELECTOR, "7706ba52"),
     ]);
 }
 

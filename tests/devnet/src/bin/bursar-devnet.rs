@@ -1,11 +1,13 @@
 //! The program behind `cargo xtask devnet`: prepares the local chains, or compiles their contracts again. The
-//! last line of stdout is the path of the result.
+//! last line of stdout is the path of the result. `run` starts a full chain instead, prints its URL, and ends it when
+//! standard input ends.
 
-use std::io::Write;
+use std::io::{Read, Write};
 use std::process::ExitCode;
 
-use anyhow::bail;
-use bursar_devnet::{compile, full, install};
+use anyhow::{Context, bail};
+use bursar_core::networks::ChainId;
+use bursar_devnet::{Devnet, compile, full, install};
 
 #[tokio::main]
 async fn main() -> ExitCode {
@@ -29,8 +31,22 @@ async fn run() -> anyhow::Result<()> {
             install::find_anvil()?
         }
         ["recompile"] => compile::recompile()?,
-        _ => bail!("usage: bursar-devnet install | full | recompile"),
+        ["run", chain] => {
+            let chain = ChainId(chain.parse().context("the chain must be a number, like 8453")?);
+            return serve(chain).await;
+        }
+        _ => bail!("usage: bursar-devnet install | full | recompile | run <chain id>"),
     };
     writeln!(std::io::stdout(), "{}", path.display())?;
+    Ok(())
+}
+
+/// Runs a full chain that makes a block each second, as long as standard input is open.
+async fn serve(chain: ChainId) -> anyhow::Result<()> {
+    let devnet = Devnet::start_full_at(&install::anvil_binary()?, chain).await?;
+    devnet.request("evm_setIntervalMining", serde_json::json!([1])).await?;
+    writeln!(std::io::stdout(), "READY {}", devnet.url())?;
+    let read = || std::io::stdin().lock().read_to_end(&mut Vec::new());
+    tokio::task::spawn_blocking(read).await??;
     Ok(())
 }

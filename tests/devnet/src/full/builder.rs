@@ -1,6 +1,6 @@
 //! Builds a full chain from an empty one. Each market has its own file; this one has what they share.
 
-use alloy_primitives::{Address, Bytes, U160, U256};
+use alloy_primitives::{Address, Bytes, U256};
 use alloy_sol_types::{SolCall, sol};
 use serde_json::{Value, json};
 
@@ -106,30 +106,5 @@ impl<'a> Builder<'a> {
         spender: Address,
     ) -> Result<(), DevnetError> {
         self.send(token, &IToken::approveCall { spender, value: U256::MAX }).await
-    }
-}
-
-/// Returns the price of a pool that holds these amounts in Uniswap's format: the square root of their ratio,
-/// with 96 fractional bits.
-pub(super) fn price_of(amount0: u128, amount1: u128) -> Result<U160, DevnetError> {
-    let wrong = || DevnetError::Contract(format!("{amount1} for {amount0} is no price"));
-    let scaled = U256::from(amount1).checked_shl(192).ok_or_else(wrong)?;
-    let ratio = scaled.checked_div(U256::from(amount0)).ok_or_else(wrong)?;
-    Ok(U160::from(ratio.root(2)))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_price_is_the_root_of_a_ratio() {
-        assert_eq!(price_of(1, 1).unwrap(), U160::from(1) << 96);
-        assert_eq!(price_of(7, 28).unwrap(), U160::from(2) << 96);
-        // 3000 dollars of six decimals for one ether, computed independently.
-        let known: U160 = "4339505179874779489431521".parse().unwrap();
-        assert_eq!(price_of(ETHER, ETHER_PRICE).unwrap(), known);
-        assert!(price_of(0, 1).is_err());
-        assert!(price_of(1, u128::MAX).is_err());
     }
 }

@@ -1,26 +1,17 @@
 //! Uniswap v3 on a full chain: the real contracts, and a pool of WETH and the dollar token.
 
+use alloy_primitives::Address;
 use alloy_primitives::aliases::{I24, U24};
-use alloy_primitives::{Address, U256};
-use alloy_sol_types::{SolValue, sol};
+use alloy_sol_types::{SolCall, SolValue, sol};
 
 use super::addresses::{POOL_FEE, UniswapV3};
-use super::builder::{Builder, ETHER, ETHER_PRICE, price_of};
+use super::builder::{Builder, ETHER, ETHER_PRICE};
+use super::liquidity::{PoolV3, Side};
 use crate::error::DevnetError;
 
 sol! {
-    interface IPositions {
-        struct MintParams {
-            address token0; address token1; uint24 fee; int24 tickLower; int24 tickUpper;
-            uint256 amount0Desired; uint256 amount1Desired; uint256 amount0Min; uint256 amount1Min;
-            address recipient; uint256 deadline;
-        }
-
-        function createAndInitializePoolIfNecessary(
-            address token0, address token1, uint24 fee, uint160 sqrtPriceX96
-        ) external payable returns (address pool);
-        function mint(MintParams params) external payable
-            returns (uint256 tokenId, uint128 liquidity, uint256 amount0, uint256 amount1);
+    interface IFactory {
+        function enableFeeAmount(uint24 fee, int24 tickSpacing) external;
     }
 }
 
@@ -33,9 +24,6 @@ const ROUTER: &str =
 const QUOTER: &str =
     "@uniswap/swap-router-contracts/artifacts/contracts/lens/QuoterV2.sol/QuoterV2.json";
 
-/// The widest range that a tick spacing of ten allows.
-pub(super) const WIDEST: i32 = 887_270;
-
 /// The content of each protocol's pool, in ether: a thousand ether and three million dollars.
 pub(super) const POOL_ETHER: u128 = 1_000;
 
@@ -45,6 +33,7 @@ impl Builder<'_> {
         let (weth, none) = (self.contracts.weth, Address::ZERO);
         let code = |artifact, arguments: Vec<u8>| self.packages.creation_code(artifact, &arguments);
         self.place(factory, code(FACTORY, Vec::new())?).await?;
+        self.enable_lowest_fee(factory).await?;
         // No contract that draws positions, and no Uniswap v2.
         let arguments = (factory, weth, none).abi_encode_params();
         self.place(positions, code(POSITIONS, arguments)?).await?;
@@ -53,40 +42,19 @@ impl Builder<'_> {
         self.place(quoter, code(QUOTER, (factory, weth).abi_encode_params())?).await
     }
 
-    pub(super) async fn fill_v3(&self) -> Result<(), DevnetError> {
-        let positions = self.contracts.v3.positions;
-        let ether = (self.contracts.weth, ETHER);
-        let dollar = (self.dollar(), ETHER_PRICE);
-        for token in [ether.0, dollar.0] {
-            self.approve(token, positions).await?;
-        }
-        let (first, second) = if ether.0 < dollar.0 { (ether, dollar) } else { (dollar, ether) };
-        let fee = U24::from(POOL_FEE);
-        let create = IPositions::createAndInitializePoolIfNecessaryCall {
-            token0: first.0,
-            token1: second.0,
-            fee,
-            sqrtPriceX96: price_of(first.1, second.1)?,
-        };
-        self.send(positions, &create).await?;
-        let amount = |of_one: u128| U256::from(of_one).saturating_mul(U256::from(POOL_ETHER));
-        let params = IPositions::MintParams {
-            token0: first.0,
-            token1: second.0,
-            fee,
-            tickLower: tick(-WIDEST)?,
-            tickUpper: tick(WIDEST)?,
-            amount0Desired: amount(first.1),
-            amount1Desired: amount(second.1),
-            amount0Min: U256::ZERO,
-            amount1Min: U256::ZERO,
-            recipient: self.maker,
-            deadline: U256::MAX,
-        };
-        self.send(positions, &IPositions::mintCall { params }).await
+    /// Enables the fee of 0.01 %, which the constructor does not know and every real network has.
+    async fn enable_lowest_fee(&self, factory: Address) -> Result<(), DevnetError> {
+        let (fee, spacing) = (U24::from(100), I24::ONE);
+        let enable = IFactory::enableFeeAmountCall { fee, tickSpacing: spacing };
+        let owner = self.devnet.call_from_payer(factory, enable.abi_encode());
+        self.devnet.send(&owner).await.map(|_receipt| ())
     }
-}
 
-pub(super) fn tick(number: i32) -> Result<I24, DevnetError> {
-    I24::try_from(number).map_err(|error| DevnetError::Contract(format!("a tick: {error}")))
+    pub(super) async fn fill_v3(&self) -> Result<(), DevnetError> {
+        let sides = [
+            Side::new(self.contracts.weth, ETHER.saturating_mul(POOL_ETHER)),
+            Side::new(self.dollar(), ETHER_PRICE.saturating_mul(POOL_ETHER)),
+        ];
+        self.devnet.add_v3_pool(self.maker, &PoolV3 { sides, fee: POOL_FEE }).await
+    }
 }

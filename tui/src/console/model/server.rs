@@ -136,9 +136,9 @@ pub(crate) struct Server {
     pub(crate) feed: Feed,
     /// The number of the selected feed entry, or `None` for the newest.
     pub(crate) viewed_entry: Option<u64>,
-    /// This console has seen at least one payment request of an agent.
+    /// This console has seen at least one request of an agent.
     pub(crate) any_request_seen: bool,
-    /// Number of payments refused since the Activity pane last had the focus.
+    /// Number of requests refused since the Activity pane last had the focus.
     pub(crate) refused: usize,
     pub(crate) notices: Notices,
     pub(crate) time: ConsoleTime,
@@ -163,7 +163,7 @@ impl Server {
             (Topic::Balances, Answer::Balances { addresses }) => self.balances = Some(addresses),
             (Topic::Addresses, Answer::Addresses { addresses }) => self.addresses = Some(addresses),
             (Topic::Feed, Answer::Activity(page)) => {
-                self.any_request_seen |= page.entries.iter().any(is_payment_entry);
+                self.any_request_seen |= page.entries.iter().any(is_request_entry);
                 self.feed.page(page.entries, self.viewed_entry);
             }
             (Topic::Notices, Answer::Setting(setting)) => {
@@ -226,7 +226,7 @@ impl Server {
             if row.seq <= self.feed.head() {
                 continue;
             }
-            self.any_request_seen |= is_payment_entry(&row);
+            self.any_request_seen |= is_request_entry(&row);
             let ended = match row.kind {
                 EntryKind::PaymentApproved | EntryKind::TradeApproved => Some("approved"),
                 EntryKind::PaymentDenied | EntryKind::TradeDenied => Some("denied"),
@@ -289,8 +289,8 @@ impl Server {
     }
 }
 
-fn is_payment_entry(row: &ActivityRow) -> bool {
-    row.kind.text().starts_with("payment.")
+fn is_request_entry(row: &ActivityRow) -> bool {
+    ["payment.", "trade."].iter().any(|lane| row.kind.text().starts_with(lane))
 }
 
 /// Returns the topics that an entry of this kind makes stale.
@@ -317,7 +317,7 @@ pub(crate) fn stale_topics(kind: EntryKind) -> &'static [Topic] {
         | EntryKind::TradeStepEnded
         | EntryKind::TradeEnded
         | EntryKind::TradeClosed => {
-            &[Topic::Requests, Topic::Agents, Topic::Balances, Topic::Status]
+            &[Topic::Requests, Topic::Agents, Topic::Sent, Topic::Balances, Topic::Status]
         }
         EntryKind::SettlementReported | EntryKind::SettlementChecked => {
             &[Topic::Sent, Topic::Balances]

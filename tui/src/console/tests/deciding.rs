@@ -40,6 +40,7 @@ fn two_keys_approve_the_shown_card() {
     assert!(approved(&mut stage).is_none() && stage.took("deny").is_none());
     let decided = DecidedAnswer {
         id: card.id.to_string(),
+        lane: card.terms.lane,
         status: "signed".parse().unwrap(),
         amount: "1.500000 USDC".into(),
         payee: "0x".into(),

@@ -1,6 +1,6 @@
 //! Snapshots of every view at its sizes, accepted by eye.
 
-use bursar_control::answers::{ActivityAnswer, Answer};
+use bursar_control::answers::{ActivityAnswer, Answer, RequestAnswer};
 use bursar_control::card_text;
 use bursar_control::grammar::{ConfigOrder, Order};
 use bursar_control::wire::{Prompt, SecretPrompt, ToClient};
@@ -18,7 +18,7 @@ use crate::console::model::card::GUARD_MS;
 use crate::console::model::{PASTE_GAP_MS, Setup};
 use crate::console::theme::{Palette, Theme};
 use crate::console::update::Message;
-use crate::oneshot::tests::fixtures;
+use crate::oneshot::tests::{fixtures, more_fixtures};
 
 pub(super) const SIZES: [(u16, u16); 3] = [(80, 24), (120, 40), (200, 60)];
 /// With the smallest size that has a layout: overlays must be readable there too.
@@ -79,6 +79,37 @@ fn cards() {
         stage.keys(keys);
         stage.wait(GUARD_MS);
         assert_screen(name, &stage);
+    }
+}
+
+#[test]
+fn the_card_of_a_trade() {
+    for size in ALL_SIZES {
+        let mut stage = Stage::full(size);
+        let queued = &mut stage.model.server.queue[0];
+        let mut card = fixtures::trade_card();
+        card.id = queued.request.id.parse().unwrap();
+        queued.request = RequestAnswer {
+            id: queued.request.id.clone(),
+            expires_in_ms: queued.request.expires_in_ms,
+            card: Some(card),
+            ..fixtures::waiting_trade()
+        };
+        assert_screen("trade_waiting", &stage);
+        stage.keys("a");
+        stage.wait(GUARD_MS);
+        assert_screen("card_trade", &stage);
+    }
+}
+
+#[test]
+fn trades_in_execution_show_their_step() {
+    for size in [(80, 24), (200, 60)] {
+        let mut stage = Stage::full(size);
+        let rows = vec![more_fixtures::executing_row(), more_fixtures::traded_row()];
+        stage.model.server.sent = Some(rows);
+        stage.keys("6");
+        assert_screen("sent_trades", &stage);
     }
 }
 

@@ -79,7 +79,7 @@ fn refused_payment_is_noted_on_the_approvals_pane() {
     assert!(screen.contains("(1 refused)"), "{screen}");
     refuse(&mut stage, 42, 2);
     assert!(
-        stage.screen().contains("Refused: 2 payments.") && stage.screen().contains("(3 refused)")
+        stage.screen().contains("Refused: 2 requests.") && stage.screen().contains("(3 refused)")
     );
     assert_eq!(stage.intents.len(), rings, "it does not ring");
     stage.keys("5");
@@ -93,6 +93,22 @@ fn refused_payment_is_noted_on_the_approvals_pane() {
         stage.screen().contains("It was not carried out.")
             && stage.screen().contains("(1 refused)")
     );
+}
+
+/// Trades are in the panes of payments: a refusal is noted, and the pane of sent ones follows their steps.
+#[test]
+fn trades_are_news_like_payments() {
+    let mut stage = Stage::full(SIZE);
+    let mut entry = |kind: &str, seq| {
+        let mut rows = feed(seq, 1);
+        rows[0].kind = kind.parse().unwrap();
+        stage.frame(bursar_control::wire::ToClient::Entries { id: 7, entries: rows });
+        stage.wait(2_000);
+        let reloads = stage.took("history").is_some();
+        (stage.screen().contains("refused)"), reloads)
+    };
+    assert_eq!(entry("trade.step_opened", 41), (false, true));
+    assert_eq!(entry("trade.refused", 42), (true, true));
 }
 
 #[test]

@@ -166,10 +166,13 @@ fn approve(model: &mut Model) {
         view.hint = Some(Hint::Unseen);
         return;
     }
-    if let Err(why) = is_typed(view) {
-        view.fault = Some(why);
-        return;
-    }
+    let confirm = match typed(view) {
+        Ok(confirm) => confirm,
+        Err(why) => {
+            view.fault = Some(why);
+            return;
+        }
+    };
     let id = view.id.clone();
     view.sent = true;
     view.fault = None;
@@ -177,19 +180,24 @@ fn approve(model: &mut Model) {
         id: id.clone(),
         card: Some(view.card.digest.clone()),
         yes: true,
-        confirm: view.card.type_amount.then_some(view.card.usd),
+        confirm,
     });
     model.call(Purpose::Decide { id, approve: true }, order, Asking::Agreed);
 }
 
-/// Checks the typed amount if the card requires one. The engine checks it too. The error is a sentence for the
+/// Returns the typed amount if the card requires one. The engine checks it too. The error is a sentence for the
 /// operator.
-fn is_typed(view: &CardView) -> Result<(), String> {
+fn typed(view: &CardView) -> Result<Option<Usd>, String> {
     if !view.card.type_amount {
-        return Ok(());
+        return Ok(None);
     }
     match Usd::parse(view.typed.trim()) {
-        Ok(typed) if typed == view.card.usd => Ok(()),
+        // The engine compares it with the price of that moment.
+        Ok(typed) if view.card.unpriced || typed == view.card.usd => Ok(Some(typed)),
+        Err(_unfinished) if view.card.unpriced => {
+            Err("Type the dollars that it may cost first: the approval compares the price."
+                .to_owned())
+        }
         Ok(typed) => Err(format!("The amount is {}, not {typed}.", view.card.usd)),
         Err(_unfinished) => Err(format!("Type the amount first: {}.", view.card.usd)),
     }

@@ -38,9 +38,10 @@ pub(super) fn received(model: &mut Model, frame: Received) -> Vec<Intent> {
                 model.mark_stale(stale_topics(row.kind));
             }
             let since = model.server.feed.head();
-            let refused = entries
-                .iter()
-                .filter(|row| row.seq > since && row.kind == EntryKind::PaymentRefused);
+            let is_refusal = |row: &&ActivityRow| {
+                matches!(row.kind, EntryKind::PaymentRefused | EntryKind::TradeRefused)
+            };
+            let refused = entries.iter().filter(|row| row.seq > since).filter(is_refusal);
             let refused: Vec<String> = refused.map(refusal).collect();
             model.server.append(entries, model.now_ms);
             note_refused(model, &refused);
@@ -68,14 +69,14 @@ fn wallet_of(model: &Model) -> Option<(bool, bool)> {
     Some((wallet.exists, wallet.locked))
 }
 
-/// Describes a payment that was refused without asking the operator.
+/// Describes a request that was refused without asking the operator.
 fn refusal(row: &ActivityRow) -> String {
-    let amount = row.amount.as_deref().unwrap_or("a payment");
+    let amount = row.amount.as_deref().unwrap_or("a request");
     let agent = row.agent.as_deref().or(row.agent_id.as_deref()).unwrap_or("an agent");
     format!("{amount} from {agent}")
 }
 
-/// Counts refused payments and shows a note about them. Rings no bell and does not replace the note of a failure.
+/// Counts refused requests and shows a note about them. Rings no bell and does not replace the note of a failure.
 fn note_refused(model: &mut Model, refused: &[String]) {
     if model.focus == Pane::Activity {
         return;
@@ -87,7 +88,7 @@ fn note_refused(model: &mut Model, refused: &[String]) {
     match refused {
         [] => {}
         [one] => model.note(format!("Refused: {one}. Press 5 to see why.")),
-        more => model.note(format!("Refused: {} payments. Press 5 to see why.", more.len())),
+        more => model.note(format!("Refused: {} requests. Press 5 to see why.", more.len())),
     }
 }
 

@@ -104,7 +104,7 @@ fn card_rows(view: &CardView, zone: &Zone, width: usize, is_over: bool) -> Vec<R
         let plain = match name_of(&text) {
             // The frame shows the time left.
             "expires" => continue,
-            "leaves" | "to" => Role::Strong,
+            "leaves" | "to" | "gives" | "gets" => Role::Strong,
             "held" => Role::Warn,
             "card" => Role::Quiet,
             _other => Role::Plain,
@@ -174,6 +174,9 @@ pub(super) fn warning(card: &Card, line: &str) -> Option<Role> {
     match name_of(line) {
         "refused" => Some(Role::Alarm),
         "payee" if card.is_stranger() => Some(Role::Warn),
+        "effects" if card.trade.as_ref().is_some_and(|trade| !trade.effects_proven) => {
+            Some(Role::Warn)
+        }
         "balance" if card.is_short() => Some(Role::Warn),
         _other => None,
     }
@@ -187,13 +190,14 @@ fn name_of(line: &str) -> &str {
 pub(super) fn rank(card: &Card, line: &str) -> u8 {
     match name_of(line) {
         _warns if warning(card, line).is_some() => WARNS,
-        "leaves" | "to" => 0,
+        // Of `at least`, the first word.
+        "leaves" | "to" | "gives" | "gets" | "at" => 0,
         "balance" => 3,
-        "from" => 4,
+        "from" | "address" => 4,
         "policy" => 5,
         "resource" => 6,
         "valid" => 7,
-        "token" => 8,
+        "token" if card.asset.is_none() => 8,
         "card" => 10,
         // The head of the card, which the frame repeats.
         name if name.len() == 8 && name.bytes().all(|b| b.is_ascii_hexdigit()) => 9,

@@ -1,5 +1,6 @@
 //! Balances, agents, policies and sent payments.
 
+use bursar_control::answers::HistoryRow;
 use bursar_core::status::{AgentStatus, RequestStatus};
 use bursar_core::text::quoted;
 use ratatui::layout::Rect;
@@ -191,6 +192,19 @@ pub(super) fn policies(model: &Model, paint: &mut Paint<'_>, area: Rect) {
     });
 }
 
+/// Returns where a payment went, or what a trade does or bought.
+fn recipient(row: &HistoryRow) -> String {
+    let Some(trade) = &row.trade else {
+        return row.host.clone().unwrap_or_else(|| row.payee.clone());
+    };
+    let symbol = quoted(&trade.symbol_out, FOREIGN);
+    match (&row.step, &trade.amount_out) {
+        (Some(step), _) => step.clone(),
+        (None, Some(amount)) => format!("for {amount} {symbol}"),
+        (None, None) => format!("for {symbol}"),
+    }
+}
+
 pub(super) fn sent(model: &Model, paint: &mut Paint<'_>, area: Rect) {
     let sent = model.server.sent.as_deref().unwrap_or_default();
     let shift = model.zone().offset_at(sent.first().map_or("", |row| row.created.as_str()));
@@ -224,7 +238,7 @@ pub(super) fn sent(model: &Model, paint: &mut Paint<'_>, area: Rect) {
         vec![
             (shift.day_and_minute(&row.created), Role::Quiet),
             (short(&row.id), Role::Quiet),
-            (row.host.clone().unwrap_or_else(|| row.payee.clone()), Role::Plain),
+            (recipient(row), Role::Plain),
             (amount, Role::Strong),
             (row.status.text().to_owned(), role),
         ]

@@ -1,5 +1,6 @@
 //! The pending requests, and a preview of the selected card.
 
+use bursar_control::answers::RequestAnswer;
 use bursar_control::card_text;
 use bursar_core::card::Card;
 use bursar_core::text::Zone;
@@ -115,17 +116,29 @@ fn paint_rows(model: &Model, paint: &mut Paint<'_>, inside: Rect, rows: (usize, 
         let plain = if is_closed { Role::Quiet } else { Role::Plain };
         let card = request.card.as_ref();
         let agent = card.map_or(request.agent_id.as_str(), |card| card.agent_name.as_str());
-        let what = request.domain.clone().unwrap_or_else(|| request.payee.clone());
+        let (what, amount) = subject(request);
         let tenths = waiting.left_ms(model.now_ms).div_ceil(CELL_MS);
         vec![
             (short(&request.id), plain),
             (agent.to_owned(), plain),
             (what, plain),
-            (request.amount.clone(), if is_closed { Role::Quiet } else { Role::Strong }),
+            (amount, if is_closed { Role::Quiet } else { Role::Strong }),
             (if is_closed || old { String::new() } else { theme.bar(tenths) }, role),
             (time, role),
         ]
     });
+}
+
+/// Returns where a payment goes or what a trade buys, and what leaves.
+fn subject(request: &RequestAnswer) -> (String, String) {
+    let card = request.card.as_ref();
+    match card.and_then(|card| card.trade.as_ref()) {
+        Some(trade) => (format!("for {}", trade.gets), trade.gives.clone()),
+        None => {
+            let what = request.domain.clone().unwrap_or_else(|| request.payee.clone());
+            (what, request.amount.clone())
+        }
+    }
 }
 
 /// Formats the time left, with a sign in addition to the colour.
@@ -186,6 +199,10 @@ fn fitting(card: &Card, zone: &Zone, room: usize, height: usize) -> (Vec<(String
 }
 
 fn role_of(card: &Card, line: &str) -> Role {
-    let plain = if line.starts_with("leaves ") { Role::Strong } else { Role::Plain };
+    let plain = if line.starts_with("leaves ") || line.starts_with("gives ") {
+        Role::Strong
+    } else {
+        Role::Plain
+    };
     warning(card, line).unwrap_or(plain)
 }

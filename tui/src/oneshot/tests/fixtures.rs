@@ -2,7 +2,9 @@
 
 use bursar_control::answers::*;
 use bursar_core::auth::AuthMode;
-use bursar_core::card::{Balance, Card, Change, HoldReason, Lane, PaidBefore, Terms, digest};
+use bursar_core::card::{
+    Balance, Card, Change, HoldReason, Lane, PaidBefore, Terms, TradeCard, TradeTerms, digest,
+};
 use bursar_core::money::Usd;
 use bursar_core::policy::Policy;
 
@@ -152,6 +154,9 @@ pub(crate) fn agent() -> AgentAnswer {
         spent_today: "1.50".into(),
         reserved: "0.25".into(),
         daily_limit: Some("5.00".into()),
+        traded_today: "25.00".into(),
+        trades_reserved: "30.00".into(),
+        trade_limit: Some("500.00".into()),
         renewal_held: false,
         requests_today: 7,
         padding_today: 2_048,
@@ -173,6 +178,7 @@ pub(crate) fn new_agent() -> AgentAnswer {
         spent_today: "0.00".into(),
         reserved: "0.00".into(),
         daily_limit: None,
+        trade_limit: None,
         renews_at: None,
         ..agent()
     }
@@ -252,6 +258,78 @@ pub(crate) fn card(request_url: &str) -> Card {
             read: "2026-01-01T00:00:00Z".into(),
         }),
         balance_unknown_reason: None,
+        asset: None,
+    }
+}
+
+/// The card of a trade of a token that could imitate another one.
+pub(crate) fn trade_card() -> Card {
+    let weth = "0x4200000000000000000000000000000000000006";
+    let terms = Terms {
+        lane: Lane::Trade,
+        asset: USDC.into(),
+        payee: PAYER.into(),
+        amount: "30000000".into(),
+        valid_seconds: 300,
+        request_url: None,
+        trade: Some(TradeTerms {
+            token_out: weth.into(),
+            minimum_out: "9900000000000000".into(),
+            pool: "0xd0b53D9277642d899DF5C87A3966A349A798F224".into(),
+        }),
+        ..card("").terms
+    };
+    let usd = Usd(30_000_000);
+    Card {
+        digest: digest(&terms, HoldReason::ManualOnly, 3),
+        terms,
+        hold: HoldReason::ManualOnly,
+        amount: "30.000000 USDC".into(),
+        usd,
+        spent: Change { before: Usd(25_000_000), after: Usd(55_000_000) },
+        daily_limit: Usd(500_000_000),
+        per_request_max: Usd(100_000_000),
+        auto_below: Usd::ZERO,
+        reserved: usd,
+        paid_before: None,
+        balance: None,
+        trade: Some(Box::new(TradeCard {
+            gives: "30.000000 USDC".into(),
+            gets: "0.01 WE\u{202e}TH".into(),
+            at_least: "0.0099 WE\u{202e}TH".into(),
+            pool: "Uniswap v3, fee 0.05 %, 0xd0b53D9277642d899DF5C87A3966A349A798F224".into(),
+            best: Some("0.0101 WE\u{202e}TH by Uniswap v4, fee 0.05 %, 0x96d4b53a".into()),
+            impact: Some("0.12 %".into()),
+            max_impact: "5 %".into(),
+            slippage: "1 %".into(),
+            value_in: Some("30.00".into()),
+            value_out: Some("29.95".into()),
+            gas: "0.00012 ETH".into(),
+            transactions: 2,
+            effects_proven: true,
+            received: Some("0.01 WE\u{202e}TH".into()),
+            calls: vec![
+                "approve exactly 30.000000 USDC for SwapRouter02".into(),
+                "swap exactly 30.000000 USDC for at least 0.0099 WE\u{202e}TH through SwapRouter02, \
+                 within 120 s"
+                    .into(),
+            ],
+            hooks: None,
+            quoted: "2026-01-01T00:00:00Z".into(),
+        })),
+        ..card("")
+    }
+}
+
+pub(crate) fn waiting_trade() -> RequestAnswer {
+    RequestAnswer {
+        lane: Lane::Trade,
+        amount: "30.000000 USDC > WETH".into(),
+        amount_atomic: "30000000".into(),
+        payee: PAYER.into(),
+        domain: None,
+        card: Some(trade_card()),
+        ..waiting("", "")
     }
 }
 
@@ -261,6 +339,7 @@ pub(crate) fn waiting(request_url: &str, domain: &str) -> RequestAnswer {
         lane: Lane::Payment,
         agent_id: "ABC123".into(),
         status: "pending".parse().unwrap(),
+        step: None,
         amount: "1.500000 USDC".into(),
         amount_atomic: "1500000".into(),
         asset: USDC.into(),
@@ -288,6 +367,7 @@ pub(crate) fn past(domain: Option<&str>) -> RequestAnswer {
 pub(crate) fn decided(status: &str) -> DecidedAnswer {
     DecidedAnswer {
         id: ID.into(),
+        lane: Lane::Payment,
         status: status.parse().unwrap(),
         amount: "1.500000 USDC".into(),
         payee: PAYEE.into(),
@@ -311,6 +391,7 @@ pub(crate) fn status() -> StatusAnswer {
         server: server(),
         agents: 3,
         requests: 2,
+        executing: Vec::new(),
         consoles: 0,
         frozen: false,
         journal: 1042,

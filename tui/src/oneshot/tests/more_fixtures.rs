@@ -4,7 +4,7 @@ use bursar_control::answers::*;
 use bursar_core::card::Lane;
 use bursar_core::status::PolicyVerdict;
 
-use super::fixtures::{HEAD, ID, PAYEE, PAYER, USDC};
+use super::fixtures::{HEAD, ID, PAYEE, PAYER, USDC, trade_card};
 
 pub(crate) fn history_row() -> HistoryRow {
     HistoryRow {
@@ -16,6 +16,7 @@ pub(crate) fn history_row() -> HistoryRow {
         agent_unknown_reason: None,
         label: "research".into(),
         status: "verified".parse().unwrap(),
+        step: None,
         amount: Some("1.500000".into()),
         amount_unknown_reason: None,
         amount_atomic: "1500000".into(),
@@ -30,6 +31,7 @@ pub(crate) fn history_row() -> HistoryRow {
         host_unknown_reason: None,
         tx_hash: Some(format!("0x{HEAD}")),
         tx_hash_unknown_reason: None,
+        trade: None,
         refused: None,
     }
 }
@@ -57,6 +59,38 @@ pub(crate) fn unknown_row() -> HistoryRow {
     }
 }
 
+/// A trade that bought a token whose symbol tries to act on the terminal.
+pub(crate) fn traded_row() -> HistoryRow {
+    HistoryRow {
+        lane: Lane::Trade,
+        status: "executed".parse().unwrap(),
+        amount: Some("30.000000".into()),
+        amount_atomic: "30000000".into(),
+        usd: Some("30.00".into()),
+        payee: PAYER.into(),
+        host: None,
+        host_unknown_reason: Some("no URL was named".into()),
+        trade: Some(TradedAnswer {
+            symbol_out: "WE\u{202e}TH\u{1b}[2J".into(),
+            asset_out: "0x4200000000000000000000000000000000000006".into(),
+            amount_out: Some("0.01".into()),
+            amount_out_atomic: Some("10000000000000000".into()),
+        }),
+        ..history_row()
+    }
+}
+
+pub(crate) fn executing_row() -> HistoryRow {
+    let mut row = traded_row();
+    row.status = "executing".parse().unwrap();
+    row.step = Some("1/2 token approval".into());
+    (row.tx_hash, row.tx_hash_unknown_reason) = (None, Some("no transaction was reported".into()));
+    if let Some(trade) = &mut row.trade {
+        (trade.amount_out, trade.amount_out_atomic) = (None, None);
+    }
+    row
+}
+
 const OVER: &str = "7.00 USD requested, `careful` v1 allows 5.00 per payment";
 
 pub(crate) fn refused_row() -> HistoryRow {
@@ -80,6 +114,93 @@ pub(crate) fn refused_receipt() -> ReceiptAnswer {
     let (policy, option) = (Some("careful".into()), Some("--txn".into()));
     let refused = Some(RefusedAnswer { why: OVER.into(), policy, option });
     ReceiptAnswer { form, refused, origins_only: true }
+}
+
+pub(crate) fn trade_receipt() -> ReceiptAnswer {
+    let form = serde_json::json!({
+        "type": "AP2Receipt",
+        "transactionId": ID,
+        "status": "trade-completed",
+        "payment": null,
+        "settlement": null,
+        "trade": {
+            "formatted": "30.000000 USDC for 0.01 WE\u{202e}TH",
+            "network": "eip155:8453",
+            "tokenIn": {"address": USDC, "symbol": "USDC", "decimals": 6},
+            "amountIn": "30000000",
+            "minimumOut": "9900000000000000",
+            "pool": "0xd0b53D9277642d899DF5C87A3966A349A798F224",
+            "txHash": format!("0x{HEAD}"),
+        },
+    });
+    ReceiptAnswer { form, refused: None, origins_only: false }
+}
+
+pub(crate) fn quote() -> QuoteAnswer {
+    let route = |route: &str, amount: &str| RouteAnswer {
+        route: route.into(),
+        amount_out: amount.into(),
+        amount_out_atomic: "10100000000000000".into(),
+    };
+    QuoteAnswer {
+        network: "Base (8453)".into(),
+        caip2: "eip155:8453".into(),
+        label: "research".into(),
+        address: PAYER.into(),
+        token_in: USDC.into(),
+        token_out: "0x4200000000000000000000000000000000000006".into(),
+        amount_in_atomic: "30000000".into(),
+        amount_out_atomic: "10000000000000000".into(),
+        minimum_out_atomic: "9900000000000000".into(),
+        trade: *trade_card().trade.unwrap(),
+        routes: vec![
+            route("Uniswap v4, fee 0.05 %, 0x96d4b53a", "0.0101 WETH"),
+            route("Uniswap v3, fee 0.05 %, 0xd0b53D92", "0.01 WETH"),
+        ],
+        verdict: Some(VerdictAnswer {
+            policy: "p".into(),
+            verdict: PolicyVerdict::Hold,
+            code: Some("manual_only".into()),
+            reason: "needs your approval: the policy signs nothing without approval".into(),
+        }),
+    }
+}
+
+/// A bounded allowance, an unlimited one, and one of a token with a hostile symbol.
+pub(crate) fn allowances() -> Vec<AllowanceAnswer> {
+    let bounded = AllowanceAnswer {
+        label: "research".into(),
+        address: PAYER.into(),
+        network: "Base".into(),
+        caip2: "eip155:8453".into(),
+        token_address: USDC.into(),
+        symbol: "USDC".into(),
+        verified: true,
+        spender: PAYEE.into(),
+        spender_name: "SwapRouter02".into(),
+        amount: Some("5.0".into()),
+        amount_atomic: "5000000".into(),
+        unlimited: false,
+        until: None,
+        outcome: None,
+        status: None,
+        tx_hash: None,
+    };
+    let unlimited = AllowanceAnswer {
+        spender_name: "Permit2".into(),
+        amount: None,
+        unlimited: true,
+        ..bounded.clone()
+    };
+    let foreign = AllowanceAnswer {
+        symbol: "USDC\u{202e}\u{1b}[2J".into(),
+        verified: false,
+        amount: None,
+        spender_name: "the Universal Router, through Permit2".into(),
+        until: Some("2026-01-01T00:00:00Z".into()),
+        ..bounded.clone()
+    };
+    vec![bounded, unlimited, foreign]
 }
 
 pub(crate) fn receipt() -> ReceiptAnswer {
@@ -138,9 +259,12 @@ pub(crate) fn checks(broken: bool) -> Vec<CheckAnswer> {
 pub(crate) fn rehearsal() -> RehearsalAnswer {
     RehearsalAnswer {
         policy: "p".into(),
+        lane: Lane::Payment,
         amount: "2.00".into(),
         network: "Base".into(),
         domain: None,
+        slippage: None,
+        impact: None,
         verdict: PolicyVerdict::Hold,
         code: Some("above_threshold".into()),
         reason: "needs your approval: 1.50 is over the automatic limit of 0.50".into(),

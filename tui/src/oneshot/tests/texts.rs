@@ -1,6 +1,7 @@
 //! The text of every answer.
 
 use bursar_control::answers::*;
+use bursar_core::card::Lane;
 use bursar_core::status::PolicyVerdict;
 
 use super::fixtures::*;
@@ -108,6 +109,20 @@ async fn requests_and_decisions() {
         past(None),
     ];
     shown("requests", "requests --all", Answer::Requests { requests }).await;
+    let executing = RequestAnswer {
+        id: "89abcdef-4567-4890-8bcd-ef0123456789".into(),
+        status: "executing".parse().unwrap(),
+        step: Some("1/2 token approval".into()),
+        expires_in_seconds: None,
+        expires_in_ms: None,
+        card: None,
+        ..waiting_trade()
+    };
+    let requests = vec![waiting_trade(), executing];
+    shown("requests_trades", "requests --all", Answer::Requests { requests }).await;
+    let trade = |status| DecidedAnswer { lane: Lane::Trade, ..decided(status) };
+    shown("decided_trade", "approve 0123abcd", Answer::Decided(trade("executing"))).await;
+    shown("decided_trade_denied", "deny 0123abcd", Answer::Decided(trade("denied"))).await;
     shown("decided_signed", "approve 0123abcd", Answer::Decided(decided("signed"))).await;
     shown("decided_executing", "approve 0123abcd", Answer::Decided(decided("executing"))).await;
     shown("decided_denied", "deny 0123abcd", Answer::Decided(decided("denied"))).await;
@@ -123,8 +138,11 @@ async fn history_and_receipts() {
     shown("history_more", "history --limit 1", Answer::History(more)).await;
     let ends = HistoryAnswer { requests: vec![refused_row(), signed_row()], more: false };
     shown("history_ends", "history --limit 2", Answer::History(ends)).await;
+    let trades = HistoryAnswer { requests: vec![executing_row(), traded_row()], more: false };
+    shown("history_trades", "history --lane trade", Answer::History(trades)).await;
     shown("receipt", "receipt 0123abcd", Answer::Receipt(receipt())).await;
     shown("receipt_refused", "receipt 0123abcd", Answer::Receipt(refused_receipt())).await;
+    shown("receipt_trade", "receipt 0123abcd", Answer::Receipt(trade_receipt())).await;
 }
 
 #[tokio::test]
@@ -170,6 +188,41 @@ async fn a_rehearsal_of_a_payment() {
 }
 
 #[tokio::test]
+async fn a_rehearsal_of_a_trade() {
+    let trade = RehearsalAnswer {
+        lane: Lane::Trade,
+        slippage: Some("0.5 %".into()),
+        impact: Some("0 %".into()),
+        ..rehearsal()
+    };
+    shown("rehearsal_trade", "policy test p 2 --trade", Answer::Rehearsal(trade)).await;
+}
+
+#[tokio::test]
+async fn quotes_and_allowances() {
+    let line = "quote research 30 USDC WETH --policy p";
+    shown("quote", line, Answer::Quote(Box::new(quote()))).await;
+    let answer = |allowances, read| {
+        Answer::Allowances(AllowancesAnswer { allowances, unread: vec![], read })
+    };
+    shown("allowances_none", "allowances", answer(vec![], 42)).await;
+    shown("allowances_nowhere", "allowances", answer(vec![], 0)).await;
+    shown("allowances", "allowances", answer(allowances(), 42)).await;
+    let mut ended = allowances();
+    for one in &mut ended {
+        one.outcome = Some("done in block 7, tx 0x12".into());
+    }
+    ended[0].outcome = Some("no: A running trade uses this allowance: try again.".into());
+    let unread = vec![UnreadAnswer {
+        label: "research".into(),
+        network: "Robinhood Chain".into(),
+        reason: "No node answers.".into(),
+    }];
+    let answer = Answer::Allowances(AllowancesAnswer { allowances: ended, unread, read: 21 });
+    shown("allowances_revoked", "allowances --revoke", answer).await;
+}
+
+#[tokio::test]
 async fn the_engine_itself() {
     shown("server", "server status", Answer::Server(server())).await;
     let locked = ServerAnswer { locked: true, ..server() };
@@ -190,6 +243,14 @@ async fn the_engine_itself() {
 #[tokio::test]
 async fn status_and_its_exit_code() {
     shown("status", "status", Answer::Status(Box::new(status()).as_ref().clone())).await;
+    let trade = ExecutingAnswer {
+        id: ID.into(),
+        agent_id: "ABC123".into(),
+        amount: "30.000000 USDC > WETH".into(),
+        step: "1/2 token approval".into(),
+    };
+    let trading = StatusAnswer { executing: vec![trade], ..status() };
+    shown("status_trading", "status", Answer::Status(trading)).await;
     let locked = WalletAnswer { locked: true, seeds: 2, addresses: 1, ..wallet() };
     let locked = StatusAnswer { wallet: locked, frozen: true, ..status() };
     shown("status_locked", "status", Answer::Status(locked)).await;

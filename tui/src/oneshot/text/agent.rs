@@ -14,7 +14,7 @@ pub(super) fn agent(to: &mut Sheet, agent: &AgentAnswer) {
         (None, _) => "-".to_owned(),
     };
     let limit = agent.daily_limit.as_ref().map_or(String::new(), |limit| format!(" of {limit}"));
-    to.rows(&[
+    let mut rows = vec![
         ("agent", format!("{} ({}), {}", agent.name, agent.agent_id, agent.auth_mode.text())),
         ("status", agent.status.text().to_owned()),
         ("policy", agent.policy.clone().unwrap_or_else(|| "-".to_owned())),
@@ -26,6 +26,13 @@ pub(super) fn agent(to: &mut Sheet, agent: &AgentAnswer) {
                 agent.spent_today, agent.reserved
             ),
         ),
+    ];
+    if let Some(limit) = &agent.trade_limit {
+        let AgentAnswer { traded_today, trades_reserved, .. } = agent;
+        let text = format!("{traded_today} of {limit} USD today, {trades_reserved} in open trades");
+        rows.push(("traded", text));
+    }
+    rows.extend([
         ("renews", renews(agent)),
         (
             "work",
@@ -38,6 +45,7 @@ pub(super) fn agent(to: &mut Sheet, agent: &AgentAnswer) {
             ),
         ),
     ]);
+    to.rows(&rows);
     troubles(to, std::slice::from_ref(agent));
     match agent.status {
         AgentStatus::Uncommissioned => {

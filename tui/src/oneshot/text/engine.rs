@@ -1,8 +1,11 @@
 //! The engine itself: status, server, networks, freeze, journal.
 
-use bursar_control::answers::{AuditAnswer, NetworkAnswer, ServerAnswer, StatusAnswer};
+use bursar_control::answers::{
+    AuditAnswer, ExecutingAnswer, NetworkAnswer, ServerAnswer, StatusAnswer,
+};
 
 use super::context::Context;
+use super::request::short;
 use crate::oneshot::sheet::{Sheet, count};
 
 pub(super) fn server(to: &mut Sheet, server: &ServerAnswer, context: Context<'_>) {
@@ -71,7 +74,7 @@ pub(super) fn status(to: &mut Sheet, status: &StatusAnswer, context: Context<'_>
     } else {
         "none yet".to_owned()
     };
-    to.rows(&[
+    let mut rows = vec![
         ("engine", if context.engine_running { "running" } else { "not running" }.to_owned()),
         ("wallet", about_wallet),
         ("server", serving(&status.server)),
@@ -84,11 +87,15 @@ pub(super) fn status(to: &mut Sheet, status: &StatusAnswer, context: Context<'_>
             },
         ),
         ("requests", format!("{} waiting", status.requests)),
+    ];
+    rows.extend(status.executing.iter().map(|trade| ("trade", executing(trade))));
+    rows.extend([
         ("journal", count(usize::try_from(status.journal).unwrap_or(usize::MAX), "record")),
         ("head", status.head.clone()),
         ("data", status.data.clone()),
         ("version", status.version.clone()),
     ]);
+    to.rows(&rows);
     if let Some(why) = &status.untrusted {
         untrusted(to, why);
     }
@@ -108,6 +115,11 @@ pub(super) fn status(to: &mut Sheet, status: &StatusAnswer, context: Context<'_>
     } else if let Some((what, command)) = next(status, context) {
         to.next(what, command);
     }
+}
+
+fn executing(trade: &ExecutingAnswer) -> String {
+    let ExecutingAnswer { id, agent_id, amount, step } = trade;
+    format!("{}  {amount}  agent {agent_id}  executing, {step}", short(id))
 }
 
 /// Returns the most urgent next step for the operator, with its command.

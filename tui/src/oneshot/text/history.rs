@@ -1,7 +1,9 @@
 //! Past requests.
 
-use bursar_control::answers::{ExportAnswer, HistoryAnswer, HistoryRow};
+use bursar_control::answers::{ExportAnswer, HistoryAnswer, HistoryRow, TradedAnswer};
+use bursar_core::card::Lane;
 use bursar_core::limits::HISTORY_ROWS;
+use bursar_core::networks;
 use bursar_core::status::RequestStatus;
 
 use super::request::short;
@@ -33,16 +35,26 @@ pub(super) fn history(to: &mut Sheet, history: &HistoryAnswer) {
 fn row(to: &mut Sheet, request: &HistoryRow) {
     let HistoryRow { id, created, status, agent_id, agent, payee, host, tx_hash, .. } = request;
     let (amount, token) = match (&request.amount, &request.symbol) {
+        // A token chooses its symbol, so that of a payment outside our table is quoted.
+        (Some(amount), Some(symbol)) if is_foreign(request) => {
+            (format!("{amount} {}", foreign(symbol)), Some(&request.asset))
+        }
         (Some(amount), Some(symbol)) => (format!("{amount} {symbol}"), None),
         _unknown => (format!("{} units", request.amount_atomic), Some(&request.asset)),
     };
     let (agent, status) = (agent.as_ref().unwrap_or(agent_id), wording::status(*status));
-    to.line(&format!("{}  {created}  {status:<9}  {amount}  {agent}", short(id)));
+    let step = request.step.as_ref().map_or(String::new(), |step| format!(" ({step})"));
+    to.line(&format!("{}  {created}  {status:<9}{step}  {amount}  {agent}", short(id)));
     if let Some(token) = token {
         to.line(&format!("          of {token}"));
     }
-    let host = host.as_ref().map_or(String::new(), |host| format!("  {}", foreign(host)));
-    to.line(&format!("          to {payee}{host}"));
+    match &request.trade {
+        None => {
+            let host = host.as_ref().map_or(String::new(), |host| format!("  {}", foreign(host)));
+            to.line(&format!("          to {payee}{host}"));
+        }
+        Some(trade) => traded(to, trade),
+    }
     if let Some(hash) = tx_hash {
         to.line(&format!("          tx {hash}"));
     }
@@ -50,6 +62,22 @@ fn row(to: &mut Sheet, request: &HistoryRow) {
         // The reason holds only our own words and the name of a policy, so it needs no quotes.
         to.line(&format!("          because {why}"));
     }
+}
+
+/// Prints what a trade bought.
+fn traded(to: &mut Sheet, trade: &TradedAnswer) {
+    let TradedAnswer { symbol_out, asset_out, amount_out, .. } = trade;
+    let symbol = foreign(symbol_out);
+    match amount_out {
+        Some(amount) => to.line(&format!("          for {amount} {symbol}  {asset_out}")),
+        None => to.line(&format!("          for {symbol}  {asset_out}")),
+    }
+}
+
+/// Returns whether a payment is not in its network's reference stablecoin.
+fn is_foreign(request: &HistoryRow) -> bool {
+    let coin = networks::by_text(&request.network).map(|network| network.stablecoin.address);
+    request.lane == Lane::Payment && request.asset.parse().ok() != coin
 }
 
 pub(super) fn exported(to: &mut Sheet, exported: &ExportAnswer) {

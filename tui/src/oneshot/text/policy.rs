@@ -3,6 +3,7 @@
 use bursar_control::answers::{
     LendingPolicyAnswer, PolicyAnswer, RehearsalAnswer, TradingPolicyAnswer,
 };
+use bursar_core::card::Lane;
 
 use crate::oneshot::sheet::{Sheet, count, foreign, word};
 use crate::wording;
@@ -127,13 +128,26 @@ pub(super) fn policies(to: &mut Sheet, policies: &[PolicyAnswer]) {
 }
 
 pub(super) fn rehearsal(to: &mut Sheet, rehearsal: &RehearsalAnswer) {
-    let domain =
-        rehearsal.domain.as_ref().map_or("any domain".to_owned(), |domain| foreign(domain));
     let code = rehearsal.code.as_ref().map_or(String::new(), |code| format!(" ({code})"));
+    let RehearsalAnswer { lane, amount, network, verdict, .. } = rehearsal;
+    let what = match lane {
+        Lane::Payment => {
+            let domain = rehearsal.domain.as_ref();
+            let domain = domain.map_or("any domain".to_owned(), |domain| foreign(domain));
+            ("payment", format!("{amount} USD to {domain} on {network}"))
+        }
+        Lane::Trade => {
+            let percent = |given: &Option<String>| given.clone().unwrap_or_default();
+            let (slippage, impact) = (percent(&rehearsal.slippage), percent(&rehearsal.impact));
+            let text =
+                format!("{amount} USD on {network}, slippage {slippage}, price impact {impact}");
+            ("trade", text)
+        }
+    };
     to.rows(&[
-        ("payment", format!("{} USD to {domain} on {}", rehearsal.amount, rehearsal.network)),
+        what,
         ("policy", rehearsal.policy.clone()),
-        ("verdict", format!("{}{code}", wording::verdict(rehearsal.verdict))),
+        ("verdict", format!("{}{code}", wording::verdict(*lane, *verdict))),
         ("why", rehearsal.reason.clone()),
     ]);
     to.next("Change the policy with", &format!("bursar policy edit {}", word(&rehearsal.policy)));

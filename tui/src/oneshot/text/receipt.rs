@@ -9,7 +9,7 @@ use crate::oneshot::sheet::{Sheet, word};
 
 /// The fields of the receipt's JSON form, with their names for people. All other fields follow under their JSON
 /// names, except those in [`FORM`].
-const NAMES: [(&str, &str); 22] = [
+const NAMES: [(&str, &str); 27] = [
     ("transactionId", "request"),
     ("timestamp", "asked"),
     ("status", "status"),
@@ -25,10 +25,15 @@ const NAMES: [(&str, &str); 22] = [
     ("payment.requestUrl", "called"),
     ("payment.resource", "resource"),
     ("payment.otherResources", "and"),
+    ("trade.formatted", "trade"),
+    ("trade.network", "network"),
+    ("trade.pool", "pool"),
+    ("trade.minimumOut", "at least"),
     ("authorization.wallet.id", "from"),
     ("authorization.wallet.address", "address"),
     ("authorization.method", "allowed by"),
     ("authorization.authorizedAt", "allowed"),
+    ("trade.txHash", "transaction"),
     ("settlement.txHash", "transaction"),
     ("settlement.settledAt", "settled"),
     ("settlement.verification", "on the chain"),
@@ -135,6 +140,10 @@ fn status_text(status: &str) -> String {
         "payment-refuted" => "refuted: the chain contradicts the agent's report",
         "payment-failed" => "failed",
         "payment-completed" => "paid, confirmed by the chain",
+        "trade-executing" => "being executed",
+        "trade-completed" => "executed: its swap is final",
+        "trade-rejected" => "not swapped",
+        "trade-failed" => "failed: reverted, or its effect is unknown",
         other => return plain(&Value::from(other)),
     }
     .to_owned()

@@ -2,6 +2,7 @@
 
 use bursar_control::answers::{DecidedAnswer, RequestAnswer};
 use bursar_control::card_text;
+use bursar_core::card::Lane;
 use bursar_core::ids::RequestId;
 use bursar_core::status::DecidedStatus;
 use bursar_core::text::countdown;
@@ -40,10 +41,14 @@ fn line(to: &mut Sheet, id: &str, request: &RequestAnswer) {
         request;
     let domain = domain.as_ref().map_or(String::new(), |domain| format!("  {}", foreign(domain)));
     let status = wording::status(*status);
+    let step = request.step.as_ref().map_or(String::new(), |step| format!(" ({step})"));
     let expires = request
         .expires_in_seconds
         .map_or(String::new(), |seconds| format!(", expires in {}", countdown(seconds)));
-    to.line(&format!("{id}  {}  agent {agent_id}  {status}  {created}{expires}", lane.text()));
+    to.line(&format!(
+        "{id}  {}  agent {agent_id}  {status}{step}  {created}{expires}",
+        lane.text()
+    ));
     to.line(&format!("          {} to {payee}{domain}", what(amount, asset)));
 }
 
@@ -57,16 +62,25 @@ fn what(amount: &str, asset: &str) -> String {
 }
 
 pub(super) fn decided(to: &mut Sheet, decided: &DecidedAnswer) {
-    let DecidedAnswer { id, status, amount, payee } = decided;
+    let DecidedAnswer { id, lane, status, amount, payee } = decided;
     let id = short(id);
-    match status {
-        DecidedStatus::Signed => to.line(&format!("Approved {id}: {amount} to {payee} is signed.")),
-        DecidedStatus::Executing => {
+    match (status, lane) {
+        (DecidedStatus::Signed, _) => {
+            to.line(&format!("Approved {id}: {amount} to {payee} is signed."));
+        }
+        (DecidedStatus::Executing, Lane::Payment) => {
             to.line(&format!("Approved {id}: {amount} to {payee} is being signed."));
             to.next("Follow it with", "bursar requests --all");
         }
-        DecidedStatus::Denied => {
+        (DecidedStatus::Executing, Lane::Trade) => {
+            to.line(&format!("Approved {id}: {amount} is being traded."));
+            to.next("Follow it with", "bursar requests --all");
+        }
+        (DecidedStatus::Denied, Lane::Payment) => {
             to.line(&format!("Denied {id}: {amount} to {payee} is not paid."));
+        }
+        (DecidedStatus::Denied, Lane::Trade) => {
+            to.line(&format!("Denied {id}: {amount} is not traded."));
         }
     }
 }

@@ -97,7 +97,7 @@ pub const ROUTES: &[Route] = &[
             Code::NetworkDisabled, Code::NetworkNotAllowed, Code::DomainNotAllowed,
             Code::DomainUrlRequired, Code::ExceedsPerRequestMax, Code::ExceedsDailyLimit,
             Code::LimitReached, Code::TooManyOpen, Code::TooManyToday, Code::TooManyPending, Code::PaymentSettled, Code::PaymentExpired,
-            Code::IdempotencyConflict, Code::JournalFailed, Code::DiskFull,
+            Code::PriceMoved, Code::IdempotencyConflict, Code::JournalFailed, Code::DiskFull,
         ],
         "Ask for a payment: the value of a 402 answer's header, or its JSON."),
     route!("get" "/sign/status/{id}" Id None, &[(200, "Polled"), (202, "Pending")], POLL,

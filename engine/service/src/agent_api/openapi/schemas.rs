@@ -96,9 +96,12 @@ pub(super) fn all() -> Value {
         "Receipt": object(json!({
             "type": { "const": "AP2Receipt" }, "version": text, "transactionId": uuid,
             "status": text, "timestamp": text, "intent": { "type": "object" },
-            "authorization": { "type": "object" }, "payment": { "type": "object" },
+            "authorization": { "type": "object" },
+            "payment": { "type": ["object", "null"], "description": "Null for a trade." },
             "settlement": maybe("object"), "rejection": { "type": "object" },
             "failure": { "type": "object" },
+            "trade": { "type": "object", "description": "Only for a trade: its tokens, amounts, pool and \
+                transaction." },
         }), &["type", "version", "transactionId", "status", "timestamp", "payment"]),
         "Mandate": object(json!({
             "status": { "const": "ok" }, "agent_name": text, "agent_id": agent,

@@ -91,6 +91,21 @@ pub(super) fn schemas() -> Map<String, Value> {
                 "pool": text, "fee_tier": count, "token_out": text,
             }), &["pool", "fee_tier", "token_out"]),
                 "description": "The pools in the order of the swap; empty for wrapping." },
+            "effects": object(json!({
+                "proven": { "type": "boolean", "description": "A simulation of the whole plan showed that \
+                    exactly the input leaves, at least the minimum arrives, and nothing else changes." },
+                "amount_in": atoms,
+                "amount_out": { "type": ["integer", "null"], "minimum": 0, "description": "What arrived in \
+                    the simulation, in atomic units; null if it did not show it." },
+                "transactions": { "type": "integer", "minimum": 0,
+                    "description": "Each needs a confirmation by the network." },
+                "calls": { "type": "array", "items": object(json!({
+                    "kind": { "type": "string",
+                        "enum": ["approve", "permit", "wrap", "unwrap", "swap", "unknown"] },
+                    "text": { "type": "string", "description": "The decoded call in words." },
+                }), &["kind", "text"]), "description": "The decoded calls of the plan in their order. A \
+                    permit is a signature within the swap." },
+            }), &["proven", "amount_in", "amount_out", "transactions", "calls"]),
         }), &["token_in", "token_out", "pool", "amount_in_atomic", "amount_out_expected",
             "amount_out_min"]),
         "TradeResult": object(json!({

@@ -155,7 +155,7 @@ fn send_again(record: &Request) -> &'static str {
 
 /// Returns the amount in micro-dollars. An unknown amount is null, never zero.
 fn amount_micro(record: &Request) -> Value {
-    let priced = record.ask.payment().filter(|payment| !payment.unpriced);
+    let priced = record.ask.payment().filter(|payment| !payment.is_unpriced());
     priced.map_or(Value::Null, |payment| Value::from(payment.usd.0))
 }
 

@@ -7,6 +7,7 @@ use bursar_core::limits::{HEADER_FREE_BYTES, URL_BYTES};
 use bursar_core::money::{Atoms, Round, Usd};
 use bursar_core::networks::{ChainId, Network};
 use bursar_domain::PaymentAsk;
+use bursar_domain::assets::{ForeignAsset, Price};
 use bursar_x402::Echo;
 use bursar_x402::authorization::MIN_VALIDITY_SECONDS;
 use bursar_x402::error::X402Error;
@@ -26,7 +27,7 @@ pub enum PaymentInput {
 }
 
 /// Reads the challenge into an ask. Queries the chain through `domains` only if the chosen offer contradicts our table
-/// of tokens.
+/// of tokens. Of a token outside the table nothing but the offer's claim is known yet.
 ///
 /// # Errors
 /// The challenge is invalid, its chosen offer cannot be read into an ask, or a URL is too long.
@@ -72,10 +73,13 @@ fn read(
     }
     let amount = Atoms(offer.amount);
     let priced = |error| Fault::because(Code::InvalidX402Format, format!("amount: {error}."));
-    let usd = if reference {
-        amount.to_usd(network.stablecoin.decimals, Round::Up).map_err(priced)?
+    let (usd, price) = if reference {
+        let usd = amount.to_usd(network.stablecoin.decimals, Round::Up).map_err(priced)?;
+        (usd, Price::Reference)
     } else {
-        Usd::ZERO
+        let claim =
+            ForeignAsset::claimed(offer.extra.name.as_deref(), offer.extra.version.as_deref());
+        (Usd::ZERO, Price::Foreign(Box::new(claim)))
     };
     let contradicted = match domain_claim(&offer.extra, &network.stablecoin) {
         DomainClaim::Contradicts if reference => Some(network),
@@ -91,7 +95,7 @@ fn read(
         request_url,
         resource_url,
         other_urls,
-        unpriced: !reference,
+        price,
         domain_contradicted: false,
         padding: padding(input),
         echo: Echo::new(&required, offer).map_err(fault)?,

@@ -17,6 +17,18 @@ use super::market::Market;
 use super::permit::{Accepted, RouterRight};
 use super::spec::Spec;
 
+/// What the simulation of a plan showed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Shown {
+    pub(super) effects: Effects,
+    /// The output that arrived; `None` if the simulation did not show it.
+    pub(super) received: Option<Atoms>,
+}
+
+impl Shown {
+    const NOTHING: Self = Self { effects: Effects::Unproven, received: None };
+}
+
 /// Returns the reads after the plan: the balance of each side, the token's allowance, and Permit2's.
 pub(super) fn reads(spec: &Spec<'_>) -> Vec<ReadCall> {
     let balance = |token: Option<Address>| match token {
@@ -44,12 +56,12 @@ pub(super) fn check(
     market: &Market,
     terms: &Accepted,
     simulated: &Simulation,
-) -> Result<Effects, Refusal> {
+) -> Result<Shown, Refusal> {
     let wrong = |what: &str| {
         let message = format!("The trade would do something else than swap: {what}.");
         Err(Refusal::because(Code::WouldFail, message))
     };
-    let Some(reads) = &simulated.reads else { return Ok(Effects::Unproven) };
+    let Some(reads) = &simulated.reads else { return Ok(Shown::NOTHING) };
     let number = |at: usize| {
         let read = reads.get(at).filter(|read: &&SimulatedCall| read.ok && read.data.len() == 32);
         read.map(|read| U256::from_be_slice(&read.data))
@@ -89,8 +101,10 @@ pub(super) fn check(
             return wrong("an allowance of Permit2 remains");
         }
     }
+    // Gas changes balances of the native coin too.
+    let received = gained.map(Atoms).filter(|_any| spec.token_out.address.is_some());
     if simulated.method != SimulationMethod::SimulateV1 {
-        return Ok(Effects::Unproven);
+        return Ok(Shown { received, ..Shown::NOTHING });
     }
     let calls: Vec<&SimulatedCall> = simulated.calls.iter().flatten().collect();
     if calls.iter().flat_map(|call| &call.logs).any(|log| is_foreign(spec, log)) {
@@ -103,7 +117,13 @@ pub(super) fn check(
     {
         return wrong("the output token keeps a part of each transfer");
     }
-    check_native(spec, terms.floor, &calls).map_or_else(wrong, |()| Ok(Effects::Proven))
+    match check_native(spec, terms.floor, &calls) {
+        Ok(back) => {
+            let native = spec.token_out.address.is_none().then_some(Atoms(back));
+            Ok(Shown { effects: Effects::Proven, received: received.or(native) })
+        }
+        Err(what) => wrong(what),
+    }
 }
 
 /// Returns what the last pool reports to pay; `None` if it does not say, or a hook may change it.
@@ -118,12 +138,13 @@ pub(super) fn fill_log(log: Log) -> fill::Log {
     fill::Log { address: log.address, topics: log.topics, data: log.data }
 }
 
-/// Checks the transfers of the native coin: exactly the input leaves, or at least the floor arrives.
+/// Checks the transfers of the native coin: exactly the input leaves, or at least the floor arrives. Returns what
+/// arrives, in wei.
 fn check_native(
     spec: &Spec<'_>,
     floor: Atoms,
     calls: &[&SimulatedCall],
-) -> Result<(), &'static str> {
+) -> Result<U256, &'static str> {
     let sum = |which: &dyn Fn(&Transfer) -> bool| {
         let each = calls.iter().flat_map(|call| &call.native_transfers);
         each.filter(|transfer| which(transfer))
@@ -141,7 +162,7 @@ fn check_native(
     if out != expected_out || back < least_back || (exact_back && !back.is_zero()) {
         return Err("the native coin does not move as expected");
     }
-    Ok(())
+    Ok(back)
 }
 
 /// Returns whether an event shows a change of ours that a swap does not make.

@@ -63,6 +63,11 @@ impl EthPrice {
         }
     }
 
+    /// Asks the API if its last answer is too old, so that [`EthPrice::read`] need not wait for it.
+    pub(super) async fn refresh(&self) {
+        self.api_price().await;
+    }
+
     async fn api_price(&self) -> Option<Usd> {
         let now_ms = self.clock.mono_ms();
         let last = *self.last.lock().unwrap_or_else(PoisonError::into_inner);

@@ -7,10 +7,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 use bursar_chain::ports::Chain;
 use bursar_chain::simulate::Simulator;
 use bursar_core::codes::Code;
+use bursar_core::ids::RequestId;
 use bursar_core::networks::{ChainId, Exchange, Network};
-use bursar_domain::Refusal;
+use bursar_domain::trades::{Execution, TradeAsk};
+use bursar_domain::{Refusal, Request};
+use bursar_submit::Outbox;
 
 use super::eth_price::EthPrice;
+use super::measured::{Committed, Kept, Measured};
 use super::wiring::Wiring;
 use crate::ports::Ports;
 
@@ -24,6 +28,7 @@ pub struct Trading {
     // The chains whose contracts were found as expected. The same kind of lock.
     sound: Mutex<BTreeSet<ChainId>>,
     executed: AtomicU64,
+    kept: Kept,
 }
 
 impl Trading {
@@ -36,12 +41,38 @@ impl Trading {
             simulators: Mutex::default(),
             sound: Mutex::default(),
             executed: AtomicU64::new(0),
+            kept: Kept::default(),
         }
     }
 
     /// Returns the number of trades that were executed since the engine started.
     pub fn executed(&self) -> u64 {
         self.executed.load(Ordering::Relaxed)
+    }
+
+    /// Keeps the measurement of a request or an approval for the first step of its plan. `outbox` is the paying
+    /// address's from before the measurement.
+    pub fn keep(&self, id: RequestId, outbox: Arc<Outbox>, measured: Measured) {
+        self.kept.put(id, outbox, measured);
+    }
+
+    /// Returns the kept measurement if it still holds, or measures the next step of a plan.
+    ///
+    /// # Errors
+    /// As of [`Trading::propose`].
+    pub(super) async fn measure_next(
+        &self,
+        request: &Request,
+        ask: &TradeAsk,
+        execution: &Execution,
+        outbox: &Outbox,
+    ) -> Result<Measured, Refusal> {
+        let now_ms = self.ports.clock.mono_ms();
+        if let Some(measured) = self.kept.take(request.id, execution, outbox, now_ms) {
+            return Ok(measured);
+        }
+        let committed = Committed { floor: execution.floor, execution: Some(execution) };
+        self.measure(ask, request.from, committed).await
     }
 
     pub(super) fn count_executed(&self) {

@@ -8,13 +8,15 @@ use bursar_chain::token;
 use bursar_core::money::{Atoms, Bps, Usd};
 use bursar_domain::Refusal;
 use bursar_domain::trades::TradeToken;
+use bursar_submit::fees::FeeFacts;
 use bursar_uniswap::read::Permit2Allowance;
 
 use super::eth_price::FeedPrice;
-use super::pools::{PoolReads, Quoted};
-use super::reads::Batch;
+use super::pools::{PoolReads, Quoted, own_quote};
+use super::reads::{Batch, unavailable};
 use super::routes::{Comparison, Route};
 use super::spec::Spec;
+use super::stocks::{StockPrices, StockReads};
 use super::wiring::Wiring;
 
 /// What one batched read showed.
@@ -33,6 +35,8 @@ pub(super) struct Market {
     /// What Permit2 lets the router take; `None` at a venue that does not use Permit2.
     pub(super) permit2: Option<Permit2Allowance>,
     pub(super) feed: FeedPrice,
+    pub(super) fees: FeeFacts,
+    pub(super) stocks: StockPrices,
     /// The other routes that can make the trade.
     pub(super) routes: Vec<Route>,
 }
@@ -68,15 +72,18 @@ pub(super) async fn measure(chain: &dyn Chain, spec: &Spec<'_>) -> Result<Market
         .map(|(token, spender)| batch.add(token, token::allowance(spec.owner, spender)));
     let permit2 = spec.router_allowance().map(|data| batch.add(spec.exchange.permit2, data));
     let feed = batch.add_feed(spec.exchange);
+    let stocks = StockReads::add(&mut batch, spec);
     let pool = PoolReads::add(&mut batch, spec)?;
     let routes = Comparison::others(spec).run(chain, spec);
-    let (answers, routes) = futures::future::join(batch.run(chain), routes).await;
-    let answers = answers?;
+    let (answers, own, routes, fees) =
+        futures::future::join4(batch.run(chain), own_quote(chain, spec), routes, chain.fee_facts())
+            .await;
+    let (answers, own, fees) = (answers?, own?, fees.map_err(|_fault| unavailable())?);
 
     let block_time = answers.time(time)?;
     let feed = answers.feed_of(spec.exchange, feed, block_time);
     let quoted = match &pool {
-        Some(pool) => pool.quoted(spec, &answers)?,
+        Some(pool) => pool.quoted(spec, &answers, own)?,
         None => Quoted { out: spec.amount_in.0, gas: 50_000, impact: Some(Bps(0)) },
     };
     Ok(Market {
@@ -90,6 +97,8 @@ pub(super) async fn measure(chain: &dyn Chain, spec: &Spec<'_>) -> Result<Market
         allowance: allowance.map_or(Ok(U256::ZERO), |at| answers.number(at))?,
         permit2: permit2.map(|at| answers.permit2(at)).transpose()?,
         feed,
+        fees,
+        stocks: stocks.prices(&answers, block_time),
         routes,
     })
 }
@@ -100,12 +109,13 @@ pub(super) fn value(
     token: &TradeToken,
     atoms: Atoms,
     eth: Option<Usd>,
+    stocks: &StockPrices,
 ) -> Option<Usd> {
     match token.address {
         Some(address) if spec.network.is_dollar(address) => {
             atoms.to_usd(token.decimals, bursar_core::money::Round::Up).ok()
         }
-        Some(address) if address != spec.exchange.wrapped_native => None,
+        Some(address) if address != spec.exchange.wrapped_native => stocks.value(address, atoms),
         _native_or_wrapped => super::eth_price::value_of(atoms.0, eth?),
     }
 }

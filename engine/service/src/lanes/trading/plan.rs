@@ -3,15 +3,17 @@
 
 use alloy_primitives::{Bytes, U256};
 use bursar_chain::ports::{Chain, NextBlock, SimulationRequest};
-use bursar_chain::simulate::Simulator;
+use bursar_chain::simulate::{Simulation, Simulator};
 use bursar_chain::{data_fee, revert};
 use bursar_core::codes::Code;
+use bursar_core::money::Atoms;
 use bursar_core::text;
 use bursar_domain::Refusal;
 use bursar_domain::trades::{Effects, StepPurpose, Venue};
 use bursar_submit::fees::{self, FeeFacts};
 use bursar_submit::{Call, Fees};
-use bursar_uniswap::{NativeSide, Permit, Terms, V3Swap, V4Swap, swap};
+use bursar_uniswap::decode::decode_call;
+use bursar_uniswap::{Decoded, NativeSide, Permit, Terms, V3Swap, V4Swap, swap};
 
 use super::effects;
 use super::market::Market;
@@ -44,6 +46,10 @@ pub(super) struct Plan {
     /// In order; the last one is the swap.
     pub(super) parts: Vec<Part>,
     pub(super) effects: Effects,
+    /// The output that arrived in the rehearsal; `None` if it did not show it.
+    pub(super) received: Option<Atoms>,
+    /// What the parts do, decoded from their call data.
+    pub(super) calls: Vec<Decoded>,
     /// The most to offer for a unit of gas, in wei.
     pub(super) ceiling: u128,
     /// The worst cost of all steps, in wei, without the value that they send.
@@ -63,25 +69,29 @@ pub(super) async fn rehearse(
     market: &Market,
     terms: &Accepted,
 ) -> Result<Plan, Refusal> {
-    let facts = chain.fee_facts().await.map_err(|_fault| unavailable())?;
-    let fees = offer(spec, &facts)?;
+    let facts = &market.fees;
+    let fees = offer(spec, facts)?;
     let mut parts = parts(spec, market, terms)?;
-    let request = request(spec, market, &facts, &fees, &parts);
-    let mut simulated = simulator.run(chain, request).await.map_err(|_fault| unavailable())?;
+    let request = request(spec, market, facts, &fees, &parts);
+    let (mut simulated, mut data_fees) = simulate(chain, simulator, spec, request, &parts).await?;
     if let Some(reset) = reset(spec, market)
         && simulated.failure().is_some_and(|(at, _failed)| at == 0)
     {
         // Some tokens only change an allowance that is zero.
         parts.insert(0, reset);
-        let request = self::request(spec, market, &facts, &fees, &parts);
-        simulated = simulator.run(chain, request).await.map_err(|_fault| unavailable())?;
+        let request = self::request(spec, market, facts, &fees, &parts);
+        (simulated, data_fees) = simulate(chain, simulator, spec, request, &parts).await?;
     }
     if let Some((_at, failed)) = simulated.failure() {
         let reason = text::quoted(&reason(&failed.data), 200);
         let message = format!("The trade would fail: the contract reports {reason}.");
         return Err(Refusal::because(Code::WouldFail, message));
     }
-    let effects = effects::check(spec, market, terms, &simulated)?;
+    let shown = effects::check(spec, market, terms, &simulated)?;
+    let calls: Vec<Decoded> = parts.iter().map(|part| decoded(spec, part)).collect();
+    // A call that the operator could not read is not executed without approval.
+    let is_known = !calls.iter().any(|call| matches!(call, Decoded::Unknown { .. }));
+    let effects = if is_known { shown.effects } else { Effects::Unproven };
     for (part, outcome) in parts.iter_mut().zip(&simulated.calls) {
         if let Some(used) = outcome.as_ref().and_then(|call| call.gas_used) {
             // The cost can rise in a later block.
@@ -89,8 +99,15 @@ pub(super) async fn rehearse(
         }
     }
     let ceiling = fees.max_price().saturating_mul(2).min(spec.network.gas.ceiling);
-    let cost = worst_cost(chain, spec, &parts, ceiling).await?;
-    Ok(Plan { parts, effects, ceiling, cost, block: facts.block.unwrap_or(0) })
+    let cost = worst_cost(&parts, &data_fees, ceiling).ok_or_else(unavailable)?;
+    let block = facts.block.unwrap_or(0);
+    Ok(Plan { parts, effects, received: shown.received, calls, ceiling, cost, block })
+}
+
+/// Reads back what the call of a part does. A permit is rehearsed as the call that gives the same allowance.
+fn decoded(spec: &Spec<'_>, part: &Part) -> Decoded {
+    let Call { to, value, data, gas_limit: _ } = part.call.clone();
+    decode_call(spec.exchange, spec.owner, &swap::Call { to, value, data })
 }
 
 fn unavailable() -> Refusal {
@@ -121,10 +138,8 @@ fn parts(spec: &Spec<'_>, market: &Market, terms: &Accepted) -> Result<Vec<Part>
 ///
 /// # Errors
 /// `CHAIN_UNAVAILABLE`, also if gas costs more than Bursar's maximum.
-pub(super) async fn gas_price(spec: &Spec<'_>, chain: &dyn Chain) -> Result<u128, Refusal> {
-    let facts = chain.fee_facts().await.map_err(|_fault| unavailable())?;
-    let fees = offer(spec, &facts)?;
-    Ok(expected_price(&facts, &fees))
+pub(super) fn gas_price(spec: &Spec<'_>, facts: &FeeFacts) -> Result<u128, Refusal> {
+    Ok(expected_price(facts, &offer(spec, facts)?))
 }
 
 fn expected_price(facts: &FeeFacts, fees: &Fees) -> u128 {
@@ -234,14 +249,15 @@ fn request(
     }
 }
 
-async fn worst_cost(
+/// Simulates the parts and asks for the data fee of each, at once.
+async fn simulate(
     chain: &dyn Chain,
+    simulator: &Simulator,
     spec: &Spec<'_>,
+    request: SimulationRequest,
     parts: &[Part],
-    ceiling: u128,
-) -> Result<U256, Refusal> {
-    let mut cost = U256::ZERO;
-    for part in parts {
+) -> Result<(Simulation, Vec<U256>), Refusal> {
+    let fees = parts.iter().map(|part| {
         let fields = match part.kind {
             // The signature and the other fields of any such transaction.
             PartKind::Step(_) => 200,
@@ -249,13 +265,20 @@ async fn worst_cost(
             PartKind::Permit(_) => 400,
         };
         let bytes = part.call.data.len().saturating_add(fields);
-        let data = data_fee::upper_bound(chain, &spec.network.gas, bytes).await;
-        let data = data.map_err(|_fault| unavailable())?;
-        let gas = U256::from(part.call.gas_limit).checked_mul(U256::from(ceiling));
-        let sum = gas.and_then(|gas| cost.checked_add(gas)).and_then(|sum| sum.checked_add(data));
-        cost = sum.ok_or_else(unavailable)?;
-    }
-    Ok(cost)
+        data_fee::upper_bound(chain, &spec.network.gas, bytes)
+    });
+    let simulated = simulator.run(chain, request);
+    let fees = futures::future::try_join_all(fees);
+    let both = futures::future::try_join(simulated, fees).await;
+    both.map_err(|_fault| unavailable())
+}
+
+/// Returns the worst cost of all parts, in wei; `None` on overflow.
+fn worst_cost(parts: &[Part], data_fees: &[U256], ceiling: u128) -> Option<U256> {
+    parts.iter().zip(data_fees).try_fold(U256::ZERO, |cost, (part, data_fee)| {
+        let gas = U256::from(part.call.gas_limit).checked_mul(U256::from(ceiling))?;
+        cost.checked_add(gas)?.checked_add(*data_fee)
+    })
 }
 
 /// Returns the reason of a revert: that of the exchange's contracts, or the text of any contract.

@@ -2,10 +2,12 @@
 
 use alloy_primitives::{Address, U256};
 use bursar_chain::multicall::ReadFault;
+use bursar_chain::ports::{Chain, ChainFault};
 use bursar_core::codes::Code;
 use bursar_core::money::Bps;
 use bursar_domain::Refusal;
 use bursar_domain::trades::Venue;
+use bursar_submit::Call;
 use bursar_uniswap::price::{Dust, HopPrice, Measurement};
 use bursar_uniswap::route::Hop;
 use bursar_uniswap::{Impact, Quote, QuoteFault, V3Pool, price, quote, read};
@@ -76,13 +78,19 @@ impl PoolReads {
         Ok(Some(Self { hops, full, dust }))
     }
 
-    /// Reads the answers.
+    /// Reads the answers. `own` is the answer of [`own_quote`], which replaces the quote for the whole input.
     ///
     /// # Errors
     /// `NO_POOL`, `POOL_TOO_SMALL`, `QUOTE_FAILED`, or `CHAIN_UNAVAILABLE` for an invalid answer.
-    pub(super) fn quoted(&self, spec: &Spec<'_>, answers: &Answers) -> Result<Quoted, Refusal> {
+    pub(super) fn quoted(
+        &self,
+        spec: &Spec<'_>,
+        answers: &Answers,
+        own: Option<Result<Quote, QuoteFault>>,
+    ) -> Result<Quoted, Refusal> {
         self.confirm(answers)?;
-        let full = decode_quote(spec, answers, self.full).map_err(|fault| refused(&fault))?;
+        let full = own.unwrap_or_else(|| decode_quote(spec, answers, self.full));
+        let full = full.map_err(|fault| refused(&fault))?;
         let (ideal, fee) = self.by_price(spec, answers);
         let wanted = price::dust_amount(spec.amount_in.0, full.amount);
         // The smallest quote that rounding does not falsify.
@@ -158,6 +166,28 @@ impl PoolReads {
         let Some(zero_for_one) = pool.zero_for_one(path.input()) else { return (None, None) };
         let price = HopPrice { sqrt_price_x96: state.sqrt_price_x96, zero_for_one };
         (ideal(&[price]), pool.swap_fee(&state, zero_for_one))
+    }
+}
+
+/// Returns the quote of a pool with a hook, asked by the paying address; `None` without a hook. A hook can read who
+/// asks, and a batch asks as another contract.
+///
+/// # Errors
+/// `CHAIN_UNAVAILABLE`, or `QUOTE_FAILED` if the quoter cannot be asked for this amount.
+pub(super) async fn own_quote(
+    chain: &dyn Chain,
+    spec: &Spec<'_>,
+) -> Result<Option<Result<Quote, QuoteFault>>, Refusal> {
+    let Venue::V4 { hooks, .. } = spec.venue else { return Ok(None) };
+    let Some((_pool, path)) = spec.v4_path().filter(|_any| *hooks != Address::ZERO) else {
+        return Ok(None);
+    };
+    let data = quote::v4_exact_input_call(&path, spec.amount_in.0).map_err(|fault| refused(&fault));
+    let call = Call { to: spec.exchange.v4.quoter, value: U256::ZERO, data: data?, gas_limit: 0 };
+    match chain.call_as(spec.owner, call, None).await {
+        Ok(answer) => Ok(Some(quote::decode_v4(&answer))),
+        Err(ChainFault::Reverted { data }) => Ok(Some(Err(quote::decode_revert(&data)))),
+        Err(_fault) => Err(unavailable()),
     }
 }
 

@@ -5,27 +5,30 @@ use bursar_chain::ports::{Chain, ChainFault};
 use bursar_chain::token;
 use bursar_core::codes::Code;
 use bursar_core::money::{Atoms, Bps, Usd, parse_decimal};
-use bursar_core::networks::{self, Exchange, NATIVE_DECIMALS, Network};
+use bursar_core::networks::{self, Exchange, Network};
 use bursar_core::policy::TradingPolicy;
 use bursar_domain::Refusal;
 use bursar_domain::assess::trading::counted;
-use bursar_domain::trades::{Execution, RouteQuote, TradeAsk, TradeQuote, TradeToken, Venue};
+use bursar_domain::trades::{RouteQuote, TradeAsk, TradeQuote, TradeToken, Venue};
 use bursar_uniswap::Currency;
 
 use super::eth_price;
 use super::input::{PoolInput, TradeInput};
 use super::lane::Trading;
 use super::market::{self, Market};
+use super::measured::{Committed, Measured};
 use super::permit::{self, Accepted};
-use super::plan::{self, Plan};
+use super::plan;
 use super::routes::{self, Comparison, Route};
-use super::spec::{self, Spec};
+use super::spec::{self, DECIMALS_MAX, Spec};
 
 /// The slippage of a request that names none, unless the policy's is lower.
 const DEFAULT_SLIPPAGE: Bps = Bps(50);
 
-/// Most decimals of a token; with more, no amount of 256 bits would reach one whole token.
-const DECIMALS_MAX: u8 = 77;
+/// Returns the slippage of a trade that names none.
+pub fn default_slippage(policy: &TradingPolicy) -> Bps {
+    DEFAULT_SLIPPAGE.min(policy.max_slippage)
+}
 
 impl Trading {
     /// Reads the market for a request and rehearses the trade.
@@ -37,10 +40,13 @@ impl Trading {
         input: &TradeInput,
         owner: Address,
         policy: &TradingPolicy,
-    ) -> Result<TradeAsk, Refusal> {
+    ) -> Result<(TradeAsk, Measured), Refusal> {
         let chain = self.chain(input.network)?;
-        let token_in = describe(&*chain, input, input.token_in).await?;
-        let token_out = describe(&*chain, input, input.token_out).await?;
+        let (token_in, token_out) = futures::future::try_join(
+            describe(&*chain, input, input.token_in),
+            describe(&*chain, input, input.token_out),
+        )
+        .await?;
         let amount_in = parse_decimal(&input.amount_in, token_in.decimals).map(Atoms);
         let amount_in = amount_in.map_err(|error| {
             let message = format!("amount_in is not an amount of this token: {error}.");
@@ -56,7 +62,7 @@ impl Trading {
             token_in,
             token_out,
             amount_in,
-            slippage: input.slippage.unwrap_or(DEFAULT_SLIPPAGE.min(policy.max_slippage)),
+            slippage: input.slippage.unwrap_or_else(|| default_slippage(policy)),
             deadline: input.deadline,
             quote: TradeQuote::default(),
             counted: Usd::ZERO,
@@ -64,13 +70,13 @@ impl Trading {
         if input.pool == PoolInput::Best && input.wraps().is_none() {
             ask.venue = self.best_venue(&*chain, &ask, owner, input).await?;
         }
-        let (quote, _plan) = self.measure(&ask, owner, None).await?;
-        ask.counted = counted(&quote, policy);
-        ask.quote = quote;
-        Ok(ask)
+        let measured = self.measure(&ask, owner, Committed::default()).await?;
+        ask.counted = counted(&measured.quote, policy);
+        ask.quote = measured.quote.clone();
+        Ok((ask, measured))
     }
 
-    /// Measures a trade and makes its next transactions. `execution` is what a running plan has done so far.
+    /// Measures a trade and makes its next transactions.
     ///
     /// # Errors
     /// As of [`Trading::propose`].
@@ -78,34 +84,38 @@ impl Trading {
         &self,
         ask: &TradeAsk,
         owner: Address,
-        execution: Option<&Execution>,
-    ) -> Result<(TradeQuote, Plan), Refusal> {
+        committed: Committed<'_>,
+    ) -> Result<Measured, Refusal> {
+        let at_ms = self.ports.clock.mono_ms();
         let network = networks::by_chain(ask.chain).ok_or_else(|| Refusal::new(Code::NoPool))?;
         let exchange = network.exchange.ok_or_else(|| Refusal::new(Code::NoPool))?;
         let chain = self.chain(network)?;
         let spec = spec_of(ask, owner, network, exchange);
         let wiring = self.wiring(&*chain, network, exchange).await?;
         wiring.require(spec.venue)?;
-        let mut measured = market::measure(&*chain, &spec).await?;
-        measured.apply(&wiring);
-        check_early(ask, &spec, &measured)?;
-        let eth = self.eth_price.read(measured.feed).await;
-        let mut quote = quote_of(&spec, &measured, eth, self.ports.clock.utc());
-        let committed = execution.map_or_else(Atoms::default, |execution| execution.floor);
-        let floor = ask.floor(&quote).max(committed);
+        let read = futures::future::join(market::measure(&*chain, &spec), self.eth_price.refresh());
+        let (market, ()) = read.await;
+        let mut market = market?;
+        market.apply(&wiring);
+        check_early(ask, &spec, &market)?;
+        let eth = self.eth_price.read(market.feed).await;
+        let mut quote = quote_of(&spec, &market, eth, self.ports.clock.utc());
+        let floor = ask.floor(&quote).max(committed.floor);
         if quote.out.0 < floor.0 {
             return Err(Refusal::new(Code::PriceMoved));
         }
-        let own = measured.block_time.saturating_add(exchange.deadline_seconds);
+        let own = market.block_time.saturating_add(exchange.deadline_seconds);
         let latest = ask.deadline.map_or(own, |deadline| deadline.min(own));
-        let (right, deadline) = permit::right(&spec, &measured, execution, latest);
+        let (right, deadline) = permit::right(&spec, &market, committed.execution, latest);
         let terms = Accepted { floor, deadline, right };
         let simulator = self.simulator(ask.chain);
-        let plan = plan::rehearse(&*chain, &simulator, &spec, &measured, &terms).await?;
+        let plan = plan::rehearse(&*chain, &simulator, &spec, &market, &terms).await?;
         quote.block = plan.block;
         quote.plan_cost = plan.cost;
         quote.effects = plan.effects;
-        Ok((quote, plan))
+        quote.received = plan.received;
+        quote.calls.clone_from(&plan.calls);
+        Ok(Measured { at_ms, quote, floor, plan })
     }
 
     /// Returns the route that pays most after gas.
@@ -118,22 +128,52 @@ impl Trading {
     ) -> Result<Venue, Refusal> {
         let spec = spec_of(ask, owner, input.network, input.exchange);
         let wiring = self.wiring(chain, input.network, input.exchange).await?;
-        let mut found = Comparison::all(&spec).run(chain, &spec).await;
+        let (mut found, feeds, facts, ()) = futures::future::join4(
+            Comparison::all(&spec).run(chain, &spec),
+            routes::feeds(chain, &spec),
+            chain.fee_facts(),
+            self.eth_price.refresh(),
+        )
+        .await;
         found.retain(|route| wiring.allows(&route.quote.venue));
-        let eth = self.eth_price.read(routes::feed(chain, &spec).await?).await;
-        let value = market::value(&spec, spec.token_in, spec.amount_in, eth);
+        let (feed, stocks) = feeds?;
+        let eth = self.eth_price.read(feed).await;
+        let value = market::value(&spec, spec.token_in, spec.amount_in, eth, &stocks);
         let input_wei = value.zip(eth).and_then(|(value, eth)| eth_price::wei_of(value, eth));
-        let gas_price = plan::gas_price(&spec, chain).await?;
+        let facts = facts.map_err(|_fault| Refusal::new(Code::ChainUnavailable))?;
+        let gas_price = plan::gas_price(&spec, &facts)?;
         let best = routes::best_after_gas(found, gas_price, input_wei);
         best.ok_or_else(|| Refusal::new(Code::NoPool))
+    }
+
+    /// Quotes the usual routes of a trade. The highest output comes first, before gas.
+    ///
+    /// # Errors
+    /// `CHAIN_UNAVAILABLE`, or `NO_POOL` if the network has no exchange.
+    pub async fn compare(
+        &self,
+        ask: &TradeAsk,
+        owner: Address,
+    ) -> Result<Vec<RouteQuote>, Refusal> {
+        let network = networks::by_chain(ask.chain).ok_or_else(|| Refusal::new(Code::NoPool))?;
+        let exchange = network.exchange.ok_or_else(|| Refusal::new(Code::NoPool))?;
+        let chain = self.chain(network)?;
+        let spec = spec_of(ask, owner, network, exchange);
+        let wiring = self.wiring(&*chain, network, exchange).await?;
+        let found = Comparison::all(&spec).run(&*chain, &spec).await;
+        let mut routes: Vec<RouteQuote> = found.into_iter().map(|route| route.quote).collect();
+        routes.retain(|route| wiring.allows(&route.venue));
+        routes.sort_by_key(|route| std::cmp::Reverse(route.out));
+        Ok(routes)
     }
 
     /// Measures a held trade for its approval.
     ///
     /// # Errors
     /// As of [`Trading::propose`].
-    pub async fn requote(&self, ask: &TradeAsk, owner: Address) -> Result<TradeQuote, Refusal> {
-        self.measure(ask, owner, None).await.map(|(quote, _plan)| quote)
+    pub async fn requote(&self, ask: &TradeAsk, owner: Address) -> Result<Measured, Refusal> {
+        let committed = Committed { floor: ask.floor(&ask.quote), execution: None };
+        self.measure(ask, owner, committed).await
     }
 
     pub(super) fn chain(&self, network: &Network) -> Result<std::sync::Arc<dyn Chain>, Refusal> {
@@ -183,8 +223,8 @@ fn quote_of(
         out: market.out,
         gas: market.gas,
         impact: market.impact,
-        value_in: market::value(spec, spec.token_in, spec.amount_in, eth),
-        value_out: market::value(spec, spec.token_out, market.out, eth),
+        value_in: market::value(spec, spec.token_in, spec.amount_in, eth, &market.stocks),
+        value_out: market::value(spec, spec.token_out, market.out, eth, &market.stocks),
         native_balance: market.native_balance,
         balance_in: market.balance_in,
         best: best_of(spec, market),
@@ -238,35 +278,20 @@ async fn describe(
     input: &TradeInput,
     currency: Currency,
 ) -> Result<TradeToken, Refusal> {
-    let known = |symbol: &str, decimals| TradeToken {
-        address: Some(currency.address()),
-        symbol: symbol.to_owned(),
-        decimals,
-    };
-    let address = match currency {
-        Currency::Native => {
-            let symbol = input.network.native.to_owned();
-            return Ok(TradeToken { address: None, symbol, decimals: NATIVE_DECIMALS });
-        }
-        Currency::Token(address) => address,
-    };
-    let coin = &input.network.stablecoin;
-    if address == coin.address {
-        return Ok(known(coin.symbol, coin.decimals));
+    let address = Some(currency.address()).filter(|_token| !currency.is_native());
+    let described =
+        |symbol: &str, decimals| TradeToken { address, symbol: symbol.to_owned(), decimals };
+    if let Some(known) = input.network.known_tokens().find(|known| known.address == address) {
+        return Ok(described(known.symbol, known.decimals));
     }
-    if address == input.exchange.wrapped_native {
-        return Ok(known("WETH", NATIVE_DECIMALS));
-    }
-    if let Some(token) = input.exchange.dollar_tokens.iter().find(|one| one.address == address) {
-        return Ok(known(token.symbol, token.decimals));
-    }
+    let address = currency.address();
     let unknown = || Refusal::new(Code::UnknownToken);
-    let described = token::describe(chain, address).await.map_err(|fault| match fault {
+    let own = token::describe(chain, address).await.map_err(|fault| match fault {
         ChainFault::Rejected { .. } | ChainFault::Malformed { .. } => unknown(),
         ChainFault::Unavailable { .. }
         | ChainFault::WrongChain { .. }
         | ChainFault::Reverted { .. } => Refusal::new(Code::ChainUnavailable),
     })?;
-    let described = described.filter(|token| token.decimals <= DECIMALS_MAX).ok_or_else(unknown)?;
-    Ok(known(&described.symbol, described.decimals))
+    let own = own.filter(|token| token.decimals <= DECIMALS_MAX).ok_or_else(unknown)?;
+    Ok(described(&own.symbol, own.decimals))
 }

@@ -45,7 +45,7 @@ pub(super) fn unavailable() -> Refusal {
 }
 
 /// The answers, at the places of their reads.
-pub(super) struct Answers(Vec<Result<Bytes, ReadFault>>);
+pub(super) struct Answers(pub(super) Vec<Result<Bytes, ReadFault>>);
 
 impl Answers {
     pub(super) fn get(&self, at: usize) -> Option<&Result<Bytes, ReadFault>> {
@@ -78,7 +78,8 @@ impl Answers {
         read::decode_permit2_allowance(self.bytes(at)?).map_err(|_odd| unavailable())
     }
 
-    fn feed(&self, at: usize, decimals: u8, now: u64, stale_seconds: u64) -> FeedPrice {
+    /// Returns the price that a feed reports at a block of this time, in Unix seconds.
+    pub(super) fn feed(&self, at: usize, decimals: u8, now: u64, stale_seconds: u64) -> FeedPrice {
         match self.get(at) {
             // An address without code is no feed.
             Some(Ok(answer)) if answer.is_empty() => FeedPrice::Missing,

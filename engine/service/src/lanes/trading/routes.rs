@@ -17,6 +17,7 @@ use super::eth_price::FeedPrice;
 use super::pools::{add_quote, decode_quote};
 use super::reads::Batch;
 use super::spec::Spec;
+use super::stocks::{StockPrices, StockReads};
 
 /// The routes of a trade that are to be quoted, in groups. Each group is one call: a pool with little liquidity and a
 /// tick spacing of one can use the gas of a whole call, and must not hide the other routes.
@@ -135,17 +136,21 @@ fn group_of(venue: &Venue) -> usize {
     }
 }
 
-/// Reads the price of the native coin by the network's feed.
+/// Reads the prices of the native coin and of stock tokens by the network's feeds.
 ///
 /// # Errors
 /// `CHAIN_UNAVAILABLE`
-pub(super) async fn feed(chain: &dyn Chain, spec: &Spec<'_>) -> Result<FeedPrice, Refusal> {
+pub(super) async fn feeds(
+    chain: &dyn Chain,
+    spec: &Spec<'_>,
+) -> Result<(FeedPrice, StockPrices), Refusal> {
     let mut batch = Batch::default();
     let time = batch.push(multicall::block_time());
     let feed = batch.add_feed(spec.exchange);
+    let stocks = StockReads::add(&mut batch, spec);
     let answers = batch.run(chain).await?;
     let time = answers.time(time)?;
-    Ok(answers.feed_of(spec.exchange, feed, time))
+    Ok((answers.feed_of(spec.exchange, feed, time), stocks.prices(&answers, time)))
 }
 
 /// Returns the route with the highest output, less the output that its gas costs. `input_wei` is the value of the input

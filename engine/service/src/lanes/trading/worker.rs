@@ -13,7 +13,7 @@ use bursar_core::money::Atoms;
 use bursar_core::networks;
 use bursar_core::time::Utc;
 use bursar_domain::command::{PermitOrder, StepOrder};
-use bursar_domain::trades::{Execution, StepPurpose, TradeAsk, TradeEnd, Venue};
+use bursar_domain::trades::{Execution, StepPurpose, TradeAsk, TradeEnd, Venue, outbox_key};
 use bursar_domain::{Action, Refusal, Request, lines};
 use bursar_submit::{OutboxKey, Outcome, fees};
 use bursar_uniswap::{Flow, Permit, fill};
@@ -23,9 +23,11 @@ use tokio_util::task::TaskTracker;
 
 use super::effects::fill_log;
 use super::lane::Trading;
+use super::measured::Measured;
 use super::plan::{PartKind, revocation};
 use super::propose::spec_of;
 use super::spec::Spec;
+use crate::core;
 use crate::core::handle::Handle;
 use crate::journal::Slip;
 use crate::ports::{SignFault, Signer};
@@ -89,7 +91,7 @@ impl Worker {
             _other => None,
         };
         let taken = match action {
-            Some(action) => self.core.act(action).await,
+            Some(action) => self.act(action).await,
             None => Err(Fault::new(Code::Busy)),
         };
         let taken = match (taken, permit) {
@@ -111,9 +113,23 @@ impl Worker {
         }
     }
 
+    /// Takes an action, between two failpoints.
+    async fn act(&self, action: Action) -> Result<core::Outcome, Fault> {
+        let (before, after) = failpoints_of(&action);
+        let failpoints = &self.trading.ports.failpoints;
+        failpoints.pass(before);
+        let taken = self.core.act(action).await;
+        if taken.is_ok() {
+            failpoints.pass(after);
+        }
+        taken
+    }
+
     /// Signs a permit. A restart before the signature is recorded orders another one.
     async fn sign(&self, request: &Request, permit: Permit, slips: Vec<Slip>) -> Result<(), Fault> {
+        let failpoints = &self.trading.ports.failpoints;
         for slip in slips {
+            failpoints.pass("plan.permit_sign");
             let signed = self.signer.sign(slip).await;
             let signature = signed.map_err(|refused| match refused {
                 // Locked or frozen meanwhile: the plan ends, or continues when the wallet is open.
@@ -123,7 +139,9 @@ impl Worker {
                     Fault::new(Code::Busy)
                 }
             })?;
+            failpoints.pass("plan.permit_signed");
             self.core.act(Action::PermitSigned { id: request.id, permit, signature }).await?;
+            failpoints.pass("plan.permit_recorded");
         }
         Ok(())
     }
@@ -143,7 +161,9 @@ impl Worker {
             let executed = TradeEnd::Executed { hash, received };
             return Ok(Some(end(request, execution, executed)));
         }
-        let (quote, plan) = self.trading.measure(trade, request.from, Some(execution)).await?;
+        let outbox = self.core.view().state.outboxes.get(&outbox_key(trade.chain, request.from));
+        let measured = self.trading.measure_next(request, trade, execution, &outbox).await?;
+        let Measured { quote, plan, .. } = measured;
         let Some(next) = plan.parts.into_iter().next() else { return Ok(None) };
         let (id, index) = (request.id, execution.steps.len());
         Ok(Some(match next.kind {
@@ -234,6 +254,22 @@ impl Worker {
             until: None,
             quote: execution.quote.clone(),
         }))))
+    }
+}
+
+/// Returns the failpoints before and after an action of a plan.
+fn failpoints_of(action: &Action) -> (&'static str, &'static str) {
+    match action {
+        Action::OrderPermit(_) => ("plan.permit_order", "plan.permit_ordered"),
+        Action::OpenStep(order) => match order.purpose {
+            StepPurpose::Allowance | StepPurpose::AllowanceReset => {
+                ("plan.allowance_open", "plan.allowance_opened")
+            }
+            StepPurpose::Swap => ("plan.swap_open", "plan.swap_opened"),
+            StepPurpose::Revocation => ("plan.revocation_open", "plan.revocation_opened"),
+        },
+        Action::EndTrade { .. } => ("plan.trade_end", "plan.trade_ended"),
+        _close => ("plan.close", "plan.closed"),
     }
 }
 

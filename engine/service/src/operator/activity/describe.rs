@@ -12,7 +12,7 @@ use bursar_domain::event::RequestDraft;
 use bursar_domain::outboxes::Send;
 use bursar_domain::settlement::{Check, Settlement};
 use bursar_domain::trades::TradeEnd;
-use bursar_domain::{Entry, Event, LaneAsk, State};
+use bursar_domain::{Entry, Event, LaneAsk, Request, State, plan_text};
 
 use super::outboxes;
 use crate::journal::{Reader, StoreError};
@@ -59,6 +59,7 @@ impl EntryDescriber<'_> {
                 row.request = Some(id.to_string());
                 if let Some(known) = self.reader.request(id)? {
                     self.request(&mut row, id, &known.agent, &known.ask);
+                    row.detail = step(&entry.event, &known).or(row.detail);
                 }
             }
         }
@@ -186,6 +187,14 @@ fn describe(event: &Event) -> Description<'_> {
             (EntryKind::SettlementChecked, Request(*id), check(found))
         }
     }
+}
+
+/// Describes the step of a plan that an entry opened, like `1/2 token approval`.
+fn step(event: &Event, request: &Request) -> Option<String> {
+    let Event::StepOpened { purpose, quote, .. } = event else { return None };
+    let steps = &request.execution()?.steps;
+    let before = steps.iter().position(|step| step.purpose == *purpose)?;
+    Some(plan_text::step_text(*purpose, before, quote))
 }
 
 fn ended(end: &TradeEnd) -> String {

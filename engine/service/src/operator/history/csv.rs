@@ -1,10 +1,10 @@
 //! Writes requests as CSV (RFC 4180). Prevents formula injection: a spreadsheet could run a cell that starts like a
 //! formula, and formulas can reach files and the network.
 
-use bursar_control::answers::HistoryRow;
+use bursar_control::answers::{HistoryRow, TradedAnswer};
 use bursar_core::text::{host_note, visible};
 
-const HEAD: [&str; 17] = [
+const HEAD: [&str; 21] = [
     "id",
     "created",
     "lane",
@@ -22,6 +22,10 @@ const HEAD: [&str; 17] = [
     "host",
     "tx_hash",
     "host_note",
+    "symbol_out",
+    "asset_out",
+    "amount_out",
+    "amount_out_atomic",
 ];
 
 pub(super) fn head() -> String {
@@ -30,11 +34,14 @@ pub(super) fn head() -> String {
     line
 }
 
-/// Appends a row. `url` is the URL of the row's host. The last column warns if the URL's text shows another host or
+/// Appends a row. `url` is the URL of the row's host. The column `host_note` warns if the URL's text shows another host or
 /// look-alike letters.
 pub(super) fn push(to: &mut String, row: &HistoryRow, url: Option<&str>) {
     // An unknown value is an empty cell: zero would be a wrong value.
     let or_empty = |value: &Option<String>| value.clone().unwrap_or_default();
+    let traded = row.trade.as_ref();
+    let of_trade =
+        |cell: fn(&TradedAnswer) -> Option<String>| traded.and_then(cell).unwrap_or_default();
     let cells = [
         &row.id,
         &row.created,
@@ -53,6 +60,10 @@ pub(super) fn push(to: &mut String, row: &HistoryRow, url: Option<&str>) {
         &or_empty(&row.host),
         &or_empty(&row.tx_hash),
         &or_empty(&url.and_then(host_note)),
+        &of_trade(|trade| Some(trade.symbol_out.clone())),
+        &of_trade(|trade| Some(trade.asset_out.clone())),
+        &of_trade(|trade| trade.amount_out.clone()),
+        &of_trade(|trade| trade.amount_out_atomic.clone()),
     ];
     push_line(to, &cells);
 }
@@ -121,6 +132,7 @@ mod tests {
             agent_unknown_reason: None,
             label: "pay".into(),
             status: RequestStatus::Signed,
+            step: None,
             amount: text("1.0"),
             amount_unknown_reason: None,
             symbol: text("USDC"),
@@ -135,6 +147,7 @@ mod tests {
             host_unknown_reason: None,
             tx_hash: None,
             tx_hash_unknown_reason: None,
+            trade: None,
             refused: None,
         };
         change(&mut row);
@@ -174,8 +187,23 @@ mod tests {
             ("https://apple.com@evil.example/", "host evil.example"),
         ] {
             let line = written(&row(|_same| {}), Some(url));
-            assert!(line.ends_with(&format!(",{note}\r\n")), "{url}: {line}");
+            assert!(line.ends_with(&format!(",{note},,,,\r\n")), "{url}: {line}");
         }
+    }
+
+    #[test]
+    fn a_trade_has_its_output_in_the_last_columns() {
+        let trade = TradedAnswer {
+            symbol_out: "=\u{202e}WETH".into(),
+            asset_out: "0x42".into(),
+            amount_out: Some("0.0099".into()),
+            amount_out_atomic: Some("9900000000000000".into()),
+        };
+        let mut line = String::new();
+        push(&mut line, &row(|row| row.trade = Some(trade)), None);
+        assert!(line.ends_with(",'=\\u{202e}WETH,0x42,0.0099,9900000000000000\r\n"), "{line}");
+        let columns = head().trim_end().split(',').count();
+        assert_eq!(line.trim_end().split(',').count(), columns, "{line}");
     }
 
     #[test]

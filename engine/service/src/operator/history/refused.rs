@@ -5,11 +5,12 @@ use bursar_core::codes::Code;
 use bursar_core::money::Usd;
 use bursar_domain::agents::PolicyRecord;
 use bursar_domain::refusal::Refusal;
+use bursar_domain::trades::TradeEnd;
 use bursar_domain::{Request, State, Status};
 
 /// Returns the explanation, or `None` if the request was not refused.
 pub(super) fn explain(state: &State, request: &Request) -> Option<RefusedAnswer> {
-    let Status::Refused { refusal, .. } = &request.status else { return None };
+    let refusal = refusal_of(request)?;
     let commission = state.agents.get(&request.agent).and_then(|agent| agent.commission.as_ref());
     let record = commission.and_then(|given| state.policy(&given.policy));
     let Some((asked, bound)) = refusal.requested.zip(refusal.bound) else {
@@ -35,6 +36,21 @@ pub(super) fn explain(state: &State, request: &Request) -> Option<RefusedAnswer>
     Some(RefusedAnswer { why: format!("{asked} USD requested, {}", limit.text), policy, option })
 }
 
+/// Returns why a request was refused, or why its trade ended without an effect.
+fn refusal_of(request: &Request) -> Option<&Refusal> {
+    match &request.status {
+        Status::Refused { refusal, .. } => Some(refusal),
+        Status::Executing(execution) | Status::Ended(execution) => match &execution.end {
+            Some(TradeEnd::Rejected(refusal) | TradeEnd::Failed { refusal, .. }) => Some(refusal),
+            Some(TradeEnd::Executed { .. }) | None => None,
+        },
+        Status::Held { .. }
+        | Status::Authorized { .. }
+        | Status::Denied { .. }
+        | Status::Expired { .. } => None,
+    }
+}
+
 struct Limit<'a> {
     policy: &'a str,
     text: String,
@@ -47,19 +63,28 @@ impl<'a> Limit<'a> {
     /// policy.
     fn of(refusal: &Refusal, record: &'a PolicyRecord, asked: Usd, bound: Usd) -> Self {
         let policy = record.name.as_str();
-        let (named, now) = (format!("`{policy}` v{}", record.version), &record.policy.payments);
-        if refusal.code == Code::ExceedsPerRequestMax {
-            let limit = now.per_request;
+        let named = format!("`{policy}` v{}", record.version);
+        let (payments, trading) = (&record.policy.payments, &record.policy.trading);
+        let each = match refusal.code {
+            Code::ExceedsPerRequestMax => Some((payments.per_request, "payment", "--txn")),
+            Code::ExceedsPerTradeMax => Some((trading.per_trade, "trade", "--trade-max")),
+            _of_a_day => None,
+        };
+        if let Some((limit, what, option)) = each {
             let text = if limit == bound {
-                format!("{named} allows {limit} per payment")
+                format!("{named} allows {limit} per {what}")
             } else {
-                format!("{bound} per payment was allowed then; {named} allows {limit} now")
+                format!("{bound} per {what} was allowed then; {named} allows {limit} now")
             };
-            return Self { policy, text, option: "--txn", still_refuses: asked > limit };
+            return Self { policy, text, option, still_refuses: asked > limit };
         }
+        let (daily, option) = match refusal.code {
+            Code::ExceedsDailyVolume => (trading.daily, "--trade-daily"),
+            _of_payments => (payments.daily, "--day"),
+        };
         let left = if bound == Usd::ZERO { "nothing".to_owned() } else { bound.to_string() };
-        let text = format!("{left} was left for the day; {named} allows {} per day", now.daily);
-        Self { policy, text, option: "--day", still_refuses: true }
+        let text = format!("{left} was left for the day; {named} allows {daily} per day");
+        Self { policy, text, option, still_refuses: true }
     }
 }
 
@@ -68,6 +93,8 @@ fn is_of_a_policy(code: Code) -> bool {
     matches!(
         code,
         Code::X402Disabled
+            | Code::TradingDisabled
+            | Code::ExceedsMaxSlippage
             | Code::NetworkNotAllowed
             | Code::DomainNotAllowed
             | Code::DomainUrlRequired

@@ -10,7 +10,7 @@ use bursar_submit::{ChainState, Outcome, Submission};
 
 use crate::operator::activity::outboxes::{outcome_text, trouble_text};
 
-pub(super) fn send(state: &State, record: &SendRecord) -> SendAnswer {
+pub(crate) fn send(state: &State, record: &SendRecord) -> SendAnswer {
     let send = &record.send;
     let outbox = state.outboxes.get(&send.key());
     let open = outbox.open.get(&send.submission());

@@ -50,12 +50,12 @@ struct Free {
 }
 
 /// The bounds of a transaction's gas and cost.
-struct GasPlan {
-    limit: u64,
+pub(crate) struct GasPlan {
+    pub(crate) limit: u64,
     /// Highest price of a unit of gas, in wei.
-    ceiling: u128,
+    pub(crate) ceiling: u128,
     /// In wei, including the fee for data.
-    max_cost: U256,
+    pub(crate) max_cost: U256,
 }
 
 pub(super) async fn plan(
@@ -82,7 +82,7 @@ pub(super) async fn plan(
     let mut call = transfer.call();
     let code = chain.code_at(to, BlockTag::Latest).await;
     let to_contract = !or_unavailable(network, code)?.is_empty();
-    let gas = transfer.gas(&call).await?;
+    let gas = gas_plan(transfer.chain, network, from, &call).await?;
     call.gas_limit = gas.limit;
     let native_after = transfer.native_after(&free, &call, &gas)?;
     let send = Send {
@@ -208,31 +208,6 @@ impl Transfer<'_> {
         }
     }
 
-    async fn gas(&self, call: &Call) -> Result<GasPlan, Fault> {
-        let network = self.network;
-        let limit = estimate(self.chain, network, self.from, call).await?;
-        let quote = chain_tasks::quote(self.chain, self.from, &network.gas).await;
-        let offer = fees::within(&or_unavailable(network, quote)?.fee, network.gas.ceiling)
-            .ok_or_else(|| {
-                let message = format!(
-                    "Gas on {} costs more than Bursar's maximum: try again when it is cheaper.",
-                    network.title
-                );
-                Fault::because(Code::ChainUnavailable, message)
-            })?;
-        // Leaves room for a few higher gas offers. The card shows the cost at this ceiling as the maximum.
-        let ceiling = offer.max_price().saturating_mul(2).min(network.gas.ceiling);
-        // 200 bytes cover the signature and the other fields of any such transaction.
-        let bytes = call.data.len().saturating_add(200);
-        let data_fee =
-            or_unavailable(network, data_fee::upper_bound(self.chain, &network.gas, bytes).await)?;
-        let max_cost = U256::from(limit)
-            .checked_mul(U256::from(ceiling))
-            .and_then(|cost| cost.checked_add(data_fee))
-            .ok_or(Fault::new(Code::InternalError))?;
-        Ok(GasPlan { limit, ceiling, max_cost })
-    }
-
     /// Returns the native coin that is left in the worst case, in wei.
     fn native_after(&self, free: &Free, call: &Call, gas: &GasPlan) -> Result<U256, Fault> {
         let left = free.native.checked_sub(gas.max_cost);
@@ -252,6 +227,39 @@ impl Transfer<'_> {
     fn show(&self, atoms: U256) -> String {
         TokenAmount { atoms: Atoms(atoms), decimals: self.asset.decimals }.to_column_text()
     }
+}
+
+/// Returns the bounds of a transaction's gas.
+///
+/// # Errors
+/// The call would fail, gas is too expensive, or no node answers.
+pub(crate) async fn gas_plan(
+    chain: &dyn Chain,
+    network: &Network,
+    from: Address,
+    call: &Call,
+) -> Result<GasPlan, Fault> {
+    let limit = estimate(chain, network, from, call).await?;
+    let quote = chain_tasks::quote(chain, from, &network.gas).await;
+    let offer = fees::within(&or_unavailable(network, quote)?.fee, network.gas.ceiling)
+        .ok_or_else(|| {
+            let message = format!(
+                "Gas on {} costs more than Bursar's maximum: try again when it is cheaper.",
+                network.title
+            );
+            Fault::because(Code::ChainUnavailable, message)
+        })?;
+    // Leaves room for a few higher gas offers. The card shows the cost at this ceiling as the maximum.
+    let ceiling = offer.max_price().saturating_mul(2).min(network.gas.ceiling);
+    // 200 bytes cover the signature and the other fields of any such transaction.
+    let bytes = call.data.len().saturating_add(200);
+    let data_fee =
+        or_unavailable(network, data_fee::upper_bound(chain, &network.gas, bytes).await)?;
+    let max_cost = U256::from(limit)
+        .checked_mul(U256::from(ceiling))
+        .and_then(|cost| cost.checked_add(data_fee))
+        .ok_or(Fault::new(Code::InternalError))?;
+    Ok(GasPlan { limit, ceiling, max_cost })
 }
 
 /// Estimates the gas limit: the node's estimate plus a quarter, because the cost can rise in a later block.

@@ -1,22 +1,26 @@
 //! Converts the state into the answers of commands.
 
+use std::sync::Arc;
+
 use bursar_control::answers::{
-    AddressAnswer, AgentAnswer, NetworkAnswer, PolicyAnswer, RequestAnswer, SeedAnswer,
-    ServerAnswer, WalletAnswer,
+    AddressAnswer, AgentAnswer, EXECUTING_SHOWN, ExecutingAnswer, NetworkAnswer, PolicyAnswer,
+    RequestAnswer, SeedAnswer, ServerAnswer, WalletAnswer,
 };
+use bursar_control::card_text;
 use bursar_core::auth::AuthMode;
 use bursar_core::card::Card;
 use bursar_core::ids::SeedId;
-use bursar_core::money::TokenAmount;
+use bursar_core::money::{TokenAmount, Usd};
 use bursar_core::networks::{NETWORKS, Network};
-use bursar_core::status::RequestStatus;
+use bursar_core::status::{PolicyVerdict, RequestStatus};
 use bursar_core::text;
 use bursar_core::time::Moment;
 use bursar_domain::agents::{Agent, PolicyRecord};
 use bursar_domain::allowance::Renewal;
-use bursar_domain::trades::{Execution, TradeEnd};
+use bursar_domain::assess::Verdict;
+use bursar_domain::trades::{Execution, TradeAsk, TradeEnd};
 use bursar_domain::wallets::{Backing, PayingAddress, Seed};
-use bursar_domain::{LaneAsk, Request, State, Status};
+use bursar_domain::{LaneAsk, Request, State, Status, plan_text};
 
 use crate::context::EngineContext;
 
@@ -72,7 +76,9 @@ pub(crate) fn agent(engine: &EngineContext, state: &State, agent: &Agent) -> Age
     let given = agent.commission.as_ref();
     let label = given.map(|given| &given.label);
     let paying = label.and_then(|label| state.wallet.as_ref()?.address(label));
-    let daily = state.policy_of(agent).map(|policy| policy.payments.daily);
+    let policy = state.policy_of(agent);
+    let daily = policy.map(|policy| policy.payments.daily);
+    let trading = policy.map(|policy| &policy.trading).filter(|trading| trading.enabled);
     let lost = agent.credential.mode() == AuthMode::Hmac
         && engine.vault.is_unlocked()
         && engine.vault.gate().with_agent_secret(&agent.id, |secret| secret.is_none());
@@ -87,6 +93,9 @@ pub(crate) fn agent(engine: &EngineContext, state: &State, agent: &Agent) -> Age
         spent_today: state.spent(agent, &moment).payment.to_string(),
         reserved: agent.reserved.payment.to_string(),
         daily_limit: daily.map(|daily| daily.to_string()),
+        traded_today: state.spent(agent, &moment).trade.to_string(),
+        trades_reserved: agent.reserved.trade.to_string(),
+        trade_limit: trading.map(|trading| trading.daily.to_string()),
         renewal_held: given.is_some_and(|given| {
             matches!(given.window.start.renewal(&moment), Renewal::HeldBack(_))
         }),
@@ -124,18 +133,19 @@ pub(crate) fn network(state: &State, row: &Network) -> NetworkAnswer {
 pub(crate) fn request(request: &Request, card: Option<Card>, moment: &Moment) -> RequestAnswer {
     let (amount, atoms, asset, payee) = match &request.ask {
         LaneAsk::Payment(payment) => {
-            let coin = payment.network().filter(|_known| !payment.unpriced);
-            let amount = match coin.map(|network| network.stablecoin) {
-                Some(coin) => {
+            let text = payment.foreign().and_then(|asset| asset.text.as_ref());
+            let amount = match (payment.stablecoin(), text) {
+                (Some(coin), _none) => {
                     let amount = TokenAmount { atoms: payment.amount, decimals: coin.decimals };
                     format!("{amount} {}", coin.symbol)
                 }
-                None => payment.amount.to_string(),
+                (None, Some(text)) => text.amount_text(payment.amount),
+                (None, None) => payment.amount.to_string(),
             };
             (amount, payment.amount, payment.asset, payment.payee)
         }
         LaneAsk::Trade(trade) => {
-            let amount = format!("{} > {}", trade.input_text(), trade.token_out.symbol);
+            let amount = traded(trade);
             let asset = trade.token_in.address.unwrap_or_default();
             (amount, trade.amount_in, asset, request.from)
         }
@@ -154,6 +164,7 @@ pub(crate) fn request(request: &Request, card: Option<Card>, moment: &Moment) ->
         lane: request.ask.lane(),
         agent_id: request.agent.to_string(),
         status,
+        step: step(request),
         amount,
         amount_atomic: atoms.to_string(),
         asset: asset.to_checksum(None),
@@ -164,6 +175,59 @@ pub(crate) fn request(request: &Request, card: Option<Card>, moment: &Moment) ->
         expires_in_ms: left_ms,
         card,
     }
+}
+
+/// Returns the verdict of a policy, its code and its reason in words. `acts` says what a policy does that acts at once.
+pub(crate) fn verdict(
+    verdict: &Verdict,
+    amount: Usd,
+    auto_below: Usd,
+    acts: &str,
+) -> (PolicyVerdict, Option<String>, String) {
+    match verdict {
+        Verdict::Act => (PolicyVerdict::Act, None, acts.to_owned()),
+        Verdict::Hold(why) => {
+            let reason = card_text::hold_text(*why, amount, auto_below);
+            let code = Some(why.text().to_owned());
+            (PolicyVerdict::Hold, code, format!("needs your approval: {reason}"))
+        }
+        Verdict::Refuse(refusal) => {
+            (PolicyVerdict::Refuse, Some(refusal.code.text().to_owned()), refusal.describe())
+        }
+    }
+}
+
+/// Formats a trade, like `25.000000 USDC > WETH`.
+fn traded(trade: &TradeAsk) -> String {
+    format!("{} > {}", trade.input_text(), trade.token_out.symbol)
+}
+
+/// Returns the step that a trade's plan takes now.
+pub(crate) fn step(request: &Request) -> Option<String> {
+    match &request.status {
+        Status::Executing(execution) => plan_text::progress(execution),
+        Status::Held { .. }
+        | Status::Authorized { .. }
+        | Status::Ended(_)
+        | Status::Refused { .. }
+        | Status::Denied { .. }
+        | Status::Expired { .. } => None,
+    }
+}
+
+/// Returns the first trades in execution, the earliest first.
+pub(crate) fn executing(state: &State) -> Vec<ExecutingAnswer> {
+    let mut running: Vec<&Arc<Request>> = state.executing.values().collect();
+    running.sort_by_key(|request| request.seq);
+    let described = running.into_iter().filter_map(|request| {
+        Some(ExecutingAnswer {
+            id: request.id.to_string(),
+            agent_id: request.agent.to_string(),
+            amount: traded(request.trade()?),
+            step: step(request)?,
+        })
+    });
+    described.take(EXECUTING_SHOWN).collect()
 }
 
 /// Returns the status of an allowed trade.

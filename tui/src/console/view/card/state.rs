@@ -38,10 +38,12 @@ pub(super) fn lines(
         lines.push((fault.clone(), Role::Alarm));
     }
     if view.card.type_amount && view.card.obstacle.is_none() && !model.setup.observe {
-        lines.push((
-            format!("Type the amount to approve, {}: [{:<12}]", view.card.usd, view.typed),
-            Role::Strong,
-        ));
+        let what = if view.card.unpriced {
+            "Type the dollars that it may cost".to_owned()
+        } else {
+            format!("Type the amount to approve, {}", view.card.usd)
+        };
+        lines.push((format!("{what}: [{:<12}]", view.typed), Role::Strong));
     }
     let keys = if model.setup.observe {
         "observing only: no decisions   esc closes".to_owned()

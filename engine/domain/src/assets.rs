@@ -1,0 +1,142 @@
+//! Tokens outside our table that a payment may be in: what the chain confirmed about a token, and what it costs.
+
+use alloy_primitives::U256;
+use bursar_core::codes::Code;
+use bursar_core::money::{Atoms, Bps, TokenAmount, Usd};
+use bursar_core::text;
+use bursar_core::time::Utc;
+use serde::{Deserialize, Serialize};
+
+use crate::refusal::Refusal;
+use crate::trades::Venue;
+
+/// Longest name or version of a token's domain that is kept, in bytes. The offer chooses it.
+pub const DOMAIN_TEXT_MAX: usize = 128;
+
+/// How the value of a payment is known.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Price {
+    /// One to one, because the asset is the network's reference stablecoin.
+    Reference,
+    /// The asset is another token.
+    Foreign(Box<ForeignAsset>),
+}
+
+/// What a node reported about a token outside our table.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct ForeignAsset {
+    /// The offer's claim; `None` if it names no name or no version, or a too long one.
+    pub claim: Option<DomainText>,
+    /// What the token says about the claim. Nothing is signed unless it confirmed it.
+    pub domain: DomainCheck,
+    /// `None` if the contract does not describe itself like a token.
+    pub text: Option<TokenText>,
+    /// `None` if no pool sells the amount, or if no node answered in time.
+    pub quote: Option<AssetQuote>,
+}
+
+/// The name and the version of an EIP-712 domain.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DomainText {
+    pub name: String,
+    pub version: String,
+}
+
+/// How a token answered an offer's claim.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub enum DomainCheck {
+    /// No node answered.
+    #[default]
+    Unknown,
+    /// The token takes EIP-3009 authorizations, and its `DOMAIN_SEPARATOR()` is that of the claim.
+    Confirmed,
+    /// The token has another domain or none, or takes no authorizations.
+    Unconfirmed,
+}
+
+/// A token's own description: untrusted text.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TokenText {
+    pub symbol: String,
+    pub decimals: u8,
+}
+
+/// What the amount of a payment costs in the network's reference stablecoin. Amounts are in its smallest unit.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AssetQuote {
+    /// When it was measured.
+    pub at: Utc,
+    /// What buying the amount costs: the highest price of all routes that can deliver it.
+    pub cost: Atoms,
+    /// `cost` in dollars, rounded up.
+    pub usd: Usd,
+    /// The route with that price.
+    pub route: Venue,
+    /// The least that selling the amount brings, of all routes that can buy it; `None` if none can.
+    pub sold: Option<Atoms>,
+    /// What ten times the amount costs on the same route; `None` if it cannot deliver that.
+    pub tenfold: Option<Atoms>,
+    /// How far the price of the route's pools is off their ten-minute average; `None` if they keep none.
+    pub average_off: Option<Bps>,
+}
+
+impl ForeignAsset {
+    /// Returns an asset of which nothing but the offer's claim is known.
+    pub fn claimed(name: Option<&str>, version: Option<&str>) -> Self {
+        let short = |text: &str| text.len() <= DOMAIN_TEXT_MAX;
+        let claim = name.zip(version).filter(|(name, version)| short(name) && short(version));
+        let text = |(name, version): (&str, &str)| DomainText {
+            name: name.to_owned(),
+            version: version.to_owned(),
+        };
+        Self { claim: claim.map(text), ..Self::default() }
+    }
+
+    /// Returns the claim, if the token confirmed it.
+    pub fn confirmed(&self) -> Option<&DomainText> {
+        self.claim.as_ref().filter(|_claim| self.domain == DomainCheck::Confirmed)
+    }
+
+    /// Refuses an approval if the token cannot be paid by what was measured just now.
+    ///
+    /// # Errors
+    /// `UNSUPPORTED_ASSET` or `UNPRICED`
+    pub fn check_payable(&self, now: &Self) -> Result<(), Refusal> {
+        if now.domain == DomainCheck::Unconfirmed || now.claim != self.claim {
+            return Err(Refusal::because(
+                Code::UnsupportedAsset,
+                "The token did not confirm the offer's name and version, or takes no authorizations \
+                 (EIP-3009), so nothing can be signed: deny the request.",
+            ));
+        }
+        if now.confirmed().is_none() || now.quote.is_none() {
+            return Err(Refusal::new(Code::Unpriced));
+        }
+        Ok(())
+    }
+
+    /// Returns the value in dollars; zero if there is no quote.
+    pub fn usd(&self) -> Usd {
+        self.quote.as_ref().map_or(Usd::ZERO, |quote| quote.usd)
+    }
+}
+
+/// Returns whether a price moved by more than one percent, in either direction.
+pub fn has_moved(from: U256, to: U256) -> bool {
+    from.abs_diff(to).checked_mul(U256::from(100)).is_none_or(|moved| moved > from)
+}
+
+impl TokenText {
+    /// Formats an amount with the token's symbol in quotation marks, because the token may imitate another.
+    pub fn amount_text(&self, atoms: Atoms) -> String {
+        format!("{} {}", self.column_text(atoms), text::quoted(&self.symbol, SYMBOL_SHOWN))
+    }
+
+    /// Formats an amount without the symbol.
+    pub fn column_text(&self, atoms: Atoms) -> String {
+        TokenAmount { atoms, decimals: self.decimals }.to_column_text()
+    }
+}
+
+/// Characters of a symbol that are shown.
+const SYMBOL_SHOWN: usize = 16;

@@ -1,0 +1,151 @@
+//! The calls of a plan in words, and how far a plan has come.
+
+use alloy_primitives::{Address, U256};
+use bursar_core::money::Atoms;
+use bursar_core::networks::{Exchange, by_chain};
+use bursar_uniswap::Decoded;
+
+use crate::trades::{Execution, StepPurpose, TradeAsk, TradeQuote, TradeToken};
+
+/// Describes the calls of a quote's plan in their order, like `approve exactly 30.000000 USDC for SwapRouter02`.
+/// Symbols are the tokens' own text.
+pub fn calls(trade: &TradeAsk, quote: &TradeQuote) -> Vec<String> {
+    quote.calls.iter().map(|call| call_text(trade, quote.block_time, call)).collect()
+}
+
+/// Returns the number of transactions that a quote's plan sends.
+pub fn transactions(quote: &TradeQuote) -> usize {
+    purposes(quote).count()
+}
+
+/// Returns the purpose of each transaction of a quote's plan. A permit is a signature, not a transaction.
+fn purposes(quote: &TradeQuote) -> impl Iterator<Item = StepPurpose> {
+    quote.calls.iter().filter_map(|call| match call {
+        Decoded::Approve { amount, .. } if amount.is_zero() => Some(StepPurpose::AllowanceReset),
+        Decoded::Approve { .. } => Some(StepPurpose::Allowance),
+        Decoded::Permit { .. } => None,
+        Decoded::Wrap { .. }
+        | Decoded::Unwrap { .. }
+        | Decoded::Swap { .. }
+        | Decoded::Unknown { .. } => Some(StepPurpose::Swap),
+    })
+}
+
+fn call_text(trade: &TradeAsk, now: u64, call: &Decoded) -> String {
+    let exchange = by_chain(trade.chain).and_then(|network| network.exchange);
+    let amount = |token, atoms| amount_text(trade, exchange, token, atoms);
+    let name = |contract| contract_name(exchange, contract);
+    let within = |until: u64| format!("within {} s", until.saturating_sub(now));
+    let native = |atoms| amount(Address::ZERO, atoms);
+    match *call {
+        Decoded::Approve { token, spender, amount: atoms } if atoms.is_zero() => {
+            let what = symbol_text(trade, exchange, token);
+            format!("take back the approval of {what} for {}", name(spender))
+        }
+        Decoded::Approve { token, spender, amount: atoms } => {
+            format!("approve exactly {} for {}", amount(token, atoms), name(spender))
+        }
+        Decoded::Permit { token, spender, amount: atoms, until } => format!(
+            "sign a Permit2 permit of exactly {} for {}, to use {}",
+            amount(token, atoms),
+            name(spender),
+            within(until)
+        ),
+        Decoded::Wrap { amount: atoms } => format!("wrap exactly {}", native(atoms)),
+        Decoded::Unwrap { amount: atoms } => format!("unwrap exactly {}", native(atoms)),
+        Decoded::Swap { router, token_in, token_out, amount_in, min_out, until } => format!(
+            "swap exactly {} for at least {} through {}, {}",
+            amount(token_in, amount_in),
+            amount(token_out, min_out),
+            name(router),
+            within(until)
+        ),
+        Decoded::Unknown { to } => format!("UNKNOWN call of {}", to.to_checksum(None)),
+    }
+}
+
+/// Returns the side of the trade that a call names. Calls of v3 name the wrapped token in place of the native coin.
+fn side<'a>(
+    trade: &'a TradeAsk,
+    exchange: Option<&Exchange>,
+    token: Address,
+) -> Option<&'a TradeToken> {
+    let wrapped = exchange.map(|exchange| exchange.wrapped_native);
+    let sides = [&trade.token_in, &trade.token_out];
+    let exact = sides.into_iter().find(|side| side.address.unwrap_or_default() == token);
+    let native = sides.into_iter().find(|side| side.address.is_none());
+    exact.or(native.filter(|_native| wrapped == Some(token)))
+}
+
+fn amount_text(
+    trade: &TradeAsk,
+    exchange: Option<&Exchange>,
+    token: Address,
+    atoms: U256,
+) -> String {
+    match side(trade, exchange, token) {
+        Some(side) => side.amount_text(Atoms(atoms)),
+        None => format!("{atoms} units of {}", token.to_checksum(None)),
+    }
+}
+
+fn symbol_text(trade: &TradeAsk, exchange: Option<&Exchange>, token: Address) -> String {
+    let known = side(trade, exchange, token).map(|side| side.symbol.clone());
+    known.unwrap_or_else(|| token.to_checksum(None))
+}
+
+fn contract_name(exchange: Option<&Exchange>, contract: Address) -> String {
+    let named = exchange.and_then(|exchange| match contract {
+        router if router == exchange.v3.router => Some("SwapRouter02"),
+        permit2 if permit2 == exchange.permit2 => Some("Permit2"),
+        router if router == exchange.v4.router => Some("the Universal Router"),
+        _other => None,
+    });
+    named.map_or_else(|| contract.to_checksum(None), str::to_owned)
+}
+
+/// Describes the step that a plan takes now, like `1/2 token approval`; `None` if it has nothing left to do.
+pub fn progress(execution: &Execution) -> Option<String> {
+    let opened = execution.steps.len();
+    let revokes = execution.leaves_allowance()
+        || execution.open_step().is_some_and(|step| step.purpose == StepPurpose::Revocation);
+    if execution.end.is_some() {
+        return revokes.then(|| StepPurpose::Revocation.text().to_owned());
+    }
+    let last = execution.steps.last().map(|step| step.purpose);
+    // The newest quote may have been made before or after the last step was opened.
+    let rest: Vec<StepPurpose> = purposes(&execution.quote)
+        .filter(|one| last.is_none_or(|last| rank(*one) > rank(last)))
+        .collect();
+    let of = opened.saturating_add(rest.len());
+    let (at, purpose) = match execution.open_step() {
+        Some(step) => (opened, step.purpose),
+        None => match rest.first() {
+            Some(next) => (opened.saturating_add(1), *next),
+            // The swap is mined; its receipt ends the trade.
+            None => (opened, last?),
+        },
+    };
+    Some(format!("{at}/{of} {}", purpose.text()))
+}
+
+/// Describes a step that an entry of the journal opened, like `1/2 token approval`. `before` is the number of steps
+/// that were opened before it.
+pub fn step_text(purpose: StepPurpose, before: usize, quote: &TradeQuote) -> String {
+    if purpose == StepPurpose::Revocation {
+        return purpose.text().to_owned();
+    }
+    let rest = purposes(quote).filter(|one| rank(*one) > rank(purpose)).count();
+    let at = before.saturating_add(1);
+    format!("{at}/{} {}", at.saturating_add(rest), purpose.text())
+}
+
+/// Returns the place of a purpose in a plan.
+fn rank(purpose: StepPurpose) -> u8 {
+    match purpose {
+        StepPurpose::AllowanceReset => 0,
+        StepPurpose::Allowance => 1,
+        StepPurpose::Swap => 2,
+        StepPurpose::Revocation => 3,
+    }
+}

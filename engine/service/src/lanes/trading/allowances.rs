@@ -1,0 +1,119 @@
+//! Reads what the contracts of an exchange may take from an address.
+
+use alloy_primitives::{Address, U256};
+use bursar_chain::{multicall, token};
+use bursar_core::networks::Network;
+use bursar_domain::Refusal;
+use bursar_uniswap::{Call, permit, read, swap};
+
+use super::lane::Trading;
+use super::reads::Batch;
+
+/// Tokens of one read.
+const AT_ONCE: usize = 50;
+
+/// An allowance that is not zero.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Allowance {
+    pub token: Address,
+    /// The contract that may take the token.
+    pub spender: Address,
+    pub spender_name: &'static str,
+    /// In the token's smallest unit.
+    pub amount: U256,
+    /// Unix seconds, for an allowance within Permit2.
+    pub until: Option<u64>,
+}
+
+impl Allowance {
+    /// Returns whether the allowance is more than any balance can be.
+    pub fn is_unlimited(&self) -> bool {
+        // Some tokens count allowances in fewer than 256 bits.
+        self.amount >= permit::PERMIT2_AMOUNT_MAX || self.amount == U256::from(u128::MAX >> 32)
+    }
+}
+
+/// The allowances of one address on one network.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Allowances {
+    pub found: Vec<Allowance>,
+    /// The number of allowances that were read.
+    pub read: usize,
+    /// Tokens that gave no valid answer.
+    pub unreadable: Vec<Address>,
+}
+
+impl Trading {
+    /// Reads the allowances of `tokens` for SwapRouter02 and Permit2, and those within Permit2 for the Universal Router.
+    /// An allowance within Permit2 that has ended counts as zero.
+    ///
+    /// # Errors
+    /// `CHAIN_UNAVAILABLE`
+    pub async fn allowances(
+        &self,
+        network: &Network,
+        owner: Address,
+        tokens: &[Address],
+    ) -> Result<Allowances, Refusal> {
+        let chain = self.chain(network)?;
+        let mut all = Allowances::default();
+        let Some(exchange) = network.exchange else { return Ok(all) };
+        for tokens in tokens.chunks(AT_ONCE) {
+            let mut batch = Batch::default();
+            let time = batch.push(multicall::block_time());
+            let spenders = [(exchange.v3.router, "SwapRouter02"), (exchange.permit2, "Permit2")];
+            let router = exchange.v4.router;
+            let mut places = Vec::with_capacity(tokens.len());
+            for token in tokens {
+                let own = spenders.map(|(spender, name)| {
+                    (spender, name, batch.add(*token, token::allowance(owner, spender)))
+                });
+                let asked = read::permit2_allowance_call(owner, *token, router);
+                places.push((*token, own, batch.add(exchange.permit2, asked)));
+            }
+            let answers = batch.run(&*chain).await?;
+            let now = answers.time(time)?;
+            for (token, own, within) in places {
+                for (spender, spender_name, at) in own {
+                    match answers.number(at) {
+                        Ok(amount) => {
+                            let until = None;
+                            all.add(Allowance { token, spender, spender_name, amount, until });
+                        }
+                        Err(_invalid) if all.unreadable.last() == Some(&token) => {}
+                        Err(_invalid) => all.unreadable.push(token),
+                    }
+                }
+                let given = answers.permit2(within)?;
+                let is_over = given.expiration < now;
+                all.add(Allowance {
+                    token,
+                    spender: router,
+                    spender_name: "the Universal Router, through Permit2",
+                    amount: if is_over { U256::ZERO } else { given.amount },
+                    until: Some(given.expiration),
+                });
+            }
+        }
+        Ok(all)
+    }
+}
+
+impl Allowances {
+    fn add(&mut self, allowance: Allowance) {
+        self.read = self.read.saturating_add(1);
+        if !allowance.amount.is_zero() {
+            self.found.push(allowance);
+        }
+    }
+}
+
+/// Returns the call that sets an allowance to zero; `None` on a network without an exchange.
+pub fn revocation_of(network: &Network, allowance: &Allowance) -> Option<Call> {
+    let Allowance { token, spender, .. } = *allowance;
+    if allowance.until.is_none() {
+        return Some(swap::approve(token, spender, U256::ZERO));
+    }
+    let permit2 = network.exchange?.permit2;
+    swap::permit2_approve(permit2, token, spender, U256::ZERO, 0).ok()
+}

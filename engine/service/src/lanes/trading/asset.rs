@@ -1,0 +1,118 @@
+//! Tokens outside our table that an agent pays with: what a token says about itself, and what its amount costs.
+//!
+//! The price is what *buying* the amount costs, never what selling it brings: payer and payee can own a pool in which a
+//! valuable token looks worthless. Such a pool is one route among others, and the highest price counts.
+
+use std::future::Future;
+
+use alloy_primitives::{Address, B256, Bytes};
+use bursar_chain::ports::Chain;
+use bursar_chain::token;
+use bursar_domain::PaymentAsk;
+use bursar_domain::assets::{AssetQuote, DomainCheck, ForeignAsset, TokenText};
+use bursar_x402::typed_data::TokenDomain;
+
+use super::asset_routes::{PoolReads, Routes, Subject};
+use super::lane::Trading;
+use super::reads::{Answers, Batch};
+use super::spec::DECIMALS_MAX;
+
+/// How long all questions about a token may take, by our clock.
+const WAIT_MS: u64 = 3_000;
+
+impl Trading {
+    /// Reads what is known about the token of a payment. What no node answers in time stays unknown.
+    ///
+    /// `None` if the payment is in a reference stablecoin, or its network has no exchange.
+    pub async fn appraise(&self, payment: &PaymentAsk) -> Option<ForeignAsset> {
+        let mut asset =
+            ForeignAsset { claim: payment.foreign()?.claim.clone(), ..ForeignAsset::default() };
+        let network = payment.network()?;
+        let exchange = network.exchange?;
+        let (token, amount) = (payment.asset, payment.amount.0);
+        let subject = Subject { network, exchange, token, amount };
+        let Ok(chain) = self.chain(network) else { return Some(asset) };
+        let until = self.ports.clock.mono_ms().saturating_add(WAIT_MS);
+        let read = self.within(until, describe(&*chain, &subject, &mut asset)).await.flatten();
+        if let Some(pools) = read
+            && asset.domain != DomainCheck::Unconfirmed
+        {
+            let priced = self.price(&*chain, &subject, &pools);
+            asset.quote = self.within(until, priced).await.flatten();
+        }
+        Some(asset)
+    }
+
+    /// Waits for an answer until this monotonic time of our clock.
+    async fn within<T>(&self, until_ms: u64, answer: impl Future<Output = T>) -> Option<T> {
+        // cancel-safe: both only read.
+        tokio::select! {
+            biased;
+            answer = answer => Some(answer),
+            () = self.ports.clock.sleep_until(until_ms) => None,
+        }
+    }
+
+    async fn price(
+        &self,
+        chain: &dyn Chain,
+        subject: &Subject,
+        pools: &[Address],
+    ) -> Option<AssetQuote> {
+        let wiring = self.wiring(chain, subject.network, subject.exchange).await.ok()?;
+        wiring.v3.ok()?;
+        let routes = Routes::through(subject, pools);
+        routes.quote(chain, subject, self.ports.clock.utc()).await
+    }
+}
+
+/// Reads the token's own answers into `asset`. Returns the pools that exist; `None` if no node answers.
+async fn describe(
+    chain: &dyn Chain,
+    subject: &Subject,
+    asset: &mut ForeignAsset,
+) -> Option<Vec<Address>> {
+    let mut batch = Batch::default();
+    let pools = PoolReads::add(&mut batch, subject);
+    // A token that burns all gas can only fail the reads that follow, which are its own.
+    let mut ask = |data: Bytes| batch.add(subject.token, data);
+    let separator = ask(token::domain_separator_call());
+    let state = ask(token::authorization_state_call(subject.token, B256::ZERO));
+    let (decimals, symbol) = (ask(token::decimals_call()), ask(token::symbol_call()));
+    let answers = batch.run(chain).await.ok()?;
+    let pools = pools.existing(&answers)?;
+    asset.domain = check_domain(subject, asset, &answers, separator, state)?;
+    let bytes = |at: usize| answers.get(at).and_then(|answer| answer.as_ref().ok());
+    asset.text = bytes(decimals).and_then(|decimals| {
+        let text = token::description(decimals, bytes(symbol).map_or(&[][..], |text| text))?;
+        let text = Some(text).filter(|text| text.decimals <= DECIMALS_MAX)?;
+        Some(TokenText { symbol: text.symbol, decimals: text.decimals })
+    });
+    Some(pools)
+}
+
+/// Compares the token's domain separator with the offer's claim, and asks whether the token takes authorizations.
+fn check_domain(
+    subject: &Subject,
+    asset: &ForeignAsset,
+    answers: &Answers,
+    separator: usize,
+    state: usize,
+) -> Option<DomainCheck> {
+    let Some(claim) = &asset.claim else { return Some(DomainCheck::Unconfirmed) };
+    let claimed = TokenDomain {
+        name: claim.name.clone(),
+        version: claim.version.clone(),
+        chain: subject.network.chain,
+        contract: subject.token,
+    };
+    // A revert counts as an empty answer.
+    let answer = |at: usize| {
+        answers.get(at).map(|answer| answer.as_ref().map_or(&[][..], |bytes| &bytes[..]))
+    };
+    let is_claimed = answer(separator)? == claimed.separator().as_slice();
+    // EIP-3009: whether an authorization was used. Of this one, it never was.
+    let takes_authorizations = answer(state)? == B256::ZERO.as_slice();
+    let confirmed = is_claimed && takes_authorizations;
+    Some(if confirmed { DomainCheck::Confirmed } else { DomainCheck::Unconfirmed })
+}

@@ -1,0 +1,254 @@
+use std::fmt;
+
+use alloy_primitives::B256;
+use alloy_primitives::aliases::{I24, I56, U160};
+use alloy_sol_types::SolCall;
+use bursar_chain::ports::{BlockTag, ChainReply, Receipt};
+use bursar_core::networks::{ChainId, by_name};
+use bursar_uniswap::abi::v3::{IQuoterV2, IV3Pool};
+
+use super::*;
+
+/// The address of a token below the stablecoin's, and of one above it.
+const LOW: Address = Address::repeat_byte(0x77);
+const HIGH: Address = Address::repeat_byte(0x99);
+
+const AMOUNT: u64 = 1_000_000;
+
+fn subject(token: Address) -> Subject {
+    let network = by_name("base").unwrap();
+    let exchange = network.exchange.unwrap();
+    Subject { network, exchange, token, amount: U256::from(AMOUNT) }
+}
+
+/// A price halfway, which is no end of a pool.
+const ROOT: U160 = U160::from_limbs([0, 1 << 32, 0]);
+
+fn bought(cost: u64) -> Result<Bytes, ChainFault> {
+    let back = IQuoterV2::quoteExactOutputSingleReturn {
+        amountIn: U256::from(cost),
+        sqrtPriceX96After: ROOT,
+        initializedTicksCrossed: 1,
+        gasEstimate: U256::from(90_000),
+    };
+    Ok(IQuoterV2::quoteExactOutputSingleCall::abi_encode_returns(&back).into())
+}
+
+fn sold(out: u64) -> Result<Bytes, ChainFault> {
+    let back = IQuoterV2::quoteExactInputSingleReturn {
+        amountOut: U256::from(out),
+        sqrtPriceX96After: ROOT,
+        initializedTicksCrossed: 1,
+        gasEstimate: U256::from(90_000),
+    };
+    Ok(IQuoterV2::quoteExactInputSingleCall::abi_encode_returns(&back).into())
+}
+
+fn reverted() -> Result<Bytes, ChainFault> {
+    Err(ChainFault::Reverted { data: Bytes::new() })
+}
+
+fn failed() -> Result<Bytes, ChainFault> {
+    Err(ChainFault::Rejected { code: -32_000, message: "out of gas".into() })
+}
+
+fn slot0(tick: i32) -> Result<Bytes, ChainFault> {
+    let back = IV3Pool::slot0Return {
+        sqrtPriceX96: ROOT,
+        tick: I24::try_from(tick).unwrap(),
+        observationIndex: 0,
+        observationCardinality: 1,
+        observationCardinalityNext: 1,
+        feeProtocol: 0,
+        unlocked: true,
+    };
+    Ok(IV3Pool::slot0Call::abi_encode_returns(&back).into())
+}
+
+/// An average of so many ticks over ten minutes.
+fn average(tick: i64) -> Result<Bytes, ChainFault> {
+    let back = IV3Pool::observeReturn {
+        tickCumulatives: vec![I56::ZERO, I56::try_from(tick * 600).unwrap()],
+        secondsPerLiquidityCumulativeX128s: vec![U160::ZERO; 2],
+    };
+    Ok(IV3Pool::observeCall::abi_encode_returns(&back).into())
+}
+
+/// What the pools of two tiers answer: cost, cost of ten times the amount, sale, tick and average.
+struct Market {
+    cost: fn(u32) -> Result<Bytes, ChainFault>,
+    tenfold: fn(u32) -> Result<Bytes, ChainFault>,
+    sale: fn(u32) -> Result<Bytes, ChainFault>,
+    tick: Result<Bytes, ChainFault>,
+    average: Result<Bytes, ChainFault>,
+}
+
+impl Default for Market {
+    fn default() -> Self {
+        Self {
+            cost: |fee| bought(100_000 + u64::from(fee)),
+            tenfold: |fee| bought(1_000_000 + u64::from(fee)),
+            sale: |fee| sold(99_000 - u64::from(fee)),
+            tick: slot0(0),
+            average: reverted(),
+        }
+    }
+}
+
+impl fmt::Debug for Market {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Market")
+    }
+}
+
+fn unused<T: Send>() -> ChainReply<'static, T> {
+    Box::pin(async { Err(ChainFault::Unavailable { tried: Vec::new() }) })
+}
+
+impl Market {
+    fn answer(&self, data: &[u8]) -> Result<Bytes, ChainFault> {
+        if let Ok(call) = IQuoterV2::quoteExactOutputSingleCall::abi_decode(data) {
+            let fee = call.params.fee.to();
+            let large = call.params.amount == U256::from(10 * AMOUNT);
+            return if large { (self.tenfold)(fee) } else { (self.cost)(fee) };
+        }
+        if let Ok(call) = IQuoterV2::quoteExactInputSingleCall::abi_decode(data) {
+            return (self.sale)(call.params.fee.to());
+        }
+        let is_average = IV3Pool::observeCall::abi_decode(data).is_ok();
+        if is_average { self.average.clone() } else { self.tick.clone() }
+    }
+}
+
+impl Chain for Market {
+    fn chain_id(&self) -> ChainReply<'_, ChainId> {
+        unused()
+    }
+    fn call(&self, _to: Address, _data: Bytes, _block: BlockTag) -> ChainReply<'_, Bytes> {
+        unused()
+    }
+    fn answers(&self, questions: Vec<Question>) -> ChainReply<'_, Vec<Result<Bytes, ChainFault>>> {
+        let answer = |question| match question {
+            Question::Call { data, gas, .. } => {
+                assert_eq!(gas, GAS, "each question has its own gas");
+                self.answer(&data)
+            }
+            Question::Code(_) => failed(),
+        };
+        let answers: Vec<_> = questions.into_iter().map(answer).collect();
+        Box::pin(async { Ok(answers) })
+    }
+    fn balance(&self, _owner: Address, _block: BlockTag) -> ChainReply<'_, U256> {
+        unused()
+    }
+    fn code_at(&self, _owner: Address, _block: BlockTag) -> ChainReply<'_, Bytes> {
+        unused()
+    }
+    fn receipt(&self, _hash: B256) -> ChainReply<'_, Option<Receipt>> {
+        unused()
+    }
+    fn block_time(&self) -> ChainReply<'_, Utc> {
+        unused()
+    }
+    fn send_raw(&self, _raw: Bytes) -> ChainReply<'_, B256> {
+        unused()
+    }
+}
+
+/// Quotes a token that has the dollar pools of these fees.
+async fn quote_of(token: Address, fees: &[u32], market: &Market) -> Option<AssetQuote> {
+    let subject = subject(token);
+    let coin = subject.network.stablecoin.address;
+    let pool = |fee: &u32| V3Pool::new(coin, token, *fee).unwrap().address(&subject.exchange.v3);
+    let existing: Vec<Address> = fees.iter().map(pool).collect();
+    Routes::through(&subject, &existing).quote(market, &subject, Utc::from_seconds(7)).await
+}
+
+fn atoms(value: u64) -> Atoms {
+    Atoms(U256::from(value))
+}
+
+#[tokio::test]
+async fn the_highest_cost_and_the_lowest_sale_of_all_tiers_count() {
+    let found = quote_of(LOW, &[500, 3_000], &Market::default()).await.unwrap();
+    assert_eq!((found.cost, found.usd.0), (atoms(103_000), 103_000));
+    assert!(matches!(found.route, Venue::V3 { fee: 3_000, .. }), "{:?}", found.route);
+    assert_eq!((found.sold, found.tenfold), (Some(atoms(96_000)), Some(atoms(1_003_000))));
+    assert_eq!((found.average_off, found.at), (None, Utc::from_seconds(7)));
+    let found = quote_of(LOW, &[500], &Market::default()).await.unwrap();
+    assert_eq!((found.cost, found.sold), (atoms(100_500), Some(atoms(98_500))));
+    assert_eq!(quote_of(LOW, &[], &Market::default()).await, None);
+}
+
+#[tokio::test]
+async fn a_pool_that_cannot_deliver_is_left_out_but_one_without_an_answer_leaves_no_price() {
+    let only_cheap = |dear: fn() -> Result<Bytes, ChainFault>| {
+        let cost: fn(u32) -> Result<Bytes, ChainFault> = match dear() {
+            Err(ChainFault::Reverted { .. }) => {
+                |fee| if fee == 3_000 { reverted() } else { bought(100_500) }
+            }
+            _failed => |fee| if fee == 3_000 { failed() } else { bought(100_500) },
+        };
+        Market { cost, ..Market::default() }
+    };
+    let found = quote_of(LOW, &[500, 3_000], &only_cheap(reverted)).await.unwrap();
+    assert_eq!(found.cost, atoms(100_500));
+    // The dearest price may be the one that is missing.
+    assert_eq!(quote_of(LOW, &[500, 3_000], &only_cheap(failed)).await, None);
+    let odd = Market { cost: |_fee| Ok(Bytes::from_static(&[1])), ..Market::default() };
+    assert_eq!(quote_of(LOW, &[500], &odd).await, None);
+    let free = Market { cost: |_fee| bought(0), ..Market::default() };
+    assert_eq!(quote_of(LOW, &[500], &free).await, None, "no price is zero");
+}
+
+#[tokio::test]
+async fn checks_without_a_result_are_doubts_and_checks_without_an_answer_leave_no_price() {
+    let market =
+        Market { tenfold: |_fee| reverted(), sale: |_fee| reverted(), ..Market::default() };
+    let found = quote_of(LOW, &[500], &market).await.unwrap();
+    assert_eq!((found.sold, found.tenfold), (None, None));
+    for market in [
+        Market { tenfold: |_fee| failed(), ..Market::default() },
+        Market { sale: |_fee| failed(), ..Market::default() },
+        Market { tick: failed(), ..Market::default() },
+        Market { average: failed(), ..Market::default() },
+    ] {
+        assert_eq!(quote_of(LOW, &[500], &market).await, None);
+    }
+}
+
+#[tokio::test]
+async fn the_average_is_compared_in_the_direction_of_the_price() {
+    // 1.0001^296 is 3.004 % above one, and 1.0001^-296 is 2.917 % below it.
+    for (token, now, mean, off) in [
+        (LOW, 296, 0, 301),
+        (LOW, 0, 296, 292),
+        (HIGH, 296, 0, 292),
+        (HIGH, -296, 0, 301),
+        (LOW, 1_296, 1_000, 301),
+        (LOW, 5, 5, 0),
+    ] {
+        let market = Market { tick: slot0(now), average: average(mean), ..Market::default() };
+        let found = quote_of(token, &[500], &market).await.unwrap();
+        assert_eq!(found.average_off, Some(Bps(off)), "{token} {now} {mean}");
+    }
+}
+
+#[test]
+fn a_token_has_its_tiers_and_one_hop_and_the_wrapped_coin_its_tiers_alone() {
+    let routes = |token| {
+        let subject = subject(token);
+        let pools: Vec<Address> =
+            all_pools(&subject).iter().map(|pool| pool.address(&subject.exchange.v3)).collect();
+        let found = Routes::through(&subject, &pools);
+        let hops = |count| found.0.iter().filter(|route| route.buy.hops().len() == count).count();
+        (pools.len(), hops(1), hops(2))
+    };
+    assert_eq!(routes(LOW), (12, 4, 16));
+    assert_eq!(routes(subject(LOW).exchange.wrapped_native), (4, 4, 0));
+    // Both pools of a route must exist.
+    let subject = subject(LOW);
+    let (wrapped, v3) = (subject.exchange.wrapped_native, &subject.exchange.v3);
+    let pool = V3Pool::new(wrapped, LOW, 500).unwrap().address(v3);
+    assert!(Routes::through(&subject, &[pool]).0.is_empty());
+}

@@ -1,0 +1,78 @@
+//! Prices of this moment, for the approval of a trade or of a payment in a token outside our table.
+
+use std::sync::Arc;
+
+use alloy_primitives::U256;
+use bursar_core::card::Card;
+use bursar_core::codes::Code;
+use bursar_core::fault::Fault;
+use bursar_core::money::Usd;
+use bursar_domain::assets::has_moved;
+use bursar_domain::command::Requote;
+use bursar_domain::trades::outbox_key;
+use bursar_domain::{LaneAsk, Refusal, Request, State};
+
+use crate::context::EngineContext;
+
+/// Measures a request at the current prices; `None` for a payment in a reference stablecoin.
+///
+/// # Errors
+/// No node answers, or the price is not the one that the operator saw: the request stays held.
+pub(super) async fn requote(
+    engine: &EngineContext,
+    state: &State,
+    request: &Request,
+    card: &Card,
+) -> Result<Option<Result<Requote, Refusal>>, Fault> {
+    let payment = match &request.ask {
+        LaneAsk::Payment(payment) => payment,
+        LaneAsk::Trade(trade) => {
+            let outbox = state.outboxes.get(&outbox_key(trade.chain, request.from));
+            return match engine.trading.requote(trade, request.from).await {
+                Ok(measured) => {
+                    let quote = Box::new(measured.quote().clone());
+                    engine.trading.keep(request.id, outbox, measured);
+                    Ok(Some(Ok(Requote::Trade(quote))))
+                }
+                Err(refusal) if refusal.code == Code::ChainUnavailable => Err(refusal.into()),
+                Err(refusal) => Ok(Some(Err(refusal))),
+            };
+        }
+    };
+    let Some(asset) = engine.trading.appraise(payment).await else { return Ok(None) };
+    // Nothing was assessed before, so the price on the card binds.
+    if payment.is_unpriced() && is_another_price(card.usd, asset.usd()) {
+        return Err(Fault::because(
+            Code::PriceMoved,
+            "The price moved by more than 1 % since you saw it: approve again.",
+        ));
+    }
+    Ok(Some(Ok(Requote::Asset(Box::new(asset)))))
+}
+
+/// Returns the request as the operator sees it: a payment that had no price when it was held has its current one.
+///
+/// # Errors
+/// There is still no price, or the token cannot be paid: the request stays held.
+pub(super) async fn with_price(
+    engine: &EngineContext,
+    request: &Arc<Request>,
+) -> Result<Arc<Request>, Fault> {
+    let payment = request.ask.payment().filter(|payment| payment.is_unpriced());
+    let Some((payment, held)) = payment.and_then(|payment| Some((payment, payment.foreign()?)))
+    else {
+        return Ok(Arc::clone(request));
+    };
+    let asset = engine.trading.appraise(payment).await.unwrap_or_default();
+    held.check_payable(&asset)?;
+    let mut priced = (**request).clone();
+    if let Some(payment) = priced.ask.payment_mut() {
+        payment.set_asset(asset);
+    }
+    Ok(Arc::new(priced))
+}
+
+/// Returns whether a price differs by more than one percent from the one that the operator saw.
+pub(super) fn is_another_price(seen: Usd, now: Usd) -> bool {
+    has_moved(U256::from(seen.0), U256::from(now.0))
+}

@@ -1,0 +1,92 @@
+//! Quotes of trades, and the allowances that exchanges have.
+
+use bursar_core::card::TradeCard;
+use bursar_core::status::{PolicyVerdict, SendStatus};
+use serde::{Deserialize, Serialize};
+
+/// A trade that was measured and rehearsed, but not recorded.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct QuoteAnswer {
+    pub network: String,
+    pub caip2: String,
+    pub label: String,
+    pub address: String,
+    /// The zero address is the native coin.
+    pub token_in: String,
+    pub token_out: String,
+    pub amount_in_atomic: String,
+    pub amount_out_atomic: String,
+    pub minimum_out_atomic: String,
+    /// What the card of this trade would show.
+    pub trade: TradeCard,
+    /// The compared routes with the highest outputs, the highest first and before gas.
+    pub routes: Vec<RouteAnswer>,
+    /// What the named policy would decide.
+    pub verdict: Option<VerdictAnswer>,
+}
+
+/// A route and its output.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RouteAnswer {
+    /// In words, like `Uniswap v3, fee 0.05 %, 0x…`.
+    pub route: String,
+    /// In whole coins, with the symbol.
+    pub amount_out: String,
+    pub amount_out_atomic: String,
+}
+
+/// What a policy would decide about a trade.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct VerdictAnswer {
+    pub policy: String,
+    pub verdict: PolicyVerdict,
+    /// The code of the refusal, or the stable text of the hold reason; `None` if the policy would act at once.
+    pub code: Option<String>,
+    pub reason: String,
+}
+
+/// The allowances that are not zero.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AllowancesAnswer {
+    pub allowances: Vec<AllowanceAnswer>,
+    /// Where allowances could not be read.
+    pub unread: Vec<UnreadAnswer>,
+    /// The number of allowances that were read, zero ones included.
+    pub read: usize,
+}
+
+/// One allowance.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AllowanceAnswer {
+    pub label: String,
+    pub address: String,
+    pub network: String,
+    pub caip2: String,
+    pub token_address: String,
+    /// The token's own claim, if it is not verified.
+    pub symbol: String,
+    /// The token is in Bursar's own table.
+    pub verified: bool,
+    /// The contract that may take the token.
+    pub spender: String,
+    pub spender_name: String,
+    /// In whole coins; `None` if it is unlimited, or the token has no usable decimals.
+    pub amount: Option<String>,
+    pub amount_atomic: String,
+    /// More than any balance can be.
+    pub unlimited: bool,
+    /// The end of an allowance within Permit2, RFC 3339; `None` for a token's own allowance, which does not end.
+    pub until: Option<String>,
+    /// Why it was not revoked, or what became of its transaction; `None` if nothing was tried.
+    pub outcome: Option<String>,
+    pub status: Option<SendStatus>,
+    pub tx_hash: Option<String>,
+}
+
+/// An address and network whose allowances are unknown.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct UnreadAnswer {
+    pub label: String,
+    pub network: String,
+    pub reason: String,
+}

@@ -1,0 +1,148 @@
+//! Trades with a node 20 ms away, on the real contracts of a local chain: the time of a quote with its judgement, the
+//! time from a request to its broadcast, and `/sign` next to fifty open trades.
+//!
+//! The floor is the number of round trips to the node, which the bench counts. Run it with
+//! `cargo bench -p bursar-tests --bench trading`.
+
+#[path = "trading/far_node.rs"]
+mod far_node;
+#[path = "services/http.rs"]
+mod http;
+#[path = "trading/stage.rs"]
+mod stage;
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use bursar_tests::offers::offer;
+
+use crate::far_node::FarNode;
+use crate::stage::Stage;
+
+/// One way to the node and back.
+const AWAY: Duration = Duration::from_millis(20);
+
+/// Requests of each measurement.
+const ROUND: usize = 60;
+
+/// Open trades next to payments.
+const OPEN: usize = 50;
+
+fn main() {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+        .expect("a runtime");
+    runtime.block_on(async {
+        latencies().await;
+        payments_next_to_trades().await;
+    });
+}
+
+async fn latencies() {
+    let Some(mut stage) = Stage::set_up(AWAY).await else { return };
+    stage.mine_blocks();
+    // Over the policy's largest trade: measured and judged, and refused at the end.
+    let quoted = |stage: &Stage, at: usize| stage.swap("600", at);
+    for warm in 0..3 {
+        stage.post("/trade", &quoted(&stage, warm)).await;
+    }
+    let mut figures = Figures::default();
+    for at in 3..ROUND + 3 {
+        let body = quoted(&stage, at);
+        stage.node.take();
+        let begun = Instant::now();
+        let answer = stage.post("/trade", &body).await;
+        figures.times.push(begun.elapsed());
+        figures.trips.push(far_node::trips(&stage.node.take()));
+        assert_eq!(answer["reason_code"], "EXCEEDS_PER_TRADE_MAX", "{answer}");
+    }
+    figures.print("quote and judgement");
+
+    let mut figures = Figures::default();
+    for at in 0..ROUND {
+        let body = stage.swap("1", at);
+        stage.node.take();
+        let begun = Instant::now();
+        let (answer, sent) =
+            tokio::join!(stage.post("/trade", &body), stage.node.first("eth_sendRawTransaction"));
+        assert_eq!(answer["status"], "executed", "{answer}");
+        figures.times.push(sent.arrived.duration_since(begun) + AWAY);
+        let mut calls = stage.node.take();
+        calls.retain(|call| call.arrived <= sent.arrived);
+        figures.trips.push(far_node::trips(&calls));
+    }
+    figures.print("request to broadcast");
+    stage.engine.kill();
+}
+
+async fn payments_next_to_trades() {
+    let Some(mut stage) = Stage::set_up(AWAY).await else { return };
+    stage.chain.set_automine(false).await.expect("set");
+    let (mut alone, mut beside) = ((0.0, 0.0), (0.0, 0.0));
+    let mut number = 0;
+    let mut rate = async |stage: &Stage| {
+        number += 1;
+        let now = stage.engine.now_s();
+        let requests = (0..4_000).map(|at| {
+            let body = stage.agent.ask(now, &offer(10, number * 10_000 + at), None);
+            http::post("/sign", &body.to_string())
+        });
+        let requests = Arc::new(requests.collect::<Vec<_>>());
+        let run =
+            http::drive(stage.address(), 8, requests.len(), Arc::clone(&requests), true).await;
+        let good = |body: &Vec<u8>| body.windows(7).any(|seven| seven == b"success");
+        assert!(run.answers.iter().all(|(_at, body)| good(body)), "every payment is signed");
+        (run.rate(), run.quantile(0.99))
+    };
+    rate(&stage).await;
+    for _round in 0..3 {
+        alone = best(alone, rate(&stage).await);
+    }
+    let bodies: Vec<_> = (0..OPEN).map(|at| stage.swap("1", at)).collect();
+    let asked = bodies.iter().map(|body| stage.post("/trade", body));
+    for answer in futures::future::join_all(asked).await {
+        assert_eq!(answer["status"], "executing", "{answer}");
+    }
+    for _round in 0..3 {
+        beside = best(beside, rate(&stage).await);
+    }
+    println!(
+        "/sign, 8 connections: alone {:.0}/s (p99 {:.1} ms), next to {OPEN} open trades {:.0}/s (p99 {:.1} ms): {:.0} %",
+        alone.0,
+        alone.1,
+        beside.0,
+        beside.1,
+        100.0 * beside.0 / alone.0
+    );
+    stage.engine.kill();
+}
+
+/// Returns the faster of two rounds: its rate and its p99.
+fn best(one: (f64, f64), other: (f64, f64)) -> (f64, f64) {
+    if other.0 > one.0 { other } else { one }
+}
+
+/// The figures of one measurement.
+#[derive(Default)]
+struct Figures {
+    times: Vec<Duration>,
+    trips: Vec<usize>,
+}
+
+impl Figures {
+    fn print(mut self, name: &str) {
+        self.times.sort_unstable();
+        self.trips.sort_unstable();
+        let last = self.times.len() - 1;
+        let at = |share: usize| self.times[last * share / 100].as_secs_f64() * 1_000.0;
+        println!(
+            "{name}, a node 20 ms away: p50 {:.1} ms, p95 {:.1} ms; round trips: median {}, most {}",
+            at(50),
+            at(95),
+            self.trips[last / 2],
+            self.trips[last]
+        );
+    }
+}

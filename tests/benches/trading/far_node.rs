@@ -1,0 +1,95 @@
+//! A proxy in front of the local chain that delays each call and records when it arrived and was answered.
+
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use axum::Router;
+use axum::body::{Body, Bytes};
+use axum::extract::State;
+use axum::response::Response;
+use axum::routing::post;
+use serde_json::Value;
+use tokio::net::TcpListener;
+use tokio::sync::watch;
+
+/// One call, which may be a batch.
+#[derive(Debug, Clone)]
+pub struct SeenCall {
+    pub method: String,
+    pub arrived: Instant,
+    pub answered: Instant,
+}
+
+#[derive(Debug, Clone)]
+pub struct FarNode {
+    pub url: String,
+    calls: Arc<Mutex<Vec<SeenCall>>>,
+    changed: Arc<watch::Sender<()>>,
+}
+
+impl FarNode {
+    /// Starts a proxy in front of `node` that answers `away` later.
+    pub async fn start(node: &str, away: Duration) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let url = format!("http://{}", listener.local_addr().expect("an address"));
+        let far = Self { url, calls: Arc::default(), changed: Arc::new(watch::channel(()).0) };
+        let client = reqwest::Client::builder().no_proxy().build().expect("a client");
+        let state = (far.clone(), node.to_owned(), client, away);
+        let app = Router::new().route("/", post(pass)).with_state(state);
+        tokio::spawn(async move { axum::serve(listener, app).await });
+        far
+    }
+
+    /// Returns the calls since the last time.
+    pub fn take(&self) -> Vec<SeenCall> {
+        std::mem::take(&mut *self.calls.lock().expect("not poisoned"))
+    }
+
+    /// Waits for the first call of a method since the calls were taken.
+    pub async fn first(&self, method: &str) -> SeenCall {
+        let mut changed = self.changed.subscribe();
+        loop {
+            let found = {
+                let calls = self.calls.lock().expect("not poisoned");
+                calls.iter().find(|call| call.method == method).cloned()
+            };
+            if let Some(call) = found {
+                return call;
+            }
+            changed.changed().await.expect("a running proxy");
+        }
+    }
+}
+
+/// Returns the length of the longest row of calls in which each began after the previous one was answered.
+pub fn trips(calls: &[SeenCall]) -> usize {
+    let mut ordered: Vec<&SeenCall> = calls.iter().collect();
+    ordered.sort_by_key(|call| call.answered);
+    let mut last = None;
+    let mut count = 0;
+    for call in ordered {
+        if last.is_none_or(|last| call.arrived >= last) {
+            (last, count) = (Some(call.answered), count + 1);
+        }
+    }
+    count
+}
+
+type Passing = (FarNode, String, reqwest::Client, Duration);
+
+async fn pass(State((far, node, client, away)): State<Passing>, body: Bytes) -> Response<Body> {
+    let arrived = Instant::now();
+    let method = method_of(&body);
+    tokio::time::sleep(away).await;
+    let request = client.post(node).header("content-type", "application/json").body(body);
+    let answer = request.send().await.expect("answered").bytes().await.expect("bytes");
+    let call = SeenCall { method, arrived, answered: Instant::now() };
+    far.calls.lock().expect("not poisoned").push(call);
+    far.changed.send_replace(());
+    Response::new(Body::from(answer))
+}
+
+fn method_of(body: &[u8]) -> String {
+    let call: Value = serde_json::from_slice(body).expect("JSON");
+    call["method"].as_str().unwrap_or("batch").to_owned()
+}

@@ -1,0 +1,130 @@
+//! Tokens that follow the standard and surprise all the same.
+
+use alloy_primitives::{Address, Bytes, U256};
+use alloy_sol_types::{SolCall, SolValue, sol};
+
+use crate::error::DevnetError;
+use crate::node::Devnet;
+use crate::own_contracts;
+
+sol! {
+    interface IOddToken {
+        function setQuirk(uint8 quirk) external;
+        function setDecimals(uint8 decimals) external;
+        function setIndex(uint256 index) external;
+        function setCallback(address to, bytes data) external;
+        function run(address to, bytes data) external;
+    }
+}
+
+/// What an odd token does on a transfer or an approval.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TokenQuirk {
+    None,
+    /// An allowance changes only to or from zero.
+    ZeroFirst,
+    /// It refuses transfers by an allowance, with a reason that contains terminal escapes.
+    Refuses,
+    /// The same, except in the block of the approval: a simulation of both succeeds.
+    RefusesLater,
+    /// It makes a call before each transfer by an allowance, except in the block of the approval.
+    CallsLater,
+    /// It makes a call before each transfer by an allowance.
+    Calls,
+    /// An allowance lasts until the end of its block: a simulation of approval and transfer succeeds.
+    Forgets,
+}
+
+impl TokenQuirk {
+    fn number(self) -> u8 {
+        match self {
+            Self::None => 0,
+            Self::ZeroFirst => 1,
+            Self::Refuses => 2,
+            Self::RefusesLater => 3,
+            Self::CallsLater => 4,
+            Self::Calls => 5,
+            Self::Forgets => 6,
+        }
+    }
+}
+
+impl Devnet {
+    /// Deploys an odd token with six decimals. All balances are zero until [`Devnet::mint_of`].
+    ///
+    /// # Errors
+    /// The deployment failed.
+    pub async fn deploy_odd_token(
+        &self,
+        symbol: &str,
+        quirk: TokenQuirk,
+    ) -> Result<Address, DevnetError> {
+        let arguments = (symbol, symbol, U256::from(quirk.number())).abi_encode_params();
+        self.deploy(own_contracts::ODD_TOKEN.creation_code(&arguments)?).await
+    }
+
+    /// Changes what an odd token does.
+    ///
+    /// # Errors
+    /// The transaction failed.
+    pub async fn set_token_quirk(
+        &self,
+        token: Address,
+        quirk: TokenQuirk,
+    ) -> Result<(), DevnetError> {
+        self.change(token, &IOddToken::setQuirkCall { quirk: quirk.number() }).await
+    }
+
+    /// Changes the decimals of an odd token, as the owner of a proxy can.
+    ///
+    /// # Errors
+    /// The transaction failed.
+    pub async fn set_token_decimals(
+        &self,
+        token: Address,
+        decimals: u8,
+    ) -> Result<(), DevnetError> {
+        self.change(token, &IOddToken::setDecimalsCall { decimals }).await
+    }
+
+    /// Rebases an odd token: all balances become `percent` of what was minted.
+    ///
+    /// # Errors
+    /// The transaction failed.
+    pub async fn rebase_token(&self, token: Address, percent: u64) -> Result<(), DevnetError> {
+        // The index has 18 decimals.
+        let index = U256::from(percent).saturating_mul(U256::from(10_000_000_000_000_000_u64));
+        self.change(token, &IOddToken::setIndexCall { index }).await
+    }
+
+    /// Sets the call that an odd token makes in the middle of a transfer.
+    ///
+    /// # Errors
+    /// The transaction failed.
+    pub async fn set_token_callback(
+        &self,
+        token: Address,
+        to: Address,
+        data: Bytes,
+    ) -> Result<(), DevnetError> {
+        self.change(token, &IOddToken::setCallbackCall { to, data }).await
+    }
+
+    /// Makes a call as an odd token.
+    ///
+    /// # Errors
+    /// The transaction failed.
+    pub async fn run_as_token(
+        &self,
+        token: Address,
+        to: Address,
+        data: Bytes,
+    ) -> Result<(), DevnetError> {
+        self.change(token, &IOddToken::runCall { to, data }).await
+    }
+
+    async fn change(&self, token: Address, call: &impl SolCall) -> Result<(), DevnetError> {
+        self.send(&self.call_from_payer(token, call.abi_encode())).await?;
+        Ok(())
+    }
+}
