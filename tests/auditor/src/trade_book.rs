@@ -34,6 +34,8 @@ pub(crate) struct Snapshot {
     pub(crate) crowded: bool,
     /// Whether the wallet doubts its journal.
     pub(crate) doubted: bool,
+    /// The newest block time that the wallet knew, in Unix seconds.
+    pub(crate) newest_s: u64,
 }
 
 /// An allowance that may be in force. The observation of its renewal lies between `period.since` and `latest`.

@@ -1,8 +1,12 @@
 //! The transactions of trades, by their nonces.
 
 use crate::basics::{Address, Transaction};
+use crate::clocks::Instant;
 use crate::trading::Included;
 use std::collections::{BTreeMap, BTreeSet};
+
+/// How long the wallet may rely on a receipt that a reorganization has undone (15 seconds).
+const RECEIPT_MS: i64 = 15_000;
 
 /// Chain, sender and nonce.
 pub(crate) type SlotKey = (u64, Address, u64);
@@ -30,6 +34,8 @@ pub(crate) struct Slot {
     pub(crate) cancelling: bool,
     pub(crate) cancel_hashes: BTreeSet<String>,
     pub(crate) included: Option<Included>,
+    /// When a reorganization removed the block in which it had succeeded.
+    pub(crate) unmined: Option<Instant>,
     /// Whether the permanently included transaction succeeded.
     pub(crate) mined: Option<bool>,
     /// A cancelling transaction is in a block.
@@ -51,6 +57,7 @@ impl Slot {
             cancelling: false,
             cancel_hashes: BTreeSet::new(),
             included: None,
+            unmined: None,
             mined: None,
             cancelled: false,
             taken: false,
@@ -73,6 +80,12 @@ impl Slot {
     pub(crate) fn done(&self) -> bool {
         let unsent = self.hashes.is_empty() && self.uncertain;
         self.included.is_some() || self.mined.is_some() || self.cancelled || self.taken || unsent
+    }
+
+    /// Returns whether the wallet may have a receipt of its success.
+    pub(crate) fn may_have_receipt(&self, now: &Instant) -> bool {
+        let recent = |at: &Instant| at.elapsed(now).1.is_some_and(|ms| ms <= RECEIPT_MS);
+        self.succeeded() || self.unmined.as_ref().is_some_and(recent)
     }
 
     pub(crate) fn succeeded(&self) -> bool {

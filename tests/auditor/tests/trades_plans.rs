@@ -174,6 +174,8 @@ fn auditor_rejects_a_swap_before_its_allowance_is_mined() {
         trader.includes(&tx, unmined, vec![]);
         if unmined {
             trader.accepts(Observation::Unmined { chain: BASE, hash: tx.hash.clone() });
+            trader.driver.advance_ms(15_001);
+            trader.head();
         }
         let swap = trader.swap_tx(&trade, floor_of(fair(150), 50));
         trader.rejects("plan order", signs(&swap));

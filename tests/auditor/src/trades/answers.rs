@@ -220,7 +220,8 @@ impl Auditor {
         // A trade that failed before any signature was not executed.
         let going = matches!(state, TradeState::Executing | TradeState::Executed { .. });
         let free = |v: &Verdict| v.must_hold.is_none() && !v.volume_must;
-        if going && !verdicts.iter().any(free) {
+        let automatic = self.trades.book.recs.get(&key).is_some_and(|rec| rec.automatic);
+        if going && !automatic && !verdicts.iter().any(free) {
             let why =
                 verdicts.iter().find_map(|v| v.must_hold).unwrap_or("it exceeds the daily volume");
             let what = format!("it was answered {state:?} without an approval, but {why}");

@@ -3,6 +3,7 @@
 use super::judge::UNQUOTED;
 use super::steps::Step;
 use crate::basics::Transaction;
+use crate::clocks::Instant;
 use crate::market::is_wrap;
 use crate::trade_book::{Authorization, TradeRecord};
 use crate::trade_slots::Kind;
@@ -10,6 +11,12 @@ use crate::{Auditor, Violation};
 
 /// Nothing unsigned survives this time after its approval (5 minutes).
 pub(super) const UNSIGNED_MS: i64 = 300_000;
+
+/// Returns whether nothing unsigned survives of an authorization because five minutes are over.
+fn late(auth: &Authorization, now: &Instant) -> bool {
+    let latest = auth.closed.unwrap_or(*now);
+    latest.elapsed(now).1.is_none_or(|ms| ms > UNSIGNED_MS)
+}
 
 impl Auditor {
     /// Checks that a new step of a trade may be signed now.
@@ -33,10 +40,7 @@ impl Auditor {
         }
         let now = self.time.instant();
         let alive = |auth: &&Authorization| !auth.killed;
-        let in_time = |auth: &&Authorization| {
-            let latest = auth.closed.unwrap_or(now);
-            latest.elapsed(&now).1.is_some_and(|ms| ms <= UNSIGNED_MS)
-        };
+        let in_time = |auth: &&Authorization| !late(auth, &now);
         let mut living = rec.authorizations.iter().filter(alive).peekable();
         if living.peek().is_none() {
             let (rule, what) = if rec.denied() {
@@ -161,8 +165,10 @@ impl Auditor {
                 return Err(self.trade_violation(key, "one plan", &what));
             }
         }
+        let now = self.time.instant();
         let unfinished = book.slots.of(key).any(|(_, slot)| {
-            matches!(slot.kind, Kind::Approve | Kind::Permit2Approve) && !slot.succeeded()
+            let allows = matches!(slot.kind, Kind::Approve | Kind::Permit2Approve);
+            allows && !slot.may_have_receipt(&now)
         });
         if step.kind == Kind::Swap && unfinished {
             let what = "the swap was signed before its allowance was mined";
@@ -177,7 +183,9 @@ impl Auditor {
         if slots().any(|slot| !slot.done()) {
             return false;
         }
-        let dead = rec.authorizations.iter().all(|auth| auth.killed);
+        // What a freeze, or the end of five minutes, interrupted may be kept.
+        let now = self.time.instant();
+        let dead = rec.authorizations.iter().all(|auth| auth.killed || late(auth, &now));
         let approved = slots()
             .any(|s| matches!(s.kind, Kind::Approve | Kind::Permit2Approve) && s.succeeded());
         let used = slots().any(|s| s.kind == Kind::Swap && s.succeeded());

@@ -141,6 +141,8 @@ impl Auditor {
     fn decided_by_step(&mut self, key: u64) {
         let now = self.time.instant();
         let Some(rec) = self.trades.book.recs.get_mut(&key) else { return };
+        let approved = rec.authorizations.iter().any(|auth| !auth.killed && !auth.by_call);
+        rec.automatic |= !approved;
         let mut living = rec.authorizations.iter_mut().filter(|auth| !auth.killed);
         if let (Some(only), None) = (living.next(), living.next()) {
             only.closed.get_or_insert(now);
