@@ -251,6 +251,31 @@ impl Market {
         found.ok_or(why)
     }
 
+    /// Returns whether no reading that may count makes the price unusable.
+    pub(crate) fn price_is_sure(&self, time: ChainTime, ex: &ExchangeFact) -> bool {
+        let fresh = |at: &Instant| at.elapsed(&time.now).1.is_some_and(|ms| ms <= PRICE_VALID_MS);
+        let recent = || self.prices.iter().filter(|(_, at, _)| fresh(at)).map(|(_, _, read)| read);
+        let apis = || {
+            recent().filter_map(|read| match read {
+                PriceRead::Api { micros } => Some(*micros),
+                PriceRead::Feed { .. } => None,
+            })
+        };
+        let feeds = || {
+            recent().filter_map(|read| match read {
+                PriceRead::Feed { chain, micros, .. } if *chain == time.chain => Some(*micros),
+                _ => None,
+            })
+        };
+        let good = |api: Option<u64>| {
+            api.is_some_and(|api| {
+                ex.feed_max_age_s.is_none()
+                    || feeds().all(|feed| feed.is_some_and(|feed| !apart(api, feed, 3)))
+            })
+        };
+        apis().all(good) && self.coin_price(time, ex).is_ok()
+    }
+
     /// Combines a price of the API with every feed reading that counts.
     fn with_feed(&self, api: u64, time: ChainTime, ex: &ExchangeFact) -> CoinPrice {
         let Some(max_age) = ex.feed_max_age_s else { return Ok((api, api)) };

@@ -1,6 +1,6 @@
 //! The transactions of trades, by their nonces.
 
-use crate::basics::{Address, Transaction};
+use crate::basics::{Address, Id, Transaction};
 use crate::clocks::Instant;
 use crate::trading::Included;
 use std::collections::{BTreeMap, BTreeSet};
@@ -10,6 +10,9 @@ const RECEIPT_MS: i64 = 15_000;
 
 /// Chain, sender and nonce.
 pub(crate) type SlotKey = (u64, Address, u64);
+
+/// Target, value and call data of a transaction.
+pub(crate) type Body = (Address, u128, String);
 
 /// What a step of a plan does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -26,7 +29,9 @@ pub(crate) struct Slot {
     /// The trade; `None` for a revocation outside any.
     pub(crate) rec: Option<u64>,
     pub(crate) kind: Kind,
-    pub(crate) body: (Address, u128, String),
+    pub(crate) body: Body,
+    /// The request that the signature was shown for.
+    pub(crate) request: Option<Id>,
     /// The observation of the first signature.
     pub(crate) signed: u64,
     pub(crate) hashes: BTreeSet<String>,
@@ -52,6 +57,7 @@ impl Slot {
             rec,
             kind,
             body: body(tx),
+            request: None,
             signed,
             hashes: BTreeSet::new(),
             cancelling: false,
@@ -95,7 +101,7 @@ impl Slot {
 }
 
 /// Returns what a transaction does: target, value, call data.
-pub(crate) fn body(tx: &Transaction) -> (Address, u128, String) {
+pub(crate) fn body(tx: &Transaction) -> Body {
     let data = tx.data.to_lowercase();
     let data = data.strip_prefix("0x").unwrap_or(&data).to_owned();
     (tx.to.to_lowercase(), tx.value, data)
@@ -128,6 +134,24 @@ impl Slots {
 
     pub(crate) fn insert(&mut self, key: SlotKey, slot: Slot) {
         self.all.insert(key, slot);
+    }
+
+    /// Returns the trade whose steps were signed for this request.
+    pub(crate) fn signed_for(&self, id: &str) -> Option<u64> {
+        self.all.values().find(|slot| slot.request.as_deref() == Some(id)).and_then(|slot| slot.rec)
+    }
+
+    /// Gives the steps that were signed for a request to its trade. Returns the trade that had them.
+    pub(crate) fn settle(&mut self, id: &str, rec: u64) -> Option<u64> {
+        let before = self.signed_for(id).filter(|before| *before != rec)?;
+        for slot in self.all.values_mut() {
+            if slot.request.as_deref() == Some(id) {
+                slot.rec = Some(rec);
+            } else if slot.rec == Some(rec) && slot.request.is_some() {
+                slot.rec = Some(before);
+            }
+        }
+        Some(before)
     }
 
     /// Returns the transactions of one trade.

@@ -7,6 +7,7 @@ use crate::clocks::Instant;
 use crate::market::is_wrap;
 use crate::trade_book::{Authorization, TradeRecord};
 use crate::trade_slots::Kind;
+use crate::trading::TradeState;
 use crate::{Auditor, Violation};
 
 /// Nothing unsigned survives this time after its approval (5 minutes).
@@ -19,9 +20,11 @@ fn late(auth: &Authorization, now: &Instant) -> bool {
 }
 
 impl Auditor {
-    /// Checks that a new step of a trade may be signed now.
-    pub(super) fn check_authority(&self, key: u64) -> Result<(), Violation> {
-        let Some(rec) = self.trades.book.recs.get(&key) else { return Ok(()) };
+    /// Checks that a new step of a trade may be signed now. Returns whether its signature is void.
+    ///
+    /// A slow signer may finish after the end of the plan. Such a signature must never be broadcast.
+    pub(super) fn check_authority(&self, key: u64) -> Result<bool, Violation> {
+        let Some(rec) = self.trades.book.recs.get(&key) else { return Ok(false) };
         if let Some(rule) = self.forbids(Some(&rec.agent)) {
             let what = "a step was signed, but nothing may be signed for the agent";
             return Err(self.trade_violation(key, rule, what));
@@ -52,16 +55,17 @@ impl Auditor {
             };
             return Err(self.trade_violation(key, rule, what));
         }
-        if rec.end.is_some() && !rec.soft_end {
+        let executed = matches!(rec.end, Some(TradeState::Executed { .. }));
+        if executed {
             let what = "a step was signed after the trade had ended";
             return Err(self.trade_violation(key, "I-p", what));
         }
         let begun: Vec<&Authorization> = living.filter(in_time).collect();
-        if begun.is_empty() {
-            let what = "a step was signed more than five minutes after the approval";
-            return Err(self.trade_violation(key, "T-53", what));
+        let ended = rec.refused.is_some() || (rec.end.is_some() && !rec.soft_end);
+        if begun.is_empty() || ended {
+            return Ok(true);
         }
-        self.check_permission(key, rec, &begun)
+        self.check_permission(key, rec, &begun).map(|()| false)
     }
 
     /// Checks the first condition of an authorization: below the threshold, or a fresh quote that still reaches.

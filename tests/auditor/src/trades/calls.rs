@@ -32,7 +32,8 @@ impl Auditor {
         let now = self.time.instant();
         // Only a call that was surely refused for a bearer agent makes room for a new trade.
         let again = |r: &TradeRecord| {
-            r.refused.is_none() || matches!(r.identity, TradeIdentity::Hmac { .. })
+            let hmac = matches!(r.identity, TradeIdentity::Hmac { .. });
+            r.refused.is_none() || (hmac && !r.unrecorded)
         };
         let book = &mut self.trades.book;
         let known = book.by_identity.get(&identity).copied();
@@ -251,7 +252,7 @@ impl Auditor {
     }
 
     /// Adds what this state may make of the trade.
-    fn note_snapshot(&mut self, open: &OpenTrade, snapshot: &Snapshot) {
+    pub(super) fn note_snapshot(&mut self, open: &OpenTrade, snapshot: &Snapshot) {
         let Some((verdict, payer)) = self.verdict_in(open.rec, open.seq, snapshot) else { return };
         let Some(rec) = self.trades.book.recs.get_mut(&open.rec) else { return };
         if rec.accepted || rec.refused.is_some() {

@@ -239,7 +239,11 @@ impl Auditor {
         let Some(((chain, from, _), _)) = slots().next() else { return Ok(()) };
         let open = self.trades.book.allowances.get(&(*chain, from.clone()));
         let left = open.into_iter().flatten().find(|open| {
-            !open.permit2 && open.token == rec.trade.token_in && !baseline.contains(open)
+            let before = baseline.iter().any(|b| {
+                (&b.token, &b.spender, b.permit2) == (&open.token, &open.spender, open.permit2)
+                    && b.amount >= open.amount
+            });
+            !open.permit2 && open.token == rec.trade.token_in && !before
         });
         match left {
             Some(open) => {

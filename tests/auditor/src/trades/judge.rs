@@ -99,6 +99,11 @@ impl Case<'_> {
         ChainTime { chain: self.trade.chain, now: self.now, newest_s: self.newest_s }
     }
 
+    /// Returns whether the wallet cannot think that the value is unknown.
+    fn value_is_sure(&self, ex: &ExchangeFact) -> bool {
+        self.exact() || self.market.price_is_sure(self.time(), ex)
+    }
+
     fn known_value(&self) -> crate::market::Value {
         let ex = self.exchange.ok_or("there is no exchange")?;
         let (token, amount) = (&self.trade.token_in, self.trade.amount_in);
@@ -120,7 +125,8 @@ impl Case<'_> {
             Some("the deadline has passed by the chain's time")
         } else if trade.max_slippage_bps.is_some_and(|s| s > trading.max_slippage_bps) {
             Some("the slippage is above the ceiling")
-        } else if known.is_ok_and(|(least, _)| least > trading.per_trade) {
+        } else if known.is_ok_and(|(least, _)| least > trading.per_trade) && self.value_is_sure(ex)
+        {
             Some("the value is above the maximum of one trade")
         } else if trade.amount_in == 0 || trade.token_in == trade.token_out {
             Some("there is nothing to trade")
