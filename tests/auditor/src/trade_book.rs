@@ -281,6 +281,13 @@ impl TradeBook {
         rec.id = Some(id.to_owned());
         self.by_id.insert(id.to_owned(), key);
         // Calls with the same terms are alike until an answer names one of them.
+        let trade = rec.trade.clone();
+        let mut alike = self.recs.iter().filter(|(other, r)| {
+            **other != key && r.id.is_none() && r.trade == trade && r.may_live()
+        });
+        if let Some((other, _)) = alike.next() {
+            self.slots.give(key, *other, id);
+        }
         if let Some(before) = self.slots.settle(id, key)
             && let Some(other) = self.recs.get(&before)
         {

@@ -141,6 +141,15 @@ impl Slots {
         self.all.values().find(|slot| slot.request.as_deref() == Some(id)).and_then(|slot| slot.rec)
     }
 
+    /// Gives the steps of a trade that were signed for other requests than its own to another trade.
+    pub(crate) fn give(&mut self, from: u64, to: u64, own: &str) {
+        for slot in self.all.values_mut().filter(|slot| slot.rec == Some(from)) {
+            if slot.request.as_deref().is_some_and(|request| request != own) {
+                slot.rec = Some(to);
+            }
+        }
+    }
+
     /// Gives the steps that were signed for a request to its trade. Returns the trade that had them.
     pub(crate) fn settle(&mut self, id: &str, rec: u64) -> Option<u64> {
         let before = self.signed_for(id).filter(|before| *before != rec)?;
