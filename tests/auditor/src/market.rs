@@ -32,6 +32,14 @@ pub(crate) struct Market {
     started: u64,
 }
 
+/// An instant, and the newest block of a chain that the wallet knew then.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ChainTime {
+    pub(crate) chain: u64,
+    pub(crate) now: Instant,
+    pub(crate) newest_s: u64,
+}
+
 /// The price of the native coin, as far as the wallet may rely on it: (least, most), or the reason why it may not.
 pub(crate) type CoinPrice = Result<(u64, u64), &'static str>;
 
@@ -165,6 +173,18 @@ impl Market {
         Some((least, most))
     }
 
+    /// Returns whether any read of a chain failed since an observation.
+    pub(crate) fn failed_read(&self, chain: u64, from: u64) -> bool {
+        let begin = self.reads.partition_point(|(seq, _)| *seq < from);
+        let mut later = self.reads.get(begin..).unwrap_or_default().iter();
+        later.any(|(_, read)| match read {
+            Read::Failed { chain: c }
+            | Read::Balance { chain: c, amount: None, .. }
+            | Read::Allowance { chain: c, amount: None, .. } => *c == chain,
+            _ => false,
+        })
+    }
+
     /// Returns the gas costs that nodes reported since an observation: (least, most).
     pub(crate) fn gas_cost(&self, chain: u64, from: u64) -> Option<(u128, u128)> {
         let begin = self.reads.partition_point(|(seq, _)| *seq < from);
@@ -175,14 +195,16 @@ impl Market {
         Some((costs.clone().min()?, costs.max()?))
     }
 
-    /// Returns the outcome of the newest rehearsal of this trade after an observation.
-    pub(crate) fn rehearsal(
+    /// Returns whether a rehearsal of this trade proved its effects since an observation.
+    ///
+    /// A later one, before the swap, may fail while the call is still open.
+    pub(crate) fn proved(
         &self,
         trade: &Trade,
         froms: &std::collections::BTreeSet<Address>,
         wrapped: &str,
         from: u64,
-    ) -> Option<Rehearsal> {
+    ) -> bool {
         let begin = self.rehearsals.partition_point(|(seq, _)| *seq < from);
         let same = |a: &str, b: &str| same_token(a, b, false, wrapped);
         let fits = |r: &Rehearsed| {
@@ -192,13 +214,13 @@ impl Market {
                 && same(&r.token_out, &trade.token_out)
                 && (froms.is_empty() || froms.contains(&r.from))
         };
-        let later = self.rehearsals.get(begin..)?;
-        later.iter().rev().find(|(_, r)| fits(r)).map(|(_, r)| r.outcome)
+        let mut later = self.rehearsals.get(begin..).unwrap_or_default().iter();
+        later.any(|(_, r)| fits(r) && r.outcome == Rehearsal::Proved)
     }
 
     /// Returns the price of the native coin that the wallet may rely on at this instant.
-    pub(crate) fn coin_price(&self, chain: u64, ex: &ExchangeFact, now: &Instant) -> CoinPrice {
-        let fresh = |at: &Instant| at.elapsed(now).1.is_some_and(|ms| ms <= PRICE_VALID_MS);
+    fn coin_price(&self, time: ChainTime, ex: &ExchangeFact) -> CoinPrice {
+        let fresh = |at: &Instant| at.elapsed(&time.now).1.is_some_and(|ms| ms <= PRICE_VALID_MS);
         let mut why = "no reading of the price API within 60 seconds";
         let mut found: Option<(u64, u64)> = None;
         let mut before: Option<u64> = None;
@@ -217,7 +239,7 @@ impl Market {
             } else if last.is_some_and(|last| apart(api, last, 20)) {
                 why = "the price jumped by more than 20 %";
             } else {
-                match self.with_feed(api, chain, ex, now) {
+                match self.with_feed(api, time, ex) {
                     Ok(price) => {
                         let (least, most) = found.unwrap_or((price.0, price.1));
                         found = Some((least.min(price.0), most.max(price.1)));
@@ -229,19 +251,44 @@ impl Market {
         found.ok_or(why)
     }
 
+    /// Returns whether no reading that may count makes the price unusable.
+    pub(crate) fn price_is_sure(&self, time: ChainTime, ex: &ExchangeFact) -> bool {
+        let fresh = |at: &Instant| at.elapsed(&time.now).1.is_some_and(|ms| ms <= PRICE_VALID_MS);
+        let recent = || self.prices.iter().filter(|(_, at, _)| fresh(at)).map(|(_, _, read)| read);
+        let apis = || {
+            recent().filter_map(|read| match read {
+                PriceRead::Api { micros } => Some(*micros),
+                PriceRead::Feed { .. } => None,
+            })
+        };
+        let feeds = || {
+            recent().filter_map(|read| match read {
+                PriceRead::Feed { chain, micros, .. } if *chain == time.chain => Some(*micros),
+                _ => None,
+            })
+        };
+        let good = |api: Option<u64>| {
+            api.is_some_and(|api| {
+                ex.feed_max_age_s.is_none()
+                    || feeds().all(|feed| feed.is_some_and(|feed| !apart(api, feed, 3)))
+            })
+        };
+        apis().all(good) && self.coin_price(time, ex).is_ok()
+    }
+
     /// Combines a price of the API with every feed reading that counts.
-    fn with_feed(&self, api: u64, chain: u64, ex: &ExchangeFact, now: &Instant) -> CoinPrice {
+    fn with_feed(&self, api: u64, time: ChainTime, ex: &ExchangeFact) -> CoinPrice {
         let Some(max_age) = ex.feed_max_age_s else { return Ok((api, api)) };
+        let ChainTime { chain, now, newest_s } = time;
         let wall_s = u64::try_from(now.second()).unwrap_or(0);
-        let chain_s = self.newest_time_s(chain).unwrap_or(0);
         // The age counts by the chain's time or by the machine's: the younger one, to be sure.
         let young =
-            |updated_s: u64| wall_s.min(chain_s.max(1)).saturating_sub(updated_s) <= max_age;
+            |updated_s: u64| wall_s.min(newest_s.max(1)).saturating_sub(updated_s) <= max_age;
         let mut why = "no reading of the feed within 60 seconds";
         let mut found: Option<(u64, u64)> = None;
         for (_, at, read) in &self.prices {
             let PriceRead::Feed { chain: of, micros, updated_s } = read else { continue };
-            let fresh = at.elapsed(now).1.is_some_and(|ms| ms <= PRICE_VALID_MS);
+            let fresh = at.elapsed(&now).1.is_some_and(|ms| ms <= PRICE_VALID_MS);
             if *of != chain || !fresh {
                 continue;
             }
@@ -263,11 +310,10 @@ impl Market {
     /// Returns the value of an amount by sources outside the pools.
     pub(crate) fn value(
         &self,
-        chain: u64,
+        time: ChainTime,
         ex: &ExchangeFact,
         token: &str,
         amount: u128,
-        now: &Instant,
     ) -> Value {
         let micros = |amount| u64::try_from(amount).unwrap_or(u64::MAX);
         if let Some((_, decimals)) = ex.dollars.iter().find(|(dollar, _)| dollar == token) {
@@ -279,7 +325,7 @@ impl Market {
         if token != NATIVE && token != ex.wrapped {
             return Err("the token has no price outside the pools");
         }
-        let (least, most) = self.coin_price(chain, ex, now)?;
+        let (least, most) = self.coin_price(time, ex)?;
         let least = wide::floor(amount, u128::from(least), COIN);
         Ok((micros(least), micros(wide::ceil(amount, u128::from(most), COIN))))
     }

@@ -1,7 +1,7 @@
 //! Checks the uses of keys: no signature without authorization, and none twice.
 
 use crate::expect::{Expect, Input, OpenCall};
-use crate::observations::{Order, Payment, Signed};
+use crate::observations::{Order, Payment, Signed, SignedContent};
 use crate::requests::{RequestRecord, RequestState};
 use crate::{Auditor, Violation, violation};
 
@@ -25,7 +25,11 @@ impl Auditor {
 
     pub(crate) fn on_signed(&mut self, s: &Signed) -> Result<(), Violation> {
         let signer = s.signer.to_lowercase();
-        if let Some(other) = self.digests.get(&s.digest).filter(|o| **o != s.request) {
+        // A revocation that was never sent frees its nonce, and the next one may have the same bytes.
+        let transaction = matches!(s.content, SignedContent::Transaction(_));
+        if let Some(other) =
+            self.digests.get(&s.digest).filter(|o| **o != s.request && !transaction)
+        {
             let other = other.clone();
             return Err(violation(
                 "I-b",

@@ -34,6 +34,8 @@ pub(crate) struct Snapshot {
     pub(crate) crowded: bool,
     /// Whether the wallet doubts its journal.
     pub(crate) doubted: bool,
+    /// The newest block time that the wallet knew, in Unix seconds.
+    pub(crate) newest_s: u64,
 }
 
 /// An allowance that may be in force. The observation of its renewal lies between `period.since` and `latest`.
@@ -109,6 +111,8 @@ pub(crate) struct TradeRecord {
     pub(crate) accepted: bool,
     /// The refusal of the call.
     pub(crate) refused: Option<TradeState>,
+    /// The refusal had no id, so the wallet did not record it.
+    pub(crate) unrecorded: bool,
     /// Instants at which it may have been accepted.
     pub(crate) moments: Vec<Instant>,
     pub(crate) may_have_expired: bool,
@@ -152,6 +156,7 @@ impl TradeRecord {
             lost: false,
             accepted: false,
             refused: None,
+            unrecorded: false,
             moments: Vec::new(),
             may_have_expired: false,
             automatic: false,
@@ -184,6 +189,14 @@ impl TradeRecord {
         let all = self.moments.iter().all(|at| at.has_elapsed(now, HOLD_MS));
         let any = self.moments.iter().any(|at| at.has_elapsed(now, HOLD_MS));
         (all && !self.moments.is_empty(), any || self.may_have_expired)
+    }
+
+    /// Returns whether it may have ended without a swap.
+    pub(crate) fn may_have_failed(&self) -> bool {
+        let failed =
+            matches!(self.end, Some(TradeState::Rejected { .. } | TradeState::Failed { .. }));
+        let killed = self.authorizations.iter().any(|auth| auth.killed);
+        failed || killed || self.maybe_closed || self.denied() || self.may_have_expired
     }
 
     pub(crate) fn denied(&self) -> bool {
@@ -264,10 +277,31 @@ impl TradeBook {
     }
 
     pub(crate) fn bind(&mut self, key: u64, id: &str) {
-        if let Some(rec) = self.recs.get_mut(&key) {
-            rec.id = Some(id.to_owned());
-            self.by_id.insert(id.to_owned(), key);
+        let Some(rec) = self.recs.get_mut(&key) else { return };
+        rec.id = Some(id.to_owned());
+        self.by_id.insert(id.to_owned(), key);
+        // Calls with the same terms are alike until an answer names one of them.
+        let trade = rec.trade.clone();
+        let mut alike = self.recs.iter().filter(|(other, r)| {
+            **other != key && r.id.is_none() && r.trade == trade && r.may_live()
+        });
+        if let Some((other, _)) = alike.next() {
+            self.slots.give(key, *other, id);
         }
+        if let Some(before) = self.slots.settle(id, key)
+            && let Some(other) = self.recs.get(&before)
+        {
+            let (baseline, automatic) = (other.baseline.clone(), other.automatic);
+            if let Some(rec) = self.recs.get_mut(&key) {
+                rec.baseline = rec.baseline.take().or(baseline);
+                rec.automatic |= automatic;
+            }
+        }
+    }
+
+    /// Returns the trade of an id, or of the signatures that were shown for it.
+    pub(crate) fn named(&self, id: &str) -> Option<u64> {
+        self.by_id.get(id).copied().or_else(|| self.slots.signed_for(id))
     }
 
     /// Returns the slot of a trade's swap.

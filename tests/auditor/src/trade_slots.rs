@@ -1,11 +1,18 @@
 //! The transactions of trades, by their nonces.
 
-use crate::basics::{Address, Transaction};
+use crate::basics::{Address, Id, Transaction};
+use crate::clocks::Instant;
 use crate::trading::Included;
 use std::collections::{BTreeMap, BTreeSet};
 
+/// How long the wallet may rely on a receipt that a reorganization has undone (15 seconds).
+const RECEIPT_MS: i64 = 15_000;
+
 /// Chain, sender and nonce.
 pub(crate) type SlotKey = (u64, Address, u64);
+
+/// Target, value and call data of a transaction.
+pub(crate) type Body = (Address, u128, String);
 
 /// What a step of a plan does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -22,7 +29,9 @@ pub(crate) struct Slot {
     /// The trade; `None` for a revocation outside any.
     pub(crate) rec: Option<u64>,
     pub(crate) kind: Kind,
-    pub(crate) body: (Address, u128, String),
+    pub(crate) body: Body,
+    /// The request that the signature was shown for.
+    pub(crate) request: Option<Id>,
     /// The observation of the first signature.
     pub(crate) signed: u64,
     pub(crate) hashes: BTreeSet<String>,
@@ -30,6 +39,8 @@ pub(crate) struct Slot {
     pub(crate) cancelling: bool,
     pub(crate) cancel_hashes: BTreeSet<String>,
     pub(crate) included: Option<Included>,
+    /// When a reorganization removed the block in which it had succeeded.
+    pub(crate) unmined: Option<Instant>,
     /// Whether the permanently included transaction succeeded.
     pub(crate) mined: Option<bool>,
     /// A cancelling transaction is in a block.
@@ -46,11 +57,13 @@ impl Slot {
             rec,
             kind,
             body: body(tx),
+            request: None,
             signed,
             hashes: BTreeSet::new(),
             cancelling: false,
             cancel_hashes: BTreeSet::new(),
             included: None,
+            unmined: None,
             mined: None,
             cancelled: false,
             taken: false,
@@ -75,6 +88,12 @@ impl Slot {
         self.included.is_some() || self.mined.is_some() || self.cancelled || self.taken || unsent
     }
 
+    /// Returns whether the wallet may have a receipt of its success.
+    pub(crate) fn may_have_receipt(&self, now: &Instant) -> bool {
+        let recent = |at: &Instant| at.elapsed(now).1.is_some_and(|ms| ms <= RECEIPT_MS);
+        self.succeeded() || self.unmined.as_ref().is_some_and(recent)
+    }
+
     pub(crate) fn succeeded(&self) -> bool {
         self.mined == Some(true)
             || (self.mined.is_none() && self.included.as_ref().is_some_and(|i| i.succeeded))
@@ -82,7 +101,7 @@ impl Slot {
 }
 
 /// Returns what a transaction does: target, value, call data.
-pub(crate) fn body(tx: &Transaction) -> (Address, u128, String) {
+pub(crate) fn body(tx: &Transaction) -> Body {
     let data = tx.data.to_lowercase();
     let data = data.strip_prefix("0x").unwrap_or(&data).to_owned();
     (tx.to.to_lowercase(), tx.value, data)
@@ -115,6 +134,33 @@ impl Slots {
 
     pub(crate) fn insert(&mut self, key: SlotKey, slot: Slot) {
         self.all.insert(key, slot);
+    }
+
+    /// Returns the trade whose steps were signed for this request.
+    pub(crate) fn signed_for(&self, id: &str) -> Option<u64> {
+        self.all.values().find(|slot| slot.request.as_deref() == Some(id)).and_then(|slot| slot.rec)
+    }
+
+    /// Gives the steps of a trade that were signed for other requests than its own to another trade.
+    pub(crate) fn give(&mut self, from: u64, to: u64, own: &str) {
+        for slot in self.all.values_mut().filter(|slot| slot.rec == Some(from)) {
+            if slot.request.as_deref().is_some_and(|request| request != own) {
+                slot.rec = Some(to);
+            }
+        }
+    }
+
+    /// Gives the steps that were signed for a request to its trade. Returns the trade that had them.
+    pub(crate) fn settle(&mut self, id: &str, rec: u64) -> Option<u64> {
+        let before = self.signed_for(id).filter(|before| *before != rec)?;
+        for slot in self.all.values_mut() {
+            if slot.request.as_deref() == Some(id) {
+                slot.rec = Some(rec);
+            } else if slot.rec == Some(rec) && slot.request.is_some() {
+                slot.rec = Some(before);
+            }
+        }
+        Some(before)
     }
 
     /// Returns the transactions of one trade.

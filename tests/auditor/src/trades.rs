@@ -14,8 +14,9 @@ mod steps;
 use crate::basics::Ticket;
 use crate::clocks::Instant;
 use crate::trade_book::{Allowance, Snapshot, TradeBook};
+use crate::trade_slots::{Body, SlotKey};
 use crate::trading::TradeAsk;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// What the auditor knows of trades.
 #[derive(Debug, Default)]
@@ -27,6 +28,8 @@ pub(crate) struct Trades {
     pub(crate) open: BTreeMap<Ticket, OpenTrade>,
     /// The largest daily volume in force for each agent so far.
     pub(crate) largest_volume: BTreeMap<String, u64>,
+    /// Transactions that were signed after the end of their plans.
+    pub(crate) void: BTreeSet<(SlotKey, Body)>,
     /// The instants at which open polls and orders arrived.
     pub(crate) arrived: BTreeMap<Ticket, Instant>,
 }

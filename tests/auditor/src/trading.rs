@@ -155,6 +155,8 @@ pub enum Read {
     },
     /// The most that the gas of one transaction may cost now, in wei.
     GasCost { chain: u64, worst: Atoms },
+    /// Any other read of this chain failed: the wallet may refuse a trade for it.
+    Failed { chain: u64 },
 }
 
 /// One reading of the native coin's price, in millionths of a dollar. It is read when it is observed.

@@ -111,8 +111,8 @@ fn auditor_rejects_an_automatic_trade_without_a_proving_rehearsal() {
     {
         let judged = automatic(limits(), &trade, |trader| {
             let quoted = trader.quote(&trade, fair(40));
+            trader.rehearsal = outcome;
             trader.market(&trade, quoted);
-            trader.rehearsed(&trade, outcome);
         });
         assert_eq!(judged.is_ok(), right, "{judged:?}");
     }

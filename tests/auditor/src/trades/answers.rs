@@ -6,7 +6,7 @@ use super::judge::Verdict;
 use crate::basics::{Id, Ticket};
 use crate::expect::{Input, OpenCall};
 use crate::observations::Answer;
-use crate::trade_book::{TradeIdentity, TradeRecord};
+use crate::trade_book::{Authorization, TradeIdentity, TradeRecord};
 use crate::trading::{TradeAnswer, TradeState};
 use crate::{Auditor, Violation, violation};
 
@@ -123,8 +123,16 @@ impl Auditor {
             let what = format!("answered {answer:?}; expected {:?}", call.errors);
             return Err(self.trade_violation(key, "I-i", &what));
         }
+        if let Some(earlier) = self.earlier_trade(key, answer.id.as_ref()) {
+            return self.check_state(earlier, open, call.seq, &answer.state);
+        }
+        let call = &self.new_ask(ticket, call, answer.id.as_ref());
+        let key = call.rec;
         self.note_automatic(call);
         self.bind_answer(key, answer.id.as_ref())?;
+        if let Some(rec) = self.trades.book.recs.get_mut(&key).filter(|rec| rec.unrecorded) {
+            (rec.refused, rec.unrecorded) = (None, false);
+        }
         let Some(rec) = self.trades.book.recs.get(&key) else { return Ok(()) };
         if let Some(first) = &rec.refused {
             if *first != answer.state {
@@ -143,6 +151,38 @@ impl Auditor {
             return self.check_state(key, open, call.seq, &answer.state);
         }
         self.first_answer(ticket, open, call, &answer.state)
+    }
+
+    /// Returns the earlier trade with the same key and content that an answer is about.
+    fn earlier_trade(&self, key: u64, id: Option<&Id>) -> Option<u64> {
+        let identity = &self.trades.book.recs.get(&key)?.identity;
+        let (earlier, rec) = self.trades.book.find(id?)?;
+        let keyed = matches!(identity, TradeIdentity::Keyed { .. });
+        (keyed && earlier != key && rec.identity == *identity).then_some(earlier)
+    }
+
+    /// Makes a new trade of a bearer agent's repeat, if the earlier one may have failed and has another id.
+    fn new_ask(&mut self, ticket: Ticket, call: &OpenTrade, id: Option<&Id>) -> OpenTrade {
+        let mut call = call.clone();
+        let Some(rec) = self.trades.book.recs.get_mut(&call.rec) else { return call };
+        let keyed = matches!(rec.identity, TradeIdentity::Keyed { .. });
+        if !keyed || !rec.accepted || rec.id.as_ref() == id || !rec.may_have_failed() {
+            return call;
+        }
+        rec.open.remove(&ticket);
+        let opened = self.trades.arrived.get(&ticket).copied();
+        let (agent, identity) = (rec.agent.clone(), rec.identity.clone());
+        let mut next = TradeRecord::new(agent, identity, rec.trade.clone(), call.seq);
+        next.open.insert(ticket);
+        if let Some(opened) = opened {
+            let by_call = Authorization::by_order(ticket, call.seq, opened);
+            next.authorizations.push(Authorization { by_call: true, ..by_call });
+        }
+        call.rec = self.trades.book.add(next);
+        for snapshot in call.snapshots.clone() {
+            self.note_snapshot(&call, &snapshot);
+        }
+        call
     }
 
     /// Binds the id of an answer to its trade.
@@ -178,8 +218,19 @@ impl Auditor {
             if let TradeState::Rejected { code: None, reason_code } = state {
                 self.check_refusal(open, call, reason_code.as_deref().unwrap_or_default())?;
             }
+            let mut recorded = None;
             if let Some(rec) = self.trades.book.recs.get_mut(&key) {
                 rec.refused = Some(state.clone());
+                rec.unrecorded = rec.id.is_none();
+                recorded = rec.id.is_some().then(|| rec.agent.clone());
+                let mine = rec.authorizations.iter_mut().filter(|auth| auth.ticket == ticket);
+                mine.for_each(|auth| auth.closed = Some(now));
+            }
+            if let Some(agent) = recorded {
+                // Recorded refusals of both lanes may share one bound.
+                let minute = self.time.latest_ms.div_euclid(60_000);
+                let (_, most) = self.refusals.entry((agent, minute)).or_default();
+                *most = most.saturating_add(1);
             }
             self.count("trade: refused");
             return Ok(());
@@ -207,6 +258,11 @@ impl Auditor {
     /// Checks that a trade was rightly accepted.
     fn check_acceptance(&mut self, call: &OpenTrade, state: &TradeState) -> Result<(), Violation> {
         let (key, verdicts) = (call.rec, self.verdicts(call));
+        let begun = self.trades.book.slots.of(key).next().is_some();
+        if begun && self.trades.book.recs.get(&key).is_some_and(|rec| rec.automatic) {
+            // The wallet decided before its first step, which was judged then.
+            return Ok(());
+        }
         let fits = |v: &Verdict| v.must_refuse.is_none() && !v.volume_must;
         if !verdicts.iter().any(fits) {
             let why = verdicts.iter().find_map(|v| v.must_refuse);
@@ -220,7 +276,8 @@ impl Auditor {
         // A trade that failed before any signature was not executed.
         let going = matches!(state, TradeState::Executing | TradeState::Executed { .. });
         let free = |v: &Verdict| v.must_hold.is_none() && !v.volume_must;
-        if going && !verdicts.iter().any(free) {
+        let automatic = self.trades.book.recs.get(&key).is_some_and(|rec| rec.automatic);
+        if going && !automatic && !verdicts.iter().any(free) {
             let why =
                 verdicts.iter().find_map(|v| v.must_hold).unwrap_or("it exceeds the daily volume");
             let what = format!("it was answered {state:?} without an approval, but {why}");

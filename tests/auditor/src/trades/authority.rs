@@ -3,18 +3,28 @@
 use super::judge::UNQUOTED;
 use super::steps::Step;
 use crate::basics::Transaction;
+use crate::clocks::Instant;
 use crate::market::is_wrap;
 use crate::trade_book::{Authorization, TradeRecord};
 use crate::trade_slots::Kind;
+use crate::trading::TradeState;
 use crate::{Auditor, Violation};
 
 /// Nothing unsigned survives this time after its approval (5 minutes).
 pub(super) const UNSIGNED_MS: i64 = 300_000;
 
+/// Returns whether nothing unsigned survives of an authorization because five minutes are over.
+fn late(auth: &Authorization, now: &Instant) -> bool {
+    let latest = auth.closed.unwrap_or(*now);
+    latest.elapsed(now).1.is_none_or(|ms| ms > UNSIGNED_MS)
+}
+
 impl Auditor {
-    /// Checks that a new step of a trade may be signed now.
-    pub(super) fn check_authority(&self, key: u64) -> Result<(), Violation> {
-        let Some(rec) = self.trades.book.recs.get(&key) else { return Ok(()) };
+    /// Checks that a new step of a trade may be signed now. Returns whether its signature is void.
+    ///
+    /// A slow signer may finish after the end of the plan. Such a signature must never be broadcast.
+    pub(super) fn check_authority(&self, key: u64) -> Result<bool, Violation> {
+        let Some(rec) = self.trades.book.recs.get(&key) else { return Ok(false) };
         if let Some(rule) = self.forbids(Some(&rec.agent)) {
             let what = "a step was signed, but nothing may be signed for the agent";
             return Err(self.trade_violation(key, rule, what));
@@ -33,10 +43,7 @@ impl Auditor {
         }
         let now = self.time.instant();
         let alive = |auth: &&Authorization| !auth.killed;
-        let in_time = |auth: &&Authorization| {
-            let latest = auth.closed.unwrap_or(now);
-            latest.elapsed(&now).1.is_some_and(|ms| ms <= UNSIGNED_MS)
-        };
+        let in_time = |auth: &&Authorization| !late(auth, &now);
         let mut living = rec.authorizations.iter().filter(alive).peekable();
         if living.peek().is_none() {
             let (rule, what) = if rec.denied() {
@@ -48,16 +55,17 @@ impl Auditor {
             };
             return Err(self.trade_violation(key, rule, what));
         }
-        if rec.end.is_some() && !rec.soft_end {
+        let executed = matches!(rec.end, Some(TradeState::Executed { .. }));
+        if executed {
             let what = "a step was signed after the trade had ended";
             return Err(self.trade_violation(key, "I-p", what));
         }
         let begun: Vec<&Authorization> = living.filter(in_time).collect();
-        if begun.is_empty() {
-            let what = "a step was signed more than five minutes after the approval";
-            return Err(self.trade_violation(key, "T-53", what));
+        let ended = rec.refused.is_some() || (rec.end.is_some() && !rec.soft_end);
+        if begun.is_empty() || ended {
+            return Ok(true);
         }
-        self.check_permission(key, rec, &begun)
+        self.check_permission(key, rec, &begun).map(|()| false)
     }
 
     /// Checks the first condition of an authorization: below the threshold, or a fresh quote that still reaches.
@@ -161,8 +169,10 @@ impl Auditor {
                 return Err(self.trade_violation(key, "one plan", &what));
             }
         }
+        let now = self.time.instant();
         let unfinished = book.slots.of(key).any(|(_, slot)| {
-            matches!(slot.kind, Kind::Approve | Kind::Permit2Approve) && !slot.succeeded()
+            let allows = matches!(slot.kind, Kind::Approve | Kind::Permit2Approve);
+            allows && !slot.may_have_receipt(&now)
         });
         if step.kind == Kind::Swap && unfinished {
             let what = "the swap was signed before its allowance was mined";
@@ -177,7 +187,9 @@ impl Auditor {
         if slots().any(|slot| !slot.done()) {
             return false;
         }
-        let dead = rec.authorizations.iter().all(|auth| auth.killed);
+        // What a freeze, or the end of five minutes, interrupted may be kept.
+        let now = self.time.instant();
+        let dead = rec.authorizations.iter().all(|auth| auth.killed || late(auth, &now));
         let approved = slots()
             .any(|s| matches!(s.kind, Kind::Approve | Kind::Permit2Approve) && s.succeeded());
         let used = slots().any(|s| s.kind == Kind::Swap && s.succeeded());

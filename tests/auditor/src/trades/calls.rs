@@ -3,7 +3,7 @@
 use super::OpenTrade;
 use super::judge::{Case, Verdict};
 use crate::basics::{Proof, Ticket};
-use crate::clocks::AllowancePeriod;
+use crate::clocks::{AllowancePeriod, Instant};
 use crate::config::PossibleConfig;
 use crate::expect::{Expect, Input};
 use crate::identity::{self, View};
@@ -32,7 +32,8 @@ impl Auditor {
         let now = self.time.instant();
         // Only a call that was surely refused for a bearer agent makes room for a new trade.
         let again = |r: &TradeRecord| {
-            r.refused.is_none() || matches!(r.identity, TradeIdentity::Hmac { .. })
+            let hmac = matches!(r.identity, TradeIdentity::Hmac { .. });
+            r.refused.is_none() || (hmac && !r.unrecorded)
         };
         let book = &mut self.trades.book;
         let known = book.by_identity.get(&identity).copied();
@@ -185,6 +186,7 @@ impl Auditor {
         let now = self.time.instant();
         let periods = self.trade_periods(agent);
         let used = self.trades.book.used(agent, open.rec, &periods, &now);
+        let newest_s = self.trades.market.newest_time_s(open.ask.trade.chain).unwrap_or(0);
         let mut errors = Vec::new();
         let mut snapshots = Vec::new();
         for w in &self.possible_configs {
@@ -203,9 +205,14 @@ impl Auditor {
             } else if let Err(code) = identity::gate(&w.config, agent) {
                 errors.push((403, code));
             } else {
-                let crowded = self.crowded(agent, &now);
-                let (config, doubted) = (w.config.clone(), self.doubted);
-                snapshots.push(Snapshot { config, now, used, crowded, doubted });
+                snapshots.push(Snapshot {
+                    config: w.config.clone(),
+                    now,
+                    used,
+                    crowded: self.crowded(agent, open.rec, &now),
+                    doubted: self.doubted,
+                    newest_s,
+                });
             }
         }
         if let Proof::Hmac { timestamp_s, .. } = &open.ask.proof
@@ -232,7 +239,12 @@ impl Auditor {
         }
     }
 
-    fn crowded(&self, agent: &str, now: &crate::clocks::Instant) -> bool {
+    /// Returns whether other requests may be a reason to refuse this one: too many are held, or share its balance.
+    fn crowded(&self, agent: &str, key: u64, now: &Instant) -> bool {
+        let mut others = self.trades.book.recs.iter().filter(|(other, _)| **other != key);
+        if others.any(|(_, other)| other.may_live()) {
+            return true;
+        }
         let payments = self.book.held_counts(agent, None, now);
         let mine = self.trades.book.may_be_held(Some(agent), now).max(payments.agent.1);
         let all = self.trades.book.may_be_held(None, now).max(payments.all.1);
@@ -240,7 +252,7 @@ impl Auditor {
     }
 
     /// Adds what this state may make of the trade.
-    fn note_snapshot(&mut self, open: &OpenTrade, snapshot: &Snapshot) {
+    pub(super) fn note_snapshot(&mut self, open: &OpenTrade, snapshot: &Snapshot) {
         let Some((verdict, payer)) = self.verdict_in(open.rec, open.seq, snapshot) else { return };
         let Some(rec) = self.trades.book.recs.get_mut(&open.rec) else { return };
         if rec.accepted || rec.refused.is_some() {
@@ -280,6 +292,7 @@ impl Auditor {
             used: snapshot.used,
             crowded: snapshot.crowded,
             doubted: snapshot.doubted,
+            newest_s: snapshot.newest_s,
         };
         Some((case.judge(), payer))
     }

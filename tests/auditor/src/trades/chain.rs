@@ -24,10 +24,12 @@ impl Auditor {
     }
 
     pub(crate) fn on_unmined(&mut self, chain: u64, hash: &str) {
+        let now = self.time.instant();
         let Some(slot) = self.trades.book.slots.with_hash(chain, hash) else { return };
         if slot.cancel_hashes.contains(hash) {
             slot.cancelled = false;
         } else {
+            slot.unmined = slot.succeeded().then_some(now).or(slot.unmined);
             slot.included = None;
             slot.mined = None;
         }

@@ -1,9 +1,10 @@
 //! The reported states of a trade: forward only, final only on the chain's evidence, and with the true fill.
 
 use super::answers::phase;
+use super::authority::UNSIGNED_MS;
 use crate::expect::OpenCall;
 use crate::market::is_wrap;
-use crate::trade_book::TradeRecord;
+use crate::trade_book::{Authorization, TradeRecord};
 use crate::trade_slots::{Kind, Slot, SlotKey};
 use crate::trading::{Included, NATIVE, TradeState};
 use crate::{Auditor, ExchangeFact, Violation};
@@ -219,8 +220,14 @@ impl Auditor {
     fn check_allowances(&self, key: u64, rec: &TradeRecord) -> Result<(), Violation> {
         let Some(baseline) = &rec.baseline else { return Ok(()) };
         let slots = || self.trades.book.slots.of(key);
-        // What a freeze, lock or suspension interrupted may be kept, and shown.
-        let interrupted = rec.authorizations.iter().all(|auth| auth.killed);
+        // What a freeze, lock, suspension or the five minutes interrupted may be kept, and shown.
+        let swapped = self.trades.book.swap_of(key).is_some();
+        let late = |auth: &Authorization| {
+            let times = auth.closed.zip(rec.ended);
+            let took = times.and_then(|(closed, ended)| closed.elapsed(&ended).1);
+            !swapped && took.is_none_or(|ms| ms >= UNSIGNED_MS)
+        };
+        let interrupted = rec.authorizations.iter().all(|auth| auth.killed || late(auth));
         let approved = slots().any(|(_, s)| s.kind == Kind::Approve && s.succeeded());
         // The revocation is the last step of the plan, and may follow the reported end.
         let now = self.time.instant();
@@ -232,7 +239,11 @@ impl Auditor {
         let Some(((chain, from, _), _)) = slots().next() else { return Ok(()) };
         let open = self.trades.book.allowances.get(&(*chain, from.clone()));
         let left = open.into_iter().flatten().find(|open| {
-            !open.permit2 && open.token == rec.trade.token_in && !baseline.contains(open)
+            let before = baseline.iter().any(|b| {
+                (&b.token, &b.spender, b.permit2) == (&open.token, &open.spender, open.permit2)
+                    && b.amount >= open.amount
+            });
+            !open.permit2 && open.token == rec.trade.token_in && !before
         });
         match left {
             Some(open) => {

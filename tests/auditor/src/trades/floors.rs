@@ -1,7 +1,8 @@
 //! The least output of a swap, from the quotes that the wallet saw.
 
+use crate::market::{is_v4, same_token};
 use crate::trade_book::TradeRecord;
-use crate::trading::Quoted;
+use crate::trading::{Hop, Quoted};
 use crate::{Auditor, Violation, wide};
 use std::collections::BTreeMap;
 
@@ -26,6 +27,14 @@ fn rounds(quotes: &[&Quoted]) -> BTreeMap<u64, u128> {
     best
 }
 
+/// Returns whether two routes are the same.
+fn same_route(a: &[Hop], b: &[Hop], wrapped: &str) -> bool {
+    let same = |(a, b): (&Hop, &Hop)| {
+        a.pool == b.pool && same_token(&a.token_out, &b.token_out, is_v4(&a.pool), wrapped)
+    };
+    a.len() == b.len() && a.iter().zip(b).all(same)
+}
+
 fn least_floor(out: u128, slippage: (u32, u32)) -> u128 {
     wide::floor(out, WHOLE.saturating_sub(u128::from(slippage.1)), WHOLE)
 }
@@ -47,11 +56,13 @@ impl Auditor {
     }
 
     /// Returns the floor that the wallet committed to when it accepted the trade: at least, at most.
+    ///
+    /// Among several routes the wallet may prefer one for its gas, so the least output of any counts.
     pub(crate) fn committed_floor(&self, rec: &TradeRecord) -> Option<(u128, u128)> {
         let slippage = rec.slippage?;
         let quotes = self.quotes_between(rec, rec.from, rec.until.unwrap_or(self.seq));
-        let rounds = rounds(&quotes);
-        let least = rounds.values().map(|out| least_floor(*out, slippage)).min()?;
+        let outs = quotes.iter().filter_map(|q| credible(q));
+        let least = outs.map(|out| least_floor(out, slippage)).min()?;
         let most = quotes.iter().filter_map(|q| q.amount_out).max()?;
         Some((least, most_floor(most, slippage)))
     }
@@ -70,16 +81,32 @@ impl Auditor {
 
     /// Checks the least output in a swap's call data: the higher of the committed and the newest floor.
     ///
-    /// `since`: the observation from which on a quote counts as new.
-    pub(crate) fn check_floor(&self, key: u64, minimum: u128, since: u64) -> Result<(), Violation> {
+    /// `since`: the observation from which on a quote counts as new. Only quotes of the route `hops` count for it.
+    pub(crate) fn check_floor(
+        &self,
+        key: u64,
+        minimum: u128,
+        since: u64,
+        hops: &[Hop],
+    ) -> Result<(), Violation> {
         let Some(rec) = self.trades.book.recs.get(&key) else { return Ok(()) };
         let slippage = rec.slippage.unwrap_or((0, 10_000));
         let all = self.quotes_between(rec, rec.from, self.seq);
         let Some(best) = all.iter().filter_map(|q| q.amount_out).max() else {
             return Err(self.trade_violation(key, "floor", "a swap was signed without a quote"));
         };
-        let committed = self.committed_floor(rec).map_or(0, |(least, _)| least);
-        let fresh = rounds(&self.quotes_between(rec, since, self.seq));
+        let wrapped = self.trades.exchanges.get(&rec.trade.chain).map(|ex| ex.wrapped.clone());
+        let wrapped = wrapped.unwrap_or_default();
+        let of_route = |from: u64, until: u64| {
+            let mut quotes = self.quotes_between(rec, from, until);
+            quotes.retain(|q| same_route(&q.hops, hops, &wrapped));
+            rounds(&quotes)
+        };
+        let committed = of_route(rec.from, rec.until.unwrap_or(self.seq));
+        let committed = committed.values().map(|out| least_floor(*out, slippage)).min();
+        let any = self.committed_floor(rec).map_or(0, |(least, _)| least);
+        let committed = committed.unwrap_or(any);
+        let fresh = of_route(since, self.seq);
         // With several trades of the same terms it is unknown whose quote the newest is.
         let alike = self.trades.book.recs.values();
         let alike = alike.filter(|r| r.trade == rec.trade && r.may_live()).count() > 1;

@@ -4,9 +4,9 @@ use crate::ExchangeFact;
 use crate::basics::Address;
 use crate::clocks::Instant;
 use crate::config::Config;
-use crate::market::{Market, is_v4, is_wrap};
+use crate::market::{ChainTime, Market, is_v4, is_wrap};
 use crate::observations::Policy;
-use crate::trading::{NATIVE, Pool, Quoted, Rehearsal, Trade};
+use crate::trading::{NATIVE, Pool, Quoted, Trade};
 use crate::wide::Wide;
 use std::collections::BTreeSet;
 
@@ -37,6 +37,8 @@ pub(crate) struct Case<'a> {
     pub(crate) crowded: bool,
     /// Whether the wallet doubts its journal.
     pub(crate) doubted: bool,
+    /// The newest block time that the wallet knew, in Unix seconds.
+    pub(crate) newest_s: u64,
 }
 
 /// What is correct for one trade.
@@ -93,10 +95,19 @@ impl Case<'_> {
         self.exchange.is_some_and(dollar)
     }
 
+    fn time(&self) -> ChainTime {
+        ChainTime { chain: self.trade.chain, now: self.now, newest_s: self.newest_s }
+    }
+
+    /// Returns whether the wallet cannot think that the value is unknown.
+    fn value_is_sure(&self, ex: &ExchangeFact) -> bool {
+        self.exact() || self.market.price_is_sure(self.time(), ex)
+    }
+
     fn known_value(&self) -> crate::market::Value {
         let ex = self.exchange.ok_or("there is no exchange")?;
         let (token, amount) = (&self.trade.token_in, self.trade.amount_in);
-        self.market.value(self.trade.chain, ex, token, amount, &self.now)
+        self.market.value(self.time(), ex, token, amount)
     }
 
     /// Returns the reason for which the wallet must refuse the trade.
@@ -105,8 +116,7 @@ impl Case<'_> {
         let Some(ex) = self.exchange else { return Some("the network has no exchange") };
         let off = !self.config.networks.get(&trade.chain).is_some_and(|n| n.on);
         let elsewhere = self.policy.networks.as_ref().is_some_and(|n| !n.contains(&trade.chain));
-        let newest = self.market.newest_time_s(trade.chain).unwrap_or(0);
-        let late = trade.deadline_s.is_some_and(|at| at < newest);
+        let late = trade.deadline_s.is_some_and(|at| at < self.newest_s);
         if !trading.enabled {
             Some("trading is disabled")
         } else if off || elsewhere {
@@ -115,7 +125,8 @@ impl Case<'_> {
             Some("the deadline has passed by the chain's time")
         } else if trade.max_slippage_bps.is_some_and(|s| s > trading.max_slippage_bps) {
             Some("the slippage is above the ceiling")
-        } else if known.is_ok_and(|(least, _)| least > trading.per_trade) {
+        } else if known.is_ok_and(|(least, _)| least > trading.per_trade) && self.value_is_sure(ex)
+        {
             Some("the value is above the maximum of one trade")
         } else if trade.amount_in == 0 || trade.token_in == trade.token_out {
             Some("there is nothing to trade")
@@ -178,10 +189,8 @@ impl Case<'_> {
         {
             return Some(why);
         }
-        match self.market.rehearsal(trade, self.payers, &ex.wrapped, self.from) {
-            Some(Rehearsal::Proved) => None,
-            _ => Some("no rehearsal proved the effects"),
-        }
+        let proved = self.market.proved(trade, self.payers, &ex.wrapped, self.from);
+        (!proved).then_some("no rehearsal proved the effects")
     }
 
     fn known_token(&self, token: &str, ex: &ExchangeFact) -> bool {
@@ -231,8 +240,8 @@ impl Case<'_> {
 
     /// Returns whether both sides have a price outside the pools, and the output is worth too little.
     fn unfair(&self, out: u128, ex: &ExchangeFact) -> bool {
-        let (trade, chain) = (self.trade, self.trade.chain);
-        let value = |token: &str, amount| self.market.value(chain, ex, token, amount, &self.now);
+        let trade = self.trade;
+        let value = |token: &str, amount| self.market.value(self.time(), ex, token, amount);
         let max = u128::from(self.policy.trading.max_impact_bps);
         match (value(&trade.token_in, trade.amount_in), value(&trade.token_out, out)) {
             (Ok((paid, _)), Ok((_, received))) => {
@@ -260,8 +269,8 @@ impl Case<'_> {
         let mut quotes = self.market.quotes_of(trade, ex, self.from).peekable();
         let quoted =
             quotes.peek().is_some() && quotes.all(|(_, q)| q.amount_out.is_some_and(|out| out > 0));
-        let proved = self.market.rehearsal(trade, self.payers, &ex.wrapped, self.from)
-            == Some(Rehearsal::Proved);
+        let proved = self.market.proved(trade, self.payers, &ex.wrapped, self.from);
+        let failed = self.market.failed_read(trade.chain, self.from);
         self.payers.len() == 1
             && !self.crowded
             && known.is_ok_and(|(_, most)| most <= trading.per_trade)
@@ -269,6 +278,7 @@ impl Case<'_> {
             && in_time
             && quoted
             && proved
+            && !failed
             && self.usable(ex).all(|q| q.hops.iter().all(|hop| !is_v4(&hop.pool)))
     }
 }

@@ -53,9 +53,11 @@ impl Auditor {
             let periods = self.trade_periods(&rec.agent);
             let used = self.trades.book.used(&rec.agent, key, &periods, &now);
             let (crowded, doubted) = (false, self.doubted);
+            let newest_s = self.trades.market.newest_time_s(rec.trade.chain).unwrap_or(0);
             let configs = self.possible_configs.iter().map(|w| w.config.clone());
-            let snapshots: Vec<Snapshot> =
-                configs.map(|config| Snapshot { config, now, used, crowded, doubted }).collect();
+            let snapshots: Vec<Snapshot> = configs
+                .map(|config| Snapshot { config, now, used, crowded, doubted, newest_s })
+                .collect();
             let noted: Vec<(Verdict, Option<String>)> =
                 snapshots.iter().filter_map(|s| self.verdict_in(key, seq, s)).collect();
             let Some(rec) = self.trades.book.recs.get_mut(&key) else { continue };

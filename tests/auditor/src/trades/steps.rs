@@ -10,6 +10,14 @@ use crate::trade_slots::{Kind, Slot, SlotKey, body, cancels, slot_key};
 use crate::trading::{Permit, Route, SignedContent};
 use crate::{Auditor, ExchangeFact, Violation, violation};
 
+/// What a new transaction is.
+struct Judged {
+    rec: Option<u64>,
+    kind: Kind,
+    /// Its plan had ended before the signature, so it must not be broadcast.
+    void: bool,
+}
+
 /// A step, and the trade that it belongs to.
 pub(super) struct Step {
     pub(super) key: u64,
@@ -66,16 +74,34 @@ impl Auditor {
             let (rec, kind, same) = (slot.rec, slot.kind, slot.body == body(tx));
             let free = (slot.uncertain && slot.hashes.is_empty()) || slot.taken;
             if same || cancels(tx) {
-                return self.replacement_signed(&at, rec, kind, same);
+                let unsent = kind == Kind::Revoke && slot.hashes.is_empty();
+                self.replacement_signed(&at, rec, kind, same)?;
+                // The next plan's revocation has the same bytes as one that was never sent.
+                let next = decode(&tx.data).and_then(|decoded| self.revoked_trade(tx, &decoded));
+                if let Some(slot) = self.trades.book.slots.get_mut(&at).filter(|_| unsent && same) {
+                    slot.rec = next.or(slot.rec);
+                }
+                return Ok(());
             }
             if !free {
-                let what =
-                    format!("nonce {} was signed for {:?}, and now for {tx:?}", at.2, slot.body);
+                let before = slot.body.clone();
+                // The nonce of a plan that ended before its signature was free again.
+                if self.judge_step(tx, request)?.void {
+                    self.trades.void.insert((at, body(tx)));
+                    return Ok(());
+                }
+                let what = format!("nonce {} was signed for {before:?}, and now for {tx:?}", at.2);
                 return Err(violation("I-b", what));
             }
         }
-        let (rec, kind) = self.judge_step(tx, request)?;
-        self.trades.book.slots.insert(at, Slot::new(rec, kind, tx, self.seq));
+        let judged = self.judge_step(tx, request)?;
+        if judged.void {
+            self.trades.void.insert((at, body(tx)));
+            return Ok(());
+        }
+        let mut slot = Slot::new(judged.rec, judged.kind, tx, self.seq);
+        slot.request = request.cloned();
+        self.trades.book.slots.insert(at, slot);
         Ok(())
     }
 
@@ -101,11 +127,7 @@ impl Auditor {
     }
 
     /// Judges a new transaction. Returns its trade, and what it does.
-    fn judge_step(
-        &mut self,
-        tx: &Transaction,
-        request: Option<&Id>,
-    ) -> Result<(Option<u64>, Kind), Violation> {
+    fn judge_step(&mut self, tx: &Transaction, request: Option<&Id>) -> Result<Judged, Violation> {
         let Some(ex) = self.trades.exchanges.get(&tx.chain).cloned() else {
             let what = format!("{tx:?}: nothing can be traded on this network");
             return Err(violation("call data", what));
@@ -114,15 +136,14 @@ impl Auditor {
             return Err(violation("call data", format!("{tx:?} cannot be decoded")));
         };
         if self.revokes(tx, &decoded, &ex) {
-            return Ok((self.revoked_trade(tx, &decoded), Kind::Revoke));
+            let rec = self.revoked_trade(tx, &decoded);
+            return Ok(Judged { rec, kind: Kind::Revoke, void: false });
         }
         let step = self.attribute(tx, decoded, request, &ex)?;
-        if let Some(id) = request
-            && !self.trades.book.by_id.contains_key(id)
-        {
-            self.trades.book.bind(step.key, id);
+        let (rec, kind) = (Some(step.key), step.kind);
+        if self.check_authority(step.key)? {
+            return Ok(Judged { rec, kind, void: true });
         }
-        self.check_authority(step.key)?;
         self.check_plan(&step, tx)?;
         self.check_step(&step, tx, &ex)?;
         self.decided_by_step(step.key);
@@ -134,13 +155,15 @@ impl Auditor {
                 rec.baseline = Some(open);
             }
         }
-        Ok((Some(step.key), step.kind))
+        Ok(Judged { rec, kind, void: false })
     }
 
     /// Notes that a trade was decided: the only authorization behind its first step is not open any longer.
     fn decided_by_step(&mut self, key: u64) {
         let now = self.time.instant();
         let Some(rec) = self.trades.book.recs.get_mut(&key) else { return };
+        let approved = rec.authorizations.iter().any(|auth| !auth.killed && !auth.by_call);
+        rec.automatic |= !approved;
         let mut living = rec.authorizations.iter_mut().filter(|auth| !auth.killed);
         if let (Some(only), None) = (living.next(), living.next()) {
             only.closed.get_or_insert(now);
@@ -209,7 +232,7 @@ impl Auditor {
         let of = |r: &TradeRecord| {
             r.trade.chain == tx.chain && (r.payers.is_empty() || r.payers.contains(&from))
         };
-        let named = request.and_then(|id| self.trades.book.by_id.get(id).copied());
+        let named = request.and_then(|id| self.trades.book.named(id));
         let all: Vec<(&u64, &TradeRecord)> =
             self.trades.book.recs.iter().filter(|(_, r)| of(r)).collect();
         let rank = |key: u64, r: &TradeRecord| {
@@ -297,7 +320,11 @@ impl Auditor {
                 }
                 let auths = rec.authorizations.iter().filter(|auth| !auth.killed);
                 let since = auths.map(|auth| auth.seq).max().unwrap_or(rec.from);
-                self.check_floor(key, minimum, since)
+                let hops = match decoded {
+                    Decoded::Swap(swap) => swap.hops.as_slice(),
+                    _ => &[],
+                };
+                self.check_floor(key, minimum, since, hops)
             }
         }
     }
@@ -333,12 +360,17 @@ impl Auditor {
         let Some(key) = found else {
             return Err(violation(why.0, format!("{signer} signed {permit:?}: {}", why.1)));
         };
-        self.check_authority(key)
+        self.check_authority(key).map(|_void| ())
     }
 
     /// Notes a broadcast transaction if it is a step of a trade. Returns whether it is.
     pub(crate) fn on_trade_broadcast(&mut self, tx: &Transaction) -> Result<bool, Violation> {
         let at = slot_key(tx);
+        let same = self.trades.book.slots.get(&at).is_some_and(|slot| slot.body == body(tx));
+        if !same && self.trades.void.contains(&(at.clone(), body(tx))) {
+            let what = format!("{tx:?} was broadcast, but it was signed after the end of its plan");
+            return Err(violation("T-53", what));
+        }
         if self.trades.book.slots.get(&at).is_none() {
             if self.transfers.uses(&at) || self.transfers.asks_for(tx) {
                 return Ok(false);
@@ -347,8 +379,9 @@ impl Auditor {
                 return Ok(false);
             }
             // Its signature was not shown with its content, so it is judged now.
-            let (rec, kind) = self.judge_step(tx, None)?;
-            self.trades.book.slots.insert(at.clone(), Slot::new(rec, kind, tx, self.seq));
+            let judged = self.judge_step(tx, None)?;
+            let slot = Slot::new(judged.rec, judged.kind, tx, self.seq);
+            self.trades.book.slots.insert(at.clone(), slot);
         }
         let Some(slot) = self.trades.book.slots.get_mut(&at) else { return Ok(false) };
         if slot.body == body(tx) {

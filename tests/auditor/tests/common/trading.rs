@@ -89,6 +89,8 @@ pub struct Trader {
     pub nonce: u64,
     /// Whether the market shows large balances.
     pub rich: bool,
+    /// The outcome of rehearsals in the market.
+    pub rehearsal: Rehearsal,
     signatures: u32,
 }
 
@@ -100,6 +102,7 @@ impl Trader {
             block: 1000,
             nonce: 0,
             rich: true,
+            rehearsal: Rehearsal::Proved,
             signatures: 0,
         };
         trader.head();
@@ -200,7 +203,7 @@ impl Trader {
     pub fn unpriced_market(&mut self, trade: &Trade, quoted: Quoted) {
         self.facts(trade);
         self.accepts(Observation::Quoted(Box::new(quoted)));
-        self.rehearsed(trade, Rehearsal::Proved);
+        self.rehearsed(trade, self.rehearsal);
     }
 
     fn facts(&mut self, trade: &Trade) {
