@@ -87,10 +87,20 @@ fn terminal_is_restored_however_the_console_ends() {
 
 #[test]
 fn transfer_needs_its_amount_typed_and_is_sent_once() {
+    journey_with_a_chain("send.sh");
+}
+
+#[test]
+fn swap_waits_for_the_operator_and_is_executed_once() {
+    journey_with_a_chain("trade.sh");
+}
+
+/// Runs a journey that starts a local chain, unless tests with a chain are skipped.
+fn journey_with_a_chain(name: &str) {
     let skipped = std::env::var("BURSAR_TEST_SKIP").unwrap_or_default();
     if skipped.split(',').any(|part| part.trim() == "chain") {
-        eprintln!("SKIPPED send.sh: BURSAR_TEST_SKIP names chain");
+        eprintln!("SKIPPED {name}: BURSAR_TEST_SKIP names chain");
         return;
     }
-    journey("send.sh");
+    journey(name);
 }

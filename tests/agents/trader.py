@@ -44,7 +44,7 @@ is_amount = lambda value: is_int(value) and value >= 0
 is_number = lambda value: is_int(value) or isinstance(value, float)
 is_text = shape(".+")
 is_hash = shape("(0x)?[0-9a-fA-F]{64}")  # 64 hex digits, may lack 0x
-is_pool = shape("WRAP|UNWRAP|0x[0-9a-fA-F]{40}|(0x)?[0-9a-fA-F]{64}")  # wrap, v3 address, v4 pool id
+is_pool = shape("WRAP|UNWRAP|0x[0-9a-fA-F]{40}|(V4:)?(0x)?[0-9a-fA-F]{64}")  # wrap, v3 address, v4 pool id
 is_uuid = shape("[0-9a-fA-F]{8}(-?[0-9a-fA-F]{4}){3}-?[0-9a-fA-F]{12}")  # the exact form is not shown
 
 # Types and keys of section 1.10. Where it leaves the type open, null is accepted too.

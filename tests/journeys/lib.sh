@@ -164,3 +164,13 @@ signed_are() {
   [ "$found" -le $(($1 + 1)) ] || fail "$((found - 1)) payments were signed, not $1"
   [ "$found" -eq $(($1 + 1)) ]
 }
+
+# ask METHOD PARAMS: what the chain at $CHAIN itself says.
+ask() {
+  local body="{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"$1\",\"params\":$2}"
+  exec 8<>"/dev/tcp/${CHAIN%:*}/${CHAIN#*:}"
+  printf 'POST / HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\nconnection: close\r\ncontent-length: %d\r\n\r\n%s' \
+    "${#body}" "$body" >&8
+  tail -1 <&8
+  exec 8<&-
+}

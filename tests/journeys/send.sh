@@ -11,15 +11,6 @@ until_true 'the chain is not ready' grep -q 'Listening on' "$WORK/chain.out"
 CHAIN=$(sed -n 's/^Listening on //p' "$WORK/chain.out")
 export BURSAR_NETWORKS_8453_RPC=http://$CHAIN
 
-# ask METHOD PARAMS: what the chain itself says.
-ask() {
-  local body="{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"$1\",\"params\":$2}"
-  exec 8<>"/dev/tcp/${CHAIN%:*}/${CHAIN#*:}"
-  printf 'POST / HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\nconnection: close\r\ncontent-length: %d\r\n\r\n%s' \
-    "${#body}" "$body" >&8
-  tail -1 <&8
-  exec 8<&-
-}
 # shows_done TERMINAL: the list of sends says so; it is asked for again.
 shows_done() {
   shows "$1" 'done +0.25' && return

@@ -396,8 +396,9 @@ fn test_engines_use_no_default_endpoint_or_explorer() {
         let sets_rpc = file != "tests/tests/arch.rs"
             && (text.contains(".env(\"BURSAR_NETWORKS_8453_RPC\"")
                 || text.contains("export BURSAR_NETWORKS_8453_RPC"));
-        // `bursar pay` is an agent and knows no network. The other exempt file takes its environment from lib.sh.
-        let exempt = ["bursar/tests/process/payer.rs", "tests/journeys/send.sh"];
+        // `bursar pay` is an agent and knows no network. The other exempt files take their environment from lib.sh.
+        let exempt =
+            ["bursar/tests/process/payer.rs", "tests/journeys/send.sh", "tests/journeys/trade.sh"];
         if !(opens || starts || sets_rpc) || exempt.contains(&file.as_str()) {
             continue;
         }

@@ -51,3 +51,6 @@ mod tokens;
 #[cfg(test)]
 #[path = "trading/turns.rs"]
 mod turns;
+#[cfg(test)]
+#[path = "trading/wire.rs"]
+mod wire;

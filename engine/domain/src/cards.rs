@@ -6,7 +6,7 @@ use bursar_core::card::{
 };
 use bursar_core::ids::Name;
 use bursar_core::money::{Atoms, TokenAmount, Usd};
-use bursar_core::networks::{NATIVE_DECIMALS, Network};
+use bursar_core::networks::{NATIVE_DECIMALS, Network, by_chain};
 use bursar_core::policy::TradingPolicy;
 use bursar_core::text;
 use bursar_core::time::{Moment, Utc};
@@ -174,6 +174,20 @@ fn trade_terms(request: &Request, trade: &TradeAsk, network: &Network) -> Terms 
     }
 }
 
+/// Warns of a token outside our table, and of one with the symbol of another token in it.
+fn token_note(trade: &TradeAsk, token: &TradeToken) -> Option<String> {
+    let network = by_chain(trade.chain)?;
+    if network.known_tokens().any(|known| known.address == token.address) {
+        return None;
+    }
+    let symbol = token.symbol.trim();
+    let imitated = network.known_tokens().find(|known| known.symbol.eq_ignore_ascii_case(symbol));
+    Some(match imitated {
+        Some(known) => format!("NOT the known {}", known.symbol),
+        None => "NOT KNOWN to Bursar: its symbol proves nothing".to_owned(),
+    })
+}
+
 /// Returns what only the card of a trade shows, by the quote that was made for the request.
 pub fn trade_card(trade: &TradeAsk, trading: &TradingPolicy) -> TradeCard {
     let quote = &trade.quote;
@@ -184,6 +198,8 @@ pub fn trade_card(trade: &TradeAsk, trading: &TradingPolicy) -> TradeCard {
     TradeCard {
         gives: trade.token_in.amount_text(trade.amount_in),
         gets: trade.token_out.amount_text(quote.out),
+        token_in_note: token_note(trade, &trade.token_in),
+        token_out_note: token_note(trade, &trade.token_out),
         at_least: trade.token_out.amount_text(trade.floor(quote)),
         pool: trade.venue.describe(),
         best: quote.best.as_ref().filter(|best| best.venue != trade.venue).map(|best| {

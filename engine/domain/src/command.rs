@@ -259,6 +259,8 @@ pub struct Ask {
     pub agent: AgentId,
     pub identity: Identity,
     pub ask: LaneAsk,
+    /// Why the lane refuses it, if it could not measure it. The refusal is recorded, so a copy gets it too.
+    pub refused: Option<Refusal>,
     pub prior: Prior,
     /// The id and the EIP-3009 nonce, drawn in case they are needed.
     pub id: RequestId,

@@ -135,6 +135,13 @@ pub enum Effects {
     Unproven,
 }
 
+impl TradeQuote {
+    /// Returns whether the trade was measured: a trade that could not be has no quote.
+    pub fn is_measured(&self) -> bool {
+        *self != Self::default()
+    }
+}
+
 impl TradeAsk {
     /// Returns the least output that a trade at `quote` may have.
     pub fn floor(&self, quote: &TradeQuote) -> Atoms {

@@ -211,8 +211,8 @@ fn measured(
         row("gets", format!("{}  (quoted {quoted})", foreign(&trade.gets))),
         row("at least", format!("{}  (slippage {})", foreign(&trade.at_least), trade.slippage)),
         row("address", format!("{} ({})", place.address, place.label)),
-        row("token in", place.token_in.to_owned()),
-        row("token out", place.token_out.to_owned()),
+        row("token in", token_text(place.token_in, trade.token_in_note.as_ref())),
+        row("token out", token_text(place.token_out, trade.token_out_note.as_ref())),
         row("pool", trade.pool.clone()),
     ];
     lines.extend(trade.best.as_ref().map(|best| row("best route", foreign(best))));
@@ -228,6 +228,10 @@ fn measured(
         calls.map(|(index, call)| row(&format!("step {}", index.saturating_add(1)), foreign(call))),
     );
     lines
+}
+
+fn token_text(address: &str, note: Option<&String>) -> String {
+    note.map_or_else(|| address.to_owned(), |note| format!("{address}  {note}"))
 }
 
 fn value_text(trade: &TradeCard, counted: Option<Usd>) -> String {

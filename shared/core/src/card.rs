@@ -226,6 +226,11 @@ pub struct TradeCard {
     pub gives: String,
     /// The expected output, like `0.0071 ETH`.
     pub gets: String,
+    /// Warnings about tokens that are not in Bursar's table, whose symbols prove nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub token_in_note: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub token_out_note: Option<String>,
     /// The least output to accept.
     pub at_least: String,
     /// The pool in words.

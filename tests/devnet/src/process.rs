@@ -34,14 +34,24 @@ pub(crate) enum Origin {
 impl Origin {
     fn arguments(&self) -> Vec<OsString> {
         match self {
-            Self::Empty => Vec::new(),
+            Self::Empty => pruned(),
             Self::Recorded { to, from_s } => {
                 let from_s = from_s.to_string();
                 vec!["--dump-state".into(), to.into(), "--timestamp".into(), from_s.into()]
             }
-            Self::Loaded(from) => vec!["--load-state".into(), from.into()],
+            Self::Loaded(from) => {
+                let mut arguments = pruned();
+                arguments.extend(["--load-state".into(), from.into()]);
+                arguments
+            }
         }
     }
+}
+
+/// Keeps the states of the newest blocks in memory. Otherwise anvil writes each older one to the home folder, a
+/// megabyte a block, and leaves them there if it is killed.
+fn pruned() -> Vec<OsString> {
+    vec!["--prune-history".into(), "500".into()]
 }
 
 /// A running anvil process.

@@ -101,6 +101,15 @@ impl Stage {
         count.to()
     }
 
+    /// Waits until a block contains more than `count` transactions of the owner.
+    pub(crate) async fn await_nonce_above(&self, count: u64) {
+        let end = tokio::time::Instant::now() + TIMEOUT;
+        while self.nonce().await <= count {
+            assert!(tokio::time::Instant::now() < end, "nothing is sent");
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    }
+
     /// Returns what the agent's policy has left of the daily volume, in dollars.
     pub(crate) async fn volume_left(&mut self) -> f64 {
         let (_status, mandate) = self.mandate().await;

@@ -1,6 +1,6 @@
 //! T-52: another account sends the signed permit of a pending swap first.
 
-use alloy_primitives::{Address, Bytes, U256};
+use alloy_primitives::{Address, U256};
 use alloy_sol_types::{SolCall, SolType, sol, sol_data};
 use bursar_devnet::Call;
 use serde_json::json;
@@ -51,11 +51,8 @@ async fn t_52_a_permit_that_another_account_sends_first_fills_the_swap_once() {
     let input = &execute.inputs[at.expect("a permit")];
     let (permit_single, signature) =
         <(PermitSingle, sol_data::Bytes)>::abi_decode_params(input).expect("a permit");
-    let permit = IPermits::permitCall {
-        owner: stage.owner,
-        permitSingle: permit_single,
-        signature: Bytes::from(signature),
-    };
+    let permit =
+        IPermits::permitCall { owner: stage.owner, permitSingle: permit_single, signature };
     let sent = stage.chain.queue_as(&Call::new(STRANGER, permit2, &permit), FIRST).await;
     let sent = sent.expect("queued");
     stage.chain.mine(1).await.expect("mined");

@@ -2,10 +2,11 @@
 
 use alloy_primitives::{Address, U256};
 use bursar_core::card::HoldReason;
+use bursar_devnet::full::Side;
 use bursar_tests::operator::Expect;
 use serde_json::{Value, json};
 
-use crate::stage::{AUTOMATIC, DOLLAR, MANUAL, Stage, atoms};
+use crate::stage::{AUTOMATIC, DOLLAR, ETHER, MANUAL, Stage, atoms};
 
 fn trade(token_in: &str, token_out: &str, amount: &str) -> Value {
     json!({
@@ -74,7 +75,10 @@ async fn a_repeated_request_is_answered_without_a_second_swap() {
     assert_eq!((status, &first["status"]), (200, &json!("executed")), "{first}");
     let balances = (stage.balance(dollar).await, stage.balance(Address::ZERO).await);
     stage.operator.must("network disable base").await;
+    assert_eq!(stage.repeat(&asked).await, (200, first.clone()));
+    stage.operator.must("policy edit p --no-trading").await;
     assert_eq!(stage.repeat(&asked).await, (200, first));
+    stage.operator.must("policy edit p --trading").await;
     let (status, refused) = stage.trade(&asked).await;
     assert_eq!((status, &refused["reason_code"]), (400, &json!("NETWORK_DISABLED")));
     assert_eq!((stage.balance(dollar).await, stage.balance(Address::ZERO).await), balances);
@@ -86,6 +90,25 @@ async fn a_repeated_request_is_answered_without_a_second_swap() {
     assert_eq!((told("per_trade_max_usd"), told("min_reserve_eth")), (500.0, 0.0001));
     let (_status, counters) = stage.get("/status").await;
     assert_eq!((&counters["traded"], &counters["trade_rejected"]), (&json!(1), &json!(1)));
+}
+
+/// A copy of a refused request never becomes a trade, even if the trade is possible by then.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_refused_request_keeps_its_refusal() {
+    let Some(mut stage) = Stage::set_up(AUTOMATIC).await else { return };
+    let (dollar, weth) = (stage.dollar(), stage.contracts.weth);
+    let mut asked = trade(&dollar.to_string(), &weth.to_string(), "30");
+    asked["fee_tier"] = json!(10_000);
+    let (status, first) = stage.trade(&asked).await;
+    assert_eq!((status, &first["reason_code"]), (400, &json!("NO_POOL")), "{first}");
+    assert!(first["quote"].is_null() && first["amount_out_quoted"].is_null(), "{first}");
+    let sides = [Side::new(dollar, 3_000_000 * DOLLAR), Side::new(weth, 1_000 * ETHER)];
+    stage.add_v3_pool(sides, 10_000).await;
+    assert_eq!(stage.repeat(&asked).await, (400, first.clone()));
+    let (status, polled) = stage.poll(&first["request_id"]).await;
+    assert_eq!((status, &polled["reason_code"]), (200, &json!("NO_POOL")), "{polled}");
+    let (status, answer) = stage.trade(&asked).await;
+    assert_eq!((status, &answer["status"]), (200, &json!("executed")), "{answer}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

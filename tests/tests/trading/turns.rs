@@ -38,8 +38,12 @@ async fn t_51_two_agents_on_one_address_each_spend_their_own_allowance() {
         let agent = (number % 2 == 0).then_some(&other);
         let asked = sale.request(&stage);
         let body = stage.body(agent, &asked);
-        let client = client.clone();
+        let (client, sent) = (client.clone(), stage.nonce().await);
         running.push(tokio::spawn(async move { client.post("/trade", &body).await }));
+        if number < 3 {
+            // The next trade is requested in the middle of an earlier plan.
+            stage.await_nonce_above(sent).await;
+        }
     }
     let mut bought = U256::ZERO;
     for (sale, running) in sales.iter().zip(running) {

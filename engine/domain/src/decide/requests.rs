@@ -52,9 +52,10 @@ pub(super) fn ask(state: &State, command: &Command, ask: &Ask) -> Result<Decisio
         ask: ask.ask.clone(),
     });
     let intake = Intake { state, command, from, policy, spent, queue: &queue };
-    let verdict = match &ask.ask {
-        LaneAsk::Payment(payment) => payments::verdict(&intake, payment),
-        LaneAsk::Trade(trade) => trades::verdict(&intake, trade),
+    let verdict = match (&ask.refused, &ask.ask) {
+        (Some(refusal), _any) => Verdict::Refuse(refusal.clone()),
+        (None, LaneAsk::Payment(payment)) => payments::verdict(&intake, payment),
+        (None, LaneAsk::Trade(trade)) => trades::verdict(&intake, trade),
     };
     let reply = Reply::Request(ask.id);
     match verdict {

@@ -11,7 +11,7 @@ use bursar_domain::assets::{
     AssetQuote, DOMAIN_TEXT_MAX, DomainCheck, DomainText, ForeignAsset, Price, TokenText,
 };
 use bursar_domain::command::Requote;
-use bursar_domain::trades::{TradeQuote, Venue};
+use bursar_domain::trades::Venue;
 use bursar_domain::{Action, Decision, PaymentAsk, Refusal, Status};
 use bursar_x402::typed_data::TokenDomain;
 
@@ -26,6 +26,9 @@ const AMOUNT: u64 = 2_500_000_000_000_000_000;
 fn atoms(units: u64) -> Atoms {
     Atoms(U256::from(units))
 }
+
+/// A change of a price.
+type Change = fn(&mut AssetQuote);
 
 /// A price without any doubt: the amount sells for a thousandth less, and ten times the amount costs ten times as much.
 fn quote(cost: u64) -> AssetQuote {
@@ -114,12 +117,12 @@ fn the_dollar_price_counts_against_every_limit() {
 #[test]
 fn each_doubt_about_the_price_holds_at_its_bound() {
     // A price of 100,000 micro-dollars, far below the threshold.
-    let of = |change: fn(&mut AssetQuote)| {
+    let of = |change: Change| {
         let mut quote = quote(100_000);
         change(&mut quote);
         ordinary().ask(in_asset(asset(Some(quote)))).held_for()
     };
-    let rows: [(&str, fn(&mut AssetQuote), Option<HoldReason>); 16] = [
+    let rows: [(&str, Change, Option<HoldReason>); 16] = [
         ("no doubt", |_quote| (), None),
         ("sells 4.999 % lower", |q| q.sold = Some(atoms(95_001)), None),
         ("sells 5 % lower", |q| q.sold = Some(atoms(95_000)), Some(HoldReason::SellsForLess)),
@@ -202,7 +205,7 @@ fn without_a_price_or_a_domain_it_is_held_and_never_signed() {
         for fresh in [
             None,
             Some(Err(Refusal::new(Code::ChainUnavailable))),
-            Some(Ok(Requote::Trade(Box::new(TradeQuote::default())))),
+            Some(Ok(Requote::Trade(Box::default()))),
         ] {
             approve(&mut world, id, fresh).unwrap_err();
         }
@@ -303,15 +306,15 @@ fn where_no_exchange_can_quote_it_is_refused() {
 
 #[test]
 fn a_claim_needs_both_parts_and_a_bounded_length() {
-    let long = "n".repeat(DOMAIN_TEXT_MAX + 1);
+    let (longest, long) = ("n".repeat(DOMAIN_TEXT_MAX), "n".repeat(DOMAIN_TEXT_MAX + 1));
     for (name, version, kept) in [
         (Some("Gold"), Some("3"), true),
         (Some(""), Some(""), true),
         (Some("Gold"), None, false),
         (None, Some("3"), false),
-        (Some(&long[1..]), Some("3"), true),
-        (Some(&long[..]), Some("3"), false),
-        (Some("Gold"), Some(&long[..]), false),
+        (Some(longest.as_str()), Some("3"), true),
+        (Some(long.as_str()), Some("3"), false),
+        (Some("Gold"), Some(long.as_str()), false),
     ] {
         assert_eq!(ForeignAsset::claimed(name, version).claim.is_some(), kept, "{name:?}");
     }

@@ -269,6 +269,7 @@ impl World {
             agent: agent.clone(),
             identity,
             ask: ask.into(),
+            refused: None,
             prior,
             id,
             nonce,

@@ -129,6 +129,28 @@ fn the_card_shows_effects_and_calls_and_its_digest_does_not_cover_them() {
     assert_eq!(card.digest, other.digest, "quotes are not terms");
 }
 
+/// Anyone can issue a token with the symbol of another one.
+#[test]
+fn the_card_warns_of_tokens_that_are_not_known() {
+    let mut bench = Bench::new();
+    let mut note = |symbol: &str, address| {
+        let mut trade = trade(60_000_000);
+        trade.token_out.symbol = symbol.to_owned();
+        trade.token_out.address = Some(address);
+        let id = bench.holds(0, trade);
+        let card = bench.world.card(id).expect("a card");
+        let shown = card.trade.expect("a trade");
+        assert_eq!(shown.token_in_note, None);
+        shown.token_out_note
+    };
+    let stranger = Address::repeat_byte(0x99);
+    assert_eq!(note("WETH", exchange().wrapped_native), None);
+    assert_eq!(note("WETH", stranger).as_deref(), Some("NOT the known WETH"));
+    assert_eq!(note("usdc ", stranger).as_deref(), Some("NOT the known USDC"));
+    let unknown = "NOT KNOWN to Bursar: its symbol proves nothing";
+    assert_eq!(note("NVDA", stranger).as_deref(), Some(unknown));
+}
+
 /// The revocation of an allowance by the operator.
 fn revocation(n: u8, signer: &str, token: Address, spender: Address) -> Send {
     let call = swap::approve(token, spender, U256::ZERO);

@@ -31,7 +31,7 @@ use super::message::Endpoint;
 use super::path_id::{PathId, text_of};
 use super::reply::{Answer, Outcome};
 use crate::core::ActionAnswer;
-use crate::lanes::trading::{InputFault, TradeInput};
+use crate::lanes::trading::{InputFault, Proposal, TradeInput};
 
 /// How long a call waits for the end of its trade.
 const WAIT: Duration = Duration::from_secs(25);
@@ -86,43 +86,9 @@ async fn try_trade(api: &Api, request: HttpRequest) -> Result<Answer, Fault> {
     if !policy.networks.allows(input.chain()) {
         return Ok(refused(&Refusal::new(Code::NetworkNotAllowed)));
     }
-    let address = agent
-        .commission
-        .as_ref()
-        .and_then(|given| state.wallet.as_ref().and_then(|wallet| wallet.address(&given.label)));
-    let owner = address.ok_or(Fault::new(Code::AgentNotCommissioned))?.address;
-    let outbox = state.outboxes.get(&outbox_key(input.chain(), owner));
-    let proposed = api.trading.propose(&input, owner, &policy.trading).await;
-    let (trade, measured) = match proposed {
-        Ok(proposed) => proposed,
-        Err(refusal) if refusal.code == Code::ChainUnavailable => return Err(refusal.into()),
+    let record = match new_trade(api, &caller, &input, identity, id).await? {
+        Ok(record) => record,
         Err(refusal) => return Ok(refused(&refusal)),
-    };
-    // The plan may begin as soon as the request is recorded.
-    api.trading.keep(id, outbox, measured);
-    let ask = Ask {
-        agent: agent.id.clone(),
-        identity,
-        ask: LaneAsk::Trade(Box::new(trade)),
-        prior: Prior::default(),
-        id,
-        nonce: [0; 32],
-        bounds: api.ask_bounds(),
-    };
-    let asked = api.core.act(Action::Ask(Box::new(ask))).await;
-    let outcome = match asked {
-        Ok(outcome) => outcome,
-        // After many refusals, the next ones are not recorded.
-        Err(fault) if is_verdict(fault.code) => {
-            return Ok(refused(&Refusal::because(fault.code, fault.message)));
-        }
-        Err(fault) => return Err(caller.hide_lock(fault)),
-    };
-    let record = match outcome.answer {
-        ActionAnswer::Request(record) | ActionAnswer::Earlier(record) => record,
-        ActionAnswer::Settled(_) | ActionAnswer::Done | ActionAnswer::Reported(_) => {
-            return Err(Fault::new(Code::InternalError));
-        }
     };
     if record.is_held() {
         let (id, agent, amount) = (record.id.short(), &record.agent, record.ask.amount_text());
@@ -130,6 +96,61 @@ async fn try_trade(api: &Api, request: HttpRequest) -> Result<Answer, Fault> {
     }
     let record = api.end_of(record).await;
     Ok(describe(&record))
+}
+
+/// Measures and records a new request. The inner error is a refusal that no record describes.
+async fn new_trade(
+    api: &Api,
+    caller: &Caller,
+    input: &TradeInput,
+    identity: Identity,
+    id: RequestId,
+) -> Result<Result<Arc<Request>, Refusal>, Fault> {
+    let (state, agent) = (&caller.view.state, caller.agent());
+    let policy = state.policy_of(agent).ok_or(Fault::new(Code::AgentNotCommissioned))?;
+    let address = agent
+        .commission
+        .as_ref()
+        .and_then(|given| state.wallet.as_ref().and_then(|wallet| wallet.address(&given.label)));
+    let owner = address.ok_or(Fault::new(Code::AgentNotCommissioned))?.address;
+    let outbox = state.outboxes.get(&outbox_key(input.chain(), owner));
+    let proposed = api.trading.propose(input, owner, &policy.trading).await;
+    let Proposal { ask: trade, measured } = match proposed {
+        Ok(proposal) => proposal,
+        Err(refusal) if refusal.code == Code::ChainUnavailable => return Err(refusal.into()),
+        Err(refusal) => return Ok(Err(refusal)),
+    };
+    let refused = match measured {
+        Ok(measured) => {
+            // The plan may begin as soon as the request is recorded.
+            api.trading.keep(id, outbox, measured);
+            None
+        }
+        Err(refusal) => Some(refusal),
+    };
+    let ask = Ask {
+        agent: agent.id.clone(),
+        identity,
+        ask: LaneAsk::Trade(Box::new(trade)),
+        refused,
+        prior: Prior::default(),
+        id,
+        nonce: [0; 32],
+        bounds: api.ask_bounds(),
+    };
+    match api.core.act(Action::Ask(Box::new(ask))).await {
+        Ok(outcome) => match outcome.answer {
+            ActionAnswer::Request(record) | ActionAnswer::Earlier(record) => Ok(Ok(record)),
+            ActionAnswer::Settled(_) | ActionAnswer::Done | ActionAnswer::Reported(_) => {
+                Err(Fault::new(Code::InternalError))
+            }
+        },
+        // After many refusals, the next ones are not recorded.
+        Err(fault) if is_verdict(fault.code) => {
+            Ok(Err(Refusal::because(fault.code, fault.message)))
+        }
+        Err(fault) => Err(caller.hide_lock(fault)),
+    }
 }
 
 /// Returns the identity of a trade. A bearer agent's trades are merged only by its idempotency key.
@@ -201,7 +222,7 @@ impl Api {
     }
 }
 
-/// Returns whether the policy refuses a trade with this code.
+/// Returns whether policy or market refuse a trade with this code.
 fn is_verdict(code: Code) -> bool {
     matches!(
         code,
@@ -215,6 +236,11 @@ fn is_verdict(code: Code) -> bool {
             | Code::BelowMinNative
             | Code::InsufficientFunds
             | Code::TooManyPending
+            | Code::NoPool
+            | Code::PoolTooSmall
+            | Code::QuoteFailed
+            | Code::WouldFail
+            | Code::PriceMoved
     )
 }
 
@@ -398,7 +424,8 @@ impl TradeResult<'_> {
         let sentence = self.reason.map(Refusal::sentence).or(self.sentence);
         let reason_code = self.reason.map(|refusal| refusal.code).or(self.reason_code);
         let newest = self.execution.map(|execution| &execution.quote);
-        let quoted = newest.or(self.trade.map(|trade| &trade.quote));
+        let measured = self.trade.filter(|trade| trade.quote.is_measured());
+        let quoted = newest.or(measured.map(|trade| &trade.quote));
         Object::new()
             .with("request_id", self.id.as_str())
             .with("status", self.status)
@@ -406,7 +433,7 @@ impl TradeResult<'_> {
             .with("tx_hash", self.hash.clone())
             .with("amount_out", self.received.map_or(Value::Null, integer))
             .with("amount_out_quoted", quoted.map_or(Value::Null, |quote| integer(quote.out)))
-            .with("quote", self.trade.map_or(Value::Null, quote))
+            .with("quote", measured.map_or(Value::Null, quote))
             .with("code", self.code.map(str::to_owned))
             .with("approval_tx_hash", self.approval.clone())
             .with("reason_code", reason_code.map(|code| code.text().to_owned()))

@@ -27,6 +27,6 @@ pub use allowances::{Allowance, Allowances, revocation_of};
 pub use input::{InputFault, TradeInput};
 pub use lane::Trading;
 pub use measured::Measured;
-pub use propose::default_slippage;
+pub use propose::{Proposal, default_slippage};
 pub use wiring::{Unexpected, Wiring};
 pub use worker::{Worker, run};

@@ -1,35 +1,24 @@
 //! The command `allowances`: what exchanges may take of the tokens of this wallet, and its end.
 
+mod found;
 mod revoke;
 mod tokens;
 
 use std::sync::Arc;
 
-use alloy_primitives::U256;
 use bursar_control::answers::{AllowanceAnswer, AllowancesAnswer, Answer, UnreadAnswer};
 use bursar_control::grammar::AllowancesOrder;
 use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
 use bursar_core::limits::FUNDS_ADDRESSES;
-use bursar_core::money::{Atoms, TokenAmount};
 use bursar_core::networks::{NETWORKS, Network};
-use bursar_core::text;
-use bursar_core::time::Utc;
 use bursar_domain::wallets::PayingAddress;
 
-use self::tokens::{Described, Tokens};
+use self::found::Found;
+use self::tokens::Tokens;
 use super::dialogue::Dialogue;
 use super::support::{Done, lookup};
 use crate::context::EngineContext;
-use crate::lanes::trading::Allowance;
-
-/// An allowance with everything that its revocation needs.
-pub(super) struct Found {
-    known: Arc<PayingAddress>,
-    network: &'static Network,
-    allowance: Allowance,
-    token: Described,
-}
 
 pub(super) async fn run(
     engine: &Arc<EngineContext>,
@@ -60,7 +49,7 @@ pub(super) async fn run(
             }
         }
     }
-    let mut allowances: Vec<AllowanceAnswer> = found.iter().map(describe).collect();
+    let mut allowances: Vec<AllowanceAnswer> = found.iter().map(Found::describe).collect();
     if order.revoke {
         revoke::revoke(engine, &found, &mut allowances, order.yes, dialogue).await?;
     }
@@ -109,32 +98,3 @@ fn addresses(
     }
     Ok(wallet.addresses.values().map(Arc::clone).collect())
 }
-
-fn describe(found: &Found) -> AllowanceAnswer {
-    let Found { known, network, allowance, token } = found;
-    let unlimited = allowance.is_unlimited();
-    let amount = |decimals| TokenAmount { atoms: Atoms(allowance.amount), decimals }.plain();
-    let until =
-        |seconds: u64| text::utc(Utc::from_seconds(i64::try_from(seconds).unwrap_or(i64::MAX)));
-    AllowanceAnswer {
-        label: known.label.as_str().to_owned(),
-        address: known.address.to_checksum(None),
-        network: network.title.to_owned(),
-        caip2: network.caip2(),
-        token_address: allowance.token.to_checksum(None),
-        symbol: token.symbol.clone(),
-        verified: token.verified,
-        spender: allowance.spender.to_checksum(None),
-        spender_name: allowance.spender_name.to_owned(),
-        amount: token.decimals.filter(|_known| !unlimited).map(amount),
-        amount_atomic: allowance.amount.to_string(),
-        unlimited,
-        until: allowance.until.map(until),
-        outcome: None,
-        status: None,
-        tx_hash: None,
-    }
-}
-
-/// The revocation's own amount.
-const ZERO: Atoms = Atoms(U256::ZERO);

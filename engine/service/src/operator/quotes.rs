@@ -19,7 +19,7 @@ use bursar_uniswap::pool::FEE_TIERS;
 
 use super::support::{Done, describe, lookup};
 use crate::context::EngineContext;
-use crate::lanes::trading::{InputFault, TradeInput};
+use crate::lanes::trading::{InputFault, Proposal, TradeInput};
 
 /// Routes that are shown.
 const ROUTES: usize = 5;
@@ -40,7 +40,8 @@ pub(super) async fn run(engine: &Arc<EngineContext>, order: QuoteOrder) -> Resul
     let input = input(&order, network)?;
     let defaults = TradingPolicy::default();
     let trading = policy.as_ref().map_or(&defaults, |record| &record.policy.trading);
-    let (ask, _measured) = engine.trading.propose(&input, known.address, trading).await?;
+    let Proposal { ask, measured } = engine.trading.propose(&input, known.address, trading).await?;
+    measured?;
     let mut routes = engine.trading.compare(&ask, known.address).await?;
     let own = RouteQuote { venue: ask.venue.clone(), out: ask.quote.out };
     if !routes.iter().any(|route| route.venue == own.venue) {

@@ -75,7 +75,7 @@ pub struct AllowanceAnswer {
     pub amount_atomic: String,
     /// More than any balance can be.
     pub unlimited: bool,
-    /// The end of an allowance within Permit2, RFC 3339; `None` for a token's own allowance, which does not end.
+    /// The end of an allowance within Permit2, RFC 3339; `None` if it does not end, as a token's own.
     pub until: Option<String>,
     /// Why it was not revoked, or what became of its transaction; `None` if nothing was tried.
     pub outcome: Option<String>,

@@ -174,6 +174,8 @@ pub(super) fn warning(card: &Card, line: &str) -> Option<Role> {
     match name_of(line) {
         "refused" => Some(Role::Alarm),
         "payee" if card.is_stranger() => Some(Role::Warn),
+        // A note that follows the address.
+        "token" if card.trade.is_some() && line.contains("  NOT ") => Some(Role::Warn),
         "effects" if card.trade.as_ref().is_some_and(|trade| !trade.effects_proven) => {
             Some(Role::Warn)
         }

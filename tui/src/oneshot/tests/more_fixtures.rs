@@ -178,7 +178,7 @@ pub(crate) fn allowances() -> Vec<AllowanceAnswer> {
         verified: true,
         spender: PAYEE.into(),
         spender_name: "SwapRouter02".into(),
-        amount: Some("5.0".into()),
+        amount: Some("5.000000".into()),
         amount_atomic: "5000000".into(),
         unlimited: false,
         until: None,

@@ -191,8 +191,8 @@ async fn a_rehearsal_of_a_payment() {
 async fn a_rehearsal_of_a_trade() {
     let trade = RehearsalAnswer {
         lane: Lane::Trade,
-        slippage: Some("0.5 %".into()),
-        impact: Some("0 %".into()),
+        slippage: Some("0.5%".into()),
+        impact: Some("0%".into()),
         ..rehearsal()
     };
     shown("rehearsal_trade", "policy test p 2 --trade", Answer::Rehearsal(trade)).await;

@@ -49,7 +49,12 @@ fn line(to: &mut Sheet, id: &str, request: &RequestAnswer) {
         "{id}  {}  agent {agent_id}  {status}{step}  {created}{expires}",
         lane.text()
     ));
-    to.line(&format!("          {} to {payee}{domain}", what(amount, asset)));
+    match lane {
+        Lane::Payment => {
+            to.line(&format!("          {} to {payee}{domain}", what(amount, asset)));
+        }
+        Lane::Trade => to.line(&format!("          {amount}")),
+    }
 }
 
 /// Formats an amount. If the token is unknown, the amount has no symbol and is a number of the contract's units.

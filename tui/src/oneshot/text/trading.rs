@@ -1,11 +1,10 @@
 //! Quotes of trades, and allowances.
 
-use bursar_control::answers::{AllowanceAnswer, AllowancesAnswer, QuoteAnswer};
+use bursar_control::answers::{AllowanceAnswer, AllowancesAnswer, QuoteAnswer, VerdictAnswer};
 use bursar_control::card_text::{self, TradePlace};
-use bursar_core::card::Lane;
+use bursar_core::status::PolicyVerdict;
 
 use crate::oneshot::sheet::{Sheet, count, foreign};
-use crate::wording;
 
 pub(super) fn quote(to: &mut Sheet, quote: &QuoteAnswer) {
     let place = TradePlace {
@@ -24,8 +23,9 @@ pub(super) fn quote(to: &mut Sheet, quote: &QuoteAnswer) {
     }
     if let Some(verdict) = &quote.verdict {
         let code = verdict.code.as_ref().map_or(String::new(), |code| format!(" ({code})"));
-        let what = wording::verdict(Lane::Trade, verdict.verdict);
-        to.line(&format!("{:<11}{}: {what}{code}: {}", "policy", verdict.policy, verdict.reason));
+        let refused = if verdict.verdict == PolicyVerdict::Refuse { "refused: " } else { "" };
+        let VerdictAnswer { policy, reason, .. } = verdict;
+        to.line(&format!("{:<11}{policy}: {refused}{reason}{code}", "policy"));
     }
     to.line("note       nothing was recorded, signed or sent");
 }
@@ -41,6 +41,9 @@ pub(super) fn allowances(to: &mut Sheet, answer: &AllowancesAnswer) {
         to.line(&format!("No allowance: {} were read, and all are zero.", answer.read));
     } else if answer.allowances.is_empty() && answer.unread.is_empty() {
         to.line("No enabled network has an exchange, or there is no address: nothing to read.");
+    }
+    if !answer.allowances.is_empty() && !answer.unread.is_empty() {
+        to.blank();
     }
     for unread in &answer.unread {
         to.line(&format!("NOT READ: {} on {}: {}", unread.label, unread.network, unread.reason));

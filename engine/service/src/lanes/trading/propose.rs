@@ -30,17 +30,25 @@ pub fn default_slippage(policy: &TradingPolicy) -> Bps {
     DEFAULT_SLIPPAGE.min(policy.max_slippage)
 }
 
+/// A request as it is checked and recorded.
+#[derive(Debug)]
+pub struct Proposal {
+    pub ask: TradeAsk,
+    /// What was measured, or why the trade cannot be made now. The ask then has no quote.
+    pub measured: Result<Measured, Refusal>,
+}
+
 impl Trading {
     /// Reads the market for a request and rehearses the trade.
     ///
     /// # Errors
-    /// Why the wallet cannot make this trade.
+    /// The request names no possible trade, or no node answers.
     pub async fn propose(
         &self,
         input: &TradeInput,
         owner: Address,
         policy: &TradingPolicy,
-    ) -> Result<(TradeAsk, Measured), Refusal> {
+    ) -> Result<Proposal, Refusal> {
         let chain = self.chain(input.network)?;
         let (token_in, token_out) = futures::future::try_join(
             describe(&*chain, input, input.token_in),
@@ -67,13 +75,34 @@ impl Trading {
             quote: TradeQuote::default(),
             counted: Usd::ZERO,
         };
-        if input.pool == PoolInput::Best && input.wraps().is_none() {
-            ask.venue = self.best_venue(&*chain, &ask, owner, input).await?;
+        let measured = match self.choose_venue(&*chain, &mut ask, owner, input).await {
+            Ok(()) => self.measure(&ask, owner, Committed::default()).await,
+            Err(refusal) => Err(refusal),
+        };
+        match &measured {
+            Ok(measured) => {
+                ask.counted = counted(&measured.quote, policy);
+                ask.quote = measured.quote.clone();
+            }
+            // A later try may succeed.
+            Err(refusal) if refusal.code == Code::ChainUnavailable => return Err(refusal.clone()),
+            Err(_final) => {}
         }
-        let measured = self.measure(&ask, owner, Committed::default()).await?;
-        ask.counted = counted(&measured.quote, policy);
-        ask.quote = measured.quote.clone();
-        Ok((ask, measured))
+        Ok(Proposal { ask, measured })
+    }
+
+    /// Sets the venue of the best route, if the request asks for it.
+    async fn choose_venue(
+        &self,
+        chain: &dyn Chain,
+        ask: &mut TradeAsk,
+        owner: Address,
+        input: &TradeInput,
+    ) -> Result<(), Refusal> {
+        if input.pool == PoolInput::Best && input.wraps().is_none() {
+            ask.venue = self.best_venue(chain, ask, owner, input).await?;
+        }
+        Ok(())
     }
 
     /// Measures a trade and makes its next transactions.

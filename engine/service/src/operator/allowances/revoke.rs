@@ -15,7 +15,7 @@ use bursar_domain::Action;
 use bursar_domain::outboxes::Send;
 use bursar_submit::Call;
 
-use super::{Found, ZERO};
+use super::found::Found;
 use crate::context::EngineContext;
 use crate::lanes::trading::revocation_of;
 use crate::operator::dialogue::Dialogue;
@@ -124,7 +124,7 @@ async fn plan(
         token: Some(allowance.token),
         symbol,
         to: allowance.spender,
-        amount: TokenAmount { atoms: ZERO, decimals: token.decimals.unwrap_or(0) },
+        amount: TokenAmount { atoms: Atoms::default(), decimals: token.decimals.unwrap_or(0) },
         call,
         ceiling: gas.ceiling,
         by: dialogue.client(),

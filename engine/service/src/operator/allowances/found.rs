@@ -1,0 +1,55 @@
+//! An allowance that was found.
+
+use std::sync::Arc;
+
+use bursar_control::answers::AllowanceAnswer;
+use bursar_core::money::{Atoms, TokenAmount};
+use bursar_core::networks::Network;
+use bursar_core::text;
+use bursar_core::time::Utc;
+use bursar_domain::wallets::PayingAddress;
+
+use super::tokens::Described;
+use crate::lanes::trading::Allowance;
+
+/// In Unix seconds.
+const YEAR_10000: u64 = 253_402_300_800;
+
+/// An allowance with everything that its revocation needs.
+pub(super) struct Found {
+    pub(super) known: Arc<PayingAddress>,
+    pub(super) network: &'static Network,
+    pub(super) allowance: Allowance,
+    pub(super) token: Described,
+}
+
+impl Found {
+    /// Describes the allowance, before anything is done about it.
+    pub(super) fn describe(&self) -> AllowanceAnswer {
+        let Self { known, network, allowance, token } = self;
+        let unlimited = allowance.is_unlimited();
+        let amount =
+            |decimals| TokenAmount { atoms: Atoms(allowance.amount), decimals }.to_column_text();
+        // A time beyond the calendar is no end.
+        let until = allowance.until.filter(|seconds| *seconds < YEAR_10000);
+        let until = until.and_then(|seconds| i64::try_from(seconds).ok());
+        AllowanceAnswer {
+            label: known.label.as_str().to_owned(),
+            address: known.address.to_checksum(None),
+            network: network.title.to_owned(),
+            caip2: network.caip2(),
+            token_address: allowance.token.to_checksum(None),
+            symbol: token.symbol.clone(),
+            verified: token.verified,
+            spender: allowance.spender.to_checksum(None),
+            spender_name: allowance.spender_name.to_owned(),
+            amount: token.decimals.filter(|_known| !unlimited).map(amount),
+            amount_atomic: allowance.amount.to_string(),
+            unlimited,
+            until: until.map(|seconds| text::utc(Utc::from_seconds(seconds))),
+            outcome: None,
+            status: None,
+            tx_hash: None,
+        }
+    }
+}
