@@ -5,7 +5,7 @@ use std::sync::Arc;
 use alloy_primitives::U256;
 use bursar_core::ids::RequestId;
 use bursar_core::money::{Atoms, Usd};
-use bursar_domain::command::{Approval, StepOrder};
+use bursar_domain::command::{Approval, Requote, StepOrder};
 use bursar_domain::trades::{
     Execution, StepPurpose, TradeAsk, TradeEnd, TradeQuote, Venue, outbox_key,
 };
@@ -155,7 +155,10 @@ fn execution(request: Option<&Request>) -> Option<&Execution> {
 }
 
 fn fresh(approval: &Approval) -> Option<TradeQuote> {
-    approval.quote.as_ref()?.as_ref().ok().map(|quote| (**quote).clone())
+    match approval.quote.as_ref()? {
+        Ok(Requote::Trade(quote)) => Some((**quote).clone()),
+        Ok(Requote::Asset(_)) | Err(_) => None,
+    }
 }
 
 type Requests = Arc<std::collections::BTreeMap<RequestId, Arc<Request>>>;
@@ -217,7 +220,7 @@ fn each_quote(action: &mut Action, change: impl Fn(&mut TradeQuote)) {
             }
         }
         Action::Approve(approval) => {
-            if let Some(Ok(quote)) = &mut approval.quote {
+            if let Some(Ok(Requote::Trade(quote))) = &mut approval.quote {
                 change(quote);
             }
         }
