@@ -75,14 +75,16 @@ pub(crate) struct Authorization {
     pub(crate) closed: Option<Instant>,
     /// Whether a freeze, lock, suspension or denial has ended everything unsigned since.
     pub(crate) killed: bool,
+    /// The instant at which the process died before its answer.
+    pub(crate) lost: Option<Instant>,
     /// States in which an approval may have applied the policy again.
     pub(crate) snapshots: Vec<Snapshot>,
 }
 
 impl Authorization {
     pub(crate) fn by_order(ticket: Ticket, seq: u64, opened: Instant) -> Self {
-        let (by_call, killed, snapshots) = (false, false, Vec::new());
-        Self { ticket, by_call, seq, opened, closed: None, killed, snapshots }
+        let (by_call, killed, lost, snapshots) = (false, false, None, Vec::new());
+        Self { ticket, by_call, seq, opened, closed: None, killed, lost, snapshots }
     }
 }
 
@@ -381,14 +383,14 @@ impl TradeBook {
     }
 
     /// Marks a call or order as executed or not: it is unknown which.
-    pub(crate) fn lost(&mut self, ticket: Ticket) {
+    pub(crate) fn lost(&mut self, ticket: Ticket, now: Instant) {
         for rec in self.recs.values_mut() {
             if rec.open.remove(&ticket) {
                 rec.lost = true;
             }
             for auth in rec.authorizations.iter_mut().filter(|auth| auth.ticket == ticket) {
-                // If it was executed before, the restart has ended what it authorized.
-                auth.killed = true;
+                // It may not have been executed; otherwise a plan that had begun continues.
+                (auth.killed, auth.lost) = (true, Some(now));
             }
             for (of, denial) in &mut rec.denials {
                 if *of == ticket && *denial == Denial::Open {

@@ -153,7 +153,7 @@ pub enum Read {
         permit2: bool,
         amount: Option<Atoms>,
     },
-    /// The most that the gas of one transaction may cost now, in wei.
+    /// The most that the gas of the cheapest transaction may cost now, in wei.
     GasCost { chain: u64, worst: Atoms },
     /// Any other read of this chain failed: the wallet may refuse a trade for it.
     Failed { chain: u64 },

@@ -1,6 +1,6 @@
 //! What the world checks about trades by itself, whatever the auditor knows.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use alloy_primitives::{Address, B256, U256};
 use bursar_auditor::observations::{Included, Signed, SignedContent, Transaction};
@@ -17,6 +17,8 @@ pub(crate) struct TradeFacts {
     swaps: BTreeMap<String, String>,
     /// The allowances before the first trade, by chain, owner, token, spender.
     before: BTreeMap<(u64, Address, Address, Address), U256>,
+    /// The nonces of swaps that were signed, by chain and address.
+    signed: BTreeSet<(u64, String, u64)>,
     /// Whether another transaction took a nonce: then a revocation may be lost.
     pub(crate) displaced: bool,
 }
@@ -45,10 +47,12 @@ impl World {
     }
 
     /// A swap of a token is signed only when the chain lets its contract take the input.
-    pub(crate) fn check_signed(&self, signed: &Signed) -> Result<(), WorldFailure> {
+    pub(crate) fn check_signed(&mut self, signed: &Signed) -> Result<(), WorldFailure> {
         let SignedContent::Transaction(tx) = &signed.content else { return Ok(()) };
         let Some(terms) = terms(tx) else { return Ok(()) };
-        if terms.token_in.is_zero() || terms.hops.is_empty() {
+        // A second signature, with another fee, may follow a block that holds the first.
+        let first = self.facts.signed.insert((tx.chain, tx.from.clone(), tx.nonce));
+        if terms.token_in.is_zero() || terms.hops.is_empty() || !first {
             return Ok(());
         }
         let contracts = Contracts::of(ChainId(tx.chain));

@@ -142,7 +142,7 @@ impl Auditor {
             return Ok(());
         }
         let repeat = rec.accepted;
-        let lives = |r: &&TradeRecord| r.accepted && r.end.is_none();
+        let lives = |r: &&TradeRecord| r.accepted && r.end.is_none() && !r.may_have_failed();
         if !repeat && self.key_conflict(call).iter().any(lives) {
             let what = "its idempotency key belongs to another trade";
             return Err(self.trade_violation(key, "same ask, same answer", what));
@@ -166,7 +166,9 @@ impl Auditor {
         let mut call = call.clone();
         let Some(rec) = self.trades.book.recs.get_mut(&call.rec) else { return call };
         let keyed = matches!(rec.identity, TradeIdentity::Keyed { .. });
-        if !keyed || !rec.accepted || rec.id.as_ref() == id || !rec.may_have_failed() {
+        // Refused calls of bearer agents are not remembered: a copy has its own record.
+        let over = rec.refused.is_some() || (rec.accepted && rec.may_have_failed());
+        if !keyed || rec.id.as_ref() == id || !over {
             return call;
         }
         rec.open.remove(&ticket);

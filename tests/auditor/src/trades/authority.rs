@@ -15,7 +15,7 @@ pub(super) const UNSIGNED_MS: i64 = 300_000;
 
 /// Returns whether nothing unsigned survives of an authorization because five minutes are over.
 fn late(auth: &Authorization, now: &Instant) -> bool {
-    let latest = auth.closed.unwrap_or(*now);
+    let latest = auth.closed.or(auth.lost).unwrap_or(*now);
     latest.elapsed(now).1.is_none_or(|ms| ms > UNSIGNED_MS)
 }
 
@@ -42,7 +42,9 @@ impl Auditor {
             return Err(self.trade_violation(key, "I-i", what));
         }
         let now = self.time.instant();
-        let alive = |auth: &&Authorization| !auth.killed;
+        // A plan whose first step is in the journal continues after a restart within its five minutes.
+        let on_disk = self.trades.book.slots.of(key).any(|(_, slot)| !slot.hashes.is_empty());
+        let alive = |auth: &&Authorization| !auth.killed || (on_disk && auth.lost.is_some());
         let in_time = |auth: &&Authorization| !late(auth, &now);
         let mut living = rec.authorizations.iter().filter(alive).peekable();
         if living.peek().is_none() {

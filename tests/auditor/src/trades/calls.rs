@@ -54,6 +54,7 @@ impl Auditor {
                     opened: now,
                     closed: None,
                     killed: false,
+                    lost: None,
                     snapshots: Vec::new(),
                 });
             }
@@ -321,7 +322,7 @@ impl Auditor {
             self.note_automatic(&open);
         }
         self.trades.arrived.remove(&ticket);
-        self.trades.book.lost(ticket);
+        self.trades.book.lost(ticket, self.time.instant());
     }
 
     /// Returns the open call that a violation concerns, for messages.

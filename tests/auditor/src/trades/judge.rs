@@ -123,7 +123,9 @@ impl Case<'_> {
             Some("the network is off or not allowed")
         } else if late {
             Some("the deadline has passed by the chain's time")
-        } else if trade.max_slippage_bps.is_some_and(|s| s > trading.max_slippage_bps) {
+        } else if !is_wrap(trade, &ex.wrapped)
+            && trade.max_slippage_bps.is_some_and(|s| s > trading.max_slippage_bps)
+        {
             Some("the slippage is above the ceiling")
         } else if known.is_ok_and(|(least, _)| least > trading.per_trade) && self.value_is_sure(ex)
         {
@@ -260,8 +262,8 @@ impl Case<'_> {
         let read = |token: &str| self.market.balance(trade.chain, payer, token, self.from);
         let paid = if trade.token_in == NATIVE { trade.amount_in } else { 0 };
         let Some((_, cost)) = self.market.gas_cost(trade.chain, self.from) else { return false };
-        // A plan has three transactions at most.
-        let least = trading.min_native.saturating_add(paid).saturating_add(cost.saturating_mul(3));
+        // A plan has three transactions at most, each at most eight times as dear as the cheapest.
+        let least = trading.min_native.saturating_add(paid).saturating_add(cost.saturating_mul(24));
         let rich = matches!(read(NATIVE), Some((there, _)) if there >= least)
             && matches!(read(&trade.token_in), Some((there, _)) if there >= trade.amount_in);
         let later = self.market.newest_time_s(trade.chain).unwrap_or(u64::MAX);

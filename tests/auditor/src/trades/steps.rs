@@ -341,9 +341,11 @@ impl Auditor {
         };
         let newest_s = self.trades.market.newest_time_s(permit.chain).unwrap_or(0);
         let named = request.and_then(|id| self.trades.book.by_id.get(id).copied());
+        // A slow signer may answer after the plan has ended by its time.
         let of = |r: &TradeRecord| {
+            let accepted = named.is_some() && r.accepted && r.refused.is_none();
             r.trade.chain == permit.chain
-                && r.may_live()
+                && (r.may_live() || accepted)
                 && (r.payers.is_empty() || r.payers.contains(signer))
         };
         let mut why = ("permit", "no trade asks for it".to_owned());

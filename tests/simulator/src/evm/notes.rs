@@ -18,8 +18,8 @@ use super::machine::is;
 use super::raw::{Hop, Transaction};
 use super::routers::hops;
 
-/// The most gas of one transaction of a trade.
-const WORST_GAS: u64 = 600_000;
+/// The least limit of gas of a transaction of a trade.
+const WORST_GAS: u64 = 75_000;
 
 /// Rights of a hook to change the amounts of a swap.
 const CHANGES_AMOUNTS: u8 = 0x0c;
@@ -37,7 +37,7 @@ pub(crate) fn is_authorization_state(data: &[u8]) -> bool {
     is::<abi::Authorizations::authorizationStateCall>(data)
 }
 
-/// Returns the most that the gas of one transaction may cost now, in wei.
+/// Returns the most that the gas of the cheapest transaction of a trade may cost now, in wei.
 pub(crate) fn worst_gas(ledger: &Ledger, tip: u128) -> Atoms {
     let price = 2 * (2 * ledger.base_fee + tip);
     let data = if ledger.contracts.charges_for_data() {
