@@ -3,20 +3,22 @@
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 
-use alloy_primitives::B256;
+use alloy_primitives::{Address, B256};
 use bursar_auditor::observations::{Permit, SignedContent, Transaction};
 use bursar_domain::{Entry, Event, Request, State};
 use bursar_submit::{Event as OutboxEvent, SubmissionId};
 
 use crate::evm::notes::{atoms, text};
 
-/// The content of each digest, and the request that it belongs to.
+/// The content of each signer's digests, and the request that each belongs to.
+///
+/// Two addresses may sign the same digest: that of a transaction does not depend on its sender.
 #[derive(Debug, Default)]
-pub(crate) struct Contents(Mutex<BTreeMap<B256, (SignedContent, Option<String>)>>);
+pub(crate) struct Contents(Mutex<BTreeMap<(Address, B256), (SignedContent, Option<String>)>>);
 
 impl Contents {
-    pub(crate) fn of(&self, digest: B256) -> (SignedContent, Option<String>) {
-        self.0.lock().unwrap().get(&digest).cloned().unwrap_or_default()
+    pub(crate) fn of(&self, signer: Address, digest: B256) -> (SignedContent, Option<String>) {
+        self.0.lock().unwrap().get(&(signer, digest)).cloned().unwrap_or_default()
     }
 
     /// Notes what an entry allows to sign. `state` is the state after the entry.
@@ -37,7 +39,7 @@ impl Contents {
                     hash: String::new(),
                 };
                 let content = SignedContent::Transaction(Box::new(transaction));
-                self.insert(unsigned.digest(), content, owner(state, *id));
+                self.insert((key.signer, unsigned.digest()), content, owner(state, *id));
             }
             Event::PermitOrdered { id, permit } => {
                 let request = state.executing.get(id);
@@ -52,13 +54,13 @@ impl Contents {
                     spender: text(permit.spender),
                     deadline_s: permit.signature_deadline,
                 });
-                self.insert(digest, content, Some(id.to_string()));
+                self.insert((request.from, digest), content, Some(id.to_string()));
             }
             _other => {}
         }
     }
 
-    fn insert(&self, digest: B256, content: SignedContent, request: Option<String>) {
+    fn insert(&self, digest: (Address, B256), content: SignedContent, request: Option<String>) {
         self.0.lock().unwrap().insert(digest, (content, request));
     }
 }

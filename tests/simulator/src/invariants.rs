@@ -85,7 +85,7 @@ impl World {
         let Some(tx) = tx else { return Ok(()) };
         let contracts = Contracts::of(ChainId(seen.chain));
         let Some(terms) = swap_terms(&contracts, tx.to, tx.value, &tx.data) else { return Ok(()) };
-        if let (_content, Some(request)) = self.faults.contents().of(tx.digest) {
+        if let (_content, Some(request)) = self.faults.contents().of(tx.from, tx.digest) {
             let first = self.facts.swaps.entry(request.clone()).or_insert(seen.hash.clone());
             if *first != seen.hash {
                 return broken(format!("two swaps of {request}: {first} and {}", seen.hash));

@@ -125,7 +125,7 @@ impl Signer for WorldSigner {
                 Err(SignFault::Stale) if self.ignores_freeze => sign_without_epochs(&slip),
                 signed => signed?,
             };
-            let (content, owner) = self.faults.contents().of(digest);
+            let (content, owner) = self.faults.contents().of(signer, digest);
             self.tape.write(Observation::Signed(Signed {
                 signer: format!("{signer:#x}"),
                 digest: format!("{digest:#x}"),

@@ -42,9 +42,8 @@ impl Auditor {
             return Err(self.trade_violation(key, "I-i", what));
         }
         let now = self.time.instant();
-        // A plan whose first step is in the journal continues after a restart within its five minutes.
-        let on_disk = self.trades.book.slots.of(key).any(|(_, slot)| !slot.hashes.is_empty());
-        let alive = |auth: &&Authorization| !auth.killed || (on_disk && auth.lost.is_some());
+        // What was written before a crash continues after the restart, within its five minutes.
+        let alive = |auth: &&Authorization| !auth.killed || auth.lost.is_some();
         let in_time = |auth: &&Authorization| !late(auth, &now);
         let mut living = rec.authorizations.iter().filter(alive).peekable();
         if living.peek().is_none() {
