@@ -26,6 +26,10 @@ pub(crate) fn change_input(plant: PlantedBug, state: &mut State, command: &mut C
         }
         (PlantedBug::FloorFromFresh, Action::OpenStep(order)) => {
             forget_quote(&mut state.executing, order.id, &order.quote);
+            let Some(trade) = trade_of(state, order.id) else { return };
+            let (chain, kept) = (trade.chain, 10_000 - u64::from(trade.slippage.0));
+            let least = order.quote.out.0 * U256::from(kept) / U256::from(10_000);
+            forge_swap(chain, order, &|_committed| least, &|deadline| deadline);
         }
         (PlantedBug::FloorFromFresh, Action::OrderPermit(order)) => {
             forget_quote(&mut state.executing, order.id, &order.quote);
