@@ -45,7 +45,7 @@ pub(crate) fn agents(
     if let Order::DeleteAgent { .. } = order {
         let (sure, may) = any_held(context, |r| r.agent == code);
         c.refuse(sure, "IN_USE");
-        c.may_refuse(may, "IN_USE");
+        c.may_refuse(may || (context.trading)(&code), "IN_USE");
         to.agents.remove(&code);
         to.deleted_agents.insert(code);
         return c.end(OrderEnd::Done, Some(to));

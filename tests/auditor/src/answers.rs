@@ -22,6 +22,9 @@ impl Auditor {
         {
             return self.journal_failed(ticket, &open);
         }
+        if Self::is_trade_input(&open.input) {
+            return self.on_trade_answered(ticket, &open, answer);
+        }
         let hits: Vec<Expect> =
             open.correct.iter().filter(|e| self.matches(e, answer, &open)).cloned().collect();
         if hits.is_empty() {
@@ -54,7 +57,7 @@ impl Auditor {
                     }
                 }
             }
-            Answer::Standing(_) => {}
+            Answer::Standing(_) | Answer::Trade(_) => {}
             Answer::Reported { stage } => {
                 if let Input::Report(report) = &open.input {
                     self.reported(ticket, report, stage, answer);

@@ -49,6 +49,8 @@ pub(crate) struct Book {
     pub(crate) keys: Keys,
     /// Micro-dollars that each agent's calls without an answer may have taken, in total.
     pub(crate) lost: BTreeMap<String, u64>,
+    /// The number of each agent's trades that may be held: they share the bounds of held requests.
+    pub(crate) held_trades: BTreeMap<String, usize>,
 }
 
 /// Binds a bearer agent's idempotency key to its content. The wallet binds a key to its first content.
@@ -265,6 +267,12 @@ impl Book {
         now: &Instant,
     ) -> HeldCounts {
         let mut w = HeldCounts::default();
+        for (of, trades) in &self.held_trades {
+            w.all.1 = w.all.1.saturating_add(*trades);
+            if of == agent {
+                w.agent.1 = w.agent.1.saturating_add(*trades);
+            }
+        }
         for (key, rec) in &self.recs {
             if Some(*key) == except || !rec.may_be(&RequestState::Held) {
                 continue;

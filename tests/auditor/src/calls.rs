@@ -59,6 +59,8 @@ impl Auditor {
                 Input::Standing { agent: agent.clone(), proof: proof.clone() }
             }
             Call::Report(report) => Input::Report(report.clone()),
+            Call::Trade(ask) => Input::Trade(ask.clone()),
+            Call::PollTrade { id } => Input::PollTrade(id.clone()),
         };
         let mut open = OpenCall::new(asked, self.seq);
         if let Call::Sign(ask) = call {
@@ -88,6 +90,12 @@ impl Auditor {
             }
             open.rec = Some(key);
         }
+        if Self::is_trade_input(&open.input) {
+            self.trades.arrived.insert(ticket, self.time.instant());
+        }
+        if let Call::Trade(ask) = call {
+            self.on_trade_called(ticket, ask);
+        }
         self.open_ticket(ticket, open)
     }
 
@@ -98,6 +106,7 @@ impl Auditor {
             let coin = coin.map(|n| n.stablecoin.clone()).unwrap_or_default();
             self.transfers.ordered(ticket, send, &coin);
         }
+        self.on_trade_ordered(ticket, order);
         self.open_ticket(ticket, OpenCall::new(Input::Order(order.clone()), self.seq))
     }
 
@@ -114,12 +123,17 @@ impl Auditor {
         if orders.is_empty() {
             return;
         }
-        let in_flight = |from: &str| self.transfers.in_flight(from);
+        let in_flight = |from: &str| {
+            let (sure, may) = self.transfers.in_flight(from);
+            (sure, may || self.trades.book.may_use(from))
+        };
+        let trading = |agent: &str| self.trades.book.may_live(agent);
         let context = OrderContext {
             time: &self.time,
             book: &self.book,
             seq: self.seq,
             in_flight: &in_flight,
+            trading: &trading,
         };
         let mut possible_configs = self.possible_configs.clone();
         let mut at = 0usize;
@@ -144,12 +158,17 @@ impl Auditor {
         if self.possible_configs.len() < MAX_CONFIGS {
             return;
         }
-        let in_flight = |from: &str| self.transfers.in_flight(from);
+        let in_flight = |from: &str| {
+            let (sure, may) = self.transfers.in_flight(from);
+            (sure, may || self.trades.book.may_use(from))
+        };
+        let trading = |agent: &str| self.trades.book.may_live(agent);
         let context = OrderContext {
             time: &self.time,
             book: &self.book,
             seq: self.seq,
             in_flight: &in_flight,
+            trading: &trading,
         };
         let before = self.possible_configs.iter().filter(|w| !w.applied.contains_key(&ticket));
         let mut late: Vec<PossibleConfig> =
@@ -207,6 +226,7 @@ impl Auditor {
                 time: &self.time,
                 book: &self.book,
                 disk_failed: self.disk_failed,
+                doubted: self.doubted,
             };
             for p in self.possible_periods(possible, self.agent_of(open).as_deref()) {
                 let right = self.judge_in(v, ticket, open, p.as_ref());
@@ -257,7 +277,8 @@ impl Auditor {
             Input::Sign(ask) => Some(&ask.proof),
             Input::Standing { proof, .. } => Some(proof),
             Input::Report(report) => Some(&report.proof),
-            Input::Poll(_) | Input::Order(_) => None,
+            Input::Trade(ask) => Some(&ask.proof),
+            Input::Poll(_) | Input::PollTrade(_) | Input::Order(_) => None,
         };
         if let Some(Proof::Hmac { timestamp_s, .. }) = proof
             && v.time.may_be_forgotten(*timestamp_s)
@@ -329,7 +350,7 @@ impl Auditor {
                     _ => Vec::new(),
                 }
             }
-            Input::Order(_) => Vec::new(),
+            Input::Trade(_) | Input::PollTrade(_) | Input::Order(_) => Vec::new(),
         }
     }
 

@@ -1,7 +1,7 @@
 //! The correct answers to an open call or order.
 
 use crate::clocks::Instant;
-use crate::observations::{Ask, Id, Order, Report, Ticket};
+use crate::observations::{Ask, Id, Order, Report, Ticket, TradeAsk};
 use crate::policy::Terms;
 use std::collections::BTreeSet;
 
@@ -100,6 +100,8 @@ pub(crate) enum Input {
     Poll(Id),
     Standing { agent: String, proof: crate::observations::Proof },
     Report(Report),
+    Trade(Box<TradeAsk>),
+    PollTrade(Id),
     Order(Order),
 }
 

@@ -16,6 +16,8 @@ pub(crate) struct View<'a> {
     pub(crate) time: &'a Time,
     pub(crate) book: &'a Book,
     pub(crate) disk_failed: Option<u64>,
+    /// Whether the wallet doubts its journal: then nothing is automatic.
+    pub(crate) doubted: bool,
 }
 
 pub(crate) fn refuse(http: u16, code: &'static str) -> Expect {
@@ -179,7 +181,13 @@ fn fresh(
     let used = v.book.used(&ask.agent, Some(rec), p, &now);
     let held = v.book.held_counts(&ask.agent, Some(rec), &now);
     let off = v.time.may_be_off();
-    let j = policy::judge(ask, v.config, policy, payer, used, held, off);
+    let mut j = policy::judge(ask, v.config, policy, payer, used, held, off);
+    if v.doubted && j.act.take().is_some() {
+        j.hold = j.hold.or(Some("hold: the journal is not trusted"));
+        if held.agent.1 >= policy::MAX_HELD.0 || held.all.1 >= policy::MAX_HELD.1 {
+            j.refuse(429, "TOO_MANY_PENDING", false);
+        }
+    }
     for r in &j.refusals {
         let early = [
             "INVALID_X402_FORMAT",

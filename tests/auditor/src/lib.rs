@@ -11,7 +11,7 @@
 //!
 //! # fn main() -> Result<(), Violation> {
 //! let stablecoin = "0xc000000000000000000000000000000000000001".to_owned();
-//! let networks = vec![NetworkFact { chain: 8453, on: true, stablecoin }];
+//! let networks = vec![NetworkFact { chain: 8453, on: true, stablecoin, exchange: None }];
 //! let mut auditor = Auditor::new(Facts { networks, signed_days: 30 });
 //! auditor.observe(&Observation::Clocks(Clocks {
 //!     wall_ms: 1_773_144_000_000,
@@ -34,16 +34,19 @@
 mod agents;
 mod answers;
 mod approvals;
+mod basics;
 mod book;
 mod calls;
 mod clocks;
 mod compare;
 mod config;
+mod decode;
 mod domains;
 mod expect;
 mod foresee;
 mod identity;
 mod lifecycle;
+mod market;
 mod numbers;
 pub mod observations;
 mod order_ends;
@@ -52,7 +55,12 @@ mod policy;
 mod repeats;
 mod requests;
 mod signatures;
+mod trade_book;
+mod trade_slots;
+mod trades;
+mod trading;
 mod transactions;
+mod wide;
 
 use crate::book::Book;
 use crate::clocks::{Instant, Time};
@@ -68,6 +76,28 @@ pub struct NetworkFact {
     /// Whether the network is enabled at the start.
     pub on: bool,
     pub stablecoin: Address,
+    /// `None` where nothing can be traded.
+    pub exchange: Option<ExchangeFact>,
+}
+
+/// The exchange of a network, and how the wallet must use it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ExchangeFact {
+    /// The router of v3 pools.
+    pub v3_router: Address,
+    /// The universal router, which trades v4 pools.
+    pub universal_router: Address,
+    pub permit2: Address,
+    /// The wrapped native coin, with 18 decimals.
+    pub wrapped: Address,
+    /// Every token that counts one dollar a unit, with its decimals. The reference stablecoin is one of them.
+    pub dollars: Vec<(Address, u8)>,
+    /// Blocks after which a transaction is final, its own included.
+    pub confirmations: u64,
+    /// The longest time from the newest block to the deadline of a swap, in seconds.
+    pub deadline_s: u64,
+    /// The oldest price of the feed that counts, in seconds; `None` where the network's row has no feed.
+    pub feed_max_age_s: Option<u64>,
 }
 
 /// What the auditor knows before the first observation.
@@ -110,6 +140,8 @@ pub struct Auditor {
     pub(crate) dead: BTreeSet<observations::Ticket>,
     pub(crate) running: bool,
     pub(crate) disk_failed: Option<u64>,
+    /// Whether the wallet doubts its journal.
+    pub(crate) doubted: bool,
     /// Requests that were being written when the disk failed: the next process may find them on disk.
     pub(crate) maybe_written: Vec<(u64, requests::RequestRecord)>,
     pub(crate) maybe_configs: Vec<PossibleConfig>,
@@ -117,6 +149,7 @@ pub struct Auditor {
     pub(crate) nonces: BTreeMap<(Address, String), u64>,
     pub(crate) unbound: BTreeMap<Id, (Address, String)>,
     pub(crate) transfers: transactions::Transfers,
+    pub(crate) trades: trades::Trades,
     /// Recorded refusals of each agent by clock minute: (least, most) that the wallet counts in it.
     pub(crate) refusals: BTreeMap<(String, i64), (u32, u32)>,
     /// The largest daily limit in force for each agent so far, in micro-dollars.
@@ -144,12 +177,14 @@ impl Auditor {
             dead: BTreeSet::new(),
             running: true,
             disk_failed: None,
+            doubted: false,
             maybe_written: Vec::new(),
             maybe_configs: Vec::new(),
             digests: BTreeMap::new(),
             nonces: BTreeMap::new(),
             unbound: BTreeMap::new(),
             transfers: transactions::Transfers::default(),
+            trades: trades::Trades::new(&facts),
             refusals: BTreeMap::new(),
             largest_limit: BTreeMap::new(),
             lost_asks: BTreeMap::new(),
@@ -190,10 +225,13 @@ impl Auditor {
                     rec.declined = true;
                 }
             }
+            Observation::Broadcast(tx) if self.on_trade_broadcast(tx)? => {}
             Observation::Broadcast(tx) => {
                 self.transfers.broadcast(tx).map_err(|what| violation("transactions", what))?;
                 self.count("broadcast");
             }
+            Observation::Mined { chain, hash, succeeded }
+                if self.on_trade_mined(*chain, hash, *succeeded)? => {}
             Observation::Mined { chain, hash, .. } => {
                 let own = self.transfers.mined(*chain, hash);
                 if own.map_err(|what| violation("transactions", what))? {
@@ -203,14 +241,31 @@ impl Auditor {
             Observation::Redeemed { chain, payer, nonce, .. } => {
                 self.on_redeemed(*chain, payer, nonce)?
             }
+            Observation::Included(included) => self.on_included(included)?,
+            Observation::Unmined { chain, hash } => self.on_unmined(*chain, hash),
+            Observation::NonceTaken { chain, from, nonce } => {
+                self.on_nonce_taken(*chain, from, *nonce);
+            }
+            Observation::Allowances(allowances) => self.on_allowances(allowances),
+            Observation::Quoted(quoted) => self.trades.market.quoted(self.seq, quoted),
+            Observation::Read(read) => self.trades.market.read(self.seq, read),
+            Observation::PriceRead(price) => {
+                self.trades.market.priced(self.seq, self.time.instant(), price);
+            }
+            Observation::Rehearsed(rehearsed) => {
+                self.trades.market.rehearsed(self.seq, rehearsed);
+            }
+            Observation::Head(head) => self.trades.market.head(*head),
             Observation::Died => self.on_died(),
             Observation::Stopped => self.on_stopped()?,
             Observation::Started => self.on_started(),
+            Observation::JournalDoubted { doubted } => self.doubted = *doubted,
             Observation::DiskFailed => self.disk_failed = Some(self.seq),
             Observation::Calm => self.calm = Some(self.time.instant()),
             Observation::Over => self.on_over()?,
         }
         self.refresh();
+        self.watch_trades();
         self.watch_calm();
         Ok(())
     }

@@ -14,6 +14,10 @@ impl Auditor {
     pub(crate) fn on_clocks(&mut self, to: &Clocks) {
         self.mark_concurrent();
         self.time.set(to, self.seq);
+        if let Some(time_s) = to.block_ms.and_then(|ms| u64::try_from(ms.div_euclid(1000)).ok()) {
+            let chains: Vec<u64> = self.trades.exchanges.keys().copied().collect();
+            self.trades.market.seen_everywhere(chains.into_iter(), time_s);
+        }
         let (mut renewals, mut held) = (false, false);
         // The renewal may happen by a timer now, or at the next check; the result is the same.
         for w in &mut self.possible_configs {
@@ -52,6 +56,7 @@ impl Auditor {
 
     /// Marks a call or order as executed or not: it is unknown which.
     fn mark_uncertain(&mut self, ticket: Ticket, open: &OpenCall) {
+        self.lose_trade_call(ticket);
         let seq = self.seq;
         for (key, rec) in &mut self.book.recs {
             let mine: Vec<RequestState> =
@@ -154,6 +159,7 @@ impl Auditor {
     }
 
     fn process_ended(&mut self) {
+        self.trades.book.process_ended();
         self.restore_maybe_written();
         self.assign_signatures();
         if self.disk_failed.is_some() {
@@ -190,6 +196,7 @@ impl Auditor {
     pub(crate) fn on_started(&mut self) {
         self.process_ended();
         self.running = true;
+        self.trades.market.started(self.seq);
         self.count("start");
     }
 
@@ -239,6 +246,7 @@ impl Auditor {
                 return Err(violation("I-n", what));
             }
         }
+        self.check_trades_over()?;
         self.count("over");
         Ok(())
     }

@@ -4,20 +4,12 @@
 //! and the deaths of the process. They are plain values in order of occurrence; the driver of the wallet translates its
 //! protocols into them.
 
-/// Millionths of a dollar.
-pub type Micros = u64;
-
-/// Smallest units of a token.
-pub type Atoms = u128;
-
-/// A request's UUID, as the wallet writes it.
-pub type Id = String;
-
-/// An address in lower-case hex with `0x`.
-pub type Address = String;
-
-/// Identifies one call or order, so that its answer can be matched.
-pub type Ticket = u64;
+pub use crate::basics::{Address, Atoms, Id, Micros, Proof, Ticket, Transaction};
+pub use crate::trading::{
+    Allowances, Head, Hop, Included, NATIVE, OpenAllowance, Permit, Pool, PriceRead, Quoted, Read,
+    Rehearsal, Rehearsed, Route, SignedContent, Trade, TradeAnswer, TradeAsk, TradeState,
+    TradingPolicy, TransferLog,
+};
 
 /// The machine's clocks, as the wallet would read them now.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -53,8 +45,26 @@ pub enum Observation {
     Declined { request: Id },
     /// A signed transaction reached a node.
     Broadcast(Transaction),
-    /// A chain included a transaction permanently.
+    /// A block holds a transaction of the wallet. A reorganization may still undo it.
+    Included(Box<Included>),
+    /// A reorganization removed the block that held this transaction.
+    Unmined { chain: u64, hash: String },
+    /// A chain included a transaction permanently: it has the network's confirmations.
     Mined { chain: u64, hash: String, succeeded: bool },
+    /// A transaction that this wallet did not sign took this nonce permanently.
+    NonceTaken { chain: u64, from: Address, nonce: u64 },
+    /// The allowances of an address, after a block with a transaction of it.
+    Allowances(Allowances),
+    /// A node answered a quote.
+    Quoted(Box<Quoted>),
+    /// A node reported a balance, an allowance or a cost.
+    Read(Read),
+    /// A source reported the price of the native coin.
+    PriceRead(PriceRead),
+    /// A node simulated a plan.
+    Rehearsed(Rehearsed),
+    /// A node reported its newest block.
+    Head(Head),
     /// A chain moved the money of a signed payment, in this transaction.
     Redeemed { chain: u64, payer: Address, nonce: String, hash: String },
     /// The process died. Its open calls and orders are never answered, and how much of them is on disk is unknown.
@@ -63,6 +73,10 @@ pub enum Observation {
     Stopped,
     /// The process runs again, from what was on disk. The wallet is locked.
     Started,
+    /// The wallet found its journal older or newer than the wallet file, or an operator accepted it again.
+    ///
+    /// While it is doubted, nothing is executed without asking.
+    JournalDoubted { doubted: bool },
     /// The disk stopped accepting writes; reads still work. Until the next start nothing new is decided.
     DiskFailed,
     /// From now on nothing fails, time passes regularly, and every agent polls its requests.
@@ -82,17 +96,10 @@ pub enum Call {
     Standing { agent: String, proof: Proof },
     /// `POST /callback`.
     Report(Report),
-}
-
-/// How an agent authenticates.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Proof {
-    /// `SIG:<timestamp>:<digest>`. `right` if the key and the message are the agent's own.
-    ///
-    /// Two calls are the same signed call exactly if `signature` is equal.
-    Hmac { timestamp_s: i64, signature: String, right: bool },
-    /// `AT_…`. `right` if it is the token that was last issued to the agent.
-    Bearer { right: bool },
+    /// `POST /trade`.
+    Trade(Box<TradeAsk>),
+    /// `GET /trade/status/{id}`. It needs no proof: the id is enough.
+    PollTrade { id: Id },
 }
 
 /// One `/sign` call.
@@ -176,6 +183,8 @@ pub enum Answer {
     Standing(Standing),
     /// A report was accepted. The stage of the payment: `submitted`, `failed`, `settled`, `verified`.
     Reported { stage: String },
+    /// The result object of a trade.
+    Trade(TradeAnswer),
 }
 
 /// The content of a payment header, as its receiver reads it.
@@ -285,6 +294,7 @@ pub enum Order {
     List,
     /// `card`: the digest of the card that this operator was shown, at any time. Without it, the order applies to the
     /// current card.
+    /// A payment or a trade.
     Approve {
         id: Id,
         card: Option<String>,
@@ -319,7 +329,7 @@ pub enum End {
     },
     /// The held requests.
     Held(Vec<Listed>),
-    /// The state of the decided request: `signed`, `executing`, `denied`, `expired`, `rejected`.
+    /// The state of the decided request: `signed`, `executed`, `executing`, `denied`, `expired`, `rejected`.
     Decided {
         status: String,
     },
@@ -341,9 +351,11 @@ pub struct Listed {
     pub agent: String,
     pub amount: Atoms,
     pub asset: Address,
+    /// Whether it is a trade. Of a trade only `id`, `card` and `agent` count.
+    pub trade: bool,
 }
 
-/// The part of a policy that payments are judged by.
+/// A policy.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Policy {
     pub payments: bool,
@@ -354,6 +366,7 @@ pub struct Policy {
     pub networks: Option<Vec<u64>>,
     pub allowed_domains: Vec<String>,
     pub blocked_domains: Vec<String>,
+    pub trading: TradingPolicy,
 }
 
 /// A use of a key.
@@ -362,18 +375,8 @@ pub struct Signed {
     pub signer: Address,
     /// The digest that was signed.
     pub digest: String,
-    /// The request whose payment it is; `None` for a transaction.
+    /// The request whose payment it is; `None` for a transaction. For a step of a trade it may be either.
     pub request: Option<Id>,
-}
-
-/// A transaction as a node reads it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Transaction {
-    pub chain: u64,
-    pub from: Address,
-    pub nonce: u64,
-    pub to: Address,
-    pub value: Atoms,
-    pub data: String,
-    pub hash: String,
+    /// The content of the digest. The driver must show it for every step of a trade.
+    pub content: SignedContent,
 }

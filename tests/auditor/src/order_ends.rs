@@ -26,6 +26,9 @@ impl Auditor {
         };
         match order {
             Order::List => self.listed(&open, end)?,
+            Order::Approve { id, .. } | Order::Deny { id } if self.trades.book.knows(id) => {
+                self.trade_decided(ticket, &open, order, end)?;
+            }
             Order::Approve { id, .. } | Order::Deny { id } => {
                 self.decided(ticket, &open, id, end)?;
             }
@@ -34,6 +37,10 @@ impl Auditor {
                 self.transfers.ended(ticket, sent).map_err(|what| {
                     violation("transactions", format!("{order:?} ended as {end:?}: {what}"))
                 })?;
+            }
+            Order::Renew { agent } => {
+                self.renew_trade_periods(agent);
+                self.config_order_ended(ticket, order, end)?;
             }
             order if orders::is_config(order) => self.config_order_ended(ticket, order, end)?,
             _ => {}
@@ -187,8 +194,9 @@ impl Auditor {
         let End::Held(list) = end else {
             return Err(violation("orders", format!("a list of held requests ended as {end:?}")));
         };
+        self.trades_listed(open, list)?;
         let now = self.time.instant();
-        for listed in list {
+        for listed in list.iter().filter(|listed| !listed.trade) {
             let (id, digest) = (&listed.id, &listed.card);
             if !self.book.by_id.contains_key(id) {
                 self.claim_listed(listed)?;

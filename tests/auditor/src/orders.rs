@@ -5,7 +5,7 @@ use crate::book::Book;
 use crate::clocks::Time;
 use crate::config::{Account, Agent, Config, OrderEnd, Versioned};
 use crate::domains;
-use crate::observations::{Order, Policy, Ticket};
+use crate::observations::{Order, Policy, Ticket, TradingPolicy};
 use crate::requests::RequestState;
 
 /// The context of an order, besides the configuration.
@@ -16,6 +16,8 @@ pub(crate) struct OrderContext<'a> {
     pub(crate) seq: u64,
     /// Whether transactions of this address are in flight: (surely, possibly).
     pub(crate) in_flight: &'a dyn Fn(&str) -> (bool, bool),
+    /// Whether trades of this agent may not have ended.
+    pub(crate) trading: &'a dyn Fn(&str) -> bool,
 }
 
 /// Returns whether the order changes the configuration and nothing else.
@@ -87,7 +89,25 @@ pub(crate) fn loosens(old: &Policy, new: &Policy) -> Option<bool> {
         || removed_list
         || fresh.iter().any(|d| !under(&old.allowed_domains, d))
         || lifted.iter().any(|d| !under(&new.blocked_domains, d));
-    if sure { Some(false) } else { (!fresh.is_empty() || !lifted.is_empty()).then_some(true) }
+    let trading = loosens_trading(&old.trading, &new.trading);
+    if sure || trading == Some(false) {
+        return Some(false);
+    }
+    (!fresh.is_empty() || !lifted.is_empty()).then_some(true).or(trading)
+}
+
+/// Like [`loosens`], for the part about trades.
+fn loosens_trading(old: &TradingPolicy, new: &TradingPolicy) -> Option<bool> {
+    let added = |old: &[String], new: &[String]| new.iter().any(|one| !old.contains(one));
+    let sure = (new.enabled && !old.enabled)
+        || new.daily > old.daily
+        || new.per_trade > old.per_trade
+        || new.auto_below > old.auto_below
+        || new.max_slippage_bps > old.max_slippage_bps
+        || new.max_impact_bps > old.max_impact_bps
+        || added(&old.tokens, &new.tokens)
+        || added(&old.hooks, &new.hooks);
+    if sure { Some(false) } else { (new.min_native < old.min_native).then_some(true) }
 }
 
 fn invalid_policy(config: &Config, p: &Policy) -> bool {
@@ -95,6 +115,8 @@ fn invalid_policy(config: &Config, p: &Policy) -> bool {
     entries.any(|e| domains::canonical_entry(e).is_none())
         || p.networks.iter().flatten().any(|c| !config.networks.contains_key(c))
         || p.networks.as_ref().is_some_and(Vec::is_empty)
+        || p.trading.max_slippage_bps > 10_000
+        || p.trading.max_impact_bps > 10_000
 }
 
 /// Executes the order, in every way that the specification allows.

@@ -7,6 +7,8 @@ use crate::observations::{Address, Ask, Domain, Micros, Offer, Payment};
 
 /// The largest valid amount, in micro-dollars.
 const MAX_MICROS: u128 = 1_000_000_000_000_000;
+/// The number of held requests of one agent, and of all agents, that the wallet allows.
+pub(crate) const MAX_HELD: (usize, usize) = (20, 500);
 const ZERO: &str = "0x0000000000000000000000000000000000000000";
 
 /// The terms to be signed, except for the times and the nonce.
@@ -77,7 +79,7 @@ pub(crate) struct Judgement {
 }
 
 impl Judgement {
-    fn refuse(&mut self, http: u16, code: &'static str, sure: bool) {
+    pub(crate) fn refuse(&mut self, http: u16, code: &'static str, sure: bool) {
         if let Some(there) = self.refusals.iter_mut().find(|r| r.code == code) {
             there.sure |= sure;
         } else {
@@ -278,10 +280,10 @@ fn hold_or_act(
     let may = off || ruling.hold;
     let why = why.or(may.then_some("hold: clock off the chain"));
     if let Some(why) = why {
-        if held.agent.0 < 20 && held.all.0 < 500 {
+        if held.agent.0 < MAX_HELD.0 && held.all.0 < MAX_HELD.1 {
             j.hold = Some(why);
         }
-        if held.agent.1 >= 20 || held.all.1 >= 500 {
+        if held.agent.1 >= MAX_HELD.0 || held.all.1 >= MAX_HELD.1 {
             let sure = j.act.is_none() && j.hold.is_none();
             j.refuse(429, "TOO_MANY_PENDING", sure);
         }

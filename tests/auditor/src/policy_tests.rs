@@ -1,13 +1,14 @@
 use super::*;
 use crate::config::Network;
-use crate::observations::{Policy, Proof};
+use crate::observations::{Policy, Proof, TradingPolicy};
 use crate::{Facts, NetworkFact};
 
 const COIN: &str = "0xc000000000000000000000000000000000000001";
 const SHOP: &str = "0xb000000000000000000000000000000000000001";
 
 fn config() -> Config {
-    let networks = vec![NetworkFact { chain: 1, on: true, stablecoin: COIN.into() }];
+    let networks =
+        vec![NetworkFact { chain: 1, on: true, stablecoin: COIN.into(), exchange: None }];
     let mut config = Config::new(&Facts { networks, signed_days: 30 });
     config.networks.insert(2, Network { on: false, stablecoin: COIN.into() });
     config
@@ -22,6 +23,7 @@ fn policy() -> Policy {
         networks: None,
         allowed_domains: vec![],
         blocked_domains: vec![],
+        trading: TradingPolicy::default(),
     }
 }
 

@@ -1,13 +1,13 @@
 //! Checks the uses of keys: no signature without authorization, and none twice.
 
 use crate::expect::{Expect, Input, OpenCall};
-use crate::observations::{Order, Payment, Signed};
+use crate::observations::{Order, Payment, Signed, SignedContent};
 use crate::requests::{RequestRecord, RequestState};
 use crate::{Auditor, Violation, violation};
 
 impl Auditor {
     /// Returns the first rule that forbids signing for this agent; `None` if any possible state allows it.
-    fn forbids(&self, agent: Option<&str>) -> Option<&'static str> {
+    pub(crate) fn forbids(&self, agent: Option<&str>) -> Option<&'static str> {
         let mut rule = None;
         for w in &self.possible_configs {
             let judged = match agent {
@@ -25,12 +25,20 @@ impl Auditor {
 
     pub(crate) fn on_signed(&mut self, s: &Signed) -> Result<(), Violation> {
         let signer = s.signer.to_lowercase();
-        if let Some(other) = self.digests.get(&s.digest).filter(|o| **o != s.request) {
+        // A revocation that was never sent frees its nonce, and the next one may have the same bytes.
+        let transaction = matches!(s.content, SignedContent::Transaction(_));
+        if let Some(other) =
+            self.digests.get(&s.digest).filter(|o| **o != s.request && !transaction)
+        {
             let other = other.clone();
             return Err(violation(
                 "I-b",
                 format!("digest {} was signed for {other:?} and now for {:?}", s.digest, s.request),
             ));
+        }
+        if self.on_trade_signed(s)? {
+            self.digests.insert(s.digest.clone(), s.request.clone());
+            return Ok(());
         }
         let Some(id) = &s.request else {
             if let Some(rule) = self.forbids(None) {
@@ -39,7 +47,7 @@ impl Auditor {
                     format!("{signer} signed a transaction while the wallet is locked"),
                 ));
             }
-            if !self.transfers.owed(&signer) {
+            if !self.transfers.owed(&signer) && !self.trades.book.may_use(&signer) {
                 return Err(violation(
                     "transactions",
                     format!(

@@ -147,6 +147,22 @@ impl Transfers {
         Ok(true)
     }
 
+    /// Returns whether an order asks for this transaction.
+    pub(crate) fn asks_for(&self, tx: &Transaction) -> bool {
+        let from = tx.from.to_lowercase();
+        let body = (tx.chain, tx.to.to_lowercase(), tx.value, plain(&tx.data));
+        if let Some(slot) = self.slots.get(&(tx.chain, from.clone(), tx.nonce)) {
+            return slot.body == body;
+        }
+        let (slots, sends) = self.count(&from, &body);
+        slots < sends
+    }
+
+    /// Returns whether this nonce belongs to a transfer.
+    pub(crate) fn uses(&self, at: &(u64, Address, u64)) -> bool {
+        self.slots.contains_key(at)
+    }
+
     /// Returns whether a transaction of this address may be signed: an order for it exists and was not refused.
     pub(crate) fn owed(&self, from: &str) -> bool {
         let open = |s: &Sending| {

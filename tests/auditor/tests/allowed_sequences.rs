@@ -236,6 +236,7 @@ fn operator_sends_and_replaces_a_transaction_while_agents_are_frozen() {
         signer: MAIN.into(),
         digest: "t1".into(),
         request: None,
+        content: SignedContent::Unseen,
     }));
     for hash in ["0x1", "0x2"] {
         driver.accepts(Observation::Broadcast(transaction(7, hash)));

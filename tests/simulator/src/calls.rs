@@ -250,7 +250,8 @@ impl World {
             return Ok(());
         };
         let Some(chain) = self.chains.get(chain) else { return Ok(()) };
-        let hash = format!("{:#x}", chain.redeem(&paid));
+        let Some(hash) = chain.redeem(&paid) else { return Ok(()) };
+        let hash = format!("{hash:#x}");
         let (payer, nonce) = (paid.payer, paid.nonce);
         self.tape.write(Observation::Redeemed { chain: paid.chain, payer, nonce, hash });
         self.settle()
@@ -326,7 +327,7 @@ fn sign_call(
     SentCall { agent, ask, body }
 }
 
-fn proof(client: &Agent, timestamp_s: i64, signature: String, right: bool) -> Proof {
+pub(crate) fn proof(client: &Agent, timestamp_s: i64, signature: String, right: bool) -> Proof {
     if client.bearer {
         Proof::Bearer { right }
     } else {
@@ -334,7 +335,7 @@ fn proof(client: &Agent, timestamp_s: i64, signature: String, right: bool) -> Pr
     }
 }
 
-fn mark_wrong(proof: &mut Proof) {
+pub(crate) fn mark_wrong(proof: &mut Proof) {
     match proof {
         Proof::Bearer { right } | Proof::Hmac { right, .. } => *right = false,
     }

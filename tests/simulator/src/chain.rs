@@ -1,18 +1,31 @@
-//! The chains of the world: the payments that they have executed, and the time in their blocks.
+//! The chains of the world: the payments that they have executed, the time in their blocks and, in worlds that trade,
+//! a ledger that executes signed bytes.
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 
 use alloy_primitives::{Address, B256, Bytes, U256, keccak256};
-use bursar_auditor::observations::Payment;
-use bursar_chain::ports::{BlockTag, Chain, ChainFault, ChainReply, Log, Receipt, TxStatus};
+use bursar_auditor::observations::{Head, Observation, Payment, Read};
+use bursar_chain::ports::{
+    BlockTag, Chain, ChainFault, ChainReply, Log, Receipt, SimulatedBlock, SimulationRequest,
+    Transaction, TxStatus,
+};
 use bursar_core::networks::ChainId;
 use bursar_core::time::Utc;
+use bursar_submit::Call;
+use bursar_submit::fees::FeeFacts;
+
+use crate::evm::{self, Contracts, Ledger, notes as chain_notes, rehearsal};
+use crate::faults::PlantedBug;
+use crate::plan::NodeMode;
+use crate::tape::Tape;
 
 /// One chain, for any network.
 #[derive(Debug)]
 pub(crate) struct WorldChain {
     id: ChainId,
+    tape: Tape,
+    plant: Option<PlantedBug>,
     inner: Mutex<Inner>,
 }
 
@@ -21,6 +34,20 @@ struct Inner {
     /// Time of the newest block; `None` while no node is reachable.
     block: Option<Utc>,
     redeemed: BTreeMap<B256, Payment>,
+    market: Option<Market>,
+}
+
+/// The part of a chain that trades.
+#[derive(Debug)]
+struct Market {
+    ledger: Ledger,
+    mode: NodeMode,
+    /// The newest block that the wallet was shown.
+    shown: Option<Head>,
+    /// Transactions that are in a block and not final yet: hash, block, outcome.
+    open: Vec<(B256, u64, bool)>,
+    /// Nonces that other transactions used, with their block.
+    taken: Vec<(Address, u64, u64)>,
 }
 
 fn word(hex_text: &str) -> B256 {
@@ -34,38 +61,145 @@ pub(crate) fn hash_of(payment: &Payment) -> B256 {
     keccak256(format!("{} {}", payment.payer, payment.nonce))
 }
 
+fn unavailable() -> ChainFault {
+    ChainFault::Unavailable { tried: Vec::new() }
+}
+
+fn rejected(message: &str) -> ChainFault {
+    ChainFault::Rejected { code: -32_000, message: message.to_owned() }
+}
+
 impl WorldChain {
-    pub(crate) fn new(id: ChainId) -> Self {
-        Self { id, inner: Mutex::default() }
+    pub(crate) fn new(id: ChainId, tape: &Tape, plant: Option<PlantedBug>) -> Self {
+        Self { id, tape: tape.clone(), plant, inner: Mutex::default() }
     }
 
+    pub(crate) fn id(&self) -> u64 {
+        self.id.0
+    }
+
+    /// Opens the market, in which these addresses hold some of each token.
+    pub(crate) fn open_market(&self, state: evm::State, time: u64) {
+        let contracts = Contracts::of(self.id);
+        self.inner.lock().unwrap().market = Some(Market {
+            ledger: Ledger::new(contracts, state, time),
+            mode: NodeMode::Honest,
+            shown: None,
+            open: Vec::new(),
+            taken: Vec::new(),
+        });
+    }
+
+    /// Shows the allowances that are there before any trade.
+    pub(crate) fn show_allowances(&self, owners: &[Address]) {
+        self.with(|market| {
+            for owner in owners {
+                let open = chain_notes::allowances(&market.ledger, *owner);
+                if !open.open.is_empty() {
+                    self.tape.write(Observation::Allowances(open));
+                }
+            }
+        });
+    }
+
+    /// Sets the time of the newest block. A chain with a market mines the blocks up to it.
     pub(crate) fn set_block(&self, block: Option<Utc>) {
-        self.inner.lock().unwrap().block = block;
+        let mut inner = self.inner.lock().unwrap();
+        inner.block = block;
+        if let (Some(block), Some(market)) = (block, &mut inner.market) {
+            let seconds = u64::try_from(block.seconds()).unwrap_or(0);
+            market.mine_until(seconds, &self.tape);
+        }
     }
 
-    /// Executes a payment and returns the hash of its transaction.
-    pub(crate) fn redeem(&self, payment: &Payment) -> B256 {
+    pub(crate) fn set_mode(&self, mode: NodeMode) {
+        self.with(|market| {
+            market.mode = mode;
+            market.ledger.state.quoted_permille =
+                if let NodeMode::Quotes(permille) = mode { permille } else { 1_000 };
+        });
+    }
+
+    /// Runs `work` on the ledger of a chain with a market.
+    pub(crate) fn with_ledger<T>(&self, work: impl FnOnce(&mut Ledger) -> T) -> Option<T> {
+        self.with(|market| work(&mut market.ledger))
+    }
+
+    fn with<T>(&self, work: impl FnOnce(&mut Market) -> T) -> Option<T> {
+        self.inner.lock().unwrap().market.as_mut().map(work)
+    }
+
+    /// Undoes the newest blocks that are not final.
+    pub(crate) fn reorganize(&self, lose: bool) {
+        self.with(|market| {
+            for hash in market.ledger.reorganize(lose) {
+                market.open.retain(|(open, _, _)| *open != hash);
+                let hash = format!("{hash:#x}");
+                self.tape.write(Observation::Unmined { chain: self.id.0, hash });
+            }
+            let head = market.ledger.head;
+            market.taken.retain(|(_, _, block)| *block <= head);
+        });
+    }
+
+    /// Lets another transaction take the nonce of the wallet's first transaction that waits.
+    pub(crate) fn take_next_nonce(&self) {
+        self.with(|market| {
+            let ledger = &mut market.ledger;
+            let next = |tx: &&evm::Transaction| tx.nonce == ledger.state.nonce(tx.from);
+            if let Some(who) = ledger.mempool.iter().find(next).map(|tx| tx.from) {
+                let nonce = ledger.take_nonce(who);
+                market.taken.push((who, nonce, ledger.head));
+            }
+        });
+    }
+
+    /// Executes a payment and returns the hash of its transaction; `None` if the payer does not have the money.
+    pub(crate) fn redeem(&self, payment: &Payment) -> Option<B256> {
         let hash = hash_of(payment);
-        self.inner.lock().unwrap().redeemed.insert(hash, payment.clone());
-        hash
+        let mut inner = self.inner.lock().unwrap();
+        let asset = Address::from_word(word(&payment.asset));
+        if let Some(market) = &mut inner.market
+            && let Some(token) = market.ledger.state.tokens.get_mut(&asset)
+        {
+            let payer = Address::from_word(word(&payment.payer));
+            let held = token.balances.get(&payer).copied().unwrap_or_default();
+            token.balances.insert(payer, held.checked_sub(U256::from(payment.amount))?);
+            market.ledger.seal();
+        }
+        inner.redeemed.insert(hash, payment.clone());
+        Some(hash)
     }
 
     fn reply<'a, T: Send + 'a>(&self, answer: impl FnOnce(&Inner) -> T) -> ChainReply<'a, T> {
         let inner = self.inner.lock().unwrap();
+        let down = inner.market.as_ref().is_some_and(|market| market.mode == NodeMode::Down);
         let answered = match inner.block {
-            Some(_block) => Ok(answer(&inner)),
-            None => Err(ChainFault::Unavailable { tried: Vec::new() }),
+            Some(_block) if !down => Ok(answer(&inner)),
+            _none => Err(unavailable()),
         };
         Box::pin(async move { answered })
     }
-}
 
-impl Chain for WorldChain {
-    fn chain_id(&self) -> ChainReply<'_, ChainId> {
-        self.reply(|_inner| self.id)
+    /// Answers from the market; without one, as a node that does not support the method.
+    fn market<'a, T: Send + 'a>(
+        &self,
+        answer: impl FnOnce(&mut Market) -> Result<T, ChainFault>,
+    ) -> ChainReply<'a, T> {
+        let mut inner = self.inner.lock().unwrap();
+        let reachable = inner.block.is_some();
+        let answered = match &mut inner.market {
+            Some(market) if reachable && market.mode != NodeMode::Down => answer(market),
+            _none => Err(unavailable()),
+        };
+        Box::pin(async move { answered })
     }
 
-    fn call(&self, _to: Address, data: Bytes, _block: BlockTag) -> ChainReply<'_, Bytes> {
+    fn has_market(&self) -> bool {
+        self.inner.lock().unwrap().market.is_some()
+    }
+
+    fn authorization_state(&self, data: &Bytes) -> ChainReply<'_, Bytes> {
         // `authorizationState(payer, nonce)`; any other call returns no data.
         self.reply(|inner| match (data.get(4..36), data.get(36..68)) {
             (Some(payer), Some(nonce)) => {
@@ -77,25 +211,250 @@ impl Chain for WorldChain {
             _other => Bytes::new(),
         })
     }
+}
 
-    fn balance(&self, _address: Address, _block: BlockTag) -> ChainReply<'_, U256> {
-        self.reply(|_inner| U256::MAX >> 64)
+impl Market {
+    fn chain(&self) -> u64 {
+        self.ledger.contracts.network.chain.0
     }
 
-    fn code_at(&self, _address: Address, _block: BlockTag) -> ChainReply<'_, Bytes> {
-        self.reply(|_inner| Bytes::new())
+    /// Mines the blocks of the time that has passed. All but the first are empty, unless transactions wait for them.
+    fn mine_until(&mut self, seconds: u64, tape: &Tape) {
+        let passed = seconds.saturating_sub(self.ledger.time);
+        if passed == 0 {
+            // A chain whose time is set back stands still.
+            return;
+        }
+        let interval = 2;
+        let blocks = passed.div_ceil(interval);
+        let first = self.ledger.time + passed.min(interval);
+        let done = self.ledger.mine(first, blocks - 1, seconds);
+        for included in &done {
+            let ok = included.receipt.status == TxStatus::Succeeded;
+            self.open.push((included.tx.hash, included.receipt.block_number, ok));
+            let seen = chain_notes::included(&self.ledger.contracts, included);
+            tape.write(Observation::Included(Box::new(seen)));
+        }
+        let mut owners: Vec<Address> = done.iter().map(|one| one.tx.from).collect();
+        owners.sort_unstable();
+        owners.dedup();
+        for owner in owners {
+            tape.write(Observation::Allowances(chain_notes::allowances(&self.ledger, owner)));
+        }
+        self.finish(tape);
+    }
+
+    /// Reports what has become final.
+    fn finish(&mut self, tape: &Tape) {
+        let (chain, head) = (self.chain(), self.ledger.head);
+        let confirmations = self.ledger.contracts.network.gas.confirmations;
+        let is_final = |block: u64| head + 1 >= block + confirmations;
+        self.open.retain(|(hash, block, succeeded)| {
+            if is_final(*block) {
+                let (hash, succeeded) = (format!("{hash:#x}"), *succeeded);
+                tape.write(Observation::Mined { chain, hash, succeeded });
+            }
+            !is_final(*block)
+        });
+        self.taken.retain(|(from, nonce, block)| {
+            if is_final(*block) {
+                let (from, nonce) = (format!("{from:#x}"), *nonce);
+                tape.write(Observation::NonceTaken { chain, from, nonce });
+            }
+            !is_final(*block)
+        });
+    }
+
+    /// Records that the wallet sees the newest block.
+    fn show_head(&mut self, tape: &Tape) {
+        let head = Head { chain: self.chain(), block: self.ledger.head, time_s: self.ledger.time };
+        if self.shown != Some(head) {
+            self.shown = Some(head);
+            tape.write(Observation::Head(head));
+        }
+    }
+
+    fn send(&mut self, raw: &Bytes, tape: &Tape) -> Result<B256, ChainFault> {
+        let tx = evm::decode(raw).ok_or_else(|| rejected("invalid transaction"))?;
+        let hash = tx.hash;
+        tape.write(Observation::Broadcast(chain_notes::transaction(&tx)));
+        if self.mode == NodeMode::Forgets {
+            return Ok(hash);
+        }
+        let accepted = self.ledger.accept(tx);
+        match (self.mode, accepted) {
+            (NodeMode::LosesAnswers, _any) => Err(unavailable()),
+            (_mode, Err(fault)) => Err(rejected(fault.text())),
+            (_mode, Ok(())) => Ok(hash),
+        }
+    }
+
+    fn run(&self, from: Address, call: &Call) -> Result<Bytes, ChainFault> {
+        let done =
+            self.ledger.try_out(|machine| machine.run(from, call.to, call.value, &call.data));
+        done.map_err(|data| ChainFault::Reverted { data })
+    }
+
+    fn answer(&mut self, to: Address, data: &Bytes, tape: &Tape) -> Result<Bytes, ChainFault> {
+        let call = Call { to, value: U256::ZERO, data: data.clone(), gas_limit: 0 };
+        let answer = self.run(Address::ZERO, &call)?;
+        self.show_head(tape);
+        let notes = chain_notes::reads(&self.ledger, to, data, &answer);
+        notes.into_iter().for_each(|note| tape.write(note));
+        Ok(answer)
+    }
+
+    fn fee_facts(&mut self, tape: &Tape) -> FeeFacts {
+        self.show_head(tape);
+        let (base, tip) = (self.ledger.base_fee, 1_000_000);
+        let worst = chain_notes::worst_gas(&self.ledger, tip);
+        tape.write(Observation::Read(Read::GasCost { chain: self.chain(), worst }));
+        FeeFacts {
+            base_fee: Some(base),
+            tip: Some(tip),
+            gas_price: Some(base + tip),
+            block_gas: Some(30_000_000),
+            block: Some(self.ledger.head),
+        }
+    }
+}
+
+/// `DOMAIN_SEPARATOR()`, which the tokens of the world do not have.
+const DOMAIN_SEPARATOR: [u8; 4] = [0x36, 0x44, 0xe5, 0x15];
+
+impl Chain for WorldChain {
+    fn chain_id(&self) -> ChainReply<'_, ChainId> {
+        self.reply(|_inner| self.id)
+    }
+
+    fn call(&self, to: Address, data: Bytes, _block: BlockTag) -> ChainReply<'_, Bytes> {
+        let own = chain_notes::is_authorization_state(&data)
+            || (to != Contracts::of(self.id).exchange.permit2
+                && data.get(..4) == Some(&DOMAIN_SEPARATOR));
+        if own || !self.has_market() {
+            return self.authorization_state(&data);
+        }
+        self.market(|market| market.answer(to, &data, &self.tape))
+    }
+
+    fn balance(&self, address: Address, _block: BlockTag) -> ChainReply<'_, U256> {
+        self.reply(|inner| match &inner.market {
+            Some(market) => market.ledger.state.native_of(address),
+            None => U256::MAX >> 64,
+        })
+    }
+
+    fn code_at(&self, address: Address, _block: BlockTag) -> ChainReply<'_, Bytes> {
+        self.reply(|inner| {
+            let has_code = inner
+                .market
+                .as_ref()
+                .is_some_and(|market| market.ledger.try_out(|machine| machine.has_code(address)));
+            if has_code { Bytes::from_static(&[0x60]) } else { Bytes::new() }
+        })
     }
 
     fn receipt(&self, hash: B256) -> ChainReply<'_, Option<Receipt>> {
-        self.reply(|inner| inner.redeemed.get(&hash).map(|payment| receipt(hash, payment)))
+        self.reply(|inner| {
+            let mined = inner.market.as_ref().and_then(|market| market.ledger.receipt(hash));
+            mined.or_else(|| inner.redeemed.get(&hash).map(|payment| receipt(hash, payment)))
+        })
     }
 
     fn block_time(&self) -> ChainReply<'_, Utc> {
         self.reply(|inner| inner.block.unwrap_or_default())
     }
 
+    fn block_number(&self) -> ChainReply<'_, u64> {
+        self.market(|market| {
+            market.show_head(&self.tape);
+            Ok(market.ledger.head)
+        })
+    }
+
+    fn fee_facts(&self) -> ChainReply<'_, FeeFacts> {
+        self.market(|market| Ok(market.fee_facts(&self.tape)))
+    }
+
+    fn transaction_count(&self, who: Address, block: BlockTag) -> ChainReply<'_, u64> {
+        self.market(|market| {
+            let ledger = &market.ledger;
+            Ok(match block {
+                BlockTag::Pending => ledger.pending_nonce(who),
+                BlockTag::Number(number) => ledger.nonce_at(who, number),
+                BlockTag::Latest | BlockTag::Safe | BlockTag::Finalized => ledger.state.nonce(who),
+            })
+        })
+    }
+
+    fn estimate_gas(&self, from: Address, call: Call) -> ChainReply<'_, u64> {
+        self.market(|market| {
+            market.ledger.try_out(|machine| {
+                let done = machine.run(from, call.to, call.value, &call.data);
+                done.map_err(|data| ChainFault::Reverted { data })?;
+                Ok(rehearsal::gas_of(&call.data, machine.gas))
+            })
+        })
+    }
+
+    fn simulate(&self, request: SimulationRequest) -> ChainReply<'_, SimulatedBlock> {
+        self.market(|market| {
+            if matches!(market.mode, NodeMode::OverridesOnly | NodeMode::SingleCalls) {
+                return Err(ChainFault::Rejected {
+                    code: -32_601,
+                    message: "the method eth_simulateV1 does not exist".to_owned(),
+                });
+            }
+            let (block, note) = rehearsal::whole(
+                &market.ledger,
+                &request,
+                self.plant == Some(PlantedBug::RehearsalIgnored),
+            );
+            note.into_iter().for_each(|note| self.tape.write(note));
+            Ok(block)
+        })
+    }
+
+    fn call_as(&self, from: Address, call: Call, code: Option<Bytes>) -> ChainReply<'_, Bytes> {
+        self.market(|market| {
+            if code.is_none() {
+                let alone = market.mode == NodeMode::SingleCalls;
+                let done = market.run(from, &call);
+                let note = rehearsal::single(&market.ledger, from, &call, done.is_ok());
+                note.into_iter().filter(|_| alone).for_each(|note| self.tape.write(note));
+                return done;
+            }
+            if market.mode == NodeMode::SingleCalls {
+                return Err(rejected("too many arguments, want at most 2"));
+            }
+            let (answer, note) = rehearsal::as_account(&market.ledger, from, &call);
+            note.into_iter().for_each(|note| self.tape.write(note));
+            answer.map_err(|data| ChainFault::Reverted { data })
+        })
+    }
+
+    fn is_known(&self, hash: B256) -> ChainReply<'_, bool> {
+        self.market(|market| Ok(market.ledger.knows(hash)))
+    }
+
+    fn transaction(&self, hash: B256) -> ChainReply<'_, Option<Transaction>> {
+        self.market(|market| {
+            let mined = market.ledger.included(hash).map(|one| &one.tx);
+            let tx = mined.or_else(|| market.ledger.mempool.iter().find(|tx| tx.hash == hash));
+            Ok(tx.map(|tx| Transaction {
+                hash,
+                from: tx.from,
+                to: Some(tx.to),
+                input: tx.data.clone(),
+            }))
+        })
+    }
+
     fn send_raw(&self, raw: Bytes) -> ChainReply<'_, B256> {
-        self.reply(|_inner| keccak256(raw))
+        if !self.has_market() {
+            return self.reply(|_inner| keccak256(raw));
+        }
+        self.market(|market| market.send(&raw, &self.tape))
     }
 }
 

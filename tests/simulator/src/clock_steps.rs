@@ -17,6 +17,7 @@ impl World {
     pub(crate) fn show_clocks(&mut self) -> Result<(), WorldFailure> {
         let moment = self.clock.now();
         let block = self.block_off_ms.map(|off| self.true_time.plus_ms(off));
+        let block = if self.swarm.trades { self.chain_time(block) } else { block };
         for chain in &self.chains {
             chain.set_block(block);
         }
@@ -28,6 +29,18 @@ impl World {
             block_ms: block.map(|block| block.0),
         }));
         self.feed_auditor()
+    }
+
+    /// The time in the blocks of a chain that trades never goes back, and passes as everywhere.
+    fn chain_time(&mut self, wanted: Option<Utc>) -> Option<Utc> {
+        let passed = self.true_time.since_ms(self.shown_time);
+        self.shown_time = self.true_time;
+        self.prices.pass(passed.max(0).unsigned_abs());
+        let least = self.newest_block.plus_ms(passed.max(0));
+        let block = wanted.map(|wanted| wanted.max(least));
+        self.newest_block = block.unwrap_or(self.newest_block);
+        self.update_feeds();
+        block
     }
 
     pub(crate) fn pass(&mut self, ms: u64) -> Result<(), WorldFailure> {

@@ -2,9 +2,10 @@
 
 use bursar_tests::dice::Dice;
 
+use crate::draw_trades;
 use crate::plan::{
-    CardChoice, JournalBounds, Oddity, POINTS, Pick, Plan, PlannedPayment, RepeatVariant, Size,
-    Step, Swarm, ZONES,
+    CardChoice, JournalBounds, Oddity, PAYMENT_POINTS, POINTS, Pick, Plan, PlannedPayment,
+    PlannedTrade, RepeatVariant, Size, Step, Swarm, ZONES,
 };
 use crate::wire::{POLICIES, URLS};
 
@@ -31,6 +32,8 @@ impl Plan {
         // contain all kinds of orders.
         swarm.sectors &= dice.chance(1, 5);
         swarm.edits |= swarm.sectors;
+        // From its own dice, so that worlds without trades stay as they are.
+        swarm.trades = Dice::new(seed ^ 0x7ade).chance(1, 3);
         let bounds = JournalBounds::draw(&mut dice);
         let length = if dice.chance(1, 48) { 120 + dice.roll(280) } else { 20 + dice.roll(36) };
         let agents = 1 + dice.roll(3);
@@ -178,6 +181,9 @@ impl Draw<'_> {
     }
 
     fn step(&mut self) -> Step {
+        if self.swarm.trades && self.dice.chance(3, 5) {
+            return self.trade_step();
+        }
         match self.dice.roll(100) {
             0..=29 => {
                 self.asks += 1;
@@ -205,6 +211,49 @@ impl Draw<'_> {
             80..=85 => self.operator_step(),
             86..=93 => self.fault_step(),
             _ => self.clock_step(),
+        }
+    }
+
+    fn planned_trade(&mut self) -> PlannedTrade {
+        let agent = self.agent();
+        draw_trades::planned(self.dice, agent)
+    }
+
+    fn trade_step(&mut self) -> Step {
+        match self.dice.roll(100) {
+            0..=29 => Step::Trade(self.planned_trade()),
+            30..=55 => Step::Mine { blocks: 1 + self.dice.roll(6) as u8 },
+            56..=60 => Step::RepeatTrade { pick: self.pick(), variant: self.repeat_variant() },
+            61..=63 => Step::PollTrade { pick: self.pick() },
+            64..=68 => Step::Approve { pick: self.pick(), card: self.card_choice() },
+            69 => Step::Deny { pick: self.pick() },
+            70..=73 => Step::MovedTrade {
+                planned: {
+                    let agent = self.agent();
+                    draw_trades::held(self.dice, agent)
+                },
+                permille: self.dice.of(&[900, 960, 980, 994, 1_000, 1_010, 1_100]),
+            },
+            74..=83 => draw_trades::trouble(self.dice),
+            84 => {
+                let agent = self.agent();
+                Step::DisplacedTrade { planned: draw_trades::automatic(self.dice, agent, true) }
+            }
+            85 if self.swarm.freezes => {
+                let agent = self.agent();
+                Step::FrozenTrade { planned: draw_trades::automatic(self.dice, agent, false) }
+            }
+            86 if self.swarm.crowds => Step::TradeCopies {
+                planned: self.planned_trade(),
+                count: 2 + self.dice.roll(4) as u8,
+            },
+            87 | 88 if self.swarm.crowds => Step::TradeCrowd {
+                planned: self.planned_trade(),
+                count: 2 + self.dice.roll(5) as u8,
+            },
+            89 if self.swarm.together => Step::Together,
+            90..=95 => self.fault_step(),
+            _ => Step::Pass { ms: self.dice.roll(90 * SECOND) },
         }
     }
 
@@ -244,6 +293,9 @@ impl Draw<'_> {
     /// Draws a step that can run concurrently with another one.
     fn concurrent_step(&mut self) -> Step {
         let swarm = self.swarm;
+        if swarm.trades && self.dice.chance(1, 3) {
+            return Step::Trade(self.planned_trade());
+        }
         match self.dice.roll(14) {
             0..=3 => Step::Approve { pick: self.pick(), card: self.card_choice() },
             4 => Step::Deny { pick: self.pick() },
@@ -301,7 +353,7 @@ impl Draw<'_> {
         match self.dice.roll(16) {
             0 | 1 if swarm.crashes => Step::Crash,
             2..=4 if swarm.crashes => Step::CrashAt {
-                point: self.dice.index(POINTS.len()),
+                point: self.dice.index(if swarm.trades { POINTS.len() } else { PAYMENT_POINTS }),
                 after: self.dice.roll(5) as u32,
             },
             5 if swarm.restarts => Step::Restart,

@@ -13,7 +13,9 @@ use bursar_domain::{Action, Command, Decision, Entry, Event, LaneAsk, Refusal, S
 use bursar_engine::ports::Failpoints;
 use bursar_engine::rules::MutatedRules;
 
+use crate::contents::Contents;
 use crate::tape::Tape;
+use crate::trade_faults;
 
 macro_rules! plants {
     ($($name:ident $description:literal;)*) => {
@@ -69,11 +71,29 @@ plants! {
     LateSettledForgotten "a payment reported settled after it was asked for again is signed again";
     ForgottenByTheClock "signed requests are forgotten by the wall clock alone, and remembered from an earlier day again";
     OldLimitApproved "an approval is judged by limits a thousand times as high";
+    RehearsalIgnored "a trade whose rehearsal fails is executed";
+    PriceTooOld "a price of the API is used for more than a minute";
+    FloorFromFresh "the minimum of a swap follows from the newest quote alone";
+    SlippageTwice "the slippage is taken off the minimum twice";
+    VolumeTwice "the volume of a trade without a swap is returned twice";
+    VolumeOfDisplaced "the volume of a swap whose nonce was taken is returned";
+    SwapAfterThaw "a swap that was stopped by a freeze is signed after the thaw";
+    AllowanceShared "a second trade changes the allowance of one that runs";
+    SwapBeforeApproval "a swap is signed before its approval";
+    UnlimitedApproval "an approval is not limited to the input";
+    ImpactByDust "the price impact is measured by a small quote alone";
+    ValueByOutput "a trade is valued by its output";
+    FillFromQuote "the quote is reported as the fill";
+    HookAutomatic "a pool with an unlisted hook is used without asking";
+    RepeatExecuted "a repeated trade is executed again";
+    LocalDeadline "the deadline of a swap follows from the local clock";
+    FloorWithoutGas "the least native balance is checked without the cost of gas";
 }
 
 #[derive(Debug)]
 pub(crate) struct WorldFaults {
     tape: Tape,
+    contents: Contents,
     plant: Option<PlantedBug>,
     /// Days for which signed requests are remembered.
     signed_days: i64,
@@ -98,11 +118,22 @@ struct Inner {
 
 impl WorldFaults {
     pub(crate) fn new(tape: &Tape, plant: Option<PlantedBug>, signed_days: i64) -> Arc<Self> {
-        Arc::new(Self { tape: tape.clone(), plant, signed_days, inner: Mutex::default() })
+        Arc::new(Self {
+            tape: tape.clone(),
+            contents: Contents::default(),
+            plant,
+            signed_days,
+            inner: Mutex::default(),
+        })
     }
 
     pub(crate) fn plant(&self) -> Option<PlantedBug> {
         self.plant
+    }
+
+    /// What the digests stand for that the journal allows to be signed.
+    pub(crate) fn contents(&self) -> &Contents {
+        &self.contents
     }
 
     pub(crate) fn tape(&self) -> &Tape {
@@ -191,7 +222,9 @@ impl MutatedRules for WorldFaults {
             }
         }
         change_input(plant, &mut state, &mut command);
-        let decision = bursar_domain::decide(&state, &command)?;
+        trade_faults::change_input(plant, &mut state, &mut command);
+        let mut decision = bursar_domain::decide(&state, &command)?;
+        trade_faults::change_output(plant, &command, &mut decision);
         Ok(change_output(plant, &state, &command, decision))
     }
 
@@ -202,7 +235,22 @@ impl MutatedRules for WorldFaults {
             | Event::PaymentApproved { id, .. } => state.held.get(id).cloned(),
             _other => None,
         };
+        let running = match &entry.event {
+            Event::StepEnded { id, .. } | Event::TradeEnded { id, .. } if self.plant.is_some() => {
+                state.executing.get(id).cloned()
+            }
+            Event::RequestDenied { id, .. } | Event::RequestExpired { id, .. }
+                if self.plant.is_some() =>
+            {
+                state.held.get(id).cloned()
+            }
+            _other => None,
+        };
         let touched = bursar_domain::apply(state, entry);
+        if let Some(plant) = self.plant {
+            trade_faults::change_state(plant, state, running.as_deref(), &entry.event);
+        }
+        self.contents.note(state, entry);
         let count = {
             let mut inner = self.inner.lock().unwrap();
             inner.applied += 1;

@@ -4,15 +4,17 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use bursar_auditor::observations::{End, Listed, Observation, Order};
+use bursar_auditor::observations::{End, Listed, Observation, Order, Policy, TradingPolicy};
 use bursar_control::answers::Answer;
 use bursar_control::grammar::{Approve, Deny, Order as Parsed};
 use bursar_core::auth::AuthMode;
+use bursar_core::card::Lane;
 use bursar_demo::operator::{Operator, Outcome};
 use bursar_devnet::agent::Agent;
 use bursar_tests::operator::PASSWORD;
 
 use crate::plan::{CardChoice, Pick, Step};
+use crate::trading_policy;
 use crate::wire::{CHAINS, POLICIES};
 use crate::world::{World, WorldFailure};
 
@@ -136,14 +138,20 @@ impl World {
     }
 
     fn create_policy(&mut self, which: usize, variant: usize) -> Result<(), WorldFailure> {
+        let (policy, options) = self.policy(variant);
+        let name = policy_name(which);
+        let line = format!("policy create {name} {options}");
+        self.order(Order::CreatePolicy { name, policy }, line, true)
+    }
+
+    /// Returns a policy in the auditor's type, and its options.
+    fn policy(&self, variant: usize) -> (Policy, String) {
         let limits = &POLICIES[variant];
-        let order =
-            Order::CreatePolicy { name: policy_name(which), policy: limits.auditor_policy() };
-        self.order(
-            order,
-            format!("policy create {} {}", policy_name(which), limits.options()),
-            true,
-        )
+        if !self.swarm.trades {
+            return (limits.auditor_policy(TradingPolicy::default()), limits.options());
+        }
+        let options = format!("{} {}", limits.options(), trading_policy::options(variant));
+        (limits.auditor_policy(trading_policy::auditor_policy(variant)), options)
     }
 
     pub(crate) fn operate(&mut self, step: Step) -> Result<(), WorldFailure> {
@@ -163,11 +171,10 @@ impl World {
             Step::Freeze => self.order(Order::Freeze, "freeze".to_owned(), true),
             Step::Thaw { right } => self.order_thaw(right),
             Step::EditPolicy { which, variant } => {
-                let limits = &POLICIES[variant];
-                let order =
-                    Order::EditPolicy { name: policy_name(which), policy: limits.auditor_policy() };
-                let line = format!("policy edit {} {}", policy_name(which), limits.options());
-                self.order(order, line, true)
+                let (policy, options) = self.policy(variant);
+                let name = policy_name(which);
+                let line = format!("policy edit {name} {options}");
+                self.order(Order::EditPolicy { name, policy }, line, true)
             }
             Step::CreatePolicy { which, variant } => self.create_policy(which, variant),
             Step::DeletePolicy { which } => {
@@ -248,11 +255,14 @@ impl World {
             self.process().core().state().held.keys().map(ToString::to_string).collect();
         // An operator can only name a request whose id was returned or listed.
         let known_id = |id: &String| {
-            self.ids.contains(id) || self.cards.iter().any(|(known, _card)| known == id)
+            self.ids.contains(id)
+                || self.trade_ids.contains(id)
+                || self.cards.iter().any(|(known, _card)| known == id)
         };
         let held: Vec<String> = held.into_iter().filter(known_id).collect();
-        let candidates =
-            if held.is_empty() || pick.0.is_multiple_of(8) { self.ids.clone() } else { held };
+        let any = || self.ids.iter().chain(&self.trade_ids).cloned().collect();
+        let candidates: Vec<String> =
+            if held.is_empty() || pick.0.is_multiple_of(8) { any() } else { held };
         pick.of(candidates.len()).map(|at| candidates[at].clone())
     }
 
@@ -315,8 +325,9 @@ fn order_end(order: &Order, outcome: &Outcome) -> End {
                     id: request.id.clone(),
                     card: request.card.as_ref()?.digest.clone(),
                     agent: request.agent_id.clone(),
-                    amount: request.amount_atomic.parse().expect("a number"),
+                    amount: request.amount_atomic.parse().unwrap_or(0),
                     asset: request.asset.to_lowercase(),
+                    trade: request.lane == Lane::Trade,
                 })
             });
             End::Held(cards.collect())

@@ -51,6 +51,73 @@ pub struct PlannedPayment {
     pub key: Option<u8>,
 }
 
+/// A trade that an agent asks for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PlannedTrade {
+    pub agent: Pick,
+    /// 0 for Base, 1 for Robinhood Chain.
+    pub chain: usize,
+    pub pool: PoolChoice,
+    /// Sells the pool's second token.
+    pub flip: bool,
+    /// Names the native coin where the pool trades its wrapped token.
+    pub native: bool,
+    pub size: TradeSize,
+    pub slippage_bps: Option<u16>,
+    /// Seconds from the newest block.
+    pub deadline_s: Option<i64>,
+    pub key: Option<u8>,
+}
+
+/// How a trade names its pool.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum PoolChoice {
+    /// A pool of the network, by its number.
+    Named(usize),
+    /// The best route between the tokens of this pool.
+    Best(usize),
+    /// Wraps or unwraps the native coin.
+    Wrap,
+    /// A pool that does not exist.
+    Missing,
+}
+
+/// The amount of a trade.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum TradeSize {
+    /// Millionths of a dollar.
+    Micros(u64),
+    /// Millionths of a dollar relative to the policy's automatic threshold.
+    Threshold(i64),
+    /// Relative to the policy's largest trade.
+    Largest(i64),
+    /// Relative to what is left of the daily volume.
+    Left(i64),
+    /// The whole balance, less so many millionths of a dollar.
+    Balance(i64),
+    /// The native balance, less the policy's minimum and so many gwei.
+    AboveFloor(u64),
+}
+
+/// How the nodes of a chain behave.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub enum NodeMode {
+    #[default]
+    Honest,
+    /// No node answers.
+    Down,
+    /// Whole plans cannot be simulated, but state overrides work.
+    OverridesOnly,
+    /// Neither works: calls are simulated one by one.
+    SingleCalls,
+    /// Accepted transactions are forgotten.
+    Forgets,
+    /// Transactions are accepted, but the answer is lost.
+    LosesAnswers,
+    /// Quotes are this many thousandths of the truth.
+    Quotes(u64),
+}
+
 /// Something unusual about an offer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Oddity {
@@ -243,6 +310,80 @@ pub enum Step {
     Release {
         agreed: bool,
     },
+    Trade(PlannedTrade),
+    /// Identical copies of one trade, all at once.
+    TradeCopies {
+        planned: PlannedTrade,
+        count: u8,
+    },
+    /// Several different trades, all at once.
+    TradeCrowd {
+        planned: PlannedTrade,
+        count: u8,
+    },
+    RepeatTrade {
+        pick: Pick,
+        variant: RepeatVariant,
+    },
+    PollTrade {
+        pick: Pick,
+    },
+    /// A trade that waits while its pool moves, and is approved then.
+    MovedTrade {
+        planned: PlannedTrade,
+        permille: u64,
+    },
+    /// A trade whose swap loses its nonce to another transaction, and one for the volume that is left.
+    DisplacedTrade {
+        planned: PlannedTrade,
+    },
+    /// A trade that is frozen between its approval and its swap, and thawed again.
+    FrozenTrade {
+        planned: PlannedTrade,
+    },
+    /// Lets so many blocks pass, one at a time.
+    Mine {
+        blocks: u8,
+    },
+    /// Multiplies the price of a pool.
+    MovePool {
+        chain: usize,
+        pool: usize,
+        permille: u64,
+    },
+    /// Multiplies the price of the native coin, at the API, in the feed and in the pools.
+    PriceMove {
+        permille: u64,
+    },
+    /// What the sources of prices report: bit 1 for a missing API, 2 for a feed that stands still, 4 for one that is
+    /// wrong by a twentieth.
+    Prices {
+        faults: u8,
+    },
+    Nodes {
+        chain: usize,
+        mode: NodeMode,
+    },
+    /// Removes the newest blocks that are not final.
+    Reorg {
+        chain: usize,
+        lose: bool,
+    },
+    /// The mempool loses its transactions.
+    DropTx {
+        chain: usize,
+    },
+    /// Another transaction takes the nonce of one that waits.
+    ReplaceNonce {
+        chain: usize,
+    },
+    /// Sets the base fee, in thousandths of a gwei.
+    BaseFee {
+        chain: usize,
+        permille: u64,
+    },
+    /// Rebasing tokens grow.
+    Rebase,
 }
 
 macro_rules! kinds {
@@ -265,10 +406,15 @@ kinds! {
     AddAddress RenameAddress DeleteAddress Network MaxValidity Pass ToExpiry ToMidnight SetClock RightClock Zone
     Sleep
     Reboot Block Restart Crash CrashAt DiskFails SlowSigner Release
+    Trade TradeCopies TradeCrowd RepeatTrade PollTrade MovedTrade DisplacedTrade FrozenTrade Mine MovePool PriceMove Prices Nodes Reorg DropTx
+    ReplaceNonce BaseFee Rebase
 }
 
+/// Number of the fault points that a payment passes; they come first.
+pub(crate) const PAYMENT_POINTS: usize = 8;
+
 /// The fault points at which a process may die.
-pub(crate) const POINTS: [&str; 8] = [
+pub(crate) const POINTS: [&str; 11] = [
     "disk.before_flush",
     "disk.after_flush",
     "journal.before_commit",
@@ -277,6 +423,9 @@ pub(crate) const POINTS: [&str; 8] = [
     "sign.before",
     "sign.after",
     "reply.before",
+    "outbox.send",
+    "outbox.sent",
+    "outbox.signed",
 ];
 
 macro_rules! swarm {
@@ -285,22 +434,30 @@ macro_rules! swarm {
         ///
         /// Each is drawn with probability one half; `Plan::of` then makes `sectors` rarer.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-        pub struct Swarm { $(pub $field: bool,)* }
+        pub struct Swarm {
+            $(pub $field: bool,)*
+            /// Agents also trade. `Plan::of` draws it; older plans do not have it.
+            #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+            pub trades: bool,
+        }
 
         impl Swarm {
             pub(crate) fn draw(dice: &mut Dice) -> Self {
-                Self { $($field: dice.chance(1, 2),)* }
+                Self { $($field: dice.chance(1, 2),)* trades: false }
             }
 
             /// Returns the names of the enabled kinds.
             pub fn enabled(&self) -> Vec<&'static str> {
                 let mut names = Vec::new();
                 $(if self.$field { names.push(stringify!($field)); })*
+                if self.trades {
+                    names.push("trades");
+                }
                 names
             }
 
             /// The names of all kinds of trouble.
-            pub const NAMES: &'static [&'static str] = &[$(stringify!($field),)*];
+            pub const NAMES: &'static [&'static str] = &[$(stringify!($field),)* "trades"];
         }
     };
 }

@@ -36,6 +36,7 @@ pub(crate) struct Environment<'a> {
     pub(crate) random: &'a Arc<crate::random::WorldRandom>,
     pub(crate) faults: &'a Arc<WorldFaults>,
     pub(crate) chains: &'a Chains,
+    pub(crate) prices: PriceSource,
     pub(crate) tape: &'a Tape,
     /// The core takes a turn at every poll, instead of only when all tasks are idle.
     pub(crate) eager: bool,
@@ -83,7 +84,7 @@ impl Process {
             .expect("a runtime");
         let folder = DataFolder::open(environment.folder).expect("the folder can be used");
         let lock = lock_folder(&folder);
-        let signer = Arc::new(WorldSigner::new(environment.tape, environment.faults.plant()));
+        let signer = Arc::new(WorldSigner::new(environment.faults));
         let mut options = Options::new(folder, lock, environment.edition.clone(), Mode::Full);
         options.store = Some(store);
         let disk = TestDisk::default();
@@ -95,7 +96,7 @@ impl Process {
             failpoints: Arc::clone(environment.faults) as _,
             chains: environment.chains.clone(),
             explorers: Default::default(),
-            prices: PriceSource::default(),
+            prices: environment.prices.clone(),
             signer: Some(Arc::clone(&signer) as _),
             rules: Rules::mutated(Arc::clone(environment.faults) as _),
         });

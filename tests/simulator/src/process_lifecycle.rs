@@ -2,6 +2,11 @@
 
 use bursar_auditor::observations::Observation;
 
+use std::sync::Arc;
+
+use bursar_chain::ports::Prices;
+use bursar_engine::ports::PriceSource;
+
 use crate::process::{Environment, Process};
 use crate::store::{DiskHealth, WorldStore};
 use crate::world::{BOOT_MS, World, WorldFailure};
@@ -18,6 +23,7 @@ impl World {
             random: &self.random,
             faults: &self.faults,
             chains: &self.ports,
+            prices: PriceSource::from(Some(Arc::clone(&self.prices) as Arc<dyn Prices>)),
             tape: &self.tape,
             eager: self.swarm.eager,
             edition: self.bounds.edition(),
@@ -29,6 +35,9 @@ impl World {
         self.settle()?;
         for id in std::mem::take(&mut self.unreturned_ids) {
             self.poll(&id)?;
+        }
+        for id in std::mem::take(&mut self.unreturned_trades) {
+            self.poll_trade(&id)?;
         }
         Ok(())
     }

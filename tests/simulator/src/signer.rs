@@ -2,24 +2,26 @@
 
 use std::sync::{Arc, Mutex, OnceLock};
 
+use alloy_primitives::Address;
 use bursar_auditor::observations::{Observation, Signed};
 use bursar_chain::ports::BoxFuture;
 use bursar_engine::journal::Slip;
 use bursar_engine::ports::{SignFault, Signer};
 use bursar_engine::vault::Vault;
-use bursar_engine::vault::derive::{Layout, private_key};
+use bursar_engine::vault::derive::{Layout, PrivateKey, private_key};
 use bursar_engine::vault::seed::Seed;
 use bursar_x402::signature::Signature65;
 use secrecy::SecretString;
 use tokio::sync::oneshot;
 
-use crate::faults::PlantedBug;
+use crate::faults::{PlantedBug, WorldFaults};
 use crate::orders::PHRASE;
 use crate::tape::Tape;
 
 /// Signs at once, or when the world releases the slip.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct WorldSigner {
+    faults: Arc<WorldFaults>,
     tape: Tape,
     vault: OnceLock<Arc<Vault>>,
     queue: Mutex<Queue>,
@@ -27,16 +29,25 @@ pub(crate) struct WorldSigner {
     ignores_freeze: bool,
 }
 
-/// Signs as a vault without epochs would.
-fn sign_without_epochs(slip: &Slip) -> Signature65 {
+/// Returns the addresses of the wallet's first keys.
+pub(crate) fn addresses() -> &'static [Address] {
+    static ADDRESSES: OnceLock<Vec<Address>> = OnceLock::new();
+    ADDRESSES.get_or_init(|| keys(16).map(|key| key.address()).collect())
+}
+
+fn keys(count: u32) -> impl Iterator<Item = PrivateKey> {
     let phrase = SecretString::from(PHRASE);
     let seed = Seed::from_phrase(&phrase).expect("a phrase");
     let master = seed.bip39_seed(&SecretString::from("")).expect("a master");
-    let keys = (0..100).map(|index| {
+    (0..count).map(move |index| {
         let path = Layout::SOFTWARE.path(index).expect("a path");
         private_key(&master, &path).expect("a key")
-    });
-    let key = keys.into_iter().find(|key| key.address() == slip.signer()).expect("one of ours");
+    })
+}
+
+/// Signs as a vault without epochs would.
+fn sign_without_epochs(slip: &Slip) -> Signature65 {
+    let key = keys(100).find(|key| key.address() == slip.signer()).expect("one of ours");
     Signature65::from_bytes(&key.sign_digest(&slip.digest()).expect("signed")).expect("65 bytes")
 }
 
@@ -47,9 +58,14 @@ struct Queue {
 }
 
 impl WorldSigner {
-    pub(crate) fn new(tape: &Tape, plant: Option<PlantedBug>) -> Self {
-        let ignores_freeze = plant == Some(PlantedBug::FreezeIgnored);
-        Self { tape: tape.clone(), ignores_freeze, ..Self::default() }
+    pub(crate) fn new(faults: &Arc<WorldFaults>) -> Self {
+        Self {
+            faults: Arc::clone(faults),
+            tape: faults.tape().clone(),
+            vault: OnceLock::new(),
+            queue: Mutex::default(),
+            ignores_freeze: faults.plant() == Some(PlantedBug::FreezeIgnored),
+        }
     }
 
     pub(crate) fn set_vault(&self, vault: &Arc<Vault>) {
@@ -109,10 +125,12 @@ impl Signer for WorldSigner {
                 Err(SignFault::Stale) if self.ignores_freeze => sign_without_epochs(&slip),
                 signed => signed?,
             };
+            let (content, owner) = self.faults.contents().of(signer, digest);
             self.tape.write(Observation::Signed(Signed {
                 signer: format!("{signer:#x}"),
                 digest: format!("{digest:#x}"),
-                request: request.map(|id| id.to_string()),
+                request: request.map(|id| id.to_string()).or(owner),
+                content,
             }));
             Ok(signature)
         })

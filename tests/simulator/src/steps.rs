@@ -16,6 +16,7 @@ impl World {
             Step::Ask(_) | Step::Repeat { .. } | Step::Poll { .. } | Step::Standing { .. } => {}
             Step::Approve { .. } | Step::Deny { .. } | Step::Freeze | Step::Lock => {}
             Step::Suspend { .. } | Step::EditPolicy { .. } | Step::Commission { .. } => {}
+            Step::Trade(_) | Step::RepeatTrade { .. } | Step::PollTrade { .. } => {}
             // All other steps run alone.
             _alone if was_together => self.settle()?,
             _alone => {}
@@ -60,6 +61,27 @@ impl World {
                 self.process().signer.release(agreed);
                 self.settle()
             }
+            Step::Trade(planned) => self.trade(&planned),
+            Step::TradeCopies { planned, count } => self.trade_copies(&planned, count),
+            Step::TradeCrowd { planned, count } => self.trade_crowd(&planned, count),
+            Step::RepeatTrade { pick, variant } => self.repeat_trade(pick, variant),
+            Step::MovedTrade { planned, permille } => self.moved_trade(&planned, permille),
+            Step::DisplacedTrade { planned } => self.displaced_trade(&planned),
+            Step::FrozenTrade { planned } => self.frozen_trade(&planned),
+            Step::PollTrade { pick } => match pick.of(self.trade_ids.len()) {
+                Some(at) => self.poll_trade(&self.trade_ids[at].clone()),
+                None => Ok(()),
+            },
+            step @ (Step::Mine { .. }
+            | Step::MovePool { .. }
+            | Step::PriceMove { .. }
+            | Step::Prices { .. }
+            | Step::Nodes { .. }
+            | Step::Reorg { .. }
+            | Step::DropTx { .. }
+            | Step::ReplaceNonce { .. }
+            | Step::BaseFee { .. }
+            | Step::Rebase) => self.market_step(step),
             step @ (Step::Pass { .. }
             | Step::ToExpiry { .. }
             | Step::ToMidnight { .. }

@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
-use bursar_auditor::observations::{Observation, Signed};
+use bursar_auditor::observations::{Observation, Signed, SignedContent};
 use bursar_domain::payees::{Paid, Payee};
 use bursar_domain::{Request, Settlement};
 use bursar_engine::journal::{Batch, Head, Reader, Seal, Snapshot, Store, StoreError, Visit};
@@ -68,6 +68,7 @@ impl WorldStore {
                     signer: format!("{:#x}", record.from),
                     digest: format!("{digest:#x}"),
                     request: Some(record.id.to_string()),
+                    content: SignedContent::Unseen,
                 }));
             }
         }

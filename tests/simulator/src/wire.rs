@@ -2,7 +2,9 @@
 //!
 //! It reads responses as an agent would, with a JSON parser and no code of the wallet.
 
-use bursar_auditor::observations::{Answer, Domain, Offer, Payment, Policy, Standing};
+use bursar_auditor::observations::{
+    Answer, Domain, Offer, Payment, Policy, Standing, TradeAnswer, TradeState, TradingPolicy,
+};
 use bursar_core::networks::{self, ChainId};
 use bursar_tests::offers;
 use serde_json::{Value, json};
@@ -82,7 +84,7 @@ impl Limits {
         )
     }
 
-    pub(crate) fn auditor_policy(&self) -> Policy {
+    pub(crate) fn auditor_policy(&self, trading: TradingPolicy) -> Policy {
         let owned = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect();
         Policy {
             payments: self.payments,
@@ -92,6 +94,7 @@ impl Limits {
             networks: self.networks.map(<[u64]>::to_vec),
             allowed_domains: owned(self.allowed),
             blocked_domains: owned(self.blocked),
+            trading,
         }
     }
 }
@@ -215,6 +218,28 @@ pub(crate) fn answer(status: u16, body: &Value) -> Answer {
             previous: text("previous_transaction_id"),
         },
     }
+}
+
+/// Reads a response of `/trade` or of a trade's poll.
+pub(crate) fn trade_answer(status: u16, body: &Value) -> Answer {
+    let text = |field: &str| body[field].as_str().filter(|text| !text.is_empty());
+    let owned = |field: &str| text(field).map(str::to_owned);
+    let number = |field: &str| body[field].to_string().parse().ok();
+    let state = match text("status") {
+        Some("executed") => TradeState::Executed {
+            tx_hash: owned("tx_hash").unwrap_or_default(),
+            amount_out: number("amount_out"),
+            amount_out_quoted: number("amount_out_quoted"),
+        },
+        Some("pending") => TradeState::Pending,
+        Some("executing") => TradeState::Executing,
+        Some("rejected") => {
+            TradeState::Rejected { code: owned("code"), reason_code: owned("reason_code") }
+        }
+        Some("failed") => TradeState::Failed { code: owned("code") },
+        _fault => return answer(status, body),
+    };
+    Answer::Trade(TradeAnswer { id: owned("request_id"), state })
 }
 
 /// Reads a response of `POST /status`.

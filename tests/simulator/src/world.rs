@@ -4,11 +4,13 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
-use bursar_auditor::observations::{Answer, Ask, End, Observation, Payment, Ticket};
-use bursar_auditor::{Auditor, Facts, NetworkFact};
+use bursar_auditor::observations::{
+    Answer, Ask, End, Observation, Payment, SignedContent, Ticket, TradeAnswer, TradeState,
+};
+use bursar_auditor::{Auditor, ExchangeFact, Facts, NetworkFact};
 use bursar_chain::clock::manual::ManualClock;
 use bursar_chain::ports::Chain;
-use bursar_core::networks::{ChainId, NETWORKS};
+use bursar_core::networks::{ChainId, Exchange, NETWORKS, Network};
 use bursar_core::time::Utc;
 use bursar_devnet::agent::Agent;
 use bursar_engine::ports::Chains;
@@ -20,14 +22,19 @@ use tempfile::TempDir;
 
 use crate::chain::WorldChain;
 use crate::disk::Disk;
+use crate::evm;
 use crate::faults::{PlantedBug, WorldFaults};
 use crate::image::Image;
+use crate::invariants::TradeFacts;
 use crate::plan::{JournalBounds, Plan, Swarm};
+use crate::prices::WorldPrices;
 use crate::process::Process;
 use crate::random::WorldRandom;
 use crate::run::Outcome;
+use crate::signer;
 use crate::store::DiskHealth;
 use crate::tape::Tape;
+use crate::trades::SentTrade;
 
 /// Milliseconds that a machine takes to boot. Not zero, because a boot clock of zero is treated as missing.
 pub(crate) const BOOT_MS: i64 = 30_000;
@@ -38,6 +45,42 @@ pub(crate) struct SentCall {
     pub(crate) agent: usize,
     pub(crate) ask: Ask,
     pub(crate) body: Value,
+}
+
+/// Opens the markets of a world that trades. In some worlds earlier allowances are left.
+fn open_markets(chains: &[Arc<WorldChain>], seed: u64, start: Utc, plant: Option<PlantedBug>) {
+    let mut dice = Dice::new(seed ^ 0xa110);
+    let time = u64::try_from(start.seconds()).unwrap_or(0);
+    for chain in chains {
+        let id = ChainId(chain.id());
+        let mut state = evm::initial(id, signer::addresses());
+        if dice.chance(1, 3) {
+            evm::leave_allowances(&mut state, id, signer::addresses(), &mut dice);
+        }
+        state.price_by_dust = plant == Some(PlantedBug::ImpactByDust);
+        chain.open_market(state, time);
+        if plant == Some(PlantedBug::SwapBeforeApproval) {
+            chain.with_ledger(|ledger| {
+                ledger.pretends_allowances = signer::addresses().to_vec();
+            });
+        }
+    }
+}
+
+fn exchange_fact(network: &Network, exchange: &Exchange) -> ExchangeFact {
+    let hex = |address: alloy_primitives::Address| format!("{address:#x}");
+    let coin = (hex(network.stablecoin.address), network.stablecoin.decimals);
+    let others = exchange.dollar_tokens.iter().map(|token| (hex(token.address), token.decimals));
+    ExchangeFact {
+        v3_router: hex(exchange.v3.router),
+        universal_router: hex(exchange.v4.router),
+        permit2: hex(exchange.permit2),
+        wrapped: hex(exchange.wrapped_native),
+        dollars: std::iter::once(coin).chain(others).collect(),
+        confirmations: network.gas.confirmations,
+        deadline_s: exchange.deadline_seconds,
+        feed_max_age_s: exchange.native_feed.map(|feed| feed.stale_seconds),
+    }
 }
 
 /// The rule that a world broke, and a description.
@@ -53,6 +96,12 @@ pub(crate) struct World {
     /// The time on a correct clock.
     pub(crate) true_time: Utc,
     pub(crate) block_off_ms: Option<i64>,
+    /// The true time when the clocks were last shown, and the newest block then.
+    pub(crate) shown_time: Utc,
+    pub(crate) newest_block: Utc,
+    pub(crate) prices: Arc<WorldPrices>,
+    /// See `Step::Prices`.
+    pub(crate) price_faults: u8,
     pub(crate) chains: Vec<Arc<WorldChain>>,
     pub(crate) ports: Chains,
     pub(crate) faults: Arc<WorldFaults>,
@@ -72,7 +121,9 @@ pub(crate) struct World {
     /// The agents and their credentials.
     pub(crate) agents: Vec<Agent>,
     pub(crate) sent_calls: Vec<SentCall>,
+    pub(crate) sent_trades: Vec<SentTrade>,
     pub(crate) ids: Vec<String>,
+    pub(crate) trade_ids: Vec<String>,
     pub(crate) payments: Vec<(String, Payment)>,
     pub(crate) cards: Vec<(String, String)>,
     pub(crate) request_number: u64,
@@ -81,6 +132,9 @@ pub(crate) struct World {
     pub(crate) new_credentials: Arc<Mutex<Vec<Agent>>>,
     /// Ids of signed requests that no response has returned yet.
     pub(crate) unreturned_ids: BTreeSet<String>,
+    /// The same for trades.
+    pub(crate) unreturned_trades: BTreeSet<String>,
+    pub(crate) facts: TradeFacts,
     /// Steps until the failed disk is noticed and the process restarted.
     pub(crate) restart_in: Option<u32>,
     pub(crate) outcome: Outcome,
@@ -124,9 +178,15 @@ impl World {
         let start = Utc::from_seconds(NEW_YEAR_S);
         let clock = Arc::new(ManualClock::new(start.plus_ms(-BOOT_MS)));
         clock.advance(BOOT_MS.unsigned_abs());
-        let chains: Vec<Arc<WorldChain>> =
-            [8453, 4663].into_iter().map(|id| Arc::new(WorldChain::new(ChainId(id)))).collect();
-        let ports: Chains = if plan.swarm.blocks {
+        let chains: Vec<Arc<WorldChain>> = [8453, 4663]
+            .into_iter()
+            .map(|id| Arc::new(WorldChain::new(ChainId(id), &tape, plant)))
+            .collect();
+        if plan.swarm.trades {
+            open_markets(&chains, plan.seed, start, plant);
+        }
+        let has_nodes = plan.swarm.blocks || plan.swarm.trades;
+        let ports: Chains = if has_nodes {
             let each = [8453, 4663].into_iter().zip(&chains);
             each.map(|(id, chain)| (ChainId(id), Arc::clone(chain) as Arc<dyn Chain>)).collect()
         } else {
@@ -136,6 +196,7 @@ impl World {
             chain: row.chain.0,
             on: row.on_by_default,
             stablecoin: format!("{:#x}", row.stablecoin.address),
+            exchange: row.exchange.map(|exchange| exchange_fact(row, exchange)),
         });
         Self {
             swarm: plan.swarm,
@@ -145,7 +206,11 @@ impl World {
             zone: "UTC",
             boot: 1,
             true_time: start,
-            block_off_ms: plan.swarm.blocks.then_some(0),
+            block_off_ms: has_nodes.then_some(0),
+            shown_time: start,
+            newest_block: start,
+            prices: Arc::new(WorldPrices::new(&tape, plant)),
+            price_faults: 0,
             chains,
             ports,
             faults: WorldFaults::new(&tape, plant, plan.bounds.signed_days),
@@ -166,13 +231,17 @@ impl World {
             password: None,
             agents: Vec::new(),
             sent_calls: Vec::new(),
+            sent_trades: Vec::new(),
             ids: Vec::new(),
+            trade_ids: Vec::new(),
             payments: Vec::new(),
             cards: Vec::new(),
             request_number: 0,
             next_index: 0,
             new_credentials: Arc::default(),
             unreturned_ids: BTreeSet::new(),
+            unreturned_trades: BTreeSet::new(),
+            facts: TradeFacts::default(),
             restart_in: None,
             outcome: Outcome::default(),
             tail: Vec::new(),
@@ -181,6 +250,10 @@ impl World {
 
     pub(crate) fn run(&mut self, plan: &Plan) -> Result<(), WorldFailure> {
         self.feed_auditor()?;
+        for chain in &self.chains {
+            chain.show_allowances(signer::addresses());
+        }
+        self.note_allowances();
         self.begin()?;
         self.order_open(true)?;
         self.create_policies()?;
@@ -193,6 +266,7 @@ impl World {
         }
         self.at = plan.steps.len();
         self.finish()?;
+        self.check_allowances()?;
         self.compare_replay()
     }
 
@@ -217,6 +291,7 @@ impl World {
         self.take_credentials();
         for seen in self.tape.take() {
             self.note(&seen);
+            self.check_trade(&seen)?;
             if let Err(violation) = self.auditor.observe(&seen) {
                 return Err((violation.rule.to_owned(), violation.what));
             }
@@ -255,6 +330,10 @@ impl World {
                         *self.outcome.codes.entry(code.clone()).or_default() += 1;
                         id.as_ref()
                     }
+                    Answer::Trade(trade) => {
+                        self.note_trade(trade);
+                        None
+                    }
                     Answer::Standing(_) | Answer::Reported { .. } => None,
                 };
                 if let Some(id) = id {
@@ -265,10 +344,16 @@ impl World {
                 }
             }
             Observation::Signed(signed) => {
+                let trade = signed.content != SignedContent::Unseen;
+                let (known, unreturned) = if trade {
+                    (&self.trade_ids, &mut self.unreturned_trades)
+                } else {
+                    (&self.ids, &mut self.unreturned_ids)
+                };
                 if let Some(id) = &signed.request
-                    && !self.ids.contains(id)
+                    && !known.contains(id)
                 {
-                    self.unreturned_ids.insert(id.clone());
+                    unreturned.insert(id.clone());
                 }
             }
             Observation::OrderEnded { end: End::Refused { code }, .. } => {
@@ -281,6 +366,39 @@ impl World {
             }
             Observation::DiskFailed => self.restart_in = Some(8),
             _other => {}
+        }
+    }
+
+    fn check_trade(&mut self, seen: &Observation) -> Result<(), WorldFailure> {
+        match seen {
+            Observation::Signed(signed) => self.check_signed(signed),
+            Observation::Included(included) => self.check_included(included),
+            Observation::Unmined { hash, .. } => {
+                self.forget_unmined(hash);
+                Ok(())
+            }
+            Observation::NonceTaken { .. } => {
+                self.facts.displaced = true;
+                Ok(())
+            }
+            _other => Ok(()),
+        }
+    }
+
+    fn note_trade(&mut self, answer: &TradeAnswer) {
+        let code = match &answer.state {
+            TradeState::Executed { .. } => Some("EXECUTED".to_owned()),
+            TradeState::Rejected { reason_code, .. } => reason_code.clone(),
+            TradeState::Failed { code } => code.clone(),
+            TradeState::Pending | TradeState::Executing => None,
+        };
+        if let Some(code) = code {
+            *self.outcome.codes.entry(code).or_default() += 1;
+        }
+        let Some(id) = &answer.id else { return };
+        self.unreturned_trades.remove(id);
+        if !self.trade_ids.contains(id) {
+            self.trade_ids.push(id.clone());
         }
     }
 
@@ -324,6 +442,10 @@ impl World {
         let signer = Arc::clone(&self.process().signer);
         signer.set_slow(false);
         signer.release_all();
+        self.calm_markets();
+        if self.swarm.trades && self.block_off_ms.is_none() {
+            self.block_off_ms = Some(0);
+        }
         self.settle()?;
         // Long enough for queued passwords to be checked after wrong ones.
         self.pass(300_000)?;
@@ -339,6 +461,9 @@ impl World {
         }
         for id in self.ids.clone() {
             self.poll(&id)?;
+        }
+        for id in self.trade_ids.clone() {
+            self.poll_trade(&id)?;
         }
         for agent in 0..self.agents.len() {
             self.read_standing(agent)?;

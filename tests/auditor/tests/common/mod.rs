@@ -2,7 +2,10 @@
 #![allow(dead_code, unreachable_pub, clippy::panic, clippy::unwrap_used)]
 
 use bursar_auditor::observations::*;
-use bursar_auditor::{Auditor, Facts, NetworkFact, Violation};
+use bursar_auditor::{Auditor, ExchangeFact, Facts, NetworkFact, Violation};
+
+pub mod encode;
+pub mod trading;
 
 pub const BASE: u64 = 8453;
 /// The stablecoin of Base.
@@ -33,6 +36,7 @@ pub fn policy(daily: u64, per_request: u64, auto_below: u64) -> Policy {
         networks: None,
         allowed_domains: vec![],
         blocked_domains: vec![],
+        trading: TradingPolicy::default(),
     }
 }
 
@@ -56,7 +60,13 @@ pub fn offer(amount: u128) -> Offer {
 impl AuditorDriver {
     /// Starts with one address, one policy "p", and two agents under it: HHH111 (HMAC) and BBB111 (bearer).
     pub fn new(p: Policy) -> Self {
-        let networks = vec![NetworkFact { chain: BASE, on: true, stablecoin: COIN.into() }];
+        Self::with_exchange(p, None)
+    }
+
+    /// Like [`Self::new`], on a network with an exchange.
+    pub fn with_exchange(p: Policy, exchange: Option<ExchangeFact>) -> Self {
+        let networks =
+            vec![NetworkFact { chain: BASE, on: true, stablecoin: COIN.into(), exchange }];
         let clocks =
             Clocks { wall_ms: NOON, zone: "UTC".into(), boot: 1, boot_ms: 50_000, block_ms: None };
         let auditor = Auditor::new(Facts { networks, signed_days: 30 });
@@ -293,6 +303,7 @@ pub fn signed(id: &str, digest: &str) -> Observation {
         signer: MAIN.into(),
         digest: digest.into(),
         request: Some(id.into()),
+        content: SignedContent::Unseen,
     })
 }
 
@@ -316,5 +327,5 @@ pub fn listed(id: &str, card: &str) -> Listed {
 /// Returns a held request of the HMAC agent for this amount.
 pub fn listed_for(id: &str, card: &str, amount: u128) -> Listed {
     let (agent, asset) = ("HHH111".into(), COIN.into());
-    Listed { id: id.into(), card: card.into(), agent, amount, asset }
+    Listed { id: id.into(), card: card.into(), agent, amount, asset, trade: false }
 }

@@ -1,0 +1,40 @@
+//! The plain types that all observations are made of.
+
+/// Millionths of a dollar.
+pub type Micros = u64;
+
+/// Smallest units of a token.
+pub type Atoms = u128;
+
+/// A request's UUID, as the wallet writes it.
+pub type Id = String;
+
+/// An address in lower-case hex with `0x`.
+pub type Address = String;
+
+/// Identifies one call or order, so that its answer can be matched.
+pub type Ticket = u64;
+
+/// How an agent authenticates.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Proof {
+    /// `SIG:<timestamp>:<digest>`. `right` if the key and the message are the agent's own.
+    ///
+    /// Two calls are the same signed call exactly if `signature` is equal.
+    Hmac { timestamp_s: i64, signature: String, right: bool },
+    /// `AT_…`. `right` if it is the token that was last issued to the agent.
+    Bearer { right: bool },
+}
+
+/// A transaction as a node reads it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Transaction {
+    pub chain: u64,
+    pub from: Address,
+    pub nonce: u64,
+    pub to: Address,
+    pub value: Atoms,
+    pub data: String,
+    /// Empty before it is signed.
+    pub hash: String,
+}

@@ -1,0 +1,338 @@
+//! The market as the nodes showed it to the wallet, and what a trade is worth by it.
+
+use crate::ExchangeFact;
+use crate::basics::Address;
+use crate::clocks::Instant;
+use crate::trading::{
+    Head, NATIVE, Pool, PriceRead, Quoted, Read, Rehearsal, Rehearsed, Route, Trade,
+};
+use crate::wide;
+use std::collections::BTreeMap;
+
+/// How long a reading of the native coin's price counts (60 seconds).
+const PRICE_VALID_MS: i64 = 60_000;
+/// How long readings are kept (30 minutes).
+const PRICES_KEPT_MS: i64 = 1_800_000;
+/// The bounds of a plausible price, in millionths of a dollar: 1 to 1,000,000 dollars.
+const PLAUSIBLE: std::ops::RangeInclusive<u64> = 1_000_000..=1_000_000_000_000;
+/// One native coin in wei.
+const COIN: u128 = 1_000_000_000_000_000_000;
+
+/// All that the wallet has read, each with the number of its observation.
+#[derive(Debug, Default)]
+pub(crate) struct Market {
+    quotes: Vec<(u64, Quoted)>,
+    reads: Vec<(u64, Read)>,
+    prices: Vec<(u64, Instant, PriceRead)>,
+    rehearsals: Vec<(u64, Rehearsed)>,
+    heads: BTreeMap<u64, Head>,
+    /// The newest block time that a node has shown, by chain.
+    times_s: BTreeMap<u64, u64>,
+    /// The observation at which the process last started.
+    started: u64,
+}
+
+/// An instant, and the newest block of a chain that the wallet knew then.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ChainTime {
+    pub(crate) chain: u64,
+    pub(crate) now: Instant,
+    pub(crate) newest_s: u64,
+}
+
+/// The price of the native coin, as far as the wallet may rely on it: (least, most), or the reason why it may not.
+pub(crate) type CoinPrice = Result<(u64, u64), &'static str>;
+
+/// The value of a trade in millionths of a dollar: (least, most), or the reason why it is unknown.
+pub(crate) type Value = Result<(u64, u64), &'static str>;
+
+/// Returns whether two tokens are the same for a pool of this kind. A v3 pool trades the wrapped coin.
+pub(crate) fn same_token(a: &str, b: &str, v4: bool, wrapped: &str) -> bool {
+    let plain = |t: &str| if !v4 && t == NATIVE { wrapped.to_owned() } else { t.to_lowercase() };
+    plain(a) == plain(b)
+}
+
+pub(crate) fn is_v4(pool: &Pool) -> bool {
+    matches!(pool, Pool::V4 { .. })
+}
+
+/// Returns whether a trade only wraps or unwraps the native coin.
+pub(crate) fn is_wrap(trade: &Trade, wrapped: &str) -> bool {
+    (trade.token_in == NATIVE && trade.token_out == wrapped)
+        || (trade.token_in == wrapped && trade.token_out == NATIVE)
+}
+
+impl Market {
+    pub(crate) fn quoted(&mut self, seq: u64, quoted: &Quoted) {
+        self.seen(quoted.chain, quoted.block_s);
+        self.quotes.push((seq, quoted.clone()));
+    }
+
+    pub(crate) fn read(&mut self, seq: u64, read: &Read) {
+        self.reads.push((seq, read.clone()));
+    }
+
+    pub(crate) fn priced(&mut self, seq: u64, at: Instant, price: &PriceRead) {
+        // Calls are answered within minutes. One older reading shows a jump.
+        let old = |one: &Instant| one.elapsed(&at).1.is_none_or(|ms| ms > PRICES_KEPT_MS);
+        let first = self.prices.iter().position(|(_, one, _)| !old(one));
+        let first = first.unwrap_or(self.prices.len());
+        let api = |(_, _, read): &(u64, Instant, PriceRead)| {
+            matches!(read, PriceRead::Api { micros: Some(_) })
+        };
+        let last = self.prices.get(..first).and_then(|old| old.iter().rposition(api));
+        self.prices.drain(..last.unwrap_or(first));
+        self.prices.push((seq, at, price.clone()));
+    }
+
+    pub(crate) fn rehearsed(&mut self, seq: u64, rehearsed: &Rehearsed) {
+        self.rehearsals.push((seq, rehearsed.clone()));
+    }
+
+    pub(crate) fn head(&mut self, head: Head) {
+        self.seen(head.chain, head.time_s);
+        let known = self.heads.entry(head.chain).or_insert(head);
+        if head.block > known.block {
+            *known = head;
+        }
+    }
+
+    /// Notes the time of a block that the wallet may have seen.
+    pub(crate) fn seen(&mut self, chain: u64, time_s: u64) {
+        let known = self.times_s.entry(chain).or_default();
+        *known = time_s.max(*known);
+    }
+
+    /// Notes the time of the newest block of every chain.
+    pub(crate) fn seen_everywhere(&mut self, chains: impl Iterator<Item = u64>, time_s: u64) {
+        for chain in chains {
+            self.seen(chain, time_s);
+        }
+    }
+
+    pub(crate) fn started(&mut self, seq: u64) {
+        self.started = seq;
+    }
+
+    pub(crate) fn newest_time_s(&self, chain: u64) -> Option<u64> {
+        self.times_s.get(&chain).copied()
+    }
+
+    pub(crate) fn newest_block(&self, chain: u64) -> Option<u64> {
+        self.heads.get(&chain).map(|head| head.block)
+    }
+
+    /// Returns the quotes of this trade after an observation, oldest first, with their observations.
+    pub(crate) fn quotes_of<'a>(
+        &'a self,
+        trade: &'a Trade,
+        ex: &'a ExchangeFact,
+        from: u64,
+    ) -> impl Iterator<Item = (u64, &'a Quoted)> {
+        let fits = move |q: &Quoted| {
+            let first = q.hops.first().is_some_and(|hop| {
+                same_token(&q.token_in, &trade.token_in, is_v4(&hop.pool), &ex.wrapped)
+            });
+            let last = q.hops.last().is_some_and(|hop| {
+                same_token(&hop.token_out, &trade.token_out, is_v4(&hop.pool), &ex.wrapped)
+            });
+            let pool = match (&trade.pool, q.hops.as_slice()) {
+                (Route::Best, _) => true,
+                (Route::Pool(pool), [hop]) => hop.pool == *pool,
+                (Route::Pool(_), _) => false,
+            };
+            q.chain == trade.chain && q.amount_in == trade.amount_in && first && last && pool
+        };
+        let begin = self.quotes.partition_point(|(seq, _)| *seq < from);
+        let later = self.quotes.get(begin..).unwrap_or_default().iter();
+        later.filter(move |(_, q)| fits(q)).map(|(seq, q)| (*seq, q))
+    }
+
+    /// Returns the balances that nodes reported since an observation: (least, most). A failed read counts as zero.
+    ///
+    /// Concurrent calls read the same address, so any of the values may have decided this one.
+    pub(crate) fn balance(
+        &self,
+        chain: u64,
+        owner: &str,
+        token: &str,
+        from: u64,
+    ) -> Option<(u128, u128)> {
+        let begin = self.reads.partition_point(|(seq, _)| *seq < from);
+        let amounts = self.reads.get(begin..)?.iter().filter_map(|(_, read)| match read {
+            Read::Balance { chain: c, owner: o, token: t, amount, .. }
+                if *c == chain && o == owner && t == token =>
+            {
+                Some(*amount)
+            }
+            _ => None,
+        });
+        let least = amounts.clone().map(|amount| amount.unwrap_or(0)).min()?;
+        // A failed read may be retried at another node, so it does not make an address poor.
+        let most = amounts.map(|amount| amount.unwrap_or(u128::MAX)).max()?;
+        Some((least, most))
+    }
+
+    /// Returns whether any read of a chain failed since an observation.
+    pub(crate) fn failed_read(&self, chain: u64, from: u64) -> bool {
+        let begin = self.reads.partition_point(|(seq, _)| *seq < from);
+        let mut later = self.reads.get(begin..).unwrap_or_default().iter();
+        later.any(|(_, read)| match read {
+            Read::Failed { chain: c }
+            | Read::Balance { chain: c, amount: None, .. }
+            | Read::Allowance { chain: c, amount: None, .. } => *c == chain,
+            _ => false,
+        })
+    }
+
+    /// Returns the gas costs that nodes reported since an observation: (least, most).
+    pub(crate) fn gas_cost(&self, chain: u64, from: u64) -> Option<(u128, u128)> {
+        let begin = self.reads.partition_point(|(seq, _)| *seq < from);
+        let costs = self.reads.get(begin..)?.iter().filter_map(|(_, read)| match read {
+            Read::GasCost { chain: c, worst } if *c == chain => Some(*worst),
+            _ => None,
+        });
+        Some((costs.clone().min()?, costs.max()?))
+    }
+
+    /// Returns whether a rehearsal of this trade proved its effects since an observation.
+    ///
+    /// A later one, before the swap, may fail while the call is still open.
+    pub(crate) fn proved(
+        &self,
+        trade: &Trade,
+        froms: &std::collections::BTreeSet<Address>,
+        wrapped: &str,
+        from: u64,
+    ) -> bool {
+        let begin = self.rehearsals.partition_point(|(seq, _)| *seq < from);
+        let same = |a: &str, b: &str| same_token(a, b, false, wrapped);
+        let fits = |r: &Rehearsed| {
+            r.chain == trade.chain
+                && r.amount_in == trade.amount_in
+                && same(&r.token_in, &trade.token_in)
+                && same(&r.token_out, &trade.token_out)
+                && (froms.is_empty() || froms.contains(&r.from))
+        };
+        let mut later = self.rehearsals.get(begin..).unwrap_or_default().iter();
+        later.any(|(_, r)| fits(r) && r.outcome == Rehearsal::Proved)
+    }
+
+    /// Returns the price of the native coin that the wallet may rely on at this instant.
+    fn coin_price(&self, time: ChainTime, ex: &ExchangeFact) -> CoinPrice {
+        let fresh = |at: &Instant| at.elapsed(&time.now).1.is_some_and(|ms| ms <= PRICE_VALID_MS);
+        let mut why = "no reading of the price API within 60 seconds";
+        let mut found: Option<(u64, u64)> = None;
+        let mut before: Option<u64> = None;
+        for (seq, at, read) in &self.prices {
+            let PriceRead::Api { micros } = read else { continue };
+            let Some(api) = *micros else { continue };
+            let last = before.replace(api);
+            if *seq <= self.started {
+                before = None;
+            }
+            if !fresh(at) {
+                continue;
+            }
+            if !PLAUSIBLE.contains(&api) {
+                why = "the price is not plausible";
+            } else if last.is_some_and(|last| apart(api, last, 20)) {
+                why = "the price jumped by more than 20 %";
+            } else {
+                match self.with_feed(api, time, ex) {
+                    Ok(price) => {
+                        let (least, most) = found.unwrap_or((price.0, price.1));
+                        found = Some((least.min(price.0), most.max(price.1)));
+                    }
+                    Err(reason) => why = reason,
+                }
+            }
+        }
+        found.ok_or(why)
+    }
+
+    /// Returns whether no reading that may count makes the price unusable.
+    pub(crate) fn price_is_sure(&self, time: ChainTime, ex: &ExchangeFact) -> bool {
+        let fresh = |at: &Instant| at.elapsed(&time.now).1.is_some_and(|ms| ms <= PRICE_VALID_MS);
+        let recent = || self.prices.iter().filter(|(_, at, _)| fresh(at)).map(|(_, _, read)| read);
+        let apis = || {
+            recent().filter_map(|read| match read {
+                PriceRead::Api { micros } => Some(*micros),
+                PriceRead::Feed { .. } => None,
+            })
+        };
+        let feeds = || {
+            recent().filter_map(|read| match read {
+                PriceRead::Feed { chain, micros, .. } if *chain == time.chain => Some(*micros),
+                _ => None,
+            })
+        };
+        let good = |api: Option<u64>| {
+            api.is_some_and(|api| {
+                ex.feed_max_age_s.is_none()
+                    || feeds().all(|feed| feed.is_some_and(|feed| !apart(api, feed, 3)))
+            })
+        };
+        apis().all(good) && self.coin_price(time, ex).is_ok()
+    }
+
+    /// Combines a price of the API with every feed reading that counts.
+    fn with_feed(&self, api: u64, time: ChainTime, ex: &ExchangeFact) -> CoinPrice {
+        let Some(max_age) = ex.feed_max_age_s else { return Ok((api, api)) };
+        let ChainTime { chain, now, newest_s } = time;
+        let wall_s = u64::try_from(now.second()).unwrap_or(0);
+        // The age counts by the chain's time or by the machine's: the younger one, to be sure.
+        let young =
+            |updated_s: u64| wall_s.min(newest_s.max(1)).saturating_sub(updated_s) <= max_age;
+        let mut why = "no reading of the feed within 60 seconds";
+        let mut found: Option<(u64, u64)> = None;
+        for (_, at, read) in &self.prices {
+            let PriceRead::Feed { chain: of, micros, updated_s } = read else { continue };
+            let fresh = at.elapsed(&now).1.is_some_and(|ms| ms <= PRICE_VALID_MS);
+            if *of != chain || !fresh {
+                continue;
+            }
+            match *micros {
+                None => why = "the feed failed",
+                Some(_) if !young(*updated_s) => why = "the feed is too old",
+                Some(feed) if !PLAUSIBLE.contains(&feed) => why = "the feed is not plausible",
+                Some(feed) if apart(api, feed, 3) => why = "API and feed are 3 % apart",
+                Some(feed) => {
+                    let price = api.max(feed);
+                    let (least, most) = found.unwrap_or((price, price));
+                    found = Some((least.min(price), most.max(price)));
+                }
+            }
+        }
+        found.ok_or(why)
+    }
+
+    /// Returns the value of an amount by sources outside the pools.
+    pub(crate) fn value(
+        &self,
+        time: ChainTime,
+        ex: &ExchangeFact,
+        token: &str,
+        amount: u128,
+    ) -> Value {
+        let micros = |amount| u64::try_from(amount).unwrap_or(u64::MAX);
+        if let Some((_, decimals)) = ex.dollars.iter().find(|(dollar, _)| dollar == token) {
+            let unit = 10u128.saturating_pow(u32::from(*decimals));
+            let (least, most) =
+                (wide::floor(amount, 1_000_000, unit), wide::ceil(amount, 1_000_000, unit));
+            return Ok((micros(least), micros(most)));
+        }
+        if token != NATIVE && token != ex.wrapped {
+            return Err("the token has no price outside the pools");
+        }
+        let (least, most) = self.coin_price(time, ex)?;
+        let least = wide::floor(amount, u128::from(least), COIN);
+        Ok((micros(least), micros(wide::ceil(amount, u128::from(most), COIN))))
+    }
+}
+
+/// Returns whether two prices are more than this percentage of the higher one apart.
+fn apart(a: u64, b: u64, percent: u128) -> bool {
+    let (least, most) = (u128::from(a.min(b)), u128::from(a.max(b)));
+    most.saturating_sub(least).saturating_mul(100) > most.saturating_mul(percent)
+}

@@ -1,0 +1,187 @@
+//! The transactions of trades, by their nonces.
+
+use crate::basics::{Address, Id, Transaction};
+use crate::clocks::Instant;
+use crate::trading::Included;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// How long the wallet may rely on a receipt that a reorganization has undone (15 seconds).
+const RECEIPT_MS: i64 = 15_000;
+
+/// Chain, sender and nonce.
+pub(crate) type SlotKey = (u64, Address, u64);
+
+/// Target, value and call data of a transaction.
+pub(crate) type Body = (Address, u128, String);
+
+/// What a step of a plan does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Approve,
+    Permit2Approve,
+    Swap,
+    Revoke,
+}
+
+/// One nonce, and the step that uses it.
+#[derive(Debug, Clone)]
+pub(crate) struct Slot {
+    /// The trade; `None` for a revocation outside any.
+    pub(crate) rec: Option<u64>,
+    pub(crate) kind: Kind,
+    pub(crate) body: Body,
+    /// The request that the signature was shown for.
+    pub(crate) request: Option<Id>,
+    /// The observation of the first signature.
+    pub(crate) signed: u64,
+    pub(crate) hashes: BTreeSet<String>,
+    /// A cancelling transaction was signed for this nonce.
+    pub(crate) cancelling: bool,
+    pub(crate) cancel_hashes: BTreeSet<String>,
+    pub(crate) included: Option<Included>,
+    /// When a reorganization removed the block in which it had succeeded.
+    pub(crate) unmined: Option<Instant>,
+    /// Whether the permanently included transaction succeeded.
+    pub(crate) mined: Option<bool>,
+    /// A cancelling transaction is in a block.
+    pub(crate) cancelled: bool,
+    /// Another transaction took the nonce.
+    pub(crate) taken: bool,
+    /// The process died before the transaction reached a node, so its record may be lost.
+    pub(crate) uncertain: bool,
+}
+
+impl Slot {
+    pub(crate) fn new(rec: Option<u64>, kind: Kind, tx: &Transaction, signed: u64) -> Self {
+        Self {
+            rec,
+            kind,
+            body: body(tx),
+            request: None,
+            signed,
+            hashes: BTreeSet::new(),
+            cancelling: false,
+            cancel_hashes: BTreeSet::new(),
+            included: None,
+            unmined: None,
+            mined: None,
+            cancelled: false,
+            taken: false,
+            uncertain: false,
+        }
+    }
+
+    /// Returns whether the chain shows that the transaction has no effect, for now or permanently.
+    pub(crate) fn may_return(&self) -> bool {
+        let reverted = self.included.as_ref().is_some_and(|i| !i.succeeded);
+        reverted || self.mined == Some(false) || self.cancelled || self.uncertain
+    }
+
+    /// Returns whether its value returns to the allowance: it reverted, or our own cancellation took its nonce.
+    pub(crate) fn returned(&self) -> bool {
+        self.may_return() || (self.hashes.is_empty() && !self.taken)
+    }
+
+    /// Returns whether the nonce is used up, or will not be used.
+    pub(crate) fn done(&self) -> bool {
+        let unsent = self.hashes.is_empty() && self.uncertain;
+        self.included.is_some() || self.mined.is_some() || self.cancelled || self.taken || unsent
+    }
+
+    /// Returns whether the wallet may have a receipt of its success.
+    pub(crate) fn may_have_receipt(&self, now: &Instant) -> bool {
+        let recent = |at: &Instant| at.elapsed(now).1.is_some_and(|ms| ms <= RECEIPT_MS);
+        self.succeeded() || self.unmined.as_ref().is_some_and(recent)
+    }
+
+    pub(crate) fn succeeded(&self) -> bool {
+        self.mined == Some(true)
+            || (self.mined.is_none() && self.included.as_ref().is_some_and(|i| i.succeeded))
+    }
+}
+
+/// Returns what a transaction does: target, value, call data.
+pub(crate) fn body(tx: &Transaction) -> Body {
+    let data = tx.data.to_lowercase();
+    let data = data.strip_prefix("0x").unwrap_or(&data).to_owned();
+    (tx.to.to_lowercase(), tx.value, data)
+}
+
+/// Returns whether a transaction only uses up its nonce.
+pub(crate) fn cancels(tx: &Transaction) -> bool {
+    let (to, value, data) = body(tx);
+    to == tx.from.to_lowercase() && value == 0 && data.is_empty()
+}
+
+pub(crate) fn slot_key(tx: &Transaction) -> SlotKey {
+    (tx.chain, tx.from.to_lowercase(), tx.nonce)
+}
+
+/// All transactions of trades.
+#[derive(Debug, Default)]
+pub(crate) struct Slots {
+    all: BTreeMap<SlotKey, Slot>,
+}
+
+impl Slots {
+    pub(crate) fn get(&self, key: &SlotKey) -> Option<&Slot> {
+        self.all.get(key)
+    }
+
+    pub(crate) fn get_mut(&mut self, key: &SlotKey) -> Option<&mut Slot> {
+        self.all.get_mut(key)
+    }
+
+    pub(crate) fn insert(&mut self, key: SlotKey, slot: Slot) {
+        self.all.insert(key, slot);
+    }
+
+    /// Returns the trade whose steps were signed for this request.
+    pub(crate) fn signed_for(&self, id: &str) -> Option<u64> {
+        self.all.values().find(|slot| slot.request.as_deref() == Some(id)).and_then(|slot| slot.rec)
+    }
+
+    /// Gives the steps of a trade that were signed for other requests than its own to another trade.
+    pub(crate) fn give(&mut self, from: u64, to: u64, own: &str) {
+        for slot in self.all.values_mut().filter(|slot| slot.rec == Some(from)) {
+            if slot.request.as_deref().is_some_and(|request| request != own) {
+                slot.rec = Some(to);
+            }
+        }
+    }
+
+    /// Gives the steps that were signed for a request to its trade. Returns the trade that had them.
+    pub(crate) fn settle(&mut self, id: &str, rec: u64) -> Option<u64> {
+        let before = self.signed_for(id).filter(|before| *before != rec)?;
+        for slot in self.all.values_mut() {
+            if slot.request.as_deref() == Some(id) {
+                slot.rec = Some(rec);
+            } else if slot.rec == Some(rec) && slot.request.is_some() {
+                slot.rec = Some(before);
+            }
+        }
+        Some(before)
+    }
+
+    /// Returns the transactions of one trade.
+    pub(crate) fn of(&self, rec: u64) -> impl Iterator<Item = (&SlotKey, &Slot)> {
+        self.all.iter().filter(move |(_, slot)| slot.rec == Some(rec))
+    }
+
+    pub(crate) fn in_flight(&self, from: &str) -> bool {
+        self.all.iter().any(|((_, f, _), slot)| f == from && !slot.done())
+    }
+
+    /// Returns the transaction with this hash.
+    pub(crate) fn with_hash(&mut self, chain: u64, hash: &str) -> Option<&mut Slot> {
+        let mine = |slot: &Slot| slot.hashes.contains(hash) || slot.cancel_hashes.contains(hash);
+        let mut on_chain = self.all.iter_mut().filter(|((c, _, _), _)| *c == chain);
+        on_chain.find(|(_, slot)| mine(slot)).map(|(_, slot)| slot)
+    }
+
+    pub(crate) fn process_ended(&mut self) {
+        for slot in self.all.values_mut() {
+            slot.uncertain |= slot.hashes.is_empty() && slot.cancel_hashes.is_empty();
+        }
+    }
+}

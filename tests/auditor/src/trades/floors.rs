@@ -1,0 +1,134 @@
+//! The least output of a swap, from the quotes that the wallet saw.
+
+use crate::market::{is_v4, same_token};
+use crate::trade_book::TradeRecord;
+use crate::trading::{Hop, Quoted};
+use crate::{Auditor, Violation, wide};
+use std::collections::BTreeMap;
+
+const WHOLE: u128 = 10_000;
+
+/// Returns the output of a quote that is not better than the pool's own price.
+fn credible(q: &Quoted) -> Option<u128> {
+    q.amount_out.filter(|out| q.slot0_ideal.is_none_or(|ideal| *out <= ideal))
+}
+
+/// Returns the best credible output of each block, oldest block first.
+///
+/// The wallet compares the pools of one block and takes the best. If its reads straddle two blocks, either counts.
+fn rounds(quotes: &[&Quoted]) -> BTreeMap<u64, u128> {
+    let mut best = BTreeMap::new();
+    for q in quotes {
+        if let Some(out) = credible(q) {
+            let known = best.entry(q.block).or_insert(0u128);
+            *known = out.max(*known);
+        }
+    }
+    best
+}
+
+/// Returns whether two routes are the same.
+fn same_route(a: &[Hop], b: &[Hop], wrapped: &str) -> bool {
+    let same = |(a, b): (&Hop, &Hop)| {
+        a.pool == b.pool && same_token(&a.token_out, &b.token_out, is_v4(&a.pool), wrapped)
+    };
+    a.len() == b.len() && a.iter().zip(b).all(same)
+}
+
+fn least_floor(out: u128, slippage: (u32, u32)) -> u128 {
+    wide::floor(out, WHOLE.saturating_sub(u128::from(slippage.1)), WHOLE)
+}
+
+fn most_floor(out: u128, slippage: (u32, u32)) -> u128 {
+    wide::ceil(out, WHOLE.saturating_sub(u128::from(slippage.0)), WHOLE)
+}
+
+impl Auditor {
+    fn quotes_between<'a>(
+        &'a self,
+        rec: &'a TradeRecord,
+        from: u64,
+        until: u64,
+    ) -> Vec<&'a Quoted> {
+        let Some(ex) = self.trades.exchanges.get(&rec.trade.chain) else { return Vec::new() };
+        let all = self.trades.market.quotes_of(&rec.trade, ex, from);
+        all.filter(|(seq, _)| *seq <= until).map(|(_, q)| q).collect()
+    }
+
+    /// Returns the floor that the wallet committed to when it accepted the trade: at least, at most.
+    ///
+    /// Among several routes the wallet may prefer one for its gas, so the least output of any counts.
+    pub(crate) fn committed_floor(&self, rec: &TradeRecord) -> Option<(u128, u128)> {
+        let slippage = rec.slippage?;
+        let quotes = self.quotes_between(rec, rec.from, rec.until.unwrap_or(self.seq));
+        let outs = quotes.iter().filter_map(|q| credible(q));
+        let least = outs.map(|out| least_floor(out, slippage)).min()?;
+        let most = quotes.iter().filter_map(|q| q.amount_out).max()?;
+        Some((least, most_floor(most, slippage)))
+    }
+
+    /// Returns the best output that a node quoted since an observation.
+    pub(crate) fn best_since(&self, rec: &TradeRecord, from: u64) -> Option<u128> {
+        let quotes = self.quotes_between(rec, from, self.seq);
+        quotes.iter().filter_map(|q| q.amount_out).max()
+    }
+
+    /// Returns the least output that a node quoted since an observation.
+    pub(crate) fn worst_since(&self, rec: &TradeRecord, from: u64) -> Option<u128> {
+        let quotes = self.quotes_between(rec, from, self.seq);
+        quotes.iter().map(|q| q.amount_out.unwrap_or(0)).min()
+    }
+
+    /// Checks the least output in a swap's call data: the higher of the committed and the newest floor.
+    ///
+    /// `since`: the observation from which on a quote counts as new. Only quotes of the route `hops` count for it.
+    pub(crate) fn check_floor(
+        &self,
+        key: u64,
+        minimum: u128,
+        since: u64,
+        hops: &[Hop],
+    ) -> Result<(), Violation> {
+        let Some(rec) = self.trades.book.recs.get(&key) else { return Ok(()) };
+        let slippage = rec.slippage.unwrap_or((0, 10_000));
+        let all = self.quotes_between(rec, rec.from, self.seq);
+        let Some(best) = all.iter().filter_map(|q| q.amount_out).max() else {
+            return Err(self.trade_violation(key, "floor", "a swap was signed without a quote"));
+        };
+        let wrapped = self.trades.exchanges.get(&rec.trade.chain).map(|ex| ex.wrapped.clone());
+        let wrapped = wrapped.unwrap_or_default();
+        let of_route = |from: u64, until: u64| {
+            let mut quotes = self.quotes_between(rec, from, until);
+            quotes.retain(|q| same_route(&q.hops, hops, &wrapped));
+            rounds(&quotes)
+        };
+        let committed = of_route(rec.from, rec.until.unwrap_or(self.seq));
+        let committed = committed.values().map(|out| least_floor(*out, slippage)).min();
+        let any = self.committed_floor(rec).map_or(0, |(least, _)| least);
+        let committed = committed.unwrap_or(any);
+        let fresh = of_route(since, self.seq);
+        // With several trades of the same terms it is unknown whose quote the newest is.
+        let alike = self.trades.book.recs.values();
+        let alike = alike.filter(|r| r.trade == rec.trade && r.may_live()).count() > 1;
+        let newest = if alike {
+            fresh.values().min().copied()
+        } else {
+            fresh.last_key_value().map(|(_, out)| *out)
+        };
+        let newest = newest.map_or(0, |out| least_floor(out, slippage));
+        if minimum < committed.max(newest) {
+            let what = format!(
+                "a swap was signed with the minimum {minimum}; the quote at the request gives {committed}, the newest gives {newest}"
+            );
+            return Err(self.trade_violation(key, "floor", &what));
+        }
+        let most = most_floor(best, slippage);
+        if minimum > most {
+            let what = format!(
+                "a swap was signed with the minimum {minimum}; the best quote, {best}, gives {most}"
+            );
+            return Err(self.trade_violation(key, "floor", &what));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,273 @@
+//! What is visible of a trade from outside: the request, the market that the wallet reads, and the chain's effects.
+
+use crate::basics::{Address, Atoms, Id, Micros, Proof, Transaction};
+
+/// The address that stands for the native coin.
+pub const NATIVE: &str = "0x0000000000000000000000000000000000000000";
+
+/// One `POST /trade` call.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TradeAsk {
+    /// The agent named in the body; it may not exist.
+    pub agent: String,
+    pub proof: Proof,
+    /// The canonical JSON of the `trade` object: equal exactly if the content is the same.
+    pub content: String,
+    pub idempotency_key: Option<String>,
+    pub trade: Trade,
+}
+
+/// The `trade` object of a call. It is well-formed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Trade {
+    pub chain: u64,
+    /// The token that is sold; [`NATIVE`] for the native coin.
+    pub token_in: Address,
+    /// The token that is bought; [`NATIVE`] for the native coin.
+    pub token_out: Address,
+    /// `amount_in` in the smallest units of `token_in`.
+    pub amount_in: Atoms,
+    pub pool: Route,
+    pub max_slippage_bps: Option<u32>,
+    /// In Unix seconds.
+    pub deadline_s: Option<u64>,
+}
+
+/// The pool that the agent named.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Route {
+    Pool(Pool),
+    /// The wallet selects the route.
+    Best,
+}
+
+/// One pool of the exchange.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Pool {
+    V3 {
+        fee: u32,
+    },
+    V4 {
+        /// The fee of the pool key. 8388608 marks a dynamic fee.
+        fee: u32,
+        tick_spacing: i32,
+        /// The zero address for a pool without hooks.
+        hooks: Address,
+    },
+}
+
+/// One swap of a route.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Hop {
+    pub pool: Pool,
+    pub token_out: Address,
+}
+
+/// The result object of a trade, as its agent reads it, from `POST /trade` and from `GET /trade/status/{id}`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TradeAnswer {
+    /// `request_id`; `None` where the answer has none.
+    pub id: Option<Id>,
+    pub state: TradeState,
+}
+
+/// The `status` of a trade, with the fields that belong to it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum TradeState {
+    Executed {
+        tx_hash: String,
+        /// What arrived; `None` if the wallet does not know it.
+        amount_out: Option<Atoms>,
+        amount_out_quoted: Option<Atoms>,
+    },
+    Pending,
+    Executing,
+    /// Ended without a swap, by policy, operator, expiry or price.
+    Rejected {
+        code: Option<String>,
+        reason_code: Option<String>,
+    },
+    /// Ended by a failure of the chain or of a node.
+    Failed {
+        code: Option<String>,
+    },
+}
+
+/// The part of a policy that trades are judged by.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct TradingPolicy {
+    pub enabled: bool,
+    pub daily: Micros,
+    pub per_trade: Micros,
+    pub auto_below: Micros,
+    /// Least native balance after a trade, in wei.
+    pub min_native: Atoms,
+    pub max_slippage_bps: u32,
+    pub max_impact_bps: u32,
+    /// `--trade-tokens`: the tokens that may be traded without asking, besides the known ones.
+    pub tokens: Vec<Address>,
+    /// `--trade-hooks`: the hooks whose pools may be used without asking.
+    pub hooks: Vec<Address>,
+}
+
+/// A node's answer to a quote of a whole amount along a route.
+///
+/// Quotes of dust amounts are not observations of their own: they are summed up in `dust_ideal`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Quoted {
+    pub chain: u64,
+    /// The block at which the node answered, and its time in Unix seconds.
+    pub block: u64,
+    pub block_s: u64,
+    pub token_in: Address,
+    pub amount_in: Atoms,
+    pub hops: Vec<Hop>,
+    /// `None` if there is no pool, not enough liquidity, a partial fill, or no answer.
+    pub amount_out: Option<Atoms>,
+    /// The output at the price of `slot0`, without fee and impact. `None` if the wallet could not read it.
+    pub slot0_ideal: Option<Atoms>,
+    /// The output at the rate of the dust quote, fee included. `None` if there is no dust quote that rounds well.
+    pub dust_ideal: Option<Atoms>,
+    /// The fee of all hops together in millionths, or `None` if a hook decides it or it is dynamic.
+    pub fee_ppm: Option<u32>,
+}
+
+/// What a node reported of an address. `None` for a failed read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Read {
+    Balance {
+        chain: u64,
+        block: u64,
+        owner: Address,
+        /// [`NATIVE`] for the native coin.
+        token: Address,
+        amount: Option<Atoms>,
+    },
+    Allowance {
+        chain: u64,
+        block: u64,
+        owner: Address,
+        token: Address,
+        spender: Address,
+        /// Whether Permit2 reported it, rather than the token.
+        permit2: bool,
+        amount: Option<Atoms>,
+    },
+    /// The most that the gas of the cheapest transaction may cost now, in wei.
+    GasCost { chain: u64, worst: Atoms },
+    /// Any other read of this chain failed: the wallet may refuse a trade for it.
+    Failed { chain: u64 },
+}
+
+/// One reading of the native coin's price, in millionths of a dollar. It is read when it is observed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum PriceRead {
+    /// The price API answered this; `None` for a failure.
+    Api { micros: Option<Micros> },
+    /// The feed of this chain answered this, last updated at this Unix second; `None` for a failure.
+    Feed { chain: u64, micros: Option<Micros>, updated_s: u64 },
+}
+
+/// A node simulated a whole plan from our address.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Rehearsed {
+    pub chain: u64,
+    pub from: Address,
+    pub token_in: Address,
+    pub token_out: Address,
+    pub amount_in: Atoms,
+    pub outcome: Rehearsal,
+}
+
+/// The result of a rehearsal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Rehearsal {
+    /// The simulated balances changed as the plan promises.
+    Proved,
+    Failed,
+    /// The node cannot simulate.
+    Unavailable,
+}
+
+/// The newest block that a node has shown to the wallet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Head {
+    pub chain: u64,
+    pub block: u64,
+    /// Unix seconds.
+    pub time_s: u64,
+}
+
+/// A transaction is in a block, which may still be replaced. Its effects as its receipt and its traces show them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Included {
+    pub chain: u64,
+    pub hash: String,
+    pub block: u64,
+    /// Unix seconds.
+    pub block_s: u64,
+    pub succeeded: bool,
+    /// Every `Transfer` log.
+    pub transfers: Vec<TransferLog>,
+    /// The `Withdrawal` logs of the wrapped coin: the account that unwrapped, and the amount.
+    pub unwrapped: Vec<(Address, Atoms)>,
+    /// Native coins that the sender received in this transaction.
+    pub native_received: Atoms,
+    /// What the exchange's last pool paid out, by its own event.
+    pub pool_out: Option<Atoms>,
+    pub gas_paid: Atoms,
+}
+
+/// A `Transfer` log of a token.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TransferLog {
+    pub token: Address,
+    pub from: Address,
+    pub to: Address,
+    pub amount: Atoms,
+}
+
+/// The allowances of an address that are not zero, on the chain, at this block.
+///
+/// The driver shows them after every block that holds a transaction of the address.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Allowances {
+    pub chain: u64,
+    pub block: u64,
+    pub owner: Address,
+    pub open: Vec<OpenAllowance>,
+}
+
+/// An allowance that is not zero.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct OpenAllowance {
+    pub token: Address,
+    pub spender: Address,
+    /// Whether it is an allowance inside Permit2, rather than one of the token.
+    pub permit2: bool,
+    pub amount: Atoms,
+}
+
+/// A Permit2 permit for one token.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Permit {
+    pub chain: u64,
+    pub token: Address,
+    pub amount: Atoms,
+    /// Unix seconds.
+    pub expiration_s: u64,
+    pub nonce: u64,
+    pub spender: Address,
+    /// Unix seconds.
+    pub deadline_s: u64,
+}
+
+/// What a digest stands for.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub enum SignedContent {
+    /// A payment, or something that the driver cannot decode.
+    #[default]
+    Unseen,
+    Transaction(Box<Transaction>),
+    Permit(Permit),
+}

@@ -1,0 +1,28 @@
+//! A chain that executes signed bytes: tokens, allowances, Permit2, pools, routers and quoters.
+//!
+//! It is no EVM. Each contract is a few lines of Rust that decode the call data with their own ABI, so that an encoder
+//! of the wallet that is wrong does not agree with a decoder that is wrong in the same way.
+
+mod abi;
+mod contracts;
+pub(crate) mod forge;
+mod ledger;
+mod machine;
+mod math;
+mod named;
+pub(crate) mod notes;
+mod permit2;
+mod raw;
+pub(crate) mod rehearsal;
+mod routers;
+mod setting;
+mod state;
+mod tokens;
+mod views;
+
+pub(crate) use contracts::{Contracts, HookKind, hook};
+pub(crate) use ledger::Ledger;
+pub(crate) use named::{OTHERS, PoolName, pools};
+pub(crate) use raw::{SwapTerms, Transaction, decode, swap_terms};
+pub(crate) use setting::{ETH_DOLLARS, feed_answer, initial, leave_allowances};
+pub(crate) use state::State;

@@ -1,0 +1,123 @@
+//! What happens to markets, nodes and blocks.
+
+use bursar_core::networks::ChainId;
+
+use crate::evm::{Contracts, feed_answer};
+use crate::plan::{NodeMode, Step};
+use crate::world::{World, WorldFailure};
+
+/// Milliseconds between two blocks.
+const BLOCK_MS: u64 = 2_000;
+
+/// Prices of the native coin stay in this range, in millionths of a dollar.
+const PRICES: std::ops::RangeInclusive<u64> = 300_000_000..=20_000_000_000;
+
+impl World {
+    pub(crate) fn market_step(&mut self, step: Step) -> Result<(), WorldFailure> {
+        match step {
+            Step::Mine { blocks } => return self.mine(blocks),
+            Step::MovePool { chain, pool, permille } => {
+                self.on_chain(chain, |chain| {
+                    chain.with_ledger(|ledger| {
+                        let count = ledger.state.pool_count().max(1);
+                        ledger.state.move_pool(pool % count, permille);
+                        ledger.seal();
+                    });
+                });
+            }
+            Step::PriceMove { permille } => self.move_price(permille),
+            Step::Prices { faults } => {
+                self.price_faults = faults;
+                let micros = self.prices.micros();
+                self.prices.set(micros, faults & 1 != 0);
+                self.update_feeds();
+            }
+            Step::Nodes { chain, mode } => self.on_chain(chain, |chain| chain.set_mode(mode)),
+            Step::Reorg { chain, lose } => self.on_chain(chain, |chain| chain.reorganize(lose)),
+            Step::DropTx { chain } => self.on_chain(chain, |chain| {
+                chain.with_ledger(|ledger| ledger.mempool.clear());
+            }),
+            Step::ReplaceNonce { chain } => self.on_chain(chain, |chain| chain.take_next_nonce()),
+            Step::BaseFee { chain, permille } => self.on_chain(chain, |chain| {
+                chain.with_ledger(|ledger| ledger.base_fee = u128::from(permille) * 1_000_000);
+            }),
+            Step::Rebase => {
+                for chain in &self.chains {
+                    chain.with_ledger(|ledger| {
+                        ledger.state.rebase();
+                        ledger.seal();
+                    });
+                }
+            }
+            _other => {}
+        }
+        self.settle()
+    }
+
+    fn on_chain(&self, chain: usize, work: impl FnOnce(&crate::chain::WorldChain)) {
+        if let Some(chain) = self.chains.get(chain) {
+            work(chain);
+        }
+    }
+
+    /// Lets blocks pass, one at a time.
+    pub(crate) fn mine(&mut self, blocks: u8) -> Result<(), WorldFailure> {
+        for _block in 0..blocks {
+            self.pass(BLOCK_MS)?;
+        }
+        Ok(())
+    }
+
+    /// Moves a pool of the list so that a trade in this direction pays less or more.
+    pub(crate) fn move_named(&mut self, chain: usize, pool: usize, flip: bool, permille: u64) {
+        self.on_chain(chain, |chain| {
+            let contracts = Contracts::of(ChainId(chain.id()));
+            chain.with_ledger(|ledger| {
+                ledger.state.move_named(&contracts, pool, flip, permille);
+                ledger.seal();
+            });
+        });
+    }
+
+    fn move_price(&mut self, permille: u64) {
+        let before = self.prices.micros();
+        let micros = (before / 1_000 * permille).clamp(*PRICES.start(), *PRICES.end());
+        self.prices.set(micros, self.price_faults & 1 != 0);
+        let moved = micros * 1_000 / before.max(1);
+        for chain in &self.chains {
+            let contracts = Contracts::of(ChainId(chain.id()));
+            chain.with_ledger(|ledger| {
+                ledger.state.move_native(contracts.weth(), moved);
+                ledger.seal();
+            });
+        }
+        self.update_feeds();
+    }
+
+    /// Updates the feeds that are not stuck.
+    pub(crate) fn update_feeds(&mut self) {
+        if self.price_faults & 2 != 0 {
+            return;
+        }
+        let micros = self.prices.micros();
+        let micros = if self.price_faults & 4 != 0 { micros / 20 * 19 } else { micros };
+        for chain in &self.chains {
+            let contracts = Contracts::of(ChainId(chain.id()));
+            chain.with_ledger(|ledger| {
+                ledger.state.feed = (feed_answer(&contracts, micros), ledger.time);
+            });
+        }
+    }
+
+    /// Ends all trouble of chains and markets.
+    pub(crate) fn calm_markets(&mut self) {
+        self.price_faults = 0;
+        let micros = self.prices.micros();
+        self.prices.set(micros, false);
+        for chain in &self.chains {
+            chain.set_mode(NodeMode::Honest);
+            chain.with_ledger(|ledger| ledger.base_fee = 50_000_000);
+        }
+        self.update_feeds();
+    }
+}

@@ -1,0 +1,106 @@
+//! The parts of policies that trades are judged by.
+
+use alloy_primitives::Address;
+use bursar_auditor::observations::TradingPolicy;
+
+use crate::evm::notes::text;
+use crate::evm::{HookKind, OTHERS, hook};
+
+/// Limits of trades, in millionths of a dollar.
+struct Trading {
+    enabled: bool,
+    daily: u64,
+    per_trade: u64,
+    auto_below: u64,
+    slippage_bps: u32,
+    impact_bps: u32,
+    /// Whether unlisted tokens need no approval, and whether hooks need none.
+    tokens: bool,
+    hooks: bool,
+}
+
+const DOLLAR: u64 = 1_000_000;
+/// The default of `--min-eth`, in wei.
+const MIN_NATIVE: u128 = 100_000_000_000_000;
+
+const PLAIN: Trading = Trading {
+    enabled: true,
+    daily: 500 * DOLLAR,
+    per_trade: 100 * DOLLAR,
+    auto_below: 60 * DOLLAR,
+    slippage_bps: 300,
+    impact_bps: 500,
+    tokens: true,
+    hooks: false,
+};
+
+const VARIANTS: [Trading; 7] = [
+    PLAIN,
+    Trading {
+        daily: 150 * DOLLAR,
+        per_trade: 150 * DOLLAR,
+        auto_below: 150 * DOLLAR,
+        hooks: true,
+        ..PLAIN
+    },
+    Trading { auto_below: 0, ..PLAIN },
+    Trading { slippage_bps: 100, impact_bps: 200, auto_below: 100 * DOLLAR, hooks: true, ..PLAIN },
+    Trading { auto_below: 200 * DOLLAR, per_trade: 400 * DOLLAR, ..PLAIN },
+    Trading { daily: 60 * DOLLAR, auto_below: 110 * DOLLAR, tokens: false, ..PLAIN },
+    Trading { enabled: false, ..PLAIN },
+];
+
+fn dollars(micros: u64) -> String {
+    format!("{}.{:06}", micros / DOLLAR, micros % DOLLAR)
+}
+
+fn percent(bps: u32) -> String {
+    format!("{}.{:02}", bps / 100, bps % 100)
+}
+
+fn list(wanted: bool, addresses: &[Address]) -> Vec<String> {
+    let named = addresses.iter().filter(|_address| wanted);
+    named.map(|address| text(*address)).collect()
+}
+
+impl Trading {
+    fn tokens(&self) -> Vec<String> {
+        list(self.tokens, &OTHERS)
+    }
+
+    fn hooks(&self) -> Vec<String> {
+        list(self.hooks, &[hook(HookKind::Harmless), hook(HookKind::Takes)])
+    }
+}
+
+/// Returns the options of a variant.
+pub(crate) fn options(variant: usize) -> String {
+    let one = &VARIANTS[variant % VARIANTS.len()];
+    format!(
+        "{} --trade-daily {} --trade-max {} --trade-auto {} --max-slip {} --max-impact {} --trade-tokens \"{}\" --trade-hooks \"{}\"",
+        if one.enabled { "--trading" } else { "--no-trading" },
+        dollars(one.daily),
+        dollars(one.per_trade),
+        dollars(one.auto_below),
+        percent(one.slippage_bps),
+        percent(one.impact_bps),
+        one.tokens().join(","),
+        one.hooks().join(","),
+    )
+}
+
+/// Returns a variant in the auditor's type.
+pub(crate) fn auditor_policy(variant: usize) -> TradingPolicy {
+    let one = &VARIANTS[variant % VARIANTS.len()];
+    TradingPolicy {
+        enabled: one.enabled,
+        daily: one.daily,
+        per_trade: one.per_trade,
+        auto_below: one.auto_below,
+        min_native: MIN_NATIVE,
+        max_slippage_bps: one.slippage_bps,
+        max_impact_bps: one.impact_bps,
+        tokens: one.tokens(),
+        hooks: one.hooks(),
+    }
+}
