@@ -88,11 +88,15 @@ impl Auditor {
             .filter(|(_, r)| r.may_live() && self.forbids(Some(&r.agent)).is_some())
             .map(|(key, _)| *key)
             .collect();
-        for (key, rec) in &mut self.trades.book.recs {
+        let book = &mut self.trades.book;
+        for (key, rec) in &mut book.recs {
+            // A plan that has begun was decided, whether its call is answered or not.
+            let begun = book.slots.of(*key).next().is_some();
             rec.may_have_expired |= rec.expired(&now).1;
             if forbidden.contains(key) {
                 rec.disturbed = true;
-                let decided = rec.authorizations.iter_mut().filter(|auth| auth.closed.is_some());
+                let all = rec.authorizations.iter_mut();
+                let decided = all.filter(|auth| begun || auth.closed.is_some());
                 decided.for_each(|auth| auth.killed = true);
             }
         }
