@@ -10,11 +10,14 @@ use bursar_submit::{Event as OutboxEvent, SubmissionId};
 
 use crate::evm::notes::{atoms, text};
 
+/// What was signed, and the request that it belongs to.
+type Signed = (SignedContent, Option<String>);
+
 /// The content of each signer's digests, and the request that each belongs to.
 ///
 /// Two addresses may sign the same digest: that of a transaction does not depend on its sender.
 #[derive(Debug, Default)]
-pub(crate) struct Contents(Mutex<BTreeMap<(Address, B256), (SignedContent, Option<String>)>>);
+pub(crate) struct Contents(Mutex<BTreeMap<(Address, B256), Signed>>);
 
 impl Contents {
     pub(crate) fn of(&self, signer: Address, digest: B256) -> (SignedContent, Option<String>) {

@@ -3,6 +3,7 @@
 //! It is no EVM. Each contract is a few lines of Rust that decode the call data with their own ABI, so that an encoder
 //! of the wallet that is wrong does not agree with a decoder that is wrong in the same way.
 
+#[expect(clippy::too_many_arguments, reason = "an event of the pools has eight fields")]
 mod abi;
 mod contracts;
 pub(crate) mod forge;

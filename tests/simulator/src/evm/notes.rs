@@ -229,8 +229,11 @@ fn read(ledger: &Ledger, one: &One) -> Option<Observation> {
 /// The route of a quote: its input token and its pools.
 type RouteKey = (Address, Vec<Hop>);
 
+/// The inputs of a route's quotes, each with its output.
+type RouteQuotes = Vec<(U256, Option<U256>)>;
+
 fn quotes(ledger: &Ledger, each: &[One]) -> Vec<Observation> {
-    let mut routes: BTreeMap<String, (RouteKey, Vec<(U256, Option<U256>)>)> = BTreeMap::new();
+    let mut routes: BTreeMap<String, (RouteKey, RouteQuotes)> = BTreeMap::new();
     let mut priced: BTreeSet<String> = BTreeSet::new();
     for one in each {
         if let Some((key, amount, out)) = quote(ledger, one) {
