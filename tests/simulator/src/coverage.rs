@@ -61,11 +61,13 @@ impl Coverage {
         }
     }
 
-    /// Returns the pairs and codes that a large number of seeds should have reached and has not.
-    pub fn gaps(&self) -> Vec<String> {
+    /// Returns the pairs and codes that a large number of seeds should have reached and has not. Without `trades`, no
+    /// world trades.
+    pub fn gaps(&self, trades: bool) -> Vec<String> {
         let mut gaps = Vec::new();
-        for kind in Step::KINDS {
-            for trouble in Swarm::NAMES {
+        let wanted = |kind: &&&str| trades || !Step::OF_TRADES.contains(*kind);
+        for kind in Step::KINDS.iter().filter(wanted) {
+            for trouble in Swarm::NAMES.iter().filter(|name| trades || **name != "trades") {
                 let times = self.pairs.get(&(*kind, *trouble)).copied().unwrap_or(0);
                 if times < MIN_TIMES {
                     gaps.push(format!("{kind} × {trouble}: {times} times"));

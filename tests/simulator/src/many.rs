@@ -12,8 +12,12 @@ use crate::run::{Failure, run};
 /// Stops after this many failures.
 const MAX_FAILURES: usize = 50;
 
-/// Runs a world for each seed. Returns their joint coverage and the seeds that failed.
-pub fn run_all(seeds: &[u64], plant: Option<PlantedBug>) -> (Coverage, BTreeMap<u64, Failure>) {
+/// Runs a world for each seed, whose plan `plan_of` draws. Returns their joint coverage and the seeds that failed.
+pub fn run_all(
+    seeds: &[u64],
+    plan_of: fn(u64) -> Plan,
+    plant: Option<PlantedBug>,
+) -> (Coverage, BTreeMap<u64, Failure>) {
     let next = AtomicUsize::new(0);
     let (total, failed) = (Mutex::new(Coverage::default()), Mutex::new(BTreeMap::new()));
     let workers = std::thread::available_parallelism().map_or(1, usize::from);
@@ -24,7 +28,7 @@ pub fn run_all(seeds: &[u64], plant: Option<PlantedBug>) -> (Coverage, BTreeMap<
                 while failed.lock().expect("no panic").len() < MAX_FAILURES
                     && let Some(seed) = seeds.get(next.fetch_add(1, Ordering::SeqCst))
                 {
-                    let plan = Plan::of(*seed);
+                    let plan = plan_of(*seed);
                     match run(&plan, plant) {
                         Ok(outcome) => coverage.count(&plan, &outcome),
                         Err(failure) => {

@@ -69,7 +69,8 @@ impl EthPrice {
     }
 
     async fn api_price(&self) -> Option<Usd> {
-        let now_ms = self.clock.mono_ms();
+        // The time since boot counts a sleep of the machine; monotonic time does not.
+        let now_ms = self.clock.now().boottime_ms;
         let last = *self.last.lock().unwrap_or_else(PoisonError::into_inner);
         let reading = match last {
             Some(last) if now_ms.saturating_sub(last.at_ms) < PRICE_MS => last,

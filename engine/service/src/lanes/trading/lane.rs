@@ -67,7 +67,7 @@ impl Trading {
         execution: &Execution,
         outbox: &Outbox,
     ) -> Result<Measured, Refusal> {
-        let now_ms = self.ports.clock.mono_ms();
+        let now_ms = self.ports.clock.now().boottime_ms;
         if let Some(measured) = self.kept.take(request.id, execution, outbox, now_ms) {
             return Ok(measured);
         }

@@ -29,7 +29,7 @@ pub(super) struct Committed<'a> {
 /// The prices of a trade and its rehearsed plan.
 #[derive(Debug, Clone)]
 pub struct Measured {
-    /// When the measurement began, by the monotonic clock.
+    /// When the measurement began, in milliseconds since boot, which count a sleep of the machine.
     pub(super) at_ms: u64,
     pub(super) quote: TradeQuote,
     /// The least output that the plan's swap accepts.
