@@ -112,3 +112,39 @@ pub(super) fn feed_usd(price: U256, decimals: u8) -> Option<Usd> {
     let micros = product.checked_add(scale.checked_sub(U256::ONE)?)?.checked_div(scale)?;
     u64::try_from(micros).ok().map(Usd)
 }
+
+#[cfg(test)]
+mod tests {
+    use bursar_chain::clock::manual::ManualClock;
+    use bursar_chain::ports::{BoxFuture, PriceFault, Prices};
+    use bursar_core::time::Utc;
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    use super::*;
+
+    /// An API whose price rises by a dollar with each question.
+    #[derive(Debug, Default)]
+    struct Rising(AtomicU32);
+
+    impl Prices for Rising {
+        fn eth(&self) -> BoxFuture<'_, Result<Usd, PriceFault>> {
+            let asked = self.0.fetch_add(1, Ordering::SeqCst);
+            Box::pin(async move { Ok(Usd::dollars(3_000 + asked)) })
+        }
+    }
+
+    #[tokio::test]
+    async fn a_price_is_used_for_a_minute_and_not_after_a_sleep() {
+        let clock = Arc::new(ManualClock::new(Utc::from_seconds(1_000)));
+        let api: Arc<dyn Prices> = Arc::new(Rising::default());
+        let price = EthPrice::new(PriceSource::from(Some(api)), Arc::clone(&clock) as _);
+        let read = async || price.read(FeedPrice::Missing).await;
+        assert_eq!(read().await, Some(Usd::dollars(3_000)));
+        clock.advance(59_999);
+        assert_eq!(read().await, Some(Usd::dollars(3_000)));
+        clock.advance(1);
+        assert_eq!(read().await, Some(Usd::dollars(3_001)));
+        clock.suspend(60_000);
+        assert_eq!(read().await, Some(Usd::dollars(3_002)), "the machine slept for a minute");
+    }
+}
