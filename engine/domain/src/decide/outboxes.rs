@@ -83,6 +83,14 @@ pub(super) fn apply_input(
         }
     }
     let step = bursar_submit::step(&outbox, &rules, at, input.clone()).map_err(refusal)?;
+    for event in &step.events {
+        bursar_submit::apply(&mut outbox, event);
+    }
+    // An empty transaction for a stopped agent waits unsigned.
+    let may_follow = |action: &OutboxAction| match action {
+        OutboxAction::Sign { id, .. } => !plans::is_forbidden(state, command, &outbox, *id),
+        OutboxAction::Quote | OutboxAction::Send { .. } | OutboxAction::Lookup { .. } => true,
+    };
     if !open && !step.events.iter().all(|event| may_happen_while_locked(state, key, event)) {
         // The next probe with an unlocked wallet repeats the input.
         return Ok(Decision::done(Vec::new()));
@@ -91,7 +99,12 @@ pub(super) fn apply_input(
     let events = stopped.into_iter().chain(owned).collect();
     Ok(Decision {
         events,
-        effects: step.actions.into_iter().map(|action| Effect::Outbox(*key, action)).collect(),
+        effects: step
+            .actions
+            .into_iter()
+            .filter(may_follow)
+            .map(|action| Effect::Outbox(*key, action))
+            .collect(),
         reply: Reply::Done,
     })
 }
@@ -123,7 +136,9 @@ pub(super) fn resume(state: &State, command: &Command, key: &OutboxKey) -> Decis
     let outbox = state.outboxes.get(key);
     let actions = bursar_submit::resume(&outbox, &rules, command.moment.utc);
     let due = actions.into_iter().filter(|action| match action {
-        OutboxAction::Sign { id, .. } => may_sign && !plans::is_forbidden(state, command, *id),
+        OutboxAction::Sign { id, .. } => {
+            may_sign && !plans::is_forbidden(state, command, &outbox, *id)
+        }
         OutboxAction::Quote | OutboxAction::Send { .. } | OutboxAction::Lookup { .. } => true,
     });
     Decision {

@@ -3,7 +3,10 @@
 use bursar_core::codes::Code;
 use bursar_core::ids::RequestId;
 use bursar_core::time::Moment;
-use bursar_submit::{Event as OutboxEvent, OutboxKey, Outcome, SubmissionId, no_further_offers};
+use bursar_submit::{
+    Declines, Event as OutboxEvent, Kind, Outbox, OutboxKey, Outcome, SubmissionId,
+    no_further_offers,
+};
 
 use crate::approval::may_work;
 use crate::command::Command;
@@ -74,7 +77,8 @@ pub(super) fn may_sign(
     Ok(())
 }
 
-/// Stops the plans of an outbox whose open transaction may no longer be signed.
+/// Stops the plans of an outbox whose open transaction may no longer be signed. An empty transaction may still take the
+/// place of a signed one.
 pub(super) fn stop_forbidden(state: &State, command: &Command, key: &OutboxKey) -> Vec<Event> {
     let of_outbox = state
         .executing
@@ -82,19 +86,30 @@ pub(super) fn stop_forbidden(state: &State, command: &Command, key: &OutboxKey) 
         .filter(|request| outbox_key(request.ask.chain(), request.from) == *key);
     let stopped = of_outbox.flat_map(|request| {
         forbidden(state, command, request)
-            .map(|refusal| stop_one(state, request, &refusal))
+            .map(|refusal| stop_one(state, request, &refusal, Declines::Call))
             .unwrap_or_default()
     });
     stopped.collect()
 }
 
-/// Returns whether a submission belongs to a plan that may not sign now.
-pub(super) fn is_forbidden(state: &State, command: &Command, id: SubmissionId) -> bool {
+/// Returns whether a submission belongs to a plan that may not sign its unsigned attempt now: an empty transaction,
+/// unless its agent is stopped, or the plan's own call.
+pub(super) fn is_forbidden(
+    state: &State,
+    command: &Command,
+    outbox: &Outbox,
+    id: SubmissionId,
+) -> bool {
     let owner = state.executing.values().find(|request| {
         let step = request.execution().and_then(Execution::open_step);
         step.is_some_and(|step| step.submission == id)
     });
-    owner.is_some_and(|request| forbidden(state, command, request).is_some())
+    let Some(owner) = owner else { return false };
+    let unsigned = outbox.open.get(&id).and_then(|one| one.unsigned_attempt());
+    match unsigned.map(|(_attempt, tried)| tried.kind) {
+        Some(Kind::Empty { .. }) => check_stops(state, owner).is_err(),
+        Some(Kind::Call) | None => forbidden(state, command, owner).is_some(),
+    }
 }
 
 fn forbidden(state: &State, command: &Command, request: &Request) -> Option<Refusal> {
@@ -231,16 +246,20 @@ pub(super) fn stop(
         return Vec::new();
     }
     let stopped = state.executing.values().filter(|request| which(request));
-    stopped.flat_map(|request| stop_one(state, request, &Refusal::new(code))).collect()
+    stopped
+        .flat_map(|request| stop_one(state, request, &Refusal::new(code), Declines::Any))
+        .collect()
 }
 
 /// Stops every plan.
 pub(super) fn stop_all(state: &State, code: Code) -> Vec<Event> {
     let running = state.executing.values();
-    running.flat_map(|request| stop_one(state, request, &Refusal::new(code))).collect()
+    running
+        .flat_map(|request| stop_one(state, request, &Refusal::new(code), Declines::Any))
+        .collect()
 }
 
-fn stop_one(state: &State, request: &Request, refusal: &Refusal) -> Vec<Event> {
+fn stop_one(state: &State, request: &Request, refusal: &Refusal, declines: Declines) -> Vec<Event> {
     let Some(execution) = request.execution() else { return Vec::new() };
     let mut events = Vec::new();
     let mut after = execution.clone();
@@ -251,7 +270,7 @@ fn stop_one(state: &State, request: &Request, refusal: &Refusal) -> Vec<Event> {
         match outbox.open.get(&step.submission) {
             Some(one) if one.is_signed() && one.is_genuine(&key) => {
                 events.extend(
-                    no_further_offers(step.submission, one)
+                    no_further_offers(step.submission, one, declines)
                         .into_iter()
                         .map(|event| Event::Outbox { key, event }),
                 );
@@ -283,7 +302,9 @@ pub(super) fn stop_idle(state: &State, command: &Command) -> Vec<Event> {
         let refusal = agent.map_or(Some(Refusal::new(Code::AgentNotCommissioned)), |agent| {
             may_work(state, agent).err()
         });
-        events.extend(refusal.iter().flat_map(|refusal| stop_one(state, request, refusal)));
+        events.extend(
+            refusal.iter().flat_map(|refusal| stop_one(state, request, refusal, Declines::Any)),
+        );
     }
     events
 }
@@ -291,7 +312,8 @@ pub(super) fn stop_idle(state: &State, command: &Command) -> Vec<Event> {
 /// Stops the plans that were allowed too long ago. The caller has checked that the wallet is unlocked.
 pub(super) fn overdue(state: &State, moment: &Moment) -> Vec<Event> {
     let late = state.executing.values().filter(|request| is_overdue(request, moment));
-    late.flat_map(|request| stop_one(state, request, &Refusal::new(Code::PlanExpired))).collect()
+    let refusal = Refusal::new(Code::PlanExpired);
+    late.flat_map(|request| stop_one(state, request, &refusal, Declines::Call)).collect()
 }
 
 fn is_overdue(request: &Request, moment: &Moment) -> bool {

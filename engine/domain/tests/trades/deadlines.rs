@@ -1,9 +1,11 @@
 //! The five minutes in which an allowed plan may sign.
 
 use bursar_core::codes::Code;
+use bursar_core::ids::RequestId;
+use bursar_domain::Action;
 use bursar_domain::command::StepOrder;
 use bursar_domain::trades::{PLAN_MS, StepPurpose};
-use bursar_submit::Input;
+use bursar_submit::{Input, Kind};
 
 use crate::bench::{Bench, Fate, signatures, trade};
 use crate::stops::{Point, Stop, VALUE, plan_at};
@@ -97,4 +99,53 @@ fn a_step_without_a_time_limit_ends_with_its_plan() {
     bench.world.clock.pass(PLAN_MS);
     bench.sign(key, &unanswered);
     assert!(!bench.is_signed(key, submission));
+}
+
+/// Returns the kinds of a submission's attempts, and whether each is signed.
+fn attempts(bench: &Bench, id: RequestId) -> Vec<(bool, bool)> {
+    let (key, submission) = (bench.key(id), bench.submission(id));
+    let outbox = bench.world.state.outboxes.get(&key);
+    let attempts = outbox.open[&submission].attempts.iter();
+    attempts.map(|one| (matches!(one.kind, Kind::Empty { .. }), one.raw.is_some())).collect()
+}
+
+/// What nobody mined is cancelled on its nonce, also after the plan's five minutes. Otherwise the nonce stays taken, and
+/// all later transactions of the address wait.
+#[test]
+fn an_overdue_transaction_is_cancelled_on_its_nonce() {
+    for point in [Point::AllowanceSigned, Point::SwapSigned] {
+        let (mut bench, id, _none) = plan_at(point);
+        let key = bench.key(id);
+        bench.world.clock.pass(HOUR);
+        bench.world.tick();
+        let empty = bench.price(key);
+        assert_eq!(signatures(&empty).len(), 1, "{point:?}");
+        bench.sign(key, &empty);
+        assert_eq!(attempts(&bench, id), [(false, true), (true, true)], "{point:?}");
+        // The same prices call for no other signature.
+        assert_eq!(signatures(&bench.price(key)), [], "{point:?}");
+        bench.finish(id, Fate::Cancelled);
+        assert_eq!(bench.end_code(id), Some(Code::PlanExpired), "{point:?}");
+    }
+}
+
+/// For a stopped agent nothing is signed, so the cancellation waits. It is offered once, not at every price.
+#[test]
+fn a_cancellation_waits_for_a_stopped_agent() {
+    for stop in [Stop::Suspend, Stop::Freeze] {
+        let (mut bench, id, _none) = plan_at(Point::AllowanceSigned);
+        let key = bench.key(id);
+        stop.apply(&mut bench);
+        bench.world.clock.pass(HOUR);
+        for _price in 0..5 {
+            assert_eq!(signatures(&bench.price(key)), [], "{stop:?}");
+            assert_eq!(signatures(&bench.world.must(Action::ResumeOutbox(key))), [], "{stop:?}");
+        }
+        assert_eq!(attempts(&bench, id), [(false, true), (true, false)], "{stop:?}");
+        stop.lift(&mut bench);
+        let empty = bench.world.must(Action::ResumeOutbox(key));
+        assert_eq!(signatures(&empty).len(), 1, "{stop:?}");
+        bench.sign(key, &empty);
+        assert_eq!(attempts(&bench, id), [(false, true), (true, true)], "{stop:?}");
+    }
 }

@@ -62,4 +62,4 @@ pub use outbox::{
     Attempt, ChainState, Included, Kind, Outbox, OutboxKey, Submission, SubmissionId, Trouble,
 };
 pub use step::{resume, step};
-pub use stop::no_further_offers;
+pub use stop::{Declines, no_further_offers};
