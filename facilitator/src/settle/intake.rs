@@ -182,31 +182,55 @@ impl SettlementService {
         let network = &settler.network;
         let parsed = verify::parse(network, request)?;
         let payer = parsed.terms.payer;
-        let known = self.ledger.find(parsed.key(network.contracts.chain)).await;
-        let known = known.map_err(|fault| VerifyError::Store(fault.to_string()))?;
-        if let Some(known) = known {
-            let record = known.record();
-            if !matches!(record.state, State::Failed { .. }) {
-                let shares = verify::is_same_payment(&parsed, &record.payment)
-                    && self.success_rights.would_share(record, origin);
-                if !shares {
-                    return Err(duplicate(&parsed, record).into());
-                }
-                if record.state.is_open() {
-                    check_still_valid(network, &parsed).await?;
-                }
-                return Ok(payer);
-            }
+        if self.verify_known(network, &parsed, origin).await? {
+            return Ok(payer);
         }
         self.admit(network, &parsed)?;
         let price = settler.price().await?;
         self.check_cheapest_affordable(settler, &parsed, origin, &price)?;
-        let verified = verify::check(network, &parsed, Priority::Now).await?;
+        let verified = match verify::check(network, &parsed, Priority::Now).await {
+            Ok(verified) => verified,
+            // A copy may have been accepted and settled since the look-up.
+            Err(VerifyError::Rejected(rejection)) if is_used(&rejection) => {
+                let is_known = self.verify_known(network, &parsed, origin).await?;
+                return if is_known { Ok(payer) } else { Err(rejection.into()) };
+            }
+            Err(fault) => return Err(fault),
+        };
         let need = settler.need_of(&verified.payment, verified.gas);
         let usage =
             self.ledger.gas_usage(network.contracts.chain, origin.caller, network.clock.utc());
         budget::check_affordable(&network.config, &price, &verified.payment, need, &usage)?;
         Ok(payer)
+    }
+
+    /// Returns whether a payment is in the book and its success may be returned for this request. `false` if it is not
+    /// in the book, or failed and may be tried again.
+    ///
+    /// # Errors
+    /// It is a duplicate, or can no longer be settled.
+    async fn verify_known(
+        &self,
+        network: &NetworkContext,
+        parsed: &ParsedPayment,
+        origin: RequestOrigin,
+    ) -> Result<bool, VerifyError> {
+        let known = self.ledger.find(parsed.key(network.contracts.chain)).await;
+        let known = known.map_err(|fault| VerifyError::Store(fault.to_string()))?;
+        let Some(known) = known else { return Ok(false) };
+        let record = known.record();
+        if matches!(record.state, State::Failed { .. }) {
+            return Ok(false);
+        }
+        let shares = verify::is_same_payment(parsed, &record.payment)
+            && self.success_rights.would_share(record, origin);
+        if !shares {
+            return Err(duplicate(parsed, record).into());
+        }
+        if record.state.is_open() {
+            check_still_valid(network, parsed).await?;
+        }
+        Ok(true)
     }
 
     /// Settles a payment once.
@@ -639,11 +663,14 @@ async fn check_still_valid(
     network: &NetworkContext,
     parsed: &ParsedPayment,
 ) -> Result<(), VerifyError> {
-    let used = [Reason::NonceUsed, Reason::Permit2Nonce, Reason::PrismNonce];
     match verify::check(network, parsed, Priority::Now).await {
-        Err(VerifyError::Rejected(rejection)) if used.contains(&rejection.reason) => Ok(()),
+        Err(VerifyError::Rejected(rejection)) if is_used(&rejection) => Ok(()),
         other => other.map(|_verified| ()),
     }
+}
+
+fn is_used(rejection: &Rejection) -> bool {
+    [Reason::NonceUsed, Reason::Permit2Nonce, Reason::PrismNonce].contains(&rejection.reason)
 }
 
 /// Whether a node may still have the transaction of a failed payment.
