@@ -2,7 +2,7 @@
 //!
 //! Each family of methods can have its own conduct: honest, behind by some blocks, of another chain, silent, and so
 //! on. Within a family the answers are consistent, as they are behind a load balancer whose nodes differ. Unlike
-//! [`crate::lying_rpc`], it changes no single answer of a kind but all answers of a family, until it is told to stop.
+//! [`crate::lying_rpc`], it changes all answers of a family of methods, until a test stops it.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard};

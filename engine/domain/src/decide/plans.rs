@@ -78,7 +78,7 @@ pub(super) fn may_sign(
 }
 
 /// Stops the plans of an outbox whose open transaction may no longer be signed. An empty transaction may still take the
-/// place of a signed one.
+/// place of a signed one, so that its nonce does not stay taken.
 pub(super) fn stop_forbidden(state: &State, command: &Command, key: &OutboxKey) -> Vec<Event> {
     let of_outbox = state
         .executing

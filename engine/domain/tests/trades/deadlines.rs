@@ -109,8 +109,8 @@ fn attempts(bench: &Bench, id: RequestId) -> Vec<(bool, bool)> {
     attempts.map(|one| (matches!(one.kind, Kind::Empty { .. }), one.raw.is_some())).collect()
 }
 
-/// What nobody mined is cancelled on its nonce, also after the plan's five minutes. Otherwise the nonce stays taken, and
-/// all later transactions of the address wait.
+/// An unmined transaction is cancelled on its nonce, also after the plan's five minutes. Otherwise it keeps the nonce,
+/// and all later transactions of the address wait.
 #[test]
 fn an_overdue_transaction_is_cancelled_on_its_nonce() {
     for point in [Point::AllowanceSigned, Point::SwapSigned] {

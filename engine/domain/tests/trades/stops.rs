@@ -1,5 +1,5 @@
 //! Freeze, lock, suspension and the end of five minutes, at each point of a plan (reliability.md, row 53 and I-g).
-//! What is unsigned is never signed, and what is signed is only watched.
+//! An unsigned call is never signed, and a signed one is watched; past its time it may be cancelled.
 
 use bursar_core::codes::Code;
 use bursar_core::ids::RequestId;

@@ -245,7 +245,7 @@ fn quotes(ledger: &Ledger, each: &[One]) -> Vec<Observation> {
     let main = !priced.is_empty();
     let each = routes.into_values().filter_map(|(key, amounts)| {
         let (amount, out) = amounts.iter().copied().max_by_key(|(amount, _out)| *amount)?;
-        // Of the routes beside a trade's own, only those with a quote count.
+        // Other routes than the trade's own count only if they have a quote.
         (main || out.is_some()).then(|| {
             Observation::Quoted(Box::new(quoted(ledger, &priced, &key, amount, out, &amounts)))
         })

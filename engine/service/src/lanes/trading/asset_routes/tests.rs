@@ -21,7 +21,7 @@ fn subject(token: Address) -> Subject {
     Subject { network, exchange, token, amount: U256::from(AMOUNT) }
 }
 
-/// A price halfway, which is no end of a pool.
+/// A price between the lowest and the highest of a pool.
 const ROOT: U160 = U160::from_limbs([0, 1 << 32, 0]);
 
 fn bought(cost: u64) -> Result<Bytes, ChainFault> {
