@@ -110,6 +110,7 @@ pub async fn serve<H: Host>(
     let poll_ms = context.gas.poll_ms;
     // cancel-safe: the follower only polls, so dropping it loses nothing.
     tokio::select! {
+        biased;
         () = serve_until_idle(host, context, &chain) => {}
         () = follower.run(&chain, &*clock, poll_ms) => {}
     }
@@ -158,6 +159,7 @@ async fn serve_until_idle<H: Host>(
         let wake = chain_tasks.context.clock.mono_ms().saturating_add(IDLE_MS);
         // cancel-safe: a signer's answer is received or stays in its channel; the others only wait.
         tokio::select! {
+            biased;
             () = chain_tasks.context.stopping.cancelled() => return,
             answer = answers.recv() => {
                 if let Some((id, attempt, end)) = answer {

@@ -98,6 +98,8 @@ pub enum HoldReason {
     UnlistedToken,
     /// The output is worth less than the input, by prices from outside the pool.
     UnfairValue,
+    /// The output is ETH, and its price is not known.
+    OutputUnpriced,
     /// No node could simulate the whole trade.
     EffectsUnproven,
 }
@@ -125,6 +127,7 @@ impl HoldReason {
             HoldReason::HookedPool => "hooked_pool",
             HoldReason::UnlistedToken => "unlisted_token",
             HoldReason::UnfairValue => "unfair_value",
+            HoldReason::OutputUnpriced => "output_unpriced",
             HoldReason::EffectsUnproven => "effects_unproven",
         }
     }
@@ -172,6 +175,9 @@ impl HoldReason {
             HoldReason::UnlistedToken => "a token is not on the policy's list (--trade-tokens)",
             HoldReason::UnfairValue => {
                 "the output is worth less than the input, by prices from outside the pool"
+            }
+            HoldReason::OutputUnpriced => {
+                "the price of ETH is not known, so what the output is worth cannot be checked"
             }
             HoldReason::EffectsUnproven => "no node could simulate the whole trade",
         }

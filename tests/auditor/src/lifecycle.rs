@@ -160,6 +160,7 @@ impl Auditor {
 
     fn process_ended(&mut self) {
         self.trades.book.process_ended();
+        self.trades.restarted = true;
         self.restore_maybe_written();
         self.assign_signatures();
         if self.disk_failed.is_some() {

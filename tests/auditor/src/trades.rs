@@ -30,6 +30,8 @@ pub(crate) struct Trades {
     pub(crate) largest_volume: BTreeMap<String, u64>,
     /// Transactions that were signed after the end of their plans.
     pub(crate) void: BTreeSet<(SlotKey, Body)>,
+    /// The wallet is locked because its process has ended, which ends no plan.
+    pub(crate) restarted: bool,
     /// The instants at which open polls and orders arrived.
     pub(crate) arrived: BTreeMap<Ticket, Instant>,
 }

@@ -40,7 +40,7 @@ fn auditor_rejects_a_step_while_frozen_locked_suspended_or_off() {
 }
 
 #[test]
-fn auditor_rejects_a_step_that_a_thaw_unlock_resume_or_restart_revived() {
+fn auditor_rejects_a_step_that_a_thaw_unlock_or_resume_revived() {
     let agent = || "HHH111".to_owned();
     for (stop, go_on) in [
         (Order::Freeze, Order::Thaw { right: true }),
@@ -52,9 +52,33 @@ fn auditor_rejects_a_step_that_a_thaw_unlock_resume_or_restart_revived() {
         trader.order(go_on);
         trader.rejects("T-53", signs(&swap));
     }
+}
+
+#[test]
+fn a_plan_continues_after_a_restart_within_its_five_minutes() {
     let (mut trader, _, swap) = allowed();
     trader.driver.restart();
+    trader.accepts(signs(&swap));
+
+    let (mut trader, _, swap) = allowed();
+    trader.driver.restart();
+    trader.order(Order::LockWallet);
+    trader.order(Order::OpenWallet { right: true });
     trader.rejects("T-53", signs(&swap));
+
+    let (mut trader, _, swap) = allowed();
+    trader.order(Order::Freeze);
+    trader.driver.restart();
+    trader.order(Order::Thaw { right: true });
+    trader.rejects("T-53", signs(&swap));
+
+    let (mut trader, trade, _) = allowed();
+    trader.driver.restart();
+    trader.driver.advance_ms(300_001);
+    trader.head();
+    let swap = trader.swap_tx(&trade, floor_of(fair(150), 50));
+    trader.accepts(signs(&swap));
+    trader.rejects("T-53", Observation::Broadcast(swap));
 }
 
 #[test]

@@ -154,8 +154,13 @@ fn hold_reason(context: &TradeContext<'_>) -> Option<HoldReason> {
         if [&ask.token_in, &ask.token_out].iter().any(|token| is_unlisted(ask, token, trading)) {
             return Some(HoldReason::UnlistedToken);
         }
-        if quote.value_out.is_some_and(|out| is_unfair(value, out, trading.max_impact)) {
-            return Some(HoldReason::UnfairValue);
+        match quote.value_out {
+            Some(out) if is_unfair(value, out, trading.max_impact) => {
+                return Some(HoldReason::UnfairValue);
+            }
+            // The price of ETH is known unless its sources fail or disagree.
+            None if is_eth(ask, &ask.token_out) => return Some(HoldReason::OutputUnpriced),
+            Some(_) | None => {}
         }
     }
     if quote.effects != Effects::Proven {
@@ -206,6 +211,12 @@ fn is_unlisted(ask: &TradeAsk, token: &TradeToken, trading: &TradingPolicy) -> b
     let Some(address) = token.address else { return false };
     let known = networks::by_chain(ask.chain).is_some_and(|network| network.knows(address));
     !known && !trading.tokens.contains(address)
+}
+
+/// Returns whether a token is the native coin or wraps it.
+fn is_eth(ask: &TradeAsk, token: &TradeToken) -> bool {
+    let exchange = networks::by_chain(ask.chain).and_then(|network| network.exchange);
+    token.address.is_none() || token.address == exchange.map(|exchange| exchange.wrapped_native)
 }
 
 /// Returns whether the output is worth less than (1 - ceiling) of the input.

@@ -272,7 +272,7 @@ fn an_output_worth_less_than_one_minus_the_ceiling_asks() {
         (Some(9_500_000), 500, Act),
         (Some(9_499_999), 500, Hold(HoldReason::UnfairValue)),
         (Some(0), 500, Hold(HoldReason::UnfairValue)),
-        (None, 500, Act),
+        (None, 500, Hold(HoldReason::OutputUnpriced)),
         (Some(0), 10_000, Act),
         (Some(10_000_000), 30, Act),
         (Some(9_969_999), 30, Hold(HoldReason::UnfairValue)),
@@ -281,6 +281,19 @@ fn an_output_worth_less_than_one_minus_the_ceiling_asks() {
         judge("fair", wanted, |case| {
             case.quote.value_out = value_out.map(Usd);
             case.policy.trading.max_impact = Bps(ceiling);
+        });
+    }
+}
+
+/// An output that never has a price outside the pools needs none; ETH has one unless its sources fail.
+#[test]
+fn only_eth_must_have_a_price() {
+    let listed = Address::repeat_byte(0x42);
+    for (address, wanted) in [(None, Hold(HoldReason::OutputUnpriced)), (Some(listed), Act)] {
+        judge("output", wanted, |case| {
+            case.ask.token_out.address = address;
+            case.policy.trading.tokens = [listed].into_iter().collect();
+            case.quote.value_out = None;
         });
     }
 }

@@ -62,6 +62,7 @@ pub async fn run(tx_driver: TxDriver) {
         let idle = outboxes.is_empty();
         // cancel-safe: every branch only waits.
         tokio::select! {
+            biased;
             () = tx_driver.stopping.cancelled() => return,
             changed = views.changed() => if changed.is_err() { return },
             () = tx_driver.ports.clock.sleep_until(wake), if !idle => {}

@@ -80,14 +80,16 @@ impl Auditor {
         }
         self.watch_approvals();
         let now = self.time.instant();
-        let forbidden: Vec<u64> = self
-            .trades
-            .book
-            .recs
-            .iter()
-            .filter(|(_, r)| r.may_live() && self.forbids(Some(&r.agent)).is_some())
-            .map(|(key, _)| *key)
-            .collect();
+        self.trades.restarted &= self.possible_configs.iter().all(|w| !w.config.open);
+        let stopped = |r: &TradeRecord| {
+            r.may_live()
+                && self.forbids(Some(&r.agent)).is_some_and(|rule| {
+                    let by_restart = self.trades.restarted && rule == "I-f";
+                    !by_restart || self.is_stopped(&r.agent)
+                })
+        };
+        let recs = self.trades.book.recs.iter();
+        let forbidden: Vec<u64> = recs.filter(|(_, r)| stopped(r)).map(|(key, _)| *key).collect();
         let book = &mut self.trades.book;
         for (key, rec) in &mut book.recs {
             // A plan that has begun was decided, whether its call is answered or not.
@@ -101,6 +103,14 @@ impl Auditor {
             }
         }
         self.book.held_trades = self.held_trades();
+    }
+
+    /// Returns whether a freeze or suspension surely stops the agent, whether the wallet is open or not.
+    fn is_stopped(&self, agent: &str) -> bool {
+        let stops = |config: &crate::config::Config| {
+            config.frozen || config.agents.get(agent).is_none_or(|known| known.suspended)
+        };
+        self.possible_configs.iter().all(|w| stops(&w.config))
     }
 
     fn note_volumes(&mut self) {

@@ -233,7 +233,9 @@ impl Auditor {
         let now = self.time.instant();
         let since_end = rec.ended.and_then(|at| at.elapsed(&now).1);
         let over = since_end.is_some_and(|ms| ms >= REVOKED_WITHIN_MS);
-        if interrupted || !approved || !over {
+        // Nothing is signed for a stopped agent, so its revocation waits for the operator.
+        let stopped = self.forbids(Some(&rec.agent)).is_some();
+        if interrupted || stopped || !approved || !over {
             return Ok(());
         }
         let Some(((chain, from, _), _)) = slots().next() else { return Ok(()) };

@@ -65,6 +65,7 @@ pub async fn follow(core: Handle, ports: Ports, stopping: CancellationToken) {
         let next_ms = plans.values().map(|plan| plan.due_ms).min().unwrap_or(u64::MAX);
         // cancel-safe: all three only wait.
         tokio::select! {
+            biased;
             () = stopping.cancelled() => return,
             changed = views.changed() => if changed.is_err() { return },
             () = ports.clock.sleep_until(next_ms) => {}

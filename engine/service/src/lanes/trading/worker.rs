@@ -66,6 +66,7 @@ pub async fn run(worker: Worker) {
         let idle = view.state.executing.is_empty();
         // cancel-safe: every branch only waits.
         tokio::select! {
+            biased;
             () = worker.stopping.cancelled() => return,
             changed = views.changed() => if changed.is_err() { return },
             () = clock.sleep_until(wake), if !idle => {}
@@ -107,6 +108,7 @@ impl Worker {
             let wake = clock.mono_ms().saturating_add(RETRY_MS);
             // cancel-safe: both branches only wait.
             tokio::select! {
+                biased;
                 () = self.stopping.cancelled() => {}
                 () = clock.sleep_until(wake) => {}
             }
