@@ -337,8 +337,8 @@ impl Execution {
         self.steps.iter().find(|step| step.purpose == StepPurpose::Swap)
     }
 
-    /// Returns whether the plan may leave an allowance: it may have given one that no swap used, and it has not tried to
-    /// revoke it.
+    /// Returns whether the plan may leave an allowance: it may have given one that no swap used, and no transaction has
+    /// tried to revoke it on the chain.
     pub fn leaves_allowance(&self) -> bool {
         self.steps.iter().fold(false, |leaves, step| match (step.purpose, step.outcome) {
             // A displaced transaction may still be mined.
@@ -347,7 +347,7 @@ impl Execution {
             // A token that reverts it does so every time.
             (
                 StepPurpose::Revocation,
-                Some(Outcome::Succeeded { .. } | Outcome::Reverted { .. } | Outcome::NonceTaken),
+                Some(Outcome::Succeeded { .. } | Outcome::Reverted { .. }),
             ) => false,
             _without_effect => leaves,
         })

@@ -239,6 +239,9 @@ impl Auditor {
             return Ok(());
         }
         let Some(((chain, from, _), _)) = slots().next() else { return Ok(()) };
+        if self.is_followed(key) {
+            return Ok(());
+        }
         let open = self.trades.book.allowances.get(&(*chain, from.clone()));
         let left = open.into_iter().flatten().find(|open| {
             let before = baseline.iter().any(|b| {
@@ -254,6 +257,24 @@ impl Auditor {
             }
             None => Ok(()),
         }
+    }
+
+    /// Returns whether another plan of the same address has set the same allowance since.
+    fn is_followed(&self, key: u64) -> bool {
+        let approvals = |key: u64| {
+            let slots = self.trades.book.slots.of(key);
+            let all = slots.filter(|(_, slot)| slot.kind == Kind::Approve && slot.succeeded());
+            all.map(|((chain, from, nonce), slot)| {
+                // The token, and the function with its spender.
+                let spender = slot.body.2.get(..72).unwrap_or_default();
+                (*chain, from, (&slot.body.0, spender), *nonce)
+            })
+        };
+        let Some(last) = approvals(key).max_by_key(|one| one.3) else { return false };
+        let others = self.trades.book.recs.keys().filter(|other| **other != key);
+        others.flat_map(|other| approvals(*other)).any(|other| {
+            (other.0, other.1, other.2) == (last.0, last.1, last.2) && other.3 > last.3
+        })
     }
 }
 

@@ -91,7 +91,11 @@ impl Auditor {
     ) -> Result<(), Violation> {
         let Some(rec) = self.trades.book.recs.get(&key) else { return Ok(()) };
         let slippage = rec.slippage.unwrap_or((0, 10_000));
-        let all = self.quotes_between(rec, rec.from, self.seq);
+        // With several trades of the same terms it is unknown whose quotes are this one's.
+        let alike = self.trades.book.recs.values().filter(|r| r.trade == rec.trade && r.may_live());
+        let alike: Vec<u64> = alike.map(|r| r.from).collect();
+        let first = alike.iter().copied().min().unwrap_or(rec.from).min(rec.from);
+        let all = self.quotes_between(rec, first, self.seq);
         let Some(best) = all.iter().filter_map(|q| q.amount_out).max() else {
             return Err(self.trade_violation(key, "floor", "a swap was signed without a quote"));
         };
@@ -107,10 +111,7 @@ impl Auditor {
         let any = self.committed_floor(rec).map_or(0, |(least, _)| least);
         let committed = committed.unwrap_or(any);
         let fresh = of_route(since, self.seq);
-        // With several trades of the same terms it is unknown whose quote the newest is.
-        let alike = self.trades.book.recs.values();
-        let alike = alike.filter(|r| r.trade == rec.trade && r.may_live()).count() > 1;
-        let newest = if alike {
+        let newest = if alike.len() > 1 {
             fresh.values().min().copied()
         } else {
             fresh.last_key_value().map(|(_, out)| *out)
