@@ -10,6 +10,7 @@
 pub mod handle;
 mod judgement;
 mod publish;
+mod trade_ends;
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};

@@ -255,6 +255,11 @@ impl Market {
     pub(crate) fn price_is_sure(&self, time: ChainTime, ex: &ExchangeFact) -> bool {
         let fresh = |at: &Instant| at.elapsed(&time.now).1.is_some_and(|ms| ms <= PRICE_VALID_MS);
         let recent = || self.prices.iter().filter(|(_, at, _)| fresh(at)).map(|(_, _, read)| read);
+        // The age counts by the chain's time or by the machine's: the older one, to be sure.
+        let latest_s = u64::try_from(time.now.second()).unwrap_or(0).max(time.newest_s);
+        let old = |updated_s: u64| {
+            ex.feed_max_age_s.is_some_and(|most| latest_s.saturating_sub(updated_s) > most)
+        };
         let apis = || {
             recent().filter_map(|read| match read {
                 PriceRead::Api { micros } => Some(*micros),
@@ -263,7 +268,9 @@ impl Market {
         };
         let feeds = || {
             recent().filter_map(|read| match read {
-                PriceRead::Feed { chain, micros, .. } if *chain == time.chain => Some(*micros),
+                PriceRead::Feed { chain, micros, updated_s } if *chain == time.chain => {
+                    Some(micros.filter(|_| !old(*updated_s)))
+                }
                 _ => None,
             })
         };

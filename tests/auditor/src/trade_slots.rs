@@ -88,6 +88,11 @@ impl Slot {
         self.included.is_some() || self.mined.is_some() || self.cancelled || self.taken || unsent
     }
 
+    /// Returns whether it was signed only.
+    pub(crate) fn is_unsent(&self) -> bool {
+        self.hashes.is_empty() && self.cancel_hashes.is_empty()
+    }
+
     /// Returns whether the wallet may have a receipt of its success.
     pub(crate) fn may_have_receipt(&self, now: &Instant) -> bool {
         let recent = |at: &Instant| at.elapsed(now).1.is_some_and(|ms| ms <= RECEIPT_MS);
@@ -170,6 +175,19 @@ impl Slots {
 
     pub(crate) fn in_flight(&self, from: &str) -> bool {
         self.all.iter().any(|((_, f, _), slot)| f == from && !slot.done())
+    }
+
+    /// Returns the transactions of the same sender that were signed for other trades and not sent.
+    pub(crate) fn unsent_of_others(
+        &self,
+        tx: &Transaction,
+        rec: Option<u64>,
+    ) -> Vec<(SlotKey, Body)> {
+        let (chain, from, _) = slot_key(tx);
+        let others = self.all.iter().filter(|((c, f, _), slot)| {
+            (*c, f) == (chain, &from) && slot.rec != rec && slot.is_unsent() && !slot.taken
+        });
+        others.map(|(at, slot)| (at.clone(), slot.body.clone())).collect()
     }
 
     /// Returns the transaction with this hash.

@@ -202,22 +202,9 @@ impl Api {
         if record.execution().is_none_or(|execution| execution.end.is_some()) {
             return record;
         }
-        let mut views = self.core.watch();
         let id = record.id;
-        let ended = async {
-            loop {
-                let view = Arc::clone(&views.borrow_and_update());
-                let running = view.state.executing.get(&id);
-                if running.is_none_or(|one| one.execution().is_none_or(|one| one.end.is_some())) {
-                    return;
-                }
-                if views.changed().await.is_err() {
-                    return;
-                }
-            }
-        };
         // Cancel-safe: the wait changes nothing.
-        let _waited = tokio::time::timeout(WAIT, ended).await;
+        let _waited = tokio::time::timeout(WAIT, self.core.trade_ended(id)).await;
         self.request(id).await.unwrap_or(record)
     }
 }

@@ -19,6 +19,7 @@ use bursar_x402::signature::Signature65;
 use tokio::sync::{Semaphore, oneshot, watch};
 use zeroize::Zeroizing;
 
+use super::trade_ends::{TradeEnds, is_executing};
 use super::{Core, Outcome, View};
 use crate::journal::{Head, Reader};
 
@@ -43,6 +44,7 @@ pub struct Handle {
     /// through when agents fill the queue.
     permits: Arc<Semaphore>,
     view: watch::Receiver<Arc<View>>,
+    trade_ends: TradeEnds,
     reader: Arc<dyn Reader>,
     clock: Arc<dyn Clock>,
 }
@@ -59,9 +61,11 @@ impl Handle {
         let (queue, inbox) = channel();
         let permits = Arc::new(Semaphore::new(CORE_QUEUE));
         let reader = core.journal().reader();
-        let (publish, view) = watch::channel(Arc::new(core.view()));
+        let (views, view) = watch::channel(Arc::new(core.view()));
+        let trade_ends = TradeEnds::new();
+        let publish = Publisher { views, trade_ends: trade_ends.clone() };
         let worker = Worker { core, publish, clock: Arc::clone(&clock), batch_limit: CORE_BATCH };
-        (Self { queue, permits, view, reader, clock }, CoreLoop { worker, inbox })
+        (Self { queue, permits, view, trade_ends, reader, clock }, CoreLoop { worker, inbox })
     }
 
     /// Returns the latest published view.
@@ -72,6 +76,15 @@ impl Handle {
     /// Returns a receiver that wakes on each publication.
     pub fn watch(&self) -> watch::Receiver<Arc<View>> {
         self.view.clone()
+    }
+
+    /// Waits until a trade is not executing. Returns at once if it is not, or once the core has stopped.
+    pub async fn trade_ended(&self, id: RequestId) {
+        let ended = self.trade_ends.wait_for(id);
+        // A view that was published before the registration has woken nobody.
+        if is_executing(&self.view().state, id) {
+            let _stopped = ended.await;
+        }
     }
 
     /// Returns a reader of committed records.
@@ -246,7 +259,7 @@ impl CoreLoop {
 #[derive(Debug)]
 struct Worker {
     core: Core,
-    publish: watch::Sender<Arc<View>>,
+    publish: Publisher,
     clock: Arc<dyn Clock>,
     /// The limit of decisions in one batch.
     batch_limit: usize,
@@ -255,7 +268,7 @@ struct Worker {
 impl Worker {
     fn flush(&mut self) {
         self.core.flush(&self.clock.now());
-        publish_view(&self.core, &self.publish);
+        self.publish.view_of(&self.core);
     }
 
     /// Processes `first` and other queued messages. Returns `None` after a stop, with the journal closed.
@@ -290,15 +303,32 @@ impl Worker {
     }
 }
 
-/// Publishes the core's view. After a failed commit the state may be ahead of the disk, so the last view remains,
-/// with the reason of the failure.
-fn publish_view(core: &Core, publish: &watch::Sender<Arc<View>>) {
-    let mut view = core.view();
-    if view.failed.is_some() {
-        let last = Arc::clone(&publish.borrow());
-        view = View { failed: view.failed, ..(*last).clone() };
+/// Publishes what the core has committed.
+#[derive(Debug)]
+struct Publisher {
+    views: watch::Sender<Arc<View>>,
+    trade_ends: TradeEnds,
+}
+
+impl Drop for Publisher {
+    fn drop(&mut self) {
+        self.trade_ends.stop();
     }
-    publish.send_replace(Arc::new(view));
+}
+
+impl Publisher {
+    /// Publishes the core's view. After a failed commit the state may be ahead of the disk, so the last view remains,
+    /// with the reason of the failure.
+    fn view_of(&self, core: &Core) {
+        let mut view = core.view();
+        if view.failed.is_some() {
+            let last = Arc::clone(&self.views.borrow());
+            view = View { failed: view.failed, ..(*last).clone() };
+        }
+        let view = Arc::new(view);
+        self.views.send_replace(Arc::clone(&view));
+        self.trade_ends.wake(&view.state);
+    }
 }
 
 /// The actions of one step.
@@ -329,12 +359,12 @@ impl Batch {
         }
     }
 
-    fn step(self, core: &mut Core, publish: &watch::Sender<Arc<View>>, clock: &dyn Clock) {
+    fn step(self, core: &mut Core, publish: &Publisher, clock: &dyn Clock) {
         if self.actions.is_empty() {
             return;
         }
         let outcomes = core.step(&clock.now(), self.actions);
-        publish_view(core, publish);
+        publish.view_of(core);
         for (answer, outcome) in self.answers.into_iter().zip(outcomes) {
             // The caller may have gone away. The decision remains.
             let _gone = answer.map(|answer| answer.send(outcome));
@@ -343,12 +373,7 @@ impl Batch {
 }
 
 /// Processes a message other than an action or a stop.
-fn control(
-    message: Message,
-    core: &mut Core,
-    publish: &watch::Sender<Arc<View>>,
-    clock: &dyn Clock,
-) {
+fn control(message: Message, core: &mut Core, publish: &Publisher, clock: &dyn Clock) {
     let damaged = |error: crate::journal::JournalError| {
         Fault::because(Code::JournalDamaged, error.to_string())
     };
@@ -360,17 +385,17 @@ fn control(
         }
         Message::Unlocked { keys, note, answer } => {
             let result = core.unlocked(&clock.now(), keys, note);
-            publish_view(core, publish);
+            publish.view_of(core);
             let _gone = answer.send(result);
         }
         Message::Accept { key, answer } => {
             let result = core.accept(&clock.now(), key);
-            publish_view(core, publish);
+            publish.view_of(core);
             let _gone = answer.send(result);
         }
         Message::BeginCopy(answer) => {
             let result = core.begin_copy(&clock.now());
-            publish_view(core, publish);
+            publish.view_of(core);
             let _gone = answer.send(result);
         }
         Message::EndCopy(to, answer) => {
@@ -378,7 +403,7 @@ fn control(
         }
         Message::Locked(cause, noted, answer) => {
             core.locked(&clock.now(), cause, noted);
-            publish_view(core, publish);
+            publish.view_of(core);
             let _gone = answer.send(Ok(()));
         }
     }

@@ -89,7 +89,7 @@ impl Host for WalletHost {
         Box::pin(async move {
             loop {
                 let now = views.borrow_and_update().state.outboxes.get(&self.key);
-                if now != *known {
+                if !Arc::ptr_eq(&now, known) && now != *known {
                     return;
                 }
                 if views.changed().await.is_err() {

@@ -90,12 +90,14 @@ impl Auditor {
         };
         let recs = self.trades.book.recs.iter();
         let forbidden: Vec<u64> = recs.filter(|(_, r)| stopped(r)).map(|(key, _)| *key).collect();
+        let failed = self.disk_failed.is_some();
         let book = &mut self.trades.book;
         for (key, rec) in &mut book.recs {
             // A plan that has begun was decided, whether its call is answered or not.
             let begun = book.slots.of(*key).next().is_some();
             rec.may_have_expired |= rec.expired(&now).1;
-            if forbidden.contains(key) {
+            // After a failure of the disk, a stop is not recorded.
+            if forbidden.contains(key) && !failed {
                 rec.disturbed = true;
                 let all = rec.authorizations.iter_mut();
                 let decided = all.filter(|auth| begun || auth.closed.is_some());

@@ -182,6 +182,9 @@ impl Auditor {
         let approvals = rec.authorizations.iter().filter(|auth| !auth.by_call);
         let Some(since) = approvals.map(|auth| auth.seq).min() else { return Ok(()) };
         let Some((least, most)) = self.committed_floor(rec) else { return Ok(()) };
+        // An approval by a better quote raises the minimum.
+        let raised = self.best_since(rec, rec.from).map_or(0, |best| self.floor_of(rec, best));
+        let most = most.max(raised);
         let (best, worst) = (self.best_since(rec, since), self.worst_since(rec, since));
         if code == Some("PRICE_MOVED") && worst.is_none_or(|worst| worst >= most) {
             let what = format!(

@@ -67,6 +67,11 @@ impl Auditor {
         Some((least, most_floor(most, slippage)))
     }
 
+    /// Returns the highest minimum that follows from a quote of this output.
+    pub(crate) fn floor_of(&self, rec: &TradeRecord, out: u128) -> u128 {
+        most_floor(out, rec.slippage.unwrap_or((0, 0)))
+    }
+
     /// Returns the best output that a node quoted since an observation.
     pub(crate) fn best_since(&self, rec: &TradeRecord, from: u64) -> Option<u128> {
         let quotes = self.quotes_between(rec, from, self.seq);

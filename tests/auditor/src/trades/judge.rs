@@ -266,7 +266,9 @@ impl Case<'_> {
         let least = trading.min_native.saturating_add(paid).saturating_add(cost.saturating_mul(24));
         let rich = matches!(read(NATIVE), Some((there, _)) if there >= least)
             && matches!(read(&trade.token_in), Some((there, _)) if there >= trade.amount_in);
-        let later = self.market.newest_time_s(trade.chain).unwrap_or(u64::MAX);
+        // A deadline that has passed by the machine's clock may be refused too.
+        let wall_s = u64::try_from(self.now.second()).unwrap_or(0);
+        let later = self.market.newest_time_s(trade.chain).unwrap_or(u64::MAX).max(wall_s);
         let in_time = trade.deadline_s.is_none_or(|at| at > later.saturating_add(ex.deadline_s));
         let mut quotes = self.market.quotes_of(trade, ex, self.from).peekable();
         let quoted =

@@ -77,13 +77,14 @@ impl Auditor {
                 let unsent = kind == Kind::Revoke && slot.hashes.is_empty();
                 self.replacement_signed(&at, rec, kind, same)?;
                 // The next plan's revocation has the same bytes as one that was never sent.
-                let next = decode(&tx.data).and_then(|decoded| self.revoked_trade(tx, &decoded));
+                let next =
+                    decode(&tx.data).and_then(|decoded| self.revoked_trade(tx, &decoded, request));
                 if let Some(slot) = self.trades.book.slots.get_mut(&at).filter(|_| unsent && same) {
                     slot.rec = next.or(slot.rec);
                 }
                 return Ok(());
             }
-            if !free {
+            if !free && !slot.is_unsent() {
                 let before = slot.body.clone();
                 // The nonce of a plan that ended before its signature was free again.
                 if self.judge_step(tx, request)?.void {
@@ -99,6 +100,9 @@ impl Auditor {
             self.trades.void.insert((at, body(tx)));
             return Ok(());
         }
+        // A slow signer may answer for a plan that has ended. Nothing is done with that signature once another acts.
+        let others = self.trades.book.slots.unsent_of_others(tx, judged.rec);
+        self.trades.void.extend(others);
         let mut slot = Slot::new(judged.rec, judged.kind, tx, self.seq);
         slot.request = request.cloned();
         self.trades.book.slots.insert(at, slot);
@@ -136,7 +140,7 @@ impl Auditor {
             return Err(violation("call data", format!("{tx:?} cannot be decoded")));
         };
         if self.revokes(tx, &decoded, &ex) {
-            let rec = self.revoked_trade(tx, &decoded);
+            let rec = self.revoked_trade(tx, &decoded, request);
             return Ok(Judged { rec, kind: Kind::Revoke, void: false });
         }
         let step = self.attribute(tx, decoded, request, &ex)?;
@@ -182,8 +186,13 @@ impl Auditor {
             }
     }
 
-    /// Returns the trade whose allowance is revoked.
-    fn revoked_trade(&self, tx: &Transaction, decoded: &Decoded) -> Option<u64> {
+    /// Returns the trade whose allowance is revoked: the one it is signed for, or else the newest that fits.
+    fn revoked_trade(
+        &self,
+        tx: &Transaction,
+        decoded: &Decoded,
+        request: Option<&Id>,
+    ) -> Option<u64> {
         let token = match decoded {
             Decoded::Approve { .. } => Some(tx.to.to_lowercase()),
             Decoded::Permit2Approve { token, .. } => Some(token.clone()),
@@ -196,10 +205,12 @@ impl Auditor {
             })
         };
         let recs = self.trades.book.recs.iter().rev();
-        let mut fits = recs.filter(|(key, r)| {
+        let fits = recs.filter(|(key, r)| {
             token.as_ref().is_none_or(|token| r.trade.token_in == *token) && approved(**key)
         });
-        fits.next().map(|(key, _)| *key)
+        let fits: Vec<u64> = fits.map(|(key, _)| *key).collect();
+        let named = request.and_then(|id| self.trades.book.named(id));
+        named.filter(|key| fits.contains(key)).or(fits.first().copied())
     }
 
     /// Finds the trade that a step belongs to.
@@ -340,12 +351,11 @@ impl Auditor {
             return Err(violation("permit", what));
         };
         let newest_s = self.trades.market.newest_time_s(permit.chain).unwrap_or(0);
-        let named = request.and_then(|id| self.trades.book.by_id.get(id).copied());
+        let named = request.and_then(|id| self.trades.book.named(id));
         // A slow signer may answer after the plan has ended by its time.
         let of = |r: &TradeRecord| {
-            let accepted = named.is_some() && r.accepted && r.refused.is_none();
             r.trade.chain == permit.chain
-                && (r.may_live() || accepted)
+                && (r.may_live() || named.is_some())
                 && (r.payers.is_empty() || r.payers.contains(signer))
         };
         let mut why = ("permit", "no trade asks for it".to_owned());
