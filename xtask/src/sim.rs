@@ -6,7 +6,7 @@ use std::process::Command;
 
 use anyhow::{Context, ensure};
 
-/// The arguments in CI. The run takes a minute and a half on two idle processors.
+/// The arguments in CI. The run takes about a minute on two idle processors.
 const FULL: [&str; 3] = ["--to", "10000", "--table"];
 
 pub(crate) fn run(arguments: &[String]) -> anyhow::Result<()> {

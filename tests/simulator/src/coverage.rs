@@ -61,15 +61,15 @@ impl Coverage {
         }
     }
 
-    /// Returns the pairs and codes that a large number of seeds should have reached and has not. Without `trades`, no
-    /// world trades.
-    pub fn gaps(&self, trades: bool) -> Vec<String> {
+    /// Returns the pairs and codes that a large number of seeds should have reached and has not.
+    pub fn gaps(&self) -> Vec<String> {
         let mut gaps = Vec::new();
-        let wanted = |kind: &&&str| trades || !Step::OF_TRADES.contains(*kind);
-        for kind in Step::KINDS.iter().filter(wanted) {
-            for trouble in Swarm::NAMES.iter().filter(|name| trades || **name != "trades") {
+        for kind in Step::KINDS {
+            for trouble in Swarm::NAMES {
                 let times = self.pairs.get(&(*kind, *trouble)).copied().unwrap_or(0);
-                if times < MIN_TIMES {
+                // Few worlds use the real store.
+                let wanted = if *trouble == "sectors" { MIN_TIMES / 2 } else { MIN_TIMES };
+                if times < wanted {
                     gaps.push(format!("{kind} × {trouble}: {times} times"));
                 }
             }
@@ -93,12 +93,21 @@ const CODES: &[&str] = &[
     "AGENT_SUSPENDED",
     "AUTH_FAILED",
     "BAD_INPUT",
+    "BELOW_MIN_ETH",
     "CARD_CHANGED",
+    "CHAIN_UNAVAILABLE",
+    "DEADLINE_PASSED",
     "DOMAIN_NOT_ALLOWED",
     "DOMAIN_URL_REQUIRED",
     "EXCEEDS_DAILY_LIMIT",
+    "EXCEEDS_DAILY_VOLUME",
+    "EXCEEDS_MAX_SLIPPAGE",
     "EXCEEDS_PER_REQUEST_MAX",
+    "EXCEEDS_PER_TRADE_MAX",
+    "EXECUTED",
+    "EXECUTION_ERROR",
     "IDEMPOTENCY_CONFLICT",
+    "INSUFFICIENT_FUNDS",
     "INVALID_PAYMENT_DATA",
     "INVALID_X402_FORMAT",
     "IN_USE",
@@ -108,15 +117,23 @@ const CODES: &[&str] = &[
     "NETWORK_DISABLED",
     "NETWORK_NOT_ALLOWED_BY_POLICY",
     "NOTHING_FOUND",
+    "NO_POOL",
     "PAYMENT_ALREADY_SETTLED",
     "PAYMENT_EXPIRED",
+    "PLAN_EXPIRED",
+    "POOL_TOO_SMALL",
+    "PRICE_MOVED",
+    "QUOTE_FAILED",
+    "RATE_LIMIT_EXCEEDED",
     "REQUEST_ALREADY_PROCESSED",
     "REQUEST_EXPIRED",
     "TOO_MANY_PENDING",
+    "TRADING_DISABLED",
     "UNAUTHORIZED",
     "UNSUPPORTED_ASSET",
     "UNSUPPORTED_SCHEME",
     "WALLET_LOCKED",
+    "WOULD_FAIL",
     "WRONG_PASSWORD",
     "X402_DISABLED",
 ];

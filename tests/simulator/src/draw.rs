@@ -24,25 +24,17 @@ struct Draw<'a> {
 }
 
 impl Plan {
-    /// Draws the plan of a seed, without trades.
+    /// Draws the plan of a seed. A third of all worlds trade.
     pub fn of(seed: u64) -> Self {
-        Self::draw(seed, false)
-    }
-
-    /// Draws the plan of a seed. A third of these worlds trade; the others are those of [`Plan::of`].
-    pub fn trading(seed: u64) -> Self {
-        Self::draw(seed, true)
-    }
-
-    fn draw(seed: u64, trades: bool) -> Self {
         let mut dice = Dice::new(seed);
         let mut swarm = Swarm::draw(&mut dice);
         // The real store takes as much time as everything else together. So few worlds use it, and these worlds
         // contain all kinds of orders.
-        swarm.sectors &= dice.chance(1, 5);
+        let mut market = Dice::new(seed ^ 0x7ade);
+        swarm.trades = market.chance(1, 3);
+        let real = dice.chance(1, 5);
+        swarm.sectors &= real || (swarm.trades && market.chance(1, 2));
         swarm.edits |= swarm.sectors;
-        // From its own dice, so that worlds without trades stay as they are.
-        swarm.trades = trades && Dice::new(seed ^ 0x7ade).chance(1, 3);
         let bounds = JournalBounds::draw(&mut dice);
         let length = if dice.chance(1, 48) { 120 + dice.roll(280) } else { 20 + dice.roll(36) };
         let agents = 1 + dice.roll(3);

@@ -90,32 +90,6 @@ plants! {
     FloorWithoutGas "the least native balance is checked without the cost of gas";
 }
 
-impl PlantedBug {
-    /// Returns whether only a world with trades can find it.
-    pub fn is_of_trades(self) -> bool {
-        matches!(
-            self,
-            Self::PriceTooOld
-                | Self::FloorFromFresh
-                | Self::SlippageTwice
-                | Self::VolumeTwice
-                | Self::VolumeOfDisplaced
-                | Self::SwapAfterThaw
-                | Self::AllowanceShared
-                | Self::SwapBeforeApproval
-                | Self::UnlimitedApproval
-                | Self::ImpactByDust
-                | Self::ValueByOutput
-                | Self::FillFromQuote
-                | Self::HookAutomatic
-                | Self::RepeatExecuted
-                | Self::LocalDeadline
-                | Self::FloorWithoutGas
-                | Self::RehearsalIgnored
-        )
-    }
-}
-
 #[derive(Debug)]
 pub(crate) struct WorldFaults {
     tape: Tape,

@@ -1,5 +1,5 @@
 //! Runs simulated worlds by seed: `bursar-sim [--seed N [--tell] | --from A --to B [--table]] [--plant NAME]`,
-//! `bursar-sim --plan FILE [--plant NAME]` or `bursar-sim --plants`. With `--trades`, a third of the worlds trade.
+//! `bursar-sim --plan FILE [--plant NAME]` or `bursar-sim --plants`.
 //!
 //! Without arguments it runs the first thousand seeds. A failing seed is reported with the shortest plan that fails in
 //! the same way. Keep such plans in `tests/simulator/regressions`; `--plan` runs one. With `--table`, a coverage gap is
@@ -22,14 +22,7 @@ struct Arguments {
     plants: bool,
     table: bool,
     tell: bool,
-    trades: bool,
     plan: Option<Plan>,
-}
-
-impl Arguments {
-    fn plan_of(&self) -> fn(u64) -> Plan {
-        if self.trades { Plan::trading } else { Plan::of }
-    }
 }
 
 fn main() -> ExitCode {
@@ -43,9 +36,9 @@ fn main() -> ExitCode {
     let passed = if let Some(plan) = &arguments.plan {
         run_plan(plan, arguments.plant)
     } else if arguments.plants {
-        find_planted_bugs(&arguments)
+        find_planted_bugs()
     } else if arguments.tell {
-        print_observations((arguments.plan_of())(arguments.from))
+        print_observations(Plan::of(arguments.from))
     } else {
         run_seeds(&arguments)
     };
@@ -79,7 +72,6 @@ fn parse_arguments() -> Result<Arguments, String> {
             "--plants" => arguments.plants = true,
             "--table" => arguments.table = true,
             "--tell" => arguments.tell = true,
-            "--trades" => arguments.trades = true,
             other => return Err(format!("unknown argument {other}")),
         }
     }
@@ -120,8 +112,8 @@ fn print_observations(plan: Plan) -> bool {
 fn run_seeds(arguments: &Arguments) -> bool {
     let began = Instant::now();
     let seeds: Vec<u64> = (arguments.from..arguments.to).collect();
-    let (coverage, failed) = run_all(&seeds, arguments.plan_of(), arguments.plant);
-    let gaps = if arguments.table { coverage.gaps(arguments.trades) } else { Vec::new() };
+    let (coverage, failed) = run_all(&seeds, Plan::of, arguments.plant);
+    let gaps = if arguments.table { coverage.gaps() } else { Vec::new() };
     if arguments.table {
         println!("{coverage}");
         gaps.iter().for_each(|gap| println!("not covered: {gap}"));
@@ -142,9 +134,8 @@ fn run_seeds(arguments: &Arguments) -> bool {
     rules.iter().for_each(|(rule, seeds)| println!("  {rule}: {seeds:?}"));
     if let Some((seed, failure)) = failed.first_key_value() {
         println!("\nseed {seed}:");
-        print_failure(&(arguments.plan_of())(*seed), arguments.plant, failure);
-        let trades = if arguments.trades { " --trades" } else { "" };
-        println!("reproduce: cargo xtask sim --seed {seed}{trades}");
+        print_failure(&Plan::of(*seed), arguments.plant, failure);
+        println!("reproduce: cargo xtask sim --seed {seed}");
     }
     failed.is_empty() && gaps.is_empty()
 }
@@ -160,11 +151,11 @@ fn print_failure(plan: &Plan, plant: Option<PlantedBug>, failure: &Failure) {
 }
 
 /// Prints how many seeds it took to find each planted bug. Returns false if one was not found.
-fn find_planted_bugs(arguments: &Arguments) -> bool {
+fn find_planted_bugs() -> bool {
     let mut passed = true;
-    for plant in PlantedBug::ALL.iter().filter(|plant| plant.is_of_trades() == arguments.trades) {
+    for plant in PlantedBug::ALL {
         let found = (0..MAX_SEEDS).find_map(|seed| {
-            let plan = (arguments.plan_of())(seed);
+            let plan = Plan::of(seed);
             run(&plan, Some(*plant)).err().map(|failure| (seed, failure))
         });
         match found {

@@ -400,30 +400,6 @@ macro_rules! kinds {
     };
 }
 
-impl Step {
-    /// The kinds that only worlds with trades have.
-    pub const OF_TRADES: &'static [&'static str] = &[
-        "Trade",
-        "TradeCopies",
-        "TradeCrowd",
-        "RepeatTrade",
-        "PollTrade",
-        "MovedTrade",
-        "DisplacedTrade",
-        "FrozenTrade",
-        "Mine",
-        "MovePool",
-        "PriceMove",
-        "Prices",
-        "Nodes",
-        "Reorg",
-        "DropTx",
-        "ReplaceNonce",
-        "BaseFee",
-        "Rebase",
-    ];
-}
-
 kinds! {
     Ask Repeat Copies Crowd Poll Standing Report LateSettlementReport Redeem List Approve Deny Together Open Lock Freeze Thaw
     EditPolicy CreatePolicy DeletePolicy Register ReplaceToken Commission Suspend Resume Renew DeleteAgent
@@ -460,7 +436,7 @@ macro_rules! swarm {
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
         pub struct Swarm {
             $(pub $field: bool,)*
-            /// Agents also trade. `Plan::trading` draws it; older plans do not have it.
+            /// Agents also trade. Older plans do not have it.
             #[serde(default, skip_serializing_if = "std::ops::Not::not")]
             pub trades: bool,
         }

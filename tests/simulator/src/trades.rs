@@ -121,7 +121,9 @@ impl World {
     pub(crate) fn frozen_trade(&mut self, planned: &PlannedTrade) -> Result<(), WorldFailure> {
         self.trade(planned)?;
         self.operate(Step::Freeze)?;
-        self.mine(2)?;
+        if self.dice.chance(1, 2) {
+            self.mine(2)?;
+        }
         self.order_thaw(true)?;
         self.mine(5)
     }

@@ -35,6 +35,9 @@ use crate::ports::{SignFault, Signer};
 /// Pause after a step that could not be taken, in milliseconds.
 const RETRY_MS: u64 = 1_000;
 
+/// The factor by which the gas price of a revocation may rise. It has no end, so a fee that stays high must not stop it.
+const REVOCATION_FEES: u128 = 8;
+
 /// What the tasks share.
 #[derive(Debug, Clone)]
 pub struct Worker {
@@ -252,7 +255,7 @@ impl Worker {
             index: execution.steps.len(),
             purpose: StepPurpose::Revocation,
             call,
-            ceiling: offer.max_price().saturating_mul(2).min(network.gas.ceiling),
+            ceiling: offer.max_price().saturating_mul(REVOCATION_FEES).min(network.gas.ceiling),
             until: None,
             quote: execution.quote.clone(),
         }))))
