@@ -398,8 +398,8 @@ pub struct LogFilter {
     pub addresses: Vec<Address>,
     /// The first topic, which is the hash of the event's signature. Empty: any event.
     pub events: Vec<B256>,
-    /// The values of the event's first indexed arguments, in order. Further arguments match any value.
-    pub indexed: Vec<B256>,
+    /// The values of the event's first indexed arguments, in order. `None` and further arguments match any value.
+    pub indexed: Vec<Option<B256>>,
 }
 
 impl LogFilter {
@@ -410,7 +410,10 @@ impl LogFilter {
         (self.from_block..=self.to_block).contains(&found.block_number)
             && (self.addresses.is_empty() || self.addresses.contains(&found.log.address))
             && (self.events.is_empty() || first.is_some_and(|topic| self.events.contains(topic)))
-            && self.indexed.iter().all(|wanted| topics.next() == Some(wanted))
+            && self.indexed.iter().all(|wanted| {
+                let found = topics.next();
+                wanted.as_ref().is_none_or(|wanted| found == Some(wanted))
+            })
     }
 }
 

@@ -2,6 +2,7 @@
 //! services and tests. To add a chain, add a row.
 
 mod exchange;
+mod lending;
 mod token;
 
 use std::fmt;
@@ -10,6 +11,7 @@ use alloy_primitives::{Address, B256, address, b256};
 use serde::{Deserialize, Serialize};
 
 pub use exchange::{Exchange, Feed, RouterCalldata, StockToken, UniswapV3, UniswapV4};
+pub use lending::{AdapterFactory, AdapterKind, Lending, VaultFactory, VaultKind};
 pub use token::{KnownToken, Token};
 
 /// An EIP-155 chain id.
@@ -137,6 +139,8 @@ pub struct Network {
     pub explorer: Option<&'static str>,
     /// Where tokens are traded; `None` where Bursar knows no exchange.
     pub exchange: Option<&'static Exchange>,
+    /// Where the stablecoin is lent; `None` where Bursar knows no lending.
+    pub lending: Option<&'static Lending>,
     /// Enabled by default in the full edition.
     pub on_by_default: bool,
 }
@@ -222,6 +226,7 @@ pub static NETWORKS: &[Network] = &[
         rpc: &["https://rpc.mainnet.chain.robinhood.com"],
         explorer: None,
         exchange: Some(&exchange::ROBINHOOD),
+        lending: Some(&lending::ROBINHOOD),
         on_by_default: true,
     },
     Network {
@@ -246,6 +251,7 @@ pub static NETWORKS: &[Network] = &[
         rpc: &["https://rpc.testnet.chain.robinhood.com"],
         explorer: None,
         exchange: None,
+        lending: None,
         on_by_default: false,
     },
     Network {
@@ -274,6 +280,7 @@ pub static NETWORKS: &[Network] = &[
         rpc: &["https://mainnet.base.org"],
         explorer: Some("https://base.blockscout.com/api/v2"),
         exchange: Some(&exchange::BASE),
+        lending: Some(&lending::BASE),
         on_by_default: true,
     },
     Network {
@@ -298,6 +305,7 @@ pub static NETWORKS: &[Network] = &[
         rpc: &["https://sepolia.base.org"],
         explorer: None,
         exchange: None,
+        lending: None,
         on_by_default: false,
     },
     Network {
@@ -322,6 +330,7 @@ pub static NETWORKS: &[Network] = &[
         rpc: &["https://skale-base.skalenodes.com/v1/base"],
         explorer: None,
         exchange: None,
+        lending: None,
         on_by_default: false,
     },
     Network {
@@ -346,6 +355,7 @@ pub static NETWORKS: &[Network] = &[
         rpc: &["https://base-sepolia-testnet.skalenodes.com/v1/jubilant-horrible-ancha"],
         explorer: None,
         exchange: None,
+        lending: None,
         on_by_default: false,
     },
     Network {
@@ -370,6 +380,7 @@ pub static NETWORKS: &[Network] = &[
         rpc: &[],
         explorer: None,
         exchange: None,
+        lending: None,
         on_by_default: false,
     },
     Network {
@@ -394,6 +405,7 @@ pub static NETWORKS: &[Network] = &[
         rpc: &[],
         explorer: None,
         exchange: None,
+        lending: None,
         on_by_default: false,
     },
 ];

@@ -77,7 +77,7 @@ mod tests {
             to_block: 9,
             addresses: vec![Address::repeat_byte(0xab)],
             events: vec![B256::repeat_byte(1)],
-            indexed: vec![B256::repeat_byte(2)],
+            indexed: vec![Some(B256::repeat_byte(2))],
         }
     }
 
@@ -110,6 +110,22 @@ mod tests {
         let positions: Vec<(u64, u64)> =
             events.unwrap().iter().map(|one| (one.block_number, one.index)).collect();
         assert_eq!(positions, [(6, 3), (7, 0), (7, 1)]);
+    }
+
+    #[test]
+    fn an_argument_without_a_value_matches_any() {
+        let mut filter = wanted();
+        filter.indexed = vec![None, Some(B256::repeat_byte(3))];
+        let topics = &params(&filter)[0]["topics"];
+        assert_eq!(*topics, json!([filter.events, Value::Null, B256::repeat_byte(3)]));
+        let read = |second: u8, third: u8| {
+            let mut one = wire("0x6", "0x0");
+            one["topics"] =
+                json!([B256::repeat_byte(1), B256::repeat_byte(second), B256::repeat_byte(third)]);
+            found(&RawValue::from_string(json!([one]).to_string()).unwrap(), &filter).is_ok()
+        };
+        assert!(read(7, 3) && read(8, 3));
+        assert!(!read(3, 7), "the second value is not that of the first argument");
     }
 
     #[test]
