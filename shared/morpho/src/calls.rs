@@ -1,0 +1,148 @@
+//! Call data of each write of a loan. The receiver of the call is the vault or the singleton, which is also the
+//! spender of the token's approval.
+
+use alloy_primitives::{Address, Bytes, U256};
+
+use crate::abi::blue::IMorphoBlue;
+use crate::abi::encode;
+use crate::abi::vault::{IVault, IVaultV2};
+use crate::market::MarketParams;
+
+/// How much a market is to take or give back: the other of the two is zero in the call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LoanAmount {
+    /// Smallest units of the loan token.
+    Assets(U256),
+    /// Shares of the market. A full exit is by shares.
+    Shares(U256),
+}
+
+/// Why a write cannot be encoded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum CallFault {
+    /// The contracts reject it, or succeed without any effect.
+    #[error("the amount is zero")]
+    NoAmount,
+    /// Shares or assets of the zero address are lost.
+    #[error("an address of the call is the zero address")]
+    NoAddress,
+}
+
+impl LoanAmount {
+    /// Returns the arguments `assets` and `shares`.
+    fn to_arguments(self) -> Result<(U256, U256), CallFault> {
+        match self {
+            Self::Assets(assets) => Ok((present(assets)?, U256::ZERO)),
+            Self::Shares(shares) => Ok((U256::ZERO, present(shares)?)),
+        }
+    }
+}
+
+/// Deposits `assets`, in smallest units, into a vault of either kind; `receiver` gets the shares.
+///
+/// # Errors
+/// The amount or the receiver is zero.
+pub fn deposit(assets: U256, receiver: Address) -> Result<Bytes, CallFault> {
+    let (assets, receiver) = (present(assets)?, known(receiver)?);
+    Ok(encode(&IVault::depositCall { assets, receiver }))
+}
+
+/// Buys exactly `shares` of a vault of either kind. The token's allowance limits the price.
+///
+/// # Errors
+/// The amount or the receiver is zero.
+pub fn mint(shares: U256, receiver: Address) -> Result<Bytes, CallFault> {
+    let (shares, receiver) = (present(shares)?, known(receiver)?);
+    Ok(encode(&IVault::mintCall { shares, receiver }))
+}
+
+/// Withdraws exactly `assets`, in smallest units, from a vault of either kind to the owner itself.
+///
+/// # Errors
+/// The amount or the owner is zero.
+pub fn withdraw(assets: U256, owner: Address) -> Result<Bytes, CallFault> {
+    let (assets, owner) = (present(assets)?, known(owner)?);
+    Ok(encode(&IVault::withdrawCall { assets, receiver: owner, owner }))
+}
+
+/// Gives `shares` of a vault of either kind back; the owner itself gets their worth. A full exit is by shares.
+///
+/// # Errors
+/// The amount or the owner is zero.
+pub fn redeem(shares: U256, owner: Address) -> Result<Bytes, CallFault> {
+    let (shares, owner) = (present(shares)?, known(owner)?);
+    Ok(encode(&IVault::redeemCall { shares, receiver: owner, owner }))
+}
+
+/// Supplies to a market of the singleton, without a callback.
+///
+/// # Errors
+/// The amount or the owner is zero.
+pub fn supply(
+    market: &MarketParams,
+    amount: LoanAmount,
+    owner: Address,
+) -> Result<Bytes, CallFault> {
+    let (assets, shares) = amount.to_arguments()?;
+    Ok(encode(&IMorphoBlue::supplyCall {
+        params: market.to_abi(),
+        assets,
+        shares,
+        onBehalf: known(owner)?,
+        data: Bytes::new(),
+    }))
+}
+
+/// Withdraws from a market of the singleton to the owner itself.
+///
+/// # Errors
+/// The amount or the owner is zero.
+pub fn withdraw_from_market(
+    market: &MarketParams,
+    amount: LoanAmount,
+    owner: Address,
+) -> Result<Bytes, CallFault> {
+    let (assets, shares) = amount.to_arguments()?;
+    let owner = known(owner)?;
+    Ok(encode(&IMorphoBlue::withdrawCall {
+        params: market.to_abi(),
+        assets,
+        shares,
+        onBehalf: owner,
+        receiver: owner,
+    }))
+}
+
+/// Moves `assets`, in smallest units, from an adapter of a Vault V2 to its idle balance. The owner pays the
+/// [penalty](crate::vault::force_deallocate_cost) in shares.
+///
+/// `market` is the market of a market adapter, `None` for an adapter of a MetaMorpho vault.
+///
+/// # Errors
+/// The amount, the adapter or the owner is zero.
+pub fn force_deallocate(
+    adapter: Address,
+    market: Option<&MarketParams>,
+    assets: U256,
+    owner: Address,
+) -> Result<Bytes, CallFault> {
+    let data = market.map_or_else(Bytes::new, liquidity_data);
+    let (assets, adapter, owner) = (present(assets)?, known(adapter)?, known(owner)?);
+    Ok(encode(&IVaultV2::forceDeallocateCall { adapter, data, assets, onBehalf: owner }))
+}
+
+/// Returns the data with which a Vault V2 names a market to its market adapter.
+pub fn liquidity_data(market: &MarketParams) -> Bytes {
+    alloy_sol_types::SolValue::abi_encode(&market.to_abi()).into()
+}
+
+fn present(amount: U256) -> Result<U256, CallFault> {
+    if amount.is_zero() { Err(CallFault::NoAmount) } else { Ok(amount) }
+}
+
+fn known(address: Address) -> Result<Address, CallFault> {
+    if address.is_zero() { Err(CallFault::NoAddress) } else { Ok(address) }
+}
+
+#[cfg(test)]
+mod tests;

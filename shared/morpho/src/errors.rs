@@ -1,0 +1,134 @@
+//! Turns a revert of a vault or of the singleton into one short sentence, and reports whether a later try may pass.
+
+use std::fmt;
+
+use alloy_primitives::{U256, hex};
+use alloy_sol_types::{Panic, Revert, SolError, SolInterface};
+use bursar_core::text::quoted;
+
+use crate::abi::errors::VaultErrors::VaultErrorsErrors as VaultError;
+use crate::gates::GateKind;
+
+/// Longest text of a contract that is shown, in characters.
+const TEXT_CHARS_MAX: usize = 120;
+
+/// Why a deposit or a withdrawal reverts.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Reverted {
+    /// The venue's money is lent out at the moment. A later or smaller withdrawal may pass.
+    NotLiquid,
+    /// Another known reason.
+    Known(&'static str),
+    /// A text that a contract wrote, quoted, made visible and cut.
+    Text(String),
+    /// A panic of the contract's compiler, by its code.
+    Panic(String),
+    /// A selector that is not known.
+    Selector([u8; 4]),
+    /// No data, or too little for a selector.
+    Unreadable,
+}
+
+impl Reverted {
+    /// Returns whether the same call may pass later, because the venue only lacks free money now.
+    pub fn is_retryable(&self) -> bool {
+        match self {
+            Self::NotLiquid => true,
+            Self::Known(_)
+            | Self::Text(_)
+            | Self::Panic(_)
+            | Self::Selector(_)
+            | Self::Unreadable => false,
+        }
+    }
+}
+
+/// A sentence without a full stop.
+impl fmt::Display for Reverted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotLiquid => {
+                f.write_str("the venue has too little free money for this at present")
+            }
+            Self::Known(sentence) => f.write_str(sentence),
+            Self::Text(text) => write!(f, "the contract refused: {text}"),
+            Self::Panic(code) => write!(f, "the contract failed with panic {code}"),
+            Self::Selector(selector) => {
+                write!(f, "unknown error {}", hex::encode_prefixed(selector))
+            }
+            Self::Unreadable => f.write_str("the contract gave no readable reason"),
+        }
+    }
+}
+
+/// Reads the data of a revert.
+pub fn reason(data: &[u8]) -> Reverted {
+    if let Ok(error) = VaultError::abi_decode_validate(data) {
+        return of_vault(&error);
+    }
+    if let Ok(revert) = Revert::abi_decode_validate(data) {
+        return of_text(&revert.reason);
+    }
+    if let Ok(panic) = Panic::abi_decode_validate(data) {
+        return of_panic(&panic);
+    }
+    data.first_chunk::<4>().map_or(Reverted::Unreadable, |selector| Reverted::Selector(*selector))
+}
+
+fn of_vault(error: &VaultError) -> Reverted {
+    Reverted::Known(match error {
+        VaultError::TransferReverted(_) | VaultError::NotEnoughLiquidity(_) => {
+            return Reverted::NotLiquid;
+        }
+        VaultError::TransferFromReverted(_) => {
+            "the vault could not take the money: the allowance or the balance is too small"
+        }
+        VaultError::CannotReceiveShares(_) => GateKind::ReceiveShares.refusal(),
+        VaultError::CannotSendShares(_) => GateKind::SendShares.refusal(),
+        VaultError::CannotReceiveAssets(_) => GateKind::ReceiveAssets.refusal(),
+        VaultError::CannotSendAssets(_) => GateKind::SendAssets.refusal(),
+        VaultError::Unauthorized(_) => "the vault does not allow this caller to do this",
+        VaultError::CapExceeded(_)
+        | VaultError::AbsoluteCapExceeded(_)
+        | VaultError::RelativeCapExceeded(_)
+        | VaultError::AllCapsReached(_) => {
+            "the deposit would exceed a cap of the vault, although the vault may have room elsewhere"
+        }
+        VaultError::ZeroAbsoluteCap(_) => "the vault lends nothing where its deposits would go",
+        VaultError::ERC20InsufficientBalance(_) => "the balance is too small",
+        VaultError::ERC20InsufficientAllowance(_) => "the allowance is too small",
+    })
+}
+
+/// The texts are those of Morpho Blue's `ErrorsLib.sol`.
+fn of_text(text: &str) -> Reverted {
+    match text {
+        "insufficient liquidity" => Reverted::NotLiquid,
+        "inconsistent input" => {
+            Reverted::Known("the market takes either assets or shares, and exactly one of them")
+        }
+        "market not created" => Reverted::Known("the market does not exist"),
+        "zero assets" => Reverted::Known("the amount is zero"),
+        "zero address" => Reverted::Known("an address of the call is the zero address"),
+        "unauthorized" => Reverted::Known("the caller may not act for this position"),
+        "max uint128 exceeded" => Reverted::Known("the amount exceeds what the market can count"),
+        "transfer reverted" | "transfer returned false" => {
+            Reverted::Known("the token refused the transfer out of the market")
+        }
+        "transferFrom reverted" | "transferFrom returned false" => Reverted::Known(
+            "the market could not take the money: the allowance or the balance is too small",
+        ),
+        foreign => Reverted::Text(quoted(foreign, TEXT_CHARS_MAX)),
+    }
+}
+
+/// Solidity's code 0x11 is arithmetic that leaves its range. Here it is a subtraction from a position.
+fn of_panic(panic: &Panic) -> Reverted {
+    if panic.code == U256::from(0x11) {
+        return Reverted::Known("the amount exceeds the position");
+    }
+    Reverted::Panic(format!("0x{:x}", panic.code))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,68 @@
+//! Morpho Blue and its vaults as values: interest and shares, what can be withdrawn, call data of reads and writes,
+//! their answers and events, and whether a venue is trusted. Pure: no clock, disk, network, randomness or keys.
+//!
+//! A supply passes through these modules:
+//!
+//! 1. [`events`] reads which vaults the factories created, [`views`] asks what they are now.
+//! 2. [`trust`] judges those readings; [`caps`] names the caps that endorse a market.
+//! 3. [`market`] and [`vault`] compute what a position is worth and what can be withdrawn; [`gates`] and [`worth`]
+//!    find a deposit that would not come back whole.
+//! 4. [`calls`] encodes the transaction.
+//! 5. [`events`] reads what moved from the receipt; [`errors`] turns a revert into a sentence.
+//!
+//! # Examples
+//!
+//! ```
+//! use alloy_primitives::U256;
+//! use bursar_morpho::{BorrowRate, Market};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! // A market of a token with 6 decimals: a million lent to it, a tenth of it borrowed.
+//! let read = Market {
+//!     total_supply_assets: 1_000_000_000_000,
+//!     total_supply_shares: 1_000_000_000_000_000_000,
+//!     total_borrow_assets: 100_000_000_000,
+//!     total_borrow_shares: 100_000_000_000_000_000,
+//!     last_update: 1_767_225_600,
+//!     fee_e18: 0,
+//! };
+//!
+//! // A day later at about 5 % a year.
+//! let rate = BorrowRate::PerSecond(U256::from(1_585_489_599_u64));
+//! let market = read.accrue(rate, 1_767_225_600 + 86_400)?;
+//! let shares = U256::from(1_000_000_000_000_000_u64);
+//! assert_eq!(market.assets_floor(shares), Some(U256::from(1_000_013_699_u64)));
+//! assert_eq!(market.liquidity(), U256::from(900_000_000_000_u64));
+//! # Ok(())
+//! # }
+//! ```
+
+// Amounts and foreign bytes are read here: an overflow is an error, and no input panics.
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::arithmetic_side_effects,
+        clippy::as_conversions,
+        clippy::indexing_slicing,
+        clippy::wildcard_enum_match_arm
+    )
+)]
+
+pub mod abi;
+pub mod calls;
+pub mod caps;
+pub mod errors;
+pub mod events;
+pub mod gates;
+pub mod market;
+pub mod trust;
+pub mod vault;
+pub mod views;
+pub mod worth;
+
+pub use calls::{CallFault, LoanAmount};
+pub use errors::Reverted;
+pub use gates::{Gate, GateKind, Gates};
+pub use market::{AccrualFault, AccruedMarket, BorrowRate, Market, MarketParams};
+pub use trust::{MarketReading, Trust, TrustedParties, Untrusted, VaultReading};
+pub use vault::{LiquiditySource, VaultKind};

@@ -1,0 +1,21 @@
+//! A market of Morpho Blue: its name, its interest, its shares and its free liquidity.
+//!
+//! The arithmetic is that of `Morpho.sol`, `MathLib.sol` and `SharesMathLib.sol` of Morpho Blue 1.0, to the unit: the
+//! same order of steps, each rounded down, and `None` or a fault where the contract reverts. A [`Market`] as read has
+//! no conversions: interest is accrued first, so that no amount is computed from stale totals.
+
+mod accrual;
+mod fixed_point;
+mod params;
+mod share_price;
+mod totals;
+
+pub use accrual::{AccrualFault, AccruedMarket, BorrowRate, FEE_MAX};
+pub use fixed_point::WAD;
+pub(crate) use fixed_point::mul_div_ceil;
+pub use params::MarketParams;
+pub use share_price::{VIRTUAL_ASSETS, VIRTUAL_SHARES};
+pub use totals::Market;
+
+#[cfg(test)]
+mod tests;

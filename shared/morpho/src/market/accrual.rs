@@ -1,0 +1,135 @@
+//! Interest since a market's last update, and what its shares are worth then.
+
+use alloy_primitives::{U256, uint};
+
+use super::fixed_point::{growth, wad_mul};
+use super::share_price::SharePrice;
+use super::totals::Market;
+
+/// Largest fee of a market, with 18 decimals: 25 %; `ConstantsLib.MAX_FEE`.
+pub const FEE_MAX: U256 = uint!(250_000_000_000_000_000_U256);
+
+/// The interest that borrowers pay.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum BorrowRate {
+    /// The market has no interest rate model, so it never pays interest.
+    NoModel,
+    /// The answer of the model's `borrowRateView`, per second with 18 decimals.
+    PerSecond(U256),
+}
+
+/// Why interest cannot be accrued.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum AccrualFault {
+    #[error("the market does not exist")]
+    NoMarket,
+    #[error("the market was updated after the given time")]
+    TimeBackwards,
+    #[error("the market's fee exceeds 25 %, which the contract does not allow")]
+    Fee,
+    #[error("the market's interest exceeds what the contract can count")]
+    Overflow,
+}
+
+impl Market {
+    /// Returns the totals at `now_s`, in unix seconds of chain time, as `_accrueInterest` would store them.
+    ///
+    /// # Errors
+    /// The market does not exist, time runs backwards, or an amount overflows: there the contract reverts. A fee that
+    /// the contract does not allow is an error, too.
+    pub fn accrue(&self, rate: BorrowRate, now_s: u64) -> Result<AccruedMarket, AccrualFault> {
+        if self.last_update == 0 {
+            return Err(AccrualFault::NoMarket);
+        }
+        if U256::from(self.fee_e18) > FEE_MAX {
+            return Err(AccrualFault::Fee);
+        }
+        let elapsed_s =
+            u128::from(now_s).checked_sub(self.last_update).ok_or(AccrualFault::TimeBackwards)?;
+        let mut totals = Self { last_update: u128::from(now_s), ..*self };
+        match rate {
+            BorrowRate::PerSecond(rate) if elapsed_s > 0 && self.total_borrow_assets > 0 => {
+                totals.add_interest(rate, U256::from(elapsed_s)).ok_or(AccrualFault::Overflow)?;
+            }
+            BorrowRate::PerSecond(_) | BorrowRate::NoModel => {}
+        }
+        Ok(AccruedMarket { totals })
+    }
+
+    fn add_interest(&mut self, rate: U256, elapsed_s: U256) -> Option<()> {
+        let interest = wad_mul(U256::from(self.total_borrow_assets), growth(rate, elapsed_s)?)?;
+        let stored = u128::try_from(interest).ok()?;
+        self.total_borrow_assets = self.total_borrow_assets.checked_add(stored)?;
+        self.total_supply_assets = self.total_supply_assets.checked_add(stored)?;
+        if self.fee_e18 == 0 {
+            return Some(());
+        }
+        // The fee's shares are priced as if the fee were not yet part of the assets: `Morpho.sol`.
+        let fee = wad_mul(interest, U256::from(self.fee_e18))?;
+        let others = U256::from(self.total_supply_assets).checked_sub(fee)?;
+        let price = SharePrice::new(others, U256::from(self.total_supply_shares))?;
+        let fee_shares = u128::try_from(price.shares_floor(fee)?).ok()?;
+        self.total_supply_shares = self.total_supply_shares.checked_add(fee_shares)?;
+        Some(())
+    }
+}
+
+/// A market with its interest up to a known time: the only form that converts between shares and assets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct AccruedMarket {
+    totals: Market,
+}
+
+impl AccruedMarket {
+    /// Returns the totals; their last update is the time of accrual.
+    pub fn totals(&self) -> &Market {
+        &self.totals
+    }
+
+    /// Returns the assets that `shares` are worth, rounded down, in smallest units: what a withdrawal pays.
+    ///
+    /// `None` if the product exceeds 256 bits: there the contract reverts.
+    pub fn assets_floor(&self, shares: U256) -> Option<U256> {
+        self.price()?.assets_floor(shares)
+    }
+
+    /// Returns the assets that `shares` cost, rounded up, in smallest units: what a supply by shares takes.
+    ///
+    /// `None` if the product exceeds 256 bits: there the contract reverts.
+    pub fn assets_ceil(&self, shares: U256) -> Option<U256> {
+        self.price()?.assets_ceil(shares)
+    }
+
+    /// Returns the shares that a supply of `assets`, in smallest units, mints: rounded down.
+    ///
+    /// `None` if the product exceeds 256 bits: there the contract reverts.
+    pub fn shares_floor(&self, assets: U256) -> Option<U256> {
+        self.price()?.shares_floor(assets)
+    }
+
+    /// Returns the shares that a withdrawal of `assets`, in smallest units, burns: rounded up.
+    ///
+    /// `None` if the product exceeds 256 bits: there the contract reverts.
+    pub fn shares_ceil(&self, assets: U256) -> Option<U256> {
+        self.price()?.shares_ceil(assets)
+    }
+
+    /// Returns the assets that are not lent, in smallest units. Zero for totals that the contract cannot have, with
+    /// more debt than assets.
+    pub fn liquidity(&self) -> U256 {
+        U256::from(self.totals.total_supply_assets.saturating_sub(self.totals.total_borrow_assets))
+    }
+
+    /// Returns what a lender with `supply_shares` can withdraw now, in smallest units: the least of its assets and the
+    /// market's liquidity. A full exit is by shares, because an exit by assets may leave some.
+    ///
+    /// `None` if the product exceeds 256 bits.
+    pub fn withdrawable(&self, supply_shares: U256) -> Option<U256> {
+        Some(self.assets_floor(supply_shares)?.min(self.liquidity()))
+    }
+
+    fn price(&self) -> Option<SharePrice> {
+        let (assets, shares) = (self.totals.total_supply_assets, self.totals.total_supply_shares);
+        SharePrice::new(U256::from(assets), U256::from(shares))
+    }
+}

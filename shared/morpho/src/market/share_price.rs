@@ -1,0 +1,43 @@
+//! The price of a market's shares, with the virtual amounts that keep it from being moved while a market is small.
+
+use alloy_primitives::{U256, uint};
+
+use super::fixed_point::{mul_div_ceil, mul_div_floor};
+
+/// Shares that each market seems to have in addition; `SharesMathLib.VIRTUAL_SHARES`.
+pub const VIRTUAL_SHARES: U256 = uint!(1_000_000_U256);
+
+/// Assets that each market seems to have in addition, in smallest units; `SharesMathLib.VIRTUAL_ASSETS`.
+pub const VIRTUAL_ASSETS: U256 = uint!(1_U256);
+
+/// A share's price as a fraction, virtual amounts included.
+#[derive(Clone, Copy)]
+pub(super) struct SharePrice {
+    assets: U256,
+    shares: U256,
+}
+
+impl SharePrice {
+    pub(super) fn new(total_assets: U256, total_shares: U256) -> Option<Self> {
+        Some(Self {
+            assets: total_assets.checked_add(VIRTUAL_ASSETS)?,
+            shares: total_shares.checked_add(VIRTUAL_SHARES)?,
+        })
+    }
+
+    pub(super) fn assets_floor(&self, shares: U256) -> Option<U256> {
+        mul_div_floor(shares, self.assets, self.shares)
+    }
+
+    pub(super) fn assets_ceil(&self, shares: U256) -> Option<U256> {
+        mul_div_ceil(shares, self.assets, self.shares)
+    }
+
+    pub(super) fn shares_floor(&self, assets: U256) -> Option<U256> {
+        mul_div_floor(assets, self.shares, self.assets)
+    }
+
+    pub(super) fn shares_ceil(&self, assets: U256) -> Option<U256> {
+        mul_div_ceil(assets, self.shares, self.assets)
+    }
+}

@@ -1,0 +1,191 @@
+//! Whether a venue is one that the operator would pick, judged from what the chain answered about it.
+//!
+//! A reading has no optional field: what cannot be read is not judged, so it is not trusted. Judge again before each
+//! supply, because owner, curator and adapters change.
+
+use alloy_primitives::{Address, U256};
+
+use crate::vault::VaultKind;
+
+/// Who and what is trusted on one network.
+#[derive(Debug, Clone, Copy)]
+pub struct TrustedParties<'a> {
+    /// The token that may be lent.
+    pub stablecoin: Address,
+    /// Who may choose the markets of a vault.
+    pub curators: &'a [Address],
+    /// Who may own a vault.
+    pub owners: &'a [Address],
+    /// Vaults that need no trusted owner. They need all else.
+    pub pinned_vaults: &'a [Address],
+    /// The official registry of adapters.
+    pub adapter_registry: Address,
+    /// The official interest rate model of markets.
+    pub interest_model: Address,
+}
+
+/// What the chain answered about a vault.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct VaultReading {
+    pub vault: Address,
+    pub kind: VaultKind,
+    /// Whether the official factory of this kind created it.
+    pub is_from_official_factory: bool,
+    pub asset: Address,
+    pub curator: Address,
+    pub owner: Address,
+    /// Every adapter; none for MetaMorpho, which has no adapters.
+    pub adapters: Vec<AdapterReading>,
+    /// The registry that limits adapters to come; `None` for MetaMorpho.
+    pub adapter_registry: Option<Address>,
+}
+
+/// What the chain answered about an adapter of a Vault V2.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct AdapterReading {
+    pub adapter: Address,
+    pub origin: AdapterOrigin,
+}
+
+/// Which official factory created an adapter.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AdapterOrigin {
+    /// That of market adapters.
+    Markets,
+    /// That of vault adapters, which wraps any contract that has the right asset.
+    Vault {
+        /// The vault that the adapter lends to.
+        inner_vault: Address,
+        /// Whether an official factory of vaults created it.
+        is_inner_official: bool,
+    },
+    /// None that is known.
+    Unofficial,
+}
+
+/// What the chain answered about a market of the singleton.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct MarketReading {
+    pub loan_token: Address,
+    pub interest_model: Address,
+    /// Unix seconds; zero for a market that does not exist.
+    pub last_update: u128,
+    /// The highest cap on this market in a vault that is trusted, in smallest units.
+    pub cap: U256,
+}
+
+/// The judgement of a venue.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Trust {
+    /// Curator and owner are trusted, or a trusted vault has a cap for the market.
+    Curated,
+    /// The vault is pinned and its curator is trusted.
+    Pinned,
+    /// A trusted curator is named, but nothing proves that the curator agreed. The operator must confirm the vault.
+    NewNeedsConfirmation(Unproven),
+    /// The venue must not be used.
+    Refused(Untrusted),
+}
+
+/// What a new vault lacks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum Unproven {
+    #[error(
+        "the vault names a trusted curator, but its owner {0} is not trusted and could name any"
+    )]
+    Owner(Address),
+    #[error("the vault is not bound to the official registry of adapters")]
+    Registry,
+}
+
+/// Why a venue is refused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum Untrusted {
+    #[error("the official factory did not create the vault")]
+    Factory,
+    #[error("the venue lends {0}, not the stablecoin of this network")]
+    Asset(Address),
+    #[error("no official factory created the vault's adapter {0}")]
+    Adapter(Address),
+    #[error("the vault's adapter lends to {0}, which no official factory created")]
+    InnerVault(Address),
+    #[error("the vault's curator {0} is not trusted")]
+    Curator(Address),
+    #[error("the market does not exist")]
+    NoMarket,
+    #[error("the market's interest rate model {0} is not the official one")]
+    InterestModel(Address),
+    #[error("no trusted vault has a cap for this market")]
+    NotEndorsed,
+}
+
+/// Judges a vault.
+///
+/// A curator alone proves nothing: whoever owns a vault can name any. A pin stands in for the owner and the registry,
+/// for nothing else.
+pub fn judge_vault(vault: &VaultReading, trusted: &TrustedParties<'_>) -> Trust {
+    if let Some(reason) = fault_of_vault(vault, trusted) {
+        return Trust::Refused(reason);
+    }
+    if trusted.pinned_vaults.contains(&vault.vault) {
+        return Trust::Pinned;
+    }
+    if !is_listed(trusted.owners, vault.owner) {
+        return Trust::NewNeedsConfirmation(Unproven::Owner(vault.owner));
+    }
+    match (vault.kind, vault.adapter_registry) {
+        (VaultKind::V2, Some(registry)) if registry == trusted.adapter_registry => Trust::Curated,
+        (VaultKind::V2, _) => Trust::NewNeedsConfirmation(Unproven::Registry),
+        (VaultKind::MetaMorpho, _) => Trust::Curated,
+    }
+}
+
+/// Judges a market. The supply itself has no curator to protect it, so a trusted vault must lend to the market, too.
+pub fn judge_market(market: &MarketReading, trusted: &TrustedParties<'_>) -> Trust {
+    let refused = if market.last_update == 0 {
+        Untrusted::NoMarket
+    } else if market.loan_token != trusted.stablecoin {
+        Untrusted::Asset(market.loan_token)
+    } else if market.interest_model != trusted.interest_model {
+        Untrusted::InterestModel(market.interest_model)
+    } else if market.cap.is_zero() {
+        Untrusted::NotEndorsed
+    } else {
+        return Trust::Curated;
+    };
+    Trust::Refused(refused)
+}
+
+fn fault_of_vault(vault: &VaultReading, trusted: &TrustedParties<'_>) -> Option<Untrusted> {
+    if !vault.is_from_official_factory {
+        return Some(Untrusted::Factory);
+    }
+    if vault.asset != trusted.stablecoin {
+        return Some(Untrusted::Asset(vault.asset));
+    }
+    if let Some(fault) = vault.adapters.iter().find_map(fault_of_adapter) {
+        return Some(fault);
+    }
+    if !is_listed(trusted.curators, vault.curator) {
+        return Some(Untrusted::Curator(vault.curator));
+    }
+    None
+}
+
+fn fault_of_adapter(adapter: &AdapterReading) -> Option<Untrusted> {
+    match adapter.origin {
+        AdapterOrigin::Markets => None,
+        AdapterOrigin::Vault { inner_vault, is_inner_official } => {
+            (!is_inner_official).then_some(Untrusted::InnerVault(inner_vault))
+        }
+        AdapterOrigin::Unofficial => Some(Untrusted::Adapter(adapter.adapter)),
+    }
+}
+
+/// A role that is not filled is the zero address, which no list can make a party.
+fn is_listed(list: &[Address], party: Address) -> bool {
+    !party.is_zero() && list.contains(&party)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,86 @@
+//! A vault: its kind, and what a depositor can withdraw from it now.
+//!
+//! Shares and assets are converted by the vault's own previews ([`crate::views::vault`]), which include interest and
+//! fees that are due. Nothing here computes a share price from totals.
+
+use alloy_primitives::{U256, uint};
+
+use crate::market::{WAD, mul_div_ceil};
+
+/// Largest penalty of a `forceDeallocate`, with 18 decimals: 2 %.
+pub const FORCE_DEALLOCATE_PENALTY_MAX: U256 = uint!(20_000_000_000_000_000_U256);
+
+/// The two kinds of vaults.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum VaultKind {
+    /// Vault V2, which lends through adapters.
+    V2,
+    /// MetaMorpho V1.1, which lends to markets of the singleton itself.
+    MetaMorpho,
+}
+
+/// What the liquidity adapter of a Vault V2 can give back in one withdrawal. Amounts are in smallest units.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LiquiditySource {
+    /// The vault has no liquidity adapter: the address is zero.
+    Absent,
+    /// Its market adapter lends to the market of `liquidityData`.
+    Market {
+        /// The adapter's `expectedSupplyAssets` of that market.
+        supplied: U256,
+        /// The market's [liquidity](crate::market::AccruedMarket::liquidity).
+        liquidity: U256,
+    },
+    /// Its adapter lends to a MetaMorpho vault, whose `maxWithdraw` of the adapter this is.
+    MetaMorpho { max_withdraw: U256 },
+    /// An adapter of another kind, or data that it does not define: nothing is promised.
+    Unknown,
+}
+
+impl LiquiditySource {
+    /// Returns what the adapter can give, in smallest units.
+    pub fn available(&self) -> U256 {
+        match *self {
+            Self::Absent | Self::Unknown => U256::ZERO,
+            Self::Market { supplied, liquidity } => supplied.min(liquidity),
+            Self::MetaMorpho { max_withdraw } => max_withdraw,
+        }
+    }
+}
+
+/// Returns what all depositors together can withdraw from a Vault V2 in one withdrawal, in smallest units.
+///
+/// `idle` is the vault's own balance of the asset. The vault never takes from other adapters by itself, and its `max…`
+/// functions return zero by design. `None` if the sum exceeds 256 bits.
+pub fn v2_liquidity(idle: U256, source: &LiquiditySource) -> Option<U256> {
+    idle.checked_add(source.available())
+}
+
+/// Returns what one depositor can withdraw from a Vault V2 now, in smallest units.
+///
+/// `worth` is `previewRedeem` of the depositor's shares. `None` if a sum exceeds 256 bits.
+pub fn v2_withdrawable(worth: U256, idle: U256, source: &LiquiditySource) -> Option<U256> {
+    Some(worth.min(v2_liquidity(idle, source)?))
+}
+
+/// Returns what one depositor can withdraw from a MetaMorpho vault now, in smallest units.
+///
+/// `max_withdraw` is the vault's own answer, which respects its markets' liquidity; `worth` is `previewRedeem` of the
+/// depositor's shares, which the answer of an honest vault does not exceed.
+pub fn metamorpho_withdrawable(worth: U256, max_withdraw: U256) -> U256 {
+    worth.min(max_withdraw)
+}
+
+/// Returns what a `forceDeallocate` of `assets` costs its caller, in smallest units, rounded up as the vault does.
+///
+/// `penalty_e18` is the adapter's `forceDeallocatePenalty`, at most 2 % with 18 decimals. `None` if it is more, or if
+/// the product exceeds 256 bits.
+pub fn force_deallocate_cost(assets: U256, penalty_e18: U256) -> Option<U256> {
+    if penalty_e18 > FORCE_DEALLOCATE_PENALTY_MAX {
+        return None;
+    }
+    mul_div_ceil(assets, penalty_e18, WAD)
+}
+
+#[cfg(test)]
+mod tests;

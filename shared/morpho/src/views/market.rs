@@ -1,0 +1,62 @@
+//! Reads of the singleton and of its markets' interest rate models.
+
+use alloy_primitives::{Address, B256, Bytes, U256};
+
+use crate::abi::blue::{IInterestModel, IMorphoBlue};
+use crate::abi::{decode, encode};
+use crate::market::{Market, MarketParams};
+
+/// What one address has in a market.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct MarketPosition {
+    /// Shares of what it lent.
+    pub supply_shares: U256,
+    /// Shares of what it owes.
+    pub borrow_shares: u128,
+    /// Collateral, in its smallest units.
+    pub collateral: u128,
+}
+
+/// Returns `idToMarketParams`, read by [`decode_market_params`].
+pub fn market_params_call(market_id: B256) -> Bytes {
+    encode(&IMorphoBlue::idToMarketParamsCall { id: market_id })
+}
+
+/// Reads the answer of [`market_params_call`] for `market_id`; `None` also for parameters of another market, such as
+/// the zeros of a market that does not exist.
+pub fn decode_market_params(market_id: B256, answer: &[u8]) -> Option<MarketParams> {
+    let params = MarketParams::from_abi(&decode::<IMorphoBlue::idToMarketParamsCall>(answer)?);
+    (params.id() == market_id).then_some(params)
+}
+
+/// Returns `market`, read by [`decode_market`].
+pub fn market_call(market_id: B256) -> Bytes {
+    encode(&IMorphoBlue::marketCall { id: market_id })
+}
+
+/// Reads the answer of [`market_call`]. A market that does not exist is all zeros.
+pub fn decode_market(answer: &[u8]) -> Option<Market> {
+    Some(Market::from_abi(&decode::<IMorphoBlue::marketCall>(answer)?))
+}
+
+/// Returns `position`, read by [`decode_position`].
+pub fn position_call(market_id: B256, owner: Address) -> Bytes {
+    encode(&IMorphoBlue::positionCall { id: market_id, user: owner })
+}
+
+/// Reads the answer of [`position_call`].
+pub fn decode_position(answer: &[u8]) -> Option<MarketPosition> {
+    let position = decode::<IMorphoBlue::positionCall>(answer)?;
+    Some(MarketPosition {
+        supply_shares: position.supplyShares,
+        borrow_shares: position.borrowShares,
+        collateral: position.collateral,
+    })
+}
+
+/// Returns the interest rate model's `borrowRateView`, read by [`decode_amount`](super::decode_amount): the rate per
+/// second with 18 decimals.
+pub fn borrow_rate_call(params: &MarketParams, market: &Market) -> Bytes {
+    let (params, market) = (params.to_abi(), market.to_abi());
+    encode(&IInterestModel::borrowRateViewCall { params, market })
+}

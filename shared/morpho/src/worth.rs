@@ -1,0 +1,80 @@
+//! Whether the shares of a deposit are worth its price: against donations, inflated share prices and entry fees.
+
+use alloy_primitives::{U256, uint};
+
+/// Fewest virtual shares of a vault whose share price a donation cannot usefully move.
+pub const VIRTUAL_SHARES_MIN: U256 = uint!(1_000_000_U256);
+
+/// Returns whether a vault has enough virtual shares for a deposit.
+pub fn has_enough_virtual_shares(virtual_shares: U256) -> bool {
+    virtual_shares >= VIRTUAL_SHARES_MIN
+}
+
+/// Returns the virtual shares of a vault whose asset has these decimals: 10^(18 − decimals), at least one.
+///
+/// MetaMorpho has no function that returns them. Vault V2 returns its own.
+pub fn virtual_shares_for(asset_decimals: u8) -> U256 {
+    let offset = 18_u8.saturating_sub(asset_decimals);
+    // At most 10^18.
+    U256::from(10_u64).saturating_pow(U256::from(offset))
+}
+
+/// Returns whether `worth`, what the rehearsed shares redeem for, is at least 99.9 % of the `assets` deposited, both in
+/// smallest units.
+///
+/// Less means a donation, an inflated share price or an entry fee. False for no assets and if a product exceeds 256
+/// bits.
+pub fn is_worth_its_assets(assets: U256, worth: U256) -> bool {
+    let kept = worth.checked_mul(uint!(1_000_U256));
+    let least = assets.checked_mul(uint!(999_U256));
+    match (kept, least) {
+        (Some(kept), Some(least)) => !assets.is_zero() && kept >= least,
+        (Some(_) | None, None) | (None, Some(_)) => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ETHER: u128 = 1_000_000_000_000_000_000;
+
+    fn n(value: u128) -> U256 {
+        U256::from(value)
+    }
+
+    #[test]
+    fn virtual_shares_fill_up_to_eighteen_decimals() {
+        let rows = [(0, ETHER, true), (6, 1_000_000_000_000, true), (12, 1_000_000, true)];
+        let too_few = [(13, 100_000, false), (18, 1, false), (24, 1, false), (255, 1, false)];
+        for (decimals, expected, is_enough) in rows.into_iter().chain(too_few) {
+            let shares = virtual_shares_for(decimals);
+            assert_eq!((shares, has_enough_virtual_shares(shares)), (n(expected), is_enough));
+        }
+    }
+
+    #[test]
+    fn a_deposit_must_keep_999_thousandths() {
+        let rows = [
+            // A hundred dollars with 6 decimals.
+            (100_000_000, 100_000_000, true),
+            (100_000_000, 99_900_000, true),
+            (100_000_000, 99_899_999, false),
+            // One unit with 18 decimals.
+            (ETHER, ETHER - ETHER / 1_000, true),
+            (ETHER, ETHER - ETHER / 1_000 - 1, false),
+            // The smallest deposits: a lost unit is more than a thousandth.
+            (999, 998, false),
+            (1_000, 999, true),
+            (1, 1, true),
+            (1, 0, false),
+            (0, 0, false),
+            (0, 5, false),
+        ];
+        for (assets, worth, expected) in rows {
+            assert_eq!(is_worth_its_assets(n(assets), n(worth)), expected, "{assets} {worth}");
+        }
+        assert!(!is_worth_its_assets(U256::MAX, U256::MAX));
+        assert!(!is_worth_its_assets(n(1), U256::MAX));
+    }
+}

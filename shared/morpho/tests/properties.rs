@@ -1,0 +1,372 @@
+//! Guarantees that hold for every amount and for arbitrary bytes.
+#![cfg(test)]
+
+use alloy_primitives::{Address, B256, Bytes, U256};
+use alloy_sol_types::{SolCall, SolEvent};
+use bursar_morpho::abi::blue::IMorphoBlue;
+use bursar_morpho::abi::vault::{IVault, IVaultV2};
+use bursar_morpho::market::{FEE_MAX, VIRTUAL_ASSETS, VIRTUAL_SHARES};
+use bursar_morpho::vault::v2_withdrawable;
+use bursar_morpho::worth::is_worth_its_assets;
+use bursar_morpho::{
+    AccruedMarket, BorrowRate, LiquiditySource, LoanAmount, Market, MarketParams, calls, errors,
+    events, views,
+};
+use proptest::collection::vec;
+use proptest::prelude::*;
+
+const THEN_S: u64 = 1_767_225_600;
+
+fn any_u256() -> impl Strategy<Value = U256> {
+    // Small and large numbers alike.
+    (any::<[u64; 4]>(), 0_usize..256).prop_map(|(limbs, shift)| U256::from_limbs(limbs) >> shift)
+}
+
+fn total() -> impl Strategy<Value = u128> {
+    (any::<u128>(), 16_u32..128).prop_map(|(number, shift)| number >> shift)
+}
+
+fn any_address() -> impl Strategy<Value = Address> {
+    any::<[u8; 20]>().prop_map(Address::from)
+}
+
+fn some_address() -> impl Strategy<Value = Address> {
+    any_address().prop_filter("zero", |address| !address.is_zero())
+}
+
+fn params() -> impl Strategy<Value = MarketParams> {
+    (any_address(), any_address(), any_address(), any_address(), any_u256()).prop_map(
+        |(loan_token, collateral_token, oracle, interest_model, lltv_e18)| MarketParams {
+            loan_token,
+            collateral_token,
+            oracle,
+            interest_model,
+            lltv_e18,
+        },
+    )
+}
+
+prop_compose! {
+    /// Totals that the contract can have: no more debt than assets.
+    fn market()(
+        total_supply_assets in total(),
+        total_supply_shares in total(),
+        borrowed in 0_u128..=1_000,
+        total_borrow_shares in total(),
+        fee_e18 in 0..=FEE_MAX.to::<u128>(),
+        has_fee in any::<bool>(),
+    ) -> Market {
+        Market {
+            total_supply_assets,
+            total_supply_shares,
+            total_borrow_assets: total_supply_assets / 1_000 * borrowed,
+            total_borrow_shares,
+            last_update: u128::from(THEN_S),
+            fee_e18: if has_fee { fee_e18 } else { 0 },
+        }
+    }
+}
+
+/// Up to about 30 times a year, for up to a year.
+fn accrual() -> impl Strategy<Value = (BorrowRate, u64)> {
+    let rate = (0_u64..1_000_000_000_000).prop_map(|rate| BorrowRate::PerSecond(U256::from(rate)));
+    (rate, (0_u64..=365 * 86_400).prop_map(|elapsed| THEN_S + elapsed))
+}
+
+fn amount() -> impl Strategy<Value = U256> {
+    total().prop_map(U256::from)
+}
+
+/// Returns the numerator and the denominator of a share's price, virtual amounts included.
+fn price(market: &Market) -> (U256, U256) {
+    let assets = U256::from(market.total_supply_assets) + VIRTUAL_ASSETS;
+    (assets, U256::from(market.total_supply_shares) + VIRTUAL_SHARES)
+}
+
+/// Compares by products of 512 bits: the totals have at most 129 bits each.
+fn is_at_least(left: (U256, U256), right: (U256, U256)) -> bool {
+    let product = |a: U256, b: U256| a.widening_mul::<256, 4, 512, 8>(b);
+    product(left.0, right.1) >= product(right.0, left.1)
+}
+
+fn fresh(market: &Market) -> AccruedMarket {
+    market.accrue(BorrowRate::NoModel, THEN_S).unwrap()
+}
+
+/// Returns the market after a supply or a withdrawal of these amounts.
+fn moved(market: &AccruedMarket, assets: U256, shares: U256, is_supply: bool) -> Option<Market> {
+    let totals = market.totals();
+    let (assets, shares) = (u128::try_from(assets).ok()?, u128::try_from(shares).ok()?);
+    let change = |old: u128, by| if is_supply { old.checked_add(by) } else { old.checked_sub(by) };
+    Some(Market {
+        total_supply_assets: change(totals.total_supply_assets, assets)?,
+        total_supply_shares: change(totals.total_supply_shares, shares)?,
+        ..*totals
+    })
+}
+
+proptest! {
+    #[test]
+    fn every_conversion_rounds_in_favour_of_the_other_lenders(market in market(), amount in amount()) {
+        let before = price(&market);
+        let market = fresh(&market);
+        let moves = [
+            (amount, market.shares_floor(amount), true),
+            (amount, market.shares_ceil(amount), false),
+        ];
+        for (assets, shares, is_supply) in moves {
+            let shares = shares.unwrap();
+            if let Some(after) = moved(&market, assets, shares, is_supply) {
+                prop_assert!(is_at_least(price(&after), before));
+            }
+        }
+        let moves = [
+            (market.assets_ceil(amount), amount, true),
+            (market.assets_floor(amount), amount, false),
+        ];
+        for (assets, shares, is_supply) in moves {
+            if let Some(after) = moved(&market, assets.unwrap(), shares, is_supply) {
+                prop_assert!(is_at_least(price(&after), before));
+            }
+        }
+    }
+
+    #[test]
+    fn floor_and_ceiling_enclose_the_exact_amount(market in market(), amount in amount()) {
+        let (assets, shares) = price(&market);
+        let market = fresh(&market);
+        let rows = [
+            (market.assets_floor(amount), market.assets_ceil(amount), assets, shares),
+            (market.shares_floor(amount), market.shares_ceil(amount), shares, assets),
+        ];
+        for (floor, ceil, times, by) in rows {
+            let (floor, ceil) = (floor.unwrap(), ceil.unwrap());
+            // Independent of the code's division: floor × by ≤ amount × times ≤ ceil × by, one unit apart at most.
+            let product = |a: U256, b: U256| a.widening_mul::<256, 4, 512, 8>(b);
+            prop_assert!(product(floor, by) <= product(amount, times));
+            prop_assert!(product(ceil, by) >= product(amount, times));
+            prop_assert!(ceil - floor <= U256::ONE);
+            prop_assert_eq!(ceil == floor, product(floor, by) == product(amount, times));
+        }
+    }
+
+    #[test]
+    fn a_round_trip_never_gains(market in market(), amount in amount()) {
+        let market = fresh(&market);
+        let shares = market.shares_floor(amount).unwrap();
+        prop_assert!(market.assets_floor(shares).unwrap() <= amount);
+        let assets = market.assets_floor(amount).unwrap();
+        prop_assert!(market.shares_ceil(assets).unwrap() <= amount);
+    }
+
+    #[test]
+    fn accrual_never_loses(market in market(), (rate, now_s) in accrual(), amount in amount()) {
+        let before = fresh(&market);
+        let Ok(after) = market.accrue(rate, now_s) else { return Ok(()) };
+        let totals = after.totals();
+        prop_assert!(totals.total_supply_assets >= market.total_supply_assets);
+        prop_assert!(totals.total_borrow_assets >= market.total_borrow_assets);
+        prop_assert!(totals.total_supply_shares >= market.total_supply_shares);
+        prop_assert!(is_at_least(price(totals), price(&market)));
+        prop_assert!(after.assets_floor(amount).unwrap() >= before.assets_floor(amount).unwrap());
+        // Lenders get what borrowers owe more, and nothing becomes free.
+        prop_assert_eq!(after.liquidity(), before.liquidity());
+        prop_assert_eq!(totals.last_update, u128::from(now_s));
+    }
+
+    #[test]
+    fn interest_is_at_least_simple_interest(market in market(), (rate, now_s) in accrual()) {
+        let BorrowRate::PerSecond(per_second) = rate else { return Ok(()) };
+        let Ok(after) = market.accrue(rate, now_s) else { return Ok(()) };
+        let elapsed = U256::from(now_s - THEN_S);
+        let simple = U256::from(market.total_borrow_assets) * per_second * elapsed
+            / U256::from(10).pow(U256::from(18));
+        let paid = after.totals().total_borrow_assets - market.total_borrow_assets;
+        prop_assert!(U256::from(paid) >= simple);
+    }
+
+    #[test]
+    fn accrual_of_anything_never_panics(
+        numbers in any::<[u128; 6]>(),
+        rate in any_u256(),
+        now_s in any::<u64>(),
+        amount in any_u256(),
+    ) {
+        let [supply_assets, supply_shares, borrow_assets, borrow_shares, last_update, fee] = numbers;
+        let market = Market {
+            total_supply_assets: supply_assets,
+            total_supply_shares: supply_shares,
+            total_borrow_assets: borrow_assets,
+            total_borrow_shares: borrow_shares,
+            last_update: last_update >> 70,
+            fee_e18: fee >> 70,
+        };
+        if let Ok(market) = market.accrue(BorrowRate::PerSecond(rate), now_s) {
+            for convert in [
+                AccruedMarket::assets_floor,
+                AccruedMarket::assets_ceil,
+                AccruedMarket::shares_floor,
+                AccruedMarket::shares_ceil,
+                AccruedMarket::withdrawable,
+            ] {
+                let _ = convert(&market, amount);
+            }
+        }
+    }
+
+    #[test]
+    fn what_can_be_withdrawn_exceeds_neither_the_position_nor_what_is_free(
+        market in market(),
+        shares in amount(),
+        worth in amount(),
+        idle in amount(),
+        supplied in amount(),
+    ) {
+        let market = fresh(&market);
+        let withdrawable = market.withdrawable(shares).unwrap();
+        prop_assert!(withdrawable <= market.assets_floor(shares).unwrap());
+        prop_assert!(withdrawable <= market.liquidity());
+        // The contract burns no more shares than the position has.
+        prop_assert!(market.shares_ceil(withdrawable).unwrap() <= shares);
+
+        let source = LiquiditySource::Market { supplied, liquidity: market.liquidity() };
+        let withdrawable = v2_withdrawable(worth, idle, &source).unwrap();
+        prop_assert!(withdrawable <= worth);
+        prop_assert!(withdrawable <= idle + supplied);
+        prop_assert!(withdrawable <= idle + market.liquidity());
+    }
+
+    #[test]
+    fn more_worth_never_fails_the_price_check(assets in any_u256(), worth in amount(), more in amount()) {
+        if is_worth_its_assets(assets, worth) {
+            prop_assert!(is_worth_its_assets(assets, worth + more));
+            prop_assert!(worth >= assets - assets.div_ceil(U256::from(1_000)));
+        }
+    }
+
+    #[test]
+    fn writes_round_trip(market in params(), amount in any_u256(), owner in some_address(), by_shares in any::<bool>()) {
+        prop_assume!(!amount.is_zero());
+        let (loan, expected) = if by_shares {
+            (LoanAmount::Shares(amount), (U256::ZERO, amount))
+        } else {
+            (LoanAmount::Assets(amount), (amount, U256::ZERO))
+        };
+        let supply = calls::supply(&market, loan, owner).unwrap();
+        let read = IMorphoBlue::supplyCall::abi_decode_validate(&supply).unwrap();
+        prop_assert_eq!((read.assets, read.shares, read.onBehalf), (expected.0, expected.1, owner));
+        prop_assert!(read.data.is_empty());
+
+        let withdraw = calls::withdraw_from_market(&market, loan, owner).unwrap();
+        let read = IMorphoBlue::withdrawCall::abi_decode_validate(&withdraw).unwrap();
+        prop_assert_eq!((read.assets, read.shares), expected);
+        prop_assert_eq!((read.onBehalf, read.receiver), (owner, owner));
+
+        let redeem = calls::redeem(amount, owner).unwrap();
+        let read = IVault::redeemCall::abi_decode_validate(&redeem).unwrap();
+        prop_assert_eq!((read.shares, read.receiver, read.owner), (amount, owner, owner));
+
+        let force = calls::force_deallocate(owner, Some(&market), amount, owner).unwrap();
+        let read = IVaultV2::forceDeallocateCall::abi_decode_validate(&force).unwrap();
+        prop_assert_eq!(read.assets, amount);
+        prop_assert_eq!(views::adapter::decode_liquidity_market(&read.data), Some(market));
+    }
+
+    #[test]
+    fn answers_round_trip(
+        market in params(),
+        numbers in any::<[u128; 6]>(),
+        address in any_address(),
+        amount in any_u256(),
+        data in vec(any::<u8>(), 0..300),
+    ) {
+        let answer = calls::liquidity_data(&market);
+        prop_assert_eq!(views::market::decode_market_params(market.id(), &answer), Some(market));
+        let words: Vec<u8> =
+            numbers.iter().flat_map(|number| U256::from(*number).to_be_bytes::<32>()).collect();
+        let read = views::market::decode_market(&words).unwrap();
+        prop_assert_eq!(numbers, [
+            read.total_supply_assets,
+            read.total_supply_shares,
+            read.total_borrow_assets,
+            read.total_borrow_shares,
+            read.last_update,
+            read.fee_e18,
+        ]);
+        prop_assert_eq!(views::decode_address(address.into_word().as_slice()), Some(address));
+        prop_assert_eq!(views::decode_amount(&amount.to_be_bytes::<32>()), Some(amount));
+        let data = Bytes::from(data);
+        let answer = IVaultV2::liquidityDataCall::abi_encode_returns(&data);
+        prop_assert_eq!(views::vault::decode_liquidity_data(&answer), Some(data));
+    }
+
+    #[test]
+    fn events_round_trip(
+        id in any::<[u8; 32]>(),
+        parties in any::<[[u8; 20]; 3]>(),
+        assets in any_u256(),
+        shares in any_u256(),
+        contract in any_address(),
+    ) {
+        let [sender, receiver, owner] = parties.map(Address::from);
+        let event = IVault::Withdraw { sender, receiver, owner, assets, shares }.encode_log_data();
+        let read = events::vault_withdrawal(contract, event.topics(), &event.data).unwrap();
+        prop_assert_eq!((read.sender, read.receiver, read.owner), (sender, receiver, owner));
+        prop_assert_eq!((read.assets, read.shares, read.market_id), (assets, shares, None));
+
+        let id = B256::from(id);
+        let event = IMorphoBlue::Withdraw { id, caller: sender, onBehalf: owner, receiver, assets, shares }
+            .encode_log_data();
+        let read = events::market_withdrawal(contract, event.topics(), &event.data).unwrap();
+        prop_assert_eq!((read.sender, read.receiver, read.owner), (sender, receiver, owner));
+        prop_assert_eq!((read.assets, read.shares, read.market_id), (assets, shares, Some(id)));
+    }
+
+    #[test]
+    fn decoders_never_panic_on_random_bytes(
+        bytes in vec(any::<u8>(), 0..400),
+        topics in vec(any::<[u8; 32]>(), 0..6),
+        choice in 0_usize..6,
+    ) {
+        let names = [
+            events::CREATE_VAULT_V2,
+            events::CREATE_METAMORPHO,
+            events::VAULT_DEPOSIT,
+            events::VAULT_WITHDRAW,
+            events::MARKET_SUPPLY,
+            events::MARKET_WITHDRAW,
+        ];
+        let mut topics: Vec<_> = topics.into_iter().map(B256::from).collect();
+        if let Some(first) = topics.first_mut() {
+            *first = names[choice];
+        }
+        let contract = Address::ZERO;
+        let _ = events::vault_created(contract, &topics, &bytes);
+        let _ = events::vault_deposit(contract, &topics, &bytes);
+        let _ = events::vault_withdrawal(contract, &topics, &bytes);
+        let _ = events::market_supply(contract, &topics, &bytes);
+        let _ = events::market_withdrawal(contract, &topics, &bytes);
+        let _ = errors::reason(&bytes).to_string();
+        let _ = views::decode_flag(&bytes);
+        let _ = views::decode_length(&bytes);
+        let _ = views::decode_market_id(&bytes);
+        let _ = views::market::decode_market(&bytes);
+        let _ = views::market::decode_market_params(B256::ZERO, &bytes);
+        let _ = views::market::decode_position(&bytes);
+        let _ = views::vault::decode_market_config(&bytes);
+        let _ = views::adapter::decode_liquidity_market(&bytes);
+        // What is read is exactly what the encoder writes.
+        if let Some(data) = views::vault::decode_liquidity_data(&bytes) {
+            prop_assert_eq!(IVaultV2::liquidityDataCall::abi_encode_returns(&data), bytes.clone());
+        }
+        prop_assert_eq!(views::decode_amount(&bytes).is_some(), bytes.len() == 32);
+    }
+
+    #[test]
+    fn an_answer_that_is_cut_or_extended_is_not_read(market in params(), cut in 0_usize..160, extra in 1_usize..100) {
+        let answer = calls::liquidity_data(&market);
+        prop_assert_eq!(views::market::decode_market_params(market.id(), &answer[..cut]), None);
+        let long = [&answer[..], &vec![0; extra]].concat();
+        prop_assert_eq!(views::market::decode_market_params(market.id(), &long), None);
+    }
+}
