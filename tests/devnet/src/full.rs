@@ -5,7 +5,9 @@
 mod addresses;
 mod builder;
 mod lending;
+mod lending_abi;
 mod liquidity;
+mod loans;
 mod packages;
 mod settling;
 mod state;
@@ -13,6 +15,7 @@ mod swaps;
 mod times;
 mod v3;
 mod v4;
+mod venues;
 
 use std::path::Path;
 
@@ -29,7 +32,9 @@ pub use addresses::{
     CHAINS, Contracts, LLTV, Lending, POOL_FEE, Routers, TICK_SPACING, UniswapV3, UniswapV4,
 };
 pub use liquidity::{PoolV3, PoolV4, Side};
+pub use loans::LoanMarket;
 pub use times::{Times, measure};
+pub use venues::{GateSide, NewVault, VaultFees};
 
 #[derive(Deserialize)]
 struct Head {

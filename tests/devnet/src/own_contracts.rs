@@ -37,7 +37,23 @@ pub(crate) const STABLE: OwnContract = own_contract!("Stable");
 pub(crate) const WETH: OwnContract = own_contract!("Weth");
 pub(crate) const ORACLE: OwnContract = own_contract!("Oracle");
 pub(crate) const ROUTER: OwnContract = own_contract!("Router");
-pub(crate) const VAULT: OwnContract = own_contract!("Vault");
+pub(crate) const IRM: OwnContract = own_contract!("Irm", imports "Blue");
+pub(crate) const VAULT_V2: OwnContract = own_contract!("VaultV2", imports "Blue");
+pub(crate) const VAULT_V2_FACTORY: OwnContract =
+    own_contract!("VaultV2Factory", imports "Blue", imports "VaultV2");
+pub(crate) const META_MORPHO: OwnContract = own_contract!("MetaMorpho", imports "Blue");
+pub(crate) const META_MORPHO_FACTORY: OwnContract =
+    own_contract!("MetaMorphoFactory", imports "Blue", imports "MetaMorpho");
+pub(crate) const MARKET_ADAPTER_FACTORY: OwnContract =
+    own_contract!("MarketAdapterFactory", imports "Blue", imports "MarketAdapter");
+pub(crate) const VAULT_V1_ADAPTER_FACTORY: OwnContract =
+    own_contract!("VaultV1AdapterFactory", imports "Blue", imports "VaultV1Adapter");
+pub(crate) const ADAPTER_REGISTRY: OwnContract = own_contract!("AdapterRegistry");
+pub(crate) const GATE: OwnContract = own_contract!("Gate");
+pub(crate) const LYING_VAULT: OwnContract =
+    own_contract!("LyingVault", imports "Blue", imports "VaultV2");
+pub(crate) const ODD_ADAPTER: OwnContract = own_contract!("OddAdapter", imports "Blue");
+pub(crate) const FORGER: OwnContract = own_contract!("Forger");
 pub(crate) const EXACT_PERMIT2_PROXY: OwnContract = own_contract!("ExactPermit2Proxy");
 pub(crate) const PRISM: OwnContract = own_contract!("Prism");
 pub(crate) const WALLET: OwnContract = own_contract!("Wallet");
@@ -49,12 +65,23 @@ pub(crate) const ODD_TOKEN: OwnContract = own_contract!("OddToken");
 pub(crate) const HOOK: OwnContract = own_contract!("Hook");
 
 /// All of our contracts, which `cargo xtask devnet --recompile` compiles.
-pub(crate) const ALL: [OwnContract; 14] = [
+pub(crate) const ALL: [OwnContract; 25] = [
     STABLE,
     WETH,
     ORACLE,
     ROUTER,
-    VAULT,
+    IRM,
+    VAULT_V2,
+    VAULT_V2_FACTORY,
+    META_MORPHO,
+    META_MORPHO_FACTORY,
+    MARKET_ADAPTER_FACTORY,
+    VAULT_V1_ADAPTER_FACTORY,
+    ADAPTER_REGISTRY,
+    GATE,
+    LYING_VAULT,
+    ODD_ADAPTER,
+    FORGER,
     EXACT_PERMIT2_PROXY,
     PRISM,
     WALLET,

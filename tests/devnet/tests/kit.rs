@@ -11,6 +11,9 @@ mod blocks;
 #[path = "kit/coin.rs"]
 mod coin;
 #[cfg(test)]
+#[path = "kit/exits.rs"]
+mod exits;
+#[cfg(test)]
 #[path = "kit/full.rs"]
 mod full;
 #[cfg(test)]
@@ -19,6 +22,9 @@ mod hooks;
 #[cfg(test)]
 #[path = "kit/hostile.rs"]
 mod hostile;
+#[cfg(test)]
+#[path = "kit/lending.rs"]
+mod lending;
 #[cfg(test)]
 #[path = "kit/merchant.rs"]
 mod merchant;
@@ -53,8 +59,8 @@ mod swaps;
 #[path = "kit/tokens.rs"]
 mod tokens;
 #[cfg(test)]
-#[path = "kit/vault.rs"]
-mod vault;
+#[path = "kit/venues.rs"]
+mod venues;
 #[cfg(test)]
 #[path = "kit/wallets.rs"]
 mod wallets;

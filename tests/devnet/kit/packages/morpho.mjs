@@ -1,5 +1,5 @@
-// Compiles Morpho Blue and its simplest interest model from the sources in the npm package: it ships no
-// bytecode. The compiler and its settings are those of the deployed contract.
+// Compiles Morpho Blue from the sources in the npm package: it ships no bytecode. The compiler and its settings
+// are those of the deployed contract.
 // usage: node morpho.mjs <out.json>     (cwd: a folder with node_modules)
 import { readFileSync, writeFileSync } from "node:fs";
 import { createRequire } from "node:module";
@@ -10,7 +10,6 @@ const solc = createRequire(join(process.cwd(), "package.json"))("solc");
 const read = (path) => readFileSync(join(process.cwd(), "node_modules", path), "utf8");
 const wanted = {
   Morpho: "@morpho-org/morpho-blue/src/Morpho.sol",
-  IrmMock: "@morpho-org/morpho-blue/src/mocks/IrmMock.sol",
 };
 
 const input = {

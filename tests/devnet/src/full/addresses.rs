@@ -53,18 +53,30 @@ pub struct Routers {
     pub v2_1_2: Address,
 }
 
-/// Morpho Blue with one market, WETH against the stablecoin at [`LLTV`], and a vault that lends through it.
+/// Morpho Blue with one market, WETH against the stablecoin at [`LLTV`], and vaults that lend through it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Lending {
     pub morpho: Address,
-    /// An interest model whose yearly rate is the utilization: simpler than the one on the real network.
+    /// An interest model whose rate a test sets. Until then the yearly rate is the utilization.
     pub irm: Address,
     /// Our own price oracle.
     pub oracle: Address,
-    /// A stand-in for a vault in use on the real network.
-    pub vault: Address,
-    /// Whether the vault reports limits: a Vault V2 returns 0 for every limit, by design.
-    pub vault_tells_limits: bool,
+    pub vault_v2_factory: Address,
+    /// The factory of MetaMorpho 1.1, where the network has one.
+    pub metamorpho_factory: Option<Address>,
+    /// The factory of MorphoMarketV1AdapterV2.
+    pub market_adapter_factory: Address,
+    /// The factory of MorphoVaultV1Adapter.
+    pub vault_adapter_factory: Address,
+    pub adapter_registry: Address,
+    /// Ready vaults of the first-mentioned factory, each with a market adapter.
+    pub vaults_v2: &'static [Address],
+    /// A ready vault of MetaMorpho 1.1.
+    pub metamorpho: Option<Address>,
+    /// The curator of the ready vaults, which the network's users trust.
+    pub curator: Address,
+    /// The owner of the ready vaults.
+    pub owner: Address,
 }
 
 /// The pool fee in hundredths of a basis point: 0.05 %.
@@ -76,6 +88,8 @@ pub const LLTV: u128 = 860_000_000_000_000_000;
 
 /// An address of our own choice, because no real network has this oracle.
 const ORACLE: Address = address!("0x000000000000000000000000000000000bACC1E0");
+/// The owner of Base's ready vaults: our own choice, because no source names one.
+const BASE_VAULT_OWNER: Address = address!("0x000000000000000000000000000000000bACC1E3");
 /// These three are the same on every network.
 const PERMIT2: Address = address!("0x000000000022D473030F116dDEE9F6B43aC78BA3");
 const EXACT_PERMIT2_PROXY: Address = address!("0x402085c248EeA27D92E8b30b2C58ed07f9E20001");
@@ -105,8 +119,18 @@ const ROBINHOOD: (UniswapV3, UniswapV4, Routers, Lending) = (
         morpho: address!("0x9D53d5E3bd5E8d4Cbfa6DB1ca238AEA02E651010"),
         irm: address!("0x2BD3d5965B26B51814AC95127B2b80dD6CcC0fa1"),
         oracle: ORACLE,
-        vault: address!("0xBeEff033F34C046626B8D0A041844C5d1A5409dd"),
-        vault_tells_limits: false,
+        vault_v2_factory: address!("0x0FBad98595b0186dA120E41f77C102beb49f803c"),
+        metamorpho_factory: None,
+        market_adapter_factory: address!("0x79370Ed003CE325C088E530d5e8655c99c2993e1"),
+        vault_adapter_factory: address!("0x7a91222F3f7B927bB8fb624593Ca86e111C2F85e"),
+        adapter_registry: address!("0xe785a2eFD384BA7B95BaEd3851BC76aeD67C676f"),
+        vaults_v2: &[
+            address!("0xBeEff033F34C046626B8D0A041844C5d1A5409dd"),
+            address!("0xbEeFF0fb1Dc19344A87b8479dAb60A2e16160737"),
+        ],
+        metamorpho: None,
+        curator: address!("0x9023fbd6a08c666491a2d1648737e400cf42d2fb"),
+        owner: address!("0xCa50D23F1c18C1Dfaff5d3cae3aa4B9dC5C8db73"),
     },
 );
 
@@ -132,13 +156,28 @@ const BASE: (UniswapV3, UniswapV4, Routers, Lending) = (
         morpho: address!("0xBBBBBbbBBb9cC5e90e3b3Af64bdAF62C37EEFFCb"),
         irm: address!("0x46415998764C29aB2a25CbeA6254146D50D22687"),
         oracle: ORACLE,
-        vault: address!("0xbeeF010f9cb27031ad51e3333f9aF9C6B1228183"),
-        vault_tells_limits: true,
+        vault_v2_factory: address!("0x4501125508079A99ebBebCE205DeC9593C2b5857"),
+        metamorpho_factory: Some(address!("0xFf62A7c278C62eD665133147129245053Bbf5918")),
+        market_adapter_factory: address!("0x9a1B378C43BA535cDB89934230F0D3890c51C0EB"),
+        vault_adapter_factory: address!("0xF42D9c36b34c9c2CF3Bc30eD2a52a90eEB604642"),
+        adapter_registry: address!("0x5C2531Cbd2cf112Cf687da3Cd536708aDd7DB10a"),
+        // A MetaMorpho vault on the real network, where no pinned vault is a Vault V2.
+        vaults_v2: &[address!("0xbeeF010f9cb27031ad51e3333f9aF9C6B1228183")],
+        metamorpho: Some(address!("0xBEEFE94c8aD530842bfE7d8B397938fFc1cb83b2")),
+        curator: address!("0x827e86072B06674a077f592A531dcE4590aDeCdB"),
+        owner: BASE_VAULT_OWNER,
     },
 );
 
 /// The networks with their own addresses; the others use those of Base.
 pub const CHAINS: [ChainId; 2] = [ChainId(8453), ChainId(4663)];
+
+impl Lending {
+    /// Returns the ready vaults of both kinds.
+    pub fn vaults(&self) -> Vec<Address> {
+        self.vaults_v2.iter().copied().chain(self.metamorpho).collect()
+    }
+}
 
 impl Contracts {
     /// Returns the contracts of a network's full chain, or `None` if Bursar does not support the network.
@@ -166,7 +205,7 @@ impl Contracts {
     /// Returns the addresses of all contracts.
     pub fn addresses(&self) -> Vec<Address> {
         let Self { v3, v4, routers, lending, .. } = self;
-        vec![
+        let mut all = vec![
             self.weth,
             self.permit2,
             self.exact_permit2_proxy,
@@ -186,8 +225,14 @@ impl Contracts {
             lending.morpho,
             lending.irm,
             lending.oracle,
-            lending.vault,
-        ]
+            lending.vault_v2_factory,
+            lending.market_adapter_factory,
+            lending.vault_adapter_factory,
+            lending.adapter_registry,
+        ];
+        all.extend(lending.vaults());
+        all.extend(lending.metamorpho_factory);
+        all
     }
 }
 

@@ -22,7 +22,7 @@ sol! {
 }
 
 /// The owner of the liquidity. Its key is unknown, and no test uses the address.
-const MAKER: Address = Address::repeat_byte(0x4d);
+pub(super) const MAKER: Address = Address::repeat_byte(0x4d);
 
 /// One ether and one dollar, in smallest units. Every network's dollar token has six decimals.
 pub(super) const ETHER: u128 = 1_000_000_000_000_000_000;

@@ -39,7 +39,6 @@ pub(super) struct Packages {
 #[serde(rename_all = "PascalCase")]
 struct Morpho {
     morpho: Bytes,
-    irm_mock: Bytes,
 }
 
 /// Two compiler formats: Hardhat writes the code itself, Foundry an object with the code.
@@ -90,10 +89,6 @@ impl Packages {
 
     pub(super) fn morpho(&self, arguments: &[u8]) -> Bytes {
         [self.morpho.morpho.as_ref(), arguments].concat().into()
-    }
-
-    pub(super) fn irm(&self) -> Bytes {
-        self.morpho.irm_mock.clone()
     }
 
     /// Returns the code of Permit2 as deployed on real networks.

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+pragma solidity ^0.8.20;
+
+import {VaultV2} from "./VaultV2.sol";
+
+// A Vault V2 that can lie about itself, from the lie on that anyone sets. Never for a public chain.
+contract LyingVault is VaultV2 {
+    enum Lie {
+        None,
+        // It names another asset than it takes.
+        Asset,
+        Decimals,
+        // It promises a percentage of what a deposit or a redemption is worth. When it is used, it keeps to
+        // the truth.
+        Preview,
+        // Every account has this many shares.
+        Balance,
+        // It denies its adapters.
+        Adapters
+    }
+
+    Lie public lie;
+    uint256 public value;
+
+    constructor(address owner_, address asset_) VaultV2(owner_, asset_) {}
+
+    function setLie(Lie lie_, uint256 value_) external {
+        (lie, value) = (lie_, value_);
+    }
+
+    function asset() public view override returns (address) {
+        return lie == Lie.Asset ? address(uint160(value)) : super.asset();
+    }
+
+    function decimals() public view override returns (uint8) {
+        return lie == Lie.Decimals ? uint8(value) : super.decimals();
+    }
+
+    function balanceOf(address account) public view override returns (uint256) {
+        return lie == Lie.Balance ? value : super.balanceOf(account);
+    }
+
+    function adaptersLength() external view override returns (uint256) {
+        return lie == Lie.Adapters ? 0 : _adapters.length;
+    }
+
+    function previewDeposit(uint256 assets) public view override returns (uint256) {
+        return _stretched(super.previewDeposit(assets));
+    }
+
+    function previewRedeem(uint256 shares) public view override returns (uint256) {
+        return _stretched(super.previewRedeem(shares));
+    }
+
+    // Only view functions lie: the selector of a deposit or redemption is that of the transaction.
+    function _stretched(uint256 truth) private view returns (uint256) {
+        bool asked = msg.sig == this.previewDeposit.selector || msg.sig == this.previewRedeem.selector
+            || msg.sig == this.convertToShares.selector || msg.sig == this.convertToAssets.selector;
+        return lie == Lie.Preview && asked ? truth * value / 100 : truth;
+    }
+}

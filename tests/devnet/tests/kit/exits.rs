@@ -1,0 +1,178 @@
+//! What keeps money out of a vault, or in it: liquidity, caps, gates, and penalties.
+
+use alloy_primitives::{Address, Bytes, U256};
+use bursar_core::networks::ChainId;
+use bursar_devnet::full::GateSide;
+
+use crate::full::{DOLLAR, Trader, traders};
+use crate::lending::{IMetaMorpho, IVault};
+
+const DEPOSIT: u128 = 100_000 * DOLLAR;
+const WAD: u128 = 1_000_000_000_000_000_000;
+
+#[tokio::test]
+async fn a_vault_v2_pays_its_idle_balance_and_what_its_market_has() {
+    for trader in traders().await {
+        let (vault, market, adapter) = trader.vault_v2().await;
+        trader.must(&trader.deposit(vault, DEPOSIT)).await;
+        // No limit is reported, by design.
+        let owner = trader.me;
+        for limit in [
+            trader.ask(vault, IVault::maxDepositCall { owner }).await,
+            trader.ask(vault, IVault::maxMintCall { owner }).await,
+            trader.ask(vault, IVault::maxWithdrawCall { owner }).await,
+            trader.ask(vault, IVault::maxRedeemCall { owner }).await,
+        ] {
+            assert_eq!(limit, U256::ZERO);
+        }
+        trader.devnet.deallocate(vault, adapter, market.encoded(), 10 * DOLLAR).await.unwrap();
+        trader.devnet.drain_market(&market, 30 * DOLLAR).await.unwrap();
+        trader.is_illiquid(&trader.leave(vault).await).await;
+        trader.is_illiquid(&trader.withdraw(vault, U256::from(40 * DOLLAR + 1))).await;
+        trader.must(&trader.withdraw(vault, U256::from(40 * DOLLAR))).await;
+        trader.is_illiquid(&trader.withdraw(vault, U256::from(DOLLAR))).await;
+        trader.devnet.repay(&market, DEPOSIT / 2).await.unwrap();
+        trader.must(&trader.withdraw(vault, U256::from(DEPOSIT / 2))).await;
+
+        // Without a liquidity adapter only the idle balance is paid.
+        trader.devnet.set_liquidity_adapter(vault, Address::ZERO, Bytes::new()).await.unwrap();
+        trader.must(&trader.deposit(vault, 5 * DOLLAR)).await;
+        let too_much = trader.withdraw(vault, U256::from(5 * DOLLAR + 1));
+        trader.refuses::<IVault::TransferReverted>(&too_much).await;
+        trader.must(&trader.withdraw(vault, U256::from(5 * DOLLAR))).await;
+    }
+}
+
+#[tokio::test]
+async fn a_metamorpho_reports_what_it_can_pay() {
+    let Some(trader) = Trader::on(ChainId(8453)).await else { return };
+    let (vault, [one, other]) = trader.metamorpho().await;
+    // Half goes to each market.
+    trader.devnet.set_market_cap(vault, &one, U256::from(DEPOSIT / 2)).await.unwrap();
+    trader.must(&trader.deposit(vault, DEPOSIT)).await;
+    let most = || IVault::maxWithdrawCall { owner: trader.me };
+    let all = trader.ask(vault, most()).await;
+    assert!(all <= U256::from(DEPOSIT) && all + U256::from(2) >= U256::from(DEPOSIT), "{all}");
+    trader.devnet.drain_market(&one, 0).await.unwrap();
+    trader.devnet.drain_market(&other, 30 * DOLLAR).await.unwrap();
+    assert_eq!(trader.ask(vault, most()).await, U256::from(30 * DOLLAR));
+    trader.refuses::<IMetaMorpho::NotEnoughLiquidity>(&trader.leave(vault).await).await;
+    let too_much = trader.withdraw(vault, U256::from(30 * DOLLAR + 1));
+    trader.refuses::<IMetaMorpho::NotEnoughLiquidity>(&too_much).await;
+    trader.must(&trader.withdraw(vault, U256::from(30 * DOLLAR))).await;
+    assert_eq!(trader.ask(vault, most()).await, U256::ZERO);
+}
+
+#[tokio::test]
+async fn caps_stop_deposits_of_either_kind() {
+    let Some(trader) = Trader::on(ChainId(8453)).await else { return };
+    let (v2, market, adapter) = trader.vault_v2().await;
+    let ids = trader.devnet.market_cap_ids(adapter, &market).await.unwrap();
+    let endorsed = ids[2];
+    let deposit = trader.deposit(v2, 100 * DOLLAR);
+    trader.devnet.set_vault_cap(v2, endorsed, 0, WAD).await.unwrap();
+    trader.refuses::<IVault::ZeroAbsoluteCap>(&deposit).await;
+    trader.devnet.set_vault_cap(v2, endorsed, 99 * DOLLAR, WAD).await.unwrap();
+    trader.refuses::<IVault::AbsoluteCapExceeded>(&deposit).await;
+    trader.devnet.set_vault_cap(v2, endorsed, u128::MAX, WAD / 2).await.unwrap();
+    trader.refuses::<IVault::RelativeCapExceeded>(&deposit).await;
+    trader.devnet.set_vault_cap(v2, endorsed, 100 * DOLLAR, WAD).await.unwrap();
+    trader.must(&deposit).await;
+
+    let (v1, [one, other]) = trader.metamorpho().await;
+    for market in [one, other] {
+        trader.devnet.set_market_cap(v1, &market, U256::from(50 * DOLLAR)).await.unwrap();
+    }
+    let most = trader.ask(v1, IVault::maxDepositCall { owner: trader.me }).await;
+    assert_eq!(most, U256::from(100 * DOLLAR));
+    let deposit = trader.deposit(v1, 100 * DOLLAR + 1);
+    trader.refuses::<IMetaMorpho::AllCapsReached>(&deposit).await;
+    trader.must(&trader.deposit(v1, 100 * DOLLAR)).await;
+}
+
+#[tokio::test]
+async fn each_gate_closes_its_side() {
+    let Some(trader) = Trader::on(ChainId(4663)).await else { return };
+    let vault = trader.lending().vaults_v2[0];
+    trader.approve(trader.dollar(), vault).await;
+    trader.must(&trader.deposit(vault, 100 * DOLLAR)).await;
+    let account = trader.me;
+    let (enter, exit) = (trader.deposit(vault, DOLLAR), trader.withdraw(vault, U256::from(DOLLAR)));
+    for side in GateSide::ALL {
+        let gate = trader.devnet.add_gate(vault, side).await.unwrap();
+        trader.must(&enter).await;
+        trader.must(&exit).await;
+        trader.devnet.set_gate_open(gate, false).await.unwrap();
+        let open = match side {
+            GateSide::ReceiveShares => {
+                trader.refuses::<IVault::CannotReceiveShares>(&enter).await;
+                trader.must(&exit).await;
+                trader.ask(vault, IVault::canReceiveSharesCall { account }).await
+            }
+            GateSide::SendAssets => {
+                trader.refuses::<IVault::CannotSendAssets>(&enter).await;
+                trader.must(&exit).await;
+                trader.ask(vault, IVault::canSendAssetsCall { account }).await
+            }
+            GateSide::SendShares => {
+                trader.must(&enter).await;
+                trader.refuses::<IVault::CannotSendShares>(&exit).await;
+                trader.ask(vault, IVault::canSendSharesCall { account }).await
+            }
+            GateSide::ReceiveAssets => {
+                trader.must(&enter).await;
+                trader.refuses::<IVault::CannotReceiveAssets>(&exit).await;
+                trader.ask(vault, IVault::canReceiveAssetsCall { account }).await
+            }
+        };
+        assert!(!open, "{side:?}");
+        trader.devnet.set_gate(vault, side, Address::ZERO).await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_forced_deallocation_costs_its_penalty() {
+    let Some(trader) = Trader::on(ChainId(8453)).await else { return };
+    let (vault, market, adapter) = trader.vault_v2().await;
+    trader.must(&trader.deposit(vault, DEPOSIT)).await;
+    // Another market has the money, which the liquidity adapter does not know.
+    let empty = trader.devnet.create_market(trader.lending().irm).await.unwrap();
+    trader.devnet.allow_market(vault, adapter, &empty).await.unwrap();
+    trader.devnet.set_liquidity_adapter(vault, adapter, empty.encoded()).await.unwrap();
+    let exit = trader.withdraw(vault, U256::from(DEPOSIT / 2));
+    assert!(trader.devnet.simulate(&exit).await.is_err());
+
+    assert!(trader.devnet.set_exit_penalty(vault, adapter, 201).await.is_err());
+    trader.devnet.set_exit_penalty(vault, adapter, 200).await.unwrap();
+    let penalty = trader.ask(vault, IVault::forceDeallocatePenaltyCall { adapter }).await;
+    assert_eq!(penalty, U256::from(WAD / 50));
+    let before = trader.shares(vault).await;
+    let force = IVault::forceDeallocateCall {
+        adapter,
+        data: market.encoded(),
+        assets: U256::from(DEPOSIT / 2),
+        onBehalf: trader.me,
+    };
+    trader.must(&trader.call(vault, &force)).await;
+    let paid = before - trader.shares(vault).await;
+    // Two percent of the half are a hundredth of all.
+    let hundredth = before / U256::from(100);
+    assert!(paid.abs_diff(hundredth) < hundredth / U256::from(1_000), "{paid} {hundredth}");
+    trader.must(&exit).await;
+}
+
+#[tokio::test]
+async fn a_deposit_without_allowance_or_money_fails_as_documented() {
+    let Some(trader) = Trader::on(ChainId(8453)).await else { return };
+    let vault = trader.lending().vaults_v2[0];
+    trader.refuses::<IVault::TransferFromReverted>(&trader.deposit(vault, DOLLAR)).await;
+    trader.approve(trader.dollar(), vault).await;
+    let too_much = trader.deposit(vault, 10_000_000 * DOLLAR);
+    trader.refuses::<IVault::TransferFromReverted>(&too_much).await;
+    trader.must(&trader.deposit(vault, DOLLAR)).await;
+    let greedy = trader.withdraw(vault, U256::from(2 * DOLLAR));
+    let refusal = trader.refusal(&greedy).await;
+    // Panic(0x11): more shares than there are.
+    assert_eq!(refusal.get(..4), Some(&[0x4e, 0x48, 0x7b, 0x71][..]));
+    assert_eq!(refusal.last(), Some(&0x11));
+}
