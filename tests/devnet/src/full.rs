@@ -15,6 +15,7 @@ mod swaps;
 mod times;
 mod v3;
 mod v4;
+mod vault_lies;
 mod venues;
 
 use std::path::Path;
@@ -34,6 +35,7 @@ pub use addresses::{
 pub use liquidity::{PoolV3, PoolV4, Side};
 pub use loans::LoanMarket;
 pub use times::{Times, measure};
+pub use vault_lies::VaultLie;
 pub use venues::{GateSide, NewVault, VaultFees};
 
 #[derive(Deserialize)]

@@ -59,6 +59,9 @@ mod swaps;
 #[path = "kit/tokens.rs"]
 mod tokens;
 #[cfg(test)]
+#[path = "kit/vault_lies.rs"]
+mod vault_lies;
+#[cfg(test)]
 #[path = "kit/venues.rs"]
 mod venues;
 #[cfg(test)]

@@ -1,0 +1,187 @@
+//! Vaults, adapters and events that are not what they seem.
+
+use alloy_primitives::{Address, B256, U256};
+use alloy_sol_types::SolValue;
+
+use super::lending_abi::{IForger, ILyingVault, IOddAdapter, IVaultV2};
+use super::venues::NewVault;
+use crate::error::DevnetError;
+use crate::node::Devnet;
+use crate::own_contracts;
+
+const WAD: u128 = 1_000_000_000_000_000_000;
+
+/// What a lying vault says of itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum VaultLie {
+    /// The truth.
+    None,
+    /// Its asset is this one.
+    Asset(Address),
+    /// Its shares have this many decimals.
+    Decimals(u8),
+    /// Its previews and conversions are this percentage of the truth. Deposits and redemptions are not.
+    Preview(u32),
+    /// Every account has this many shares.
+    Balance(U256),
+    /// It has no adapters.
+    Adapters,
+}
+
+impl Devnet {
+    /// Deploys a Vault V2 that can lie, with curator, name and registry, and no factory. It is an official one
+    /// for all who ask after [`Devnet::register_vault_v2`].
+    ///
+    /// # Errors
+    /// The deployment or a transaction failed.
+    pub async fn deploy_lying_vault(&self, new: &NewVault) -> Result<Address, DevnetError> {
+        let arguments = (new.owner, self.network.stablecoin.address).abi_encode_params();
+        let vault = self.deploy(own_contracts::LYING_VAULT.creation_code(&arguments)?).await?;
+        self.prepare_vault_v2(vault, new).await?;
+        if let Some(factory) = new.factory {
+            self.register_vault_v2(factory, new.owner, vault).await?;
+        }
+        Ok(vault)
+    }
+
+    /// Puts the code of a lying vault into an existing Vault V2, whose money and settings stay. It tells the
+    /// truth until [`Devnet::set_vault_lie`].
+    ///
+    /// # Errors
+    /// The deployment or the change failed.
+    pub async fn corrupt_vault_v2(&self, vault: Address) -> Result<(), DevnetError> {
+        let owner = self.read(vault, IVaultV2::ownerCall {}).await?;
+        let arguments = (owner, self.network.stablecoin.address).abi_encode_params();
+        let other = self.deploy(own_contracts::LYING_VAULT.creation_code(&arguments)?).await?;
+        let code = self.request("eth_getCode", serde_json::json!([other, "latest"])).await?;
+        self.request("anvil_setCode", serde_json::json!([vault, code])).await?;
+        Ok(())
+    }
+
+    /// Changes what a lying vault says.
+    ///
+    /// # Errors
+    /// The transaction failed.
+    pub async fn set_vault_lie(&self, vault: Address, lie: VaultLie) -> Result<(), DevnetError> {
+        let (lie, value) = match lie {
+            VaultLie::None => (0, U256::ZERO),
+            VaultLie::Asset(asset) => (1, asset.into_word().into()),
+            VaultLie::Decimals(decimals) => (2, U256::from(decimals)),
+            VaultLie::Preview(percent) => (3, U256::from(percent)),
+            VaultLie::Balance(shares) => (4, shares),
+            VaultLie::Adapters => (5, U256::ZERO),
+        };
+        self.make(vault, &ILyingVault::setLieCall { lie, value }).await
+    }
+
+    /// Adds an adapter of no factory to a Vault V2, without a bound: a leveraged "Box", or a hostile one. It is
+    /// honest at first, and the registry does not know it.
+    ///
+    /// # Errors
+    /// The deployment or a transaction failed.
+    pub async fn add_odd_adapter(&self, vault: Address) -> Result<Address, DevnetError> {
+        let arguments = (vault,).abi_encode_params();
+        let adapter = self.deploy(own_contracts::ODD_ADAPTER.creation_code(&arguments)?).await?;
+        let registry = self.read(vault, IVaultV2::adapterRegistryCall {}).await?;
+        let set = |registry| IVaultV2::setAdapterRegistryCall { registry };
+        self.make(vault, &set(Address::ZERO)).await?;
+        self.make(vault, &IVaultV2::addAdapterCall { adapter }).await?;
+        self.make(vault, &set(registry)).await?;
+        self.allow_adapter(vault, adapter).await?;
+        Ok(adapter)
+    }
+
+    /// Moves idle assets of a Vault V2 into an adapter without markets.
+    ///
+    /// # Errors
+    /// The vault has too little, or the transaction failed.
+    pub async fn allocate(
+        &self,
+        vault: Address,
+        adapter: Address,
+        assets: u128,
+    ) -> Result<(), DevnetError> {
+        let (data, assets) = (alloy_primitives::Bytes::new(), U256::from(assets));
+        self.make(vault, &IVaultV2::allocateCall { adapter, data, assets }).await
+    }
+
+    /// Sets what an odd adapter reports: a percentage of what it received, and what multiplies the difference to
+    /// that.
+    ///
+    /// # Errors
+    /// A transaction failed.
+    pub async fn set_adapter_worth(
+        &self,
+        adapter: Address,
+        percent: u64,
+        leverage: u64,
+    ) -> Result<(), DevnetError> {
+        let part = U256::from(u128::from(percent).saturating_mul(WAD / 100));
+        self.make(adapter, &IOddAdapter::setPartCall { part }).await?;
+        let leverage = U256::from(leverage);
+        self.make(adapter, &IOddAdapter::setLeverageCall { leverage }).await
+    }
+
+    /// Sets whether an odd adapter returns nothing.
+    ///
+    /// # Errors
+    /// The transaction failed.
+    pub async fn set_adapter_refuses(
+        &self,
+        adapter: Address,
+        refuses: bool,
+    ) -> Result<(), DevnetError> {
+        self.make(adapter, &IOddAdapter::setRefusesCall { refuses }).await
+    }
+
+    /// Makes an odd adapter give money away. It reports it all the same.
+    ///
+    /// # Errors
+    /// It has too little, or the transaction failed.
+    pub async fn steal_from_adapter(
+        &self,
+        adapter: Address,
+        to: Address,
+        assets: u128,
+    ) -> Result<(), DevnetError> {
+        self.make(adapter, &IOddAdapter::stealCall { to, assets: U256::from(assets) }).await
+    }
+
+    /// Deploys a contract that emits events of vaults and of Morpho Blue in the name of any account.
+    ///
+    /// # Errors
+    /// The deployment failed.
+    pub async fn deploy_forger(&self) -> Result<Address, DevnetError> {
+        self.deploy(own_contracts::FORGER.creation_code(&[])?).await
+    }
+
+    /// Emits the event of a deposit that never happened.
+    ///
+    /// # Errors
+    /// The transaction failed.
+    pub async fn forge_deposit(
+        &self,
+        forger: Address,
+        owner: Address,
+        assets: u128,
+    ) -> Result<(), DevnetError> {
+        let assets = U256::from(assets);
+        self.make(forger, &IForger::forgeDepositCall { owner, assets, shares: assets }).await
+    }
+
+    /// Emits the event of a supply to a market that never happened.
+    ///
+    /// # Errors
+    /// The transaction failed.
+    pub async fn forge_supply(
+        &self,
+        forger: Address,
+        market: B256,
+        owner: Address,
+        assets: u128,
+    ) -> Result<(), DevnetError> {
+        let assets = U256::from(assets);
+        let forge = IForger::forgeSupplyCall { id: market, owner, assets, shares: assets };
+        self.make(forger, &forge).await
+    }
+}

@@ -1,0 +1,167 @@
+//! Vaults, adapters and events that lie, each as its switch specifies.
+
+use alloy_primitives::{Address, U256};
+use alloy_sol_types::SolEvent;
+use bursar_core::networks::ChainId;
+use bursar_devnet::full::{NewVault, VaultLie};
+use serde_json::json;
+
+use crate::full::{DOLLAR, Log, Trader, traders};
+use crate::lending::{IMorpho, IOfficial, IVault, STRANGER};
+
+const OTHER: Address = Address::repeat_byte(0x99);
+
+#[tokio::test]
+async fn a_vault_lies_about_what_its_switch_says() {
+    let Some(trader) = Trader::on(ChainId(8453)).await else { return };
+    let official = trader.lending().vault_v2_factory;
+    let new = NewVault { factory: Some(official), ..trader.trusted() };
+    let vault = trader.devnet.deploy_lying_vault(&new).await.unwrap();
+    assert!(trader.ask(official, IOfficial::isVaultV2Call { vault }).await);
+    let market = trader.devnet.loan_market().unwrap();
+    trader.devnet.add_market_adapter(vault, &market).await.unwrap();
+    trader.approve(trader.dollar(), vault).await;
+    trader.must(&trader.deposit(vault, 100 * DOLLAR)).await;
+    let told = async |lie| {
+        trader.devnet.set_vault_lie(vault, lie).await.unwrap();
+        let shares = U256::from(50) * U256::from(10u128.pow(18));
+        (
+            trader.ask(vault, IVault::assetCall {}).await,
+            trader.ask(vault, IVault::decimalsCall {}).await,
+            trader.ask(vault, IVault::previewRedeemCall { shares }).await / U256::from(DOLLAR - 1),
+            trader.ask(vault, IVault::balanceOfCall { owner: STRANGER }).await,
+            trader.ask(vault, IVault::adaptersLengthCall {}).await,
+        )
+    };
+    let (coin, zero, one) = (trader.dollar(), U256::ZERO, U256::from(1));
+    let worth = U256::from(50);
+    assert_eq!(told(VaultLie::None).await, (coin, 18, worth, zero, one));
+    assert_eq!(told(VaultLie::Asset(OTHER)).await, (OTHER, 18, worth, zero, one));
+    assert_eq!(told(VaultLie::Decimals(6)).await, (coin, 6, worth, zero, one));
+    let double = U256::from(100);
+    assert_eq!(told(VaultLie::Preview(200)).await, (coin, 18, double, zero, one));
+    let seven = U256::from(7);
+    assert_eq!(told(VaultLie::Balance(seven)).await, (coin, 18, worth, seven, one));
+    assert_eq!(told(VaultLie::Adapters).await, (coin, 18, worth, zero, zero));
+
+    // A preview lies, and what happens is the truth.
+    trader.devnet.set_vault_lie(vault, VaultLie::Preview(200)).await.unwrap();
+    assert!(trader.worth(vault).await > U256::from(199 * DOLLAR));
+    let gain = trader.gain(trader.dollar(), &trader.leave(vault).await).await;
+    assert!(gain > U256::from(99 * DOLLAR) && gain < U256::from(101 * DOLLAR), "{gain}");
+}
+
+#[tokio::test]
+async fn a_pinned_vault_can_begin_to_lie() {
+    for trader in traders().await {
+        let vault = trader.lending().vaults_v2[0];
+        trader.approve(trader.dollar(), vault).await;
+        trader.must(&trader.deposit(vault, 100 * DOLLAR)).await;
+        let (shares, curator) = (trader.shares(vault).await, trader.lending().curator);
+        trader.devnet.corrupt_vault_v2(vault).await.unwrap();
+        assert_eq!(trader.shares(vault).await, shares);
+        assert_eq!(trader.ask(vault, IVault::curatorCall {}).await, curator);
+        trader.devnet.set_vault_lie(vault, VaultLie::Balance(U256::ZERO)).await.unwrap();
+        assert_eq!(trader.shares(vault).await, U256::ZERO);
+    }
+}
+
+#[tokio::test]
+async fn a_hostile_adapter_takes_the_money_of_an_official_vault() {
+    let Some(trader) = Trader::on(ChainId(8453)).await else { return };
+    let vault = trader.devnet.create_vault_v2(&trader.trusted()).await.unwrap();
+    let adapter = trader.devnet.add_odd_adapter(vault).await.unwrap();
+    let lending = trader.lending();
+    assert!(trader.ask(lending.vault_v2_factory, IOfficial::isVaultV2Call { vault }).await);
+    let registry = trader.ask(vault, IVault::adapterRegistryCall {}).await;
+    assert_eq!(registry, lending.adapter_registry);
+    assert!(!trader.ask(registry, IOfficial::isInRegistryCall { adapter }).await);
+    let known = IOfficial::isMorphoMarketV1AdapterV2Call { adapter };
+    assert!(!trader.ask(lending.market_adapter_factory, known).await);
+    // The registry refuses it when it is asked.
+    let add = IVault::addAdapterCall { adapter: OTHER };
+    trader.refuses::<IVault::NotInAdapterRegistry>(&trader.call(vault, &add)).await;
+
+    trader.devnet.set_liquidity_adapter(vault, adapter, Default::default()).await.unwrap();
+    trader.approve(trader.dollar(), vault).await;
+    trader.must(&trader.deposit(vault, 100 * DOLLAR)).await;
+    trader.devnet.steal_from_adapter(adapter, OTHER, 90 * DOLLAR).await.unwrap();
+    assert_eq!(trader.balance(trader.dollar(), OTHER).await, U256::from(90 * DOLLAR));
+    // It reports the money all the same.
+    assert!(trader.worth(vault).await >= U256::from(100 * DOLLAR - 1));
+    trader.refuses::<IVault::BoxIsIlliquid>(&trader.leave(vault).await).await;
+    trader.must(&trader.withdraw(vault, U256::from(DOLLAR))).await;
+    trader.devnet.set_adapter_refuses(adapter, true).await.unwrap();
+    trader.refuses::<IVault::BoxIsIlliquid>(&trader.withdraw(vault, U256::from(DOLLAR))).await;
+}
+
+#[tokio::test]
+async fn a_leveraged_box_multiplies_a_loss_of_a_pinned_vault() {
+    let Some(trader) = Trader::on(ChainId(4663)).await else { return };
+    let vault = trader.lending().vaults_v2[1];
+    let odd = trader.devnet.add_odd_adapter(vault).await.unwrap();
+    assert_eq!(trader.ask(vault, IVault::adaptersLengthCall {}).await, U256::from(2));
+    trader.devnet.set_liquidity_adapter(vault, Address::ZERO, Default::default()).await.unwrap();
+    trader.approve(trader.dollar(), vault).await;
+    trader.must(&trader.deposit(vault, 500_000 * DOLLAR)).await;
+    trader.devnet.allocate(vault, odd, 500_000 * DOLLAR).await.unwrap();
+    let worth = trader.worth(vault).await;
+    // Half of the vault is in the box, which loses 5 % nine times.
+    trader.devnet.set_adapter_worth(odd, 95, 9).await.unwrap();
+    let (left, expected) = (trader.worth(vault).await, worth * U256::from(775) / U256::from(1_000));
+    assert!(left.abs_diff(expected) < U256::from(100 * DOLLAR), "{left} {expected}");
+}
+
+#[tokio::test]
+async fn another_factory_and_a_stranger_make_vaults_that_look_trusted() {
+    for trader in traders().await {
+        let lending = trader.lending();
+        let factory = trader.devnet.deploy_vault_v2_factory().await.unwrap();
+        let spoof = NewVault { factory: Some(factory), ..trader.trusted() };
+        let spoof = trader.devnet.create_vault_v2(&spoof).await.unwrap();
+        assert_eq!(trader.ask(spoof, IVault::curatorCall {}).await, lending.curator);
+        let known = |vault| IOfficial::isVaultV2Call { vault };
+        assert!(trader.ask(factory, known(spoof)).await);
+        assert!(!trader.ask(lending.vault_v2_factory, known(spoof)).await);
+
+        // A stranger's vault of the official factory names the trusted curator.
+        let theirs = NewVault { owner: STRANGER, ..trader.trusted() };
+        let theirs = trader.devnet.create_vault_v2(&theirs).await.unwrap();
+        assert!(trader.ask(lending.vault_v2_factory, known(theirs)).await);
+        assert_eq!(trader.ask(theirs, IVault::curatorCall {}).await, lending.curator);
+        assert_eq!(trader.ask(theirs, IVault::ownerCall {}).await, STRANGER);
+    }
+}
+
+#[tokio::test]
+async fn an_interest_model_need_not_be_the_official_one() {
+    let Some(trader) = Trader::on(ChainId(8453)).await else { return };
+    let irm = trader.devnet.deploy_irm().await.unwrap();
+    let market = trader.devnet.create_market(irm).await.unwrap();
+    let question = IMorpho::idToMarketParamsCall { id: market.id() };
+    let found = trader.ask(trader.lending().morpho, question).await;
+    assert_eq!(found.irm, irm);
+    assert_ne!(irm, trader.lending().irm);
+}
+
+#[tokio::test]
+async fn a_forger_emits_events_in_any_name() {
+    let Some(trader) = Trader::on(ChainId(8453)).await else { return };
+    let forger = trader.devnet.deploy_forger().await.unwrap();
+    let market = trader.devnet.loan_market().unwrap().id();
+    trader.devnet.forge_deposit(forger, trader.me, 400 * DOLLAR).await.unwrap();
+    trader.devnet.forge_supply(forger, market, trader.me, 500 * DOLLAR).await.unwrap();
+    let filter = |topics| json!([{ "fromBlock": "0x0", "topics": topics }]);
+    let mine = trader.me.into_word();
+    let topics = json!([IVault::Deposit::SIGNATURE_HASH, null, mine]);
+    let found = trader.devnet.request("eth_getLogs", filter(topics)).await.unwrap();
+    let found: Vec<Log> = serde_json::from_value(found).unwrap();
+    let [deposit] = found.as_slice() else { panic!("{found:?}") };
+    assert_eq!(deposit.address, forger);
+    assert_eq!(U256::from_be_slice(&deposit.data[..32]), U256::from(400 * DOLLAR));
+    let topics = json!([IMorpho::Supply::SIGNATURE_HASH, market, null, mine]);
+    let found = trader.devnet.request("eth_getLogs", filter(topics)).await.unwrap();
+    let found: Vec<Log> = serde_json::from_value(found).unwrap();
+    assert_eq!(found.len(), 1);
+    assert_eq!(found[0].address, forger);
+}
