@@ -14,6 +14,7 @@ sol! {
 
         function DOMAIN_SEPARATOR() external view returns (bytes32);
         function mint(address to, uint256 value) external returns (bool);
+        function setPaused(bool paused) external;
         function balanceOf(address owner) external view returns (uint256);
         function authorizationState(address authorizer, bytes32 nonce) external view returns (bool);
         function transferWithAuthorization(

@@ -21,6 +21,16 @@ impl Devnet {
         Ok(self.send(&mint).await?.hash)
     }
 
+    /// Pauses the stablecoin or ends the pause. While it is paused, only the kit can still mint.
+    ///
+    /// # Errors
+    /// The transaction failed.
+    pub async fn set_paused(&self, paused: bool) -> Result<(), DevnetError> {
+        let call = IStable::setPausedCall { paused };
+        let set = self.call_from_payer(self.network.stablecoin.address, call.abi_encode());
+        self.send(&set).await.map(|_receipt| ())
+    }
+
     /// Returns the stablecoin balance of `owner`, in smallest units.
     ///
     /// # Errors

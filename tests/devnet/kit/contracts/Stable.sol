@@ -31,6 +31,7 @@ contract Stable {
     mapping(address => uint256) public balanceOf;
     mapping(address => mapping(address => uint256)) public allowance;
     mapping(address => mapping(bytes32 => bool)) public authorizationState;
+    bool public paused;
 
     event Transfer(address indexed from, address indexed to, uint256 value);
     event Approval(address indexed owner, address indexed spender, uint256 value);
@@ -44,6 +45,11 @@ contract Stable {
         uint256 validAfter;
         uint256 validBefore;
         bytes32 nonce;
+    }
+
+    modifier whenNotPaused() {
+        require(!paused, "Pausable: paused");
+        _;
     }
 
     constructor(string memory name_, string memory symbol_, string memory version_) {
@@ -73,19 +79,24 @@ contract Stable {
         return true;
     }
 
-    function approve(address spender, uint256 value) external returns (bool) {
+    // While paused, no account moves or approves anything; a test may still mint.
+    function setPaused(bool paused_) external {
+        paused = paused_;
+    }
+
+    function approve(address spender, uint256 value) external whenNotPaused returns (bool) {
         require(spender != address(0), "ERC20: approve to the zero address");
         allowance[msg.sender][spender] = value;
         emit Approval(msg.sender, spender, value);
         return true;
     }
 
-    function transfer(address to, uint256 value) external returns (bool) {
+    function transfer(address to, uint256 value) external whenNotPaused returns (bool) {
         _transfer(msg.sender, to, value);
         return true;
     }
 
-    function transferFrom(address from, address to, uint256 value) external returns (bool) {
+    function transferFrom(address from, address to, uint256 value) external whenNotPaused returns (bool) {
         uint256 allowed = allowance[from][msg.sender];
         require(value <= allowed, "ERC20: transfer amount exceeds allowance");
         _transfer(from, to, value);
@@ -103,7 +114,7 @@ contract Stable {
         uint8 v,
         bytes32 r,
         bytes32 s
-    ) external {
+    ) external whenNotPaused {
         _move(
             Authorization(from, to, value, validAfter, validBefore, nonce),
             abi.encodePacked(r, s, v)
@@ -118,7 +129,7 @@ contract Stable {
         uint256 validBefore,
         bytes32 nonce,
         bytes memory signature
-    ) external {
+    ) external whenNotPaused {
         _move(Authorization(from, to, value, validAfter, validBefore, nonce), signature);
     }
 

@@ -176,3 +176,18 @@ async fn a_deposit_without_allowance_or_money_fails_as_documented() {
     assert_eq!(refusal.get(..4), Some(&[0x4e, 0x48, 0x7b, 0x71][..]));
     assert_eq!(refusal.last(), Some(&0x11));
 }
+
+#[tokio::test]
+async fn a_paused_stablecoin_neither_enters_nor_leaves() {
+    let Some(trader) = Trader::on(ChainId(8453)).await else { return };
+    let (v2, _market, _adapter) = trader.vault_v2().await;
+    let (v1, _markets) = trader.metamorpho().await;
+    for vault in [v2, v1] {
+        trader.must(&trader.deposit(vault, 100 * DOLLAR)).await;
+        trader.devnet.set_paused(true).await.unwrap();
+        trader.refuses::<IVault::TransferFromReverted>(&trader.deposit(vault, DOLLAR)).await;
+        assert!(trader.devnet.simulate(&trader.leave(vault).await).await.is_err());
+        trader.devnet.set_paused(false).await.unwrap();
+        trader.must(&trader.leave(vault).await).await;
+    }
+}

@@ -3,9 +3,9 @@
 
 use alloy_primitives::{Address, B256, U256, b256, hex, keccak256};
 use alloy_sol_types::{SolCall, SolError, SolEvent, SolValue, sol};
-use bursar_core::networks::ChainId;
+use bursar_core::networks::{AdapterFactory, AdapterKind, ChainId, VaultKind, by_chain};
 use bursar_devnet::Call;
-use bursar_devnet::full::{Lending, LoanMarket, NewVault};
+use bursar_devnet::full::{CHAINS, Contracts, Lending, LoanMarket, NewVault};
 use serde_json::json;
 
 use crate::full::{Trader, traders};
@@ -100,10 +100,6 @@ sol! {
     interface IOfficial {
         event CreateVaultV2(
             address indexed owner, address indexed asset, bytes32 salt, address indexed newVaultV2
-        );
-        event CreateMetaMorpho(
-            address indexed metaMorpho, address indexed caller, address initialOwner,
-            uint256 initialTimelock, address indexed asset, string name, string symbol, bytes32 salt
         );
 
         function isVaultV2(address vault) external view returns (bool);
@@ -307,6 +303,9 @@ fn the_errors_and_events_are_those_of_their_documents() {
         assert_eq!(ours, documented, "{index}");
     }
     let topic = |text: &str| text.parse::<B256>().unwrap();
+    let created = keccak256(
+        "CreateMetaMorpho(address,address,address,uint256,address,string,string,bytes32)",
+    );
     let events = [
         (
             IVault::Deposit::SIGNATURE_HASH,
@@ -320,10 +319,7 @@ fn the_errors_and_events_are_those_of_their_documents() {
             IOfficial::CreateVaultV2::SIGNATURE_HASH,
             topic("0x341ce009267aa0d78cc12b34155e223904a51ed49d144beb6eb8be87813edb4e"),
         ),
-        (
-            IOfficial::CreateMetaMorpho::SIGNATURE_HASH,
-            topic("0xed8c95d05909b0f217f3e68171ef917df4b278d5addfe4dda888e90279be7d1d"),
-        ),
+        (created, topic("0xed8c95d05909b0f217f3e68171ef917df4b278d5addfe4dda888e90279be7d1d")),
         (
             IMorpho::Supply::SIGNATURE_HASH,
             topic("0xedf8870433c83823eb071d3df1caa8d008f12f6440918c20d75a3602cda30fe0"),
@@ -390,6 +386,26 @@ async fn ready_vaults_are_official_in_every_respect() {
             let config = trader.ask(vault, IMetaMorpho::configCall { id }).await;
             assert!(config.enabled && config.removableAt == 0 && !config.cap.is_zero());
         }
+    }
+}
+
+#[test]
+fn the_kit_lends_where_the_network_table_says() {
+    for chain in CHAINS {
+        let (kit, table) = (Contracts::of(chain).unwrap().lending, by_chain(chain).unwrap());
+        let table = table.lending.unwrap();
+        assert_eq!((kit.morpho, kit.irm), (table.singleton, table.interest_model), "{chain}");
+        assert_eq!(kit.adapter_registry, table.adapter_registry, "{chain}");
+        let factory = |kind| table.vault_factory(kind).map(|factory| factory.address);
+        assert_eq!(Some(kit.vault_v2_factory), factory(VaultKind::V2), "{chain}");
+        assert_eq!(kit.metamorpho_factory, factory(VaultKind::MetaMorpho), "{chain}");
+        let adapters = [
+            AdapterFactory { kind: AdapterKind::Markets, address: kit.market_adapter_factory },
+            AdapterFactory { kind: AdapterKind::MetaMorpho, address: kit.vault_adapter_factory },
+        ];
+        assert_eq!(table.adapter_factories, adapters, "{chain}");
+        assert!(table.curators.contains(&kit.curator), "{chain}");
+        assert!(kit.vaults().iter().all(|vault| table.pinned_vaults.contains(vault)), "{chain}");
     }
 }
 
