@@ -58,8 +58,21 @@ impl Devnet {
     /// # Errors
     /// The chain is unknown, or building or starting it failed.
     pub async fn start_full_at(anvil: &Path, chain: ChainId) -> Result<Self, DevnetError> {
+        Self::start_full_from(anvil, chain, 0).await
+    }
+
+    /// Starts a full chain whose first block has this number, so that its events lie where the product's tables
+    /// begin to search: see [`first_lending_block`].
+    ///
+    /// # Errors
+    /// The chain is unknown, or building or starting it failed.
+    pub async fn start_full_from(
+        anvil: &Path,
+        chain: ChainId,
+        from_block: u64,
+    ) -> Result<Self, DevnetError> {
         let network = networks::by_chain(chain).ok_or(DevnetError::UnknownChain(chain))?;
-        let recorded = state::ready(anvil, network).await?;
+        let recorded = state::ready(anvil, state::Chain { network, from_block }).await?;
         let devnet = Self::spawn(anvil, network, &Origin::Loaded(recorded)).await?;
         devnet.catch_up().await?;
         devnet.check_stablecoin().await?;
@@ -97,11 +110,28 @@ impl Devnet {
     }
 }
 
+/// Returns the first block at which all of a network's lending contracts exist; 0 without lending.
+pub fn first_lending_block(chain: ChainId) -> u64 {
+    let lending = networks::by_chain(chain).and_then(|network| network.lending);
+    let factories = lending.map(|lending| lending.vault_factories).unwrap_or_default();
+    factories.iter().map(|factory| factory.first_block).max().unwrap_or(0)
+}
+
+/// Starts a full chain for one test, whose first block is [`first_lending_block`]. Skips or fails the test as
+/// [`install::chain_or_skip`] does.
+pub async fn lending_chain_or_skip(chain: ChainId) -> Option<Devnet> {
+    chain_from_or_skip(chain, first_lending_block(chain)).await
+}
+
 /// Starts a full chain for one test. Skips or fails the test as [`install::chain_or_skip`] does.
-#[expect(clippy::panic, reason = "called by tests only, to fail them with the line that helps")]
 pub async fn full_chain_or_skip(chain: ChainId) -> Option<Devnet> {
+    chain_from_or_skip(chain, 0).await
+}
+
+#[expect(clippy::panic, reason = "called by tests only, to fail them with the line that helps")]
+async fn chain_from_or_skip(chain: ChainId, from_block: u64) -> Option<Devnet> {
     let anvil = install::chain_or_skip()?;
-    match Devnet::start_full_at(&anvil, chain).await {
+    match Devnet::start_full_from(&anvil, chain, from_block).await {
         Ok(devnet) => Some(devnet),
         Err(DevnetError::Missing(missing)) => install::fail(&missing),
         Err(error) => panic!("{error}"),

@@ -25,8 +25,9 @@ const END_POLL: Duration = Duration::from_millis(5);
 pub(crate) enum Origin {
     /// Empty, at the machine's time.
     Empty,
-    /// Empty, with a clock that starts at `from_s`. Its state is written to `to` when it finishes.
-    Recorded { to: PathBuf, from_s: u64 },
+    /// Empty, with a clock that starts at `from_s` and blocks that start at `from_block`. Its state is written to
+    /// `to` when it finishes.
+    Recorded { to: PathBuf, from_s: u64, from_block: u64 },
     /// Loaded from a recording.
     Loaded(PathBuf),
 }
@@ -35,9 +36,12 @@ impl Origin {
     fn arguments(&self) -> Vec<OsString> {
         match self {
             Self::Empty => pruned(),
-            Self::Recorded { to, from_s } => {
-                let from_s = from_s.to_string();
-                vec!["--dump-state".into(), to.into(), "--timestamp".into(), from_s.into()]
+            Self::Recorded { to, from_s, from_block } => {
+                let (from_s, from_block) = (from_s.to_string(), from_block.to_string());
+                let mut arguments: Vec<OsString> = vec!["--dump-state".into(), to.into()];
+                arguments.extend(["--timestamp".into(), from_s.into()]);
+                arguments.extend(["--number".into(), from_block.into()]);
+                arguments
             }
             Self::Loaded(from) => {
                 let mut arguments = pruned();

@@ -48,17 +48,25 @@ const RECIPE: &[(&str, &str)] = &[
 /// that is a second old, so a mistake there shows at once and not a day later.
 const PAST: Duration = Duration::from_secs(24 * 60 * 60);
 
+/// The chain that a state holds.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Chain {
+    pub(super) network: &'static Network,
+    /// The number of its first block.
+    pub(super) from_block: u64,
+}
+
 /// Returns the file of a chain's state, after building it if necessary. One process builds it; others wait.
-pub(super) async fn ready(anvil: &Path, network: &'static Network) -> Result<PathBuf, DevnetError> {
-    ready_in(KitEnvironment::read(), anvil, network).await
+pub(super) async fn ready(anvil: &Path, chain: Chain) -> Result<PathBuf, DevnetError> {
+    ready_in(KitEnvironment::read(), anvil, chain).await
 }
 
 async fn ready_in(
     environment: KitEnvironment,
     anvil: &Path,
-    network: &'static Network,
+    chain: Chain,
 ) -> Result<PathBuf, DevnetError> {
-    let file = state_file(anvil, network, &environment)?;
+    let file = state_file(anvil, chain, &environment)?;
     if file.is_file() {
         return Ok(file);
     }
@@ -76,27 +84,28 @@ async fn ready_in(
         let partial = file.with_extension("partial");
         // A partial file from a killed build must not be mistaken for this one.
         remove(&partial)?;
-        record(anvil, network, &packages, &partial).await?;
+        record(anvil, chain, &packages, &partial).await?;
         fs::rename(&partial, &file).map_err(path_error(&file))?;
     }
     Ok(file)
 }
 
 /// Returns whether [`ready`] would find the state.
-pub(super) fn is_recorded(anvil: &Path, network: &Network) -> Result<bool, DevnetError> {
-    Ok(state_file(anvil, network, &KitEnvironment::read())?.is_file())
+pub(super) fn is_recorded(anvil: &Path, chain: Chain) -> Result<bool, DevnetError> {
+    Ok(state_file(anvil, chain, &KitEnvironment::read())?.is_file())
 }
 
 async fn record(
     anvil: &Path,
-    network: &'static Network,
+    chain: Chain,
     packages: &Packages,
     to: &Path,
 ) -> Result<(), DevnetError> {
+    let Chain { network, from_block } = chain;
     let unknown = DevnetError::UnknownChain(network.chain);
     let contracts = Contracts::of(network.chain).ok_or(unknown)?;
     let from_s = now_s().saturating_sub(PAST.as_secs());
-    let origin = Origin::Recorded { to: to.to_owned(), from_s };
+    let origin = Origin::Recorded { to: to.to_owned(), from_s, from_block };
     let devnet = Devnet::spawn(anvil, network, &origin).await?;
     devnet.check_empty(&contracts).await?;
     Builder::new(&devnet, contracts, packages).build().await?;
@@ -110,23 +119,23 @@ pub(super) fn now_s() -> u64 {
 
 fn state_file(
     anvil: &Path,
-    network: &Network,
+    chain: Chain,
     environment: &KitEnvironment,
 ) -> Result<PathBuf, DevnetError> {
     let folder = environment.target.join("devnet").join("states");
     fs::create_dir_all(&folder).map_err(path_error(&folder))?;
-    let mut key = hex::encode(key(anvil, network)?);
+    let mut key = hex::encode(key(anvil, chain)?);
     key.truncate(16);
-    Ok(folder.join(format!("{}-{key}.json", network.chain)))
+    Ok(folder.join(format!("{}-{key}.json", chain.network.chain)))
 }
 
-fn key(anvil: &Path, network: &Network) -> Result<Vec<u8>, MissingChain> {
+fn key(anvil: &Path, chain: Chain) -> Result<Vec<u8>, MissingChain> {
     let mut digest = Sha256::new();
     let mut add = |text: &str| {
         digest.update(text.len().to_be_bytes());
         digest.update(text);
     };
-    add(&format!("{network:?}"));
+    add(&format!("{chain:?}"));
     add(&stamp(anvil)?);
     for text in [packages::KIT.lock, packages::COMPILE_MORPHO] {
         add(text);
@@ -155,6 +164,10 @@ mod tests {
     use bursar_core::networks::{ChainId, by_chain};
     use std::os::unix::fs::{MetadataExt, symlink};
 
+    fn chain(id: u64) -> Chain {
+        Chain { network: by_chain(ChainId(id)).unwrap(), from_block: 0 }
+    }
+
     /// A separate target folder with the packages of the real one.
     fn empty_target(folder: &Path) -> KitEnvironment {
         let environment = KitEnvironment::read();
@@ -170,7 +183,7 @@ mod tests {
         let Some(anvil) = crate::install::chain_or_skip() else { return };
         let folder = tempfile::tempdir().unwrap();
         let environment = empty_target(folder.path());
-        let base = by_chain(ChainId(8453)).unwrap();
+        let base = chain(8453);
         let start = || async {
             let file = ready_in(environment.clone(), &anvil, base).await.unwrap();
             // A second build would replace the file, which changes its inode.
@@ -193,7 +206,7 @@ mod tests {
         }
         let folder = tempfile::tempdir().unwrap();
         let environment = empty_target(folder.path());
-        let base = by_chain(ChainId(8453)).unwrap();
+        let base = chain(8453);
         let wrong = Path::new("/bin/false");
         assert!(ready_in(environment.clone(), wrong, base).await.is_err());
         assert!(!state_file(wrong, base, &environment).unwrap().exists());
@@ -216,12 +229,13 @@ mod tests {
         let (one, other) = (folder.path().join("one"), folder.path().join("other"));
         fs::write(&one, "1").unwrap();
         fs::write(&other, "2").unwrap();
-        let base = by_chain(ChainId(8453)).unwrap();
-        let robinhood = by_chain(ChainId(4663)).unwrap();
+        let base = chain(8453);
+        let robinhood = chain(4663);
         let first = key(&one, base).unwrap();
         assert_eq!(key(&one, base).unwrap(), first);
         assert_ne!(key(&other, base).unwrap(), first);
         assert_ne!(key(&one, robinhood).unwrap(), first);
+        assert_ne!(key(&one, Chain { from_block: 7, ..base }).unwrap(), first);
         fs::write(&one, "10").unwrap();
         assert_ne!(key(&one, base).unwrap(), first);
     }

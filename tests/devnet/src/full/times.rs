@@ -8,7 +8,7 @@ use bursar_core::networks::{self, ChainId};
 
 use super::addresses::CHAINS;
 use super::packages::Packages;
-use super::state;
+use super::state::{self, Chain};
 use crate::error::DevnetError;
 use crate::install;
 use crate::kit_environment::KitEnvironment;
@@ -62,9 +62,10 @@ impl Times {
 
     async fn chain(&mut self, anvil: &Path, chain: ChainId) -> Result<(), DevnetError> {
         let network = networks::by_chain(chain).ok_or(DevnetError::UnknownChain(chain))?;
-        let exists = state::is_recorded(anvil, network)?;
+        let recorded = Chain { network, from_block: 0 };
+        let exists = state::is_recorded(anvil, recorded)?;
         let started = Instant::now();
-        state::ready(anvil, network).await?;
+        state::ready(anvil, recorded).await?;
         let build = Step { name: format!("build {chain}"), took: started.elapsed(), done: !exists };
         let started = Instant::now();
         Devnet::start_full_at(anvil, chain).await?;

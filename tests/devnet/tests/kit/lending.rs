@@ -5,7 +5,9 @@ use alloy_primitives::{Address, B256, U256, b256, hex, keccak256};
 use alloy_sol_types::{SolCall, SolError, SolEvent, SolValue, sol};
 use bursar_core::networks::{AdapterFactory, AdapterKind, ChainId, VaultKind, by_chain};
 use bursar_devnet::Call;
-use bursar_devnet::full::{CHAINS, Contracts, Lending, LoanMarket, NewVault};
+use bursar_devnet::full::{
+    CHAINS, Contracts, Lending, LoanMarket, NewVault, lending_chain_or_skip,
+};
 use serde_json::json;
 
 use crate::full::{Trader, traders};
@@ -422,6 +424,27 @@ async fn creations_of_ready_vaults_are_found_by_their_asset() {
         let vaults: Vec<Address> =
             found.iter().map(|log| Address::from_word(log.topics[3])).collect();
         assert_eq!(vaults, lending.vaults_v2);
+    }
+}
+
+#[tokio::test]
+async fn a_chain_can_begin_where_the_tables_begin_to_search() {
+    for chain in CHAINS {
+        let Some(devnet) = lending_chain_or_skip(chain).await else { return };
+        let contracts = Contracts::of(chain).unwrap().lending;
+        let lending = by_chain(chain).unwrap().lending.unwrap();
+        let mut found = Vec::new();
+        for factory in lending.vault_factories {
+            let from = U256::from(factory.first_block);
+            let filter = json!([{ "address": factory.address, "fromBlock": from }]);
+            let logs = devnet.request("eth_getLogs", filter).await.unwrap();
+            let logs: Vec<crate::full::Log> = serde_json::from_value(logs).unwrap();
+            let topic = if factory.kind == VaultKind::V2 { 3 } else { 1 };
+            found.extend(logs.iter().map(|log| Address::from_word(log.topics[topic])));
+        }
+        assert_eq!(found, contracts.vaults(), "{chain}");
+        let vault = devnet.read(found[0], IVault::totalAssetsCall {}).await.unwrap();
+        assert!(vault > U256::ZERO);
     }
 }
 
