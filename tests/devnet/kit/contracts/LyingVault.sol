@@ -16,7 +16,11 @@ contract LyingVault is VaultV2 {
         // Every account has this many shares.
         Balance,
         // It denies its adapters.
-        Adapters
+        Adapters,
+        // It keeps a percentage of each deposit, of which its previews say nothing.
+        EntryFee,
+        // The same if gas costs something: most simulations do not see it.
+        EntryFeeWhenSent
     }
 
     Lie public lie;
@@ -45,7 +49,11 @@ contract LyingVault is VaultV2 {
     }
 
     function previewDeposit(uint256 assets) public view override returns (uint256) {
-        return _stretched(super.previewDeposit(assets));
+        return _stretched(super.previewDeposit(assets)) * (100 - _entryFee()) / 100;
+    }
+
+    function previewMint(uint256 shares) public view override returns (uint256) {
+        return super.previewMint(shares) * 100 / (100 - _entryFee());
     }
 
     function previewRedeem(uint256 shares) public view override returns (uint256) {
@@ -57,5 +65,11 @@ contract LyingVault is VaultV2 {
         bool asked = msg.sig == this.previewDeposit.selector || msg.sig == this.previewRedeem.selector
             || msg.sig == this.convertToShares.selector || msg.sig == this.convertToAssets.selector;
         return lie == Lie.Preview && asked ? truth * value / 100 : truth;
+    }
+
+    function _entryFee() private view returns (uint256) {
+        bool enters = msg.sig == this.deposit.selector || msg.sig == this.mint.selector;
+        bool now_ = lie == Lie.EntryFee || (lie == Lie.EntryFeeWhenSent && tx.gasprice > 0);
+        return enters && now_ ? value : 0;
     }
 }

@@ -26,6 +26,10 @@ pub enum VaultLie {
     Balance(U256),
     /// It has no adapters.
     Adapters,
+    /// It keeps this percentage of each deposit, which its previews do not tell.
+    EntryFee(u8),
+    /// The same in every call with a gas price. Most simulations have none.
+    EntryFeeWhenSent(u8),
 }
 
 impl Devnet {
@@ -70,6 +74,8 @@ impl Devnet {
             VaultLie::Preview(percent) => (3, U256::from(percent)),
             VaultLie::Balance(shares) => (4, shares),
             VaultLie::Adapters => (5, U256::ZERO),
+            VaultLie::EntryFee(percent) => (6, U256::from(percent)),
+            VaultLie::EntryFeeWhenSent(percent) => (7, U256::from(percent)),
         };
         self.make(vault, &ILyingVault::setLieCall { lie, value }).await
     }

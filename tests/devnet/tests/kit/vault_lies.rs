@@ -6,7 +6,7 @@ use bursar_core::networks::ChainId;
 use bursar_devnet::full::{NewVault, VaultLie};
 use serde_json::json;
 
-use crate::full::{DOLLAR, Log, Trader, traders};
+use crate::full::{DOLLAR, IErc20, Log, Trader, traders};
 use crate::lending::{IMorpho, IOfficial, IVault, STRANGER};
 
 const OTHER: Address = Address::repeat_byte(0x99);
@@ -49,6 +49,34 @@ async fn a_vault_lies_about_what_its_switch_says() {
     assert!(trader.worth(vault).await > U256::from(199 * DOLLAR));
     let gain = trader.gain(trader.dollar(), &trader.leave(vault).await).await;
     assert!(gain > U256::from(99 * DOLLAR) && gain < U256::from(101 * DOLLAR), "{gain}");
+}
+
+#[tokio::test]
+async fn an_entry_fee_is_hidden_from_previews_and_bounded_by_a_mint() {
+    let Some(trader) = Trader::on(ChainId(8453)).await else { return };
+    let vault = trader.devnet.deploy_lying_vault(&trader.trusted()).await.unwrap();
+    trader.approve(trader.dollar(), vault).await;
+    let deposit = trader.deposit(vault, 100 * DOLLAR);
+    for (lie, rehearsed) in [(VaultLie::EntryFee(5), 95), (VaultLie::EntryFeeWhenSent(5), 100)] {
+        trader.devnet.set_vault_lie(vault, lie).await.unwrap();
+        let assets = U256::from(100 * DOLLAR);
+        let promised = trader.ask(vault, IVault::previewDepositCall { assets }).await;
+        let rehearsal = trader.devnet.simulate(&deposit).await.unwrap();
+        let percent = U256::from_be_slice(&rehearsal) * U256::from(100) / promised;
+        assert_eq!(percent, U256::from(rehearsed), "{lie:?}");
+        let before = trader.shares(vault).await;
+        trader.must(&deposit).await;
+        let received = trader.shares(vault).await - before;
+        assert_eq!(received * U256::from(100) / promised, U256::from(95), "{lie:?}");
+
+        // A mint under an exact allowance fails when sent, whatever the rehearsal says.
+        let shares = trader.ask(vault, IVault::previewDepositCall { assets }).await;
+        let exact = IErc20::approveCall { spender: vault, value: assets };
+        trader.must(&trader.call(trader.dollar(), &exact)).await;
+        let mint = trader.call(vault, &IVault::mintCall { shares, receiver: trader.me });
+        assert!(trader.devnet.send_as(&mint).await.is_err(), "{lie:?}");
+        trader.approve(trader.dollar(), vault).await;
+    }
 }
 
 #[tokio::test]
