@@ -16,6 +16,7 @@ mod times;
 mod v3;
 mod v4;
 mod vault_lies;
+mod vault_settings;
 mod venues;
 
 use std::path::Path;
@@ -36,7 +37,8 @@ pub use liquidity::{PoolV3, PoolV4, Side};
 pub use loans::LoanMarket;
 pub use times::{Times, measure};
 pub use vault_lies::VaultLie;
-pub use venues::{GateSide, NewVault, VaultFees};
+pub use vault_settings::{GateSide, VaultFees};
+pub use venues::NewVault;
 
 #[derive(Deserialize)]
 struct Head {

@@ -34,6 +34,7 @@ const RECIPE: &[(&str, &str)] = &[
     ("v3.rs", include_str!("v3.rs")),
     ("v4.rs", include_str!("v4.rs")),
     ("vault_lies.rs", include_str!("vault_lies.rs")),
+    ("vault_settings.rs", include_str!("vault_settings.rs")),
     ("venues.rs", include_str!("venues.rs")),
     ("../call.rs", include_str!("../call.rs")),
     ("../node.rs", include_str!("../node.rs")),

@@ -1,17 +1,13 @@
-//! Vaults on a running full chain: both kinds with their adapters, fees, caps and gates. Only the owner of a
-//! vault names its curator, as on real networks; the kit may change everything else.
+//! Vaults that are added to a running full chain: both kinds, with their factories and adapters.
 
-use alloy_primitives::aliases::{U96, U184};
 use alloy_primitives::{Address, B256, Bytes, U256};
 use alloy_sol_types::{SolCall, SolValue};
 
 use super::addresses::Lending;
 use super::lending_abi::{
-    IAdapters, IGate, IMarketAdapter, IMetaMorpho, IMetaMorphoFactory, IPlainAdapter, IVaultV2,
-    IVaultV2Factory,
+    IAdapters, IMarketAdapter, IMetaMorphoFactory, IPlainAdapter, IVaultV2, IVaultV2Factory,
 };
 use super::loans::LoanMarket;
-use crate::call::Call;
 use crate::error::DevnetError;
 use crate::node::Devnet;
 use crate::own_contracts;
@@ -28,31 +24,6 @@ pub struct NewVault {
     pub curator: Address,
     /// The official factory of the vault's kind, unless another is given.
     pub factory: Option<Address>,
-}
-
-/// One of the four gates of a Vault V2.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum GateSide {
-    ReceiveShares,
-    SendShares,
-    ReceiveAssets,
-    SendAssets,
-}
-
-/// The fees of a Vault V2, and who receives them.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct VaultFees {
-    /// The part of the interest, in percent.
-    pub performance: u8,
-    /// The part of the assets that is due each year, in percent.
-    pub management: u8,
-    pub recipient: Address,
-}
-
-impl GateSide {
-    /// All of them, those that keep money in last.
-    pub const ALL: [Self; 4] =
-        [Self::ReceiveShares, Self::SendAssets, Self::SendShares, Self::ReceiveAssets];
 }
 
 impl Devnet {
@@ -237,174 +208,6 @@ impl Devnet {
         self.read(adapter, IMarketAdapter::idsCall { params: market.params() }).await
     }
 
-    /// Sets the caps of an id in a Vault V2: in smallest units, and as a part of all assets times 10^18.
-    ///
-    /// # Errors
-    /// The transaction failed.
-    pub async fn set_vault_cap(
-        &self,
-        vault: Address,
-        id: B256,
-        absolute: u128,
-        relative: u128,
-    ) -> Result<(), DevnetError> {
-        let (absolute, relative_) = (U256::from(absolute), U256::from(relative));
-        self.make(vault, &IVaultV2::setCapsCall { id, absolute, relative_ }).await
-    }
-
-    /// Sets the cap of a market in a vault of MetaMorpho. The first cap puts the market last in its queues.
-    ///
-    /// # Errors
-    /// The transaction failed.
-    pub async fn set_market_cap(
-        &self,
-        vault: Address,
-        market: &LoanMarket,
-        cap: U256,
-    ) -> Result<(), DevnetError> {
-        let cap = U184::saturating_from(cap);
-        self.make(vault, &IMetaMorpho::setCapCall { params: market.params(), cap }).await
-    }
-
-    /// Sets the adapter of a Vault V2 that deposits go to and exits come from; the zero address for none.
-    ///
-    /// # Errors
-    /// The transaction failed.
-    pub async fn set_liquidity_adapter(
-        &self,
-        vault: Address,
-        adapter: Address,
-        data: Bytes,
-    ) -> Result<(), DevnetError> {
-        self.make(vault, &IVaultV2::setLiquidityAdapterAndDataCall { adapter, data }).await
-    }
-
-    /// Moves assets of a Vault V2 from an adapter to its idle balance.
-    ///
-    /// # Errors
-    /// The adapter cannot pay, or the transaction failed.
-    pub async fn deallocate(
-        &self,
-        vault: Address,
-        adapter: Address,
-        data: Bytes,
-        assets: u128,
-    ) -> Result<(), DevnetError> {
-        let assets = U256::from(assets);
-        self.make(vault, &IVaultV2::deallocateCall { adapter, data, assets }).await
-    }
-
-    /// Sets the curator of a vault of either kind, as its owner.
-    ///
-    /// # Errors
-    /// `owner` is not the owner, or the transaction failed.
-    pub async fn set_curator(
-        &self,
-        vault: Address,
-        owner: Address,
-        curator: Address,
-    ) -> Result<(), DevnetError> {
-        let set = IVaultV2::setCuratorCall { newCurator: curator };
-        self.send_paid(&Call::new(owner, vault, &set)).await.map(|_receipt| ())
-    }
-
-    /// Sets the fees of a Vault V2.
-    ///
-    /// # Errors
-    /// The transaction failed.
-    pub async fn set_vault_fees(&self, vault: Address, fees: VaultFees) -> Result<(), DevnetError> {
-        let a_year = 365 * 24 * 60 * 60;
-        let set = IVaultV2::setFeesCall {
-            performance: percent(fees.performance),
-            management: percent(fees.management).wrapping_div(U96::from(a_year)),
-            recipient: fees.recipient,
-        };
-        self.make(vault, &set).await
-    }
-
-    /// Sets the fee of a vault of MetaMorpho: a part of the interest, in percent.
-    ///
-    /// # Errors
-    /// The transaction failed.
-    pub async fn set_metamorpho_fee(
-        &self,
-        vault: Address,
-        fee: u8,
-        recipient: Address,
-    ) -> Result<(), DevnetError> {
-        self.make(vault, &IMetaMorpho::setFeeCall { fee: percent(fee), recipient }).await
-    }
-
-    /// Sets the fastest growth of a Vault V2's assets, per second times 10^18; `u64::MAX` removes the bound, so
-    /// that a donation raises the share price at once.
-    ///
-    /// # Errors
-    /// The transaction failed.
-    pub async fn set_max_rate(&self, vault: Address, rate: u64) -> Result<(), DevnetError> {
-        self.make(vault, &IVaultV2::setMaxRateCall { rate }).await
-    }
-
-    /// Sets what a forced deallocation from an adapter costs, in hundredths of a percent: at most 200.
-    ///
-    /// # Errors
-    /// The penalty is too high, or the transaction failed.
-    pub async fn set_exit_penalty(
-        &self,
-        vault: Address,
-        adapter: Address,
-        bps: u64,
-    ) -> Result<(), DevnetError> {
-        let penalty = U256::from(u128::from(bps).saturating_mul(WAD / 10_000));
-        self.make(vault, &IVaultV2::setForceDeallocatePenaltyCall { adapter, penalty }).await
-    }
-
-    /// Gives a Vault V2 new dollars that belong to no one: see [`Devnet::set_max_rate`]. A vault of MetaMorpho
-    /// counts only what [`Devnet::supply_market`] supplies on its behalf.
-    ///
-    /// # Errors
-    /// The transaction failed.
-    pub async fn donate(&self, vault: Address, assets: u128) -> Result<(), DevnetError> {
-        self.mint(vault, assets).await.map(|_hash| ())
-    }
-
-    /// Puts a new gate on one side of a Vault V2 and returns it. It is open; [`Devnet::set_gate_open`] changes
-    /// that.
-    ///
-    /// # Errors
-    /// The deployment or the transaction failed.
-    pub async fn add_gate(&self, vault: Address, side: GateSide) -> Result<Address, DevnetError> {
-        let gate = self.deploy(own_contracts::GATE.creation_code(&[])?).await?;
-        self.set_gate(vault, side, gate).await?;
-        Ok(gate)
-    }
-
-    /// Sets the gate of one side of a Vault V2; the zero address removes it.
-    ///
-    /// # Errors
-    /// The transaction failed.
-    pub async fn set_gate(
-        &self,
-        vault: Address,
-        side: GateSide,
-        gate: Address,
-    ) -> Result<(), DevnetError> {
-        let set = match side {
-            GateSide::ReceiveShares => IVaultV2::setReceiveSharesGateCall { gate }.abi_encode(),
-            GateSide::SendShares => IVaultV2::setSendSharesGateCall { gate }.abi_encode(),
-            GateSide::ReceiveAssets => IVaultV2::setReceiveAssetsGateCall { gate }.abi_encode(),
-            GateSide::SendAssets => IVaultV2::setSendAssetsGateCall { gate }.abi_encode(),
-        };
-        self.send(&self.call_from_payer(vault, set)).await.map(|_receipt| ())
-    }
-
-    /// Opens or closes a gate.
-    ///
-    /// # Errors
-    /// The transaction failed.
-    pub async fn set_gate_open(&self, gate: Address, open: bool) -> Result<(), DevnetError> {
-        self.make(gate, &IGate::setOpenCall { open }).await
-    }
-
     /// Sends a call that creates a contract, and returns the contract's address.
     async fn created<C: SolCall<Return = Address>>(
         &self,
@@ -416,10 +219,6 @@ impl Devnet {
         self.send(&call).await?;
         C::abi_decode_returns(&answer).map_err(|error| DevnetError::Contract(error.to_string()))
     }
-}
-
-fn percent(percent: u8) -> U96 {
-    U96::from(u128::from(percent).saturating_mul(WAD / 100))
 }
 
 fn salt() -> Result<B256, DevnetError> {
