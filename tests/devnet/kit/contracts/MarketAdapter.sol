@@ -14,6 +14,7 @@ contract MarketAdapter {
     address public immutable parentVault;
     address public immutable asset;
     IMorpho public immutable morpho;
+    address public immutable adaptiveCurveIrm;
     bytes32 public immutable adapterId;
 
     bytes32[] public marketIds;
@@ -21,9 +22,10 @@ contract MarketAdapter {
 
     error NotAuthorized();
     error LoanAssetMismatch();
+    error IrmMismatch();
 
-    constructor(address parentVault_, IMorpho morpho_) {
-        (factory, parentVault, morpho) = (msg.sender, parentVault_, morpho_);
+    constructor(address parentVault_, IMorpho morpho_, address irm) {
+        (factory, parentVault, morpho, adaptiveCurveIrm) = (msg.sender, parentVault_, morpho_, irm);
         asset = IParent(parentVault_).asset();
         adapterId = keccak256(abi.encode("this", address(this)));
         IAsset(asset).approve(address(morpho_), type(uint256).max);
@@ -85,6 +87,7 @@ contract MarketAdapter {
         if (msg.sender != parentVault) revert NotAuthorized();
         params = abi.decode(data, (MarketParams));
         if (params.loanToken != asset) revert LoanAssetMismatch();
+        if (params.irm != adaptiveCurveIrm) revert IrmMismatch();
     }
 
     function _change(MarketParams memory params) private view returns (int256) {

@@ -7,6 +7,7 @@ import {MarketAdapter} from "./MarketAdapter.sol";
 // A stand-in for the factory of MorphoMarketV1AdapterV2.
 contract MarketAdapterFactory {
     IMorpho public immutable morpho;
+    address public immutable adaptiveCurveIrm;
     mapping(address => bool) public isMorphoMarketV1AdapterV2;
     mapping(address => address) public morphoMarketV1AdapterV2;
 
@@ -14,12 +15,12 @@ contract MarketAdapterFactory {
         address indexed parentVault, address indexed morphoMarketV1AdapterV2
     );
 
-    constructor(IMorpho morpho_) {
-        morpho = morpho_;
+    constructor(IMorpho morpho_, address irm) {
+        (morpho, adaptiveCurveIrm) = (morpho_, irm);
     }
 
     function createMorphoMarketV1AdapterV2(address parentVault) external returns (address adapter) {
-        adapter = address(new MarketAdapter(parentVault, morpho));
+        adapter = address(new MarketAdapter(parentVault, morpho, adaptiveCurveIrm));
         isMorphoMarketV1AdapterV2[adapter] = true;
         morphoMarketV1AdapterV2[parentVault] = adapter;
         emit CreateMorphoMarketV1AdapterV2(parentVault, adapter);

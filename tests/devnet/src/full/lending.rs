@@ -46,7 +46,8 @@ impl Builder<'_> {
             let code = own_contracts::META_MORPHO_FACTORY.creation_code(&morpho)?;
             self.place(factory, code).await?;
         }
-        let code = own_contracts::MARKET_ADAPTER_FACTORY.creation_code(&morpho)?;
+        let models = (lending.morpho, lending.irm).abi_encode_params();
+        let code = own_contracts::MARKET_ADAPTER_FACTORY.creation_code(&models)?;
         self.place(lending.market_adapter_factory, code).await?;
         let code = own_contracts::VAULT_V1_ADAPTER_FACTORY.creation_code(&[])?;
         self.place(lending.vault_adapter_factory, code).await?;

@@ -39,6 +39,7 @@ sol! {
         error PenaltyTooHigh();
         error NotInAdapterRegistry();
         error BoxIsIlliquid();
+        error IrmMismatch();
 
         function asset() external view returns (address);
         function decimals() external view returns (uint8);

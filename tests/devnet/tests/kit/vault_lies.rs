@@ -170,6 +170,14 @@ async fn an_interest_model_need_not_be_the_official_one() {
     let found = trader.ask(trader.lending().morpho, question).await;
     assert_eq!(found.irm, irm);
     assert_ne!(irm, trader.lending().irm);
+    // A MetaMorpho may lend through it; the official adapters of Vault V2 refuse it.
+    let v1 = trader.devnet.create_metamorpho(&trader.trusted(), &[market]).await.unwrap();
+    trader.approve(trader.dollar(), v1).await;
+    trader.must(&trader.deposit(v1, DOLLAR)).await;
+    let v2 = trader.devnet.create_vault_v2(&trader.trusted()).await.unwrap();
+    trader.devnet.add_market_adapter(v2, &market).await.unwrap();
+    trader.approve(trader.dollar(), v2).await;
+    trader.refuses::<IVault::IrmMismatch>(&trader.deposit(v2, DOLLAR)).await;
 }
 
 #[tokio::test]
