@@ -73,6 +73,7 @@ fn crates_depend_only_on_the_crates_they_may() {
         ("bursar-control", &["bursar-core"]),
         ("bursar-x402", &["bursar-core"]),
         ("bursar-uniswap", &["bursar-core"]),
+        ("bursar-morpho", &["bursar-core"]),
         ("bursar-submit", &["bursar-core", "bursar-x402"]),
         ("bursar-outbound", &[]),
         ("bursar-chain", &["bursar-core", "bursar-x402", "bursar-submit", "bursar-outbound"]),
@@ -93,6 +94,7 @@ fn crates_depend_only_on_the_crates_they_may() {
                 "bursar-control",
                 "bursar-x402",
                 "bursar-submit",
+                "bursar-morpho",
                 "bursar-uniswap",
                 "bursar-domain",
                 "bursar-chain",
@@ -172,6 +174,7 @@ fn pure_crates_have_no_io_dependencies() {
         "bursar-control",
         "bursar-x402",
         "bursar-submit",
+        "bursar-morpho",
         "bursar-uniswap",
         "bursar-domain",
     ];

@@ -15,6 +15,7 @@ const CRATES: &[&str] = &[
     "shared/core",
     "shared/control",
     "shared/x402",
+    "shared/morpho",
     "shared/uniswap",
     "shared/outbound",
     "shared/chain",

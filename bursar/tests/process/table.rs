@@ -46,6 +46,8 @@ pub(crate) const TABLE: &[Row] = &[
     row("balances", "balances", ("balances --network nowhere", "NOTHING_FOUND"), "", "ENGINE_DOWN"),
     row("quote", "", ("quote nothing 1 ETH USDC --network base", "NOTHING_FOUND"), "NOTHING_FOUND", "ENGINE_DOWN"),
     row("allowances", "allowances", ("allowances --network nowhere", "NOTHING_FOUND"), "", "ENGINE_DOWN"),
+    row("venues", "venues", ("venues --network nowhere", "NOTHING_FOUND"), "", "ENGINE_DOWN"),
+    row("positions", "positions", ("positions --network nowhere", "NOTHING_FOUND"), "", "ENGINE_DOWN"),
     row("network.enable", "network enable base", ("network enable nowhere", "NOTHING_FOUND"), "WALLET_LOCKED", "CONFIRMATION_NEEDED"),
     row("policy.create", "policy create q --day 1", ("policy create p", "NAME_TAKEN"), "WALLET_LOCKED", "CONFIRMATION_NEEDED"),
     row("policy.edit", "policy edit p --day 110", ("policy edit nothing --day 1", "NOTHING_FOUND"), "WALLET_LOCKED", "CONFIRMATION_NEEDED"),

@@ -17,6 +17,7 @@ use crate::config::LiveConfig;
 use crate::core::handle::Handle;
 use crate::edition::Edition;
 use crate::funds::Funds;
+use crate::lanes::lending::Lending;
 use crate::lanes::payments::Execution;
 use crate::lanes::trading::Trading;
 use crate::ports::Ports;
@@ -46,6 +47,7 @@ pub(crate) struct EngineContext {
     pub(crate) chain_time: HintedClock,
     pub(crate) funds: Arc<Funds>,
     pub(crate) trading: Arc<Trading>,
+    pub(crate) lending: Arc<Lending>,
     /// Work that must finish before the process ends.
     pub(crate) tasks: TaskTracker,
     pub(crate) server: tokio::sync::Mutex<Option<Server>>,

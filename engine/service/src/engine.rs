@@ -34,6 +34,7 @@ use crate::journal::{
     Checkpoints, JournalError, RedbStore, Store, StoreError, check_closed_journal,
     create_owner_only,
 };
+use crate::lanes::lending::Lending;
 use crate::lanes::payments::{self, Execution};
 use crate::lanes::trading::{self, Trading};
 use crate::lanes::tx_driver::{self, TxDriver};
@@ -132,6 +133,7 @@ impl Engine {
         };
         let funds = Arc::new(Funds::new(&ports));
         let trading = Arc::new(Trading::new(&ports));
+        let lending = Arc::new(Lending::new(&ports));
         let last_used_ms = AtomicU64::new(ports.clock.mono_ms());
         let context = Arc::new(EngineContext {
             folder,
@@ -145,6 +147,7 @@ impl Engine {
             chain_time,
             funds,
             trading,
+            lending,
             tasks,
             server: tokio::sync::Mutex::new(None),
             lan_until_stopped: AtomicBool::new(false),

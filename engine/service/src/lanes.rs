@@ -1,6 +1,8 @@
 //! The lanes: the steps of a request that reach the outside. A lane sends its results to the core as actions, and the
 //! domain decides what follows.
 
+mod batch;
+pub mod lending;
 pub mod payments;
 pub mod trading;
 pub mod tx_driver;

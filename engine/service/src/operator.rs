@@ -13,6 +13,7 @@ mod config;
 pub(crate) mod dialogue;
 pub mod doctor;
 mod history;
+mod lending;
 mod policies;
 mod quotes;
 mod repricing;
@@ -96,6 +97,8 @@ async fn dispatch(
         Order::Deny(order) => requests::deny(engine, &order, dialogue).await,
         Order::Quote(order) => quotes::run(engine, order).await,
         Order::Allowances(order) => allowances::run(engine, order, dialogue).await,
+        Order::Venues(order) => lending::venues(engine, order).await,
+        Order::Positions(order) => lending::positions(engine, order).await,
         Order::History(order) => history::run(engine, order, dialogue).await,
         Order::Activity(order) => activity::list(engine, &order).await,
         Order::Watch(order) => activity::watch(engine, &order, dialogue).await,

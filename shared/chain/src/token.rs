@@ -80,15 +80,25 @@ pub fn symbol_call() -> Bytes {
     IErc20::symbolCall {}.abi_encode().into()
 }
 
+/// Returns the call data that reads the name.
+pub fn name_call() -> Bytes {
+    IErc20::nameCall {}.abi_encode().into()
+}
+
+/// Reads the answer of [`symbol_call`] or [`name_call`]: at most [`SYMBOL_BYTES_MAX`] characters, empty if the answer is
+/// not a text.
+pub fn text(answer: &[u8]) -> String {
+    let text = match answer.len() <= 4 * SYMBOL_BYTES_MAX {
+        true => IErc20::symbolCall::abi_decode_returns_validate(answer).unwrap_or_default(),
+        false => String::new(),
+    };
+    text.chars().take(SYMBOL_BYTES_MAX).collect()
+}
+
 /// Reads the answers of [`decimals_call`] and [`symbol_call`], empty for a revert. `None` if the decimals are invalid.
 pub fn description(decimals: &[u8], symbol: &[u8]) -> Option<TokenDescription> {
     let decimals = IErc20::decimalsCall::abi_decode_returns_validate(decimals).ok()?;
-    let symbol = match symbol.len() <= 4 * SYMBOL_BYTES_MAX {
-        true => IErc20::symbolCall::abi_decode_returns_validate(symbol).unwrap_or_default(),
-        false => String::new(),
-    };
-    let symbol: String = symbol.chars().take(SYMBOL_BYTES_MAX).collect();
-    Some(TokenDescription { decimals, symbol })
+    Some(TokenDescription { decimals, symbol: text(symbol) })
 }
 
 /// Reads a token's decimals and symbol. `None` if the contract does not behave like a token.

@@ -6,6 +6,7 @@ mod backup;
 mod balances;
 mod doctor;
 mod history;
+mod lending;
 mod sends;
 mod settings;
 mod trading;
@@ -24,6 +25,9 @@ pub use balances::{BalanceAnswer, HoldingsAnswer, NetworkHoldingsAnswer};
 pub use doctor::{CheckAnswer, CheckResult};
 pub use history::{
     ExportAnswer, HistoryAnswer, HistoryRow, ReceiptAnswer, RefusedAnswer, TradedAnswer,
+};
+pub use lending::{
+    PositionAnswer, PositionsAnswer, UnreadVenueAnswer, VenueAnswer, VenueTrust, VenuesAnswer,
 };
 pub use sends::SendAnswer;
 pub use settings::SettingAnswer;
@@ -89,6 +93,8 @@ pub enum Answer {
     Receipt(ReceiptAnswer),
     Quote(Box<QuoteAnswer>),
     Allowances(AllowancesAnswer),
+    Venues(VenuesAnswer),
+    Positions(PositionsAnswer),
     Setting(SettingAnswer),
     Settings { settings: Vec<SettingAnswer> },
     Doctor { checks: Vec<CheckAnswer> },

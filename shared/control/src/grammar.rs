@@ -8,6 +8,7 @@ mod balances;
 mod choice;
 mod config;
 mod history;
+mod lending;
 mod policy;
 mod requests;
 mod server;
@@ -23,6 +24,7 @@ pub use agent::AgentOrder;
 pub use balances::BalancesOrder;
 pub use config::ConfigOrder;
 pub use history::{HistoryExport, HistoryFilter, HistoryLane, HistoryOrder, ReceiptOrder, Since};
+pub use lending::{PositionsOrder, VenuesOrder};
 pub use policy::{PolicyOptions, PolicyOrder};
 pub use requests::{Approve, Deny, RequestsOrder};
 pub use server::{AuditOrder, NetworkOrder, ServerOrder};
@@ -77,6 +79,16 @@ pub enum Order {
     /// this wallet used. A plan approves exactly its input and leaves nothing; other programs with the same key may leave
     /// more.
     Allowances(AllowancesOrder),
+    /// Where a stablecoin can be lent, and which vaults Bursar trusts; needs a running engine.
+    ///
+    /// Reads the vaults of Bursar's list from the chain. A vault is trusted if Morpho's own factory created it, if it lends
+    /// the network's stablecoin through official adapters alone, and if its curator and owner are trusted or its address is
+    /// on the list. Agents of this version cannot lend.
+    Venues(VenuesOrder),
+    /// What your addresses have lent: its worth and what can be withdrawn; needs a running engine.
+    ///
+    /// Reads the vaults that `venues` lists, whoever made the deposits.
+    Positions(PositionsOrder),
     /// Past requests, newest first, and their export.
     History(HistoryOrder),
     /// The journal's entries, newest first.
@@ -151,6 +163,8 @@ impl Order {
             Order::Deny(_) => "deny",
             Order::Quote(_) => "quote",
             Order::Allowances(_) => "allowances",
+            Order::Venues(_) => "venues",
+            Order::Positions(_) => "positions",
             Order::History(HistoryOrder { export: Some(_), .. }) => "history.export",
             Order::History(_) => "history",
             Order::Activity(_) => "activity",
@@ -178,6 +192,8 @@ impl Order {
                 | Order::Balances(_)
                 | Order::Quote(_)
                 | Order::Allowances(_)
+                | Order::Venues(_)
+                | Order::Positions(_)
                 | Order::Watch(_)
                 | Order::Address(
                     AddressOrder::Balance { .. }
@@ -214,6 +230,8 @@ mod tests {
             "quote research 30 USDC ETH --slippage 0.5 --policy small",
             "quote research 0.1 ETH USDC --network base --fee 500 --v4 --tick-spacing 10",
             "allowances --address research --revoke --yes",
+            "venues --network base",
+            "positions --address research",
             "policy test small 25 --trade --slippage 1 --impact 0.3",
         ] {
             Order::parse_line(line).unwrap_or_else(|error| panic!("{line}: {error}"));

@@ -10,7 +10,7 @@ use crate::abi::blue::IMorphoBlue;
 use crate::abi::decode_event;
 use crate::abi::factory::{IMetaMorphoFactory, IVaultV2Factory};
 use crate::abi::vault::IVault;
-use crate::vault::VaultKind;
+use bursar_core::networks::VaultKind;
 
 /// First topic of a created Vault V2. The second is its owner, the third its asset, the fourth the vault.
 pub const CREATE_VAULT_V2: B256 = IVaultV2Factory::CreateVaultV2::SIGNATURE_HASH;
@@ -44,9 +44,9 @@ pub struct Deposited {
     pub contract: Address,
     /// The market; `None` for a vault.
     pub market_id: Option<B256>,
-    /// Who paid.
+    /// The account that paid.
     pub sender: Address,
-    /// Who got the shares.
+    /// The account that got the shares.
     pub owner: Address,
     /// Smallest units of the asset.
     pub assets: U256,
@@ -60,11 +60,11 @@ pub struct Withdrawn {
     pub contract: Address,
     /// The market; `None` for a vault.
     pub market_id: Option<B256>,
-    /// Who called.
+    /// The caller.
     pub sender: Address,
-    /// Who got the assets.
+    /// The account that got the assets.
     pub receiver: Address,
-    /// Whose shares were burned.
+    /// The account whose shares were burned.
     pub owner: Address,
     /// Smallest units of the asset.
     pub assets: U256,

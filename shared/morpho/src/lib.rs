@@ -65,4 +65,4 @@ pub use errors::Reverted;
 pub use gates::{Gate, GateKind, Gates};
 pub use market::{AccrualFault, AccruedMarket, BorrowRate, Market, MarketParams};
 pub use trust::{MarketReading, Trust, TrustedParties, Untrusted, VaultReading};
-pub use vault::{LiquiditySource, VaultKind};
+pub use vault::LiquiditySource;

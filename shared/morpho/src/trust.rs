@@ -5,16 +5,16 @@
 
 use alloy_primitives::{Address, U256};
 
-use crate::vault::VaultKind;
+use bursar_core::networks::VaultKind;
 
-/// Who and what is trusted on one network.
+/// The accounts and contracts that are trusted on one network.
 #[derive(Debug, Clone, Copy)]
 pub struct TrustedParties<'a> {
     /// The token that may be lent.
     pub stablecoin: Address,
-    /// Who may choose the markets of a vault.
+    /// Accounts that may choose the markets of a vault.
     pub curators: &'a [Address],
-    /// Who may own a vault.
+    /// Accounts that may own a vault.
     pub owners: &'a [Address],
     /// Vaults that need no trusted owner. They need all else.
     pub pinned_vaults: &'a [Address],
@@ -121,8 +121,8 @@ pub enum Untrusted {
 
 /// Judges a vault.
 ///
-/// A curator alone proves nothing: whoever owns a vault can name any. A pin stands in for the owner and the registry,
-/// for nothing else.
+/// A curator alone proves nothing: the owner of a vault can name any. A pin replaces the tests of the owner and of the
+/// registry, and no other test.
 pub fn judge_vault(vault: &VaultReading, trusted: &TrustedParties<'_>) -> Trust {
     if let Some(reason) = fault_of_vault(vault, trusted) {
         return Trust::Refused(reason);

@@ -10,15 +10,6 @@ use crate::market::{WAD, mul_div_ceil};
 /// Largest penalty of a `forceDeallocate`, with 18 decimals: 2 %.
 pub const FORCE_DEALLOCATE_PENALTY_MAX: U256 = uint!(20_000_000_000_000_000_U256);
 
-/// The two kinds of vaults.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum VaultKind {
-    /// Vault V2, which lends through adapters.
-    V2,
-    /// MetaMorpho V1.1, which lends to markets of the singleton itself.
-    MetaMorpho,
-}
-
 /// What the liquidity adapter of a Vault V2 can give back in one withdrawal. Amounts are in smallest units.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LiquiditySource {

@@ -7,6 +7,7 @@ pub(super) mod context;
 mod doctor;
 mod engine;
 mod history;
+mod lending;
 mod policy;
 mod receipt;
 mod request;
@@ -50,6 +51,8 @@ pub(super) fn sheet(answer: &Answer, context: Context<'_>) -> Sheet {
         Answer::Receipt(receipt) => receipt::receipt(to, receipt),
         Answer::Quote(quote) => trading::quote(to, quote),
         Answer::Allowances(answer) => trading::allowances(to, answer),
+        Answer::Venues(answer) => lending::venues(to, answer),
+        Answer::Positions(answer) => lending::positions(to, answer),
         Answer::Setting(setting) => settings::setting(to, setting, context),
         Answer::Settings { settings } => settings::settings(to, settings),
         Answer::Doctor { checks } => doctor::checks(to, checks),

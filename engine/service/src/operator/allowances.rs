@@ -8,10 +8,8 @@ use std::sync::Arc;
 
 use bursar_control::answers::{AllowanceAnswer, AllowancesAnswer, Answer, UnreadAnswer};
 use bursar_control::grammar::AllowancesOrder;
-use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
-use bursar_core::limits::FUNDS_ADDRESSES;
-use bursar_core::networks::{NETWORKS, Network};
+use bursar_core::networks::Network;
 use bursar_domain::wallets::PayingAddress;
 
 use self::found::Found;
@@ -25,8 +23,9 @@ pub(super) async fn run(
     order: AllowancesOrder,
     dialogue: &mut dyn Dialogue,
 ) -> Result<Done, Fault> {
-    let networks = networks(engine, order.network.as_deref())?;
-    let addresses = addresses(engine, &order)?;
+    let trades = |network: &Network| network.exchange.is_some();
+    let networks = lookup::networks(engine, order.network.as_deref(), trades, "exchange")?;
+    let addresses = lookup::addresses(engine, order.address.as_ref(), "allowances")?;
     let tokens = Tokens::of(engine).await?;
     let (mut found, mut unread, mut read) = (Vec::new(), Vec::new(), 0usize);
     for known in &addresses {
@@ -62,39 +61,4 @@ fn missing(known: &PayingAddress, network: &Network, reason: String) -> UnreadAn
         network: network.title.to_owned(),
         reason,
     }
-}
-
-/// Returns the named network, or all enabled ones with an exchange.
-fn networks(engine: &EngineContext, named: Option<&str>) -> Result<Vec<&'static Network>, Fault> {
-    let view = engine.core.view();
-    let Some(name) = named else {
-        let fits = |row: &&Network| row.exchange.is_some() && view.state.network_enabled(row.chain);
-        return Ok(NETWORKS.iter().filter(fits).collect());
-    };
-    let row = lookup::network(name)?;
-    if !view.state.network_enabled(row.chain) {
-        return Err(Fault::new(Code::NetworkDisabled));
-    }
-    if row.exchange.is_none() {
-        let message = format!("Bursar knows no exchange on {}.", row.title);
-        return Err(Fault::because(Code::BadInput, message));
-    }
-    Ok(vec![row])
-}
-
-fn addresses(
-    engine: &EngineContext,
-    order: &AllowancesOrder,
-) -> Result<Vec<Arc<PayingAddress>>, Fault> {
-    let wallet = lookup::wallet(engine)?;
-    if let Some(label) = &order.address {
-        return Ok(vec![Arc::clone(lookup::labelled(&wallet, label)?)]);
-    }
-    if wallet.addresses.len() > FUNDS_ADDRESSES {
-        let why = format!(
-            "There are more than {FUNDS_ADDRESSES} addresses: choose one with `allowances --address <label>`."
-        );
-        return Err(Fault::because(Code::BadInput, why));
-    }
-    Ok(wallet.addresses.values().map(Arc::clone).collect())
 }

@@ -9,6 +9,7 @@ alloy_sol_types::sol! {
         function approve(address spender, uint256 value) external returns (bool);
         function balanceOf(address owner) external view returns (uint256);
         function decimals() external view returns (uint8);
+        function name() external view returns (string);
         function symbol() external view returns (string);
         function transfer(address to, uint256 value) external returns (bool);
     }
@@ -33,6 +34,7 @@ mod tests {
         assert_eq!(IErc20::approveCall::SELECTOR, [0x09, 0x5e, 0xa7, 0xb3]);
         assert_eq!(IErc20::balanceOfCall::SELECTOR, [0x70, 0xa0, 0x82, 0x31]);
         assert_eq!(IErc20::decimalsCall::SELECTOR, [0x31, 0x3c, 0xe5, 0x67]);
+        assert_eq!(IErc20::nameCall::SELECTOR, [0x06, 0xfd, 0xde, 0x03]);
         assert_eq!(IErc20::symbolCall::SELECTOR, [0x95, 0xd8, 0x9b, 0x41]);
         assert_eq!(IErc20::transferCall::SELECTOR, [0xa9, 0x05, 0x9c, 0xbb]);
         assert_eq!(IErc3009::DOMAIN_SEPARATORCall::SELECTOR, [0x36, 0x44, 0xe5, 0x15]);

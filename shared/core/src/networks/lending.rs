@@ -19,10 +19,10 @@ pub struct Lending {
     pub adapter_factories: &'static [AdapterFactory],
     /// The registry of adapters that a vault may use.
     pub adapter_registry: Address,
-    /// Who is trusted to choose the markets of a vault. A vault's owner can name any curator at any time, so a curator
+    /// Accounts that are trusted to choose the markets of a vault. A vault's owner can name any curator at any time, so a curator
     /// alone proves nothing.
     pub curators: &'static [Address],
-    /// Who is trusted to own a vault.
+    /// Accounts that are trusted to own a vault.
     pub owners: &'static [Address],
     /// Vaults that are trusted whoever owns them.
     pub pinned_vaults: &'static [Address],

@@ -7,7 +7,7 @@ use crate::abi::encode;
 use crate::abi::factory::{
     IMarketAdapterFactory, IMetaMorphoFactory, IVaultAdapterFactory, IVaultV2Factory,
 };
-use crate::vault::VaultKind;
+use bursar_core::networks::VaultKind;
 
 /// Returns whether the factory of this kind created a vault: `isVaultV2` or `isMetaMorpho`.
 pub fn is_vault_call(kind: VaultKind, vault: Address) -> Bytes {

@@ -2,8 +2,8 @@ use super::*;
 use crate::calls::liquidity_data;
 use crate::gates::GateKind;
 use crate::market::{Market, MarketParams};
-use crate::vault::VaultKind;
 use alloy_primitives::{Bytes, hex};
+use bursar_core::networks::VaultKind;
 
 const ACCOUNT: Address = Address::repeat_byte(0x0a);
 const ID: B256 = B256::repeat_byte(0x1d);

@@ -303,3 +303,72 @@ pub(crate) fn activity_rows() -> Vec<ActivityRow> {
         told(998, "frozen", None),
     ]
 }
+
+/// A pinned vault, and a refused one with a hostile name.
+pub(crate) fn venues() -> Vec<VenueAnswer> {
+    let pinned = VenueAnswer {
+        network: "Robinhood Chain".into(),
+        caip2: "eip155:4663".into(),
+        venue: PAYEE.into(),
+        kind: "vault_v2".into(),
+        name: "Steakhouse USDG".into(),
+        symbol: "steakUSDG".into(),
+        curator: PAYER.into(),
+        owner: PAYER.into(),
+        trust: VenueTrust::Pinned,
+        reason: "its address is on Bursar's list, and its curator is trusted".into(),
+        total_assets: Some("500000000.000000 USDG".into()),
+        total_assets_atomic: Some("500000000000000".into()),
+        liquid: Some("1250000.000000 USDG".into()),
+        liquid_atomic: Some("1250000000000".into()),
+    };
+    let refused = VenueAnswer {
+        kind: "metamorpho".into(),
+        name: "Steak\u{202e}house\u{1b}[2J".into(),
+        symbol: "x".into(),
+        trust: VenueTrust::Refused,
+        reason: "it lends another token than the network's stablecoin".into(),
+        total_assets: None,
+        total_assets_atomic: None,
+        liquid: None,
+        liquid_atomic: None,
+        ..pinned.clone()
+    };
+    vec![pinned, refused]
+}
+
+/// A position that can be withdrawn in part, one behind a closed gate, and one of which too little is known.
+pub(crate) fn positions() -> Vec<PositionAnswer> {
+    let partly = PositionAnswer {
+        label: "research".into(),
+        address: PAYER.into(),
+        network: "Robinhood Chain".into(),
+        caip2: "eip155:4663".into(),
+        venue: PAYEE.into(),
+        name: "Steakhouse USDG".into(),
+        trust: VenueTrust::Pinned,
+        reason: "its address is on Bursar's list, and its curator is trusted".into(),
+        shares_atomic: "49000000000000000000".into(),
+        worth: "50.012345 USDG".into(),
+        worth_atomic: "50012345".into(),
+        withdrawable: Some("20.000000 USDG".into()),
+        withdrawable_atomic: Some("20000000".into()),
+        obstacle: None,
+    };
+    let closed = PositionAnswer {
+        trust: VenueTrust::Refused,
+        reason: format!("no official factory created the vault's adapter {PAYEE}"),
+        withdrawable: Some("0.000000 USDG".into()),
+        withdrawable_atomic: Some("0".into()),
+        obstacle: Some("a gate of the vault does not let this address send shares".into()),
+        ..partly.clone()
+    };
+    let unknown = PositionAnswer {
+        trust: VenueTrust::New,
+        reason: "the vault is not bound to the official registry of adapters".into(),
+        withdrawable: None,
+        withdrawable_atomic: None,
+        ..partly.clone()
+    };
+    vec![partly, closed, unknown]
+}

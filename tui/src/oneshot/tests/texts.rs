@@ -223,6 +223,30 @@ async fn quotes_and_allowances() {
 }
 
 #[tokio::test]
+async fn venues_and_positions() {
+    let answer = |venues, unread| Answer::Venues(VenuesAnswer { venues, unread });
+    shown("venues_nowhere", "venues", answer(vec![], vec![])).await;
+    let unread = vec![UnreadVenueAnswer {
+        network: "Base".into(),
+        venue: Some(PAYEE.into()),
+        reason: "It gives no valid answer.".into(),
+    }];
+    shown("venues", "venues", answer(venues(), unread)).await;
+    let answer = |positions, read| {
+        let unread = vec![UnreadAnswer {
+            label: "research".into(),
+            network: "Base".into(),
+            reason: "No node answers.".into(),
+        }];
+        let unread = if read == 0 { vec![] } else { unread };
+        Answer::Positions(PositionsAnswer { positions, unread, read })
+    };
+    shown("positions_none", "positions", answer(vec![], 7)).await;
+    shown("positions_nowhere", "positions", answer(vec![], 0)).await;
+    shown("positions", "positions", answer(positions(), 7)).await;
+}
+
+#[tokio::test]
 async fn the_engine_itself() {
     shown("server", "server status", Answer::Server(server())).await;
     let locked = ServerAnswer { locked: true, ..server() };

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
 use bursar_core::ids::Name;
-use bursar_core::networks::{Network, by_name};
+use bursar_core::limits::FUNDS_ADDRESSES;
+use bursar_core::networks::{NETWORKS, Network, by_name};
 use bursar_domain::wallets::{PayingAddress, Wallet};
 
 use crate::context::EngineContext;
@@ -35,6 +36,54 @@ pub(crate) fn network(network: &str) -> Result<&'static Network, Fault> {
             format!("{network} is not a network Bursar knows: see `network list`."),
         )
     })
+}
+
+/// Returns the named network, or all enabled ones that fit. `what` is what every network that fits has.
+///
+/// # Errors
+/// `NOTHING_FOUND`, `NETWORK_DISABLED`, or `BAD_INPUT` if the named network does not fit.
+pub(crate) fn networks(
+    engine: &EngineContext,
+    named: Option<&str>,
+    fits: fn(&Network) -> bool,
+    what: &str,
+) -> Result<Vec<&'static Network>, Fault> {
+    let view = engine.core.view();
+    let Some(name) = named else {
+        let chosen = |row: &&Network| fits(row) && view.state.network_enabled(row.chain);
+        return Ok(NETWORKS.iter().filter(chosen).collect());
+    };
+    let row = network(name)?;
+    if !view.state.network_enabled(row.chain) {
+        return Err(Fault::new(Code::NetworkDisabled));
+    }
+    if !fits(row) {
+        let message = format!("Bursar knows no {what} on {}.", row.title);
+        return Err(Fault::because(Code::BadInput, message));
+    }
+    Ok(vec![row])
+}
+
+/// Returns the address with this label, or all. `command` is the command's name.
+///
+/// # Errors
+/// `NOTHING_FOUND`; `BAD_INPUT` if there are too many to read all of them; those of [`wallet`].
+pub(crate) fn addresses(
+    engine: &EngineContext,
+    label: Option<&Name>,
+    command: &str,
+) -> Result<Vec<Arc<PayingAddress>>, Fault> {
+    let wallet = wallet(engine)?;
+    if let Some(label) = label {
+        return Ok(vec![Arc::clone(labelled(&wallet, label)?)]);
+    }
+    if wallet.addresses.len() > FUNDS_ADDRESSES {
+        let why = format!(
+            "There are more than {FUNDS_ADDRESSES} addresses: choose one with `{command} --address <label>`."
+        );
+        return Err(Fault::because(Code::BadInput, why));
+    }
+    Ok(wallet.addresses.values().map(Arc::clone).collect())
 }
 
 /// Returns the wallet of the journal.

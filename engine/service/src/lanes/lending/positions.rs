@@ -1,0 +1,152 @@
+//! What addresses have in the vaults of our table.
+
+use alloy_primitives::{Address, U256};
+use bursar_chain::token;
+use bursar_core::networks::{Network, VaultKind};
+use bursar_domain::Refusal;
+use bursar_morpho::vault::metamorpho_withdrawable;
+use bursar_morpho::views::{self, vault};
+use bursar_morpho::{GateKind, Trust};
+
+use super::lane::Lending;
+use super::survey::{Venue, survey_at};
+use crate::lanes::batch::{Answers, Batch};
+
+/// The positions of one address.
+#[derive(Debug, Clone, Default)]
+pub struct OwnerPositions {
+    /// Those that are not empty.
+    pub found: Vec<Position>,
+    /// Vaults in which the address may have a position, and what is wrong.
+    pub unreadable: Vec<(Address, &'static str)>,
+    /// The number of positions that were read, empty ones included.
+    pub read: usize,
+}
+
+/// What one address has in one vault. Amounts are in the stablecoin's smallest unit.
+#[derive(Debug, Clone)]
+pub struct Position {
+    pub venue: Address,
+    /// The vault's own claim.
+    pub name: String,
+    pub trust: Trust,
+    pub shares: U256,
+    /// What all shares redeem for, by the vault.
+    pub worth: U256,
+    /// What of it can be withdrawn now; `None` if that is not known.
+    pub withdrawable: Option<U256>,
+    /// Why nothing can be withdrawn.
+    pub obstacle: Option<&'static str>,
+}
+
+impl Lending {
+    /// Reads the positions of several addresses, in their order, all at one block.
+    ///
+    /// # Errors
+    /// `CHAIN_UNAVAILABLE`
+    pub async fn positions(
+        &self,
+        network: &Network,
+        owners: &[Address],
+    ) -> Result<Vec<OwnerPositions>, Refusal> {
+        let mut all = vec![OwnerPositions::default(); owners.len()];
+        let Some(contracts) = network.lending else { return Ok(all) };
+        let (chain, block) = self.at_newest_block(network).await?;
+        let survey = survey_at(&*chain, block, network, contracts).await?;
+        let venues: Vec<&Venue> = survey.venues.iter().filter(|one| one.lends_stablecoin).collect();
+        let mut batch = Batch::default();
+        let places: Vec<Vec<usize>> = owners
+            .iter()
+            .map(|owner| {
+                let call = |venue: &&Venue| batch.add(venue.address, token::balance_call(*owner));
+                venues.iter().map(call).collect()
+            })
+            .collect();
+        let shares = batch.run_at(&*chain, block).await?;
+        let mut batch = Batch::default();
+        let mut asked = Vec::new();
+        for ((positions, owner), places) in all.iter_mut().zip(owners).zip(places) {
+            positions.unreadable.clone_from(&survey.unreadable);
+            for (venue, at) in venues.iter().zip(places) {
+                positions.read = positions.read.saturating_add(1);
+                let places = match shares.number(at) {
+                    Ok(U256::ZERO) => continue,
+                    Ok(shares) => Some(Places::ask(&mut batch, venue, *owner, shares)),
+                    Err(_odd) => None,
+                };
+                asked.push((*owner, *venue, places));
+            }
+        }
+        let answers = batch.run_at(&*chain, block).await?;
+        for (owner, venue, places) in asked {
+            let positions = owners.iter().position(|known| *known == owner);
+            let Some(positions) = positions.and_then(|at| all.get_mut(at)) else { continue };
+            match places.and_then(|places| places.read(venue, &answers)) {
+                Some(position) => positions.found.push(position),
+                None => {
+                    positions.unreadable.push((venue.address, "its balance gives no valid answer"));
+                }
+            }
+        }
+        Ok(all)
+    }
+}
+
+/// The places of what is asked about one position.
+struct Places {
+    shares: U256,
+    worth: usize,
+    exit: Exit,
+}
+
+enum Exit {
+    /// A Vault V2: whether the gates of the way out let the address pass.
+    Gates([(GateKind, usize); 2]),
+    /// MetaMorpho: the vault's own answer.
+    MaxWithdraw(usize),
+}
+
+impl Places {
+    fn ask(batch: &mut Batch, venue: &Venue, owner: Address, shares: U256) -> Self {
+        let mut add = |data| batch.add(venue.address, data);
+        Self {
+            shares,
+            worth: add(vault::preview_redeem_call(shares)),
+            exit: match venue.kind {
+                VaultKind::V2 => Exit::Gates(
+                    [GateKind::SendShares, GateKind::ReceiveAssets]
+                        .map(|gate| (gate, add(vault::passes_gate_call(gate, owner)))),
+                ),
+                VaultKind::MetaMorpho => Exit::MaxWithdraw(add(vault::max_withdraw_call(owner))),
+            },
+        }
+    }
+
+    fn read(&self, venue: &Venue, answers: &Answers) -> Option<Position> {
+        let worth = answers.number(self.worth).ok()?;
+        let (withdrawable, obstacle) = match &self.exit {
+            Exit::MaxWithdraw(at) => {
+                (Some(metamorpho_withdrawable(worth, answers.number(*at).ok()?)), None)
+            }
+            Exit::Gates(gates) => {
+                // A gate without an answer counts as closed.
+                let passes =
+                    |at: usize| answers.bytes(at).ok().and_then(|one| views::decode_flag(one));
+                let closed = gates.iter().find(|(_gate, at)| passes(*at) != Some(true));
+                match closed {
+                    Some((gate, _at)) => (Some(U256::ZERO), Some(gate.refusal())),
+                    None => (venue.liquid.map(|liquid| liquid.min(worth)), None),
+                }
+            }
+        };
+        Some(Position {
+            venue: venue.address,
+            name: venue.name.clone(),
+            trust: venue.trust,
+            shares: self.shares,
+            worth,
+            withdrawable,
+            obstacle,
+        })
+    }
+}

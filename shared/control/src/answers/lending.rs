@@ -1,0 +1,98 @@
+//! Vaults in which a stablecoin is lent, and the positions of this wallet in them.
+
+use serde::{Deserialize, Serialize};
+
+use super::trading::UnreadAnswer;
+
+/// The vaults that Bursar knows.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct VenuesAnswer {
+    pub venues: Vec<VenueAnswer>,
+    /// Networks that could not be read.
+    pub unread: Vec<UnreadVenueAnswer>,
+}
+
+/// A network, or one vault of it, that could not be read.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct UnreadVenueAnswer {
+    pub network: String,
+    /// The vault; `None` if no vault of the network could be read.
+    pub venue: Option<String>,
+    pub reason: String,
+}
+
+/// Whether Bursar trusts a vault.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum VenueTrust {
+    /// Its curator and its owner are trusted.
+    Curated,
+    /// Its curator is trusted, and its address is, whoever owns it.
+    Pinned,
+    /// Nothing speaks against it, but nobody has confirmed it.
+    New,
+    /// Something speaks against it.
+    Refused,
+}
+
+/// One vault, as the chain describes it now.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct VenueAnswer {
+    pub network: String,
+    pub caip2: String,
+    /// The vault's address.
+    pub venue: String,
+    /// `vault_v2` or `metamorpho`.
+    pub kind: String,
+    /// The vault's own claims.
+    pub name: String,
+    pub symbol: String,
+    /// Who chooses its markets; the zero address is nobody.
+    pub curator: String,
+    /// Who may name another curator.
+    pub owner: String,
+    pub trust: VenueTrust,
+    /// Why it is trusted, or not.
+    pub reason: String,
+    /// What the vault manages, in whole coins of the stablecoin; `None` if it lends something else.
+    pub total_assets: Option<String>,
+    /// In the stablecoin's smallest unit.
+    pub total_assets_atomic: Option<String>,
+    /// What all its lenders together could withdraw now, in whole coins; `None` if that is not known.
+    pub liquid: Option<String>,
+    pub liquid_atomic: Option<String>,
+}
+
+/// The positions of this wallet in vaults that Bursar knows.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PositionsAnswer {
+    pub positions: Vec<PositionAnswer>,
+    /// What could not be read: these addresses may have further positions.
+    pub unread: Vec<UnreadAnswer>,
+    /// The number of positions that were read, empty ones included.
+    pub read: usize,
+}
+
+/// What one address has in one vault.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PositionAnswer {
+    pub label: String,
+    pub address: String,
+    pub network: String,
+    pub caip2: String,
+    pub venue: String,
+    /// The vault's own claim.
+    pub name: String,
+    pub trust: VenueTrust,
+    /// Why the vault is trusted, or not.
+    pub reason: String,
+    pub shares_atomic: String,
+    /// What all shares redeem for now, in whole coins with the symbol.
+    pub worth: String,
+    pub worth_atomic: String,
+    /// What of it can be withdrawn now; `None` if that is not known.
+    pub withdrawable: Option<String>,
+    pub withdrawable_atomic: Option<String>,
+    /// Why nothing can be withdrawn although it is worth something, such as a closed gate.
+    pub obstacle: Option<String>,
+}

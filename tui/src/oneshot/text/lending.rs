@@ -1,0 +1,96 @@
+//! Vaults, and positions in them.
+
+use bursar_control::answers::{
+    PositionAnswer, PositionsAnswer, VenueAnswer, VenueTrust, VenuesAnswer,
+};
+
+use crate::oneshot::sheet::{Sheet, foreign};
+
+pub(super) fn venues(to: &mut Sheet, answer: &VenuesAnswer) {
+    for (index, venue) in answer.venues.iter().enumerate() {
+        if index > 0 {
+            to.blank();
+        }
+        one_venue(to, venue);
+    }
+    if answer.venues.is_empty() && answer.unread.is_empty() {
+        to.line("No enabled network has Morpho: nothing to read.");
+    }
+    if !answer.venues.is_empty() && !answer.unread.is_empty() {
+        to.blank();
+    }
+    for unread in &answer.unread {
+        let venue = unread.venue.as_ref().map_or(String::new(), |venue| format!("{venue} on "));
+        to.line(&format!("NOT READ: {venue}{}: {}", unread.network, unread.reason));
+    }
+}
+
+fn one_venue(to: &mut Sheet, venue: &VenueAnswer) {
+    let VenueAnswer { network, reason, .. } = venue;
+    let mut rows = vec![
+        ("vault", format!("{} ({}) on {network}", foreign(&venue.name), foreign(&venue.symbol))),
+        ("address", venue.venue.clone()),
+        ("kind", kind(&venue.kind).to_owned()),
+        ("trust", format!("{}: {reason}", trust(venue.trust))),
+        ("curator", venue.curator.clone()),
+        ("owner", venue.owner.clone()),
+    ];
+    if let Some(total) = &venue.total_assets {
+        let liquid = venue.liquid.as_deref().unwrap_or("unknown");
+        rows.push(("lends", total.clone()));
+        rows.push(("liquid", format!("{liquid}, for all lenders together")));
+    }
+    to.rows(&rows);
+}
+
+fn kind(kind: &str) -> &str {
+    match kind {
+        "vault_v2" => "Morpho Vault V2",
+        "metamorpho" => "MetaMorpho V1.1",
+        other => other,
+    }
+}
+
+fn trust(trust: VenueTrust) -> &'static str {
+    match trust {
+        VenueTrust::Curated | VenueTrust::Pinned => "trusted",
+        VenueTrust::New => "NOT CONFIRMED",
+        VenueTrust::Refused => "REFUSED",
+    }
+}
+
+pub(super) fn positions(to: &mut Sheet, answer: &PositionsAnswer) {
+    for (index, position) in answer.positions.iter().enumerate() {
+        if index > 0 {
+            to.blank();
+        }
+        one_position(to, position);
+    }
+    if answer.positions.is_empty() && answer.read > 0 {
+        to.line(&format!("No position: {} were read, and all are empty.", answer.read));
+    } else if answer.positions.is_empty() && answer.unread.is_empty() {
+        to.line("No enabled network has Morpho, or there is no address: nothing to read.");
+    }
+    if !answer.positions.is_empty() && !answer.unread.is_empty() {
+        to.blank();
+    }
+    for unread in &answer.unread {
+        to.line(&format!("NOT READ: {} on {}: {}", unread.label, unread.network, unread.reason));
+    }
+}
+
+fn one_position(to: &mut Sheet, position: &PositionAnswer) {
+    let PositionAnswer { label, address, network, venue, worth, .. } = position;
+    let now = match (&position.obstacle, &position.withdrawable) {
+        (Some(obstacle), _) => format!("NOTHING can be withdrawn: {obstacle}"),
+        (None, Some(amount)) => format!("{amount} can be withdrawn"),
+        (None, None) => "it is not known what can be withdrawn".to_owned(),
+    };
+    to.rows(&[
+        ("position", format!("{worth} on {network}")),
+        ("of", format!("{address} ({label})")),
+        ("vault", format!("{venue} ({})", foreign(&position.name))),
+        ("trust", format!("{}: {}", trust(position.trust), position.reason)),
+        ("now", now),
+    ]);
+}
