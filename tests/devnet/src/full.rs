@@ -4,6 +4,7 @@
 
 mod addresses;
 mod builder;
+mod head;
 mod lending;
 mod lending_abi;
 mod liquidity;
@@ -21,11 +22,10 @@ mod venues;
 
 use std::path::Path;
 
-use alloy_primitives::U64;
 use bursar_core::networks::{self, ChainId};
-use serde::Deserialize;
 use serde_json::json;
 
+use self::head::Head;
 use crate::error::DevnetError;
 use crate::install;
 use crate::node::Devnet;
@@ -39,11 +39,6 @@ pub use times::{Times, measure};
 pub use vault_lies::VaultLie;
 pub use vault_settings::{GateSide, VaultFees};
 pub use venues::NewVault;
-
-#[derive(Deserialize)]
-struct Head {
-    timestamp: U64,
-}
 
 impl Devnet {
     /// Starts a full chain with the anvil that [`install::find_anvil`] finds; [`Contracts::of`] lists its

@@ -7,9 +7,9 @@ use alloy_primitives::{Address, B256, Bytes, U256, keccak256};
 use alloy_sol_types::{SolCall, SolValue, sol};
 use serde_json::json;
 
-use super::Head;
 use super::addresses::{Contracts, LLTV, Lending};
 use super::builder::MAKER;
+use super::head::Head;
 use super::lending_abi::{IIrm, IMorpho, IOracle, MarketParams};
 use crate::call::{Call, Receipt};
 use crate::error::DevnetError;

@@ -26,6 +26,7 @@ const RECIPE: &[(&str, &str)] = &[
     ("lending.rs", include_str!("lending.rs")),
     ("lending_abi.rs", include_str!("lending_abi.rs")),
     ("liquidity.rs", include_str!("liquidity.rs")),
+    ("head.rs", include_str!("head.rs")),
     ("loans.rs", include_str!("loans.rs")),
     ("packages.rs", include_str!("packages.rs")),
     ("settling.rs", include_str!("settling.rs")),
