@@ -73,7 +73,7 @@ see wide 'at least +0\.00[0-9]+ ETH +\(slippage 1%'
 see wide 'impact +0\.[0-9]+%, at most 5%'
 see wide 'step 1 +approve exactly 30\.000000 USDC for SwapRouter02'
 see wide 'today +traded 0\.00 -> 30\.00 of 100\.00 USD'
-see wide 'held +the policy requires approval'
+see wide 'held +the price of ETH, and so the worth of the output, is not known'
 close wide
 said 'the card in a large terminal'
 

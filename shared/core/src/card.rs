@@ -177,7 +177,7 @@ impl HoldReason {
                 "the output is worth less than the input, by prices from outside the pool"
             }
             HoldReason::OutputUnpriced => {
-                "the price of ETH is not known, so what the output is worth cannot be checked"
+                "the price of ETH, and so the worth of the output, is not known"
             }
             HoldReason::EffectsUnproven => "no node could simulate the whole trade",
         }

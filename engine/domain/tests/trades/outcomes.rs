@@ -108,7 +108,7 @@ fn each_outcome_of_a_revocation() {
         for (fate, closes) in [
             (Fate::Succeeded, true),
             (Fate::Reverted, true),
-            (Fate::NonceTaken, true),
+            (Fate::NonceTaken, false),
             (Fate::Cancelled, false),
             (Fate::Dropped, false),
         ] {

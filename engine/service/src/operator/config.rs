@@ -210,7 +210,10 @@ impl SettingsView {
                 return (json!(config.explorer.get(&chain).map(url)), "none is set");
             }
             Key::PricesUrl => {
-                return (json!(config.prices.as_ref().map(url)), "trades that give ETH ask you");
+                return (
+                    json!(config.prices.as_ref().map(url)),
+                    "trades that give or get ETH ask you",
+                );
             }
             Key::MaxValidity => json!(settings.max_validity_s),
             Key::IdleLock => settings.idle_lock_s.map_or(json!("off"), |seconds| json!(seconds)),

@@ -136,7 +136,7 @@ settings! {
          that is looked up. `none` turns it off: balances then list only the tokens that Bursar knows.";
     PricesUrl "prices.url" File Url "https://api.coingecko.com/api/v3/simple/price?ids=ethereum&vs_currencies=usd"
         "The server that tells the price of ETH, for the value of trades: a URL that answers like CoinGecko's \
-         `simple/price`. Path and query are shown only with --reveal. `none` turns it off: trades that give ETH then \
+         `simple/price`. Path and query are shown only with --reveal. `none` turns it off: trades that give or get ETH then \
          need your approval.";
     MaxValidity "payments.max_validity" Journal Seconds "3600"
         "The longest time a payment may stay valid without needing your approval.";
