@@ -85,8 +85,7 @@ pub fn name_call() -> Bytes {
     IErc20::nameCall {}.abi_encode().into()
 }
 
-/// Reads the answer of [`symbol_call`] or [`name_call`]: at most [`SYMBOL_BYTES_MAX`] characters, empty if the answer is
-/// not a text.
+/// Reads the answer of [`symbol_call`] or [`name_call`]: at most 64 characters, empty if the answer is not a text.
 pub fn text(answer: &[u8]) -> String {
     let text = match answer.len() <= 4 * SYMBOL_BYTES_MAX {
         true => IErc20::symbolCall::abi_decode_returns_validate(answer).unwrap_or_default(),
