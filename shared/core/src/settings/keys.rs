@@ -135,7 +135,7 @@ settings! {
         "The network's block explorer: the base URL of a Blockscout API. That server sees every address \
          that is looked up. `none` turns it off: balances then list only the tokens that Bursar knows.";
     PricesUrl "prices.url" File Url "https://api.coingecko.com/api/v3/simple/price?ids=ethereum&vs_currencies=usd"
-        "The server that tells the price of ETH, for the value of trades: a URL that answers like CoinGecko's \
+        "The server that returns the price of ETH, for the value of trades: a URL that answers like CoinGecko's \
          `simple/price`. Path and query are shown only with --reveal. `none` turns it off: trades that give or get ETH then \
          need your approval.";
     MaxValidity "payments.max_validity" Journal Seconds "3600"

@@ -26,7 +26,7 @@ pub enum VaultLie {
     Balance(U256),
     /// It has no adapters.
     Adapters,
-    /// It keeps this percentage of each deposit, which its previews do not tell.
+    /// It keeps this percentage of each deposit, which its previews do not show.
     EntryFee(u8),
     /// The same in every call with a gas price. Most simulations have none.
     EntryFeeWhenSent(u8),
@@ -48,8 +48,8 @@ impl Devnet {
         Ok(vault)
     }
 
-    /// Puts the code of a lying vault into an existing Vault V2, whose money and settings stay. It tells the
-    /// truth until [`Devnet::set_vault_lie`].
+    /// Puts the code of a lying vault into an existing Vault V2, whose money and settings stay. It is honest
+    /// until [`Devnet::set_vault_lie`].
     ///
     /// # Errors
     /// The deployment or the change failed.

@@ -65,7 +65,9 @@ impl Lending {
         let shares = batch.run_at(&*chain, block).await?;
         let mut batch = Batch::default();
         let mut asked = Vec::new();
-        for ((positions, owner), places) in all.iter_mut().zip(owners).zip(places) {
+        for (index, ((positions, owner), places)) in
+            all.iter_mut().zip(owners).zip(places).enumerate()
+        {
             positions.unreadable.clone_from(&survey.unreadable);
             for (venue, at) in venues.iter().zip(places) {
                 positions.read = positions.read.saturating_add(1);
@@ -74,13 +76,12 @@ impl Lending {
                     Ok(shares) => Some(Places::ask(&mut batch, venue, *owner, shares)),
                     Err(_odd) => None,
                 };
-                asked.push((*owner, *venue, places));
+                asked.push((index, *venue, places));
             }
         }
         let answers = batch.run_at(&*chain, block).await?;
-        for (owner, venue, places) in asked {
-            let positions = owners.iter().position(|known| *known == owner);
-            let Some(positions) = positions.and_then(|at| all.get_mut(at)) else { continue };
+        for (index, venue, places) in asked {
+            let Some(positions) = all.get_mut(index) else { continue };
             match places.and_then(|places| places.read(venue, &answers)) {
                 Some(position) => positions.found.push(position),
                 None => {

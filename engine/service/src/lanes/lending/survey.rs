@@ -19,7 +19,6 @@ const ADAPTERS_MAX: u64 = 32;
 /// The vaults of a network, all at one block.
 #[derive(Debug, Clone, Default)]
 pub struct Survey {
-    pub block: u64,
     pub venues: Vec<Venue>,
     /// Vaults without a valid answer, and what is wrong.
     pub unreadable: Vec<(Address, &'static str)>,
@@ -64,7 +63,7 @@ pub(super) async fn survey_at(
     network: &Network,
     contracts: &Contracts,
 ) -> Result<Survey, Refusal> {
-    let mut survey = Survey { block, ..Survey::default() };
+    let mut survey = Survey::default();
     let mut batch = Batch::default();
     let asked: Vec<_> = contracts
         .pinned_vaults

@@ -35,7 +35,8 @@ use crate::ports::{SignFault, Signer};
 /// Pause after a step that could not be taken, in milliseconds.
 const RETRY_MS: u64 = 1_000;
 
-/// The factor by which the gas price of a revocation may rise. It has no end, so a fee that stays high must not stop it.
+/// The factor by which the gas price of a revocation may rise. A revocation has no time limit, so it must be mined also if
+/// fees stay high.
 const REVOCATION_FEES: u128 = 8;
 
 /// What the tasks share.
