@@ -17,10 +17,11 @@ use crate::allowance::{Window, WindowStart};
 use crate::approver::Approver;
 use crate::deadline::Deadline;
 use crate::event::{AddressAdded, Entry, Event, RequestDraft};
+use crate::plan::{Execution, PlanStep, StepPurpose, Volume, submission_id};
 use crate::requests::{LaneAsk, Request, Status};
 use crate::settlement::Settlement;
 use crate::state::State;
-use crate::trades::{Execution, PlanStep, StepPurpose, SwapPermit, Volume, submission_id};
+use crate::trades::SwapPermit;
 use crate::wallets::{PayingAddress, Seed, Wallet};
 
 /// The record that an entry changed, after the change.
@@ -162,17 +163,17 @@ fn apply_event(state: &mut State, entry: &Entry) -> Option<ChangedRecord> {
             request.status = authorized(terms, at, Approver::Operator(*by));
             return Some(ChangedRecord::Request(await_redemption(state, request)));
         }
-        Event::TradeStarted { asked, until } => {
-            return Some(ChangedRecord::Request(start_trade(state, asked, entry, until)));
+        Event::ExecutionStarted { asked, until } => {
+            return Some(ChangedRecord::Request(start_execution(state, asked, entry, until)));
         }
-        Event::TradeApproved { id, by, until, quote, floor, counted } => {
+        Event::ExecutionApproved { id, by, until, quote, floor, counted } => {
             let mut request = release(state, id)?;
             let execution = Execution {
                 by: Approver::Operator(*by),
                 at,
                 started: entry.seq,
                 until: until.clone(),
-                quote: (**quote).clone(),
+                quote: quote.clone(),
                 floor: *floor,
                 counted: *counted,
                 volume: Volume::Reserved,
@@ -180,7 +181,7 @@ fn apply_event(state: &mut State, entry: &Entry) -> Option<ChangedRecord> {
                 steps: Vec::new(),
                 end: None,
             };
-            reserve(state, &request.agent, Lane::Trade, *counted);
+            reserve(state, &request.agent, request.ask.lane(), *counted);
             request.status = Status::Executing(Box::new(execution));
             return Some(ChangedRecord::Request(execute(state, request)));
         }
@@ -188,9 +189,9 @@ fn apply_event(state: &mut State, entry: &Entry) -> Option<ChangedRecord> {
             let step = |execution: &mut Execution| {
                 let submission = submission_id(*id, execution.steps.len());
                 execution.steps.push(PlanStep { purpose: *purpose, submission, outcome: None });
-                execution.quote = (**quote).clone();
+                execution.quote = quote.clone();
                 if *purpose != StepPurpose::Revocation {
-                    let value = quote.value_in.unwrap_or(execution.counted);
+                    let value = quote.value().unwrap_or(execution.counted);
                     execution.counted = execution.counted.max(value);
                 }
             };
@@ -216,8 +217,8 @@ fn apply_event(state: &mut State, entry: &Entry) -> Option<ChangedRecord> {
             let ended = change_execution(state, id, |execution| execution.end_step(*outcome));
             return ended.map(ChangedRecord::Request);
         }
-        Event::TradeEnded { id, end } => {
-            let ended = change_execution(state, id, |execution| execution.end_trade(end.clone()));
+        Event::ExecutionEnded { id, end } => {
+            let ended = change_execution(state, id, |execution| execution.end_request(end.clone()));
             return ended.map(ChangedRecord::Request);
         }
         Event::PlanClosed { id } => {
@@ -414,8 +415,8 @@ fn unreserve(state: &mut State, agent: &AgentId, lane: Lane, usd: Usd) {
     });
 }
 
-/// Starts a trade that the policy allowed.
-fn start_trade(
+/// Starts the plan of a request that the policy allowed.
+fn start_execution(
     state: &mut State,
     asked: &RequestDraft,
     entry: &Entry,
@@ -425,14 +426,14 @@ fn start_trade(
         agent.usage.count(entry.at, asked.ask.padding());
     });
     reserve(state, &asked.agent, asked.ask.lane(), asked.ask.usd());
-    // The event has no payment, because only trades start in this way.
+    // The event has no payment, because a payment has no plan.
     let status = match &asked.ask {
         LaneAsk::Trade(trade) => Status::Executing(Box::new(Execution {
             by: Approver::Policy,
             at: entry.at,
             started: entry.seq,
             until: until.clone(),
-            quote: trade.quote.clone(),
+            quote: trade.quote.clone().into(),
             floor: trade.floor(&trade.quote),
             counted: trade.counted,
             volume: Volume::Reserved,
@@ -466,11 +467,12 @@ fn change_execution(
     let (after, volume) = (execution.reserved(), execution.volume);
     let released = before.left_after(after);
     let request = Arc::clone(slot);
-    reserve(state, &request.agent, Lane::Trade, after.left_after(before));
+    let lane = request.ask.lane();
+    reserve(state, &request.agent, lane, after.left_after(before));
     if released > Usd::ZERO {
-        unreserve(state, &request.agent, Lane::Trade, released);
+        unreserve(state, &request.agent, lane, released);
         if volume == Volume::Spent {
-            spend(state, &request.agent, Lane::Trade, released);
+            spend(state, &request.agent, lane, released);
         }
     }
     Some(request)

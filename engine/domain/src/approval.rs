@@ -12,6 +12,7 @@ use crate::assess::{Verdict, clock_is_off};
 use crate::command::{Approval, Requote};
 use crate::due::renewal_if_due;
 use crate::event::Event;
+use crate::plan::Quote;
 use crate::refusal::Refusal;
 use crate::requests::{LaneAsk, PaymentAsk, Request};
 use crate::state::State;
@@ -62,10 +63,12 @@ pub(crate) fn fresh_price<'a>(
                     held.check_payable(asset).map(|()| Ok(Some(fresh)))
                 }
                 Some(Err(refusal)) => Err(refusal.clone()),
-                Some(Ok(Requote::Trade(_))) | None => Err(Refusal::new(Code::Unpriced)),
+                Some(Ok(Requote::Plan(_))) | None => Err(Refusal::new(Code::Unpriced)),
             }
         }
-        (LaneAsk::Trade(_), Some(Ok(fresh @ Requote::Trade(_)))) => Ok(Ok(Some(fresh))),
+        (LaneAsk::Trade(_), Some(Ok(fresh @ Requote::Plan(Quote::Trade(_))))) => {
+            Ok(Ok(Some(fresh)))
+        }
         (LaneAsk::Trade(_), Some(Err(refusal))) => Ok(Err(refusal.clone())),
         (LaneAsk::Trade(_), Some(Ok(Requote::Asset(_))) | None) => {
             Ok(Err(Refusal::new(Code::QuoteFailed)))
@@ -118,7 +121,7 @@ pub(crate) fn fresh_verdict(
             }
             LaneAsk::Trade(trade) => {
                 let quote = match fresh {
-                    Some(Requote::Trade(quote)) => quote,
+                    Some(Requote::Plan(Quote::Trade(quote))) => quote,
                     Some(Requote::Asset(_)) | None => &trade.quote,
                 };
                 check_floor(trade, quote)?;

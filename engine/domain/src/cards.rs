@@ -14,10 +14,11 @@ use bursar_x402::authorization::MIN_VALIDITY_SECONDS;
 
 use crate::approval::obstacle;
 use crate::assets::ForeignAsset;
+use crate::plan::{Effects, PLAN_MS};
 use crate::plan_text;
 use crate::requests::{LaneAsk, PaymentAsk, Request, Status};
 use crate::state::State;
-use crate::trades::{Effects, PLAN_MS, TradeAsk, TradeToken};
+use crate::trades::{TradeAsk, TradeToken};
 
 /// The operator approves payments below this amount without typing it, unless `confirm_typing_above` is lower.
 pub const DEFAULT_TYPED_FROM: Usd = Usd::dollars(5);

@@ -6,9 +6,9 @@ use std::sync::Arc;
 
 use bursar_core::card::{ByLane, Lane};
 
+use crate::plan::outbox_key;
 use crate::requests::{Request, Status};
 use crate::state::State;
-use crate::trades::outbox_key;
 
 /// A broken invariant, in words.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

@@ -17,10 +17,11 @@ use crate::event::AddressAdded;
 use crate::idempotency::Prior;
 use crate::identity::Identity;
 use crate::outboxes::Send;
+use crate::plan::{ExecutionEnd, Quote, StepPurpose};
 use crate::refusal::Refusal;
 use crate::requests::{LaneAsk, Request};
 use crate::settlement::{Check, ReportContent, Settlement, Stage};
-use crate::trades::{StepPurpose, TradeEnd, TradeQuote};
+use crate::trades::TradeQuote;
 
 /// One command, decided at one moment.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -149,14 +150,14 @@ pub enum Action {
         permit: Permit,
         signature: Signature65,
     },
-    /// The lane cannot continue a trade.
-    EndTrade {
+    /// The lane cannot continue a request, or its main transaction is final.
+    EndExecution {
         id: RequestId,
         /// The number of steps that the caller knows.
         steps: usize,
-        end: Box<TradeEnd>,
+        end: Box<ExecutionEnd>,
     },
-    /// The lane found no allowance left, so the plan of an ended trade is over.
+    /// The lane found no allowance left, so the plan of an ended request is over.
     ClosePlan {
         id: RequestId,
     },
@@ -200,7 +201,8 @@ pub struct Approval {
 /// What was measured again for an approval.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Requote {
-    Trade(Box<TradeQuote>),
+    /// Of a request that a plan executes.
+    Plan(Quote),
     /// Of a payment in a token outside our table.
     Asset(Box<ForeignAsset>),
 }
@@ -217,8 +219,8 @@ pub struct StepOrder {
     pub ceiling: u128,
     /// The call is only broadcast before this moment.
     pub until: Option<Utc>,
-    /// The prices for which the call was made.
-    pub quote: TradeQuote,
+    /// The measurement for which the call was made.
+    pub quote: Quote,
 }
 
 /// The permit with which the swap of a plan takes the input.

@@ -9,6 +9,7 @@ mod plans;
 mod policies;
 mod requests;
 mod settlements;
+mod steps;
 mod trades;
 mod wallets;
 
@@ -141,12 +142,12 @@ pub fn decide(state: &State, command: &Command) -> Result<Decision, Refusal> {
         Action::Checked { id, tx_hash, found } => {
             Ok(settlements::checked(state, *id, *tx_hash, found))
         }
-        Action::OpenStep(order) => trades::open_step(state, command, order),
+        Action::OpenStep(order) => steps::open_step(state, command, order),
         Action::OrderPermit(order) => permits::order(state, command, order),
         Action::PermitSigned { id, permit, signature } => {
             permits::signed(state, command, *id, permit, signature)
         }
-        Action::EndTrade { id, steps, end } => plans::end(state, command, *id, *steps, end),
+        Action::EndExecution { id, steps, end } => plans::end(state, command, *id, *steps, end),
         Action::ClosePlan { id } => plans::close(state, command, *id),
         Action::Send(send) => outboxes::send(state, command, send),
         Action::Outbox { key, input } => outboxes::apply_input(state, command, key, input),

@@ -22,10 +22,10 @@ use crate::assets::ForeignAsset;
 use crate::deadline::Deadline;
 use crate::identity::Identity;
 use crate::outboxes::Send;
+use crate::plan::{ExecutionEnd, Quote, StepPurpose};
 use crate::refusal::Refusal;
 use crate::requests::LaneAsk;
 use crate::settlement::{Check, Settlement};
-use crate::trades::{StepPurpose, TradeEnd, TradeQuote};
 use crate::wallets::Backing;
 
 /// An event with its position in the journal.
@@ -131,27 +131,27 @@ pub enum Event {
         id: RequestId,
         refusal: Refusal,
     },
-    /// The policy allowed a trade. Nothing of its plan is signed after `until`.
-    TradeStarted {
+    /// The policy allowed a request that a plan executes. Nothing of the plan is signed after `until`.
+    ExecutionStarted {
         asked: Box<RequestDraft>,
         until: Deadline,
     },
-    /// The operator approved a trade, at the prices of `quote`.
-    TradeApproved {
+    /// The operator approved a request that a plan executes, as it was measured in `quote`.
+    ExecutionApproved {
         id: RequestId,
         by: Client,
         until: Deadline,
-        quote: Box<TradeQuote>,
-        /// The least output to accept.
+        quote: Quote,
+        /// The least output of a trade to accept; zero in the other lanes.
         floor: Atoms,
-        /// What counts against the daily volume.
+        /// What counts against the limit of the lane.
         counted: Usd,
     },
     /// A transaction of a plan was opened; an outbox event of the same commit has its call.
     StepOpened {
         id: RequestId,
         purpose: StepPurpose,
-        quote: Box<TradeQuote>,
+        quote: Quote,
     },
     /// A permit for the swap of a plan may be signed.
     PermitOrdered {
@@ -167,11 +167,11 @@ pub enum Event {
         id: RequestId,
         outcome: Outcome,
     },
-    TradeEnded {
+    ExecutionEnded {
         id: RequestId,
-        end: TradeEnd,
+        end: ExecutionEnd,
     },
-    /// The plan of an ended trade has nothing left to do.
+    /// The plan of an ended request has nothing left to do.
     PlanClosed {
         id: RequestId,
     },

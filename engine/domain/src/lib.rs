@@ -68,6 +68,7 @@ pub mod identity;
 pub mod lines;
 pub mod outboxes;
 pub mod payees;
+pub mod plan;
 pub mod plan_text;
 pub mod refusal;
 pub mod requests;

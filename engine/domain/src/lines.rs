@@ -6,9 +6,9 @@ use std::sync::Arc;
 use bursar_submit::OutboxKey;
 
 use crate::approval::may_work;
+use crate::plan::{Execution, outbox_key};
 use crate::requests::Request;
 use crate::state::State;
-use crate::trades::{Execution, outbox_key};
 
 /// Returns the outbox that a request's transactions pass through.
 fn line(request: &Request) -> OutboxKey {

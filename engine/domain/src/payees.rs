@@ -98,13 +98,13 @@ pub fn payment(entry: &Entry, changed: Option<&ChangedRecord>) -> Option<(Payee,
         | Event::RequestDenied { .. }
         | Event::RequestExpired { .. }
         | Event::RequestRejected { .. }
-        | Event::TradeStarted { .. }
-        | Event::TradeApproved { .. }
+        | Event::ExecutionStarted { .. }
+        | Event::ExecutionApproved { .. }
         | Event::StepOpened { .. }
         | Event::PermitOrdered { .. }
         | Event::PermitSigned { .. }
         | Event::StepEnded { .. }
-        | Event::TradeEnded { .. }
+        | Event::ExecutionEnded { .. }
         | Event::PlanClosed { .. }
         | Event::SettingChanged { .. }
         | Event::SettlementReported { .. }

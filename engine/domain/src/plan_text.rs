@@ -5,7 +5,8 @@ use bursar_core::money::Atoms;
 use bursar_core::networks::{Exchange, by_chain};
 use bursar_uniswap::Decoded;
 
-use crate::trades::{Execution, StepPurpose, TradeAsk, TradeQuote, TradeToken};
+use crate::plan::{Execution, Quote, StepPurpose};
+use crate::trades::{TradeAsk, TradeQuote, TradeToken};
 
 /// Describes the calls of a quote's plan in their order, like `approve exactly 30.000000 USDC for SwapRouter02`.
 /// Symbols are the tokens' own text.
@@ -18,7 +19,14 @@ pub fn transactions(quote: &TradeQuote) -> usize {
     purposes(quote).count()
 }
 
-/// Returns the purpose of each transaction of a quote's plan. A permit is a signature, not a transaction.
+/// Returns the purpose of each transaction of a quote's plan.
+fn purposes_of(quote: &Quote) -> Vec<StepPurpose> {
+    match quote {
+        Quote::Trade(quote) => purposes(quote).collect(),
+    }
+}
+
+/// Returns the purpose of each transaction of a trade's plan. A permit is a signature, not a transaction.
 fn purposes(quote: &TradeQuote) -> impl Iterator<Item = StepPurpose> {
     quote.calls.iter().filter_map(|call| match call {
         Decoded::Approve { amount, .. } if amount.is_zero() => Some(StepPurpose::AllowanceReset),
@@ -114,7 +122,8 @@ pub fn progress(execution: &Execution) -> Option<String> {
     }
     let last = execution.steps.last().map(|step| step.purpose);
     // The newest quote may have been made before or after the last step was opened.
-    let rest: Vec<StepPurpose> = purposes(&execution.quote)
+    let rest: Vec<StepPurpose> = purposes_of(&execution.quote)
+        .into_iter()
         .filter(|one| last.is_none_or(|last| rank(*one) > rank(last)))
         .collect();
     let of = opened.saturating_add(rest.len());
@@ -122,7 +131,7 @@ pub fn progress(execution: &Execution) -> Option<String> {
         Some(step) => (opened, step.purpose),
         None => match rest.first() {
             Some(next) => (opened.saturating_add(1), *next),
-            // The swap is mined; its receipt ends the trade.
+            // The main transaction is mined; its receipt ends the request.
             None => (opened, last?),
         },
     };
@@ -131,11 +140,11 @@ pub fn progress(execution: &Execution) -> Option<String> {
 
 /// Describes a step that an entry of the journal opened, like `1/2 token approval`. `before` is the number of steps
 /// that were opened before it.
-pub fn step_text(purpose: StepPurpose, before: usize, quote: &TradeQuote) -> String {
+pub fn step_text(purpose: StepPurpose, before: usize, quote: &Quote) -> String {
     if purpose == StepPurpose::Revocation {
         return purpose.text().to_owned();
     }
-    let rest = purposes(quote).filter(|one| rank(*one) > rank(purpose)).count();
+    let rest = purposes_of(quote).into_iter().filter(|one| rank(*one) > rank(purpose)).count();
     let at = before.saturating_add(1);
     format!("{at}/{} {}", at.saturating_add(rest), purpose.text())
 }

@@ -19,8 +19,9 @@ pub use crate::approver::Approver;
 pub use crate::assets::{AssetQuote, DomainCheck, DomainText, ForeignAsset, Price, TokenText};
 pub use crate::deadline::Deadline;
 use crate::identity::Identity;
+use crate::plan::Execution;
 use crate::refusal::Refusal;
-use crate::trades::{Execution, TradeAsk};
+use crate::trades::TradeAsk;
 
 /// What an agent requested, by lane.
 #[expect(clippy::large_enum_variant, reason = "most requests are payments")]

@@ -169,17 +169,17 @@ impl State {
         let running = running.filter_map(|one| one.trade().zip(one.execution()));
         let counts = |started| before.is_none_or(|before| started < before);
         for (trade, execution) in running.filter(|(_, one)| counts(one.started)) {
-            let awaits_swap = execution.end.is_none() && execution.swap().is_none();
+            let awaits_main = execution.end.is_none() && execution.main_step().is_none();
             let takes_input = execution.end.is_none()
-                && execution.swap().is_none_or(|swap| swap.outcome.is_none());
+                && execution.main_step().is_none_or(|step| step.outcome.is_none());
             if takes_input && token.is_some() && trade.token_in.address == token {
                 promised.token_in = promised.token_in.saturating_add(trade.amount_in.0);
             }
-            // The outbox counts the cost of an open swap.
-            if awaits_swap {
+            // The outbox counts the cost of an open main transaction.
+            if awaits_main {
                 let sends_native = trade.token_in.address.is_none();
                 let value = if sends_native { trade.amount_in.0 } else { U256::ZERO };
-                let cost = execution.quote.plan_cost.saturating_add(value);
+                let cost = execution.quote.plan_cost().saturating_add(value);
                 promised.native = promised.native.saturating_add(cost);
             }
         }

@@ -1,22 +1,14 @@
-//! Trades of agents: the request, what was measured about it, and the plan of transactions that executes it.
+//! Trades of agents: the request, and what was measured about it.
 
 use alloy_primitives::{Address, B256, U256};
 use bursar_core::money::{Atoms, Bps, TokenAmount, Usd};
 use bursar_core::networks::ChainId;
 use bursar_core::time::Utc;
-use bursar_submit::{OutboxKey, Outcome, SubmissionId};
 use bursar_uniswap::{Decoded, Permit};
 use bursar_x402::signature::Signature65;
 use serde::{Deserialize, Serialize};
-use sha2::{Digest, Sha256};
 
-use crate::approver::Approver;
-use crate::deadline::Deadline;
-use crate::refusal::Refusal;
-
-/// How long a plan may still sign after its approval, in milliseconds. An approval is given for the prices of its
-/// moment.
-pub const PLAN_MS: i64 = 300_000;
+use crate::plan::Effects;
 
 /// The most permits that one plan signs. A permit is replaced when its time runs out before the swap is opened.
 pub const PERMITS_MAX: u8 = 8;
@@ -125,16 +117,6 @@ pub struct TradeQuote {
     pub calls: Vec<Decoded>,
 }
 
-/// What a simulation of the whole plan showed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub enum Effects {
-    /// Exactly the input leaves, at least the floor arrives, and nothing else changes.
-    Proven,
-    /// The nodes cannot simulate the plan as a whole.
-    #[default]
-    Unproven,
-}
-
 impl TradeQuote {
     /// Returns whether the trade was measured: a trade that could not be has no quote.
     pub fn is_measured(&self) -> bool {
@@ -222,31 +204,6 @@ impl TradeToken {
     }
 }
 
-/// The execution of an allowed trade. The trade is over once it has an end; its plan may then still revoke an
-/// allowance.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Execution {
-    pub by: Approver,
-    /// When the policy or the operator allowed the trade.
-    pub at: Utc,
-    /// The journal entry that allowed it. Of one address and network, plans act in this order.
-    pub started: u64,
-    /// Nothing is signed after it.
-    pub until: Deadline,
-    /// The newest quote that the policy accepted.
-    pub quote: TradeQuote,
-    /// The least output to accept.
-    pub floor: Atoms,
-    /// What counts against the daily volume.
-    pub counted: Usd,
-    pub volume: Volume,
-    /// The newest permit of the swap, where the venue takes the input by a permit.
-    pub permit: Option<SwapPermit>,
-    /// The transactions that were opened, in order. Only the last may be without an outcome.
-    pub steps: Vec<PlanStep>,
-    pub end: Option<TradeEnd>,
-}
-
 /// A permit that a swap uses, and its signature.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SwapPermit {
@@ -254,158 +211,4 @@ pub struct SwapPermit {
     pub signature: Option<Signature65>,
     /// Number of permits that the plan has ordered, this one included.
     pub count: u8,
-}
-
-/// What became of the reserved volume. It ends once.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Volume {
-    Reserved,
-    Spent,
-    Returned,
-}
-
-/// One transaction of a plan.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct PlanStep {
-    pub purpose: StepPurpose,
-    pub submission: SubmissionId,
-    pub outcome: Option<Outcome>,
-}
-
-/// The purpose of a transaction in a plan.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub enum StepPurpose {
-    /// Lets a contract take exactly the input.
-    Allowance,
-    /// Sets an earlier allowance to zero, where a token requires it.
-    AllowanceReset,
-    Swap,
-    /// Takes back an allowance that the plan leaves.
-    Revocation,
-}
-
-impl StepPurpose {
-    /// Returns the purpose in words.
-    pub fn text(self) -> &'static str {
-        match self {
-            Self::Allowance => "token approval",
-            Self::AllowanceReset => "reset of the token approval",
-            Self::Swap => "swap",
-            Self::Revocation => "revocation of the token approval",
-        }
-    }
-}
-
-/// How a trade ended.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub enum TradeEnd {
-    /// The swap is final.
-    Executed {
-        hash: B256,
-        /// What arrived, from the receipt; `None` if the receipt does not show it.
-        received: Option<Atoms>,
-    },
-    /// No swap was sent.
-    Rejected(Refusal),
-    /// A swap was sent and did not take effect, or its effect is unknown.
-    Failed { refusal: Refusal, hash: Option<B256> },
-}
-
-/// Returns the id of a step's submission: a hash of the request and the step's index, so that no step has two.
-pub fn submission_id(request: bursar_core::ids::RequestId, index: usize) -> SubmissionId {
-    let index = u64::try_from(index).unwrap_or(u64::MAX);
-    let hash = Sha256::new()
-        .chain_update(b"bursar plan step")
-        .chain_update(request.as_bytes())
-        .chain_update(index.to_be_bytes())
-        .finalize();
-    let mut id = [0; 16];
-    for (byte, hashed) in id.iter_mut().zip(hash) {
-        *byte = hashed;
-    }
-    SubmissionId(id)
-}
-
-impl Execution {
-    /// Returns the step whose transaction has no outcome yet.
-    pub fn open_step(&self) -> Option<&PlanStep> {
-        self.steps.last().filter(|step| step.outcome.is_none())
-    }
-
-    /// Returns the swap, once it is opened.
-    pub fn swap(&self) -> Option<&PlanStep> {
-        self.steps.iter().find(|step| step.purpose == StepPurpose::Swap)
-    }
-
-    /// Returns whether the plan may leave an allowance: it may have given one that no swap used, and no transaction has
-    /// tried to revoke it on the chain.
-    pub fn leaves_allowance(&self) -> bool {
-        self.steps.iter().fold(false, |leaves, step| match (step.purpose, step.outcome) {
-            // A displaced transaction may still be mined.
-            (StepPurpose::Allowance, Some(Outcome::Succeeded { .. } | Outcome::NonceTaken)) => true,
-            (StepPurpose::Swap, Some(Outcome::Succeeded { .. })) => false,
-            // A token that reverts it does so every time.
-            (
-                StepPurpose::Revocation,
-                Some(Outcome::Succeeded { .. } | Outcome::Reverted { .. }),
-            ) => false,
-            _without_effect => leaves,
-        })
-    }
-
-    /// Returns whether the plan has nothing left to do.
-    pub fn is_over(&self) -> bool {
-        self.end.is_some() && self.open_step().is_none() && !self.leaves_allowance()
-    }
-
-    /// Records the outcome of the open step.
-    ///
-    /// A swap that took effect, or may have, spends the volume. Otherwise its end returns the volume.
-    pub(crate) fn end_step(&mut self, outcome: Outcome) {
-        let Some(step) = self.steps.last_mut().filter(|step| step.outcome.is_none()) else {
-            return;
-        };
-        step.outcome = Some(outcome);
-        if step.purpose == StepPurpose::Swap && self.volume == Volume::Reserved {
-            self.volume = match outcome {
-                Outcome::Succeeded { .. } | Outcome::NonceTaken => Volume::Spent,
-                Outcome::Reverted { .. } | Outcome::Cancelled { .. } | Outcome::Dropped => {
-                    Volume::Returned
-                }
-            };
-        }
-    }
-
-    /// Records the end of the trade. A volume that no swap has spent returns.
-    pub(crate) fn end_trade(&mut self, end: TradeEnd) {
-        self.end.get_or_insert(end);
-        if self.volume == Volume::Reserved {
-            self.volume = Volume::Returned;
-        }
-    }
-
-    /// Returns the value that the agent's reservation contains.
-    pub fn reserved(&self) -> Usd {
-        match self.volume {
-            Volume::Reserved => self.counted,
-            Volume::Spent | Volume::Returned => Usd::ZERO,
-        }
-    }
-}
-
-impl PlanStep {
-    /// Returns the transaction's hash once it is final.
-    pub fn hash(&self) -> Option<B256> {
-        match self.outcome? {
-            Outcome::Succeeded { hash, .. }
-            | Outcome::Reverted { hash, .. }
-            | Outcome::Cancelled { hash, .. } => Some(hash),
-            Outcome::Dropped | Outcome::NonceTaken => None,
-        }
-    }
-}
-
-/// Returns the outbox of a trade.
-pub fn outbox_key(chain: ChainId, signer: Address) -> OutboxKey {
-    OutboxKey { chain, signer }
 }

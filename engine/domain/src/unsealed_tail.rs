@@ -80,13 +80,13 @@ pub fn may_follow_a_seal(before: &State, entry: &Entry) -> bool {
         | Event::AddressDeleted { .. }
         | Event::SettlementReported { .. }
         // A locked wallet opens no transaction and ends no submission, so it changes no plan.
-        | Event::TradeStarted { .. }
-        | Event::TradeApproved { .. }
+        | Event::ExecutionStarted { .. }
+        | Event::ExecutionApproved { .. }
         | Event::StepOpened { .. }
         | Event::PermitOrdered { .. }
         | Event::PermitSigned { .. }
         | Event::StepEnded { .. }
-        | Event::TradeEnded { .. }
+        | Event::ExecutionEnded { .. }
         | Event::PlanClosed { .. }
         | Event::PaymentAuthorized { .. }
         | Event::RequestHeld { .. }

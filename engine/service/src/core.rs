@@ -324,7 +324,7 @@ impl Core {
         let new = matches!(
             event,
             Event::PaymentAuthorized { .. }
-                | Event::TradeStarted { .. }
+                | Event::ExecutionStarted { .. }
                 | Event::RequestHeld { .. }
                 | Event::RequestRefused { .. }
         );

@@ -3,9 +3,10 @@
 use bursar_core::codes::Code;
 use bursar_core::json::{Object, Value};
 use bursar_core::text;
+use bursar_domain::plan::{Execution, ExecutionEnd, PlanStep};
 use bursar_domain::requests::Approver;
 use bursar_domain::settlement::{Settlement, SettlementStatus};
-use bursar_domain::trades::{Execution, PlanStep, TradeAsk, TradeEnd, TradeToken};
+use bursar_domain::trades::{TradeAsk, TradeToken};
 use bursar_domain::{PaymentAsk, Request, State, Status};
 
 /// The version of the receipt format.
@@ -45,9 +46,9 @@ fn status(request: &Request, settlement: Option<&Settlement>) -> &'static str {
         (Status::Held { .. }, _) => "payment-required",
         (Status::Executing(execution) | Status::Ended(execution), _) => match &execution.end {
             None => "trade-executing",
-            Some(TradeEnd::Executed { .. }) => "trade-completed",
-            Some(TradeEnd::Rejected(_)) => "trade-rejected",
-            Some(TradeEnd::Failed { .. }) => "trade-failed",
+            Some(ExecutionEnd::Executed { .. }) => "trade-completed",
+            Some(ExecutionEnd::Rejected(_)) => "trade-rejected",
+            Some(ExecutionEnd::Failed { .. }) => "trade-failed",
         },
         (Status::Refused { .. } | Status::Denied { .. } | Status::Expired { .. }, _) => {
             "payment-rejected"
@@ -128,13 +129,15 @@ fn trade(request: &Request, asked: &TradeAsk) -> Object {
     };
     let execution = request.execution();
     let received = match execution.and_then(|execution| execution.end.as_ref()) {
-        Some(TradeEnd::Executed { received: Some(atoms), .. }) => Value::from(atoms.to_string()),
+        Some(ExecutionEnd::Executed { received: Some(atoms), .. }) => {
+            Value::from(atoms.to_string())
+        }
         _unknown => Value::Null,
     };
-    let swap = execution.and_then(Execution::swap).and_then(PlanStep::hash);
+    let swap = execution.and_then(Execution::main_step).and_then(PlanStep::hash);
     let gives = asked.token_in.amount_text(asked.amount_in);
     let formatted = match execution.and_then(|execution| execution.end.as_ref()) {
-        Some(TradeEnd::Executed { received: Some(atoms), .. }) => {
+        Some(ExecutionEnd::Executed { received: Some(atoms), .. }) => {
             format!("{gives} for {}", asked.token_out.amount_text(*atoms))
         }
         _no_known_output => format!("{gives} for {}", asked.token_out.symbol),
@@ -174,10 +177,10 @@ fn rejection(request: &Request) -> Option<&str> {
         }
         Status::Expired { .. } => Some(Code::RequestExpired.sentence()),
         Status::Executing(execution) | Status::Ended(execution) => match &execution.end {
-            Some(TradeEnd::Rejected(refusal) | TradeEnd::Failed { refusal, .. }) => {
+            Some(ExecutionEnd::Rejected(refusal) | ExecutionEnd::Failed { refusal, .. }) => {
                 Some(refusal.sentence())
             }
-            Some(TradeEnd::Executed { .. }) | None => None,
+            Some(ExecutionEnd::Executed { .. }) | None => None,
         },
         Status::Held { .. } | Status::Authorized { .. } => None,
     }

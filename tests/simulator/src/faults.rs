@@ -236,7 +236,9 @@ impl MutatedRules for WorldFaults {
             _other => None,
         };
         let running = match &entry.event {
-            Event::StepEnded { id, .. } | Event::TradeEnded { id, .. } if self.plant.is_some() => {
+            Event::StepEnded { id, .. } | Event::ExecutionEnded { id, .. }
+                if self.plant.is_some() =>
+            {
                 state.executing.get(id).cloned()
             }
             Event::RequestDenied { id, .. } | Event::RequestExpired { id, .. }

@@ -6,9 +6,8 @@ use alloy_primitives::U256;
 use bursar_core::ids::RequestId;
 use bursar_core::money::{Atoms, Usd};
 use bursar_domain::command::{Approval, Requote, StepOrder};
-use bursar_domain::trades::{
-    Execution, StepPurpose, TradeAsk, TradeEnd, TradeQuote, Venue, outbox_key,
-};
+use bursar_domain::plan::{Execution, ExecutionEnd, Quote, StepPurpose, outbox_key};
+use bursar_domain::trades::{TradeAsk, TradeQuote, Venue};
 use bursar_domain::{Action, Command, Decision, Event, LaneAsk, Request, State, Status};
 use bursar_submit::Outcome;
 
@@ -25,10 +24,11 @@ pub(crate) fn change_input(plant: PlantedBug, state: &mut State, command: &mut C
             }
         }
         (PlantedBug::FloorFromFresh, Action::OpenStep(order)) => {
-            forget_quote(&mut state.executing, order.id, &order.quote);
+            let Quote::Trade(quote) = order.quote.clone() else { return };
+            forget_quote(&mut state.executing, order.id, &quote);
             let Some(trade) = trade_of(state, order.id) else { return };
             let (chain, kept) = (trade.chain, 10_000 - u64::from(trade.slippage.0));
-            let least = order.quote.out.0 * U256::from(kept) / U256::from(10_000);
+            let least = quote.out.0 * U256::from(kept) / U256::from(10_000);
             forge_swap(chain, order, &|_committed| least, &|deadline| deadline);
         }
         (PlantedBug::FloorFromFresh, Action::OrderPermit(order)) => {
@@ -60,9 +60,9 @@ pub(crate) fn change_input(plant: PlantedBug, state: &mut State, command: &mut C
                 order.call.data = forge::approval_of(&order.call.data, amount);
             }
         }
-        (PlantedBug::FillFromQuote, Action::EndTrade { id, end, .. }) => {
-            let out = execution_of(state, *id).map(|execution| execution.quote.out);
-            if let TradeEnd::Executed { received, .. } = &mut **end {
+        (PlantedBug::FillFromQuote, Action::EndExecution { id, end, .. }) => {
+            let out = execution_of(state, *id).and_then(|execution| Some(execution.quote.trade()?.out));
+            if let ExecutionEnd::Executed { received, .. } = &mut **end {
                 *received = out;
             }
         }
@@ -95,7 +95,7 @@ pub(crate) fn change_output(plant: PlantedBug, command: &Command, decision: &mut
         decision.events.retain(|event| {
             !matches!(
                 event,
-                Event::TradeEnded { .. }
+                Event::ExecutionEnded { .. }
                     | Event::StepEnded { .. }
                     | Event::PlanClosed { .. }
                     | Event::Outbox { .. }
@@ -112,7 +112,7 @@ pub(crate) fn change_state(
     event: &Event,
 ) {
     match (plant, event) {
-        (PlantedBug::VolumeTwice, Event::TradeEnded { .. }) => {
+        (PlantedBug::VolumeTwice, Event::ExecutionEnded { .. }) => {
             let reserved = execution(before).map_or(Usd::ZERO, Execution::reserved);
             return_volume(state, before, reserved);
         }
@@ -160,7 +160,7 @@ fn execution(request: Option<&Request>) -> Option<&Execution> {
 
 fn fresh(approval: &Approval) -> Option<TradeQuote> {
     match approval.quote.as_ref()? {
-        Ok(Requote::Trade(quote)) => Some((**quote).clone()),
+        Ok(Requote::Plan(quote)) => quote.trade().cloned(),
         Ok(Requote::Asset(_)) | Err(_) => None,
     }
 }
@@ -224,11 +224,15 @@ fn each_quote(action: &mut Action, change: impl Fn(&mut TradeQuote)) {
             }
         }
         Action::Approve(approval) => {
-            if let Some(Ok(Requote::Trade(quote))) = &mut approval.quote {
+            if let Some(Ok(Requote::Plan(Quote::Trade(quote)))) = &mut approval.quote {
                 change(quote);
             }
         }
-        Action::OpenStep(order) => change(&mut order.quote),
+        Action::OpenStep(order) => {
+            if let Quote::Trade(quote) = &mut order.quote {
+                change(quote);
+            }
+        }
         Action::OrderPermit(order) => change(&mut order.quote),
         _other => {}
     }

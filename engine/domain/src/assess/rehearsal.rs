@@ -14,10 +14,11 @@ use super::trading::{self, Promised, TradeContext};
 use super::{Verdict, clock_is_off};
 use crate::assets::Price;
 use crate::due::expiry_if_due;
+use crate::plan::Effects;
 use crate::refusal::Refusal;
 use crate::requests::PaymentAsk;
 use crate::state::State;
-use crate::trades::{Effects, TradeAsk, TradeQuote, TradeToken, Venue};
+use crate::trades::{TradeAsk, TradeQuote, TradeToken, Venue};
 
 /// A payee that is neither the payer nor the token.
 const PAYEE: Address = Address::repeat_byte(0x11);

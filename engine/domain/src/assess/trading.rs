@@ -10,8 +10,9 @@ use bursar_core::networks;
 use bursar_core::policy::{Policy, TradingPolicy};
 
 use super::{Verdict, hold};
+use crate::plan::Effects;
 use crate::refusal::Refusal;
-use crate::trades::{Effects, TradeAsk, TradeQuote, TradeToken, Venue};
+use crate::trades::{TradeAsk, TradeQuote, TradeToken, Venue};
 
 /// Everything that the rules read.
 #[derive(Debug)]

@@ -7,13 +7,16 @@ use bursar_uniswap::Permit;
 use bursar_x402::signature::Signature65;
 
 use super::plans::ended;
-use super::trades::{acting_plan, still_allowed};
+use super::plans::may_sign;
+use super::steps::{acting_plan, check_continues};
+use super::trades::still_allowed;
 use crate::command::{Command, PermitOrder};
 use crate::decision::{Decision, Effect, Reply, require_unlocked};
 use crate::event::Event;
+use crate::plan::{Execution, ExecutionEnd};
 use crate::refusal::Refusal;
 use crate::state::State;
-use crate::trades::{Execution, PERMITS_MAX, TradeAsk, TradeEnd, TradeQuote, Venue};
+use crate::trades::{PERMITS_MAX, TradeAsk, TradeQuote, Venue};
 
 /// Allows the signature of a permit, if prices and policy still allow the swap. Otherwise the trade ends.
 pub(super) fn order(
@@ -21,15 +24,17 @@ pub(super) fn order(
     command: &Command,
     order: &PermitOrder,
 ) -> Result<Decision, Refusal> {
-    let (request, plan) = acting_plan(state, command, order.id, order.index)?;
-    plan.check_continues()?;
-    let allowed = still_allowed(state, command, request, &plan, &order.quote);
-    let allowed = allowed.and_then(|()| check_count(plan.execution));
+    let (request, execution) = acting_plan(state, command, order.id, order.index)?;
+    let trade = request.trade().ok_or(Refusal::new(Code::RequestNotFound))?;
+    check_continues(execution)?;
+    let allowed = may_sign(state, command, request, execution, true)
+        .and_then(|()| still_allowed(state, command, request, (trade, execution), &order.quote))
+        .and_then(|()| check_count(execution));
     if let Err(refusal) = allowed {
-        let events = ended(request, plan.execution, TradeEnd::Rejected(refusal));
+        let events = ended(request, execution, ExecutionEnd::Rejected(refusal));
         return Ok(Decision::reply(events, Reply::Request(request.id)));
     }
-    check_permit(plan.trade, &order.quote, &order.permit)?;
+    check_permit(trade, &order.quote, &order.permit)?;
     Ok(Decision {
         events: vec![Event::PermitOrdered { id: order.id, permit: order.permit }],
         effects: vec![Effect::SignPermit(order.id)],

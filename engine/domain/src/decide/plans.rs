@@ -1,4 +1,4 @@
-//! The plans of allowed trades: what may be signed, and how steps, trades and plans end.
+//! The plans of allowed trades: what may be signed, and how steps, requests and plans end.
 
 use bursar_core::codes::Code;
 use bursar_core::ids::RequestId;
@@ -14,17 +14,17 @@ use crate::deadline::Deadline;
 use crate::decision::{Decision, Reply, require_unlocked};
 use crate::due::renewal_if_due;
 use crate::event::Event;
+use crate::plan::{Execution, ExecutionEnd, PLAN_MS, Quote, StepPurpose, Volume, outbox_key};
 use crate::refusal::Refusal;
-use crate::requests::Request;
+use crate::requests::{LaneAsk, Request};
 use crate::state::State;
-use crate::trades::{Execution, PLAN_MS, StepPurpose, TradeEnd, Volume, outbox_key};
 
 /// Returns when a plan that is allowed now stops signing.
 pub(super) fn plan_deadline(moment: &Moment) -> Deadline {
     Deadline::in_ms(moment, PLAN_MS)
 }
 
-/// Checks that neither all agents nor the trade's own agent are stopped. A deleted agent stops no revocation.
+/// Checks that neither all agents nor the request's own agent are stopped. A deleted agent stops no revocation.
 ///
 /// # Errors
 /// Why nothing may be signed for the agent.
@@ -38,43 +38,50 @@ pub(super) fn check_stops(state: &State, request: &Request) -> Result<(), Refusa
     }
 }
 
-/// Checks whether a transaction of this plan may be signed at this moment.
+/// Checks whether a transaction of this plan may be signed at this moment. `executes` is false for a revocation, which
+/// only needs an agent that is not stopped.
 ///
 /// # Errors
-/// The agent is stopped, its policy or the operator's settings no longer allow the trade, or it was allowed too long
-/// ago. A revocation only needs an agent that is not stopped.
+/// The agent is stopped, its policy or the operator's settings no longer allow the request, or it was allowed too long
+/// ago.
 pub(super) fn may_sign(
     state: &State,
     command: &Command,
     request: &Request,
     execution: &Execution,
-    purpose: StepPurpose,
+    executes: bool,
 ) -> Result<(), Refusal> {
     check_stops(state, request)?;
-    if purpose == StepPurpose::Revocation {
+    if !executes {
         return Ok(());
     }
     let agent = state.agents.get(&request.agent);
     let policy = agent.and_then(|agent| state.policy_of(agent));
     let policy = policy.ok_or(Refusal::new(Code::AgentNotCommissioned))?;
-    let trade = request.trade().ok_or(Refusal::new(Code::RequestNotFound))?;
     if execution.until.has_passed(&command.moment) {
         return Err(Refusal::new(Code::PlanExpired));
     }
-    if !policy.trading.enabled {
-        return Err(Refusal::new(Code::TradingDisabled));
+    let (is_on, off) = match &request.ask {
+        LaneAsk::Trade(_) => (policy.trading.enabled, Code::TradingDisabled),
+        LaneAsk::Payment(_) => return Err(Refusal::new(Code::RequestNotFound)),
+    };
+    if !is_on {
+        return Err(Refusal::new(off));
     }
-    if !state.network_enabled(trade.chain) {
+    if !state.network_enabled(request.ask.chain()) {
         return Err(Refusal::new(Code::NetworkDisabled));
     }
-    if !policy.networks.allows(trade.chain) {
+    if !policy.networks.allows(request.ask.chain()) {
         return Err(Refusal::new(Code::NetworkNotAllowed));
     }
-    let value = execution.quote.value_in;
-    if value.is_some_and(|value| value > policy.trading.per_trade) {
-        return Err(Refusal::new(Code::ExceedsPerTradeMax));
+    match &execution.quote {
+        Quote::Trade(quote)
+            if quote.value_in.is_some_and(|value| value > policy.trading.per_trade) =>
+        {
+            Err(Refusal::new(Code::ExceedsPerTradeMax))
+        }
+        Quote::Trade(_) => Ok(()),
     }
-    Ok(())
 }
 
 /// Stops the plans of an outbox whose open transaction may no longer be signed. An empty transaction may still take the
@@ -115,16 +122,17 @@ pub(super) fn is_forbidden(
 fn forbidden(state: &State, command: &Command, request: &Request) -> Option<Refusal> {
     let execution = request.execution()?;
     let step = execution.open_step()?;
-    may_sign(state, command, request, execution, step.purpose).err()
+    let executes = step.purpose != StepPurpose::Revocation;
+    may_sign(state, command, request, execution, executes).err()
 }
 
-/// Ends a trade that the lane cannot continue, or whose swap is final.
+/// Ends a request that the lane cannot continue, or whose main transaction is final.
 pub(super) fn end(
     state: &State,
     command: &Command,
     id: RequestId,
     steps: usize,
-    end: &TradeEnd,
+    end: &ExecutionEnd,
 ) -> Result<Decision, Refusal> {
     require_unlocked(command)?;
     if !command.trusted {
@@ -139,7 +147,7 @@ pub(super) fn end(
     Ok(Decision::reply(ended(request, execution, end.clone()), Reply::Request(id)))
 }
 
-/// Ends the plan of an ended trade, because no allowance is left.
+/// Ends the plan of an ended request, because no allowance is left.
 ///
 /// # Errors
 /// The wallet is locked or its journal untrusted: no seal would cover the entry.
@@ -156,11 +164,11 @@ pub(super) fn close(state: &State, command: &Command, id: RequestId) -> Result<D
     Ok(Decision::done(if idle { vec![Event::PlanClosed { id }] } else { Vec::new() }))
 }
 
-/// Returns the events of an ended trade, and of its plan if that is over too.
-pub(super) fn ended(request: &Request, execution: &Execution, end: TradeEnd) -> Vec<Event> {
+/// Returns the events of an ended request, and of its plan if that is over too.
+pub(super) fn ended(request: &Request, execution: &Execution, end: ExecutionEnd) -> Vec<Event> {
     let mut after = execution.clone();
-    after.end_trade(end.clone());
-    let mut events = vec![Event::TradeEnded { id: request.id, end }];
+    after.end_request(end.clone());
+    let mut events = vec![Event::ExecutionEnded { id: request.id, end }];
     events.extend(after.is_over().then_some(Event::PlanClosed { id: request.id }));
     events
 }
@@ -182,11 +190,11 @@ pub(super) fn step_finished(
     let Some((request, execution, purpose)) = owner else { return (Vec::new(), Vec::new()) };
     let mut after = execution.clone();
     let stopped_as = stopped.iter().find_map(|event| {
-        let Event::TradeEnded { id, end } = event else { return None };
+        let Event::ExecutionEnded { id, end } = event else { return None };
         (*id == request.id).then_some(end)
     });
     if let Some(end) = stopped_as {
-        after.end_trade(end.clone());
+        after.end_request(end.clone());
     }
     after.end_step(outcome);
     let mut renewals = Vec::new();
@@ -201,30 +209,30 @@ pub(super) fn step_finished(
     if after.end.is_none()
         && let Some(end) = end_after(purpose, outcome)
     {
-        after.end_trade(end.clone());
-        events.push(Event::TradeEnded { id: request.id, end });
+        after.end_request(end.clone());
+        events.push(Event::ExecutionEnded { id: request.id, end });
     }
     events.extend(after.is_over().then_some(Event::PlanClosed { id: request.id }));
     (renewals, events)
 }
 
-/// Returns how a trade ends after a step; `None` if it continues. The lane reads the fill of a swap that succeeded.
-fn end_after(purpose: StepPurpose, outcome: Outcome) -> Option<TradeEnd> {
-    let failed = |sentence: &str, hash| TradeEnd::Failed {
+/// Returns how a request ends after a step; `None` if it continues. The lane reads what a main transaction moved.
+fn end_after(purpose: StepPurpose, outcome: Outcome) -> Option<ExecutionEnd> {
+    let failed = |sentence: &str, hash| ExecutionEnd::Failed {
         refusal: Refusal::because(Code::ExecutionError, sentence),
         hash,
     };
-    let is_swap = purpose == StepPurpose::Swap;
+    let is_main = purpose.is_main();
     match outcome {
         Outcome::Succeeded { .. } => None,
-        Outcome::Reverted { hash, .. } if is_swap => {
+        Outcome::Reverted { hash, .. } if is_main => {
             Some(failed("The swap was reverted: nothing was traded, and gas was paid.", Some(hash)))
         }
         Outcome::Reverted { hash, .. } => {
             Some(failed("The token's approval was reverted: nothing was traded.", Some(hash)))
         }
         Outcome::Cancelled { .. } | Outcome::Dropped => {
-            Some(TradeEnd::Rejected(Refusal::new(Code::PlanExpired)))
+            Some(ExecutionEnd::Rejected(Refusal::new(Code::PlanExpired)))
         }
         Outcome::NonceTaken => Some(failed(
             "Another transaction of this address took the place of the trade's: its effect is unknown.",
@@ -233,7 +241,7 @@ fn end_after(purpose: StepPurpose, outcome: Outcome) -> Option<TradeEnd> {
     }
 }
 
-/// Stops the plans of `which`: what is unsigned is dropped, and the trade ends. A signed transaction is only watched,
+/// Stops the plans of `which`: what is unsigned is dropped, and the request ends. A signed transaction is only watched,
 /// because it may be mined in any case.
 pub(super) fn stop(
     state: &State,
@@ -263,7 +271,7 @@ fn stop_one(state: &State, request: &Request, refusal: &Refusal, declines: Decli
     let Some(execution) = request.execution() else { return Vec::new() };
     let mut events = Vec::new();
     let mut after = execution.clone();
-    let mut swap_may_happen = execution.swap().is_some();
+    let mut main_may_happen = execution.main_step().is_some();
     if let Some(step) = execution.open_step() {
         let key = outbox_key(request.ask.chain(), request.from);
         let outbox = state.outboxes.get(&key);
@@ -281,12 +289,12 @@ fn stop_one(state: &State, request: &Request, refusal: &Refusal, declines: Decli
                 let event = OutboxEvent::Finished { id, outcome };
                 events.push(Event::Outbox { key, event });
                 events.push(Event::StepEnded { id: request.id, outcome });
-                swap_may_happen = false;
+                main_may_happen = false;
             }
         }
     }
-    if after.end.is_none() && !swap_may_happen {
-        events.extend(ended(request, &after, TradeEnd::Rejected(refusal.clone())));
+    if after.end.is_none() && !main_may_happen {
+        events.extend(ended(request, &after, ExecutionEnd::Rejected(refusal.clone())));
     } else if after.is_over() {
         events.push(Event::PlanClosed { id: request.id });
     }

@@ -8,7 +8,7 @@ use bursar_core::ids::RequestId;
 use bursar_core::limits::PADDING_A_DAY;
 
 use super::intake::{Intake, Queue};
-use super::{payments, plans, trades};
+use super::{payments, plans, steps, trades};
 use crate::agents::Agent;
 use crate::approval::{fresh_price, fresh_verdict, may_be_approved, may_work};
 use crate::assess::Verdict;
@@ -69,7 +69,7 @@ pub(super) fn ask(state: &State, command: &Command, ask: &Ask) -> Result<Decisio
                 // The lane reads the running plans from the view.
                 LaneAsk::Trade(_) => {
                     let until = plans::plan_deadline(&command.moment);
-                    events.push(Event::TradeStarted { asked, until });
+                    events.push(Event::ExecutionStarted { asked, until });
                     Vec::new()
                 }
             };
@@ -219,8 +219,8 @@ pub(super) fn approve(
             events.push(Event::PaymentApproved { id: request.id, terms, by: approval.by, asset });
             vec![Effect::Sign(request.id)]
         }
-        LaneAsk::Trade(trade) => {
-            events.push(trades::approved(state, command, request, trade, approval));
+        LaneAsk::Trade(_) => {
+            events.push(steps::approved(state, command, request, approval)?);
             Vec::new()
         }
     };

@@ -11,7 +11,7 @@ use bursar_domain::assets::{
     AssetQuote, DOMAIN_TEXT_MAX, DomainCheck, DomainText, ForeignAsset, Price, TokenText,
 };
 use bursar_domain::command::Requote;
-use bursar_domain::trades::Venue;
+use bursar_domain::trades::{TradeQuote, Venue};
 use bursar_domain::{Action, Decision, PaymentAsk, Refusal, Status};
 use bursar_x402::typed_data::TokenDomain;
 
@@ -205,7 +205,7 @@ fn without_a_price_or_a_domain_it_is_held_and_never_signed() {
         for fresh in [
             None,
             Some(Err(Refusal::new(Code::ChainUnavailable))),
-            Some(Ok(Requote::Trade(Box::default()))),
+            Some(Ok(Requote::Plan(TradeQuote::default().into()))),
         ] {
             approve(&mut world, id, fresh).unwrap_err();
         }

@@ -10,9 +10,8 @@ use bursar_core::networks;
 use bursar_core::policy::Policy;
 use bursar_domain::agents::Credential;
 use bursar_domain::command::{Approval, PermitOrder, Requote, StepOrder};
-use bursar_domain::trades::{
-    Execution, StepPurpose, TradeAsk, TradeEnd, TradeQuote, Volume, outbox_key,
-};
+use bursar_domain::plan::{Execution, ExecutionEnd, StepPurpose, Volume, outbox_key};
+use bursar_domain::trades::{TradeAsk, TradeQuote};
 use bursar_domain::{Action, Decision, Effect, LaneAsk, Refusal, Reply, Request, Status};
 use bursar_submit::fees::FeeQuote;
 use bursar_submit::{
@@ -31,6 +30,11 @@ const GAS: u64 = 100_000;
 
 /// The most that a call offers for a unit of gas, in wei.
 const CEILING: u128 = 1_000;
+
+/// Returns the newest quote of a trade.
+pub(crate) fn quote_of(execution: &Execution) -> &TradeQuote {
+    execution.quote.trade().expect("the quote of a trade")
+}
 
 /// How a transaction ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -116,7 +120,7 @@ impl Bench {
     ) -> Result<Decision, Refusal> {
         let shown = self.world.card(id).map_or(String::new(), |card| card.digest);
         let nonce = self.world.draw_nonce();
-        let quote = Some(quote.map(|quote| Requote::Trade(Box::new(quote))));
+        let quote = Some(quote.map(|quote| Requote::Plan(quote.into())));
         self.world.run(Action::Approve(Box::new(Approval {
             id,
             shown,
@@ -194,7 +198,7 @@ impl Bench {
         let trade = record.trade().expect("a trade");
         let exchange = networks::by_chain(trade.chain).and_then(|network| network.exchange);
         let exchange = exchange.expect("an exchange");
-        let deadline = execution.quote.block_time + exchange.deadline_seconds;
+        let deadline = quote_of(execution).block_time + exchange.deadline_seconds;
         let permit = Permit {
             token: trade.token_in.address.expect("a token"),
             amount: trade.amount_in.0,
@@ -203,7 +207,7 @@ impl Bench {
             spender: exchange.v4.router,
             signature_deadline: deadline,
         };
-        let (index, quote) = (execution.steps.len(), execution.quote.clone());
+        let (index, quote) = (execution.steps.len(), quote_of(execution).clone());
         PermitOrder { id, index, permit, quote }
     }
 
@@ -226,17 +230,18 @@ impl Bench {
         self.world.run(Action::PermitSigned { id, permit, signature })
     }
 
-    pub(crate) fn end(&mut self, id: RequestId, end: TradeEnd) -> Result<Decision, Refusal> {
+    pub(crate) fn end(&mut self, id: RequestId, end: ExecutionEnd) -> Result<Decision, Refusal> {
         let steps = self.execution(id).steps.len();
-        self.world.run(Action::EndTrade { id, steps, end: Box::new(end) })
+        self.world.run(Action::EndExecution { id, steps, end: Box::new(end) })
     }
 
     /// Ends a trade whose swap is final, as the lane does with the receipt.
     #[track_caller]
     pub(crate) fn executed(&mut self, id: RequestId) {
-        let hash = self.execution(id).swap().and_then(|step| step.hash()).expect("a final swap");
-        let received = Some(self.execution(id).quote.out);
-        self.end(id, TradeEnd::Executed { hash, received }).expect("the end is not refused");
+        let hash =
+            self.execution(id).main_step().and_then(|step| step.hash()).expect("a final swap");
+        let received = Some(quote_of(self.execution(id)).out);
+        self.end(id, ExecutionEnd::Executed { hash, received }).expect("the end is not refused");
     }
 
     // What the outboxes do.
@@ -355,8 +360,10 @@ impl Bench {
     #[track_caller]
     pub(crate) fn end_code(&self, id: RequestId) -> Option<Code> {
         match self.execution(id).end.as_ref()? {
-            TradeEnd::Executed { .. } => None,
-            TradeEnd::Rejected(refusal) | TradeEnd::Failed { refusal, .. } => Some(refusal.code),
+            ExecutionEnd::Executed { .. } => None,
+            ExecutionEnd::Rejected(refusal) | ExecutionEnd::Failed { refusal, .. } => {
+                Some(refusal.code)
+            }
         }
     }
 

@@ -1,7 +1,7 @@
 //! Volumes at the renewal of the daily allowance.
 
 use bursar_core::money::Usd;
-use bursar_domain::trades::{StepPurpose, Volume};
+use bursar_domain::plan::{StepPurpose, Volume};
 
 use crate::bench::{Bench, Fate, policy, quote, trade};
 use crate::support::clock::{Clock, SECOND};

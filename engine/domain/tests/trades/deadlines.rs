@@ -4,7 +4,7 @@ use bursar_core::codes::Code;
 use bursar_core::ids::RequestId;
 use bursar_domain::Action;
 use bursar_domain::command::StepOrder;
-use bursar_domain::trades::{PLAN_MS, StepPurpose};
+use bursar_domain::plan::{PLAN_MS, StepPurpose};
 use bursar_submit::{Input, Kind};
 
 use crate::bench::{Bench, Fate, signatures, trade};

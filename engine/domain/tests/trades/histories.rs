@@ -5,7 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use bursar_core::ids::RequestId;
 use bursar_core::money::{Atoms, Usd};
-use bursar_domain::trades::{StepPurpose, TradeEnd, TradeQuote, outbox_key};
+use bursar_domain::plan::{ExecutionEnd, StepPurpose, outbox_key};
+use bursar_domain::trades::TradeQuote;
 use bursar_domain::{Action, Refusal, Status};
 use bursar_submit::{Input, OutboxKey, Outcome};
 use proptest::prelude::*;
@@ -129,7 +130,7 @@ impl Run {
             Step::End(pick) => {
                 if let Some(id) = self.running(pick) {
                     let refusal = Refusal::new(bursar_core::codes::Code::NoPool);
-                    let _refused = self.bench.end(id, TradeEnd::Rejected(refusal));
+                    let _refused = self.bench.end(id, ExecutionEnd::Rejected(refusal));
                 }
             }
             Step::Close(pick) => {
@@ -181,7 +182,7 @@ impl Run {
     fn open(&mut self, pick: usize, purpose: StepPurpose, per_mille: u64, stale: bool) {
         let Some(id) = self.running(pick) else { return };
         let mut order = self.bench.step(id, purpose);
-        order.quote = scaled(order.quote, per_mille);
+        order.quote = scaled(order.quote.trade().unwrap().clone(), per_mille).into();
         if stale {
             order.index = order.index.wrapping_sub(1);
             let before = self.bench.world.entries.len();
@@ -230,11 +231,11 @@ impl Run {
             }
         } else if execution.end.is_some() {
             let _refused = self.bench.try_open(id, StepPurpose::Revocation);
-        } else if let Some(swap) = execution.swap() {
+        } else if let Some(swap) = execution.main_step() {
             let Some(Outcome::Succeeded { hash, .. }) = swap.outcome else {
                 panic!("a trade without an end after {swap:?}");
             };
-            let _locked = self.bench.end(id, TradeEnd::Executed { hash, received: None });
+            let _locked = self.bench.end(id, ExecutionEnd::Executed { hash, received: None });
         } else {
             let first = execution.steps.is_empty();
             let next = if first { StepPurpose::Allowance } else { StepPurpose::Swap };
@@ -333,7 +334,7 @@ const WANTED: &[&str] = &[
     "Swap NonceTaken",
     "Swap Reverted",
     "Swap Succeeded",
-    "TradeApproved",
-    "TradeStarted",
+    "ExecutionApproved",
+    "ExecutionStarted",
     "WALLET_LOCKED",
 ];

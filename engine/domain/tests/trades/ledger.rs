@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use bursar_core::ids::{AgentId, RequestId};
 use bursar_domain::event::{Entry, Event, RequestDraft};
-use bursar_domain::trades::{StepPurpose, TradeEnd, Volume};
+use bursar_domain::plan::{ExecutionEnd, StepPurpose, Volume};
 use bursar_submit::Outcome;
 
 use crate::bench::Bench;
@@ -78,10 +78,10 @@ impl Ledger {
 
     fn note(&mut self, entry: &Entry) {
         match &entry.event {
-            Event::RequestHeld { asked, .. } | Event::TradeStarted { asked, .. } => {
+            Event::RequestHeld { asked, .. } | Event::ExecutionStarted { asked, .. } => {
                 self.begin(asked);
             }
-            Event::TradeApproved { id, counted, .. } => {
+            Event::ExecutionApproved { id, counted, .. } => {
                 self.settle(id, false);
                 let trade = self.trades.get_mut(id).expect("it was held");
                 trade.open = Some(counted.0);
@@ -99,7 +99,7 @@ impl Ledger {
                 assert!(!trade.closed);
                 assert!(!trade.ended || *purpose == StepPurpose::Revocation, "{purpose:?}");
                 // A step reserves the value at its own prices if that is higher.
-                if let (Some(open), Some(value)) = (trade.open, quote.value_in)
+                if let (Some(open), Some(value)) = (trade.open, quote.value())
                     && *purpose != StepPurpose::Revocation
                     && value.0 > open
                 {
@@ -117,12 +117,12 @@ impl Ledger {
                 }
                 self.seen.insert(format!("{purpose:?} {}", short(&format!("{outcome:?}"))));
             }
-            Event::TradeEnded { id, end } => {
+            Event::ExecutionEnded { id, end } => {
                 let trade = self.trades.get_mut(id).expect("a trade");
                 assert!(!std::mem::replace(&mut trade.ended, true), "a trade ends once");
                 self.settle(id, false);
                 self.seen.insert(short(&format!("{end:?}")).to_owned());
-                if let TradeEnd::Rejected(refusal) = end {
+                if let ExecutionEnd::Rejected(refusal) = end {
                     self.seen.insert(refusal.code.to_string());
                 }
             }

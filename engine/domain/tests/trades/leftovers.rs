@@ -2,7 +2,7 @@
 
 use bursar_core::codes::Code;
 use bursar_domain::Action;
-use bursar_domain::trades::StepPurpose;
+use bursar_domain::plan::StepPurpose;
 
 use crate::bench::{BASE, Bench, Fate, quote, signatures, trade};
 use crate::stops::{Point, Stop, VALUE, plan_at};

@@ -3,7 +3,7 @@
 use bursar_core::codes::Code;
 use bursar_domain::Refusal;
 use bursar_domain::command::StepOrder;
-use bursar_domain::trades::{StepPurpose, TradeEnd, Volume};
+use bursar_domain::plan::{ExecutionEnd, StepPurpose, Volume};
 
 use crate::bench::{Bench, Fate, ROBINHOOD, on, quote, trade};
 use crate::support::build;
@@ -123,8 +123,8 @@ fn a_plan_opens_one_swap() {
 fn a_stale_or_repeated_end_ends_nothing() {
     let mut bench = Bench::new();
     let id = bench.starts(0, trade(40_000_000));
-    let end = |code| Box::new(TradeEnd::Rejected(Refusal::new(code)));
-    let action = |steps, code| bursar_domain::Action::EndTrade { id, steps, end: end(code) };
+    let end = |code| Box::new(ExecutionEnd::Rejected(Refusal::new(code)));
+    let action = |steps, code| bursar_domain::Action::EndExecution { id, steps, end: end(code) };
     assert_eq!(bench.world.refused(action(1, Code::NoPool)).code, Code::AlreadyDecided);
     bench.opens(id, StepPurpose::Allowance);
     for steps in [0, 1] {
@@ -154,7 +154,7 @@ fn steps_need_an_open_wallet_and_a_trusted_journal() {
     assert_eq!(refused.code, Code::JournalUntrusted);
     (bench.world.trusted, bench.world.unlocked) = (true, false);
     assert_eq!(bench.try_open(id, StepPurpose::Swap).unwrap_err().code, Code::WalletLocked);
-    let end = TradeEnd::Rejected(Refusal::new(Code::NoPool));
+    let end = ExecutionEnd::Rejected(Refusal::new(Code::NoPool));
     assert_eq!(bench.end(id, end).unwrap_err().code, Code::WalletLocked);
     assert_eq!(bench.volumes(0), (0, 40_000_000));
 }

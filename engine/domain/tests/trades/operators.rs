@@ -8,7 +8,8 @@ use bursar_core::money::{Atoms, Bps, TokenAmount, Usd};
 use bursar_core::networks::{self, Exchange};
 use bursar_domain::assess::{Verdict, rehearsal};
 use bursar_domain::outboxes::Send;
-use bursar_domain::trades::{StepPurpose, TradeAsk, TradeQuote};
+use bursar_domain::plan::StepPurpose;
+use bursar_domain::trades::{TradeAsk, TradeQuote};
 use bursar_domain::{Action, plan_text};
 use bursar_submit::Call;
 use bursar_uniswap::{Decoded, swap};
@@ -96,7 +97,9 @@ fn a_running_plan_shows_its_step() {
     assert_eq!(shown(&bench).as_deref(), Some("2/2 swap"));
     // The quote of the swap does not contain the approval any more.
     let mut order = bench.step(id, StepPurpose::Swap);
-    order.quote.calls.remove(0);
+    let mut quote = order.quote.trade().unwrap().clone();
+    quote.calls.remove(0);
+    order.quote = quote.into();
     bench.order(order).expect("the order is not refused");
     assert_eq!(shown(&bench).as_deref(), Some("2/2 swap"));
     bench.finish(id, Fate::Reverted);
@@ -108,7 +111,7 @@ fn a_running_plan_shows_its_step() {
 #[test]
 fn an_entry_of_the_journal_names_its_step() {
     let quote = TradeQuote { calls: calls(&trade(1)), ..quote(1) };
-    let text = |purpose, before| plan_text::step_text(purpose, before, &quote);
+    let text = |purpose, before| plan_text::step_text(purpose, before, &quote.clone().into());
     assert_eq!(text(StepPurpose::Allowance, 0), "1/2 token approval");
     assert_eq!(text(StepPurpose::Allowance, 1), "2/3 token approval");
     assert_eq!(text(StepPurpose::Swap, 1), "2/2 swap");

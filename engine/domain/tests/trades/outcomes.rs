@@ -2,7 +2,7 @@
 
 use bursar_core::codes::Code;
 use bursar_domain::Action;
-use bursar_domain::trades::{StepPurpose, TradeEnd, Volume};
+use bursar_domain::plan::{ExecutionEnd, StepPurpose, Volume};
 
 use crate::bench::{Bench, Fate, trade};
 
@@ -24,9 +24,9 @@ fn assert_after(bench: &Bench, id: bursar_core::ids::RequestId, after: After, le
     let execution = bench.execution(id);
     let end = match &execution.end {
         None => Continues,
-        Some(TradeEnd::Rejected(refusal)) => Rejected(refusal.code),
-        Some(TradeEnd::Failed { refusal, .. }) => Failed(refusal.code),
-        Some(TradeEnd::Executed { .. }) => panic!("no receipt was read"),
+        Some(ExecutionEnd::Rejected(refusal)) => Rejected(refusal.code),
+        Some(ExecutionEnd::Failed { refusal, .. }) => Failed(refusal.code),
+        Some(ExecutionEnd::Executed { .. }) => panic!("no receipt was read"),
     };
     assert_eq!(end, after, "{:?}", execution.steps);
     let sums = match execution.volume {
@@ -88,7 +88,7 @@ fn each_outcome_of_a_swap() {
             assert_eq!(bench.volume(id), volume, "{fate:?}");
             assert_after(&bench, id, after, leaves);
             let hash = match &bench.execution(id).end {
-                Some(TradeEnd::Failed { hash, .. }) => *hash,
+                Some(ExecutionEnd::Failed { hash, .. }) => *hash,
                 _other => None,
             };
             assert_eq!(hash.is_some(), fate == Fate::Reverted, "the receipt shows it");

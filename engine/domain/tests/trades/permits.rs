@@ -4,7 +4,8 @@ use alloy_primitives::U256;
 use bursar_core::codes::Code;
 use bursar_core::ids::RequestId;
 use bursar_domain::command::PermitOrder;
-use bursar_domain::trades::{PERMITS_MAX, StepPurpose};
+use bursar_domain::plan::StepPurpose;
+use bursar_domain::trades::PERMITS_MAX;
 use bursar_domain::{Action, Effect, Event};
 
 use crate::bench::{Bench, Fate, in_v4, trade};

@@ -5,7 +5,8 @@ use bursar_core::codes::Code;
 use bursar_core::money::{Atoms, Bps, Usd, Wei};
 use bursar_core::policy::Policy;
 use bursar_domain::command::StepOrder;
-use bursar_domain::trades::{StepPurpose, TradeAsk, TradeEnd, TradeQuote, Volume};
+use bursar_domain::plan::{ExecutionEnd, Quote, StepPurpose, Volume};
+use bursar_domain::trades::{TradeAsk, TradeQuote};
 use bursar_domain::{Action, Refusal, Status};
 
 use crate::bench::{BASE, Bench, Fate, PLAN_COST, quote, quoted, step_cost, trade};
@@ -29,9 +30,9 @@ fn an_automatic_trade_executes_its_plan() {
     assert_eq!((bench.volumes(0), bench.volume(id)), ((40_000_000, 0), Volume::Spent));
     assert!(!bench.is_closed(id), "the lane reads the fill first");
     bench.executed(id);
-    let hash = bench.execution(id).swap().unwrap().hash().unwrap();
+    let hash = bench.execution(id).main_step().unwrap().hash().unwrap();
     let received = Some(Atoms(U256::from(40_000_000_000_u64)));
-    assert_eq!(bench.execution(id).end, Some(TradeEnd::Executed { hash, received }));
+    assert_eq!(bench.execution(id).end, Some(ExecutionEnd::Executed { hash, received }));
     assert!(bench.is_closed(id));
     assert_eq!(bench.volumes(0), (40_000_000, 0));
     assert_eq!(bench.world.restarted().state, bench.world.state);
@@ -102,14 +103,16 @@ fn a_price_below_the_floor_ends_the_trade_at_the_step() {
         let id = bench.holds(0, trade(60_000_000));
         bench.approves(id, with_out(60_000_000, 70_000_000_000));
         let floor = 69_300_000_000_u64;
-        let order = StepOrder { quote: with_out(60_000_000, floor - 1), ..bench.step(id, purpose) };
+        let order =
+            StepOrder { quote: with_out(60_000_000, floor - 1).into(), ..bench.step(id, purpose) };
         bench.order(order).unwrap();
         assert_eq!(bench.end_code(id), Some(Code::PriceMoved), "{purpose:?}");
         assert_eq!((bench.volumes(0), bench.is_closed(id)), ((0, 0), true));
 
         let id = bench.holds(0, trade(60_000_000));
         bench.approves(id, with_out(60_000_000, 70_000_000_000));
-        let order = StepOrder { quote: with_out(60_000_000, floor), ..bench.step(id, purpose) };
+        let order =
+            StepOrder { quote: with_out(60_000_000, floor).into(), ..bench.step(id, purpose) };
         bench.order(order).unwrap();
         assert!(bench.execution(id).open_step().is_some(), "{purpose:?}");
     }
@@ -203,14 +206,16 @@ fn only_an_approved_trade_goes_on_where_the_operator_would_be_asked() {
     for moved in [above, impact] {
         let mut bench = Bench::new();
         let id = bench.starts(0, trade(40_000_000));
-        let order = StepOrder { quote: moved.clone(), ..bench.step(id, StepPurpose::Swap) };
+        let order = StepOrder { quote: moved.clone().into(), ..bench.step(id, StepPurpose::Swap) };
         bench.order(order).unwrap();
         assert_eq!((bench.end_code(id), bench.volumes(0)), (Some(Code::PriceMoved), (0, 0)));
 
         bench.world.edit(|policy| policy.trading.auto_below = Usd::ZERO).unwrap();
         let id = bench.holds(0, trade(40_000_000));
         bench.approves(id, quote(40_000_000));
-        bench.order(StepOrder { quote: moved, ..bench.step(id, StepPurpose::Swap) }).unwrap();
+        bench
+            .order(StepOrder { quote: moved.into(), ..bench.step(id, StepPurpose::Swap) })
+            .unwrap();
         assert!(bench.execution(id).open_step().is_some());
     }
 }
@@ -275,13 +280,13 @@ fn a_later_trade_takes_no_tokens_from_an_earlier_one() {
     let first = bench.starts(0, ask.clone());
     let second = bench.starts(1, ask.clone());
     let mut order = bench.step(first, StepPurpose::Swap);
-    order.quote.balance_in = U256::from(19_999_999);
+    order.quote = holding(&order, 19_999_999);
     bench.order(order).unwrap();
     assert!(bench.execution(first).open_step().is_some());
     bench.finish(first, Fate::Succeeded);
     bench.executed(first);
     let mut order = bench.step(second, StepPurpose::Swap);
-    order.quote.balance_in = U256::from(9_999_999);
+    order.quote = holding(&order, 9_999_999);
     bench.order(order).unwrap();
     assert_eq!(bench.end_code(second), Some(Code::InsufficientFunds));
 }
@@ -332,4 +337,10 @@ fn a_held_trade_returns_its_volume_once() {
 
 fn with_out(micros: u64, out: u64) -> TradeQuote {
     TradeQuote { out: Atoms(U256::from(out)), ..quote(micros) }
+}
+
+/// Returns the order's quote, with another balance of the input token.
+fn holding(order: &StepOrder, balance: u64) -> Quote {
+    let quote = order.quote.trade().unwrap().clone();
+    TradeQuote { balance_in: U256::from(balance), ..quote }.into()
 }

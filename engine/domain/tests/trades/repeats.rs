@@ -3,7 +3,8 @@
 use bursar_core::codes::Code;
 use bursar_core::ids::RequestId;
 use bursar_domain::identity::Identity;
-use bursar_domain::trades::{StepPurpose, TradeAsk};
+use bursar_domain::plan::StepPurpose;
+use bursar_domain::trades::TradeAsk;
 use bursar_domain::{Decision, LaneAsk, Refusal, Reply, Status};
 
 use crate::bench::{Bench, Fate, quote, trade};

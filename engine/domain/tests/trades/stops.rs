@@ -3,7 +3,7 @@
 
 use bursar_core::codes::Code;
 use bursar_core::ids::RequestId;
-use bursar_domain::trades::{PLAN_MS, StepPurpose, TradeEnd, Volume};
+use bursar_domain::plan::{ExecutionEnd, PLAN_MS, StepPurpose, Volume};
 use bursar_domain::{Action, Decision, Event};
 use bursar_submit::Event as OutboxEvent;
 
@@ -147,7 +147,7 @@ fn what_is_unsigned_ends_at_a_stop_and_never_revives() {
             stop.apply(&mut bench);
             assert_eq!(bench.end_code(id), Some(stop.code()), "{what}");
             let end = bench.execution(id).end.clone();
-            assert!(matches!(end, Some(TradeEnd::Rejected(_))), "{what}: {end:?}");
+            assert!(matches!(end, Some(ExecutionEnd::Rejected(_))), "{what}: {end:?}");
             assert_eq!((bench.volume(id), bench.volumes(0)), (Volume::Returned, (0, 0)), "{what}");
             assert_eq!(bench.is_closed(id), !point.has_allowance(), "{what}");
             // A slow signer answers after all.

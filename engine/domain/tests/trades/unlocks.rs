@@ -1,7 +1,7 @@
 //! Plans after a crash, at an unlock, and at the acceptance of a journal.
 
 use bursar_domain::Action;
-use bursar_domain::trades::{PLAN_MS, StepPurpose, TradeEnd};
+use bursar_domain::plan::{ExecutionEnd, PLAN_MS, StepPurpose};
 
 use crate::stops::{Point, Stop, plan_at};
 use crate::support::clock::SECOND;
@@ -20,7 +20,7 @@ fn an_unlock_after_a_crash_resumes_a_young_plan_and_ends_an_old_one() {
                 assert_eq!(end, None, "{point:?}");
                 continue;
             }
-            assert!(matches!(end, Some(TradeEnd::Rejected(_))), "{point:?}: {end:?}");
+            assert!(matches!(end, Some(ExecutionEnd::Rejected(_))), "{point:?}: {end:?}");
             assert_eq!(bench.volumes(0), (0, 0), "{point:?}");
         }
     }

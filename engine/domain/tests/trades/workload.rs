@@ -1,6 +1,6 @@
 //! Random histories. Picks are numbers, so that a history stays valid while it is shrunk.
 
-use bursar_domain::trades::{PLAN_MS, StepPurpose};
+use bursar_domain::plan::{PLAN_MS, StepPurpose};
 use proptest::prelude::*;
 
 use crate::bench::Fate;

@@ -17,8 +17,9 @@ use bursar_core::time::Moment;
 use bursar_domain::command::{Ask, Recall};
 use bursar_domain::idempotency::Prior;
 use bursar_domain::identity::{Identity, KeyClaim};
+use bursar_domain::plan::{Execution, ExecutionEnd, StepPurpose, outbox_key};
 use bursar_domain::requests::Approver;
-use bursar_domain::trades::{Execution, StepPurpose, TradeAsk, TradeEnd, outbox_key};
+use bursar_domain::trades::TradeAsk;
 use bursar_domain::{Action, LaneAsk, Refusal, Request, Status};
 
 use self::quote::{integer, quote};
@@ -255,9 +256,9 @@ fn describe(record: &Request) -> Answer {
             let body = executed(&id, trade, execution).body();
             match &execution.end {
                 None => Answer::new(200, body).with_outcome(Outcome::InProgress),
-                Some(TradeEnd::Executed { .. }) => Answer::new(200, body),
-                Some(TradeEnd::Rejected(_)) => Answer::new(400, body),
-                Some(TradeEnd::Failed { .. }) => Answer::new(500, body),
+                Some(ExecutionEnd::Executed { .. }) => Answer::new(200, body),
+                Some(ExecutionEnd::Rejected(_)) => Answer::new(400, body),
+                Some(ExecutionEnd::Failed { .. }) => Answer::new(500, body),
             }
         }
         Status::Denied { .. } | Status::Expired { .. } | Status::Authorized { .. } => {
@@ -334,18 +335,18 @@ fn executed<'a>(id: &str, trade: &'a TradeAsk, execution: &'a Execution) -> Trad
     };
     match &execution.end {
         None => result,
-        Some(TradeEnd::Executed { hash, received }) => TradeResult {
+        Some(ExecutionEnd::Executed { hash, received }) => TradeResult {
             status: "executed",
             hash: Some(hash.to_string()),
             received: *received,
             ..result
         },
-        Some(TradeEnd::Rejected(refusal)) => {
+        Some(ExecutionEnd::Rejected(refusal)) => {
             let by_operator = matches!(execution.by, Approver::Operator(_));
             let code = if by_operator { approval_code(refusal.code) } else { price_code(refusal) };
             TradeResult { status: "rejected", reason: Some(refusal), code, ..result }
         }
-        Some(TradeEnd::Failed { refusal, hash }) => TradeResult {
+        Some(ExecutionEnd::Failed { refusal, hash }) => TradeResult {
             status: "failed",
             reason: Some(refusal),
             code: Some("EXECUTION_ERROR"),
@@ -410,7 +411,7 @@ impl TradeResult<'_> {
     fn body(&self) -> Object {
         let sentence = self.reason.map(Refusal::sentence).or(self.sentence);
         let reason_code = self.reason.map(|refusal| refusal.code).or(self.reason_code);
-        let newest = self.execution.map(|execution| &execution.quote);
+        let newest = self.execution.and_then(|execution| execution.quote.trade());
         let measured = self.trade.filter(|trade| trade.quote.is_measured());
         let quoted = newest.or(measured.map(|trade| &trade.quote));
         Object::new()

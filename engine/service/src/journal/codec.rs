@@ -10,7 +10,7 @@ use super::head::{Hash, Head};
 pub(super) const RECORD_BYTES: usize = 1024;
 
 /// The version of the encoding. Raise it with every change of an event's form. Other versions are rejected.
-const VERSION: u8 = 6;
+const VERSION: u8 = 7;
 
 pub(super) fn hash(bytes: &[u8]) -> Hash {
     Sha256::digest(bytes).into()

@@ -22,8 +22,9 @@ use bursar_core::money::{Atoms, TokenAmount};
 use bursar_core::status::RequestStatus;
 use bursar_core::text;
 use bursar_core::time::Utc;
+use bursar_domain::plan::{Execution, ExecutionEnd, PlanStep};
 use bursar_domain::settlement::{Settlement, SettlementStatus};
-use bursar_domain::trades::{Execution, PlanStep, TradeAsk, TradeEnd};
+use bursar_domain::trades::TradeAsk;
 use bursar_domain::{LaneAsk, PaymentAsk, Request, State, Status};
 use tokio::sync::mpsc;
 
@@ -213,7 +214,7 @@ fn row(
     let agent = state.agents.get(&request.agent).map(|agent| agent.name.as_str().to_owned());
     let host = request.ask.host();
     let reported = settlement.and_then(|known| known.tx_hash);
-    let swap = request.execution().and_then(Execution::swap).and_then(PlanStep::hash);
+    let swap = request.execution().and_then(Execution::main_step).and_then(PlanStep::hash);
     let tx_hash = reported.or(swap).map(|hash| hash.to_string());
     let token = "Bursar does not know this token";
     HistoryRow {
@@ -288,8 +289,8 @@ fn traded(request: &Request, trade: &TradeAsk) -> TradedAnswer {
     let token = &trade.token_out;
     let end = request.execution().and_then(|execution| execution.end.as_ref());
     let received = match end {
-        Some(TradeEnd::Executed { received, .. }) => *received,
-        Some(TradeEnd::Rejected(_) | TradeEnd::Failed { .. }) | None => None,
+        Some(ExecutionEnd::Executed { received, .. }) => *received,
+        Some(ExecutionEnd::Rejected(_) | ExecutionEnd::Failed { .. }) | None => None,
     };
     let amount = |atoms| TokenAmount { atoms, decimals: token.decimals }.to_column_text();
     TradedAnswer {

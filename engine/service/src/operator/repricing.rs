@@ -9,7 +9,7 @@ use bursar_core::fault::Fault;
 use bursar_core::money::Usd;
 use bursar_domain::assets::has_moved;
 use bursar_domain::command::Requote;
-use bursar_domain::trades::outbox_key;
+use bursar_domain::plan::outbox_key;
 use bursar_domain::{LaneAsk, Refusal, Request, State};
 
 use crate::context::EngineContext;
@@ -30,9 +30,9 @@ pub(super) async fn requote(
             let outbox = state.outboxes.get(&outbox_key(trade.chain, request.from));
             return match engine.trading.requote(trade, request.from).await {
                 Ok(measured) => {
-                    let quote = Box::new(measured.quote().clone());
+                    let quote = measured.quote().clone().into();
                     engine.trading.keep(request.id, outbox, measured);
-                    Ok(Some(Ok(Requote::Trade(quote))))
+                    Ok(Some(Ok(Requote::Plan(quote))))
                 }
                 Err(refusal) if refusal.code == Code::ChainUnavailable => Err(refusal.into()),
                 Err(refusal) => Ok(Some(Err(refusal))),

@@ -3,8 +3,9 @@
 use alloy_primitives::Address;
 use bursar_core::json::{Object, Value};
 use bursar_core::money::Atoms;
+use bursar_domain::plan::Effects;
 use bursar_domain::plan_text;
-use bursar_domain::trades::{Effects, TradeAsk, TradeToken, Venue};
+use bursar_domain::trades::{TradeAsk, TradeToken, Venue};
 use bursar_uniswap::Decoded;
 
 use crate::agent_api::numbers::{decimal, percent};

@@ -9,7 +9,8 @@ use bursar_chain::simulate::Simulator;
 use bursar_core::codes::Code;
 use bursar_core::ids::RequestId;
 use bursar_core::networks::{ChainId, Exchange, Network};
-use bursar_domain::trades::{Execution, TradeAsk};
+use bursar_domain::plan::Execution;
+use bursar_domain::trades::TradeAsk;
 use bursar_domain::{Refusal, Request};
 use bursar_submit::Outbox;
 

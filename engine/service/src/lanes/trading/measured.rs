@@ -6,7 +6,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use bursar_core::ids::RequestId;
 use bursar_core::money::Atoms;
-use bursar_domain::trades::{Execution, TradeQuote};
+use bursar_domain::plan::Execution;
+use bursar_domain::trades::TradeQuote;
 use bursar_submit::Outbox;
 
 use super::plan::Plan;
@@ -71,7 +72,8 @@ impl Kept {
         let (before, measured) = taken?;
         let untouched = outbox.open.is_empty() && *before == *outbox;
         let first = execution.steps.is_empty() && execution.permit.is_none();
-        let same = measured.quote == execution.quote && measured.floor >= execution.floor;
+        let same =
+            Some(&measured.quote) == execution.quote.trade() && measured.floor >= execution.floor;
         (untouched && first && same && measured.is_fresh(now_ms)).then_some(measured)
     }
 }
@@ -90,8 +92,8 @@ mod tests {
     use bursar_core::money::Usd;
     use bursar_core::networks::ChainId;
     use bursar_core::time::Utc;
+    use bursar_domain::plan::{Effects, PlanStep, StepPurpose, Volume};
     use bursar_domain::requests::{Approver, Deadline};
-    use bursar_domain::trades::{Effects, PlanStep, StepPurpose, Volume};
     use bursar_submit::{OutboxKey, SubmissionId};
 
     use super::*;
@@ -119,7 +121,7 @@ mod tests {
             at: moment.utc,
             started: 1,
             until: Deadline::in_ms(&moment, 1_000),
-            quote: measured().quote,
+            quote: measured().quote.into(),
             floor: measured().floor,
             counted: Usd::ZERO,
             volume: Volume::Reserved,
@@ -155,7 +157,7 @@ mod tests {
         assert!(!taken(&Execution { steps: vec![step], ..execution() }, &outbox, 0));
         let higher = Atoms(U256::from(991));
         assert!(!taken(&Execution { floor: higher, ..execution() }, &outbox, 0), "another floor");
-        let quote = TradeQuote { block: 8, ..execution().quote };
+        let quote = TradeQuote { block: 8, ..measured().quote }.into();
         assert!(!taken(&Execution { quote, ..execution() }, &outbox, 0), "another measurement");
         let used = Outbox { floor: 1, ..outbox };
         assert!(!taken(&execution(), &used, 0), "a transaction was opened since");

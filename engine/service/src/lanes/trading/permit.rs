@@ -2,7 +2,7 @@
 //! the swap contains. With it, the terms of the swap.
 
 use bursar_core::money::Atoms;
-use bursar_domain::trades::Execution;
+use bursar_domain::plan::Execution;
 use bursar_uniswap::read::Permit2Allowance;
 use bursar_uniswap::{Permit, SignedPermit};
 

@@ -13,7 +13,8 @@ use bursar_core::money::Atoms;
 use bursar_core::networks;
 use bursar_core::time::Utc;
 use bursar_domain::command::{PermitOrder, StepOrder};
-use bursar_domain::trades::{Execution, StepPurpose, TradeAsk, TradeEnd, Venue, outbox_key};
+use bursar_domain::plan::{Execution, ExecutionEnd, StepPurpose, outbox_key};
+use bursar_domain::trades::{TradeAsk, Venue};
 use bursar_domain::{Action, Refusal, Request, lines};
 use bursar_submit::{OutboxKey, Outcome, fees};
 use bursar_uniswap::{Flow, Permit, fill};
@@ -87,10 +88,10 @@ impl Worker {
             Err(refusal) if is_temporary(&refusal) => None,
             // After the end only a revocation is left, and the next try may succeed.
             Err(_refusal) if execution.end.is_some() => None,
-            Err(refusal) => Some(end(request, execution, TradeEnd::Rejected(refusal))),
+            Err(refusal) => Some(end(request, execution, ExecutionEnd::Rejected(refusal))),
         };
-        let executes = matches!(&action, Some(Action::EndTrade { end, .. })
-            if matches!(**end, TradeEnd::Executed { .. }));
+        let executes = matches!(&action, Some(Action::EndExecution { end, .. })
+            if matches!(**end, ExecutionEnd::Executed { .. }));
         let permit = match &action {
             Some(Action::OrderPermit(order)) => Some(order.permit),
             _other => None,
@@ -161,10 +162,10 @@ impl Worker {
         if execution.end.is_some() {
             return self.revoke(request, trade, execution).await;
         }
-        if let Some(swap) = execution.swap() {
+        if let Some(swap) = execution.main_step() {
             let Some(Outcome::Succeeded { hash, .. }) = swap.outcome else { return Ok(None) };
             let received = self.received(trade, request.from, hash).await?;
-            let executed = TradeEnd::Executed { hash, received };
+            let executed = ExecutionEnd::Executed { hash, received };
             return Ok(Some(end(request, execution, executed)));
         }
         let outbox = self.core.view().state.outboxes.get(&outbox_key(trade.chain, request.from));
@@ -183,7 +184,7 @@ impl Worker {
                 call: next.call,
                 ceiling: plan.ceiling,
                 until: Some(self.broadcast_until(trade, execution, purpose)),
-                quote,
+                quote: quote.into(),
             })),
         }))
     }
@@ -274,13 +275,13 @@ fn failpoints_of(action: &Action) -> (&'static str, &'static str) {
             StepPurpose::Swap => ("plan.swap_open", "plan.swap_opened"),
             StepPurpose::Revocation => ("plan.revocation_open", "plan.revocation_opened"),
         },
-        Action::EndTrade { .. } => ("plan.trade_end", "plan.trade_ended"),
+        Action::EndExecution { .. } => ("plan.trade_end", "plan.trade_ended"),
         _close => ("plan.close", "plan.closed"),
     }
 }
 
-fn end(request: &Request, execution: &Execution, end: TradeEnd) -> Action {
-    Action::EndTrade { id: request.id, steps: execution.steps.len(), end: Box::new(end) }
+fn end(request: &Request, execution: &Execution, end: ExecutionEnd) -> Action {
+    Action::EndExecution { id: request.id, steps: execution.steps.len(), end: Box::new(end) }
 }
 
 fn exchange_of(

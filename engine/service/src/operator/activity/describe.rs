@@ -10,8 +10,8 @@ use bursar_core::status::EntryKind;
 use bursar_core::text;
 use bursar_domain::event::RequestDraft;
 use bursar_domain::outboxes::Send;
+use bursar_domain::plan::ExecutionEnd;
 use bursar_domain::settlement::{Check, Settlement};
-use bursar_domain::trades::TradeEnd;
 use bursar_domain::{Entry, Event, LaneAsk, Request, State, plan_text};
 
 use super::outboxes;
@@ -160,8 +160,8 @@ fn describe(event: &Event) -> Description<'_> {
         Event::RequestRejected { id, refusal } => {
             (EntryKind::PaymentRejected, Request(*id), some(text::visible(&refusal.describe())))
         }
-        Event::TradeStarted { asked, .. } => (EntryKind::TradeStarted, Asked(asked), None),
-        Event::TradeApproved { id, by, .. } => {
+        Event::ExecutionStarted { asked, .. } => (EntryKind::TradeStarted, Asked(asked), None),
+        Event::ExecutionApproved { id, by, .. } => {
             (EntryKind::TradeApproved, Request(*id), Some(format!("by {by}")))
         }
         Event::StepOpened { id, purpose, .. } => {
@@ -172,7 +172,9 @@ fn describe(event: &Event) -> Description<'_> {
         Event::StepEnded { id, outcome } => {
             (EntryKind::TradeStepEnded, Request(*id), some(outboxes::outcome_text(outcome)))
         }
-        Event::TradeEnded { id, end } => (EntryKind::TradeEnded, Request(*id), some(ended(end))),
+        Event::ExecutionEnded { id, end } => {
+            (EntryKind::TradeEnded, Request(*id), some(ended(end)))
+        }
         Event::PlanClosed { id } => (EntryKind::TradeClosed, Request(*id), None),
         Event::PaymentSigned { id, .. } => (EntryKind::PaymentSigned, Request(*id), None),
         Event::SendOrdered(send) => (EntryKind::SendOrdered, Wallet, some(ordered(send))),
@@ -197,11 +199,11 @@ fn step(event: &Event, request: &Request) -> Option<String> {
     Some(plan_text::step_text(*purpose, before, quote))
 }
 
-fn ended(end: &TradeEnd) -> String {
+fn ended(end: &ExecutionEnd) -> String {
     match end {
-        TradeEnd::Executed { hash, .. } => format!("executed, {hash}"),
-        TradeEnd::Rejected(refusal) => text::visible(&refusal.describe()),
-        TradeEnd::Failed { refusal, .. } => {
+        ExecutionEnd::Executed { hash, .. } => format!("executed, {hash}"),
+        ExecutionEnd::Rejected(refusal) => text::visible(&refusal.describe()),
+        ExecutionEnd::Failed { refusal, .. } => {
             format!("failed: {}", text::visible(&refusal.describe()))
         }
     }

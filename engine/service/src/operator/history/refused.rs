@@ -4,8 +4,8 @@ use bursar_control::answers::RefusedAnswer;
 use bursar_core::codes::Code;
 use bursar_core::money::Usd;
 use bursar_domain::agents::PolicyRecord;
+use bursar_domain::plan::ExecutionEnd;
 use bursar_domain::refusal::Refusal;
-use bursar_domain::trades::TradeEnd;
 use bursar_domain::{Request, State, Status};
 
 /// Returns the explanation, or `None` if the request was not refused.
@@ -41,8 +41,10 @@ fn refusal_of(request: &Request) -> Option<&Refusal> {
     match &request.status {
         Status::Refused { refusal, .. } => Some(refusal),
         Status::Executing(execution) | Status::Ended(execution) => match &execution.end {
-            Some(TradeEnd::Rejected(refusal) | TradeEnd::Failed { refusal, .. }) => Some(refusal),
-            Some(TradeEnd::Executed { .. }) | None => None,
+            Some(ExecutionEnd::Rejected(refusal) | ExecutionEnd::Failed { refusal, .. }) => {
+                Some(refusal)
+            }
+            Some(ExecutionEnd::Executed { .. }) | None => None,
         },
         Status::Held { .. }
         | Status::Authorized { .. }

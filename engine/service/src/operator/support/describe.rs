@@ -18,7 +18,8 @@ use bursar_core::time::Moment;
 use bursar_domain::agents::{Agent, PolicyRecord};
 use bursar_domain::allowance::Renewal;
 use bursar_domain::assess::Verdict;
-use bursar_domain::trades::{Execution, TradeAsk, TradeEnd};
+use bursar_domain::plan::{Execution, ExecutionEnd};
+use bursar_domain::trades::TradeAsk;
 use bursar_domain::wallets::{Backing, PayingAddress, Seed};
 use bursar_domain::{LaneAsk, Request, State, Status, plan_text};
 
@@ -234,8 +235,8 @@ pub(crate) fn executing(state: &State) -> Vec<ExecutingAnswer> {
 pub(crate) fn trade_status(execution: &Execution) -> RequestStatus {
     match &execution.end {
         None => RequestStatus::Executing,
-        Some(TradeEnd::Executed { .. }) => RequestStatus::Executed,
-        Some(TradeEnd::Rejected(_)) => RequestStatus::Refused,
-        Some(TradeEnd::Failed { .. }) => RequestStatus::Failed,
+        Some(ExecutionEnd::Executed { .. }) => RequestStatus::Executed,
+        Some(ExecutionEnd::Rejected(_)) => RequestStatus::Refused,
+        Some(ExecutionEnd::Failed { .. }) => RequestStatus::Failed,
     }
 }

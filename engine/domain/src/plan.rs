@@ -1,0 +1,267 @@
+//! Plans: the transactions that execute an allowed request of a lane, in their order, and what becomes of its value.
+
+use alloy_primitives::{Address, B256, U256};
+use bursar_core::money::{Atoms, Usd};
+use bursar_core::networks::ChainId;
+use bursar_core::time::Utc;
+use bursar_submit::{OutboxKey, Outcome, SubmissionId};
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+
+use crate::approver::Approver;
+use crate::deadline::Deadline;
+use crate::refusal::Refusal;
+use crate::trades::{SwapPermit, TradeQuote};
+
+/// How long a plan may still sign after its approval, in milliseconds. An approval is given for the prices of its
+/// moment.
+pub const PLAN_MS: i64 = 300_000;
+
+/// What the wallet measured about a request, by lane.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Quote {
+    Trade(Box<TradeQuote>),
+}
+
+impl Quote {
+    /// Returns the value that leaves the paying address; `None` if it is unknown.
+    pub fn value(&self) -> Option<Usd> {
+        match self {
+            Self::Trade(quote) => quote.value_in,
+        }
+    }
+
+    /// Returns the worst cost of all transactions of the plan, in wei, without the value that they send.
+    pub fn plan_cost(&self) -> U256 {
+        match self {
+            Self::Trade(quote) => quote.plan_cost,
+        }
+    }
+
+    /// Returns the quote of a trade; `None` in the other lanes.
+    pub fn trade(&self) -> Option<&TradeQuote> {
+        match self {
+            Self::Trade(quote) => Some(quote),
+        }
+    }
+}
+
+impl From<TradeQuote> for Quote {
+    fn from(quote: TradeQuote) -> Self {
+        Self::Trade(Box::new(quote))
+    }
+}
+
+/// The execution of an allowed request. The request is over once it has an end; its plan may then still revoke an
+/// allowance.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Execution {
+    pub by: Approver,
+    /// When the policy or the operator allowed the request.
+    pub at: Utc,
+    /// The journal entry that allowed it. Of one address and network, plans act in this order.
+    pub started: u64,
+    /// Nothing is signed after it.
+    pub until: Deadline,
+    /// The newest quote that the policy accepted.
+    pub quote: Quote,
+    /// The least output of a trade to accept; zero in the other lanes.
+    pub floor: Atoms,
+    /// What counts against the limit of the lane.
+    pub counted: Usd,
+    pub volume: Volume,
+    /// The newest permit of the swap, where the venue takes the input by a permit.
+    pub permit: Option<SwapPermit>,
+    /// The transactions that were opened, in order. Only the last may be without an outcome.
+    pub steps: Vec<PlanStep>,
+    pub end: Option<ExecutionEnd>,
+}
+
+/// What became of the reserved volume. It ends once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Volume {
+    Reserved,
+    Spent,
+    Returned,
+}
+
+/// One transaction of a plan.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PlanStep {
+    pub purpose: StepPurpose,
+    pub submission: SubmissionId,
+    pub outcome: Option<Outcome>,
+}
+
+/// The purpose of a transaction in a plan.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum StepPurpose {
+    /// Lets a contract take exactly what the request gives.
+    Allowance,
+    /// Sets an earlier allowance to zero, where a token requires it.
+    AllowanceReset,
+    Swap,
+    /// Takes back an allowance that the plan leaves.
+    Revocation,
+}
+
+/// What a transaction is to its plan.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Role {
+    /// Comes before the main transaction and gives an allowance.
+    Before,
+    /// The transaction for which the plan exists.
+    Main,
+    /// Comes after the end of the request.
+    After,
+}
+
+impl StepPurpose {
+    /// Returns what a transaction of this purpose is to its plan.
+    pub fn role(self) -> Role {
+        match self {
+            Self::Allowance | Self::AllowanceReset => Role::Before,
+            Self::Swap => Role::Main,
+            Self::Revocation => Role::After,
+        }
+    }
+
+    /// Returns whether it is the transaction for which the plan exists.
+    pub fn is_main(self) -> bool {
+        self.role() == Role::Main
+    }
+
+    /// Returns the purpose in words.
+    pub fn text(self) -> &'static str {
+        match self {
+            Self::Allowance => "token approval",
+            Self::AllowanceReset => "reset of the token approval",
+            Self::Swap => "swap",
+            Self::Revocation => "revocation of the token approval",
+        }
+    }
+}
+
+/// How a request with a plan ended.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum ExecutionEnd {
+    /// The main transaction is final.
+    Executed {
+        hash: B256,
+        /// What arrived at the paying address, from the receipt; `None` if the receipt does not show it.
+        received: Option<Atoms>,
+    },
+    /// The main transaction was not sent.
+    Rejected(Refusal),
+    /// The main transaction was sent and did not take effect, or its effect is unknown.
+    Failed { refusal: Refusal, hash: Option<B256> },
+}
+
+/// Returns the id of a step's submission: a hash of the request and the step's index, so that no step has two.
+pub fn submission_id(request: bursar_core::ids::RequestId, index: usize) -> SubmissionId {
+    let index = u64::try_from(index).unwrap_or(u64::MAX);
+    let hash = Sha256::new()
+        .chain_update(b"bursar plan step")
+        .chain_update(request.as_bytes())
+        .chain_update(index.to_be_bytes())
+        .finalize();
+    let mut id = [0; 16];
+    for (byte, hashed) in id.iter_mut().zip(hash) {
+        *byte = hashed;
+    }
+    SubmissionId(id)
+}
+
+impl Execution {
+    /// Returns the step whose transaction has no outcome yet.
+    pub fn open_step(&self) -> Option<&PlanStep> {
+        self.steps.last().filter(|step| step.outcome.is_none())
+    }
+
+    /// Returns the main transaction, once it is opened.
+    pub fn main_step(&self) -> Option<&PlanStep> {
+        self.steps.iter().find(|step| step.purpose.is_main())
+    }
+
+    /// Returns whether the plan may leave an allowance: it may have given one that no main transaction used, and no
+    /// transaction has tried to revoke it on the chain.
+    pub fn leaves_allowance(&self) -> bool {
+        self.steps.iter().fold(false, |leaves, step| match (step.purpose, step.outcome) {
+            // A displaced transaction may still be mined.
+            (StepPurpose::Allowance, Some(Outcome::Succeeded { .. } | Outcome::NonceTaken)) => true,
+            (main, Some(Outcome::Succeeded { .. })) if main.is_main() => false,
+            // A token that reverts it does so every time.
+            (
+                StepPurpose::Revocation,
+                Some(Outcome::Succeeded { .. } | Outcome::Reverted { .. }),
+            ) => false,
+            _without_effect => leaves,
+        })
+    }
+
+    /// Returns whether the plan has nothing left to do.
+    pub fn is_over(&self) -> bool {
+        self.end.is_some() && self.open_step().is_none() && !self.leaves_allowance()
+    }
+
+    /// Records the outcome of the open step.
+    ///
+    /// A main transaction that took effect, or may have, spends the volume. Otherwise its end returns the volume.
+    pub(crate) fn end_step(&mut self, outcome: Outcome) {
+        let Some(step) = self.steps.last_mut().filter(|step| step.outcome.is_none()) else {
+            return;
+        };
+        step.outcome = Some(outcome);
+        if step.purpose.is_main() && self.volume == Volume::Reserved {
+            self.volume = match outcome {
+                Outcome::Succeeded { .. } | Outcome::NonceTaken => Volume::Spent,
+                Outcome::Reverted { .. } | Outcome::Cancelled { .. } | Outcome::Dropped => {
+                    Volume::Returned
+                }
+            };
+        }
+    }
+
+    /// Records the end of the request. A volume that the main transaction has not spent returns.
+    pub(crate) fn end_request(&mut self, end: ExecutionEnd) {
+        self.end.get_or_insert(end);
+        if self.volume == Volume::Reserved {
+            self.volume = Volume::Returned;
+        }
+    }
+
+    /// Returns the value that the agent's reservation contains.
+    pub fn reserved(&self) -> Usd {
+        match self.volume {
+            Volume::Reserved => self.counted,
+            Volume::Spent | Volume::Returned => Usd::ZERO,
+        }
+    }
+}
+
+impl PlanStep {
+    /// Returns the transaction's hash once it is final.
+    pub fn hash(&self) -> Option<B256> {
+        match self.outcome? {
+            Outcome::Succeeded { hash, .. }
+            | Outcome::Reverted { hash, .. }
+            | Outcome::Cancelled { hash, .. } => Some(hash),
+            Outcome::Dropped | Outcome::NonceTaken => None,
+        }
+    }
+}
+
+/// Returns the outbox through which an address sends on a network.
+pub fn outbox_key(chain: ChainId, signer: Address) -> OutboxKey {
+    OutboxKey { chain, signer }
+}
+
+/// What a simulation of the whole plan showed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub enum Effects {
+    /// Exactly the input leaves, at least the floor arrives, and nothing else changes.
+    Proven,
+    /// The nodes cannot simulate the plan as a whole.
+    #[default]
+    Unproven,
+}
