@@ -5,16 +5,16 @@
 //! no conversions: interest is accrued first, so that no amount is computed from stale totals.
 
 mod accrual;
+mod conversion;
 mod fixed_point;
 mod params;
-mod share_price;
 mod totals;
 
 pub use accrual::{AccrualFault, AccruedMarket, BorrowRate, FEE_MAX};
+pub use conversion::{VIRTUAL_ASSETS, VIRTUAL_SHARES};
 pub use fixed_point::WAD;
 pub(crate) use fixed_point::mul_div_ceil;
 pub use params::MarketParams;
-pub use share_price::{VIRTUAL_ASSETS, VIRTUAL_SHARES};
 pub use totals::Market;
 
 #[cfg(test)]

@@ -2,8 +2,8 @@
 
 use alloy_primitives::{U256, uint};
 
+use super::conversion::Conversion;
 use super::fixed_point::{growth, wad_mul};
-use super::share_price::SharePrice;
 use super::totals::Market;
 
 /// Largest fee of a market, with 18 decimals: 25 %; `ConstantsLib.MAX_FEE`.
@@ -67,8 +67,8 @@ impl Market {
         // The fee's shares are priced as if the fee were not yet part of the assets: `Morpho.sol`.
         let fee = wad_mul(interest, U256::from(self.fee_e18))?;
         let others = U256::from(self.total_supply_assets).checked_sub(fee)?;
-        let price = SharePrice::new(others, U256::from(self.total_supply_shares))?;
-        let fee_shares = u128::try_from(price.shares_floor(fee)?).ok()?;
+        let conversion = Conversion::new(others, U256::from(self.total_supply_shares))?;
+        let fee_shares = u128::try_from(conversion.shares_floor(fee)?).ok()?;
         self.total_supply_shares = self.total_supply_shares.checked_add(fee_shares)?;
         Some(())
     }
@@ -90,28 +90,28 @@ impl AccruedMarket {
     ///
     /// `None` if the product exceeds 256 bits: there the contract reverts.
     pub fn assets_floor(&self, shares: U256) -> Option<U256> {
-        self.price()?.assets_floor(shares)
+        self.conversion()?.assets_floor(shares)
     }
 
     /// Returns the assets that `shares` cost, rounded up, in smallest units: what a supply by shares takes.
     ///
     /// `None` if the product exceeds 256 bits: there the contract reverts.
     pub fn assets_ceil(&self, shares: U256) -> Option<U256> {
-        self.price()?.assets_ceil(shares)
+        self.conversion()?.assets_ceil(shares)
     }
 
     /// Returns the shares that a supply of `assets`, in smallest units, mints: rounded down.
     ///
     /// `None` if the product exceeds 256 bits: there the contract reverts.
     pub fn shares_floor(&self, assets: U256) -> Option<U256> {
-        self.price()?.shares_floor(assets)
+        self.conversion()?.shares_floor(assets)
     }
 
     /// Returns the shares that a withdrawal of `assets`, in smallest units, burns: rounded up.
     ///
     /// `None` if the product exceeds 256 bits: there the contract reverts.
     pub fn shares_ceil(&self, assets: U256) -> Option<U256> {
-        self.price()?.shares_ceil(assets)
+        self.conversion()?.shares_ceil(assets)
     }
 
     /// Returns the assets that are not lent, in smallest units. Zero for totals that the contract cannot have, with
@@ -128,8 +128,8 @@ impl AccruedMarket {
         Some(self.assets_floor(supply_shares)?.min(self.liquidity()))
     }
 
-    fn price(&self) -> Option<SharePrice> {
+    fn conversion(&self) -> Option<Conversion> {
         let (assets, shares) = (self.totals.total_supply_assets, self.totals.total_supply_shares);
-        SharePrice::new(U256::from(assets), U256::from(shares))
+        Conversion::new(U256::from(assets), U256::from(shares))
     }
 }

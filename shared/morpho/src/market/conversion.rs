@@ -1,4 +1,5 @@
-//! The price of a market's shares, with the virtual amounts that keep it from being moved while a market is small.
+//! Conversion between a market's assets and shares. Virtual amounts keep the price from being moved while a market is
+//! small.
 
 use alloy_primitives::{U256, uint};
 
@@ -10,14 +11,14 @@ pub const VIRTUAL_SHARES: U256 = uint!(1_000_000_U256);
 /// Assets that each market seems to have in addition, in smallest units; `SharesMathLib.VIRTUAL_ASSETS`.
 pub const VIRTUAL_ASSETS: U256 = uint!(1_U256);
 
-/// A share's price as a fraction, virtual amounts included.
+/// Converts between assets and shares; virtual amounts are included.
 #[derive(Clone, Copy)]
-pub(super) struct SharePrice {
+pub(super) struct Conversion {
     assets: U256,
     shares: U256,
 }
 
-impl SharePrice {
+impl Conversion {
     pub(super) fn new(total_assets: U256, total_shares: U256) -> Option<Self> {
         Some(Self {
             assets: total_assets.checked_add(VIRTUAL_ASSETS)?,
