@@ -1,9 +1,11 @@
 //! The gates of a Vault V2: whether an account's money gets in, and whether it gets out again.
 
 use alloy_primitives::Address;
+use serde::{Deserialize, Serialize};
 
 /// One of the four contracts that may refuse an account of a Vault V2.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum GateKind {
     /// Into the vault: the account may receive shares.
     ReceiveShares,

@@ -4,8 +4,8 @@
 //! supply, because owner, curator and adapters change.
 
 use alloy_primitives::{Address, U256};
-
 use bursar_core::networks::VaultKind;
+use serde::{Deserialize, Serialize};
 
 /// The accounts and contracts that are trusted on one network.
 #[derive(Debug, Clone, Copy)]
@@ -75,7 +75,8 @@ pub struct MarketReading {
 }
 
 /// The judgement of a venue.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Trust {
     /// Curator and owner are trusted, or a trusted vault has a cap for the market.
     Curated,
@@ -88,7 +89,8 @@ pub enum Trust {
 }
 
 /// What a new vault lacks.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Unproven {
     #[error(
         "the vault names a trusted curator, but its owner {0} is not trusted and could name any"
@@ -99,7 +101,8 @@ pub enum Unproven {
 }
 
 /// Why a venue is refused.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Untrusted {
     #[error("the official factory did not create the vault")]
     Factory,

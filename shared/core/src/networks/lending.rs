@@ -3,6 +3,7 @@
 //! Addresses are those of Morpho's own software kit and of its deployment list; each is in at least two sources.
 
 use alloy_primitives::{Address, address};
+use serde::{Deserialize, Serialize};
 
 /// Morpho on one network.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,7 +39,8 @@ pub struct VaultFactory {
 }
 
 /// The two kinds of vaults.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum VaultKind {
     /// Vault V2, which lends through adapters.
     V2,
@@ -54,7 +56,8 @@ pub struct AdapterFactory {
 }
 
 /// What an adapter of Vault V2 lends to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum AdapterKind {
     /// Markets of the singleton: MorphoMarketV1AdapterV2.
     Markets,

@@ -2,11 +2,12 @@
 
 use alloy_primitives::{Address, B256, U256, keccak256};
 use alloy_sol_types::SolValue;
+use serde::{Deserialize, Serialize};
 
 use crate::abi::blue::AbiMarketParams;
 
 /// What defines a market. Two markets with the same parameters are the same market.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct MarketParams {
     /// The token that is lent.
     pub loan_token: Address,
