@@ -57,6 +57,7 @@ pub mod gates;
 pub mod market;
 pub mod trust;
 pub mod vault;
+pub mod venue;
 pub mod views;
 pub mod worth;
 
@@ -66,3 +67,4 @@ pub use gates::{Gate, GateKind, Gates};
 pub use market::{AccrualFault, AccruedMarket, BorrowRate, Market, MarketParams};
 pub use trust::{MarketReading, Trust, TrustedParties, Untrusted, VaultReading};
 pub use vault::LiquiditySource;
+pub use venue::{InvalidVenueId, VenueId};

@@ -1,0 +1,121 @@
+//! The name of a venue, as agents write it: a vault's address or a market's id.
+
+use std::fmt;
+use std::str::FromStr;
+
+use alloy_primitives::{Address, B256};
+use serde_with::{DeserializeFromStr, SerializeDisplay};
+
+/// Names a vault of either kind or a market of the singleton.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, SerializeDisplay, DeserializeFromStr,
+)]
+pub enum VenueId {
+    /// The vault's address.
+    Vault(Address),
+    /// The market's [id](crate::MarketParams::id).
+    Market(B256),
+}
+
+/// A text that names neither a vault nor a market.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "a venue is a vault's address, 0x and 40 hex digits, or a market's id, 0x and 64 hex digits"
+)]
+pub struct InvalidVenueId;
+
+/// Hex digits of an address.
+const ADDRESS_DIGITS: usize = 40;
+/// Hex digits of a market's id.
+const MARKET_ID_DIGITS: usize = 64;
+
+/// The checksummed address of a vault, or the id of a market in lower case.
+impl fmt::Display for VenueId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Vault(address) => write!(f, "{address}"),
+            // An id's own `Display` leaves out its middle.
+            Self::Market(id) => write!(f, "{id:#x}"),
+        }
+    }
+}
+
+/// Accepts digits of any case. The checksum is not verified, because nodes write addresses in lower case.
+impl FromStr for VenueId {
+    type Err = InvalidVenueId;
+
+    fn from_str(text: &str) -> Result<Self, InvalidVenueId> {
+        let digits = text.strip_prefix("0x").ok_or(InvalidVenueId)?;
+        let venue = match digits.len() {
+            ADDRESS_DIGITS => digits.parse().ok().map(Self::Vault),
+            MARKET_ID_DIGITS => digits.parse().ok().map(Self::Market),
+            _other => None,
+        };
+        venue.ok_or(InvalidVenueId)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloy_primitives::{address, b256};
+
+    const VAULT: &str = "BeEff033F34C046626B8D0A041844C5d1A5409dd";
+    const MARKET: &str = "b323495f7e4148be5643a4ea4a8221eef163e4bccfdedc2a6f4696baacbc86cc";
+
+    fn vault() -> VenueId {
+        VenueId::Vault(address!("BeEff033F34C046626B8D0A041844C5d1A5409dd"))
+    }
+
+    fn market() -> VenueId {
+        VenueId::Market(b256!("b323495f7e4148be5643a4ea4a8221eef163e4bccfdedc2a6f4696baacbc86cc"))
+    }
+
+    #[test]
+    fn a_venue_is_shown_whole_and_read_in_any_case() {
+        for (digits, venue) in [(VAULT, vault()), (MARKET, market())] {
+            assert_eq!(venue.to_string(), format!("0x{digits}"));
+            for digits in [digits, &digits.to_lowercase(), &digits.to_uppercase()] {
+                assert_eq!(format!("0x{digits}").parse(), Ok(venue));
+            }
+        }
+    }
+
+    #[test]
+    fn a_text_of_another_form_names_no_venue() {
+        let of_each = |digits: &str| {
+            let one_less = digits.split_at(1).1;
+            let two_less = digits.split_at(2).1;
+            [
+                digits.to_owned(),
+                format!("0X{digits}"),
+                format!("0x0x{digits}"),
+                format!("0x0x{two_less}"),
+                format!("0x{one_less}"),
+                format!("0x{two_less}"),
+                format!("0x{digits}0"),
+                format!("0x{digits}00"),
+                format!("0xg{one_less}"),
+                format!("0xé{two_less}"),
+                format!("0x {one_less}"),
+                format!("0x+{one_less}"),
+                format!(" 0x{digits}"),
+                format!("0x{digits} "),
+                format!("0x{digits}\n"),
+            ]
+        };
+        let others = ["", "0x", "steakhouse"].map(str::to_owned);
+        for text in others.into_iter().chain(of_each(VAULT)).chain(of_each(MARKET)) {
+            assert_eq!(text.parse::<VenueId>(), Err(InvalidVenueId), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn vaults_sort_before_markets() {
+        let last_vault = VenueId::Vault(Address::repeat_byte(0xff));
+        let first_market = VenueId::Market(B256::ZERO);
+        let mut venues = [market(), first_market, last_vault, vault()];
+        venues.sort();
+        assert_eq!(venues, [vault(), last_vault, first_market, market()]);
+    }
+}
