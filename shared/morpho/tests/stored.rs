@@ -7,7 +7,7 @@ use std::fmt::Debug;
 use alloy_primitives::{Address, B256, U256};
 use bursar_core::networks::{AdapterKind, VaultKind};
 use bursar_morpho::trust::Unproven;
-use bursar_morpho::{GateKind, MarketParams, Trust, Untrusted, VenueId};
+use bursar_morpho::{GateKind, MarketParams, SharePrice, Trust, Untrusted, VenueId};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -90,10 +90,13 @@ fn parameters_of_a_market_keep_their_stored_form() {
 }
 
 #[test]
-fn names_of_venues_keep_their_stored_form() {
+fn names_and_prices_of_venues_keep_their_stored_form() {
     let vault = json!("0xABaBaBaBABabABabAbAbABAbABabababaBaBABaB");
     assert_stored(VenueId::Vault(PARTY), &[42, b'0', b'x', b'A'], &vault);
     let id = "ab".repeat(32);
     let market = VenueId::Market(B256::repeat_byte(0xab));
     assert_stored(market, &[66, b'0', b'x', b'a'], &json!(format!("0x{id}")));
+
+    let price = SharePrice::new(U256::from(5), U256::from(9)).unwrap();
+    assert_stored(price, &[], &json!({ "assets": "0x5", "shares": "0x9" }));
 }
