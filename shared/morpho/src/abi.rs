@@ -9,6 +9,7 @@ pub mod blue;
 pub mod errors;
 #[expect(clippy::too_many_arguments, reason = "the event has eight fields")]
 pub mod factory;
+pub mod token;
 pub mod vault;
 
 /// Returns the call data of `call`.

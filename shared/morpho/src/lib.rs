@@ -8,7 +8,7 @@
 //! 3. [`market`] and [`vault`] compute what a position is worth and what can be withdrawn; [`gates`] and [`worth`]
 //!    find a deposit that would not come back whole.
 //! 4. [`calls`] encodes the transaction.
-//! 5. [`events`] reads what moved from the receipt; [`errors`] turns a revert into a sentence.
+//! 5. [`fill`] reads what moved from the [`events`] of the receipt; [`errors`] turns a revert into a sentence.
 //!
 //! # Examples
 //!
@@ -53,6 +53,7 @@ pub mod calls;
 pub mod caps;
 pub mod errors;
 pub mod events;
+pub mod fill;
 pub mod gates;
 pub mod market;
 pub mod share_price;
@@ -64,6 +65,7 @@ pub mod worth;
 
 pub use calls::{CallFault, LoanAmount};
 pub use errors::Reverted;
+pub use fill::{Log, Moved};
 pub use gates::{Gate, GateKind, Gates};
 pub use market::{AccrualFault, AccruedMarket, BorrowRate, Market, MarketParams};
 pub use share_price::SharePrice;

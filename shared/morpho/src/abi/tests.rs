@@ -4,6 +4,7 @@ use super::errors::VaultErrors;
 use super::factory::{
     IMarketAdapterFactory, IMetaMorphoFactory, IVaultAdapterFactory, IVaultV2Factory,
 };
+use super::token::IErc20;
 use super::vault::{IMetaMorpho, IVault, IVaultV2};
 use super::*;
 use alloy_primitives::{b256, hex};
@@ -86,6 +87,13 @@ fn the_selectors_of_one_kind_of_vault_are_those_of_the_contract() {
         (IMetaMorpho::withdrawQueueCall::SELECTOR, "62518ddf"),
         (IMetaMorpho::configCall::SELECTOR, "cc718f76"),
     ]);
+}
+
+#[test]
+fn the_selector_and_the_topic_of_a_token_are_those_of_erc20() {
+    assert_selectors(&[(IErc20::approveCall::SELECTOR, "095ea7b3")]);
+    let transfer = b256!("ddf252ad1be2c89b69c2b068fc378daa952ba7f163c4a11628f55a4df523b3ef");
+    assert_eq!(IErc20::Transfer::SIGNATURE_HASH, transfer);
 }
 
 #[test]

@@ -1,0 +1,118 @@
+//! What a receipt or a simulation shows of a finished loan. Never a preview: what cannot be read is `None`.
+//!
+//! Events are read only from the venue itself and from the lent token, because any contract can emit any event.
+
+use alloy_primitives::{Address, B256, Bytes, U256};
+use alloy_sol_types::SolEvent;
+
+use crate::abi::decode_event;
+use crate::abi::token::IErc20;
+use crate::events::{
+    self, Deposited, MARKET_SUPPLY, MARKET_WITHDRAW, VAULT_DEPOSIT, VAULT_WITHDRAW, Withdrawn,
+};
+use crate::venue::VenueId;
+
+/// An event of a receipt or of a simulation.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Log {
+    /// The contract that emitted it.
+    pub address: Address,
+    /// The event's signature and its indexed fields.
+    pub topics: Vec<B256>,
+    /// The other fields.
+    pub data: Bytes,
+}
+
+/// What entered or left a venue for one owner.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Moved {
+    /// Smallest units of the asset.
+    pub assets: U256,
+    pub shares: U256,
+}
+
+impl Moved {
+    fn plus(self, assets: U256, shares: U256) -> Option<Self> {
+        Some(Self {
+            assets: self.assets.checked_add(assets)?,
+            shares: self.shares.checked_add(shares)?,
+        })
+    }
+}
+
+/// Returns what entered `venue` for shares of `owner`.
+///
+/// `None` if nothing did, if an event of the venue cannot be read, or if a sum exceeds 256 bits.
+pub fn supplied(
+    singleton: Address,
+    venue: &VenueId,
+    owner: Address,
+    logs: &[Log],
+) -> Option<Moved> {
+    type Read = fn(Address, &[B256], &[u8]) -> Option<Deposited>;
+    let (contract, market_id, topic, read): (_, _, _, Read) = match *venue {
+        VenueId::Vault(vault) => (vault, None, VAULT_DEPOSIT, events::vault_deposit),
+        VenueId::Market(id) => (singleton, Some(id), MARKET_SUPPLY, events::market_supply),
+    };
+    let mut moved: Option<Moved> = None;
+    for log in named(logs, contract, topic) {
+        let event = read(contract, &log.topics, &log.data)?;
+        if event.owner == owner && event.market_id == market_id {
+            moved = Some(moved.unwrap_or_default().plus(event.assets, event.shares)?);
+        }
+    }
+    moved
+}
+
+/// Returns what left `venue` to `owner` for its own shares.
+///
+/// Shares whose assets another account received do not count. Among them is the penalty of a `forceDeallocate`, which
+/// the vault withdraws to itself.
+///
+/// `None` if nothing did, if an event of the venue cannot be read, or if a sum exceeds 256 bits.
+pub fn withdrawn(
+    singleton: Address,
+    venue: &VenueId,
+    owner: Address,
+    logs: &[Log],
+) -> Option<Moved> {
+    type Read = fn(Address, &[B256], &[u8]) -> Option<Withdrawn>;
+    let (contract, market_id, topic, read): (_, _, _, Read) = match *venue {
+        VenueId::Vault(vault) => (vault, None, VAULT_WITHDRAW, events::vault_withdrawal),
+        VenueId::Market(id) => (singleton, Some(id), MARKET_WITHDRAW, events::market_withdrawal),
+    };
+    let mut moved: Option<Moved> = None;
+    for log in named(logs, contract, topic) {
+        let event = read(contract, &log.topics, &log.data)?;
+        if event.owner == owner && event.receiver == owner && event.market_id == market_id {
+            moved = Some(moved.unwrap_or_default().plus(event.assets, event.shares)?);
+        }
+    }
+    moved
+}
+
+/// Returns what `owner` received and what it sent of `token`, in smallest units, in this order.
+///
+/// Both are zero without a transfer. A transfer to itself counts on both sides. `None` if a transfer of the token
+/// cannot be read, or if a sum exceeds 256 bits.
+pub fn token_moved(token: Address, owner: Address, logs: &[Log]) -> Option<(U256, U256)> {
+    let (mut inward, mut outward) = (U256::ZERO, U256::ZERO);
+    for log in named(logs, token, IErc20::Transfer::SIGNATURE_HASH) {
+        let event = decode_event::<IErc20::Transfer>(&log.topics, &log.data)?;
+        if event.to == owner {
+            inward = inward.checked_add(event.value)?;
+        }
+        if event.from == owner {
+            outward = outward.checked_add(event.value)?;
+        }
+    }
+    Some((inward, outward))
+}
+
+/// Returns the events of a contract that begin with `topic`.
+fn named(logs: &[Log], contract: Address, topic: B256) -> impl Iterator<Item = &Log> {
+    logs.iter().filter(move |log| log.address == contract && log.topics.first() == Some(&topic))
+}
+
+#[cfg(test)]
+mod tests;
