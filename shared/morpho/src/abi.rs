@@ -25,6 +25,12 @@ pub(crate) fn decode<C: SolCall>(answer: &[u8]) -> Option<C::Return> {
     (C::abi_encode_returns(&value) == answer).then_some(value)
 }
 
+/// Decodes call data of `C`; `None` unless it is exactly what the contract's encoder writes.
+pub(crate) fn decode_call_data<C: SolCall>(data: &[u8]) -> Option<C> {
+    let call = C::abi_decode_validate(data).ok()?;
+    (call.abi_encode() == data).then_some(call)
+}
+
 /// Decodes an event of `E`; `None` unless topics and data are exactly what the contract's encoder writes.
 pub(crate) fn decode_event<E: SolEvent>(topics: &[B256], data: &[u8]) -> Option<E> {
     let event = E::decode_raw_log_validate(topics.iter().copied(), data).ok()?;

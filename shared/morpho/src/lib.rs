@@ -7,7 +7,7 @@
 //! 2. [`trust`] judges those readings; [`caps`] names the caps that endorse a market.
 //! 3. [`market`] and [`vault`] compute what a position is worth and what can be withdrawn; [`gates`] and [`worth`]
 //!    find a deposit that would not come back whole.
-//! 4. [`calls`] encodes the transaction.
+//! 4. [`calls`] encodes the transaction, [`decode`] shows what its call data does.
 //! 5. [`fill`] reads what moved from the [`events`] of the receipt; [`errors`] turns a revert into a sentence.
 //!
 //! # Examples
@@ -51,6 +51,7 @@
 pub mod abi;
 pub mod calls;
 pub mod caps;
+pub mod decode;
 pub mod errors;
 pub mod events;
 pub mod fill;
@@ -64,6 +65,7 @@ pub mod views;
 pub mod worth;
 
 pub use calls::{CallFault, LoanAmount};
+pub use decode::Decoded;
 pub use errors::Reverted;
 pub use fill::{Log, Moved};
 pub use gates::{Gate, GateKind, Gates};

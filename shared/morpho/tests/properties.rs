@@ -4,13 +4,15 @@
 use alloy_primitives::{Address, B256, Bytes, U256};
 use alloy_sol_types::{SolCall, SolEvent};
 use bursar_morpho::abi::blue::IMorphoBlue;
+use bursar_morpho::abi::token::IErc20;
 use bursar_morpho::abi::vault::{IVault, IVaultV2};
+use bursar_morpho::decode::decode_call;
 use bursar_morpho::market::{FEE_MAX, VIRTUAL_ASSETS, VIRTUAL_SHARES};
 use bursar_morpho::vault::v2_withdrawable;
 use bursar_morpho::worth::is_worth_its_assets;
 use bursar_morpho::{
-    AccruedMarket, BorrowRate, LiquiditySource, LoanAmount, Market, MarketParams, calls, errors,
-    events, views,
+    AccruedMarket, BorrowRate, Decoded, LiquiditySource, LoanAmount, Log, Market, MarketParams,
+    Moved, SharePrice, VenueId, calls, errors, events, fill, views,
 };
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -87,6 +89,97 @@ fn price(market: &Market) -> (U256, U256) {
 fn is_at_least(left: (U256, U256), right: (U256, U256)) -> bool {
     let product = |a: U256, b: U256| a.widening_mul::<256, 4, 512, 8>(b);
     product(left.0, right.1) >= product(right.0, left.1)
+}
+
+fn some_amount() -> impl Strategy<Value = U256> {
+    any_u256().prop_filter("zero", |amount| !amount.is_zero())
+}
+
+fn any_venue() -> impl Strategy<Value = VenueId> {
+    prop_oneof![
+        any_address().prop_map(VenueId::Vault),
+        any::<[u8; 32]>().prop_map(|id| VenueId::Market(B256::from(id))),
+    ]
+}
+
+const SINGLETON: Address = Address::repeat_byte(0x11);
+const CONTRACT: Address = Address::repeat_byte(0x22);
+
+/// The functions that a plan calls.
+const SELECTORS: [[u8; 4]; 8] = [
+    IErc20::approveCall::SELECTOR,
+    IVault::depositCall::SELECTOR,
+    IVault::mintCall::SELECTOR,
+    IVault::withdrawCall::SELECTOR,
+    IVault::redeemCall::SELECTOR,
+    IMorphoBlue::supplyCall::SELECTOR,
+    IMorphoBlue::withdrawCall::SELECTOR,
+    IVaultV2::forceDeallocateCall::SELECTOR,
+];
+
+prop_compose! {
+    /// One call of a plan: its receiver, its data and what it does.
+    fn call()(
+        market in params(),
+        amount in some_amount(),
+        owner in some_address(),
+        adapter in some_address(),
+        by_shares in any::<bool>(),
+        choice in 0_usize..9,
+    ) -> (Address, Bytes, Decoded) {
+        let (id, vault) = (market.id(), CONTRACT);
+        let (loan, assets, shares) = if by_shares {
+            (LoanAmount::Shares(amount), U256::ZERO, amount)
+        } else {
+            (LoanAmount::Assets(amount), amount, U256::ZERO)
+        };
+        match choice {
+            0 => {
+                let call = IErc20::approveCall { spender: owner, value: amount };
+                let decoded = Decoded::Approve { token: vault, spender: owner, amount };
+                (vault, call.abi_encode().into(), decoded)
+            }
+            1 => {
+                let decoded = Decoded::Deposit { vault, assets: amount, receiver: owner };
+                (vault, calls::deposit(amount, owner).unwrap(), decoded)
+            }
+            2 => {
+                let decoded = Decoded::Mint { vault, shares: amount, receiver: owner };
+                (vault, calls::mint(amount, owner).unwrap(), decoded)
+            }
+            3 => {
+                let decoded = Decoded::Withdraw { vault, assets: amount, receiver: owner, owner };
+                (vault, calls::withdraw(amount, owner).unwrap(), decoded)
+            }
+            4 => {
+                let decoded = Decoded::Redeem { vault, shares: amount, receiver: owner, owner };
+                (vault, calls::redeem(amount, owner).unwrap(), decoded)
+            }
+            5 => {
+                let has_callback_data = false;
+                let decoded =
+                    Decoded::MarketSupply { market: id, assets, shares, owner, has_callback_data };
+                (SINGLETON, calls::supply(&market, loan, owner).unwrap(), decoded)
+            }
+            6 => {
+                let receiver = owner;
+                let decoded =
+                    Decoded::MarketWithdraw { market: id, assets, shares, owner, receiver };
+                (SINGLETON, calls::withdraw_from_market(&market, loan, owner).unwrap(), decoded)
+            }
+            _ => {
+                let named = (choice == 7).then_some(&market);
+                let decoded = Decoded::ForceDeallocate {
+                    vault,
+                    adapter,
+                    market: named.map(MarketParams::id),
+                    assets: amount,
+                    owner,
+                };
+                (vault, calls::force_deallocate(adapter, named, amount, owner).unwrap(), decoded)
+            }
+        }
+    }
 }
 
 fn fresh(market: &Market) -> AccruedMarket {
@@ -273,6 +366,75 @@ proptest! {
     }
 
     #[test]
+    fn a_call_is_decoded_and_never_mistaken_for_another(
+        (to, data, decoded) in call(),
+        at in any::<prop::sample::Index>(),
+        flipped in 1..=u8::MAX,
+    ) {
+        prop_assert_eq!(decode_call(SINGLETON, to, &data), decoded);
+        let mut changed = data.to_vec();
+        let at = at.index(changed.len());
+        changed[at] ^= flipped;
+        prop_assert_ne!(decode_call(SINGLETON, to, &changed), decoded);
+        // Nothing is decoded from a part of it.
+        let cut = &data[..at];
+        let selector = cut.first_chunk::<4>().copied();
+        prop_assert_eq!(decode_call(SINGLETON, to, cut), Decoded::Unknown { to, selector });
+    }
+
+    #[test]
+    fn a_venue_round_trips_as_text(venue in any_venue(), text in ".*") {
+        prop_assert_eq!(venue.to_string().parse(), Ok(venue));
+        if let Ok(venue) = text.parse::<VenueId>() {
+            prop_assert_eq!(venue.to_string().to_lowercase(), text.to_lowercase());
+        }
+    }
+
+    #[test]
+    fn prices_are_compared_exactly(assets in any_u256(), shares in some_amount(), more in 1_u64..) {
+        let price = SharePrice::new(assets, shares).unwrap();
+        prop_assert!(!price.is_below(&price));
+        if let Some(assets) = assets.checked_add(U256::from(more)) {
+            let higher = SharePrice::new(assets, shares).unwrap();
+            prop_assert!(price.is_below(&higher) && !higher.is_below(&price));
+        }
+        if let Some(diluted) = shares.checked_add(U256::from(more)) {
+            let lower = SharePrice::new(assets, diluted).unwrap();
+            prop_assert_eq!(lower.is_below(&price), !assets.is_zero());
+        }
+        // The same fraction of other amounts.
+        let times = U256::from(more);
+        if let (Some(assets), Some(shares)) = (assets.checked_mul(times), shares.checked_mul(times)) {
+            let same = SharePrice::new(assets, shares).unwrap();
+            prop_assert_eq!(same.compare(&price), std::cmp::Ordering::Equal);
+        }
+    }
+
+    #[test]
+    fn the_sum_of_deposits_does_not_depend_on_their_order(
+        amounts in vec((amount(), amount(), any::<bool>()), 0..6),
+        owner in some_address(),
+    ) {
+        let venue = VenueId::Vault(CONTRACT);
+        let mut expected = None;
+        let mut logs: Vec<Log> = Vec::new();
+        for (assets, shares, is_own) in amounts {
+            let receiver = if is_own { owner } else { Address::ZERO };
+            let event = IVault::Deposit { sender: owner, owner: receiver, assets, shares };
+            let event = event.encode_log_data();
+            let topics = event.topics().to_vec();
+            logs.push(Log { address: CONTRACT, topics, data: event.data });
+            if is_own {
+                let Moved { assets: a, shares: s } = expected.unwrap_or_default();
+                expected = Some(Moved { assets: a + assets, shares: s + shares });
+            }
+        }
+        prop_assert_eq!(fill::supplied(SINGLETON, &venue, owner, &logs), expected);
+        logs.reverse();
+        prop_assert_eq!(fill::supplied(SINGLETON, &venue, owner, &logs), expected);
+    }
+
+    #[test]
     fn answers_round_trip(
         market in params(),
         numbers in any::<[u128; 6]>(),
@@ -326,9 +488,11 @@ proptest! {
     fn decoders_never_panic_on_random_bytes(
         bytes in vec(any::<u8>(), 0..400),
         topics in vec(any::<[u8; 32]>(), 0..6),
-        choice in 0_usize..6,
+        choice in 0_usize..7,
+        is_singleton in any::<bool>(),
     ) {
         let names = [
+            IErc20::Transfer::SIGNATURE_HASH,
             events::CREATE_VAULT_V2,
             events::CREATE_METAMORPHO,
             events::VAULT_DEPOSIT,
@@ -346,6 +510,17 @@ proptest! {
         let _ = events::vault_withdrawal(contract, &topics, &bytes);
         let _ = events::market_supply(contract, &topics, &bytes);
         let _ = events::market_withdrawal(contract, &topics, &bytes);
+        let log = Log { address: contract, topics, data: bytes.clone().into() };
+        for venue in [VenueId::Vault(contract), VenueId::Market(B256::ZERO)] {
+            let _ = fill::supplied(contract, &venue, contract, std::slice::from_ref(&log));
+            let _ = fill::withdrawn(contract, &venue, contract, std::slice::from_ref(&log));
+        }
+        let _ = fill::token_moved(contract, contract, &[log]);
+        let to = if is_singleton { SINGLETON } else { CONTRACT };
+        for selector in SELECTORS {
+            let _ = decode_call(SINGLETON, to, &[&selector[..], &bytes].concat());
+        }
+        let _ = decode_call(SINGLETON, to, &bytes);
         let _ = errors::reason(&bytes).to_string();
         let _ = views::decode_flag(&bytes);
         let _ = views::decode_length(&bytes);

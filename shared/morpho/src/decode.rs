@@ -1,0 +1,165 @@
+//! Decodes the calls of a loan's plan, so that people see what the call data does instead of what was meant.
+//!
+//! A decoder accepts only the bytes that the contract's encoder writes. Any other call data is unknown. None of these
+//! functions takes the native coin: the caller checks that a call has no value.
+
+use alloy_primitives::{Address, B256, U256};
+use alloy_sol_types::SolCall;
+use serde::{Deserialize, Serialize};
+
+use crate::abi::blue::{AbiMarketParams, IMorphoBlue};
+use crate::abi::decode_call_data;
+use crate::abi::token::IErc20;
+use crate::abi::vault::{IVault, IVaultV2};
+use crate::market::MarketParams;
+use crate::views::adapter::decode_liquidity_market;
+
+/// What a call does. Assets are in smallest units.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Decoded {
+    /// Sets the allowance of a token for `spender`, in the token's smallest unit.
+    Approve { token: Address, spender: Address, amount: U256 },
+    /// Deposits exactly `assets` into a vault.
+    Deposit { vault: Address, assets: U256, receiver: Address },
+    /// Buys exactly `shares` of a vault, at a price that only the allowance limits.
+    Mint { vault: Address, shares: U256, receiver: Address },
+    /// Withdraws exactly `assets` from a vault.
+    Withdraw { vault: Address, assets: U256, receiver: Address, owner: Address },
+    /// Gives exactly `shares` of a vault back.
+    Redeem { vault: Address, shares: U256, receiver: Address, owner: Address },
+    /// Supplies to a market of the singleton. One of `assets` and `shares` is zero, or the call reverts.
+    MarketSupply {
+        /// The market's id.
+        market: B256,
+        assets: U256,
+        shares: U256,
+        owner: Address,
+        /// Whether the singleton calls the sender back with data, which no plan needs.
+        has_callback_data: bool,
+    },
+    /// Withdraws from a market of the singleton. One of `assets` and `shares` is zero, or the call reverts.
+    MarketWithdraw {
+        /// The market's id.
+        market: B256,
+        assets: U256,
+        shares: U256,
+        owner: Address,
+        receiver: Address,
+    },
+    /// Moves `assets` from an adapter of a Vault V2 to its idle balance; `owner` pays the penalty.
+    ForceDeallocate {
+        vault: Address,
+        adapter: Address,
+        /// The id of the market that a market adapter takes them from; `None` for another adapter.
+        market: Option<B256>,
+        assets: U256,
+        owner: Address,
+    },
+    /// A call that no part of a plan makes.
+    Unknown {
+        to: Address,
+        /// The first four bytes of the call data; `None` if there are fewer.
+        selector: Option<[u8; 4]>,
+    },
+}
+
+/// Decodes a call to `to` on the network of `singleton`.
+///
+/// Only the singleton has functions of markets, and it has no function of vaults or tokens. Any other contract may be a
+/// vault or a token: the caller knows which one it is.
+pub fn decode_call(singleton: Address, to: Address, data: &[u8]) -> Decoded {
+    let selector = data.first_chunk::<4>().copied();
+    let known = selector.and_then(|selector| {
+        if to == singleton {
+            of_singleton(selector, data)
+        } else {
+            of_token_or_vault(selector, to, data)
+        }
+    });
+    known.unwrap_or(Decoded::Unknown { to, selector })
+}
+
+fn of_singleton(selector: [u8; 4], data: &[u8]) -> Option<Decoded> {
+    match selector {
+        IMorphoBlue::supplyCall::SELECTOR => market_supply(data),
+        IMorphoBlue::withdrawCall::SELECTOR => market_withdrawal(data),
+        _other => None,
+    }
+}
+
+fn of_token_or_vault(selector: [u8; 4], to: Address, data: &[u8]) -> Option<Decoded> {
+    match selector {
+        IErc20::approveCall::SELECTOR => approval(to, data),
+        IVault::depositCall::SELECTOR => deposit(to, data),
+        IVault::mintCall::SELECTOR => mint(to, data),
+        IVault::withdrawCall::SELECTOR => withdrawal(to, data),
+        IVault::redeemCall::SELECTOR => redemption(to, data),
+        IVaultV2::forceDeallocateCall::SELECTOR => forced_exit(to, data),
+        _other => None,
+    }
+}
+
+fn market_supply(data: &[u8]) -> Option<Decoded> {
+    let call = decode_call_data::<IMorphoBlue::supplyCall>(data)?;
+    Some(Decoded::MarketSupply {
+        market: id(&call.params),
+        assets: call.assets,
+        shares: call.shares,
+        owner: call.onBehalf,
+        has_callback_data: !call.data.is_empty(),
+    })
+}
+
+fn market_withdrawal(data: &[u8]) -> Option<Decoded> {
+    let call = decode_call_data::<IMorphoBlue::withdrawCall>(data)?;
+    Some(Decoded::MarketWithdraw {
+        market: id(&call.params),
+        assets: call.assets,
+        shares: call.shares,
+        owner: call.onBehalf,
+        receiver: call.receiver,
+    })
+}
+
+fn approval(token: Address, data: &[u8]) -> Option<Decoded> {
+    let call = decode_call_data::<IErc20::approveCall>(data)?;
+    Some(Decoded::Approve { token, spender: call.spender, amount: call.value })
+}
+
+fn deposit(vault: Address, data: &[u8]) -> Option<Decoded> {
+    let IVault::depositCall { assets, receiver } = decode_call_data(data)?;
+    Some(Decoded::Deposit { vault, assets, receiver })
+}
+
+fn mint(vault: Address, data: &[u8]) -> Option<Decoded> {
+    let IVault::mintCall { shares, receiver } = decode_call_data(data)?;
+    Some(Decoded::Mint { vault, shares, receiver })
+}
+
+fn withdrawal(vault: Address, data: &[u8]) -> Option<Decoded> {
+    let IVault::withdrawCall { assets, receiver, owner } = decode_call_data(data)?;
+    Some(Decoded::Withdraw { vault, assets, receiver, owner })
+}
+
+fn redemption(vault: Address, data: &[u8]) -> Option<Decoded> {
+    let IVault::redeemCall { shares, receiver, owner } = decode_call_data(data)?;
+    Some(Decoded::Redeem { vault, shares, receiver, owner })
+}
+
+/// The adapter's data is a market or empty. Data of another form belongs to an adapter that no plan uses.
+fn forced_exit(vault: Address, data: &[u8]) -> Option<Decoded> {
+    let call = decode_call_data::<IVaultV2::forceDeallocateCall>(data)?;
+    let market = match call.data.is_empty() {
+        true => None,
+        false => Some(decode_liquidity_market(&call.data)?.id()),
+    };
+    let (adapter, assets, owner) = (call.adapter, call.assets, call.onBehalf);
+    Some(Decoded::ForceDeallocate { vault, adapter, market, assets, owner })
+}
+
+fn id(params: &AbiMarketParams) -> B256 {
+    MarketParams::from_abi(params).id()
+}
+
+#[cfg(test)]
+mod tests;
