@@ -57,6 +57,7 @@ fn the_selectors_of_both_kinds_of_vaults_are_those_of_the_contracts() {
         (IVault::previewMintCall::SELECTOR, "b3d7f6b9"),
         (IVault::previewWithdrawCall::SELECTOR, "0a28a477"),
         (IVault::previewRedeemCall::SELECTOR, "4cdad506"),
+        (IVault::convertToAssetsCall::SELECTOR, "07a2d13a"),
         (IVault::assetCall::SELECTOR, "38d52e0f"),
         (IVault::totalAssetsCall::SELECTOR, "01e1d114"),
         (IVault::totalSupplyCall::SELECTOR, "18160ddd"),

@@ -27,6 +27,7 @@ alloy_sol_types::sol! {
         function previewMint(uint256 shares) external view returns (uint256);
         function previewWithdraw(uint256 assets) external view returns (uint256);
         function previewRedeem(uint256 shares) external view returns (uint256);
+        function convertToAssets(uint256 shares) external view returns (uint256);
         function maxWithdraw(address owner) external view returns (uint256);
         function deposit(uint256 assets, address receiver) external returns (uint256);
         function mint(uint256 shares, address receiver) external returns (uint256);

@@ -39,6 +39,14 @@ pub fn decode_market(answer: &[u8]) -> Option<Market> {
     Some(Market::from_abi(&decode::<IMorphoBlue::marketCall>(answer)?))
 }
 
+/// Returns `accrueInterest`, which returns nothing and reverts for a market that does not exist.
+///
+/// Before [`market_call`] in the same simulated transaction, it makes the totals include the interest up to that
+/// block's time.
+pub fn accrue_interest_call(params: &MarketParams) -> Bytes {
+    encode(&IMorphoBlue::accrueInterestCall { params: params.to_abi() })
+}
+
 /// Returns `position`, read by [`decode_position`].
 pub fn position_call(market_id: B256, owner: Address) -> Bytes {
     encode(&IMorphoBlue::positionCall { id: market_id, user: owner })

@@ -70,6 +70,7 @@ fn reads_with_one_argument_have_its_word() {
         (vault::preview_mint_call(seven), hex!("b3d7f6b9"), word(7)),
         (vault::preview_withdraw_call(seven), hex!("0a28a477"), word(7)),
         (vault::preview_redeem_call(seven), hex!("4cdad506"), word(7)),
+        (vault::convert_to_assets_call(seven), hex!("07a2d13a"), word(7)),
         (vault::adapter_call(7), hex!("4ef501ac"), word(7)),
         (vault::withdraw_queue_call(7), hex!("62518ddf"), word(7)),
         (adapter::market_id_call(7), hex!("779a9683"), word(7)),
@@ -99,6 +100,12 @@ fn each_gate_has_its_own_getter() {
     getters.sort();
     getters.dedup();
     assert_eq!(getters.len(), 4);
+}
+
+#[test]
+fn interest_is_accrued_for_the_parameters() {
+    let expected = [&hex!("151c1ade")[..], &liquidity_data(&params())].concat();
+    assert_eq!(market::accrue_interest_call(&params())[..], expected);
 }
 
 #[test]

@@ -69,6 +69,12 @@ pub fn preview_redeem_call(shares: U256) -> Bytes {
     encode(&IVault::previewRedeemCall { shares })
 }
 
+/// Returns `convertToAssets`: the average price of `shares` in assets, read by [`decode_amount`](super::decode_amount).
+/// What a redemption pays is [`preview_redeem_call`].
+pub fn convert_to_assets_call(shares: U256) -> Bytes {
+    encode(&IVault::convertToAssetsCall { shares })
+}
+
 /// Returns MetaMorpho's `maxWithdraw`, read by [`decode_amount`](super::decode_amount). Vault V2 always answers zero.
 pub fn max_withdraw_call(owner: Address) -> Bytes {
     encode(&IVault::maxWithdrawCall { owner })
