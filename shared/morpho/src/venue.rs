@@ -34,8 +34,7 @@ impl fmt::Display for VenueId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Vault(address) => write!(f, "{address}"),
-            // An id's own `Display` leaves out its middle.
-            Self::Market(id) => write!(f, "{id:#x}"),
+            Self::Market(id) => write!(f, "{id}"),
         }
     }
 }
