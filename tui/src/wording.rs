@@ -27,7 +27,7 @@ pub(crate) fn kind(kind: EntryKind) -> String {
 pub(crate) fn verdict(lane: Lane, verdict: PolicyVerdict) -> &'static str {
     match (verdict, lane) {
         (PolicyVerdict::Act, Lane::Payment) => "paid without asking",
-        (PolicyVerdict::Act, Lane::Trade) => "executed without asking",
+        (PolicyVerdict::Act, Lane::Trade | Lane::Loan) => "executed without asking",
         (PolicyVerdict::Hold, _) => "needs your approval",
         (PolicyVerdict::Refuse, _) => "refused",
     }

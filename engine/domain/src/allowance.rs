@@ -21,6 +21,8 @@ use serde::{Deserialize, Serialize};
 pub struct Window {
     pub start: WindowStart,
     pub spent: ByLane<Usd>,
+    /// The supplies and withdrawals that took effect.
+    pub operations: u32,
 }
 
 /// The start of an allowance: its date, and the readings of the wall clock and the boot clock.
@@ -119,7 +121,15 @@ impl Window {
 
     /// Returns an allowance of which nothing is spent.
     pub fn unspent(start: WindowStart) -> Self {
-        Self { start, spent: ByLane::default() }
+        Self { start, spent: ByLane::default(), operations: 0 }
+    }
+
+    /// Returns the supplies and withdrawals of the allowance in force at `moment`.
+    pub fn operations_at(&self, moment: &Moment) -> u32 {
+        match self.start.renewal(moment) {
+            Renewal::Renew(_) => 0,
+            Renewal::Keep | Renewal::HeldBack(_) => self.operations,
+        }
     }
 
     /// Returns what has been spent of the allowance in force at `moment`.

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use bursar_core::card::{ByLane, HoldReason, Lane};
 use bursar_core::codes::Code;
 use bursar_core::ids::{AgentId, Name, RequestId};
-use bursar_core::money::Usd;
+use bursar_core::money::{Atoms, Round, Usd};
 use bursar_core::time::Utc;
 use bursar_x402::authorization::Authorization;
 
@@ -17,7 +17,8 @@ use crate::allowance::{Window, WindowStart};
 use crate::approver::Approver;
 use crate::deadline::Deadline;
 use crate::event::{AddressAdded, Entry, Event, RequestDraft};
-use crate::plan::{Execution, PlanStep, StepPurpose, Volume, submission_id};
+use crate::loans::Confirmation;
+use crate::plan::{Execution, ExecutionEnd, PlanStep, Quote, StepPurpose, Volume, submission_id};
 use crate::requests::{LaneAsk, Request, Status};
 use crate::settlement::Settlement;
 use crate::state::State;
@@ -89,14 +90,17 @@ fn apply_event(state: &mut State, entry: &Entry) -> Option<ChangedRecord> {
         }
         Event::AgentCommissioned { agent, policy, label, start, .. } => {
             let restored = state.restored;
-            let daily = state.policies.get(&policy.key()).map(|record| record.policy.daily());
+            let given = state.policies.get(&policy.key());
+            let daily = given.map(|record| record.policy.daily());
+            let operations = given.map_or(0, |record| record.policy.lending.operations_per_day);
             with_agent(state, agent, |agent| {
                 let running = agent.commission.take().map(|given| given.window);
                 let first = start.clone().map(|start| {
                     // What the agent spent that day may be lost with the journal.
                     let lost = restored.is_some_and(|at| at >= start.utc && at >= agent.created);
                     let spent = daily.filter(|_limits| lost).unwrap_or_default();
-                    Window { start, spent }
+                    let operations = if lost { operations } else { 0 };
+                    Window { start, spent, operations }
                 });
                 agent.commission = running.or(first).map(|window| Commission {
                     policy: policy.clone(),
@@ -182,6 +186,7 @@ fn apply_event(state: &mut State, entry: &Entry) -> Option<ChangedRecord> {
                 end: None,
             };
             reserve(state, &request.agent, request.ask.lane(), *counted);
+            note_loan(state, &request.ask, quote);
             request.status = Status::Executing(Box::new(execution));
             return Some(ChangedRecord::Request(execute(state, request)));
         }
@@ -195,7 +200,9 @@ fn apply_event(state: &mut State, entry: &Entry) -> Option<ChangedRecord> {
                     execution.counted = execution.counted.max(value);
                 }
             };
-            return change_execution(state, id, step).map(ChangedRecord::Request);
+            let changed = change_execution(state, id, step)?;
+            note_loan(state, &changed.ask, quote);
+            return Some(ChangedRecord::Request(changed));
         }
         Event::PermitOrdered { id, permit } => {
             let order = |execution: &mut Execution| {
@@ -218,8 +225,10 @@ fn apply_event(state: &mut State, entry: &Entry) -> Option<ChangedRecord> {
             return ended.map(ChangedRecord::Request);
         }
         Event::ExecutionEnded { id, end } => {
-            let ended = change_execution(state, id, |execution| execution.end_request(end.clone()));
-            return ended.map(ChangedRecord::Request);
+            let ended =
+                change_execution(state, id, |execution| execution.end_request(end.clone()))?;
+            settle_loan(state, &ended, end);
+            return Some(ChangedRecord::Request(ended));
         }
         Event::PlanClosed { id } => {
             let mut request = Arc::make_mut(&mut state.executing).remove(id)?;
@@ -244,6 +253,18 @@ fn apply_event(state: &mut State, entry: &Entry) -> Option<ChangedRecord> {
             let mut request = release(state, id)?;
             request.status = Status::Refused { refusal: refusal.clone(), at, was_held: true };
             return Some(ChangedRecord::Request(Arc::new(request)));
+        }
+        Event::VenueTrusted { chain, venue, curator, owner } => {
+            let (curator, owner) = (*curator, *owner);
+            let given = Confirmation { curator, owner, at };
+            Arc::make_mut(&mut state.loans).confirm(*chain, *venue, Some(given));
+        }
+        Event::VenueUntrusted { chain, venue } => {
+            Arc::make_mut(&mut state.loans).confirm(*chain, *venue, None);
+        }
+        Event::LoanWrittenOff { place, from, to } => {
+            let loss = from.left_after(*to);
+            Arc::make_mut(&mut state.loans).returned(*place, loss, entry.seq);
         }
         Event::SettingChanged { to, .. } => to.apply(Arc::make_mut(&mut state.settings)),
         Event::SettlementReported { settlement, .. } => {
@@ -316,6 +337,8 @@ fn restored(state: &mut State, start: &WindowStart, at: Utc) {
             let spent = window.spent.of_mut(lane);
             *spent = (*spent).max(*daily.of(lane));
         }
+        let operations = policy.map_or(0, |record| record.policy.lending.operations_per_day);
+        window.operations = window.operations.max(operations);
     }
 }
 
@@ -396,6 +419,9 @@ fn hold(
         agent.usage.count(entry.at, asked.ask.padding());
     });
     reserve(state, &asked.agent, asked.ask.lane(), asked.ask.usd());
+    if let LaneAsk::Loan(loan) = &asked.ask {
+        Arc::make_mut(&mut state.loans).note_quote(loan, &loan.quote);
+    }
     let held = Arc::new(held);
     Arc::make_mut(&mut state.held).insert(asked.id, Arc::clone(&held));
     held
@@ -427,25 +453,71 @@ fn start_execution(
     });
     reserve(state, &asked.agent, asked.ask.lane(), asked.ask.usd());
     // The event has no payment, because a payment has no plan.
-    let status = match &asked.ask {
-        LaneAsk::Trade(trade) => Status::Executing(Box::new(Execution {
-            by: Approver::Policy,
-            at: entry.at,
-            started: entry.seq,
-            until: until.clone(),
-            quote: trade.quote.clone().into(),
-            floor: trade.floor(&trade.quote),
-            counted: trade.counted,
-            volume: Volume::Reserved,
-            permit: None,
-            steps: Vec::new(),
-            end: None,
-        })),
-        LaneAsk::Payment(_) => {
+    let planned: Option<(Quote, Atoms)> = match &asked.ask {
+        LaneAsk::Trade(trade) => Some((trade.quote.clone().into(), trade.floor(&trade.quote))),
+        LaneAsk::Loan(loan) => Some((loan.quote.clone().into(), Atoms::default())),
+        LaneAsk::Payment(_) => None,
+    };
+    let status = match planned {
+        Some((quote, floor)) => {
+            note_loan(state, &asked.ask, &quote);
+            Status::Executing(Box::new(Execution {
+                by: Approver::Policy,
+                at: entry.at,
+                started: entry.seq,
+                until: until.clone(),
+                quote,
+                floor,
+                counted: asked.ask.usd(),
+                volume: Volume::Reserved,
+                permit: None,
+                steps: Vec::new(),
+                end: None,
+            }))
+        }
+        None => {
             Status::Refused { refusal: Code::InternalError.into(), at: entry.at, was_held: false }
         }
     };
     execute(state, request(asked, entry, status))
+}
+
+/// Notes a measurement of a loan that was allowed, or is being executed.
+fn note_loan(state: &mut State, ask: &LaneAsk, quote: &Quote) {
+    if let (LaneAsk::Loan(loan), Quote::Loan(quote)) = (ask, quote) {
+        let loans = Arc::make_mut(&mut state.loans);
+        loans.note_quote(loan, quote);
+        loans.note_use(loan);
+    }
+}
+
+/// Subtracts what a withdrawal brought back, and what a supply did not take.
+fn settle_loan(state: &mut State, request: &Request, end: &ExecutionEnd) {
+    let (LaneAsk::Loan(loan), ExecutionEnd::Executed { received: Some(moved), .. }) =
+        (&request.ask, end)
+    else {
+        return;
+    };
+    let Some(network) = request.ask.network() else { return };
+    let decimals = network.stablecoin.decimals;
+    let back = if loan.supplies() {
+        let counted = request.execution().map_or(Usd::ZERO, |execution| execution.counted);
+        let taken = moved.to_usd(decimals, Round::Up);
+        taken.map_or(Usd::ZERO, |taken| counted.left_after(taken))
+    } else {
+        moved.to_usd(decimals, Round::Down).unwrap_or(Usd(u64::MAX))
+    };
+    let seq = state.seq;
+    Arc::make_mut(&mut state.loans).returned(loan.place(request.from), back, seq);
+}
+
+fn count_operation(state: &mut State, agent: &AgentId) {
+    with_agent(state, agent, |agent| {
+        if let Some(commission) = &mut agent.commission {
+            let operations = &mut commission.window.operations;
+            *operations = operations.saturating_add(1);
+        }
+    });
 }
 
 fn execute(state: &mut State, request: Request) -> Arc<Request> {
@@ -462,9 +534,9 @@ fn change_execution(
 ) -> Option<Arc<Request>> {
     let slot = Arc::make_mut(&mut state.executing).get_mut(id)?;
     let Status::Executing(execution) = &mut Arc::make_mut(slot).status else { return None };
-    let before = execution.reserved();
+    let (before, volume_before) = (execution.reserved(), execution.volume);
     change(execution);
-    let (after, volume) = (execution.reserved(), execution.volume);
+    let (after, volume, counted) = (execution.reserved(), execution.volume, execution.counted);
     let released = before.left_after(after);
     let request = Arc::clone(slot);
     let lane = request.ask.lane();
@@ -473,6 +545,16 @@ fn change_execution(
         unreserve(state, &request.agent, lane, released);
         if volume == Volume::Spent {
             spend(state, &request.agent, lane, released);
+        }
+    }
+    if volume_before == Volume::Reserved
+        && volume == Volume::Spent
+        && let LaneAsk::Loan(loan) = &request.ask
+    {
+        count_operation(state, &request.agent);
+        if loan.supplies() {
+            let seq = state.seq;
+            Arc::make_mut(&mut state.loans).supplied(loan.place(request.from), counted, seq);
         }
     }
     Some(request)

@@ -6,12 +6,14 @@ use bursar_core::codes::Code;
 use bursar_core::time::Moment;
 
 use crate::agents::{Agent, Commission};
+use crate::assess::lending;
 use crate::assess::payments::{self, PaymentContext};
 use crate::assess::trading::{self, TradeContext};
 use crate::assess::{Verdict, clock_is_off};
 use crate::command::{Approval, Requote};
 use crate::due::renewal_if_due;
 use crate::event::Event;
+use crate::loan_context::{Lender, context};
 use crate::plan::Quote;
 use crate::refusal::Refusal;
 use crate::requests::{LaneAsk, PaymentAsk, Request};
@@ -69,8 +71,9 @@ pub(crate) fn fresh_price<'a>(
         (LaneAsk::Trade(_), Some(Ok(fresh @ Requote::Plan(Quote::Trade(_))))) => {
             Ok(Ok(Some(fresh)))
         }
-        (LaneAsk::Trade(_), Some(Err(refusal))) => Ok(Err(refusal.clone())),
-        (LaneAsk::Trade(_), Some(Ok(Requote::Asset(_))) | None) => {
+        (LaneAsk::Loan(_), Some(Ok(fresh @ Requote::Plan(Quote::Loan(_))))) => Ok(Ok(Some(fresh))),
+        (LaneAsk::Trade(_) | LaneAsk::Loan(_), Some(Err(refusal))) => Ok(Err(refusal.clone())),
+        (LaneAsk::Trade(_) | LaneAsk::Loan(_), Some(Ok(_)) | None) => {
             Ok(Err(Refusal::new(Code::QuoteFailed)))
         }
     }
@@ -122,7 +125,7 @@ pub(crate) fn fresh_verdict(
             LaneAsk::Trade(trade) => {
                 let quote = match fresh {
                     Some(Requote::Plan(Quote::Trade(quote))) => quote,
-                    Some(Requote::Asset(_)) | None => &trade.quote,
+                    Some(_) | None => &trade.quote,
                 };
                 check_floor(trade, quote)?;
                 trading::assess(&TradeContext {
@@ -145,6 +148,16 @@ pub(crate) fn fresh_verdict(
                     held_by_agent: 0,
                     held_in_all: 0,
                 })
+            }
+            LaneAsk::Loan(loan) => {
+                let quote = match fresh {
+                    Some(Requote::Plan(Quote::Loan(quote))) => quote,
+                    Some(_) | None => &loan.quote,
+                };
+                let id = Some(request.id);
+                let lender = Lender { agent, from: request.from, request: id, started: None };
+                let subject = (&**loan, quote);
+                lending::assess(&context(state, moment, trusted, lender, policy, subject))
             }
         };
         match verdict {

@@ -1,5 +1,6 @@
 //! Applies a policy to one request. One file per lane; all of them pure.
 
+pub mod lending;
 pub mod payments;
 pub mod rehearsal;
 pub mod trading;

@@ -2,18 +2,23 @@
 
 use alloy_primitives::{Address, U256};
 use bursar_core::card::{
-    self, AssetCard, Balance, Card, Change, Lane, Terms, TradeCard, TradeTerms,
+    self, AssetCard, Balance, Card, Change, Lane, LoanCard, LoanTerms, Terms, TradeCard, TradeTerms,
 };
 use bursar_core::ids::Name;
 use bursar_core::money::{Atoms, TokenAmount, Usd};
 use bursar_core::networks::{NATIVE_DECIMALS, Network, by_chain};
-use bursar_core::policy::TradingPolicy;
+use bursar_core::policy::{Policy, TradingPolicy};
 use bursar_core::text;
 use bursar_core::time::{Moment, Utc};
 use bursar_x402::authorization::MIN_VALIDITY_SECONDS;
 
+use crate::agents::Agent;
 use crate::approval::obstacle;
+use crate::assess::lending;
 use crate::assets::ForeignAsset;
+use crate::loan_context::{Lender, context};
+use crate::loan_text;
+use crate::loans::{LoanAsk, LoanSize, Standing};
 use crate::plan::{Effects, PLAN_MS};
 use crate::plan_text;
 use crate::requests::{LaneAsk, PaymentAsk, Request, Status};
@@ -69,13 +74,29 @@ pub fn card(state: &State, request: &Request, moment: &Moment) -> Option<Card> {
             let limits = [limits.daily, limits.per_trade, limits.auto_below];
             (trade_terms(request, trade, network), limits)
         }
+        LaneAsk::Loan(loan) => {
+            let limits = &policy.policy.lending;
+            // Lending has no daily limit in dollars.
+            let limits = [Usd::ZERO, limits.max_deposit, limits.auto_below];
+            (loan_terms(request, loan, network), limits)
+        }
     };
     let [daily_limit, per_request_max, auto_below] = limits;
     let payment = request.ask.payment();
     let trade = request.trade().map(|trade| Box::new(trade_card(trade, &policy.policy.trading)));
     let unpriced = payment.is_some_and(PaymentAsk::is_unpriced);
     let asset = payment.and_then(|payment| Some(Box::new(asset_card(payment.foreign()?, network))));
-    let usd = request.ask.usd();
+    let loan = match &request.ask {
+        LaneAsk::Loan(loan) => {
+            Some(Box::new(loan_card(state, agent, request, loan, &policy.policy, moment)))
+        }
+        LaneAsk::Payment(_) | LaneAsk::Trade(_) => None,
+    };
+    let usd = match &request.ask {
+        // A withdrawal counts against no limit, but its amount is typed like any other.
+        LaneAsk::Loan(loan) => loan.value(&loan.quote).unwrap_or(Usd(u64::MAX)),
+        LaneAsk::Payment(_) | LaneAsk::Trade(_) => request.ask.usd(),
+    };
     let spent = *state.spent(agent, moment).of(lane);
     let digest = card::digest(&terms, *reason, policy.version);
     // A tenth of the policy's largest request: above that, an accidental approval is expensive.
@@ -110,6 +131,7 @@ pub fn card(state: &State, request: &Request, moment: &Moment) -> Option<Card> {
         balance: None,
         balance_unknown_reason: None,
         trade,
+        loan,
         asset,
     })
 }
@@ -128,6 +150,7 @@ fn payment_terms(request: &Request, payment: &PaymentAsk, network: &Network) -> 
         resource_url: payment.resource_url.clone(),
         other_urls: payment.other_urls.clone(),
         trade: None,
+        loan: None,
     }
 }
 
@@ -172,7 +195,87 @@ fn trade_terms(request: &Request, trade: &TradeAsk, network: &Network) -> Terms 
             minimum_out: trade.floor(&trade.quote).to_string(),
             pool: trade.venue.pool_text(),
         }),
+        loan: None,
     }
+}
+
+fn loan_terms(request: &Request, loan: &LoanAsk, network: &Network) -> Terms {
+    let own = request.from.to_checksum(None);
+    let (amount, unit) = match loan.size {
+        LoanSize::Assets(assets) => (assets.0, "assets"),
+        LoanSize::Shares(shares) => (shares, "shares"),
+        LoanSize::All => (U256::ZERO, "all"),
+    };
+    Terms {
+        lane: Lane::Loan,
+        agent: request.agent.clone(),
+        address: own.clone(),
+        network: network.caip2(),
+        asset: network.stablecoin.address.to_checksum(None),
+        payee: own,
+        amount: amount.to_string(),
+        valid_seconds: u64::try_from(PLAN_MS / 1000).unwrap_or(0),
+        request_url: None,
+        resource_url: None,
+        other_urls: Vec::new(),
+        trade: None,
+        loan: Some(LoanTerms {
+            action: loan.action.text().to_owned(),
+            venue: loan.venue.to_string(),
+            unit: unit.to_owned(),
+        }),
+    }
+}
+
+/// Returns what only the card of a loan shows, by the quote that was made for the request.
+fn loan_card(
+    state: &State,
+    agent: &Agent,
+    request: &Request,
+    loan: &LoanAsk,
+    policy: &Policy,
+    moment: &Moment,
+) -> LoanCard {
+    let quote = &loan.quote;
+    let amount = |atoms: Atoms| loan.assets_text(atoms);
+    let lender = Lender { agent, from: request.from, request: Some(request.id), started: None };
+    let context = context(state, moment, true, lender, policy, (loan, quote));
+    let lent = context.deployed.filter(|_known| loan.supplies()).and_then(|deployed| {
+        let before = deployed.checked_add(context.reserved).ok()?;
+        Some(Change { before, after: before.checked_add(loan.counted(quote)).ok()? })
+    });
+    let ceiling = context.deployed.map_or(policy.lending.max_total, |deployed| {
+        lending::ceiling(&policy.lending, quote.exposure.liquid, deployed)
+    });
+    let venue = quote.venue.as_deref();
+    LoanCard {
+        moves: amount(quote.assets),
+        venue_name: venue.map_or(String::new(), |venue| venue.name.clone()),
+        kind: venue.map_or("unknown", |venue| venue.kind.text()).to_owned(),
+        curator: venue.and_then(|venue| venue.curator).map(|one| one.to_checksum(None)),
+        owner: venue.and_then(|venue| venue.owner).map(|one| one.to_checksum(None)),
+        trust: venue.map_or(String::new(), |venue| loan_text::standing(venue, context.standing)),
+        is_trusted: context.standing == Standing::Trusted,
+        shares: loan_text::shares_text(quote, quote.shares),
+        worth: loan.supplies().then(|| amount(quote.worth)),
+        position: amount(quote.position),
+        withdrawable: quote.withdrawable.map(amount),
+        free: venue.and_then(|venue| venue.free).map(amount),
+        lent,
+        ceiling,
+        operations: context.operations,
+        operations_max: policy.lending.operations_per_day,
+        gas: native_text(quote.plan_cost),
+        transactions: quote.calls.len(),
+        effects_proven: quote.effects == Effects::Proven,
+        calls: loan_text::calls(loan, quote),
+        quoted: text::utc(quote.at),
+    }
+}
+
+fn native_text(wei: U256) -> String {
+    let amount = TokenAmount { atoms: Atoms(wei), decimals: NATIVE_DECIMALS };
+    format!("{} ETH", amount.to_column_text())
 }
 
 /// Warns of a token outside our table, and of one with the symbol of another token in it.
@@ -192,10 +295,6 @@ fn token_note(trade: &TradeAsk, token: &TradeToken) -> Option<String> {
 /// Returns what only the card of a trade shows, by the quote that was made for the request.
 pub fn trade_card(trade: &TradeAsk, trading: &TradingPolicy) -> TradeCard {
     let quote = &trade.quote;
-    let native = |wei: U256| {
-        let amount = TokenAmount { atoms: Atoms(wei), decimals: NATIVE_DECIMALS };
-        format!("{} ETH", amount.to_column_text())
-    };
     TradeCard {
         gives: trade.token_in.amount_text(trade.amount_in),
         gets: trade.token_out.amount_text(quote.out),
@@ -211,7 +310,7 @@ pub fn trade_card(trade: &TradeAsk, trading: &TradingPolicy) -> TradeCard {
         slippage: trade.slippage.to_string(),
         value_in: quote.value_in.map(|value| value.to_string()),
         value_out: quote.value_out.map(|value| value.to_string()),
-        gas: native(quote.plan_cost),
+        gas: native_text(quote.plan_cost),
         transactions: plan_text::transactions(quote),
         effects_proven: quote.effects == Effects::Proven,
         received: quote.received.map(|received| trade.token_out.amount_text(received)),

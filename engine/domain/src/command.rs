@@ -1,12 +1,14 @@
 //! Commands from outside, with all the input that their decision needs.
 
-use alloy_primitives::B256;
+use alloy_primitives::{Address, B256};
 use bursar_core::client::Client;
 use bursar_core::ids::{AgentId, Name, RequestId, SeedId};
+use bursar_core::money::Usd;
 use bursar_core::networks::ChainId;
 use bursar_core::policy::Policy;
 use bursar_core::settings::Setting;
 use bursar_core::time::{Moment, Utc};
+use bursar_morpho::VenueId;
 use bursar_submit::{Call, OutboxKey};
 use bursar_uniswap::Permit;
 use bursar_x402::signature::Signature65;
@@ -16,6 +18,7 @@ use crate::assets::ForeignAsset;
 use crate::event::AddressAdded;
 use crate::idempotency::Prior;
 use crate::identity::Identity;
+use crate::loans::LoanPlace;
 use crate::outboxes::Send;
 use crate::plan::{ExecutionEnd, Quote, StepPurpose};
 use crate::refusal::Refusal;
@@ -161,6 +164,17 @@ pub enum Action {
     ClosePlan {
         id: RequestId,
     },
+    /// The operator trusts a venue as it is now.
+    TrustVenue(Box<VenueTrust>),
+    UntrustVenue {
+        chain: ChainId,
+        venue: VenueId,
+    },
+    /// The operator books a loss. The chain shows that `to` is left.
+    WriteOff {
+        place: LoanPlace,
+        to: Usd,
+    },
     /// The operator sends money from an address of the wallet.
     Send(Box<Send>),
     /// An input for an outbox.
@@ -174,6 +188,16 @@ pub enum Action {
     Tick,
     /// The wallet was unlocked or the agents thawed: sign authorized requests that are still unsigned.
     Reissue,
+}
+
+/// A venue that the operator trusts, and the accounts that it names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct VenueTrust {
+    pub chain: ChainId,
+    pub venue: VenueId,
+    /// `None` for a market.
+    pub curator: Option<Address>,
+    pub owner: Option<Address>,
 }
 
 /// The question whether an authenticated agent's request repeats an earlier one.

@@ -2,6 +2,7 @@
 
 mod agents;
 mod intake;
+mod loans;
 mod outboxes;
 mod payments;
 mod permits;
@@ -11,6 +12,7 @@ mod requests;
 mod settlements;
 mod steps;
 mod trades;
+mod venues;
 mod wallets;
 
 use bursar_core::codes::Code;
@@ -131,6 +133,9 @@ pub fn decide(state: &State, command: &Command) -> Result<Decision, Refusal> {
             );
             Ok(Decision::done(events))
         }
+        Action::TrustVenue(given) => venues::trust(state, command, given),
+        Action::UntrustVenue { chain, venue } => venues::untrust(state, *chain, *venue),
+        Action::WriteOff { place, to } => venues::write_off(state, command, place, *to),
         Action::Ask(ask) => requests::ask(state, command, ask),
         Action::Recall(recall) => requests::recall(state, command, recall),
         Action::Approve(approval) => requests::approve(state, command, approval),

@@ -10,6 +10,7 @@ use bursar_core::networks::ChainId;
 use bursar_core::policy::Policy;
 use bursar_core::settings::Setting;
 use bursar_core::time::Utc;
+use bursar_morpho::VenueId;
 use bursar_submit::{OutboxKey, Outcome};
 use bursar_uniswap::Permit;
 use bursar_x402::authorization::Authorization;
@@ -21,6 +22,7 @@ use crate::allowance::WindowStart;
 use crate::assets::ForeignAsset;
 use crate::deadline::Deadline;
 use crate::identity::Identity;
+use crate::loans::LoanPlace;
 use crate::outboxes::Send;
 use crate::plan::{ExecutionEnd, Quote, StepPurpose};
 use crate::refusal::Refusal;
@@ -174,6 +176,23 @@ pub enum Event {
     /// The plan of an ended request has nothing left to do.
     PlanClosed {
         id: RequestId,
+    },
+    /// The operator trusts a venue while it names these accounts.
+    VenueTrusted {
+        chain: ChainId,
+        venue: VenueId,
+        curator: Option<Address>,
+        owner: Option<Address>,
+    },
+    VenueUntrusted {
+        chain: ChainId,
+        venue: VenueId,
+    },
+    /// The operator booked a loss: the journal expects `to` where it expected `from`.
+    LoanWrittenOff {
+        place: LoanPlace,
+        from: Usd,
+        to: Usd,
     },
     SettingChanged {
         from: Setting,

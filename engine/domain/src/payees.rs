@@ -106,6 +106,9 @@ pub fn payment(entry: &Entry, changed: Option<&ChangedRecord>) -> Option<(Payee,
         | Event::StepEnded { .. }
         | Event::ExecutionEnded { .. }
         | Event::PlanClosed { .. }
+        | Event::VenueTrusted { .. }
+        | Event::VenueUntrusted { .. }
+        | Event::LoanWrittenOff { .. }
         | Event::SettingChanged { .. }
         | Event::SettlementReported { .. }
         | Event::SettlementChecked { .. }

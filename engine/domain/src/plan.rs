@@ -10,6 +10,7 @@ use sha2::{Digest, Sha256};
 
 use crate::approver::Approver;
 use crate::deadline::Deadline;
+use crate::loans::LoanQuote;
 use crate::refusal::Refusal;
 use crate::trades::{SwapPermit, TradeQuote};
 
@@ -21,20 +22,20 @@ pub const PLAN_MS: i64 = 300_000;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Quote {
     Trade(Box<TradeQuote>),
+    Loan(Box<LoanQuote>),
 }
 
 impl Quote {
-    /// Returns the value that leaves the paying address; `None` if it is unknown.
+    /// Returns the value of a trade's input; `None` if it is unknown, and in the other lanes.
     pub fn value(&self) -> Option<Usd> {
-        match self {
-            Self::Trade(quote) => quote.value_in,
-        }
+        self.trade().and_then(|quote| quote.value_in)
     }
 
     /// Returns the worst cost of all transactions of the plan, in wei, without the value that they send.
     pub fn plan_cost(&self) -> U256 {
         match self {
             Self::Trade(quote) => quote.plan_cost,
+            Self::Loan(quote) => quote.plan_cost,
         }
     }
 
@@ -42,7 +43,22 @@ impl Quote {
     pub fn trade(&self) -> Option<&TradeQuote> {
         match self {
             Self::Trade(quote) => Some(quote),
+            Self::Loan(_) => None,
         }
+    }
+
+    /// Returns the quote of a loan; `None` in the other lanes.
+    pub fn loan(&self) -> Option<&LoanQuote> {
+        match self {
+            Self::Loan(quote) => Some(quote),
+            Self::Trade(_) => None,
+        }
+    }
+}
+
+impl From<LoanQuote> for Quote {
+    fn from(quote: LoanQuote) -> Self {
+        Self::Loan(Box::new(quote))
     }
 }
 
@@ -101,6 +117,10 @@ pub enum StepPurpose {
     /// Sets an earlier allowance to zero, where a token requires it.
     AllowanceReset,
     Swap,
+    /// Lends the stablecoin.
+    Supply,
+    /// Takes lent stablecoins back.
+    Withdrawal,
     /// Takes back an allowance that the plan leaves.
     Revocation,
 }
@@ -121,7 +141,7 @@ impl StepPurpose {
     pub fn role(self) -> Role {
         match self {
             Self::Allowance | Self::AllowanceReset => Role::Before,
-            Self::Swap => Role::Main,
+            Self::Swap | Self::Supply | Self::Withdrawal => Role::Main,
             Self::Revocation => Role::After,
         }
     }
@@ -137,6 +157,8 @@ impl StepPurpose {
             Self::Allowance => "token approval",
             Self::AllowanceReset => "reset of the token approval",
             Self::Swap => "swap",
+            Self::Supply => "supply",
+            Self::Withdrawal => "withdrawal",
             Self::Revocation => "revocation of the token approval",
         }
     }
@@ -148,8 +170,10 @@ pub enum ExecutionEnd {
     /// The main transaction is final.
     Executed {
         hash: B256,
-        /// What arrived at the paying address, from the receipt; `None` if the receipt does not show it.
+        /// What arrived, or what a supply took, from the receipt; `None` if the receipt does not show it.
         received: Option<Atoms>,
+        /// What the address then has in the venue of a loan; `None` if it is not known, and in the other lanes.
+        position: Option<Atoms>,
     },
     /// The main transaction was not sent.
     Rejected(Refusal),

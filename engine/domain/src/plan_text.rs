@@ -5,6 +5,7 @@ use bursar_core::money::Atoms;
 use bursar_core::networks::{Exchange, by_chain};
 use bursar_uniswap::Decoded;
 
+use crate::loan_text;
 use crate::plan::{Execution, Quote, StepPurpose};
 use crate::trades::{TradeAsk, TradeQuote, TradeToken};
 
@@ -23,6 +24,7 @@ pub fn transactions(quote: &TradeQuote) -> usize {
 fn purposes_of(quote: &Quote) -> Vec<StepPurpose> {
     match quote {
         Quote::Trade(quote) => purposes(quote).collect(),
+        Quote::Loan(quote) => loan_text::purposes(quote).collect(),
     }
 }
 
@@ -154,7 +156,7 @@ fn rank(purpose: StepPurpose) -> u8 {
     match purpose {
         StepPurpose::AllowanceReset => 0,
         StepPurpose::Allowance => 1,
-        StepPurpose::Swap => 2,
+        StepPurpose::Swap | StepPurpose::Supply | StepPurpose::Withdrawal => 2,
         StepPurpose::Revocation => 3,
     }
 }

@@ -19,6 +19,7 @@ pub use crate::approver::Approver;
 pub use crate::assets::{AssetQuote, DomainCheck, DomainText, ForeignAsset, Price, TokenText};
 pub use crate::deadline::Deadline;
 use crate::identity::Identity;
+use crate::loans::LoanAsk;
 use crate::plan::Execution;
 use crate::refusal::Refusal;
 use crate::trades::TradeAsk;
@@ -29,6 +30,7 @@ use crate::trades::TradeAsk;
 pub enum LaneAsk {
     Payment(PaymentAsk),
     Trade(Box<TradeAsk>),
+    Loan(Box<LoanAsk>),
 }
 
 impl LaneAsk {
@@ -37,6 +39,7 @@ impl LaneAsk {
         match self {
             LaneAsk::Payment(_) => Lane::Payment,
             LaneAsk::Trade(_) => Lane::Trade,
+            LaneAsk::Loan(_) => Lane::Loan,
         }
     }
 
@@ -45,6 +48,7 @@ impl LaneAsk {
         match self {
             LaneAsk::Payment(payment) => payment.chain,
             LaneAsk::Trade(trade) => trade.chain,
+            LaneAsk::Loan(loan) => loan.chain,
         }
     }
 
@@ -53,11 +57,12 @@ impl LaneAsk {
         networks::by_chain(self.chain())
     }
 
-    /// Returns the value that counts against the lane's daily limit.
+    /// Returns the value that counts against the lane's limit.
     pub fn usd(&self) -> Usd {
         match self {
             LaneAsk::Payment(payment) => payment.usd,
             LaneAsk::Trade(trade) => trade.counted,
+            LaneAsk::Loan(loan) => loan.counted,
         }
     }
 
@@ -65,7 +70,7 @@ impl LaneAsk {
     pub fn padding(&self) -> u32 {
         match self {
             LaneAsk::Payment(payment) => payment.padding,
-            LaneAsk::Trade(_) => 0,
+            LaneAsk::Trade(_) | LaneAsk::Loan(_) => 0,
         }
     }
 
@@ -74,6 +79,7 @@ impl LaneAsk {
         match self {
             LaneAsk::Payment(payment) => payment.amount_text(),
             LaneAsk::Trade(trade) => trade.input_text(),
+            LaneAsk::Loan(loan) => loan.amount_text(),
         }
     }
 
@@ -81,7 +87,17 @@ impl LaneAsk {
     pub fn host(&self) -> Option<String> {
         match self {
             LaneAsk::Payment(payment) => payment.host(),
-            LaneAsk::Trade(_) => None,
+            LaneAsk::Trade(_) | LaneAsk::Loan(_) => None,
+        }
+    }
+
+    /// Returns the token that a plan takes from the paying address; `None` for a payment, the native coin, and a
+    /// withdrawal.
+    pub fn token_in(&self) -> Option<Address> {
+        match self {
+            LaneAsk::Payment(_) => None,
+            LaneAsk::Trade(trade) => trade.token_in.address,
+            LaneAsk::Loan(loan) => loan.token_in(),
         }
     }
 
@@ -89,7 +105,7 @@ impl LaneAsk {
     pub fn payment(&self) -> Option<&PaymentAsk> {
         match self {
             LaneAsk::Payment(payment) => Some(payment),
-            LaneAsk::Trade(_) => None,
+            LaneAsk::Trade(_) | LaneAsk::Loan(_) => None,
         }
     }
 
@@ -97,7 +113,7 @@ impl LaneAsk {
     pub fn payment_mut(&mut self) -> Option<&mut PaymentAsk> {
         match self {
             LaneAsk::Payment(payment) => Some(payment),
-            LaneAsk::Trade(_) => None,
+            LaneAsk::Trade(_) | LaneAsk::Loan(_) => None,
         }
     }
 }
@@ -167,9 +183,9 @@ pub enum Status {
         by: Approver,
         signature: Option<Signature65>,
     },
-    /// A trade that is being executed, or whose plan still revokes an allowance.
+    /// A request whose plan is being executed, or still revokes an allowance.
     Executing(Box<Execution>),
-    /// A trade whose plan is over.
+    /// A request whose plan is over.
     Ended(Box<Execution>),
     Refused {
         refusal: Refusal,
@@ -318,7 +334,15 @@ impl Request {
     pub fn trade(&self) -> Option<&TradeAsk> {
         match &self.ask {
             LaneAsk::Trade(trade) => Some(trade),
-            LaneAsk::Payment(_) => None,
+            LaneAsk::Payment(_) | LaneAsk::Loan(_) => None,
+        }
+    }
+
+    /// Returns the loan; `None` in the other lanes.
+    pub fn loan(&self) -> Option<&LoanAsk> {
+        match &self.ask {
+            LaneAsk::Loan(loan) => Some(loan),
+            LaneAsk::Payment(_) | LaneAsk::Trade(_) => None,
         }
     }
 

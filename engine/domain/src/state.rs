@@ -18,8 +18,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::agents::{Agent, PolicyRecord};
 use crate::assess::trading::Promised;
+use crate::loans::Loans;
 use crate::outboxes::Outboxes;
-use crate::requests::Request;
+use crate::plan::Quote;
+use crate::requests::{LaneAsk, Request};
 use crate::settlement::Settlement;
 use crate::wallets::Wallet;
 
@@ -52,7 +54,7 @@ pub struct State {
     pub settings: Arc<Settings>,
     /// Requests held for the operator.
     pub held: Arc<BTreeMap<RequestId, Arc<Request>>>,
-    /// Allowed trades whose plan is not over.
+    /// Allowed requests whose plan is not over.
     pub executing: Arc<BTreeMap<RequestId, Arc<Request>>>,
     /// Authorizations that can still be redeemed.
     pub authorized: BTreeMap<RequestId, Arc<Request>>,
@@ -62,6 +64,8 @@ pub struct State {
     pub settling: Arc<BTreeMap<RequestId, Arc<Settlement>>>,
     /// Outboxes, their transactions, and the operator's sends.
     pub outboxes: Arc<Outboxes>,
+    /// What is lent by our own transactions, and what is known of venues.
+    pub loans: Arc<Loans>,
 }
 
 impl State {
@@ -101,6 +105,7 @@ impl State {
             lapses: BTreeSet::new(),
             settling: Arc::clone(&self.settling),
             outboxes: Arc::clone(&self.outboxes),
+            loans: Arc::clone(&self.loans),
         }
     }
 
@@ -138,8 +143,8 @@ impl State {
         agent.commission.as_ref()?.window.start.renews_after(moment)
     }
 
-    /// Returns what open transactions (native coin), open sends (tokens), authorized payments and running trades may
-    /// still take from an address. Of running trades, those count that were allowed before the journal entry `before`, or
+    /// Returns what open transactions (native coin), open sends (tokens), authorized payments and running plans may
+    /// still take from an address. Of running plans, those count that were allowed before the journal entry `before`, or
     /// all. On overflow, `U256::MAX`.
     pub fn promised(
         &self,
@@ -166,19 +171,26 @@ impl State {
             .executing
             .values()
             .filter(|request| request.from == from && request.ask.chain() == chain);
-        let running = running.filter_map(|one| one.trade().zip(one.execution()));
+        let running = running.filter_map(|one| Some((&one.ask, one.execution()?)));
         let counts = |started| before.is_none_or(|before| started < before);
-        for (trade, execution) in running.filter(|(_, one)| counts(one.started)) {
+        for (ask, execution) in running.filter(|(_, one)| counts(one.started)) {
             let awaits_main = execution.end.is_none() && execution.main_step().is_none();
             let takes_input = execution.end.is_none()
                 && execution.main_step().is_none_or(|step| step.outcome.is_none());
-            if takes_input && token.is_some() && trade.token_in.address == token {
-                promised.token_in = promised.token_in.saturating_add(trade.amount_in.0);
+            if takes_input && token.is_some() && ask.token_in() == token {
+                let amount = match (ask, &execution.quote) {
+                    (LaneAsk::Trade(trade), _) => trade.amount_in.0,
+                    (LaneAsk::Loan(_), Quote::Loan(quote)) => quote.assets.0,
+                    (LaneAsk::Payment(_) | LaneAsk::Loan(_), _) => U256::ZERO,
+                };
+                promised.token_in = promised.token_in.saturating_add(amount);
             }
             // The outbox counts the cost of an open main transaction.
             if awaits_main {
-                let sends_native = trade.token_in.address.is_none();
-                let value = if sends_native { trade.amount_in.0 } else { U256::ZERO };
+                let value = match ask {
+                    LaneAsk::Trade(trade) if trade.token_in.address.is_none() => trade.amount_in.0,
+                    LaneAsk::Payment(_) | LaneAsk::Trade(_) | LaneAsk::Loan(_) => U256::ZERO,
+                };
                 let cost = execution.quote.plan_cost().saturating_add(value);
                 promised.native = promised.native.saturating_add(cost);
             }

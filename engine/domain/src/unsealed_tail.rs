@@ -30,6 +30,9 @@ pub fn may_follow_a_seal(before: &State, entry: &Entry) -> bool {
         Event::AgentDeleted { agent } => {
             before.held.values().all(|request| request.agent != *agent)
         }
+        Event::VenueUntrusted { chain, venue } => {
+            before.loans.venue(*chain, *venue).is_some_and(|record| record.confirmed.is_some())
+        }
         Event::SettingChanged { from, to } => {
             !to.loosens(&before.settings) && *from == to.standing(&before.settings)
         }
@@ -88,6 +91,8 @@ pub fn may_follow_a_seal(before: &State, entry: &Entry) -> bool {
         | Event::StepEnded { .. }
         | Event::ExecutionEnded { .. }
         | Event::PlanClosed { .. }
+        | Event::VenueTrusted { .. }
+        | Event::LoanWrittenOff { .. }
         | Event::PaymentAuthorized { .. }
         | Event::RequestHeld { .. }
         | Event::RequestRefused { .. }

@@ -36,7 +36,8 @@ use crate::journal::{
 };
 use crate::lanes::lending::Lending;
 use crate::lanes::payments::{self, Execution};
-use crate::lanes::trading::{self, Trading};
+use crate::lanes::plans;
+use crate::lanes::trading::Trading;
 use crate::lanes::tx_driver::{self, TxDriver};
 use crate::operator::wallet::lock::lock;
 use crate::operator::wallet::open::open_with;
@@ -335,8 +336,10 @@ fn spawn_background(context: &Arc<EngineContext>) {
     context.tasks.spawn(payments::follow(core, ports.clone(), context.stopping.clone()));
     let (execution, stopping) = (context.execution.clone(), context.stopping.clone());
     context.tasks.spawn(tx_driver::run(TxDriver { execution, ports, stopping }));
-    context.tasks.spawn(trading::run(trading::Worker {
+    context.tasks.spawn(plans::run(plans::Worker {
+        ports: context.ports.clone(),
         trading: Arc::clone(&context.trading),
+        lending: Arc::clone(&context.lending),
         core: context.core.clone(),
         signer: Arc::clone(&context.execution.signer),
         tasks: context.tasks.clone(),

@@ -2,7 +2,13 @@
 //! domain decides what follows.
 
 mod batch;
+mod fields;
+mod kept;
 pub mod lending;
 pub mod payments;
+pub mod plans;
+mod rehearsal;
 pub mod trading;
 pub mod tx_driver;
+
+pub use fields::InputFault;

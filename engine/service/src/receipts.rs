@@ -2,7 +2,9 @@
 
 use bursar_core::codes::Code;
 use bursar_core::json::{Object, Value};
+use bursar_core::money::Atoms;
 use bursar_core::text;
+use bursar_domain::loans::LoanAsk;
 use bursar_domain::plan::{Execution, ExecutionEnd, PlanStep};
 use bursar_domain::requests::Approver;
 use bursar_domain::settlement::{Settlement, SettlementStatus};
@@ -30,6 +32,9 @@ pub fn receipt(state: &State, request: &Request, settlement: Option<&Settlement>
     if let Some(asked) = request.trade() {
         receipt.insert("trade", trade(request, asked));
     }
+    if let Some(asked) = request.loan() {
+        receipt.insert("loan", loan(request, asked));
+    }
     if let Some(reason) = rejection(request) {
         receipt.insert("rejection", Object::new().with("reason", reason));
     }
@@ -44,6 +49,16 @@ pub fn receipt(state: &State, request: &Request, settlement: Option<&Settlement>
 fn status(request: &Request, settlement: Option<&Settlement>) -> &'static str {
     match (&request.status, settlement.map(Settlement::status)) {
         (Status::Held { .. }, _) => "payment-required",
+        (Status::Executing(execution) | Status::Ended(execution), _)
+            if request.loan().is_some() =>
+        {
+            match &execution.end {
+                None => "loan-executing",
+                Some(ExecutionEnd::Executed { .. }) => "loan-completed",
+                Some(ExecutionEnd::Rejected(_)) => "loan-rejected",
+                Some(ExecutionEnd::Failed { .. }) => "loan-failed",
+            }
+        }
         (Status::Executing(execution) | Status::Ended(execution), _) => match &execution.end {
             None => "trade-executing",
             Some(ExecutionEnd::Executed { .. }) => "trade-completed",
@@ -152,6 +167,33 @@ fn trade(request: &Request, asked: &TradeAsk) -> Object {
         .with("amountOut", received)
         .with("pool", asked.venue.pool_text())
         .with("txHash", swap.map_or(Value::Null, |hash| Value::from(hash.to_string())))
+}
+
+fn loan(request: &Request, asked: &LoanAsk) -> Object {
+    let execution = request.execution();
+    let (moved, position) = match execution.and_then(|execution| execution.end.as_ref()) {
+        Some(ExecutionEnd::Executed { received, position, .. }) => (*received, *position),
+        _unknown => (None, None),
+    };
+    let atoms = |value: Option<Atoms>| value.map_or(Value::Null, |one| one.to_string().into());
+    let hash = execution.and_then(Execution::main_step).and_then(PlanStep::hash);
+    let name = asked.quote.venue.as_ref().map(|venue| Value::from(venue.name.as_str()));
+    let coin = request.ask.network().map(|network| network.stablecoin.address);
+    let formatted = match moved {
+        Some(moved) => asked.assets_text(moved),
+        None => asked.amount_text(),
+    };
+    Object::new()
+        .with("formatted", format!("{} {formatted}", asked.action.text()))
+        .with("network", format!("eip155:{}", asked.chain))
+        .with("action", asked.action.text())
+        .with("venue", asked.venue.to_string())
+        .with("venueName", name.unwrap_or(Value::Null))
+        .with("asset", coin.map_or(Value::Null, |coin| coin.to_checksum(None).into()))
+        .with("assetsQuoted", asked.quote.assets.to_string())
+        .with("assetsMoved", atoms(moved))
+        .with("positionAfter", atoms(position))
+        .with("txHash", hash.map_or(Value::Null, |hash| Value::from(hash.to_string())))
 }
 
 fn settled(known: &Settlement) -> Object {

@@ -12,6 +12,9 @@ use crate::ports::{BlockTag, Chain, ChainFault, ReadCall};
 /// Most reads in one request. Nodes limit a call to about 50 million gas; a balance costs about 30,000.
 pub const READS_MAX: usize = 64;
 
+/// Most reads in one request that must be of one block. Some nodes may refuse it for its gas.
+pub const AT_ONE_BLOCK_MAX: usize = 4 * READS_MAX;
+
 /// Longest answer for each read, in bytes, on average over one request: a number, or the reason of a revert. The
 /// bound limits how much decoding copies, because several ABI offsets may point at the same bytes.
 const ANSWER_BYTES_MAX: usize = 1024;
@@ -84,13 +87,13 @@ pub async fn holdings(
 /// alone.
 ///
 /// # Errors
-/// The whole request failed, or there are more than [`READS_MAX`] reads.
+/// The whole request failed, or there are more than [`AT_ONE_BLOCK_MAX`] reads.
 pub async fn call_many(
     chain: &dyn Chain,
     reads: &[Read],
     block: BlockTag,
 ) -> Result<Vec<Result<Bytes, ReadFault>>, ReadFault> {
-    if reads.len() > READS_MAX {
+    if reads.len() > AT_ONE_BLOCK_MAX {
         return Err(ReadFault::Malformed("there are more reads than one request takes"));
     }
     match chain.call(MULTICALL3, encode_reads(reads), block).await {

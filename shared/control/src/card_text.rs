@@ -1,8 +1,11 @@
 //! How a card is shown to the operator: one text for console, command line and prompts.
 
-use bursar_core::card::{AssetCard, Balance, Card, HoldReason, TradeCard};
+use bursar_core::card::{AssetCard, Balance, Card, HoldReason, LoanCard, LoanTerms, TradeCard};
 use bursar_core::money::Usd;
 use bursar_core::text::{self, Zone};
+
+/// Characters of a venue's name on a card.
+const VENUE_NAME_WIDTH: usize = 40;
 
 /// Characters of a URL on a card.
 const URL_WIDTH: usize = 120;
@@ -45,6 +48,9 @@ fn lines_by(card: &Card, zone: Option<&Zone>) -> Vec<String> {
     };
     if let Some(trade) = &card.trade {
         return trade_lines(card, trade, zone);
+    }
+    if let Some(loan) = &card.loan {
+        return loan_lines(card, loan, zone);
     }
     let mut lines = vec![
         format!(
@@ -181,6 +187,104 @@ fn trade_lines(card: &Card, trade: &TradeCard, zone: Option<&Zone>) -> Vec<Strin
     lines
 }
 
+/// Formats the card of a loan.
+fn loan_lines(card: &Card, loan: &LoanCard, zone: Option<&Zone>) -> Vec<String> {
+    let terms = &card.terms;
+    let action = terms.loan.as_ref().map_or("", |terms| terms.action.as_str());
+    let mut lines = vec![format!(
+        "{}  {}  agent {} ({})",
+        card.id.short(),
+        terms.lane.text(),
+        terms.agent,
+        card.agent_name
+    )];
+    lines.extend(loan_rows(loan, terms.loan.as_ref(), &card.network_title, zone));
+    lines.extend([
+        row("address", format!("{} ({})", terms.address, card.label)),
+        row("held", hold_text(card.hold, card.usd, card.auto_below)),
+        row(
+            "today",
+            format!(
+                "{} of {} operations, without this {action}",
+                loan.operations, loan.operations_max
+            ),
+        ),
+        row(
+            "policy",
+            format!(
+                "{} v{}: at most {} a deposit, automatic below {}",
+                card.policy, card.policy_version, card.per_request_max, card.auto_below
+            ),
+        ),
+        row("expires", format!("in {}", text::countdown(card.expires_in_seconds))),
+        row("card", card.digest.clone()),
+    ]);
+    if let Some(obstacle) = &card.obstacle {
+        lines.push(row("refused", format!("cannot be approved now: {obstacle}")));
+    }
+    lines
+}
+
+/// Formats what was measured about a loan.
+fn loan_rows(
+    loan: &LoanCard,
+    terms: Option<&LoanTerms>,
+    network: &str,
+    zone: Option<&Zone>,
+) -> Vec<String> {
+    let quoted = zone.map_or_else(|| loan.quoted.clone(), |zone| zone.moment(&loan.quoted));
+    let known = |value: &Option<String>| value.clone().unwrap_or_else(|| "unknown".to_owned());
+    let (action, venue) = terms.map_or(("", ""), |terms| (&*terms.action, &*terms.venue));
+    let moves = match terms.map(|terms| terms.unit.as_str()) {
+        Some("all") => format!("everything, about {}", loan.moves),
+        Some("shares") => format!("{}, about {}", loan.shares, loan.moves),
+        _assets => loan.moves.clone(),
+    };
+    let name = text::quoted(&loan.venue_name, VENUE_NAME_WIDTH);
+    let mut lines = vec![
+        row(
+            if action == "supply" { "lends" } else { "withdraws" },
+            format!("{moves} on {network}"),
+        ),
+        row("venue", format!("{name}, {}", loan.kind)),
+        row("at", venue.to_owned()),
+        row("trust", loan.trust.clone()),
+    ];
+    lines.extend(loan.curator.as_ref().map(|curator| row("curator", curator.clone())));
+    lines.extend(loan.owner.as_ref().map(|owner| row("owner", owner.clone())));
+    if let Some(worth) = &loan.worth {
+        lines.push(row("gets", format!("{}, worth {worth}  (quoted {quoted})", loan.shares)));
+        let lent = match &loan.lent {
+            Some(lent) => {
+                format!("{} -> {} of at most {} USD", lent.before, lent.after, loan.ceiling)
+            }
+            None => "cannot be read completely: nothing can be added".to_owned(),
+        };
+        lines.push(row("lent", lent));
+    } else {
+        lines.push(row("gives", format!("{}  (quoted {quoted})", loan.shares)));
+    }
+    let withdrawable = known(&loan.withdrawable);
+    lines.extend([
+        row("position", format!("{}, {withdrawable} can be withdrawn now", loan.position)),
+        row("free", format!("{} for all lenders of the venue", known(&loan.free))),
+        row("gas", gas_text(&loan.gas, loan.transactions)),
+        row(
+            "effects",
+            if loan.effects_proven {
+                "simulated: only this moves, nothing else changes".to_owned()
+            } else {
+                "NOT simulated as a whole".to_owned()
+            },
+        ),
+    ]);
+    let calls = loan.calls.iter().enumerate();
+    lines.extend(
+        calls.map(|(index, call)| row(&format!("step {}", index.saturating_add(1)), call.clone())),
+    );
+    lines
+}
+
 /// The addresses of a trade, and what it counts.
 #[derive(Debug, Clone, Copy)]
 pub struct TradePlace<'a> {
@@ -220,7 +324,7 @@ fn measured(
     lines.extend([
         row("impact", format!("{impact}, at most {} without approval", trade.max_impact)),
         row("value", value_text(trade, place.counted)),
-        row("gas", gas_text(trade)),
+        row("gas", gas_text(&trade.gas, trade.transactions)),
         row("effects", foreign(&effects_text(trade))),
     ]);
     let calls = trade.calls.iter().enumerate();
@@ -246,11 +350,11 @@ fn value_text(trade: &TradeCard, counted: Option<Usd>) -> String {
     }
 }
 
-fn gas_text(trade: &TradeCard) -> String {
-    match trade.transactions {
-        0 => format!("at most {}", trade.gas),
-        1 => format!("at most {} for 1 transaction", trade.gas),
-        several => format!("at most {} for {several} transactions", trade.gas),
+fn gas_text(gas: &str, transactions: usize) -> String {
+    match transactions {
+        0 => format!("at most {gas}"),
+        1 => format!("at most {gas} for 1 transaction"),
+        several => format!("at most {gas} for {several} transactions"),
     }
 }
 
@@ -340,6 +444,7 @@ mod tests {
             resource_url: None,
             other_urls: Vec::new(),
             trade: None,
+            loan: None,
         }
     }
 
@@ -372,6 +477,7 @@ mod tests {
             balance: None,
             balance_unknown_reason: None,
             trade: None,
+            loan: None,
             asset: None,
         }
     }

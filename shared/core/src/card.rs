@@ -17,16 +17,18 @@ use crate::text;
 pub enum Lane {
     Payment,
     Trade,
+    Loan,
 }
 
 impl Lane {
-    pub const ALL: [Self; 2] = [Self::Payment, Self::Trade];
+    pub const ALL: [Self; 3] = [Self::Payment, Self::Trade, Self::Loan];
 
     /// Returns the stable text on the wire.
     pub fn text(self) -> &'static str {
         match self {
             Lane::Payment => "payment",
             Lane::Trade => "trade",
+            Lane::Loan => "loan",
         }
     }
 }
@@ -36,6 +38,7 @@ impl Lane {
 pub struct ByLane<T> {
     pub payment: T,
     pub trade: T,
+    pub loan: T,
 }
 
 impl<T> ByLane<T> {
@@ -44,6 +47,7 @@ impl<T> ByLane<T> {
         match lane {
             Lane::Payment => &self.payment,
             Lane::Trade => &self.trade,
+            Lane::Loan => &self.loan,
         }
     }
 
@@ -52,6 +56,7 @@ impl<T> ByLane<T> {
         match lane {
             Lane::Payment => &mut self.payment,
             Lane::Trade => &mut self.trade,
+            Lane::Loan => &mut self.loan,
         }
     }
 }
@@ -100,8 +105,18 @@ pub enum HoldReason {
     UnfairValue,
     /// The output is ETH, and its price is not known.
     OutputUnpriced,
-    /// No node could simulate the whole trade.
+    /// No node could simulate the whole plan.
     EffectsUnproven,
+    /// The agent has made as many supplies and withdrawals today as the policy allows.
+    OperationsSpent,
+    /// The venue is not curated, and this is the first supply to it.
+    UncuratedVenue,
+    /// A share of the venue redeems for less than once before.
+    SharePriceFell,
+    /// The venue's free money is less than ten times the deposit.
+    ThinLiquidity,
+    /// The paying address would keep too little ETH to withdraw later.
+    ExitUnfunded,
 }
 
 impl HoldReason {
@@ -129,6 +144,11 @@ impl HoldReason {
             HoldReason::UnfairValue => "unfair_value",
             HoldReason::OutputUnpriced => "output_unpriced",
             HoldReason::EffectsUnproven => "effects_unproven",
+            HoldReason::OperationsSpent => "operations_spent",
+            HoldReason::UncuratedVenue => "uncurated_venue",
+            HoldReason::SharePriceFell => "share_price_fell",
+            HoldReason::ThinLiquidity => "thin_liquidity",
+            HoldReason::ExitUnfunded => "exit_unfunded",
         }
     }
 
@@ -179,7 +199,16 @@ impl HoldReason {
             HoldReason::OutputUnpriced => {
                 "the price of ETH, and so the worth of the output, is not known"
             }
-            HoldReason::EffectsUnproven => "no node could simulate the whole trade",
+            HoldReason::EffectsUnproven => "no node could simulate the whole plan",
+            HoldReason::OperationsSpent => "the agent's lending operations of today are used up",
+            HoldReason::UncuratedVenue => {
+                "the first supply to a venue that is not curated by a trusted party"
+            }
+            HoldReason::SharePriceFell => {
+                "the share price is below the highest that was seen: the venue lost money"
+            }
+            HoldReason::ThinLiquidity => "the venue has less free money than ten times the deposit",
+            HoldReason::ExitUnfunded => "too little ETH would be left to withdraw the money again",
         }
     }
 }
@@ -211,6 +240,67 @@ pub struct Terms {
     /// The further terms of a trade; `asset` and `amount` are its input, and `payee` is the paying address.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trade: Option<TradeTerms>,
+    /// The further terms of a loan; `asset` is the stablecoin and `payee` the paying address. `amount` is zero if the whole
+    /// position is withdrawn.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub loan: Option<LoanTerms>,
+}
+
+/// The terms that only a loan has.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LoanTerms {
+    /// `supply` or `withdraw`.
+    pub action: String,
+    /// The address of a vault or the id of a market.
+    pub venue: String,
+    /// The unit of the amount: `assets`, `shares`, or `all`.
+    pub unit: String,
+}
+
+/// What an operator needs to judge a loan, in addition to its terms. The amounts are those of the quote that was made for
+/// the request.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LoanCard {
+    /// What moves, like `25.000000 USDC`.
+    pub moves: String,
+    /// The venue's own name: untrusted text.
+    pub venue_name: String,
+    /// The kind of the venue in words.
+    pub kind: String,
+    /// `None` for a market.
+    pub curator: Option<String>,
+    pub owner: Option<String>,
+    /// Whether and why the venue is trusted.
+    pub trust: String,
+    pub is_trusted: bool,
+    /// The shares that come or go.
+    pub shares: String,
+    /// What the shares of a supply are worth right after it; `None` for a withdrawal.
+    pub worth: Option<String>,
+    /// What the address has in the venue.
+    pub position: String,
+    /// What of the position can be withdrawn now; `None` if it is unknown.
+    pub withdrawable: Option<String>,
+    /// What all lenders of the venue can withdraw now; `None` if it is unknown.
+    pub free: Option<String>,
+    /// What the address has lent everywhere, before and after a supply; `None` if it cannot be read, and for a withdrawal.
+    pub lent: Option<Change>,
+    /// The most that may be lent.
+    #[serde(with = "usd_text")]
+    pub ceiling: Usd,
+    /// The operations of the agent today, this one not included, and the policy's maximum.
+    pub operations: u32,
+    pub operations_max: u32,
+    /// The worst cost of all transactions, in the native coin.
+    pub gas: String,
+    /// The number of transactions, each of which needs a confirmation.
+    pub transactions: usize,
+    /// Whether a simulation showed that nothing else than this changes.
+    pub effects_proven: bool,
+    /// The calls of the plan in their order, decoded from their call data.
+    pub calls: Vec<String>,
+    /// When the quote was made, RFC 3339.
+    pub quoted: String,
 }
 
 /// The terms that only a trade has.
@@ -366,6 +456,9 @@ pub struct Card {
     /// What only a trade shows.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trade: Option<Box<TradeCard>>,
+    /// What only a loan shows.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub loan: Option<Box<LoanCard>>,
     /// What only a payment in a token outside our table shows.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub asset: Option<Box<AssetCard>>,
@@ -399,6 +492,12 @@ pub fn digest(terms: &Terms, hold: HoldReason, policy_version: u64) -> String {
     if let Some(trade) = trade {
         object =
             object.with("pool", trade.pool.as_str()).with("token_out", trade.token_out.as_str());
+    }
+    if let Some(loan) = &terms.loan {
+        object = object
+            .with("action", loan.action.as_str())
+            .with("unit", loan.unit.as_str())
+            .with("venue", loan.venue.as_str());
     }
     hex::encode(Sha256::digest(canonical::to_python(&Value::Object(object)).as_bytes()))
 }
@@ -448,6 +547,7 @@ mod tests {
             resource_url: None,
             other_urls: Vec::new(),
             trade: None,
+            loan: None,
         }
     }
 
@@ -457,6 +557,10 @@ mod tests {
             minimum_out: "7".into(),
             pool: "V3:0x01".into(),
         }
+    }
+
+    fn supply() -> LoanTerms {
+        LoanTerms { action: "supply".into(), venue: "0x01".into(), unit: "assets".into() }
     }
 
     #[test]
@@ -483,6 +587,10 @@ mod tests {
             |t| t.request_url = None,
             |t| t.resource_url = Some(String::new()),
             |t| t.other_urls = vec![String::new()],
+            |t| t.loan = Some(supply()),
+            |t| t.loan = Some(LoanTerms { action: "withdraw".into(), ..supply() }),
+            |t| t.loan = Some(LoanTerms { venue: "0x02".into(), ..supply() }),
+            |t| t.loan = Some(LoanTerms { unit: "shares".into(), ..supply() }),
             |t| t.trade = Some(swap()),
             |t| t.trade = Some(TradeTerms { token_out: t.payee.clone(), ..swap() }),
             |t| t.trade = Some(TradeTerms { minimum_out: "8".into(), ..swap() }),

@@ -52,8 +52,16 @@ crate::code_table! {
     MissingPosition "MISSING_POSITION" "Send position, a JSON object." = at(400, 2);
     FieldNotPermitted "FIELD_NOT_PERMITTED" "The operator decides this: leave the field out." = at(400, 2);
     DefiDisabled "DEFI_DISABLED" "Lending is not enabled for this agent." = at(400, 9);
+    UnsupportedNetwork "UNSUPPORTED_NETWORK" "Lending is not supported on this network." = at(400, 2);
+    VenueNotPermitted "VENUE_NOT_PERMITTED" "The policy does not permit this venue: see /venues." = at(400, 6);
+    DailyOpsExceeded "DAILY_OPS_EXCEEDED" "The day's lending operations are used up: withdrawals are still possible." = at(400, 6);
+    PerDepositExceeded "PER_DEPOSIT_EXCEEDED" "The deposit is larger than the policy allows." = at(400, 6);
+    ExposureExceeded "EXPOSURE_EXCEEDED" "The deposit would exceed the most that may be lent." = at(400, 6);
+    ExposureUnreadable "EXPOSURE_UNREADABLE" "What is lent already cannot be read completely, so nothing is added: try again later." = at(400, 7);
+    RequestNoLongerValid "REQUEST_NO_LONGER_VALID" "The request is no longer possible as it was: send a new one." = at(409, 22);
+    InsufficientLiquidity "INSUFFICIENT_LIQUIDITY" "The venue cannot pay this now: try again later, or withdraw less." = at(503, 7);
     TradingDisabled "TRADING_DISABLED" "Trading is not enabled for this agent." = at(400, 9);
-    DeadlinePassed "DEADLINE_PASSED" "The trade's deadline has passed: send a new trade." = at(400, 22);
+    DeadlinePassed "DEADLINE_PASSED" "The deadline has passed: send a new request." = at(400, 22);
     ExceedsMaxSlippage "EXCEEDS_MAX_SLIPPAGE" "max_slippage_bps is above the policy's maximum." = at(400, 6);
     ExceedsPerTradeMax "EXCEEDS_PER_TRADE_MAX" "The trade is larger than the policy allows." = at(400, 6);
     ExceedsDailyVolume "EXCEEDS_DAILY_VOLUME" "The trade exceeds the day's volume." = at(400, 6);
@@ -63,7 +71,7 @@ crate::code_table! {
     QuoteFailed "QUOTE_FAILED" "The pool gives no quote for this trade." = at(400, 1);
     UnknownToken "UNKNOWN_TOKEN" "This address is not a token on this network." = at(400, 7);
     PriceMoved "PRICE_MOVED" "The price moved too far since the request: ask again if you still want it." = at(400, 1);
-    PlanExpired "PLAN_EXPIRED" "The trade could not be sent in time: request it again." = at(400, 22);
+    PlanExpired "PLAN_EXPIRED" "It could not be sent in time: request it again." = at(400, 22);
     ExecutionError "EXECUTION_ERROR" "A transaction of the trade failed." = at(500, 1);
     UnsupportedScheme "UNSUPPORTED_SCHEME" "This wallet pays offers of the scheme exact only." = at(400, 2);
     UnknownNetwork "UNKNOWN_NETWORK" "This wallet supports none of the offered networks." = at(400, 2);

@@ -110,7 +110,7 @@ impl Default for TradingPolicy {
     }
 }
 
-/// The policy for lending. It is stored and shown, but no lane reads it yet.
+/// The policy for lending.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LendingPolicy {
     pub enabled: bool,
@@ -139,9 +139,9 @@ impl Default for LendingPolicy {
 }
 
 impl Policy {
-    /// Returns the daily limit of each lane.
+    /// Returns the daily limit of each lane. Lending has a ceiling and a number of operations instead.
     pub fn daily(&self) -> ByLane<Usd> {
-        ByLane { payment: self.payments.daily, trade: self.trading.daily }
+        ByLane { payment: self.payments.daily, trade: self.trading.daily, loan: Usd::ZERO }
     }
 
     /// Returns whether `self` may allow an agent something that `old` does not allow.

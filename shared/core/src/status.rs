@@ -287,6 +287,34 @@ pub enum EntryKind {
     TradeEnded,
     #[strum(serialize = "trade.closed")]
     TradeClosed,
+    #[strum(serialize = "loan.started")]
+    LoanStarted,
+    #[strum(serialize = "loan.held")]
+    LoanHeld,
+    #[strum(serialize = "loan.refused")]
+    LoanRefused,
+    #[strum(serialize = "loan.approved")]
+    LoanApproved,
+    #[strum(serialize = "loan.denied")]
+    LoanDenied,
+    #[strum(serialize = "loan.expired")]
+    LoanExpired,
+    #[strum(serialize = "loan.rejected")]
+    LoanRejected,
+    #[strum(serialize = "loan.step_opened")]
+    LoanStepOpened,
+    #[strum(serialize = "loan.step_ended")]
+    LoanStepEnded,
+    #[strum(serialize = "loan.ended")]
+    LoanEnded,
+    #[strum(serialize = "loan.closed")]
+    LoanClosed,
+    #[strum(serialize = "loan.written_off")]
+    LoanWrittenOff,
+    #[strum(serialize = "venue.trusted")]
+    VenueTrusted,
+    #[strum(serialize = "venue.untrusted")]
+    VenueUntrusted,
     #[strum(serialize = "send.ordered")]
     SendOrdered,
     #[strum(serialize = "settlement.reported")]
@@ -322,7 +350,7 @@ pub enum EntryKind {
 }
 
 impl EntryKind {
-    /// Returns the trade kind for a payment kind that trades have too, if `lane` is trading; otherwise the kind itself.
+    /// Returns the kind of the lane for a kind of payments or trades that the lane has too; otherwise the kind itself.
     #[must_use]
     pub fn in_lane(self, lane: Lane) -> Self {
         match (lane, self) {
@@ -331,7 +359,18 @@ impl EntryKind {
             (Lane::Trade, Self::PaymentDenied) => Self::TradeDenied,
             (Lane::Trade, Self::PaymentExpired) => Self::TradeExpired,
             (Lane::Trade, Self::PaymentRejected) => Self::TradeRejected,
-            (Lane::Payment | Lane::Trade, kind) => kind,
+            (Lane::Loan, Self::PaymentHeld) => Self::LoanHeld,
+            (Lane::Loan, Self::PaymentRefused) => Self::LoanRefused,
+            (Lane::Loan, Self::PaymentDenied) => Self::LoanDenied,
+            (Lane::Loan, Self::PaymentExpired) => Self::LoanExpired,
+            (Lane::Loan, Self::PaymentRejected) => Self::LoanRejected,
+            (Lane::Loan, Self::TradeStarted) => Self::LoanStarted,
+            (Lane::Loan, Self::TradeApproved) => Self::LoanApproved,
+            (Lane::Loan, Self::TradeStepOpened) => Self::LoanStepOpened,
+            (Lane::Loan, Self::TradeStepEnded) => Self::LoanStepEnded,
+            (Lane::Loan, Self::TradeEnded) => Self::LoanEnded,
+            (Lane::Loan, Self::TradeClosed) => Self::LoanClosed,
+            (Lane::Payment | Lane::Trade | Lane::Loan, kind) => kind,
         }
     }
 

@@ -22,6 +22,13 @@ impl Agent {
         self.body(timestamp, fields)
     }
 
+    /// Returns a body that asks to supply or to withdraw, or for the venues.
+    pub fn position(&self, timestamp: i64, position: &Value) -> Value {
+        let mut fields = Map::new();
+        fields.insert("position".into(), position.clone());
+        self.body(timestamp, fields)
+    }
+
     /// Returns the `signature` field for a message.
     pub fn sign(&self, timestamp: i64, fields: &Map<String, Value>) -> String {
         if self.bearer {

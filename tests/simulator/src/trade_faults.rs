@@ -61,7 +61,8 @@ pub(crate) fn change_input(plant: PlantedBug, state: &mut State, command: &mut C
             }
         }
         (PlantedBug::FillFromQuote, Action::EndExecution { id, end, .. }) => {
-            let out = execution_of(state, *id).and_then(|execution| Some(execution.quote.trade()?.out));
+            let out =
+                execution_of(state, *id).and_then(|execution| Some(execution.quote.trade()?.out));
             if let ExecutionEnd::Executed { received, .. } = &mut **end {
                 *received = out;
             }
@@ -204,7 +205,7 @@ fn hooks_of(state: &State, action: &Action) -> Option<alloy_primitives::Address>
     let trade = match action {
         Action::Ask(ask) => match &ask.ask {
             LaneAsk::Trade(trade) => Some(&**trade),
-            LaneAsk::Payment(_) => None,
+            LaneAsk::Payment(_) | LaneAsk::Loan(_) => None,
         },
         Action::OpenStep(order) => trade_of(state, order.id),
         Action::OrderPermit(order) => trade_of(state, order.id),

@@ -46,13 +46,12 @@ pub(super) fn send(state: &State, command: &Command, send: &Send) -> Result<Deci
 fn check_revocation(state: &State, send: &Send) -> Result<(), Refusal> {
     let Some(token) = send.revoked_token() else { return Ok(()) };
     let uses = |request: &Request| {
-        let trade = request.trade();
         request.from == send.from
-            && trade
-                .is_some_and(|one| one.chain == send.chain && one.token_in.address == Some(token))
+            && request.ask.chain() == send.chain
+            && request.ask.token_in() == Some(token)
     };
     if state.executing.values().any(|request| uses(request)) {
-        let message = "A running trade uses this allowance: try again when the trade is over.";
+        let message = "A running plan uses this allowance: try again when it is over.";
         return Err(Refusal::because(Code::Busy, message));
     }
     Ok(())

@@ -63,6 +63,7 @@ pub(super) fn may_sign(
     }
     let (is_on, off) = match &request.ask {
         LaneAsk::Trade(_) => (policy.trading.enabled, Code::TradingDisabled),
+        LaneAsk::Loan(_) => (policy.lending.enabled, Code::DefiDisabled),
         LaneAsk::Payment(_) => return Err(Refusal::new(Code::RequestNotFound)),
     };
     if !is_on {
@@ -80,7 +81,10 @@ pub(super) fn may_sign(
         {
             Err(Refusal::new(Code::ExceedsPerTradeMax))
         }
-        Quote::Trade(_) => Ok(()),
+        Quote::Loan(_) if execution.counted > policy.lending.max_deposit => {
+            Err(Refusal::new(Code::PerDepositExceeded))
+        }
+        Quote::Trade(_) | Quote::Loan(_) => Ok(()),
     }
 }
 
@@ -226,16 +230,18 @@ fn end_after(purpose: StepPurpose, outcome: Outcome) -> Option<ExecutionEnd> {
     match outcome {
         Outcome::Succeeded { .. } => None,
         Outcome::Reverted { hash, .. } if is_main => {
-            Some(failed("The swap was reverted: nothing was traded, and gas was paid.", Some(hash)))
+            let sentence =
+                format!("The {} was reverted: nothing moved, and gas was paid.", purpose.text());
+            Some(failed(&sentence, Some(hash)))
         }
         Outcome::Reverted { hash, .. } => {
-            Some(failed("The token's approval was reverted: nothing was traded.", Some(hash)))
+            Some(failed("The token's approval was reverted: nothing moved.", Some(hash)))
         }
         Outcome::Cancelled { .. } | Outcome::Dropped => {
             Some(ExecutionEnd::Rejected(Refusal::new(Code::PlanExpired)))
         }
         Outcome::NonceTaken => Some(failed(
-            "Another transaction of this address took the place of the trade's: its effect is unknown.",
+            "Another transaction of this address took the place of this one: its effect is unknown.",
             None,
         )),
     }

@@ -8,7 +8,7 @@ use bursar_core::ids::RequestId;
 use bursar_core::limits::PADDING_A_DAY;
 
 use super::intake::{Intake, Queue};
-use super::{payments, plans, steps, trades};
+use super::{loans, payments, plans, steps, trades};
 use crate::agents::Agent;
 use crate::approval::{fresh_price, fresh_verdict, may_be_approved, may_work};
 use crate::assess::Verdict;
@@ -19,6 +19,8 @@ use crate::due::{expiry, expiry_if_due, renewal_if_due, renewals};
 use crate::event::{Event, RequestDraft};
 use crate::idempotency::{Prior, Repeat, repeat};
 use crate::identity::Identity;
+use crate::loan_context::check_current;
+use crate::plan::Quote;
 use crate::refusal::Refusal;
 use crate::requests::{Deadline, LaneAsk, Request, Status};
 use crate::state::State;
@@ -53,9 +55,13 @@ pub(super) fn ask(state: &State, command: &Command, ask: &Ask) -> Result<Decisio
     });
     let intake = Intake { state, command, from, policy, spent, queue: &queue };
     let verdict = match (&ask.refused, &ask.ask) {
-        (Some(refusal), _any) => Verdict::Refuse(refusal.clone()),
+        (Some(refusal), LaneAsk::Loan(loan)) => loans::refused(&intake, agent, loan, refusal)?,
+        (Some(refusal), LaneAsk::Payment(_) | LaneAsk::Trade(_)) => {
+            Verdict::Refuse(refusal.clone())
+        }
         (None, LaneAsk::Payment(payment)) => payments::verdict(&intake, payment),
         (None, LaneAsk::Trade(trade)) => trades::verdict(&intake, trade),
+        (None, LaneAsk::Loan(loan)) => loans::verdict(&intake, agent, loan)?,
     };
     let reply = Reply::Request(ask.id);
     match verdict {
@@ -67,7 +73,7 @@ pub(super) fn ask(state: &State, command: &Command, ask: &Ask) -> Result<Decisio
                     vec![Effect::Sign(ask.id)]
                 }
                 // The lane reads the running plans from the view.
-                LaneAsk::Trade(_) => {
+                LaneAsk::Trade(_) | LaneAsk::Loan(_) => {
                     let until = plans::plan_deadline(&command.moment);
                     events.push(Event::ExecutionStarted { asked, until });
                     Vec::new()
@@ -195,6 +201,11 @@ pub(super) fn approve(
         return Err(Refusal::new(Code::CardChanged));
     }
     let mut events = Vec::new();
+    if let (LaneAsk::Loan(loan), Some(Ok(Requote::Plan(Quote::Loan(quote))))) =
+        (&request.ask, &approval.quote)
+    {
+        check_current(state, request.from, loan, quote)?;
+    }
     let fresh = fresh_price(request, approval)?;
     let verdict = fresh.and_then(|fresh| {
         let (renewals, verdict) =
@@ -219,7 +230,7 @@ pub(super) fn approve(
             events.push(Event::PaymentApproved { id: request.id, terms, by: approval.by, asset });
             vec![Effect::Sign(request.id)]
         }
-        LaneAsk::Trade(_) => {
+        LaneAsk::Trade(_) | LaneAsk::Loan(_) => {
             events.push(steps::approved(state, command, request, approval)?);
             Vec::new()
         }
@@ -260,8 +271,8 @@ pub(super) fn tick(state: &State, command: &Command) -> Decision {
 fn strip_refused(ask: LaneAsk) -> LaneAsk {
     match ask {
         LaneAsk::Payment(payment) => LaneAsk::Payment(payments::strip_refused(payment)),
-        // A trade has no text of unbounded length.
-        LaneAsk::Trade(trade) => LaneAsk::Trade(trade),
+        // These have no text of unbounded length.
+        plan @ (LaneAsk::Trade(_) | LaneAsk::Loan(_)) => plan,
     }
 }
 

@@ -9,11 +9,12 @@ use bursar_core::ids::RequestId;
 use bursar_submit::{Input, Outcome};
 
 use super::plans::{check_stops, ended, may_sign, plan_deadline};
-use super::{outboxes, trades};
+use super::{loans, outboxes, trades};
 use crate::command::{Approval, Command, Requote, StepOrder};
 use crate::decision::{Decision, Reply, require_unlocked};
 use crate::event::Event;
 use crate::lines::is_acting;
+use crate::loan_context::check_current;
 use crate::plan::{Execution, ExecutionEnd, Quote, StepPurpose, outbox_key, submission_id};
 use crate::refusal::Refusal;
 use crate::requests::{LaneAsk, Request};
@@ -35,7 +36,8 @@ pub(super) fn approved(
     let policy = agent.and_then(|agent| state.policy_of(agent)).ok_or_else(missing)?;
     let (floor, counted) = match (&request.ask, quote) {
         (LaneAsk::Trade(trade), Quote::Trade(quote)) => trades::accepted(trade, quote, policy),
-        (LaneAsk::Payment(_), _) => return Err(missing()),
+        (LaneAsk::Loan(loan), Quote::Loan(quote)) => loans::accepted(loan, quote),
+        (LaneAsk::Payment(_) | LaneAsk::Trade(_) | LaneAsk::Loan(_), _) => return Err(missing()),
     };
     Ok(Event::ExecutionApproved {
         id: request.id,
@@ -56,6 +58,9 @@ pub(super) fn open_step(
     let (request, plan) = acting_plan(state, command, order.id, order.index)?;
     if order.purpose != StepPurpose::Revocation {
         check_continues(plan)?;
+        if let (LaneAsk::Loan(loan), Quote::Loan(quote)) = (&request.ask, &order.quote) {
+            check_current(state, request.from, loan, quote)?;
+        }
         let allowed = check_first(plan, order.purpose)
             .and_then(|()| still_allowed(state, command, request, plan, &order.quote));
         if let Err(refusal) = allowed {
@@ -113,7 +118,12 @@ fn still_allowed(
         (LaneAsk::Trade(trade), Quote::Trade(quote)) => {
             trades::still_allowed(state, command, request, (trade, execution), quote)
         }
-        (LaneAsk::Payment(_), _) => Err(Refusal::new(Code::QuoteFailed)),
+        (LaneAsk::Loan(loan), Quote::Loan(quote)) => {
+            loans::still_allowed(state, command, request, (loan, execution), quote)
+        }
+        (LaneAsk::Payment(_) | LaneAsk::Trade(_) | LaneAsk::Loan(_), _) => {
+            Err(Refusal::new(Code::QuoteFailed))
+        }
     }
 }
 

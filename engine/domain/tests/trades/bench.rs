@@ -241,7 +241,8 @@ impl Bench {
         let hash =
             self.execution(id).main_step().and_then(|step| step.hash()).expect("a final swap");
         let received = Some(quote_of(self.execution(id)).out);
-        self.end(id, ExecutionEnd::Executed { hash, received }).expect("the end is not refused");
+        self.end(id, ExecutionEnd::Executed { hash, received, position: None })
+            .expect("the end is not refused");
     }
 
     // What the outboxes do.

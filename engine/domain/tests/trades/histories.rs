@@ -235,7 +235,8 @@ impl Run {
             let Some(Outcome::Succeeded { hash, .. }) = swap.outcome else {
                 panic!("a trade without an end after {swap:?}");
             };
-            let _locked = self.bench.end(id, ExecutionEnd::Executed { hash, received: None });
+            let _locked =
+                self.bench.end(id, ExecutionEnd::Executed { hash, received: None, position: None });
         } else {
             let first = execution.steps.is_empty();
             let next = if first { StepPurpose::Allowance } else { StepPurpose::Swap };

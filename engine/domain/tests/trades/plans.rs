@@ -32,7 +32,10 @@ fn an_automatic_trade_executes_its_plan() {
     bench.executed(id);
     let hash = bench.execution(id).main_step().unwrap().hash().unwrap();
     let received = Some(Atoms(U256::from(40_000_000_000_u64)));
-    assert_eq!(bench.execution(id).end, Some(ExecutionEnd::Executed { hash, received }));
+    assert_eq!(
+        bench.execution(id).end,
+        Some(ExecutionEnd::Executed { hash, received, position: None })
+    );
     assert!(bench.is_closed(id));
     assert_eq!(bench.volumes(0), (40_000_000, 0));
     assert_eq!(bench.world.restarted().state, bench.world.state);

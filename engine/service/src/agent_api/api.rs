@@ -18,6 +18,7 @@ use crate::chain_time::HintedClock;
 use crate::config::LiveConfig;
 use crate::core::handle::Handle;
 use crate::funds::Funds;
+use crate::lanes::lending::Lending;
 use crate::lanes::payments::{Execution, TokenDomains};
 use crate::lanes::trading::Trading;
 use crate::ports::Ports;
@@ -34,6 +35,7 @@ pub struct Api {
     pub(crate) funds: Arc<Funds>,
     pub(crate) domains: TokenDomains,
     pub(crate) trading: Arc<Trading>,
+    pub(crate) lending: Arc<Lending>,
     /// The field that names the agent, as the edition sets it.
     pub(crate) agent_field: &'static str,
     pub(crate) folder: PathBuf,
@@ -91,6 +93,7 @@ impl Counters {
 pub struct Lanes {
     pub execution: Execution,
     pub trading: Arc<Trading>,
+    pub lending: Arc<Lending>,
     pub funds: Arc<Funds>,
 }
 
@@ -114,7 +117,7 @@ impl Api {
         chain_time: HintedClock,
         config: ServerConfig,
     ) -> Self {
-        let Lanes { execution, trading, funds } = lanes;
+        let Lanes { execution, trading, lending, funds } = lanes;
         let now = core.now();
         let system = rustix::system::uname();
         let machine = system.nodename().to_string_lossy();
@@ -132,6 +135,7 @@ impl Api {
             chain_time,
             funds,
             trading,
+            lending,
             agent_field: config.agent_field,
             folder: config.folder,
             settings: config.settings,

@@ -12,13 +12,16 @@ use bursar_core::money::Usd;
 use bursar_core::networks::{NETWORKS, Network};
 use bursar_core::policy::TradingPolicy;
 use bursar_core::text;
+use bursar_domain::loans::Exposure;
 use bursar_domain::wallets::PayingAddress;
 
 use super::admit::{Caller, Incoming, admit};
 use super::api::Api;
+use super::lending_policy::lending_policy;
 use super::message::Endpoint;
 use super::numbers::{decimal, percent};
 use super::reply::Answer;
+use crate::lanes::lending::Known;
 
 pub(super) async fn mandate(State(api): State<Arc<Api>>, request: HttpRequest) -> Response<Body> {
     try_mandate(&api, request).await.unwrap_or_else(Answer::from).into_http()
@@ -32,6 +35,7 @@ async fn try_mandate(api: &Api, request: HttpRequest) -> Result<Answer, Fault> {
     let left = state
         .policy_of(agent)
         .map(|policy| policy.payments.daily.left_after(spent).left_after(agent.reserved.payment).0);
+    let exposure = exposure(api, &caller).await;
     let body = Object::new()
         .with("status", "ok")
         .with("agent_name", agent.name.as_str())
@@ -42,11 +46,19 @@ async fn try_mandate(api: &Api, request: HttpRequest) -> Result<Answer, Fault> {
         .with("reserved_micro", agent.reserved.payment.0)
         .with("remaining_today_micro", left.map_or(Value::Null, Value::from))
         .with("renews_at", renews_at(api, &caller))
-        .with("policy", policy(&caller))
+        .with("policy", policy(&caller, exposure.as_ref()))
         .with("networks", networks(&caller))
         .with("mandate", Value::Null)
         .with("mandate_note", "No Intent Mandate exists for this agent.");
     Ok(Answer::new(200, body))
+}
+
+/// Reads what the agent's address has lent; `None` if its policy allows no loans.
+async fn exposure(api: &Api, caller: &Caller) -> Option<Exposure> {
+    let state = &caller.view.state;
+    let policy = state.policy_of(caller.agent()).filter(|policy| policy.lending.enabled)?;
+    let owner = paying(caller)?.address;
+    Some(api.lending.exposure(owner, &Known::new(state, policy, owner)).await)
 }
 
 /// Returns the time at which the daily allowance renews, in UTC; null while the operator must decide about it.
@@ -72,13 +84,16 @@ pub(super) fn wallet_id(caller: &Caller) -> Value {
     paying(caller).map_or(Value::Null, |known| Value::from(known.label.as_str()))
 }
 
-fn policy(caller: &Caller) -> Value {
+fn policy(caller: &Caller, exposure: Option<&Exposure>) -> Value {
     let agent = caller.agent();
     let (Some(given), Some(policy)) = (&agent.commission, caller.view.state.policy_of(agent))
     else {
         return Value::Null;
     };
     let payments = &policy.payments;
+    let lending = Some(&policy.lending).filter(|lending| lending.enabled);
+    let morpho = lending
+        .map_or(Value::Null, |lending| Value::from(lending_policy(caller, lending, exposure)));
     Value::from(
         Object::new()
             .with("name", given.policy.as_str())
@@ -88,8 +103,7 @@ fn policy(caller: &Caller) -> Value {
             .with("allowed_domains", domains(&payments.hosts.allowed))
             .with("blocked_domains", domains(&payments.hosts.blocked))
             .with("trading", trading(caller, &policy.trading))
-            // This lane is off for every agent, whatever the policy contains.
-            .with("morpho", Value::Null),
+            .with("morpho", morpho),
     )
 }
 

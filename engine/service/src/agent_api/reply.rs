@@ -44,6 +44,11 @@ impl Answer {
     }
 
     #[must_use]
+    pub(super) fn with_status(self, status: u16) -> Self {
+        Self { status, ..self }
+    }
+
+    #[must_use]
     pub(super) fn with_outcome(self, outcome: Outcome) -> Self {
         Self { outcome, ..self }
     }
@@ -95,7 +100,9 @@ impl Answer {
         Self::new(code.http(), body).with_code(code).with_header(header::ALLOW, allowed)
     }
 
-    fn retry_after(mut self, seconds: u64) -> Self {
+    /// Names the seconds after which the same call may succeed, in a header and in the body.
+    #[must_use]
+    pub(super) fn retry_after(mut self, seconds: u64) -> Self {
         self.body.insert("retry_after", seconds);
         self.with_header(header::RETRY_AFTER, &seconds.to_string())
     }

@@ -13,16 +13,17 @@ use bursar_core::fault::Fault;
 use super::api::Api;
 use super::balances;
 use super::callback;
-use super::disabled_lanes;
 use super::guard;
 use super::health;
 use super::mandate;
 use super::openapi;
+use super::position;
 use super::receipt;
 use super::reply::Answer;
 use super::sign;
 use super::texts;
 use super::trade;
+use super::venues;
 
 /// Returns the routes. Tests call them in process.
 pub fn router(api: Arc<Api>) -> Router {
@@ -48,9 +49,9 @@ pub fn router(api: Arc<Api>) -> Router {
         .route("/trade", only(post(trade::trade), "POST"))
         .route("/trade/status/{id}", only(get(trade::status), "GET"))
         .route("/trade/status/", only(get(missing_id), "GET"))
-        .route("/venues", only(post(disabled_lanes::venues), "POST"))
-        .route("/position", only(post(disabled_lanes::position), "POST"))
-        .route("/position/status/{id}", only(get(disabled_lanes::status), "GET"))
+        .route("/venues", only(post(venues::venues), "POST"))
+        .route("/position", only(post(position::position), "POST"))
+        .route("/position/status/{id}", only(get(position::status), "GET"))
         .route("/position/status/", only(get(missing_id), "GET"))
         .fallback(not_found)
         .layer(from_fn_with_state(Arc::clone(&api), guard::guard))

@@ -3,7 +3,6 @@
 mod quote;
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use axum::body::Body;
 use axum::extract::{Request as HttpRequest, State};
@@ -16,26 +15,24 @@ use bursar_core::money::Atoms;
 use bursar_core::time::Moment;
 use bursar_domain::command::{Ask, Recall};
 use bursar_domain::idempotency::Prior;
-use bursar_domain::identity::{Identity, KeyClaim};
-use bursar_domain::plan::{Execution, ExecutionEnd, StepPurpose, outbox_key};
+use bursar_domain::identity::Identity;
+use bursar_domain::plan::{Execution, ExecutionEnd, outbox_key};
 use bursar_domain::requests::Approver;
 use bursar_domain::trades::TradeAsk;
 use bursar_domain::{Action, LaneAsk, Refusal, Request, Status};
 
-use self::quote::{integer, quote};
+use self::quote::quote;
 use super::admit::{Caller, Incoming, admit};
 use super::api::Api;
-use super::auth::{ProvenBy, identity};
 use super::body;
-use super::disabled_lanes::{check_fields, wanted};
 use super::message::Endpoint;
+use super::objects::{check_fields, wanted};
 use super::path_id::{PathId, text_of};
+use super::plans::{approval_code, approval_hash, identity_of, integer};
 use super::reply::{Answer, Outcome};
 use crate::core::ActionAnswer;
-use crate::lanes::trading::{InputFault, Proposal, TradeInput};
-
-/// How long a call waits for the end of its trade.
-const WAIT: Duration = Duration::from_secs(25);
+use crate::lanes::InputFault;
+use crate::lanes::trading::{Proposal, TradeInput};
 
 pub(super) async fn trade(State(api): State<Arc<Api>>, request: HttpRequest) -> Response<Body> {
     let answer = match try_trade(&api, request).await {
@@ -60,7 +57,7 @@ async fn try_trade(api: &Api, request: HttpRequest) -> Result<Answer, Fault> {
     let agent = caller.agent();
     let policy = state.policy_of(agent).ok_or(Fault::new(Code::AgentNotCommissioned))?;
     let id = RequestId::from_entropy(api.random()?);
-    let identity = identity_of(&caller, object, key.as_deref(), id);
+    let identity = identity_of(&caller, Endpoint::Trade, object, key.as_deref(), id);
     // A repeat gets its answer before the market is read again.
     let recall =
         Recall { agent: agent.id.clone(), identity: identity.clone(), prior: Prior::default() };
@@ -154,27 +151,6 @@ async fn new_trade(
     }
 }
 
-/// Returns the identity of a trade. A bearer agent's trades are merged only by its idempotency key.
-fn identity_of(caller: &Caller, trade: &Object, key: Option<&str>, id: RequestId) -> Identity {
-    if let ProvenBy::Hmac { day, digest } = &caller.proven.by {
-        return Identity::Hmac { day: *day, digest: *digest };
-    }
-    let (agent, endpoint) =
-        (caller.agent().id.as_str().as_bytes(), Endpoint::Trade.text().as_bytes());
-    let text = bursar_core::canonical::to_python(&Value::Object(trade.clone()));
-    let content = identity(&[b"trade", text.as_bytes()]);
-    match key.map(str::as_bytes) {
-        Some(key) => Identity::Bearer {
-            digest: identity(&[b"bearer", agent, endpoint, &content, key]),
-            key: Some(KeyClaim { name: identity(&[b"key", agent, endpoint, key]), content }),
-        },
-        None => Identity::Bearer {
-            digest: identity(&[b"bearer", agent, endpoint, id.as_bytes()]),
-            key: None,
-        },
-    }
-}
-
 pub(super) async fn status(State(api): State<Arc<Api>>, id: PathId) -> Response<Body> {
     let answer = match try_status(&api, &text_of(id)).await {
         Ok(answer) => answer,
@@ -195,19 +171,6 @@ async fn try_status(api: &Api, id: &str) -> Result<Answer, Fault> {
         }
     }
     Ok(polled(&record, &moment))
-}
-
-impl Api {
-    /// Waits for the end of an allowed trade, at most [`WAIT`], and returns it as it is then.
-    async fn end_of(&self, record: Arc<Request>) -> Arc<Request> {
-        if record.execution().is_none_or(|execution| execution.end.is_some()) {
-            return record;
-        }
-        let id = record.id;
-        // Cancel-safe: the wait changes nothing.
-        let _waited = tokio::time::timeout(WAIT, self.core.trade_ended(id)).await;
-        self.request(id).await.unwrap_or(record)
-    }
 }
 
 /// Returns whether policy or market refuse a trade with this code.
@@ -326,16 +289,15 @@ fn over<'a>(record: &'a Request, trade: &'a TradeAsk) -> TradeResult<'a> {
 }
 
 fn executed<'a>(id: &str, trade: &'a TradeAsk, execution: &'a Execution) -> TradeResult<'a> {
-    let approval = execution.steps.iter().find(|step| step.purpose == StepPurpose::Allowance);
     let result = TradeResult {
         trade: Some(trade),
         execution: Some(execution),
-        approval: approval.and_then(|step| step.hash()).map(|hash| hash.to_string()),
+        approval: approval_hash(execution),
         ..TradeResult::new(id, "executing")
     };
     match &execution.end {
         None => result,
-        Some(ExecutionEnd::Executed { hash, received }) => TradeResult {
+        Some(ExecutionEnd::Executed { hash, received, position: _ }) => TradeResult {
             status: "executed",
             hash: Some(hash.to_string()),
             received: *received,
@@ -343,7 +305,8 @@ fn executed<'a>(id: &str, trade: &'a TradeAsk, execution: &'a Execution) -> Trad
         },
         Some(ExecutionEnd::Rejected(refusal)) => {
             let by_operator = matches!(execution.by, Approver::Operator(_));
-            let code = if by_operator { approval_code(refusal.code) } else { price_code(refusal) };
+            let code =
+                if by_operator { Some(approval_code(refusal.code)) } else { price_code(refusal) };
             TradeResult { status: "rejected", reason: Some(refusal), code, ..result }
         }
         Some(ExecutionEnd::Failed { refusal, hash }) => TradeResult {
@@ -358,18 +321,7 @@ fn executed<'a>(id: &str, trade: &'a TradeAsk, execution: &'a Execution) -> Trad
 
 /// Returns the `code` of a refused trade. A trade that is refused before it is held has none.
 fn refusal_code(refusal: &Refusal, was_held: bool) -> Option<&'static str> {
-    was_held.then(|| approval_code(refusal.code)).flatten()
-}
-
-/// Returns the code that agents of the original know for a refusal at approval.
-fn approval_code(code: Code) -> Option<&'static str> {
-    Some(match code {
-        Code::PriceMoved => "PRICE_MOVED",
-        Code::AgentSuspended => "AGENT_SUSPENDED",
-        Code::AgentNotCommissioned => "UNKNOWN_AGENT",
-        Code::NoPool | Code::PoolTooSmall | Code::QuoteFailed | Code::WouldFail => "REQUOTE_FAILED",
-        _policy => "POLICY_REJECTED",
-    })
+    was_held.then(|| approval_code(refusal.code))
 }
 
 fn price_code(refusal: &Refusal) -> Option<&'static str> {

@@ -22,6 +22,7 @@ impl EngineContext {
             Lanes {
                 execution: self.execution.clone(),
                 trading: Arc::clone(&self.trading),
+                lending: Arc::clone(&self.lending),
                 funds: Arc::clone(&self.funds),
             },
             self.chain_time.clone(),

@@ -5,6 +5,7 @@ use bursar_chain::multicall::{READS_MAX, Read, ReadFault, call_many};
 use bursar_chain::ports::{BlockTag, Chain};
 use bursar_core::codes::Code;
 use bursar_domain::Refusal;
+use bursar_morpho::views;
 
 /// Reads of one request.
 #[derive(Default)]
@@ -16,6 +17,10 @@ impl Batch {
         self.push(Read::Call { to, data })
     }
 
+    pub(super) fn len(&self) -> usize {
+        self.0.len()
+    }
+
     pub(super) fn push(&mut self, read: Read) -> usize {
         self.0.push(read);
         self.0.len().saturating_sub(1)
@@ -24,7 +29,7 @@ impl Batch {
     /// Makes the reads at the newest block, in one call.
     ///
     /// # Errors
-    /// `CHAIN_UNAVAILABLE`
+    /// `CHAIN_UNAVAILABLE`, also if there are more than [`bursar_chain::multicall::AT_ONE_BLOCK_MAX`].
     pub(super) async fn run(&self, chain: &dyn Chain) -> Result<Answers, Refusal> {
         if self.0.is_empty() {
             return Ok(Answers(Vec::new()));
@@ -67,6 +72,16 @@ impl Answers {
     pub(super) fn number(&self, at: usize) -> Result<U256, Refusal> {
         let word = self.bytes(at)?;
         if word.len() == 32 { Ok(U256::from_be_slice(word)) } else { Err(unavailable()) }
+    }
+
+    /// Returns an answer that is one boolean; `None` if it is not.
+    pub(super) fn flag(&self, at: usize) -> Option<bool> {
+        views::decode_flag(self.bytes(at).ok()?)
+    }
+
+    /// Returns an answer that is one address; `None` if it is not.
+    pub(super) fn address(&self, at: usize) -> Option<Address> {
+        views::decode_address(self.bytes(at).ok()?)
     }
 
     /// Returns a time in Unix seconds.

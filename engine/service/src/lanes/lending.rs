@@ -1,12 +1,34 @@
-//! Lending: which vaults can be trusted with a stablecoin, and what an address has in them.
+//! Lending: which venues can be trusted with a stablecoin, what an address has in them, and the plans of loans.
 //!
-//! The rules and the call data are in `bursar-morpho`. This module reads the chain: every figure of one answer is from
-//! the same block.
+//! The rules are in `bursar-domain`, and the call data in `bursar-morpho`. This module reads the chain: every figure of
+//! one network is from the same block.
 
+mod hints;
+mod input;
+mod known;
 mod lane;
+mod listing;
+mod markets;
+mod measure;
+mod network_read;
+mod own_venues;
+mod position_read;
 mod positions;
+mod propose;
+mod rehearse;
+mod steps;
 mod survey;
+mod vault_read;
+mod venue_read;
 
+pub use input::{LoanInput, network_of};
+pub use known::Known;
 pub use lane::Lending;
+pub use listing::{ListedMarket, Listing};
+pub use measure::Measured;
+pub use own_venues::OwnVenue;
 pub use positions::{OwnerPositions, Position};
-pub use survey::{Survey, Venue};
+pub use propose::Proposal;
+pub(super) use steps::approved;
+pub use survey::Survey;
+pub use vault_read::Venue;

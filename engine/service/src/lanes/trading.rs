@@ -19,14 +19,14 @@ mod propose;
 mod reads;
 mod routes;
 mod spec;
+mod steps;
 mod stocks;
 mod wiring;
-mod worker;
 
 pub use allowances::{Allowance, Allowances, revocation_of};
-pub use input::{InputFault, TradeInput};
+pub use input::TradeInput;
 pub use lane::Trading;
 pub use measured::Measured;
 pub use propose::{Proposal, default_slippage};
+pub(super) use steps::approved;
 pub use wiring::{Unexpected, Wiring};
-pub use worker::{Worker, run};

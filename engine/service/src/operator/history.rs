@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bursar_control::answers::{
-    Answer, ExportAnswer, HistoryAnswer, HistoryRow, ReceiptAnswer, TradedAnswer,
+    Answer, ExportAnswer, HistoryAnswer, HistoryRow, LentAnswer, ReceiptAnswer, TradedAnswer,
 };
 use bursar_control::grammar::{
     HistoryExport, HistoryFilter, HistoryLane, HistoryOrder, ReceiptOrder,
@@ -22,6 +22,7 @@ use bursar_core::money::{Atoms, TokenAmount};
 use bursar_core::status::RequestStatus;
 use bursar_core::text;
 use bursar_core::time::Utc;
+use bursar_domain::loans::LoanAsk;
 use bursar_domain::plan::{Execution, ExecutionEnd, PlanStep};
 use bursar_domain::settlement::{Settlement, SettlementStatus};
 use bursar_domain::trades::TradeAsk;
@@ -210,6 +211,7 @@ fn row(
     let amounts = match &request.ask {
         LaneAsk::Payment(payment) => payment_amounts(payment),
         LaneAsk::Trade(trade) => trade_amounts(request, trade),
+        LaneAsk::Loan(loan) => loan_amounts(request, loan),
     };
     let agent = state.agents.get(&request.agent).map(|agent| agent.name.as_str().to_owned());
     let host = request.ask.host();
@@ -242,6 +244,7 @@ fn row(
         tx_hash_unknown_reason: because(&tx_hash, "no transaction was reported"),
         tx_hash,
         trade: request.trade().map(|trade| traded(request, trade)),
+        loan: request.loan().map(|loan| lent(request, loan)),
         refused: refused::explain(state, request).map(|refused| refused.why),
     }
 }
@@ -282,6 +285,37 @@ fn trade_amounts(request: &Request, trade: &TradeAsk) -> Amounts {
         usd: trade.quote.value_in.map(|usd| usd.to_string()),
         asset: token.address.unwrap_or_default().to_checksum(None),
         payee: request.from.to_checksum(None),
+    }
+}
+
+fn loan_amounts(request: &Request, loan: &LoanAsk) -> Amounts {
+    let coin = request.ask.network().map(|network| &network.stablecoin);
+    let atoms = loan.amount();
+    let amount = coin.map(|coin| TokenAmount { atoms, decimals: coin.decimals }.to_string());
+    Amounts {
+        amount,
+        atoms,
+        symbol: coin.map(|coin| coin.symbol.to_owned()),
+        usd: loan.value(&loan.quote).map(|usd| usd.to_string()),
+        asset: coin.map_or(String::new(), |coin| coin.address.to_checksum(None)),
+        payee: request.from.to_checksum(None),
+    }
+}
+
+fn lent(request: &Request, loan: &LoanAsk) -> LentAnswer {
+    let decimals = request.ask.network().map_or(0, |network| network.stablecoin.decimals);
+    let text = |atoms| TokenAmount { atoms, decimals }.to_string();
+    let (moved, position) = match request.execution().and_then(|one| one.end.as_ref()) {
+        Some(ExecutionEnd::Executed { received, position, .. }) => (*received, *position),
+        Some(ExecutionEnd::Rejected(_) | ExecutionEnd::Failed { .. }) | None => (None, None),
+    };
+    LentAnswer {
+        action: loan.action.text().to_owned(),
+        venue: loan.venue.to_string(),
+        venue_name: loan.quote.venue.as_ref().map_or(String::new(), |venue| venue.name.clone()),
+        moved: moved.map(text),
+        moved_atomic: moved.map(|atoms| atoms.to_string()),
+        position: position.map(text),
     }
 }
 

@@ -19,7 +19,8 @@ use bursar_uniswap::pool::FEE_TIERS;
 
 use super::support::{Done, describe, lookup};
 use crate::context::EngineContext;
-use crate::lanes::trading::{InputFault, Proposal, TradeInput};
+use crate::lanes::InputFault;
+use crate::lanes::trading::{Proposal, TradeInput};
 
 /// Routes that are shown.
 const ROUTES: usize = 5;

@@ -1,4 +1,4 @@
-//! Prices of this moment, for the approval of a trade or of a payment in a token outside our table.
+//! Prices of this moment, for the approval of a trade, a loan, or a payment in a token outside our table.
 
 use std::sync::Arc;
 
@@ -13,6 +13,7 @@ use bursar_domain::plan::outbox_key;
 use bursar_domain::{LaneAsk, Refusal, Request, State};
 
 use crate::context::EngineContext;
+use crate::lanes::lending::Known;
 
 /// Measures a request at the current prices; `None` for a payment in a reference stablecoin.
 ///
@@ -26,6 +27,19 @@ pub(super) async fn requote(
 ) -> Result<Option<Result<Requote, Refusal>>, Fault> {
     let payment = match &request.ask {
         LaneAsk::Payment(payment) => payment,
+        LaneAsk::Loan(loan) => {
+            let outbox = state.outboxes.get(&outbox_key(loan.chain, request.from));
+            let known = Known::of(state, request);
+            return match engine.lending.requote(loan, request.from, &known).await {
+                Ok(measured) => {
+                    let quote = measured.quote().clone().into();
+                    engine.lending.keep(request.id, outbox, measured);
+                    Ok(Some(Ok(Requote::Plan(quote))))
+                }
+                Err(refusal) if refusal.code == Code::ChainUnavailable => Err(refusal.into()),
+                Err(refusal) => Ok(Some(Err(refusal))),
+            };
+        }
         LaneAsk::Trade(trade) => {
             let outbox = state.outboxes.get(&outbox_key(trade.chain, request.from));
             return match engine.trading.requote(trade, request.from).await {

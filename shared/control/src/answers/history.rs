@@ -53,6 +53,9 @@ pub struct HistoryRow {
     /// What only a trade has.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trade: Option<TradedAnswer>,
+    /// What only a loan has.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub loan: Option<LentAnswer>,
     /// Why the request was refused; for a limit, with the compared amounts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub refused: Option<String>,
@@ -68,6 +71,22 @@ pub struct TradedAnswer {
     /// What arrived, in whole coins; `None` before the swap is final, or if its receipt does not show it.
     pub amount_out: Option<String>,
     pub amount_out_atomic: Option<String>,
+}
+
+/// What a loan did. Its amount is what was requested, or about that if it was requested in shares.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LentAnswer {
+    /// `supply` or `withdraw`.
+    pub action: String,
+    /// The address of a vault or the id of a market.
+    pub venue: String,
+    /// The venue's own name: untrusted text.
+    pub venue_name: String,
+    /// What moved, in whole coins; `None` before the loan is final, or if its receipt does not show it.
+    pub moved: Option<String>,
+    pub moved_atomic: Option<String>,
+    /// What the address then had in the venue, in whole coins; `None` if it is not known.
+    pub position: Option<String>,
 }
 
 /// A receipt, with details that its standard form has no field for.

@@ -228,10 +228,18 @@ impl Server {
             }
             self.any_request_seen |= is_request_entry(&row);
             let ended = match row.kind {
-                EntryKind::PaymentApproved | EntryKind::TradeApproved => Some("approved"),
-                EntryKind::PaymentDenied | EntryKind::TradeDenied => Some("denied"),
-                EntryKind::PaymentExpired | EntryKind::TradeExpired => Some("expired"),
-                EntryKind::PaymentRejected | EntryKind::TradeRejected => Some("refused"),
+                EntryKind::PaymentApproved | EntryKind::TradeApproved | EntryKind::LoanApproved => {
+                    Some("approved")
+                }
+                EntryKind::PaymentDenied | EntryKind::TradeDenied | EntryKind::LoanDenied => {
+                    Some("denied")
+                }
+                EntryKind::PaymentExpired | EntryKind::TradeExpired | EntryKind::LoanExpired => {
+                    Some("expired")
+                }
+                EntryKind::PaymentRejected | EntryKind::TradeRejected | EntryKind::LoanRejected => {
+                    Some("refused")
+                }
                 _other => None,
             };
             if let (Some(ended), Some(id)) = (ended, &row.request)
@@ -290,7 +298,7 @@ impl Server {
 }
 
 fn is_request_entry(row: &ActivityRow) -> bool {
-    ["payment.", "trade."].iter().any(|lane| row.kind.text().starts_with(lane))
+    ["payment.", "trade.", "loan."].iter().any(|lane| row.kind.text().starts_with(lane))
 }
 
 /// Returns the topics that an entry of this kind makes stale.
@@ -316,7 +324,21 @@ pub(crate) fn stale_topics(kind: EntryKind) -> &'static [Topic] {
         | EntryKind::TradePermitSigned
         | EntryKind::TradeStepEnded
         | EntryKind::TradeEnded
-        | EntryKind::TradeClosed => {
+        | EntryKind::TradeClosed
+        | EntryKind::LoanStarted
+        | EntryKind::LoanHeld
+        | EntryKind::LoanRefused
+        | EntryKind::LoanApproved
+        | EntryKind::LoanDenied
+        | EntryKind::LoanExpired
+        | EntryKind::LoanRejected
+        | EntryKind::LoanStepOpened
+        | EntryKind::LoanStepEnded
+        | EntryKind::LoanEnded
+        | EntryKind::LoanClosed
+        | EntryKind::LoanWrittenOff
+        | EntryKind::VenueTrusted
+        | EntryKind::VenueUntrusted => {
             &[Topic::Requests, Topic::Agents, Topic::Sent, Topic::Balances, Topic::Status]
         }
         EntryKind::SettlementReported | EntryKind::SettlementChecked => {

@@ -179,6 +179,10 @@ pub(super) fn warning(card: &Card, line: &str) -> Option<Role> {
         "effects" if card.trade.as_ref().is_some_and(|trade| !trade.effects_proven) => {
             Some(Role::Warn)
         }
+        "effects" if card.loan.as_ref().is_some_and(|loan| !loan.effects_proven) => {
+            Some(Role::Warn)
+        }
+        "trust" if card.loan.as_ref().is_some_and(|loan| !loan.is_trusted) => Some(Role::Warn),
         "balance" if card.is_short() => Some(Role::Warn),
         _other => None,
     }
@@ -193,7 +197,8 @@ pub(super) fn rank(card: &Card, line: &str) -> u8 {
     match name_of(line) {
         _warns if warning(card, line).is_some() => WARNS,
         // Of `at least`, the first word.
-        "leaves" | "to" | "gives" | "gets" | "at" => 0,
+        "leaves" | "to" | "gives" | "gets" | "at" | "lends" | "withdraws" | "venue" => 0,
+        "lent" => 1,
         "balance" => 3,
         "from" | "address" => 4,
         "policy" => 5,

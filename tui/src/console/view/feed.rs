@@ -49,13 +49,17 @@ pub(super) fn draw(model: &Model, paint: &mut Paint<'_>, area: Rect) {
             | EntryKind::PaymentRejected
             | EntryKind::TradeRefused
             | EntryKind::TradeRejected
+            | EntryKind::LoanRefused
+            | EntryKind::LoanRejected
             | EntryKind::Frozen => Role::Alarm,
-            EntryKind::PaymentHeld | EntryKind::TradeHeld => Role::Warn,
+            EntryKind::PaymentHeld | EntryKind::TradeHeld | EntryKind::LoanHeld => Role::Warn,
             EntryKind::PaymentAuthorized
             | EntryKind::PaymentSigned
             | EntryKind::PaymentApproved
             | EntryKind::TradeStarted
             | EntryKind::TradeApproved
+            | EntryKind::LoanStarted
+            | EntryKind::LoanApproved
             | EntryKind::SettlementChecked => Role::Good,
             _other => Role::Plain,
         };

@@ -3,7 +3,7 @@
 use bursar_control::answers::RequestAnswer;
 use bursar_control::card_text;
 use bursar_core::card::Card;
-use bursar_core::text::Zone;
+use bursar_core::text::{Zone, quoted};
 use ratatui::layout::Rect;
 
 use super::card::{INDENT, left, rank, warning};
@@ -28,6 +28,8 @@ const COLUMNS: &[Column<'static>] = &[
     column("", 10).rank(4),
     right("TIME LEFT", 9),
 ];
+/// Characters of a venue's name.
+const VENUE_WIDTH: usize = 30;
 /// Width of the column with the agent's name, if there is little room.
 const SHORT_AGENT: u16 = 10;
 
@@ -129,9 +131,16 @@ fn paint_rows(model: &Model, paint: &mut Paint<'_>, inside: Rect, rows: (usize, 
     });
 }
 
-/// Returns where a payment goes or what a trade buys, and what leaves.
+/// Returns where a payment goes, what a trade buys or what a loan does, and what moves.
 fn subject(request: &RequestAnswer) -> (String, String) {
     let card = request.card.as_ref();
+    if let Some((loan, terms)) =
+        card.and_then(|card| card.loan.as_ref().zip(card.terms.loan.as_ref()))
+    {
+        let name = quoted(&loan.venue_name, VENUE_WIDTH);
+        let way = if terms.action == "supply" { "lend to" } else { "take from" };
+        return (format!("{way} {name}"), loan.moves.clone());
+    }
     match card.and_then(|card| card.trade.as_ref()) {
         Some(trade) => (format!("for {}", trade.gets), trade.gives.clone()),
         None => {

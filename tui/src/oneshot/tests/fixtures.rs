@@ -218,11 +218,13 @@ pub(crate) fn card(request_url: &str) -> Card {
         resource_url: None,
         other_urls: Vec::new(),
         trade: None,
+        loan: None,
     };
     let usd = |micros| Usd(micros);
     Card {
         id: ID.parse().unwrap(),
         trade: None,
+        loan: None,
         digest: digest(&terms, HoldReason::AboveThreshold, 3),
         terms,
         hold: HoldReason::AboveThreshold,

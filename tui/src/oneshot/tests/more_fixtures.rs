@@ -32,6 +32,7 @@ pub(crate) fn history_row() -> HistoryRow {
         tx_hash: Some(format!("0x{HEAD}")),
         tx_hash_unknown_reason: None,
         trade: None,
+        loan: None,
         refused: None,
     }
 }

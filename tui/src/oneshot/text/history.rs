@@ -1,6 +1,6 @@
 //! Past requests.
 
-use bursar_control::answers::{ExportAnswer, HistoryAnswer, HistoryRow, TradedAnswer};
+use bursar_control::answers::{ExportAnswer, HistoryAnswer, HistoryRow, LentAnswer, TradedAnswer};
 use bursar_core::card::Lane;
 use bursar_core::limits::HISTORY_ROWS;
 use bursar_core::networks;
@@ -48,12 +48,13 @@ fn row(to: &mut Sheet, request: &HistoryRow) {
     if let Some(token) = token {
         to.line(&format!("          of {token}"));
     }
-    match &request.trade {
-        None => {
+    match (&request.trade, &request.loan) {
+        (None, Some(loan)) => lent(to, request, loan),
+        (None, None) => {
             let host = host.as_ref().map_or(String::new(), |host| format!("  {}", foreign(host)));
             to.line(&format!("          to {payee}{host}"));
         }
-        Some(trade) => traded(to, trade),
+        (Some(trade), _) => traded(to, trade),
     }
     if let Some(hash) = tx_hash {
         to.line(&format!("          tx {hash}"));
@@ -61,6 +62,18 @@ fn row(to: &mut Sheet, request: &HistoryRow) {
     if let Some(why) = &request.refused {
         // The reason holds only our own words and the name of a policy, so it needs no quotes.
         to.line(&format!("          because {why}"));
+    }
+}
+
+/// Prints what a loan did.
+fn lent(to: &mut Sheet, request: &HistoryRow, loan: &LentAnswer) {
+    let LentAnswer { action, venue, venue_name, moved, position, .. } = loan;
+    let symbol = request.symbol.as_deref().unwrap_or_default();
+    let way = if action == "supply" { "to" } else { "from" };
+    to.line(&format!("          {action} {way} {}  {venue}", foreign(venue_name)));
+    if let Some(moved) = moved {
+        let then = position.as_ref().map_or(String::new(), |left| format!(", then {left} in it"));
+        to.line(&format!("          moved {moved} {symbol}{then}"));
     }
 }
 

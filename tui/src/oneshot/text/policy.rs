@@ -143,6 +143,7 @@ pub(super) fn rehearsal(to: &mut Sheet, rehearsal: &RehearsalAnswer) {
                 format!("{amount} USD on {network}, slippage {slippage}, price impact {impact}");
             ("trade", text)
         }
+        Lane::Loan => ("supply", format!("{amount} USD to a curated venue on {network}")),
     };
     to.rows(&[
         what,

@@ -53,7 +53,7 @@ fn line(to: &mut Sheet, id: &str, request: &RequestAnswer) {
         Lane::Payment => {
             to.line(&format!("          {} to {payee}{domain}", what(amount, asset)));
         }
-        Lane::Trade => to.line(&format!("          {amount}")),
+        Lane::Trade | Lane::Loan => to.line(&format!("          {amount}")),
     }
 }
 
@@ -80,6 +80,13 @@ pub(super) fn decided(to: &mut Sheet, decided: &DecidedAnswer) {
         (DecidedStatus::Executing, Lane::Trade) => {
             to.line(&format!("Approved {id}: {amount} is being traded."));
             to.next("Follow it with", "bursar requests --all");
+        }
+        (DecidedStatus::Executing, Lane::Loan) => {
+            to.line(&format!("Approved {id}: the loan of {amount} is being executed."));
+            to.next("Follow it with", "bursar requests --all");
+        }
+        (DecidedStatus::Denied, Lane::Loan) => {
+            to.line(&format!("Denied {id}: the loan of {amount} is not executed."));
         }
         (DecidedStatus::Denied, Lane::Payment) => {
             to.line(&format!("Denied {id}: {amount} to {payee} is not paid."));

@@ -2,13 +2,13 @@
 
 use alloy_primitives::Address;
 use bursar_core::json::{Object, Value};
-use bursar_core::money::Atoms;
 use bursar_domain::plan::Effects;
 use bursar_domain::plan_text;
 use bursar_domain::trades::{TradeAsk, TradeToken, Venue};
 use bursar_uniswap::Decoded;
 
 use crate::agent_api::numbers::{decimal, percent};
+use crate::agent_api::plans::integer;
 
 /// Returns what was measured for the trade.
 pub(super) fn quote(trade: &TradeAsk) -> Value {
@@ -107,8 +107,4 @@ fn route(trade: &TradeAsk) -> Value {
         }
     };
     Value::from(hops)
-}
-
-pub(super) fn integer(atoms: Atoms) -> Value {
-    decimal(&atoms.to_string())
 }

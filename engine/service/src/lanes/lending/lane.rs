@@ -1,25 +1,80 @@
 //! What the reads of the lending lane share.
 
-use std::sync::Arc;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
 
+use alloy_primitives::Address;
 use bursar_chain::ports::Chain;
 use bursar_core::codes::Code;
-use bursar_core::networks::Network;
+use bursar_core::ids::RequestId;
+use bursar_core::networks::{self, ChainId, Network};
 use bursar_domain::Refusal;
+use bursar_morpho::VenueId;
+use bursar_submit::Outbox;
 
+use super::hints::Hints;
+use super::listing::Listing;
+use super::measure::Measured;
 use crate::lanes::batch::unavailable;
+use crate::lanes::kept::Kept;
+use crate::lanes::rehearsal::Simulators;
 use crate::ports::Ports;
 
 /// The lending lane.
 #[derive(Debug)]
 pub struct Lending {
-    ports: Ports,
+    pub(super) ports: Ports,
+    pub(super) hints: Hints,
+    pub(super) simulators: Simulators,
+    pub(super) kept: Kept<Measured>,
+    // The newest list of each network. A lock instead of an owning task: it is never held across an await.
+    listed: Mutex<BTreeMap<ChainId, Arc<Listing>>>,
 }
 
 impl Lending {
     /// Creates the lane. Opens no connection.
     pub fn new(ports: &Ports) -> Self {
-        Self { ports: ports.clone() }
+        Self {
+            ports: ports.clone(),
+            hints: Hints::default(),
+            simulators: Simulators::default(),
+            kept: Kept::default(),
+            listed: Mutex::default(),
+        }
+    }
+
+    /// Keeps the measurement of a request or an approval for the first step of its plan. `outbox` is the paying
+    /// address's from before the measurement.
+    pub fn keep(&self, id: RequestId, outbox: Arc<Outbox>, measured: Measured) {
+        self.kept.put(id, outbox, measured);
+    }
+
+    /// Returns the curated venues of a network: those of our table, and those of the newest list.
+    pub(super) fn curated(&self, chain: ChainId) -> Vec<VenueId> {
+        let contracts = networks::by_chain(chain).and_then(|network| network.lending);
+        let pinned = contracts.map_or(&[][..], |contracts| contracts.pinned_vaults);
+        let mut venues: Vec<VenueId> = pinned.iter().copied().map(VenueId::Vault).collect();
+        venues.extend(self.listed(chain).iter().flat_map(|listing| listing.venues()));
+        venues
+    }
+
+    /// Returns the newest list of a network, however old.
+    pub(super) fn listed(&self, chain: ChainId) -> Option<Arc<Listing>> {
+        self.listed.lock().unwrap_or_else(PoisonError::into_inner).get(&chain).cloned()
+    }
+
+    pub(super) fn set_listed(&self, chain: ChainId, listing: Arc<Listing>) {
+        self.listed.lock().unwrap_or_else(PoisonError::into_inner).insert(chain, listing);
+    }
+
+    /// Returns the venues of a network in which events show a position of an address.
+    pub(super) fn seen(&self, _chain: ChainId, _owner: Address) -> Vec<VenueId> {
+        Vec::new()
+    }
+
+    pub(super) fn chain(&self, network: &Network) -> Result<Arc<dyn Chain>, Refusal> {
+        let chain = self.ports.chains.get(&network.chain);
+        chain.ok_or_else(|| Refusal::new(Code::ChainUnavailable))
     }
 
     /// Returns the network's node and the newest block, to which all reads of one answer refer.
@@ -30,8 +85,7 @@ impl Lending {
         &self,
         network: &Network,
     ) -> Result<(Arc<dyn Chain>, u64), Refusal> {
-        let chain = self.ports.chains.get(&network.chain);
-        let chain = chain.ok_or_else(|| Refusal::new(Code::ChainUnavailable))?;
+        let chain = self.chain(network)?;
         let block = chain.block_number().await.map_err(|_fault| unavailable())?;
         Ok((chain, block))
     }

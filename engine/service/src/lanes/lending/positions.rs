@@ -9,7 +9,8 @@ use bursar_morpho::views::{self, vault};
 use bursar_morpho::{GateKind, Trust};
 
 use super::lane::Lending;
-use super::survey::{Venue, survey_at};
+use super::survey::survey_at;
+use super::vault_read::Venue;
 use crate::lanes::batch::{Answers, Batch};
 
 /// The positions of one address.

@@ -2,12 +2,13 @@
 
 use alloy_primitives::Address;
 use bursar_core::codes::Code;
-use bursar_core::fault::Fault;
 use bursar_core::json::{Object, Value};
-use bursar_core::money::{Bps, MoneyError};
+use bursar_core::money::Bps;
 use bursar_core::networks::{self, ChainId, Exchange, Network};
 use bursar_domain::Refusal;
 use bursar_uniswap::Currency;
+
+use crate::lanes::fields::{self, InputFault, bad};
 
 /// The fee tier of a trade that names none, in hundredths of a basis point.
 const DEFAULT_FEE: u32 = 3_000;
@@ -46,29 +47,14 @@ pub(super) enum PoolInput {
     Best,
 }
 
-/// Why a trade object is not accepted.
-#[derive(Debug)]
-pub enum InputFault {
-    /// The object has a wrong form.
-    Malformed(Fault),
-    /// The form is right, but the wallet cannot make such a trade.
-    Refused(Refusal),
-}
-
 impl TradeInput {
     /// Reads the object.
     ///
     /// # Errors
     /// A field is missing or invalid, or the network has no exchange.
     pub fn read(trade: &Object) -> Result<Self, InputFault> {
-        let missing: Vec<&str> = ["token_in", "token_out", "amount_in"]
-            .into_iter()
-            .filter(|name| matches!(trade.get(name), None | Some(Value::Null)))
-            .collect();
-        if !missing.is_empty() {
-            return Err(bad(format!("missing required field(s): {}", missing.join(", "))));
-        }
-        let chain = number(trade, "chain_id")?.map_or(networks::DEFAULT_TRADING, ChainId);
+        fields::require(trade, &["token_in", "token_out", "amount_in"])?;
+        let chain = fields::number(trade, "chain_id")?.map_or(networks::DEFAULT_TRADING, ChainId);
         let unsupported = || {
             let message = format!("Trading is not supported on chain {chain}.");
             InputFault::Refused(Refusal::because(Code::UnknownNetwork, message))
@@ -79,7 +65,7 @@ impl TradeInput {
         if token_in == token_out {
             return Err(bad("token_in and token_out must differ."));
         }
-        let slippage = match number(trade, "max_slippage_bps")? {
+        let slippage = match fields::number(trade, "max_slippage_bps")? {
             None => None,
             Some(bps) if bps <= SLIPPAGE_MAX => u16::try_from(bps).ok().map(Bps),
             Some(_high) => return Err(bad("max_slippage_bps must be 0 to 5000.")),
@@ -89,10 +75,10 @@ impl TradeInput {
             exchange,
             token_in,
             token_out,
-            amount_in: amount(trade)?,
+            amount_in: fields::decimal(trade, "amount_in")?,
             pool: pool(trade)?,
             slippage,
-            deadline: number(trade, "deadline")?,
+            deadline: fields::number(trade, "deadline")?,
         })
     }
 
@@ -115,10 +101,6 @@ impl TradeInput {
     }
 }
 
-fn bad(message: impl Into<String>) -> InputFault {
-    InputFault::Malformed(Fault::because(Code::BadRequest, message))
-}
-
 fn token(trade: &Object, name: &str) -> Result<Currency, InputFault> {
     let wrong = || bad(format!("{name} must be a token's address, 0x and 40 hex digits, or ETH."));
     let text = trade.get(name).and_then(Value::as_str).ok_or_else(wrong)?;
@@ -128,27 +110,6 @@ fn token(trade: &Object, name: &str) -> Result<Currency, InputFault> {
     let digits = text.strip_prefix("0x").filter(|digits| digits.len() == 40).ok_or_else(wrong)?;
     let address = digits.parse::<Address>().map_err(|_no_address| wrong())?;
     Ok(Currency::from_address(address))
-}
-
-fn amount(trade: &Object) -> Result<String, InputFault> {
-    let text = match trade.get("amount_in") {
-        Some(Value::String(text)) => text.clone(),
-        Some(Value::Number(number)) => number.text().to_owned(),
-        _other => return Err(bad("amount_in must be a decimal amount, like \"1.5\".")),
-    };
-    // Read again with the token's decimals; here only the form counts.
-    match bursar_core::money::parse_decimal(&text, 36) {
-        Ok(_) | Err(MoneyError::TooFine) => Ok(text),
-        Err(_wrong) => Err(bad("amount_in must be a decimal amount, like \"1.5\".")),
-    }
-}
-
-fn number(trade: &Object, name: &str) -> Result<Option<u64>, InputFault> {
-    match trade.get(name) {
-        None | Some(Value::Null) => Ok(None),
-        Some(Value::Number(number)) if number.as_u64().is_some() => Ok(number.as_u64()),
-        Some(_other) => Err(bad(format!("{name} must be a whole number."))),
-    }
 }
 
 fn pool(trade: &Object) -> Result<PoolInput, InputFault> {
@@ -165,11 +126,11 @@ fn pool(trade: &Object) -> Result<PoolInput, InputFault> {
         }
         Some(_other) => return Err(bad("route must be best, or must not be sent.")),
     }
-    let fee = match number(trade, "fee_tier")? {
+    let fee = match fields::number(trade, "fee_tier")? {
         None => DEFAULT_FEE,
         Some(fee) => u32::try_from(fee).map_err(|_huge| bad("fee_tier is too large."))?,
     };
-    let spacing = number(trade, "tick_spacing")?;
+    let spacing = fields::number(trade, "tick_spacing")?;
     let hooks = match trade.get("hooks") {
         None | Some(Value::Null) => None,
         Some(_text) => Some(token(trade, "hooks")?.address()),

@@ -1,6 +1,6 @@
 //! What the measurements of the trading lane share.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -15,8 +15,10 @@ use bursar_domain::{Refusal, Request};
 use bursar_submit::Outbox;
 
 use super::eth_price::EthPrice;
-use super::measured::{Committed, Kept, Measured};
+use super::measured::{Committed, Measured};
 use super::wiring::Wiring;
+use crate::lanes::kept::Kept;
+use crate::lanes::rehearsal::Simulators;
 use crate::ports::Ports;
 
 /// What measurements share: the price of ETH, and the simulation method of each chain.
@@ -24,12 +26,12 @@ use crate::ports::Ports;
 pub struct Trading {
     pub(super) ports: Ports,
     pub(super) eth_price: EthPrice,
-    // A lock instead of an owning task: it is never held across an await.
-    simulators: Mutex<BTreeMap<ChainId, Arc<Simulator>>>,
-    // The chains whose contracts were found as expected. The same kind of lock.
+    simulators: Simulators,
+    // The chains whose contracts were found as expected. A lock instead of an owning task: it is never held across an
+    // await.
     sound: Mutex<BTreeSet<ChainId>>,
     executed: AtomicU64,
-    kept: Kept,
+    kept: Kept<Measured>,
 }
 
 impl Trading {
@@ -39,7 +41,7 @@ impl Trading {
         Self {
             ports: ports.clone(),
             eth_price,
-            simulators: Mutex::default(),
+            simulators: Simulators::default(),
             sound: Mutex::default(),
             executed: AtomicU64::new(0),
             kept: Kept::default(),
@@ -76,7 +78,7 @@ impl Trading {
         self.measure(ask, request.from, committed).await
     }
 
-    pub(super) fn count_executed(&self) {
+    pub(in crate::lanes) fn count_executed(&self) {
         self.executed.fetch_add(1, Ordering::Relaxed);
     }
 
@@ -107,7 +109,6 @@ impl Trading {
     }
 
     pub(super) fn simulator(&self, chain: ChainId) -> Arc<Simulator> {
-        let mut simulators = self.simulators.lock().unwrap_or_else(PoisonError::into_inner);
-        Arc::clone(simulators.entry(chain).or_default())
+        self.simulators.of(chain)
     }
 }

@@ -2,17 +2,16 @@
 //! before it is shown or executed.
 
 use alloy_primitives::{Bytes, U256};
-use bursar_chain::ports::{Chain, NextBlock, SimulationRequest};
-use bursar_chain::simulate::{Simulation, Simulator};
-use bursar_chain::{data_fee, revert};
+use bursar_chain::ports::Chain;
+use bursar_chain::revert;
+use bursar_chain::simulate::Simulator;
 use bursar_core::codes::Code;
 use bursar_core::money::Atoms;
 use bursar_core::text;
 use bursar_domain::Refusal;
 use bursar_domain::plan::{Effects, StepPurpose};
 use bursar_domain::trades::Venue;
-use bursar_submit::fees::{self, FeeFacts};
-use bursar_submit::{Call, Fees};
+use bursar_submit::Call;
 use bursar_uniswap::decode::decode_call;
 use bursar_uniswap::{Decoded, NativeSide, Permit, Terms, V3Swap, V4Swap, swap};
 
@@ -20,26 +19,10 @@ use super::effects;
 use super::market::Market;
 use super::permit::{Accepted, RouterRight};
 use super::spec::Spec;
+use crate::lanes::rehearsal::{APPROVAL_GAS, Part, PartKind, Sender};
 
-/// Gas limits of a rehearsal. The steps of the plan get limits from what the rehearsal used.
+/// The gas limit of a swap in a rehearsal. The step gets a limit from what the rehearsal used.
 const SWAP_GAS: u64 = 3_000_000;
-const APPROVAL_GAS: u64 = 300_000;
-
-/// One part of a plan, with the call that the rehearsal makes for it.
-#[derive(Debug, Clone)]
-pub(super) struct Part {
-    pub(super) kind: PartKind,
-    pub(super) call: Call,
-}
-
-/// How a part is executed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum PartKind {
-    /// A transaction with the same call.
-    Step(StepPurpose),
-    /// A signature that the swap contains. It needs no transaction; the rehearsal sets the allowance directly.
-    Permit(Permit),
-}
 
 /// A rehearsed plan.
 #[derive(Debug, Clone)]
@@ -70,58 +53,49 @@ pub(super) async fn rehearse(
     market: &Market,
     terms: &Accepted,
 ) -> Result<Plan, Refusal> {
-    let facts = &market.fees;
-    let fees = offer(spec, facts)?;
+    let sender = sender(spec, market);
+    let fees = sender.offer()?;
     let mut parts = parts(spec, market, terms)?;
-    let request = request(spec, market, facts, &fees, &parts);
-    let (mut simulated, mut data_fees) = simulate(chain, simulator, spec, request, &parts).await?;
+    let reads = effects::reads(spec);
+    let mut rehearsed = sender.rehearse(chain, simulator, &fees, &parts, reads.clone()).await?;
     if let Some(reset) = reset(spec, market)
-        && simulated.failure().is_some_and(|(at, _failed)| at == 0)
+        && rehearsed.simulated.failure().is_some_and(|(at, _failed)| at == 0)
     {
         // Some tokens only change an allowance that is zero.
         parts.insert(0, reset);
-        let request = self::request(spec, market, facts, &fees, &parts);
-        (simulated, data_fees) = simulate(chain, simulator, spec, request, &parts).await?;
+        rehearsed = sender.rehearse(chain, simulator, &fees, &parts, reads).await?;
     }
-    if let Some((_at, failed)) = simulated.failure() {
+    if let Some((_at, failed)) = rehearsed.simulated.failure() {
         let reason = text::quoted(&reason(&failed.data), 200);
         let message = format!("The trade would fail: the contract reports {reason}.");
         return Err(Refusal::because(Code::WouldFail, message));
     }
-    let shown = effects::check(spec, market, terms, &simulated)?;
+    let shown = effects::check(spec, market, terms, &rehearsed.simulated)?;
     let calls: Vec<Decoded> = parts.iter().map(|part| decoded(spec, part)).collect();
     // A call that the operator could not read is not executed without approval.
     let is_known = !calls.iter().any(|call| matches!(call, Decoded::Unknown { .. }));
     let effects = if is_known { shown.effects } else { Effects::Unproven };
-    for (part, outcome) in parts.iter_mut().zip(&simulated.calls) {
-        if let Some(used) = outcome.as_ref().and_then(|call| call.gas_used) {
-            // The cost can rise in a later block.
-            part.call.gas_limit = used.saturating_add(used / 2).saturating_add(30_000);
-        }
-    }
-    let ceiling = fees.max_price().saturating_mul(2).min(spec.network.gas.ceiling);
-    let cost = worst_cost(&parts, &data_fees, ceiling).ok_or_else(unavailable)?;
-    let block = facts.block.unwrap_or(0);
+    rehearsed.set_gas_limits(&mut parts);
+    let ceiling = sender.ceiling(&fees);
+    let cost = rehearsed.worst_cost(&parts, ceiling)?;
+    let block = market.fees.block.unwrap_or(0);
     Ok(Plan { parts, effects, received: shown.received, calls, ceiling, cost, block })
+}
+
+/// Returns who sends the plan, in the next block.
+pub(super) fn sender<'a>(spec: &'a Spec<'_>, market: &'a Market) -> Sender<'a> {
+    Sender {
+        owner: spec.owner,
+        gas: &spec.network.gas,
+        facts: &market.fees,
+        block_time: market.block_time,
+    }
 }
 
 /// Reads back what the call of a part does. A permit is rehearsed as the call that gives the same allowance.
 fn decoded(spec: &Spec<'_>, part: &Part) -> Decoded {
     let Call { to, value, data, gas_limit: _ } = part.call.clone();
     decode_call(spec.exchange, spec.owner, &swap::Call { to, value, data })
-}
-
-fn unavailable() -> Refusal {
-    Refusal::new(Code::ChainUnavailable)
-}
-
-fn offer(spec: &Spec<'_>, facts: &FeeFacts) -> Result<Fees, Refusal> {
-    let gas = &spec.network.gas;
-    let quote = fees::quote(gas, facts).map_err(|_unusable| unavailable())?;
-    fees::within(&quote, gas.ceiling).ok_or_else(|| {
-        let message = "Gas costs more than Bursar's maximum: try again when it is cheaper.";
-        Refusal::because(Code::ChainUnavailable, message)
-    })
 }
 
 fn parts(spec: &Spec<'_>, market: &Market, terms: &Accepted) -> Result<Vec<Part>, Refusal> {
@@ -133,23 +107,6 @@ fn parts(spec: &Spec<'_>, market: &Market, terms: &Accepted) -> Result<Vec<Part>
     let swap = PartKind::Step(StepPurpose::Swap);
     parts.push(Part { kind: swap, call: swap_call(spec, terms)? });
     Ok(parts)
-}
-
-/// Returns what a unit of gas costs now, in wei.
-///
-/// # Errors
-/// `CHAIN_UNAVAILABLE`, also if gas costs more than Bursar's maximum.
-pub(super) fn gas_price(spec: &Spec<'_>, facts: &FeeFacts) -> Result<u128, Refusal> {
-    Ok(expected_price(facts, &offer(spec, facts)?))
-}
-
-fn expected_price(facts: &FeeFacts, fees: &Fees) -> u128 {
-    match *fees {
-        Fees::Legacy { gas_price } => gas_price,
-        Fees::Dynamic { max_fee, tip } => {
-            max_fee.min(facts.base_fee.unwrap_or(0).saturating_add(tip))
-        }
-    }
 }
 
 /// Returns the step that lets the venue's contract take exactly the input; `None` if it may already.
@@ -226,60 +183,6 @@ fn swap_call(spec: &Spec<'_>, accepted: &Accepted) -> Result<Call, Refusal> {
 
 fn unsendable(fault: &dyn std::error::Error) -> Refusal {
     Refusal::because(Code::QuoteFailed, format!("This trade cannot be sent: {fault}."))
-}
-
-fn request(
-    spec: &Spec<'_>,
-    market: &Market,
-    facts: &FeeFacts,
-    fees: &Fees,
-    parts: &[Part],
-) -> SimulationRequest {
-    let gas_price = expected_price(facts, fees);
-    let next = facts.block.map(|block| NextBlock {
-        number: block.saturating_add(1),
-        timestamp: market.block_time.saturating_add(1),
-        base_fee: facts.base_fee,
-        gas_price,
-    });
-    SimulationRequest {
-        from: spec.owner,
-        calls: parts.iter().map(|part| part.call.clone()).collect(),
-        reads: effects::reads(spec),
-        block: next,
-    }
-}
-
-/// Simulates the parts and asks for the data fee of each, at once.
-async fn simulate(
-    chain: &dyn Chain,
-    simulator: &Simulator,
-    spec: &Spec<'_>,
-    request: SimulationRequest,
-    parts: &[Part],
-) -> Result<(Simulation, Vec<U256>), Refusal> {
-    let fees = parts.iter().map(|part| {
-        let fields = match part.kind {
-            // The signature and the other fields of any such transaction.
-            PartKind::Step(_) => 200,
-            // In the swap, a permit takes more room than the call of its rehearsal.
-            PartKind::Permit(_) => 400,
-        };
-        let bytes = part.call.data.len().saturating_add(fields);
-        data_fee::upper_bound(chain, &spec.network.gas, bytes)
-    });
-    let simulated = simulator.run(chain, request);
-    let fees = futures::future::try_join_all(fees);
-    let both = futures::future::try_join(simulated, fees).await;
-    both.map_err(|_fault| unavailable())
-}
-
-/// Returns the worst cost of all parts, in wei; `None` on overflow.
-fn worst_cost(parts: &[Part], data_fees: &[U256], ceiling: u128) -> Option<U256> {
-    parts.iter().zip(data_fees).try_fold(U256::ZERO, |cost, (part, data_fee)| {
-        let gas = U256::from(part.call.gas_limit).checked_mul(U256::from(ceiling))?;
-        cost.checked_add(gas)?.checked_add(*data_fee)
-    })
 }
 
 /// Returns the reason of a revert: that of the exchange's contracts, or the text of any contract.

@@ -21,6 +21,7 @@ use super::permit::{self, Accepted};
 use super::plan;
 use super::routes::{self, Comparison, Route};
 use super::spec::{self, DECIMALS_MAX, Spec};
+use crate::lanes::rehearsal::Sender;
 
 /// The slippage of a request that names none, unless the policy's is lower.
 const DEFAULT_SLIPPAGE: Bps = Bps(50);
@@ -170,7 +171,9 @@ impl Trading {
         let value = market::value(&spec, spec.token_in, spec.amount_in, eth, &stocks);
         let input_wei = value.zip(eth).and_then(|(value, eth)| eth_price::wei_of(value, eth));
         let facts = facts.map_err(|_fault| Refusal::new(Code::ChainUnavailable))?;
-        let gas_price = plan::gas_price(&spec, &facts)?;
+        // A price of gas needs no block.
+        let (gas, block_time) = (&input.network.gas, 0);
+        let gas_price = Sender { owner, gas, facts: &facts, block_time }.gas_price()?;
         let best = routes::best_after_gas(found, gas_price, input_wei);
         best.ok_or_else(|| Refusal::new(Code::NoPool))
     }

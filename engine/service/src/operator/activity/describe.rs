@@ -13,6 +13,7 @@ use bursar_domain::outboxes::Send;
 use bursar_domain::plan::ExecutionEnd;
 use bursar_domain::settlement::{Check, Settlement};
 use bursar_domain::{Entry, Event, LaneAsk, Request, State, plan_text};
+use bursar_morpho::VenueId;
 
 use super::outboxes;
 use crate::journal::{Reader, StoreError};
@@ -175,6 +176,17 @@ fn describe(event: &Event) -> Description<'_> {
         Event::ExecutionEnded { id, end } => {
             (EntryKind::TradeEnded, Request(*id), some(ended(end)))
         }
+        Event::VenueTrusted { chain, venue, .. } => {
+            (EntryKind::VenueTrusted, Wallet, Some(venue_text(*chain, venue)))
+        }
+        Event::VenueUntrusted { chain, venue } => {
+            (EntryKind::VenueUntrusted, Wallet, Some(venue_text(*chain, venue)))
+        }
+        Event::LoanWrittenOff { place, from, to } => {
+            let venue = venue_text(place.chain, &place.venue);
+            let detail = format!("{} of {from} USD in {venue}", from.left_after(*to));
+            (EntryKind::LoanWrittenOff, Wallet, Some(detail))
+        }
         Event::PlanClosed { id } => (EntryKind::TradeClosed, Request(*id), None),
         Event::PaymentSigned { id, .. } => (EntryKind::PaymentSigned, Request(*id), None),
         Event::SendOrdered(send) => (EntryKind::SendOrdered, Wallet, some(ordered(send))),
@@ -207,6 +219,13 @@ fn ended(end: &ExecutionEnd) -> String {
             format!("failed: {}", text::visible(&refusal.describe()))
         }
     }
+}
+
+/// Formats a venue with its network.
+fn venue_text(chain: ChainId, venue: &VenueId) -> String {
+    let network = networks::by_chain(chain);
+    let network = network.map_or_else(|| chain.to_string(), |known| known.title.to_owned());
+    format!("{venue} on {network}")
 }
 
 fn ordered(send: &Send) -> String {

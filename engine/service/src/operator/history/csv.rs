@@ -1,10 +1,10 @@
 //! Writes requests as CSV (RFC 4180). Prevents formula injection: a spreadsheet could run a cell that starts like a
 //! formula, and formulas can reach files and the network.
 
-use bursar_control::answers::{HistoryRow, TradedAnswer};
+use bursar_control::answers::{HistoryRow, LentAnswer, TradedAnswer};
 use bursar_core::text::{host_note, visible};
 
-const HEAD: [&str; 21] = [
+const HEAD: [&str; 26] = [
     "id",
     "created",
     "lane",
@@ -26,6 +26,11 @@ const HEAD: [&str; 21] = [
     "asset_out",
     "amount_out",
     "amount_out_atomic",
+    "action",
+    "venue",
+    "venue_name",
+    "moved",
+    "position",
 ];
 
 pub(super) fn head() -> String {
@@ -42,6 +47,8 @@ pub(super) fn push(to: &mut String, row: &HistoryRow, url: Option<&str>) {
     let traded = row.trade.as_ref();
     let of_trade =
         |cell: fn(&TradedAnswer) -> Option<String>| traded.and_then(cell).unwrap_or_default();
+    let lent = row.loan.as_ref();
+    let of_loan = |cell: fn(&LentAnswer) -> Option<String>| lent.and_then(cell).unwrap_or_default();
     let cells = [
         &row.id,
         &row.created,
@@ -64,6 +71,11 @@ pub(super) fn push(to: &mut String, row: &HistoryRow, url: Option<&str>) {
         &of_trade(|trade| Some(trade.asset_out.clone())),
         &of_trade(|trade| trade.amount_out.clone()),
         &of_trade(|trade| trade.amount_out_atomic.clone()),
+        &of_loan(|loan| Some(loan.action.clone())),
+        &of_loan(|loan| Some(loan.venue.clone())),
+        &of_loan(|loan| Some(loan.venue_name.clone())),
+        &of_loan(|loan| loan.moved.clone()),
+        &of_loan(|loan| loan.position.clone()),
     ];
     push_line(to, &cells);
 }
@@ -148,6 +160,7 @@ mod tests {
             tx_hash: None,
             tx_hash_unknown_reason: None,
             trade: None,
+            loan: None,
             refused: None,
         };
         change(&mut row);

@@ -67,9 +67,11 @@ impl<'a> Limit<'a> {
         let policy = record.name.as_str();
         let named = format!("`{policy}` v{}", record.version);
         let (payments, trading) = (&record.policy.payments, &record.policy.trading);
+        let lending = &record.policy.lending;
         let each = match refusal.code {
             Code::ExceedsPerRequestMax => Some((payments.per_request, "payment", "--txn")),
             Code::ExceedsPerTradeMax => Some((trading.per_trade, "trade", "--trade-max")),
+            Code::PerDepositExceeded => Some((lending.max_deposit, "deposit", "--lending-max")),
             _of_a_day => None,
         };
         if let Some((limit, what, option)) = each {
@@ -79,6 +81,12 @@ impl<'a> Limit<'a> {
                 format!("{bound} per {what} was allowed then; {named} allows {limit} now")
             };
             return Self { policy, text, option, still_refuses: asked > limit };
+        }
+        if refusal.code == Code::ExposureExceeded {
+            let total = lending.max_total;
+            let left = if bound == Usd::ZERO { "nothing".to_owned() } else { bound.to_string() };
+            let text = format!("{left} was left below the ceiling; {named} allows {total} in all");
+            return Self { policy, text, option: "--lending-total", still_refuses: true };
         }
         let (daily, option) = match refusal.code {
             Code::ExceedsDailyVolume => (trading.daily, "--trade-daily"),
@@ -96,6 +104,9 @@ fn is_of_a_policy(code: Code) -> bool {
         code,
         Code::X402Disabled
             | Code::TradingDisabled
+            | Code::DefiDisabled
+            | Code::VenueNotPermitted
+            | Code::DailyOpsExceeded
             | Code::ExceedsMaxSlippage
             | Code::NetworkNotAllowed
             | Code::DomainNotAllowed

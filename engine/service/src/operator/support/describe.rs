@@ -18,6 +18,7 @@ use bursar_core::time::Moment;
 use bursar_domain::agents::{Agent, PolicyRecord};
 use bursar_domain::allowance::Renewal;
 use bursar_domain::assess::Verdict;
+use bursar_domain::loans::LoanAsk;
 use bursar_domain::plan::{Execution, ExecutionEnd};
 use bursar_domain::trades::TradeAsk;
 use bursar_domain::wallets::{Backing, PayingAddress, Seed};
@@ -150,6 +151,10 @@ pub(crate) fn request(request: &Request, card: Option<Card>, moment: &Moment) ->
             let asset = trade.token_in.address.unwrap_or_default();
             (amount, trade.amount_in, asset, request.from)
         }
+        LaneAsk::Loan(loan) => {
+            let coin = request.ask.network().map(|network| network.stablecoin.address);
+            (lent(loan), loan.amount(), coin.unwrap_or_default(), request.from)
+        }
     };
     let (status, left_ms) = match &request.status {
         Status::Held { deadline, .. } => (RequestStatus::Pending, Some(deadline.left_ms(moment))),
@@ -203,7 +208,12 @@ fn traded(trade: &TradeAsk) -> String {
     format!("{} > {}", trade.input_text(), trade.token_out.symbol)
 }
 
-/// Returns the step that a trade's plan takes now.
+/// Formats a loan, like `supply 25.000000 USDC`.
+fn lent(loan: &LoanAsk) -> String {
+    format!("{} {}", loan.action.text(), loan.amount_text())
+}
+
+/// Returns the step that a plan takes now.
 pub(crate) fn step(request: &Request) -> Option<String> {
     match &request.status {
         Status::Executing(execution) => plan_text::progress(execution),
@@ -216,7 +226,7 @@ pub(crate) fn step(request: &Request) -> Option<String> {
     }
 }
 
-/// Returns the first trades in execution, the earliest first.
+/// Returns the first requests whose plans run, the earliest first.
 pub(crate) fn executing(state: &State) -> Vec<ExecutingAnswer> {
     let mut running: Vec<&Arc<Request>> = state.executing.values().collect();
     running.sort_by_key(|request| request.seq);
@@ -224,14 +234,18 @@ pub(crate) fn executing(state: &State) -> Vec<ExecutingAnswer> {
         Some(ExecutingAnswer {
             id: request.id.to_string(),
             agent_id: request.agent.to_string(),
-            amount: traded(request.trade()?),
+            amount: match &request.ask {
+                LaneAsk::Trade(trade) => traded(trade),
+                LaneAsk::Loan(loan) => lent(loan),
+                LaneAsk::Payment(_) => return None,
+            },
             step: step(request)?,
         })
     });
     described.take(EXECUTING_SHOWN).collect()
 }
 
-/// Returns the status of an allowed trade.
+/// Returns the status of an allowed request with a plan.
 pub(crate) fn trade_status(execution: &Execution) -> RequestStatus {
     match &execution.end {
         None => RequestStatus::Executing,

@@ -1,37 +1,31 @@
-//! Executes the plans of allowed trades: one task for each address and network, which takes the next step of the
+//! Executes the plans of allowed requests: one task for each address and network, which takes the next step of the
 //! plan that acts. The core persists each step, so a task owns no state, and a restart continues from the journal.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use alloy_primitives::{Address, U256};
+use alloy_primitives::{B256, U256};
 use bursar_chain::ports::{BlockTag, ChainFault};
 use bursar_chain::{chain_tasks, token};
 use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
-use bursar_core::money::Atoms;
-use bursar_core::networks;
-use bursar_core::time::Utc;
 use bursar_domain::command::{PermitOrder, StepOrder};
-use bursar_domain::plan::{Execution, ExecutionEnd, StepPurpose, outbox_key};
-use bursar_domain::trades::{TradeAsk, Venue};
-use bursar_domain::{Action, Refusal, Request, lines};
-use bursar_submit::{OutboxKey, Outcome, fees};
-use bursar_uniswap::{Flow, Permit, fill};
+use bursar_domain::plan::{Execution, ExecutionEnd, Quote, StepPurpose, outbox_key};
+use bursar_domain::{Action, LaneAsk, Refusal, Request, lines};
+use bursar_submit::{Call, OutboxKey, Outcome, fees};
+use bursar_uniswap::{Permit, swap};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use super::effects::fill_log;
-use super::lane::Trading;
-use super::measured::Measured;
-use super::plan::{PartKind, revocation};
-use super::propose::spec_of;
-use super::spec::Spec;
+use super::batch::unavailable;
+use super::lending::{self, Known, Lending};
+use super::rehearsal::{APPROVAL_GAS, NextStep, PartKind};
+use super::trading::{self, Trading};
 use crate::core;
 use crate::core::handle::Handle;
 use crate::journal::Slip;
-use crate::ports::{SignFault, Signer};
+use crate::ports::{Ports, SignFault, Signer};
 
 /// Pause after a step that could not be taken, in milliseconds.
 const RETRY_MS: u64 = 1_000;
@@ -43,7 +37,9 @@ const REVOCATION_FEES: u128 = 8;
 /// What the tasks share.
 #[derive(Debug, Clone)]
 pub struct Worker {
+    pub ports: Ports,
     pub trading: Arc<Trading>,
+    pub lending: Arc<Lending>,
     pub core: Handle,
     pub signer: Arc<dyn Signer>,
     pub tasks: TaskTracker,
@@ -66,7 +62,7 @@ pub async fn run(worker: Worker) {
             let task = worker.tasks.clone().spawn(async move { worker.take_step(&request).await });
             busy.insert(line, task);
         }
-        let clock = &worker.trading.ports.clock;
+        let clock = &worker.ports.clock;
         let wake = clock.mono_ms().saturating_add(RETRY_MS);
         let idle = view.state.executing.is_empty();
         // cancel-safe: every branch only waits.
@@ -82,8 +78,8 @@ pub async fn run(worker: Worker) {
 impl Worker {
     /// Takes the next step of a plan, or pauses if that is not possible now.
     async fn take_step(&self, request: &Request) {
-        let (Some(trade), Some(execution)) = (request.trade(), request.execution()) else { return };
-        let action = match self.next_action(request, trade, execution).await {
+        let Some(execution) = request.execution() else { return };
+        let action = match self.next_action(request, execution).await {
             Ok(action) => action,
             Err(refusal) if is_temporary(&refusal) => None,
             // After the end only a revocation is left, and the next try may succeed.
@@ -104,12 +100,12 @@ impl Worker {
             (Ok(outcome), Some(permit)) => self.sign(request, permit, outcome.slips).await,
             (taken, _no_permit) => taken.map(|_outcome| ()),
         };
-        if executes && taken.is_ok() {
+        if executes && taken.is_ok() && request.trade().is_some() {
             self.trading.count_executed();
         }
         if let Err(fault) = taken {
             tracing::debug!(request = %request.id.short(), code = %fault.code, "a plan pauses");
-            let clock = &self.trading.ports.clock;
+            let clock = &self.ports.clock;
             let wake = clock.mono_ms().saturating_add(RETRY_MS);
             // cancel-safe: both branches only wait.
             tokio::select! {
@@ -123,7 +119,7 @@ impl Worker {
     /// Takes an action, between two failpoints.
     async fn act(&self, action: Action) -> Result<core::Outcome, Fault> {
         let (before, after) = failpoints_of(&action);
-        let failpoints = &self.trading.ports.failpoints;
+        let failpoints = &self.ports.failpoints;
         failpoints.pass(before);
         let taken = self.core.act(action).await;
         if taken.is_ok() {
@@ -134,7 +130,7 @@ impl Worker {
 
     /// Signs a permit. A restart before the signature is recorded orders another one.
     async fn sign(&self, request: &Request, permit: Permit, slips: Vec<Slip>) -> Result<(), Fault> {
-        let failpoints = &self.trading.ports.failpoints;
+        let failpoints = &self.ports.failpoints;
         for slip in slips {
             failpoints.pass("plan.permit_sign");
             let signed = self.signer.sign(slip).await;
@@ -156,93 +152,85 @@ impl Worker {
     async fn next_action(
         &self,
         request: &Request,
-        trade: &TradeAsk,
         execution: &Execution,
     ) -> Result<Option<Action>, Refusal> {
         if execution.end.is_some() {
-            return self.revoke(request, trade, execution).await;
+            return self.revoke(request, execution).await;
         }
-        if let Some(swap) = execution.main_step() {
-            let Some(Outcome::Succeeded { hash, .. }) = swap.outcome else { return Ok(None) };
-            let received = self.received(trade, request.from, hash).await?;
-            let executed = ExecutionEnd::Executed { hash, received };
+        if let Some(main) = execution.main_step() {
+            let Some(Outcome::Succeeded { hash, .. }) = main.outcome else { return Ok(None) };
+            let executed = self.executed(request, hash).await?;
             return Ok(Some(end(request, execution, executed)));
         }
-        let outbox = self.core.view().state.outboxes.get(&outbox_key(trade.chain, request.from));
-        let measured = self.trading.measure_next(request, trade, execution, &outbox).await?;
-        let Measured { quote, plan, .. } = measured;
-        let Some(next) = plan.parts.into_iter().next() else { return Ok(None) };
-        let (id, index) = (request.id, execution.steps.len());
-        Ok(Some(match next.kind {
-            PartKind::Permit(permit) => {
-                Action::OrderPermit(Box::new(PermitOrder { id, index, permit, quote }))
+        let key = outbox_key(request.ask.chain(), request.from);
+        let outbox = self.core.view().state.outboxes.get(&key);
+        let next = match &request.ask {
+            LaneAsk::Trade(trade) => {
+                self.trading.next_step(request, trade, execution, &outbox).await?
             }
-            PartKind::Step(purpose) => Action::OpenStep(Box::new(StepOrder {
+            LaneAsk::Loan(loan) => {
+                let known = Known::of(&self.core.view().state, request);
+                self.lending.next_step(request, loan, execution, &outbox, known).await?
+            }
+            LaneAsk::Payment(_) => None,
+        };
+        let Some(NextStep { part, ceiling, until, quote }) = next else { return Ok(None) };
+        let (id, index) = (request.id, execution.steps.len());
+        Ok(match (part.kind, quote) {
+            (PartKind::Permit(permit), Quote::Trade(quote)) => {
+                let quote = *quote;
+                Some(Action::OrderPermit(Box::new(PermitOrder { id, index, permit, quote })))
+            }
+            // Only trades use permits.
+            (PartKind::Permit(_), Quote::Loan(_)) => None,
+            (PartKind::Step(purpose), quote) => Some(Action::OpenStep(Box::new(StepOrder {
                 id,
                 index,
                 purpose,
-                call: next.call,
-                ceiling: plan.ceiling,
-                until: Some(self.broadcast_until(trade, execution, purpose)),
-                quote: quote.into(),
-            })),
-        }))
+                call: part.call,
+                ceiling,
+                until: Some(until),
+                quote,
+            }))),
+        })
     }
 
-    /// Returns until when a step may be broadcast, by our clock. A swap ends with its deadline on the chain.
-    fn broadcast_until(
-        &self,
-        trade: &TradeAsk,
-        execution: &Execution,
-        purpose: StepPurpose,
-    ) -> Utc {
-        let plan = execution.until.utc;
-        if purpose != StepPurpose::Swap {
-            return plan;
-        }
-        let exchange = networks::by_chain(trade.chain).and_then(|network| network.exchange);
-        let seconds = exchange.map_or(0, |exchange| exchange.deadline_seconds);
-        let ms = i64::try_from(seconds.saturating_mul(1_000)).unwrap_or(0);
-        plan.min(self.trading.ports.clock.utc().plus_ms(ms))
+    /// Reads what a final main transaction moved.
+    async fn executed(&self, request: &Request, hash: B256) -> Result<ExecutionEnd, Refusal> {
+        let (received, position) = match &request.ask {
+            LaneAsk::Trade(trade) => {
+                (self.trading.received(trade, request.from, hash).await?, None)
+            }
+            LaneAsk::Loan(loan) => self.lending.settled(loan, request.from, hash).await?,
+            LaneAsk::Payment(_) => (None, None),
+        };
+        Ok(ExecutionEnd::Executed { hash, received, position })
     }
 
-    /// Returns what the receipt of the swap shows; `None` inside if it does not show it.
-    async fn received(
-        &self,
-        trade: &TradeAsk,
-        owner: Address,
-        hash: alloy_primitives::B256,
-    ) -> Result<Option<Atoms>, Refusal> {
-        let (network, exchange) = exchange_of(trade)?;
-        let chain = self.trading.chain(network)?;
-        let receipt = chain.receipt(hash).await.map_err(|_fault| unavailable())?;
-        let receipt = receipt.ok_or_else(unavailable)?;
-        let logs: Vec<fill::Log> = receipt.logs.into_iter().map(fill_log).collect();
-        let spec = spec_of(trade, owner, network, exchange);
-        Ok(fill_of(&spec, &logs).map(Atoms))
-    }
-
-    /// Revokes the allowance that an ended trade leaves, or closes its plan if there is none.
+    /// Revokes the allowance that an ended request leaves, or closes its plan if there is none.
     async fn revoke(
         &self,
         request: &Request,
-        trade: &TradeAsk,
         execution: &Execution,
     ) -> Result<Option<Action>, Refusal> {
-        let (network, exchange) = exchange_of(trade)?;
-        let spec = spec_of(trade, request.from, network, exchange);
         let close = Action::ClosePlan { id: request.id };
-        let (Some(token), Some(spender)) = (trade.token_in.address, spec.spender()) else {
+        let approved = match &request.ask {
+            LaneAsk::Trade(trade) => trading::approved(trade, request.from),
+            LaneAsk::Loan(loan) => lending::approved(loan),
+            LaneAsk::Payment(_) => None,
+        };
+        let Some(((token, spender), network)) = approved.zip(request.ask.network()) else {
             return Ok(Some(close));
         };
-        let chain = self.trading.chain(network)?;
+        let chain = self.ports.chains.get(&network.chain).ok_or_else(unavailable)?;
         let question = token::allowance(request.from, spender);
         let answer = chain.call(token, question, BlockTag::Latest).await;
         let left = answer.map_err(|_fault| unavailable())?;
         if U256::try_from_be_slice(&left) == Some(U256::ZERO) {
             return Ok(Some(close));
         }
-        let Some(mut call) = revocation(&spec) else { return Ok(Some(close)) };
+        let swap::Call { to, value, data } = swap::approve(token, spender, U256::ZERO);
+        let mut call = Call { to, value, data, gas_limit: APPROVAL_GAS };
         match chain.estimate_gas(request.from, call.clone()).await {
             Ok(gas) => call.gas_limit = gas.saturating_add(gas / 2),
             // The step shows the revert, and the plan ends.
@@ -273,9 +261,11 @@ fn failpoints_of(action: &Action) -> (&'static str, &'static str) {
                 ("plan.allowance_open", "plan.allowance_opened")
             }
             StepPurpose::Swap => ("plan.swap_open", "plan.swap_opened"),
+            StepPurpose::Supply => ("plan.supply_open", "plan.supply_opened"),
+            StepPurpose::Withdrawal => ("plan.withdrawal_open", "plan.withdrawal_opened"),
             StepPurpose::Revocation => ("plan.revocation_open", "plan.revocation_opened"),
         },
-        Action::EndExecution { .. } => ("plan.trade_end", "plan.trade_ended"),
+        Action::EndExecution { .. } => ("plan.end", "plan.ended"),
         _close => ("plan.close", "plan.closed"),
     }
 }
@@ -284,35 +274,7 @@ fn end(request: &Request, execution: &Execution, end: ExecutionEnd) -> Action {
     Action::EndExecution { id: request.id, steps: execution.steps.len(), end: Box::new(end) }
 }
 
-fn exchange_of(
-    trade: &TradeAsk,
-) -> Result<(&'static networks::Network, &'static networks::Exchange), Refusal> {
-    let network = networks::by_chain(trade.chain);
-    let exchange = network.and_then(|network| network.exchange);
-    network.zip(exchange).ok_or_else(|| Refusal::new(Code::NoPool))
-}
-
-fn unavailable() -> Refusal {
-    Refusal::new(Code::ChainUnavailable)
-}
-
 /// Returns whether a later try may succeed.
 fn is_temporary(refusal: &Refusal) -> bool {
     refusal.code == Code::ChainUnavailable
-}
-
-/// Returns the output that the events of a receipt show.
-fn fill_of(spec: &Spec<'_>, logs: &[fill::Log]) -> Option<U256> {
-    let owner = spec.owner;
-    let wrapped = |holder| Flow::Wrapped { wrapped_native: spec.exchange.wrapped_native, holder };
-    match (spec.venue, spec.token_out.address) {
-        // One to one: what was wrapped has arrived.
-        (Venue::Wrap, _) => fill::spent(&wrapped(owner), logs),
-        (Venue::Unwrap, _) => fill::received(&wrapped(owner), logs),
-        (_pool, Some(token)) => fill::received(&Flow::Token { token, owner }, logs),
-        (Venue::V3 { .. } | Venue::V3Path { .. }, None) => {
-            fill::received(&wrapped(spec.exchange.v3.router), logs)
-        }
-        (Venue::V4 { .. }, None) => fill::received(&spec.pool_output()?, logs),
-    }
 }

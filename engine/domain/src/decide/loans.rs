@@ -1,0 +1,93 @@
+//! Loans: the verdict on a request, and on a fresh measurement before each signature of its plan.
+
+use bursar_core::codes::Code;
+use bursar_core::money::{Atoms, Usd};
+
+use super::intake::Intake;
+use crate::agents::Agent;
+use crate::approver::Approver;
+use crate::assess::Verdict;
+use crate::assess::lending::{LoanContext, assess};
+use crate::command::Command;
+use crate::loan_context::{Lender, check_current, context};
+use crate::loans::{LoanAsk, LoanQuote};
+use crate::plan::Execution;
+use crate::refusal::Refusal;
+use crate::requests::Request;
+use crate::state::State;
+
+/// Applies the policy to a new loan.
+///
+/// # Errors
+/// `BUSY` if the measurement is too old to judge by.
+pub(super) fn verdict(
+    intake: &Intake<'_>,
+    agent: &Agent,
+    loan: &LoanAsk,
+) -> Result<Verdict, Refusal> {
+    let Intake { state, command, from, policy, queue, .. } = *intake;
+    check_current(state, from, loan, &loan.quote)?;
+    let lender = Lender { agent, from, request: None, started: None };
+    let subject = (loan, &loan.quote);
+    Ok(assess(&LoanContext {
+        held_by_agent: queue.by_agent,
+        held_in_all: queue.in_all,
+        ..context(state, &command.moment, command.trusted, lender, policy, subject)
+    }))
+}
+
+/// Applies the policy to a new loan that the lane cannot make. A rule that refuses it in any case comes first.
+///
+/// # Errors
+/// `BUSY` if the measurement is too old to judge by.
+pub(super) fn refused(
+    intake: &Intake<'_>,
+    agent: &Agent,
+    loan: &LoanAsk,
+    refusal: &Refusal,
+) -> Result<Verdict, Refusal> {
+    let lane = || Verdict::Refuse(refusal.clone());
+    if !loan.quote.is_measured() {
+        return Ok(lane());
+    }
+    Ok(match verdict(intake, agent, loan)? {
+        // Without a rehearsal the worth of its shares is not known.
+        Verdict::Refuse(rule) if rule.code != Code::WouldFail => Verdict::Refuse(rule),
+        Verdict::Act | Verdict::Hold(_) | Verdict::Refuse(_) => lane(),
+    })
+}
+
+/// Returns the least output, which a loan has none of, and what the loan counts against the ceiling.
+pub(super) fn accepted(loan: &LoanAsk, quote: &LoanQuote) -> (Atoms, Usd) {
+    (Atoms::default(), loan.counted(quote))
+}
+
+/// Applies the policy to a fresh measurement, before the next signature for the loan.
+pub(super) fn still_allowed(
+    state: &State,
+    command: &Command,
+    request: &Request,
+    (loan, execution): (&LoanAsk, &Execution),
+    quote: &LoanQuote,
+) -> Result<(), Refusal> {
+    let gone = || Refusal::new(Code::AgentNotCommissioned);
+    let agent = state.agents.get(&request.agent).ok_or_else(gone)?;
+    let policy = state.policy_of(agent).ok_or_else(gone)?;
+    let lender = Lender {
+        agent,
+        from: request.from,
+        request: Some(request.id),
+        started: Some(execution.started),
+    };
+    let subject = (loan, quote);
+    let verdict =
+        assess(&context(state, &command.moment, command.trusted, lender, policy, subject));
+    match (verdict, execution.by) {
+        (Verdict::Refuse(refusal), _any) => Err(refusal),
+        (Verdict::Hold(reason), Approver::Policy) => Err(Refusal::because(
+            Code::RequestNoLongerValid,
+            format!("The loan now needs the operator: {}. Request it again.", reason.sentence()),
+        )),
+        (Verdict::Act, _) | (Verdict::Hold(_), Approver::Operator(_)) => Ok(()),
+    }
+}

@@ -1,0 +1,63 @@
+//! What the operator decides about venues and losses.
+
+use bursar_core::codes::Code;
+use bursar_core::money::Usd;
+use bursar_core::networks::ChainId;
+use bursar_morpho::VenueId;
+
+use crate::command::{Command, VenueTrust};
+use crate::decision::{Decision, require_unlocked};
+use crate::event::Event;
+use crate::loans::LoanPlace;
+use crate::refusal::Refusal;
+use crate::state::State;
+
+/// Records that the operator trusts a venue as it is now. This loosens, so the wallet must be open.
+pub(super) fn trust(
+    state: &State,
+    command: &Command,
+    given: &VenueTrust,
+) -> Result<Decision, Refusal> {
+    require_unlocked(command)?;
+    let VenueTrust { chain, venue, curator, owner } = *given;
+    let record = state.loans.venue(chain, venue).and_then(|record| record.confirmed);
+    let same = record.is_some_and(|known| known.curator == curator && known.owner == owner);
+    let event = Event::VenueTrusted { chain, venue, curator, owner };
+    Ok(Decision::done(if same { Vec::new() } else { vec![event] }))
+}
+
+/// Takes the operator's trust in a venue back.
+///
+/// # Errors
+/// `NOTHING_FOUND` if the operator did not trust it.
+pub(super) fn untrust(state: &State, chain: ChainId, venue: VenueId) -> Result<Decision, Refusal> {
+    let known = state.loans.venue(chain, venue).is_some_and(|record| record.confirmed.is_some());
+    if !known {
+        let message = "You have not confirmed this venue: see `venues`.";
+        return Err(Refusal::because(Code::NothingFound, message));
+    }
+    Ok(Decision::done(vec![Event::VenueUntrusted { chain, venue }]))
+}
+
+/// Books a loss: from now on the journal expects no more than `to` in the venue. This loosens, so the wallet must be
+/// open.
+///
+/// # Errors
+/// `NOTHING_FOUND` if the journal expects no more than that already.
+pub(super) fn write_off(
+    state: &State,
+    command: &Command,
+    place: &LoanPlace,
+    to: Usd,
+) -> Result<Decision, Refusal> {
+    require_unlocked(command)?;
+    if !command.trusted {
+        return Err(Refusal::new(Code::JournalUntrusted));
+    }
+    let from = state.loans.lent.get(place).map_or(Usd::ZERO, |lent| lent.net);
+    if from <= to {
+        let message = "There is no loss in this position: see `positions`.";
+        return Err(Refusal::because(Code::NothingFound, message));
+    }
+    Ok(Decision::done(vec![Event::LoanWrittenOff { place: *place, from, to }]))
+}

@@ -1,0 +1,120 @@
+//! What surrounds a loan when it is judged: the other loans of its address and agent, and what the journal knows.
+
+use alloy_primitives::Address;
+use bursar_core::codes::Code;
+use bursar_core::ids::RequestId;
+use bursar_core::money::Usd;
+use bursar_core::policy::Policy;
+use bursar_core::time::Moment;
+
+use crate::agents::Agent;
+use crate::assess::clock_is_off;
+use crate::assess::lending::{LoanContext, deployed};
+use crate::loans::{LoanAsk, LoanQuote, Standing};
+use crate::plan::Volume;
+use crate::refusal::Refusal;
+use crate::requests::{LaneAsk, Request, Status};
+use crate::state::State;
+
+/// Whose loan is judged.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Lender<'a> {
+    pub(crate) agent: &'a Agent,
+    /// The paying address.
+    pub(crate) from: Address,
+    /// The request itself, if it is recorded: its own reservation does not count against it.
+    pub(crate) request: Option<RequestId>,
+    /// The entry that started its plan. Of other plans of the address, only earlier ones come first.
+    pub(crate) started: Option<u64>,
+}
+
+/// Refuses to judge a supply by an exposure that is older than the journal's newest loan of the address.
+///
+/// # Errors
+/// `BUSY`: the caller measures again.
+pub(crate) fn check_current(
+    state: &State,
+    from: Address,
+    ask: &LoanAsk,
+    quote: &LoanQuote,
+) -> Result<(), Refusal> {
+    let mut own = state.loans.used_by(from, |_any| true);
+    if ask.supplies() && own.any(|(_place, lent)| lent.changed > quote.as_of) {
+        let message = "Another loan of this address ended meanwhile: try again.";
+        return Err(Refusal::because(Code::Busy, message));
+    }
+    Ok(())
+}
+
+/// Collects what the rules read. The caller sets the length of the queue.
+pub(crate) fn context<'a>(
+    state: &State,
+    moment: &Moment,
+    trusted: bool,
+    lender: Lender<'_>,
+    policy: &'a Policy,
+    (ask, quote): (&'a LoanAsk, &'a LoanQuote),
+) -> LoanContext<'a> {
+    let record = state.loans.venue(ask.chain, ask.venue);
+    let standing = quote.venue.as_ref().map(|venue| Standing::of(venue, record));
+    let Lender { agent, from, request, started } = lender;
+    LoanContext {
+        ask,
+        quote,
+        policy,
+        network_enabled: state.network_enabled(ask.chain),
+        trusted,
+        clock_off: clock_is_off(moment),
+        now: u64::try_from(moment.utc.seconds()).unwrap_or(0),
+        promised: state.promised(from, ask.chain, ask.token_in(), moment, started),
+        standing: standing.unwrap_or(Standing::Untrusted),
+        best: record.and_then(|record| record.best),
+        is_first: !record.is_some_and(|record| record.is_used),
+        deployed: deployed(&state.loans, from, &quote.exposure),
+        reserved: reserved(state, moment, from, request),
+        operations: operations(state, moment, agent, request),
+        held_by_agent: 0,
+        held_in_all: 0,
+    }
+}
+
+/// Returns the supplies to come of all agents of an address, on all networks.
+pub fn reserved(state: &State, moment: &Moment, from: Address, without: Option<RequestId>) -> Usd {
+    let mut sum = Usd::ZERO;
+    for request in open_loans(state, moment, without).filter(|one| one.from == from) {
+        let value = match &request.status {
+            Status::Executing(execution) => execution.reserved(),
+            _held => request.ask.usd(),
+        };
+        sum = Usd(sum.0.saturating_add(value.0));
+    }
+    sum
+}
+
+/// Returns the supplies and withdrawals of an agent that count today, open ones included.
+pub fn operations(
+    state: &State,
+    moment: &Moment,
+    agent: &Agent,
+    without: Option<RequestId>,
+) -> u32 {
+    let done = agent.commission.as_ref().map_or(0, |given| given.window.operations_at(moment));
+    let open = open_loans(state, moment, without).filter(|one| one.agent == agent.id).count();
+    done.saturating_add(u32::try_from(open).unwrap_or(u32::MAX))
+}
+
+/// Returns the loans that are held, or whose main transaction has no final outcome.
+fn open_loans<'a>(
+    state: &'a State,
+    moment: &'a Moment,
+    without: Option<RequestId>,
+) -> impl Iterator<Item = &'a Request> {
+    let held = state.held.values().filter(|request| !request.is_over(moment));
+    let executing = state.executing.values().filter(|request| {
+        request.execution().is_some_and(|execution| execution.volume == Volume::Reserved)
+    });
+    held.chain(executing)
+        .map(|request| &**request)
+        .filter(move |request| Some(request.id) != without)
+        .filter(|request| matches!(request.ask, LaneAsk::Loan(_)))
+}

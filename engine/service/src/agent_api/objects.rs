@@ -1,0 +1,66 @@
+//! The objects in requests of trades and loans.
+
+use bursar_core::codes::Code;
+use bursar_core::fault::Fault;
+use bursar_core::json::{Object, Value};
+
+use super::admit::Incoming;
+
+/// Names of fields that only the operator decides. A field can appear under several names:
+/// those of other wallets, our answers and the contracts.
+const NOT_PERMITTED: &[&str] = &[
+    "agent_id",
+    "agent_code",
+    "wallet_address",
+    "wallet",
+    "recipient",
+    "receiver",
+    "to",
+    "from",
+    "owner",
+    "on_behalf",
+    "on_behalf_of",
+    "onBehalf",
+    "policy",
+    "max_price_impact",
+    "max_price_impact_percent",
+    "max_slippage_percent",
+    "min_reserve_eth",
+    "per_trade_max_usd",
+    "daily_volume_limit_usd",
+    "auto_approve",
+    "auto_approve_below_usd",
+    "max_deposit_usd",
+    "max_total_deployed_usd",
+    "max_deployed_percent",
+    "max_ops_per_day",
+    "restrict_to_curated",
+    "curators",
+];
+
+/// Refuses a trade or position that names a field of the operator's.
+///
+/// # Errors
+/// `FIELD_NOT_PERMITTED`.
+pub(super) fn check_fields(object: &Object) -> Result<(), Fault> {
+    let named = NOT_PERMITTED.iter().find(|name| object.get(name).is_some());
+    named.map_or(Ok(()), |name| {
+        let message = format!("The operator decides this: leave {name} out.");
+        Err(Fault::because(Code::FieldNotPermitted, message))
+    })
+}
+
+/// Returns the object that a body must contain.
+///
+/// # Errors
+/// `missing` if it is not there or not an object.
+pub(super) fn wanted<'a>(
+    incoming: &'a Incoming,
+    name: &str,
+    missing: Code,
+) -> Result<&'a Object, Fault> {
+    match incoming.body.get(name) {
+        Some(Value::Object(object)) => Ok(object),
+        _missing => Err(Fault::new(missing)),
+    }
+}

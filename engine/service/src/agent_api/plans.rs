@@ -1,0 +1,83 @@
+//! What the answers about trades and loans share: identities of requests, waits for their ends, and codes.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bursar_core::codes::Code;
+use bursar_core::ids::RequestId;
+use bursar_core::json::{Number, Object, Value};
+use bursar_core::money::Atoms;
+use bursar_domain::Request;
+use bursar_domain::identity::{Identity, KeyClaim};
+use bursar_domain::plan::{Execution, StepPurpose};
+
+use super::admit::Caller;
+use super::api::Api;
+use super::auth::{ProvenBy, identity};
+use super::message::Endpoint;
+
+/// How long a call waits for the end of its request.
+const WAIT: Duration = Duration::from_secs(25);
+
+/// Returns the identity of a trade or a loan. A bearer agent's requests are merged only by its idempotency key.
+pub(super) fn identity_of(
+    caller: &Caller,
+    endpoint: Endpoint,
+    object: &Object,
+    key: Option<&str>,
+    id: RequestId,
+) -> Identity {
+    if let ProvenBy::Hmac { day, digest } = &caller.proven.by {
+        return Identity::Hmac { day: *day, digest: *digest };
+    }
+    let (agent, endpoint) = (caller.agent().id.as_str().as_bytes(), endpoint.text().as_bytes());
+    let text = bursar_core::canonical::to_python(&Value::Object(object.clone()));
+    let content = identity(&[endpoint, text.as_bytes()]);
+    match key.map(str::as_bytes) {
+        Some(key) => Identity::Bearer {
+            digest: identity(&[b"bearer", agent, endpoint, &content, key]),
+            key: Some(KeyClaim { name: identity(&[b"key", agent, endpoint, key]), content }),
+        },
+        None => Identity::Bearer {
+            digest: identity(&[b"bearer", agent, endpoint, id.as_bytes()]),
+            key: None,
+        },
+    }
+}
+
+impl Api {
+    /// Waits for the end of an allowed trade or loan, at most [`WAIT`], and returns it as it is then.
+    pub(super) async fn end_of(&self, record: Arc<Request>) -> Arc<Request> {
+        if record.execution().is_none_or(|execution| execution.end.is_some()) {
+            return record;
+        }
+        let id = record.id;
+        // Cancel-safe: the wait changes nothing.
+        let _waited = tokio::time::timeout(WAIT, self.core.trade_ended(id)).await;
+        self.request(id).await.unwrap_or(record)
+    }
+}
+
+/// Returns the hash of the token approval of a plan, once it is final.
+pub(super) fn approval_hash(execution: &Execution) -> Option<String> {
+    let approval = execution.steps.iter().find(|step| step.purpose == StepPurpose::Allowance);
+    approval.and_then(|step| step.hash()).map(|hash| hash.to_string())
+}
+
+/// Returns the code that agents of the original know for a refusal at approval.
+pub(super) fn approval_code(code: Code) -> &'static str {
+    match code {
+        Code::PriceMoved => "PRICE_MOVED",
+        Code::AgentSuspended => "AGENT_SUSPENDED",
+        Code::AgentNotCommissioned => "UNKNOWN_AGENT",
+        Code::InsufficientLiquidity => "INSUFFICIENT_LIQUIDITY",
+        Code::RequestNoLongerValid => "REQUEST_NO_LONGER_VALID",
+        Code::NoPool | Code::PoolTooSmall | Code::QuoteFailed | Code::WouldFail => "REQUOTE_FAILED",
+        _policy => "POLICY_REJECTED",
+    }
+}
+
+/// Returns an amount as a JSON integer. It may exceed what a double can hold.
+pub(super) fn integer(atoms: Atoms) -> Value {
+    atoms.to_string().parse::<Number>().map_or(Value::Null, Value::from)
+}

@@ -1,0 +1,154 @@
+//! Measurements of requests and approvals. The worker uses one for the first step of its plan, if it is a moment old and
+//! no transaction of the address was opened since.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use bursar_core::ids::RequestId;
+use bursar_domain::plan::Execution;
+use bursar_submit::Outbox;
+
+/// How long a measurement serves for the first step, in milliseconds. Shorter than a block of Base.
+const FRESH_MS: u64 = 1_500;
+
+/// Most measurements that are kept. More requests a moment only measure again.
+const KEPT_MAX: usize = 64;
+
+/// What a lane measured.
+pub(super) trait Measurement {
+    /// Returns when it began, in milliseconds since boot, which count a sleep of the machine.
+    fn at_ms(&self) -> u64;
+
+    /// Returns whether it is the one by which the execution was allowed.
+    fn allowed(&self, execution: &Execution) -> bool;
+}
+
+/// The newest measurements, each for one request.
+#[derive(Debug)]
+pub(super) struct Kept<M>(Mutex<BTreeMap<RequestId, (Arc<Outbox>, M)>>);
+
+impl<M> Default for Kept<M> {
+    fn default() -> Self {
+        Self(Mutex::default())
+    }
+}
+
+impl<M: Measurement> Kept<M> {
+    /// Keeps a measurement. `outbox` is the paying address's from before the measurement.
+    pub(super) fn put(&self, id: RequestId, outbox: Arc<Outbox>, measured: M) {
+        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let now_ms = measured.at_ms();
+        kept.retain(|_id, (_outbox, older)| is_fresh(older, now_ms));
+        if kept.len() < KEPT_MAX {
+            kept.insert(id, (outbox, measured));
+        }
+    }
+
+    /// Takes the measurement of a plan that has done nothing yet, if it still holds. `outbox` is the address's now.
+    pub(super) fn take(
+        &self,
+        id: RequestId,
+        execution: &Execution,
+        outbox: &Outbox,
+        now_ms: u64,
+    ) -> Option<M> {
+        let taken = self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(&id);
+        let (before, measured) = taken?;
+        let untouched = outbox.open.is_empty() && *before == *outbox;
+        let first = execution.steps.is_empty() && execution.permit.is_none();
+        let holds = measured.allowed(execution) && is_fresh(&measured, now_ms);
+        (untouched && first && holds).then_some(measured)
+    }
+}
+
+fn is_fresh(measured: &impl Measurement, now_ms: u64) -> bool {
+    now_ms.saturating_sub(measured.at_ms()) <= FRESH_MS
+}
+
+#[cfg(test)]
+mod tests {
+    use alloy_primitives::{Address, U256};
+    use bursar_chain::clock::manual::ManualClock;
+    use bursar_chain::ports::Clock;
+    use bursar_core::money::{Atoms, Usd};
+    use bursar_core::networks::ChainId;
+    use bursar_core::time::Utc;
+    use bursar_domain::plan::{PlanStep, StepPurpose, Volume};
+    use bursar_domain::requests::{Approver, Deadline};
+    use bursar_domain::trades::TradeQuote;
+    use bursar_submit::{OutboxKey, SubmissionId};
+
+    use super::*;
+
+    const AT_MS: u64 = 5_000;
+
+    #[derive(Debug)]
+    struct Measured {
+        quote: TradeQuote,
+        floor: Atoms,
+    }
+
+    impl Measurement for Measured {
+        fn at_ms(&self) -> u64 {
+            AT_MS
+        }
+
+        fn allowed(&self, execution: &Execution) -> bool {
+            Some(&self.quote) == execution.quote.trade() && self.floor >= execution.floor
+        }
+    }
+
+    fn measured() -> Measured {
+        let quote = TradeQuote { out: Atoms(U256::from(1_000)), ..TradeQuote::default() };
+        Measured { quote, floor: Atoms(U256::from(990)) }
+    }
+
+    fn execution() -> Execution {
+        let moment = ManualClock::new(Utc::from_seconds(1_000)).now();
+        Execution {
+            by: Approver::Policy,
+            at: moment.utc,
+            started: 1,
+            until: Deadline::in_ms(&moment, 1_000),
+            quote: measured().quote.into(),
+            floor: measured().floor,
+            counted: Usd::ZERO,
+            volume: Volume::Reserved,
+            permit: None,
+            steps: Vec::new(),
+            end: None,
+        }
+    }
+
+    /// Keeps the measurement and takes it `later_ms` after it began.
+    fn taken(execution: &Execution, outbox: &Outbox, later_ms: u64) -> bool {
+        let kept = Kept::default();
+        let id = RequestId::from_entropy([1; 16]);
+        let before = Outbox::new(OutboxKey { chain: ChainId(8453), signer: Address::ZERO });
+        kept.put(id, Arc::new(before), measured());
+        let first = kept.take(id, execution, outbox, AT_MS + later_ms).is_some();
+        assert!(kept.take(id, execution, outbox, AT_MS).is_none(), "it is taken once");
+        first
+    }
+
+    #[test]
+    fn a_measurement_serves_once_for_the_first_step_of_its_plan() {
+        let outbox = Outbox::new(OutboxKey { chain: ChainId(8453), signer: Address::ZERO });
+        assert!(taken(&execution(), &outbox, 0));
+        assert!(taken(&execution(), &outbox, FRESH_MS));
+        assert!(!taken(&execution(), &outbox, FRESH_MS + 1), "too old");
+
+        let step = PlanStep {
+            purpose: StepPurpose::Allowance,
+            submission: SubmissionId([0; 16]),
+            outcome: None,
+        };
+        assert!(!taken(&Execution { steps: vec![step], ..execution() }, &outbox, 0));
+        let higher = Atoms(U256::from(991));
+        assert!(!taken(&Execution { floor: higher, ..execution() }, &outbox, 0), "another floor");
+        let quote = TradeQuote { block: 8, ..measured().quote }.into();
+        assert!(!taken(&Execution { quote, ..execution() }, &outbox, 0), "another measurement");
+        let used = Outbox { floor: 1, ..outbox };
+        assert!(!taken(&execution(), &used, 0), "a transaction was opened since");
+    }
+}

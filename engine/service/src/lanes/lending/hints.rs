@@ -1,0 +1,84 @@
+//! What was seen last of venues and positions. A read asks about it first, and never relies on it.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use alloy_primitives::{Address, U256};
+use bursar_core::networks::ChainId;
+use bursar_morpho::VenueId;
+
+use super::position_read::Hint;
+use super::vault_read::Structure;
+use super::venue_read::{Endorser, VenueHint};
+
+/// Most venues, and most positions, that are remembered. Beyond it, all are forgotten and read step by step again.
+const KEPT_MAX: usize = 4_096;
+
+type Place = (ChainId, VenueId);
+
+#[derive(Debug, Default)]
+pub(super) struct Hints {
+    // A lock instead of an owning task: it is never held across an await.
+    known: Mutex<Known>,
+}
+
+#[derive(Debug, Default)]
+struct Known {
+    venues: BTreeMap<Place, VenueHint>,
+    positions: BTreeMap<(Place, Address), Hint>,
+}
+
+impl Hints {
+    fn known(&self) -> MutexGuard<'_, Known> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn venue(&self, chain: ChainId, venue: VenueId) -> VenueHint {
+        self.known().venues.get(&(chain, venue)).cloned().unwrap_or_default()
+    }
+
+    pub(super) fn set_structure(&self, chain: ChainId, venue: VenueId, structure: Structure) {
+        let mut known = self.known();
+        if known.venues.len() >= KEPT_MAX {
+            known.venues.clear();
+        }
+        known.venues.entry((chain, venue)).or_default().structure = structure;
+    }
+
+    /// Remembers which vault lends to a market.
+    pub(super) fn set_endorser(&self, chain: ChainId, market: VenueId, endorser: Option<Endorser>) {
+        let mut known = self.known();
+        let hint = known.venues.entry((chain, market)).or_default();
+        if hint.endorser != endorser {
+            *hint = VenueHint { endorser, ..VenueHint::default() };
+        }
+    }
+
+    /// Returns what was seen of a position. The parameters of a market serve all addresses.
+    pub(super) fn position(&self, chain: ChainId, venue: VenueId, owner: Address) -> Hint {
+        let known = self.known();
+        let place = (chain, venue);
+        let hint = known.positions.get(&(place, owner)).copied().unwrap_or_default();
+        let params = hint.params.or_else(|| known.positions.get(&(place, Address::ZERO))?.params);
+        Hint { params, ..hint }
+    }
+
+    pub(super) fn set_position(&self, chain: ChainId, venue: VenueId, owner: Address, hint: Hint) {
+        let mut known = self.known();
+        if known.positions.len() >= KEPT_MAX {
+            known.positions.clear();
+        }
+        if hint.params.is_some() {
+            known.positions.insert(((chain, venue), Address::ZERO), hint);
+        }
+        known.positions.insert(((chain, venue), owner), hint);
+    }
+
+    /// Remembers the shares of a position, also if there are none.
+    pub(super) fn note_shares(&self, chain: ChainId, venue: VenueId, owner: Address, shares: U256) {
+        let mut known = self.known();
+        if let Some(hint) = known.positions.get_mut(&((chain, venue), owner)) {
+            hint.shares = shares;
+        }
+    }
+}

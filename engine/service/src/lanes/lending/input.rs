@@ -1,0 +1,154 @@
+//! Reads the `position` object of a request, without I/O.
+
+use bursar_core::codes::Code;
+use bursar_core::fault::Fault;
+use bursar_core::json::{Object, Value};
+use bursar_core::money::{MoneyError, parse_decimal};
+use bursar_core::networks::{self, ChainId, Lending as Contracts, Network};
+use bursar_domain::Refusal;
+use bursar_domain::loans::LoanAction;
+use bursar_morpho::VenueId;
+
+use crate::lanes::fields::{self, InputFault, bad};
+
+/// A loan as its agent requested it.
+#[derive(Debug, Clone)]
+pub struct LoanInput {
+    pub(super) network: &'static Network,
+    pub(super) action: LoanAction,
+    pub(super) venue: VenueId,
+    pub(super) size: SizeInput,
+    /// In Unix seconds.
+    pub(super) deadline: Option<u64>,
+}
+
+/// How much a request moves. Amounts are text: their decimals are known later.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum SizeInput {
+    Assets(String),
+    Shares(String),
+    All,
+}
+
+impl LoanInput {
+    /// Reads the object.
+    ///
+    /// # Errors
+    /// A field is missing or invalid, or nothing can be lent on the network.
+    pub fn read(position: &Object) -> Result<Self, InputFault> {
+        fields::require(position, &["action", "venue", "venue_kind"])?;
+        let (network, _contracts) = network_of(position)?;
+        let action = match text(position, "action")? {
+            "supply" => LoanAction::Supply,
+            "withdraw" => LoanAction::Withdraw,
+            _other => return Err(bad("action must be supply or withdraw.")),
+        };
+        if !matches!(position.get("protocol"), None | Some(Value::Null)) {
+            let protocol = text(position, "protocol")?;
+            if protocol != "morpho" {
+                return Err(bad("protocol must be morpho."));
+            }
+        }
+        Ok(Self {
+            network,
+            action,
+            venue: venue(position)?,
+            size: size(position, action)?,
+            deadline: fields::number(position, "deadline")?,
+        })
+    }
+
+    /// Returns the network of the loan.
+    pub fn chain(&self) -> ChainId {
+        self.network.chain
+    }
+
+    /// Returns the venue of the loan.
+    pub fn venue(&self) -> VenueId {
+        self.venue
+    }
+}
+
+/// Returns the network that an object names, by default the one of trades, and its contracts for loans.
+///
+/// # Errors
+/// Nothing can be lent on it.
+pub fn network_of(position: &Object) -> Result<(&'static Network, &'static Contracts), InputFault> {
+    let chain = fields::number(position, "chain_id")?.map_or(networks::DEFAULT_TRADING, ChainId);
+    let network = networks::by_chain(chain);
+    network.and_then(|network| Some((network, network.lending?))).ok_or_else(|| {
+        let message = format!("Lending is not supported on chain {chain}.");
+        InputFault::Refused(Refusal::because(Code::UnsupportedNetwork, message))
+    })
+}
+
+fn text<'a>(position: &'a Object, name: &str) -> Result<&'a str, InputFault> {
+    position.get(name).and_then(Value::as_str).ok_or_else(|| bad(format!("{name} must be text.")))
+}
+
+fn venue(position: &Object) -> Result<VenueId, InputFault> {
+    let named = text(position, "venue")?.parse::<VenueId>();
+    let venue = named.map_err(|invalid| bad(format!("venue is not valid: {invalid}.")))?;
+    let kind = match venue {
+        VenueId::Vault(_) => "vault",
+        VenueId::Market(_) => "market",
+    };
+    if text(position, "venue_kind")? == kind {
+        return Ok(venue);
+    }
+    Err(bad("venue_kind must be vault for an address, and market for an id of 64 hex digits."))
+}
+
+fn size(position: &Object, action: LoanAction) -> Result<SizeInput, InputFault> {
+    let all = match position.get("withdraw_all") {
+        None | Some(Value::Null | Value::Bool(false)) => false,
+        Some(Value::Bool(true)) => true,
+        Some(_other) => return Err(bad("withdraw_all must be true or false.")),
+    };
+    let by_shares = match position.get("denomination") {
+        None | Some(Value::Null) => false,
+        Some(Value::String(text)) if text == "assets" => false,
+        Some(Value::String(text)) if text == "shares" => true,
+        Some(_other) => return Err(bad("denomination must be assets or shares.")),
+    };
+    if action == LoanAction::Supply && (all || by_shares) {
+        return Err(bad("withdraw_all and shares are only for withdrawals."));
+    }
+    let amount = match position.get("amount") {
+        None | Some(Value::Null) => None,
+        Some(_given) => Some(fields::decimal(position, "amount")?),
+    };
+    match (all, amount) {
+        // The amount is then not needed, and says nothing.
+        (true, _) => Ok(SizeInput::All),
+        (false, None) => Err(bad("missing required field(s): amount")),
+        (false, Some(amount)) if by_shares => Ok(SizeInput::Shares(amount)),
+        (false, Some(amount)) => Ok(SizeInput::Assets(amount)),
+    }
+}
+
+/// Reads an amount with its decimals.
+pub(super) fn amount(
+    text: &str,
+    decimals: u8,
+    name: &str,
+) -> Result<alloy_primitives::U256, Refusal> {
+    let wrong = |error: MoneyError| {
+        Refusal::because(Code::InvalidRequest, format!("{name} is not a valid amount: {error}."))
+    };
+    let amount = parse_decimal(text, decimals).map_err(wrong)?;
+    if amount.is_zero() {
+        let message = format!("{name} must be above zero.");
+        return Err(Refusal::because(Code::InvalidRequest, message));
+    }
+    Ok(amount)
+}
+
+impl From<InputFault> for Fault {
+    fn from(fault: InputFault) -> Self {
+        match fault {
+            InputFault::Malformed(fault) => fault,
+            InputFault::Refused(refusal) => refusal.into(),
+        }
+    }
+}

@@ -1,0 +1,48 @@
+//! What the journal tells the lane before a measurement: which positions to read, and which venues are trusted.
+
+use alloy_primitives::Address;
+use bursar_core::networks::{self, ChainId};
+use bursar_core::policy::Policy;
+use bursar_domain::loans::Confirmation;
+use bursar_domain::{Request, State};
+use bursar_morpho::VenueId;
+
+/// What is known of an address's loans.
+#[derive(Debug, Clone, Default)]
+pub struct Known {
+    /// The newest journal entry of the state.
+    pub(super) as_of: u64,
+    /// The networks on which the agent may lend.
+    pub(super) chains: Vec<ChainId>,
+    /// The venues that the address used there.
+    pub(super) used: Vec<(ChainId, VenueId)>,
+    /// The venues that the operator confirmed.
+    pub(super) confirmed: Vec<(ChainId, VenueId, Confirmation)>,
+}
+
+impl Known {
+    /// Reads a state for an address whose agent has this policy.
+    pub fn new(state: &State, policy: &Policy, owner: Address) -> Self {
+        let lends = networks::NETWORKS.iter().filter(|network| network.lending.is_some());
+        let chains: Vec<ChainId> = lends
+            .map(|network| network.chain)
+            .filter(|chain| state.network_enabled(*chain) && policy.networks.allows(*chain))
+            .collect();
+        let is_read = |chain| chains.contains(&chain);
+        let used = state.loans.used_by(owner, is_read);
+        let used = used.map(|(place, _lent)| (place.chain, place.venue)).collect();
+        let confirmed = state
+            .loans
+            .venues
+            .iter()
+            .filter_map(|((chain, venue), record)| Some((*chain, *venue, record.confirmed?)));
+        Self { as_of: state.seq, used, confirmed: confirmed.collect(), chains }
+    }
+
+    /// Reads a state for the plan of a request. Without its agent, nothing may be lent.
+    pub fn of(state: &State, request: &Request) -> Self {
+        let agent = state.agents.get(&request.agent);
+        let policy = agent.and_then(|agent| state.policy_of(agent));
+        policy.map_or_else(Self::default, |policy| Self::new(state, policy, request.from))
+    }
+}

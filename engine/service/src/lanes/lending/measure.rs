@@ -1,0 +1,334 @@
+//! Measures a loan: its venue, the exposure of its address, and its rehearsed plan.
+
+use std::collections::BTreeSet;
+
+use alloy_primitives::{Address, U256};
+use bursar_chain::ports::Chain;
+use bursar_core::codes::Code;
+use bursar_core::money::{Atoms, Round};
+use bursar_core::networks::{self, ChainId, Lending as Contracts, Network};
+use bursar_domain::Refusal;
+use bursar_domain::loans::{Exposure, LoanAction, LoanAsk, LoanQuote, LoanSize};
+use bursar_domain::plan::Execution;
+use bursar_morpho::{Trust, VenueId};
+use bursar_submit::fees::FeeFacts;
+
+use super::known::Known;
+use super::lane::Lending;
+use super::network_read::{NetworkReader, ReadNetwork, Wanted};
+use super::rehearse::{self, LoanPlan, Rehearsal};
+use super::venue_read::{Preview, ReadVenue};
+use crate::lanes::batch::unavailable;
+use crate::lanes::kept::Measurement;
+use crate::lanes::rehearsal::Sender;
+
+/// The gas of a later withdrawal: more than a withdrawal from any kind of venue uses.
+const EXIT_GAS: u64 = 800_000;
+
+/// A measured loan.
+#[derive(Debug, Clone)]
+pub struct Measured {
+    /// When the measurement began, in milliseconds since boot, which count a sleep of the machine.
+    pub(super) at_ms: u64,
+    pub(super) quote: LoanQuote,
+    /// The rehearsed plan, or why there is none.
+    pub(super) plan: Result<LoanPlan, Refusal>,
+}
+
+impl Measurement for Measured {
+    fn at_ms(&self) -> u64 {
+        self.at_ms
+    }
+
+    fn allowed(&self, execution: &Execution) -> bool {
+        Some(&self.quote) == execution.quote.loan()
+    }
+}
+
+impl Measured {
+    /// Returns what was measured.
+    pub fn quote(&self) -> &LoanQuote {
+        &self.quote
+    }
+}
+
+/// The network of a loan and its contracts.
+#[derive(Clone, Copy)]
+pub(super) struct LoanNetwork {
+    pub(super) network: &'static Network,
+    pub(super) contracts: &'static Contracts,
+}
+
+impl LoanNetwork {
+    pub(super) fn of(chain: ChainId) -> Result<Self, Refusal> {
+        let network = networks::by_chain(chain);
+        let both = network.and_then(|network| Some((network, network.lending?)));
+        let (network, contracts) = both.ok_or_else(|| Refusal::new(Code::UnsupportedNetwork))?;
+        Ok(Self { network, contracts })
+    }
+}
+
+impl Lending {
+    /// Measures a loan and makes the next transactions of its plan.
+    ///
+    /// # Errors
+    /// The network or the venue cannot be read: `CHAIN_UNAVAILABLE` or `VENUE_NOT_PERMITTED`.
+    pub(super) async fn measure(
+        &self,
+        ask: &LoanAsk,
+        owner: Address,
+        known: &Known,
+    ) -> Result<Measured, Refusal> {
+        let at_ms = self.ports.clock.now().boottime_ms;
+        let LoanNetwork { network, contracts } = LoanNetwork::of(ask.chain)?;
+        let chain = self.chain(network)?;
+        self.find_endorser(network, ask.venue).await?;
+        let unlisted = self.list_once(known).await;
+        let others = known.chains.iter().filter(|chain| **chain != ask.chain);
+        let others = others.map(|chain| self.exposure_on(*chain, owner, known));
+        let reader = self.reader(&*chain, network, contracts, owner);
+        let mut venues = self.venues_of(ask.chain, owner, known);
+        venues.insert(ask.venue);
+        let venues: Vec<VenueId> = venues.into_iter().collect();
+        let wanted = Wanted { venue: ask.venue, preview: preview(ask) };
+        let (own, facts, others) = futures::future::join3(
+            reader.read(&venues, Some(wanted)),
+            chain.fee_facts(),
+            futures::future::join_all(others),
+        )
+        .await;
+        let (own, facts) = (own?, facts.map_err(|_fault| unavailable())?);
+        let Some(venue) = own.venue.clone() else { return Err(unavailable()) };
+        let venue = venue.map_err(|reason| {
+            let message = format!("The venue cannot be used: {reason}.");
+            Refusal::because(Code::VenueNotPermitted, message)
+        })?;
+        let mut quote = self.quote_of(ask, known, &own, &venue);
+        quote.block = facts.block.unwrap_or(0);
+        let reads = others.into_iter().chain([(ask.chain, Ok(own.clone()))]);
+        quote.exposure = exposure(known, reads);
+        quote.exposure.unreadable.extend(unlisted);
+        let plan =
+            self.plan_of(ask, owner, &*chain, &mut quote, (&own, &venue, &facts), known).await;
+        if let Err(refusal) = &plan
+            && refusal.code == Code::ChainUnavailable
+        {
+            return Err(refusal.clone());
+        }
+        Ok(Measured { at_ms, quote, plan })
+    }
+
+    async fn plan_of(
+        &self,
+        ask: &LoanAsk,
+        owner: Address,
+        chain: &dyn Chain,
+        quote: &mut LoanQuote,
+        (own, venue, facts): (&ReadNetwork, &ReadVenue, &FeeFacts),
+        known: &Known,
+    ) -> Result<LoanPlan, Refusal> {
+        check_early(ask, own, venue, quote)?;
+        let LoanNetwork { network, contracts } = LoanNetwork::of(ask.chain)?;
+        let sender = Sender { owner, gas: &network.gas, facts, block_time: own.block_time };
+        let offer = sender.offer()?;
+        quote.exit_cost = U256::from(EXIT_GAS).saturating_mul(U256::from(sender.ceiling(&offer)));
+        let simulator = self.simulators.of(ask.chain);
+        let rehearsal = Rehearsal {
+            ask,
+            owner,
+            network,
+            contracts,
+            own,
+            venue,
+            params: self.hints.position(ask.chain, ask.venue, owner).params,
+            buys_shares: !is_trusted(known, ask, venue),
+        };
+        let plan = rehearse::rehearse(chain, &simulator, &sender, &rehearsal).await?;
+        quote.assets = Atoms(plan.assets);
+        if !ask.supplies() {
+            // The rehearsal has paid this out, in the next block.
+            quote.withdrawable = quote.withdrawable.map(|most| most.max(quote.assets));
+        }
+        quote.shares = plan.shares;
+        quote.worth = Atoms(plan.worth);
+        quote.plan_cost = plan.cost;
+        quote.gas = plan.gas;
+        quote.effects = plan.effects;
+        quote.calls.clone_from(&plan.calls);
+        Ok(plan)
+    }
+
+    fn quote_of(
+        &self,
+        ask: &LoanAsk,
+        known: &Known,
+        own: &ReadNetwork,
+        venue: &ReadVenue,
+    ) -> LoanQuote {
+        let position = own.positions.iter().find(|(one, _position)| *one == ask.venue);
+        let position = position.and_then(|(_venue, position)| position.as_ref());
+        LoanQuote {
+            block_time: own.block_time,
+            at: self.ports.clock.utc(),
+            as_of: known.as_of,
+            venue: Some(Box::new(venue.facts.clone())),
+            assets: Atoms(venue.assets),
+            shares: venue.shares,
+            held_shares: position.map_or(U256::ZERO, |position| position.shares),
+            position: Atoms(position.map_or(U256::ZERO, |position| position.worth)),
+            withdrawable: venue.withdrawable.map(Atoms),
+            native_balance: own.native,
+            balance: own.coins,
+            ..LoanQuote::default()
+        }
+    }
+
+    /// Reads what an address has on another network.
+    async fn exposure_on(
+        &self,
+        chain: ChainId,
+        owner: Address,
+        known: &Known,
+    ) -> (ChainId, Result<ReadNetwork, Refusal>) {
+        let read = async {
+            let LoanNetwork { network, contracts } = LoanNetwork::of(chain)?;
+            let node = self.chain(network)?;
+            let venues: Vec<VenueId> = self.venues_of(chain, owner, known).into_iter().collect();
+            self.reader(&*node, network, contracts, owner).read(&venues, None).await
+        };
+        (chain, read.await)
+    }
+
+    /// Reads what an address has lent on all networks of `known`.
+    pub async fn exposure(&self, owner: Address, known: &Known) -> Exposure {
+        let unlisted = self.list_once(known).await;
+        let reads = known.chains.iter().map(|chain| self.exposure_on(*chain, owner, known));
+        let mut sum = exposure(known, futures::future::join_all(reads).await);
+        sum.unreadable.extend(unlisted);
+        sum
+    }
+
+    /// Reads the curated venues of networks that were never listed. Returns the networks where that fails: what an address
+    /// has there is not known.
+    async fn list_once(&self, known: &Known) -> Vec<(ChainId, Option<VenueId>)> {
+        let unlisted = known.chains.iter().filter(|chain| self.listed(**chain).is_none());
+        let lists = unlisted.map(|chain| async move {
+            let LoanNetwork { network, contracts } = LoanNetwork::of(*chain).ok()?;
+            self.listing(network, contracts).await.err().map(|_fault| (*chain, None))
+        });
+        futures::future::join_all(lists).await.into_iter().flatten().collect()
+    }
+
+    /// Returns the venues of a network in which an address may have something: curated ones, those it used, and those that
+    /// the scan found.
+    pub(super) fn venues_of(
+        &self,
+        chain: ChainId,
+        owner: Address,
+        known: &Known,
+    ) -> BTreeSet<VenueId> {
+        let mut venues: BTreeSet<VenueId> = self.curated(chain).into_iter().collect();
+        let of_chain = known.used.iter().filter(|(used, _venue)| *used == chain);
+        venues.extend(of_chain.map(|(_chain, venue)| *venue));
+        let confirmed = known.confirmed.iter().filter(|(one, _venue, _given)| *one == chain);
+        venues.extend(confirmed.map(|(_chain, venue, _given)| *venue));
+        venues.extend(self.seen(chain, owner));
+        venues
+    }
+
+    pub(super) fn reader<'a>(
+        &'a self,
+        chain: &'a dyn Chain,
+        network: &'static Network,
+        contracts: &'static Contracts,
+        owner: Address,
+    ) -> NetworkReader<'a> {
+        NetworkReader { chain, network, contracts, owner, hints: &self.hints }
+    }
+}
+
+fn preview(ask: &LoanAsk) -> Preview {
+    match (ask.action, ask.size) {
+        (LoanAction::Supply, LoanSize::Assets(assets)) => Preview::Supply(assets.0),
+        (LoanAction::Withdraw, LoanSize::Assets(assets)) => Preview::Assets(assets.0),
+        (_, LoanSize::Shares(shares)) => Preview::Shares(shares),
+        (_, LoanSize::All) => Preview::All,
+    }
+}
+
+/// Returns whether a deposit goes to the venue without a limit of its price: only to venues that are trusted.
+fn is_trusted(known: &Known, ask: &LoanAsk, venue: &ReadVenue) -> bool {
+    match venue.facts.trust {
+        Trust::Curated | Trust::Pinned => true,
+        Trust::NewNeedsConfirmation(_) => known.confirmed.iter().any(|(chain, one, confirmed)| {
+            (*chain, *one) == (ask.chain, ask.venue)
+                && confirmed.curator == venue.facts.curator
+                && confirmed.owner == venue.facts.owner
+        }),
+        Trust::Refused(_) => false,
+    }
+}
+
+/// Refuses what the rules would refuse too, before the rehearsal can only report that it fails.
+fn check_early(
+    ask: &LoanAsk,
+    own: &ReadNetwork,
+    venue: &ReadVenue,
+    quote: &LoanQuote,
+) -> Result<(), Refusal> {
+    if ask.deadline.is_some_and(|deadline| deadline <= own.block_time) {
+        return Err(Refusal::new(Code::DeadlinePassed));
+    }
+    if ask.supplies() {
+        if let Some(gate) = venue.deposit_gate {
+            let message = format!("Nothing is deposited: {}.", gate.refusal());
+            return Err(Refusal::because(Code::VenueNotPermitted, message));
+        }
+        if own.coins < venue.assets {
+            let message = "The paying address does not hold the deposit.";
+            return Err(Refusal::because(Code::InsufficientFunds, message));
+        }
+        return Ok(());
+    }
+    if let Some(gate) = venue.exit_gate {
+        let message = format!("Nothing can be withdrawn: {}.", gate.refusal());
+        return Err(Refusal::because(Code::WouldFail, message));
+    }
+    if quote.shares.is_zero() || quote.shares > quote.held_shares {
+        let message = "The position is smaller than this withdrawal: see /venues.";
+        return Err(Refusal::because(Code::InsufficientFunds, message));
+    }
+    if quote.withdrawable.is_some_and(|most| quote.assets > most) {
+        return Err(Refusal::new(Code::InsufficientLiquidity));
+    }
+    Ok(())
+}
+
+/// Adds up what was read. A part that cannot be read is named.
+fn exposure(
+    known: &Known,
+    reads: impl IntoIterator<Item = (ChainId, Result<ReadNetwork, Refusal>)>,
+) -> Exposure {
+    let mut sum = Exposure { networks: known.chains.clone(), ..Exposure::default() };
+    for (chain, read) in reads {
+        let (Ok(read), Some(network)) = (read, networks::by_chain(chain)) else {
+            sum.unreadable.push((chain, None));
+            continue;
+        };
+        let decimals = network.stablecoin.decimals;
+        let dollars = |atoms: U256, round| Atoms(atoms).to_usd(decimals, round).ok();
+        for (venue, position) in read.positions {
+            match position.and_then(|one| dollars(one.worth, Round::Up)) {
+                Some(worth) if worth.0 == 0 => {}
+                Some(worth) => sum.positions.push((chain, venue, worth)),
+                None => sum.unreadable.push((chain, Some(venue))),
+            }
+        }
+        let liquid = dollars(read.coins, Round::Down);
+        match liquid.and_then(|liquid| sum.liquid.checked_add(liquid).ok()) {
+            Some(liquid) => sum.liquid = liquid,
+            None => sum.unreadable.push((chain, None)),
+        }
+    }
+    sum
+}

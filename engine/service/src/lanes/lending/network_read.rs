@@ -1,0 +1,182 @@
+//! Reads one network for an address, at one block: its stablecoins, its positions, and the venue of a loan.
+
+use alloy_primitives::{Address, U256};
+use bursar_chain::multicall::{self, AT_ONE_BLOCK_MAX, Read};
+use bursar_chain::ports::Chain;
+use bursar_chain::token;
+use bursar_core::codes::Code;
+use bursar_core::networks::{Lending as Contracts, Network};
+use bursar_domain::Refusal;
+use bursar_morpho::VenueId;
+
+use super::hints::Hints;
+use super::position_read::{self, PositionPlaces, ReadPosition};
+use super::vault_read::ROUNDS_MAX;
+use super::venue_read::{self, Preview, ReadVenue, Surroundings, VenuePlaces};
+use crate::lanes::batch::{Batch, unavailable};
+
+/// The loan for which a network is read.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Wanted {
+    pub(super) venue: VenueId,
+    pub(super) preview: Preview,
+}
+
+/// One network at one block.
+#[derive(Debug, Clone)]
+pub(super) struct ReadNetwork {
+    /// In Unix seconds.
+    pub(super) block_time: u64,
+    /// Of the native coin, in wei.
+    pub(super) native: U256,
+    /// Of the stablecoin, in its smallest unit.
+    pub(super) coins: U256,
+    /// What the venue's contract may take of the stablecoin already.
+    pub(super) allowance: U256,
+    /// `None` is unreadable.
+    pub(super) positions: Vec<(VenueId, Option<ReadPosition>)>,
+    pub(super) venue: Option<Result<ReadVenue, &'static str>>,
+}
+
+/// What stays the same while a network is read.
+pub(super) struct NetworkReader<'a> {
+    pub(super) chain: &'a dyn Chain,
+    pub(super) network: &'static Network,
+    pub(super) contracts: &'static Contracts,
+    pub(super) owner: Address,
+    pub(super) hints: &'a Hints,
+}
+
+impl NetworkReader<'_> {
+    /// Reads the network. Parts that differ from what was seen last are read again together with all others, so that all
+    /// figures are from one block.
+    ///
+    /// # Errors
+    /// `CHAIN_UNAVAILABLE`, also if the parts change with each read.
+    pub(super) async fn read(
+        &self,
+        venues: &[VenueId],
+        wanted: Option<Wanted>,
+    ) -> Result<ReadNetwork, Refusal> {
+        for _round in 0..ROUNDS_MAX {
+            if let Some(read) = self.once(venues, wanted).await? {
+                return Ok(read);
+            }
+        }
+        let message = "The venues change faster than they can be read: try again.";
+        Err(Refusal::because(Code::ChainUnavailable, message))
+    }
+
+    /// Returns what the owner has in a venue at a block, in smallest units; `None` if it cannot be read.
+    pub(super) async fn position_at(&self, venue: VenueId, block: u64) -> Option<U256> {
+        let (chain, singleton) = (self.network.chain, self.contracts.singleton);
+        for _round in 0..ROUNDS_MAX {
+            let mut batch = Batch::default();
+            let time = batch.push(multicall::block_time());
+            let hint = self.hints.position(chain, venue, self.owner);
+            let places = PositionPlaces::ask(&mut batch, singleton, venue, self.owner, hint);
+            let answers = batch.run_at(self.chain, block).await.ok()?;
+            match places.read(&answers, answers.time(time).ok()?) {
+                position_read::Found::Whole(position) => return Some(position.worth),
+                position_read::Found::Other(hint) => {
+                    self.hints.set_position(chain, venue, self.owner, hint);
+                }
+                position_read::Found::Unreadable => return None,
+            }
+        }
+        None
+    }
+
+    /// Reads everything once; `None` if some parts have to be read again.
+    async fn once(
+        &self,
+        venues: &[VenueId],
+        wanted: Option<Wanted>,
+    ) -> Result<Option<ReadNetwork>, Refusal> {
+        let Self { network, contracts, owner, hints, .. } = *self;
+        let chain = network.chain;
+        let coin = network.stablecoin.address;
+        let mut batch = Batch::default();
+        let time = batch.push(multicall::block_time());
+        let native = batch.push(Read::Native(owner));
+        let coins = batch.add(coin, token::balance_call(owner));
+        let spender = wanted.map(|wanted| spender(contracts, wanted.venue));
+        let allowance = spender.map(|one| batch.add(coin, token::allowance(owner, one)));
+        let positions: Vec<(VenueId, PositionPlaces)> = venues
+            .iter()
+            .map(|venue| {
+                let hint = hints.position(chain, *venue, owner);
+                let singleton = contracts.singleton;
+                (*venue, PositionPlaces::ask(&mut batch, singleton, *venue, owner, hint))
+            })
+            .collect();
+        let around = wanted.map(|wanted| {
+            (wanted, Surroundings { network, contracts, owner, preview: wanted.preview })
+        });
+        let venue = around.map(|(wanted, around)| {
+            let hint = hints.venue(chain, wanted.venue);
+            let position = hints.position(chain, wanted.venue, owner);
+            let places = VenuePlaces::ask(&mut batch, around, wanted.venue, &hint, position);
+            (wanted, around, places)
+        });
+        let answers = if batch.len() <= AT_ONE_BLOCK_MAX {
+            batch.run(self.chain).await?
+        } else {
+            let block = self.chain.block_number().await.map_err(|_fault| unavailable())?;
+            batch.run_at(self.chain, block).await?
+        };
+
+        let block_time = answers.time(time)?;
+        let mut is_whole = true;
+        let mut read = Vec::with_capacity(positions.len());
+        for (venue, places) in &positions {
+            match places.read(&answers, block_time) {
+                position_read::Found::Whole(position) => {
+                    hints.note_shares(chain, *venue, owner, position.shares);
+                    read.push((*venue, Some(position)));
+                }
+                position_read::Found::Other(hint) => {
+                    hints.set_position(chain, *venue, owner, hint);
+                    is_whole = false;
+                }
+                position_read::Found::Unreadable => read.push((*venue, None)),
+            }
+        }
+        let mut found = None;
+        if let Some((wanted, around, places)) = venue {
+            let position = read.iter().find(|(venue, _position)| *venue == wanted.venue);
+            found = match position.and_then(|(_venue, position)| position.as_ref()) {
+                None if is_whole => Some(Err("the position in it cannot be read")),
+                None => None,
+                Some(position) => match places.read(&answers, around, position) {
+                    venue_read::Found::Whole(venue) => Some(Ok(*venue)),
+                    venue_read::Found::Unreadable(reason) => Some(Err(reason)),
+                    venue_read::Found::Other(structure) => {
+                        hints.set_structure(chain, wanted.venue, structure);
+                        is_whole = false;
+                        None
+                    }
+                },
+            };
+        }
+        if !is_whole {
+            return Ok(None);
+        }
+        Ok(Some(ReadNetwork {
+            block_time,
+            native: answers.number(native)?,
+            coins: answers.number(coins)?,
+            allowance: allowance.map_or(Ok(U256::ZERO), |at| answers.number(at))?,
+            positions: read,
+            venue: found,
+        }))
+    }
+}
+
+/// Returns the contract that takes the stablecoin of a supply.
+pub(super) fn spender(contracts: &Contracts, venue: VenueId) -> Address {
+    match venue {
+        VenueId::Vault(vault) => vault,
+        VenueId::Market(_) => contracts.singleton,
+    }
+}

@@ -1,0 +1,63 @@
+//! What an address has in the venues of one network, and what it can withdraw now.
+
+use alloy_primitives::{Address, U256};
+use bursar_core::networks::{Lending as Contracts, Network};
+use bursar_domain::Refusal;
+use bursar_morpho::VenueId;
+
+use super::known::Known;
+use super::lane::Lending;
+use super::network_read::Wanted;
+use super::venue_read::Preview;
+
+/// A venue, and what an address has in it. Amounts are in the stablecoin's smallest unit.
+#[derive(Debug, Clone)]
+pub struct OwnVenue {
+    pub venue: VenueId,
+    pub shares: U256,
+    /// What the shares redeem for; `None` if it cannot be read.
+    pub worth: Option<U256>,
+    /// What of it can be withdrawn now; `None` if that is not known.
+    pub withdrawable: Option<U256>,
+}
+
+impl Lending {
+    /// Reads all venues of a network in which an address may have something.
+    ///
+    /// # Errors
+    /// `CHAIN_UNAVAILABLE`
+    pub async fn own_venues(
+        &self,
+        network: &'static Network,
+        contracts: &'static Contracts,
+        owner: Address,
+        known: &Known,
+    ) -> Result<Vec<OwnVenue>, Refusal> {
+        let chain = self.chain(network)?;
+        let venues: Vec<VenueId> =
+            self.venues_of(network.chain, owner, known).into_iter().collect();
+        let reader = self.reader(&*chain, network, contracts, owner);
+        let read = reader.read(&venues, None).await?;
+        let positions = read.positions.into_iter().map(|(venue, position)| {
+            let reader = &reader;
+            async move {
+                let Some(position) = position else {
+                    return OwnVenue { venue, shares: U256::ZERO, worth: None, withdrawable: None };
+                };
+                let withdrawable = if position.shares.is_zero() {
+                    Some(U256::ZERO)
+                } else {
+                    let wanted = Wanted { venue, preview: Preview::All };
+                    let whole = reader.read(&[venue], Some(wanted)).await.ok();
+                    whole.and_then(|one| one.venue?.ok()).and_then(|one| match one.exit_gate {
+                        Some(_closed) => Some(U256::ZERO),
+                        None => one.withdrawable,
+                    })
+                };
+                let (shares, worth) = (position.shares, Some(position.worth));
+                OwnVenue { venue, shares, worth, withdrawable }
+            }
+        });
+        Ok(futures::future::join_all(positions).await)
+    }
+}

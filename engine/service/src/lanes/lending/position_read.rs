@@ -1,0 +1,128 @@
+//! Reads what an address has in one venue, and what that is worth.
+//!
+//! The worth of a vault's shares needs their number, and a market's reads need its parameters. A read uses those that
+//! were seen last, and shows whether they still hold.
+
+use alloy_primitives::{Address, B256, U256};
+use bursar_morpho::market::{AccruedMarket, BorrowRate};
+use bursar_morpho::views::{market, vault};
+use bursar_morpho::{MarketParams, VenueId};
+
+use crate::lanes::batch::{Answers, Batch};
+
+/// What was seen last of a position.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct Hint {
+    pub(super) shares: U256,
+    /// The parameters of a market, which never change.
+    pub(super) params: Option<MarketParams>,
+}
+
+/// A position at one block. Amounts are in the stablecoin's smallest unit.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct ReadPosition {
+    pub(super) shares: U256,
+    /// What the shares redeem for.
+    pub(super) worth: U256,
+    /// The market of the position, with its interest.
+    pub(super) market: Option<(MarketParams, AccruedMarket)>,
+}
+
+/// What a read showed.
+pub(super) enum Found {
+    Whole(ReadPosition),
+    /// Ask again with this.
+    Other(Hint),
+    Unreadable,
+}
+
+/// The places of the reads of one position.
+#[derive(Debug)]
+pub(super) enum PositionPlaces {
+    Vault {
+        shares: usize,
+        worth: Option<usize>,
+        asked: Hint,
+    },
+    /// The market's parameters are not known yet.
+    NewMarket {
+        id: B256,
+        params: usize,
+    },
+    Market {
+        params: MarketParams,
+        market: usize,
+        position: usize,
+    },
+}
+
+impl PositionPlaces {
+    pub(super) fn ask(
+        batch: &mut Batch,
+        singleton: Address,
+        venue: VenueId,
+        owner: Address,
+        asked: Hint,
+    ) -> Self {
+        match (venue, asked.params) {
+            (VenueId::Vault(vault), _) => Self::Vault {
+                shares: batch.add(vault, vault::balance_call(owner)),
+                worth: (!asked.shares.is_zero())
+                    .then(|| batch.add(vault, vault::preview_redeem_call(asked.shares))),
+                asked,
+            },
+            (VenueId::Market(id), None) => {
+                Self::NewMarket { id, params: batch.add(singleton, market::market_params_call(id)) }
+            }
+            (VenueId::Market(id), Some(params)) => {
+                // Within the batch, the reads after this one see the interest.
+                let _paid = batch.add(singleton, market::accrue_interest_call(&params));
+                Self::Market {
+                    params,
+                    market: batch.add(singleton, market::market_call(id)),
+                    position: batch.add(singleton, market::position_call(id, owner)),
+                }
+            }
+        }
+    }
+
+    /// Reads the answers. `block_time` is the time of their block, in Unix seconds.
+    pub(super) fn read(&self, answers: &Answers, block_time: u64) -> Found {
+        self.try_read(answers, block_time).unwrap_or(Found::Unreadable)
+    }
+
+    fn try_read(&self, answers: &Answers, block_time: u64) -> Option<Found> {
+        Some(match self {
+            Self::Vault { shares, worth, asked } => {
+                // Where there is no contract there are no shares. What we have lent there is in the journal.
+                let is_absent = answers.bytes(*shares).ok()?.is_empty();
+                let shares = if is_absent { U256::ZERO } else { answers.number(*shares).ok()? };
+                if shares != asked.shares && !shares.is_zero() {
+                    return Some(Found::Other(Hint { shares, ..*asked }));
+                }
+                let worth = match worth.filter(|_asked| !shares.is_zero()) {
+                    Some(at) => answers.number(at).ok()?,
+                    None => U256::ZERO,
+                };
+                Found::Whole(ReadPosition { shares, worth, market: None })
+            }
+            Self::NewMarket { id, params } => {
+                let params = market::decode_market_params(*id, answers.bytes(*params).ok()?)?;
+                Found::Other(Hint { shares: U256::ZERO, params: Some(params) })
+            }
+            Self::Market { params, market, position } => {
+                let market = market::decode_market(answers.bytes(*market).ok()?)?;
+                let position = market::decode_position(answers.bytes(*position).ok()?)?;
+                // Without its interest, the market would show less than it owes.
+                let is_current = market.last_update == u128::from(block_time);
+                if !is_current && market.total_borrow_assets > 0 {
+                    return None;
+                }
+                let market = market.accrue(BorrowRate::NoModel, block_time).ok()?;
+                let shares = position.supply_shares;
+                let worth = market.assets_floor(shares)?;
+                Found::Whole(ReadPosition { shares, worth, market: Some((*params, market)) })
+            }
+        })
+    }
+}

@@ -1,0 +1,115 @@
+//! Turns a request into the immutable ask that is checked, recorded and shown, and measures it again later.
+
+use alloy_primitives::{Address, U256};
+use bursar_chain::ports::BlockTag;
+use bursar_chain::token;
+use bursar_core::codes::Code;
+use bursar_core::money::{Atoms, Usd};
+use bursar_domain::Refusal;
+use bursar_domain::loans::{LoanAsk, LoanQuote, LoanSize};
+use bursar_morpho::{VenueId, views};
+
+use super::input::{self, LoanInput, SizeInput};
+use super::known::Known;
+use super::lane::Lending;
+use super::measure::Measured;
+use crate::lanes::batch::unavailable;
+
+/// A request as it is checked and recorded.
+#[derive(Debug)]
+pub struct Proposal {
+    pub ask: LoanAsk,
+    /// What was measured, or why nothing could be. The ask then has no quote.
+    pub measured: Result<Measured, Refusal>,
+}
+
+impl Proposal {
+    /// Returns why the loan cannot be made, if it cannot.
+    pub fn refusal(&self) -> Option<&Refusal> {
+        match &self.measured {
+            Ok(measured) => measured.plan.as_ref().err(),
+            Err(refusal) => Some(refusal),
+        }
+    }
+}
+
+impl Lending {
+    /// Reads the venue and the exposure for a request, and rehearses the loan.
+    ///
+    /// # Errors
+    /// The request names no possible loan, or no node answers.
+    pub async fn propose(
+        &self,
+        input: &LoanInput,
+        owner: Address,
+        known: &Known,
+    ) -> Result<Proposal, Refusal> {
+        let mut ask = LoanAsk {
+            chain: input.network.chain,
+            action: input.action,
+            venue: input.venue,
+            size: self.size(input).await?,
+            deadline: input.deadline,
+            quote: LoanQuote::default(),
+            counted: Usd::ZERO,
+        };
+        let measured = self.measure(&ask, owner, known).await;
+        match &measured {
+            Ok(measured) => {
+                ask.counted = ask.counted(&measured.quote);
+                ask.quote = measured.quote.clone();
+            }
+            // A later try may succeed.
+            Err(refusal) if refusal.code == Code::ChainUnavailable => return Err(refusal.clone()),
+            Err(_final) => {}
+        }
+        Ok(Proposal { ask, measured })
+    }
+
+    async fn size(&self, input: &LoanInput) -> Result<LoanSize, Refusal> {
+        let coin = &input.network.stablecoin;
+        Ok(match &input.size {
+            SizeInput::All => LoanSize::All,
+            SizeInput::Assets(text) => {
+                LoanSize::Assets(Atoms(input::amount(text, coin.decimals, "amount")?))
+            }
+            SizeInput::Shares(text) => {
+                let decimals = match input.venue {
+                    VenueId::Vault(vault) => self.share_decimals(input, vault).await?,
+                    VenueId::Market(_) => 0,
+                };
+                LoanSize::Shares(input::amount(text, decimals, "amount")?)
+            }
+        })
+    }
+
+    async fn share_decimals(&self, input: &LoanInput, vault: Address) -> Result<u8, Refusal> {
+        let chain = self.chain(input.network)?;
+        let answer = chain.call(vault, token::decimals_call(), BlockTag::Latest).await;
+        let answer = answer.map_err(|_fault| unavailable())?;
+        let decimals = views::decode_amount(&answer).filter(|one| *one <= U256::from(36));
+        decimals.and_then(|one| u8::try_from(one).ok()).ok_or_else(|| {
+            Refusal::because(
+                Code::VenueNotPermitted,
+                "The venue cannot be used: it is not a vault.",
+            )
+        })
+    }
+
+    /// Measures a held loan for its approval.
+    ///
+    /// # Errors
+    /// As of [`Lending::propose`], or the loan would fail now.
+    pub async fn requote(
+        &self,
+        ask: &LoanAsk,
+        owner: Address,
+        known: &Known,
+    ) -> Result<Measured, Refusal> {
+        let measured = self.measure(ask, owner, known).await?;
+        match &measured.plan {
+            Ok(_plan) => Ok(measured),
+            Err(refusal) => Err(refusal.clone()),
+        }
+    }
+}

@@ -1,0 +1,351 @@
+//! The transactions of a loan, and their rehearsal: token approval and action are simulated as one sequence.
+
+use alloy_primitives::{Address, Bytes, U256};
+use bursar_chain::multicall::native_balance;
+use bursar_chain::ports::{Chain, Log, ReadCall, SimulatedCall};
+use bursar_chain::simulate::{Simulation, SimulationMethod, Simulator};
+use bursar_chain::token;
+use bursar_core::codes::Code;
+use bursar_core::networks::{Lending as Contracts, Network};
+use bursar_domain::Refusal;
+use bursar_domain::loans::{LoanAsk, LoanSize};
+use bursar_domain::plan::{Effects, StepPurpose};
+use bursar_morpho::decode::{Decoded, decode_call};
+use bursar_morpho::market::{BorrowRate, Market};
+use bursar_morpho::views::{market, vault};
+use bursar_morpho::{CallFault, LoanAmount, MarketParams, VenueId, calls, errors};
+use bursar_submit::Call;
+
+use super::network_read::{ReadNetwork, spender};
+use super::venue_read::ReadVenue;
+use crate::lanes::batch::unavailable;
+use crate::lanes::rehearsal::{APPROVAL_GAS, Part, PartKind, Sender};
+
+/// The gas limit of a supply or withdrawal in a rehearsal. The step gets a limit from what the rehearsal used.
+const LOAN_GAS: u64 = 3_000_000;
+
+/// What is rehearsed.
+pub(super) struct Rehearsal<'a> {
+    pub(super) ask: &'a LoanAsk,
+    pub(super) owner: Address,
+    pub(super) network: &'a Network,
+    pub(super) contracts: &'a Contracts,
+    pub(super) own: &'a ReadNetwork,
+    pub(super) venue: &'a ReadVenue,
+    /// The parameters of a market.
+    pub(super) params: Option<MarketParams>,
+    /// A supply buys an exact number of shares, so that the allowance limits their price.
+    pub(super) buys_shares: bool,
+}
+
+/// A rehearsed plan.
+#[derive(Debug, Clone)]
+pub(super) struct LoanPlan {
+    /// In order; the last one is the loan.
+    pub(super) parts: Vec<Part>,
+    /// What moves.
+    pub(super) assets: U256,
+    pub(super) shares: U256,
+    /// Of a supply: what its shares redeem for right after it.
+    pub(super) worth: U256,
+    pub(super) effects: Effects,
+    pub(super) calls: Vec<Decoded>,
+    /// The most to offer for a unit of gas, in wei.
+    pub(super) ceiling: u128,
+    /// The worst cost of all steps, in wei.
+    pub(super) cost: U256,
+    /// What the loan used.
+    pub(super) gas: u64,
+}
+
+/// Makes and rehearses the transactions of a loan.
+///
+/// # Errors
+/// The loan would fail or do something else, gas is too expensive, or no node can rehearse it.
+pub(super) async fn rehearse(
+    chain: &dyn Chain,
+    simulator: &Simulator,
+    sender: &Sender<'_>,
+    rehearsal: &Rehearsal<'_>,
+) -> Result<LoanPlan, Refusal> {
+    let fees = sender.offer()?;
+    let mut parts = rehearsal.parts()?;
+    let mut rehearsed = sender.rehearse(chain, simulator, &fees, &parts, rehearsal.reads()).await?;
+    if let Some(reset) = rehearsal.reset()
+        && rehearsed.simulated.failure().is_some_and(|(at, _failed)| at == 0)
+    {
+        // Some tokens only change an allowance that is zero.
+        parts.insert(0, reset);
+        rehearsed = sender.rehearse(chain, simulator, &fees, &parts, rehearsal.reads()).await?;
+    }
+    if let Some((_at, failed)) = rehearsed.simulated.failure() {
+        return Err(failure(&failed.data));
+    }
+    let shown = rehearsal.check(&rehearsed.simulated, parts.len())?;
+    rehearsed.set_gas_limits(&mut parts);
+    let ceiling = sender.ceiling(&fees);
+    let cost = rehearsed.worst_cost(&parts, ceiling)?;
+    let calls: Vec<Decoded> = parts.iter().map(|part| rehearsal.decoded(&part.call)).collect();
+    // A call that the operator could not read is not executed without approval.
+    let is_known = !calls.iter().any(|call| matches!(call, Decoded::Unknown { .. }));
+    let main = rehearsed.simulated.calls.last().and_then(Option::as_ref);
+    let gas = main.and_then(|call| call.gas_used).unwrap_or(LOAN_GAS);
+    Ok(LoanPlan {
+        parts,
+        assets: shown.assets,
+        shares: shown.shares,
+        worth: shown.worth,
+        effects: if is_known { shown.effects } else { Effects::Unproven },
+        calls,
+        ceiling,
+        cost,
+        gas,
+    })
+}
+
+fn failure(data: &Bytes) -> Refusal {
+    let reason = errors::reason(data);
+    if reason.is_retryable() {
+        return Refusal::new(Code::InsufficientLiquidity);
+    }
+    Refusal::because(Code::WouldFail, format!("The transaction would fail: {reason}."))
+}
+
+/// What the simulation of a plan showed.
+struct Shown {
+    assets: U256,
+    shares: U256,
+    worth: U256,
+    effects: Effects,
+}
+
+impl Rehearsal<'_> {
+    fn parts(&self) -> Result<Vec<Part>, Refusal> {
+        let mut parts = Vec::with_capacity(3);
+        let purpose = if self.ask.supplies() {
+            if self.own.allowance != self.venue.assets {
+                let call = self.approval(self.venue.assets);
+                parts.push(Part { kind: PartKind::Step(StepPurpose::Allowance), call });
+            }
+            StepPurpose::Supply
+        } else {
+            StepPurpose::Withdrawal
+        };
+        parts.push(Part { kind: PartKind::Step(purpose), call: self.loan_call()? });
+        Ok(parts)
+    }
+
+    fn approval(&self, amount: U256) -> Call {
+        Call {
+            to: self.network.stablecoin.address,
+            value: U256::ZERO,
+            data: token::approve(spender(self.contracts, self.ask.venue), amount),
+            gas_limit: APPROVAL_GAS,
+        }
+    }
+
+    /// Returns the step that sets an allowance to zero before it is changed; `None` if it is zero, or right.
+    fn reset(&self) -> Option<Part> {
+        let standing = self.own.allowance;
+        let changes = self.ask.supplies() && !standing.is_zero() && standing != self.venue.assets;
+        changes.then(|| Part {
+            kind: PartKind::Step(StepPurpose::AllowanceReset),
+            call: self.approval(U256::ZERO),
+        })
+    }
+
+    fn loan_call(&self) -> Result<Call, Refusal> {
+        let (assets, shares, owner) = (self.venue.assets, self.venue.shares, self.owner);
+        let by_assets = matches!(self.ask.size, LoanSize::Assets(_));
+        let data = match (self.ask.venue, self.ask.supplies()) {
+            (VenueId::Vault(_), true) if self.buys_shares => calls::mint(shares, owner),
+            (VenueId::Vault(_), true) => calls::deposit(assets, owner),
+            (VenueId::Vault(_), false) if by_assets => calls::withdraw(assets, owner),
+            // A full exit is by shares: by assets it could leave some.
+            (VenueId::Vault(_), false) => calls::redeem(shares, owner),
+            (VenueId::Market(_), true) => {
+                calls::supply(self.params()?, LoanAmount::Assets(assets), owner)
+            }
+            (VenueId::Market(_), false) => {
+                let amount =
+                    if by_assets { LoanAmount::Assets(assets) } else { LoanAmount::Shares(shares) };
+                calls::withdraw_from_market(self.params()?, amount, owner)
+            }
+        };
+        let data = data.map_err(|fault: CallFault| {
+            Refusal::because(Code::InvalidRequest, format!("This loan cannot be sent: {fault}."))
+        })?;
+        let to = spender(self.contracts, self.ask.venue);
+        Ok(Call { to, value: U256::ZERO, data, gas_limit: LOAN_GAS })
+    }
+
+    fn params(&self) -> Result<&MarketParams, Refusal> {
+        self.params.as_ref().ok_or_else(unavailable)
+    }
+
+    fn decoded(&self, call: &Call) -> Decoded {
+        if call.value.is_zero() {
+            decode_call(self.contracts.singleton, call.to, &call.data)
+        } else {
+            Decoded::Unknown { to: call.to, selector: None }
+        }
+    }
+
+    /// Returns the reads after the plan: the stablecoins, the shares and their worth, and the allowance.
+    fn reads(&self) -> Vec<ReadCall> {
+        let coin = self.network.stablecoin.address;
+        let spender = spender(self.contracts, self.ask.venue);
+        let mut reads = vec![
+            ReadCall { to: coin, data: token::balance_call(self.owner) },
+            ReadCall { to: coin, data: token::allowance(self.owner, spender) },
+            native_balance(self.owner),
+        ];
+        match self.ask.venue {
+            VenueId::Vault(to) => {
+                reads.push(ReadCall { to, data: vault::balance_call(self.owner) });
+                let data = vault::preview_redeem_call(self.venue.shares);
+                reads.push(ReadCall { to, data });
+            }
+            VenueId::Market(id) => {
+                let to = self.contracts.singleton;
+                reads.push(ReadCall { to, data: market::position_call(id, self.owner) });
+                reads.push(ReadCall { to, data: market::market_call(id) });
+            }
+        }
+        reads
+    }
+
+    /// Checks that the plan does what is expected.
+    ///
+    /// # Errors
+    /// `WOULD_FAIL` if another amount moves than expected, if another token or allowance of ours changes, or if an
+    /// allowance remains; `CHAIN_UNAVAILABLE` if no node can show the state after a plan of several transactions.
+    fn check(&self, simulated: &Simulation, parts: usize) -> Result<Shown, Refusal> {
+        let wrong = |what: &str| {
+            let message = format!("The transactions would do something else: {what}.");
+            Err(Refusal::because(Code::WouldFail, message))
+        };
+        let Some(reads) = &simulated.reads else {
+            if parts > 1 || self.ask.supplies() {
+                let message = "No node can rehearse this loan as a whole: see `doctor`.";
+                return Err(Refusal::because(Code::ChainUnavailable, message));
+            }
+            let ReadVenue { assets, shares, .. } = *self.venue;
+            return Ok(Shown { assets, shares, worth: U256::ZERO, effects: Effects::Unproven });
+        };
+        let answer = |at: usize| reads.get(at).filter(|read: &&SimulatedCall| read.ok);
+        let number = |at: usize| {
+            let read = answer(at).filter(|read| read.data.len() == 32);
+            read.map(|read| U256::from_be_slice(&read.data))
+        };
+        let (Some(coins), Some(allowance)) = (number(0), number(1)) else {
+            return wrong("the stablecoin gives no valid answer");
+        };
+        let Some((held, worth_of_preview)) = self.after(&number, &answer) else {
+            return wrong("the venue gives no valid answer");
+        };
+        let before = self.held_before();
+        let shown = if self.ask.supplies() {
+            let (left, gained) = (self.own.coins.checked_sub(coins), held.checked_sub(before));
+            let (Some(paid), Some(gained)) = (left, gained) else {
+                return wrong("money arrives, or shares leave");
+            };
+            let is_paid = paid == self.venue.assets
+                || (self.buys_shares && !paid.is_zero() && paid < self.venue.assets);
+            if !is_paid {
+                return wrong("another amount leaves the paying address than is deposited");
+            }
+            if gained.is_zero() {
+                return wrong("no shares arrive");
+            }
+            if !self.buys_shares && !allowance.is_zero() {
+                return wrong("an allowance remains");
+            }
+            // The preview was made a block earlier, so there can be a little less.
+            let part = worth_of_preview.checked_mul(gained.min(self.venue.shares));
+            let worth = part.and_then(|part| part.checked_div(self.venue.shares));
+            Shown {
+                assets: paid,
+                shares: gained,
+                worth: worth.unwrap_or(U256::ZERO),
+                effects: Effects::Proven,
+            }
+        } else {
+            let (gained, given) = (coins.checked_sub(self.own.coins), before.checked_sub(held));
+            let (Some(gained), Some(given)) = (gained, given) else {
+                return wrong("money leaves, or shares arrive");
+            };
+            let by_assets = matches!(self.ask.size, LoanSize::Assets(_));
+            if by_assets && gained != self.venue.assets {
+                return wrong("another amount arrives than is withdrawn");
+            }
+            if !by_assets && given != self.venue.shares {
+                return wrong("another number of shares leaves than is given back");
+            }
+            if gained.is_zero() || given.is_zero() {
+                return wrong("nothing arrives");
+            }
+            if allowance != self.own.allowance {
+                return wrong("an allowance changes");
+            }
+            Shown { assets: gained, shares: given, worth: U256::ZERO, effects: Effects::Proven }
+        };
+        if simulated.method != SimulationMethod::SimulateV1 {
+            return Ok(Shown { effects: Effects::Unproven, ..shown });
+        }
+        let calls = simulated.calls.iter().flatten();
+        if calls.clone().flat_map(|call| &call.logs).any(|log| self.is_foreign(log)) {
+            return wrong("another token or allowance of the paying address changes");
+        }
+        let owner = self.owner;
+        let mut transfers = calls.flat_map(|call| &call.native_transfers);
+        if transfers.any(|one| (one.from == owner || one.to == owner) && !one.value.is_zero()) {
+            return wrong("the native coin moves");
+        }
+        Ok(shown)
+    }
+
+    fn held_before(&self) -> U256 {
+        let position = self.own.positions.iter().find(|(venue, _one)| *venue == self.ask.venue);
+        position
+            .and_then(|(_venue, position)| position.as_ref())
+            .map_or(U256::ZERO, |position| position.shares)
+    }
+
+    /// Returns the owner's shares after the plan, and what the previewed shares redeem for then.
+    fn after<'a>(
+        &self,
+        number: &dyn Fn(usize) -> Option<U256>,
+        answer: &dyn Fn(usize) -> Option<&'a SimulatedCall>,
+    ) -> Option<(U256, U256)> {
+        match self.ask.venue {
+            VenueId::Vault(_) => Some((number(3)?, number(4)?)),
+            VenueId::Market(_) => {
+                let position = market::decode_position(&answer(3)?.data)?;
+                let market: Market = market::decode_market(&answer(4)?.data)?;
+                // The plan has just made the market pay its interest.
+                let at = u64::try_from(market.last_update).ok()?;
+                let market = market.accrue(BorrowRate::NoModel, at).ok()?;
+                Some((position.supply_shares, market.assets_floor(self.venue.shares)?))
+            }
+        }
+    }
+
+    /// Returns whether an event shows a change of ours that a loan does not make.
+    fn is_foreign(&self, log: &Log) -> bool {
+        let coin = self.network.stablecoin.address;
+        let shares = match self.ask.venue {
+            VenueId::Vault(vault) => Some(vault),
+            VenueId::Market(_) => None,
+        };
+        if let Some(moved) = token::transfer_of(log) {
+            let ours = moved.from == self.owner || moved.to == self.owner;
+            return ours && log.address != coin && Some(log.address) != shares;
+        }
+        token::approval_of(log).is_some_and(|approval| {
+            approval.owner == self.owner
+                && (log.address != coin
+                    || approval.spender != spender(self.contracts, self.ask.venue))
+        })
+    }
+}

@@ -1,0 +1,78 @@
+//! The steps of a running loan.
+
+use alloy_primitives::{Address, B256};
+use bursar_core::money::Atoms;
+use bursar_domain::loans::LoanAsk;
+use bursar_domain::plan::Execution;
+use bursar_domain::{Refusal, Request};
+use bursar_morpho::fill;
+use bursar_submit::Outbox;
+
+use super::known::Known;
+use super::lane::Lending;
+use super::measure::LoanNetwork;
+use super::network_read::spender;
+use crate::lanes::batch::unavailable;
+use crate::lanes::rehearsal::NextStep;
+
+impl Lending {
+    /// Measures a running loan again and returns the next step of its plan.
+    ///
+    /// # Errors
+    /// Why the loan cannot continue, or `CHAIN_UNAVAILABLE`.
+    pub(in crate::lanes) async fn next_step(
+        &self,
+        request: &Request,
+        loan: &LoanAsk,
+        execution: &Execution,
+        outbox: &Outbox,
+        known: Known,
+    ) -> Result<Option<NextStep>, Refusal> {
+        let now_ms = self.ports.clock.now().boottime_ms;
+        let measured = match self.kept.take(request.id, execution, outbox, now_ms) {
+            Some(measured) => measured,
+            None => self.measure(loan, request.from, &known).await?,
+        };
+        let quote = measured.quote;
+        let plan = measured.plan?;
+        let Some(part) = plan.parts.into_iter().next() else { return Ok(None) };
+        let until = execution.until.utc;
+        Ok(Some(NextStep { part, ceiling: plan.ceiling, until, quote: quote.into() }))
+    }
+
+    /// Returns what the receipt of a loan shows to have moved, and the position at its block. `None` is not known.
+    ///
+    /// # Errors
+    /// `CHAIN_UNAVAILABLE`
+    pub(in crate::lanes) async fn settled(
+        &self,
+        loan: &LoanAsk,
+        owner: Address,
+        hash: B256,
+    ) -> Result<(Option<Atoms>, Option<Atoms>), Refusal> {
+        let LoanNetwork { network, contracts } = LoanNetwork::of(loan.chain)?;
+        let chain = self.chain(network)?;
+        let receipt = chain.receipt(hash).await.map_err(|_fault| unavailable())?;
+        let receipt = receipt.ok_or_else(unavailable)?;
+        let logs: Vec<fill::Log> = receipt
+            .logs
+            .into_iter()
+            .map(|log| fill::Log { address: log.address, topics: log.topics, data: log.data })
+            .collect();
+        let singleton = contracts.singleton;
+        let moved = if loan.supplies() {
+            fill::supplied(singleton, &loan.venue, owner, &logs)
+        } else {
+            fill::withdrawn(singleton, &loan.venue, owner, &logs)
+        };
+        let reader = self.reader(&*chain, network, contracts, owner);
+        let position = reader.position_at(loan.venue, receipt.block_number).await;
+        Ok((moved.map(|moved| Atoms(moved.assets)), position.map(Atoms)))
+    }
+}
+
+/// Returns the token and the contract that a supply lets take it; `None` for a withdrawal.
+pub(in crate::lanes) fn approved(loan: &LoanAsk) -> Option<(Address, Address)> {
+    let LoanNetwork { network, contracts } = LoanNetwork::of(loan.chain).ok()?;
+    loan.supplies().then(|| (network.stablecoin.address, spender(contracts, loan.venue)))
+}

@@ -1,0 +1,448 @@
+//! Reads one vault whole: what it is, whom it names, and what its adapters are.
+//!
+//! A vault has parts that are found step by step: its adapters, and the vaults behind them. They change seldom, so a
+//! read asks about the parts that were found last, all at once, and shows whether the vault still has exactly these.
+
+use alloy_primitives::{Address, B256, Bytes, U256};
+use bursar_chain::token;
+use bursar_core::networks::{AdapterKind, Lending as Contracts, Network, VaultKind};
+use bursar_morpho::market::BorrowRate;
+use bursar_morpho::trust::{AdapterOrigin, AdapterReading, judge_vault};
+use bursar_morpho::vault::{LiquiditySource, v2_liquidity};
+use bursar_morpho::views::{self, adapter, factory, market, vault};
+use bursar_morpho::{Trust, TrustedParties, VaultReading};
+
+use crate::lanes::batch::{Answers, Batch};
+
+/// Most adapters of one vault, or markets in its queue, that are read. A vault with more is unreadable.
+const PARTS_MAX: u64 = 32;
+
+/// Most times that one read is repeated because the vault had other parts than the last read showed: adapters, the
+/// vaults behind them, and one more for a change meanwhile.
+pub(super) const ROUNDS_MAX: usize = 5;
+
+/// One vault.
+#[derive(Debug, Clone)]
+pub struct Venue {
+    pub address: Address,
+    pub kind: VaultKind,
+    /// The vault's own claims.
+    pub name: String,
+    pub symbol: String,
+    pub curator: Address,
+    pub owner: Address,
+    pub trust: Trust,
+    /// It lends the network's stablecoin.
+    pub lends_stablecoin: bool,
+    /// What it manages, in its asset's smallest unit.
+    pub total_assets: U256,
+    /// What all depositors together can withdraw now, in the same unit; `None` if that is not known.
+    pub liquid: Option<U256>,
+    /// The adapters that lend to markets.
+    pub market_adapters: Vec<Address>,
+    /// The markets to which a MetaMorpho vault lends itself.
+    pub markets: Vec<B256>,
+}
+
+impl Venue {
+    /// Returns whether Bursar trusts the vault.
+    pub fn is_trusted(&self) -> bool {
+        matches!(self.trust, Trust::Curated | Trust::Pinned)
+    }
+}
+
+/// The parts of a vault.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(super) struct Structure {
+    /// The number of adapters of a Vault V2.
+    count: u64,
+    adapters: Vec<Address>,
+    /// The vaults behind adapters, with their adapters.
+    inner: Vec<(Address, Address)>,
+    /// Address and data of the liquidity adapter of a Vault V2.
+    liquidity: Option<(Address, Bytes)>,
+    /// The length of a MetaMorpho vault's withdrawal queue, and the markets in it.
+    queued: u64,
+    queue: Vec<B256>,
+}
+
+/// What a read showed.
+pub(super) enum Found {
+    Whole(Box<Venue>),
+    /// The vault has other parts: ask again about these.
+    Other(Structure),
+    Unreadable(&'static str),
+}
+
+/// The places of the reads of one vault.
+pub(super) struct VaultPlaces {
+    address: Address,
+    official: Vec<(VaultKind, usize)>,
+    asset: usize,
+    curator: usize,
+    owner: usize,
+    name: usize,
+    symbol: usize,
+    total: usize,
+    idle: usize,
+    count: usize,
+    registry: usize,
+    liquidity_adapter: usize,
+    liquidity_data: usize,
+    adapters: Vec<AdapterPlaces>,
+    liquidity: LiquidityPlaces,
+    /// For each vault behind an adapter, one answer of each factory.
+    inner: Vec<Vec<usize>>,
+    queued: usize,
+    queue: Vec<QueuePlaces>,
+    asked: Structure,
+}
+
+struct AdapterPlaces {
+    at: usize,
+    /// The adapter that was found last, and what is asked about it.
+    known: Option<(Address, Vec<(AdapterKind, usize)>, usize)>,
+}
+
+struct QueuePlaces {
+    at: usize,
+    /// The market that was found last, its totals, and what the vault has in it.
+    known: Option<(usize, usize)>,
+}
+
+enum LiquidityPlaces {
+    Absent,
+    Unknown,
+    Market { supplied: usize, market: usize },
+    Vault { max_withdraw: usize },
+}
+
+impl VaultPlaces {
+    /// Asks about a vault with the parts that were found last.
+    pub(super) fn ask(
+        batch: &mut Batch,
+        address: Address,
+        network: &Network,
+        contracts: &Contracts,
+        asked: Structure,
+    ) -> Self {
+        let is_vault = |batch: &mut Batch, vault| -> Vec<(VaultKind, usize)> {
+            let factories = contracts.vault_factories.iter();
+            factories
+                .map(|known| {
+                    (
+                        known.kind,
+                        batch.add(known.address, factory::is_vault_call(known.kind, vault)),
+                    )
+                })
+                .collect()
+        };
+        let official = is_vault(batch, address);
+        let adapters = (0..asked.count)
+            .map(|index| AdapterPlaces::ask(batch, address, index, contracts, &asked))
+            .collect();
+        let inner = asked
+            .inner
+            .iter()
+            .map(|(_adapter, vault)| {
+                is_vault(batch, *vault).into_iter().map(|(_kind, at)| at).collect()
+            })
+            .collect();
+        Self {
+            address,
+            official,
+            asset: batch.add(address, vault::asset_call()),
+            curator: batch.add(address, vault::curator_call()),
+            owner: batch.add(address, vault::owner_call()),
+            name: batch.add(address, token::name_call()),
+            symbol: batch.add(address, token::symbol_call()),
+            total: batch.add(address, vault::total_assets_call()),
+            idle: batch.add(network.stablecoin.address, token::balance_call(address)),
+            count: batch.add(address, vault::adapter_count_call()),
+            registry: batch.add(address, vault::adapter_registry_call()),
+            liquidity_adapter: batch.add(address, vault::liquidity_adapter_call()),
+            liquidity_data: batch.add(address, vault::liquidity_data_call()),
+            adapters,
+            liquidity: LiquidityPlaces::ask(batch, contracts, &asked),
+            inner,
+            queued: batch.add(address, vault::withdraw_queue_length_call()),
+            queue: (0..asked.queued)
+                .map(|index| QueuePlaces::ask(batch, address, index, contracts, &asked))
+                .collect(),
+            asked,
+        }
+    }
+
+    /// Reads the answers and judges the vault.
+    pub(super) fn read(
+        &self,
+        answers: &Answers,
+        network: &Network,
+        contracts: &Contracts,
+    ) -> Found {
+        self.try_read(answers, network, contracts).unwrap_or_else(Found::Unreadable)
+    }
+
+    fn try_read(
+        &self,
+        answers: &Answers,
+        network: &Network,
+        contracts: &Contracts,
+    ) -> Result<Found, &'static str> {
+        let address_at = |at| answers.address(at).ok_or("it is not a vault");
+        let mut official = None;
+        for (kind, at) in &self.official {
+            if answers.flag(*at).ok_or("a factory gives no valid answer")? {
+                official = Some(*kind);
+            }
+        }
+        // A vault of no factory is refused whatever its kind: its further parts are not needed.
+        let is_v2 = official == Some(VaultKind::V2);
+        let (mut found, mut registry) = (Structure::default(), None);
+        let mut origins = Vec::new();
+        if is_v2 {
+            registry = Some(address_at(self.registry)?);
+            found.count = self.count(answers)?;
+            found.liquidity = self.liquidity_adapter(answers)?;
+            if found.count == self.asked.count {
+                origins = self.origins(answers, &mut found)?;
+            }
+        }
+        if official == Some(VaultKind::MetaMorpho) {
+            self.find_queue(answers, &mut found)?;
+        }
+        if found != self.asked {
+            return Ok(Found::Other(found));
+        }
+        self.confirm_inner(answers, &mut origins)?;
+        let idle = answers.number(self.idle).map_err(|_odd| "the stablecoin cannot be read")?;
+        let source = self.source(answers)?;
+        let kind = official.unwrap_or(VaultKind::V2);
+        let liquid = match (kind, &source) {
+            (VaultKind::MetaMorpho, _) => self.free_in_queue(answers),
+            (VaultKind::V2, LiquiditySource::Unknown) => None,
+            (VaultKind::V2, known) => v2_liquidity(idle, known),
+        };
+        let is_market = |one: &&AdapterReading| one.origin == AdapterOrigin::Markets;
+        let market_adapters = origins.iter().filter(is_market).map(|one| one.adapter).collect();
+        let reading = VaultReading {
+            vault: self.address,
+            kind,
+            is_from_official_factory: official.is_some(),
+            asset: address_at(self.asset)?,
+            curator: address_at(self.curator)?,
+            owner: address_at(self.owner)?,
+            adapters: origins,
+            adapter_registry: registry,
+        };
+        let text = |at| answers.bytes(at).map(|answer| token::text(answer)).unwrap_or_default();
+        Ok(Found::Whole(Box::new(Venue {
+            address: self.address,
+            kind,
+            name: text(self.name),
+            symbol: text(self.symbol),
+            curator: reading.curator,
+            owner: reading.owner,
+            trust: judge_vault(&reading, &trusted_parties(network, contracts)),
+            lends_stablecoin: reading.asset == network.stablecoin.address,
+            total_assets: answers.number(self.total).map_err(|_odd| "it is not a vault")?,
+            liquid,
+            market_adapters,
+            markets: found.queue,
+        })))
+    }
+
+    fn count(&self, answers: &Answers) -> Result<u64, &'static str> {
+        let count = answers.bytes(self.count).ok().and_then(|count| views::decode_length(count));
+        count.filter(|count| *count <= PARTS_MAX).ok_or("its adapters cannot be read")
+    }
+
+    fn liquidity_adapter(
+        &self,
+        answers: &Answers,
+    ) -> Result<Option<(Address, Bytes)>, &'static str> {
+        let data = answers.bytes(self.liquidity_data).ok();
+        let data = data.and_then(|data| vault::decode_liquidity_data(data));
+        let both = answers.address(self.liquidity_adapter).zip(data);
+        let (address, data) = both.ok_or("its liquidity adapter cannot be read")?;
+        Ok((!address.is_zero()).then_some((address, data)))
+    }
+
+    /// Reads the adapters and where they come from. The vaults behind them count as unofficial at first.
+    fn origins(
+        &self,
+        answers: &Answers,
+        found: &mut Structure,
+    ) -> Result<Vec<AdapterReading>, &'static str> {
+        let odd = "an adapter gives no valid answer";
+        for places in &self.adapters {
+            found.adapters.push(answers.address(places.at).ok_or(odd)?);
+        }
+        if found.adapters != self.asked.adapters {
+            return Ok(Vec::new());
+        }
+        let mut origins = Vec::with_capacity(self.adapters.len());
+        for (adapter, places) in found.adapters.iter().zip(&self.adapters) {
+            let origin = places.origin(answers).ok_or(odd)?;
+            if let AdapterOrigin::Vault { inner_vault, .. } = origin {
+                found.inner.push((*adapter, inner_vault));
+            }
+            origins.push(AdapterReading { adapter: *adapter, origin });
+        }
+        Ok(origins)
+    }
+
+    /// Reads whether official factories created the vaults behind adapters.
+    fn confirm_inner(
+        &self,
+        answers: &Answers,
+        origins: &mut [AdapterReading],
+    ) -> Result<(), &'static str> {
+        let behind = origins.iter_mut().filter_map(|one| match &mut one.origin {
+            AdapterOrigin::Vault { is_inner_official, .. } => Some(is_inner_official),
+            AdapterOrigin::Markets | AdapterOrigin::Unofficial => None,
+        });
+        for (is_official, factories) in behind.zip(&self.inner) {
+            for at in factories {
+                *is_official |= answers.flag(*at).ok_or("a factory gives no valid answer")?;
+            }
+        }
+        Ok(())
+    }
+
+    fn find_queue(&self, answers: &Answers, found: &mut Structure) -> Result<(), &'static str> {
+        let odd = "its queue of markets cannot be read";
+        let length = answers.bytes(self.queued).ok().and_then(|one| views::decode_length(one));
+        found.queued = length.filter(|length| *length <= PARTS_MAX).ok_or(odd)?;
+        if found.queued == self.asked.queued {
+            for places in &self.queue {
+                let id = answers.bytes(places.at).ok().and_then(|id| views::decode_market_id(id));
+                found.queue.push(id.ok_or(odd)?);
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns what the markets of the queue can pay the vault now. Interest that is due adds to it, and is left out.
+    fn free_in_queue(&self, answers: &Answers) -> Option<U256> {
+        self.queue.iter().try_fold(U256::ZERO, |sum, places| {
+            let (market, position) = places.known?;
+            let market = market::decode_market(answers.bytes(market).ok()?)?;
+            let position = market::decode_position(answers.bytes(position).ok()?)?;
+            let at = u64::try_from(market.last_update).ok()?;
+            let market = market.accrue(BorrowRate::NoModel, at).ok()?;
+            sum.checked_add(market.withdrawable(position.supply_shares)?)
+        })
+    }
+
+    fn source(&self, answers: &Answers) -> Result<LiquiditySource, &'static str> {
+        let number = |at| answers.number(at).map_err(|_odd| "what it can pay cannot be read");
+        Ok(match self.liquidity {
+            LiquidityPlaces::Absent => LiquiditySource::Absent,
+            LiquidityPlaces::Unknown => LiquiditySource::Unknown,
+            LiquidityPlaces::Vault { max_withdraw } => {
+                LiquiditySource::MetaMorpho { max_withdraw: number(max_withdraw)? }
+            }
+            LiquidityPlaces::Market { supplied, market } => {
+                let market = answers.bytes(market).ok().and_then(|one| market::decode_market(one));
+                let market = market.ok_or("what it can pay cannot be read")?;
+                // Interest adds the same to what is lent and to what is owed, so it does not change the difference.
+                let lent = market.total_supply_assets.saturating_sub(market.total_borrow_assets);
+                let liquidity = U256::from(lent);
+                LiquiditySource::Market { supplied: number(supplied)?, liquidity }
+            }
+        })
+    }
+}
+
+impl AdapterPlaces {
+    fn ask(
+        batch: &mut Batch,
+        vault: Address,
+        index: u64,
+        contracts: &Contracts,
+        asked: &Structure,
+    ) -> Self {
+        let at = batch.add(vault, vault::adapter_call(index));
+        let known = usize::try_from(index).ok().and_then(|index| asked.adapters.get(index));
+        let known = known.map(|address| {
+            let origins = contracts.adapter_factories.iter().map(|known| {
+                let asked = match known.kind {
+                    AdapterKind::Markets => factory::is_market_adapter_call(*address),
+                    AdapterKind::MetaMorpho => factory::is_vault_adapter_call(*address),
+                };
+                (known.kind, batch.add(known.address, asked))
+            });
+            let origins = origins.collect();
+            (*address, origins, batch.add(*address, adapter::inner_vault_call()))
+        });
+        Self { at, known }
+    }
+
+    fn origin(&self, answers: &Answers) -> Option<AdapterOrigin> {
+        let (_address, origins, inner_vault) = self.known.as_ref()?;
+        let mut origin = AdapterOrigin::Unofficial;
+        for (kind, at) in origins {
+            if !answers.flag(*at)? {
+                continue;
+            }
+            origin = match kind {
+                AdapterKind::Markets => AdapterOrigin::Markets,
+                AdapterKind::MetaMorpho => {
+                    let inner_vault = answers.address(*inner_vault)?;
+                    AdapterOrigin::Vault { inner_vault, is_inner_official: false }
+                }
+            };
+        }
+        Some(origin)
+    }
+}
+
+impl QueuePlaces {
+    fn ask(
+        batch: &mut Batch,
+        address: Address,
+        index: u64,
+        contracts: &Contracts,
+        asked: &Structure,
+    ) -> Self {
+        let at = batch.add(address, vault::withdraw_queue_call(index));
+        let known = usize::try_from(index).ok().and_then(|index| asked.queue.get(index));
+        let known = known.map(|id| {
+            let market = batch.add(contracts.singleton, market::market_call(*id));
+            (market, batch.add(contracts.singleton, market::position_call(*id, address)))
+        });
+        Self { at, known }
+    }
+}
+
+impl LiquidityPlaces {
+    fn ask(batch: &mut Batch, contracts: &Contracts, asked: &Structure) -> Self {
+        let Some((address, data)) = &asked.liquidity else { return Self::Absent };
+        if let Some((adapter, inner)) = asked.inner.iter().find(|(adapter, _)| adapter == address) {
+            let max_withdraw = batch.add(*inner, vault::max_withdraw_call(*adapter));
+            return Self::Vault { max_withdraw };
+        }
+        match adapter::decode_liquidity_market(data) {
+            Some(params) => Self::Market {
+                supplied: batch.add(*address, adapter::supplied_call(params.id())),
+                market: batch.add(contracts.singleton, market::market_call(params.id())),
+            },
+            None => Self::Unknown,
+        }
+    }
+}
+
+pub(super) fn trusted_parties<'a>(
+    network: &Network,
+    contracts: &'a Contracts,
+) -> TrustedParties<'a> {
+    TrustedParties {
+        stablecoin: network.stablecoin.address,
+        curators: contracts.curators,
+        owners: contracts.owners,
+        pinned_vaults: contracts.pinned_vaults,
+        adapter_registry: contracts.adapter_registry,
+        interest_model: contracts.interest_model,
+    }
+}

@@ -1,0 +1,184 @@
+//! Rehearses the transactions of a plan: all of them are simulated from our address in the next block before they are
+//! shown or executed. What they must do is the lane's own check.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use alloy_primitives::{Address, U256};
+use bursar_chain::data_fee;
+use bursar_chain::ports::{Chain, NextBlock, ReadCall, SimulationRequest};
+use bursar_chain::simulate::{Simulation, Simulator};
+use bursar_core::codes::Code;
+use bursar_core::networks::{ChainId, Gas};
+use bursar_core::time::Utc;
+use bursar_domain::Refusal;
+use bursar_domain::plan::{Quote, StepPurpose};
+use bursar_submit::fees::{self, FeeFacts};
+use bursar_submit::{Call, Fees};
+use bursar_uniswap::Permit;
+
+use super::batch::unavailable;
+
+/// The gas limit of an allowance in a rehearsal. The step gets a limit from what the rehearsal used.
+pub(super) const APPROVAL_GAS: u64 = 300_000;
+
+/// One part of a plan, with the call that the rehearsal makes for it.
+#[derive(Debug, Clone)]
+pub(super) struct Part {
+    pub(super) kind: PartKind,
+    pub(super) call: Call,
+}
+
+/// How a part is executed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum PartKind {
+    /// A transaction with the same call.
+    Step(StepPurpose),
+    /// A signature that the swap contains. It needs no transaction; the rehearsal sets the allowance directly.
+    Permit(Permit),
+}
+
+/// The next step of a plan.
+#[derive(Debug)]
+pub(super) struct NextStep {
+    pub(super) part: Part,
+    /// The most to offer for a unit of gas, in wei.
+    pub(super) ceiling: u128,
+    /// The call is only broadcast before this moment.
+    pub(super) until: Utc,
+    /// The measurement for which the call was made.
+    pub(super) quote: Quote,
+}
+
+/// The simulation methods of the chains.
+#[derive(Debug, Default)]
+pub(super) struct Simulators {
+    // A lock instead of an owning task: it is never held across an await.
+    known: Mutex<BTreeMap<ChainId, Arc<Simulator>>>,
+}
+
+impl Simulators {
+    pub(super) fn of(&self, chain: ChainId) -> Arc<Simulator> {
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        Arc::clone(known.entry(chain).or_default())
+    }
+}
+
+/// Who sends the parts, and in which block.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Sender<'a> {
+    pub(super) owner: Address,
+    pub(super) gas: &'a Gas,
+    pub(super) facts: &'a FeeFacts,
+    /// The time of the newest block, in Unix seconds.
+    pub(super) block_time: u64,
+}
+
+/// What a rehearsal showed.
+#[derive(Debug)]
+pub(super) struct Rehearsed {
+    pub(super) simulated: Simulation,
+    /// The data fee of each part, in wei.
+    data_fees: Vec<U256>,
+}
+
+impl Sender<'_> {
+    /// Returns what to offer for gas now.
+    ///
+    /// # Errors
+    /// `CHAIN_UNAVAILABLE`, also if gas costs more than Bursar's maximum.
+    pub(super) fn offer(&self) -> Result<Fees, Refusal> {
+        let quote = fees::quote(self.gas, self.facts).map_err(|_unusable| unavailable())?;
+        fees::within(&quote, self.gas.ceiling).ok_or_else(|| {
+            let message = "Gas costs more than Bursar's maximum: try again when it is cheaper.";
+            Refusal::because(Code::ChainUnavailable, message)
+        })
+    }
+
+    /// Returns what a unit of gas costs now, in wei.
+    ///
+    /// # Errors
+    /// As of [`Sender::offer`].
+    pub(super) fn gas_price(&self) -> Result<u128, Refusal> {
+        Ok(self.expected_price(&self.offer()?))
+    }
+
+    fn expected_price(&self, fees: &Fees) -> u128 {
+        match *fees {
+            Fees::Legacy { gas_price } => gas_price,
+            Fees::Dynamic { max_fee, tip } => {
+                max_fee.min(self.facts.base_fee.unwrap_or(0).saturating_add(tip))
+            }
+        }
+    }
+
+    /// Returns the most that a step of the plan offers for a unit of gas, in wei.
+    pub(super) fn ceiling(&self, fees: &Fees) -> u128 {
+        fees.max_price().saturating_mul(2).min(self.gas.ceiling)
+    }
+
+    /// Simulates the parts, then makes the reads, and asks for the data fee of each part at the same time.
+    ///
+    /// # Errors
+    /// `CHAIN_UNAVAILABLE`
+    pub(super) async fn rehearse(
+        &self,
+        chain: &dyn Chain,
+        simulator: &Simulator,
+        fees: &Fees,
+        parts: &[Part],
+        reads: Vec<ReadCall>,
+    ) -> Result<Rehearsed, Refusal> {
+        let next = self.facts.block.map(|block| NextBlock {
+            number: block.saturating_add(1),
+            timestamp: self.block_time.saturating_add(1),
+            base_fee: self.facts.base_fee,
+            gas_price: self.expected_price(fees),
+        });
+        let request = SimulationRequest {
+            from: self.owner,
+            calls: parts.iter().map(|part| part.call.clone()).collect(),
+            reads,
+            block: next,
+        };
+        let data_fees = parts.iter().map(|part| {
+            let fields = match part.kind {
+                // The signature and the other fields of any such transaction.
+                PartKind::Step(_) => 200,
+                // In the swap, a permit takes more room than the call of its rehearsal.
+                PartKind::Permit(_) => 400,
+            };
+            let bytes = part.call.data.len().saturating_add(fields);
+            data_fee::upper_bound(chain, self.gas, bytes)
+        });
+        let simulated = simulator.run(chain, request);
+        let data_fees = futures::future::try_join_all(data_fees);
+        let both = futures::future::try_join(simulated, data_fees).await;
+        let (simulated, data_fees) = both.map_err(|_fault| unavailable())?;
+        Ok(Rehearsed { simulated, data_fees })
+    }
+}
+
+impl Rehearsed {
+    /// Sets the gas limit of each part from what it used. The cost can rise in a later block.
+    pub(super) fn set_gas_limits(&self, parts: &mut [Part]) {
+        for (part, outcome) in parts.iter_mut().zip(&self.simulated.calls) {
+            if let Some(used) = outcome.as_ref().and_then(|call| call.gas_used) {
+                part.call.gas_limit = used.saturating_add(used / 2).saturating_add(30_000);
+            }
+        }
+    }
+
+    /// Returns the worst cost of all parts, in wei.
+    ///
+    /// # Errors
+    /// `CHAIN_UNAVAILABLE` on overflow.
+    pub(super) fn worst_cost(&self, parts: &[Part], ceiling: u128) -> Result<U256, Refusal> {
+        let costs = parts.iter().zip(&self.data_fees);
+        let sum = costs.into_iter().try_fold(U256::ZERO, |cost, (part, data_fee)| {
+            let gas = U256::from(part.call.gas_limit).checked_mul(U256::from(ceiling))?;
+            cost.checked_add(gas)?.checked_add(*data_fee)
+        });
+        sum.ok_or_else(unavailable)
+    }
+}

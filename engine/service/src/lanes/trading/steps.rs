@@ -1,0 +1,98 @@
+//! The steps of a running trade.
+
+use alloy_primitives::{Address, B256, U256};
+use bursar_core::codes::Code;
+use bursar_core::money::Atoms;
+use bursar_core::networks;
+use bursar_core::time::Utc;
+use bursar_domain::plan::{Execution, StepPurpose};
+use bursar_domain::trades::{TradeAsk, Venue};
+use bursar_domain::{Refusal, Request};
+use bursar_submit::Outbox;
+use bursar_uniswap::{Flow, fill};
+
+use super::effects::fill_log;
+use super::lane::Trading;
+use super::measured::Measured;
+use super::propose::spec_of;
+use super::spec::Spec;
+use crate::lanes::batch::unavailable;
+use crate::lanes::rehearsal::{NextStep, PartKind};
+
+impl Trading {
+    /// Measures a running trade again and returns the next step of its plan; `None` if it has none.
+    ///
+    /// # Errors
+    /// Why the trade cannot continue, or `CHAIN_UNAVAILABLE`.
+    pub(in crate::lanes) async fn next_step(
+        &self,
+        request: &Request,
+        trade: &TradeAsk,
+        execution: &Execution,
+        outbox: &Outbox,
+    ) -> Result<Option<NextStep>, Refusal> {
+        let measured = self.measure_next(request, trade, execution, outbox).await?;
+        let Measured { quote, plan, .. } = measured;
+        let Some(part) = plan.parts.into_iter().next() else { return Ok(None) };
+        let is_swap = part.kind == PartKind::Step(StepPurpose::Swap);
+        let until = if is_swap { self.swap_until(trade, execution) } else { execution.until.utc };
+        Ok(Some(NextStep { part, ceiling: plan.ceiling, until, quote: quote.into() }))
+    }
+
+    /// Returns until when a swap may be broadcast, by our clock: it ends with its deadline on the chain.
+    fn swap_until(&self, trade: &TradeAsk, execution: &Execution) -> Utc {
+        let exchange = networks::by_chain(trade.chain).and_then(|network| network.exchange);
+        let seconds = exchange.map_or(0, |exchange| exchange.deadline_seconds);
+        let ms = i64::try_from(seconds.saturating_mul(1_000)).unwrap_or(0);
+        execution.until.utc.min(self.ports.clock.utc().plus_ms(ms))
+    }
+
+    /// Returns what the receipt of the swap shows; `None` inside if it does not show it.
+    ///
+    /// # Errors
+    /// `CHAIN_UNAVAILABLE`
+    pub(in crate::lanes) async fn received(
+        &self,
+        trade: &TradeAsk,
+        owner: Address,
+        hash: B256,
+    ) -> Result<Option<Atoms>, Refusal> {
+        let (network, exchange) = exchange_of(trade)?;
+        let chain = self.chain(network)?;
+        let receipt = chain.receipt(hash).await.map_err(|_fault| unavailable())?;
+        let receipt = receipt.ok_or_else(unavailable)?;
+        let logs: Vec<fill::Log> = receipt.logs.into_iter().map(fill_log).collect();
+        let spec = spec_of(trade, owner, network, exchange);
+        Ok(fill_of(&spec, &logs).map(Atoms))
+    }
+}
+
+/// Returns the token and the contract that a trade's plan lets take it; `None` if it needs no approval.
+pub(in crate::lanes) fn approved(trade: &TradeAsk, owner: Address) -> Option<(Address, Address)> {
+    let (network, exchange) = exchange_of(trade).ok()?;
+    trade.token_in.address.zip(spec_of(trade, owner, network, exchange).spender())
+}
+
+fn exchange_of(
+    trade: &TradeAsk,
+) -> Result<(&'static networks::Network, &'static networks::Exchange), Refusal> {
+    let network = networks::by_chain(trade.chain);
+    let exchange = network.and_then(|network| network.exchange);
+    network.zip(exchange).ok_or_else(|| Refusal::new(Code::NoPool))
+}
+
+/// Returns the output that the events of a receipt show.
+fn fill_of(spec: &Spec<'_>, logs: &[fill::Log]) -> Option<U256> {
+    let owner = spec.owner;
+    let wrapped = |holder| Flow::Wrapped { wrapped_native: spec.exchange.wrapped_native, holder };
+    match (spec.venue, spec.token_out.address) {
+        // One to one: what was wrapped has arrived.
+        (Venue::Wrap, _) => fill::spent(&wrapped(owner), logs),
+        (Venue::Unwrap, _) => fill::received(&wrapped(owner), logs),
+        (_pool, Some(token)) => fill::received(&Flow::Token { token, owner }, logs),
+        (Venue::V3 { .. } | Venue::V3Path { .. }, None) => {
+            fill::received(&wrapped(spec.exchange.v3.router), logs)
+        }
+        (Venue::V4 { .. }, None) => fill::received(&spec.pool_output()?, logs),
+    }
+}

@@ -1,0 +1,4 @@
+//! Loans of agents against the real Morpho Blue and stand-ins of its vaults.
+
+mod main_path;
+mod stage;

@@ -1,0 +1,246 @@
+//! The scene of these tests: a local chain with vaults and a market, and an engine process with an open wallet, a
+//! policy and an agent that lends.
+
+use std::time::Duration;
+
+use alloy_primitives::{Address, B256, U256};
+use alloy_sol_types::SolCall;
+use bursar_chain::abi::erc20::IErc20;
+use bursar_control::answers::{Answer, RequestAnswer};
+use bursar_core::networks::ChainId;
+use bursar_devnet::Devnet;
+use bursar_devnet::full::{Contracts, lending_chain_or_skip};
+use bursar_tests::agent::Agent;
+use bursar_tests::offers::BASE;
+use bursar_tests::operator::{Expect, Operator};
+use bursar_tests::process::{EngineProcess, Start};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+pub(crate) const ROBINHOOD: ChainId = ChainId(4663);
+pub(crate) const DOLLAR: u128 = 1_000_000;
+/// Timeout of every wait; reached only on failure.
+const TIMEOUT: Duration = Duration::from_secs(60);
+
+/// Supplies up to 2,000 dollars, 4,000 in all, automatic below 1,500.
+pub(crate) const AUTOMATIC: &str =
+    "--lending --lending-max 2000 --lending-total 4000 --lending-auto 1500";
+/// The same, and every loan needs approval.
+pub(crate) const MANUAL: &str = "--lending --lending-max 2000 --lending-total 4000";
+
+alloy_sol_types::sol! {
+    interface IVault {
+        function previewRedeem(uint256 shares) external view returns (uint256);
+        function balanceOf(address owner) external view returns (uint256);
+    }
+
+    interface IMorphoReads {
+        function position(bytes32 id, address user)
+            external view returns (uint256 supplyShares, uint128 borrowShares, uint128 collateral);
+    }
+}
+
+pub(crate) struct Stage {
+    pub(crate) chain: Devnet,
+    pub(crate) contracts: Contracts,
+    pub(crate) engine: EngineProcess,
+    pub(crate) operator: Operator,
+    pub(crate) agent: Agent,
+    /// The address that the agent lends from.
+    pub(crate) owner: Address,
+    start: Start,
+    client: reqwest::Client,
+    stamp: i64,
+    /// The months that have passed.
+    months: i64,
+    _home: TempDir,
+}
+
+impl Stage {
+    /// Starts a chain and an engine, with ten thousand dollars; `None` if tests with a chain are skipped. `policy` are the
+    /// options of the agent's policy.
+    pub(crate) async fn on(id: ChainId, policy: &str) -> Option<Self> {
+        let chain = lending_chain_or_skip(id).await?;
+        let url = chain.url().to_owned();
+        let rpc = (id == BASE).then(|| url.clone());
+        let env = match id == ROBINHOOD {
+            true => vec![("BURSAR_TEST_ROBINHOOD_RPC".into(), url)],
+            false => Vec::new(),
+        };
+        let start = Start { unlock: false, rpc, env, ..Start::default() };
+        let home = tempfile::tempdir().expect("a folder");
+        let engine = EngineProcess::start(&home.path().join("data"), &start);
+        let mut operator = engine.operator().await;
+        operator.must("wallet create main").await;
+        operator.must("seed create").await;
+        let created = operator.must("address create lend 0 \"for tests\"").await;
+        let Answer::Address(created) = created else { panic!("{created:?}") };
+        let owner: Address = created.address.parse().expect("an address");
+        let only = format!("--networks {}", id.0);
+        operator.must(&format!("policy create p {policy} {only}")).await;
+        let agent = register(&mut operator, "bot").await;
+        let client = reqwest::Client::builder().no_proxy().timeout(TIMEOUT).build();
+        let ether = json!([owner, U256::from(10u128.pow(19))]);
+        chain.request("anvil_setBalance", ether).await.expect("set");
+        chain.mint(owner, 10_000 * DOLLAR).await.expect("minted");
+        let stage = Self {
+            contracts: Contracts::of(id).expect("a full chain"),
+            chain,
+            stamp: engine.now_s(),
+            months: 0,
+            engine,
+            operator,
+            agent,
+            owner,
+            start,
+            client: client.expect("a client"),
+            _home: home,
+        };
+        stage.mine_blocks();
+        Some(stage)
+    }
+
+    /// Mines a block ten times a second from now on: transactions become final.
+    fn mine_blocks(&self) {
+        let chain = self.chain.clone();
+        tokio::spawn(async move {
+            while chain.mine(1).await.is_ok() {
+                tokio::time::sleep(Duration::from_millis(100)).await;
+            }
+        });
+    }
+
+    /// Lets a month pass, for the chain and the engine.
+    pub(crate) async fn pass_month(&mut self) {
+        self.chain.pass_month().await.expect("passed");
+        self.months += 1;
+        self.engine.skew(self.months * 30 * 24 * 60 * 60 * 1_000);
+    }
+
+    /// Ends the engine like a crash and starts it again, with the password.
+    pub(crate) async fn crash_and_restart(&mut self) {
+        self.engine.kill();
+        let start = Start { unlock: true, ..self.start.clone() };
+        self.engine = EngineProcess::start(&self.engine.folder, &start);
+        self.operator = self.engine.operator().await;
+    }
+
+    pub(crate) fn dollar(&self) -> Address {
+        self.chain.network().stablecoin.address
+    }
+
+    pub(crate) async fn post(&self, path: &str, body: &Value) -> (u16, Value) {
+        let reply = self.client.post(format!("{}{path}", self.engine.url)).json(body).send().await;
+        let reply = reply.expect("an answer");
+        (reply.status().as_u16(), reply.json().await.expect("JSON"))
+    }
+
+    /// Sends a request, in a second in which no agent has signed yet.
+    pub(crate) async fn position(&mut self, position: &Value) -> (u16, Value) {
+        self.stamp = (self.stamp + 1).max(self.engine.now_s());
+        let body = self.agent.position(self.stamp, position);
+        self.post("/position", &body).await
+    }
+
+    pub(crate) async fn venues(&mut self) -> Value {
+        self.stamp = (self.stamp + 1).max(self.engine.now_s());
+        let chain = self.chain.network().chain.0;
+        let body = self.agent.position(self.stamp, &json!({ "chain_id": chain }));
+        let (status, answer) = self.post("/venues", &body).await;
+        assert_eq!(status, 200, "{answer}");
+        answer
+    }
+
+    /// Returns a request about a vault or a market, without an amount.
+    pub(crate) fn request(&self, action: &str, venue: &str) -> Value {
+        let kind = if venue.len() == 42 { "vault" } else { "market" };
+        let chain_id = self.chain.network().chain.0;
+        json!({ "action": action, "venue": venue, "venue_kind": kind, "chain_id": chain_id })
+    }
+
+    /// Supplies whole dollars.
+    pub(crate) async fn supply(&mut self, venue: &str, dollars: u128) -> (u16, Value) {
+        let mut request = self.request("supply", venue);
+        request["amount"] = json!(dollars.to_string());
+        self.position(&request).await
+    }
+
+    pub(crate) async fn withdraw_all(&mut self, venue: &str) -> (u16, Value) {
+        let mut request = self.request("withdraw", venue);
+        request["withdraw_all"] = json!(true);
+        self.position(&request).await
+    }
+
+    /// Polls a request until it is over.
+    pub(crate) async fn end_of(&self, answer: &Value) -> Value {
+        let id = answer["request_id"].as_str().expect("an id");
+        let end = tokio::time::Instant::now() + TIMEOUT;
+        loop {
+            let url = format!("{}/position/status/{id}", self.engine.url);
+            let reply = self.client.get(url).send().await.expect("an answer");
+            let answer: Value = reply.json().await.expect("JSON");
+            if answer["status"] != "executing" && answer["status"] != "pending" {
+                return answer;
+            }
+            assert!(tokio::time::Instant::now() < end, "{answer}");
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    }
+
+    /// Returns the only held request.
+    pub(crate) async fn held(&mut self) -> RequestAnswer {
+        let answer = self.operator.must("requests").await;
+        let Answer::Requests { requests } = answer else { panic!("{answer:?}") };
+        let [only]: [RequestAnswer; 1] = requests.try_into().expect("one request");
+        only
+    }
+
+    pub(crate) async fn approve_held(&mut self) {
+        let held = self.held().await;
+        let card = held.card.expect("a card");
+        let (id, digest, usd) = (held.id, card.digest, card.usd);
+        let approve = format!("approve {id} --card {digest} --yes --confirm {usd}");
+        self.operator.must(&approve).await;
+    }
+
+    pub(crate) async fn read<C: SolCall>(&self, to: Address, call: C) -> C::Return {
+        self.chain.read(to, call).await.expect("an answer")
+    }
+
+    pub(crate) async fn dollars(&self) -> U256 {
+        let owner = self.owner;
+        self.read(self.dollar(), IErc20::balanceOfCall { owner }).await
+    }
+
+    pub(crate) async fn allowance(&self, spender: Address) -> U256 {
+        let owner = self.owner;
+        self.read(self.dollar(), IErc20::allowanceCall { owner, spender }).await
+    }
+
+    /// What the vault itself pays for all shares now.
+    pub(crate) async fn worth(&self, vault: Address) -> U256 {
+        let shares = self.read(vault, IVault::balanceOfCall { owner: self.owner }).await;
+        self.read(vault, IVault::previewRedeemCall { shares }).await
+    }
+
+    pub(crate) async fn market_shares(&self, id: B256) -> U256 {
+        let asked = IMorphoReads::positionCall { id, user: self.owner };
+        self.read(self.contracts.lending.morpho, asked).await.supplyShares
+    }
+}
+
+/// Registers an agent that lends from the address by the policy.
+async fn register(operator: &mut Operator, name: &str) -> Agent {
+    let created = operator.outcome(&format!("agent register {name} --auth hmac")).await;
+    let Ok(Answer::Credentials(given)) = created.reply.result else {
+        panic!("{:?}", created.reply.result);
+    };
+    operator.must(&format!("agent commission {} p lend", given.agent_id)).await;
+    let token = created.secret.expect("a token");
+    Agent { id: given.agent_id, token, bearer: false }
+}
+
+/// Reads an amount in smallest units from an answer.
+pub(crate) fn atoms(value: &Value) -> U256 {
+    value.to_string().parse().unwrap_or_else(|_none| panic!("{value} is not an amount"))
+}
