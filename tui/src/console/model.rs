@@ -1,6 +1,7 @@
 //! The state that every frame is drawn from. It does no I/O and reads no clock: changes come in as messages, and
 //! work goes out as intents.
 
+pub(crate) mod balances;
 mod call;
 mod calls;
 pub(crate) mod card;

@@ -1,6 +1,7 @@
 //! Draws the model and changes nothing.
 
 mod areas;
+mod balances;
 mod bar;
 mod card;
 mod chrome;
@@ -55,7 +56,7 @@ fn pane(model: &Model, paint: &mut Paint<'_>, which: Pane, area: Rect) {
     match which {
         Pane::Approvals if is_open(model) => setup::draw(model, paint, area),
         Pane::Approvals => queue::draw(model, paint, area),
-        Pane::Balances => lists::balances(model, paint, area),
+        Pane::Balances => balances::draw(model, paint, area),
         Pane::Agents => lists::agents(model, paint, area),
         Pane::Policies => lists::policies(model, paint, area),
         Pane::Activity => feed::draw(model, paint, area),

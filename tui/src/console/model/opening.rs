@@ -4,8 +4,9 @@ use bursar_control::answers::ActivityRow;
 use bursar_core::text::{Zone, visible};
 use zeroize::Zeroizing;
 
+use super::balances::balances;
 use super::overlay::{CardView, TextView};
-use super::rows::{self, entry_at, short};
+use super::rows::{entry_at, short};
 use super::{Model, Pane};
 use crate::wording;
 
@@ -29,7 +30,7 @@ impl Model {
                 return Some(Opening::Card(Box::new(card)));
             }
             Pane::Balances => {
-                let rows = rows::balances(server);
+                let rows = balances(server);
                 format!("balances --address {}", quoted(&rows.get(index)?.address.label)?)
             }
             Pane::Agents => format!("agent show {}", server.agents.as_ref()?.get(index)?.agent_id),

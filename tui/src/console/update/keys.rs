@@ -5,6 +5,7 @@ use crossterm::event::{KeyCode, KeyEvent, KeyEventKind};
 use super::effects::{copied, guard, leave};
 use super::{card, overlays, run_line};
 use crate::console::keymap::{Context, KeyAction, action};
+use crate::console::model::balances::balances;
 use crate::console::model::context::context;
 use crate::console::model::line::Line;
 use crate::console::model::opening::Opening;
@@ -214,7 +215,7 @@ fn copy(model: &mut Model) -> Vec<Intent> {
     let server = &model.server;
     let text = match model.focus {
         Pane::Approvals => server.queue.get(index).map(|row| row.request.id.clone()),
-        Pane::Balances => crate::console::model::rows::balances(server)
+        Pane::Balances => balances(server)
             .get(index)
             .map(|row| row.address.address.clone())
             .or_else(|| Some(server.addresses.as_ref()?.first()?.address.clone())),

@@ -1,4 +1,4 @@
-//! Balances, agents, policies and sent payments.
+//! Agents, policies and sent payments.
 
 use bursar_control::answers::HistoryRow;
 use bursar_core::status::{AgentStatus, RequestStatus};
@@ -6,124 +6,65 @@ use bursar_core::text::quoted;
 use ratatui::layout::Rect;
 
 use super::paint::{Column, Paint, left, right, wrapped};
-use crate::console::model::rows::{self, short};
+use crate::console::model::rows::short;
 use crate::console::model::server::Topic;
 use crate::console::model::{Model, Pane};
 use crate::console::theme::Role;
 
 /// Longest shown symbol of an unverified token, which is quoted.
-const FOREIGN: usize = 12;
+pub(super) const FOREIGN: usize = 12;
 
 /// Draws a pane with a table, or with a sentence if there are no rows.
 fn list(
     model: &Model,
     paint: &mut Paint<'_>,
     area: Rect,
-    pane: Pane,
+    (pane, topic): (Pane, Topic),
     (columns, empty): (&[Column<'_>], &str),
     row: impl FnMut(usize) -> Vec<(String, Role)>,
 ) {
     let focused = model.focus == pane;
     let count = model.row_count(pane);
-    let failed = topic(pane).and_then(|topic| model.server.failed.get(&topic));
-    // Without an engine all data is old and cannot be reloaded.
-    let failed = failed.filter(|_why| !paint.old);
-    let note = match (count, failed) {
-        (0, _) => String::new(),
-        (count, None) => count.to_string(),
-        (count, Some(_why)) => format!("{count}, old !  r reloads"),
-    };
+    let failed = failure(model, paint, topic);
     let title = format!("{} {}", pane.number(), pane.title());
-    let inside = paint.pane(area, focused, &title, &note);
+    let inside = paint.pane(area, focused, &title, &count_note(count, failed));
     if count == 0 {
-        let (text, role) = match failed {
-            Some(why) => (format!("{why} r retries."), Role::Warn),
-            None => (empty.to_owned(), Role::Quiet),
-        };
-        let room = usize::from(inside.width.saturating_sub(2));
-        let mut lines: Vec<(String, Role)> =
-            wrapped(&text, room, 0).into_iter().map(|line| (line, role)).collect();
-        if pane == Pane::Balances {
-            // Show the addresses to fund even if their balances are unknown.
-            for known in model.server.addresses.iter().flatten() {
-                lines.push((String::new(), Role::Plain));
-                lines.push((known.label.clone(), Role::Plain));
-                lines.push((known.address.clone(), Role::Plain));
-            }
-        }
-        for (row, (line, role)) in lines.iter().enumerate() {
-            let row = u16::try_from(row).unwrap_or(u16::MAX).saturating_add(1);
-            paint.text(inside, 1, row, line, *role);
-        }
-        return;
+        return paint_lines(paint, inside, &without_rows(inside, failed, empty));
     }
     let selected = focused.then(|| model.selected_row(pane));
-    let inside = if pane == Pane::Balances { unknown(model, paint, inside) } else { inside };
     paint.table(inside, columns, (count, selected), row);
 }
 
-/// Draws the reason for an unknown amount below the table: that of the selected row, or else the first one. Returns
-/// the area left for the table.
-fn unknown(model: &Model, paint: &mut Paint<'_>, inside: Rect) -> Rect {
-    let known = rows::balances(&model.server);
-    let selected = known.get(model.selected_row(Pane::Balances));
-    let here = selected.filter(|_row| model.focus == Pane::Balances);
-    let reasons = here.into_iter().chain(&known).filter_map(rows::BalanceRow::unknown_reason);
-    let Some(why) = reasons.into_iter().next() else { return inside };
-    let again = if paint.old { "" } else { " r retries." };
+/// Returns why the last query of a topic failed. Without an engine all data is old and cannot be reloaded, so there is
+/// no failure to show.
+pub(super) fn failure<'m>(model: &'m Model, paint: &Paint<'_>, topic: Topic) -> Option<&'m str> {
+    model.server.failed.get(&topic).map(String::as_str).filter(|_why| !paint.old)
+}
+
+/// Returns the note of a pane's title: its number of rows, and whether they are outdated.
+pub(super) fn count_note(count: usize, failed: Option<&str>) -> String {
+    match (count, failed) {
+        (0, _) => String::new(),
+        (count, None) => count.to_string(),
+        (count, Some(_why)) => format!("{count}, old !  r reloads"),
+    }
+}
+
+/// Returns the lines of a pane without rows: why the query failed, or else `empty`.
+pub(super) fn without_rows(inside: Rect, failed: Option<&str>, empty: &str) -> Vec<(String, Role)> {
+    let (text, role) = match failed {
+        Some(why) => (format!("{why} r retries."), Role::Warn),
+        None => (empty.to_owned(), Role::Quiet),
+    };
     let room = usize::from(inside.width.saturating_sub(2));
-    let lines = wrapped(&format!("! {why}{again}"), room, 2);
-    let height = u16::try_from(lines.len()).unwrap_or(u16::MAX);
-    // If there is no room for both, rows matter more than reasons.
-    if height.saturating_add(3) > inside.height {
-        return inside;
-    }
-    let table = Rect { height: inside.height.saturating_sub(height), ..inside };
-    for (row, line) in (table.height..).zip(&lines) {
-        paint.text(inside, 1, row, line, if paint.old { Role::Quiet } else { Role::Warn });
-    }
-    table
+    wrapped(&text, room, 0).into_iter().map(|line| (line, role)).collect()
 }
 
-/// Returns the topic of a pane that [`list`] draws.
-fn topic(pane: Pane) -> Option<Topic> {
-    match pane {
-        Pane::Balances => Some(Topic::Balances),
-        Pane::Agents => Some(Topic::Agents),
-        Pane::Policies => Some(Topic::Policies),
-        Pane::Sent => Some(Topic::Sent),
-        Pane::Approvals | Pane::Activity => None,
+/// Draws lines in place of a table.
+pub(super) fn paint_lines(paint: &mut Paint<'_>, inside: Rect, lines: &[(String, Role)]) {
+    for (row, (line, role)) in (1..).zip(lines) {
+        paint.text(inside, 1, row, line, *role);
     }
-}
-
-pub(super) fn balances(model: &Model, paint: &mut Paint<'_>, area: Rect) {
-    let known = rows::balances(&model.server);
-    let empty =
-        if model.server.balances.is_none() { "not known yet" } else { "There is no address yet." };
-    let columns = [
-        left("ADDRESS", 10).rank(2),
-        left("NETWORK", 8).open().rank(1),
-        left("TOKEN", 7),
-        right("AMOUNT", 14),
-    ];
-    list(model, paint, area, Pane::Balances, (&columns, empty), |index| {
-        let Some(row) = known.get(index) else { return Vec::new() };
-        let origin =
-            [(row.address.label.clone(), Role::Plain), (row.network.name.clone(), Role::Quiet)];
-        let (token, amount, role) = match row.held {
-            // An unknown amount is marked, because it is not zero.
-            None => (String::new(), "unknown !".to_owned(), Role::Warn),
-            Some(held) => {
-                let token =
-                    if held.verified { held.symbol.clone() } else { quoted(&held.symbol, FOREIGN) };
-                match &held.amount {
-                    Some(amount) => (token, amount.clone(), Role::Plain),
-                    None => (token, "unknown !".to_owned(), Role::Warn),
-                }
-            }
-        };
-        origin.into_iter().chain([(token, Role::Plain), (amount, role)]).collect()
-    });
 }
 
 pub(super) fn agents(model: &Model, paint: &mut Paint<'_>, area: Rect) {
@@ -139,33 +80,40 @@ pub(super) fn agents(model: &Model, paint: &mut Paint<'_>, area: Rect) {
         right("TODAY", 10),
         left(&renews, width).rank(2),
     ];
-    list(model, paint, area, Pane::Agents, (&columns, "No agent is registered."), |index| {
-        let Some(agent) = agents.get(index) else { return Vec::new() };
-        let today = match &agent.daily_limit {
-            Some(limit) => format!("{}/{limit}", agent.spent_today),
-            None => "-".to_owned(),
-        };
-        let role = match agent.status {
-            AgentStatus::Active => Role::Good,
-            AgentStatus::Suspended => Role::Alarm,
-            AgentStatus::Uncommissioned | AgentStatus::LimitReached => Role::Warn,
-        };
-        let status = match (&agent.problem, agent.renewal_held) {
-            (Some(_why), _) => "problem !".to_owned(),
-            (None, true) => "renew !".to_owned(),
-            (None, false) => agent.status.text().to_owned(),
-        };
-        vec![
-            (agent.name.clone(), Role::Plain),
-            (agent.agent_id.clone(), Role::Quiet),
-            (status, role),
-            (today, Role::Plain),
-            (
-                agent.renews_at.as_deref().map_or(String::new(), |at| shift.day_and_minute(at)),
-                Role::Quiet,
-            ),
-        ]
-    });
+    list(
+        model,
+        paint,
+        area,
+        (Pane::Agents, Topic::Agents),
+        (&columns, "No agent is registered."),
+        |index| {
+            let Some(agent) = agents.get(index) else { return Vec::new() };
+            let today = match &agent.daily_limit {
+                Some(limit) => format!("{}/{limit}", agent.spent_today),
+                None => "-".to_owned(),
+            };
+            let role = match agent.status {
+                AgentStatus::Active => Role::Good,
+                AgentStatus::Suspended => Role::Alarm,
+                AgentStatus::Uncommissioned | AgentStatus::LimitReached => Role::Warn,
+            };
+            let status = match (&agent.problem, agent.renewal_held) {
+                (Some(_why), _) => "problem !".to_owned(),
+                (None, true) => "renew !".to_owned(),
+                (None, false) => agent.status.text().to_owned(),
+            };
+            vec![
+                (agent.name.clone(), Role::Plain),
+                (agent.agent_id.clone(), Role::Quiet),
+                (status, role),
+                (today, Role::Plain),
+                (
+                    agent.renews_at.as_deref().map_or(String::new(), |at| shift.day_and_minute(at)),
+                    Role::Quiet,
+                ),
+            ]
+        },
+    );
 }
 
 pub(super) fn policies(model: &Model, paint: &mut Paint<'_>, area: Rect) {
@@ -176,20 +124,27 @@ pub(super) fn policies(model: &Model, paint: &mut Paint<'_>, area: Rect) {
         right("AUTO BELOW", 10),
         right("AGENTS", 6).rank(3),
     ];
-    list(model, paint, area, Pane::Policies, (&columns, "There is no policy yet."), |index| {
-        let policies = model.server.policies.as_ref();
-        let Some(policy) = policies.and_then(|all| all.get(index)) else { return Vec::new() };
-        let payments = &policy.payments;
-        let amount = |text: &str| (text.to_owned(), Role::Plain);
-        let auto = if payments.enabled { payments.auto_below.as_str() } else { "off" };
-        vec![
-            (policy.name.clone(), Role::Plain),
-            amount(&payments.daily),
-            amount(&payments.per_request),
-            amount(auto),
-            (policy.agents.to_string(), Role::Quiet),
-        ]
-    });
+    list(
+        model,
+        paint,
+        area,
+        (Pane::Policies, Topic::Policies),
+        (&columns, "There is no policy yet."),
+        |index| {
+            let policies = model.server.policies.as_ref();
+            let Some(policy) = policies.and_then(|all| all.get(index)) else { return Vec::new() };
+            let payments = &policy.payments;
+            let amount = |text: &str| (text.to_owned(), Role::Plain);
+            let auto = if payments.enabled { payments.auto_below.as_str() } else { "off" };
+            vec![
+                (policy.name.clone(), Role::Plain),
+                amount(&payments.daily),
+                amount(&payments.per_request),
+                amount(auto),
+                (policy.agents.to_string(), Role::Quiet),
+            ]
+        },
+    );
 }
 
 /// Returns where a payment went, or what a trade does or bought.
@@ -216,7 +171,7 @@ pub(super) fn sent(model: &Model, paint: &mut Paint<'_>, area: Rect) {
         right("AMOUNT", 14),
         left("STATUS", 8),
     ];
-    list(model, paint, area, Pane::Sent, (&columns, "No payments yet."), |index| {
+    list(model, paint, area, (Pane::Sent, Topic::Sent), (&columns, "No payments yet."), |index| {
         let Some(row) = sent.get(index) else { return Vec::new() };
         let amount = match (&row.amount, &row.symbol) {
             (Some(amount), Some(symbol)) => format!("{amount} {symbol}"),
