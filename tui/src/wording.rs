@@ -1,6 +1,7 @@
 //! Words for people in place of codes. For a payment that needs the operator's decision, the status `pending` is
 //! shown as "waiting", and the journal entry `payment.held` as "payment held".
 
+use bursar_control::answers::VenueTrust;
 use bursar_core::card::Lane;
 use bursar_core::status::{EntryKind, PolicyVerdict, RequestStatus};
 
@@ -30,6 +31,16 @@ pub(crate) fn verdict(lane: Lane, verdict: PolicyVerdict) -> &'static str {
         (PolicyVerdict::Act, Lane::Trade | Lane::Loan) => "executed without asking",
         (PolicyVerdict::Hold, _) => "needs your approval",
         (PolicyVerdict::Refuse, _) => "refused",
+    }
+}
+
+/// Returns the word for the trust in a venue.
+pub(crate) fn trust(trust: VenueTrust) -> &'static str {
+    match trust {
+        VenueTrust::Curated => "curated",
+        VenueTrust::Pinned => "pinned",
+        VenueTrust::New => "new",
+        VenueTrust::Refused => "refused",
     }
 }
 

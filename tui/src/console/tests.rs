@@ -7,6 +7,7 @@ mod hostile;
 mod life;
 mod looks;
 mod news;
+mod positions;
 mod scrolling;
 mod standing;
 mod trouble;
@@ -64,6 +65,8 @@ impl Stage {
                 Order::Balances(_) => {
                     Answer::Balances { addresses: vec![fixtures::holdings("EVIL")] }
                 }
+                // No enabled network has venues.
+                Order::Positions(_) => Answer::Positions(more_fixtures::lent(Vec::new(), 0)),
                 Order::Policy(_) => Answer::Policies { policies: vec![fixtures::policy()] },
                 Order::History(_) => Answer::History(HistoryAnswer {
                     requests: vec![more_fixtures::history_row()],

@@ -10,6 +10,7 @@ mod help;
 mod lists;
 mod overlays;
 mod paint;
+mod positions;
 mod queue;
 mod setup;
 pub(crate) mod visibility;

@@ -1,8 +1,74 @@
-//! The rows of the Balances pane.
+//! The rows of the Balances pane: balances, then positions, then what could not be read of positions.
 
-use bursar_control::answers::{BalanceAnswer, HoldingsAnswer, NetworkHoldingsAnswer};
+use bursar_control::answers::{
+    BalanceAnswer, HoldingsAnswer, NetworkHoldingsAnswer, PositionAnswer, UnreadAnswer,
+};
 
 use super::server::Server;
+
+/// A row of the pane.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum HoldingRow<'a> {
+    Balance(BalanceRow<'a>),
+    Position(&'a PositionAnswer),
+    /// An address that may have more positions than those that were read.
+    Unread {
+        unread: &'a UnreadAnswer,
+        /// Among the rows of this kind.
+        index: usize,
+    },
+}
+
+impl HoldingRow<'_> {
+    /// Returns the identity of the row, which does not depend on rows of another kind.
+    pub(super) fn key(&self) -> String {
+        match self {
+            HoldingRow::Balance(row) => row.key(),
+            HoldingRow::Position(row) => {
+                format!("position {} {} {} {}", row.label, row.address, row.caip2, row.venue)
+            }
+            // Two of them may have the same text, and each can be selected.
+            HoldingRow::Unread { index, .. } => format!("unread {index}"),
+        }
+    }
+
+    /// Returns the wallet's address that the row is about; never the venue's, because a transfer to it would be lost.
+    pub(crate) fn address(&self, server: &Server) -> Option<String> {
+        match self {
+            HoldingRow::Balance(row) => Some(row.address.address.clone()),
+            HoldingRow::Position(row) => Some(row.address.clone()),
+            HoldingRow::Unread { unread, .. } => {
+                let mut known = server.addresses.iter().flatten();
+                known.find(|known| known.label == unread.label).map(|known| known.address.clone())
+            }
+        }
+    }
+}
+
+/// Returns the rows of the positions part: positions, then what could not be read.
+pub(crate) fn positions(server: &Server) -> impl Iterator<Item = HoldingRow<'_>> {
+    let answer = server.positions.iter();
+    let found = answer.clone().flat_map(|known| &known.positions).map(HoldingRow::Position);
+    let unread = answer.flat_map(|known| &known.unread).enumerate();
+    found.chain(unread.map(|(index, unread)| HoldingRow::Unread { unread, index }))
+}
+
+/// Returns all rows of the pane.
+pub(super) fn holdings(server: &Server) -> impl Iterator<Item = HoldingRow<'_>> {
+    balances(server).into_iter().map(HoldingRow::Balance).chain(positions(server))
+}
+
+pub(crate) fn holding(server: &Server, index: usize) -> Option<HoldingRow<'_>> {
+    holdings(server).nth(index)
+}
+
+/// Returns the number of rows of the pane.
+pub(super) fn count(server: &Server) -> usize {
+    let known = server.positions.as_ref();
+    let positions =
+        known.map_or(0, |known| known.positions.len().saturating_add(known.unread.len()));
+    balances(server).len().saturating_add(positions)
+}
 
 /// One coin of one address on one network.
 #[derive(Debug, Clone, Copy)]
@@ -22,7 +88,7 @@ impl BalanceRow<'_> {
         Some(format!("{}: {why}", self.network.name))
     }
 
-    pub(super) fn key(&self) -> String {
+    fn key(&self) -> String {
         let token = self.held.map_or("", |held| held.token_address.as_deref().unwrap_or("native"));
         format!("{} {} {token}", self.address.address, self.network.chain_id)
     }

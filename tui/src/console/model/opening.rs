@@ -1,10 +1,10 @@
 //! The view that opens for the selected row: a card, the answer of a command, or an entry.
 
-use bursar_control::answers::ActivityRow;
-use bursar_core::text::{Zone, visible};
+use bursar_control::answers::{ActivityRow, PositionAnswer};
+use bursar_core::text::{Zone, quoted, visible};
 use zeroize::Zeroizing;
 
-use super::balances::balances;
+use super::balances::{HoldingRow, holding};
 use super::overlay::{CardView, TextView};
 use super::rows::{entry_at, short};
 use super::{Model, Pane};
@@ -15,38 +15,71 @@ pub(crate) enum Opening {
     Card(Box<CardView>),
     /// The command whose answer shows the row in full.
     Line(String),
-    /// A complete entry of the journal.
-    Entry(TextView),
+    /// A complete row, such as an entry of the journal.
+    Text(TextView),
 }
 
 impl Model {
     pub(crate) fn opening(&self) -> Option<Opening> {
         let index = self.selected_row(self.focus);
         let server = &self.server;
-        let quoted = |name: &str| shlex::try_quote(name).ok().map(String::from);
+        let word = |name: &str| shlex::try_quote(name).ok().map(String::from);
         let line = match self.focus {
             Pane::Approvals => {
                 let card = CardView::of(server.queue.get(index)?, self.now_ms)?;
                 return Some(Opening::Card(Box::new(card)));
             }
-            Pane::Balances => {
-                let rows = balances(server);
-                format!("balances --address {}", quoted(&rows.get(index)?.address.label)?)
-            }
+            Pane::Balances => match holding(server, index)? {
+                HoldingRow::Balance(row) => {
+                    format!("balances --address {}", word(&row.address.label)?)
+                }
+                HoldingRow::Position(row) => {
+                    let title = format!("position of {}", row.label);
+                    let text = Zeroizing::new(position(row));
+                    return Some(Opening::Text(TextView::new(title, text)));
+                }
+                // The row itself shows all that is known.
+                HoldingRow::Unread { .. } => return None,
+            },
             Pane::Agents => format!("agent show {}", server.agents.as_ref()?.get(index)?.agent_id),
             Pane::Policies => {
-                format!("policy show {}", quoted(&server.policies.as_ref()?.get(index)?.name)?)
+                format!("policy show {}", word(&server.policies.as_ref()?.get(index)?.name)?)
             }
             Pane::Activity => {
                 let row = server.feed.get(entry_at(server, index)?)?;
                 let title = format!("entry {} of the journal", row.seq);
                 let text = Zeroizing::new(entry(row, &self.zone()));
-                return Some(Opening::Entry(TextView::new(title, text)));
+                return Some(Opening::Text(TextView::new(title, text)));
             }
             Pane::Sent => format!("receipt {}", server.sent.as_ref()?.get(index)?.id),
         };
         Some(Opening::Line(line))
     }
+}
+
+/// Longest shown name of a venue.
+const VENUE_NAME: usize = 60;
+
+/// Formats the fields of a position, one per row.
+fn position(row: &PositionAnswer) -> String {
+    let withdrawable = match (&row.obstacle, &row.withdrawable) {
+        (Some(obstacle), _) => format!("nothing now: {obstacle}"),
+        (None, Some(amount)) => format!("{amount} now"),
+        (None, None) => "? (not known)".to_owned(),
+    };
+    let name = quoted(&row.name, VENUE_NAME);
+    let lines = [
+        ("address", format!("{} ({})", row.address, row.label)),
+        ("network", format!("{} ({})", row.network, row.caip2)),
+        ("venue", row.venue.clone()),
+        ("name", format!("{name}  (text from the venue)")),
+        ("trust", format!("{}: {}", wording::trust(row.trust), row.reason)),
+        ("worth", row.worth.clone()),
+        ("withdrawable", withdrawable),
+        ("shares", row.shares_atomic.clone()),
+    ];
+    let lines = lines.map(|(name, value)| format!("{name:<14}{}", visible(&value)));
+    lines.join("\n")
 }
 
 /// Formats the fields of an entry, one per row. Changes show the old and the new value.

@@ -2,12 +2,12 @@
 
 use bursar_control::grammar::{
     ActivityOrder, AddressOrder, AgentOrder, BalancesOrder, ConfigOrder, HistoryFilter,
-    HistoryOrder, Order, PolicyOrder, RequestsOrder,
+    HistoryOrder, Order, PolicyOrder, PositionsOrder, RequestsOrder,
 };
 use bursar_core::ids::RequestId;
 use bursar_core::settings::keys::Key;
 
-use super::balances::{BalanceRow, balances};
+use super::balances::{count, holding, holdings};
 use super::feed::PAGE_ROWS;
 use super::server::{Server, Topic};
 use super::{Model, Pane};
@@ -33,6 +33,7 @@ pub(crate) fn order_of(topic: Topic) -> Order {
         }
         Topic::Time => Order::Config(ConfigOrder::Get { key: Key::ConsoleTime, reveal: false }),
         Topic::Balances => Order::Balances(BalancesOrder { address: None, network: None }),
+        Topic::Positions => Order::Positions(PositionsOrder { address: None, network: None }),
     }
 }
 
@@ -53,7 +54,7 @@ impl Model {
         let server = &self.server;
         match pane {
             Pane::Approvals => server.queue.len(),
-            Pane::Balances => balances(server).len(),
+            Pane::Balances => count(server),
             Pane::Agents => server.agents.as_ref().map_or(0, Vec::len),
             Pane::Policies => server.policies.as_ref().map_or(0, Vec::len),
             Pane::Activity => usize::try_from(server.feed.head()).unwrap_or(usize::MAX),
@@ -66,7 +67,7 @@ impl Model {
         let server = &self.server;
         match pane {
             Pane::Approvals => server.queue.get(index).map(|row| row.request.id.clone()),
-            Pane::Balances => balances(server).get(index).map(BalanceRow::key),
+            Pane::Balances => holding(server, index).map(|row| row.key()),
             Pane::Agents => server.agents.as_ref()?.get(index).map(|row| row.agent_id.clone()),
             Pane::Policies => server.policies.as_ref()?.get(index).map(|row| row.name.clone()),
             Pane::Activity => entry_at(server, index).map(|seq| seq.to_string()),
@@ -79,6 +80,7 @@ impl Model {
         let Some(key) = self.selected.get(&pane) else { return 0 };
         let index = match pane {
             Pane::Approvals => self.server.queue.iter().position(|row| row.request.id == *key),
+            Pane::Balances => holdings(&self.server).position(|row| row.key() == *key),
             // The number of an entry gives its row without a search through thousands of rows.
             Pane::Activity => key
                 .parse::<u64>()

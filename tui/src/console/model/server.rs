@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use bursar_control::answers::{
     ActivityRow, AddressAnswer, AgentAnswer, Answer, HistoryRow, HoldingsAnswer, PolicyAnswer,
-    RequestAnswer, StatusAnswer,
+    PositionsAnswer, RequestAnswer, StatusAnswer,
 };
 use bursar_core::settings::{ConsoleTime, Notices};
 use bursar_core::status::{EntryKind, RequestStatus};
@@ -31,10 +31,12 @@ pub(crate) enum Topic {
     Balances,
     Notices,
     Time,
+    /// Read from chains like the balances, but slower: queried after everything else.
+    Positions,
 }
 
 impl Topic {
-    pub(crate) const ALL: [Topic; 10] = [
+    pub(crate) const ALL: [Topic; 11] = [
         Topic::Status,
         Topic::Requests,
         Topic::Agents,
@@ -45,6 +47,7 @@ impl Topic {
         Topic::Balances,
         Topic::Notices,
         Topic::Time,
+        Topic::Positions,
     ];
 }
 
@@ -128,6 +131,7 @@ pub(crate) struct Server {
     /// Queried separately from the balances, so that addresses show even while the balances are unknown.
     pub(crate) addresses: Option<Vec<AddressAnswer>>,
     pub(crate) balances: Option<Vec<HoldingsAnswer>>,
+    pub(crate) positions: Option<PositionsAnswer>,
     pub(crate) agents: Option<Vec<AgentAnswer>>,
     pub(crate) policies: Option<Vec<PolicyAnswer>>,
     pub(crate) sent: Option<Vec<HistoryRow>>,
@@ -161,6 +165,7 @@ impl Server {
                 self.sent = Some(sent.collect());
             }
             (Topic::Balances, Answer::Balances { addresses }) => self.balances = Some(addresses),
+            (Topic::Positions, Answer::Positions(positions)) => self.positions = Some(positions),
             (Topic::Addresses, Answer::Addresses { addresses }) => self.addresses = Some(addresses),
             (Topic::Feed, Answer::Activity(page)) => {
                 self.any_request_seen |= page.entries.iter().any(is_request_entry);
@@ -355,15 +360,19 @@ pub(crate) fn stale_topics(kind: EntryKind) -> &'static [Topic] {
             &[Topic::Policies, Topic::Agents, Topic::Requests]
         }
         EntryKind::AddressAdded | EntryKind::AddressRenamed | EntryKind::AddressDeleted => {
-            &[Topic::Addresses, Topic::Balances, Topic::Status, Topic::Agents]
+            &[Topic::Addresses, Topic::Balances, Topic::Positions, Topic::Status, Topic::Agents]
         }
-        EntryKind::NetworkSet => &[Topic::Balances, Topic::Policies, Topic::Requests],
+        EntryKind::NetworkSet => {
+            &[Topic::Balances, Topic::Positions, Topic::Policies, Topic::Requests]
+        }
         EntryKind::WalletCreated
         | EntryKind::WalletUnlocked
         | EntryKind::WalletDeleted
         | EntryKind::WalletLocked
         | EntryKind::WalletPasswordChanged
-        | EntryKind::WalletPasswordRefused => &[Topic::Status, Topic::Addresses, Topic::Balances],
+        | EntryKind::WalletPasswordRefused => {
+            &[Topic::Status, Topic::Addresses, Topic::Balances, Topic::Positions]
+        }
         EntryKind::Frozen | EntryKind::Thawed => &[Topic::Status, Topic::Requests],
         EntryKind::SeedAdded
         | EntryKind::JournalAccepted

@@ -8,9 +8,15 @@ use super::{Connection, Model, PASTE_GAP_MS, Pane, Purpose};
 const POLL_MS: u64 = 10_000;
 /// Incoming money is not reported, so balances are polled.
 const BALANCES_MS: u64 = 300_000;
+/// Positions change without an entry of the journal too. Each query measures every venue again, so it is rarer.
+const POSITIONS_MS: u64 = 600_000;
 /// The topics that are polled, with their interval.
-const POLLED: [(Topic, u64); 3] =
-    [(Topic::Status, POLL_MS), (Topic::Requests, POLL_MS), (Topic::Balances, BALANCES_MS)];
+const POLLED: [(Topic, u64); 4] = [
+    (Topic::Status, POLL_MS),
+    (Topic::Requests, POLL_MS),
+    (Topic::Balances, BALANCES_MS),
+    (Topic::Positions, POSITIONS_MS),
+];
 
 impl Model {
     /// Returns when the screen next changes by itself or a query is due, on the model's clock.

@@ -12,7 +12,7 @@ use crate::console::model::Setup;
 use crate::console::model::overlay::Overlay;
 use crate::console::update::Message;
 use crate::link::{Received, Secret};
-use crate::oneshot::tests::fixtures;
+use crate::oneshot::tests::{fixtures, more_fixtures};
 
 /// Creates a console whose engine has completed the first `done` steps.
 fn after(done: usize, size: (u16, u16)) -> Stage {
@@ -37,6 +37,7 @@ fn after(done: usize, size: (u16, u16)) -> Stage {
             }
             Order::Address(_) => Answer::Addresses { addresses: Vec::new() },
             Order::Balances(_) => Answer::Balances { addresses: holdings.clone() },
+            Order::Positions(_) => Answer::Positions(more_fixtures::lent(Vec::new(), 0)),
             Order::History(_) => {
                 Answer::History(HistoryAnswer { requests: Vec::new(), more: false })
             }

@@ -4,9 +4,10 @@ use std::cell::Cell;
 use std::io::{self, Write};
 use std::rc::Rc;
 
-use bursar_control::answers::{Answer, HistoryAnswer};
+use bursar_control::answers::{Answer, HistoryAnswer, UnreadAnswer};
 use bursar_control::grammar::Order;
 use bursar_control::wire::ToClient;
+use crossterm::event::KeyCode;
 
 use super::{Stage, feed, held};
 use crate::console::canvas::Canvas;
@@ -29,7 +30,7 @@ fn is_plain(text: &str) -> bool {
 fn stages() -> Vec<Stage> {
     let mut stages = Vec::new();
     for size in [(80, 24), (120, 40), (200, 60), (60, 16), (59, 15), (20, 5)] {
-        for opened in ["", "a", "6", "2", "3", "4", "5", "?", ":"] {
+        for opened in ["", "a", "6", "2", "2G", "2Gk\n", "3", "4", "5", "?", ":"] {
             let mut stage = Stage::new(Default::default(), size);
             let request = {
                 let mut request = held(1, 60_000, |card| {
@@ -71,7 +72,19 @@ fn stages() -> Vec<Stage> {
                 let addresses = vec![fixtures::holdings(HOSTILE)];
                 stage.answer(id, Ok(Answer::Balances { addresses }));
             }
-            stage.keys(opened);
+            let (id, _) = stage.took("positions").unwrap();
+            let mut lent = more_fixtures::lent(more_fixtures::positions(), 3);
+            for position in &mut lent.positions {
+                (position.name, position.reason) = (HOSTILE.into(), HOSTILE.into());
+                (position.label, position.obstacle) = (HOSTILE.into(), Some(HOSTILE.into()));
+            }
+            let (label, network) = (HOSTILE.into(), HOSTILE.into());
+            lent.unread.push(UnreadAnswer { label, network, reason: HOSTILE.into() });
+            stage.answer(id, Ok(Answer::Positions(lent)));
+            opened.chars().for_each(|key| match key {
+                '\n' => stage.press(KeyCode::Enter),
+                key => stage.keys(&key.to_string()),
+            });
             stage.frame(ToClient::Progress { id: 1, text: HOSTILE.into() });
             stages.push(stage);
         }

@@ -116,8 +116,8 @@ fn query_done(model: &mut Model, topic: Topic, reply: Reply) {
             let wallet = wallet_of(model);
             model.server.store(topic, answer, model.now_ms);
             if wallet.is_some_and(|before| wallet_of(model) != Some(before)) {
-                // The wallet changed, so the known addresses and balances are outdated.
-                model.mark_stale(&[Topic::Addresses, Topic::Balances]);
+                // The wallet changed, so the known addresses, balances and positions are outdated.
+                model.mark_stale(&[Topic::Addresses, Topic::Balances, Topic::Positions]);
             }
         }
         Err(fault) => {

@@ -5,7 +5,7 @@ use crossterm::event::{KeyCode, KeyEvent, KeyEventKind};
 use super::effects::{copied, guard, leave};
 use super::{card, overlays, run_line};
 use crate::console::keymap::{Context, KeyAction, action};
-use crate::console::model::balances::balances;
+use crate::console::model::balances::holding;
 use crate::console::model::context::context;
 use crate::console::model::line::Line;
 use crate::console::model::opening::Opening;
@@ -202,7 +202,7 @@ fn open(model: &mut Model) {
                 run_line::run(model, order);
             }
         }
-        Some(Opening::Entry(view)) => model.overlay = Some(Overlay::Text(view)),
+        Some(Opening::Text(view)) => model.overlay = Some(Overlay::Text(view)),
         None => {}
     }
 }
@@ -215,9 +215,8 @@ fn copy(model: &mut Model) -> Vec<Intent> {
     let server = &model.server;
     let text = match model.focus {
         Pane::Approvals => server.queue.get(index).map(|row| row.request.id.clone()),
-        Pane::Balances => balances(server)
-            .get(index)
-            .map(|row| row.address.address.clone())
+        Pane::Balances => holding(server, index)
+            .and_then(|row| row.address(server))
             .or_else(|| Some(server.addresses.as_ref()?.first()?.address.clone())),
         Pane::Agents => {
             server.agents.as_ref().and_then(|rows| rows.get(index)).map(|row| row.agent_id.clone())

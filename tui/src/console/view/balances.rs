@@ -1,10 +1,11 @@
-//! The balances of addresses.
+//! The Balances pane: the balances of addresses, and below them their positions.
 
 use bursar_core::text::quoted;
 use ratatui::layout::Rect;
 
 use super::lists::{FOREIGN, count_note, failure, paint_lines, without_rows};
 use super::paint::{Column, Paint, left, right, wrapped};
+use super::positions::PositionsPart;
 use crate::console::model::balances::{BalanceRow, balances};
 use crate::console::model::server::Topic;
 use crate::console::model::{Model, Pane};
@@ -17,20 +18,85 @@ const COLUMNS: [Column<'static>; 4] = [
     right("AMOUNT", 14),
 ];
 
+/// Height from which a pane shows balances and positions together.
+const BOTH: u16 = 6;
+
 pub(super) fn draw(model: &Model, paint: &mut Paint<'_>, area: Rect) {
     let focused = model.focus == Pane::Balances;
     let rows = balances(&model.server);
     let failed = failure(model, paint, Topic::Balances);
-    let note = count_note(rows.len(), failed);
-    let inside = paint.pane(area, focused, "2 Balances", &note);
-    if rows.is_empty() {
-        return paint_lines(paint, inside, &without_balances(model, inside, failed));
-    }
+    let inside = paint.pane(area, focused, "2 Balances", &note(model, paint, rows.len()));
     let selected = focused.then(|| model.selected_row(Pane::Balances));
-    let inside = unknown(&rows, selected, paint, inside);
-    paint.table(inside, &COLUMNS, (rows.len(), selected), |index| {
+    // Positions are below the balances.
+    let position = selected.and_then(|index| index.checked_sub(rows.len()));
+    let part = PositionsPart::of(model, paint, inside.width);
+    let position = position.filter(|_index| !part.is_empty());
+    let inside = match position {
+        Some(_) => inside,
+        None => unknown(&rows, selected, paint, inside),
+    };
+    let lines = if rows.is_empty() { without_balances(model, inside, failed) } else { Vec::new() };
+    let wanted = rows.len().max(lines.len()).saturating_add(1);
+    let (top, bottom) = split(inside, wanted, &part, position.is_some());
+    part.draw(paint, bottom, position);
+    if rows.is_empty() {
+        return paint_lines(paint, top, &lines);
+    }
+    let selected = selected.filter(|index| *index < rows.len());
+    paint.table(top, &COLUMNS, (rows.len(), selected), |index| {
         rows.get(index).map_or_else(Vec::new, cells)
     });
+}
+
+/// Returns the note of the title: the number of balances and of positions, and whether they are outdated.
+fn note(model: &Model, paint: &Paint<'_>, balances: usize) -> String {
+    let failed = failure(model, paint, Topic::Balances);
+    let note = count_note(balances, failed);
+    let known = model.server.positions.as_ref();
+    let count = known.map_or(0, |known| known.positions.len());
+    let mark = match failure(model, paint, Topic::Positions) {
+        Some(_why) if failed.is_some() => return note,
+        Some(_why) => " old !",
+        None if known.is_some_and(|known| !known.unread.is_empty()) => " !",
+        None => "",
+    };
+    let positions = match count {
+        0 if mark.is_empty() => return note,
+        0 => "positions ?".to_owned(),
+        1 => format!("1 position{mark}"),
+        count => format!("{count} positions{mark}"),
+    };
+    if note.is_empty() { positions } else { format!("{note}, {positions}") }
+}
+
+/// Splits the inside of the pane between the balances, which want `wanted` rows, and the positions. Neither takes more
+/// than half from the other. A low pane shows only the part with the selected row.
+fn split(
+    inside: Rect,
+    wanted: usize,
+    part: &PositionsPart<'_>,
+    is_position_selected: bool,
+) -> (Rect, Rect) {
+    let wanted = u16::try_from(wanted).unwrap_or(u16::MAX);
+    let spare = inside.height.saturating_sub(wanted);
+    let height = part.height(inside.height);
+    let height = match (inside.height, is_position_selected) {
+        (..BOTH, true) => inside.height,
+        (..BOTH, false) => 0,
+        _both if part.is_optional() && height > spare => 0,
+        (all, _) => height.min(spare.max(all / 2)),
+    };
+    // A blank row separates the parts if there is room.
+    let gap = u16::from(height > 0 && height < spare);
+    let top = wanted.min(inside.height.saturating_sub(height));
+    let begin = top.saturating_add(gap);
+    let bottom = Rect {
+        y: inside.y.saturating_add(begin),
+        height: if height == 0 { 0 } else { inside.height.saturating_sub(begin) },
+        ..inside
+    };
+    let top = if height == 0 { inside } else { Rect { height: top, ..inside } };
+    (top, bottom)
 }
 
 /// Returns the lines of a pane without balances. Shows the addresses to fund even if their balances are unknown.

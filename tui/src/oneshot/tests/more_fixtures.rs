@@ -373,3 +373,8 @@ pub(crate) fn positions() -> Vec<PositionAnswer> {
     };
     vec![partly, closed, unknown]
 }
+
+/// An answer to `positions` with nothing unread.
+pub(crate) fn lent(positions: Vec<PositionAnswer>, read: usize) -> PositionsAnswer {
+    PositionsAnswer { positions, unread: Vec::new(), read }
+}
