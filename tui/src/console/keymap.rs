@@ -165,7 +165,7 @@ pub(crate) const KEYS: &[Binding] = &[
     bind!(Panes [TAB, ch('l', "l"), key(KeyCode::Right, "right")], KeyAction::Next, "pane", "Next pane"),
     bind!(Panes [BACK_TAB, ch('h', "h"), key(KeyCode::Left, "left")], KeyAction::Previous, "", "Previous pane"),
     bind!(Panes[ch('1', "1")], KeyAction::Pane(1), "", "Approvals"),
-    bind!(Panes[ch('2', "2")], KeyAction::Pane(2), "", "Balances"),
+    bind!(Panes[ch('2', "2")], KeyAction::Pane(2), "", "Balances and positions"),
     bind!(Panes[ch('3', "3")], KeyAction::Pane(3), "", "Agents"),
     bind!(Panes[ch('4', "4")], KeyAction::Pane(4), "", "Policies"),
     bind!(Panes[ch('5', "5")], KeyAction::Pane(5), "", "Activity"),
@@ -183,7 +183,12 @@ pub(crate) const KEYS: &[Binding] = &[
     bind!(Panes [END, ch('G', "G")], KeyAction::Last, "", "Last row"),
     bind!(Panes [ch('+', "+"), ch('_', "_")], KeyAction::Zoom, "", "Show only this pane, or all again"),
     bind!(Panes[ch('s', "s")], KeyAction::Sort, "", "Sort requests by the time left"),
-    bind!(Panes[ch('r', "r")], KeyAction::Refresh, "", "Reload everything, including balances"),
+    bind!(
+        Panes[ch('r', "r")],
+        KeyAction::Refresh,
+        "",
+        "Reload everything, including balances and positions"
+    ),
     bind!(Panes[ch('u', "u")], KeyAction::Unlock, "", "Open the wallet"),
     bind!(Panes[ch('n', "n")], KeyAction::Step, "", "Write the command of the next setup step"),
     bind!(

@@ -11,12 +11,19 @@ const NAME_WIDTH: u16 = 24;
 const WIDTH: u16 = 100;
 
 /// Words on cards and in commands that need an explanation.
-const WORDS: [(&str, &str); 6] = [
+const WORDS: [(&str, &str); 10] = [
     ("waiting", "A payment that is made only if you approve it before it expires"),
     ("leaves", "On a card: the amount that you would pay, and the network"),
     ("held", "On a card: why this payment needs your approval"),
     ("card", "On a card: the fingerprint of its terms. You approve exactly these terms"),
     ("auto below", "In a policy: payments below this are signed without your approval"),
+    ("position", "What an address has lent in a venue, which is a vault of Morpho"),
+    ("withdrawable", "Of a position: what could be withdrawn now; `?` if that is not known"),
+    (
+        "curated, pinned",
+        "A venue that Bursar trusts: its curator is trusted, and its owner or address too",
+    ),
+    ("new, refused", "A venue that is not confirmed, or that has something against it"),
     ("commission", "To give an agent its policy and its paying address"),
 ];
 
