@@ -1,6 +1,6 @@
 //! The positions part of the Balances pane: what addresses have lent, then what could not be read.
 
-use std::ops::Range;
+mod window;
 
 use bursar_control::answers::{PositionAnswer, UnreadAnswer, VenueTrust};
 use bursar_core::text::{quoted, visible};
@@ -13,6 +13,7 @@ use crate::console::model::balances::{HoldingRow, positions};
 use crate::console::model::server::Topic;
 use crate::console::theme::Role;
 use crate::wording;
+use window::window;
 
 /// Longest shown name of a venue, which is quoted.
 const VENUE: usize = 40;
@@ -245,60 +246,4 @@ fn trust(trust: VenueTrust) -> (&'static str, Role) {
         VenueTrust::Refused => Role::Alarm,
     };
     (wording::trust(trust), role)
-}
-
-/// Returns the rows that fit in `room`, with the selected row near the middle. Only rows near it are measured.
-fn window(count: usize, selected: usize, room: u16, height: impl Fn(usize) -> u16) -> Range<usize> {
-    let selected = selected.min(count.saturating_sub(1));
-    let mut first = selected;
-    let mut above = 0u16;
-    let half = room.saturating_sub(height(selected)) / 2;
-    while let Some(before) = first.checked_sub(1) {
-        above = above.saturating_add(height(before));
-        if above > half {
-            break;
-        }
-        first = before;
-    }
-    let mut used = 0u16;
-    let mut end = first;
-    while end < count && used.saturating_add(height(end)) <= room {
-        used = used.saturating_add(height(end));
-        end = end.saturating_add(1);
-    }
-    while let Some(before) = first.checked_sub(1).filter(|_index| end == count) {
-        used = used.saturating_add(height(before));
-        if used > room {
-            break;
-        }
-        first = before;
-    }
-    // A row that is higher than the room is cut.
-    first..end.max(selected.saturating_add(1)).min(count)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn window_contains_the_selected_row_and_fills_the_room() {
-        let two = |_index| 2;
-        assert_eq!(window(1_000, 0, 7, two), 0..3);
-        assert_eq!(window(1_000, 500, 7, two), 499..502);
-        assert_eq!(window(1_000, 999, 7, two), 997..1_000);
-        assert_eq!(window(1, 0, 7, two), 0..1);
-        assert_eq!(window(0, 0, 7, two), 0..0);
-        assert_eq!(window(3, 1, 1, two), 1..2, "cut, but there");
-        assert_eq!(window(3, 9, 9, two), 0..3);
-        for room in 0..20 {
-            for selected in 0..9 {
-                let uneven = |index: usize| [2u16, 4, 1][index % 3];
-                let shown = window(9, selected, room, uneven);
-                let used: u16 = shown.clone().map(uneven).sum();
-                assert!(shown.contains(&selected), "{selected} in {room}: {shown:?}");
-                assert!(used <= room || shown.len() == 1, "{selected} in {room}: {shown:?}");
-            }
-        }
-    }
 }
