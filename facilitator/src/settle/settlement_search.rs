@@ -87,7 +87,7 @@ pub(super) async fn find(
             to_block,
             addresses: vec![event.contract],
             events: vec![event.event],
-            indexed: event.indexed.iter().copied().map(Some).collect(),
+            indexed: event.indexed.iter().map(|value| vec![*value]).collect(),
         };
         for found in network.chain.logs(filter).await? {
             match check_transaction(settler, payment, found.tx_hash).await? {

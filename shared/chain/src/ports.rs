@@ -99,6 +99,12 @@ pub trait Chain: Send + Sync + Debug {
         unsupported()
     }
 
+    /// Returns the number of the newest block that a reorganisation is unlikely to remove. Nodes that do not know the tag
+    /// `safe` refuse.
+    fn safe_block_number(&self) -> ChainReply<'_, u64> {
+        unsupported()
+    }
+
     /// Returns the next nonce of an account: the number of its transactions as of a block.
     fn transaction_count(&self, _address: Address, _block: BlockTag) -> ChainReply<'_, u64> {
         unsupported()
@@ -398,8 +404,9 @@ pub struct LogFilter {
     pub addresses: Vec<Address>,
     /// The first topic, which is the hash of the event's signature. Empty: any event.
     pub events: Vec<B256>,
-    /// The values of the event's first indexed arguments, in order. `None` and further arguments match any value.
-    pub indexed: Vec<Option<B256>>,
+    /// The values of the event's first indexed arguments, in order: an argument has one of its list. An empty list and
+    /// further arguments match any value.
+    pub indexed: Vec<Vec<B256>>,
 }
 
 impl LogFilter {
@@ -412,7 +419,7 @@ impl LogFilter {
             && (self.events.is_empty() || first.is_some_and(|topic| self.events.contains(topic)))
             && self.indexed.iter().all(|wanted| {
                 let found = topics.next();
-                wanted.as_ref().is_none_or(|wanted| found == Some(wanted))
+                wanted.is_empty() || found.is_some_and(|found| wanted.contains(found))
             })
     }
 }

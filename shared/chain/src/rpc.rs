@@ -185,7 +185,7 @@ impl Chain for RpcChain {
 
     fn logs(&self, wanted: LogFilter) -> ChainReply<'_, Vec<FoundLog>> {
         let params = logs::params(&wanted);
-        let call = Call { method: "eth_getLogs", params, kind: Kind::Read };
+        let call = Call { method: "eth_getLogs", params, kind: Kind::Refusable };
         self.ask(call, move |raw| logs::found(raw, &wanted))
     }
 
@@ -206,6 +206,17 @@ impl Chain for RpcChain {
     fn block_number(&self) -> ChainReply<'_, u64> {
         let decode = |raw: &RawValue| u64_of(&decode_as::<String>(raw)?);
         self.ask(Call { method: "eth_blockNumber", params: json!([]), kind: Kind::Read }, decode)
+    }
+
+    fn safe_block_number(&self) -> ChainReply<'_, u64> {
+        let params = json!([tag(BlockTag::Safe), false]);
+        let call = Call { method: "eth_getBlockByNumber", params, kind: Kind::Refusable };
+        Box::pin(async move {
+            // Some nodes return null for a tag that they do not know.
+            let known = self.ask(call, block_number).await?;
+            let message = "there is no safe block".to_owned();
+            known.ok_or(ChainFault::Rejected { code: 0, message })
+        })
     }
 
     fn transaction_count(&self, address: Address, block: BlockTag) -> ChainReply<'_, u64> {
@@ -348,6 +359,15 @@ fn newest(raw: &RawValue) -> Result<FeeFacts, Unusable> {
         block: block.number.and_then(|number| u64_of(&number).ok()),
         ..FeeFacts::default()
     })
+}
+
+/// Reads the number of a block; `None` if there is no such block.
+fn block_number(raw: &RawValue) -> Result<Option<u64>, Unusable> {
+    #[derive(Deserialize)]
+    struct Block {
+        number: String,
+    }
+    decode_as::<Option<Block>>(raw)?.map(|block| u64_of(&block.number)).transpose()
 }
 
 fn price(text: &str) -> Result<u128, Unusable> {

@@ -23,6 +23,8 @@ pub(super) struct Call {
 pub(super) enum Kind {
     /// Reads data. Another node may have data that this one lacks.
     Read,
+    /// Reads what a healthy node may refuse: a wide range of blocks, or a tag that it does not know.
+    Refusable,
     /// Runs a contract, which may revert.
     Execute,
     /// Submits a transaction. An error is about the transaction itself.

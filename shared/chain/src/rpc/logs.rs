@@ -1,5 +1,6 @@
 //! `eth_getLogs`: parameters and answer.
 
+use alloy_primitives::B256;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
@@ -19,10 +20,19 @@ pub(super) fn params(wanted: &LogFilter) -> Value {
         // A topic of null matches any event.
         let first = Some(&wanted.events).filter(|events| !events.is_empty());
         let mut topics = vec![json!(first)];
-        topics.extend(wanted.indexed.iter().map(|topic| json!(topic)));
+        topics.extend(wanted.indexed.iter().map(|values| argument(values)));
         filter["topics"] = json!(topics);
     }
     json!([filter])
+}
+
+/// A topic of null matches any value, and a list any of its values.
+fn argument(values: &[B256]) -> Value {
+    match values {
+        [] => Value::Null,
+        [only] => json!(only),
+        several => json!(several),
+    }
 }
 
 #[derive(Deserialize)]
@@ -69,7 +79,7 @@ pub(super) fn found(raw: &RawValue, wanted: &LogFilter) -> Result<Vec<FoundLog>,
 #[cfg(test)]
 mod tests {
     use super::*;
-    use alloy_primitives::{Address, B256};
+    use alloy_primitives::Address;
 
     fn wanted() -> LogFilter {
         LogFilter {
@@ -77,7 +87,7 @@ mod tests {
             to_block: 9,
             addresses: vec![Address::repeat_byte(0xab)],
             events: vec![B256::repeat_byte(1)],
-            indexed: vec![Some(B256::repeat_byte(2))],
+            indexed: vec![vec![B256::repeat_byte(2)]],
         }
     }
 
@@ -115,7 +125,7 @@ mod tests {
     #[test]
     fn an_argument_without_a_value_matches_any() {
         let mut filter = wanted();
-        filter.indexed = vec![None, Some(B256::repeat_byte(3))];
+        filter.indexed = vec![Vec::new(), vec![B256::repeat_byte(3)]];
         let topics = &params(&filter)[0]["topics"];
         assert_eq!(*topics, json!([filter.events, Value::Null, B256::repeat_byte(3)]));
         let read = |second: u8, third: u8| {
@@ -126,6 +136,19 @@ mod tests {
         };
         assert!(read(7, 3) && read(8, 3));
         assert!(!read(3, 7), "the second value is not that of the first argument");
+    }
+
+    #[test]
+    fn an_argument_may_have_one_of_several_values() {
+        let mut filter = wanted();
+        filter.indexed = vec![[2, 3].map(B256::repeat_byte).to_vec()];
+        assert_eq!(params(&filter)[0]["topics"], json!([filter.events, filter.indexed[0]]));
+        let read = |value: u8| {
+            let mut one = wire("0x6", "0x0");
+            one["topics"][1] = json!(B256::repeat_byte(value));
+            found(&RawValue::from_string(json!([one]).to_string()).unwrap(), &filter).is_ok()
+        };
+        assert!(read(2) && read(3) && !read(4));
     }
 
     #[test]

@@ -27,6 +27,7 @@ pub(super) fn classify(kind: Kind, error: WireError, scrub: impl Fn(&str) -> Str
         Kind::Broadcast if REJECTION_CODES.contains(&code) => {
             Setback::Final(ChainFault::Rejected { code, message: scrub(&message) })
         }
+        Kind::Refusable => Setback::Declined { code, message: scrub(&message) },
         Kind::Read | Kind::Execute | Kind::Broadcast => {
             Setback::Rejected { code, message: scrub(&message) }
         }
@@ -97,6 +98,8 @@ mod tests {
             let setback = classified(kind, json!({"code": code, "message": message}));
             assert!(matches!(setback, Setback::Rejected { .. }), "{kind:?} {code} {message}");
         }
+        let wide = json!({"code": -32005, "message": "limit exceeded"});
+        assert!(matches!(classified(Kind::Refusable, wide), Setback::Declined { .. }));
         for code in [-32000, -32003, -32010] {
             let setback =
                 classified(Kind::Broadcast, json!({"code": code, "message": "nonce too low"}));

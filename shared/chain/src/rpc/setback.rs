@@ -19,6 +19,11 @@ pub(super) enum Setback {
         code: i64,
         message: String,
     },
+    /// The node refused what a healthy node may refuse; another one may accept it.
+    Declined {
+        code: i64,
+        message: String,
+    },
     /// The response is not a valid answer.
     Malformed(String),
     /// There was no usable response.
@@ -41,8 +46,16 @@ impl Setback {
             Self::Final(_) => Health::Healthy,
             Self::Rejected { code, .. } if REQUEST_ERRORS.contains(code) => Health::Healthy,
             Self::Rejected { .. } | Self::Malformed(_) | Self::Unreachable(_) => Health::Failing,
+            // A background search must not keep payments from a healthy node.
+            Self::Declined { .. } => Health::Unknown,
             Self::WrongChain { .. } | Self::Cooling | Self::OutOfTime => Health::Unknown,
         }
+    }
+}
+
+impl Setback {
+    fn is_refusal(&self) -> bool {
+        matches!(self, Self::Rejected { .. } | Self::Declined { .. })
     }
 }
 
@@ -50,7 +63,9 @@ impl fmt::Display for Setback {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Final(fault) => fault.fmt(f),
-            Self::Rejected { code, message } => write!(f, "refused: {message} (code {code})"),
+            Self::Rejected { code, message } | Self::Declined { code, message } => {
+                write!(f, "refused: {message} (code {code})")
+            }
             Self::Malformed(reason) => write!(f, "invalid answer: {reason}"),
             Self::Unreachable(reason) => f.write_str(reason),
             Self::WrongChain { answered } => write!(f, "serves chain {answered}"),
@@ -106,8 +121,8 @@ impl Tally {
                 expected,
                 answered: *answered,
             }),
-            Setback::Rejected { code, message }
-                if all_asked(|why| matches!(why, Setback::Rejected { .. })) =>
+            Setback::Rejected { code, message } | Setback::Declined { code, message }
+                if all_asked(Setback::is_refusal) =>
             {
                 Some(ChainFault::Rejected { code: *code, message: message.clone() })
             }
@@ -116,6 +131,7 @@ impl Tally {
             }
             Setback::Final(_)
             | Setback::Rejected { .. }
+            | Setback::Declined { .. }
             | Setback::Malformed(_)
             | Setback::Unreachable(_)
             | Setback::Cooling

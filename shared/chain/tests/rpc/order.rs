@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use alloy_primitives::{Bytes, U256};
-use bursar_chain::ports::{BlockTag, Chain, ChainFault};
+use bursar_chain::ports::{BlockTag, Chain, ChainFault, LogFilter};
 use bursar_chain::rpc::{ConfigError, ENDPOINTS_MAX, RpcChain, RpcConfig, RpcLimits};
 use serde_json::json;
 
@@ -66,6 +66,47 @@ async fn a_silent_endpoint_is_remembered_although_another_answered() {
     assert_eq!(balance(&chain).await, wei(2));
     assert!(chain.has_failed_since(0) && chain.has_failed_since(10));
     assert!(!chain.has_failed_since(11), "not since then");
+}
+
+/// A background search with too wide ranges must not close the way for payments.
+#[tokio::test]
+async fn a_refused_search_says_nothing_about_the_health_of_its_node() {
+    let (node, clock) = (Node::rich(1).await, clock());
+    let chain = chain_with(&[node.url()], limits(), &clock);
+    let too_wide = json!({"code": -32005, "message": "limit exceeded"});
+    node.on("eth_getLogs", Answer::Error(too_wide.clone()));
+    node.on("eth_getBlockByNumber", Answer::Error(too_wide));
+    for _ in 0..5 {
+        let filter = LogFilter {
+            from_block: 1,
+            to_block: 900_000,
+            addresses: vec![ACCOUNT],
+            events: Vec::new(),
+            indexed: Vec::new(),
+        };
+        let refused = chain.logs(filter).await.unwrap_err();
+        assert!(matches!(refused, ChainFault::Rejected { code: -32005, .. }), "{refused}");
+        let refused = chain.safe_block_number().await.unwrap_err();
+        assert!(matches!(refused, ChainFault::Rejected { .. }), "{refused}");
+    }
+    assert!(!chain.has_failed_since(0));
+    assert_eq!(balance(&chain).await, wei(1));
+}
+
+#[tokio::test]
+async fn a_safe_block_is_a_number_or_refused() {
+    let node = Node::rich(1).await;
+    let chain = chain(&[&node]);
+    node.on("eth_getBlockByNumber", Answer::Result(json!({"number": "0x10", "hash": "0x"})));
+    assert_eq!(chain.safe_block_number().await, Ok(16));
+    let asked = node.questions().await;
+    assert_eq!(asked.last().unwrap()["params"], json!(["safe", false]));
+    node.on("eth_getBlockByNumber", Answer::Result(json!(null)));
+    let refused = chain.safe_block_number().await;
+    assert!(matches!(refused, Err(ChainFault::Rejected { code: 0, .. })), "{refused:?}");
+    assert!(!chain.has_failed_since(0));
+    node.on("eth_getBlockByNumber", Answer::Result(json!({"number": "16"})));
+    assert!(matches!(chain.safe_block_number().await, Err(ChainFault::Malformed { .. })));
 }
 
 #[tokio::test]
