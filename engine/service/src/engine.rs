@@ -20,6 +20,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::agent_api::Api;
 use crate::backup::replace;
+use crate::blocking::blocking;
 use crate::chain_time::HintedClock;
 use crate::config::{Config, LiveConfig};
 use crate::context::EngineContext;
@@ -35,6 +36,7 @@ use crate::journal::{
     create_owner_only,
 };
 use crate::lanes::lending::Lending;
+use crate::lanes::lending::scan::{self, FileStore, MemoryStore, ScanStore, ScanTask};
 use crate::lanes::payments::{self, Execution};
 use crate::lanes::plans;
 use crate::lanes::trading::Trading;
@@ -100,6 +102,11 @@ impl Engine {
     pub async fn open_by_hand(options: Options) -> Result<(Self, CoreLoop), Fault> {
         let Options { folder, lock, edition, mode, listen, ports, store, begin_journal } = options;
         complete_restore(&folder)?;
+        // An engine whose journal is elsewhere leaves no results in the folder either.
+        let scan_store: Arc<dyn ScanStore> = match store {
+            Some(_) => Arc::new(MemoryStore::default()),
+            None => Arc::new(FileStore::new(folder.file("lending-scan.json"))),
+        };
         let settings = Arc::new(LiveConfig::open(folder.file("settings.toml"), listen)?);
         let ports = match ports {
             Some(ports) => ports,
@@ -135,6 +142,8 @@ impl Engine {
         let funds = Arc::new(Funds::new(&ports));
         let trading = Arc::new(Trading::new(&ports));
         let lending = Arc::new(Lending::new(&ports));
+        let (results, saved) = (Arc::clone(lending.scan()), Arc::clone(&scan_store));
+        blocking(move || scan::load(&results, &*saved)).await?;
         let last_used_ms = AtomicU64::new(ports.clock.mono_ms());
         let context = Arc::new(EngineContext {
             folder,
@@ -160,7 +169,7 @@ impl Engine {
             consoles: Arc::new(()),
         });
         if mode == Mode::Full {
-            spawn_background(&context);
+            spawn_background(&context, scan_store);
         }
         Ok((Self { context, control: tokio::sync::Mutex::new(None), _lock: lock }, core_loop))
     }
@@ -329,12 +338,20 @@ fn open_core(
     Core::open(store, edition, gate, ports.rules.clone()).map_err(|error| unusable(folder, &error))
 }
 
-/// Starts the tasks that a serving engine runs: upkeep, chain lookups of settlements, and the outboxes.
-fn spawn_background(context: &Arc<EngineContext>) {
+/// Starts the tasks that a serving engine runs: upkeep, chain lookups of settlements, the outboxes, trades, and the scan
+/// of the lending lane.
+fn spawn_background(context: &Arc<EngineContext>, scan_store: Arc<dyn ScanStore>) {
     context.tasks.spawn(upkeep::run(Arc::clone(context)));
     let (core, ports) = (context.core.clone(), context.ports.clone());
     context.tasks.spawn(payments::follow(core, ports.clone(), context.stopping.clone()));
     let (execution, stopping) = (context.execution.clone(), context.stopping.clone());
+    context.tasks.spawn(scan::run(ScanTask {
+        scan: Arc::clone(context.lending.scan()),
+        store: scan_store,
+        core: context.core.clone(),
+        ports: ports.clone(),
+        stopping: stopping.clone(),
+    }));
     context.tasks.spawn(tx_driver::run(TxDriver { execution, ports, stopping }));
     context.tasks.spawn(plans::run(plans::Worker {
         ports: context.ports.clone(),

@@ -1,7 +1,7 @@
 //! Lending: which venues can be trusted with a stablecoin, what an address has in them, and the plans of loans.
 //!
 //! The rules are in `bursar-domain`, and the call data in `bursar-morpho`. This module reads the chain: every figure of
-//! one network is from the same block.
+//! one network is from the same block. Which venues are read, besides those of our table, comes from the background [`scan`].
 
 mod hints;
 mod input;
@@ -17,6 +17,7 @@ mod positions;
 mod propose;
 mod rehearse;
 mod steps;
+pub mod scan;
 mod survey;
 mod vault_read;
 mod venue_read;

@@ -15,6 +15,7 @@ use bursar_submit::Outbox;
 use super::hints::Hints;
 use super::listing::Listing;
 use super::measure::Measured;
+use super::scan::{Scan, SeenVenue};
 use crate::lanes::batch::unavailable;
 use crate::lanes::kept::Kept;
 use crate::lanes::rehearsal::Simulators;
@@ -27,6 +28,7 @@ pub struct Lending {
     pub(super) hints: Hints,
     pub(super) simulators: Simulators,
     pub(super) kept: Kept<Measured>,
+    scan: Arc<Scan>,
     // The newest list of each network. A lock instead of an owning task: it is never held across an await.
     listed: Mutex<BTreeMap<ChainId, Arc<Listing>>>,
 }
@@ -39,6 +41,7 @@ impl Lending {
             hints: Hints::default(),
             simulators: Simulators::default(),
             kept: Kept::default(),
+            scan: Arc::default(),
             listed: Mutex::default(),
         }
     }
@@ -67,9 +70,19 @@ impl Lending {
         self.listed.lock().unwrap_or_else(PoisonError::into_inner).insert(chain, listing);
     }
 
+    /// Returns what the background scan has found so far.
+    pub fn scan(&self) -> &Arc<Scan> {
+        &self.scan
+    }
+
     /// Returns the venues of a network in which events show a position of an address.
-    pub(super) fn seen(&self, _chain: ChainId, _owner: Address) -> Vec<VenueId> {
-        Vec::new()
+    pub(super) fn seen(&self, chain: ChainId, owner: Address) -> Vec<VenueId> {
+        let venues = self.scan.venues_of(chain, owner).into_iter();
+        let venues = venues.map(|venue| match venue {
+            SeenVenue::Vault(vault) => VenueId::Vault(vault),
+            SeenVenue::Market(id) => VenueId::Market(id),
+        });
+        venues.collect()
     }
 
     pub(super) fn chain(&self, network: &Network) -> Result<Arc<dyn Chain>, Refusal> {

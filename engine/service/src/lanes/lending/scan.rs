@@ -1,0 +1,84 @@
+//! The background scan: which vaults the official factories have created for a network's stablecoin, and in which venues
+//! the wallet's addresses have positions.
+//!
+//! Both come from events. Any contract can emit a deposit in our name, so only events of official vaults and of the
+//! singleton count, and only the venue of an event counts: shares and their worth are read from the venue. Every answer is
+//! compared with its query again. The scan never searches beyond the safe block and never searches a block twice, so a
+//! reorganisation cannot hide an event.
+//!
+//! No request waits for the scan; requests read what it knows so far.
+
+mod file;
+mod findings;
+mod follow;
+mod query;
+mod results;
+mod save;
+mod searches;
+mod store;
+mod wanted;
+mod width;
+
+use std::sync::Arc;
+
+use bursar_core::networks::NETWORKS;
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+
+use crate::core::handle::Handle;
+use crate::ports::Ports;
+use follow::Follower;
+use wanted::{Wanted, follow_views};
+
+pub use findings::{ScanBound, SeenVenue};
+pub use query::ScanFault;
+pub use results::{Scan, ScanProgress};
+pub use store::{FileStore, MemoryStore, ScanStore};
+
+/// What the task of the scan needs.
+#[derive(Debug)]
+pub struct ScanTask {
+    pub scan: Arc<Scan>,
+    pub store: Arc<dyn ScanStore>,
+    pub core: Handle,
+    pub ports: Ports,
+    pub stopping: CancellationToken,
+}
+
+/// Takes over the results of earlier runs. Blocks on the disk.
+pub fn load(scan: &Scan, store: &dyn ScanStore) {
+    save::load(scan, store);
+}
+
+/// Scans all wanted networks until the engine stops, and saves the results.
+pub async fn run(task: ScanTask) {
+    let ScanTask { scan, store, core, ports, stopping } = task;
+    let (publish, wanted) = watch::channel(Wanted::default());
+    // cancel-safe: results are recorded and saved without an await between two changes of them.
+    tokio::select! {
+        biased;
+        () = stopping.cancelled() => {}
+        () = follow_views(core, publish) => {}
+        () = save::follow(&scan, &store, &ports.clock) => {}
+        () = scan_all(&scan, &ports, wanted) => {}
+    }
+    save::save_rest(&scan, &store).await;
+}
+
+async fn scan_all(scan: &Arc<Scan>, ports: &Ports, wanted: watch::Receiver<Wanted>) {
+    let followers = NETWORKS.iter().filter_map(|network| {
+        let follower = Follower {
+            scan: Arc::clone(scan),
+            network,
+            contracts: network.lending?,
+            chains: ports.chains.clone(),
+            clock: Arc::clone(&ports.clock),
+            wanted: wanted.clone(),
+        };
+        Some(follower.run())
+    });
+    futures::future::join_all(followers).await;
+}
+
+#[cfg(test)]
+mod tests;

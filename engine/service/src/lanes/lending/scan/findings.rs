@@ -1,0 +1,237 @@
+//! What the scan has found on one network, and up to which blocks. Pure.
+//!
+//! New vaults have one cursor, and each address of the wallet has its own, so that a new address is searched from the
+//! beginning. No address is ahead of the vaults: all official vaults up to the end of a range are known before the range
+//! is searched for deposits, and no deposit precedes the creation of its vault.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use alloy_primitives::{Address, B256};
+use bursar_core::limits::{SCAN_OWNERS, SCAN_VAULTS, SCAN_VENUES_GIVEN, SCAN_VENUES_OWN};
+use bursar_core::networks::{Lending as Contracts, VaultKind};
+
+/// Where an address has, or had, a position.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum SeenVenue {
+    /// A vault of an official factory.
+    Vault(Address),
+    /// A market of the singleton.
+    Market(B256),
+}
+
+/// A bound at which the scan ignores what it finds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum ScanBound {
+    #[error("there are more than {SCAN_VAULTS} vaults; those created later are ignored")]
+    Vaults,
+    #[error("an address has deposits in more venues than are kept")]
+    Venues,
+    #[error("the wallet has more than {SCAN_OWNERS} addresses; the others are not searched")]
+    Owners,
+}
+
+/// Who made a deposit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Depositor {
+    /// The address that got the shares.
+    Owner,
+    /// Another account.
+    Other,
+}
+
+/// An event of a deposit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Deposit {
+    pub(super) owner: Address,
+    pub(super) venue: SeenVenue,
+    pub(super) depositor: Depositor,
+}
+
+/// Blocks, the first and the last included.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct BlockRange {
+    pub(super) from: u64,
+    pub(super) to: u64,
+}
+
+impl BlockRange {
+    /// Returns the number of blocks.
+    pub(super) fn blocks(self) -> u64 {
+        self.to.saturating_sub(self.from).saturating_add(1)
+    }
+}
+
+/// The next thing to search for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Search {
+    Creations(BlockRange),
+    /// Deposits for some addresses.
+    Deposits(BlockRange, Vec<Address>),
+}
+
+/// The findings on one network.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Findings {
+    /// The first block that is not searched for new vaults.
+    pub(super) next_creation: u64,
+    /// The vaults of official factories that lend the stablecoin, in the order of the search.
+    pub(super) vaults: Vec<(Address, VaultKind)>,
+    /// There are vaults beyond the bound.
+    pub(super) ignores_vaults: bool,
+    pub(super) owners: BTreeMap<Address, OwnerFindings>,
+    /// The wallet has addresses beyond the bound.
+    pub(super) ignores_owners: bool,
+}
+
+/// The findings about one address.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(super) struct OwnerFindings {
+    /// The first block that is not searched for deposits.
+    pub(super) next_block: u64,
+    /// Venues of deposits that the address made itself.
+    pub(super) own: BTreeSet<SeenVenue>,
+    /// Venues of deposits that others made for it.
+    pub(super) given: BTreeSet<SeenVenue>,
+    /// There are venues beyond a bound.
+    pub(super) ignores_venues: bool,
+}
+
+impl Findings {
+    pub(super) fn new(contracts: &Contracts) -> Self {
+        Self {
+            next_creation: first_creation(contracts),
+            vaults: Vec::new(),
+            ignores_vaults: false,
+            owners: BTreeMap::new(),
+            ignores_owners: false,
+        }
+    }
+
+    /// Sets the addresses to search for. Returns whether one of them is new, and has everything to be searched.
+    pub(super) fn set_owners(&mut self, owners: &BTreeSet<Address>, contracts: &Contracts) -> bool {
+        self.owners.retain(|owner, _findings| owners.contains(owner));
+        let next_block = contracts.first_block.min(first_creation(contracts));
+        let mut is_new = false;
+        self.ignores_owners = false;
+        for owner in owners {
+            if self.owners.contains_key(owner) {
+                continue;
+            }
+            if self.owners.len() >= SCAN_OWNERS {
+                self.ignores_owners = true;
+                break;
+            }
+            let fresh = OwnerFindings { next_block, ..OwnerFindings::default() };
+            self.owners.insert(*owner, fresh);
+            is_new = true;
+        }
+        is_new
+    }
+
+    /// Returns the next search of at most `width` blocks, up to and including the block `last`. `None` if all is
+    /// searched.
+    pub(super) fn next_search(&self, last: u64, width: u64) -> Option<Search> {
+        let from = self.next_block();
+        if from > last {
+            return None;
+        }
+        let to = from.saturating_add(width.saturating_sub(1)).min(last);
+        if from == self.next_creation {
+            return Some(Search::Creations(BlockRange { from, to }));
+        }
+        let cursors = || self.owners.iter().map(|(owner, findings)| (owner, findings.next_block));
+        let first: Vec<Address> =
+            cursors().filter(|(_, next)| *next == from).map(|(owner, _)| *owner).collect();
+        // Stop where other addresses begin, so that all continue together from there.
+        let others = cursors().map(|(_, next)| next).filter(|next| *next > from).min();
+        let end = others.unwrap_or(u64::MAX).min(self.next_creation);
+        Some(Search::Deposits(BlockRange { from, to: to.min(end.saturating_sub(1)) }, first))
+    }
+
+    /// Records all vaults that were created in a range.
+    pub(super) fn record_creations(&mut self, range: BlockRange, found: &[(Address, VaultKind)]) {
+        for vault in found {
+            if self.vaults.contains(vault) {
+                continue;
+            }
+            if self.vaults.len() >= SCAN_VAULTS {
+                self.ignores_vaults = true;
+                break;
+            }
+            self.vaults.push(*vault);
+        }
+        self.next_creation = range.to.saturating_add(1);
+    }
+
+    /// Records all deposits for some addresses in a range. Returns whether a venue is new.
+    pub(super) fn record_deposits(
+        &mut self,
+        range: BlockRange,
+        owners: &[Address],
+        found: &[Deposit],
+    ) -> bool {
+        let mut is_new = false;
+        for deposit in found {
+            if let Some(findings) = self.owners.get_mut(&deposit.owner) {
+                is_new |= findings.record(deposit);
+            }
+        }
+        for owner in owners {
+            if let Some(findings) = self.owners.get_mut(owner) {
+                findings.next_block = range.to.saturating_add(1);
+            }
+        }
+        is_new
+    }
+
+    /// Returns the first block that is not completely searched.
+    pub(super) fn next_block(&self) -> u64 {
+        let owners = self.owners.values().map(|findings| findings.next_block);
+        owners.min().unwrap_or(u64::MAX).min(self.next_creation)
+    }
+
+    /// Returns the venues of an address, those of its own deposits first.
+    pub(super) fn venues_of(&self, owner: Address) -> Vec<SeenVenue> {
+        let Some(findings) = self.owners.get(&owner) else { return Vec::new() };
+        findings.own.iter().chain(&findings.given).copied().collect()
+    }
+
+    pub(super) fn bound(&self) -> Option<ScanBound> {
+        if self.ignores_owners {
+            Some(ScanBound::Owners)
+        } else if self.ignores_vaults {
+            Some(ScanBound::Vaults)
+        } else if self.owners.values().any(|findings| findings.ignores_venues) {
+            Some(ScanBound::Venues)
+        } else {
+            None
+        }
+    }
+}
+
+impl OwnerFindings {
+    fn record(&mut self, deposit: &Deposit) -> bool {
+        let venue = deposit.venue;
+        if self.own.contains(&venue) {
+            return false;
+        }
+        let (venues, bound) = match deposit.depositor {
+            Depositor::Owner => {
+                self.given.remove(&venue);
+                (&mut self.own, SCAN_VENUES_OWN)
+            }
+            Depositor::Other => (&mut self.given, SCAN_VENUES_GIVEN),
+        };
+        if venues.len() >= bound && !venues.contains(&venue) {
+            self.ignores_venues = true;
+            return false;
+        }
+        venues.insert(venue)
+    }
+}
+
+/// Returns the first block in which a factory can have created a vault.
+pub(super) fn first_creation(contracts: &Contracts) -> u64 {
+    let factories = contracts.vault_factories.iter().map(|factory| factory.first_block);
+    factories.min().unwrap_or(contracts.first_block)
+}

@@ -1,0 +1,161 @@
+//! Scans one network: searches range after range up to the safe block, then looks for new blocks.
+
+use std::sync::Arc;
+
+use bursar_chain::ports::{Chain, Clock};
+use bursar_core::limits::{SCAN_EVERY_MS, SCAN_PAUSE_MS};
+use bursar_core::networks::{Lending as Contracts, Network};
+use tokio::sync::watch;
+
+use super::findings::{BlockRange, Search};
+use super::query::{self, ScanFault};
+use super::results::{Scan, Unsaved};
+use super::wanted::Wanted;
+use super::width::{Pause, Width};
+use crate::ports::Chains;
+
+/// The scan of one network. Its queries follow each other: there is never more than one.
+#[derive(Debug)]
+pub(super) struct Follower {
+    pub(super) scan: Arc<Scan>,
+    pub(super) network: &'static Network,
+    pub(super) contracts: &'static Contracts,
+    pub(super) chains: Chains,
+    pub(super) clock: Arc<dyn Clock>,
+    pub(super) wanted: watch::Receiver<Wanted>,
+}
+
+/// What a follower remembers between two searches.
+#[derive(Debug)]
+struct Pace {
+    width: Width,
+    pause: Pause,
+    /// Until the safe block is reached for the first time, and again for each new address.
+    is_catching_up: bool,
+}
+
+/// The result of one search.
+enum Outcome {
+    Searched,
+    /// There is nothing to search up to the safe block.
+    Complete,
+    Failed {
+        fault: ScanFault,
+        pause_ms: u64,
+    },
+}
+
+impl Follower {
+    /// Scans until the core stops.
+    pub(super) async fn run(mut self) {
+        let mut pace =
+            Pace { width: Width::default(), pause: Pause::default(), is_catching_up: true };
+        loop {
+            let wake_ms = self.advance(&mut pace).await;
+            // cancel-safe: both only wait.
+            tokio::select! {
+                biased;
+                changed = self.wanted.changed() => if changed.is_err() { return },
+                () = self.clock.sleep_until(wake_ms) => {}
+            }
+        }
+    }
+
+    /// Makes the next search, if there is one. Returns the time of the one after it.
+    async fn advance(&mut self, pace: &mut Pace) -> u64 {
+        let chain = self.network.chain;
+        let Some(owners) = self.wanted.borrow_and_update().owners_on(chain) else {
+            self.scan.deactivate(chain);
+            return u64::MAX;
+        };
+        pace.is_catching_up |= self.scan.activate(chain, self.contracts, &owners);
+        let outcome = self.search(pace).await;
+        let now_ms = self.clock.mono_ms();
+        match outcome {
+            Outcome::Searched => {
+                self.scan.set_fault(chain, None);
+                pace.pause = Pause::default();
+                now_ms
+            }
+            Outcome::Complete => {
+                self.scan.set_fault(chain, None);
+                pace.pause = Pause::default();
+                if std::mem::take(&mut pace.is_catching_up) {
+                    self.scan.note_unsaved(Unsaved::CaughtUp);
+                }
+                now_ms.saturating_add(SCAN_EVERY_MS)
+            }
+            Outcome::Failed { fault, pause_ms } => {
+                tracing::debug!(chain = %chain, %fault, pause_ms, "the scan for lending pauses");
+                now_ms.saturating_add(pause_ms)
+            }
+        }
+    }
+
+    async fn search(&self, pace: &mut Pace) -> Outcome {
+        let id = self.network.chain;
+        let failed = |fault, pace: &mut Pace| {
+            self.scan.set_fault(id, Some(fault));
+            Outcome::Failed { fault, pause_ms: pace.pause.lengthen() }
+        };
+        let Some(chain) = self.chains.get(&id) else { return failed(ScanFault::NoNode, pace) };
+        let next = || self.scan.next_search(id, pace.width.blocks());
+        let search = match next() {
+            Some(search) => search,
+            None => {
+                match query::last_block(&*chain, self.network).await {
+                    Ok(last) => self.scan.set_safe_block(id, last),
+                    Err(fault) => return failed(fault, pace),
+                }
+                let Some(search) = next() else { return Outcome::Complete };
+                search
+            }
+        };
+        let range = match &search {
+            Search::Creations(range) | Search::Deposits(range, _) => *range,
+        };
+        match self.make(&*chain, &search).await {
+            Ok(is_new) => {
+                pace.width.widen(range.blocks());
+                let moved = is_new || pace.is_catching_up;
+                let unsaved = if moved { Unsaved::Progress } else { Unsaved::NewBlocks };
+                self.scan.note_unsaved(unsaved);
+                Outcome::Searched
+            }
+            Err(fault) => self.narrow(fault, range, pace),
+        }
+    }
+
+    /// Makes a search and records what it found, all of it or nothing.
+    async fn make(&self, chain: &dyn Chain, search: &Search) -> Result<bool, ScanFault> {
+        let id = self.network.chain;
+        match search {
+            Search::Creations(range) => {
+                let found = query::creations(chain, self.network, self.contracts, *range).await?;
+                Ok(self.scan.record_creations(id, *range, &found))
+            }
+            Search::Deposits(range, owners) => {
+                let vaults: Vec<_> =
+                    self.scan.known_vaults(id).into_iter().map(|(vault, _kind)| vault).collect();
+                let found = query::deposits(chain, self.contracts, *range, owners, &vaults).await?;
+                Ok(self.scan.record_deposits(id, *range, owners, &found))
+            }
+        }
+    }
+
+    /// Tries a narrower range after a failure. A refusal of several blocks is expected, so it is not reported, and the
+    /// pause stays short.
+    fn narrow(&self, fault: ScanFault, range: BlockRange, pace: &mut Pace) -> Outcome {
+        let was_wide = pace.width.narrow(range.blocks());
+        let is_refusal = match fault {
+            ScanFault::Refused | ScanFault::Invalid => true,
+            // A node may also take too long for a wide range.
+            ScanFault::Unavailable | ScanFault::NoNode => false,
+        };
+        if was_wide && is_refusal {
+            return Outcome::Failed { fault, pause_ms: SCAN_PAUSE_MS };
+        }
+        self.scan.set_fault(self.network.chain, Some(fault));
+        Outcome::Failed { fault, pause_ms: pace.pause.lengthen() }
+    }
+}

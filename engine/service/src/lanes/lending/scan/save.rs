@@ -1,0 +1,71 @@
+//! Loads and saves the results of the scan, seldom and on a blocking thread.
+
+use std::sync::Arc;
+
+use bursar_chain::ports::Clock;
+use bursar_core::limits::{SCAN_SAVE_IDLE_MS, SCAN_SAVE_MS};
+
+use super::file;
+use super::results::{Scan, Unsaved};
+use super::store::ScanStore;
+use crate::blocking::blocking;
+
+/// Takes over what was saved. If that is not possible, the scan starts again.
+pub(super) fn load(scan: &Scan, store: &dyn ScanStore) {
+    let loaded = store.load().map_err(|error| error.to_string());
+    let findings = loaded.and_then(|data| match data {
+        Some(data) => file::decode(&data).map_err(str::to_owned),
+        None => Ok(Default::default()),
+    });
+    match findings {
+        Ok(findings) => scan.restore(findings),
+        Err(why) => tracing::warn!(
+            why,
+            "the file of the scan for lending is not used: the scan starts again"
+        ),
+    }
+}
+
+/// Saves what changes, forever.
+pub(super) async fn follow(scan: &Scan, store: &Arc<dyn ScanStore>, clock: &Arc<dyn Clock>) {
+    let mut unsaved = scan.watch_unsaved();
+    let mut saved_ms = clock.mono_ms();
+    loop {
+        let due_ms = match *unsaved.borrow_and_update() {
+            Unsaved::Nothing => u64::MAX,
+            Unsaved::NewBlocks => saved_ms.saturating_add(SCAN_SAVE_IDLE_MS),
+            Unsaved::Progress => saved_ms.saturating_add(SCAN_SAVE_MS),
+            Unsaved::CaughtUp => 0,
+        };
+        // cancel-safe: both only wait. The time comes first, because a scan that catches up changes all the time.
+        tokio::select! {
+            biased;
+            () = clock.sleep_until(due_ms) => {
+                saved_ms = clock.mono_ms();
+                save(scan, store).await;
+            }
+            changed = unsaved.changed() => if changed.is_err() { return },
+        }
+    }
+}
+
+/// Saves what is not saved yet.
+pub(super) async fn save_rest(scan: &Scan, store: &Arc<dyn ScanStore>) {
+    if *scan.watch_unsaved().borrow() > Unsaved::Nothing {
+        save(scan, store).await;
+    }
+}
+
+async fn save(scan: &Scan, store: &Arc<dyn ScanStore>) {
+    let findings = scan.take_unsaved();
+    let store = Arc::clone(store);
+    let saved = blocking(move || match file::encode(&findings) {
+        Some(data) => store.save(&data).map_err(|error| error.to_string()),
+        None => Err("it cannot be encoded".to_owned()),
+    });
+    let saved = saved.await.unwrap_or_else(|fault| Err(fault.to_string()));
+    if let Err(why) = saved {
+        tracing::warn!(why, "the results of the scan for lending are not saved");
+        scan.note_unsaved(Unsaved::NewBlocks);
+    }
+}

@@ -1,0 +1,445 @@
+//! The scan of one network against a scripted node, on a clock under manual control.
+
+mod node;
+mod stage;
+
+use alloy_primitives::{Address, B256, Bytes};
+use bursar_chain::ports::ChainFault;
+use bursar_core::limits::{SCAN_BLOCKS, SCAN_LIST, SCAN_VAULTS, SCAN_VENUES_GIVEN};
+use bursar_core::networks::VaultKind;
+
+use self::node::{base, created, deposit, lending, refused, supply};
+use self::stage::{Stage, owner};
+use super::findings::{ScanBound, SeenVenue};
+use super::query::ScanFault;
+
+const SAFE: u64 = 40_000_000;
+const STRANGER: Address = Address::repeat_byte(0x51);
+
+fn vault(at: u16) -> Address {
+    let mut address = [0x77; 20];
+    address[..2].copy_from_slice(&at.to_be_bytes());
+    address.into()
+}
+
+/// The address of the factory of this kind, and the first block after its creation.
+fn factory(kind: VaultKind) -> (Address, u64) {
+    let factory = lending().vault_factory(kind).unwrap();
+    (factory.address, factory.first_block + 1)
+}
+
+fn v2_created(at: u16) -> bursar_chain::ports::FoundLog {
+    let (factory, block) = factory(VaultKind::V2);
+    created(VaultKind::V2, factory, base().stablecoin.address, vault(at), block)
+}
+
+#[tokio::test]
+async fn official_vaults_and_own_positions_are_found() {
+    let stage = Stage::new(&[owner(1), owner(2)]);
+    let (metamorpho, early) = factory(VaultKind::MetaMorpho);
+    let asset = base().stablecoin.address;
+    let market = B256::repeat_byte(0x33);
+    stage.node.emit([
+        created(VaultKind::MetaMorpho, metamorpho, asset, vault(1), early),
+        v2_created(2),
+        deposit(vault(1), owner(1), owner(1), early + 10),
+        deposit(vault(2), STRANGER, owner(2), SAFE),
+        deposit(vault(2), STRANGER, STRANGER, SAFE),
+        supply(lending().singleton, market, owner(1), owner(1), lending().first_block),
+    ]);
+    let mut stage = stage.start();
+    stage.settle().await;
+    let known = [(vault(1), VaultKind::MetaMorpho), (vault(2), VaultKind::V2)];
+    assert_eq!(stage.scan.known_vaults(base().chain), known);
+    let venues = |at| stage.scan.venues_of(base().chain, owner(at));
+    assert_eq!(venues(1), [SeenVenue::Vault(vault(1)), SeenVenue::Market(market)]);
+    assert_eq!(venues(2), [SeenVenue::Vault(vault(2))]);
+    let progress = stage.progress();
+    assert!(progress.is_complete && progress.fault.is_none(), "{progress:?}");
+    assert_eq!((progress.next_block, progress.safe_block), (SAFE + 1, Some(SAFE)));
+    let asked = stage.node.asked();
+    assert!(asked.iter().all(|filter| filter.to_block <= SAFE && !filter.addresses.is_empty()));
+    assert!(asked.iter().all(|filter| filter.to_block - filter.from_block < SCAN_BLOCKS));
+    assert!(asked.iter().all(|filter| filter.from_block >= lending().first_block));
+    assert!(
+        asked.iter().all(|filter| filter.indexed.iter().any(|values| !values.is_empty())),
+        "the node filters by asset or owner"
+    );
+    assert!(asked.len() < 150, "{}: both addresses share their queries", asked.len());
+}
+
+/// Any contract can emit a deposit in our name. The scripted node panics on every call to a contract.
+#[tokio::test]
+async fn a_forged_deposit_is_no_finding() {
+    let stage = Stage::new(&[owner(1)]);
+    let forger = Address::repeat_byte(0xbb);
+    let market = B256::repeat_byte(0x33);
+    let asset = base().stablecoin.address;
+    stage.node.emit([
+        v2_created(1),
+        created(VaultKind::V2, forger, asset, vault(2), SAFE - 20),
+        deposit(forger, owner(1), owner(1), SAFE - 10),
+        deposit(vault(2), owner(1), owner(1), SAFE - 10),
+        supply(forger, market, owner(1), owner(1), SAFE - 10),
+        deposit(lending().singleton, owner(1), owner(1), SAFE - 10),
+    ]);
+    let mut stage = stage.start();
+    stage.settle().await;
+    assert!(stage.progress().is_complete);
+    assert_eq!(stage.scan.known_vaults(base().chain), [(vault(1), VaultKind::V2)]);
+    assert_eq!(stage.scan.venues_of(base().chain, owner(1)), []);
+}
+
+/// A node that returns what was not asked for is not believed, and nothing of its answer counts.
+#[tokio::test]
+async fn a_lying_node_neither_adds_nor_hides_a_finding() {
+    let asset = base().stablecoin.address;
+    let (official, _block) = factory(VaultKind::V2);
+    let other = Address::repeat_byte(0xbb);
+    let at = SAFE - 5;
+    let mut short = deposit(vault(1), owner(1), owner(1), at);
+    short.log.topics.pop();
+    let mut wide = v2_created(9);
+    wide.log.topics[3] = B256::repeat_byte(0xff);
+    for lie in [
+        deposit(other, owner(1), owner(1), at),
+        deposit(vault(1), owner(1), STRANGER, at),
+        deposit(vault(1), owner(1), owner(1), SAFE + 1),
+        short,
+        wide,
+        supply(other, B256::repeat_byte(1), owner(1), owner(1), at),
+        created(VaultKind::V2, other, asset, vault(2), at),
+        created(VaultKind::V2, official, other, vault(2), at),
+        created(VaultKind::V2, official, asset, vault(2), SAFE + 1),
+    ] {
+        let stage = Stage::new(&[owner(1)]);
+        stage.node.emit([v2_created(1), deposit(vault(1), owner(1), owner(1), at)]);
+        stage.node.lie(Some(lie.clone()));
+        let mut stage = stage.start();
+        stage.pass_s(120).await;
+        let progress = stage.progress();
+        assert!(!progress.is_complete, "{lie:?}");
+        assert_eq!(progress.fault, Some(ScanFault::Invalid), "{lie:?}");
+        assert_eq!(stage.scan.venues_of(base().chain, owner(1)), [], "{lie:?}");
+        let known = stage.scan.known_vaults(base().chain);
+        assert!(known.iter().all(|(known, _kind)| *known == vault(1)), "{lie:?}");
+        stage.node.lie(None);
+        stage.pass_s(600).await;
+        assert!(stage.progress().is_complete, "{lie:?} {:?}", stage.progress());
+        let venues = stage.scan.venues_of(base().chain, owner(1));
+        assert_eq!(venues, [SeenVenue::Vault(vault(1))], "{lie:?}");
+    }
+}
+
+/// The creator of a vault chooses its name, which may be no valid text.
+#[tokio::test]
+async fn odd_data_of_an_official_event_does_not_stop_the_scan() {
+    let stage = Stage::new(&[owner(1)]);
+    let (factory, block) = factory(VaultKind::MetaMorpho);
+    let asset = base().stablecoin.address;
+    let mut odd = created(VaultKind::MetaMorpho, factory, asset, vault(1), block);
+    odd.log.data = Bytes::from_static(&[0xff; 77]);
+    stage.node.emit([odd]);
+    let mut stage = stage.start();
+    stage.settle().await;
+    assert!(stage.progress().is_complete);
+    assert_eq!(stage.scan.known_vaults(base().chain), [(vault(1), VaultKind::MetaMorpho)]);
+}
+
+#[tokio::test]
+async fn a_refused_range_is_halved_until_the_node_answers() {
+    let stage = Stage::new(&[owner(1)]);
+    stage.node.emit([v2_created(1), deposit(vault(1), owner(1), owner(1), SAFE)]);
+    stage.node.set_widest(10_000);
+    let mut stage = stage.start();
+    stage.settle().await;
+    let early = stage.node.queries();
+    assert_eq!(early, 1, "a pause after each refusal");
+    assert_eq!(stage.progress().fault, None, "a refused range is expected");
+    stage.pass_s(2_000).await;
+    assert!(stage.progress().is_complete, "{:?}", stage.progress());
+    assert_eq!(stage.scan.venues_of(base().chain, owner(1)), [SeenVenue::Vault(vault(1))]);
+    let (refused, all) = (stage.node.refused(), stage.node.queries());
+    assert!(refused * 16 < all, "{refused} of {all}");
+}
+
+#[tokio::test]
+async fn a_node_that_refuses_everything_is_asked_ever_less() {
+    let stage = Stage::new(&[owner(1)]);
+    stage.node.set_widest(0);
+    let mut stage = stage.start();
+    stage.pass_s(600).await;
+    assert_eq!(stage.progress().fault, Some(ScanFault::Refused));
+    let asked = stage.node.queries();
+    assert!((25..45).contains(&asked), "{asked}");
+}
+
+#[tokio::test]
+async fn a_node_that_goes_away_is_asked_ever_less_and_then_continued() {
+    let stage = Stage::new(&[owner(1)]);
+    stage.node.emit([v2_created(1), deposit(vault(1), owner(1), owner(1), SAFE + 50)]);
+    let mut stage = stage.start();
+    stage.settle().await;
+    assert!(stage.progress().is_complete);
+    stage.node.go_away(true);
+    stage.node.set_safe(Ok(SAFE + 100));
+    stage.pass_s(600).await;
+    let progress = stage.progress();
+    assert_eq!(progress.fault, Some(ScanFault::Unavailable));
+    assert_eq!((progress.next_block, progress.safe_block), (SAFE + 1, Some(SAFE)));
+    assert!((10..20).contains(&stage.node.failures()), "{}", stage.node.failures());
+    stage.node.go_away(false);
+    stage.pass_s(60).await;
+    assert!(stage.progress().is_complete && stage.progress().fault.is_none());
+    assert_eq!(stage.scan.venues_of(base().chain, owner(1)), [SeenVenue::Vault(vault(1))]);
+}
+
+#[tokio::test]
+async fn a_network_without_a_node_is_reported() {
+    let stage = Stage::new(&[owner(1)]);
+    stage.chains.set(base().chain, None);
+    let mut stage = stage.start();
+    stage.settle().await;
+    assert_eq!(stage.progress().fault, Some(ScanFault::NoNode));
+    stage.chains.set(base().chain, Some(stage.node.clone()));
+    stage.pass_s(60).await;
+    assert!(stage.progress().is_complete);
+}
+
+/// Blocks after the safe block may be replaced. Their events count once they are safe.
+#[tokio::test]
+async fn a_reorganisation_hides_no_event() {
+    let stage = Stage::new(&[owner(1)]);
+    stage.node.emit([v2_created(1), deposit(vault(1), owner(1), owner(1), SAFE + 40)]);
+    let mut stage = stage.start();
+    stage.settle().await;
+    assert_eq!(stage.scan.venues_of(base().chain, owner(1)), [], "not safe yet");
+    // The deposit moves to an earlier block.
+    stage.node.forget_after(SAFE);
+    stage.node.emit([deposit(vault(1), owner(1), owner(1), SAFE + 1)]);
+    stage.node.set_safe(Ok(SAFE + 60));
+    stage.pass_s(31).await;
+    assert_eq!(stage.scan.venues_of(base().chain, owner(1)), [SeenVenue::Vault(vault(1))]);
+}
+
+#[tokio::test]
+async fn a_lower_safe_block_moves_no_cursor() {
+    let stage = Stage::new(&[owner(1)]);
+    let mut stage = stage.start();
+    stage.settle().await;
+    let asked = stage.node.queries();
+    stage.node.set_safe(Ok(SAFE - 1_000));
+    stage.pass_s(100).await;
+    assert_eq!(stage.node.queries(), asked);
+    assert_eq!(stage.progress().next_block, SAFE + 1);
+    // An address that is new meanwhile is searched up to the lower block only.
+    stage.want(&[owner(1), owner(2)]);
+    stage.settle().await;
+    assert!(stage.node.asked().iter().skip(asked).all(|filter| filter.to_block < SAFE - 999));
+    stage.node.set_safe(Ok(SAFE + 10));
+    stage.pass_s(60).await;
+    assert_eq!(stage.progress().next_block, SAFE + 11);
+}
+
+/// A node without the tag: the wallet's own depth of confirmation replaces it.
+#[tokio::test]
+async fn without_a_safe_block_confirmations_count() {
+    let stage = Stage::new(&[owner(1)]);
+    let confirmed = SAFE - base().gas.confirmations;
+    stage.node.set_safe(Err(refused()));
+    let mut stage = stage.start();
+    stage.settle().await;
+    assert_eq!(stage.progress().safe_block, Some(confirmed));
+    assert!(stage.node.asked().iter().all(|filter| filter.to_block <= confirmed));
+    // An outage is no reason to lower the standard.
+    stage.node.set_safe(Err(ChainFault::Unavailable { tried: Vec::new() }));
+    stage.pass_s(31).await;
+    assert_eq!(stage.progress().fault, Some(ScanFault::Unavailable));
+}
+
+#[tokio::test]
+async fn a_restart_continues_at_the_cursor() {
+    let stage = Stage::new(&[owner(1)]);
+    stage.node.emit([v2_created(1), deposit(vault(1), owner(1), owner(1), SAFE - 10)]);
+    // The node goes away in the middle, and then the engine is killed.
+    stage.node.go_away_after(46);
+    let mut stage = stage.start();
+    stage.pass_s(12).await;
+    let reached = stage.progress().next_block;
+    assert!((36_000_000..38_000_000).contains(&reached), "{reached}");
+    stage.node.go_away(false);
+    let mut again = stage.restart();
+    again.settle().await;
+    let asked = again.node.asked();
+    let first = asked.iter().map(|filter| filter.from_block).min().unwrap();
+    assert_eq!(first, reached);
+    assert_eq!(again.scan.known_vaults(base().chain), [(vault(1), VaultKind::V2)]);
+    assert!(again.progress().is_complete);
+    assert_eq!(again.scan.venues_of(base().chain, owner(1)), [SeenVenue::Vault(vault(1))]);
+}
+
+#[tokio::test]
+async fn a_new_address_is_searched_from_the_beginning() {
+    let stage = Stage::new(&[owner(1)]);
+    let (factory, early) = factory(VaultKind::MetaMorpho);
+    let asset = base().stablecoin.address;
+    stage.node.emit([
+        created(VaultKind::MetaMorpho, factory, asset, vault(1), early),
+        deposit(vault(1), owner(2), owner(2), early + 1),
+    ]);
+    let mut stage = stage.start();
+    stage.settle().await;
+    let before = stage.node.queries();
+    stage.want(&[owner(1), owner(2), owner(3)]);
+    stage.settle().await;
+    assert_eq!(stage.scan.venues_of(base().chain, owner(2)), [SeenVenue::Vault(vault(1))]);
+    assert!(stage.progress().is_complete);
+    let asked = stage.node.asked().split_off(before);
+    let both = [owner(2), owner(3)].map(|owner| owner.into_word());
+    let for_both = |values: &[B256]| values == both;
+    assert!(
+        asked.iter().all(|filter| filter.indexed.iter().any(|values| for_both(values))),
+        "only the new addresses, in shared queries"
+    );
+    // From here on, all addresses share their queries.
+    let before = stage.node.queries();
+    stage.node.set_safe(Ok(SAFE + 5));
+    stage.pass_s(31).await;
+    assert_eq!(stage.node.queries(), before + 4);
+}
+
+#[tokio::test]
+async fn an_address_that_is_gone_is_forgotten() {
+    let stage = Stage::new(&[owner(1), owner(2)]);
+    stage.node.emit([v2_created(1), deposit(vault(1), STRANGER, owner(2), SAFE)]);
+    let mut stage = stage.start();
+    stage.settle().await;
+    assert_eq!(stage.scan.seen_vaults(base().chain), [vault(1)]);
+    stage.want(&[owner(1)]);
+    stage.settle().await;
+    assert!(stage.scan.seen_vaults(base().chain).is_empty());
+}
+
+/// Creating vaults costs little. More than the bound are ignored and reported, and lists are split.
+#[tokio::test]
+async fn vaults_beyond_the_bound_are_ignored() {
+    let stage = Stage::new(&[owner(1)]);
+    let many = u16::try_from(SCAN_VAULTS).unwrap() + 5;
+    stage.node.emit((0..many).map(v2_created));
+    let mut stage = stage.start();
+    stage.settle().await;
+    assert_eq!(stage.scan.known_vaults(base().chain).len(), SCAN_VAULTS);
+    let progress = stage.progress();
+    assert_eq!((progress.bound, progress.is_complete), (Some(ScanBound::Vaults), false));
+    assert_eq!(progress.next_block, SAFE + 1);
+    let longest = stage.node.asked().iter().map(|filter| filter.addresses.len()).max();
+    assert_eq!(longest, Some(SCAN_LIST));
+    // The file holds them all, and a restart forgets neither them nor the bound.
+    stage.pass_s(11).await;
+    let mut again = stage.restart();
+    again.settle().await;
+    assert_eq!(again.scan.known_vaults(base().chain).len(), SCAN_VAULTS);
+    assert_eq!(again.progress().bound, Some(ScanBound::Vaults));
+}
+
+/// Anybody can deposit for us. Such deposits do not displace those that we made.
+#[tokio::test]
+async fn gifts_do_not_displace_own_positions() {
+    let stage = Stage::new(&[owner(1)]);
+    let many = u16::try_from(SCAN_VENUES_GIVEN).unwrap() + 20;
+    stage.node.emit((0..=many).map(v2_created));
+    stage.node.emit((0..many).map(|at| deposit(vault(at), STRANGER, owner(1), SAFE - 100)));
+    stage.node.emit([deposit(vault(many), owner(1), owner(1), SAFE)]);
+    // A gift that is followed by an own deposit counts as own.
+    stage.node.emit([deposit(vault(0), owner(1), owner(1), SAFE)]);
+    let mut stage = stage.start();
+    stage.settle().await;
+    let venues = stage.scan.venues_of(base().chain, owner(1));
+    let own = [vault(0), vault(many)].map(SeenVenue::Vault);
+    assert!(venues.starts_with(&own), "{venues:?}");
+    assert!(venues.len() <= 2 + SCAN_VENUES_GIVEN);
+    assert_eq!(stage.progress().bound, Some(ScanBound::Venues));
+}
+
+#[tokio::test]
+async fn a_corrupted_file_is_replaced() {
+    let stage = Stage::new(&[owner(1)]);
+    stage.node.emit([v2_created(1)]);
+    for odd in [b"".as_slice(), b"{}", b"bursar-lending-scan 1 00\n[]", &[0; 4096]] {
+        stage.store.put(odd);
+        let mut again = stage.restart();
+        again.settle().await;
+        assert_eq!(again.scan.known_vaults(base().chain), [(vault(1), VaultKind::V2)]);
+        let asked = again.node.asked();
+        let mut after = again.restart();
+        after.settle().await;
+        assert!(after.node.queries() < asked.len() / 4, "the new file was used");
+        assert_eq!(after.scan.known_vaults(base().chain), [(vault(1), VaultKind::V2)]);
+    }
+}
+
+#[tokio::test]
+async fn results_are_saved_seldom() {
+    let stage = Stage::new(&[owner(1)]);
+    stage.node.set_widest(10_000);
+    let mut stage = stage.start();
+    stage.settle().await;
+    let mut seconds = 0;
+    while !stage.progress().is_complete {
+        stage.pass_s(1).await;
+        seconds += 1;
+    }
+    let asked = stage.node.queries();
+    assert!(stage.store.saves() <= 2 + seconds / 10, "{} in {seconds} s", stage.store.saves());
+    assert!(asked > 1_000, "{asked}");
+    // New blocks alone are no reason to write each time.
+    let before = stage.store.saves();
+    for minute in 1..=9 {
+        stage.node.set_safe(Ok(SAFE + minute * 30));
+        stage.pass_s(60).await;
+    }
+    assert_eq!(stage.store.saves(), before);
+    stage.node.set_safe(Ok(SAFE + 1_000));
+    stage.pass_s(120).await;
+    assert_eq!(stage.store.saves(), before + 1);
+    // A finding is.
+    stage.node.emit([created(
+        VaultKind::V2,
+        factory(VaultKind::V2).0,
+        base().stablecoin.address,
+        vault(1),
+        SAFE + 1_001,
+    )]);
+    stage.node.set_safe(Ok(SAFE + 1_001));
+    stage.pass_s(45).await;
+    assert_eq!(stage.store.saves(), before + 2);
+}
+
+#[tokio::test]
+async fn a_network_that_is_not_wanted_is_not_asked() {
+    let mut stage = Stage::without_wallet().start();
+    stage.pass_s(120).await;
+    assert_eq!((stage.node.queries(), stage.node.failures()), (0, 0));
+    assert_eq!(stage.scan.progress(base().chain), None);
+    stage.want(&[owner(1)]);
+    stage.settle().await;
+    assert!(stage.progress().is_complete);
+    stage.disable();
+    stage.settle().await;
+    assert_eq!(stage.scan.progress(base().chain), None);
+    let (asked, safe) = (stage.node.queries(), stage.node.safe_reads());
+    stage.node.set_safe(Ok(SAFE + 100));
+    stage.pass_s(120).await;
+    assert_eq!((stage.node.queries(), stage.node.safe_reads()), (asked, safe));
+}
+
+#[tokio::test]
+async fn new_blocks_are_looked_for_every_half_minute() {
+    let stage = Stage::new(&[owner(1)]);
+    let mut stage = stage.start();
+    stage.settle().await;
+    let before = stage.node.safe_reads();
+    stage.pass_s(300).await;
+    assert_eq!(stage.node.safe_reads() - before, 10);
+    assert_eq!(stage.node.most_at_once(), 1);
+}

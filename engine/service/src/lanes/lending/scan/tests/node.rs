@@ -1,0 +1,240 @@
+//! A scripted node: events, limits, lies and outages. It panics if the scan calls a contract.
+
+use std::sync::{Mutex, MutexGuard};
+
+use alloy_primitives::{Address, B256, Bytes, U256};
+use bursar_chain::ports::{
+    BlockTag, Chain, ChainFault, ChainReply, FoundLog, Log, LogFilter, Receipt,
+};
+use bursar_core::networks::{ChainId, Lending, Network, VaultKind, by_chain};
+use bursar_core::time::Utc;
+use bursar_morpho::events::{CREATE_METAMORPHO, CREATE_VAULT_V2, MARKET_SUPPLY, VAULT_DEPOSIT};
+
+pub(super) fn base() -> &'static Network {
+    by_chain(ChainId(8453)).unwrap()
+}
+
+pub(super) fn lending() -> &'static Lending {
+    base().lending.unwrap()
+}
+
+pub(super) fn refused() -> ChainFault {
+    ChainFault::Rejected { code: -32005, message: "limit exceeded".to_owned() }
+}
+
+#[derive(Debug)]
+pub(super) struct Node(Mutex<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    safe: Result<u64, ChainFault>,
+    head: u64,
+    events: Vec<FoundLog>,
+    /// The most blocks of one query.
+    widest: u64,
+    is_away: bool,
+    /// The number of queries that are answered before the node goes away.
+    away_after: usize,
+    lie: Option<FoundLog>,
+    asked: Vec<LogFilter>,
+    safe_reads: usize,
+    failures: usize,
+    refused: usize,
+    in_flight: usize,
+    most_at_once: usize,
+}
+
+impl Node {
+    pub(super) fn new(safe: u64) -> Self {
+        Self(Mutex::new(Inner {
+            safe: Ok(safe),
+            head: safe,
+            events: Vec::new(),
+            widest: u64::MAX,
+            is_away: false,
+            away_after: usize::MAX,
+            lie: None,
+            asked: Vec::new(),
+            safe_reads: 0,
+            failures: 0,
+            refused: 0,
+            in_flight: 0,
+            most_at_once: 0,
+        }))
+    }
+
+    fn inner(&self) -> MutexGuard<'_, Inner> {
+        self.0.lock().unwrap()
+    }
+
+    pub(super) fn emit(&self, events: impl IntoIterator<Item = FoundLog>) {
+        self.inner().events.extend(events);
+    }
+
+    /// Removes the events after a block, as a reorganisation does.
+    pub(super) fn forget_after(&self, block: u64) {
+        self.inner().events.retain(|event| event.block_number <= block);
+    }
+
+    pub(super) fn set_safe(&self, safe: Result<u64, ChainFault>) {
+        self.inner().safe = safe;
+    }
+
+    pub(super) fn set_widest(&self, blocks: u64) {
+        self.inner().widest = blocks;
+    }
+
+    pub(super) fn go_away(&self, is_away: bool) {
+        let mut inner = self.inner();
+        (inner.is_away, inner.away_after) = (is_away, usize::MAX);
+    }
+
+    pub(super) fn go_away_after(&self, queries: usize) {
+        self.inner().away_after = queries;
+    }
+
+    /// Adds an event to each answer about the same kind of event.
+    pub(super) fn lie(&self, lie: Option<FoundLog>) {
+        self.inner().lie = lie;
+    }
+
+    pub(super) fn asked(&self) -> Vec<LogFilter> {
+        self.inner().asked.clone()
+    }
+
+    pub(super) fn queries(&self) -> usize {
+        self.inner().asked.len()
+    }
+
+    pub(super) fn forget_asked(&self) {
+        self.inner().asked.clear();
+    }
+
+    pub(super) fn safe_reads(&self) -> usize {
+        self.inner().safe_reads
+    }
+
+    pub(super) fn failures(&self) -> usize {
+        self.inner().failures
+    }
+
+    pub(super) fn refused(&self) -> usize {
+        self.inner().refused
+    }
+
+    pub(super) fn most_at_once(&self) -> usize {
+        self.inner().most_at_once
+    }
+
+    fn begin(&self) -> Result<(), ChainFault> {
+        let mut inner = self.inner();
+        inner.in_flight += 1;
+        inner.most_at_once = inner.most_at_once.max(inner.in_flight);
+        if inner.is_away || inner.asked.len() >= inner.away_after {
+            inner.failures += 1;
+            return Err(ChainFault::Unavailable { tried: Vec::new() });
+        }
+        Ok(())
+    }
+
+    fn answer<'a, T: Send + 'a>(
+        &'a self,
+        answer: impl FnOnce(&mut Inner) -> Result<T, ChainFault> + Send + 'a,
+    ) -> ChainReply<'a, T> {
+        Box::pin(async move {
+            let begun = self.begin();
+            tokio::task::yield_now().await;
+            let mut inner = self.inner();
+            inner.in_flight -= 1;
+            begun?;
+            answer(&mut inner)
+        })
+    }
+}
+
+impl Chain for Node {
+    fn chain_id(&self) -> ChainReply<'_, ChainId> {
+        panic!("not needed")
+    }
+    fn call(&self, _to: Address, _data: Bytes, _block: BlockTag) -> ChainReply<'_, Bytes> {
+        panic!("the scan calls no contract")
+    }
+    fn balance(&self, _address: Address, _block: BlockTag) -> ChainReply<'_, U256> {
+        panic!("not needed")
+    }
+    fn code_at(&self, _address: Address, _block: BlockTag) -> ChainReply<'_, Bytes> {
+        panic!("not needed")
+    }
+    fn receipt(&self, _hash: B256) -> ChainReply<'_, Option<Receipt>> {
+        panic!("not needed")
+    }
+    fn block_time(&self) -> ChainReply<'_, Utc> {
+        panic!("not needed")
+    }
+    fn send_raw(&self, _raw: Bytes) -> ChainReply<'_, B256> {
+        panic!("the scan sends nothing")
+    }
+    fn block_number(&self) -> ChainReply<'_, u64> {
+        self.answer(|inner| Ok(inner.head))
+    }
+    fn safe_block_number(&self) -> ChainReply<'_, u64> {
+        self.answer(|inner| {
+            inner.safe_reads += 1;
+            inner.safe.clone()
+        })
+    }
+    fn logs(&self, wanted: LogFilter) -> ChainReply<'_, Vec<FoundLog>> {
+        self.answer(move |inner| {
+            inner.asked.push(wanted.clone());
+            if wanted.to_block - wanted.from_block >= inner.widest {
+                inner.refused += 1;
+                return Err(refused());
+            }
+            let matching = inner.events.iter().filter(|event| wanted.matches(event));
+            let is_like = |lie: &&FoundLog| wanted.events.contains(&lie.log.topics[0]);
+            Ok(matching.chain(inner.lie.iter().filter(is_like)).cloned().collect())
+        })
+    }
+}
+
+fn event(emitter: Address, topics: Vec<B256>, block_number: u64) -> FoundLog {
+    FoundLog {
+        log: Log { address: emitter, topics, data: Bytes::from_static(&[7; 64]) },
+        tx_hash: B256::repeat_byte(1),
+        block_number,
+        block_hash: B256::repeat_byte(2),
+        index: 0,
+    }
+}
+
+pub(super) fn created(
+    kind: VaultKind,
+    factory: Address,
+    asset: Address,
+    vault: Address,
+    block: u64,
+) -> FoundLog {
+    let creator = B256::repeat_byte(0x0c);
+    let topics = match kind {
+        VaultKind::V2 => vec![CREATE_VAULT_V2, creator, asset.into_word(), vault.into_word()],
+        VaultKind::MetaMorpho => {
+            vec![CREATE_METAMORPHO, vault.into_word(), creator, asset.into_word()]
+        }
+    };
+    event(factory, topics, block)
+}
+
+pub(super) fn deposit(vault: Address, sender: Address, owner: Address, block: u64) -> FoundLog {
+    event(vault, vec![VAULT_DEPOSIT, sender.into_word(), owner.into_word()], block)
+}
+
+pub(super) fn supply(
+    singleton: Address,
+    market: B256,
+    caller: Address,
+    owner: Address,
+    block: u64,
+) -> FoundLog {
+    let topics = vec![MARKET_SUPPLY, market, caller.into_word(), owner.into_word()];
+    event(singleton, topics, block)
+}
