@@ -19,6 +19,7 @@ mod rehearse;
 mod steps;
 pub mod scan;
 mod survey;
+mod vault_list;
 mod vault_read;
 mod venue_read;
 

@@ -11,7 +11,6 @@ use bursar_morpho::views::{adapter, market, vault};
 use bursar_morpho::{MarketParams, VenueId, views};
 
 use super::lane::Lending;
-use super::survey::survey_at;
 use super::vault_read::Venue;
 use super::venue_read::Endorser;
 use crate::lanes::batch::Batch;
@@ -55,7 +54,7 @@ impl Lending {
         contracts: &'static Contracts,
     ) -> Result<(Vec<Venue>, BTreeMap<B256, EndorsedMarket>), Refusal> {
         let (chain, block) = self.at_newest_block(network).await?;
-        let survey = survey_at(&*chain, block, network, contracts).await?;
+        let survey = self.survey_at(&*chain, block, network, contracts).await?;
         let trusted: Vec<&Venue> =
             survey.venues.iter().filter(|venue| venue.is_trusted()).collect();
         let markets = endorsed(&*chain, block, contracts, &trusted).await?;

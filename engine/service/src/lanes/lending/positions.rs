@@ -1,4 +1,4 @@
-//! What addresses have in the vaults of our table.
+//! What addresses have in vaults.
 
 use alloy_primitives::{Address, U256};
 use bursar_chain::token;
@@ -10,6 +10,7 @@ use bursar_morpho::{GateKind, Trust};
 
 use super::lane::Lending;
 use super::survey::survey_at;
+use super::vault_list::VaultList;
 use super::vault_read::Venue;
 use crate::lanes::batch::{Answers, Batch};
 
@@ -53,7 +54,9 @@ impl Lending {
         let mut all = vec![OwnerPositions::default(); owners.len()];
         let Some(contracts) = network.lending else { return Ok(all) };
         let (chain, block) = self.at_newest_block(network).await?;
-        let survey = survey_at(&*chain, block, network, contracts).await?;
+        let list = VaultList::read(self.scan(), &*chain, block, network, contracts).await?;
+        let mut survey = survey_at(&*chain, block, network, contracts, &list.vaults).await?;
+        survey.unreadable.retain(|(vault, _reason)| list.concerns(*vault));
         let venues: Vec<&Venue> = survey.venues.iter().filter(|one| one.lends_stablecoin).collect();
         let mut batch = Batch::default();
         let places: Vec<Vec<usize>> = owners

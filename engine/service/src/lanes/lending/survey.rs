@@ -6,6 +6,7 @@ use bursar_core::networks::{Lending as Contracts, Network};
 use bursar_domain::Refusal;
 
 use super::lane::Lending;
+use super::vault_list::VaultList;
 use super::vault_read::{Found, ROUNDS_MAX, Structure, VaultPlaces, Venue};
 use crate::lanes::batch::Batch;
 
@@ -18,28 +19,44 @@ pub struct Survey {
 }
 
 impl Lending {
-    /// Reads all vaults of a network's table.
+    /// Reads the vaults of a network: those of our table, those in which the wallet has a position, and those of a
+    /// trusted curator that are not refused.
     ///
     /// # Errors
     /// `CHAIN_UNAVAILABLE`
     pub async fn survey(&self, network: &Network) -> Result<Survey, Refusal> {
         let Some(contracts) = network.lending else { return Ok(Survey::default()) };
         let (chain, block) = self.at_newest_block(network).await?;
-        survey_at(&*chain, block, network, contracts).await
+        self.survey_at(&*chain, block, network, contracts).await
+    }
+
+    /// The same at a block.
+    pub(super) async fn survey_at(
+        &self,
+        chain: &dyn Chain,
+        block: u64,
+        network: &Network,
+        contracts: &Contracts,
+    ) -> Result<Survey, Refusal> {
+        let list = VaultList::read(self.scan(), chain, block, network, contracts).await?;
+        let mut survey = survey_at(chain, block, network, contracts, &list.vaults).await?;
+        survey.venues.retain(|one| list.lists(one.address, one.trust));
+        survey.unreadable.retain(|(vault, _reason)| list.concerns(*vault));
+        Ok(survey)
     }
 }
 
-/// Reads all vaults of the table at a block.
+/// Reads some vaults at a block.
 pub(super) async fn survey_at(
     chain: &dyn Chain,
     block: u64,
     network: &Network,
     contracts: &Contracts,
+    vaults: &[Address],
 ) -> Result<Survey, Refusal> {
     let mut survey = Survey::default();
-    let vaults = contracts.pinned_vaults.iter();
     let mut left: Vec<(Address, Structure)> =
-        vaults.map(|vault| (*vault, Structure::default())).collect();
+        vaults.iter().map(|vault| (*vault, Structure::default())).collect();
     for _round in 0..ROUNDS_MAX {
         let mut batch = Batch::default();
         let asked: Vec<_> = left

@@ -220,3 +220,27 @@ impl NetworkScan {
         })
     }
 }
+
+#[cfg(test)]
+impl Scan {
+    /// Pretends that the scan has found these vaults, and own deposits in some.
+    pub(crate) fn pretend(
+        &self,
+        chain: ChainId,
+        contracts: &Contracts,
+        known: &[Address],
+        seen: &[Address],
+    ) {
+        use super::findings::Depositor;
+        let owner = Address::with_last_byte(1);
+        self.activate(chain, contracts, &[owner].into());
+        let range = BlockRange { from: 0, to: 0 };
+        let vaults: Vec<_> = known.iter().map(|vault| (*vault, VaultKind::V2)).collect();
+        self.record_creations(chain, range, &vaults);
+        let depositor = Depositor::Owner;
+        let deposit =
+            |vault: &Address| Deposit { owner, venue: SeenVenue::Vault(*vault), depositor };
+        let deposits: Vec<_> = seen.iter().map(deposit).collect();
+        self.record_deposits(chain, range, &[owner], &deposits);
+    }
+}
