@@ -1,5 +1,7 @@
 //! The vaults of a network and the positions in them, on the real Morpho Blue and stand-ins of its vaults.
 
+use std::time::{Duration, Instant};
+
 use alloy_primitives::{Address, Bytes, U256};
 use alloy_sol_types::SolCall;
 use bursar_chain::abi::erc20::IErc20;
@@ -7,7 +9,7 @@ use bursar_control::answers::{
     Answer, PositionAnswer, PositionsAnswer, VenueAnswer, VenueTrust, VenuesAnswer,
 };
 use bursar_core::networks::ChainId;
-use bursar_devnet::full::{Contracts, GateSide, VaultLie, lending_chain_or_skip};
+use bursar_devnet::full::{Contracts, GateSide, NewVault, VaultLie, lending_chain_or_skip};
 use bursar_devnet::{Call, Devnet};
 use bursar_tests::offers::BASE;
 use bursar_tests::operator::{Expect, Operator};
@@ -17,6 +19,12 @@ use tempfile::TempDir;
 
 const ROBINHOOD: ChainId = ChainId(4663);
 const DOLLAR: u128 = 1_000_000;
+/// More blocks than the chain's safe block is behind its newest.
+const BLOCKS_UNTIL_SAFE: u64 = 100;
+/// Longest wait for the scan.
+const TIMEOUT: Duration = Duration::from_secs(60);
+/// More than the interval at which the scan looks for new blocks.
+const SCAN_INTERVAL_MS: i64 = 31_000;
 
 alloy_sol_types::sol! {
     interface IVault {
@@ -32,7 +40,9 @@ struct Stage {
     operator: Operator,
     owner: Address,
     vaults: Vec<Address>,
-    _engine: EngineProcess,
+    engine: EngineProcess,
+    /// By how much the engine's clock is ahead.
+    skew_ms: i64,
     _home: TempDir,
 }
 
@@ -59,7 +69,7 @@ impl Stage {
         chain.request("anvil_setBalance", ether).await.expect("set");
         chain.mint(owner, 10_000 * DOLLAR).await.expect("minted");
         let vaults = Contracts::of(id).expect("a full chain").lending.vaults();
-        Some(Self { chain, operator, owner, vaults, _engine: engine, _home: home })
+        Some(Self { chain, operator, owner, vaults, engine, skew_ms: 0, _home: home })
     }
 
     fn dollar(&self) -> Address {
@@ -101,6 +111,23 @@ impl Stage {
         let address = vault.to_checksum(None);
         let found = answer.venues.iter().find(|one| one.venue == address);
         found.unwrap_or_else(|| panic!("{answer:?}")).clone()
+    }
+
+    /// Makes the newest blocks safe and returns the first list of venues that contains a vault. Meanwhile the engine's
+    /// clock runs ahead, so that the scan looks again.
+    async fn venues_with(&mut self, vault: Address) -> VenuesAnswer {
+        self.chain.mine(BLOCKS_UNTIL_SAFE).await.expect("mined");
+        let (end, address) = (Instant::now() + TIMEOUT, vault.to_checksum(None));
+        loop {
+            let answer = self.venues().await;
+            if answer.venues.iter().any(|one| one.venue == address) {
+                return answer;
+            }
+            assert!(Instant::now() < end, "the scan does not find {address}: {answer:?}");
+            self.skew_ms += SCAN_INTERVAL_MS;
+            self.engine.skew(self.skew_ms);
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
     }
 
     async fn positions(&mut self) -> PositionsAnswer {
@@ -223,4 +250,51 @@ async fn what_cannot_be_read_is_named() {
     assert!(answer.unread.iter().all(|one| one.network == "Base"), "{answer:?}");
     let refused = stage.operator.outcome("venues --network skale-base").await.reply.result;
     assert!(refused.is_err(), "{refused:?}");
+}
+
+/// The scan finds vaults of the official factory that are not in the table. A forged deposit, and a stranger's vault, are
+/// not listed until the wallet has a position in it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_scan_finds_official_vaults_and_own_positions() {
+    let Some(mut stage) = Stage::on(BASE).await else { return };
+    let kit = Contracts::of(BASE).expect("a full chain").lending;
+    let new = NewVault { owner: kit.owner, curator: kit.curator, factory: None };
+    let market = stage.chain.loan_market().expect("a market");
+    let strange = NewVault { curator: Address::repeat_byte(7), ..new };
+    let strange = stage.chain.create_vault_v2(&strange).await.expect("a vault");
+    let factory = stage.chain.deploy_vault_v2_factory().await.expect("a factory");
+    let spoof = NewVault { factory: Some(factory), ..new };
+    let spoof = stage.chain.create_vault_v2(&spoof).await.expect("a vault");
+    stage.deposit(spoof, 10 * DOLLAR).await;
+    let forger = stage.chain.deploy_forger().await.expect("a forger");
+    stage.chain.forge_deposit(forger, stage.owner, 400 * DOLLAR).await.expect("forged");
+    // Created last: once it is found, all of the above is searched.
+    let first = stage.chain.create_vault_v2(&new).await.expect("a vault");
+    stage.chain.add_market_adapter(first, &market).await.expect("an adapter");
+    let second = stage.chain.create_metamorpho(&new, &[market]).await.expect("a vault");
+
+    let answer = stage.venues_with(second).await;
+    let texts = [first, second].map(|vault| vault.to_checksum(None));
+    for text in &texts {
+        let found = answer.venues.iter().find(|one| one.venue == *text);
+        let found = found.unwrap_or_else(|| panic!("{text}: {answer:?}"));
+        assert_eq!(found.trust, VenueTrust::New, "its owner is not trusted: {found:?}");
+    }
+    let unwanted = [strange, spoof, forger].map(|vault| vault.to_checksum(None));
+    let mentioned = format!("{answer:?}");
+    assert!(!unwanted.iter().any(|text| mentioned.contains(text)), "{answer:?}");
+
+    stage.deposit(strange, 20 * DOLLAR).await;
+    stage.deposit(second, 30 * DOLLAR).await;
+    let answer = stage.venues_with(strange).await;
+    let found = answer.venues.iter().find(|one| one.venue == unwanted[0]).expect("listed");
+    assert_eq!(found.trust, VenueTrust::Refused, "{found:?}");
+    for vault in [strange, second] {
+        let position = stage.position(vault).await;
+        assert_eq!(position.worth_atomic, stage.worth(vault).await.to_string());
+    }
+    let answer = stage.positions().await;
+    assert_eq!(answer.positions.len(), 2, "{answer:?}");
+    let mentioned = format!("{answer:?}");
+    assert!(!unwanted[1..].iter().any(|text| mentioned.contains(text)), "{answer:?}");
 }
