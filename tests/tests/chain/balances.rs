@@ -65,7 +65,10 @@ async fn pass_on(State(recorder): State<CallRecorder>, body: Bytes) -> String {
     let call: Value = serde_json::from_slice(&body).expect("JSON");
     let method = call["method"].as_str().expect("a method");
     let to = call["params"][0]["to"].as_str().unwrap_or_default();
-    recorder.calls_seen.lock().unwrap().push(format!("{method} {to}").trim_end().to_owned());
+    // The engine also reads blocks and events in the background.
+    if ["eth_call", "eth_getBalance"].contains(&method) {
+        recorder.calls_seen.lock().unwrap().push(format!("{method} {to}").trim_end().to_owned());
+    }
     let result = recorder.chain.request(method, call["params"].clone()).await.expect("an answer");
     json!({ "jsonrpc": "2.0", "id": call["id"], "result": result }).to_string()
 }
@@ -128,10 +131,7 @@ async fn balances_are_exact_before_and_after_a_payment() {
     let before = wanted(stage.payer, [one, ("20000000", "20"), ("0", "0")]);
     assert_eq!(balances_answer(&stage, &agent).await, before);
     // One call for everything, so that all balances are of one block.
-    assert_eq!(
-        recorder.take_calls(),
-        ["eth_chainId".to_owned(), format!("eth_call {MULTICALL3:#x}")]
-    );
+    assert_eq!(recorder.take_calls(), [format!("eth_call {MULTICALL3:#x}")]);
 
     let body = stage.ask_for(&agent, "/small").await;
     let (_status, answer) = stage.ask(&body).await;
