@@ -135,13 +135,13 @@ pub const FUNDS_FOREIGN_TOKENS: usize = 500;
 
 /// Vaults of one network that the scan of the lending lane keeps; it ignores those created later.
 ///
-/// Anybody can create vaults. Each poll of the scan queries all of them for deposits.
+/// Any account can create vaults, and each poll of the scan queries all of them for deposits.
 pub const SCAN_VAULTS: usize = 2_000;
 /// Addresses of the wallet whose deposits the scan follows.
 pub const SCAN_OWNERS: usize = 1_000;
 /// Venues in which one address has made deposits itself, as the scan keeps them.
 pub const SCAN_VENUES_OWN: usize = 200;
-/// Venues in which others have made deposits for one address. A separate bound, because anybody can make such deposits.
+/// Venues in which others have made deposits for one address. A separate bound, because any account can make such deposits.
 pub const SCAN_VENUES_GIVEN: usize = 100;
 /// Contracts, or addresses of the wallet, in one query of the scan; some nodes refuse longer lists.
 pub const SCAN_LIST: usize = 100;
@@ -157,7 +157,7 @@ pub const SCAN_PAUSE_MS: u64 = 1_000;
 pub const SCAN_SAVE_MS: u64 = 10_000;
 /// Interval of saving how far the scan is while it only follows new blocks. A restart then repeats this much.
 pub const SCAN_SAVE_IDLE_MS: u64 = 10 * 60 * 1000;
-/// Largest file of the scan. The bounds above allow about half of it.
+/// Largest file of the scan. The bounds above allow less.
 pub const SCAN_FILE_BYTES: u64 = 64 << 20;
 /// Vaults outside our table that one answer about vaults reads.
 pub const VAULTS_READ: usize = 200;

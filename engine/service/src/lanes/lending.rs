@@ -1,7 +1,7 @@
 //! Lending: which venues can be trusted with a stablecoin, what an address has in them, and the plans of loans.
 //!
 //! The rules are in `bursar-domain`, and the call data in `bursar-morpho`. This module reads the chain: every figure of
-//! one network is from the same block. Which venues are read, besides those of our table, comes from the background [`scan`].
+//! one network is from the same block. The background [`scan`] finds venues that are not in our table.
 
 mod hints;
 mod input;
@@ -16,8 +16,8 @@ mod position_read;
 mod positions;
 mod propose;
 mod rehearse;
-mod steps;
 pub mod scan;
+mod steps;
 mod survey;
 mod vault_list;
 mod vault_read;

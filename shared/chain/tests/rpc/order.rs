@@ -70,7 +70,7 @@ async fn a_silent_endpoint_is_remembered_although_another_answered() {
 
 /// A background search with too wide ranges must not close the way for payments.
 #[tokio::test]
-async fn a_refused_search_says_nothing_about_the_health_of_its_node() {
+async fn a_refused_search_does_not_count_against_its_node() {
     let (node, clock) = (Node::rich(1).await, clock());
     let chain = chain_with(&[node.url()], limits(), &clock);
     let too_wide = json!({"code": -32005, "message": "limit exceeded"});

@@ -15,7 +15,7 @@ use bursar_submit::Outbox;
 use super::hints::Hints;
 use super::listing::Listing;
 use super::measure::Measured;
-use super::scan::{Scan, SeenVenue};
+use super::scan::Scan;
 use crate::lanes::batch::unavailable;
 use crate::lanes::kept::Kept;
 use crate::lanes::rehearsal::Simulators;
@@ -77,12 +77,7 @@ impl Lending {
 
     /// Returns the venues of a network in which events show a position of an address.
     pub(super) fn seen(&self, chain: ChainId, owner: Address) -> Vec<VenueId> {
-        let venues = self.scan.venues_of(chain, owner).into_iter();
-        let venues = venues.map(|venue| match venue {
-            SeenVenue::Vault(vault) => VenueId::Vault(vault),
-            SeenVenue::Market(id) => VenueId::Market(id),
-        });
-        venues.collect()
+        self.scan.venues_of(chain, owner)
     }
 
     pub(super) fn chain(&self, network: &Network) -> Result<Arc<dyn Chain>, Refusal> {

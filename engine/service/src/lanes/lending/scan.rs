@@ -30,7 +30,7 @@ use crate::ports::Ports;
 use follow::Follower;
 use wanted::{Wanted, follow_views};
 
-pub use findings::{ScanBound, SeenVenue};
+pub use findings::ScanBound;
 pub use query::ScanFault;
 pub use results::{Scan, ScanProgress};
 pub use store::{FileStore, MemoryStore, ScanStore};

@@ -1,4 +1,5 @@
-//! Which vaults an answer reads. Anybody can create vaults through the official factories, so there may be thousands.
+//! Which vaults an answer reads. Any account can create vaults through the official factories, so
+//! there may be thousands.
 
 use std::collections::BTreeSet;
 
@@ -107,7 +108,7 @@ mod tests {
         Box::pin(async { Err(ChainFault::Unavailable { tried: Vec::new() }) })
     }
 
-    /// A chain without Multicall3. Vaults with an even last byte name the trusted curator, the others nobody.
+    /// A chain without Multicall3. Vaults with an even last byte name the trusted curator, the others none.
     #[derive(Debug, Default)]
     struct Curated {
         calls: AtomicUsize,

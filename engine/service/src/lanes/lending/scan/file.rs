@@ -7,10 +7,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use alloy_primitives::{Address, B256};
 use bursar_core::limits::{SCAN_OWNERS, SCAN_VAULTS, SCAN_VENUES_GIVEN, SCAN_VENUES_OWN};
 use bursar_core::networks::{ChainId, Lending as Contracts, Network, VaultKind, by_chain};
+use bursar_morpho::VenueId;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use super::findings::{Findings, OwnerFindings, SeenVenue};
+use super::findings::{Findings, OwnerFindings};
 
 /// Increased with each change of the form or of a bound: findings that were ignored must be searched again.
 const FORM: &str = "bursar-lending-scan 1";
@@ -96,17 +97,17 @@ fn saved(network: &Network, contracts: &Contracts, findings: &Findings) -> Saved
 }
 
 fn saved_owner(owner: Address, found: &OwnerFindings) -> SavedOwner {
-    let vaults = |venues: &BTreeSet<SeenVenue>| {
-        let vault = |venue: &SeenVenue| match venue {
-            SeenVenue::Vault(vault) => Some(*vault),
-            SeenVenue::Market(_) => None,
+    let vaults = |venues: &BTreeSet<VenueId>| {
+        let vault = |venue: &VenueId| match venue {
+            VenueId::Vault(vault) => Some(*vault),
+            VenueId::Market(_) => None,
         };
         venues.iter().filter_map(vault).collect()
     };
-    let markets = |venues: &BTreeSet<SeenVenue>| {
-        let market = |venue: &SeenVenue| match venue {
-            SeenVenue::Vault(_) => None,
-            SeenVenue::Market(market) => Some(*market),
+    let markets = |venues: &BTreeSet<VenueId>| {
+        let market = |venue: &VenueId| match venue {
+            VenueId::Vault(_) => None,
+            VenueId::Market(market) => Some(*market),
         };
         venues.iter().filter_map(market).collect()
     };
@@ -149,9 +150,9 @@ impl SavedNetwork {
 
 impl SavedOwner {
     fn restore(self, next_creation: u64) -> Option<(Address, OwnerFindings)> {
-        let venues = |vaults: BTreeSet<Address>, markets: BTreeSet<B256>| -> BTreeSet<SeenVenue> {
-            let vaults = vaults.into_iter().map(SeenVenue::Vault);
-            vaults.chain(markets.into_iter().map(SeenVenue::Market)).collect()
+        let venues = |vaults: BTreeSet<Address>, markets: BTreeSet<B256>| -> BTreeSet<VenueId> {
+            let vaults = vaults.into_iter().map(VenueId::Vault);
+            vaults.chain(markets.into_iter().map(VenueId::Market)).collect()
         };
         let found = OwnerFindings {
             // No address may be ahead of the search for vaults.
@@ -205,8 +206,8 @@ mod tests {
         ];
         let found = OwnerFindings {
             next_block: 4_000,
-            own: [SeenVenue::Vault(Address::repeat_byte(9))].into(),
-            given: [SeenVenue::Market(B256::repeat_byte(7))].into(),
+            own: [VenueId::Vault(Address::repeat_byte(9))].into(),
+            given: [VenueId::Market(B256::repeat_byte(7))].into(),
             ignores_venues: true,
         };
         findings.owners.insert(Address::repeat_byte(3), found);

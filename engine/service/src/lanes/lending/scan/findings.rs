@@ -6,18 +6,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use alloy_primitives::{Address, B256};
+use alloy_primitives::Address;
 use bursar_core::limits::{SCAN_OWNERS, SCAN_VAULTS, SCAN_VENUES_GIVEN, SCAN_VENUES_OWN};
 use bursar_core::networks::{Lending as Contracts, VaultKind};
-
-/// Where an address has, or had, a position.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum SeenVenue {
-    /// A vault of an official factory.
-    Vault(Address),
-    /// A market of the singleton.
-    Market(B256),
-}
+use bursar_morpho::VenueId;
 
 /// A bound at which the scan ignores what it finds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -43,7 +35,7 @@ pub(super) enum Depositor {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Deposit {
     pub(super) owner: Address,
-    pub(super) venue: SeenVenue,
+    pub(super) venue: VenueId,
     pub(super) depositor: Depositor,
 }
 
@@ -89,9 +81,9 @@ pub(super) struct OwnerFindings {
     /// The first block that is not searched for deposits.
     pub(super) next_block: u64,
     /// Venues of deposits that the address made itself.
-    pub(super) own: BTreeSet<SeenVenue>,
+    pub(super) own: BTreeSet<VenueId>,
     /// Venues of deposits that others made for it.
-    pub(super) given: BTreeSet<SeenVenue>,
+    pub(super) given: BTreeSet<VenueId>,
     /// There are venues beyond a bound.
     pub(super) ignores_venues: bool,
 }
@@ -191,7 +183,7 @@ impl Findings {
     }
 
     /// Returns the venues of an address, those of its own deposits first.
-    pub(super) fn venues_of(&self, owner: Address) -> Vec<SeenVenue> {
+    pub(super) fn venues_of(&self, owner: Address) -> Vec<VenueId> {
         let Some(findings) = self.owners.get(&owner) else { return Vec::new() };
         findings.own.iter().chain(&findings.given).copied().collect()
     }
@@ -234,4 +226,41 @@ impl OwnerFindings {
 pub(super) fn first_creation(contracts: &Contracts) -> u64 {
     let factories = contracts.vault_factories.iter().map(|factory| factory.first_block);
     factories.min().unwrap_or(contracts.first_block)
+}
+
+#[cfg(test)]
+mod tests {
+    use bursar_core::networks::NETWORKS;
+
+    use super::*;
+
+    #[test]
+    fn addresses_that_meet_continue_together() {
+        let contracts = NETWORKS.iter().find_map(|row| row.lending).unwrap();
+        let [late, early] = [1, 2].map(Address::with_last_byte);
+        let mut findings = Findings::new(contracts);
+        findings.next_creation = 1_000;
+        for (owner, next_block) in [(late, 100), (early, 500)] {
+            findings.owners.insert(owner, OwnerFindings { next_block, ..Default::default() });
+        }
+        let mut searches = Vec::new();
+        while let Some(search) = findings.next_search(1_200, 10_000) {
+            match &search {
+                Search::Creations(range) => findings.record_creations(*range, &[]),
+                Search::Deposits(range, owners) => {
+                    findings.record_deposits(*range, owners, &[]);
+                }
+            }
+            searches.push(search);
+        }
+        let range = |from, to| BlockRange { from, to };
+        let both = || vec![late, early];
+        let expected = [
+            Search::Deposits(range(100, 499), vec![late]),
+            Search::Deposits(range(500, 999), both()),
+            Search::Creations(range(1_000, 1_200)),
+            Search::Deposits(range(1_000, 1_200), both()),
+        ];
+        assert_eq!(searches, expected);
+    }
 }

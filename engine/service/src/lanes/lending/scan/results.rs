@@ -5,9 +5,10 @@ use std::sync::{PoisonError, RwLock};
 
 use alloy_primitives::Address;
 use bursar_core::networks::{ChainId, Lending as Contracts, VaultKind};
+use bursar_morpho::VenueId;
 use tokio::sync::watch;
 
-use super::findings::{BlockRange, Deposit, Findings, ScanBound, Search, SeenVenue};
+use super::findings::{BlockRange, Deposit, Findings, ScanBound, Search};
 use super::query::ScanFault;
 
 /// The results of the scan. No method waits for the chain.
@@ -52,7 +53,7 @@ pub(super) enum Unsaved {
     Nothing,
     /// Only the cursors have followed new blocks.
     NewBlocks,
-    /// A venue was found, or a long search is under way.
+    /// A venue was found, or a long search is in progress.
     Progress,
     /// A long search has ended.
     CaughtUp,
@@ -69,7 +70,7 @@ impl Scan {
     /// Returns the venues in which an address of the wallet has, or had, a position.
     ///
     /// The address's own deposits come first. Shares that were sent to the address are not found.
-    pub fn venues_of(&self, chain: ChainId, owner: Address) -> Vec<SeenVenue> {
+    pub fn venues_of(&self, chain: ChainId, owner: Address) -> Vec<VenueId> {
         self.read(chain, |network| network.findings.venues_of(owner)).unwrap_or_default()
     }
 
@@ -86,8 +87,8 @@ impl Scan {
             let venues =
                 owners().flat_map(|one| &one.own).chain(owners().flat_map(|one| &one.given));
             let vaults = venues.filter_map(|venue| match venue {
-                SeenVenue::Vault(vault) => Some(*vault),
-                SeenVenue::Market(_) => None,
+                VenueId::Vault(vault) => Some(*vault),
+                VenueId::Market(_) => None,
             });
             vaults.collect()
         })
@@ -238,8 +239,7 @@ impl Scan {
         let vaults: Vec<_> = known.iter().map(|vault| (*vault, VaultKind::V2)).collect();
         self.record_creations(chain, range, &vaults);
         let depositor = Depositor::Owner;
-        let deposit =
-            |vault: &Address| Deposit { owner, venue: SeenVenue::Vault(*vault), depositor };
+        let deposit = |vault: &Address| Deposit { owner, venue: VenueId::Vault(*vault), depositor };
         let deposits: Vec<_> = seen.iter().map(deposit).collect();
         self.record_deposits(chain, range, &[owner], &deposits);
     }

@@ -1,4 +1,4 @@
-//! The log queries of the scan, and what their answers say. Pure.
+//! The log queries of the scan, and the decoding of their answers. Pure.
 //!
 //! Only topics are read. The data of a creation contains texts of the vault's creator, which need not be valid: one such
 //! event must not stop the scan.
@@ -6,9 +6,10 @@
 use alloy_primitives::{Address, B256};
 use bursar_chain::ports::{FoundLog, LogFilter};
 use bursar_core::networks::{VaultFactory, VaultKind};
+use bursar_morpho::VenueId;
 use bursar_morpho::events::{CREATE_METAMORPHO, CREATE_VAULT_V2, MARKET_SUPPLY, VAULT_DEPOSIT};
 
-use super::findings::{BlockRange, Deposit, Depositor, SeenVenue};
+use super::findings::{BlockRange, Deposit, Depositor};
 
 /// Returns the query for vaults that a factory created for an asset.
 pub(super) fn creations(factory: &VaultFactory, asset: Address, range: BlockRange) -> LogFilter {
@@ -39,11 +40,7 @@ pub(super) fn deposits(vaults: &[Address], owners: &[Address], range: BlockRange
 pub(super) fn deposited(found: &FoundLog) -> Option<Deposit> {
     let [_event, sender, owner] = found.log.topics.as_slice() else { return None };
     let depositor = depositor(sender, owner);
-    Some(Deposit {
-        owner: address_of(owner)?,
-        venue: SeenVenue::Vault(found.log.address),
-        depositor,
-    })
+    Some(Deposit { owner: address_of(owner)?, venue: VenueId::Vault(found.log.address), depositor })
 }
 
 /// Returns the query for supplies to markets of the singleton.
@@ -56,7 +53,7 @@ pub(super) fn supplies(singleton: Address, owners: &[Address], range: BlockRange
 pub(super) fn supplied(found: &FoundLog) -> Option<Deposit> {
     let [_event, market, caller, owner] = found.log.topics.as_slice() else { return None };
     let depositor = depositor(caller, owner);
-    Some(Deposit { owner: address_of(owner)?, venue: SeenVenue::Market(*market), depositor })
+    Some(Deposit { owner: address_of(owner)?, venue: VenueId::Market(*market), depositor })
 }
 
 fn depositor(sender: &B256, owner: &B256) -> Depositor {

@@ -7,10 +7,11 @@ use alloy_primitives::{Address, B256, Bytes};
 use bursar_chain::ports::ChainFault;
 use bursar_core::limits::{SCAN_BLOCKS, SCAN_LIST, SCAN_VAULTS, SCAN_VENUES_GIVEN};
 use bursar_core::networks::VaultKind;
+use bursar_morpho::VenueId;
 
 use self::node::{base, created, deposit, lending, refused, supply};
 use self::stage::{Stage, owner};
-use super::findings::{ScanBound, SeenVenue};
+use super::findings::ScanBound;
 use super::query::ScanFault;
 
 const SAFE: u64 = 40_000_000;
@@ -52,8 +53,8 @@ async fn official_vaults_and_own_positions_are_found() {
     let known = [(vault(1), VaultKind::MetaMorpho), (vault(2), VaultKind::V2)];
     assert_eq!(stage.scan.known_vaults(base().chain), known);
     let venues = |at| stage.scan.venues_of(base().chain, owner(at));
-    assert_eq!(venues(1), [SeenVenue::Vault(vault(1)), SeenVenue::Market(market)]);
-    assert_eq!(venues(2), [SeenVenue::Vault(vault(2))]);
+    assert_eq!(venues(1), [VenueId::Vault(vault(1)), VenueId::Market(market)]);
+    assert_eq!(venues(2), [VenueId::Vault(vault(2))]);
     let progress = stage.progress();
     assert!(progress.is_complete && progress.fault.is_none(), "{progress:?}");
     assert_eq!((progress.next_block, progress.safe_block), (SAFE + 1, Some(SAFE)));
@@ -70,7 +71,7 @@ async fn official_vaults_and_own_positions_are_found() {
 
 /// Any contract can emit a deposit in our name. The scripted node panics on every call to a contract.
 #[tokio::test]
-async fn a_forged_deposit_is_no_finding() {
+async fn a_forged_deposit_is_not_a_finding() {
     let stage = Stage::new(&[owner(1)]);
     let forger = Address::repeat_byte(0xbb);
     let market = B256::repeat_byte(0x33);
@@ -127,7 +128,7 @@ async fn a_lying_node_neither_adds_nor_hides_a_finding() {
         stage.pass_s(600).await;
         assert!(stage.progress().is_complete, "{lie:?} {:?}", stage.progress());
         let venues = stage.scan.venues_of(base().chain, owner(1));
-        assert_eq!(venues, [SeenVenue::Vault(vault(1))], "{lie:?}");
+        assert_eq!(venues, [VenueId::Vault(vault(1))], "{lie:?}");
     }
 }
 
@@ -158,7 +159,7 @@ async fn a_refused_range_is_halved_until_the_node_answers() {
     assert_eq!(stage.progress().fault, None, "a refused range is expected");
     stage.pass_s(2_000).await;
     assert!(stage.progress().is_complete, "{:?}", stage.progress());
-    assert_eq!(stage.scan.venues_of(base().chain, owner(1)), [SeenVenue::Vault(vault(1))]);
+    assert_eq!(stage.scan.venues_of(base().chain, owner(1)), [VenueId::Vault(vault(1))]);
     let (refused, all) = (stage.node.refused(), stage.node.queries());
     assert!(refused * 16 < all, "{refused} of {all}");
 }
@@ -191,7 +192,7 @@ async fn a_node_that_goes_away_is_asked_ever_less_and_then_continued() {
     stage.node.go_away(false);
     stage.pass_s(60).await;
     assert!(stage.progress().is_complete && stage.progress().fault.is_none());
-    assert_eq!(stage.scan.venues_of(base().chain, owner(1)), [SeenVenue::Vault(vault(1))]);
+    assert_eq!(stage.scan.venues_of(base().chain, owner(1)), [VenueId::Vault(vault(1))]);
 }
 
 #[tokio::test]
@@ -219,7 +220,7 @@ async fn a_reorganisation_hides_no_event() {
     stage.node.emit([deposit(vault(1), owner(1), owner(1), SAFE + 1)]);
     stage.node.set_safe(Ok(SAFE + 60));
     stage.pass_s(31).await;
-    assert_eq!(stage.scan.venues_of(base().chain, owner(1)), [SeenVenue::Vault(vault(1))]);
+    assert_eq!(stage.scan.venues_of(base().chain, owner(1)), [VenueId::Vault(vault(1))]);
 }
 
 #[tokio::test]
@@ -251,7 +252,7 @@ async fn without_a_safe_block_confirmations_count() {
     stage.settle().await;
     assert_eq!(stage.progress().safe_block, Some(confirmed));
     assert!(stage.node.asked().iter().all(|filter| filter.to_block <= confirmed));
-    // An outage is no reason to lower the standard.
+    // An outage does not lower the standard.
     stage.node.set_safe(Err(ChainFault::Unavailable { tried: Vec::new() }));
     stage.pass_s(31).await;
     assert_eq!(stage.progress().fault, Some(ScanFault::Unavailable));
@@ -275,7 +276,7 @@ async fn a_restart_continues_at_the_cursor() {
     assert_eq!(first, reached);
     assert_eq!(again.scan.known_vaults(base().chain), [(vault(1), VaultKind::V2)]);
     assert!(again.progress().is_complete);
-    assert_eq!(again.scan.venues_of(base().chain, owner(1)), [SeenVenue::Vault(vault(1))]);
+    assert_eq!(again.scan.venues_of(base().chain, owner(1)), [VenueId::Vault(vault(1))]);
 }
 
 #[tokio::test]
@@ -292,7 +293,7 @@ async fn a_new_address_is_searched_from_the_beginning() {
     let before = stage.node.queries();
     stage.want(&[owner(1), owner(2), owner(3)]);
     stage.settle().await;
-    assert_eq!(stage.scan.venues_of(base().chain, owner(2)), [SeenVenue::Vault(vault(1))]);
+    assert_eq!(stage.scan.venues_of(base().chain, owner(2)), [VenueId::Vault(vault(1))]);
     assert!(stage.progress().is_complete);
     let asked = stage.node.asked().split_off(before);
     let both = [owner(2), owner(3)].map(|owner| owner.into_word());
@@ -342,7 +343,7 @@ async fn vaults_beyond_the_bound_are_ignored() {
     assert_eq!(again.progress().bound, Some(ScanBound::Vaults));
 }
 
-/// Anybody can deposit for us. Such deposits do not displace those that we made.
+/// Any account can deposit for us. Such deposits do not displace those that we made.
 #[tokio::test]
 async fn gifts_do_not_displace_own_positions() {
     let stage = Stage::new(&[owner(1)]);
@@ -355,7 +356,7 @@ async fn gifts_do_not_displace_own_positions() {
     let mut stage = stage.start();
     stage.settle().await;
     let venues = stage.scan.venues_of(base().chain, owner(1));
-    let own = [vault(0), vault(many)].map(SeenVenue::Vault);
+    let own = [vault(0), vault(many)].map(VenueId::Vault);
     assert!(venues.starts_with(&own), "{venues:?}");
     assert!(venues.len() <= 2 + SCAN_VENUES_GIVEN);
     assert_eq!(stage.progress().bound, Some(ScanBound::Venues));
