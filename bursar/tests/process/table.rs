@@ -17,7 +17,7 @@ const fn row(
 /// Ordered so that no command removes what a later one needs. Balances are read while every network is off, because
 /// no node answers. Words in braces are values that the stage has made.
 ///
-/// Eight commands cannot succeed here. The wallet exists and the engine runs; only a jump of the clock gives
+/// Twelve commands cannot succeed here. The wallet exists and the engine runs; only a jump of the clock gives
 /// something to renew; and without a network nothing is measured or sent, or can be cancelled.
 #[rustfmt::skip]
 pub(crate) const TABLE: &[Row] = &[
@@ -47,6 +47,10 @@ pub(crate) const TABLE: &[Row] = &[
     row("quote", "", ("quote nothing 1 ETH USDC --network base", "NOTHING_FOUND"), "NOTHING_FOUND", "ENGINE_DOWN"),
     row("allowances", "allowances", ("allowances --network nowhere", "NOTHING_FOUND"), "", "ENGINE_DOWN"),
     row("venues", "venues", ("venues --network nowhere", "NOTHING_FOUND"), "", "ENGINE_DOWN"),
+    row("venue.trust", "", ("venue trust 0x0000000000000000000000000000000000000001 --network nowhere", "NOTHING_FOUND"), "NOTHING_FOUND", "ENGINE_DOWN"),
+    row("venue.untrust", "", ("venue untrust 0x0000000000000000000000000000000000000001 --network nowhere", "NOTHING_FOUND"), "NOTHING_FOUND", "NOTHING_FOUND"),
+    row("position.withdraw", "", ("position withdraw 0x0000000000000000000000000000000000000001 all --network nowhere", "NOTHING_FOUND"), "NOTHING_FOUND", "ENGINE_DOWN"),
+    row("position.write_off", "", ("position write-off 0x0000000000000000000000000000000000000001 --network nowhere", "NOTHING_FOUND"), "NOTHING_FOUND", "ENGINE_DOWN"),
     row("positions", "positions", ("positions --network nowhere", "NOTHING_FOUND"), "", "ENGINE_DOWN"),
     row("network.enable", "network enable base", ("network enable nowhere", "NOTHING_FOUND"), "WALLET_LOCKED", "CONFIRMATION_NEEDED"),
     row("policy.create", "policy create q --day 1", ("policy create p", "NAME_TAKEN"), "WALLET_LOCKED", "CONFIRMATION_NEEDED"),

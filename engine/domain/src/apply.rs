@@ -17,7 +17,7 @@ use crate::allowance::{Window, WindowStart};
 use crate::approver::Approver;
 use crate::deadline::Deadline;
 use crate::event::{AddressAdded, Entry, Event, RequestDraft};
-use crate::loans::Confirmation;
+use crate::loans::{Confirmation, LoanPlace};
 use crate::plan::{Execution, ExecutionEnd, PlanStep, Quote, StepPurpose, Volume, submission_id};
 use crate::requests::{LaneAsk, Request, Status};
 use crate::settlement::Settlement;
@@ -262,6 +262,7 @@ fn apply_event(state: &mut State, entry: &Entry) -> Option<ChangedRecord> {
         Event::VenueUntrusted { chain, venue } => {
             Arc::make_mut(&mut state.loans).confirm(*chain, *venue, None);
         }
+        Event::WithdrawalBooked { id, received } => book_withdrawal(state, *id, *received),
         Event::LoanWrittenOff { place, from, to } => {
             let loss = from.left_after(*to);
             Arc::make_mut(&mut state.loans).returned(*place, loss, entry.seq);
@@ -509,6 +510,16 @@ fn settle_loan(state: &mut State, request: &Request, end: &ExecutionEnd) {
     };
     let seq = state.seq;
     Arc::make_mut(&mut state.loans).returned(loan.place(request.from), back, seq);
+}
+
+/// Subtracts what a withdrawal of the operator brought back.
+fn book_withdrawal(state: &mut State, id: RequestId, received: Option<Atoms>) {
+    let Some(send) = Arc::make_mut(&mut state.outboxes).book(id) else { return };
+    let (Some(venue), Some(received)) = (send.withdrawn_from(), received) else { return };
+    let place = LoanPlace { owner: send.from, chain: send.chain, venue };
+    let back = received.to_usd(send.amount.decimals, Round::Down).unwrap_or(Usd(u64::MAX));
+    let seq = state.seq;
+    Arc::make_mut(&mut state.loans).returned(place, back, seq);
 }
 
 fn count_operation(state: &mut State, agent: &AgentId) {

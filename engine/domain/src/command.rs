@@ -3,7 +3,7 @@
 use alloy_primitives::{Address, B256};
 use bursar_core::client::Client;
 use bursar_core::ids::{AgentId, Name, RequestId, SeedId};
-use bursar_core::money::Usd;
+use bursar_core::money::{Atoms, Usd};
 use bursar_core::networks::ChainId;
 use bursar_core::policy::Policy;
 use bursar_core::settings::Setting;
@@ -169,6 +169,12 @@ pub enum Action {
     UntrustVenue {
         chain: ChainId,
         venue: VenueId,
+    },
+    /// The receipt of a withdrawal that the operator sent was read.
+    BookWithdrawal {
+        id: RequestId,
+        /// `None` if the receipt does not show it.
+        received: Option<Atoms>,
     },
     /// The operator books a loss. The chain shows that `to` is left.
     WriteOff {

@@ -135,6 +135,7 @@ pub fn decide(state: &State, command: &Command) -> Result<Decision, Refusal> {
         }
         Action::TrustVenue(given) => venues::trust(state, command, given),
         Action::UntrustVenue { chain, venue } => venues::untrust(state, *chain, *venue),
+        Action::BookWithdrawal { id, received } => venues::book(state, command, *id, *received),
         Action::WriteOff { place, to } => venues::write_off(state, command, place, *to),
         Action::Ask(ask) => requests::ask(state, command, ask),
         Action::Recall(recall) => requests::recall(state, command, recall),

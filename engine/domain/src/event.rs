@@ -188,6 +188,11 @@ pub enum Event {
         chain: ChainId,
         venue: VenueId,
     },
+    /// A withdrawal that the operator sent is final; `received` is what its receipt shows.
+    WithdrawalBooked {
+        id: RequestId,
+        received: Option<Atoms>,
+    },
     /// The operator booked a loss: the journal expects `to` where it expected `from`.
     LoanWrittenOff {
         place: LoanPlace,

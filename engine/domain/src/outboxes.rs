@@ -10,6 +10,8 @@ use bursar_core::ids::{Name, RequestId};
 use bursar_core::money::TokenAmount;
 use bursar_core::networks::{ChainId, by_chain};
 use bursar_core::time::Utc;
+use bursar_morpho::VenueId;
+use bursar_morpho::decode as loans;
 use bursar_submit::{Call, Event as OutboxEvent, Outbox, OutboxKey, Outcome, Rules, SubmissionId};
 use bursar_uniswap::decode::decode_call;
 use bursar_uniswap::{Decoded, swap};
@@ -21,9 +23,11 @@ const WINDOW: usize = 16;
 /// How many finished sends stay in the state.
 const RECENT: usize = 20;
 
-/// Money that the operator sends from an address of the wallet, or an allowance that the operator takes back.
+/// Money that the operator sends from an address of the wallet, an allowance that the operator takes back, or a
+/// withdrawal from a venue.
 ///
-/// For an allowance, `to` is the contract that had it, and `amount` is zero.
+/// For an allowance, `to` is the contract that had it, and `amount` is zero. For a withdrawal, `to` is the vault or the
+/// singleton, and `amount` is about what arrives.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Send {
     pub id: RequestId,
@@ -69,12 +73,30 @@ impl Send {
         }
     }
 
+    /// Returns the venue from which the call withdraws; `None` for any other send.
+    pub fn withdrawn_from(&self) -> Option<VenueId> {
+        let lending = by_chain(self.chain)?.lending?;
+        match loans::decode_call(lending.singleton, self.call.to, &self.call.data) {
+            loans::Decoded::Withdraw { vault, .. } | loans::Decoded::Redeem { vault, .. } => {
+                Some(VenueId::Vault(vault))
+            }
+            loans::Decoded::MarketWithdraw { market, .. } => Some(VenueId::Market(market)),
+            loans::Decoded::Approve { .. }
+            | loans::Decoded::Deposit { .. }
+            | loans::Decoded::Mint { .. }
+            | loans::Decoded::MarketSupply { .. }
+            | loans::Decoded::ForceDeallocate { .. }
+            | loans::Decoded::Unknown { .. } => None,
+        }
+    }
+
     /// Formats the amount, like `1.500000 USDC` or `0.25 ETH`.
     pub fn amount_text(&self) -> String {
         if self.revoked_token().is_some() {
             return format!("the allowance of {}", self.symbol);
         }
-        format!("{} {}", self.amount.to_column_text(), self.symbol)
+        let what = if self.withdrawn_from().is_some() { "withdrawal of " } else { "" };
+        format!("{what}{} {}", self.amount.to_column_text(), self.symbol)
     }
 }
 
@@ -87,6 +109,20 @@ pub struct SendRecord {
     /// The newest transaction signed for the send when it ended. If the outcome is unknown, this transaction may
     /// still be mined.
     pub last: Option<B256>,
+    /// The journal knows what a withdrawal brought back.
+    pub is_booked: bool,
+}
+
+impl SendRecord {
+    /// Returns the transaction of a withdrawal that took effect and is not booked yet.
+    pub fn unbooked(&self) -> Option<B256> {
+        match self.ended {
+            Some((Outcome::Succeeded { hash, .. }, _at)) if !self.is_booked => {
+                self.send.withdrawn_from().map(|_venue| hash)
+            }
+            Some(_) | None => None,
+        }
+    }
 }
 
 /// All outboxes, and the sends that go through them.
@@ -119,7 +155,10 @@ impl Outboxes {
             Some(_) => {
                 let open = self.sends.values().filter(|record| {
                     let send = &record.send;
-                    record.ended.is_none() && send.key() == *key && send.token == token
+                    record.ended.is_none()
+                        && send.key() == *key
+                        && send.token == token
+                        && send.withdrawn_from().is_none()
                 });
                 open.map(|record| record.send.amount.atoms.0)
                     .try_fold(U256::ZERO, |sum, amount| sum.checked_add(amount))
@@ -133,7 +172,8 @@ impl Outboxes {
     }
 
     pub(crate) fn add_send(&mut self, send: &Send, at: Utc) {
-        let record = SendRecord { send: send.clone(), at, ended: None, last: None };
+        let record =
+            SendRecord { send: send.clone(), at, ended: None, last: None, is_booked: false };
         self.sends.insert(send.id, Arc::new(record));
     }
 
@@ -145,6 +185,13 @@ impl Outboxes {
         if let OutboxEvent::Finished { id, outcome } = event {
             self.finish_send(RequestId::from_bytes(id.0), *outcome, last, at);
         }
+    }
+
+    /// Notes that a withdrawal is booked. Returns it.
+    pub(crate) fn book(&mut self, id: RequestId) -> Option<Send> {
+        let record = self.sends.get_mut(&id).map(Arc::make_mut)?;
+        record.is_booked = true;
+        Some(record.send.clone())
     }
 
     fn finish_send(&mut self, id: RequestId, outcome: Outcome, last: Option<B256>, at: Utc) {

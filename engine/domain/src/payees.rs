@@ -108,6 +108,7 @@ pub fn payment(entry: &Entry, changed: Option<&ChangedRecord>) -> Option<(Payee,
         | Event::PlanClosed { .. }
         | Event::VenueTrusted { .. }
         | Event::VenueUntrusted { .. }
+        | Event::WithdrawalBooked { .. }
         | Event::LoanWrittenOff { .. }
         | Event::SettingChanged { .. }
         | Event::SettlementReported { .. }

@@ -92,6 +92,7 @@ pub fn may_follow_a_seal(before: &State, entry: &Entry) -> bool {
         | Event::ExecutionEnded { .. }
         | Event::PlanClosed { .. }
         | Event::VenueTrusted { .. }
+        | Event::WithdrawalBooked { .. }
         | Event::LoanWrittenOff { .. }
         | Event::PaymentAuthorized { .. }
         | Event::RequestHeld { .. }

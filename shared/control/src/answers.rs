@@ -27,7 +27,8 @@ pub use history::{
     ExportAnswer, HistoryAnswer, HistoryRow, LentAnswer, ReceiptAnswer, RefusedAnswer, TradedAnswer,
 };
 pub use lending::{
-    PositionAnswer, PositionsAnswer, UnreadVenueAnswer, VenueAnswer, VenueTrust, VenuesAnswer,
+    PositionAnswer, PositionsAnswer, UnreadVenueAnswer, VenueAnswer, VenueSetAnswer, VenueTrust,
+    VenuesAnswer, WrittenOffAnswer,
 };
 pub use sends::SendAnswer;
 pub use settings::SettingAnswer;
@@ -95,6 +96,8 @@ pub enum Answer {
     Allowances(AllowancesAnswer),
     Venues(VenuesAnswer),
     Positions(PositionsAnswer),
+    VenueSet(VenueSetAnswer),
+    WrittenOff(WrittenOffAnswer),
     Setting(SettingAnswer),
     Settings { settings: Vec<SettingAnswer> },
     Doctor { checks: Vec<CheckAnswer> },

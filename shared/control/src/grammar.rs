@@ -24,7 +24,7 @@ pub use agent::AgentOrder;
 pub use balances::BalancesOrder;
 pub use config::ConfigOrder;
 pub use history::{HistoryExport, HistoryFilter, HistoryLane, HistoryOrder, ReceiptOrder, Since};
-pub use lending::{PositionsOrder, VenuesOrder};
+pub use lending::{PositionOrder, PositionsOrder, VenueName, VenueOrder, VenuesOrder};
 pub use policy::{PolicyOptions, PolicyOrder};
 pub use requests::{Approve, Deny, RequestsOrder};
 pub use server::{AuditOrder, NetworkOrder, ServerOrder};
@@ -83,12 +83,18 @@ pub enum Order {
     ///
     /// Reads the vaults of Bursar's list from the chain. A vault is trusted if Morpho's own factory created it, if it lends
     /// the network's stablecoin through official adapters alone, and if its curator and owner are trusted or its address is
-    /// on the list. Agents of this version cannot lend.
+    /// on the list.
     Venues(VenuesOrder),
+    /// A venue that Bursar alone would not use: let agents use it, or not.
+    #[command(subcommand)]
+    Venue(VenueOrder),
     /// What your addresses have lent: its worth and what can be withdrawn; needs a running engine.
     ///
     /// Reads the vaults that `venues` lists, whoever made the deposits.
     Positions(PositionsOrder),
+    /// One position: withdraw it, or book its loss; needs a running engine.
+    #[command(subcommand)]
+    Position(PositionOrder),
     /// Past requests, newest first, and their export.
     History(HistoryOrder),
     /// The journal's entries, newest first.
@@ -164,7 +170,9 @@ impl Order {
             Order::Quote(_) => "quote",
             Order::Allowances(_) => "allowances",
             Order::Venues(_) => "venues",
+            Order::Venue(order) => order.name(),
             Order::Positions(_) => "positions",
+            Order::Position(order) => order.name(),
             Order::History(HistoryOrder { export: Some(_), .. }) => "history.export",
             Order::History(_) => "history",
             Order::Activity(_) => "activity",
@@ -193,7 +201,9 @@ impl Order {
                 | Order::Quote(_)
                 | Order::Allowances(_)
                 | Order::Venues(_)
+                | Order::Venue(VenueOrder::Trust { .. })
                 | Order::Positions(_)
+                | Order::Position(_)
                 | Order::Watch(_)
                 | Order::Address(
                     AddressOrder::Balance { .. }

@@ -309,6 +309,8 @@ pub enum EntryKind {
     LoanEnded,
     #[strum(serialize = "loan.closed")]
     LoanClosed,
+    #[strum(serialize = "loan.withdrawal_booked")]
+    LoanWithdrawalBooked,
     #[strum(serialize = "loan.written_off")]
     LoanWrittenOff,
     #[strum(serialize = "venue.trusted")]

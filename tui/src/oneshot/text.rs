@@ -53,6 +53,8 @@ pub(super) fn sheet(answer: &Answer, context: Context<'_>) -> Sheet {
         Answer::Allowances(answer) => trading::allowances(to, answer),
         Answer::Venues(answer) => lending::venues(to, answer),
         Answer::Positions(answer) => lending::positions(to, answer),
+        Answer::VenueSet(answer) => lending::venue_set(to, answer),
+        Answer::WrittenOff(answer) => lending::written_off(to, answer),
         Answer::Setting(setting) => settings::setting(to, setting, context),
         Answer::Settings { settings } => settings::settings(to, settings),
         Answer::Doctor { checks } => doctor::checks(to, checks),

@@ -1,7 +1,8 @@
 //! What the operator decides about venues and losses.
 
 use bursar_core::codes::Code;
-use bursar_core::money::Usd;
+use bursar_core::ids::RequestId;
+use bursar_core::money::{Atoms, Usd};
 use bursar_core::networks::ChainId;
 use bursar_morpho::VenueId;
 
@@ -37,6 +38,25 @@ pub(super) fn untrust(state: &State, chain: ChainId, venue: VenueId) -> Result<D
         return Err(Refusal::because(Code::NothingFound, message));
     }
     Ok(Decision::done(vec![Event::VenueUntrusted { chain, venue }]))
+}
+
+/// Books what a withdrawal of the operator brought back, once.
+///
+/// # Errors
+/// The wallet is locked or its journal untrusted: no seal would cover the entry.
+pub(super) fn book(
+    state: &State,
+    command: &Command,
+    id: RequestId,
+    received: Option<Atoms>,
+) -> Result<Decision, Refusal> {
+    require_unlocked(command)?;
+    if !command.trusted {
+        return Err(Refusal::new(Code::JournalUntrusted));
+    }
+    let is_due = state.outboxes.sends.get(&id).is_some_and(|record| record.unbooked().is_some());
+    let event = Event::WithdrawalBooked { id, received };
+    Ok(Decision::done(if is_due { vec![event] } else { Vec::new() }))
 }
 
 /// Books a loss: from now on the journal expects no more than `to` in the venue. This loosens, so the wallet must be

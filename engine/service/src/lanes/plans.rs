@@ -10,6 +10,7 @@ use bursar_chain::{chain_tasks, token};
 use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
 use bursar_domain::command::{PermitOrder, StepOrder};
+use bursar_domain::outboxes::SendRecord;
 use bursar_domain::plan::{Execution, ExecutionEnd, Quote, StepPurpose, outbox_key};
 use bursar_domain::{Action, LaneAsk, Refusal, Request, lines};
 use bursar_submit::{Call, OutboxKey, Outcome, fees};
@@ -62,9 +63,18 @@ pub async fn run(worker: Worker) {
             let task = worker.tasks.clone().spawn(async move { worker.take_step(&request).await });
             busy.insert(line, task);
         }
+        let unbooked = view.state.outboxes.sends.values().filter(|one| one.unbooked().is_some());
+        for record in unbooked.clone() {
+            let line = record.send.key();
+            if !busy.contains_key(&line) {
+                let (worker, record) = (worker.clone(), Arc::clone(record));
+                let task = worker.tasks.clone().spawn(async move { worker.book(&record).await });
+                busy.insert(line, task);
+            }
+        }
         let clock = &worker.ports.clock;
         let wake = clock.mono_ms().saturating_add(RETRY_MS);
-        let idle = view.state.executing.is_empty();
+        let idle = view.state.executing.is_empty() && unbooked.count() == 0;
         // cancel-safe: every branch only waits.
         tokio::select! {
             biased;
@@ -105,14 +115,33 @@ impl Worker {
         }
         if let Err(fault) = taken {
             tracing::debug!(request = %request.id.short(), code = %fault.code, "a plan pauses");
-            let clock = &self.ports.clock;
-            let wake = clock.mono_ms().saturating_add(RETRY_MS);
-            // cancel-safe: both branches only wait.
-            tokio::select! {
-                biased;
-                () = self.stopping.cancelled() => {}
-                () = clock.sleep_until(wake) => {}
+            self.pause().await;
+        }
+    }
+
+    /// Books what a withdrawal of the operator brought back, or pauses if that is not possible now.
+    async fn book(&self, record: &SendRecord) {
+        let Some(hash) = record.unbooked() else { return };
+        let booked = match self.lending.brought_back(&record.send, hash).await {
+            Ok(received) => {
+                let id = record.send.id;
+                self.core.act(Action::BookWithdrawal { id, received }).await.is_ok()
             }
+            Err(_refusal) => false,
+        };
+        if !booked {
+            self.pause().await;
+        }
+    }
+
+    async fn pause(&self) {
+        let clock = &self.ports.clock;
+        let wake = clock.mono_ms().saturating_add(RETRY_MS);
+        // cancel-safe: both branches only wait.
+        tokio::select! {
+            biased;
+            () = self.stopping.cancelled() => {}
+            () = clock.sleep_until(wake) => {}
         }
     }
 

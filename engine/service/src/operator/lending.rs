@@ -1,4 +1,8 @@
-//! The commands `venues` and `positions`: where a stablecoin can be lent, and what this wallet has lent.
+//! The commands `venues`, `venue`, `positions` and `position`: where a stablecoin can be lent, and what this wallet has
+//! lent.
+
+mod own;
+mod trust;
 
 use std::sync::Arc;
 
@@ -7,13 +11,17 @@ use bursar_control::answers::{
     Answer, PositionAnswer, PositionsAnswer, UnreadAnswer, UnreadVenueAnswer, VenueAnswer,
     VenueTrust, VenuesAnswer,
 };
-use bursar_control::grammar::{PositionsOrder, VenuesOrder};
+use bursar_control::grammar::{PositionOrder, PositionsOrder, VenueName, VenueOrder, VenuesOrder};
+use bursar_control::wire::Asking;
+use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
 use bursar_core::money::{Atoms, TokenAmount};
 use bursar_core::networks::{Network, VaultKind};
 use bursar_domain::wallets::PayingAddress;
+use bursar_morpho::VenueId;
 use bursar_morpho::trust::Trust;
 
+use super::dialogue::Dialogue;
 use super::support::{Done, lookup};
 use crate::context::EngineContext;
 use crate::lanes::lending::{Position, Venue};
@@ -46,6 +54,69 @@ pub(super) async fn venues(engine: &Arc<EngineContext>, order: VenuesOrder) -> R
     Ok(Answer::Venues(VenuesAnswer { venues, unread }).into())
 }
 
+pub(super) async fn venue(
+    engine: &Arc<EngineContext>,
+    order: VenueOrder,
+    dialogue: &mut dyn Dialogue,
+) -> Result<Done, Fault> {
+    match order {
+        VenueOrder::Trust { venue, yes } => trust::trust(engine, &venue, yes, dialogue).await,
+        VenueOrder::Untrust { venue } => trust::untrust(engine, &venue).await,
+    }
+}
+
+pub(super) async fn position(
+    engine: &Arc<EngineContext>,
+    order: PositionOrder,
+    dialogue: &mut dyn Dialogue,
+) -> Result<Done, Fault> {
+    match order {
+        PositionOrder::Withdraw { venue, amount, address, yes } => {
+            let named = own::Named::find(engine, &venue, address.as_ref())?;
+            own::withdraw(engine, named, &amount, yes, dialogue).await
+        }
+        PositionOrder::WriteOff { venue, address, yes } => {
+            let named = own::Named::find(engine, &venue, address.as_ref())?;
+            own::write_off(engine, named, yes, dialogue).await
+        }
+    }
+}
+
+/// Asks for a yes.
+async fn confirm(
+    lines: Vec<String>,
+    question: &str,
+    yes: bool,
+    dialogue: &mut dyn Dialogue,
+) -> Result<(), Fault> {
+    match (yes, dialogue.asking()) {
+        (true, _) | (false, Asking::Agreed) => Ok(()),
+        (false, Asking::Interactive) => dialogue.confirm(lines, question).await,
+        (false, Asking::Silent) => Err(Fault::because(
+            Code::ConfirmationNeeded,
+            "There is no terminal to ask on: add --yes.",
+        )),
+    }
+}
+
+/// Returns the only network that a venue can be on.
+fn only_network(
+    engine: &EngineContext,
+    name: &VenueName,
+) -> Result<(&'static Network, VenueId), Fault> {
+    let venue = name.venue.parse::<VenueId>();
+    let venue = venue.map_err(|invalid| Fault::because(Code::BadInput, format!("{invalid}.")))?;
+    let networks = lookup::networks(engine, name.network.as_deref(), lends, "lending")?;
+    match networks.as_slice() {
+        [only] => Ok((only, venue)),
+        [] => Err(Fault::because(Code::NothingFound, "No enabled network has Morpho.")),
+        _several => {
+            let message = "Several networks have Morpho: choose one with --network.";
+            Err(Fault::because(Code::BadInput, message))
+        }
+    }
+}
+
 pub(super) async fn positions(
     engine: &Arc<EngineContext>,
     order: PositionsOrder,
@@ -73,7 +144,9 @@ pub(super) async fn positions(
                 let reason = format!("the vault {}: {reason}", venue.to_checksum(None));
                 unread.push(missing(known, reason));
             }
-            positions.extend(of_owner.found.iter().map(|found| position(network, known, found)));
+            positions.extend(
+                of_owner.found.iter().map(|found| describe_position(network, known, found)),
+            );
         }
     }
     Ok(Answer::Positions(PositionsAnswer { positions, unread, read }).into())
@@ -100,7 +173,7 @@ fn describe(network: &Network, venue: &Venue) -> VenueAnswer {
     }
 }
 
-fn position(network: &Network, known: &PayingAddress, found: &Position) -> PositionAnswer {
+fn describe_position(network: &Network, known: &PayingAddress, found: &Position) -> PositionAnswer {
     PositionAnswer {
         label: known.label.as_str().to_owned(),
         address: known.address.to_checksum(None),

@@ -96,3 +96,22 @@ pub struct PositionAnswer {
     /// Why nothing can be withdrawn although it is worth something, such as a closed gate.
     pub obstacle: Option<String>,
 }
+
+/// A venue that the operator trusts, or no longer trusts.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct VenueSetAnswer {
+    pub network: String,
+    pub venue: String,
+    pub trusted: bool,
+}
+
+/// A loss that the operator booked. Amounts are in dollars.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WrittenOffAnswer {
+    pub label: String,
+    pub network: String,
+    pub venue: String,
+    /// What counted against the ceiling, and what counts now.
+    pub before: String,
+    pub after: String,
+}

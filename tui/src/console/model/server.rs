@@ -341,6 +341,7 @@ pub(crate) fn stale_topics(kind: EntryKind) -> &'static [Topic] {
         | EntryKind::LoanStepEnded
         | EntryKind::LoanEnded
         | EntryKind::LoanClosed
+        | EntryKind::LoanWithdrawalBooked
         | EntryKind::LoanWrittenOff
         | EntryKind::VenueTrusted
         | EntryKind::VenueUntrusted => {

@@ -1,7 +1,8 @@
 //! Vaults, and positions in them.
 
 use bursar_control::answers::{
-    PositionAnswer, PositionsAnswer, VenueAnswer, VenueTrust, VenuesAnswer,
+    PositionAnswer, PositionsAnswer, VenueAnswer, VenueSetAnswer, VenueTrust, VenuesAnswer,
+    WrittenOffAnswer,
 };
 
 use crate::oneshot::sheet::{Sheet, foreign};
@@ -93,4 +94,19 @@ fn one_position(to: &mut Sheet, position: &PositionAnswer) {
         ("trust", format!("{}: {}", trust(position.trust), position.reason)),
         ("now", now),
     ]);
+}
+
+pub(super) fn venue_set(to: &mut Sheet, answer: &VenueSetAnswer) {
+    let VenueSetAnswer { network, venue, trusted } = answer;
+    if *trusted {
+        to.line(&format!("Agents may use {venue} on {network} while its curator and owner stay."));
+    } else {
+        to.line(&format!("Agents may no longer supply to {venue} on {network}."));
+        to.next("Money that is there stays there: see", "bursar positions");
+    }
+}
+
+pub(super) fn written_off(to: &mut Sheet, answer: &WrittenOffAnswer) {
+    let WrittenOffAnswer { label, network, venue, before, after } = answer;
+    to.line(&format!("{venue} on {network} counts {after} USD for {label} now, not {before}."));
 }

@@ -39,6 +39,11 @@ impl Known {
         Self { as_of: state.seq, used, confirmed: confirmed.collect(), chains }
     }
 
+    /// Reads a state for a withdrawal of the operator, which depends on no exposure.
+    pub(super) fn of_operator(state: &State) -> Self {
+        Self { as_of: state.seq, ..Self::default() }
+    }
+
     /// Reads a state for the plan of a request. Without its agent, nothing may be lent.
     pub fn of(state: &State, request: &Request) -> Self {
         let agent = state.agents.get(&request.agent);

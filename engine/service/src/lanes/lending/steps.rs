@@ -1,8 +1,11 @@
 //! The steps of a running loan.
 
 use alloy_primitives::{Address, B256};
+use bursar_chain::ports::Log;
 use bursar_core::money::Atoms;
+use bursar_core::networks::Network;
 use bursar_domain::loans::LoanAsk;
+use bursar_domain::outboxes::Send;
 use bursar_domain::plan::Execution;
 use bursar_domain::{Refusal, Request};
 use bursar_morpho::fill;
@@ -52,13 +55,7 @@ impl Lending {
     ) -> Result<(Option<Atoms>, Option<Atoms>), Refusal> {
         let LoanNetwork { network, contracts } = LoanNetwork::of(loan.chain)?;
         let chain = self.chain(network)?;
-        let receipt = chain.receipt(hash).await.map_err(|_fault| unavailable())?;
-        let receipt = receipt.ok_or_else(unavailable)?;
-        let logs: Vec<fill::Log> = receipt
-            .logs
-            .into_iter()
-            .map(|log| fill::Log { address: log.address, topics: log.topics, data: log.data })
-            .collect();
+        let (block, logs) = self.logs_of(network, hash).await?;
         let singleton = contracts.singleton;
         let moved = if loan.supplies() {
             fill::supplied(singleton, &loan.venue, owner, &logs)
@@ -66,8 +63,39 @@ impl Lending {
             fill::withdrawn(singleton, &loan.venue, owner, &logs)
         };
         let reader = self.reader(&*chain, network, contracts, owner);
-        let position = reader.position_at(loan.venue, receipt.block_number).await;
+        let position = reader.position_at(loan.venue, block).await;
         Ok((moved.map(|moved| Atoms(moved.assets)), position.map(Atoms)))
+    }
+}
+
+impl Lending {
+    /// Returns what the receipt of the operator's withdrawal shows; `None` inside if it does not show it.
+    ///
+    /// # Errors
+    /// `CHAIN_UNAVAILABLE`
+    pub(in crate::lanes) async fn brought_back(
+        &self,
+        send: &Send,
+        hash: B256,
+    ) -> Result<Option<Atoms>, Refusal> {
+        let LoanNetwork { network, contracts } = LoanNetwork::of(send.chain)?;
+        let Some(venue) = send.withdrawn_from() else { return Ok(None) };
+        let logs = self.logs_of(network, hash).await?.1;
+        let moved = fill::withdrawn(contracts.singleton, &venue, send.from, &logs);
+        Ok(moved.map(|moved| Atoms(moved.assets)))
+    }
+
+    /// Returns the block and the events of a final transaction.
+    async fn logs_of(
+        &self,
+        network: &Network,
+        hash: B256,
+    ) -> Result<(u64, Vec<fill::Log>), Refusal> {
+        let chain = self.chain(network)?;
+        let receipt = chain.receipt(hash).await.map_err(|_fault| unavailable())?;
+        let receipt = receipt.ok_or_else(unavailable)?;
+        let log = |log: Log| fill::Log { address: log.address, topics: log.topics, data: log.data };
+        Ok((receipt.block_number, receipt.logs.into_iter().map(log).collect()))
     }
 }
 

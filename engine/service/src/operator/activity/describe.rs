@@ -182,6 +182,13 @@ fn describe(event: &Event) -> Description<'_> {
         Event::VenueUntrusted { chain, venue } => {
             (EntryKind::VenueUntrusted, Wallet, Some(venue_text(*chain, venue)))
         }
+        Event::WithdrawalBooked { received, .. } => {
+            let detail = match received {
+                Some(atoms) => format!("{atoms} units came back"),
+                None => "the receipt does not show what came back".to_owned(),
+            };
+            (EntryKind::LoanWithdrawalBooked, Wallet, Some(detail))
+        }
         Event::LoanWrittenOff { place, from, to } => {
             let venue = venue_text(place.chain, &place.venue);
             let detail = format!("{} of {from} USD in {venue}", from.left_after(*to));

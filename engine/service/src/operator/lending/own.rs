@@ -1,0 +1,153 @@
+//! The commands `position withdraw` and `position write-off`.
+
+use std::sync::Arc;
+
+use bursar_control::answers::{Answer, WrittenOffAnswer};
+use bursar_control::grammar::VenueName;
+use bursar_core::codes::Code;
+use bursar_core::fault::Fault;
+use bursar_core::ids::{Name, RequestId};
+use bursar_core::money::{Atoms, Round, TokenAmount, Usd};
+use bursar_core::networks::{NATIVE_DECIMALS, Network};
+use bursar_core::text;
+use bursar_domain::Action;
+use bursar_domain::loans::LoanPlace;
+use bursar_domain::outboxes::Send;
+use bursar_domain::wallets::PayingAddress;
+use bursar_morpho::VenueId;
+
+use super::{confirm, only_network};
+use crate::context::EngineContext;
+use crate::lanes::lending::OwnWithdrawal;
+use crate::operator::dialogue::Dialogue;
+use crate::operator::sends::{describe, find, wait};
+use crate::operator::support::{Done, act, lookup, needs_trust, rehearse};
+
+/// Characters of a venue's own name.
+const NAME_SHOWN: usize = 60;
+
+/// A position that the operator names.
+pub(super) struct Named {
+    network: &'static Network,
+    venue: VenueId,
+    known: Arc<PayingAddress>,
+}
+
+impl Named {
+    /// Finds it.
+    ///
+    /// # Errors
+    /// Of network, venue or address none or several fit.
+    pub(super) fn find(
+        engine: &EngineContext,
+        name: &VenueName,
+        label: Option<&Name>,
+    ) -> Result<Self, Fault> {
+        let (network, venue) = only_network(engine, name)?;
+        let addresses = lookup::addresses(engine, label, "position")?;
+        let [known] = addresses.as_slice() else {
+            let message = "There is not exactly one address: choose one with --address.";
+            return Err(Fault::because(Code::BadInput, message));
+        };
+        Ok(Self { network, venue, known: Arc::clone(known) })
+    }
+}
+
+pub(super) async fn withdraw(
+    engine: &Arc<EngineContext>,
+    named: Named,
+    amount: &str,
+    yes: bool,
+    dialogue: &mut dyn Dialogue,
+) -> Result<Done, Fault> {
+    if !engine.vault.is_unlocked() {
+        return Err(Fault::new(Code::WalletLocked));
+    }
+    needs_trust(engine)?;
+    let Named { network, venue, known } = named;
+    let state = engine.core.view().state.clone();
+    let planned =
+        engine.lending.plan_withdrawal(&state, network, venue, known.address, amount).await?;
+    let coin = &network.stablecoin;
+    let send = Send {
+        id: RequestId::from_entropy(engine.random()?),
+        label: known.label.clone(),
+        from: known.address,
+        chain: network.chain,
+        token: Some(coin.address),
+        symbol: coin.symbol.to_owned(),
+        to: planned.call.to,
+        amount: TokenAmount { atoms: planned.assets, decimals: coin.decimals },
+        call: planned.call.clone(),
+        ceiling: planned.ceiling,
+        by: dialogue.client(),
+    };
+    rehearse(engine, Action::Send(Box::new(send.clone())))?;
+    confirm(lines(network, venue, &known, &send, &planned), "Withdraw it?", yes, dialogue).await?;
+    let id = send.id;
+    act(engine, Action::Send(Box::new(send))).await?;
+    wait(engine, id, dialogue).await;
+    let view = engine.core.view();
+    let record = find(&view.state, &id.to_string())?;
+    Ok(Answer::Send(describe::send(&view.state, &record)).into())
+}
+
+fn lines(
+    network: &Network,
+    venue: VenueId,
+    known: &PayingAddress,
+    send: &Send,
+    planned: &OwnWithdrawal,
+) -> Vec<String> {
+    let row = |name: &str, value: String| format!("{name:<11}{value}");
+    let amount = |atoms: Atoms| {
+        let decimals = network.stablecoin.decimals;
+        format!("{} {}", TokenAmount { atoms, decimals }, network.stablecoin.symbol)
+    };
+    let gas = TokenAmount { atoms: Atoms(planned.cost), decimals: NATIVE_DECIMALS }.plain();
+    vec![
+        row("withdraws", format!("{} on {}", amount(send.amount.atoms), network.title)),
+        row("venue", text::quoted(&planned.name, NAME_SHOWN)),
+        row("at", venue.to_string()),
+        row("to", format!("{} ({})", known.address.to_checksum(None), known.label)),
+        row("position", amount(planned.position)),
+        row("gas", format!("at most {gas} {}", network.native)),
+        row("step 1", planned.text.clone()),
+    ]
+}
+
+pub(super) async fn write_off(
+    engine: &Arc<EngineContext>,
+    named: Named,
+    yes: bool,
+    dialogue: &mut dyn Dialogue,
+) -> Result<Done, Fault> {
+    if !engine.vault.is_unlocked() {
+        return Err(Fault::new(Code::WalletLocked));
+    }
+    let Named { network, venue, known } = named;
+    let place = LoanPlace { owner: known.address, chain: network.chain, venue };
+    let worth = engine.lending.worth(network, venue, known.address).await?;
+    let to = Atoms(worth).to_usd(network.stablecoin.decimals, Round::Up);
+    let to = to.map_err(|_huge| Fault::new(Code::InternalError))?;
+    let lent = engine.core.view().state.loans.lent.get(&place).map_or(Usd::ZERO, |one| one.net);
+    let write_off = Action::WriteOff { place, to };
+    rehearse(engine, write_off.clone())?;
+    let question = vec![
+        format!("venue      {venue} on {}", network.title),
+        format!("address    {} ({})", known.address.to_checksum(None), known.label),
+        format!("supplied   {lent} USD, less what was withdrawn"),
+        format!("worth      {to} USD, as a node reports it now"),
+        "note       a node may lie: compare with an explorer first".to_owned(),
+    ];
+    confirm(question, "Book the loss?", yes, dialogue).await?;
+    act(engine, write_off).await?;
+    Ok(Answer::WrittenOff(WrittenOffAnswer {
+        label: known.label.as_str().to_owned(),
+        network: network.title.to_owned(),
+        venue: venue.to_string(),
+        before: lent.to_string(),
+        after: to.to_string(),
+    })
+    .into())
+}
