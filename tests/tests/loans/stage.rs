@@ -6,8 +6,9 @@ use std::time::Duration;
 use alloy_primitives::{Address, B256, U256};
 use alloy_sol_types::SolCall;
 use bursar_chain::abi::erc20::IErc20;
-use bursar_control::answers::{Answer, RequestAnswer};
+use bursar_control::answers::{ActivityRow, Answer, RequestAnswer};
 use bursar_core::networks::ChainId;
+use bursar_core::status::EntryKind;
 use bursar_devnet::Devnet;
 use bursar_devnet::full::{Contracts, lending_chain_or_skip};
 use bursar_tests::agent::Agent;
@@ -135,11 +136,36 @@ impl Stage {
         (reply.status().as_u16(), reply.json().await.expect("JSON"))
     }
 
+    /// Returns the body of a new request, of the first agent or of another one.
+    pub(crate) fn body(&mut self, agent: Option<&Agent>, position: &Value) -> Value {
+        self.stamp = (self.stamp + 1).max(self.engine.now_s());
+        agent.unwrap_or(&self.agent).position(self.stamp, position)
+    }
+
     /// Sends a request, in a second in which no agent has signed yet.
     pub(crate) async fn position(&mut self, position: &Value) -> (u16, Value) {
-        self.stamp = (self.stamp + 1).max(self.engine.now_s());
-        let body = self.agent.position(self.stamp, position);
+        let body = self.body(None, position);
         self.post("/position", &body).await
+    }
+
+    /// Registers a further agent with the same policy and address.
+    pub(crate) async fn another_agent(&mut self, name: &str) -> Agent {
+        register(&mut self.operator, name).await
+    }
+
+    /// Waits until the journal has booked so many withdrawals of the operator.
+    pub(crate) async fn await_booked(&mut self, count: usize) {
+        let end = tokio::time::Instant::now() + TIMEOUT;
+        loop {
+            let answer = self.operator.must("activity").await;
+            let Answer::Activity(activity) = answer else { panic!("{answer:?}") };
+            let booked = |row: &&ActivityRow| row.kind == EntryKind::LoanWithdrawalBooked;
+            if activity.entries.iter().filter(booked).count() >= count {
+                return;
+            }
+            assert!(tokio::time::Instant::now() < end, "not booked");
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
     }
 
     pub(crate) async fn venues(&mut self) -> Value {

@@ -83,21 +83,16 @@ impl Lending {
         let LoanNetwork { network, contracts } = LoanNetwork::of(ask.chain)?;
         let chain = self.chain(network)?;
         self.find_endorser(network, ask.venue).await?;
-        let unlisted = self.list_once(known).await;
-        let others = known.chains.iter().filter(|chain| **chain != ask.chain);
-        let others = others.map(|chain| self.exposure_on(*chain, owner, known));
         let reader = self.reader(&*chain, network, contracts, owner);
-        let mut venues = self.venues_of(ask.chain, owner, known);
-        venues.insert(ask.venue);
-        let venues: Vec<VenueId> = venues.into_iter().collect();
-        let wanted = Wanted { venue: ask.venue, preview: preview(ask) };
         let (own, facts, others) = futures::future::join3(
-            reader.read(&venues, Some(wanted)),
+            self.read_own(&reader, ask, known),
             chain.fee_facts(),
-            futures::future::join_all(others),
+            self.exposure_elsewhere(ask, owner, known),
         )
         .await;
-        let (own, facts) = (own?, facts.map_err(|_fault| unavailable())?);
+        let ((own, mut unread), facts) = (own?, facts.map_err(|_fault| unavailable())?);
+        let (others, unlisted) = others;
+        unread.extend(unlisted);
         let Some(venue) = own.venue.clone() else { return Err(unavailable()) };
         let venue = venue.map_err(|reason| {
             let message = format!("The venue cannot be used: {reason}.");
@@ -107,7 +102,7 @@ impl Lending {
         quote.block = facts.block.unwrap_or(0);
         let reads = others.into_iter().chain([(ask.chain, Ok(own.clone()))]);
         quote.exposure = exposure(known, reads);
-        quote.exposure.unreadable.extend(unlisted);
+        quote.exposure.unreadable.extend(unread);
         let plan =
             self.plan_of(ask, owner, &*chain, &mut quote, (&own, &venue, &facts), known).await;
         if let Err(refusal) = &plan
@@ -116,6 +111,48 @@ impl Lending {
             return Err(refusal.clone());
         }
         Ok(Measured { at_ms, quote, plan })
+    }
+
+    /// Reads the loan's own network. A withdrawal depends on its venue alone. If the other venues make a read fail, only
+    /// the exposure is unknown; what could not be read is returned too.
+    async fn read_own(
+        &self,
+        reader: &NetworkReader<'_>,
+        ask: &LoanAsk,
+        known: &Known,
+    ) -> Result<(ReadNetwork, Vec<(ChainId, Option<VenueId>)>), Refusal> {
+        let wanted = Some(Wanted { venue: ask.venue, preview: preview(ask) });
+        let alone = [ask.venue];
+        if !ask.supplies() {
+            return Ok((reader.read(&alone, wanted).await?, Vec::new()));
+        }
+        if self.listed(ask.chain).is_none() {
+            // A failure is reported with the other networks.
+            let _failed = self.listing(reader.network, reader.contracts).await;
+        }
+        let mut venues = self.venues_of(ask.chain, reader.owner, known);
+        venues.insert(ask.venue);
+        let venues: Vec<VenueId> = venues.into_iter().collect();
+        match reader.read(&venues, wanted).await {
+            Ok(read) => Ok((read, Vec::new())),
+            Err(_fault) => Ok((reader.read(&alone, wanted).await?, vec![(ask.chain, None)])),
+        }
+    }
+
+    /// Reads what the address of a supply has on the other networks, and which networks cannot be listed.
+    async fn exposure_elsewhere(
+        &self,
+        ask: &LoanAsk,
+        owner: Address,
+        known: &Known,
+    ) -> (Vec<(ChainId, Result<ReadNetwork, Refusal>)>, Vec<(ChainId, Option<VenueId>)>) {
+        if !ask.supplies() {
+            return (Vec::new(), Vec::new());
+        }
+        let unlisted = self.list_once(known).await;
+        let others = known.chains.iter().filter(|chain| **chain != ask.chain);
+        let others = others.map(|chain| self.exposure_on(*chain, owner, known));
+        (futures::future::join_all(others).await, unlisted)
     }
 
     async fn plan_of(

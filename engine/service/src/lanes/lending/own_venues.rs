@@ -37,8 +37,19 @@ impl Lending {
         let venues: Vec<VenueId> =
             self.venues_of(network.chain, owner, known).into_iter().collect();
         let reader = self.reader(&*chain, network, contracts, owner);
-        let read = reader.read(&venues, None).await?;
-        let positions = read.positions.into_iter().map(|(venue, position)| {
+        let positions = match reader.read(&venues, None).await {
+            Ok(read) => read.positions,
+            // One venue can make the common read fail.
+            Err(_fault) => {
+                let each = venues.iter().map(|venue| async {
+                    let read = reader.read(&[*venue], None).await.ok();
+                    let read = read.and_then(|read| read.positions.into_iter().next());
+                    read.unwrap_or((*venue, None))
+                });
+                futures::future::join_all(each).await
+            }
+        };
+        let positions = positions.into_iter().map(|(venue, position)| {
             let reader = &reader;
             async move {
                 let Some(position) = position else {
