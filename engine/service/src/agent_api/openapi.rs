@@ -1,6 +1,7 @@
 //! `GET /openapi.json`: describes the agent server, from its table of routes and the table of codes. The
 //! document is also in the repository, as `docs/openapi.json`.
 
+mod loans;
 mod routes;
 mod schemas;
 mod trades;
@@ -20,6 +21,7 @@ pub fn document() -> Value {
     let mut schemas = schemas::all();
     if let Some(schemas) = schemas.as_object_mut() {
         schemas.extend(trades::schemas());
+        schemas.extend(loans::schemas());
     }
     let mut paths: Map<String, Value> = Map::new();
     for route in ROUTES {
@@ -33,7 +35,7 @@ pub fn document() -> Value {
         "info": {
             "title": "Bursar agent server",
             "version": env!("CARGO_PKG_VERSION"),
-            "description": "The API that AI agents call to pay and to trade. Read GET /agent first.",
+            "description": "The API that AI agents call to pay, to trade and to lend. Read GET /agent first.",
             "license": { "name": "MIT OR Apache-2.0" },
         },
         "servers": [{ "url": "/" }],

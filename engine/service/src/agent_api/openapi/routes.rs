@@ -128,11 +128,24 @@ pub const ROUTES: &[Route] = &[
         "Ask for a swap. The answer within 25 seconds is its result, `executing` or `pending`."),
     route!("get" "/trade/status/{id}" Id None, &[(200, "TradePolled"), (202, "TradeOpen")], POLL,
         "The state of a requested trade. Final results have status 200 here, whatever they are."),
-    route!("post" "/venues" Agent Some("VenuesRequest"), &[],
-        &[Code::FieldNotPermitted, Code::DefiDisabled], "Lending is off."),
-    route!("post" "/position" Agent Some("PositionRequest"), &[],
-        &[Code::MissingPosition, Code::FieldNotPermitted, Code::DefiDisabled], "Lending is off."),
-    route!("get" "/position/status/{id}" Id None, &[], POLL, "Poll a position."),
+    route!("post" "/venues" Agent Some("VenuesRequest"), &[(200, "Venues")],
+        &[
+            Code::FieldNotPermitted, Code::DefiDisabled, Code::UnsupportedNetwork, Code::NetworkDisabled,
+            Code::NetworkNotAllowed, Code::ChainUnavailable,
+        ],
+        "Where the stablecoin can be lent, what the address has there, and the limits of lending."),
+    route!("post" "/position" Agent Some("PositionRequest"),
+        &[
+            (200, "PositionResult"), (202, "PositionResult"), (400, "PositionResult"),
+            (500, "PositionResult"), (503, "PositionResult"),
+        ],
+        &[
+            Code::MissingPosition, Code::FieldNotPermitted, Code::DefiDisabled, Code::IdempotencyConflict,
+            Code::TooManyToday, Code::ChainUnavailable, Code::JournalFailed, Code::DiskFull,
+        ],
+        "Ask to supply to a venue or to withdraw. The answer within 25 seconds is the result, `executing` or `pending`."),
+    route!("get" "/position/status/{id}" Id None, &[(200, "PositionPolled"), (202, "PositionOpen")], POLL,
+        "The state of a requested position. Final results have status 200 here, whatever they are."),
 ];
 
 impl Route {

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::routes::{ROUTES, Route};
 
-/// Returns every schema that a route names, except those of trades.
+/// Returns every schema that a route names, except those of trades and loans.
 pub(super) fn all() -> Value {
     // Only the codes of this server; the table of codes also has those of the operator's commands.
     let codes: BTreeSet<Code> = ROUTES.iter().flat_map(Route::all_codes).collect();
@@ -107,9 +107,16 @@ pub(super) fn all() -> Value {
             "status": { "const": "ok" }, "agent_name": text, "agent_id": agent,
             "wallet_address": maybe("string"), "wallet_id": maybe("string"),
             "spent_today_micro": count, "reserved_micro": count, "remaining_today_micro": micro,
-            "renews_at": maybe("string"), "policy": maybe("object"), "networks": { "type": "array", "items": text },
+            "renews_at": maybe("string"), "policy": { "anyOf": [reference("MandatePolicy"), { "type": "null" }] }, "networks": { "type": "array", "items": text },
             "mandate": maybe("object"), "mandate_note": text,
         }), &["status", "agent_id", "spent_today_micro", "policy"]),
+        "MandatePolicy": object(json!({
+            "name": text, "daily_limit_micro": count, "per_request_max_micro": count,
+            "auto_approve_below_micro": count, "allowed_domains": maybe("array"),
+            "blocked_domains": maybe("array"), "trading": { "type": "object" },
+            "morpho": { "anyOf": [reference("LendingPolicy"), { "type": "null" }],
+                "description": "Null if the policy does not allow lending." },
+        }), &["name", "daily_limit_micro", "trading", "morpho"]),
         "Balances": object(json!({
             "status": { "const": "ok" }, "wallet_address": maybe("string"),
             "wallet_id": maybe("string"), "balances_error": text,
@@ -125,8 +132,12 @@ pub(super) fn all() -> Value {
             "idempotency_key": { "type": "string", "minLength": 1, "maxLength": 128,
                 "description": "Bearer mode: a new one for each trade." },
         }), &["trade"]),
-        "VenuesRequest": proven(json!({ "position": { "type": "object" } }), &[]),
-        "PositionRequest": proven(json!({ "position": { "type": "object" } }), &["position"]),
+        "VenuesRequest": proven(json!({ "position": reference("VenuesQuery") }), &[]),
+        "PositionRequest": proven(json!({
+            "position": reference("Position"),
+            "idempotency_key": { "type": "string", "minLength": 1, "maxLength": 128,
+                "description": "Bearer mode: a new one for each supply or withdrawal." },
+        }), &["position"]),
     })
 }
 
