@@ -29,6 +29,8 @@ pub(crate) fn check_proof(agent: &Agent, seen: &ReceivedRequest) {
     let endpoint = match seen.path.as_str() {
         "/sign" => Endpoint::Sign,
         "/callback" => Endpoint::Callback,
+        "/venues" => Endpoint::Venues,
+        "/position" => Endpoint::Position,
         _ => Endpoint::Read,
     };
     let [_sig, timestamp, digest] = signature.split(':').collect::<Vec<_>>()[..] else { panic!() };
@@ -286,7 +288,9 @@ fn all_other_calls_have_a_valid_proof_and_keep_numbers_exact() {
     for bearer in [false, true] {
         let agent = agent(bearer);
         let wallet = signing_wallet(agent.clone(), "PAYMENT-SIGNATURE");
-        let calls: [&[&str]; 5] = [
+        let calls: [&[&str]; 7] = [
+            &["venues"],
+            &["venues", "--chain-id", "8453"],
             &["mandate"],
             &["balances"],
             &["status"],
@@ -298,9 +302,138 @@ fn all_other_calls_have_a_valid_proof_and_keep_numbers_exact() {
             assert_eq!(exit, 0, "{answer}");
             assert!(call[0] == "sign" || answer["limit"] == "0.1", "{answer}");
         }
-        assert_eq!(paths(&wallet), ["/mandate", "/balances", "/status", "/callback", "/sign"]);
-        assert_eq!(wallet.received()[4].json()["idempotency_key"], "k");
+        let (received, paths) = (wallet.received(), paths(&wallet));
+        assert_eq!(paths[..2], ["/venues", "/venues"]);
+        assert_eq!(paths[2..], ["/mandate", "/balances", "/status", "/callback", "/sign"]);
+        let asked = received[..2].iter().map(|seen| seen.json().get("position").cloned());
+        assert_eq!(asked.collect::<Vec<_>>(), [None, Some(json!({ "chain_id": 8453 }))]);
+        assert_eq!(received[6].json()["idempotency_key"], "k");
     }
+}
+
+const VAULT: &str = "0xBeEff033F34C046626B8D0A041844C5d1A5409dd";
+const MARKET: &str = "0xb323495f7e4148be5643a4ea4a8221eef163e4bccfdedc2a6f4696baacbc86cc";
+
+#[test]
+fn a_position_is_asked_for_once_and_polled_until_it_is_over() {
+    for bearer in [false, true] {
+        let agent = agent(bearer);
+        let known = agent.clone();
+        let wallet = Peer::serve(move |seen, n| {
+            if seen.method == "POST" {
+                check_proof(&known, seen);
+            }
+            let open =
+                |status: &str| Some(json!({ "status": status, "request_id": "7f3c", "quote": {} }));
+            let busy = json!({ "status": "error", "code": "BUSY", "error": "", "retry_after": 5 });
+            let executed = json!({ "status": "executed", "request_id": "7f3c", "tx_hash": TX });
+            let (status, answer) = match n {
+                // The first answer is lost, and the wallet restarts during a poll.
+                0 | 3 => (200, None),
+                1 => (202, open("pending")),
+                2 => (202, open("pending")),
+                4 => (503, Some(busy)),
+                5 => (200, open("executing")),
+                _ => (200, Some(executed)),
+            };
+            answer.map(|answer| reply(status, &answer))
+        });
+        let arguments =
+            ["position", "supply", VAULT, "25.5", "--chain-id", "8453", "--poll", "0.01"];
+        let (exit, answer) = helper(&wallet.url, &agent, &arguments);
+        assert_eq!(
+            (exit, &answer["status"], &answer["tx_hash"]),
+            (0, &json!("executed"), &json!(TX))
+        );
+        let received = wallet.received();
+        assert_eq!(paths(&wallet)[..3], ["/position", "/position", "/position/status/7f3c"]);
+        assert_eq!((received.len(), &received[0].body), (7, &received[1].body));
+        let asked = received[0].json();
+        assert_eq!(
+            asked["position"],
+            json!({
+                "action": "supply", "venue": VAULT, "venue_kind": "vault", "amount": "25.5",
+                "chain_id": 8453,
+            })
+        );
+        assert_eq!(asked["idempotency_key"].is_string(), bearer);
+    }
+}
+
+#[test]
+fn a_full_exit_names_no_amount_and_each_call_is_a_separate_request() {
+    const CODE: &str = r#"
+import json, sys, helper
+wallet = helper.Wallet.from_env()
+print(json.dumps([wallet.position("withdraw", sys.argv[1], withdraw_all=True)["status"] for _ in range(2)]))
+"#;
+    for (bearer, field) in [(false, "signature"), (true, "idempotency_key")] {
+        let agent = agent(bearer);
+        let wallet = Peer::serve(|_seen, _n| Some(reply(200, &json!({ "status": "executed" }))));
+        script(&wallet.url, &agent, CODE, &[MARKET]);
+        let [first, second] = &wallet.received()[..] else { panic!() };
+        let exit = json!({
+            "action": "withdraw", "venue": MARKET, "venue_kind": "market", "withdraw_all": true,
+        });
+        assert_eq!(first.json()["position"], exit);
+        assert_ne!(first.json()[field], second.json()[field]);
+    }
+    let nowhere = "http://127.0.0.1:9/";
+    for wrong in [&["withdraw", VAULT][..], &["withdraw", VAULT, "1", "--all"]] {
+        let (exit, answer) = helper(nowhere, &agent(true), &[&["position"], wrong].concat());
+        assert_eq!((exit, &answer["code"]), (1, &json!("WRONG_INPUT")), "{wrong:?}");
+    }
+}
+
+#[test]
+fn a_position_that_ends_otherwise_is_an_error_with_its_reason() {
+    let agent = agent(false);
+    let ended = |first: (u16, Value), poll: Value| {
+        let wallet = Peer::serve(move |seen, _n| {
+            Some(match seen.method.as_str() {
+                "POST" => reply(first.0, &first.1),
+                _poll => reply(200, &poll),
+            })
+        });
+        let arguments = ["position", "withdraw", VAULT, "--all", "--poll", "0.01"];
+        let (exit, answer) = helper(&wallet.url, &agent, &arguments);
+        assert_eq!((exit, &answer["status"]), (1, &json!("error")));
+        answer
+    };
+    let rejected = |code: Value, reason: &str| {
+        json!({
+            "status": "rejected", "request_id": "7f3c", "reason": "Not now.", "code": code,
+            "reason_code": reason, "retryable": reason == "INSUFFICIENT_LIQUIDITY",
+        })
+    };
+    let mut dry = rejected(json!("INSUFFICIENT_LIQUIDITY"), "INSUFFICIENT_LIQUIDITY");
+    dry["retry_after"] = json!(60);
+    let answer = ended((503, dry), Value::Null);
+    assert_eq!((&answer["code"], &answer["http"]), (&json!("INSUFFICIENT_LIQUIDITY"), &json!(503)));
+    assert_eq!((&answer["retry_after"], &answer["retryable"]), (&json!(60), &json!(true)));
+    assert_eq!(answer["error"], "Not now.");
+    let pending = || (202, json!({ "status": "pending", "request_id": "7f3c" }));
+    for (poll, code) in [
+        (rejected(Value::Null, "REQUEST_DENIED"), "REQUEST_DENIED"),
+        (rejected(json!("EXPIRED"), "REQUEST_EXPIRED"), "REQUEST_EXPIRED"),
+        (rejected(json!("POLICY_REJECTED"), "EXPOSURE_EXCEEDED"), "EXPOSURE_EXCEEDED"),
+        (
+            json!({ "status": "failed", "code": "REVERTED", "reason_code": "EXECUTION_ERROR" }),
+            "EXECUTION_ERROR",
+        ),
+        (json!("no object"), "UNEXPECTED_ANSWER"),
+    ] {
+        assert_eq!(ended(pending(), poll)["code"], code);
+    }
+    let off = json!({ "status": "error", "code": "DEFI_DISABLED", "error": "Not enabled." });
+    assert_eq!(ended((400, off), Value::Null)["code"], "DEFI_DISABLED");
+
+    let held = Peer::serve(|_seen, _n| {
+        Some(reply(202, &json!({ "status": "pending", "request_id": "7f3c" })))
+    });
+    let (exit, answer) = helper(&held.url, &agent, &["wait-position", "7f3c", "--timeout", "0"]);
+    assert_eq!((exit, &answer["code"]), (1, &json!("TIMEOUT")));
+    assert_eq!(paths(&held), ["/position/status/7f3c"]);
 }
 
 #[test]

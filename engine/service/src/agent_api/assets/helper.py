@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Pays x402 paywalls with a wallet that signs for you. Python 3.8 or newer, standard library only.
+"""Pays x402 paywalls, and lends, with a wallet that signs for you. Python 3.8 or newer, standard library only.
 
 As a program, which prints one JSON object (exit code 0: done, 1: not done, 2: wrong usage):
 
@@ -7,6 +7,9 @@ As a program, which prints one JSON object (exit code 0: done, 1: not done, 2: w
     python3 wallet_helper.py sign --payment-required VALUE --request-url URL
     python3 wallet_helper.py wait REQUEST_ID
     python3 wallet_helper.py callback TRANSACTION_ID settled --tx-hash 0x...
+    python3 wallet_helper.py venues --chain-id 8453
+    python3 wallet_helper.py position supply VENUE 25 --chain-id 8453
+    python3 wallet_helper.py position withdraw VENUE --all --chain-id 8453
     python3 wallet_helper.py mandate | balances | status | ping
     python3 wallet_helper.py receipt TRANSACTION_ID
 
@@ -41,6 +44,7 @@ import uuid
 TIMEOUT_S = 30  # one call to the wallet
 RESOURCE_TIMEOUT_S = 120  # one call to a merchant, which may settle before it answers
 APPROVAL_S = 16 * 60  # the wallet ends a pending request after 15 minutes
+POSITION_S = 25 * 60  # then it sends transactions for 5 minutes at most, and waits until they are final
 POLL_S = 2
 RETRY_WAITS_S = (0.5, 1, 2, 4)  # all tries end well within 300 s, the default validity of a proof
 STAMPS_AHEAD_S = 5  # how far the timestamps of equal purchases may run ahead of the clock
@@ -52,7 +56,7 @@ class WalletError(Exception):
     """A failed call: `code` is a stable word, `message` a sentence, and `answer` the answer's object, if any.
 
     The wallet's codes, and those of this helper: NO_ANSWER (no complete answer of the wallet), TIMEOUT (the
-    operator has not decided yet), UNEXPECTED_ANSWER (an answer without a code), NOT_X402 (the 402 answer is
+    request is still open: wait again), UNEXPECTED_ANSWER (an answer without a code), NOT_X402 (the 402 answer is
     not a valid offer), UNDELIVERED (signed, but the merchant gave no complete answer: `answer` has the
     header, which may be sent to the merchant again).
     """
@@ -301,6 +305,21 @@ class Wallet:
             body["error"] = error
         return body
 
+    def venues_body(self, chain_id=None, timestamp=None):
+        """The body of `POST /venues`. Without a position the signed message contains an empty one."""
+        position = {} if chain_id is None else {"chain_id": chain_id}
+        return self._proven({"position": position}, {"position": position} if position else {}, timestamp)
+
+    def position_body(self, position, idempotency_key=None, timestamp=None):
+        """The body of `POST /position`. In hmac mode each body is a separate request."""
+        content = {"position": position}
+        if timestamp is None and self.auth_mode == "hmac":
+            timestamp = unused_second(dict(content, agent_id=self.agent_id))
+        body = self._proven(content, content, timestamp)
+        if idempotency_key:
+            body["idempotency_key"] = idempotency_key
+        return body
+
     def read_body(self, timestamp=None):
         """The body of `POST /mandate`, `/balances` and `/status`."""
         return self._proven({"action": "agent_read"}, {}, timestamp)
@@ -326,7 +345,11 @@ class Wallet:
 
     def wait(self, request_id, timeout=APPROVAL_S, poll=POLL_S):
         """Waits for the operator and returns the signed payment. Raises WalletError on a refusal or timeout."""
-        path = "/sign/status/" + urllib.parse.quote(request_id, safe="")
+        return self._wait("/sign/status/", request_id, timeout, poll, self._settled, "success")
+
+    def _wait(self, path, request_id, timeout, poll, judge, wanted):
+        """Polls until the request has the wanted status. `judge` raises on every other end."""
+        path += urllib.parse.quote(request_id, safe="")
         end = time.monotonic() + timeout
         answer = {}
         while True:
@@ -334,15 +357,15 @@ class Wallet:
                 status, answer = self._get(path)
                 pause = poll if status != 429 else max(poll, float(answer.get("retry_after") or 60))
                 if status not in (429, 503):
-                    told = self._settled(status, answer)
-                    if told["status"] == "success":
+                    told = judge(status, answer)
+                    if told["status"] == wanted:
                         return told
             except LOST:
                 pause = poll  # the wallet may be restarting: it keeps the request
             left = end - time.monotonic()
             if left <= 0:
                 kept = dict(answer, request_id=request_id)
-                raise WalletError("TIMEOUT", "the operator has not decided yet: wait again", None, kept)
+                raise WalletError("TIMEOUT", "the request is still open: wait again", None, kept)
             time.sleep(min(pause, left))
 
     def pay(self, url, method="GET", body=None, headers=None, idempotency_key=None, timeout=APPROVAL_S,
@@ -406,6 +429,43 @@ class Wallet:
         """Reports the result of a payment: submitted, settled (with its tx_hash) or failed."""
         return self._good(*self._post("/callback", self.callback_body(transaction_id, event, tx_hash, error)))
 
+    def venues(self, chain_id=None):
+        """Where the stablecoin of a network can be lent, and what the agent's address has there."""
+        return self._good(*self._post("/venues", self.venues_body(chain_id)))
+
+    def position(self, action, venue, amount=None, withdraw_all=False, shares=False, chain_id=None, deadline=None,
+                 idempotency_key=None, timeout=POSITION_S, poll=POLL_S):
+        """Supplies to a venue or withdraws from it, waits for the end and returns the executed result.
+
+        `amount` is text in whole coins; `withdraw_all` withdraws everything. Raises WalletError if the request
+        is rejected, has failed, or is still open after `timeout` seconds (TIMEOUT: wait_position).
+
+        Every call is a separate request. With the same `idempotency_key` (bearer mode), repeated calls are one.
+        """
+        if withdraw_all == (amount is not None):
+            raise ValueError("give either an amount or withdraw_all")
+        position = {"action": action, "venue": venue, "venue_kind": "market" if len(venue) > 42 else "vault"}
+        if withdraw_all:
+            position["withdraw_all"] = True
+        else:
+            position["amount"] = str(amount)
+        if shares:
+            position["denomination"] = "shares"
+        if chain_id is not None:
+            position["chain_id"] = chain_id
+        if deadline is not None:
+            position["deadline"] = deadline
+        if idempotency_key is None and self.auth_mode == "bearer":
+            idempotency_key = str(uuid.uuid4())
+        answer = self._executed(*self._post("/position", self.position_body(position, idempotency_key)))
+        if answer["status"] == "executed":
+            return answer
+        return self.wait_position(answer["request_id"], timeout, poll)
+
+    def wait_position(self, request_id, timeout=POSITION_S, poll=POLL_S):
+        """Waits for the end of a position and returns the executed result. Raises WalletError as `position` does."""
+        return self._wait("/position/status/", request_id, timeout, poll, self._executed, "executed")
+
     def mandate(self):
         """Address, limits, and what is left of them today."""
         return self._good(*self._post("/mandate", self.read_body()))
@@ -463,6 +523,16 @@ class Wallet:
             return answer
         raise refused(status, answer)
 
+    @staticmethod
+    def _executed(status, answer):
+        """An answer about a position: executed or still open. Everything else is raised."""
+        told = answer.get("status")
+        if status == 200 and told == "executed":
+            return answer
+        if status in (200, 202) and answer.get("request_id") and told in ("pending", "executing"):
+            return answer
+        raise refused(status, answer)
+
 
 def wallet_answer(status, _headers, body):
     """The wallet's object. Numbers with a decimal point stay exact."""
@@ -472,7 +542,9 @@ def wallet_answer(status, _headers, body):
 
 def refused(status, answer):
     rejected = answer.get("status") == "rejected"
-    code = answer.get("code") or ("REQUEST_DENIED" if rejected else "UNEXPECTED_ANSWER")
+    # A position names its reason in `reason_code`; its `code` has the original wallet's fewer words.
+    code = answer.get("reason_code") or answer.get("code")
+    code = code or ("REQUEST_DENIED" if rejected else "UNEXPECTED_ANSWER")
     message = answer.get("error") or answer.get("reason") or answer.get("message") or "HTTP %d" % status
     return WalletError(code, message, status, answer)
 
@@ -538,8 +610,14 @@ def run_sign(wallet, given):
     return answer
 
 
+def run_position(wallet, given):
+    return wallet.position(given.action, given.venue, given.amount, given.all, given.shares, given.chain_id,
+                           given.deadline, given.idempotency_key, given.timeout, given.poll)
+
+
 def arguments():
-    parser = argparse.ArgumentParser(description="Pay x402 paywalls with a wallet that signs for you.")
+    about = "Pay x402 paywalls, and lend, with a wallet that signs for you."
+    parser = argparse.ArgumentParser(description=about)
     commands = parser.add_subparsers(dest="command", metavar="COMMAND")
     commands.required = True
 
@@ -555,12 +633,27 @@ def arguments():
     what.add_argument("--x402-data", help="the 402 answer's JSON body; - reads it from standard input")
     sign.add_argument("--request-url")
     sign.add_argument("--wait", action="store_true", help="wait for the operator")
-    for command in (pay, sign):
-        command.add_argument("--idempotency-key", help="bearer mode: the name of this purchase")
     wait = commands.add_parser("wait", help="wait for the operator")
     wait.add_argument("request_id")
+    venues = commands.add_parser("venues", help="where the stablecoin can be lent, and what is lent there")
+    position = commands.add_parser("position", help="supply to a venue or withdraw from it, and wait for the end")
+    position.add_argument("action", choices=("supply", "withdraw"))
+    position.add_argument("venue", help="a vault's address or a market's id, as venues lists it")
+    position.add_argument("amount", nargs="?", help="in whole coins, such as 25.5")
+    position.add_argument("--all", action="store_true", help="withdraw everything, instead of an amount")
+    position.add_argument("--shares", action="store_true", help="the amount is a number of shares to withdraw")
+    position.add_argument("--deadline", type=int, help="Unix seconds")
+    for command in (venues, position):
+        command.add_argument("--chain-id", type=int, help="8453 for Base; without it Robinhood Chain")
+    wait_position = commands.add_parser("wait-position", help="wait for the end of a position")
+    wait_position.add_argument("request_id")
+    for command in (pay, sign, position):
+        command.add_argument("--idempotency-key", help="bearer mode: the name of this request")
     for command in (pay, sign, wait):
         command.add_argument("--timeout", type=float, default=APPROVAL_S, help="seconds to wait for the operator")
+    for command in (position, wait_position):
+        command.add_argument("--timeout", type=float, default=POSITION_S, help="seconds to wait for the end")
+    for command in (pay, sign, wait, position, wait_position):
         command.add_argument("--poll", type=float, default=POLL_S, help="seconds between two polls")
     callback = commands.add_parser("callback", help="report the outcome of a payment")
     callback.add_argument("transaction_id")
@@ -587,6 +680,12 @@ def run(given):
         return run_sign(wallet, given)
     if given.command == "wait":
         return wallet.wait(given.request_id, given.timeout, given.poll)
+    if given.command == "venues":
+        return wallet.venues(given.chain_id)
+    if given.command == "position":
+        return run_position(wallet, given)
+    if given.command == "wait-position":
+        return wallet.wait_position(given.request_id, given.timeout, given.poll)
     if given.command == "callback":
         return wallet.callback(given.transaction_id, given.event, given.tx_hash, given.error)
     if given.command == "receipt":
