@@ -275,7 +275,7 @@ mod tests {
             ("agent commission --help", "registered but not commissioned"),
             ("agent --help", "Give an agent its policy and its paying address"),
             ("policy edit --help", "Trading: --trading Allow swaps"),
-            ("policy edit --help", "kept for later: this version does not lend"),
+            ("policy edit --help", "Lending: --lending Allow supplies"),
             ("policy test --help", "Base if it is enabled and allowed"),
         ] {
             let help = Order::parse_line(line).unwrap_err().0;

@@ -125,9 +125,9 @@ impl FromStr for HostList {
     }
 }
 
-/// Help headings. The options of lending are stored but have no effect yet.
+/// Help headings.
 const TRADING: &str = "Trading";
-const LENDING: &str = "Lending (kept for later: this version does not lend)";
+const LENDING: &str = "Lending";
 
 /// The fields of a policy that a command sets. Value names are the units of amounts; a maximum of 0 allows nothing.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Args, Serialize, Deserialize)]
@@ -186,7 +186,7 @@ pub struct PolicyOptions {
     /// Uniswap v4 hooks whose pools need no approval: addresses [default: none].
     #[arg(long, value_name = "LIST", help_heading = TRADING)]
     pub trade_hooks: Option<Contracts>,
-    /// Allow lending.
+    /// Allow supplies to Morpho, and withdrawals.
     #[arg(long, conflicts_with = "no_lending", help_heading = LENDING)]
     pub lending: bool,
     #[arg(long, hide = true)]
@@ -197,16 +197,16 @@ pub struct PolicyOptions {
     /// The most that may be lent at a time [default: 500].
     #[arg(long, value_name = "USD", value_parser = Usd::parse, help_heading = LENDING)]
     pub lending_total: Option<Usd>,
-    /// Execute lending below this without asking [default: 0].
+    /// Execute supplies and withdrawals below this without asking [default: 0].
     #[arg(long, value_name = "USD", value_parser = Usd::parse, help_heading = LENDING)]
     pub lending_auto: Option<Usd>,
     /// The most that may be lent, as a share of liquid and lent funds.
     #[arg(long, value_name = "PERCENT", value_parser = Bps::parse_percent, help_heading = LENDING)]
     pub lending_percent: Option<Bps>,
-    /// Lending operations a day [default: 20].
+    /// Supplies and withdrawals a day; further withdrawals need your approval [default: 20].
     #[arg(long, value_name = "COUNT", help_heading = LENDING)]
     pub lending_ops: Option<u32>,
-    /// Also lend to venues outside the curated list.
+    /// Also supply to venues that Bursar does not trust; the first supply to each needs your approval.
     #[arg(long, conflicts_with = "restrict", help_heading = LENDING)]
     pub no_restrict: bool,
     #[arg(long, hide = true)]

@@ -36,7 +36,7 @@ pub(super) fn policy(to: &mut Sheet, policy: &PolicyAnswer) {
         ("  prices", trading_prices(&policy.trading)),
         ("  tokens", trading_tokens(&policy.trading)),
         ("  hooks", list(&policy.trading.hooks, "none without approval")),
-        ("lending", unsupported_lane(policy.lending.enabled, "lends")),
+        ("lending", switch(policy.lending.enabled)),
         ("  limits", lending_limits(&policy.lending)),
         ("  venues", venues(&policy.lending)),
     ]);
@@ -96,11 +96,6 @@ fn venues(lending: &LendingPolicyAnswer) -> String {
         "{which}, {} a day",
         count(usize::try_from(lending.operations_per_day).unwrap_or(usize::MAX), "operation")
     )
-}
-
-/// Formats the switch of a lane that this version does not support. The lane's limits have no effect.
-fn unsupported_lane(on: bool, does: &str) -> String {
-    format!("{}, without effect: this version never {does}", switch(on))
 }
 
 pub(super) fn policies(to: &mut Sheet, policies: &[PolicyAnswer]) {
