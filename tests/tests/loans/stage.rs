@@ -221,6 +221,13 @@ impl Stage {
         only
     }
 
+    /// Returns whether no request is held.
+    pub(crate) async fn is_idle(&mut self) -> bool {
+        let answer = self.operator.must("requests").await;
+        let Answer::Requests { requests } = answer else { panic!("{answer:?}") };
+        requests.is_empty()
+    }
+
     pub(crate) async fn approve_held(&mut self) {
         let held = self.held().await;
         let card = held.card.expect("a card");
