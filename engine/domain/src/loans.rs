@@ -176,11 +176,20 @@ impl LoanAsk {
         self.action == LoanAction::Supply
     }
 
-    /// Returns the value of what moves by a quote, rounded up: the stablecoin counts as a dollar. `None` if the table lost
-    /// the network, or on overflow.
+    /// Returns the value of the most that moves by a quote, rounded up: the stablecoin counts as a dollar. `None` if the
+    /// table lost the network, or on overflow.
     pub fn value(&self, quote: &LoanQuote) -> Option<Usd> {
         let coin = &networks::by_chain(self.chain)?.stablecoin;
-        quote.assets.to_usd(coin.decimals, Round::Up).ok()
+        self.most(quote).to_usd(coin.decimals, Round::Up).ok()
+    }
+
+    /// Returns the most that moves by a quote. A supply that buys shares may take its whole allowance, even if its
+    /// rehearsal paid less.
+    pub fn most(&self, quote: &LoanQuote) -> Atoms {
+        match self.size {
+            LoanSize::Assets(size) if self.supplies() => size.max(quote.assets),
+            LoanSize::Assets(_) | LoanSize::Shares(_) | LoanSize::All => quote.assets,
+        }
     }
 
     /// Returns what counts against the ceiling by a quote.

@@ -180,7 +180,7 @@ impl State {
             if takes_input && token.is_some() && ask.token_in() == token {
                 let amount = match (ask, &execution.quote) {
                     (LaneAsk::Trade(trade), _) => trade.amount_in.0,
-                    (LaneAsk::Loan(_), Quote::Loan(quote)) => quote.assets.0,
+                    (LaneAsk::Loan(loan), Quote::Loan(quote)) => loan.most(quote).0,
                     (LaneAsk::Payment(_) | LaneAsk::Loan(_), _) => U256::ZERO,
                 };
                 promised.token_in = promised.token_in.saturating_add(amount);

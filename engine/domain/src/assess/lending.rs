@@ -153,7 +153,7 @@ fn check_supply(context: &LoanContext<'_>, venue: &VenueFacts) -> Result<(), Ref
             "The venue has too few virtual shares, so a donation could take a part of the deposit.";
         return Err(Refusal::because(Code::VenueNotPermitted, message));
     }
-    if !is_worth_its_assets(quote.assets.0, quote.worth.0) {
+    if !is_worth_its_assets(ask.most(quote).0, quote.worth.0) {
         let message = "The shares of this deposit would be worth less than 99.9 % of it.";
         return Err(Refusal::because(Code::WouldFail, message));
     }
@@ -197,7 +197,7 @@ fn check_funds(context: &LoanContext<'_>) -> Result<(), Refusal> {
         return Err(Refusal::because(Code::InsufficientFunds, message));
     }
     let free = quote.balance.checked_sub(promised.token_in);
-    if ask.supplies() && free.is_none_or(|free| free < quote.assets.0) {
+    if ask.supplies() && free.is_none_or(|free| free < ask.most(quote).0) {
         let message = "The paying address does not hold the deposit, less what is in flight.";
         return Err(Refusal::because(Code::InsufficientFunds, message));
     }
@@ -233,7 +233,7 @@ fn hold_reason(context: &LoanContext<'_>, venue: &VenueFacts) -> Option<HoldReas
 }
 
 fn supply_doubt(context: &LoanContext<'_>, venue: &VenueFacts) -> Option<HoldReason> {
-    let LoanContext { quote, .. } = context;
+    let LoanContext { ask, quote, .. } = context;
     if context.standing != Standing::Trusted && context.is_first {
         return Some(HoldReason::UncuratedVenue);
     }
@@ -245,7 +245,7 @@ fn supply_doubt(context: &LoanContext<'_>, venue: &VenueFacts) -> Option<HoldRea
     if fell {
         return Some(HoldReason::SharePriceFell);
     }
-    let wanted = quote.assets.0.saturating_mul(U256::from(FREE_DEPOSITS));
+    let wanted = ask.most(quote).0.saturating_mul(U256::from(FREE_DEPOSITS));
     if venue.free.is_none_or(|free| free.0 < wanted) {
         return Some(HoldReason::ThinLiquidity);
     }
