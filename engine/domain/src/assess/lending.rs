@@ -57,10 +57,13 @@ pub fn assess(context: &LoanContext<'_>) -> Verdict {
     let checked = check_use(context).and_then(|venue| {
         if context.ask.supplies() {
             check_supply(context, venue)?;
+            check_funds(context)?;
+            check_shares(context, venue)?;
         } else {
             check_withdrawal(context)?;
+            check_funds(context)?;
         }
-        check_funds(context).map(|()| venue)
+        Ok(venue)
     });
     match checked {
         Err(refusal) => Verdict::Refuse(refusal),
@@ -148,6 +151,12 @@ fn check_supply(context: &LoanContext<'_>, venue: &VenueFacts) -> Result<(), Ref
         let left = committed.map_or(Usd::ZERO, |committed| limit.left_after(committed));
         return Err(Refusal::over(Code::ExposureExceeded, counted, left));
     }
+    Ok(())
+}
+
+/// Checks that the shares of a supply are worth all that it may take.
+fn check_shares(context: &LoanContext<'_>, venue: &VenueFacts) -> Result<(), Refusal> {
+    let LoanContext { ask, quote, .. } = context;
     if !venue.resists_donations {
         let message =
             "The venue has too few virtual shares, so a donation could take a part of the deposit.";
