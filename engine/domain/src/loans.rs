@@ -164,6 +164,12 @@ impl VenueFacts {
 }
 
 impl LoanQuote {
+    /// Returns whether the loan buys an exact number of shares. It takes what they cost then, and may leave a part of its
+    /// allowance.
+    pub fn buys_shares(&self) -> bool {
+        self.calls.iter().any(|call| matches!(call, Decoded::Mint { .. }))
+    }
+
     /// Returns whether the loan was measured: a loan that could not be has no quote.
     pub fn is_measured(&self) -> bool {
         self.venue.is_some()

@@ -207,12 +207,14 @@ impl Execution {
         self.steps.iter().find(|step| step.purpose.is_main())
     }
 
-    /// Returns whether the plan may leave an allowance: it may have given one that no main transaction used, and no
+    /// Returns whether the plan may leave an allowance: it may have given one that no main transaction used up, and no
     /// transaction has tried to revoke it on the chain.
     pub fn leaves_allowance(&self) -> bool {
+        let buys_shares = self.quote.loan().is_some_and(LoanQuote::buys_shares);
         self.steps.iter().fold(false, |leaves, step| match (step.purpose, step.outcome) {
             // A displaced transaction may still be mined.
             (StepPurpose::Allowance, Some(Outcome::Succeeded { .. } | Outcome::NonceTaken)) => true,
+            (StepPurpose::Supply, Some(Outcome::Succeeded { .. })) if buys_shares => true,
             (main, Some(Outcome::Succeeded { .. })) if main.is_main() => false,
             // A token that reverts it does so every time.
             (
