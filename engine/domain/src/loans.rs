@@ -273,6 +273,8 @@ pub struct VenueRecord {
     pub best: Option<SharePrice>,
     /// The operator's confirmation of a venue that Bursar alone would not use.
     pub confirmed: Option<Confirmation>,
+    /// The operator confirmed it once. Taking that back must permit nothing, not even what a new venue may do.
+    pub was_confirmed: bool,
     /// A supply was allowed to it.
     pub is_used: bool,
     /// Bursar trusted it when a request to it was recorded.
@@ -316,7 +318,9 @@ impl Loans {
 
     /// Records the operator's confirmation of a venue, or takes it back.
     pub(crate) fn confirm(&mut self, chain: ChainId, venue: VenueId, given: Option<Confirmation>) {
-        self.venues.entry((chain, venue)).or_default().confirmed = given;
+        let record = self.venues.entry((chain, venue)).or_default();
+        record.was_confirmed |= given.is_some();
+        record.confirmed = given;
     }
 
     /// Notes that a supply was allowed.
@@ -346,7 +350,7 @@ pub enum Standing {
     Trusted,
     /// The operator may confirm it.
     Unconfirmed,
-    /// It was trusted or confirmed before, and no longer is.
+    /// It was trusted or confirmed before, and no longer is: it changed, or the operator took the trust back.
     Changed,
     /// It must not be used as a curated venue.
     Untrusted,
@@ -359,7 +363,7 @@ impl Standing {
         let as_confirmed = confirmed.is_some_and(|confirmed| {
             confirmed.curator == venue.curator && confirmed.owner == venue.owner
         });
-        let was_good = confirmed.is_some() || record.is_some_and(|record| record.has_passed);
+        let was_good = record.is_some_and(|record| record.was_confirmed || record.has_passed);
         match venue.trust {
             Trust::Curated | Trust::Pinned => Self::Trusted,
             Trust::NewNeedsConfirmation(_) if as_confirmed => Self::Trusted,

@@ -174,7 +174,9 @@ fn check_standing(context: &LoanContext<'_>, venue: &VenueFacts) -> Result<(), R
     let reason = venue.doubt();
     match context.standing {
         Standing::Trusted => Ok(()),
-        Standing::Changed => not_permitted(format!("The venue has changed: {reason}.")),
+        Standing::Changed => not_permitted(format!(
+            "The venue has changed, or the operator took its trust back: {reason}."
+        )),
         Standing::Unconfirmed if context.policy.lending.curated_only => not_permitted(format!(
             "The venue is new, and the operator has not confirmed it: {reason}."
         )),
