@@ -70,7 +70,9 @@ pub(crate) fn context<'a>(
         standing: standing.unwrap_or(Standing::Untrusted),
         best: record.and_then(|record| record.best),
         is_first: !record.is_some_and(|record| record.is_used),
-        deployed: deployed(&state.loans, from, &quote.exposure),
+        // A measurement that did not read the loan's own network proves nothing.
+        deployed: deployed(&state.loans, from, &quote.exposure)
+            .filter(|_sum| quote.exposure.networks.contains(&ask.chain)),
         reserved: reserved(state, moment, from, request),
         operations: operations(state, moment, agent, request),
         held_by_agent: 0,
