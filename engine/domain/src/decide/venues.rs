@@ -11,6 +11,7 @@ use crate::decision::{Decision, require_unlocked};
 use crate::event::Event;
 use crate::loans::LoanPlace;
 use crate::refusal::Refusal;
+use crate::requests::Request;
 use crate::state::State;
 
 /// Records that the operator trusts a venue as it is now. This loosens, so the wallet must be open.
@@ -63,7 +64,8 @@ pub(super) fn book(
 /// open.
 ///
 /// # Errors
-/// `NOTHING_FOUND` if the journal expects no more than that already.
+/// `NOTHING_FOUND` if the journal expects no more than that already; `BUSY` while a loan at this place is in flight, for
+/// its receipt would count the same change again.
 pub(super) fn write_off(
     state: &State,
     command: &Command,
@@ -73,6 +75,15 @@ pub(super) fn write_off(
     require_unlocked(command)?;
     if !command.trusted {
         return Err(Refusal::new(Code::JournalUntrusted));
+    }
+    let is_here = |request: &Request| {
+        let loan =
+            request.loan().filter(|_any| request.execution().is_some_and(|one| one.end.is_none()));
+        loan.is_some_and(|loan| loan.place(request.from) == *place)
+    };
+    if state.executing.values().any(|request| is_here(request)) {
+        let message = "A loan at this venue is being executed: wait for its end.";
+        return Err(Refusal::because(Code::Busy, message));
     }
     let from = state.loans.lent.get(place).map_or(Usd::ZERO, |lent| lent.net);
     if from <= to {
