@@ -148,6 +148,13 @@ pub(super) fn end(
     if stale || execution.end.is_some() {
         return Err(Refusal::new(Code::AlreadyDecided));
     }
+    // Only a receipt of the main transaction shows what moved.
+    let succeeded = execution
+        .main_step()
+        .is_some_and(|step| matches!(step.outcome, Some(Outcome::Succeeded { .. })));
+    if matches!(end, ExecutionEnd::Executed { .. }) && !succeeded {
+        return Err(Refusal::new(Code::InternalError));
+    }
     Ok(Decision::reply(ended(request, execution, end.clone()), Reply::Request(id)))
 }
 
