@@ -25,15 +25,19 @@ pub(super) fn verdict(
     agent: &Agent,
     loan: &LoanAsk,
 ) -> Result<Verdict, Refusal> {
+    check_current(intake.state, intake.from, loan, &loan.quote)?;
+    Ok(judged(intake, agent, loan))
+}
+
+fn judged(intake: &Intake<'_>, agent: &Agent, loan: &LoanAsk) -> Verdict {
     let Intake { state, command, from, policy, queue, .. } = *intake;
-    check_current(state, from, loan, &loan.quote)?;
     let lender = Lender { agent, from, request: None, started: None };
     let subject = (loan, &loan.quote);
-    Ok(assess(&LoanContext {
+    assess(&LoanContext {
         held_by_agent: queue.by_agent,
         held_in_all: queue.in_all,
         ..context(state, &command.moment, command.trusted, lender, policy, subject)
-    }))
+    })
 }
 
 /// Applies the policy to a new loan that the lane cannot make. A rule that refuses it in any case comes first.
@@ -46,14 +50,18 @@ pub(super) fn refused(
     loan: &LoanAsk,
     refusal: &Refusal,
 ) -> Result<Verdict, Refusal> {
-    let lane = || Verdict::Refuse(refusal.clone());
-    if !loan.quote.is_measured() {
-        return Ok(lane());
-    }
-    Ok(match verdict(intake, agent, loan)? {
-        // Without a rehearsal the worth of its shares is not known.
-        Verdict::Refuse(rule) if rule.code != Code::WouldFail => Verdict::Refuse(rule),
-        Verdict::Act | Verdict::Hold(_) | Verdict::Refuse(_) => lane(),
+    // A loan that could not be measured has no measurement that could be too old.
+    let verdict = if loan.quote.is_measured() {
+        verdict(intake, agent, loan)?
+    } else {
+        judged(intake, agent, loan)
+    };
+    Ok(match verdict {
+        // Without a rehearsal the worth of its shares is not known; the lane knows why there is no quote.
+        Verdict::Refuse(rule) if !matches!(rule.code, Code::WouldFail | Code::QuoteFailed) => {
+            Verdict::Refuse(rule)
+        }
+        Verdict::Act | Verdict::Hold(_) | Verdict::Refuse(_) => Verdict::Refuse(refusal.clone()),
     })
 }
 
