@@ -168,6 +168,13 @@ impl Stage {
         }
     }
 
+    pub(crate) async fn mandate(&mut self) -> Value {
+        self.stamp = (self.stamp + 1).max(self.engine.now_s());
+        let (status, answer) = self.post("/mandate", &self.agent.read(self.stamp)).await;
+        assert_eq!(status, 200, "{answer}");
+        answer
+    }
+
     pub(crate) async fn venues(&mut self) -> Value {
         self.stamp = (self.stamp + 1).max(self.engine.now_s());
         let chain = self.chain.network().chain.0;
@@ -197,14 +204,19 @@ impl Stage {
         self.position(&request).await
     }
 
+    /// Returns the state of a request.
+    pub(crate) async fn poll(&self, answer: &Value) -> Value {
+        let id = answer["request_id"].as_str().expect("an id");
+        let url = format!("{}/position/status/{id}", self.engine.url);
+        let reply = self.client.get(url).send().await.expect("an answer");
+        reply.json().await.expect("JSON")
+    }
+
     /// Polls a request until it is over.
     pub(crate) async fn end_of(&self, answer: &Value) -> Value {
-        let id = answer["request_id"].as_str().expect("an id");
         let end = tokio::time::Instant::now() + TIMEOUT;
         loop {
-            let url = format!("{}/position/status/{id}", self.engine.url);
-            let reply = self.client.get(url).send().await.expect("an answer");
-            let answer: Value = reply.json().await.expect("JSON");
+            let answer = self.poll(answer).await;
             if answer["status"] != "executing" && answer["status"] != "pending" {
                 return answer;
             }
