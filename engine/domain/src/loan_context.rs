@@ -11,9 +11,9 @@ use crate::agents::Agent;
 use crate::assess::clock_is_off;
 use crate::assess::lending::{LoanContext, deployed};
 use crate::loans::{LoanAsk, LoanQuote, Standing};
-use crate::plan::Volume;
+use crate::plan::{Execution, Volume};
 use crate::refusal::Refusal;
-use crate::requests::{LaneAsk, Request, Status};
+use crate::requests::{LaneAsk, Request};
 use crate::state::State;
 
 /// Whose loan is judged.
@@ -84,10 +84,7 @@ pub(crate) fn context<'a>(
 pub fn reserved(state: &State, moment: &Moment, from: Address, without: Option<RequestId>) -> Usd {
     let mut sum = Usd::ZERO;
     for request in open_loans(state, moment, without).filter(|one| one.from == from) {
-        let value = match &request.status {
-            Status::Executing(execution) => execution.reserved(),
-            _held => request.ask.usd(),
-        };
+        let value = request.execution().map_or_else(|| request.ask.usd(), Execution::reserved);
         sum = Usd(sum.0.saturating_add(value.0));
     }
     sum
