@@ -14,10 +14,14 @@ mod cards;
 mod case;
 mod current;
 mod exposure;
+mod histories;
 mod holds;
+mod ledger;
 mod operations;
 mod outcomes;
 mod plans;
+#[path = "../properties/quiet.rs"]
+mod quiet;
 mod reservations;
 mod rules;
 #[expect(dead_code, reason = "each test program uses a part of the harness")]
@@ -27,4 +31,5 @@ mod support;
 #[path = "../trades/asks.rs"]
 mod trades;
 mod venues;
+mod workload;
 mod write_offs;

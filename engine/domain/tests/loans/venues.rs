@@ -77,8 +77,8 @@ fn a_venue_that_passed_once_is_refused_when_it_no_longer_does() {
     for was in [Trust::Curated, Trust::Pinned] {
         for is in [new_venue(), refused_venue()] {
             let mut bench = open_bench();
-            bench.lends(0, judged(was.clone()));
-            let refusal = bench.ask(0, judged(is.clone())).unwrap_err();
+            bench.lends(0, judged(was));
+            let refusal = bench.ask(0, judged(is)).unwrap_err();
             assert_eq!(refusal.code, Code::VenueNotPermitted, "{was:?} {is:?}");
             assert!(refusal.describe().contains("has changed"), "{}", refusal.describe());
         }
@@ -131,7 +131,7 @@ fn only_the_first_supply_to_each_uncurated_venue_asks() {
         let mut bench = open_bench();
         for venue in [vault(0x77), vault(0x78)] {
             for chain in [BASE, ROBINHOOD] {
-                let asked = at(chain, venue, judged(trust.clone()));
+                let asked = at(chain, venue, judged(trust));
                 let first = bench.holds(0, asked.clone());
                 assert_eq!(bench.held_for(first), Some(HoldReason::UncuratedVenue));
                 let again = bench.holds(1, asked.clone());
