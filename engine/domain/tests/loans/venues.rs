@@ -132,6 +132,11 @@ fn only_the_first_supply_to_each_uncurated_venue_asks() {
         for venue in [vault(0x77), vault(0x78)] {
             for chain in [BASE, ROBINHOOD] {
                 let asked = at(chain, venue, judged(trust));
+                // Taking money out of a venue is no reason to put some in.
+                bench.starts(
+                    0,
+                    seen(at(chain, venue, withdrawal(1_000_000)), |one| one.trust = trust),
+                );
                 let first = bench.holds(0, asked.clone());
                 assert_eq!(bench.held_for(first), Some(HoldReason::UncuratedVenue));
                 let again = bench.holds(1, asked.clone());
@@ -162,7 +167,7 @@ fn the_first_supply_after_trust_was_taken_back_asks_again() {
 #[test]
 fn taking_trust_back_permits_nothing_that_was_refused() {
     for now in [new_venue(), refused_venue()] {
-        let changed = seen(judged(now.clone()), |venue| venue.owner = Some(OTHER));
+        let changed = seen(judged(now), |venue| venue.owner = Some(OTHER));
         for is_used in [false, true] {
             let mut bench = open_bench();
             bench.world.must(bench.trust(BASE, vault(0x77)));
