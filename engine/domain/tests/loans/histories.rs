@@ -347,7 +347,7 @@ proptest! {
 fn the_workload_reaches_every_end() {
     let mut runner = TestRunner::deterministic();
     let mut seen = BTreeSet::new();
-    for _case in 0..256 {
+    for _case in 0..160 {
         let history = any_history().new_tree(&mut runner).unwrap().current();
         seen.append(&mut Run::through(&history).ledger.seen);
     }
