@@ -25,6 +25,9 @@ impl Auditor {
         if Self::is_trade_input(&open.input) {
             return self.on_trade_answered(ticket, &open, answer);
         }
+        if Self::is_loan_input(&open.input) {
+            return self.on_loan_answered(ticket, &open, answer);
+        }
         let hits: Vec<Expect> =
             open.correct.iter().filter(|e| self.matches(e, answer, &open)).cloned().collect();
         if hits.is_empty() {
@@ -57,7 +60,7 @@ impl Auditor {
                     }
                 }
             }
-            Answer::Standing(_) | Answer::Trade(_) => {}
+            Answer::Standing(_) | Answer::Trade(_) | Answer::Loan(_) => {}
             Answer::Reported { stage } => {
                 if let Input::Report(report) = &open.input {
                     self.reported(ticket, report, stage, answer);

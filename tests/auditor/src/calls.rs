@@ -61,6 +61,8 @@ impl Auditor {
             Call::Report(report) => Input::Report(report.clone()),
             Call::Trade(ask) => Input::Trade(ask.clone()),
             Call::PollTrade { id } => Input::PollTrade(id.clone()),
+            Call::Loan(ask) => Input::Loan(ask.clone()),
+            Call::PollLoan { id } => Input::PollLoan(id.clone()),
         };
         let mut open = OpenCall::new(asked, self.seq);
         if let Call::Sign(ask) = call {
@@ -96,6 +98,9 @@ impl Auditor {
         if let Call::Trade(ask) = call {
             self.on_trade_called(ticket, ask);
         }
+        if let Call::Loan(ask) = call {
+            self.on_loan_called(ticket, ask);
+        }
         self.open_ticket(ticket, open)
     }
 
@@ -107,6 +112,7 @@ impl Auditor {
             self.transfers.ordered(ticket, send, &coin);
         }
         self.on_trade_ordered(ticket, order);
+        self.on_loan_ordered(ticket, order);
         self.open_ticket(ticket, OpenCall::new(Input::Order(order.clone()), self.seq))
     }
 
@@ -125,14 +131,16 @@ impl Auditor {
         }
         let in_flight = |from: &str| {
             let (sure, may) = self.transfers.in_flight(from);
-            (sure, may || self.trades.book.may_use(from))
+            (sure, may || self.plans_may_use(from))
         };
-        let trading = |agent: &str| self.trades.book.may_live(agent);
+        let trading =
+            |agent: &str| self.trades.book.may_live(agent) || self.loans.book.may_live(agent);
         let context = OrderContext {
             time: &self.time,
             book: &self.book,
             seq: self.seq,
             in_flight: &in_flight,
+            lending: &self.lending_orders,
             trading: &trading,
         };
         let mut possible_configs = self.possible_configs.clone();
@@ -160,14 +168,16 @@ impl Auditor {
         }
         let in_flight = |from: &str| {
             let (sure, may) = self.transfers.in_flight(from);
-            (sure, may || self.trades.book.may_use(from))
+            (sure, may || self.plans_may_use(from))
         };
-        let trading = |agent: &str| self.trades.book.may_live(agent);
+        let trading =
+            |agent: &str| self.trades.book.may_live(agent) || self.loans.book.may_live(agent);
         let context = OrderContext {
             time: &self.time,
             book: &self.book,
             seq: self.seq,
             in_flight: &in_flight,
+            lending: &self.lending_orders,
             trading: &trading,
         };
         let before = self.possible_configs.iter().filter(|w| !w.applied.contains_key(&ticket));
@@ -278,7 +288,8 @@ impl Auditor {
             Input::Standing { proof, .. } => Some(proof),
             Input::Report(report) => Some(&report.proof),
             Input::Trade(ask) => Some(&ask.proof),
-            Input::Poll(_) | Input::PollTrade(_) | Input::Order(_) => None,
+            Input::Loan(ask) => Some(&ask.proof),
+            Input::Poll(_) | Input::PollTrade(_) | Input::PollLoan(_) | Input::Order(_) => None,
         };
         if let Some(Proof::Hmac { timestamp_s, .. }) = proof
             && v.time.may_be_forgotten(*timestamp_s)
@@ -350,7 +361,11 @@ impl Auditor {
                     _ => Vec::new(),
                 }
             }
-            Input::Trade(_) | Input::PollTrade(_) | Input::Order(_) => Vec::new(),
+            Input::Trade(_)
+            | Input::PollTrade(_)
+            | Input::Loan(_)
+            | Input::PollLoan(_)
+            | Input::Order(_) => Vec::new(),
         }
     }
 

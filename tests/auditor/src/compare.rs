@@ -117,7 +117,7 @@ pub(crate) fn broken_rule(open: &OpenCall, answer: &Answer) -> &'static str {
     let given = matches!(answer, Answer::Header { .. } | Answer::Executing { .. });
     let has = |f: &dyn Fn(&Expect) -> bool| open.correct.iter().any(f);
     match &open.input {
-        Input::Poll(_) | Input::PollTrade(_) => "I-p",
+        Input::Poll(_) | Input::PollTrade(_) | Input::PollLoan(_) => "I-p",
         Input::Standing { .. } => "I-d",
         Input::Report(_) => "reports",
         _ if stored => "same ask, same answer",

@@ -2,6 +2,7 @@
 
 use crate::Facts;
 use crate::clocks::AllowancePeriod;
+use crate::lending::LendingPolicy;
 use crate::observations::{Address, Policy, Ticket};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::{Deref, DerefMut};
@@ -44,6 +45,7 @@ pub(crate) struct Versioned {
     pub(crate) name: String,
     pub(crate) version: u64,
     pub(crate) policy: Policy,
+    pub(crate) lending: LendingPolicy,
 }
 
 /// What an agent spends under: a policy, an account and an allowance.
@@ -85,6 +87,8 @@ pub(crate) struct Config {
     pub(crate) policies: Shared<BTreeMap<Ticket, Versioned>>,
     pub(crate) agents: Shared<BTreeMap<String, Agent>>,
     pub(crate) deleted_agents: BTreeSet<String>,
+    /// The venues that the operator confirmed, with the curator and the owner that they had then.
+    pub(crate) confirmed_venues: Shared<BTreeMap<(u64, Address), (Address, Address)>>,
 }
 
 /// How an order ended in one possible course of events.
@@ -120,6 +124,7 @@ impl Config {
             policies: Shared::default(),
             agents: Shared::default(),
             deleted_agents: BTreeSet::new(),
+            confirmed_venues: Shared::default(),
         }
     }
 

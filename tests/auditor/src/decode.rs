@@ -95,7 +95,7 @@ pub(crate) struct SwapCall {
 
 /// A sequence of words, to which the offsets in them are relative.
 #[derive(Clone, Copy)]
-struct Words<'a>(&'a [u8]);
+pub(crate) struct Words<'a>(pub(crate) &'a [u8]);
 
 impl<'a> Words<'a> {
     fn word(self, at: usize) -> Option<Word> {
@@ -104,7 +104,7 @@ impl<'a> Words<'a> {
     }
 
     /// Returns a number; those above 128 bits become the largest of 128 bits.
-    fn uint(self, at: usize) -> Option<u128> {
+    pub(crate) fn uint(self, at: usize) -> Option<u128> {
         let word = self.word(at)?;
         let (high, low) = word.split_at(16);
         let low = u128::from_be_bytes(low.try_into().ok()?);
@@ -119,7 +119,7 @@ impl<'a> Words<'a> {
         usize::try_from(self.uint(at)?).ok()
     }
 
-    fn address(self, at: usize) -> Option<Address> {
+    pub(crate) fn address(self, at: usize) -> Option<Address> {
         let word = self.word(at)?;
         let (head, tail) = word.split_at(12);
         head.iter().all(|b| *b == 0).then(|| address(tail))
@@ -135,7 +135,7 @@ impl<'a> Words<'a> {
     }
 
     /// Returns the bytes at the offset that word `at` contains.
-    fn bytes(self, at: usize) -> Option<&'a [u8]> {
+    pub(crate) fn bytes(self, at: usize) -> Option<&'a [u8]> {
         let tail = self.tail(at)?;
         tail.0.get(32..tail.size(0)?.checked_add(32)?)
     }

@@ -1,7 +1,7 @@
 //! The correct answers to an open call or order.
 
 use crate::clocks::Instant;
-use crate::observations::{Ask, Id, Order, Report, Ticket, TradeAsk};
+use crate::observations::{Ask, Id, LoanAsk, Order, Report, Ticket, TradeAsk};
 use crate::policy::Terms;
 use std::collections::BTreeSet;
 
@@ -102,6 +102,8 @@ pub(crate) enum Input {
     Report(Report),
     Trade(Box<TradeAsk>),
     PollTrade(Id),
+    Loan(Box<LoanAsk>),
+    PollLoan(Id),
     Order(Order),
 }
 

@@ -45,7 +45,12 @@ mod domains;
 mod expect;
 mod foresee;
 mod identity;
+mod keccak;
+mod lending;
 mod lifecycle;
+mod loan_book;
+mod loan_decode;
+mod loans;
 mod market;
 mod numbers;
 pub mod observations;
@@ -66,7 +71,7 @@ use crate::book::Book;
 use crate::clocks::{Instant, Time};
 use crate::config::{Config, PossibleConfig};
 use crate::expect::OpenCalls;
-use crate::observations::{Address, Answer, Id, Observation};
+use crate::observations::{Address, Answer, Id, LendingFact, Observation};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A network that the wallet knows.
@@ -150,6 +155,9 @@ pub struct Auditor {
     pub(crate) unbound: BTreeMap<Id, (Address, String)>,
     pub(crate) transfers: transactions::Transfers,
     pub(crate) trades: trades::Trades,
+    pub(crate) loans: loans::Loans,
+    /// The lending parts of the policies in orders.
+    pub(crate) lending_orders: BTreeMap<observations::Ticket, observations::LendingPolicy>,
     /// Recorded refusals of each agent by clock minute: (least, most) that the wallet counts in it.
     pub(crate) refusals: BTreeMap<(String, i64), (u32, u32)>,
     /// The largest daily limit in force for each agent so far, in micro-dollars.
@@ -185,6 +193,8 @@ impl Auditor {
             unbound: BTreeMap::new(),
             transfers: transactions::Transfers::default(),
             trades: trades::Trades::new(&facts),
+            loans: loans::Loans::default(),
+            lending_orders: BTreeMap::new(),
             refusals: BTreeMap::new(),
             largest_limit: BTreeMap::new(),
             lost_asks: BTreeMap::new(),
@@ -193,6 +203,13 @@ impl Auditor {
             calm: None,
             rule_counts: BTreeMap::new(),
         }
+    }
+
+    /// Adds the lending of the networks. Without it, no loan may be accepted.
+    #[must_use]
+    pub fn with_lending(mut self, facts: &[LendingFact]) -> Self {
+        self.loans = loans::Loans::new(facts);
+        self
     }
 
     /// Returns how often each rule decided something.
@@ -225,11 +242,14 @@ impl Auditor {
                     rec.declined = true;
                 }
             }
+            Observation::Broadcast(tx) if self.on_loan_broadcast(tx)? => {}
             Observation::Broadcast(tx) if self.on_trade_broadcast(tx)? => {}
             Observation::Broadcast(tx) => {
                 self.transfers.broadcast(tx).map_err(|what| violation("transactions", what))?;
                 self.count("broadcast");
             }
+            Observation::Mined { chain, hash, succeeded }
+                if self.on_loan_mined(*chain, hash, *succeeded)? => {}
             Observation::Mined { chain, hash, succeeded }
                 if self.on_trade_mined(*chain, hash, *succeeded)? => {}
             Observation::Mined { chain, hash, .. } => {
@@ -241,10 +261,17 @@ impl Auditor {
             Observation::Redeemed { chain, payer, nonce, .. } => {
                 self.on_redeemed(*chain, payer, nonce)?
             }
-            Observation::Included(included) => self.on_included(included)?,
-            Observation::Unmined { chain, hash } => self.on_unmined(*chain, hash),
+            Observation::Included(included) => {
+                self.on_included(included)?;
+                self.on_loan_included(included)?;
+            }
+            Observation::Unmined { chain, hash } => {
+                self.on_unmined(*chain, hash);
+                self.on_loan_unmined(*chain, hash);
+            }
             Observation::NonceTaken { chain, from, nonce } => {
                 self.on_nonce_taken(*chain, from, *nonce);
+                self.on_loan_nonce_taken(*chain, from, *nonce);
             }
             Observation::Allowances(allowances) => self.on_allowances(allowances),
             Observation::Quoted(quoted) => self.trades.market.quoted(self.seq, quoted),
@@ -256,6 +283,13 @@ impl Auditor {
                 self.trades.market.rehearsed(self.seq, rehearsed);
             }
             Observation::Head(head) => self.trades.market.head(*head),
+            Observation::LendingOrdered { ticket, lending } => {
+                self.lending_orders.insert(*ticket, lending.clone());
+            }
+            Observation::VenueRead(read) => self.loans.readings.venue(self.seq, read),
+            Observation::ExposureRead(read) => self.loans.readings.exposure(self.seq, read),
+            Observation::LoanRehearsed(one) => self.loans.readings.rehearsed(self.seq, one),
+            Observation::Deployed(truth) => self.on_deployed(truth)?,
             Observation::Died => self.on_died(),
             Observation::Stopped => self.on_stopped()?,
             Observation::Started => self.on_started(),
@@ -265,6 +299,7 @@ impl Auditor {
             Observation::Over => self.on_over()?,
         }
         self.refresh();
+        self.watch_loans();
         self.watch_trades();
         self.watch_calm();
         Ok(())

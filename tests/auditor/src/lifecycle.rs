@@ -15,7 +15,8 @@ impl Auditor {
         self.mark_concurrent();
         self.time.set(to, self.seq);
         if let Some(time_s) = to.block_ms.and_then(|ms| u64::try_from(ms.div_euclid(1000)).ok()) {
-            let chains: Vec<u64> = self.trades.exchanges.keys().copied().collect();
+            let lending = self.loans.facts.keys();
+            let chains: Vec<u64> = self.trades.exchanges.keys().chain(lending).copied().collect();
             self.trades.market.seen_everywhere(chains.into_iter(), time_s);
         }
         let (mut renewals, mut held) = (false, false);
@@ -57,6 +58,7 @@ impl Auditor {
     /// Marks a call or order as executed or not: it is unknown which.
     fn mark_uncertain(&mut self, ticket: Ticket, open: &OpenCall) {
         self.lose_trade_call(ticket);
+        self.lose_loan_call(ticket);
         let seq = self.seq;
         for (key, rec) in &mut self.book.recs {
             let mine: Vec<RequestState> =
@@ -160,6 +162,7 @@ impl Auditor {
 
     fn process_ended(&mut self) {
         self.trades.book.process_ended();
+        self.loans.book.process_ended();
         self.trades.restarted = true;
         self.restore_maybe_written();
         self.assign_signatures();
@@ -198,6 +201,7 @@ impl Auditor {
         self.process_ended();
         self.running = true;
         self.trades.market.started(self.seq);
+        self.loans.readings.started(self.seq);
         self.count("start");
     }
 
@@ -248,6 +252,7 @@ impl Auditor {
             }
         }
         self.check_trades_over()?;
+        self.check_loans_over()?;
         self.count("over");
         Ok(())
     }

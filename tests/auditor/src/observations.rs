@@ -5,6 +5,11 @@
 //! protocols into them.
 
 pub use crate::basics::{Address, Atoms, Id, Micros, Proof, Ticket, Transaction};
+pub use crate::lending::{
+    Deployed, ExposureReading, LendingFact, LendingPolicy, Loan, LoanAction, LoanAmount,
+    LoanAnswer, LoanAsk, LoanRehearsed, LoanState, OperatorWithdrawal, PositionReading,
+    VenueConfirmed, VenueFacts, VenueKind, VenueReading, WriteOff,
+};
 pub use crate::trading::{
     Allowances, Head, Hop, Included, NATIVE, OpenAllowance, Permit, Pool, PriceRead, Quoted, Read,
     Rehearsal, Rehearsed, Route, SignedContent, Trade, TradeAnswer, TradeAsk, TradeState,
@@ -65,6 +70,18 @@ pub enum Observation {
     Rehearsed(Rehearsed),
     /// A node reported its newest block.
     Head(Head),
+    /// The lending part of the policy that the order with this ticket creates or edits.
+    ///
+    /// It precedes that `Ordered`. Without it, a new policy has the default, and an edit keeps what was there.
+    LendingOrdered { ticket: Ticket, lending: LendingPolicy },
+    /// A node answered a question about a venue.
+    VenueRead(Box<VenueReading>),
+    /// A node answered a question about the positions of an address.
+    ExposureRead(Box<ExposureReading>),
+    /// A node simulated a loan.
+    LoanRehearsed(Box<LoanRehearsed>),
+    /// The true positions of an address, on the chain, at this block.
+    Deployed(Box<Deployed>),
     /// A chain moved the money of a signed payment, in this transaction.
     Redeemed { chain: u64, payer: Address, nonce: String, hash: String },
     /// The process died. Its open calls and orders are never answered, and how much of them is on disk is unknown.
@@ -100,6 +117,10 @@ pub enum Call {
     Trade(Box<TradeAsk>),
     /// `GET /trade/status/{id}`. It needs no proof: the id is enough.
     PollTrade { id: Id },
+    /// `POST /position`.
+    Loan(Box<LoanAsk>),
+    /// `GET /position/status/{id}`. It needs no proof: the id is enough.
+    PollLoan { id: Id },
 }
 
 /// One `/sign` call.
@@ -185,6 +206,8 @@ pub enum Answer {
     Reported { stage: String },
     /// The result object of a trade.
     Trade(TradeAnswer),
+    /// The result object of a loan.
+    Loan(LoanAnswer),
 }
 
 /// The content of a payment header, as its receiver reads it.
@@ -294,7 +317,7 @@ pub enum Order {
     List,
     /// `card`: the digest of the card that this operator was shown, at any time. Without it, the order applies to the
     /// current card.
-    /// A payment or a trade.
+    /// A payment, a trade or a loan.
     Approve {
         id: Id,
         card: Option<String>,
@@ -304,6 +327,17 @@ pub enum Order {
     },
     /// Sends money in a separate transaction.
     Send(Box<Send>),
+    /// `venue trust`.
+    TrustVenue(Box<VenueConfirmed>),
+    /// `venue untrust`.
+    UntrustVenue {
+        chain: u64,
+        venue: Address,
+    },
+    /// `position write-off`.
+    WriteOff(Box<WriteOff>),
+    /// `position withdraw`. It ends with `Sent`.
+    WithdrawPosition(Box<OperatorWithdrawal>),
 }
 
 /// A transfer by the operator: native coins, or the reference stablecoin.
@@ -333,7 +367,7 @@ pub enum End {
     Decided {
         status: String,
     },
-    /// The id of the transfer.
+    /// The id of the transfer, or of the operator's withdrawal.
     Sent {
         id: Id,
     },
@@ -351,7 +385,7 @@ pub struct Listed {
     pub agent: String,
     pub amount: Atoms,
     pub asset: Address,
-    /// Whether it is a trade. Of a trade only `id`, `card` and `agent` count.
+    /// Whether it is a trade or a loan. Of those only `id`, `card` and `agent` count.
     pub trade: bool,
 }
 
@@ -375,8 +409,8 @@ pub struct Signed {
     pub signer: Address,
     /// The digest that was signed.
     pub digest: String,
-    /// The request whose payment it is; `None` for a transaction. For a step of a trade it may be either.
+    /// The request whose payment it is; `None` for a transaction. For a step of a trade or loan it may be either.
     pub request: Option<Id>,
-    /// The content of the digest. The driver must show it for every step of a trade.
+    /// The content of the digest. The driver must show it for every step of a trade or loan.
     pub content: SignedContent,
 }

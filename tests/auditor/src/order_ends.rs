@@ -26,6 +26,10 @@ impl Auditor {
         };
         match order {
             Order::List => self.listed(&open, end)?,
+            Order::Approve { id, .. } | Order::Deny { id } if self.loans.book.knows(id) => {
+                self.loan_decided(ticket, &open, order, end)?;
+            }
+            Order::WithdrawPosition(_) => self.withdrawal_ordered(ticket, order, end)?,
             Order::Approve { id, .. } | Order::Deny { id } if self.trades.book.knows(id) => {
                 self.trade_decided(ticket, &open, order, end)?;
             }
@@ -42,7 +46,10 @@ impl Auditor {
                 self.renew_trade_periods(agent);
                 self.config_order_ended(ticket, order, end)?;
             }
-            order if orders::is_config(order) => self.config_order_ended(ticket, order, end)?,
+            order if orders::is_config(order) => {
+                self.config_order_ended(ticket, order, end)?;
+                self.write_off_ended(ticket, order, end);
+            }
             _ => {}
         }
         self.note_limits();
@@ -194,6 +201,7 @@ impl Auditor {
         let End::Held(list) = end else {
             return Err(violation("orders", format!("a list of held requests ended as {end:?}")));
         };
+        self.loans_listed(open, list)?;
         self.trades_listed(open, list)?;
         let now = self.time.instant();
         for listed in list.iter().filter(|listed| !listed.trade) {

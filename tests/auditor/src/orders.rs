@@ -5,8 +5,10 @@ use crate::book::Book;
 use crate::clocks::Time;
 use crate::config::{Account, Agent, Config, OrderEnd, Versioned};
 use crate::domains;
+use crate::lending::LendingPolicy;
 use crate::observations::{Order, Policy, Ticket, TradingPolicy};
 use crate::requests::RequestState;
+use std::collections::BTreeMap;
 
 /// The context of an order, besides the configuration.
 #[derive(Clone, Copy)]
@@ -16,13 +18,22 @@ pub(crate) struct OrderContext<'a> {
     pub(crate) seq: u64,
     /// Whether transactions of this address are in flight: (surely, possibly).
     pub(crate) in_flight: &'a dyn Fn(&str) -> (bool, bool),
-    /// Whether trades of this agent may not have ended.
+    /// The lending parts of the policies that open orders create or edit.
+    pub(crate) lending: &'a BTreeMap<Ticket, LendingPolicy>,
+    /// Whether trades or loans of this agent may not have ended.
     pub(crate) trading: &'a dyn Fn(&str) -> bool,
 }
 
 /// Returns whether the order changes the configuration and nothing else.
 pub(crate) fn is_config(order: &Order) -> bool {
-    !matches!(order, Order::List | Order::Approve { .. } | Order::Deny { .. } | Order::Send(_))
+    !matches!(
+        order,
+        Order::List
+            | Order::Approve { .. }
+            | Order::Deny { .. }
+            | Order::Send(_)
+            | Order::WithdrawPosition(_)
+    )
 }
 
 /// The refusals that apply to an order in one configuration.
@@ -110,6 +121,22 @@ fn loosens_trading(old: &TradingPolicy, new: &TradingPolicy) -> Option<bool> {
     if sure { Some(false) } else { (new.min_native < old.min_native).then_some(true) }
 }
 
+/// Returns whether a limit of loans rises, or a loan becomes possible that was not.
+fn loosens_lending(old: &LendingPolicy, new: &LendingPolicy) -> bool {
+    let percent = |p: &LendingPolicy| p.max_percent_bps.unwrap_or(u32::MAX);
+    (new.enabled && !old.enabled)
+        || new.max_deposit > old.max_deposit
+        || new.max_total > old.max_total
+        || percent(new) > percent(old)
+        || new.auto_below > old.auto_below
+        || new.ops_per_day > old.ops_per_day
+        || (old.restricted && !new.restricted)
+}
+
+fn invalid_lending(lending: &LendingPolicy) -> bool {
+    lending.max_percent_bps.is_some_and(|bps| bps > 10_000)
+}
+
 fn invalid_policy(config: &Config, p: &Policy) -> bool {
     let mut entries = p.allowed_domains.iter().chain(&p.blocked_domains);
     entries.any(|e| domains::canonical_entry(e).is_none())
@@ -175,9 +202,31 @@ pub(crate) fn apply(
             return accounts(c, to, ticket, order, context);
         }
         Order::CreatePolicy { .. } | Order::EditPolicy { .. } | Order::DeletePolicy { .. } => {
-            return policies(c, to, ticket, order);
+            return policies(c, to, ticket, order, context);
         }
-        Order::List | Order::Approve { .. } | Order::Deny { .. } | Order::Send(_) => {
+        Order::TrustVenue(trust) => {
+            c.require_open();
+            c.may_refuse(true, "NOTHING_FOUND");
+            c.may_refuse(true, "BAD_INPUT");
+            let venue = (trust.chain, trust.venue.to_lowercase());
+            let with = (trust.curator.to_lowercase(), trust.owner.to_lowercase());
+            to.confirmed_venues.insert(venue, with);
+        }
+        Order::UntrustVenue { chain, venue } => {
+            let there = to.confirmed_venues.remove(&(*chain, venue.to_lowercase()));
+            c.may_refuse(there.is_none(), "NOTHING_FOUND");
+        }
+        Order::WriteOff(off) => {
+            c.require_open();
+            c.may_refuse(true, "NOTHING_FOUND");
+            c.may_refuse(true, "BAD_INPUT");
+            c.refuse(config.account_named(&off.label).is_none(), "NOTHING_FOUND");
+        }
+        Order::List
+        | Order::Approve { .. }
+        | Order::Deny { .. }
+        | Order::Send(_)
+        | Order::WithdrawPosition(_) => {
             return Vec::new();
         }
         _ => return agents::agents(c, to, ticket, order, context),
@@ -262,13 +311,18 @@ fn policies(
     mut to: Config,
     ticket: Ticket,
     order: &Order,
+    context: OrderContext<'_>,
 ) -> Vec<(Config, OrderEnd)> {
+    let lending = context.lending.get(&ticket);
     match order {
         Order::CreatePolicy { name, policy } => {
             c.require_open();
             c.refuse(to.policy_named(name).is_some(), "NAME_TAKEN");
             c.may_refuse(invalid_policy(&to, policy), "BAD_INPUT");
-            let created = Versioned { name: name.clone(), version: 1, policy: policy.clone() };
+            c.may_refuse(lending.is_some_and(invalid_lending), "BAD_INPUT");
+            let (name, policy) = (name.clone(), policy.clone());
+            let lending = lending.cloned().unwrap_or_default();
+            let created = Versioned { name, version: 1, policy, lending };
             to.policies.insert(ticket, created);
         }
         Order::EditPolicy { name, policy } => {
@@ -276,15 +330,19 @@ fn policies(
             c.refuse(uid.is_none(), "NOTHING_FOUND");
             c.may_refuse(uid.is_none() && !to.open, "WALLET_LOCKED");
             c.may_refuse(invalid_policy(&to, policy), "BAD_INPUT");
+            c.may_refuse(lending.is_some_and(invalid_lending), "BAD_INPUT");
             if let Some(old) = uid.and_then(|u| to.policies.get_mut(&u)) {
-                match loosens(&old.policy, policy) {
+                let lending = lending.unwrap_or(&old.lending).clone();
+                let more = loosens_lending(&old.lending, &lending).then_some(false);
+                match more.or(loosens(&old.policy, policy)) {
                     Some(false) => c.require_open(),
                     Some(true) => c.may_refuse(!c.from.open, "WALLET_LOCKED"),
                     None => {}
                 }
-                if old.policy != *policy {
+                if old.policy != *policy || old.lending != lending {
                     old.version = old.version.saturating_add(1);
                     old.policy = policy.clone();
+                    old.lending = lending;
                 }
             }
         }

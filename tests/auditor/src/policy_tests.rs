@@ -53,7 +53,8 @@ fn judged(policy: Policy, offer: Offer, used: Used, held: HeldCounts, off: bool)
         request_url: None,
         offers: vec![offer],
     };
-    let p = Versioned { name: "p".into(), version: 1, policy };
+    let lending = crate::lending::LendingPolicy::default();
+    let p = Versioned { name: "p".into(), version: 1, policy, lending };
     let j = judge(&ask, &config(), &p, Some("0xa".into()), used, held, off);
     let mut out: Vec<&str> = Vec::new();
     out.extend(j.act.map(|_| "act"));

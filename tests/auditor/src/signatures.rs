@@ -36,7 +36,7 @@ impl Auditor {
                 format!("digest {} was signed for {other:?} and now for {:?}", s.digest, s.request),
             ));
         }
-        if self.on_trade_signed(s)? {
+        if self.on_loan_signed(s)? || self.on_trade_signed(s)? {
             self.digests.insert(s.digest.clone(), s.request.clone());
             return Ok(());
         }
@@ -47,7 +47,7 @@ impl Auditor {
                     format!("{signer} signed a transaction while the wallet is locked"),
                 ));
             }
-            if !self.transfers.owed(&signer) && !self.trades.book.may_use(&signer) {
+            if !self.transfers.owed(&signer) && !self.plans_may_use(&signer) {
                 return Err(violation(
                     "transactions",
                     format!(

@@ -21,6 +21,8 @@ pub(crate) enum Kind {
     Permit2Approve,
     Swap,
     Revoke,
+    /// The step of a loan that moves its money.
+    Loan,
 }
 
 /// One nonce, and the step that uses it.

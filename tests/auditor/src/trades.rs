@@ -1,7 +1,7 @@
 //! The rules for trades: from the call over the plan's transactions to the reported end.
 
 mod answers;
-mod authority;
+pub(crate) mod authority;
 mod calls;
 mod chain;
 mod content;

@@ -11,10 +11,10 @@ use crate::trading::TradeState;
 use crate::{Auditor, Violation};
 
 /// Nothing unsigned survives this time after its approval (5 minutes).
-pub(super) const UNSIGNED_MS: i64 = 300_000;
+pub(crate) const UNSIGNED_MS: i64 = 300_000;
 
 /// Returns whether nothing unsigned survives of an authorization because five minutes are over.
-fn late(auth: &Authorization, now: &Instant) -> bool {
+pub(crate) fn late(auth: &Authorization, now: &Instant) -> bool {
     let latest = auth.closed.or(auth.lost).unwrap_or(*now);
     latest.elapsed(now).1.is_none_or(|ms| ms > UNSIGNED_MS)
 }
@@ -170,6 +170,13 @@ impl Auditor {
                 return Err(self.trade_violation(key, "one plan", &what));
             }
         }
+        if let Some(loan) = self.unfinished_loan(tx.chain, &from, None) {
+            let what = format!(
+                "a step was signed while the plan of the loan {:?} was unfinished on the same address",
+                self.loans.book.recs.get(&loan).and_then(|rec| rec.id.clone())
+            );
+            return Err(self.trade_violation(key, "one plan", &what));
+        }
         let now = self.time.instant();
         let unfinished = book.slots.of(key).any(|(_, slot)| {
             let allows = matches!(slot.kind, Kind::Approve | Kind::Permit2Approve);
@@ -180,6 +187,14 @@ impl Auditor {
             return Err(self.trade_violation(key, "plan order", what));
         }
         Ok(())
+    }
+
+    /// Returns the trade whose plan is unfinished on this address.
+    pub(crate) fn unfinished_trade(&self, chain: u64, from: &str) -> Option<u64> {
+        let book = &self.trades.book;
+        let here = |key: u64| book.slots.of(key).any(|((c, f, _), _)| *c == chain && f == from);
+        let recs = book.recs.iter().filter(|(key, _)| here(**key));
+        recs.filter(|(key, rec)| !self.plan_is_over(**key, rec)).map(|(key, _)| *key).next()
     }
 
     /// Returns whether a plan may be over: nothing is in flight, and its allowance is used or revoked.

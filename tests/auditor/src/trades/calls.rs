@@ -105,6 +105,10 @@ impl Auditor {
             }
         }
         self.book.held_trades = self.held_trades();
+        for (agent, loans) in self.held_loans() {
+            let count = self.book.held_trades.entry(agent).or_default();
+            *count = count.saturating_add(loans);
+        }
     }
 
     /// Returns whether a freeze or suspension surely stops the agent, whether the wallet is open or not.

@@ -211,6 +211,9 @@ impl Auditor {
         let now = self.time.instant();
         for listed in list.iter().filter(|listed| listed.trade) {
             let id = &listed.id;
+            if self.loans.book.knows(id) {
+                continue;
+            }
             if !self.trades.book.knows(id) {
                 self.claim_listed_trade(listed)?;
             }

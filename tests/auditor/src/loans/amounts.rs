@@ -1,0 +1,151 @@
+//! What the loans of an address took and returned, by the chain, and what its unfinished supplies reserve.
+
+use crate::basics::{Address, Ticket};
+use crate::clocks::Instant;
+use crate::lending::{LoanAmount, LoanState};
+use crate::loan_book::{LoanBook, LoanRecord};
+use crate::trade_slots::Slot;
+use crate::trading::Included;
+use std::collections::BTreeMap;
+
+/// Chain and venue.
+pub(crate) type Place = (u64, Address);
+
+/// Supplied less withdrawn at each venue: (least, most).
+pub(crate) type Principal = BTreeMap<Place, (u128, u128)>;
+
+/// Returns the stablecoins that an address received in a transaction, and those that it sent.
+fn received_and_sent(included: &Included, coin: &str, own: &str) -> (u128, u128) {
+    let logs = || included.transfers.iter().filter(|log| log.token.eq_ignore_ascii_case(coin));
+    let sum = |to_own: bool| {
+        let mine = logs().filter(|log| {
+            let end = if to_own { &log.to } else { &log.from };
+            end.eq_ignore_ascii_case(own)
+        });
+        mine.map(|log| log.amount).fold(0u128, u128::saturating_add)
+    };
+    (sum(true), sum(false))
+}
+
+/// Returns the stablecoins that a loan's transaction moved, by its `Transfer` logs.
+pub(crate) fn moved(rec: &LoanRecord, included: &Included, coin: &str, own: &str) -> u128 {
+    let (received, sent) = received_and_sent(included, coin, own);
+    if rec.is_supply() { sent.saturating_sub(received) } else { received.saturating_sub(sent) }
+}
+
+impl LoanBook {
+    /// Returns what an unfinished supply reserves: (least, most).
+    fn reserves(&self, key: u64, rec: &LoanRecord, now: &Instant) -> (u128, u128) {
+        let Some(amount) = rec.supplied() else { return (0, 0) };
+        if rec.refused.is_some() || rec.denied() {
+            return (0, 0);
+        }
+        let main = self.main_of(key).map(|(_, slot)| slot);
+        let returned = main.is_none_or(Slot::returned);
+        // Another account's transaction displaced it: it could still be mined, so it stays counted.
+        let displaced = main.is_some_and(|slot| slot.taken);
+        match &rec.end {
+            _ if displaced => return (amount, amount),
+            Some(LoanState::Executed { .. }) if !rec.soft_end => return (0, 0),
+            Some(LoanState::Rejected { .. } | LoanState::Failed { .. }) if !rec.soft_end => {
+                return if returned { (0, 0) } else { (0, amount) };
+            }
+            _ => {}
+        }
+        // What a lost call reserved returns at the latest when it expires, or by the restart.
+        let forgotten = !rec.accepted && rec.open.is_empty() && rec.expired(now).0;
+        if forgotten && main.is_none() {
+            return (0, 0);
+        }
+        // Once it is in a block, the reservation or the chain's value counts it.
+        let in_flight = main.is_some_and(|slot| {
+            let sent = !slot.hashes.is_empty() && !slot.may_return();
+            sent && slot.included.is_none() && slot.unmined.is_none() && slot.mined.is_none()
+        });
+        let sure = rec.surely_held(now) || in_flight;
+        (if sure { amount } else { 0 }, amount)
+    }
+
+    /// Returns what the other supplies of an address reserve on these chains: (least, most).
+    ///
+    /// `counts`: whether a chain counts toward the ceiling, surely and possibly.
+    pub(crate) fn reserved(
+        &self,
+        payer: &str,
+        except: u64,
+        counts: &dyn Fn(u64) -> (bool, bool),
+        now: &Instant,
+    ) -> (u128, u128) {
+        let mut sum = (0u128, 0u128);
+        for (key, rec) in self.recs.iter().filter(|(key, _)| **key != except) {
+            let ((paid, may), (on, maybe)) = (rec.is_paid_by(payer), counts(rec.loan.chain));
+            let (least, most) = self.reserves(*key, rec, now);
+            let least = if paid && on { least } else { 0 };
+            let most = if may && maybe { most } else { 0 };
+            sum = (sum.0.saturating_add(least), sum.1.saturating_add(most));
+        }
+        sum
+    }
+
+    /// Returns supplied less withdrawn of an address, by what its transactions moved.
+    ///
+    /// A withdrawal of everything, and a booked loss, leave nothing at least. What is withdrawn frees at least what the
+    /// chain shows, once it is finished.
+    pub(crate) fn principal(
+        &self,
+        payer: &str,
+        coins: &BTreeMap<u64, Address>,
+        written_off: &[(Ticket, u64, u64, Address)],
+    ) -> Principal {
+        let mut moves: Vec<(u64, &LoanRecord, &Slot)> = Vec::new();
+        for (key, rec) in &self.recs {
+            let Some((_, slot)) = self.main_of(*key).filter(|_| rec.is_paid_by(payer).1) else {
+                continue;
+            };
+            if slot.succeeded() || slot.unmined.is_some() {
+                moves.push((slot.signed, rec, slot));
+            }
+        }
+        moves.sort_by_key(|(signed, _, _)| *signed);
+        let mut all = Principal::new();
+        for (signed, rec, slot) in moves {
+            let place = (rec.loan.chain, rec.loan.venue.clone());
+            let sure = rec.is_paid_by(payer).0 && slot.succeeded();
+            let coin = coins.get(&place.0).map(String::as_str).unwrap_or_default();
+            let out =
+                slot.included.as_ref().map_or(0, |included| moved(rec, included, coin, payer));
+            let lost = written_off.iter().any(|(_, at, chain, venue)| {
+                *at >= signed && (*chain, venue) == (place.0, &place.1)
+            });
+            let (least, most) = all.entry(place).or_default();
+            if let Some(amount) = rec.supplied() {
+                *least = if sure && !lost { least.saturating_add(amount) } else { *least };
+                *most = most.saturating_add(amount);
+                continue;
+            }
+            let exit = rec.loan.amount == LoanAmount::All;
+            *least = if exit { 0 } else { least.saturating_sub(out) };
+            let finished = matches!(rec.end, Some(LoanState::Executed { .. })) && !rec.soft_end;
+            if sure && finished {
+                *most = most.saturating_sub(out);
+            }
+        }
+        all
+    }
+
+    /// Returns what the supplies of an address to a venue moved since an observation, of those signed until another.
+    pub(super) fn supplied_between(
+        &self,
+        payer: &str,
+        place: &Place,
+        signed: std::ops::RangeInclusive<u64>,
+    ) -> u128 {
+        let all = self.recs.iter().filter_map(|(key, rec)| {
+            let (_, slot) = self.main_of(*key)?;
+            let here = (rec.loan.chain, &rec.loan.venue) == (place.0, &place.1);
+            let mine = rec.is_paid_by(payer).1 && here && slot.succeeded();
+            if mine && signed.contains(&slot.signed) { rec.supplied() } else { None }
+        });
+        all.fold(0u128, u128::saturating_add)
+    }
+}

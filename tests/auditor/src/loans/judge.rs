@@ -1,0 +1,293 @@
+//! Judges one loan at one instant, in one possible configuration: refuse, hold, or execute.
+
+use super::Reason;
+use super::amounts::Principal;
+use super::exposure::Exposure;
+use super::readings::Readings;
+use super::trust::Trust;
+use crate::basics::Address;
+use crate::clocks::Instant;
+use crate::config::Config;
+use crate::lending::{LendingFact, LendingPolicy, Loan, LoanAction, LoanAmount, VenueFacts};
+use crate::market::Market;
+use crate::observations::Policy;
+use crate::trading::{NATIVE, Rehearsal};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The least number of virtual shares of a venue.
+const MIN_VIRTUAL_SHARES: u128 = 1_000_000;
+/// A supply without asking needs this many times its amount of free liquidity.
+const LIQUIDITY: u128 = 10;
+
+/// One state in which a loan may have been judged.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Snapshot {
+    pub(crate) config: Config,
+    pub(crate) now: Instant,
+    pub(crate) payer: Option<Address>,
+    /// What the other supplies of the address reserve: (least, most).
+    pub(crate) reserved: (u128, u128),
+    pub(crate) principal: Principal,
+    /// The operations of the agent today: (least, most).
+    pub(crate) operations: (usize, usize),
+    /// Whether the venue was surely never supplied to.
+    pub(crate) first: bool,
+    /// Whether the number of held requests may refuse it.
+    pub(crate) crowded: bool,
+    /// Whether the wallet doubts its journal.
+    pub(crate) doubted: bool,
+    /// Whether the clock is surely far off the chains'.
+    pub(crate) clock_off: bool,
+    /// The newest block time that the wallet knew, in Unix seconds.
+    pub(crate) newest_s: u64,
+}
+
+/// All that one judgement rests on.
+#[derive(Clone, Copy)]
+pub(super) struct Case<'a> {
+    pub(super) config: &'a Config,
+    pub(super) policy: &'a Policy,
+    pub(super) lending: &'a LendingPolicy,
+    pub(super) facts: &'a BTreeMap<u64, LendingFact>,
+    pub(super) readings: &'a Readings,
+    pub(super) market: &'a Market,
+    pub(super) loan: &'a Loan,
+    pub(super) payers: &'a BTreeSet<Address>,
+    pub(super) snapshot: &'a Snapshot,
+    /// The observation at which the call, or the approval, arrived.
+    pub(super) from: u64,
+}
+
+/// What is correct for one loan.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Verdict {
+    /// The rule by which it must be refused, if it must.
+    pub(crate) must_refuse: Option<Reason>,
+    /// The rule by which it must not be executed without asking, if so.
+    pub(crate) must_hold: Option<Reason>,
+    /// The codes of refusals that this state explains.
+    pub(crate) codes: BTreeSet<&'static str>,
+}
+
+impl Case<'_> {
+    pub(super) fn judge(&self) -> Verdict {
+        let exposure = self.exposure();
+        let must_refuse = self.must_refuse(&exposure);
+        Verdict {
+            must_hold: must_refuse.or_else(|| self.must_hold()),
+            codes: self.codes(&exposure),
+            must_refuse,
+        }
+    }
+
+    fn supplied(&self) -> Option<u128> {
+        match (self.loan.action, self.loan.amount) {
+            (LoanAction::Supply, LoanAmount::Assets(assets)) => Some(assets),
+            _ => None,
+        }
+    }
+
+    fn trust(&self) -> Option<Trust<'_>> {
+        let fact = self.facts.get(&self.loan.chain)?;
+        let coin = &self.config.networks.get(&self.loan.chain)?.stablecoin;
+        let (config, readings, from) = (self.config, self.readings, self.from);
+        Some(Trust { config, fact, readings, coin, from })
+    }
+
+    /// Returns why lending is not possible at all.
+    fn off(&self) -> Option<Reason> {
+        let chain = self.loan.chain;
+        let what = if !self.lending.enabled {
+            "lending is disabled"
+        } else if !self.facts.contains_key(&chain) {
+            "the network has no lending"
+        } else if !self.counts(chain).0 {
+            "the network is off or not allowed"
+        } else {
+            return None;
+        };
+        Some(("lending off", what))
+    }
+
+    fn must_refuse(&self, exposure: &Exposure) -> Option<Reason> {
+        if let Some(off) = self.off() {
+            return Some(off);
+        }
+        if self.loan.deadline_s.is_some_and(|at| at < self.snapshot.newest_s) {
+            return Some(("deadline", "the deadline has passed by the chain's time"));
+        }
+        let empty = matches!(self.loan.amount, LoanAmount::Assets(0) | LoanAmount::Shares(0));
+        if empty {
+            return Some(("refusals", "there is nothing to move"));
+        }
+        if self.loan.action == LoanAction::Withdraw {
+            return None;
+        }
+        let Some(amount) = self.supplied() else {
+            return Some(("refusals", "a supply has an amount of assets"));
+        };
+        let ops = usize::try_from(self.lending.ops_per_day).unwrap_or(usize::MAX);
+        if amount > u128::from(self.lending.max_deposit) {
+            Some(("per deposit", "the amount is above the maximum of one deposit"))
+        } else if self.snapshot.operations.0 >= ops {
+            Some(("operations", "the operations of the day are used up"))
+        } else if let Some(what) = exposure.unread {
+            Some(("exposure unread", what))
+        } else if exposure.least.saturating_add(amount) > self.ceiling(exposure).1 {
+            Some(("exposure", "it would exceed the ceiling of everything deployed"))
+        } else {
+            self.bad_venue().or_else(|| self.bad_price())
+        }
+    }
+
+    /// Returns why no reading of the venue allows a supply.
+    fn bad_venue(&self) -> Option<Reason> {
+        let mut why = Some(("trust", "the venue was not read"));
+        for (_, facts) in self.venue_reads() {
+            match facts.map(|facts| self.refused_venue(facts)) {
+                Some(None) => return None,
+                Some(bad) => why = bad,
+                None => {}
+            }
+        }
+        why
+    }
+
+    fn venue_reads(&self) -> impl Iterator<Item = (u64, Option<&VenueFacts>)> {
+        self.readings.venue_since(self.loan.chain, &self.loan.venue, self.from)
+    }
+
+    fn refused_venue(&self, facts: &VenueFacts) -> Option<Reason> {
+        let Some(trust) = self.trust() else {
+            return Some(("trust", "the network has no lending"));
+        };
+        let judged = trust.check(self.loan, facts);
+        if let Err(what) = judged
+            && (self.lending.restricted || facts.asset != trust.coin)
+        {
+            Some(("trust", what))
+        } else if facts.virtual_shares < MIN_VIRTUAL_SHARES {
+            Some(("share price", "the venue has too few virtual shares"))
+        } else if !facts.gates_open {
+            Some(("gates", "a gate of the venue is closed for the address"))
+        } else {
+            None
+        }
+    }
+
+    /// Returns why the shares that a supply would bring are worth too little, by every rehearsal.
+    fn bad_price(&self) -> Option<Reason> {
+        let amount = self.supplied()?;
+        let all = self.readings.rehearsals_of(self.loan, self.payers, self.from);
+        let mut proved = all.filter(|one| one.outcome == Rehearsal::Proved).peekable();
+        proved.peek()?;
+        let fair = |redeems: u128| redeems.saturating_mul(1000) >= amount.saturating_mul(999);
+        let any = proved.any(|one| one.redeems_for.is_some_and(fair));
+        (!any).then_some(("share price", "the new shares redeem for less than 99.9 %"))
+    }
+
+    /// Returns the reason for which the operator must be asked.
+    fn must_hold(&self) -> Option<Reason> {
+        if self.snapshot.doubted {
+            return Some(("must ask", "the journal is not trusted"));
+        }
+        if self.snapshot.clock_off {
+            return Some(("must ask", "the clock is far off the chain's"));
+        }
+        let value = self.supplied().or_else(|| self.withdrawn());
+        if value.is_some_and(|value| value >= u128::from(self.lending.auto_below)) {
+            return Some(("I-j", "the value is not below the automatic limit"));
+        }
+        if self.loan.action == LoanAction::Supply {
+            if let Some(why) = self.risky_supply() {
+                return Some(why);
+            }
+        } else {
+            let ops = usize::try_from(self.lending.ops_per_day).unwrap_or(usize::MAX);
+            if self.snapshot.operations.0 >= ops {
+                return Some(("operations", "the operations of the day are used up"));
+            }
+        }
+        let mut all = self.readings.rehearsals_of(self.loan, self.payers, self.from);
+        let proved = all.any(|one| one.outcome == Rehearsal::Proved);
+        (!proved || value.is_none()).then_some(("must ask", "no rehearsal proved the effects"))
+    }
+
+    /// Returns the least value of a withdrawal that any reading gives.
+    fn withdrawn(&self) -> Option<u128> {
+        if let LoanAmount::Assets(assets) = self.loan.amount {
+            return Some(assets);
+        }
+        let all = self.readings.rehearsals_of(self.loan, self.payers, self.from);
+        let rehearsed = all.filter_map(|one| one.assets);
+        let payer = self.snapshot.payer.as_ref()?;
+        let place = (self.loan.chain, self.loan.venue.as_str());
+        let read = self.readings.positions_since(place, payer, self.from);
+        let whole = self.loan.amount == LoanAmount::All;
+        rehearsed.chain(read.filter(|_| whole).filter_map(|(_, one)| one.value)).min()
+    }
+
+    fn risky_supply(&self) -> Option<Reason> {
+        let mut why = None;
+        for (seq, facts) in self.venue_reads() {
+            let Some(facts) = facts else { continue };
+            match self.risky_venue(seq, facts) {
+                None => return self.poor(),
+                bad => why = bad,
+            }
+        }
+        why.or_else(|| self.poor())
+    }
+
+    fn risky_venue(&self, seq: u64, facts: &VenueFacts) -> Option<Reason> {
+        let curated = self.trust().is_some_and(|trust| trust.check(self.loan, facts).is_ok());
+        let (chain, venue) = (self.loan.chain, &self.loan.venue);
+        let highest = self.readings.highest_price(chain, venue, seq);
+        let amount = self.supplied().unwrap_or(0);
+        if !curated && self.snapshot.first {
+            Some(("must ask", "it is the first supply to a venue that is not curated"))
+        } else if highest.is_some_and(|highest| facts.share_price < highest) {
+            Some(("must ask", "the share price is below the highest seen"))
+        } else if facts.free_liquidity < amount.saturating_mul(LIQUIDITY) {
+            Some(("must ask", "the free liquidity is less than ten times the deposit"))
+        } else {
+            None
+        }
+    }
+
+    /// Returns whether too little native coin is left to exit: less than two of the cheapest transactions cost.
+    fn poor(&self) -> Option<Reason> {
+        let payer = self.snapshot.payer.as_ref()?;
+        let chain = self.loan.chain;
+        let (_, there) = self.market.balance(chain, payer, NATIVE, self.from)?;
+        let (cost, _) = self.market.gas_cost(chain, self.from)?;
+        (there < cost.saturating_mul(2))
+            .then_some(("must ask", "too little native coin is left to exit"))
+    }
+
+    /// Returns the codes of refusals that this state explains, of those that the specification defines.
+    fn codes(&self, exposure: &Exposure) -> BTreeSet<&'static str> {
+        let mut codes = BTreeSet::new();
+        let mut may = |code, is: bool| {
+            if is {
+                codes.insert(code);
+            }
+        };
+        may("DEFI_DISABLED", self.off().is_some());
+        let Some(amount) = self.supplied() else { return codes };
+        let ops = usize::try_from(self.lending.ops_per_day).unwrap_or(usize::MAX);
+        may("PER_DEPOSIT_EXCEEDED", amount > u128::from(self.lending.max_deposit));
+        may("DAILY_OPS_EXCEEDED", self.snapshot.operations.1 >= ops);
+        let failed = self.facts.keys().any(|chain| self.market.failed_read(*chain, self.from));
+        may("EXPOSURE_UNREADABLE", exposure.may_be_unread || failed);
+        let over = exposure.most.saturating_add(amount) > self.ceiling(exposure).0;
+        may("EXPOSURE_EXCEEDED", over);
+        let mut reads = self.venue_reads().peekable();
+        let unread = reads.peek().is_none();
+        let trusted = |facts: &VenueFacts| {
+            self.trust().is_some_and(|trust| trust.check(self.loan, facts).is_ok())
+        };
+        may("VENUE_NOT_PERMITTED", unread || reads.any(|(_, f)| !f.is_some_and(trusted)));
+        codes
+    }
+}

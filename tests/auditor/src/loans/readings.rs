@@ -1,0 +1,141 @@
+//! What the nodes answered about venues, positions and rehearsals, and what the chains truly hold.
+
+use crate::basics::Address;
+use crate::lending::{
+    Deployed, ExposureReading, Loan, LoanRehearsed, PositionReading, VenueFacts, VenueReading,
+};
+use std::collections::BTreeSet;
+
+/// All readings, each with the number of its observation.
+#[derive(Debug, Default)]
+pub(crate) struct Readings {
+    venues: Vec<(u64, VenueReading)>,
+    exposures: Vec<(u64, ExposureReading)>,
+    rehearsals: Vec<(u64, LoanRehearsed)>,
+    truths: Vec<(u64, Deployed)>,
+    /// The observation at which the process last started.
+    started: u64,
+}
+
+fn later<T>(all: &[(u64, T)], from: u64) -> &[(u64, T)] {
+    all.get(all.partition_point(|(seq, _)| *seq < from)..).unwrap_or_default()
+}
+
+impl Readings {
+    pub(crate) fn venue(&mut self, seq: u64, read: &VenueReading) {
+        let mut read = read.clone();
+        read.venue = read.venue.to_lowercase();
+        if let Some(facts) = &mut read.facts {
+            facts.asset = facts.asset.to_lowercase();
+            facts.curator = facts.curator.to_lowercase();
+            facts.owner = facts.owner.to_lowercase();
+            facts.interest_model = facts.interest_model.as_ref().map(|one| one.to_lowercase());
+            facts.endorsed_by.iter_mut().for_each(|one| *one = one.to_lowercase());
+        }
+        self.venues.push((seq, read));
+    }
+
+    pub(crate) fn exposure(&mut self, seq: u64, read: &ExposureReading) {
+        let mut read = read.clone();
+        read.owner = read.owner.to_lowercase();
+        for position in read.positions.iter_mut().flatten() {
+            position.venue = position.venue.to_lowercase();
+        }
+        self.exposures.push((seq, read));
+    }
+
+    pub(crate) fn rehearsed(&mut self, seq: u64, one: &LoanRehearsed) {
+        let (from, venue) = (one.from.to_lowercase(), one.venue.to_lowercase());
+        self.rehearsals.push((seq, LoanRehearsed { from, venue, ..one.clone() }));
+    }
+
+    pub(crate) fn truth(&mut self, seq: u64, truth: &Deployed) {
+        let mut truth = truth.clone();
+        truth.owner = truth.owner.to_lowercase();
+        truth.positions.iter_mut().for_each(|(venue, _, _)| *venue = venue.to_lowercase());
+        self.truths.push((seq, truth));
+    }
+
+    pub(crate) fn started(&mut self, seq: u64) {
+        self.started = seq;
+    }
+
+    /// Returns the answers about a venue since an observation, with their observations. `None`: a failed read.
+    pub(crate) fn venue_since(
+        &self,
+        chain: u64,
+        venue: &str,
+        from: u64,
+    ) -> impl Iterator<Item = (u64, Option<&VenueFacts>)> {
+        let fits = move |r: &VenueReading| r.chain == chain && r.venue == venue;
+        let all = later(&self.venues, from).iter().filter(move |(_, r)| fits(r));
+        all.map(|(seq, r)| (*seq, r.facts.as_ref()))
+    }
+
+    /// Returns the highest share price that this process read before an observation.
+    pub(crate) fn highest_price(&self, chain: u64, venue: &str, before: u64) -> Option<u128> {
+        let earlier = self.venue_since(chain, venue, self.started).filter(|(seq, _)| *seq < before);
+        earlier.filter_map(|(_, facts)| facts.map(|facts| facts.share_price)).max()
+    }
+
+    /// Returns the answers about the positions of an address on a network since an observation.
+    pub(crate) fn exposures_since(
+        &self,
+        chain: u64,
+        owner: &str,
+        from: u64,
+    ) -> impl Iterator<Item = (u64, &ExposureReading)> {
+        let fits = move |r: &ExposureReading| r.chain == chain && r.owner == owner;
+        let all = later(&self.exposures, from).iter();
+        all.filter(move |(_, r)| fits(r)).map(|(seq, r)| (*seq, r))
+    }
+
+    /// Returns the answers about one position since an observation.
+    pub(crate) fn positions_since(
+        &self,
+        (chain, venue): (u64, &str),
+        owner: &str,
+        from: u64,
+    ) -> impl Iterator<Item = (u64, &PositionReading)> {
+        let of = move |(seq, r)| (seq, position(r, venue));
+        let all = self.exposures_since(chain, owner, from).map(of);
+        all.filter_map(|(seq, position)| position.map(|position| (seq, position)))
+    }
+
+    /// Returns the rehearsals of a loan since an observation.
+    pub(crate) fn rehearsals_of(
+        &self,
+        loan: &Loan,
+        payers: &BTreeSet<Address>,
+        from: u64,
+    ) -> impl Iterator<Item = &LoanRehearsed> {
+        let fits = move |r: &LoanRehearsed| {
+            (r.chain, &r.venue, r.action, r.amount)
+                == (loan.chain, &loan.venue, loan.action, loan.amount)
+                && (payers.is_empty() || payers.contains(&r.from))
+        };
+        later(&self.rehearsals, from).iter().map(|(_, r)| r).filter(move |r| fits(r))
+    }
+
+    /// Returns the true positions of an address on a network, as last shown up to an observation.
+    pub(crate) fn truth_at(&self, chain: u64, owner: &str, until: u64) -> Option<&Deployed> {
+        let all = self.truths.iter().rev().filter(|(seq, _)| *seq <= until);
+        let mut all = all.map(|(_, truth)| truth);
+        all.find(|truth| truth.chain == chain && truth.owner == owner)
+    }
+
+    /// Returns the true positions of an address that were shown since an observation.
+    pub(crate) fn truths_since(
+        &self,
+        chain: u64,
+        owner: &str,
+        from: u64,
+    ) -> impl Iterator<Item = &Deployed> {
+        let all = later(&self.truths, from).iter().map(|(_, truth)| truth);
+        all.filter(move |truth| truth.chain == chain && truth.owner == owner)
+    }
+}
+
+fn position<'a>(read: &'a ExposureReading, venue: &str) -> Option<&'a PositionReading> {
+    read.positions.iter().flatten().find(|position| position.venue == venue)
+}

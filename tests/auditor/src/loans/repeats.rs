@@ -1,0 +1,83 @@
+//! Repeated calls of a loan: the same ask gets the same answer, and each id belongs to one loan.
+
+use super::OpenLoan;
+use crate::basics::{Id, Ticket};
+use crate::loan_book::{LoanIdentity, LoanRecord};
+use crate::trade_book::Authorization;
+use crate::{Auditor, Violation};
+
+impl Auditor {
+    /// Returns the loans of the same agent whose idempotency key this call uses for another content.
+    pub(super) fn loan_key_conflict(&self, call: &OpenLoan) -> Vec<&LoanRecord> {
+        let Some(key) = &call.ask.idempotency_key else { return Vec::new() };
+        let other = |r: &&LoanRecord| match &r.identity {
+            LoanIdentity::Keyed { agent, key: k, content } => {
+                *agent == call.ask.agent && k == key && *content != call.ask.content
+            }
+            _ => false,
+        };
+        self.loans.book.recs.values().filter(other).collect()
+    }
+
+    /// Returns the earlier loan with the same key and content that an answer is about.
+    pub(super) fn earlier_loan(&self, key: u64, id: Option<&Id>) -> Option<u64> {
+        let book = &self.loans.book;
+        let identity = &book.recs.get(&key)?.identity;
+        let earlier = *book.by_id.get(id?)?;
+        let rec = book.recs.get(&earlier)?;
+        let keyed = matches!(identity, LoanIdentity::Keyed { .. });
+        (keyed && earlier != key && rec.identity == *identity).then_some(earlier)
+    }
+
+    /// Makes a new loan of a bearer agent's repeat, if the earlier one may have failed and has another id.
+    pub(super) fn new_loan(
+        &mut self,
+        ticket: Ticket,
+        call: &OpenLoan,
+        id: Option<&Id>,
+    ) -> OpenLoan {
+        let mut call = call.clone();
+        let Some(rec) = self.loans.book.recs.get_mut(&call.rec) else { return call };
+        let keyed = matches!(rec.identity, LoanIdentity::Keyed { .. });
+        // Refused calls of bearer agents are not remembered: a copy has its own record.
+        let over = rec.refused.is_some() || (rec.accepted && rec.may_have_failed());
+        if !keyed || rec.id.as_ref() == id || !over {
+            return call;
+        }
+        rec.open.remove(&ticket);
+        let opened = self.loans.arrived.get(&ticket).copied();
+        let (agent, identity) = (rec.agent.clone(), rec.identity.clone());
+        let mut next = LoanRecord::new(agent, identity, rec.loan.clone(), call.seq);
+        next.open.insert(ticket);
+        if let Some(opened) = opened {
+            let by_call = Authorization::by_order(ticket, call.seq, opened);
+            next.authorizations.push(Authorization { by_call: true, ..by_call });
+        }
+        let snapshots = self.loans.snapshots.get(&ticket).into_iter().flatten();
+        for snapshot in snapshots {
+            next.payers.extend(snapshot.payer.clone());
+            if !next.moments.contains(&snapshot.now) {
+                next.moments.push(snapshot.now);
+            }
+        }
+        call.rec = self.loans.book.add(next);
+        call
+    }
+
+    /// Binds the id of an answer to its loan.
+    pub(super) fn bind_loan(&mut self, key: u64, id: Option<&Id>) -> Result<(), Violation> {
+        let Some(id) = id else { return Ok(()) };
+        let there = self.loans.book.by_id.get(id).copied();
+        let own = self.loans.book.recs.get(&key).and_then(|r| r.id.clone());
+        let traded = self.trades.book.by_id.contains_key(id) || self.book.by_id.contains_key(id);
+        let other = there.is_some_and(|there| there != key) || traded;
+        if other || own.as_ref().is_some_and(|own| own != id) {
+            let what = format!("answered with the id {id}; its own is {own:?}");
+            return Err(self.loan_violation(key, "same ask, same answer", &what));
+        }
+        if own.is_none() {
+            self.loans.book.bind(key, id);
+        }
+        Ok(())
+    }
+}

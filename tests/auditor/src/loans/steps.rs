@@ -1,0 +1,353 @@
+//! The signatures and transactions of loans: each authorized, in order, exact, and once.
+
+use super::content::Content;
+use crate::basics::{Id, Transaction};
+use crate::lending::VenueKind;
+use crate::loan_book::LoanRecord;
+use crate::loan_decode::{LoanCall, decode_loan};
+use crate::observations::Signed;
+use crate::trade_slots::{Kind, Slot, SlotKey, body, cancels, slot_key};
+use crate::trading::SignedContent;
+use crate::{Auditor, Violation, violation};
+use std::collections::BTreeSet;
+
+/// What a new transaction is.
+struct Judged {
+    rec: Option<u64>,
+    kind: Kind,
+    /// Its plan had ended before the signature, so it must not be broadcast.
+    void: bool,
+}
+
+/// A step, and the loan that it belongs to.
+pub(super) struct Step {
+    pub(super) key: u64,
+    pub(super) kind: Kind,
+    call: LoanCall,
+}
+
+impl Auditor {
+    /// Judges a signature if it concerns a loan. Returns whether it does.
+    pub(crate) fn on_loan_signed(&mut self, s: &Signed) -> Result<bool, Violation> {
+        let named = s.request.as_ref().and_then(|id| self.loans.book.named(id));
+        match &s.content {
+            SignedContent::Permit(permit) => {
+                if let Some(key) = named {
+                    let what = format!("{permit:?} was signed; a loan has no permit");
+                    return Err(self.loan_violation(key, "call data", &what));
+                }
+                return Ok(false);
+            }
+            SignedContent::Transaction(tx) => {
+                let known = self.loans.book.slots.get(&slot_key(tx)).is_some();
+                if !known && (self.transfers.asks_for(tx) || !self.is_loan_step(tx, named)) {
+                    return Ok(false);
+                }
+                if s.signer.to_lowercase() != tx.from.to_lowercase() {
+                    let what = format!("{} signed a transaction of {}", s.signer, tx.from);
+                    return Err(violation("call data", what));
+                }
+                if !self.loan_signed(tx, s.request.as_ref())? {
+                    return Ok(false);
+                }
+            }
+            SignedContent::Unseen => {
+                let Some(key) = named else { return Ok(false) };
+                self.check_loan_authority(key)?;
+            }
+        }
+        if let Some(rule) = self.forbids(None) {
+            let what = format!("{} signed for a loan while the wallet is locked", s.signer);
+            return Err(violation(rule, what));
+        }
+        self.count("signature: loan");
+        Ok(true)
+    }
+
+    /// Returns whether a transaction can only be a loan's: it calls a venue, or allows one to spend.
+    fn is_loan_step(&self, tx: &Transaction, named: Option<u64>) -> bool {
+        let Some(call) = decode_loan(&tx.data) else { return named.is_some() };
+        let LoanCall::Approve { spender, .. } = call else {
+            return !self.loans.facts.is_empty();
+        };
+        let venue = |r: &LoanRecord| {
+            let vault = r.loan.kind == VenueKind::Vault && r.loan.venue == spender;
+            r.loan.chain == tx.chain && vault
+        };
+        let singleton = self.loans.facts.get(&tx.chain).is_some_and(|f| f.singleton == spender);
+        let trade = self.trades.book.recs.values().any(|r| {
+            let routers = self.trades.exchanges.get(&tx.chain);
+            let there = routers.is_some_and(|ex| {
+                [&ex.v3_router, &ex.universal_router, &ex.permit2].contains(&&spender)
+            });
+            r.trade.chain == tx.chain && there
+        });
+        let waits = self.loans.book.recs.values().any(|r| r.loan.chain == tx.chain && r.may_live());
+        let known = singleton || self.loans.book.recs.values().any(venue);
+        // With no trade that it could be for, an allowance for a stranger is a loan's too.
+        known
+            || (!trade && waits && self.trades.book.recs.values().all(|r| !r.may_live()))
+            || named.is_some()
+    }
+
+    /// Returns whether the transaction is a loan's after all: a nonce of a loan may be a trade's next.
+    fn loan_signed(&mut self, tx: &Transaction, request: Option<&Id>) -> Result<bool, Violation> {
+        let at = slot_key(tx);
+        let traded =
+            self.trades.book.slots.get(&at).is_some_and(|slot| !slot.is_unsent() && !slot.taken);
+        if self.transfers.uses(&at) || traded {
+            let what = format!("{tx:?} uses the nonce of another transaction");
+            return Err(violation("I-b", what));
+        }
+        if let Some(slot) = self.loans.book.slots.get(&at) {
+            let (rec, kind, same) = (slot.rec, slot.kind, slot.body == body(tx));
+            let free = (slot.uncertain && slot.hashes.is_empty()) || slot.taken || slot.is_unsent();
+            if same || cancels(tx) {
+                self.loan_signed_again(&at, rec, kind, same)?;
+                return Ok(true);
+            }
+            let named = request.and_then(|id| self.loans.book.named(id));
+            if free && !self.is_loan_step(tx, named) {
+                return Ok(false);
+            }
+            if !free {
+                let before = slot.body.clone();
+                // The nonce of a plan that ended before its signature was free again.
+                if self.judge_loan_step(tx, request)?.void {
+                    self.loans.void.insert((at, body(tx)));
+                    return Ok(true);
+                }
+                let what = format!("nonce {} was signed for {before:?}, and now for {tx:?}", at.2);
+                return Err(violation("I-b", what));
+            }
+        }
+        let judged = self.judge_loan_step(tx, request)?;
+        if judged.void {
+            self.loans.void.insert((at, body(tx)));
+            return Ok(true);
+        }
+        // A slow signer may answer for a plan that has ended. Nothing is done with that signature once another acts.
+        let others = self.loans.book.slots.unsent_of_others(tx, judged.rec);
+        self.loans.void.extend(others);
+        self.insert_loan_slot(at, judged, tx, request);
+        Ok(true)
+    }
+
+    fn insert_loan_slot(
+        &mut self,
+        at: SlotKey,
+        judged: Judged,
+        tx: &Transaction,
+        request: Option<&Id>,
+    ) {
+        if let Some(key) = judged.rec.filter(|_| judged.kind == Kind::Loan) {
+            self.note_operation(key);
+        }
+        let mut slot = Slot::new(judged.rec, judged.kind, tx, self.seq);
+        slot.request = request.cloned();
+        self.loans.book.slots.insert(at, slot);
+    }
+
+    /// Judges the same transaction with another fee, or the cancellation of one.
+    fn loan_signed_again(
+        &mut self,
+        at: &SlotKey,
+        rec: Option<u64>,
+        kind: Kind,
+        same: bool,
+    ) -> Result<(), Violation> {
+        if let Some(key) = rec.filter(|_| same && kind != Kind::Revoke) {
+            let actor = self.loans.book.recs.get(&key).and_then(LoanRecord::actor);
+            if let Some(rule) = self.forbids(actor) {
+                let what = "a transaction was signed again, but nothing may be signed for it";
+                return Err(self.loan_violation(key, rule, what));
+            }
+        }
+        if let Some(slot) = self.loans.book.slots.get_mut(at) {
+            slot.cancelling |= !same;
+        }
+        Ok(())
+    }
+
+    /// Judges a new transaction. Returns its loan, and what it does.
+    fn judge_loan_step(
+        &mut self,
+        tx: &Transaction,
+        request: Option<&Id>,
+    ) -> Result<Judged, Violation> {
+        let named = request.and_then(|id| self.loans.book.named(id));
+        let Some(call) = decode_loan(&tx.data) else {
+            let what = format!("{tx:?} is no call of a loan");
+            return Err(self.step_violation(named, "call data", what));
+        };
+        if let LoanCall::Approve { spender, amount: 0 } = &call {
+            let rec = self.revoked_loan(tx, spender, named);
+            return Ok(Judged { rec, kind: Kind::Revoke, void: false });
+        }
+        let step = self.attribute_loan(tx, call, named)?;
+        let (rec, kind) = (Some(step.key), step.kind);
+        if self.check_loan_authority(step.key)? {
+            return Ok(Judged { rec, kind, void: true });
+        }
+        self.check_loan_plan(&step, tx)?;
+        self.check_loan_content(step.key, tx, &step.call)?;
+        self.check_supply(&step, tx)?;
+        self.loan_decided_by_step(step.key, tx);
+        Ok(Judged { rec, kind, void: false })
+    }
+
+    fn step_violation(&self, key: Option<u64>, rule: &'static str, what: String) -> Violation {
+        match key {
+            Some(key) => self.loan_violation(key, rule, &what),
+            None => violation(rule, what),
+        }
+    }
+
+    /// Checks the ceiling at the signature that makes a supply possible.
+    fn check_supply(&self, step: &Step, tx: &Transaction) -> Result<(), Violation> {
+        let Some(rec) = self.loans.book.recs.get(&step.key) else { return Ok(()) };
+        if step.kind != Kind::Loan || !rec.is_supply() {
+            return Ok(());
+        }
+        let living = rec.authorizations.iter().filter(|auth| !auth.killed);
+        let since = living.map(|auth| auth.seq).max().unwrap_or(rec.from);
+        self.check_ceiling(step.key, rec, &tx.from.to_lowercase(), since)
+    }
+
+    /// Notes that a loan was decided: the only authorization behind its first step is not open any longer.
+    fn loan_decided_by_step(&mut self, key: u64, tx: &Transaction) {
+        let now = self.time.instant();
+        let first = !self.loans.book.begun(key);
+        let there = (tx.chain, tx.from.to_lowercase());
+        let allowances = self.trades.book.allowances.get(&there).cloned().unwrap_or_default();
+        let Some(rec) = self.loans.book.recs.get_mut(&key) else { return };
+        if first {
+            rec.baseline = Some(allowances);
+        }
+        let approved = rec.authorizations.iter().any(|auth| !auth.killed && !auth.by_call);
+        rec.automatic |= !approved;
+        let mut living = rec.authorizations.iter_mut().filter(|auth| !auth.killed);
+        if let (Some(only), None) = (living.next(), living.next()) {
+            only.closed.get_or_insert(now);
+        }
+    }
+
+    /// Returns the loan whose allowance is revoked: the one it is signed for, or else the newest that fits.
+    fn revoked_loan(&self, tx: &Transaction, spender: &str, named: Option<u64>) -> Option<u64> {
+        let from = tx.from.to_lowercase();
+        let prefix = format!("095ea7b3{:0>64}", spender.trim_start_matches("0x"));
+        let approved = |key: u64| {
+            self.loans.book.slots.of(key).any(|((chain, f, _), slot)| {
+                let here = *chain == tx.chain && *f == from && slot.kind == Kind::Approve;
+                here && slot.body.2.starts_with(&prefix)
+            })
+        };
+        let all = self.loans.book.recs.keys().rev().copied();
+        let fits: Vec<u64> = all.filter(|key| approved(*key)).collect();
+        named.filter(|key| fits.contains(key)).or(fits.first().copied())
+    }
+
+    /// Returns the shares of a venue that any source showed for an address: since `from`, and the last before.
+    fn shares_shown(&self, rec: &LoanRecord, owner: &str) -> BTreeSet<u128> {
+        let (chain, venue) = (rec.loan.chain, rec.loan.venue.as_str());
+        let readings = &self.loans.readings;
+        let read = readings.positions_since((chain, venue), owner, rec.from);
+        let mut all: BTreeSet<u128> = read.filter_map(|(_, one)| one.shares).collect();
+        let truths = readings.truth_at(chain, owner, rec.from).into_iter();
+        let truths = truths.chain(readings.truths_since(chain, owner, rec.from));
+        let of_venue =
+            truths.flat_map(|truth| truth.positions.iter().filter(|(v, _, _)| v == venue));
+        all.extend(of_venue.map(|(_, _, shares)| *shares));
+        all
+    }
+
+    fn check_loan_content(
+        &self,
+        key: u64,
+        tx: &Transaction,
+        call: &LoanCall,
+    ) -> Result<(), Violation> {
+        let Some(rec) = self.loans.book.recs.get(&key) else { return Ok(()) };
+        let config = self.possible_configs.first().map(|w| &w.config);
+        let network = config.and_then(|config| config.networks.get(&tx.chain));
+        let (Some(fact), Some(network)) = (self.loans.facts.get(&tx.chain), network) else {
+            let what = "the network has no lending";
+            return Err(self.loan_violation(key, "lending off", what));
+        };
+        let shares = self.shares_shown(rec, &tx.from.to_lowercase());
+        let coin = network.stablecoin.as_str();
+        let content = Content { loan: &rec.loan, tx, fact, coin, shares: &shares };
+        content.check(call).map_err(|(rule, what)| self.loan_violation(key, rule, &what))
+    }
+
+    /// Finds the loan that a step belongs to.
+    fn attribute_loan(
+        &self,
+        tx: &Transaction,
+        call: LoanCall,
+        named: Option<u64>,
+    ) -> Result<Step, Violation> {
+        let kind = if call.is_main() { Kind::Loan } else { Kind::Approve };
+        let from = tx.from.to_lowercase();
+        let of = |r: &LoanRecord| r.loan.chain == tx.chain && r.is_paid_by(&from).1;
+        let rank = |key: u64, r: &LoanRecord| {
+            let unused = !self.loans.book.slots.of(key).any(|(_, slot)| slot.kind == kind);
+            let alive = r.authorizations.iter().any(|auth| !auth.killed);
+            let fits = self.check_loan_content(key, tx, &call).is_ok();
+            (Some(key) == named, fits, r.may_live() && unused, alive, self.loans.book.begun(key))
+        };
+        let all = self.loans.book.recs.iter().filter(|(_, r)| of(r));
+        let best = all.max_by_key(|(key, r)| rank(**key, r)).map(|(key, _)| *key);
+        match best.filter(|key| named.is_none_or(|named| named == *key)).or(named) {
+            Some(key) => {
+                if best != Some(key) {
+                    let what = format!("{tx:?} is not on its network, or not from its address");
+                    return Err(self.loan_violation(key, "call data", &what));
+                }
+                Ok(Step { key, kind, call })
+            }
+            None => Err(violation("call data", format!("{tx:?} belongs to no loan"))),
+        }
+    }
+
+    /// Notes a broadcast transaction if it is a step of a loan. Returns whether it is.
+    pub(crate) fn on_loan_broadcast(&mut self, tx: &Transaction) -> Result<bool, Violation> {
+        let at = slot_key(tx);
+        let same = self.loans.book.slots.get(&at).is_some_and(|slot| slot.body == body(tx));
+        if !same && self.loans.void.contains(&(at.clone(), body(tx))) {
+            let what = format!("{tx:?} was broadcast, but it was signed after the end of its plan");
+            return Err(violation("T-53", what));
+        }
+        let slot = self.loans.book.slots.get(&at);
+        let unsent =
+            slot.is_some_and(|slot| slot.is_unsent() && slot.body != body(tx) && !cancels(tx));
+        if slot.is_none() || unsent {
+            let foreign = self.transfers.uses(&at)
+                || self.transfers.asks_for(tx)
+                || self.trades.book.slots.get(&at).is_some_and(|slot| slot.body == body(tx));
+            if foreign || self.loans.book.recs.is_empty() || !self.is_loan_step(tx, None) {
+                return Ok(false);
+            }
+            // Its signature was not shown with its content, so it is judged now.
+            let judged = self.judge_loan_step(tx, None)?;
+            if judged.void {
+                let what = format!("{tx:?} was broadcast after the end of its plan");
+                return Err(violation("T-53", what));
+            }
+            self.insert_loan_slot(at.clone(), judged, tx, None);
+        }
+        let Some(slot) = self.loans.book.slots.get_mut(&at) else { return Ok(false) };
+        if slot.body == body(tx) {
+            slot.hashes.insert(tx.hash.clone());
+        } else if cancels(tx) {
+            slot.cancelling = true;
+            slot.cancel_hashes.insert(tx.hash.clone());
+        } else {
+            let what = format!("nonce {} was used for {:?}, and now for {tx:?}", at.2, slot.body);
+            return Err(violation("I-b", what));
+        }
+        slot.uncertain = false;
+        self.count("broadcast: loan");
+        Ok(true)
+    }
+}
