@@ -5,6 +5,7 @@ use bursar_auditor::observations::*;
 use bursar_auditor::{Auditor, ExchangeFact, Facts, NetworkFact, Violation};
 
 pub mod encode;
+pub mod lending;
 pub mod trading;
 
 pub const BASE: u64 = 8453;
@@ -67,15 +68,25 @@ impl AuditorDriver {
     pub fn with_exchange(p: Policy, exchange: Option<ExchangeFact>) -> Self {
         let networks =
             vec![NetworkFact { chain: BASE, on: true, stablecoin: COIN.into(), exchange }];
+        Self::with_networks(p, networks, &[], None)
+    }
+
+    /// Like [`Self::new`], on these networks, with their lending and its part of the policy.
+    pub fn with_networks(
+        p: Policy,
+        networks: Vec<NetworkFact>,
+        facts: &[LendingFact],
+        lending: Option<LendingPolicy>,
+    ) -> Self {
         let clocks =
             Clocks { wall_ms: NOON, zone: "UTC".into(), boot: 1, boot_ms: 50_000, block_ms: None };
-        let auditor = Auditor::new(Facts { networks, signed_days: 30 });
+        let auditor = Auditor::new(Facts { networks, signed_days: 30 }).with_lending(facts);
         let mut driver = Self { auditor, clocks: clocks.clone(), next: 0, signatures: 0 };
         driver.accepts(Observation::Clocks(clocks));
         driver.order(Order::CreateWallet, End::Done);
         driver
             .order(Order::AddAddress { label: "main".into() }, End::Added { address: MAIN.into() });
-        driver.order(Order::CreatePolicy { name: "p".into(), policy: p }, End::Done);
+        driver.order_policy(Order::CreatePolicy { name: "p".into(), policy: p }, lending);
         for (code, bearer) in [("HHH111", false), ("BBB111", true)] {
             let name = code.to_lowercase();
             let end = End::Registered { agent: code.into() };
@@ -118,6 +129,15 @@ impl AuditorDriver {
     pub fn order(&mut self, order: Order, end: End) {
         let ticket = self.ordered(order);
         self.accepts(Observation::OrderEnded { ticket, end });
+    }
+
+    /// Creates or edits a policy, with this part about loans.
+    pub fn order_policy(&mut self, order: Order, lending: Option<LendingPolicy>) {
+        if let Some(lending) = lending {
+            let ticket = self.next + 1;
+            self.accepts(Observation::LendingOrdered { ticket, lending });
+        }
+        self.order(order, End::Done);
     }
 
     /// Gives an order that must not be allowed to end like this.
