@@ -291,13 +291,13 @@ impl Lender {
     /// Plays a call that must not be executed without asking.
     pub fn start_rejected(&mut self, rule: &str, loan: &Loan) {
         let ticket = self.opens(loan);
-        self.rejects(rule, loan_answer(ticket, "one", LoanState::Executing));
+        self.rejects(rule, loan_answer(ticket, "wrong", LoanState::Executing));
     }
 
     /// Plays a call that must not even be held.
     pub fn hold_rejected(&mut self, rule: &str, loan: &Loan) {
         let ticket = self.opens(loan);
-        self.rejects(rule, loan_answer(ticket, "one", LoanState::Pending));
+        self.rejects(rule, loan_answer(ticket, "wrong", LoanState::Pending));
     }
 
     pub fn refused(&mut self, loan: &Loan, id: &str, code: &str) {
@@ -307,7 +307,7 @@ impl Lender {
 
     pub fn refusal_rejected(&mut self, rule: &str, loan: &Loan, code: &str) {
         let ticket = self.opens(loan);
-        self.rejects(rule, loan_answer(ticket, "one", refused_loan(code)));
+        self.rejects(rule, loan_answer(ticket, "wrong", refused_loan(code)));
     }
 
     /// Plays an approval, with fresh readings.
