@@ -17,6 +17,7 @@ use bursar_submit::fees::FeeFacts;
 
 use crate::evm::{self, Contracts, Ledger, notes as chain_notes, rehearsal};
 use crate::faults::PlantedBug;
+use crate::loan_book::LoanSeen;
 use crate::plan::NodeMode;
 use crate::tape::Tape;
 
@@ -115,6 +116,7 @@ impl WorldChain {
     pub(crate) fn set_mode(&self, mode: NodeMode) {
         self.with(|market| {
             market.mode = mode;
+            market.ledger.lag = if let NodeMode::Lags(blocks) = mode { blocks } else { 0 };
             market.ledger.state.quoted_permille =
                 if let NodeMode::Quotes(permille) = mode { permille } else { 1_000 };
         });
@@ -235,6 +237,7 @@ impl Market {
             let seen = chain_notes::included(&self.ledger.contracts, included);
             tape.write(Observation::Included(Box::new(seen)));
         }
+        self.show_loans(&done, tape);
         let mut owners: Vec<Address> = done.iter().map(|one| one.tx.from).collect();
         owners.sort_unstable();
         owners.dedup();
@@ -242,6 +245,21 @@ impl Market {
             tape.write(Observation::Allowances(chain_notes::allowances(&self.ledger, owner)));
         }
         self.finish(tape);
+    }
+
+    /// Notes the loans of some transactions, and what shares are worth after their block.
+    fn show_loans(&self, done: &[evm::Included], tape: &Tape) {
+        if self.ledger.state.lending.is_empty() {
+            return;
+        }
+        for one in done {
+            if let Some(moved) = evm::loan_move(&self.ledger, one) {
+                tape.write_loan(LoanSeen::Moved(moved));
+            }
+        }
+        let (chain, block) = (self.chain(), self.ledger.head);
+        let worth = evm::prices(&self.ledger.state, self.ledger.time);
+        tape.write_loan(LoanSeen::Prices { chain, block, worth });
     }
 
     /// Reports what has become final.
@@ -267,7 +285,8 @@ impl Market {
 
     /// Records that the wallet sees the newest block.
     fn show_head(&mut self, tape: &Tape) {
-        let head = Head { chain: self.chain(), block: self.ledger.head, time_s: self.ledger.time };
+        let block = self.ledger.shown_head();
+        let head = Head { chain: self.chain(), block, time_s: self.ledger.time_of(block) };
         if self.shown != Some(head) {
             self.shown = Some(head);
             tape.write(Observation::Head(head));
@@ -295,9 +314,22 @@ impl Market {
         done.map_err(|data| ChainFault::Reverted { data })
     }
 
-    fn answer(&mut self, to: Address, data: &Bytes, tape: &Tape) -> Result<Bytes, ChainFault> {
-        let call = Call { to, value: U256::ZERO, data: data.clone(), gas_limit: 0 };
-        let answer = self.run(Address::ZERO, &call)?;
+    fn answer(
+        &mut self,
+        to: Address,
+        data: &Bytes,
+        block: BlockTag,
+        tape: &Tape,
+    ) -> Result<Bytes, ChainFault> {
+        let number = match block {
+            BlockTag::Number(number) => number,
+            _newest => self.ledger.shown_head(),
+        };
+        let done = self
+            .ledger
+            .try_out_at(number, |machine| machine.run(Address::ZERO, to, U256::ZERO, data));
+        let answer = done.ok_or_else(|| rejected("header not found"))?;
+        let answer = answer.map_err(|data| ChainFault::Reverted { data })?;
         self.show_head(tape);
         let notes = chain_notes::reads(&self.ledger, to, data, &answer);
         notes.into_iter().for_each(|note| tape.write(note));
@@ -314,7 +346,7 @@ impl Market {
             tip: Some(tip),
             gas_price: Some(base + tip),
             block_gas: Some(30_000_000),
-            block: Some(self.ledger.head),
+            block: Some(self.ledger.shown_head()),
         }
     }
 }
@@ -327,14 +359,14 @@ impl Chain for WorldChain {
         self.reply(|_inner| self.id)
     }
 
-    fn call(&self, to: Address, data: Bytes, _block: BlockTag) -> ChainReply<'_, Bytes> {
+    fn call(&self, to: Address, data: Bytes, block: BlockTag) -> ChainReply<'_, Bytes> {
         let own = chain_notes::is_authorization_state(&data)
             || (to != Contracts::of(self.id).exchange.permit2
                 && data.get(..4) == Some(&DOMAIN_SEPARATOR));
         if own || !self.has_market() {
             return self.authorization_state(&data);
         }
-        self.market(|market| market.answer(to, &data, &self.tape))
+        self.market(|market| market.answer(to, &data, block, &self.tape))
     }
 
     fn balance(&self, address: Address, _block: BlockTag) -> ChainReply<'_, U256> {
@@ -356,19 +388,31 @@ impl Chain for WorldChain {
 
     fn receipt(&self, hash: B256) -> ChainReply<'_, Option<Receipt>> {
         self.reply(|inner| {
-            let mined = inner.market.as_ref().and_then(|market| market.ledger.receipt(hash));
+            let mined = inner.market.as_ref().and_then(|market| {
+                let receipt = market.ledger.receipt(hash);
+                receipt.filter(|one| one.block_number <= market.ledger.shown_head())
+            });
             mined.or_else(|| inner.redeemed.get(&hash).map(|payment| receipt(hash, payment)))
         })
     }
 
     fn block_time(&self) -> ChainReply<'_, Utc> {
-        self.reply(|inner| inner.block.unwrap_or_default())
+        self.reply(|inner| {
+            let block = inner.block.unwrap_or_default();
+            match &inner.market {
+                Some(market) if market.ledger.lag > 0 => {
+                    let shown = market.ledger.time_of(market.ledger.shown_head());
+                    block.min(Utc::from_seconds(i64::try_from(shown).unwrap_or(0)))
+                }
+                _newest => block,
+            }
+        })
     }
 
     fn block_number(&self) -> ChainReply<'_, u64> {
         self.market(|market| {
             market.show_head(&self.tape);
-            Ok(market.ledger.head)
+            Ok(market.ledger.shown_head())
         })
     }
 
@@ -382,7 +426,12 @@ impl Chain for WorldChain {
             Ok(match block {
                 BlockTag::Pending => ledger.pending_nonce(who),
                 BlockTag::Number(number) => ledger.nonce_at(who, number),
-                BlockTag::Latest | BlockTag::Safe | BlockTag::Finalized => ledger.state.nonce(who),
+                BlockTag::Latest | BlockTag::Safe | BlockTag::Finalized if ledger.lag == 0 => {
+                    ledger.state.nonce(who)
+                }
+                BlockTag::Latest | BlockTag::Safe | BlockTag::Finalized => {
+                    ledger.nonce_at(who, ledger.shown_head())
+                }
             })
         })
     }

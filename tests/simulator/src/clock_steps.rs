@@ -17,7 +17,7 @@ impl World {
     pub(crate) fn show_clocks(&mut self) -> Result<(), WorldFailure> {
         let moment = self.clock.now();
         let block = self.block_off_ms.map(|off| self.true_time.plus_ms(off));
-        let block = if self.swarm.trades { self.chain_time(block) } else { block };
+        let block = if self.swarm.has_markets() { self.chain_time(block) } else { block };
         for chain in &self.chains {
             chain.set_block(block);
         }
@@ -31,7 +31,7 @@ impl World {
         self.feed_auditor()
     }
 
-    /// The time in the blocks of a chain that trades never goes back, and passes as everywhere.
+    /// The time in the blocks of a chain with transactions never goes back, and passes as everywhere.
     fn chain_time(&mut self, wanted: Option<Utc>) -> Option<Utc> {
         let passed = self.true_time.since_ms(self.shown_time);
         self.shown_time = self.true_time;

@@ -1,17 +1,24 @@
 //! What digests stand for: the transactions and permits that the journal allows to be signed.
 
 use std::collections::BTreeMap;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
 use alloy_primitives::{Address, B256};
 use bursar_auditor::observations::{Permit, SignedContent, Transaction};
+use bursar_core::networks::NETWORKS;
 use bursar_domain::{Entry, Event, Request, State};
 use bursar_submit::{Event as OutboxEvent, SubmissionId};
 
 use crate::evm::notes::{atoms, text};
+use crate::loan_book::LoanOrder;
 
 /// What was signed, and the request that it belongs to.
-type Signed = (SignedContent, Option<String>);
+#[derive(Debug, Clone, Default)]
+struct Signed {
+    content: SignedContent,
+    request: Option<String>,
+    loan: Option<LoanOrder>,
+}
 
 /// The content of each signer's digests, and the request that each belongs to.
 ///
@@ -21,7 +28,13 @@ pub(crate) struct Contents(Mutex<BTreeMap<(Address, B256), Signed>>);
 
 impl Contents {
     pub(crate) fn of(&self, signer: Address, digest: B256) -> (SignedContent, Option<String>) {
-        self.0.lock().unwrap().get(&(signer, digest)).cloned().unwrap_or_default()
+        let signed = self.0.lock().unwrap().get(&(signer, digest)).cloned().unwrap_or_default();
+        (signed.content, signed.request)
+    }
+
+    /// Returns what the journal says about a signature for a loan; `None` for other signatures.
+    pub(crate) fn loan(&self, signer: Address, digest: B256) -> Option<LoanOrder> {
+        self.0.lock().unwrap().get(&(signer, digest)).and_then(|signed| signed.loan.clone())
     }
 
     /// Notes what an entry allows to sign. `state` is the state after the entry.
@@ -42,7 +55,10 @@ impl Contents {
                     hash: String::new(),
                 };
                 let content = SignedContent::Transaction(Box::new(transaction));
-                self.insert((key.signer, unsigned.digest()), content, owner(state, *id));
+                let owner = owner(state, *id);
+                let loan = owner.and_then(|request| loan_order(state, entry, request, last));
+                let request = owner.map(|request| request.id.to_string());
+                self.insert((key.signer, unsigned.digest()), Signed { content, request, loan });
             }
             Event::PermitOrdered { id, permit } => {
                 let request = state.executing.get(id);
@@ -57,22 +73,67 @@ impl Contents {
                     spender: text(permit.spender),
                     deadline_s: permit.signature_deadline,
                 });
-                self.insert((request.from, digest), content, Some(id.to_string()));
+                let request_id = Some(id.to_string());
+                let signed = Signed { content, request: request_id, loan: None };
+                self.insert((request.from, digest), signed);
             }
             _other => {}
         }
     }
 
-    fn insert(&self, digest: (Address, B256), content: SignedContent, request: Option<String>) {
-        self.0.lock().unwrap().insert(digest, (content, request));
+    fn insert(&self, digest: (Address, B256), signed: Signed) {
+        self.0.lock().unwrap().insert(digest, signed);
     }
 }
 
-/// Returns the trade whose open step a submission is.
-fn owner(state: &State, id: SubmissionId) -> Option<String> {
-    let owns = |request: &&std::sync::Arc<Request>| {
+/// Returns the request whose open step a submission is.
+fn owner(state: &State, id: SubmissionId) -> Option<&Arc<Request>> {
+    let owns = |request: &&Arc<Request>| {
         let step = request.execution().and_then(|execution| execution.open_step());
         step.is_some_and(|step| step.submission == id)
     };
-    state.executing.values().find(owns).map(|request| request.id.to_string())
+    state.executing.values().find(owns)
+}
+
+/// Returns what the state says about an attempt of a loan's open step; `None` for other requests.
+fn loan_order(
+    state: &State,
+    entry: &Entry,
+    request: &Request,
+    attempt: usize,
+) -> Option<LoanOrder> {
+    let loan = request.loan()?;
+    let execution = request.execution()?;
+    let agent = state.agents.get(&request.agent);
+    let policy = agent.and_then(|agent| state.policy_of(agent));
+    let lending = policy.map(|policy| policy.lending.clone()).unwrap_or_default();
+    let others = state.executing.values().filter(|other| {
+        other.from == request.from && other.id != request.id && other.loan().is_some()
+    });
+    let reserved = others.filter_map(|other| {
+        let reserved = other.execution()?.reserved().0;
+        (reserved > 0).then(|| (other.id.to_string(), reserved))
+    });
+    let networks = NETWORKS.iter().filter(|network| network.lending.is_some());
+    let networks = networks.map(|network| network.chain).filter(|chain| {
+        state.network_enabled(*chain) && policy.is_some_and(|policy| policy.networks.allows(*chain))
+    });
+    Some(LoanOrder {
+        request: request.id.to_string(),
+        agent: request.agent.to_string(),
+        chain: loan.chain.0,
+        owner: request.from,
+        venue: loan.venue.to_string().to_lowercase(),
+        supplies: loan.supplies(),
+        is_main: execution.open_step().is_some_and(|step| step.purpose.is_main()),
+        is_first: attempt == 0,
+        at_ms: entry.at.0,
+        counted: execution.reserved().0,
+        others: reserved.collect(),
+        max_deposit: lending.max_deposit.0,
+        max_total: lending.max_total.0,
+        max_share_bps: lending.max_share.map(|share| u32::from(share.0)),
+        curated_only: lending.curated_only,
+        networks: networks.map(|chain| chain.0).collect(),
+    })
 }

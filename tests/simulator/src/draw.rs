@@ -24,7 +24,7 @@ struct Draw<'a> {
 }
 
 impl Plan {
-    /// Draws the plan of a seed. A third of all worlds trade.
+    /// Draws the plan of a seed. A third of all worlds trade, and a third lend.
     pub fn of(seed: u64) -> Self {
         let mut dice = Dice::new(seed);
         let mut swarm = Swarm::draw(&mut dice);
@@ -59,7 +59,7 @@ impl Plan {
                 steps.push(draw.concurrent_step());
             }
         }
-        Self { seed, swarm, bounds, watchful: false, steps }
+        Self { seed, swarm, bounds, watchful: false, steps }.with_loans(agents)
     }
 }
 

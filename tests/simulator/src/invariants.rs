@@ -19,7 +19,7 @@ pub(crate) struct TradeFacts {
     before: BTreeMap<(u64, Address, Address, Address), U256>,
     /// The nonces of swaps that were signed, by chain and address.
     signed: BTreeSet<(u64, String, u64)>,
-    /// Whether another transaction took a nonce: then a revocation may be lost.
+    /// Whether another transaction took a nonce, or a transaction reverted: then a revocation may be lost.
     pub(crate) displaced: bool,
 }
 
@@ -75,6 +75,8 @@ impl World {
     /// At most one swap of a request takes effect, and it costs and brings what its call data say.
     pub(crate) fn check_included(&mut self, seen: &Included) -> Result<(), WorldFailure> {
         if !seen.succeeded {
+            // While the token is paused, a revocation reverts, and the wallet does not try again.
+            self.facts.displaced |= self.swarm.loans;
             return Ok(());
         }
         let chain = self.chains.iter().find(|chain| chain.id() == seen.chain);

@@ -32,7 +32,10 @@ impl World {
                 self.prices.set(micros, faults & 1 != 0);
                 self.update_feeds();
             }
-            Step::Nodes { chain, mode } => self.on_chain(chain, |chain| chain.set_mode(mode)),
+            Step::Nodes { chain, mode } => {
+                self.loans.nodes_lied |= matches!(mode, NodeMode::Lags(_));
+                self.on_chain(chain, |chain| chain.set_mode(mode));
+            }
             Step::Reorg { chain, lose } => self.on_chain(chain, |chain| chain.reorganize(lose)),
             Step::DropTx { chain } => self.on_chain(chain, |chain| {
                 chain.with_ledger(|ledger| ledger.mempool.clear());
@@ -119,5 +122,8 @@ impl World {
             chain.with_ledger(|ledger| ledger.base_fee = 50_000_000);
         }
         self.update_feeds();
+        if self.swarm.loans {
+            self.calm_venues();
+        }
     }
 }

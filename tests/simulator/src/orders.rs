@@ -13,6 +13,7 @@ use bursar_demo::operator::{Operator, Outcome};
 use bursar_devnet::agent::Agent;
 use bursar_tests::operator::PASSWORD;
 
+use crate::lending_policy;
 use crate::plan::{CardChoice, Pick, Step};
 use crate::trading_policy;
 use crate::wire::{CHAINS, POLICIES};
@@ -26,7 +27,7 @@ thread_local! {
     static PARSED_LINES: RefCell<BTreeMap<String, Parsed>> = const { RefCell::new(BTreeMap::new()) };
 }
 
-fn policy_name(which: usize) -> String {
+pub(crate) fn policy_name(which: usize) -> String {
     format!("p{which}")
 }
 
@@ -35,7 +36,7 @@ fn address_label(which: usize) -> String {
 }
 
 /// Parses a command line. Cached: parsing costs more than executing, and most lines repeat.
-fn parse_cached(line: String) -> Parsed {
+pub(crate) fn parse_cached(line: String) -> Parsed {
     PARSED_LINES.with_borrow_mut(|lines| {
         if lines.len() > 4096 {
             lines.clear();
@@ -140,7 +141,13 @@ impl World {
     fn create_policy(&mut self, which: usize, variant: usize) -> Result<(), WorldFailure> {
         let (policy, options) = self.policy(variant);
         let name = policy_name(which);
-        let line = format!("policy create {name} {options}");
+        // An edit of other limits keeps those of loans, so the auditor need not know them.
+        let lending = if self.swarm.loans {
+            lending_policy::options(which + self.lending_variants[which % 4])
+        } else {
+            String::new()
+        };
+        let line = format!("policy create {name} {options} {lending}");
         self.order(Order::CreatePolicy { name, policy }, line, true)
     }
 
@@ -159,6 +166,12 @@ impl World {
             pick.of(world.agents.len()).map(|at| world.agents[at].id.clone())
         };
         match step {
+            // The auditor does not know that a loan uses an address or an agent.
+            Step::DeleteAddress { .. } | Step::DeleteAgent { .. }
+                if self.swarm.loans && self.has_open_loans() =>
+            {
+                Ok(())
+            }
             Step::List => self.order(Order::List, "requests".to_owned(), true),
             Step::Approve { pick, card } => self.approve(pick, card),
             Step::Deny { pick } => {
@@ -251,8 +264,9 @@ impl World {
 
     /// Returns the id of a held request. If none is held, or rarely by chance, it may be any request.
     fn pick_held_id(&mut self, pick: Pick) -> Option<String> {
-        let held: Vec<String> =
-            self.process().core().state().held.keys().map(ToString::to_string).collect();
+        let held = &self.process().core().state().held;
+        let held = held.values().filter(|request| request.loan().is_none());
+        let held: Vec<String> = held.map(|request| request.id.to_string()).collect();
         // An operator can only name a request whose id was returned or listed.
         let known_id = |id: &String| {
             self.ids.contains(id)
@@ -320,7 +334,8 @@ fn order_end(order: &Order, outcome: &Outcome) -> End {
             End::Added { address: added.address.to_lowercase() }
         }
         Ok(Answer::Requests { requests }) => {
-            let cards = requests.iter().filter_map(|request| {
+            let judged = requests.iter().filter(|request| request.lane != Lane::Loan);
+            let cards = judged.filter_map(|request| {
                 Some(Listed {
                     id: request.id.clone(),
                     card: request.card.as_ref()?.digest.clone(),

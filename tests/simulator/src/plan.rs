@@ -8,6 +8,8 @@ use bursar_tests::dice::Dice;
 use bursar_tests::engine::test_edition;
 use serde::{Deserialize, Serialize};
 
+use crate::evm::VenueChange;
+
 /// An index into a list whose length is known only when the step runs.
 ///
 /// Three of four picks are among the six newest entries.
@@ -99,6 +101,44 @@ pub enum TradeSize {
     AboveFloor(u64),
 }
 
+/// A supply or a withdrawal that an agent asks for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PlannedLoan {
+    pub agent: Pick,
+    /// 0 for Base, 1 for Robinhood Chain.
+    pub chain: usize,
+    /// The number of a venue of the network.
+    pub venue: usize,
+    pub supply: bool,
+    pub size: LoanAmount,
+    /// Seconds from the newest block.
+    pub deadline_s: Option<i64>,
+    pub key: Option<u8>,
+}
+
+/// The amount of a loan.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum LoanAmount {
+    /// Millionths of a dollar.
+    Micros(u64),
+    /// Millionths of a dollar relative to the policy's automatic threshold.
+    Threshold(i64),
+    /// Relative to the policy's largest deposit.
+    Largest(i64),
+    /// Relative to what the ceiling leaves.
+    Ceiling(i64),
+    /// Relative to the address's balance.
+    Balance(i64),
+    /// Relative to the position.
+    Position(i64),
+    /// Relative to what the venue can pay of the position.
+    Free(i64),
+    /// So many thousandths of the position's shares.
+    Shares(u64),
+    /// The whole position.
+    All,
+}
+
 /// How the nodes of a chain behave.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub enum NodeMode {
@@ -116,6 +156,8 @@ pub enum NodeMode {
     LosesAnswers,
     /// Quotes are this many thousandths of the truth.
     Quotes(u64),
+    /// Nodes are so many blocks behind.
+    Lags(u64),
 }
 
 /// Something unusual about an offer.
@@ -384,6 +426,70 @@ pub enum Step {
     },
     /// Rebasing tokens grow.
     Rebase,
+    Loan(PlannedLoan),
+    /// Identical copies of one loan, all at once.
+    LoanCopies {
+        planned: PlannedLoan,
+        count: u8,
+    },
+    /// Several different loans, all at once.
+    LoanCrowd {
+        planned: PlannedLoan,
+        count: u8,
+    },
+    RepeatLoan {
+        pick: Pick,
+        variant: RepeatVariant,
+    },
+    PollLoan {
+        pick: Pick,
+    },
+    /// An agent lists the venues of a network.
+    Venues {
+        agent: Pick,
+        chain: usize,
+    },
+    ApproveLoan {
+        pick: Pick,
+    },
+    DenyLoan {
+        pick: Pick,
+    },
+    /// A loan that waits while its venue changes, and is approved then.
+    ChangedLoan {
+        planned: PlannedLoan,
+        change: VenueChange,
+    },
+    /// A supply whose venue changes between its approval and its deposit.
+    InterruptedLoan {
+        planned: PlannedLoan,
+        change: VenueChange,
+    },
+    /// A loan that is frozen after its first step was sent, and thawed again.
+    FrozenLoan {
+        planned: PlannedLoan,
+    },
+    /// Others change a venue.
+    Outsider {
+        chain: usize,
+        venue: usize,
+        change: VenueChange,
+    },
+    /// Stops all transfers of the stablecoin, or lets them pass again.
+    PauseCoin {
+        chain: usize,
+        paused: bool,
+    },
+    /// Nodes report no shares of our addresses, or all again.
+    HidePositions {
+        chain: usize,
+        hidden: bool,
+    },
+    /// The operator changes the limits of loans.
+    EditLending {
+        which: usize,
+        variant: usize,
+    },
 }
 
 macro_rules! kinds {
@@ -408,6 +514,8 @@ kinds! {
     Reboot Block Restart Crash CrashAt DiskFails SlowSigner Release
     Trade TradeCopies TradeCrowd RepeatTrade PollTrade MovedTrade DisplacedTrade FrozenTrade Mine MovePool PriceMove Prices Nodes Reorg DropTx
     ReplaceNonce BaseFee Rebase
+    Loan LoanCopies LoanCrowd RepeatLoan PollLoan Venues ApproveLoan DenyLoan ChangedLoan InterruptedLoan FrozenLoan Outsider
+    PauseCoin HidePositions EditLending
 }
 
 /// Number of the fault points that a payment passes; they come first.
@@ -439,11 +547,19 @@ macro_rules! swarm {
             /// Agents also trade. Older plans do not have it.
             #[serde(default, skip_serializing_if = "std::ops::Not::not")]
             pub trades: bool,
+            /// Agents also lend. Older plans do not have it.
+            #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+            pub loans: bool,
         }
 
         impl Swarm {
             pub(crate) fn draw(dice: &mut Dice) -> Self {
-                Self { $($field: dice.chance(1, 2),)* trades: false }
+                Self { $($field: dice.chance(1, 2),)* trades: false, loans: false }
+            }
+
+            /// Returns whether chains execute transactions.
+            pub(crate) fn has_markets(&self) -> bool {
+                self.trades || self.loans
             }
 
             /// Returns the names of the enabled kinds.
@@ -453,11 +569,14 @@ macro_rules! swarm {
                 if self.trades {
                     names.push("trades");
                 }
+                if self.loans {
+                    names.push("loans");
+                }
                 names
             }
 
             /// The names of all kinds of trouble.
-            pub const NAMES: &'static [&'static str] = &[$(stringify!($field),)* "trades"];
+            pub const NAMES: &'static [&'static str] = &[$(stringify!($field),)* "trades", "loans"];
         }
     };
 }

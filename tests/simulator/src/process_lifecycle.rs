@@ -39,6 +39,9 @@ impl World {
         for id in std::mem::take(&mut self.unreturned_trades) {
             self.poll_trade(&id)?;
         }
+        for id in std::mem::take(&mut self.unreturned_loans) {
+            self.poll_loan(&id)?;
+        }
         Ok(())
     }
 

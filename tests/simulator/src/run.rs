@@ -3,10 +3,9 @@
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use bursar_auditor::observations::Observation;
-
 use crate::faults::PlantedBug;
 use crate::plan::Plan;
+use crate::tape::Seen;
 use crate::world::World;
 
 /// The result of a run that passed.
@@ -55,7 +54,7 @@ pub fn run_with_tail(
     let mut world = World::new(plan, plant);
     let result = catch_unwind(AssertUnwindSafe(|| world.run(plan)));
     let step = world.at;
-    let line = |(at, seen): (usize, Observation)| format!("{at}: {seen:?}");
+    let line = |(at, seen): (usize, Seen)| format!("{at}: {seen:?}");
     let tail = std::mem::take(&mut world.tail);
     let tail = || tail.into_iter().map(line).collect::<Vec<String>>();
     match result {

@@ -17,6 +17,8 @@ impl World {
             Step::Approve { .. } | Step::Deny { .. } | Step::Freeze | Step::Lock => {}
             Step::Suspend { .. } | Step::EditPolicy { .. } | Step::Commission { .. } => {}
             Step::Trade(_) | Step::RepeatTrade { .. } | Step::PollTrade { .. } => {}
+            Step::Loan(_) | Step::RepeatLoan { .. } | Step::PollLoan { .. } => {}
+            Step::Venues { .. } | Step::ApproveLoan { .. } | Step::DenyLoan { .. } => {}
             // All other steps run alone.
             _alone if was_together => self.settle()?,
             _alone => {}
@@ -82,6 +84,21 @@ impl World {
             | Step::ReplaceNonce { .. }
             | Step::BaseFee { .. }
             | Step::Rebase) => self.market_step(step),
+            step @ (Step::Loan(_)
+            | Step::LoanCopies { .. }
+            | Step::LoanCrowd { .. }
+            | Step::RepeatLoan { .. }
+            | Step::PollLoan { .. }
+            | Step::Venues { .. }
+            | Step::ApproveLoan { .. }
+            | Step::DenyLoan { .. }
+            | Step::ChangedLoan { .. }
+            | Step::InterruptedLoan { .. }
+            | Step::FrozenLoan { .. }
+            | Step::Outsider { .. }
+            | Step::PauseCoin { .. }
+            | Step::HidePositions { .. }
+            | Step::EditLending { .. }) => self.loan_step(step),
             step @ (Step::Pass { .. }
             | Step::ToExpiry { .. }
             | Step::ToMidnight { .. }

@@ -1,14 +1,32 @@
-//! The tape: one ordered list of everything that happened, which the auditor reads.
+//! The tape: one ordered list of everything that happened. The auditor reads all of it but the loans.
 
 use std::sync::{Arc, Mutex};
 
 use bursar_auditor::observations::Observation;
+
+use crate::loan_book::LoanSeen;
 
 /// The panic payload of a fault point: the process is dead.
 ///
 /// The panic bypasses the panic hook. Code that still runs can no longer write to the tape.
 #[derive(Debug)]
 pub(crate) struct Death;
+
+/// An entry of the tape.
+#[derive(Clone)]
+pub(crate) enum Seen {
+    Public(Observation),
+    Loan(LoanSeen),
+}
+
+impl std::fmt::Debug for Seen {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Public(observation) => observation.fmt(f),
+            Self::Loan(seen) => seen.fmt(f),
+        }
+    }
+}
 
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Tape {
@@ -17,22 +35,31 @@ pub(crate) struct Tape {
 
 #[derive(Debug, Default)]
 struct Inner {
-    observations: Vec<Observation>,
+    entries: Vec<Seen>,
     dead: bool,
 }
 
 impl Tape {
     /// Appends an observation, unless the process is dead.
     pub(crate) fn write(&self, observation: Observation) {
+        self.push(Seen::Public(observation));
+    }
+
+    /// Appends something about a loan, unless the process is dead.
+    pub(crate) fn write_loan(&self, seen: LoanSeen) {
+        self.push(Seen::Loan(seen));
+    }
+
+    fn push(&self, seen: Seen) {
         let mut inner = self.inner.lock().unwrap();
         if !inner.dead {
-            inner.observations.push(observation);
+            inner.entries.push(seen);
         }
     }
 
-    /// Takes the observations since the last call.
-    pub(crate) fn take(&self) -> Vec<Observation> {
-        std::mem::take(&mut self.inner.lock().unwrap().observations)
+    /// Takes the entries since the last call.
+    pub(crate) fn take(&self) -> Vec<Seen> {
+        std::mem::take(&mut self.inner.lock().unwrap().entries)
     }
 
     pub(crate) fn is_dead(&self) -> bool {

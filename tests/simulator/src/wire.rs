@@ -9,6 +9,7 @@ use bursar_core::networks::{self, ChainId};
 use bursar_tests::offers;
 use serde_json::{Value, json};
 
+use crate::loan_book::LoanAnswer;
 use crate::plan::{Oddity, PlannedPayment};
 
 pub(crate) const CHAINS: [u64; 3] = [8453, 4663, 1];
@@ -240,6 +241,33 @@ pub(crate) fn trade_answer(status: u16, body: &Value) -> Answer {
         _fault => return answer(status, body),
     };
     Answer::Trade(TradeAnswer { id: owned("request_id"), state })
+}
+
+/// Reads a response of `/position` or of a loan's poll.
+pub(crate) fn loan_answer(http: u16, body: &Value) -> LoanAnswer {
+    let text = |field: &str| body[field].as_str().filter(|text| !text.is_empty());
+    let owned = |field: &str| text(field).map(str::to_owned);
+    let number = |field: &str| body[field].to_string().parse().ok();
+    LoanAnswer {
+        http,
+        id: owned("request_id"),
+        status: owned("status").unwrap_or_else(|| format!("none: {body}")),
+        code: owned("code"),
+        reason: owned("reason_code"),
+        hash: owned("tx_hash"),
+        moved: number("assets_moved"),
+        position: number("position_after"),
+    }
+}
+
+/// Reads what a list of venues says about the agent's own positions: venue and assets.
+pub(crate) fn own_venues(body: &Value) -> Vec<(String, Option<u128>)> {
+    let all = body["venues"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let each = all.iter().map(|one| {
+        let venue = one["venue"].as_str().unwrap_or_default().to_lowercase();
+        (venue, one["your_position_assets"].to_string().parse().ok())
+    });
+    each.collect()
 }
 
 /// Reads a response of `POST /status`.

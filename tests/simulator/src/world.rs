@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
 use bursar_auditor::observations::{
-    Answer, Ask, End, Observation, Payment, SignedContent, Ticket, TradeAnswer, TradeState,
+    Answer, Ask, End, Observation, Payment, Signed, SignedContent, Ticket, TradeAnswer, TradeState,
 };
 use bursar_auditor::{Auditor, ExchangeFact, Facts, NetworkFact};
 use bursar_chain::clock::manual::ManualClock;
@@ -26,6 +26,8 @@ use crate::evm;
 use crate::faults::{PlantedBug, WorldFaults};
 use crate::image::Image;
 use crate::invariants::TradeFacts;
+use crate::loan_book::{LoanBook, LoanOrder};
+use crate::loans::SentLoan;
 use crate::plan::{JournalBounds, Plan, Swarm};
 use crate::prices::WorldPrices;
 use crate::process::Process;
@@ -33,7 +35,7 @@ use crate::random::WorldRandom;
 use crate::run::Outcome;
 use crate::signer;
 use crate::store::DiskHealth;
-use crate::tape::Tape;
+use crate::tape::{Seen, Tape};
 use crate::trades::SentTrade;
 
 /// Milliseconds that a machine takes to boot. Not zero, because a boot clock of zero is treated as missing.
@@ -47,15 +49,18 @@ pub(crate) struct SentCall {
     pub(crate) body: Value,
 }
 
-/// Opens the markets of a world that trades. In some worlds earlier allowances are left.
-fn open_markets(chains: &[Arc<WorldChain>], seed: u64, start: Utc, plant: Option<PlantedBug>) {
-    let mut dice = Dice::new(seed ^ 0xa110);
+/// Opens the markets of a world that trades or lends. In some worlds earlier allowances are left.
+fn open_markets(chains: &[Arc<WorldChain>], plan: &Plan, start: Utc, plant: Option<PlantedBug>) {
+    let mut dice = Dice::new(plan.seed ^ 0xa110);
     let time = u64::try_from(start.seconds()).unwrap_or(0);
     for chain in chains {
         let id = ChainId(chain.id());
         let mut state = evm::initial(id, signer::addresses());
         if dice.chance(1, 3) {
             evm::leave_allowances(&mut state, id, signer::addresses(), &mut dice);
+        }
+        if plan.swarm.loans {
+            evm::venues::open(&mut state, &evm::Contracts::of(id), time);
         }
         state.price_by_dust = plant == Some(PlantedBug::ImpactByDust);
         chain.open_market(state, time);
@@ -134,11 +139,19 @@ pub(crate) struct World {
     pub(crate) unreturned_ids: BTreeSet<String>,
     /// The same for trades.
     pub(crate) unreturned_trades: BTreeSet<String>,
+    /// The same for loans.
+    pub(crate) unreturned_loans: BTreeSet<String>,
     pub(crate) facts: TradeFacts,
+    pub(crate) loans: LoanBook,
+    pub(crate) sent_loans: Vec<SentLoan>,
+    pub(crate) loan_ids: Vec<String>,
+    pub(crate) loan_ticket: u64,
+    /// The lending variant with which each policy was created.
+    pub(crate) lending_variants: [usize; 4],
     /// Steps until the failed disk is noticed and the process restarted.
     pub(crate) restart_in: Option<u32>,
     pub(crate) outcome: Outcome,
-    pub(crate) tail: Vec<(usize, Observation)>,
+    pub(crate) tail: Vec<(usize, Seen)>,
 }
 
 impl World {
@@ -161,7 +174,11 @@ impl World {
         }
         self.tape.write(Observation::Stopped);
         self.feed_auditor()?;
-        let seen = self.tail.into_iter().map(|(_at, seen)| seen).collect();
+        let public = |(_at, seen)| match seen {
+            Seen::Public(seen) => Some(seen),
+            Seen::Loan(_) => None,
+        };
+        let seen = self.tail.into_iter().filter_map(public).collect();
         Ok(Image::of(&self.folder, &self.disk, seen, self.ticket, self.next_index))
     }
 
@@ -182,10 +199,10 @@ impl World {
             .into_iter()
             .map(|id| Arc::new(WorldChain::new(ChainId(id), &tape, plant)))
             .collect();
-        if plan.swarm.trades {
-            open_markets(&chains, plan.seed, start, plant);
+        if plan.swarm.has_markets() {
+            open_markets(&chains, plan, start, plant);
         }
-        let has_nodes = plan.swarm.blocks || plan.swarm.trades;
+        let has_nodes = plan.swarm.blocks || plan.swarm.has_markets();
         let ports: Chains = if has_nodes {
             let each = [8453, 4663].into_iter().zip(&chains);
             each.map(|(id, chain)| (ChainId(id), Arc::clone(chain) as Arc<dyn Chain>)).collect()
@@ -241,7 +258,13 @@ impl World {
             new_credentials: Arc::default(),
             unreturned_ids: BTreeSet::new(),
             unreturned_trades: BTreeSet::new(),
+            unreturned_loans: BTreeSet::new(),
             facts: TradeFacts::default(),
+            loans: LoanBook::default(),
+            sent_loans: Vec::new(),
+            loan_ids: Vec::new(),
+            loan_ticket: 0,
+            lending_variants: [0; 4],
             restart_in: None,
             outcome: Outcome::default(),
             tail: Vec::new(),
@@ -290,13 +313,52 @@ impl World {
     pub(crate) fn feed_auditor(&mut self) -> Result<(), WorldFailure> {
         self.take_credentials();
         for seen in self.tape.take() {
+            let seen = match seen {
+                Seen::Public(seen) => seen,
+                Seen::Loan(seen) => {
+                    self.note_loan(seen)?;
+                    continue;
+                }
+            };
             self.note(&seen);
             self.check_trade(&seen)?;
-            if let Err(violation) = self.auditor.observe(&seen) {
+            if self.is_audited(&seen)
+                && let Err(violation) = self.auditor.observe(&seen)
+            {
                 return Err((violation.rule.to_owned(), violation.what));
             }
         }
         Ok(())
+    }
+
+    /// Returns whether the auditor sees an observation. It knows no loans: where only loans use the chains, it sees
+    /// nothing of them, and where trades share the addresses, it does not judge.
+    fn is_audited(&self, seen: &Observation) -> bool {
+        if !self.swarm.loans {
+            return true;
+        }
+        let is_of_chain = match seen {
+            Observation::Signed(signed) => signed.content != SignedContent::Unseen,
+            Observation::Broadcast(_)
+            | Observation::Included(_)
+            | Observation::Unmined { .. }
+            | Observation::Mined { .. }
+            | Observation::NonceTaken { .. }
+            | Observation::Allowances(_)
+            | Observation::Quoted(_)
+            | Observation::Read(_)
+            | Observation::PriceRead(_)
+            | Observation::Rehearsed(_)
+            | Observation::Head(_) => true,
+            _other => false,
+        };
+        !self.swarm.trades && !is_of_chain
+    }
+
+    /// Returns what the journal says about a signature for a loan; `None` for other signatures.
+    pub(crate) fn loan_order(&self, signed: &Signed) -> Option<LoanOrder> {
+        let (signer, digest) = (signed.signer.parse().ok()?, signed.digest.parse().ok()?);
+        self.faults.contents().loan(signer, digest)
     }
 
     /// Keeps ids, payments and cards for later steps, and counts for the outcome.
@@ -305,7 +367,7 @@ impl World {
         if self.tail.len() >= 4000 {
             self.tail.drain(..2000);
         }
-        self.tail.push((self.at, seen.clone()));
+        self.tail.push((self.at, Seen::Public(seen.clone())));
         match seen {
             Observation::OrderEnded { ticket, .. } if self.password == Some(*ticket) => {
                 self.password = None
@@ -327,6 +389,9 @@ impl World {
                     | Answer::AlreadySigned { id }
                     | Answer::Rejected { id, .. } => Some(id),
                     Answer::Refused { code, id, .. } => {
+                        if self.swarm.loans {
+                            self.count_refusal();
+                        }
                         *self.outcome.codes.entry(code.clone()).or_default() += 1;
                         id.as_ref()
                     }
@@ -341,6 +406,13 @@ impl World {
                     if !self.ids.contains(id) {
                         self.ids.push(id.clone());
                     }
+                }
+            }
+            Observation::Signed(signed) if self.loan_order(signed).is_some() => {
+                if let Some(id) = &signed.request
+                    && !self.loan_ids.contains(id)
+                {
+                    self.unreturned_loans.insert(id.clone());
                 }
             }
             Observation::Signed(signed) => {
@@ -371,10 +443,14 @@ impl World {
 
     fn check_trade(&mut self, seen: &Observation) -> Result<(), WorldFailure> {
         match seen {
-            Observation::Signed(signed) => self.check_signed(signed),
+            Observation::Signed(signed) => match self.loan_order(signed) {
+                Some(order) => self.check_loan_order(&order, signed),
+                None => self.check_signed(signed),
+            },
             Observation::Included(included) => self.check_included(included),
             Observation::Unmined { hash, .. } => {
                 self.forget_unmined(hash);
+                self.loans.forget(hash);
                 Ok(())
             }
             Observation::NonceTaken { .. } => {
@@ -443,7 +519,7 @@ impl World {
         signer.set_slow(false);
         signer.release_all();
         self.calm_markets();
-        if self.swarm.trades && self.block_off_ms.is_none() {
+        if self.swarm.has_markets() && self.block_off_ms.is_none() {
             self.block_off_ms = Some(0);
         }
         self.settle()?;
@@ -465,6 +541,10 @@ impl World {
         for id in self.trade_ids.clone() {
             self.poll_trade(&id)?;
         }
+        for id in self.loan_ids.clone() {
+            self.poll_loan(&id)?;
+        }
+        self.check_loans_over()?;
         for agent in 0..self.agents.len() {
             self.read_standing(agent)?;
         }

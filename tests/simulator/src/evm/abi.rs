@@ -135,6 +135,94 @@ alloy_sol_types::sol! {
         function getL1FeeUpperBound(uint256 size) external view returns (uint256);
     }
 
+    #[derive(Debug, PartialEq, Eq)]
+    struct MarketParams { address loanToken; address collateralToken; address oracle; address irm; uint256 lltv; }
+
+    #[derive(Debug)]
+    interface Blue {
+        event Supply(bytes32 indexed id, address indexed caller, address indexed onBehalf, uint256 assets, uint256 shares);
+        event Withdraw(bytes32 indexed id, address caller, address indexed onBehalf, address indexed receiver, uint256 assets, uint256 shares);
+        function idToMarketParams(bytes32 id) external view returns (address loanToken, address collateralToken, address oracle, address irm, uint256 lltv);
+        function market(bytes32 id) external view returns (uint128 supplyAssets, uint128 supplyShares, uint128 borrowAssets, uint128 borrowShares, uint128 lastUpdate, uint128 fee);
+        function position(bytes32 id, address user) external view returns (uint256 supplyShares, uint128 borrowShares, uint128 collateral);
+        function supply(MarketParams params, uint256 assets, uint256 shares, address onBehalf, bytes data) external returns (uint256 supplied, uint256 received);
+        function withdraw(MarketParams params, uint256 assets, uint256 shares, address onBehalf, address receiver) external returns (uint256 withdrawn, uint256 given);
+        function accrueInterest(MarketParams params) external;
+    }
+
+    #[derive(Debug)]
+    interface Vault {
+        event Deposit(address indexed sender, address indexed owner, uint256 assets, uint256 shares);
+        event Withdraw(address indexed sender, address indexed receiver, address indexed owner, uint256 assets, uint256 shares);
+        error TransferFromReverted();
+        error TransferReverted();
+        error CannotReceiveShares();
+        error CannotSendShares();
+        error CannotReceiveAssets();
+        error CannotSendAssets();
+        error Unauthorized();
+        error AbsoluteCapExceeded();
+        error ZeroAbsoluteCap();
+        error NotEnoughLiquidity();
+        error AllCapsReached();
+        error ERC20InsufficientBalance(address sender, uint256 balance, uint256 needed);
+        function name() external view returns (string);
+        function symbol() external view returns (string);
+        function asset() external view returns (address);
+        function owner() external view returns (address);
+        function curator() external view returns (address);
+        function totalAssets() external view returns (uint256);
+        function totalSupply() external view returns (uint256);
+        function convertToAssets(uint256 shares) external view returns (uint256);
+        function previewDeposit(uint256 assets) external view returns (uint256);
+        function previewMint(uint256 shares) external view returns (uint256);
+        function previewWithdraw(uint256 assets) external view returns (uint256);
+        function previewRedeem(uint256 shares) external view returns (uint256);
+        function maxWithdraw(address owner) external view returns (uint256);
+        function deposit(uint256 assets, address onBehalf) external returns (uint256 shares);
+        function mint(uint256 shares, address onBehalf) external returns (uint256 assets);
+        function withdraw(uint256 assets, address receiver, address onBehalf) external returns (uint256 shares);
+        function redeem(uint256 shares, address receiver, address onBehalf) external returns (uint256 assets);
+    }
+
+    #[derive(Debug)]
+    interface VaultTwo {
+        function adaptersLength() external view returns (uint256);
+        function adapters(uint256 index) external view returns (address);
+        function adapterRegistry() external view returns (address);
+        function liquidityAdapter() external view returns (address);
+        function liquidityData() external view returns (bytes);
+        function virtualShares() external view returns (uint256);
+        function absoluteCap(bytes32 id) external view returns (uint256);
+        function canReceiveShares(address account) external view returns (bool);
+        function canSendShares(address account) external view returns (bool);
+        function canReceiveAssets(address account) external view returns (bool);
+        function canSendAssets(address account) external view returns (bool);
+    }
+
+    #[derive(Debug)]
+    interface VaultOne {
+        function withdrawQueueLength() external view returns (uint256);
+        function withdrawQueue(uint256 index) external view returns (bytes32);
+        function config(bytes32 id) external view returns (uint184 cap, bool enabled, uint64 removableAt);
+    }
+
+    #[derive(Debug)]
+    interface Adapter {
+        function marketIdsLength() external view returns (uint256);
+        function marketIds(uint256 index) external view returns (bytes32);
+        function expectedSupplyAssets(bytes32 id) external view returns (uint256);
+        function morphoVaultV1() external view returns (address);
+    }
+
+    #[derive(Debug)]
+    interface Factories {
+        function isVaultV2(address account) external view returns (bool);
+        function isMetaMorpho(address account) external view returns (bool);
+        function isMorphoMarketV1AdapterV2(address account) external view returns (bool);
+        function isMorphoVaultV1Adapter(address account) external view returns (bool);
+    }
+
     #[derive(Debug)]
     interface Authorizations {
         function authorizationState(address authorizer, bytes32 nonce) external view returns (bool);

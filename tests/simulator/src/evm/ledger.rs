@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use alloy_primitives::{Address, B256, U256, keccak256};
 use bursar_chain::ports::{Log, PaidFee, Receipt, Transfer, TxStatus};
 
+use super::VenueName;
 use super::contracts::Contracts;
 use super::machine::{Env, Machine};
 use super::raw::Transaction;
@@ -15,6 +16,12 @@ const PLAIN_GAS: u64 = 21_000;
 
 /// Number of blocks with transactions that a reorganization can undo.
 const BLOCKS_KEPT: usize = 6;
+
+/// Seconds between two blocks.
+const BLOCK_S: u64 = 2;
+
+/// Number of earlier states that nodes of a chain with venues know.
+const STATES_KEPT: usize = 8;
 
 /// Why a node does not take a transaction, in the words of its error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -55,6 +62,14 @@ struct Block {
     transactions: Vec<Transaction>,
 }
 
+/// The state of a chain after an earlier block.
+#[derive(Debug, Clone)]
+struct Past {
+    number: u64,
+    time: u64,
+    state: State,
+}
+
 /// One chain: its newest state and how it came about.
 #[derive(Debug)]
 pub(crate) struct Ledger {
@@ -74,6 +89,12 @@ pub(crate) struct Ledger {
     pub(crate) pretends_allowances: Vec<Address>,
     /// Counts reorganizations, which change the hashes of blocks.
     fork: u64,
+    /// Earlier states, oldest first, on a chain with venues.
+    past: Vec<Past>,
+    /// Nodes are so many blocks behind.
+    pub(crate) lag: u64,
+    /// Shares that nodes leave out of what they report.
+    pub(crate) hides: BTreeMap<(VenueName, Address), U256>,
 }
 
 impl Ledger {
@@ -90,11 +111,15 @@ impl Ledger {
             nonces: Vec::new(),
             pretends_allowances: Vec::new(),
             fork: 0,
+            past: Vec::new(),
+            lag: 0,
+            hides: BTreeMap::new(),
         }
     }
 
+    /// The block in which nodes run calls.
     pub(crate) fn env(&self) -> Env {
-        Env { contracts: self.contracts, time: self.time }
+        Env { contracts: self.contracts, time: self.time_of(self.shown_head()) }
     }
 
     /// Runs calls on a copy of the newest state, as in the next block.
@@ -103,9 +128,58 @@ impl Ledger {
         work(&mut Machine::new(self.env(), &mut state))
     }
 
+    /// Runs calls on a copy of the state after a block; `None` if nodes do not know it.
+    pub(crate) fn try_out_at<T>(
+        &self,
+        number: u64,
+        work: impl FnOnce(&mut Machine<'_>) -> T,
+    ) -> Option<T> {
+        if number > self.shown_head() {
+            return None;
+        }
+        let mut state = self.reported(self.state_of(number)?.clone());
+        let env = Env { contracts: self.contracts, time: self.time_of(number) };
+        Some(work(&mut Machine::new(env, &mut state)))
+    }
+
+    /// The newest block of the nodes.
+    pub(crate) fn shown_head(&self) -> u64 {
+        let oldest = self.past.first().map_or(self.head, |past| past.number);
+        self.head.saturating_sub(self.lag).max(oldest.min(self.head))
+    }
+
+    /// Returns the time of a block, in Unix seconds.
+    pub(crate) fn time_of(&self, number: u64) -> u64 {
+        if number >= self.head {
+            return self.time;
+        }
+        let Some(before) = self.past.iter().rfind(|past| past.number < number) else {
+            return self.past.first().map_or(self.time, |past| past.time);
+        };
+        let next = self.past.iter().find(|past| past.number >= number);
+        let most = next.map_or(self.time, |next| next.time);
+        (before.time + BLOCK_S * (number - before.number)).min(most)
+    }
+
+    /// Returns the state after a block; `None` if nodes no longer have it.
+    pub(crate) fn state_of(&self, number: u64) -> Option<&State> {
+        let first = self.past.first().map_or(0, |past| past.number);
+        if number < first {
+            return None;
+        }
+        // Until the block after the next kept state, nothing changes.
+        let kept = self.past.iter().find(|past| past.number >= number);
+        Some(kept.map_or(&self.state, |past| &past.state))
+    }
+
     /// Returns a copy of the newest state, as nodes report it.
     pub(crate) fn shown_state(&self) -> State {
-        let mut state = self.state.clone();
+        let shown = self.state_of(self.shown_head()).unwrap_or(&self.state);
+        self.reported(shown.clone())
+    }
+
+    fn reported(&self, mut state: State) -> State {
+        state.lending.hidden.clone_from(&self.hides);
         let exchange = self.contracts.exchange;
         for owner in &self.pretends_allowances {
             for token in state.tokens.values_mut() {
@@ -175,6 +249,7 @@ impl Ledger {
 
     /// Mines one block at `time` with everything that may enter it, and `empty` blocks after it up to `newest`.
     pub(crate) fn mine(&mut self, time: u64, empty: u64, newest: u64) -> Vec<Included> {
+        self.keep_past();
         self.head += 1;
         self.time = time;
         let before = self.state.clone();
@@ -196,6 +271,16 @@ impl Ledger {
         done
     }
 
+    /// Keeps the state after the newest block, on a chain with venues.
+    fn keep_past(&mut self) {
+        if !self.state.lending.is_empty() {
+            let (number, time, state) = (self.head, self.time, self.state.clone());
+            self.past.push(Past { number, time, state });
+            let surplus = self.past.len().saturating_sub(STATES_KEPT);
+            self.past.drain(..surplus);
+        }
+    }
+
     fn may_enter(&self, tx: &Transaction) -> bool {
         let gas = U256::from(tx.gas_limit) * U256::from(tx.max_fee);
         tx.nonce == self.state.nonce(tx.from)
@@ -207,7 +292,7 @@ impl Ledger {
         let nonce = tx.nonce + 1;
         self.state.nonces.insert(tx.from, nonce);
         self.nonces.push((self.head, tx.from, nonce));
-        let env = self.env();
+        let env = Env { contracts: self.contracts, time: self.time };
         let mut machine = Machine::new(env, &mut self.state);
         let done = machine.run(tx.from, tx.to, tx.value, &tx.data);
         let (logs, transfers) = (machine.logs, machine.transfers);
@@ -271,6 +356,7 @@ impl Ledger {
         let number = oldest.number;
         self.nonces.retain(|(at, _, _)| *at < number);
         self.head = number - 1;
+        self.past.retain(|past| past.number + 1 < number);
         self.fork += 1;
         let mut hashes = Vec::new();
         for tx in removed.into_iter().flat_map(|block| block.transactions) {
@@ -281,6 +367,16 @@ impl Ledger {
             }
         }
         hashes
+    }
+
+    /// Changes the state in a block of its own, as transactions of others do.
+    pub(crate) fn outside(&mut self, change: impl FnOnce(&mut State, u64)) {
+        if !self.state.lending.is_empty() {
+            self.keep_past();
+            self.head += 1;
+        }
+        change(&mut self.state, self.time);
+        self.seal();
     }
 
     /// Makes all blocks so far final, because the world changed the state from outside.

@@ -110,7 +110,10 @@ impl<'a> Machine<'a> {
         if to == exchange.v4.router {
             return self.universal(message);
         }
-        self.view(message)
+        match self.lending(message) {
+            Some(done) => done,
+            None => self.view(message),
+        }
     }
 
     /// Moves the native coin.
@@ -169,7 +172,9 @@ impl<'a> Machine<'a> {
     ) -> Result<Bytes, Reverted> {
         let mut outcomes = Vec::with_capacity(calls.len());
         for one in calls {
-            let done = if is_view(&self.env.contracts, one.target, &one.callData) {
+            let read = is_view(&self.env.contracts, one.target, &one.callData)
+                || self.is_lending_view(one.target, &one.callData);
+            let done = if read {
                 // Reads change nothing, so they need no copy of the state.
                 let message =
                     Message { from, to: one.target, value: U256::ZERO, data: one.callData.clone() };

@@ -36,7 +36,7 @@ fn narrow(value: U512) -> U256 {
 }
 
 /// `a * b / c`, rounded down or up.
-fn scaled(a: U256, b: U256, c: U256, up: bool) -> U256 {
+pub(super) fn scaled(a: U256, b: U256, c: U256, up: bool) -> U256 {
     let (quotient, rest) = (wide(a) * wide(b)).div_rem(wide(c));
     narrow(if up && !rest.is_zero() { quotient + U512::from(1) } else { quotient })
 }

@@ -26,6 +26,7 @@ pub(crate) fn initial(chain: ChainId, owners: &[Address]) -> State {
             decimals,
             balances: BTreeMap::new(),
             allowances: BTreeMap::new(),
+            paused: false,
         };
         state.tokens.insert(address, token);
     };

@@ -7,6 +7,7 @@ use alloy_primitives::{Address, B256, U256};
 use super::contracts::{Contracts, id4, key4};
 use super::math::Range;
 use super::named::pools;
+use super::vaults::Venues;
 
 /// How a token differs from a plain one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,6 +31,8 @@ pub(crate) struct Token {
     pub(crate) balances: BTreeMap<Address, U256>,
     /// By owner and spender.
     pub(crate) allowances: BTreeMap<(Address, Address), U256>,
+    /// Its issuer has stopped transfers and approvals.
+    pub(crate) paused: bool,
 }
 
 /// What Permit2 lets a spender take.
@@ -68,6 +71,7 @@ pub(crate) struct State {
     pub(crate) rights: BTreeMap<(Address, Address, Address), Right>,
     pub(super) pools3: BTreeMap<Address, Pool3>,
     pub(super) pools4: BTreeMap<B256, Pool4>,
+    pub(crate) lending: Venues,
     /// The answer of the price feed in its unit, and when it was updated, in Unix seconds.
     pub(crate) feed: (U256, u64),
     /// The data fee of a byte, in wei.

@@ -61,6 +61,9 @@ impl Machine<'_> {
     ) -> Result<(), Reverted> {
         self.gas += APPROVE_GAS;
         let one = self.state.tokens.get_mut(&token).ok_or_else(Bytes::new)?;
+        if one.paused {
+            return Err(reason("Pausable: paused"));
+        }
         let now = one.allowances.get(&(owner, spender)).copied().unwrap_or_default();
         if one.kind == TokenKind::ZeroFirst && !now.is_zero() && !value.is_zero() {
             return Err(Bytes::new());
@@ -79,6 +82,9 @@ impl Machine<'_> {
     ) -> Result<(), Reverted> {
         self.gas += TRANSFER_GAS;
         let one = self.state.tokens.get_mut(&token).ok_or_else(Bytes::new)?;
+        if one.paused {
+            return Err(reason("Pausable: paused"));
+        }
         let held = one.balances.get(&from).copied().unwrap_or_default();
         let left = held.checked_sub(value);
         let left = left.ok_or_else(|| reason("ERC20: transfer amount exceeds balance"))?;

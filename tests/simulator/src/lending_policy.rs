@@ -1,0 +1,59 @@
+//! The parts of policies that loans are judged by.
+
+/// Limits of loans, in millionths of a dollar.
+struct Lending {
+    enabled: bool,
+    per_deposit: u64,
+    total: u64,
+    /// Of liquid and lent funds, in basis points.
+    share_bps: Option<u32>,
+    auto_below: u64,
+    operations: u32,
+    curated_only: bool,
+}
+
+const DOLLAR: u64 = 1_000_000;
+
+const PLAIN: Lending = Lending {
+    enabled: true,
+    per_deposit: 60 * DOLLAR,
+    total: 140 * DOLLAR,
+    share_bps: None,
+    auto_below: 50 * DOLLAR,
+    operations: 40,
+    curated_only: true,
+};
+
+const VARIANTS: [Lending; 8] = [
+    PLAIN,
+    Lending { per_deposit: 150 * DOLLAR, total: 100 * DOLLAR, auto_below: 200 * DOLLAR, ..PLAIN },
+    Lending { curated_only: false, total: 200 * DOLLAR, ..PLAIN },
+    Lending { auto_below: 0, ..PLAIN },
+    Lending { total: 400 * DOLLAR, share_bps: Some(400), auto_below: 80 * DOLLAR, ..PLAIN },
+    Lending { operations: 4, auto_below: 70 * DOLLAR, ..PLAIN },
+    Lending { total: 60 * DOLLAR, auto_below: 45 * DOLLAR, ..PLAIN },
+    Lending { enabled: false, ..PLAIN },
+];
+
+pub(crate) const COUNT: usize = VARIANTS.len();
+
+fn dollars(micros: u64) -> String {
+    format!("{}.{:06}", micros / DOLLAR, micros % DOLLAR)
+}
+
+/// Returns the options of a variant.
+pub(crate) fn options(variant: usize) -> String {
+    let one = &VARIANTS[variant % COUNT];
+    let share = one.share_bps.map_or_else(String::new, |bps| {
+        format!(" --lending-percent {}.{:02}", bps / 100, bps % 100)
+    });
+    format!(
+        "{} --lending-max {} --lending-total {}{share} --lending-auto {} --lending-ops {} {}",
+        if one.enabled { "--lending" } else { "--no-lending" },
+        dollars(one.per_deposit),
+        dollars(one.total),
+        dollars(one.auto_below),
+        one.operations,
+        if one.curated_only { "--restrict" } else { "--no-restrict" },
+    )
+}

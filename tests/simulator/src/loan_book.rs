@@ -1,0 +1,155 @@
+//! What the world knows about loans: requests and answers, what blocks hold, and what shares are worth.
+//!
+//! The auditor has no rules for loans yet, so it sees nothing of this.
+
+use std::collections::BTreeMap;
+
+use alloy_primitives::{Address, U256};
+
+use crate::evm::VenueName;
+
+/// A number of shares of which the worth is noted after each block: large, so that rounding does not matter.
+pub(crate) const PRICED_SHARES: u128 = 1_000_000_000_000_000_000_000_000;
+
+/// Something that happened to loans.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum LoanSeen {
+    /// An agent asked to supply or to withdraw.
+    Asked { ticket: u64, agent: String, wish: LoanWish },
+    /// The answer to that, or to a poll.
+    Answered { ticket: u64, answer: LoanAnswer },
+    /// An agent listed the venues of a network.
+    Listed { agent: String, chain: u64, own: Vec<(String, Option<u128>)> },
+    /// The operator decided about a held loan. `code` is the refusal of the decision.
+    Decided { id: String, approves: bool, code: Option<String> },
+    /// A block holds a supply or a withdrawal of one of our addresses.
+    Moved(LoanMove),
+    /// The worth of [`PRICED_SHARES`] of each venue after a block.
+    Prices { chain: u64, block: u64, worth: Vec<(VenueName, U256)> },
+}
+
+/// What an agent asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct LoanWish {
+    pub(crate) chain: u64,
+    pub(crate) venue: VenueName,
+    pub(crate) supplies: bool,
+}
+
+/// An answer of `/position` or of a poll.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct LoanAnswer {
+    pub(crate) http: u16,
+    pub(crate) id: Option<String>,
+    /// `executed`, `pending`, `executing`, `rejected`, `failed` or `error`.
+    pub(crate) status: String,
+    pub(crate) code: Option<String>,
+    /// Why it was rejected or failed, in our own codes.
+    pub(crate) reason: Option<String>,
+    pub(crate) hash: Option<String>,
+    pub(crate) moved: Option<u128>,
+    pub(crate) position: Option<u128>,
+}
+
+impl LoanAnswer {
+    /// Returns the most exact code.
+    pub(crate) fn code(&self) -> Option<&str> {
+        self.reason.as_deref().or(self.code.as_deref())
+    }
+
+    pub(crate) fn is_open(&self) -> bool {
+        self.status == "pending" || self.status == "executing"
+    }
+}
+
+/// A supply or a withdrawal in a block.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct LoanMove {
+    pub(crate) chain: u64,
+    pub(crate) block: u64,
+    /// Unix seconds.
+    pub(crate) block_s: u64,
+    pub(crate) hash: String,
+    pub(crate) owner: Address,
+    pub(crate) venue: VenueName,
+    pub(crate) supplies: bool,
+    pub(crate) succeeded: bool,
+    /// By the venue's own event; zero if it failed.
+    pub(crate) assets: U256,
+    pub(crate) shares: U256,
+    /// What came to the owner and left it, by the transfers of the stablecoin.
+    pub(crate) received: U256,
+    pub(crate) paid: U256,
+    /// The call data name the owner, and no other account.
+    pub(crate) is_own: bool,
+    /// What the owner has in the venue after the block.
+    pub(crate) position: U256,
+}
+
+/// What the journal says about a signature for a loan, when the step was recorded.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct LoanOrder {
+    pub(crate) request: String,
+    pub(crate) agent: String,
+    pub(crate) chain: u64,
+    pub(crate) owner: Address,
+    pub(crate) venue: String,
+    pub(crate) supplies: bool,
+    /// Whether it is the supply or withdrawal itself.
+    pub(crate) is_main: bool,
+    /// Whether it is the first signature for this step.
+    pub(crate) is_first: bool,
+    /// When it was recorded, in milliseconds.
+    pub(crate) at_ms: i64,
+    /// What it counts against the ceiling, in millionths of a dollar.
+    pub(crate) counted: u64,
+    /// Other supplies of the address that were allowed, and what they count.
+    pub(crate) others: Vec<(String, u64)>,
+    /// The policy in force.
+    pub(crate) max_deposit: u64,
+    pub(crate) max_total: u64,
+    pub(crate) max_share_bps: Option<u32>,
+    pub(crate) curated_only: bool,
+    /// The networks whose positions count.
+    pub(crate) networks: Vec<u64>,
+}
+
+/// Everything that the world remembers about loans.
+#[derive(Debug, Default)]
+pub(crate) struct LoanBook {
+    pub(crate) wishes: BTreeMap<u64, LoanWish>,
+    /// What the known requests ask for.
+    pub(crate) by_id: BTreeMap<String, LoanWish>,
+    /// The last answer to each request.
+    pub(crate) answers: BTreeMap<String, LoanAnswer>,
+    /// What blocks hold, in order.
+    pub(crate) moves: Vec<LoanMove>,
+    /// The worth of [`PRICED_SHARES`] by chain and block.
+    pub(crate) prices: BTreeMap<(u64, u64), Vec<(VenueName, U256)>>,
+    /// The transaction of each request that takes effect: its hash.
+    pub(crate) mains: BTreeMap<String, String>,
+    /// The highest ceiling of a supply that was ordered, by address.
+    pub(crate) ceilings: BTreeMap<Address, u128>,
+    /// The minute of the newest refusal of any lane, and the refusals in it.
+    pub(crate) refusals: (i64, usize),
+    /// Nodes have lied about positions, or were behind.
+    pub(crate) nodes_lied: bool,
+}
+
+impl LoanBook {
+    /// Returns what an address supplied to a venue less what it withdrew, by blocks.
+    pub(crate) fn principal(&self, chain: u64, owner: Address, venue: VenueName) -> U256 {
+        let own = self.moves.iter().filter(|one| {
+            (one.chain, one.owner, one.venue) == (chain, owner, venue) && one.succeeded
+        });
+        own.fold(U256::ZERO, |sum, one| {
+            if one.supplies { sum + one.assets } else { sum.saturating_sub(one.assets) }
+        })
+    }
+
+    /// Removes what a reorganization undid.
+    pub(crate) fn forget(&mut self, hash: &str) {
+        self.moves.retain(|one| one.hash != hash);
+        self.mains.retain(|_request, known| known != hash);
+    }
+}

@@ -1,0 +1,320 @@
+//! What the world checks about loans by itself, until the auditor has rules for them.
+
+use alloy_primitives::{Address, B256, U256};
+use bursar_auditor::observations::Signed;
+use bursar_chain::ports::Clock;
+use bursar_core::networks::ChainId;
+
+use crate::evm::{Contracts, VenueName};
+use crate::loan_book::{LoanAnswer, LoanMove, LoanOrder, LoanSeen};
+use crate::tape::Seen;
+use crate::world::{World, WorldFailure};
+
+fn broken(rule: &str, what: String) -> Result<(), WorldFailure> {
+    Err((format!("loans: {rule}"), what))
+}
+
+/// Codes that limit how much may be lent. A withdrawal never ends with one.
+const LIMITS: [&str; 4] =
+    ["EXPOSURE_EXCEEDED", "EXPOSURE_UNREADABLE", "PER_DEPOSIT_EXCEEDED", "DAILY_OPS_EXCEEDED"];
+
+/// What an address has, in the smallest unit of the stablecoin.
+struct Owned {
+    lent: U256,
+    liquid: U256,
+}
+
+impl World {
+    pub(crate) fn note_loan(&mut self, seen: LoanSeen) -> Result<(), WorldFailure> {
+        if !matches!(seen, LoanSeen::Prices { .. }) {
+            self.tail.push((self.at, Seen::Loan(seen.clone())));
+        }
+        match seen {
+            LoanSeen::Asked { ticket, wish, .. } => {
+                self.loans.wishes.insert(ticket, wish);
+                Ok(())
+            }
+            LoanSeen::Answered { ticket, answer } => self.loan_answered(ticket, answer),
+            LoanSeen::Listed { agent, chain, own } => self.check_listed(&agent, chain, &own),
+            LoanSeen::Decided { id, approves, code } => {
+                let limit = code.as_deref().filter(|code| LIMITS.contains(code));
+                let withdraws = self.loans.by_id.get(&id).is_some_and(|wish| !wish.supplies);
+                if let Some(code) = &code {
+                    self.count_loan(&format!("decision: {code}"));
+                } else {
+                    self.count_loan(if approves { "approved" } else { "denied" });
+                }
+                match limit.filter(|_limit| withdraws) {
+                    Some(code) => broken("limits", format!("{id} withdraws, and ended as {code}")),
+                    None => Ok(()),
+                }
+            }
+            LoanSeen::Moved(moved) => self.loan_moved(moved),
+            LoanSeen::Prices { chain, block, worth } => {
+                self.loans.prices.insert((chain, block), worth);
+                Ok(())
+            }
+        }
+    }
+
+    /// Counts an outcome for the coverage.
+    fn count_loan(&mut self, what: &str) {
+        *self.outcome.codes.entry(format!("loan {what}")).or_default() += 1;
+    }
+
+    fn loan_answered(&mut self, ticket: u64, answer: LoanAnswer) -> Result<(), WorldFailure> {
+        let wish = self.loans.wishes.remove(&ticket);
+        if let Some(id) = &answer.id {
+            self.unreturned_loans.remove(id);
+            if !self.loan_ids.contains(id) {
+                self.loan_ids.push(id.clone());
+            }
+            if let Some(wish) = wish {
+                self.loans.by_id.insert(id.clone(), wish);
+            }
+        }
+        let wish = wish.or_else(|| self.loans.by_id.get(answer.id.as_ref()?).copied());
+        let side = match wish.map(|wish| wish.supplies) {
+            Some(true) => "supply",
+            Some(false) => "withdrawal",
+            None => "loan",
+        };
+        match (answer.status.as_str(), answer.code()) {
+            ("executed", _) => self.count_loan(&format!("executed: {side}")),
+            (_other, Some(code)) => {
+                let code = code.to_owned();
+                self.count_refusal();
+                self.count_loan(&format!("{side}: {code}"));
+            }
+            _open => {}
+        }
+        if let Some(code) = answer.code()
+            && LIMITS.contains(&code)
+            && wish.is_some_and(|wish| !wish.supplies)
+        {
+            return broken("limits", format!("a withdrawal was answered with {code}: {answer:?}"));
+        }
+        self.check_executed(&answer)?;
+        if let Some(id) = answer.id.clone() {
+            self.loans.answers.insert(id, answer);
+        }
+        Ok(())
+    }
+
+    /// An executed loan reports what its block holds.
+    fn check_executed(&self, answer: &LoanAnswer) -> Result<(), WorldFailure> {
+        if answer.status != "executed" {
+            return Ok(());
+        }
+        let hash = answer.hash.clone().unwrap_or_default();
+        let Some(moved) = self.loans.moves.iter().find(|one| one.hash == hash) else {
+            return broken("answers", format!("no block holds {hash}: {answer:?}"));
+        };
+        if !moved.succeeded || answer.moved.map(U256::from) != Some(moved.assets) {
+            return broken("answers", format!("{answer:?} does not fit {moved:?}"));
+        }
+        let position = answer.position.map(U256::from);
+        if !self.loans.nodes_lied && position.is_some_and(|shown| shown != moved.position) {
+            return broken("answers", format!("{answer:?} shows another position than {moved:?}"));
+        }
+        Ok(())
+    }
+
+    /// The list shows what the agent's address has.
+    fn check_listed(
+        &mut self,
+        agent: &str,
+        chain: u64,
+        own: &[(String, Option<u128>)],
+    ) -> Result<(), WorldFailure> {
+        self.count_loan("listed");
+        // A venue that no list names is read once a supply to it is final.
+        if self.loans.nodes_lied || self.has_open_loans() {
+            return Ok(());
+        }
+        let known = self.agents.iter().position(|known| known.id == agent);
+        let Some(owner) = known.and_then(|agent| self.owner_of(agent)) else { return Ok(()) };
+        let chain = self.chains.iter().find(|one| one.id() == chain);
+        let wrong = chain.and_then(|chain| {
+            chain.with_ledger(|ledger| {
+                let (state, time) = (&ledger.state, ledger.time);
+                let worth = |venue: VenueName| {
+                    state.worth(venue, state.lending.shares_of(venue, owner), time)
+                };
+                let all = state.lending.names().into_iter();
+                let mut all = all.map(|venue| (venue.to_string(), worth(venue)));
+                all.find_map(|(venue, worth)| {
+                    let shown = own.iter().find(|(known, _assets)| *known == venue);
+                    let fits = match shown {
+                        Some((_venue, Some(assets))) => U256::from(*assets) == worth,
+                        Some((_venue, None)) => true,
+                        None => worth.is_zero(),
+                    };
+                    (!fits).then(|| format!("{venue} is listed as {shown:?} and is {worth}"))
+                })
+            })
+        });
+        match wrong.flatten() {
+            Some(what) => broken("positions", what),
+            None => Ok(()),
+        }
+    }
+
+    /// Checks a signature of a loan against the policy and the chains.
+    pub(crate) fn check_loan_order(
+        &mut self,
+        order: &LoanOrder,
+        _signed: &Signed,
+    ) -> Result<(), WorldFailure> {
+        // What was recorded earlier is judged by what held then.
+        let is_now = order.at_ms == self.clock.now().utc.0;
+        if !order.is_main || !order.is_first || !order.supplies {
+            return Ok(());
+        }
+        if order.counted > order.max_deposit {
+            let what = format!("{order:?} exceeds the largest deposit");
+            return broken("deposits", what);
+        }
+        let Owned { lent, liquid } = self.owned(order.owner, &order.networks);
+        let ceiling = ceiling(order, lent, liquid);
+        let highest = self.loans.ceilings.entry(order.owner).or_default();
+        *highest = (*highest).max(ceiling);
+        if !is_now {
+            return Ok(());
+        }
+        let mined = |request: &String| self.loans.mains.contains_key(request);
+        let others = order.others.iter().filter(|(request, _usd)| !mined(request));
+        let others: u64 = others.map(|(_request, usd)| *usd).sum();
+        let after = lent + U256::from(others) + U256::from(order.counted);
+        if after > U256::from(ceiling) {
+            let what = format!(
+                "{order:?}: {lent} are lent and {others} are to come, so the ceiling {ceiling} is exceeded"
+            );
+            return broken("ceiling", what);
+        }
+        self.check_venue(order)
+    }
+
+    /// A supply goes to a venue that may be trusted, as far as nodes show it.
+    fn check_venue(&self, order: &LoanOrder) -> Result<(), WorldFailure> {
+        let chain = self.chains.iter().find(|chain| chain.id() == order.chain);
+        let Some(chain) = chain.filter(|_chain| order.curated_only) else { return Ok(()) };
+        let contracts = Contracts::of(ChainId(order.chain));
+        let trusted = chain.with_ledger(|ledger| {
+            let state = ledger.shown_state();
+            let names = state.lending.names();
+            let venue = names.into_iter().find(|venue| venue.to_string() == order.venue);
+            venue.is_some_and(|venue| state.may_be_trusted(&contracts, venue))
+        });
+        match trusted {
+            Some(false) => {
+                broken("trust", format!("{order:?} goes to a venue that is not trusted"))
+            }
+            _trusted => Ok(()),
+        }
+    }
+
+    /// Returns what an address has on some networks, as far as the wallet can know it: while nodes hide positions or are
+    /// behind, what it supplied and did not withdraw.
+    fn owned(&self, owner: Address, networks: &[u64]) -> Owned {
+        let mut owned = Owned { lent: U256::ZERO, liquid: U256::ZERO };
+        for chain in self.chains.iter().filter(|chain| networks.contains(&chain.id())) {
+            let id = chain.id();
+            let coin = Contracts::of(ChainId(id)).dollar();
+            let read = chain.with_ledger(|ledger| {
+                let (state, time) = (&ledger.state, ledger.time);
+                let lies = ledger.lag > 0 || !ledger.hides.is_empty();
+                let worth = |venue: VenueName| {
+                    let worth = state.worth(venue, state.lending.shares_of(venue, owner), time);
+                    let principal = self.loans.principal(id, owner, venue);
+                    if lies { worth.min(principal) } else { worth }
+                };
+                let lent = state.lending.names().into_iter().map(worth).sum::<U256>();
+                (lent, state.balance(coin, owner))
+            });
+            if let Some((lent, liquid)) = read {
+                owned.lent += lent;
+                owned.liquid += liquid;
+            }
+        }
+        owned
+    }
+
+    /// A loan in a block is the only one of its request, moves the owner's money alone, and keeps the ceiling.
+    fn loan_moved(&mut self, moved: LoanMove) -> Result<(), WorldFailure> {
+        let chain = self.chains.iter().find(|chain| chain.id() == moved.chain);
+        let hash: B256 = moved.hash.parse().unwrap_or_default();
+        let digest = chain.and_then(|chain| {
+            chain.with_ledger(|ledger| ledger.included(hash).map(|one| one.tx.digest)).flatten()
+        });
+        let order = digest.and_then(|digest| self.faults.contents().loan(moved.owner, digest));
+        let Some(order) = order else {
+            return broken("orders", format!("{moved:?} was never ordered"));
+        };
+        if !moved.is_own || order.supplies != moved.supplies {
+            return broken("call data", format!("{moved:?} is not what {order:?} says"));
+        }
+        let what = if moved.supplies { "supply" } else { "withdrawal" };
+        if !moved.succeeded {
+            self.count_loan(&format!("reverted: {what}"));
+            self.loans.moves.push(moved);
+            return Ok(());
+        }
+        self.count_loan(&format!("mined: {what}"));
+        let first = self.loans.mains.entry(order.request.clone()).or_insert(moved.hash.clone());
+        if *first != moved.hash {
+            let what = format!("two loans of {}: {first} and {}", order.request, moved.hash);
+            return broken("once", what);
+        }
+        let (gives, gets) = (moved.paid, moved.received);
+        let fits = if moved.supplies {
+            gives == moved.assets && gets.is_zero() && moved.assets <= U256::from(order.counted)
+        } else {
+            gets == moved.assets && gives.is_zero()
+        };
+        if !fits || moved.shares.is_zero() {
+            return broken("amounts", format!("{moved:?} is not what {order:?} says"));
+        }
+        let (supplies, owner) = (moved.supplies, moved.owner);
+        self.loans.moves.push(moved);
+        if supplies { self.check_ceiling(owner, &order) } else { Ok(()) }
+    }
+
+    /// After a block with a supply: what is lent, by what was supplied, is not above the highest ceiling that was in
+    /// force for a supply of the address.
+    fn check_ceiling(&self, owner: Address, order: &LoanOrder) -> Result<(), WorldFailure> {
+        let mut lent = U256::ZERO;
+        for chain in self.chains.iter().filter(|chain| order.networks.contains(&chain.id())) {
+            let id = chain.id();
+            let names = chain.with_ledger(|ledger| ledger.state.lending.names());
+            let each = names.unwrap_or_default().into_iter();
+            lent += each.map(|venue| self.loans.principal(id, owner, venue)).sum::<U256>();
+        }
+        let ceiling = self.loans.ceilings.get(&owner).copied().unwrap_or_default();
+        if lent > U256::from(ceiling) {
+            let what = format!("{owner} has supplied {lent}, and its ceiling was {ceiling}");
+            return broken("ceiling", what);
+        }
+        Ok(())
+    }
+
+    /// At the end no loan is open.
+    pub(crate) fn check_loans_over(&mut self) -> Result<(), WorldFailure> {
+        self.settle()?;
+        let open = self.loans.answers.iter().find(|(_id, answer)| answer.is_open());
+        match open {
+            Some((id, answer)) => broken("liveness", format!("{id} is still {answer:?}")),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Returns the ceiling of a policy, in millionths of a dollar.
+fn ceiling(order: &LoanOrder, lent: U256, liquid: U256) -> u128 {
+    let most = u128::from(order.max_total);
+    let share = order.max_share_bps.map(|bps| {
+        let part = (lent + liquid) * U256::from(bps) / U256::from(10_000);
+        u128::try_from(part).unwrap_or(u128::MAX)
+    });
+    share.map_or(most, |share| share.min(most))
+}

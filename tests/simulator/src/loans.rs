@@ -1,0 +1,529 @@
+//! The loans that agents ask for, and what the operator decides about them.
+
+use alloy_primitives::{Address, U256};
+use bursar_chain::ports::Clock;
+use bursar_control::grammar::{Approve, Deny, Order as Parsed};
+use bursar_core::limits::HELD_PER_AGENT;
+use bursar_core::networks::ChainId;
+use bursar_core::policy::LendingPolicy;
+use bursar_demo::operator::Operator;
+use bursar_devnet::agent::Agent;
+use bursar_domain::loan_context::reserved;
+use bursar_tests::engine::ask;
+use bursar_tests::operator::PASSWORD;
+use serde_json::{Value, json};
+
+use crate::evm::{Contracts, VenueChange, VenueName, venues};
+use crate::lending_policy;
+use crate::loan_book::{LoanSeen, LoanWish};
+use crate::orders::{parse_cached, policy_name};
+use crate::plan::{LoanAmount, Pick, PlannedLoan, RepeatVariant, Step};
+use crate::wire;
+use crate::world::{World, WorldFailure};
+
+/// Held requests of one agent from which on no loan is sent: payments must not be refused for them.
+const HELD_MAX: usize = 8;
+
+/// Refusals of a minute that a wallet surely records.
+const REFUSALS_MAX: usize = 29;
+
+/// One `/position` request, kept so that it can be repeated.
+#[derive(Debug, Clone)]
+pub(crate) struct SentLoan {
+    agent: usize,
+    wish: LoanWish,
+    body: Value,
+}
+
+/// The policy of an agent, and what it has in one venue.
+struct Lender {
+    policy: LendingPolicy,
+    /// What the ceiling leaves, in millionths of a dollar.
+    left: u64,
+    /// In the smallest unit of the stablecoin, as are the next two.
+    balance: U256,
+    worth: U256,
+    free: U256,
+    shares: U256,
+}
+
+impl World {
+    pub(crate) fn loan_step(&mut self, step: Step) -> Result<(), WorldFailure> {
+        match step {
+            Step::Loan(planned) => self.loan(&planned),
+            Step::LoanCopies { planned, count } => {
+                let Some(sent) = self.build_loan(&planned) else { return Ok(()) };
+                self.together = true;
+                for _copy in 0..count {
+                    self.send_loan(sent.clone())?;
+                }
+                self.together = false;
+                self.settle()
+            }
+            Step::LoanCrowd { planned, count } => {
+                self.together = true;
+                for one in 0..count {
+                    // The sizes differ, so that no two are the same request.
+                    let size = match planned.size {
+                        LoanAmount::Micros(micros) => LoanAmount::Micros(micros + u64::from(one)),
+                        other => other,
+                    };
+                    self.loan(&PlannedLoan { size, ..planned })?;
+                }
+                self.together = false;
+                self.settle()
+            }
+            Step::RepeatLoan { pick, variant } => self.repeat_loan(pick, variant),
+            Step::PollLoan { pick } => match pick.of(self.loan_ids.len()) {
+                Some(at) => self.poll_loan(&self.loan_ids[at].clone()),
+                None => Ok(()),
+            },
+            Step::Venues { agent, chain } => self.list_venues(agent, chain),
+            Step::ApproveLoan { pick } => self.decide_loan(pick, true),
+            Step::DenyLoan { pick } => self.decide_loan(pick, false),
+            Step::ChangedLoan { planned, change } => {
+                self.loan(&planned)?;
+                self.change_venue_of(&planned, change);
+                self.decide_loan(Pick(1), true)?;
+                self.mine(6)
+            }
+            Step::InterruptedLoan { planned, change } => {
+                self.loan(&planned)?;
+                self.change_venue_of(&planned, change);
+                self.mine(8)
+            }
+            Step::FrozenLoan { planned } => {
+                self.loan(&planned)?;
+                self.operate(Step::Freeze)?;
+                if self.dice.chance(1, 2) {
+                    self.mine(2)?;
+                }
+                self.order_thaw(true)?;
+                self.mine(5)
+            }
+            Step::Outsider { chain, venue, change } => {
+                if let Some(id) = self.chains.get(chain).map(|chain| ChainId(chain.id())) {
+                    let named = venues::named(&Contracts::of(id));
+                    self.change_venue(chain, named[venue % named.len()], change);
+                }
+                self.settle()
+            }
+            Step::PauseCoin { chain, paused } => {
+                self.pause_coin(chain, paused);
+                self.settle()
+            }
+            Step::HidePositions { chain, hidden } => {
+                self.hide_positions(chain, hidden);
+                self.settle()
+            }
+            Step::EditLending { which, variant } => {
+                // The auditor would take the edit for one that changes nothing.
+                if !self.swarm.trades {
+                    return Ok(());
+                }
+                let options = lending_policy::options(variant);
+                let line = format!("policy edit {} {options}", policy_name(which));
+                self.run_unseen(parse_cached(line), None)
+            }
+            _other => Ok(()),
+        }
+    }
+
+    fn loan(&mut self, planned: &PlannedLoan) -> Result<(), WorldFailure> {
+        match self.build_loan(planned) {
+            Some(sent) => self.send_loan(sent),
+            None => Ok(()),
+        }
+    }
+
+    fn send_loan(&mut self, sent: SentLoan) -> Result<(), WorldFailure> {
+        self.sent_loans.push(sent.clone());
+        self.call_loan(sent)
+    }
+
+    fn call_loan(&mut self, sent: SentLoan) -> Result<(), WorldFailure> {
+        self.loan_ticket += 1;
+        let ticket = self.loan_ticket;
+        let agent = self.agents[sent.agent].id.clone();
+        self.tape.write_loan(LoanSeen::Asked { ticket, agent, wish: sent.wish });
+        let body = sent.body.to_string().into_bytes();
+        let (http, tape) = (self.process().http.clone(), self.tape.clone());
+        self.process().spawn(async move {
+            let (status, bytes) = ask(http, "POST", "/position", body).await;
+            let body = serde_json::from_slice(&bytes).unwrap_or(Value::Null);
+            let answer = wire::loan_answer(status, &body);
+            tape.write_loan(LoanSeen::Answered { ticket, answer });
+        });
+        if self.together { Ok(()) } else { self.settle() }
+    }
+
+    pub(crate) fn poll_loan(&mut self, id: &str) -> Result<(), WorldFailure> {
+        let path = format!("/position/status/{id}");
+        let (http, tape) = (self.process().http.clone(), self.tape.clone());
+        self.process().spawn(async move {
+            let (status, bytes) = ask(http, "GET", &path, Vec::new()).await;
+            let body = serde_json::from_slice(&bytes).unwrap_or(Value::Null);
+            let answer = wire::loan_answer(status, &body);
+            tape.write_loan(LoanSeen::Answered { ticket: 0, answer });
+        });
+        if self.together { Ok(()) } else { self.settle() }
+    }
+
+    fn list_venues(&mut self, agent: Pick, chain: usize) -> Result<(), WorldFailure> {
+        let Some(agent) = agent.of(self.agents.len()) else { return Ok(()) };
+        let Some(chain) = self.chains.get(chain).map(|chain| chain.id()) else { return Ok(()) };
+        let client = self.agents[agent].clone();
+        let at = self.clock.now().utc.seconds();
+        let body = client.position(at, &json!({ "chain_id": chain })).to_string().into_bytes();
+        let (http, tape) = (self.process().http.clone(), self.tape.clone());
+        self.process().spawn(async move {
+            let (status, bytes) = ask(http, "POST", "/venues", body).await;
+            let body: Value = serde_json::from_slice(&bytes).unwrap_or(Value::Null);
+            if status == 200 {
+                let own = wire::own_venues(&body);
+                tape.write_loan(LoanSeen::Listed { agent: client.id, chain, own });
+            }
+        });
+        if self.together { Ok(()) } else { self.settle() }
+    }
+
+    fn repeat_loan(&mut self, pick: Pick, variant: RepeatVariant) -> Result<(), WorldFailure> {
+        let Some(which) = pick.of(self.sent_loans.len()) else { return Ok(()) };
+        let mut sent = self.sent_loans[which].clone();
+        let client = self.agents[sent.agent].clone();
+        let now = self.clock.now().utc.seconds();
+        match variant {
+            RepeatVariant::None | RepeatVariant::OtherUrl(_) if !client.bearer => {}
+            RepeatVariant::None | RepeatVariant::OtherUrl(_) | RepeatVariant::SignedAgain => {
+                resign(&mut sent, now, &client);
+            }
+            RepeatVariant::OtherKey(key) => {
+                sent.body["idempotency_key"] = json!(format!("key-{key}"));
+                if client.bearer {
+                    resign(&mut sent, now, &client);
+                }
+            }
+            RepeatVariant::Stale => {
+                let off = self.dice.of(&[-301, -300, 300, 301, -90_000]);
+                resign(&mut sent, now + off, &client);
+            }
+            RepeatVariant::WrongProof => {
+                let wrong = Agent { token: format!("AT_{}", "5".repeat(64)), ..client };
+                resign(&mut sent, now, &wrong);
+                return self.call_loan(sent);
+            }
+            RepeatVariant::UnknownAgent => {
+                sent.body["agent_id"] = json!("ZZZ999");
+                resign(&mut sent, now, &client);
+                return self.call_loan(sent);
+            }
+        }
+        self.send_loan(sent)
+    }
+
+    /// Builds a request that was never sent before. Without an agent there is none.
+    fn build_loan(&mut self, planned: &PlannedLoan) -> Option<SentLoan> {
+        let agent = planned.agent.of(self.agents.len())?;
+        if self.held_by(agent) >= HELD_MAX {
+            return None;
+        }
+        let (at, venue) = self.venue_of(agent, planned)?;
+        let chain = self.chains.get(at)?.id();
+        let lender = self.lender(agent, at, venue)?;
+        let mut position = json!({
+            "action": if planned.supply { "supply" } else { "withdraw" },
+            "venue": venue.to_string(),
+            "venue_kind": if matches!(venue, VenueName::Vault(_)) { "vault" } else { "market" },
+            "chain_id": chain,
+        });
+        self.add_size(&mut position, planned, venue, &lender)?;
+        if let Some(off) = planned.deadline_s {
+            let time = self.chains[at].with_ledger(|ledger| ledger.time)?;
+            position["deadline"] = json!(time.saturating_add_signed(off));
+        }
+        let client = &self.agents[agent];
+        let mut body = client.position(self.clock.now().utc.seconds(), &position);
+        if let Some(key) = planned.key {
+            body["idempotency_key"] = json!(format!("key-{key}"));
+        }
+        Some(SentLoan { agent, wish: LoanWish { chain, venue, supplies: planned.supply }, body })
+    }
+
+    /// Returns the chain and the venue of a loan. Numbers beyond the named venues mean those in which the agent's address
+    /// has something.
+    fn venue_of(&mut self, agent: usize, planned: &PlannedLoan) -> Option<(usize, VenueName)> {
+        let Some(which) = planned.venue.checked_sub(venues::NAMED) else {
+            let chain = self.chains.get(planned.chain)?.id();
+            let named = venues::named(&Contracts::of(ChainId(chain)));
+            return Some((planned.chain, *named.get(planned.venue)?));
+        };
+        let owner = self.owner_of(agent)?;
+        let each = self.chains.iter().enumerate().flat_map(|(at, chain)| {
+            let names = chain.with_ledger(|ledger| {
+                let mut names = ledger.state.lending.names();
+                names.retain(|venue| !ledger.state.lending.shares_of(*venue, owner).is_zero());
+                names
+            });
+            names.unwrap_or_default().into_iter().map(move |venue| (at, venue))
+        });
+        let held: Vec<(usize, VenueName)> = each.collect();
+        (!held.is_empty()).then(|| held[which % held.len()])
+    }
+
+    /// Returns the paying address of an agent.
+    pub(crate) fn owner_of(&mut self, agent: usize) -> Option<Address> {
+        let id = self.agents[agent].id.clone();
+        let state = self.process().core().state();
+        let known = state.agents.values().find(|known| known.id.as_str() == id)?;
+        let label = &known.commission.as_ref()?.label;
+        state.wallet.as_ref()?.address(label).map(|known| known.address)
+    }
+
+    fn add_size(
+        &self,
+        position: &mut Value,
+        planned: &PlannedLoan,
+        venue: VenueName,
+        lender: &Lender,
+    ) -> Option<()> {
+        let off = |base: u64, by: i64| U256::from(base.saturating_add_signed(by));
+        let near = |base: U256, by: i64| {
+            let part = U256::from(by.unsigned_abs());
+            if by < 0 { base.saturating_sub(part) } else { base + part }
+        };
+        let assets = match planned.size {
+            LoanAmount::Micros(micros) => U256::from(micros),
+            LoanAmount::Threshold(by) => off(lender.policy.auto_below.0, by),
+            LoanAmount::Largest(by) => off(lender.policy.max_deposit.0, by),
+            LoanAmount::Ceiling(by) => off(lender.left.min(lender.policy.max_deposit.0), by),
+            LoanAmount::Balance(by) => near(lender.balance, by),
+            LoanAmount::Position(by) => near(lender.worth, by),
+            LoanAmount::Free(by) => near(lender.free, by),
+            LoanAmount::Shares(permille) if !planned.supply => {
+                let shares = lender.shares * U256::from(permille) / U256::from(1_000);
+                if shares.is_zero() {
+                    return None;
+                }
+                let decimals = if matches!(venue, VenueName::Vault(_)) { 18 } else { 0 };
+                position["denomination"] = json!("shares");
+                position["amount"] = json!(decimal(shares, decimals));
+                return Some(());
+            }
+            LoanAmount::All if !planned.supply => {
+                position["withdraw_all"] = json!(true);
+                return Some(());
+            }
+            LoanAmount::Shares(_) | LoanAmount::All => U256::from(20 * venues::DOLLAR),
+        };
+        if assets.is_zero() {
+            return None;
+        }
+        position["amount"] = json!(decimal(assets, 6));
+        Some(())
+    }
+
+    /// Returns how many requests of an agent are held.
+    fn held_by(&mut self, agent: usize) -> usize {
+        let id = self.agents[agent].id.clone();
+        let state = self.process().core().state();
+        state.held.values().filter(|request| request.agent.as_str() == id).count()
+    }
+
+    fn lender(&mut self, agent: usize, chain: usize, venue: VenueName) -> Option<Lender> {
+        let id = self.agents[agent].id.clone();
+        let moment = self.clock.now();
+        let state = self.process().core().state();
+        let known = state.agents.values().find(|known| known.id.as_str() == id);
+        let policy = known.and_then(|known| state.policy_of(known));
+        let policy = policy.map(|policy| policy.lending.clone()).unwrap_or_default();
+        let owner = self.owner_of(agent).unwrap_or_default();
+        let state = self.process().core().state();
+        let coming = reserved(state, &moment, owner, None).0;
+        let deployed = self.deployed(owner);
+        let left = policy.max_total.0.saturating_sub(deployed).saturating_sub(coming);
+        let coin = Contracts::of(ChainId(self.chains[chain].id())).dollar();
+        self.chains[chain].with_ledger(|ledger| {
+            let (state, time) = (&ledger.state, ledger.time);
+            let shares = state.lending.shares_of(venue, owner);
+            Lender {
+                policy,
+                left,
+                balance: state.balance(coin, owner),
+                worth: state.worth(venue, shares, time),
+                free: state.withdrawable(venue, owner, time),
+                shares,
+            }
+        })
+    }
+
+    /// Returns what an address has in all venues, in millionths of a dollar.
+    fn deployed(&self, owner: Address) -> u64 {
+        let each = self.chains.iter().filter_map(|chain| {
+            chain.with_ledger(|ledger| {
+                let (state, time) = (&ledger.state, ledger.time);
+                let worth = |venue: VenueName| {
+                    state.worth(venue, state.lending.shares_of(venue, owner), time)
+                };
+                state.lending.names().into_iter().map(worth).sum::<U256>()
+            })
+        });
+        u64::try_from(each.sum::<U256>()).unwrap_or(u64::MAX)
+    }
+
+    /// Decides about a held loan.
+    fn decide_loan(&mut self, pick: Pick, approves: bool) -> Result<(), WorldFailure> {
+        let state = self.process().core().state();
+        let held = state.held.values().filter(|request| request.loan().is_some());
+        let held: Vec<String> = held.map(|request| request.id.to_string()).collect();
+        // An operator can only name a request that was listed; loans of lost calls are listed too.
+        let known = if held.is_empty() { self.loan_ids.clone() } else { held };
+        let Some(at) = pick.of(known.len()) else { return Ok(()) };
+        self.decide_loan_of(known[at].clone(), approves)
+    }
+
+    fn decide_loan_of(&mut self, id: String, approves: bool) -> Result<(), WorldFailure> {
+        let parsed = if approves {
+            Parsed::Approve(Approve { id: id.clone(), card: None, yes: false, confirm: None })
+        } else {
+            Parsed::Deny(Deny { id: id.clone(), reason: Vec::new() })
+        };
+        self.run_unseen(parsed, Some((id, approves)))
+    }
+
+    /// Denies all held loans if an agent's queue has not enough room for so many payments: the auditor does not know
+    /// that loans fill it.
+    pub(crate) fn make_room(&mut self, payments: usize) -> Result<(), WorldFailure> {
+        if !self.swarm.loans {
+            return Ok(());
+        }
+        // Nor does it know that refused loans count as refusals of their minute.
+        let (minute, count) = self.loans.refusals;
+        let full = minute == self.minute() && count + payments >= REFUSALS_MAX;
+        if full && !self.together {
+            self.pass(60_000)?;
+        }
+        let most = (0..self.agents.len()).map(|agent| self.held_by(agent)).max().unwrap_or(0);
+        if most + payments <= HELD_PER_AGENT {
+            return Ok(());
+        }
+        let state = self.process().core().state();
+        let held = state.held.values().filter(|request| request.loan().is_some());
+        let held: Vec<String> = held.map(|request| request.id.to_string()).collect();
+        let together = std::mem::take(&mut self.together);
+        for id in held {
+            self.decide_loan_of(id, false)?;
+        }
+        self.together = together;
+        Ok(())
+    }
+
+    fn minute(&self) -> i64 {
+        self.clock.now().utc.seconds().div_euclid(60)
+    }
+
+    /// Counts the refused requests of all agents in this minute.
+    pub(crate) fn count_refusal(&mut self) {
+        let minute = self.minute();
+        let (known, count) = self.loans.refusals;
+        self.loans.refusals = (minute, if known == minute { count + 1 } else { 1 });
+    }
+
+    /// Returns whether a loan is being executed or waits for the operator.
+    pub(crate) fn has_open_loans(&mut self) -> bool {
+        let state = self.process().core().state();
+        let mut all = state.held.values().chain(state.executing.values());
+        all.any(|request| request.loan().is_some()) || state.outboxes.busy().next().is_some()
+    }
+
+    /// Gives an order that the auditor does not see.
+    fn run_unseen(
+        &mut self,
+        parsed: Parsed,
+        decided: Option<(String, bool)>,
+    ) -> Result<(), WorldFailure> {
+        let idle = std::sync::Arc::clone(&self.process().operators);
+        let free = idle.lock().unwrap().pop();
+        let mut operator = free.unwrap_or_else(|| Operator::new(self.process().attach(), PASSWORD));
+        operator.password = PASSWORD.to_owned();
+        let tape = self.tape.clone();
+        self.process().spawn(async move {
+            // The link breaks when the process dies.
+            let Ok(outcome) = operator.run_order(parsed).await else { return };
+            idle.lock().unwrap().push(operator);
+            if let Some((id, approves)) = decided {
+                let code = outcome.reply.result.as_ref().err().map(|fault| fault.code.to_string());
+                tape.write_loan(LoanSeen::Decided { id, approves, code });
+            }
+        });
+        if self.together { Ok(()) } else { self.settle() }
+    }
+
+    /// Changes the venue of a loan.
+    fn change_venue_of(&mut self, planned: &PlannedLoan, change: VenueChange) {
+        let agent = planned.agent.of(self.agents.len());
+        if let Some((chain, venue)) = agent.and_then(|agent| self.venue_of(agent, planned)) {
+            self.change_venue(chain, venue, change);
+        }
+    }
+
+    fn change_venue(&mut self, chain: usize, venue: VenueName, change: VenueChange) {
+        let Some(chain) = self.chains.get(chain) else { return };
+        let contracts = Contracts::of(ChainId(chain.id()));
+        chain.with_ledger(|ledger| {
+            ledger.outside(|state, time| state.change_venue(&contracts, venue, change, time));
+        });
+    }
+
+    fn pause_coin(&mut self, chain: usize, paused: bool) {
+        let Some(chain) = self.chains.get(chain) else { return };
+        let coin = Contracts::of(ChainId(chain.id())).dollar();
+        chain.with_ledger(|ledger| {
+            ledger.outside(|state, _time| {
+                if let Some(coin) = state.tokens.get_mut(&coin) {
+                    coin.paused = paused;
+                }
+            });
+        });
+    }
+
+    fn hide_positions(&mut self, chain: usize, hidden: bool) {
+        self.loans.nodes_lied |= hidden;
+        let Some(chain) = self.chains.get(chain) else { return };
+        chain.with_ledger(|ledger| {
+            ledger.hides.clear();
+            for venue in ledger.state.lending.names() {
+                for owner in crate::signer::addresses() {
+                    let shares = ledger.state.lending.shares_of(venue, *owner);
+                    if hidden && !shares.is_zero() {
+                        ledger.hides.insert((venue, *owner), shares);
+                    }
+                }
+            }
+        });
+    }
+
+    /// Ends all trouble of venues, so that plans can end.
+    pub(crate) fn calm_venues(&mut self) {
+        for chain in 0..self.chains.len() {
+            self.pause_coin(chain, false);
+            if let Some(chain) = self.chains.get(chain) {
+                chain.with_ledger(|ledger| ledger.hides.clear());
+            }
+        }
+    }
+}
+
+fn resign(sent: &mut SentLoan, at: i64, agent: &Agent) {
+    let mut fields = sent.body.as_object().expect("an object").clone();
+    for name in ["agent_id", "signature", "idempotency_key"] {
+        fields.remove(name);
+    }
+    sent.body["signature"] = json!(agent.sign(at, &fields));
+}
+
+/// Writes an amount in whole coins.
+fn decimal(atoms: U256, decimals: usize) -> String {
+    let padded = format!("{:0>width$}", atoms.to_string(), width = decimals + 1);
+    let (whole, part) = padded.split_at(padded.len() - decimals);
+    if part.is_empty() { whole.to_owned() } else { format!("{whole}.{part}") }
+}
