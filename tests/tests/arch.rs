@@ -84,7 +84,10 @@ fn crates_depend_only_on_the_crates_they_may() {
         ),
         ("bursar-heap", &[]),
         ("bursar-serve", &["bursar-core", "bursar-chain", "bursar-heap"]),
-        ("bursar-domain", &["bursar-core", "bursar-x402", "bursar-submit", "bursar-uniswap"]),
+        (
+            "bursar-domain",
+            &["bursar-core", "bursar-x402", "bursar-submit", "bursar-morpho", "bursar-uniswap"],
+        ),
         // The auditor judges the wallet, so it shares nothing with it.
         ("bursar-auditor", &[]),
         (

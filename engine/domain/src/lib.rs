@@ -62,6 +62,7 @@ pub mod deadline;
 pub mod decide;
 pub mod decision;
 mod due;
+pub mod effects;
 pub mod event;
 pub mod idempotency;
 pub mod identity;

@@ -10,7 +10,7 @@ use bursar_morpho::decode::Decoded;
 use bursar_morpho::{SharePrice, Trust, VenueId};
 use serde::{Deserialize, Serialize};
 
-use crate::plan::Effects;
+use crate::effects::Effects;
 
 /// One supply or withdrawal that an agent requested: the immutable value that is checked, recorded, shown and
 /// executed.

@@ -281,13 +281,3 @@ impl PlanStep {
 pub fn outbox_key(chain: ChainId, signer: Address) -> OutboxKey {
     OutboxKey { chain, signer }
 }
-
-/// What a simulation of the whole plan showed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub enum Effects {
-    /// Exactly the input leaves, at least the floor arrives, and nothing else changes.
-    Proven,
-    /// The nodes cannot simulate the plan as a whole.
-    #[default]
-    Unproven,
-}

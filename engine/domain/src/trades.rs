@@ -8,7 +8,7 @@ use bursar_uniswap::{Decoded, Permit};
 use bursar_x402::signature::Signature65;
 use serde::{Deserialize, Serialize};
 
-use crate::plan::Effects;
+use crate::effects::Effects;
 
 /// The most permits that one plan signs. A permit is replaced when its time runs out before the swap is opened.
 pub const PERMITS_MAX: u8 = 8;

@@ -49,8 +49,8 @@ pub(crate) struct Loans {
     pub(crate) arrived: BTreeMap<Ticket, Instant>,
     /// Losses that the operator booked, or may have: order, observation, chain and venue.
     pub(crate) written_off: Vec<(Ticket, u64, u64, Address)>,
-    /// When each operation was signed: agent, observation and instant.
-    pub(crate) operations: Vec<(String, u64, Instant)>,
+    /// When the money of each loan was first signed for: loan, observation and instant.
+    pub(crate) operations: Vec<(u64, u64, Instant)>,
 }
 
 /// An open `POST /position` call.

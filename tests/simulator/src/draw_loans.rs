@@ -184,8 +184,8 @@ impl Draw<'_> {
             70 => Step::DenyLoan { pick: self.pick() },
             71..=73 => Step::ChangedLoan { planned: self.held(), change: self.change() },
             74..=76 => Step::InterruptedLoan { planned: self.plain(), change: self.change() },
-            77 if self.swarm.freezes => Step::FrozenLoan { planned: self.plain_supply() },
-            78..=83 => self.outsider(),
+            77 | 78 if self.swarm.freezes => Step::FrozenLoan { planned: self.plain_supply() },
+            77..=83 => self.outsider(),
             84 => Step::PauseCoin { chain: self.chain(), paused: self.dice.chance(1, 2) },
             85 => Step::HidePositions { chain: self.chain(), hidden: self.dice.chance(1, 2) },
             86 | 87 if self.swarm.crowds => {

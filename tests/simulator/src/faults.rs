@@ -14,6 +14,7 @@ use bursar_engine::ports::Failpoints;
 use bursar_engine::rules::MutatedRules;
 
 use crate::contents::Contents;
+use crate::loan_faults;
 use crate::tape::Tape;
 use crate::trade_faults;
 
@@ -88,6 +89,11 @@ plants! {
     RepeatExecuted "a repeated trade is executed again";
     LocalDeadline "the deadline of a swap follows from the local clock";
     FloorWithoutGas "the least native balance is checked without the cost of gas";
+    CeilingIgnored "what may be lent is not limited";
+    DepositUnlimited "a single deposit is not limited";
+    ComingLoansForgotten "supplies that are still to come do not count against the ceiling";
+    UntrustedVenue "money is lent to venues that are not trusted";
+    WithdrawalLimited "a withdrawal is refused once the operations of the day are spent";
 }
 
 #[derive(Debug)]
@@ -223,6 +229,7 @@ impl MutatedRules for WorldFaults {
         }
         change_input(plant, &mut state, &mut command);
         trade_faults::change_input(plant, &mut state, &mut command);
+        loan_faults::change_input(plant, &mut state, &command)?;
         let mut decision = bursar_domain::decide(&state, &command)?;
         trade_faults::change_output(plant, &command, &mut decision);
         Ok(change_output(plant, &state, &command, decision))

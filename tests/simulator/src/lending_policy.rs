@@ -30,7 +30,7 @@ const VARIANTS: [Lending; 8] = [
     Lending { curated_only: false, total: 200 * DOLLAR, ..PLAIN },
     Lending { auto_below: 0, ..PLAIN },
     Lending { total: 400 * DOLLAR, share_bps: Some(400), auto_below: 80 * DOLLAR, ..PLAIN },
-    Lending { operations: 4, auto_below: 70 * DOLLAR, ..PLAIN },
+    Lending { operations: 3, auto_below: 70 * DOLLAR, ..PLAIN },
     Lending { total: 60 * DOLLAR, auto_below: 45 * DOLLAR, ..PLAIN },
     Lending { enabled: false, ..PLAIN },
 ];

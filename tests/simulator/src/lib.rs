@@ -20,6 +20,7 @@ mod invariants;
 mod lending_policy;
 mod loan_book;
 mod loan_checks;
+mod loan_faults;
 mod loans;
 mod many;
 mod market_steps;

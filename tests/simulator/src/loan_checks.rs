@@ -18,6 +18,9 @@ fn broken(rule: &str, what: String) -> Result<(), WorldFailure> {
 const LIMITS: [&str; 4] =
     ["EXPOSURE_EXCEEDED", "EXPOSURE_UNREADABLE", "PER_DEPOSIT_EXCEEDED", "DAILY_OPS_EXCEEDED"];
 
+/// Wei that pay for a withdrawal at any price of gas.
+const GAS_MONEY: u128 = 5_000_000_000_000_000;
+
 /// What an address has, in the smallest unit of the stablecoin.
 struct Owned {
     lent: U256,
@@ -296,6 +299,71 @@ impl World {
             return broken("ceiling", what);
         }
         Ok(())
+    }
+
+    /// Takes all money back, once nothing fails any more: each venue that can pay pays.
+    pub(crate) fn exit_all(&mut self) -> Result<(), WorldFailure> {
+        if !self.swarm.loans {
+            return Ok(());
+        }
+        for agent in 0..self.agents.len() {
+            for (at, venue) in self.payable(agent) {
+                let known = self.loan_ids.len();
+                self.withdraw_all(agent, at, venue)?;
+                let Some(id) = self.loan_ids.get(known).cloned() else {
+                    return broken("exit", format!("{agent} gets nothing back from {venue}"));
+                };
+                self.approve_loan(&id)?;
+                self.mine(8)?;
+                self.poll_loan(&id)?;
+                let end = self.loans.answers.get(&id);
+                if end.is_none_or(|end| end.status != "executed") {
+                    return broken("exit", format!("{venue} can pay, but {end:?}"));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns the venues that can pay everything that an agent's address has there, if the agent may work and lend.
+    fn payable(&mut self, agent: usize) -> Vec<(usize, VenueName)> {
+        let id = self.agents[agent].id.clone();
+        let Some(owner) = self.owner_of(agent) else { return Vec::new() };
+        let moment = self.clock.now();
+        let each = self.chains.iter();
+        let mut networks: Vec<ChainId> = each.map(|chain| ChainId(chain.id())).collect();
+        let state = self.process().core().state();
+        let known = state.agents.values().find(|known| known.id.as_str() == id);
+        let Some(known) = known.filter(|known| !known.suspended) else { return Vec::new() };
+        let Some(policy) = state.policy_of(known).filter(|policy| policy.lending.enabled) else {
+            return Vec::new();
+        };
+        let is_busy = state.executing.values().any(|request| request.from == owner)
+            || state.held.values().any(|request| !request.is_over(&moment));
+        networks.retain(|chain| policy.networks.allows(*chain) && state.network_enabled(*chain));
+        if is_busy {
+            return Vec::new();
+        }
+        let each = self.chains.iter().enumerate();
+        let each = each.filter(|(_at, chain)| networks.contains(&ChainId(chain.id())));
+        let each = each.flat_map(|(at, chain)| {
+            let names = chain.with_ledger(|ledger| {
+                let (state, time) = (&ledger.state, ledger.time);
+                let mut names = state.lending.names();
+                // Gas is paid by the address itself.
+                let has_gas = state.native_of(owner) > U256::from(GAS_MONEY);
+                names.retain(|venue| {
+                    let worth = state.worth(*venue, state.lending.shares_of(*venue, owner), time);
+                    has_gas
+                        && worth > U256::from(10)
+                        && state.withdrawable(*venue, owner, time) == worth
+                        && state.lending.lets_out(*venue)
+                });
+                names
+            });
+            names.unwrap_or_default().into_iter().map(move |venue| (at, venue))
+        });
+        each.collect()
     }
 
     /// At the end no loan is open.

@@ -390,6 +390,34 @@ impl World {
         self.run_unseen(parsed, Some((id, approves)))
     }
 
+    /// Asks for everything that an agent's address has in a venue.
+    pub(crate) fn withdraw_all(
+        &mut self,
+        agent: usize,
+        chain: usize,
+        venue: VenueName,
+    ) -> Result<(), WorldFailure> {
+        // In a second in which the agent has signed nothing yet.
+        self.pass(1_100)?;
+        let chain = self.chains[chain].id();
+        let wish = LoanWish { chain, venue, supplies: false };
+        let position = json!({
+            "action": "withdraw",
+            "venue": venue.to_string(),
+            "venue_kind": if matches!(venue, VenueName::Vault(_)) { "vault" } else { "market" },
+            "chain_id": chain,
+            "withdraw_all": true,
+        });
+        let body = self.agents[agent].position(self.clock.now().utc.seconds(), &position);
+        self.send_loan(SentLoan { agent, wish, body })
+    }
+
+    /// Approves a loan if it is held.
+    pub(crate) fn approve_loan(&mut self, id: &str) -> Result<(), WorldFailure> {
+        let pending = self.loans.answers.get(id).is_some_and(|answer| answer.status == "pending");
+        if pending { self.decide_loan_of(id.to_owned(), true) } else { Ok(()) }
+    }
+
     /// Denies all held loans if an agent's queue has not enough room for so many payments: the auditor does not know
     /// that loans fill it.
     pub(crate) fn make_room(&mut self, payments: usize) -> Result<(), WorldFailure> {

@@ -399,7 +399,7 @@ impl World {
                         self.note_trade(trade);
                         None
                     }
-                    Answer::Standing(_) | Answer::Reported { .. } => None,
+                    Answer::Loan(_) | Answer::Standing(_) | Answer::Reported { .. } => None,
                 };
                 if let Some(id) = id {
                     self.unreturned_ids.remove(id);
@@ -535,6 +535,7 @@ impl World {
         for _turn in 0..6 {
             self.pass(180_000)?;
         }
+        self.exit_all()?;
         for id in self.ids.clone() {
             self.poll(&id)?;
         }

@@ -18,9 +18,9 @@ const PAYEES: TableDefinition<'_, &[u8], &[u8]> = TableDefinition::new("payees")
 const META: TableDefinition<'_, &str, &[u8]> = TableDefinition::new("meta");
 
 /// The version byte at the start of each entry.
-const VERSION: u8 = 6;
+const VERSION: u8 = 7;
 /// The version byte at the start of a snapshot.
-const SNAPSHOT_VERSION: u8 = 7;
+const SNAPSHOT_VERSION: u8 = 8;
 
 /// A journal's entries, to be changed and written back with a valid hash chain.
 #[derive(Debug)]

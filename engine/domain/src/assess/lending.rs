@@ -14,8 +14,8 @@ use bursar_morpho::worth::is_worth_its_assets;
 
 use super::trading::Promised;
 use super::{Verdict, hold};
+use crate::effects::Effects;
 use crate::loans::{Exposure, LoanAsk, LoanPlace, LoanQuote, Loans, Standing, VenueFacts};
-use crate::plan::Effects;
 use crate::refusal::Refusal;
 
 /// Free liquidity, in deposits, below which a supply needs the operator.

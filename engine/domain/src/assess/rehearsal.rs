@@ -14,7 +14,7 @@ use super::trading::{self, Promised, TradeContext};
 use super::{Verdict, clock_is_off};
 use crate::assets::Price;
 use crate::due::expiry_if_due;
-use crate::plan::Effects;
+use crate::effects::Effects;
 use crate::refusal::Refusal;
 use crate::requests::PaymentAsk;
 use crate::state::State;

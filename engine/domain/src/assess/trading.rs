@@ -10,7 +10,7 @@ use bursar_core::networks;
 use bursar_core::policy::{Policy, TradingPolicy};
 
 use super::{Verdict, hold};
-use crate::plan::Effects;
+use crate::effects::Effects;
 use crate::refusal::Refusal;
 use crate::trades::{TradeAsk, TradeQuote, TradeToken, Venue};
 

@@ -10,6 +10,7 @@ use crate::command::{Command, VenueTrust};
 use crate::decision::{Decision, require_unlocked};
 use crate::event::Event;
 use crate::loans::LoanPlace;
+use crate::outboxes::SendRecord;
 use crate::refusal::Refusal;
 use crate::requests::Request;
 use crate::state::State;
@@ -81,7 +82,20 @@ pub(super) fn write_off(
             request.loan().filter(|_any| request.execution().is_some_and(|one| one.end.is_none()));
         loan.is_some_and(|loan| loan.place(request.from) == *place)
     };
-    if state.executing.values().any(|request| is_here(request)) {
+    // The same holds for a withdrawal of the operator until it is booked.
+    let is_sent = |record: &SendRecord| {
+        let send = &record.send;
+        let due = record.ended.is_none() || record.unbooked().is_some();
+        let here = send.withdrawn_from().map(|venue| LoanPlace {
+            owner: send.from,
+            chain: send.chain,
+            venue,
+        });
+        due && here == Some(*place)
+    };
+    if state.executing.values().any(|request| is_here(request))
+        || state.outboxes.sends.values().any(|record| is_sent(record))
+    {
         let message = "A loan at this venue is being executed: wait for its end.";
         return Err(Refusal::because(Code::Busy, message));
     }

@@ -5,10 +5,10 @@ use bursar_core::money::{Atoms, Usd};
 use bursar_core::networks::{self, ChainId};
 use bursar_core::policy::Policy;
 use bursar_core::time::Utc;
+use bursar_domain::effects::Effects;
 use bursar_domain::loans::{
     Exposure, LendingKind, LoanAction, LoanAsk, LoanPlace, LoanQuote, LoanSize, VenueFacts,
 };
-use bursar_domain::plan::Effects;
 use bursar_morpho::decode::Decoded;
 use bursar_morpho::trust::{Unproven, Untrusted};
 use bursar_morpho::{SharePrice, Trust, VenueId};

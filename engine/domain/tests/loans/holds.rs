@@ -4,8 +4,8 @@ use alloy_primitives::U256;
 use bursar_core::card::HoldReason;
 use bursar_core::codes::Code;
 use bursar_core::money::{Atoms, Usd};
+use bursar_domain::effects::Effects;
 use bursar_domain::loans::Standing;
-use bursar_domain::plan::Effects;
 
 use crate::asks::{EXIT_COST, HELD_WEI, PLAN_COST, price};
 use crate::case::Wanted::{Act, Hold, Refuse};

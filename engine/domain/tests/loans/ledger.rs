@@ -10,7 +10,7 @@ use bursar_domain::LaneAsk;
 use bursar_domain::event::{Entry, Event, RequestDraft};
 use bursar_domain::loans::LoanPlace;
 use bursar_domain::plan::{ExecutionEnd, StepPurpose};
-use bursar_submit::{Event as OutboxEvent, Outcome, SubmissionId};
+use bursar_submit::{Event as OutboxEvent, Kind, Outcome, SubmissionId};
 
 use crate::bench::Bench;
 use crate::support::build;
@@ -135,14 +135,7 @@ impl Ledger {
                     }
                 }
             }
-            Event::Outbox { event: OutboxEvent::Authorized { id, .. }, .. } => {
-                let owner = self
-                    .loans
-                    .values()
-                    .find(|loan| loan.main.is_some_and(|(_purpose, submission)| submission == *id));
-                let Some(loan) = owner else { return };
-                assert!(!self.frozen && !self.suspended.contains(&loan.agent), "I-g");
-            }
+            Event::Outbox { event, .. } => self.note_signature(event),
             Event::StepEnded { id, outcome } => self.end_step(id, *outcome, bench),
             Event::ExecutionEnded { id, end } => self.end(id, end),
             Event::LoanWrittenOff { place, from, to } => {
@@ -163,6 +156,20 @@ impl Ledger {
         let text = format!("{:?}", entry.event);
         let name = text.split(|end: char| !end.is_alphanumeric()).next().unwrap_or_default();
         self.seen.insert(name.to_owned());
+    }
+
+    /// Checks I-g: nothing is signed for a stopped agent. An empty transaction that an operator orders waits unsigned.
+    fn note_signature(&self, event: &OutboxEvent) {
+        let signs = match event {
+            OutboxEvent::Authorized { kind, .. } => *kind == Kind::Call,
+            OutboxEvent::Signed { .. } => true,
+            _other => false,
+        };
+        let id = event.submission();
+        let is_main = |loan: &&Loan| loan.main.is_some_and(|(_purpose, main)| main == id);
+        if let Some(loan) = self.loans.values().find(is_main).filter(|_any| signs) {
+            assert!(!self.frozen && !self.suspended.contains(&loan.agent), "{event:?}");
+        }
     }
 
     fn begin(&mut self, asked: &RequestDraft, expires: Option<Utc>, until: Option<Utc>) {

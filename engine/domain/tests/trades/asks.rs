@@ -5,7 +5,7 @@ use bursar_core::money::{Atoms, Bps, Usd};
 use bursar_core::networks::{self, ChainId};
 use bursar_core::policy::Policy;
 use bursar_core::time::Utc;
-use bursar_domain::plan::Effects;
+use bursar_domain::effects::Effects;
 use bursar_domain::trades::{TradeAsk, TradeQuote, TradeToken, Venue};
 
 use crate::support::build;

@@ -9,7 +9,7 @@ use bursar_core::limits::{HELD_PER_AGENT, HELD_TOTAL};
 use bursar_core::money::{Atoms, Bps, Usd, Wei};
 use bursar_core::policy::{AllowedNetworks, Contracts};
 use bursar_domain::assess::Verdict;
-use bursar_domain::plan::Effects;
+use bursar_domain::effects::Effects;
 use bursar_domain::trades::{RouteQuote, TradeToken, Venue};
 use bursar_uniswap::pool::DYNAMIC_FEE;
 

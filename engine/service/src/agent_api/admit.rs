@@ -13,6 +13,7 @@ use bursar_core::status::AgentStatus;
 use bursar_core::time::Moment;
 use bursar_domain::agents::Agent;
 use bursar_domain::identity::Identity;
+use bursar_domain::wallets::PayingAddress;
 
 use super::api::Api;
 use super::auth::{Fresh, Proof, Proven, ProvenBy, authenticate, identity};
@@ -96,6 +97,12 @@ pub(super) struct Caller {
 impl Caller {
     pub(super) fn agent(&self) -> &Arc<Agent> {
         &self.proven.agent
+    }
+
+    /// Returns the address that the agent pays from.
+    pub(super) fn paying(&self) -> Option<&Arc<PayingAddress>> {
+        let commission = self.agent().commission.as_ref()?;
+        self.view.state.wallet.as_ref()?.address(&commission.label)
     }
 
     /// Converts a fault of the core for this caller. An HMAC agent does not learn of a lock that happened

@@ -11,7 +11,7 @@ use bursar_core::limits::FUNDS_FOREIGN_TOKENS;
 
 use super::admit::{Incoming, admit};
 use super::api::Api;
-use super::mandate::{paying, usable, wallet_address, wallet_id};
+use super::mandate::{usable, wallet_address, wallet_id};
 use super::message::Endpoint;
 use super::reply::Answer;
 use crate::funds::{Held, NetworkFunds};
@@ -27,7 +27,7 @@ async fn try_balances(api: &Api, request: HttpRequest) -> Result<Answer, Fault> 
         .with("status", "ok")
         .with("wallet_address", wallet_address(&caller))
         .with("wallet_id", wallet_id(&caller));
-    let Some(owner) = paying(&caller).map(|known| known.address) else {
+    let Some(owner) = caller.paying().map(|known| known.address) else {
         let why = "No address is assigned to this agent.";
         let body = body.with("balances", Value::Null).with("balances_error", why);
         return Ok(Answer::new(200, body));

@@ -8,7 +8,6 @@ use bursar_domain::loan_context::{operations, reserved};
 use bursar_domain::loans::Exposure;
 
 use super::admit::Caller;
-use super::mandate::paying;
 use super::numbers::{decimal, percent};
 
 /// Describes a policy. Without an exposure, what depends on it is null.
@@ -20,7 +19,7 @@ pub(super) fn lending_policy(
     let (state, agent, moment) = (&caller.view.state, caller.agent(), &caller.moment);
     let usd = |usd: Usd| decimal(&usd.to_string());
     let optional = |usd: Option<Usd>| usd.map_or(Value::Null, |usd| decimal(&usd.to_string()));
-    let owner = paying(caller).map(|known| known.address);
+    let owner = caller.paying().map(|known| known.address);
     let known = owner.zip(exposure);
     let lent = known.and_then(|(owner, exposure)| deployed(&state.loans, owner, exposure));
     let liquid = exposure.map(|exposure| exposure.liquid).filter(|_any| lent.is_some());

@@ -13,7 +13,6 @@ use bursar_core::networks::{NETWORKS, Network};
 use bursar_core::policy::TradingPolicy;
 use bursar_core::text;
 use bursar_domain::loans::Exposure;
-use bursar_domain::wallets::PayingAddress;
 
 use super::admit::{Caller, Incoming, admit};
 use super::api::Api;
@@ -57,7 +56,7 @@ async fn try_mandate(api: &Api, request: HttpRequest) -> Result<Answer, Fault> {
 async fn exposure(api: &Api, caller: &Caller) -> Option<Exposure> {
     let state = &caller.view.state;
     let policy = state.policy_of(caller.agent()).filter(|policy| policy.lending.enabled)?;
-    let owner = paying(caller)?.address;
+    let owner = caller.paying()?.address;
     Some(api.lending.exposure(owner, &Known::new(state, policy, owner)).await)
 }
 
@@ -69,19 +68,13 @@ pub(super) fn renews_at(api: &Api, caller: &Caller) -> Value {
     })
 }
 
-/// Returns the address that the agent pays from.
-pub(super) fn paying(caller: &Caller) -> Option<&Arc<PayingAddress>> {
-    let commission = caller.agent().commission.as_ref()?;
-    caller.view.state.wallet.as_ref()?.address(&commission.label)
-}
-
 pub(super) fn wallet_address(caller: &Caller) -> Value {
-    paying(caller).map_or(Value::Null, |known| Value::from(known.address.to_checksum(None)))
+    caller.paying().map_or(Value::Null, |known| Value::from(known.address.to_checksum(None)))
 }
 
 /// Returns the operator's label of the paying address.
 pub(super) fn wallet_id(caller: &Caller) -> Value {
-    paying(caller).map_or(Value::Null, |known| Value::from(known.label.as_str()))
+    caller.paying().map_or(Value::Null, |known| Value::from(known.label.as_str()))
 }
 
 fn policy(caller: &Caller, exposure: Option<&Exposure>) -> Value {

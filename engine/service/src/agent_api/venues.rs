@@ -17,7 +17,6 @@ use bursar_morpho::VenueId;
 use super::admit::{Caller, Incoming, admit};
 use super::api::Api;
 use super::lending_policy::lending_policy;
-use super::mandate::paying;
 use super::message::Endpoint;
 use super::numbers::decimal;
 use super::objects::check_fields;
@@ -56,7 +55,7 @@ async fn try_venues(api: &Api, request: HttpRequest) -> Result<Answer, Fault> {
     if !policy.networks.allows(network.chain) {
         return Err(Fault::new(Code::NetworkNotAllowed));
     }
-    let owner = paying(&caller).ok_or_else(gone)?.address;
+    let owner = caller.paying().ok_or_else(gone)?.address;
     let known = Known::new(state, policy, owner);
     let listing = api.lending.listing(network, contracts).await?;
     let (exposure, own) = futures::future::join(
@@ -77,7 +76,7 @@ async fn try_venues(api: &Api, request: HttpRequest) -> Result<Answer, Fault> {
 
 /// Returns whether the whole exposure could be read: if not, nothing can be supplied.
 fn is_complete(caller: &Caller, exposure: &Exposure) -> bool {
-    let owner = paying(caller).map(|known| known.address);
+    let owner = caller.paying().map(|known| known.address);
     owner.is_some_and(|owner| deployed(&caller.view.state.loans, owner, exposure).is_some())
 }
 

@@ -2,6 +2,7 @@
 //! plan that acts. The core persists each step, so a task owns no state, and a restart continues from the journal.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::sync::Arc;
 
 use alloy_primitives::{B256, U256};
@@ -66,10 +67,10 @@ pub async fn run(worker: Worker) {
         let unbooked = view.state.outboxes.sends.values().filter(|one| one.unbooked().is_some());
         for record in unbooked.clone() {
             let line = record.send.key();
-            if !busy.contains_key(&line) {
+            if let Entry::Vacant(idle) = busy.entry(line) {
                 let (worker, record) = (worker.clone(), Arc::clone(record));
                 let task = worker.tasks.clone().spawn(async move { worker.book(&record).await });
-                busy.insert(line, task);
+                idle.insert(task);
             }
         }
         let clock = &worker.ports.clock;

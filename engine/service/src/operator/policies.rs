@@ -42,8 +42,7 @@ pub(super) async fn run(engine: &Arc<EngineContext>, order: PolicyOrder) -> Resu
         }
         PolicyOrder::Create { name, options } => {
             let policy = Box::new(options.apply(&Policy::default()));
-            let mut warnings = ineffective_limits(&policy);
-            warnings.extend(unused_limits(&policy.changes(&Policy::default())));
+            let warnings = ineffective_limits(&policy);
             act(engine, Action::CreatePolicy { name: name.clone(), policy }).await?;
             Ok(Done { warnings, ..show(engine, &name)? })
         }
@@ -52,7 +51,6 @@ pub(super) async fn run(engine: &Arc<EngineContext>, order: PolicyOrder) -> Resu
             let policy = Box::new(options.apply(&before.policy));
             let changes = policy.changes(&before.policy);
             let mut warnings = ineffective_limits(&policy);
-            warnings.extend(unused_limits(&changes));
             act(engine, Action::EditPolicy { name: name.clone(), policy }).await?;
             let mut now = answer(engine, &name)?;
             warnings.extend(loosened(&changes, now.agents));
@@ -85,7 +83,7 @@ fn ineffective_limits(policy: &Policy) -> Vec<Warning> {
 
 /// Warns of changes that allow more than before: a typing mistake looks like any other edit.
 fn loosened(changes: &[Change], agents: usize) -> Option<Warning> {
-    let looser = changes.iter().filter(|change| change.loosens && !is_unused_lane(change));
+    let looser = changes.iter().filter(|change| change.loosens);
     let looser: Vec<Change> = looser.cloned().collect();
     if looser.is_empty() {
         return None;
@@ -100,21 +98,6 @@ fn loosened(changes: &[Change], agents: usize) -> Option<Warning> {
         change::describe(&looser)
     );
     Some(Warning { code: "LOOSENED".to_owned(), message })
-}
-
-fn is_unused_lane(change: &Change) -> bool {
-    change.field.starts_with("lending.")
-}
-
-/// Warns of limits for lanes that this version lacks. They are stored for a version that has them.
-fn unused_limits(changes: &[Change]) -> Option<Warning> {
-    let unused: Vec<Change> = changes.iter().filter(|one| is_unused_lane(one)).cloned().collect();
-    if unused.is_empty() {
-        return None;
-    }
-    let listed = change::describe(&unused);
-    let message = format!("This version does not lend, so this has no effect yet: {listed}.");
-    Some(Warning { code: "NO_LANE_YET".to_owned(), message })
 }
 
 /// Evaluates a hypothetical payment under the policy. Records nothing.

@@ -223,7 +223,7 @@ impl Auditor {
             principal: self.loans.book.principal(&of, &coins, &self.loans.written_off),
             operations: self.operations_today(&rec.agent, key),
             first: self.is_first_supply(key, rec, &of),
-            crowded: self.loan_crowded(&rec.agent, key, &now),
+            crowded: self.loan_crowded(&rec.agent, &now),
             doubted: self.doubted,
             clock_off: self.time.is_surely_off(),
             newest_s: self.trades.market.newest_time_s(rec.loan.chain).unwrap_or(0),
@@ -247,12 +247,11 @@ impl Auditor {
     }
 
     /// Returns whether the bound of held requests may refuse this one.
-    fn loan_crowded(&self, agent: &str, key: u64, now: &Instant) -> bool {
-        let mut others = self.loans.book.recs.iter().filter(|(other, _)| **other != key);
+    fn loan_crowded(&self, agent: &str, now: &Instant) -> bool {
         let payments = self.book.held_counts(agent, None, now);
         let mine = self.loans.book.may_be_held(Some(agent), now).max(payments.agent.1);
         let all = self.loans.book.may_be_held(None, now).max(payments.all.1);
-        others.any(|(_, other)| other.may_live()) || mine >= MAX_HELD.0 || all >= MAX_HELD.1
+        mine >= MAX_HELD.0 || all >= MAX_HELD.1
     }
 
     /// Judges a loan in one state, with all that the wallet has read since `from`.

@@ -229,9 +229,9 @@ impl Case<'_> {
 
     fn risky_supply(&self) -> Option<Reason> {
         let mut why = None;
-        for (seq, facts) in self.venue_reads() {
+        for (_, facts) in self.venue_reads() {
             let Some(facts) = facts else { continue };
-            match self.risky_venue(seq, facts) {
+            match self.risky_venue(facts) {
                 None => return self.poor(),
                 bad => why = bad,
             }
@@ -239,10 +239,10 @@ impl Case<'_> {
         why.or_else(|| self.poor())
     }
 
-    fn risky_venue(&self, seq: u64, facts: &VenueFacts) -> Option<Reason> {
+    fn risky_venue(&self, facts: &VenueFacts) -> Option<Reason> {
         let curated = self.trust().is_some_and(|trust| trust.check(self.loan, facts).is_ok());
         let (chain, venue) = (self.loan.chain, &self.loan.venue);
-        let highest = self.readings.highest_price(chain, venue, seq);
+        let highest = self.readings.highest_price(chain, venue, self.from);
         let amount = self.supplied().unwrap_or(0);
         if !curated && self.snapshot.first {
             Some(("must ask", "it is the first supply to a venue that is not curated"))
@@ -274,6 +274,12 @@ impl Case<'_> {
             }
         };
         may("DEFI_DISABLED", self.off().is_some());
+        may("TOO_MANY_PENDING", self.snapshot.crowded);
+        // A withdrawal from a venue that holds our money is not a matter of permission.
+        let place = (self.loan.chain, self.loan.venue.clone());
+        let stuck = self.snapshot.principal.get(&place).is_some_and(|(least, _)| *least > 0);
+        let withdrawal = self.loan.action == LoanAction::Withdraw;
+        may("VENUE_NOT_PERMITTED", withdrawal && !stuck);
         let Some(amount) = self.supplied() else { return codes };
         let ops = usize::try_from(self.lending.ops_per_day).unwrap_or(usize::MAX);
         may("PER_DEPOSIT_EXCEEDED", amount > u128::from(self.lending.max_deposit));

@@ -7,29 +7,33 @@ impl Auditor {
     /// Notes the first signature of the transaction that moves a loan's money.
     pub(super) fn note_operation(&mut self, key: u64) {
         let again = self.loans.book.main_of(key).is_some();
-        let Some(rec) = self.loans.book.recs.get(&key).filter(|_| !again) else { return };
-        let operation = (rec.agent.clone(), self.seq, self.time.instant());
-        self.loans.operations.push(operation);
+        if !again {
+            self.loans.operations.push((key, self.seq, self.time.instant()));
+        }
     }
 
     /// Returns the operations of an agent today, without this loan: (least, most).
     ///
     /// The documents do not say whether a day is a local date or an allowance, so the fewer count at least, and the more
-    /// at most. Held requests may count.
+    /// at most. Held requests may count, and one whose transaction failed may not.
     pub(super) fn operations_today(&self, agent: &str, except: u64) -> (usize, usize) {
         let date = |wall_ms: i64| local_date(wall_ms, &self.time.now.zone);
         let today = date(self.time.now.wall_ms);
         let periods = self.trade_periods(agent);
-        let mine = || self.loans.operations.iter().filter(|(of, _, _)| of == agent);
+        let book = &self.loans.book;
+        let of = |key: u64| book.recs.get(&key).is_some_and(|rec| rec.agent == agent);
+        let stands =
+            |key: u64| book.main_of(key).is_some_and(|(_, slot)| !slot.may_return() && !slot.taken);
+        let mine = || self.loans.operations.iter().filter(|(key, _, _)| of(*key) && stands(*key));
         let by_date = mine().filter(|(_, _, at)| date(at.wall_ms) == today).count();
         let sent_since = |seq: u64| mine().filter(|(_, at, _)| *at > seq).count();
         let by_period = periods.iter().map(|p| sent_since(p.latest)).min();
         let began = periods.iter().map(|p| p.period.since).min().unwrap_or(0);
         let recent = |key: u64, from: u64| {
-            let signed = self.loans.book.main_of(key).map_or(0, |(_, slot)| slot.signed);
+            let signed = book.main_of(key).map_or(0, |(_, slot)| slot.signed);
             from.max(signed) > began
         };
-        let others = self.loans.book.recs.iter().filter(|(key, rec)| {
+        let others = book.recs.iter().filter(|(key, rec)| {
             let other = **key != except && rec.agent == agent && rec.refused.is_none();
             other && recent(**key, rec.from)
         });

@@ -49,6 +49,7 @@ fn rule_of(code: &str) -> Option<&'static str> {
         "EXPOSURE_UNREADABLE" => Some("exposure unread"),
         "EXPOSURE_EXCEEDED" => Some("I-d"),
         "VENUE_NOT_PERMITTED" => Some("trust"),
+        "TOO_MANY_PENDING" => Some("refusals"),
         _ => None,
     }
 }

@@ -135,6 +135,15 @@ impl Venues {
         }
     }
 
+    /// Returns whether no gate stops withdrawals from a venue.
+    pub(crate) fn lets_out(&self, venue: VenueName) -> bool {
+        let VenueName::Vault(vault) = venue else { return true };
+        match self.vaults.get(&vault).map(|vault| &vault.kind) {
+            Some(Kind::Two(two)) => !two.closed.send_shares && !two.closed.receive_assets,
+            Some(Kind::Meta(_)) | None => true,
+        }
+    }
+
     /// Returns all venues.
     pub(crate) fn names(&self) -> Vec<VenueName> {
         let vaults = self.vaults.keys().map(|vault| VenueName::Vault(*vault));

@@ -2,7 +2,7 @@
 
 use alloy_primitives::Address;
 use bursar_core::json::{Object, Value};
-use bursar_domain::plan::Effects;
+use bursar_domain::effects::Effects;
 use bursar_domain::plan_text;
 use bursar_domain::trades::{TradeAsk, TradeToken, Venue};
 use bursar_uniswap::Decoded;

@@ -98,10 +98,17 @@ pub(super) struct VaultPlaces {
     asked: Structure,
 }
 
+/// The places of what is asked about one adapter.
+struct AdapterParts {
+    /// One answer of each adapter factory.
+    origins: Vec<(AdapterKind, usize)>,
+    inner_vault: usize,
+}
+
 struct AdapterPlaces {
     at: usize,
     /// The adapter that was found last, and what is asked about it.
-    known: Option<(Address, Vec<(AdapterKind, usize)>, usize)>,
+    known: Option<AdapterParts>,
 }
 
 struct QueuePlaces {
@@ -374,13 +381,14 @@ impl AdapterPlaces {
                 (known.kind, batch.add(known.address, asked))
             });
             let origins = origins.collect();
-            (*address, origins, batch.add(*address, adapter::inner_vault_call()))
+            let inner_vault = batch.add(*address, adapter::inner_vault_call());
+            AdapterParts { origins, inner_vault }
         });
         Self { at, known }
     }
 
     fn origin(&self, answers: &Answers) -> Option<AdapterOrigin> {
-        let (_address, origins, inner_vault) = self.known.as_ref()?;
+        let AdapterParts { origins, inner_vault, .. } = self.known.as_ref()?;
         let mut origin = AdapterOrigin::Unofficial;
         for (kind, at) in origins {
             if !answers.flag(*at)? {

@@ -9,7 +9,7 @@ use bursar_chain::token;
 use bursar_core::codes::Code;
 use bursar_core::money::Atoms;
 use bursar_domain::Refusal;
-use bursar_domain::plan::Effects;
+use bursar_domain::effects::Effects;
 use bursar_uniswap::fill;
 use bursar_uniswap::read::decode_permit2_allowance;
 
