@@ -22,6 +22,7 @@ pub mod raw;
 pub mod ready_wallet;
 pub mod scripted_facilitator;
 pub mod sdk;
+pub mod sent;
 pub mod service;
 pub mod service_key;
 pub mod two_faced_rpc;

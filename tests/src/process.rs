@@ -113,6 +113,17 @@ impl EngineProcess {
         }
     }
 
+    /// Starts an engine that has ended, and attaches; `None` if a planned kill ends it before it takes commands.
+    pub async fn restart(folder: &Path, start: &Start) -> Option<(Self, Operator)> {
+        let engine = match Self::try_start(folder, start) {
+            Ok(engine) => engine,
+            Err(why) if why.starts_with("signal: 9") => return None,
+            Err(why) => panic!("the engine did not start: {why}"),
+        };
+        let operator = engine.try_operator().await?;
+        Some((engine, operator))
+    }
+
     fn command(folder: &Path, start: &Start) -> Command {
         let mut line: Vec<OsString> = Vec::new();
         if let Some(mask) = start.umask {

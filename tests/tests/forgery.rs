@@ -30,7 +30,7 @@ fn forge(store: &MemoryStore, event: &Event) {
     let mut store = store.clone();
     let head = store.head().unwrap();
     let seq = head.seq + 1;
-    let mut bytes = vec![6];
+    let mut bytes = vec![7];
     bytes.extend_from_slice(&seq.to_be_bytes());
     bytes.extend_from_slice(&1_767_225_600_000i64.to_be_bytes());
     bytes.extend_from_slice(&head.hash);

@@ -50,7 +50,7 @@ pub(crate) const TABLE: &[Row] = &[
     row("venue.trust", "", ("venue trust 0x0000000000000000000000000000000000000001 --network nowhere", "NOTHING_FOUND"), "NOTHING_FOUND", "ENGINE_DOWN"),
     row("venue.untrust", "", ("venue untrust 0x0000000000000000000000000000000000000001 --network nowhere", "NOTHING_FOUND"), "NOTHING_FOUND", "NOTHING_FOUND"),
     row("position.withdraw", "", ("position withdraw 0x0000000000000000000000000000000000000001 all --network nowhere", "NOTHING_FOUND"), "NOTHING_FOUND", "ENGINE_DOWN"),
-    row("position.write_off", "", ("position write-off 0x0000000000000000000000000000000000000001 --network nowhere", "NOTHING_FOUND"), "NOTHING_FOUND", "ENGINE_DOWN"),
+    row("position.write-off", "", ("position write-off 0x0000000000000000000000000000000000000001 --network nowhere", "NOTHING_FOUND"), "NOTHING_FOUND", "ENGINE_DOWN"),
     row("positions", "positions", ("positions --network nowhere", "NOTHING_FOUND"), "", "ENGINE_DOWN"),
     row("network.enable", "network enable base", ("network enable nowhere", "NOTHING_FOUND"), "WALLET_LOCKED", "CONFIRMATION_NEEDED"),
     row("policy.create", "policy create q --day 1", ("policy create p", "NAME_TAKEN"), "WALLET_LOCKED", "CONFIRMATION_NEEDED"),

@@ -71,7 +71,7 @@ pub(crate) fn context<'a>(
         best: record.and_then(|record| record.best),
         is_first: !record.is_some_and(|record| record.is_used),
         // A measurement that did not read the loan's own network proves nothing.
-        deployed: deployed(&state.loans, from, &quote.exposure)
+        deployed: deployed(&state.loans, from, &policy.networks, &quote.exposure)
             .filter(|_sum| quote.exposure.networks.contains(&ask.chain)),
         reserved: reserved(state, moment, from, request),
         operations: operations(state, moment, agent, request),

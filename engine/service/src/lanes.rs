@@ -1,6 +1,7 @@
 //! The lanes: the steps of a request that reach the outside. A lane sends its results to the core as actions, and the
 //! domain decides what follows.
 
+pub mod allowances;
 mod batch;
 mod fields;
 mod kept;

@@ -67,7 +67,7 @@ pub struct Holdings {
 /// Returns the balances of `owner` in the native coin and in each token. Amounts are in smallest units.
 ///
 /// # Errors
-/// The whole request failed, or there are more than [`READS_MAX`] - 1 tokens.
+/// The whole request failed, or there are more than [`AT_ONE_BLOCK_MAX`] - 1 tokens.
 pub async fn holdings(
     chain: &dyn Chain,
     owner: Address,

@@ -73,7 +73,7 @@ pub enum Order {
     /// The answer shows what the card of such a trade would show, and the outputs of the routes that were compared. The
     /// address must hold the amount, because the whole plan is simulated.
     Quote(QuoteOrder),
-    /// What exchanges may take of your tokens: show and revoke it; needs a running engine.
+    /// What exchanges and venues may take of your tokens: show and revoke it; needs a running engine.
     ///
     /// Lists the allowances that are not zero, of the tokens that Bursar knows, that policies list and that trades of
     /// this wallet used. A plan approves exactly its input and leaves nothing; other programs with the same key may leave
@@ -243,6 +243,7 @@ mod tests {
             "venues --network base",
             "positions --address research",
             "policy test small 25 --trade --slippage 1 --impact 0.3",
+            "policy test small 25 --supply --lent 480",
         ] {
             Order::parse_line(line).unwrap_or_else(|error| panic!("{line}: {error}"));
         }
@@ -262,6 +263,9 @@ mod tests {
             "allowances --yes",
             "policy test p 1 --impact 1",
             "policy test p 1 --trade --domain x.example",
+            "policy test p 1 --supply --domain x.example",
+            "policy test p 1 --supply --trade",
+            "policy test p 1 --lent 5",
         ] {
             assert!(Order::parse_line(line).is_err(), "{line}");
         }

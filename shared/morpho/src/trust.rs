@@ -114,14 +114,14 @@ pub enum Untrusted {
     InnerVault(Address),
     #[error("the vault's curator {0} is not trusted")]
     Curator(Address),
-    #[error("the venue's parts cannot be read")]
-    Unreadable,
     #[error("the market does not exist")]
     NoMarket,
     #[error("the market's interest rate model {0} is not the official one")]
     InterestModel(Address),
     #[error("no trusted vault has a cap for this market")]
     NotEndorsed,
+    #[error("the venue's parts cannot be read")]
+    Unreadable,
 }
 
 /// Judges a vault.

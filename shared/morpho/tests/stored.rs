@@ -63,6 +63,7 @@ fn judgements_keep_their_stored_form() {
         (Untrusted::NoMarket, json!("no_market")),
         (Untrusted::InterestModel(PARTY), json!({ "interest_model": party })),
         (Untrusted::NotEndorsed, json!("not_endorsed")),
+        (Untrusted::Unreadable, json!("unreadable")),
     ];
     for (number, (reason, expected)) in (0_u8..).zip(rows) {
         assert_stored(Trust::Refused(reason), &[3, number], &json!({ "refused": expected }));

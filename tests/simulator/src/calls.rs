@@ -65,7 +65,9 @@ impl World {
     }
 
     pub(crate) fn send(&mut self, sent: SentCall) -> Result<(), WorldFailure> {
-        self.make_room(QUEUE_RESERVE)?;
+        if !self.make_room(QUEUE_RESERVE)? {
+            return Ok(());
+        }
         self.sent_calls.push(sent.clone());
         let call = Call::Sign(Box::new(sent.ask));
         self.call(call, "POST", "/sign", Some(&sent.body), wire::answer)
@@ -92,7 +94,9 @@ impl World {
         count: u8,
     ) -> Result<(), WorldFailure> {
         let Some(agent) = self.pick_agent(planned.agent) else { return Ok(()) };
-        self.make_room(usize::from(count))?;
+        if !self.make_room(usize::from(count))? {
+            return Ok(());
+        }
         self.together = true;
         for _one in 0..count {
             let sent = self.build_call(agent, planned);

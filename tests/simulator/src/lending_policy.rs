@@ -24,8 +24,12 @@ const PLAIN: Lending = Lending {
     curated_only: true,
 };
 
-const VARIANTS: [Lending; 8] = [
+const VARIANTS: [Lending; 12] = [
     PLAIN,
+    PLAIN,
+    Lending { per_deposit: 100 * DOLLAR, auto_below: 90 * DOLLAR, ..PLAIN },
+    Lending { total: 110 * DOLLAR, auto_below: 80 * DOLLAR, ..PLAIN },
+    Lending { total: 90 * DOLLAR, curated_only: false, ..PLAIN },
     Lending { per_deposit: 150 * DOLLAR, total: 100 * DOLLAR, auto_below: 200 * DOLLAR, ..PLAIN },
     Lending { curated_only: false, total: 200 * DOLLAR, ..PLAIN },
     Lending { auto_below: 0, ..PLAIN },

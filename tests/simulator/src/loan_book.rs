@@ -122,6 +122,7 @@ pub(crate) struct LoanBook {
     pub(crate) by_id: BTreeMap<String, LoanWish>,
     /// The last answer to each request.
     pub(crate) answers: BTreeMap<String, LoanAnswer>,
+    pub(crate) last_answer: Option<LoanAnswer>,
     /// What blocks hold, in order.
     pub(crate) moves: Vec<LoanMove>,
     /// The worth of [`PRICED_SHARES`] by chain and block.

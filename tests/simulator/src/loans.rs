@@ -198,7 +198,7 @@ impl World {
                 resign(&mut sent, now, &client);
             }
             RepeatVariant::OtherKey(key) => {
-                sent.body["idempotency_key"] = json!(format!("key-{key}"));
+                sent.body["idempotency_key"] = json!(key_name(self.swarm.trades, key));
                 if client.bearer {
                     resign(&mut sent, now, &client);
                 }
@@ -244,7 +244,7 @@ impl World {
         let client = &self.agents[agent];
         let mut body = client.position(self.clock.now().utc.seconds(), &position);
         if let Some(key) = planned.key {
-            body["idempotency_key"] = json!(format!("key-{key}"));
+            body["idempotency_key"] = json!(key_name(self.swarm.trades, key));
         }
         Some(SentLoan { agent, wish: LoanWish { chain, venue, supplies: planned.supply }, body })
     }
@@ -418,21 +418,21 @@ impl World {
         if pending { self.decide_loan_of(id.to_owned(), true) } else { Ok(()) }
     }
 
-    /// Denies all held loans if an agent's queue has not enough room for so many payments: the auditor does not know
-    /// that loans fill it.
-    pub(crate) fn make_room(&mut self, payments: usize) -> Result<(), WorldFailure> {
+    /// Makes room for so many payments. Returns whether they can be sent: the auditor does not know that loans fill an
+    /// agent's queue, and that refused loans count as refusals of their minute.
+    pub(crate) fn make_room(&mut self, payments: usize) -> Result<bool, WorldFailure> {
         if !self.swarm.loans {
-            return Ok(());
+            return Ok(true);
         }
-        // Nor does it know that refused loans count as refusals of their minute.
-        let (minute, count) = self.loans.refusals;
-        let full = minute == self.minute() && count + payments >= REFUSALS_MAX;
-        if full && !self.together {
+        if self.refusals_now() + payments >= REFUSALS_MAX && !self.together {
             self.pass(60_000)?;
+        }
+        if self.refusals_now() + payments >= REFUSALS_MAX {
+            return Ok(false);
         }
         let most = (0..self.agents.len()).map(|agent| self.held_by(agent)).max().unwrap_or(0);
         if most + payments <= HELD_PER_AGENT {
-            return Ok(());
+            return Ok(true);
         }
         let state = self.process().core().state();
         let held = state.held.values().filter(|request| request.loan().is_some());
@@ -442,18 +442,23 @@ impl World {
             self.decide_loan_of(id, false)?;
         }
         self.together = together;
-        Ok(())
+        Ok(true)
+    }
+
+    /// Returns the refused requests of all agents in this minute; after the clock was set back, in the latest one.
+    fn refusals_now(&self) -> usize {
+        let (minute, count) = self.loans.refusals;
+        if minute < self.minute() { 0 } else { count }
     }
 
     fn minute(&self) -> i64 {
         self.clock.now().utc.seconds().div_euclid(60)
     }
 
-    /// Counts the refused requests of all agents in this minute.
+    /// Counts a refused request.
     pub(crate) fn count_refusal(&mut self) {
-        let minute = self.minute();
-        let (known, count) = self.loans.refusals;
-        self.loans.refusals = (minute, if known == minute { count + 1 } else { 1 });
+        let minute = self.minute().max(self.loans.refusals.0);
+        self.loans.refusals = (minute, self.refusals_now() + 1);
     }
 
     /// Returns whether a loan is being executed or waits for the operator.
@@ -539,6 +544,11 @@ impl World {
             }
         }
     }
+}
+
+/// Payments may have the same keys, if no auditor judges the conflict.
+fn key_name(shared: bool, key: u8) -> String {
+    if shared { format!("key-{key}") } else { format!("loan-{key}") }
 }
 
 fn resign(sent: &mut SentLoan, at: i64, agent: &Agent) {

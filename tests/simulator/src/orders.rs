@@ -143,7 +143,7 @@ impl World {
         let name = policy_name(which);
         // An edit of other limits keeps those of loans, so the auditor need not know them.
         let lending = if self.swarm.loans {
-            lending_policy::options(which + self.lending_variants[which % 4])
+            lending_policy::options(self.lending_variants[which % 4])
         } else {
             String::new()
         };

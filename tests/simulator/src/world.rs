@@ -26,6 +26,7 @@ use crate::evm;
 use crate::faults::{PlantedBug, WorldFaults};
 use crate::image::Image;
 use crate::invariants::TradeFacts;
+use crate::lending_policy;
 use crate::loan_book::{LoanBook, LoanOrder};
 use crate::loans::SentLoan;
 use crate::plan::{JournalBounds, Plan, Swarm};
@@ -264,7 +265,10 @@ impl World {
             sent_loans: Vec::new(),
             loan_ids: Vec::new(),
             loan_ticket: 0,
-            lending_variants: [0; 4],
+            lending_variants: {
+                let mut dice = Dice::new(plan.seed ^ 0x1e4d);
+                std::array::from_fn(|_policy| dice.index(lending_policy::COUNT))
+            },
             restart_in: None,
             outcome: Outcome::default(),
             tail: Vec::new(),

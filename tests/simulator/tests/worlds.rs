@@ -48,6 +48,11 @@ const FOUND_BY: &[(PlantedBug, u64)] = &[
     (PlantedBug::RepeatExecuted, 89),
     (PlantedBug::LocalDeadline, 64),
     (PlantedBug::FloorWithoutGas, 915),
+    (PlantedBug::CeilingIgnored, 41),
+    (PlantedBug::DepositUnlimited, 20),
+    (PlantedBug::ComingLoansForgotten, 41),
+    (PlantedBug::UntrustedVenue, 255),
+    (PlantedBug::WithdrawalLimited, 270),
 ];
 
 #[test]

@@ -2,6 +2,7 @@
 
 mod described;
 mod example;
+mod kills;
 mod main_path;
 mod shared;
 mod spoofs;

@@ -21,7 +21,7 @@ use tempfile::TempDir;
 pub(crate) const ROBINHOOD: ChainId = ChainId(4663);
 pub(crate) const DOLLAR: u128 = 1_000_000;
 /// Timeout of every wait; reached only on failure.
-const TIMEOUT: Duration = Duration::from_secs(60);
+pub(crate) const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Supplies up to 2,000 dollars, 4,000 in all, automatic below 1,500.
 pub(crate) const AUTOMATIC: &str =
@@ -126,14 +126,35 @@ impl Stage {
         self.operator = self.engine.operator().await;
     }
 
+    /// Starts an engine that has ended again, with the password and a fault. Returns whether it lived long enough to take
+    /// commands.
+    pub(crate) async fn try_restart(&mut self, fault: Option<String>) -> bool {
+        let start = Start { unlock: true, fault, ..self.start.clone() };
+        let Some((engine, operator)) = EngineProcess::restart(&self.engine.folder, &start).await
+        else {
+            return false;
+        };
+        (self.engine, self.operator) = (engine, operator);
+        true
+    }
+
     pub(crate) fn dollar(&self) -> Address {
         self.chain.network().stablecoin.address
     }
 
     pub(crate) async fn post(&self, path: &str, body: &Value) -> (u16, Value) {
-        let reply = self.client.post(format!("{}{path}", self.engine.url)).json(body).send().await;
-        let reply = reply.expect("an answer");
-        (reply.status().as_u16(), reply.json().await.expect("JSON"))
+        self.try_post(path, body).await.expect("an answer")
+    }
+
+    /// The same; fails if the engine ends first.
+    pub(crate) async fn try_post(
+        &self,
+        path: &str,
+        body: &Value,
+    ) -> Result<(u16, Value), reqwest::Error> {
+        let reply =
+            self.client.post(format!("{}{path}", self.engine.url)).json(body).send().await?;
+        Ok((reply.status().as_u16(), reply.json().await?))
     }
 
     /// Returns the body of a new request, of the first agent or of another one.
@@ -169,10 +190,16 @@ impl Stage {
     }
 
     pub(crate) async fn mandate(&mut self) -> Value {
-        self.stamp = (self.stamp + 1).max(self.engine.now_s());
-        let (status, answer) = self.post("/mandate", &self.agent.read(self.stamp)).await;
+        let body = self.read_body();
+        let (status, answer) = self.post("/mandate", &body).await;
         assert_eq!(status, 200, "{answer}");
         answer
+    }
+
+    /// Returns the body of a new request that only reads.
+    pub(crate) fn read_body(&mut self) -> Value {
+        self.stamp = (self.stamp + 1).max(self.engine.now_s());
+        self.agent.read(self.stamp)
     }
 
     pub(crate) async fn venues(&mut self) -> Value {
@@ -262,9 +289,13 @@ impl Stage {
         self.read(self.dollar(), IErc20::allowanceCall { owner, spender }).await
     }
 
+    pub(crate) async fn shares(&self, vault: Address) -> U256 {
+        self.read(vault, IVault::balanceOfCall { owner: self.owner }).await
+    }
+
     /// What the vault itself pays for all shares now.
     pub(crate) async fn worth(&self, vault: Address) -> U256 {
-        let shares = self.read(vault, IVault::balanceOfCall { owner: self.owner }).await;
+        let shares = self.shares(vault).await;
         self.read(vault, IVault::previewRedeemCall { shares }).await
     }
 

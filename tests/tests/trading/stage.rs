@@ -215,13 +215,11 @@ impl Stage {
     /// The same; returns whether the engine lived long enough to take commands.
     pub(crate) async fn try_restart(&mut self, fault: Option<String>) -> bool {
         let start = Start { unlock: true, fault, ..self.start.clone() };
-        self.engine = match EngineProcess::try_start(&self.engine.folder, &start) {
-            Ok(engine) => engine,
-            Err(why) if why.starts_with("signal: 9") => return false,
-            Err(why) => panic!("the engine did not start: {why}"),
+        let Some((engine, operator)) = EngineProcess::restart(&self.engine.folder, &start).await
+        else {
+            return false;
         };
-        let Some(operator) = self.engine.try_operator().await else { return false };
-        self.operator = operator;
+        (self.engine, self.operator) = (engine, operator);
         true
     }
 

@@ -3,12 +3,12 @@
 
 use std::collections::BTreeMap;
 
-use alloy_primitives::U256;
+use alloy_primitives::{Address, U256};
 use bursar_core::card::HoldReason;
 use bursar_core::codes::Code;
 use bursar_core::limits::CLOCK_OFF_CHAIN_MS;
 use bursar_core::money::{Bps, Usd};
-use bursar_core::policy::{LendingPolicy, Policy};
+use bursar_core::policy::{AllowedNetworks, LendingPolicy, Policy};
 use bursar_morpho::SharePrice;
 use bursar_morpho::worth::is_worth_its_assets;
 
@@ -74,19 +74,20 @@ pub fn assess(context: &LoanContext<'_>) -> Verdict {
     }
 }
 
-/// Returns what an address has lent: of each venue the higher of chain and journal. `None` if a part of it cannot be
-/// read, or on overflow.
+/// Returns what an address has lent on the networks of a policy: of each venue the higher of chain and journal. A
+/// disabled network is not read, so there the journal alone counts: disabling a network lifts no limit. `None` if a
+/// part of it cannot be read, or on overflow.
 pub fn deployed(
     loans: &Loans,
-    owner: alloy_primitives::Address,
+    owner: Address,
+    networks: &AllowedNetworks,
     exposure: &Exposure,
 ) -> Option<Usd> {
     if !exposure.unreadable.is_empty() {
         return None;
     }
-    let is_read = |chain| exposure.networks.contains(&chain);
     let mut each: BTreeMap<LoanPlace, Usd> = BTreeMap::new();
-    for (place, lent) in loans.used_by(owner, is_read) {
+    for (place, lent) in loans.used_by(owner, |chain| networks.allows(chain)) {
         each.insert(*place, lent.net);
     }
     for (chain, venue, worth) in &exposure.positions {

@@ -1,24 +1,27 @@
-//! Applies the rules to a hypothetical payment or trade of an agent that has spent nothing.
+//! Applies the rules to a hypothetical payment, trade or supply of an agent that has spent nothing.
 
 use alloy_primitives::{Address, B256, U256};
 use bursar_core::codes::Code;
-use bursar_core::money::{Atoms, Bps, Usd};
+use bursar_core::money::{Atoms, Bps, Usd, parse_decimal};
 use bursar_core::networks::{NATIVE_DECIMALS, Network};
 use bursar_core::policy::Policy;
 use bursar_core::time::Moment;
 use bursar_x402::Echo;
 use bursar_x402::authorization::MIN_VALIDITY_SECONDS;
 
+use super::lending::{self, LoanContext};
 use super::payments::{PaymentContext, assess};
 use super::trading::{self, Promised, TradeContext};
 use super::{Verdict, clock_is_off};
 use crate::assets::Price;
 use crate::due::expiry_if_due;
 use crate::effects::Effects;
+use crate::loans::{LendingKind, LoanAction, LoanAsk, LoanQuote, LoanSize, Standing, VenueFacts};
 use crate::refusal::Refusal;
 use crate::requests::PaymentAsk;
 use crate::state::State;
 use crate::trades::{TradeAsk, TradeQuote, TradeToken, Venue};
+use bursar_morpho::{SharePrice, Trust, VenueId};
 
 /// A payee that is neither the payer nor the token.
 const PAYEE: Address = Address::repeat_byte(0x11);
@@ -125,6 +128,80 @@ pub fn plain_trade(network: &Network, usd: Usd, slippage: Bps, impact: Bps) -> O
         amount_in: amount,
         venue: Venue::V4 { fee: 500, tick_spacing: 10, hooks: Address::ZERO, pool: B256::ZERO },
         slippage,
+        deadline: None,
+        quote,
+        counted: usd,
+    })
+}
+
+/// Returns what `policy` would decide now about a supply of an address that has lent `deployed` everywhere.
+pub fn rehearse_supply(
+    state: &State,
+    policy: &Policy,
+    ask: &LoanAsk,
+    deployed: Usd,
+    moment: &Moment,
+    trusted: bool,
+) -> Verdict {
+    if state.frozen.is_some() {
+        return Verdict::Refuse(Refusal::new(Code::AgentsFrozen));
+    }
+    lending::assess(&LoanContext {
+        ask,
+        quote: &ask.quote,
+        policy,
+        network_enabled: state.network_enabled(ask.chain),
+        trusted,
+        clock_off: clock_is_off(moment),
+        now: u64::try_from(moment.utc.seconds()).unwrap_or(0),
+        promised: NOTHING_PROMISED,
+        standing: Standing::Trusted,
+        best: None,
+        is_first: false,
+        deployed: Some(deployed),
+        reserved: Usd::ZERO,
+        operations: 0,
+        held_by_agent: 0,
+        held_in_all: waiting(state, moment),
+    })
+}
+
+/// Returns a supply of `usd` that has no other reason to be held: to a curated venue with enough money to withdraw,
+/// rehearsed, and from an address that can pay for it and of whose money it is any small share. `None` if nothing can be
+/// lent on the network.
+pub fn plain_supply(network: &Network, usd: Usd) -> Option<LoanAsk> {
+    network.lending?;
+    let assets = parse_decimal(&usd.to_string(), network.stablecoin.decimals).ok().map(Atoms)?;
+    let venue = VenueFacts {
+        kind: LendingKind::VaultV2,
+        name: String::new(),
+        symbol: String::new(),
+        curator: None,
+        owner: None,
+        trust: Trust::Curated,
+        lends_stablecoin: true,
+        share_decimals: network.stablecoin.decimals,
+        resists_donations: true,
+        price: SharePrice::new(assets.0, U256::from(1)),
+        free: Some(Atoms(U256::MAX)),
+    };
+    let mut quote = LoanQuote {
+        venue: Some(Box::new(venue)),
+        assets,
+        worth: assets,
+        native_balance: U256::MAX,
+        balance: U256::MAX,
+        effects: Effects::Proven,
+        ..LoanQuote::default()
+    };
+    quote.exposure.networks.push(network.chain);
+    quote.exposure.liquid = Usd(u64::MAX);
+    Some(LoanAsk {
+        chain: network.chain,
+        action: LoanAction::Supply,
+        // Never sent: the rules read the facts only.
+        venue: VenueId::Vault(PAYEE),
+        size: LoanSize::Assets(assets),
         deadline: None,
         quote,
         counted: usd,

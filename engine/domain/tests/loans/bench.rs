@@ -9,7 +9,7 @@ use bursar_core::codes::Code;
 use bursar_core::ids::RequestId;
 use bursar_core::money::{Atoms, Usd};
 use bursar_core::networks::ChainId;
-use bursar_core::policy::Policy;
+use bursar_core::policy::{AllowedNetworks, Policy};
 use bursar_domain::agents::Credential;
 use bursar_domain::assess::lending::deployed;
 use bursar_domain::command::{Approval, Requote, StepOrder, VenueTrust};
@@ -417,7 +417,9 @@ impl Bench {
     /// Returns what an address has lent if a node reports that it has nothing.
     pub(crate) fn deployed(&self, label: &str) -> u64 {
         let owner = build::address(label);
-        deployed(&self.world.state.loans, owner, &nothing_lent()).expect("a sum").0
+        deployed(&self.world.state.loans, owner, &AllowedNetworks::AllEnabled, &nothing_lent())
+            .expect("a sum")
+            .0
     }
 
     /// Returns an agent's operations of today.

@@ -1,9 +1,12 @@
 //! What an address has lent: of each venue the higher of chain and journal, over all that was read.
 
+use bursar_core::card::HoldReason;
 use bursar_core::codes::Code;
 use bursar_core::money::Usd;
-use bursar_core::networks::ChainId;
+use bursar_core::networks::{self, ChainId};
+use bursar_core::policy::AllowedNetworks;
 use bursar_domain::assess::lending::deployed;
+use bursar_domain::assess::{Verdict, rehearsal};
 use bursar_domain::loans::{Exposure, LoanAsk};
 use bursar_domain::plan::StepPurpose;
 use bursar_morpho::VenueId;
@@ -34,7 +37,9 @@ fn lender() -> Bench {
 fn each_venue_counts_the_higher_of_chain_and_journal() {
     let bench = lender();
     let main = build::address("main");
-    let sum = |exposure: &Exposure| deployed(&bench.world.state.loans, main, exposure);
+    let sum = |exposure: &Exposure| {
+        deployed(&bench.world.state.loans, main, &AllowedNetworks::AllEnabled, exposure)
+    };
     for (positions, wanted) in [
         // A node that reports nothing lifts nothing.
         (vec![], 60_000_000),
@@ -53,7 +58,10 @@ fn each_venue_counts_the_higher_of_chain_and_journal() {
         assert_eq!(sum(&shows(&positions)), Some(Usd(wanted)), "{positions:?}");
     }
     let spare = build::address("spare");
-    assert_eq!(deployed(&bench.world.state.loans, spare, &nothing_lent()), Some(Usd::ZERO));
+    assert_eq!(
+        deployed(&bench.world.state.loans, spare, &AllowedNetworks::AllEnabled, &nothing_lent()),
+        Some(Usd::ZERO)
+    );
     for unreadable in [(BASE, None), (ROBINHOOD, Some(vault(0x77)))] {
         let exposure = Exposure { unreadable: vec![unreadable], ..nothing_lent() };
         assert_eq!(sum(&exposure), None);
@@ -62,13 +70,27 @@ fn each_venue_counts_the_higher_of_chain_and_journal() {
     assert_eq!(sum(&shows(&too_much)), None);
 }
 
-/// Only the networks on which the agent may lend are counted, as the lane reads them.
+/// Only the networks on which the agent may lend are counted.
 #[test]
 fn networks_outside_the_policy_do_not_count() {
     let bench = lender();
     let exposure = Exposure { networks: vec![BASE], ..nothing_lent() };
-    let sum = deployed(&bench.world.state.loans, build::address("main"), &exposure);
+    let only = AllowedNetworks::Only([BASE].into());
+    let sum = deployed(&bench.world.state.loans, build::address("main"), &only, &exposure);
     assert_eq!(sum, Some(Usd(40_000_000)));
+}
+
+/// A disabled network is not read. What was lent there still counts.
+#[test]
+fn disabling_a_network_lifts_no_limit() {
+    let mut bench = lender();
+    for _once in 0..8 {
+        bench.lends(0, supply(45_000_000));
+    }
+    let exposure = Exposure { networks: vec![ROBINHOOD], ..nothing_lent() };
+    let asked = |micros| at(ROBINHOOD, market(0x66), with(&exposure, supply(micros)));
+    assert_eq!(bench.refuses(0, asked(80_000_001)), Code::ExposureExceeded);
+    bench.holds(0, asked(80_000_000));
 }
 
 #[test]
@@ -137,4 +159,33 @@ fn a_supply_of_unknown_effect_counts_although_the_chain_shows_nothing() {
     bench.takes(id, StepPurpose::Supply, Fate::NonceTaken);
     assert_eq!(bench.deployed("main"), 40_000_000);
     assert_eq!(bench.reserved("main"), 0);
+}
+
+/// `policy test` of a supply has the verdict that the same supply of an agent has.
+#[test]
+fn a_rehearsed_supply_meets_the_rules_of_a_real_one() {
+    let mut bench = lender();
+    let state = bench.world.state.clone();
+    let moment = bench.world.now();
+    let rehearsed = |dollars, lent| {
+        let ask = rehearsal::plain_supply(build::base(), Usd::dollars(dollars));
+        let ask = ask.expect("a network of loans");
+        let lent = Usd::dollars(lent);
+        rehearsal::rehearse_supply(&state, &crate::asks::policy(), &ask, lent, &moment, true)
+    };
+    let code = |verdict| match verdict {
+        Verdict::Refuse(refusal) => refusal.code,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(rehearsed(49, 60), Verdict::Act);
+    assert_eq!(rehearsed(50, 60), Verdict::Hold(HoldReason::AboveThreshold));
+    assert_eq!(rehearsed(100, 400), Verdict::Hold(HoldReason::AboveThreshold));
+    assert_eq!(code(rehearsed(101, 0)), Code::PerDepositExceeded);
+    assert_eq!(code(rehearsed(100, 401)), Code::ExposureExceeded);
+    bench.starts(0, supply(49_000_000));
+    bench.holds(0, supply(50_000_000));
+    assert_eq!(bench.refuses(0, supply(101_000_000)), Code::PerDepositExceeded);
+    // Nothing can be lent on a test network.
+    let sepolia = networks::by_name("base-sepolia").expect("a network");
+    assert_eq!(rehearsal::plain_supply(sepolia, Usd::dollars(1)), None);
 }

@@ -2,7 +2,7 @@
 
 use bursar_core::json::{Object, Value};
 use bursar_core::money::Usd;
-use bursar_core::policy::LendingPolicy;
+use bursar_core::policy::Policy;
 use bursar_domain::assess::lending::{ceiling, deployed};
 use bursar_domain::loan_context::{operations, reserved};
 use bursar_domain::loans::Exposure;
@@ -13,15 +13,17 @@ use super::numbers::{decimal, percent};
 /// Describes a policy. Without an exposure, what depends on it is null.
 pub(super) fn lending_policy(
     caller: &Caller,
-    policy: &LendingPolicy,
+    policy: &Policy,
     exposure: Option<&Exposure>,
 ) -> Object {
     let (state, agent, moment) = (&caller.view.state, caller.agent(), &caller.moment);
     let usd = |usd: Usd| decimal(&usd.to_string());
     let optional = |usd: Option<Usd>| usd.map_or(Value::Null, |usd| decimal(&usd.to_string()));
+    let Policy { networks, lending: policy, .. } = policy;
     let owner = caller.paying().map(|known| known.address);
     let known = owner.zip(exposure);
-    let lent = known.and_then(|(owner, exposure)| deployed(&state.loans, owner, exposure));
+    let lent =
+        known.and_then(|(owner, exposure)| deployed(&state.loans, owner, networks, exposure));
     let liquid = exposure.map(|exposure| exposure.liquid).filter(|_any| lent.is_some());
     let limit = lent.zip(liquid).map(|(lent, liquid)| ceiling(policy, liquid, lent));
     let open = owner.map_or(Usd::ZERO, |owner| reserved(state, moment, owner, None));

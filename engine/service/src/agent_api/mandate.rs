@@ -84,9 +84,9 @@ fn policy(caller: &Caller, exposure: Option<&Exposure>) -> Value {
         return Value::Null;
     };
     let payments = &policy.payments;
-    let lending = Some(&policy.lending).filter(|lending| lending.enabled);
-    let morpho = lending
-        .map_or(Value::Null, |lending| Value::from(lending_policy(caller, lending, exposure)));
+    let lends = Some(policy).filter(|policy| policy.lending.enabled);
+    let morpho =
+        lends.map_or(Value::Null, |policy| Value::from(lending_policy(caller, policy, exposure)));
     Value::from(
         Object::new()
             .with("name", given.policy.as_str())

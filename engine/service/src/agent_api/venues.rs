@@ -10,6 +10,7 @@ use bursar_core::fault::Fault;
 use bursar_core::json::{Object, Value};
 use bursar_core::money::Atoms;
 use bursar_core::networks::Network;
+use bursar_core::policy::Policy;
 use bursar_domain::assess::lending::deployed;
 use bursar_domain::loans::Exposure;
 use bursar_morpho::VenueId;
@@ -69,15 +70,16 @@ async fn try_venues(api: &Api, request: HttpRequest) -> Result<Answer, Fault> {
         .with("restricted", policy.lending.curated_only)
         .with("chain_id", network.chain.0)
         .with("venues", Value::from(venues))
-        .with("policy", lending_policy(&caller, &policy.lending, Some(&exposure)));
-    let body = body.with("exposure_complete", is_complete(&caller, &exposure));
+        .with("policy", lending_policy(&caller, policy, Some(&exposure)));
+    let body = body.with("exposure_complete", is_complete(&caller, policy, &exposure));
     Ok(Answer::new(200, body))
 }
 
 /// Returns whether the whole exposure could be read: if not, nothing can be supplied.
-fn is_complete(caller: &Caller, exposure: &Exposure) -> bool {
+fn is_complete(caller: &Caller, policy: &Policy, exposure: &Exposure) -> bool {
+    let loans = &caller.view.state.loans;
     let owner = caller.paying().map(|known| known.address);
-    owner.is_some_and(|owner| deployed(&caller.view.state.loans, owner, exposure).is_some())
+    owner.is_some_and(|owner| deployed(loans, owner, &policy.networks, exposure).is_some())
 }
 
 /// Lists the venues that the policy permits, then others in which the address has something.

@@ -3,13 +3,16 @@
 //! The rules are in `bursar-domain`, and the call data in `bursar-morpho`. This module reads the chain: every figure of
 //! one network is from the same block. The background [`scan`] finds venues that are not in our table.
 
+mod allowances;
 mod hints;
 mod input;
 mod known;
 mod lane;
+mod list_venues;
 mod listing;
 mod markets;
 mod measure;
+mod measured;
 mod network_read;
 mod operator;
 mod own_venues;
@@ -28,7 +31,7 @@ pub use input::{LoanInput, network_of};
 pub use known::Known;
 pub use lane::Lending;
 pub use listing::{ListedMarket, Listing};
-pub use measure::Measured;
+pub use measured::Measured;
 pub use operator::OwnWithdrawal;
 pub use own_venues::OwnVenue;
 pub use positions::{OwnerPositions, Position};

@@ -23,7 +23,6 @@ mod steps;
 mod stocks;
 mod wiring;
 
-pub use allowances::{Allowance, Allowances, revocation_of};
 pub use input::TradeInput;
 pub use lane::Trading;
 pub use measured::Measured;

@@ -1,4 +1,4 @@
-//! The command `allowances`: what exchanges may take of the tokens of this wallet, and its end.
+//! The command `allowances`: what exchanges and venues may take of the tokens of this wallet, and its end.
 
 mod found;
 mod revoke;
@@ -23,28 +23,38 @@ pub(super) async fn run(
     order: AllowancesOrder,
     dialogue: &mut dyn Dialogue,
 ) -> Result<Done, Fault> {
-    let trades = |network: &Network| network.exchange.is_some();
-    let networks = lookup::networks(engine, order.network.as_deref(), trades, "exchange")?;
+    let uses = |network: &Network| network.exchange.is_some() || network.lending.is_some();
+    let networks = lookup::networks(engine, order.network.as_deref(), uses, "exchange")?;
     let addresses = lookup::addresses(engine, order.address.as_ref(), "allowances")?;
     let tokens = Tokens::of(engine).await?;
+    let state = engine.core.view().state.clone();
     let (mut found, mut unread, mut read) = (Vec::new(), Vec::new(), 0usize);
     for known in &addresses {
         for network in &networks {
             let asked = tokens.on(network);
-            match engine.trading.allowances(network, known.address, &asked).await {
-                Ok(all) => {
-                    read = read.saturating_add(all.read);
-                    for token in all.unreadable {
-                        let reason = format!("the token {token} gives no valid answer");
-                        unread.push(missing(known, network, reason));
+            let (exchange, venues) = futures::future::join(
+                engine.trading.allowances(network, known.address, &asked),
+                engine.lending.allowances(&state, network, known.address),
+            )
+            .await;
+            for all in [exchange, venues] {
+                let all = match all {
+                    Ok(all) => all,
+                    Err(refusal) => {
+                        add_once(&mut unread, missing(known, network, refusal.describe()));
+                        continue;
                     }
-                    for allowance in all.found {
-                        let token = tokens.describe(engine, network, allowance.token).await;
-                        let known = Arc::clone(known);
-                        found.push(Found { known, network, allowance, token });
-                    }
+                };
+                read = read.saturating_add(all.read);
+                for token in all.unreadable {
+                    let reason = format!("the token {token} gives no valid answer");
+                    add_once(&mut unread, missing(known, network, reason));
                 }
-                Err(refusal) => unread.push(missing(known, network, refusal.describe())),
+                for allowance in all.found {
+                    let token = tokens.describe(engine, network, allowance.token).await;
+                    let known = Arc::clone(known);
+                    found.push(Found { known, network, allowance, token });
+                }
             }
         }
     }
@@ -53,6 +63,13 @@ pub(super) async fn run(
         revoke::revoke(engine, &found, &mut allowances, order.yes, dialogue).await?;
     }
     Ok(Answer::Allowances(AllowancesAnswer { allowances, unread, read }).into())
+}
+
+/// Both reads of a network can fail for the same reason.
+fn add_once(unread: &mut Vec<UnreadAnswer>, one: UnreadAnswer) {
+    if !unread.contains(&one) {
+        unread.push(one);
+    }
 }
 
 fn missing(known: &PayingAddress, network: &Network, reason: String) -> UnreadAnswer {

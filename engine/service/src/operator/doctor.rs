@@ -2,6 +2,7 @@
 //! function that judges the probe's result.
 
 mod folder;
+mod lending;
 mod machine;
 mod networks;
 mod records;
@@ -39,7 +40,7 @@ pub(super) async fn run(
     let state = engine.core.view().state.clone();
     let enabled = NETWORKS.iter().filter(|row| state.network_enabled(row.chain));
     let config = engine.settings.get();
-    let probes = enabled.map(|row| networks::check(row, &engine.ports, &config));
+    let probes = enabled.map(|row| networks::check(row, engine, &config));
     checks.extend(futures::future::join_all(probes).await.into_iter().flatten());
     let server = describe::server(engine).await;
     checks.push(machine::server(server.url.as_deref(), alone, &state.settings));

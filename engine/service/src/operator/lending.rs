@@ -2,33 +2,32 @@
 //! lent.
 
 mod own;
+mod positions;
 mod trust;
 
 use std::sync::Arc;
 
 use alloy_primitives::U256;
-use bursar_control::answers::{
-    Answer, PositionAnswer, PositionsAnswer, UnreadAnswer, UnreadVenueAnswer, VenueAnswer,
-    VenueTrust, VenuesAnswer,
-};
-use bursar_control::grammar::{PositionOrder, PositionsOrder, VenueName, VenueOrder, VenuesOrder};
+use bursar_control::answers::{Answer, UnreadVenueAnswer, VenueAnswer, VenueTrust, VenuesAnswer};
+use bursar_control::grammar::{PositionOrder, VenueName, VenueOrder, VenuesOrder};
 use bursar_control::wire::Asking;
 use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
 use bursar_core::money::{Atoms, TokenAmount};
 use bursar_core::networks::{Network, VaultKind};
-use bursar_domain::wallets::PayingAddress;
 use bursar_morpho::VenueId;
 use bursar_morpho::trust::Trust;
 
 use super::dialogue::Dialogue;
 use super::support::{Done, lookup};
 use crate::context::EngineContext;
-use crate::lanes::lending::{Position, Venue};
+use crate::lanes::lending::Venue;
 
 fn lends(network: &Network) -> bool {
     network.lending.is_some()
 }
+
+pub(super) use positions::positions;
 
 pub(super) async fn venues(engine: &Arc<EngineContext>, order: VenuesOrder) -> Result<Done, Fault> {
     let networks = lookup::networks(engine, order.network.as_deref(), lends, "lending")?;
@@ -117,41 +116,6 @@ fn only_network(
     }
 }
 
-pub(super) async fn positions(
-    engine: &Arc<EngineContext>,
-    order: PositionsOrder,
-) -> Result<Done, Fault> {
-    let networks = lookup::networks(engine, order.network.as_deref(), lends, "lending")?;
-    let addresses = lookup::addresses(engine, order.address.as_ref(), "positions")?;
-    let (mut positions, mut unread, mut read) = (Vec::new(), Vec::new(), 0usize);
-    for network in networks {
-        let owners: Vec<_> = addresses.iter().map(|known| known.address).collect();
-        let missing = |known: &PayingAddress, reason: String| UnreadAnswer {
-            label: known.label.as_str().to_owned(),
-            network: network.title.to_owned(),
-            reason,
-        };
-        let all = match engine.lending.positions(network, &owners).await {
-            Ok(all) => all,
-            Err(refusal) => {
-                unread.extend(addresses.iter().map(|known| missing(known, refusal.describe())));
-                continue;
-            }
-        };
-        for (known, of_owner) in addresses.iter().zip(all) {
-            read = read.saturating_add(of_owner.read);
-            for (venue, reason) in of_owner.unreadable {
-                let reason = format!("the vault {}: {reason}", venue.to_checksum(None));
-                unread.push(missing(known, reason));
-            }
-            positions.extend(
-                of_owner.found.iter().map(|found| describe_position(network, known, found)),
-            );
-        }
-    }
-    Ok(Answer::Positions(PositionsAnswer { positions, unread, read }).into())
-}
-
 fn describe(network: &Network, venue: &Venue) -> VenueAnswer {
     let total = venue.lends_stablecoin.then_some(venue.total_assets);
     let liquid = venue.liquid.filter(|_known| venue.lends_stablecoin);
@@ -170,25 +134,6 @@ fn describe(network: &Network, venue: &Venue) -> VenueAnswer {
         total_assets_atomic: total.map(|total| total.to_string()),
         liquid: liquid.map(|liquid| text(network, liquid)),
         liquid_atomic: liquid.map(|liquid| liquid.to_string()),
-    }
-}
-
-fn describe_position(network: &Network, known: &PayingAddress, found: &Position) -> PositionAnswer {
-    PositionAnswer {
-        label: known.label.as_str().to_owned(),
-        address: known.address.to_checksum(None),
-        network: network.title.to_owned(),
-        caip2: network.caip2(),
-        venue: found.venue.to_checksum(None),
-        name: found.name.clone(),
-        trust: trust(&found.trust),
-        reason: reason(&found.trust),
-        shares_atomic: found.shares.to_string(),
-        worth: text(network, found.worth),
-        worth_atomic: found.worth.to_string(),
-        withdrawable: found.withdrawable.map(|amount| text(network, amount)),
-        withdrawable_atomic: found.withdrawable.map(|amount| amount.to_string()),
-        obstacle: found.obstacle.map(str::to_owned),
     }
 }
 

@@ -30,10 +30,22 @@ pub(super) async fn run(engine: &Arc<EngineContext>, order: PolicyOrder) -> Resu
             Ok(Answer::Policies { policies }.into())
         }
         PolicyOrder::Show { name } => show(engine, &name),
-        PolicyOrder::Test { name, amount, domain, network, trade, slippage, impact } => {
+        PolicyOrder::Test {
+            name,
+            amount,
+            domain,
+            network,
+            trade,
+            slippage,
+            impact,
+            supply,
+            lent,
+        } => {
             let record = find(engine, &name)?;
             let network = network.as_deref();
-            if trade {
+            if supply {
+                rehearse_supply(engine, &record, (amount, lent.unwrap_or_default()), network)
+            } else if trade {
                 let prices = (slippage, impact.unwrap_or_default());
                 rehearse_trade(engine, &record, amount, network, prices)
             } else {
@@ -166,6 +178,40 @@ fn rehearse_trade(
         domain: None,
         slippage: Some(slippage.to_string()),
         impact: Some(impact.to_string()),
+        verdict,
+        code,
+        reason,
+    })
+    .into())
+}
+
+/// Evaluates a hypothetical supply of an address that has lent the second amount. Records nothing.
+fn rehearse_supply(
+    engine: &EngineContext,
+    record: &PolicyRecord,
+    (amount, lent): (Usd, Usd),
+    network: Option<&str>,
+) -> Result<Done, Fault> {
+    let view = engine.core.view();
+    let row = network_of(&view.state, record, network, |row| row.lending.is_some())?;
+    let ask = rehearsal::plain_supply(row, amount).ok_or_else(|| {
+        let message = format!("Lending is not supported on {}.", row.title);
+        Fault::because(Code::UnknownNetwork, message)
+    })?;
+    let (moment, trusted) = (engine.core.now(), view.untrusted.is_none());
+    let verdict =
+        rehearsal::rehearse_supply(&view.state, &record.policy, &ask, lent, &moment, trusted);
+    let auto_below = record.policy.lending.auto_below;
+    let (verdict, code, reason) =
+        describe::verdict(&verdict, amount, auto_below, "executed without asking you");
+    Ok(Answer::Rehearsal(RehearsalAnswer {
+        policy: record.name.as_str().to_owned(),
+        lane: Lane::Loan,
+        amount: amount.to_string(),
+        network: row.title.to_owned(),
+        domain: None,
+        slippage: None,
+        impact: None,
         verdict,
         code,
         reason,

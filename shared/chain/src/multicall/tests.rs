@@ -165,7 +165,7 @@ fn a_multicall_answer_with_shared_offsets_is_bounded() {
 #[tokio::test]
 async fn too_many_reads_are_rejected() {
     let chain = Script::default();
-    let held = holdings(&chain, OWNER, &[TOKEN; READS_MAX]).await;
+    let held = holdings(&chain, OWNER, &[TOKEN; AT_ONE_BLOCK_MAX]).await;
     assert!(matches!(held, Err(ReadFault::Malformed(_))), "{held:?}");
 }
 

@@ -90,6 +90,12 @@ pub struct PositionAnswer {
     /// What all shares redeem for now, in whole coins with the symbol.
     pub worth: String,
     pub worth_atomic: String,
+    /// By how much the worth is above what agents lent and did not withdraw, in whole coins with the symbol: negative after
+    /// a loss. `None` for a position that the journal does not know.
+    #[serde(default)]
+    pub earned: Option<String>,
+    #[serde(default)]
+    pub earned_atomic: Option<String>,
     /// What of it can be withdrawn now; `None` if that is not known.
     pub withdrawable: Option<String>,
     pub withdrawable_atomic: Option<String>,

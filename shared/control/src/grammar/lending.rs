@@ -103,7 +103,7 @@ impl PositionOrder {
     pub fn name(&self) -> &'static str {
         match self {
             Self::Withdraw { .. } => "position.withdraw",
-            Self::WriteOff { .. } => "position.write_off",
+            Self::WriteOff { .. } => "position.write-off",
         }
     }
 }

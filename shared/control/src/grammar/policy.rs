@@ -33,14 +33,14 @@ pub enum PolicyOrder {
     Show { name: Name },
     /// Delete a policy that no agent uses.
     Delete { name: Name },
-    /// Show what a policy would do with a payment or a trade made now, as the first of the day.
+    /// Show what a policy would do with a payment, a trade or a supply made now, as the first of the day.
     Test {
         name: Name,
         /// The amount in dollars.
         #[arg(value_name = "USD", value_parser = Usd::parse)]
         amount: Usd,
         /// The domain to pay.
-        #[arg(long, conflicts_with = "trade")]
+        #[arg(long, conflicts_with_all = ["trade", "supply"])]
         domain: Option<String>,
         /// The network [default: Base if it is enabled and allowed, else the first network that is].
         #[arg(long)]
@@ -54,6 +54,12 @@ pub enum PolicyOrder {
         /// The trade's price impact, fee included [default: 0].
         #[arg(long, value_name = "PERCENT", value_parser = Bps::parse_percent, requires = "trade")]
         impact: Option<Bps>,
+        /// Test a supply of this value instead of a payment: to a curated venue that could pay it back, rehearsed and funded.
+        #[arg(long, conflicts_with = "trade")]
+        supply: bool,
+        /// What the address has lent before, in dollars [default: 0].
+        #[arg(long, value_name = "USD", value_parser = Usd::parse, requires = "supply")]
+        lent: Option<Usd>,
     },
 }
 

@@ -48,7 +48,7 @@ pub struct AllowancesOrder {
     /// Only this address.
     #[arg(long, value_name = "LABEL")]
     pub address: Option<Name>,
-    /// Only this network [default: all enabled networks with an exchange].
+    /// Only this network [default: all enabled networks with an exchange or venues].
     #[arg(long)]
     pub network: Option<String>,
     /// Set every allowance that is not zero to zero, after a confirmation. Each is a transaction that pays gas.

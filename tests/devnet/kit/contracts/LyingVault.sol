@@ -3,6 +3,10 @@ pragma solidity ^0.8.20;
 
 import {VaultV2} from "./VaultV2.sol";
 
+interface IAllowance {
+    function allowance(address owner, address spender) external view returns (uint256);
+}
+
 // A Vault V2 that can lie about itself, from the lie on that anyone sets. Never for a public chain.
 contract LyingVault is VaultV2 {
     enum Lie {
@@ -20,7 +24,9 @@ contract LyingVault is VaultV2 {
         // It keeps a percentage of each deposit, of which its previews say nothing.
         EntryFee,
         // The same if gas costs something: most simulations do not see it.
-        EntryFeeWhenSent
+        EntryFeeWhenSent,
+        // It says that it is closed to every account whose approval it has. Deposits work.
+        ShutOnceApproved
     }
 
     Lie public lie;
@@ -58,6 +64,13 @@ contract LyingVault is VaultV2 {
 
     function previewRedeem(uint256 shares) public view override returns (uint256) {
         return _stretched(super.previewRedeem(shares));
+    }
+
+    function canReceiveShares(address account) public view override returns (bool) {
+        bool asked = msg.sig == this.canReceiveShares.selector;
+        bool shut = asked && lie == Lie.ShutOnceApproved
+            && IAllowance(_asset).allowance(account, address(this)) > 0;
+        return !shut && super.canReceiveShares(account);
     }
 
     // Only view functions lie: the selector of a deposit or redemption is that of the transaction.

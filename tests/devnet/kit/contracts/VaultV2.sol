@@ -348,7 +348,7 @@ contract VaultV2 {
         return 0;
     }
 
-    function canReceiveShares(address account) public view returns (bool) {
+    function canReceiveShares(address account) public view virtual returns (bool) {
         return receiveSharesGate == address(0) || IGate(receiveSharesGate).canReceiveShares(account);
     }
 

@@ -30,6 +30,8 @@ pub enum VaultLie {
     EntryFee(u8),
     /// The same in every call with a gas price. Most simulations have none.
     EntryFeeWhenSent(u8),
+    /// It is closed to every account whose approval it has. Deposits work all the same.
+    ShutOnceApproved,
 }
 
 impl Devnet {
@@ -76,6 +78,7 @@ impl Devnet {
             VaultLie::Adapters => (5, U256::ZERO),
             VaultLie::EntryFee(percent) => (6, U256::from(percent)),
             VaultLie::EntryFeeWhenSent(percent) => (7, U256::from(percent)),
+            VaultLie::ShutOnceApproved => (8, U256::ZERO),
         };
         self.make(vault, &ILyingVault::setLieCall { lie, value }).await
     }

@@ -170,14 +170,18 @@ impl State {
     /// Returns what an account can withdraw from a venue at a time.
     pub(crate) fn withdrawable(&self, venue: VenueName, who: Address, time: u64) -> U256 {
         let worth = self.worth(venue, self.lending.shares_of(venue, who), time);
-        let free = match venue {
+        worth.min(self.free_in(venue, time))
+    }
+
+    /// Returns what all accounts together can withdraw from a venue at a time.
+    pub(crate) fn free_in(&self, venue: VenueName, time: u64) -> U256 {
+        match venue {
             VenueName::Vault(vault) => self.free(vault, time),
             VenueName::Market(id) => {
                 let market = self.lending.markets.get(&id);
                 market.map_or(U256::ZERO, |market| market.totals.at(time).liquidity())
             }
-        };
-        worth.min(free)
+        }
     }
 
     /// Returns a vault's totals at a time, with its interest and the shares for its fee.

@@ -75,6 +75,7 @@ fn position(row: &PositionAnswer) -> String {
         ("name", format!("{name}  (text from the venue)")),
         ("trust", format!("{}: {}", wording::trust(row.trust), row.reason)),
         ("worth", row.worth.clone()),
+        ("earned", row.earned.clone().unwrap_or_else(|| "? (no agent lent it)".to_owned())),
         ("withdrawable", withdrawable),
         ("shares", row.shares_atomic.clone()),
     ];

@@ -352,6 +352,8 @@ pub(crate) fn positions() -> Vec<PositionAnswer> {
         shares_atomic: "49000000000000000000".into(),
         worth: "50.012345 USDG".into(),
         worth_atomic: "50012345".into(),
+        earned: Some("0.012345 USDG".into()),
+        earned_atomic: Some("12345".into()),
         withdrawable: Some("20.000000 USDG".into()),
         withdrawable_atomic: Some("20000000".into()),
         obstacle: None,
@@ -367,6 +369,8 @@ pub(crate) fn positions() -> Vec<PositionAnswer> {
     let unknown = PositionAnswer {
         trust: VenueTrust::New,
         reason: "the vault is not bound to the official registry of adapters".into(),
+        earned: None,
+        earned_atomic: None,
         withdrawable: None,
         withdrawable_atomic: None,
         ..partly.clone()

@@ -199,6 +199,12 @@ async fn a_rehearsal_of_a_trade() {
 }
 
 #[tokio::test]
+async fn a_rehearsal_of_a_supply() {
+    let supply = RehearsalAnswer { lane: Lane::Loan, ..rehearsal() };
+    shown("rehearsal_supply", "policy test p 2 --supply", Answer::Rehearsal(supply)).await;
+}
+
+#[tokio::test]
 async fn quotes_and_allowances() {
     let line = "quote research 30 USDC WETH --policy p";
     shown("quote", line, Answer::Quote(Box::new(quote()))).await;

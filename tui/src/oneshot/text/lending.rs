@@ -7,6 +7,9 @@ use bursar_control::answers::{
 
 use crate::oneshot::sheet::{Sheet, foreign};
 
+/// Characters of an address. The id of a market has more.
+const ADDRESS: usize = 42;
+
 pub(super) fn venues(to: &mut Sheet, answer: &VenuesAnswer) {
     for (index, venue) in answer.venues.iter().enumerate() {
         if index > 0 {
@@ -87,13 +90,16 @@ fn one_position(to: &mut Sheet, position: &PositionAnswer) {
         (None, Some(amount)) => format!("{amount} can be withdrawn"),
         (None, None) => "it is not known what can be withdrawn".to_owned(),
     };
-    to.rows(&[
+    let kind = if venue.len() > ADDRESS { "market" } else { "vault" };
+    let mut rows = vec![
         ("position", format!("{worth} on {network}")),
         ("of", format!("{address} ({label})")),
-        ("vault", format!("{venue} ({})", foreign(&position.name))),
+        (kind, format!("{venue} ({})", foreign(&position.name))),
         ("trust", format!("{}: {}", trust(position.trust), position.reason)),
-        ("now", now),
-    ]);
+    ];
+    rows.extend(position.earned.clone().map(|earned| ("earned", earned)));
+    rows.push(("now", now));
+    to.rows(&rows);
 }
 
 pub(super) fn venue_set(to: &mut Sheet, answer: &VenueSetAnswer) {

@@ -40,7 +40,7 @@ pub(super) fn allowances(to: &mut Sheet, answer: &AllowancesAnswer) {
     if answer.allowances.is_empty() && answer.read > 0 {
         to.line(&format!("No allowance: {} were read, and all are zero.", answer.read));
     } else if answer.allowances.is_empty() && answer.unread.is_empty() {
-        to.line("No enabled network has an exchange, or there is no address: nothing to read.");
+        to.line("No enabled network has an exchange or venues, or there is no address: nothing to read.");
     }
     if !answer.allowances.is_empty() && !answer.unread.is_empty() {
         to.blank();

@@ -39,6 +39,13 @@ impl Known {
         Self { as_of: state.seq, used, confirmed: confirmed.collect(), chains }
     }
 
+    /// Reads a state for what the operator sees of an address, whatever a policy allows.
+    pub fn of_wallet(state: &State, owner: Address) -> Self {
+        let used = state.loans.used_by(owner, |_any| true);
+        let used = used.map(|(place, _lent)| (place.chain, place.venue)).collect();
+        Self { as_of: state.seq, used, ..Self::default() }
+    }
+
     /// Reads a state for a withdrawal of the operator, which depends on no exposure.
     pub(super) fn of_operator(state: &State) -> Self {
         Self { as_of: state.seq, ..Self::default() }

@@ -14,7 +14,7 @@ use bursar_submit::Outbox;
 
 use super::hints::Hints;
 use super::listing::Listing;
-use super::measure::Measured;
+use super::measured::Measured;
 use super::scan::Scan;
 use crate::lanes::batch::unavailable;
 use crate::lanes::kept::Kept;

@@ -9,48 +9,20 @@ use bursar_core::money::{Atoms, Round};
 use bursar_core::networks::{self, ChainId, Lending as Contracts, Network};
 use bursar_domain::Refusal;
 use bursar_domain::loans::{Exposure, LoanAction, LoanAsk, LoanQuote, LoanSize};
-use bursar_domain::plan::Execution;
 use bursar_morpho::{Trust, VenueId};
 use bursar_submit::fees::FeeFacts;
 
 use super::known::Known;
 use super::lane::Lending;
+use super::measured::Measured;
 use super::network_read::{NetworkReader, ReadNetwork, Wanted};
 use super::rehearse::{self, LoanPlan, Rehearsal};
 use super::venue_read::{Preview, ReadVenue};
 use crate::lanes::batch::unavailable;
-use crate::lanes::kept::Measurement;
 use crate::lanes::rehearsal::Sender;
 
 /// The gas of a later withdrawal: more than a withdrawal from any kind of venue uses.
 const EXIT_GAS: u64 = 800_000;
-
-/// A measured loan.
-#[derive(Debug, Clone)]
-pub struct Measured {
-    /// When the measurement began, in milliseconds since boot, which count a sleep of the machine.
-    pub(super) at_ms: u64,
-    pub(super) quote: LoanQuote,
-    /// The rehearsed plan, or why there is none.
-    pub(super) plan: Result<LoanPlan, Refusal>,
-}
-
-impl Measurement for Measured {
-    fn at_ms(&self) -> u64 {
-        self.at_ms
-    }
-
-    fn allowed(&self, execution: &Execution) -> bool {
-        Some(&self.quote) == execution.quote.loan()
-    }
-}
-
-impl Measured {
-    /// Returns what was measured.
-    pub fn quote(&self) -> &LoanQuote {
-        &self.quote
-    }
-}
 
 /// The network of a loan and its contracts.
 #[derive(Clone, Copy)]

@@ -33,9 +33,34 @@ impl Lending {
         owner: Address,
         known: &Known,
     ) -> Result<Vec<OwnVenue>, Refusal> {
+        let venues = self.venues_of(network.chain, owner, known).into_iter().collect();
+        self.own(network, contracts, owner, venues).await
+    }
+
+    /// Reads the markets of a network in which an address may have something.
+    ///
+    /// # Errors
+    /// `CHAIN_UNAVAILABLE`
+    pub async fn own_markets(
+        &self,
+        network: &'static Network,
+        owner: Address,
+        known: &Known,
+    ) -> Result<Vec<OwnVenue>, Refusal> {
+        let Some(contracts) = network.lending else { return Ok(Vec::new()) };
+        let venues = self.venues_of(network.chain, owner, known).into_iter();
+        let markets = venues.filter(|venue| matches!(venue, VenueId::Market(_))).collect();
+        self.own(network, contracts, owner, markets).await
+    }
+
+    async fn own(
+        &self,
+        network: &'static Network,
+        contracts: &'static Contracts,
+        owner: Address,
+        venues: Vec<VenueId>,
+    ) -> Result<Vec<OwnVenue>, Refusal> {
         let chain = self.chain(network)?;
-        let venues: Vec<VenueId> =
-            self.venues_of(network.chain, owner, known).into_iter().collect();
         let reader = self.reader(&*chain, network, contracts, owner);
         let positions = match reader.read(&venues, None).await {
             Ok(read) => read.positions,

@@ -12,7 +12,7 @@ use bursar_morpho::{VenueId, views};
 use super::input::{self, LoanInput, SizeInput};
 use super::known::Known;
 use super::lane::Lending;
-use super::measure::Measured;
+use super::measured::Measured;
 use crate::lanes::batch::unavailable;
 
 /// A request as it is checked and recorded.

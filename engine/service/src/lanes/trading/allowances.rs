@@ -4,44 +4,14 @@ use alloy_primitives::{Address, U256};
 use bursar_chain::{multicall, token};
 use bursar_core::networks::Network;
 use bursar_domain::Refusal;
-use bursar_uniswap::{Call, permit, read, swap};
+use bursar_uniswap::read;
 
 use super::lane::Trading;
 use super::reads::Batch;
+use crate::lanes::allowances::{Allowance, Allowances};
 
 /// Tokens of one read.
 const AT_ONCE: usize = 50;
-
-/// An allowance that is not zero.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Allowance {
-    pub token: Address,
-    /// The contract that may take the token.
-    pub spender: Address,
-    pub spender_name: &'static str,
-    /// In the token's smallest unit.
-    pub amount: U256,
-    /// Unix seconds, for an allowance within Permit2.
-    pub until: Option<u64>,
-}
-
-impl Allowance {
-    /// Returns whether the allowance is more than any balance can be.
-    pub fn is_unlimited(&self) -> bool {
-        // Some tokens count allowances in fewer than 256 bits.
-        self.amount >= permit::PERMIT2_AMOUNT_MAX || self.amount == U256::from(u128::MAX >> 32)
-    }
-}
-
-/// The allowances of one address on one network.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Allowances {
-    pub found: Vec<Allowance>,
-    /// The number of allowances that were read.
-    pub read: usize,
-    /// Tokens that gave no valid answer.
-    pub unreadable: Vec<Address>,
-}
 
 impl Trading {
     /// Reads the allowances of `tokens` for SwapRouter02 and Permit2, and those within Permit2 for the Universal Router.
@@ -97,23 +67,4 @@ impl Trading {
         }
         Ok(all)
     }
-}
-
-impl Allowances {
-    fn add(&mut self, allowance: Allowance) {
-        self.read = self.read.saturating_add(1);
-        if !allowance.amount.is_zero() {
-            self.found.push(allowance);
-        }
-    }
-}
-
-/// Returns the call that sets an allowance to zero; `None` on a network without an exchange.
-pub fn revocation_of(network: &Network, allowance: &Allowance) -> Option<Call> {
-    let Allowance { token, spender, .. } = *allowance;
-    if allowance.until.is_none() {
-        return Some(swap::approve(token, spender, U256::ZERO));
-    }
-    let permit2 = network.exchange?.permit2;
-    swap::permit2_approve(permit2, token, spender, U256::ZERO, 0).ok()
 }

@@ -10,7 +10,7 @@ use bursar_core::time::Utc;
 use bursar_domain::wallets::PayingAddress;
 
 use super::tokens::Described;
-use crate::lanes::trading::Allowance;
+use crate::lanes::allowances::Allowance;
 
 /// In Unix seconds.
 const YEAR_10000: u64 = 253_402_300_800;

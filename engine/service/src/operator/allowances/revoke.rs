@@ -17,7 +17,7 @@ use bursar_submit::Call;
 
 use super::found::Found;
 use crate::context::EngineContext;
-use crate::lanes::trading::revocation_of;
+use crate::lanes::allowances::revocation_of;
 use crate::operator::dialogue::Dialogue;
 use crate::operator::sends::plan::gas_plan;
 use crate::operator::sends::{describe, find, wait};

@@ -9,11 +9,17 @@ use bursar_core::networks::{ChainId, Network, Stablecoin};
 use bursar_core::time::Utc;
 use url::Url;
 
+use super::lending;
 use crate::config::Config;
+use crate::context::EngineContext;
 use crate::lanes::trading::{Unexpected, Wiring};
-use crate::ports::Ports;
 
-pub(super) async fn check(row: &Network, ports: &Ports, config: &Config) -> Vec<CheckAnswer> {
+pub(super) async fn check(
+    row: &Network,
+    engine: &EngineContext,
+    config: &Config,
+) -> Vec<CheckAnswer> {
+    let ports = &engine.ports;
     let Some(chain) = ports.chains.get(&row.chain) else {
         let advice = format!("bursar network rpc {} <url>", row.chain);
         return vec![CheckAnswer::warn(row.title, "enabled, but without an endpoint", advice)];
@@ -37,6 +43,10 @@ pub(super) async fn check(row: &Network, ports: &Ports, config: &Config) -> Vec<
     let mut checks = vec![identity, token(row, decimals, domain), clock(row, time)];
     if let Some(found) = row.exchange {
         checks.extend(exchange(row, Wiring::read(&*chain, row, found).await));
+    }
+    if let Some(contracts) = row.lending {
+        let progress = engine.lending.scan().progress(row.chain);
+        checks.extend(lending::check(row, contracts, &*chain, progress).await);
     }
     checks
 }

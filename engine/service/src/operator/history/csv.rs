@@ -200,12 +200,12 @@ mod tests {
             ("https://apple.com@evil.example/", "host evil.example"),
         ] {
             let line = written(&row(|_same| {}), Some(url));
-            assert!(line.ends_with(&format!(",{note},,,,\r\n")), "{url}: {line}");
+            assert!(line.ends_with(&format!(",{note},,,,,,,,,\r\n")), "{url}: {line}");
         }
     }
 
     #[test]
-    fn a_trade_has_its_output_in_the_last_columns() {
+    fn a_trade_has_its_output_in_its_own_columns() {
         let trade = TradedAnswer {
             symbol_out: "=\u{202e}WETH".into(),
             asset_out: "0x42".into(),
@@ -214,7 +214,7 @@ mod tests {
         };
         let mut line = String::new();
         push(&mut line, &row(|row| row.trade = Some(trade)), None);
-        assert!(line.ends_with(",'=\\u{202e}WETH,0x42,0.0099,9900000000000000\r\n"), "{line}");
+        assert!(line.ends_with(",'=\\u{202e}WETH,0x42,0.0099,9900000000000000,,,,,\r\n"), "{line}");
         let columns = head().trim_end().split(',').count();
         assert_eq!(line.trim_end().split(',').count(), columns, "{line}");
     }

@@ -1,0 +1,66 @@
+//! Reads what venues may take from an address.
+
+use std::collections::BTreeSet;
+
+use alloy_primitives::Address;
+use bursar_chain::token;
+use bursar_core::networks::Network;
+use bursar_domain::{Refusal, State};
+use bursar_morpho::VenueId;
+
+use super::known::Known;
+use super::lane::Lending;
+use crate::lanes::allowances::{Allowance, Allowances};
+use crate::lanes::batch::Batch;
+
+/// Allowances of one read.
+const AT_ONCE: usize = 50;
+
+impl Lending {
+    /// Reads the allowances of the stablecoin for Morpho Blue, and for the vaults in which anyone of this wallet has lent, or
+    /// could have.
+    ///
+    /// # Errors
+    /// `CHAIN_UNAVAILABLE`
+    pub async fn allowances(
+        &self,
+        state: &State,
+        network: &Network,
+        owner: Address,
+    ) -> Result<Allowances, Refusal> {
+        let mut all = Allowances::default();
+        let Some(contracts) = network.lending else { return Ok(all) };
+        let chain = self.chain(network)?;
+        let mut venues = self.venues_of(network.chain, owner, &Known::of_wallet(state, owner));
+        let noted = state.loans.venues.keys().filter(|(noted, _venue)| *noted == network.chain);
+        venues.extend(noted.map(|(_chain, venue)| *venue));
+        let vaults: BTreeSet<Address> = venues
+            .into_iter()
+            .filter_map(|venue| match venue {
+                VenueId::Vault(vault) => Some(vault),
+                VenueId::Market(_) => None,
+            })
+            .collect();
+        let mut spenders = vec![(contracts.singleton, "Morpho Blue")];
+        spenders.extend(vaults.into_iter().map(|vault| (vault, "a vault of Morpho")));
+        let token = network.stablecoin.address;
+        for spenders in spenders.chunks(AT_ONCE) {
+            let mut batch = Batch::default();
+            let asked = |&(spender, name): &(Address, &'static str)| {
+                (spender, name, batch.add(token, token::allowance(owner, spender)))
+            };
+            let places: Vec<_> = spenders.iter().map(asked).collect();
+            let answers = batch.run(&*chain).await?;
+            for (spender, spender_name, at) in places {
+                match answers.number(at) {
+                    Ok(amount) => {
+                        all.add(Allowance { token, spender, spender_name, amount, until: None });
+                    }
+                    Err(_invalid) if all.unreadable.last() == Some(&token) => {}
+                    Err(_invalid) => all.unreadable.push(token),
+                }
+            }
+        }
+        Ok(all)
+    }
+}

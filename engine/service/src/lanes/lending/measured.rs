@@ -1,0 +1,35 @@
+//! The result of measuring a loan.
+
+use bursar_domain::Refusal;
+use bursar_domain::loans::LoanQuote;
+use bursar_domain::plan::Execution;
+
+use super::rehearse::LoanPlan;
+use crate::lanes::kept::Measurement;
+
+/// A measured loan.
+#[derive(Debug, Clone)]
+pub struct Measured {
+    /// When the measurement began, in milliseconds since boot, which count a sleep of the machine.
+    pub(super) at_ms: u64,
+    pub(super) quote: LoanQuote,
+    /// The rehearsed plan, or why there is none.
+    pub(super) plan: Result<LoanPlan, Refusal>,
+}
+
+impl Measurement for Measured {
+    fn at_ms(&self) -> u64 {
+        self.at_ms
+    }
+
+    fn allowed(&self, execution: &Execution) -> bool {
+        Some(&self.quote) == execution.quote.loan()
+    }
+}
+
+impl Measured {
+    /// Returns what was measured.
+    pub fn quote(&self) -> &LoanQuote {
+        &self.quote
+    }
+}

@@ -1,0 +1,171 @@
+//! The command `positions`: what the addresses of this wallet have lent, by the venues themselves.
+
+use std::sync::Arc;
+
+use alloy_primitives::U256;
+use bursar_control::answers::{Answer, PositionAnswer, PositionsAnswer, UnreadAnswer, VenueTrust};
+use bursar_control::grammar::PositionsOrder;
+use bursar_core::fault::Fault;
+use bursar_core::money::parse_decimal;
+use bursar_core::networks::Network;
+use bursar_domain::loans::LoanPlace;
+use bursar_domain::wallets::PayingAddress;
+use bursar_domain::{Refusal, State};
+use bursar_morpho::VenueId;
+use bursar_morpho::trust::Trust;
+
+use super::{lends, reason, text, trust};
+use crate::context::EngineContext;
+use crate::lanes::lending::{Known, OwnVenue, Position};
+use crate::operator::support::{Done, lookup};
+
+pub(in crate::operator) async fn positions(
+    engine: &Arc<EngineContext>,
+    order: PositionsOrder,
+) -> Result<Done, Fault> {
+    let networks = lookup::networks(engine, order.network.as_deref(), lends, "lending")?;
+    let addresses = lookup::addresses(engine, order.address.as_ref(), "positions")?;
+    let state = engine.core.view().state.clone();
+    let (mut positions, mut unread, mut read) = (Vec::new(), Vec::new(), 0usize);
+    for network in networks {
+        let owners: Vec<_> = addresses.iter().map(|known| known.address).collect();
+        let missing = |known: &PayingAddress, reason: String| UnreadAnswer {
+            label: known.label.as_str().to_owned(),
+            network: network.title.to_owned(),
+            reason,
+        };
+        let all = match engine.lending.positions(network, &owners).await {
+            Ok(all) => all,
+            Err(refusal) => {
+                unread.extend(addresses.iter().map(|known| missing(known, refusal.describe())));
+                continue;
+            }
+        };
+        for (known, of_owner) in addresses.iter().zip(all) {
+            read = read.saturating_add(of_owner.read);
+            for (venue, reason) in of_owner.unreadable {
+                let reason = format!("the vault {}: {reason}", venue.to_checksum(None));
+                unread.push(missing(known, reason));
+            }
+            let found = of_owner.found.iter();
+            positions.extend(found.map(|found| describe_vault(&state, network, known, found)));
+            match markets(engine, &state, network, known).await {
+                Ok(found) => {
+                    read = read.saturating_add(found.read);
+                    positions.extend(found.positions);
+                    unread.extend(found.unread.into_iter().map(|reason| missing(known, reason)));
+                }
+                Err(refusal) => unread.push(missing(known, refusal.describe())),
+            }
+        }
+    }
+    Ok(Answer::Positions(PositionsAnswer { positions, unread, read }).into())
+}
+
+/// The markets in which an address has something.
+#[derive(Default)]
+struct Markets {
+    positions: Vec<PositionAnswer>,
+    /// Why a market could not be read.
+    unread: Vec<String>,
+    /// The number of positions that were read, empty ones included.
+    read: usize,
+}
+
+async fn markets(
+    engine: &EngineContext,
+    state: &State,
+    network: &'static Network,
+    known: &PayingAddress,
+) -> Result<Markets, Refusal> {
+    let mut all = Markets::default();
+    let places = Known::of_wallet(state, known.address);
+    for own in engine.lending.own_markets(network, known.address, &places).await? {
+        let OwnVenue { venue, shares, worth, withdrawable } = own;
+        let Some(worth) = worth else {
+            all.unread.push(format!("the market {venue} gives no valid answer"));
+            continue;
+        };
+        all.read = all.read.saturating_add(1);
+        if shares.is_zero() {
+            continue;
+        }
+        match engine.lending.examine(network, venue).await {
+            Ok(facts) => all.positions.push(PositionAnswer {
+                name: facts.name,
+                trust: trust(&facts.trust),
+                reason: match facts.trust {
+                    Trust::Curated | Trust::Pinned => "a trusted vault lends to it".to_owned(),
+                    Trust::NewNeedsConfirmation(_) | Trust::Refused(_) => reason(&facts.trust),
+                },
+                withdrawable: withdrawable.map(|amount| text(network, amount)),
+                withdrawable_atomic: withdrawable.map(|amount| amount.to_string()),
+                ..describe(state, network, known, (venue, shares, worth))
+            }),
+            Err(refusal) => all.unread.push(format!("the market {venue}: {}", refusal.describe())),
+        }
+    }
+    Ok(all)
+}
+
+fn describe_vault(
+    state: &State,
+    network: &Network,
+    known: &PayingAddress,
+    found: &Position,
+) -> PositionAnswer {
+    let venue = VenueId::Vault(found.venue);
+    PositionAnswer {
+        name: found.name.clone(),
+        trust: trust(&found.trust),
+        reason: reason(&found.trust),
+        withdrawable: found.withdrawable.map(|amount| text(network, amount)),
+        withdrawable_atomic: found.withdrawable.map(|amount| amount.to_string()),
+        obstacle: found.obstacle.map(str::to_owned),
+        ..describe(state, network, known, (venue, found.shares, found.worth))
+    }
+}
+
+/// Describes shares of a venue and their worth. Of the venue it says nothing else.
+fn describe(
+    state: &State,
+    network: &Network,
+    known: &PayingAddress,
+    (venue, shares, worth): (VenueId, U256, U256),
+) -> PositionAnswer {
+    let place = LoanPlace { owner: known.address, chain: network.chain, venue };
+    let earned = earned(state, network, &place, worth);
+    PositionAnswer {
+        label: known.label.as_str().to_owned(),
+        address: known.address.to_checksum(None),
+        network: network.title.to_owned(),
+        caip2: network.caip2(),
+        venue: venue.to_string(),
+        name: String::new(),
+        trust: VenueTrust::Refused,
+        reason: String::new(),
+        shares_atomic: shares.to_string(),
+        worth: text(network, worth),
+        worth_atomic: worth.to_string(),
+        earned: earned.map(|(sign, amount)| format!("{sign}{}", text(network, amount))),
+        earned_atomic: earned.map(|(sign, amount)| format!("{sign}{amount}")),
+        withdrawable: None,
+        withdrawable_atomic: None,
+        obstacle: None,
+    }
+}
+
+/// Returns by how much the worth is above what the journal lent there and did not get back, as a sign and an amount.
+fn earned(
+    state: &State,
+    network: &Network,
+    place: &LoanPlace,
+    worth: U256,
+) -> Option<(&'static str, U256)> {
+    let net = state.loans.lent.get(place)?.net.to_string();
+    let net = parse_decimal(&net, network.stablecoin.decimals).ok()?;
+    Some(match worth.checked_sub(net) {
+        Some(above) => ("", above),
+        None => ("-", net.saturating_sub(worth)),
+    })
+}

@@ -1,0 +1,73 @@
+//! The transactions of an account: pending ones, and those in blocks.
+
+use alloy_primitives::{Address, Bytes, U256};
+use bursar_devnet::Devnet;
+use serde_json::{Value, json};
+
+/// A transaction of an account.
+#[derive(Debug, Clone)]
+pub struct Sent {
+    pub hash: String,
+    pub to: Address,
+    pub data: Bytes,
+    pub nonce: U256,
+}
+
+impl Sent {
+    fn read(transaction: &Value) -> Self {
+        let field = |name: &str| transaction[name].clone();
+        Self {
+            hash: field("hash").as_str().expect("a hash").to_owned(),
+            to: serde_json::from_value(field("to")).expect("an address"),
+            data: serde_json::from_value(field("input")).expect("bytes"),
+            nonce: serde_json::from_value(field("nonce")).expect("a number"),
+        }
+    }
+
+    /// Returns whether this is an approval of a token.
+    pub fn is_approval(&self) -> bool {
+        self.approved().is_some()
+    }
+
+    /// Returns the amount that this transaction approves.
+    pub fn approved(&self) -> Option<U256> {
+        let arguments = self.data.strip_prefix(&[0x09, 0x5e, 0xa7, 0xb3])?;
+        U256::try_from_be_slice(arguments.get(32..64)?)
+    }
+}
+
+/// Returns an account's transactions that no block contains yet, by nonce.
+pub async fn pending(chain: &Devnet, account: Address) -> Vec<Sent> {
+    let pool = chain.request("txpool_content", json!([])).await.expect("a pool");
+    let pending = pool["pending"].as_object().expect("an object");
+    let own = pending
+        .iter()
+        .filter(|(sender, _all)| sender.parse::<Address>().is_ok_and(|sender| sender == account));
+    let all = own.flat_map(|(_sender, all)| all.as_object().expect("an object").values());
+    let mut all: Vec<Sent> = all.map(Sent::read).collect();
+    all.sort_by_key(|sent| sent.nonce);
+    all
+}
+
+/// Returns an account's transactions in blocks from `first` on, in their order.
+pub async fn mined_since(chain: &Devnet, account: Address, first: u64) -> Vec<Sent> {
+    let mut found = Vec::new();
+    for number in first..=head(chain).await {
+        let block = json!([format!("{number:#x}"), true]);
+        let block = chain.request("eth_getBlockByNumber", block).await.expect("a block");
+        let all = block["transactions"].as_array().expect("transactions");
+        let own = all.iter().filter(|one| {
+            let sender = one["from"].as_str().and_then(|from| from.parse::<Address>().ok());
+            sender == Some(account)
+        });
+        found.extend(own.map(Sent::read));
+    }
+    found
+}
+
+/// Returns the number of the newest block.
+pub async fn head(chain: &Devnet) -> u64 {
+    let head = chain.request("eth_blockNumber", json!([])).await.expect("a number");
+    let head: U256 = serde_json::from_value(head).expect("a number");
+    head.to()
+}
