@@ -3,29 +3,21 @@
 
 mod own;
 mod positions;
+mod support;
 mod trust;
 
 use std::sync::Arc;
 
-use alloy_primitives::U256;
-use bursar_control::answers::{Answer, UnreadVenueAnswer, VenueAnswer, VenueTrust, VenuesAnswer};
-use bursar_control::grammar::{PositionOrder, VenueName, VenueOrder, VenuesOrder};
-use bursar_control::wire::Asking;
-use bursar_core::codes::Code;
+use bursar_control::answers::{Answer, UnreadVenueAnswer, VenueAnswer, VenuesAnswer};
+use bursar_control::grammar::{PositionOrder, VenueOrder, VenuesOrder};
 use bursar_core::fault::Fault;
-use bursar_core::money::{Atoms, TokenAmount};
 use bursar_core::networks::{Network, VaultKind};
-use bursar_morpho::VenueId;
-use bursar_morpho::trust::Trust;
 
+use self::support::{lends, reason, text, trust as judged};
 use super::dialogue::Dialogue;
 use super::support::{Done, lookup};
 use crate::context::EngineContext;
 use crate::lanes::lending::Venue;
-
-fn lends(network: &Network) -> bool {
-    network.lending.is_some()
-}
 
 pub(super) use positions::positions;
 
@@ -81,41 +73,6 @@ pub(super) async fn position(
     }
 }
 
-/// Asks for a yes.
-async fn confirm(
-    lines: Vec<String>,
-    question: &str,
-    yes: bool,
-    dialogue: &mut dyn Dialogue,
-) -> Result<(), Fault> {
-    match (yes, dialogue.asking()) {
-        (true, _) | (false, Asking::Agreed) => Ok(()),
-        (false, Asking::Interactive) => dialogue.confirm(lines, question).await,
-        (false, Asking::Silent) => Err(Fault::because(
-            Code::ConfirmationNeeded,
-            "There is no terminal to ask on: add --yes.",
-        )),
-    }
-}
-
-/// Returns the only network that a venue can be on.
-fn only_network(
-    engine: &EngineContext,
-    name: &VenueName,
-) -> Result<(&'static Network, VenueId), Fault> {
-    let venue = name.venue.parse::<VenueId>();
-    let venue = venue.map_err(|invalid| Fault::because(Code::BadInput, format!("{invalid}.")))?;
-    let networks = lookup::networks(engine, name.network.as_deref(), lends, "lending")?;
-    match networks.as_slice() {
-        [only] => Ok((only, venue)),
-        [] => Err(Fault::because(Code::NothingFound, "No enabled network has Morpho.")),
-        _several => {
-            let message = "Several networks have Morpho: choose one with --network.";
-            Err(Fault::because(Code::BadInput, message))
-        }
-    }
-}
-
 fn describe(network: &Network, venue: &Venue) -> VenueAnswer {
     let total = venue.lends_stablecoin.then_some(venue.total_assets);
     let liquid = venue.liquid.filter(|_known| venue.lends_stablecoin);
@@ -128,7 +85,7 @@ fn describe(network: &Network, venue: &Venue) -> VenueAnswer {
         symbol: venue.symbol.clone(),
         curator: venue.curator.to_checksum(None),
         owner: venue.owner.to_checksum(None),
-        trust: trust(&venue.trust),
+        trust: judged(&venue.trust),
         reason: reason(&venue.trust),
         total_assets: total.map(|total| text(network, total)),
         total_assets_atomic: total.map(|total| total.to_string()),
@@ -137,33 +94,9 @@ fn describe(network: &Network, venue: &Venue) -> VenueAnswer {
     }
 }
 
-fn text(network: &Network, amount: U256) -> String {
-    let coin = &network.stablecoin;
-    let amount = TokenAmount { atoms: Atoms(amount), decimals: coin.decimals };
-    format!("{amount} {}", coin.symbol)
-}
-
 fn kind(kind: VaultKind) -> &'static str {
     match kind {
         VaultKind::V2 => "vault_v2",
         VaultKind::MetaMorpho => "metamorpho",
-    }
-}
-
-fn trust(trust: &Trust) -> VenueTrust {
-    match trust {
-        Trust::Curated => VenueTrust::Curated,
-        Trust::Pinned => VenueTrust::Pinned,
-        Trust::NewNeedsConfirmation(_) => VenueTrust::New,
-        Trust::Refused(_) => VenueTrust::Refused,
-    }
-}
-
-fn reason(trust: &Trust) -> String {
-    match trust {
-        Trust::Curated => "its curator and its owner are trusted".to_owned(),
-        Trust::Pinned => "its address is on Bursar's list, and its curator is trusted".to_owned(),
-        Trust::NewNeedsConfirmation(unproven) => unproven.to_string(),
-        Trust::Refused(untrusted) => untrusted.to_string(),
     }
 }

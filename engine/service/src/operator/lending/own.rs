@@ -16,7 +16,7 @@ use bursar_domain::outboxes::Send;
 use bursar_domain::wallets::PayingAddress;
 use bursar_morpho::VenueId;
 
-use super::{confirm, only_network};
+use super::support::{confirm, only_network};
 use crate::context::EngineContext;
 use crate::lanes::lending::OwnWithdrawal;
 use crate::operator::dialogue::Dialogue;

@@ -14,7 +14,7 @@ use bursar_domain::{Refusal, State};
 use bursar_morpho::VenueId;
 use bursar_morpho::trust::Trust;
 
-use super::{lends, reason, text, trust};
+use super::support::{lends, reason, text, trust};
 use crate::context::EngineContext;
 use crate::lanes::lending::{Known, OwnVenue, Position};
 use crate::operator::support::{Done, lookup};

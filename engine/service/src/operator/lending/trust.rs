@@ -13,7 +13,7 @@ use bursar_domain::command::VenueTrust;
 use bursar_domain::loans::VenueFacts;
 use bursar_morpho::{Trust, VenueId};
 
-use super::{confirm, only_network};
+use super::support::{confirm, only_network};
 use crate::context::EngineContext;
 use crate::operator::dialogue::Dialogue;
 use crate::operator::support::{Done, act, needs_trust};

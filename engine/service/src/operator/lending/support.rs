@@ -1,0 +1,79 @@
+//! What the commands of lending share.
+
+use alloy_primitives::U256;
+use bursar_control::answers::VenueTrust;
+use bursar_control::grammar::VenueName;
+use bursar_control::wire::Asking;
+use bursar_core::codes::Code;
+use bursar_core::fault::Fault;
+use bursar_core::money::{Atoms, TokenAmount};
+use bursar_core::networks::Network;
+use bursar_morpho::VenueId;
+use bursar_morpho::trust::Trust;
+
+use crate::context::EngineContext;
+use crate::operator::dialogue::Dialogue;
+use crate::operator::support::lookup;
+
+pub(super) fn lends(network: &Network) -> bool {
+    network.lending.is_some()
+}
+
+/// Asks for a yes.
+pub(super) async fn confirm(
+    lines: Vec<String>,
+    question: &str,
+    yes: bool,
+    dialogue: &mut dyn Dialogue,
+) -> Result<(), Fault> {
+    match (yes, dialogue.asking()) {
+        (true, _) | (false, Asking::Agreed) => Ok(()),
+        (false, Asking::Interactive) => dialogue.confirm(lines, question).await,
+        (false, Asking::Silent) => Err(Fault::because(
+            Code::ConfirmationNeeded,
+            "There is no terminal to ask on: add --yes.",
+        )),
+    }
+}
+
+/// Returns the only network that a venue can be on.
+pub(super) fn only_network(
+    engine: &EngineContext,
+    name: &VenueName,
+) -> Result<(&'static Network, VenueId), Fault> {
+    let venue = name.venue.parse::<VenueId>();
+    let venue = venue.map_err(|invalid| Fault::because(Code::BadInput, format!("{invalid}.")))?;
+    let networks = lookup::networks(engine, name.network.as_deref(), lends, "lending")?;
+    match networks.as_slice() {
+        [only] => Ok((only, venue)),
+        [] => Err(Fault::because(Code::NothingFound, "No enabled network has Morpho.")),
+        _several => {
+            let message = "Several networks have Morpho: choose one with --network.";
+            Err(Fault::because(Code::BadInput, message))
+        }
+    }
+}
+
+pub(super) fn text(network: &Network, amount: U256) -> String {
+    let coin = &network.stablecoin;
+    let amount = TokenAmount { atoms: Atoms(amount), decimals: coin.decimals };
+    format!("{amount} {}", coin.symbol)
+}
+
+pub(super) fn trust(trust: &Trust) -> VenueTrust {
+    match trust {
+        Trust::Curated => VenueTrust::Curated,
+        Trust::Pinned => VenueTrust::Pinned,
+        Trust::NewNeedsConfirmation(_) => VenueTrust::New,
+        Trust::Refused(_) => VenueTrust::Refused,
+    }
+}
+
+pub(super) fn reason(trust: &Trust) -> String {
+    match trust {
+        Trust::Curated => "its curator and its owner are trusted".to_owned(),
+        Trust::Pinned => "its address is on Bursar's list, and its curator is trusted".to_owned(),
+        Trust::NewNeedsConfirmation(unproven) => unproven.to_string(),
+        Trust::Refused(untrusted) => untrusted.to_string(),
+    }
+}
