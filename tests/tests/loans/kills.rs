@@ -18,10 +18,10 @@ use tokio::time::{Instant, sleep};
 use crate::stage::{DOLLAR, ROBINHOOD, Stage, TIMEOUT, atoms};
 
 /// Kills on both networks together, unless `BURSAR_LOAN_KILLS` names another number.
-const KILLS: usize = 40;
+const KILLS: usize = 32;
 
 /// Every point of a plan, and those of the outbox and the journal that it passes. The last is any moment.
-const POINTS: [&str; 18] = [
+const POINTS: [&str; 16] = [
     "plan.allowance_open",
     "plan.allowance_opened",
     "plan.supply_open",
@@ -32,8 +32,6 @@ const POINTS: [&str; 18] = [
     "plan.revocation_opened",
     "plan.end",
     "plan.ended",
-    "plan.close",
-    "plan.closed",
     "outbox.signed",
     "outbox.send",
     "outbox.sent",
@@ -353,8 +351,9 @@ fn every_point_of_a_plan_is_killed_at() {
     let named: BTreeSet<&str> = source
         .split('"')
         .filter(|text| text.starts_with("plan.") && !text.contains(char::is_whitespace))
-        // Loans do not pass the points of trades.
-        .filter(|text| !text.contains("swap") && !text.contains("permit"))
+        // Loans do not pass the points of trades. A plan is closed without a revocation only if the token has forgotten its
+        // approval, which no stablecoin of our table does.
+        .filter(|text| !["swap", "permit", "close"].iter().any(|other| text.contains(other)))
         .collect();
     let killed: BTreeSet<&str> =
         POINTS.into_iter().filter(|point| point.starts_with("plan.")).collect();
