@@ -16,6 +16,7 @@ pub mod node;
 pub mod offers;
 pub mod operator;
 pub mod payer;
+pub mod plan_kills;
 pub mod process;
 pub mod proxy;
 pub mod raw;

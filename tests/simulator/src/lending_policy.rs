@@ -1,5 +1,7 @@
 //! The parts of policies that loans are judged by.
 
+use bursar_tests::dice::Dice;
+
 /// Limits of loans, in millionths of a dollar.
 struct Lending {
     enabled: bool,
@@ -43,6 +45,12 @@ pub(crate) const COUNT: usize = VARIANTS.len();
 
 fn dollars(micros: u64) -> String {
     format!("{}.{:06}", micros / DOLLAR, micros % DOLLAR)
+}
+
+/// Draws the variant of each policy.
+pub(crate) fn draw(seed: u64) -> [usize; 4] {
+    let mut dice = Dice::new(seed ^ 0x1e4d);
+    std::array::from_fn(|_policy| dice.index(COUNT))
 }
 
 /// Returns the options of a variant.

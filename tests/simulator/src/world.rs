@@ -265,10 +265,7 @@ impl World {
             sent_loans: Vec::new(),
             loan_ids: Vec::new(),
             loan_ticket: 0,
-            lending_variants: {
-                let mut dice = Dice::new(plan.seed ^ 0x1e4d);
-                std::array::from_fn(|_policy| dice.index(lending_policy::COUNT))
-            },
+            lending_variants: lending_policy::draw(plan.seed),
             restart_in: None,
             outcome: Outcome::default(),
             tail: Vec::new(),

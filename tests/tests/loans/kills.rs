@@ -1,21 +1,16 @@
 //! kill -9 at every point of a plan, on both networks. After each loan: at most one deposit or withdrawal, balances to
 //! the unit, no allowance, nothing reserved, and one operation counted.
 
-use std::collections::BTreeSet;
-use std::time::Duration;
-
 use alloy_primitives::{Address, U256};
-use bursar_control::answers::Answer;
 use bursar_core::networks::ChainId;
 use bursar_core::status::EntryKind;
 use bursar_devnet::full::VaultLie;
-use bursar_tests::dice::Dice;
 use bursar_tests::offers::BASE;
+use bursar_tests::plan_kills::{ANY_MOMENT, KilledLane, Kills, named_points, points_of_plan};
 use bursar_tests::sent;
 use serde_json::{Value, json};
-use tokio::time::{Instant, sleep};
 
-use crate::stage::{DOLLAR, ROBINHOOD, Stage, TIMEOUT, atoms};
+use crate::stage::{DOLLAR, ROBINHOOD, Stage, atoms};
 
 /// Kills on both networks together, unless `BURSAR_LOAN_KILLS` names another number.
 const KILLS: usize = 32;
@@ -39,10 +34,9 @@ const POINTS: [&str; 16] = [
     "journal.after_commit",
     ANY_MOMENT,
 ];
-const ANY_MOMENT: &str = "any moment";
 
-/// Loans that a planned kill may miss before another is planned.
-const TRIES: usize = 3;
+const LANE: KilledLane =
+    KilledLane { points: &POINTS, path: "/position", closed: EntryKind::LoanClosed };
 
 const POLICY: &str = "--lending --lending-max 2000 --lending-total 1000000 --lending-auto 1500 \
                       --lending-ops 1000000";
@@ -64,21 +58,16 @@ enum Deal {
 /// A chain, an engine that is killed, and what must be true.
 struct Run {
     stage: Stage,
-    dice: Dice,
+    kills: Kills,
     /// Vaults and a market. The first can lie.
     venues: Vec<(String, Address)>,
-    wanted: usize,
-    kills: usize,
-    reached: BTreeSet<&'static str>,
-    /// The point of the running engine's kill, and the loans that it missed.
-    armed: Option<(&'static str, usize)>,
     executed: u64,
     first_block: u64,
     day: i64,
 }
 
 impl Run {
-    async fn set_up(chain: ChainId, wanted: usize, seed: u64) -> Option<Self> {
+    async fn set_up(chain: ChainId, seed: u64) -> Option<Self> {
         let mut stage = Stage::on(chain, POLICY).await?;
         stage.chain.mint(stage.owner, 1_000_000 * DOLLAR).await.expect("minted");
         let vaults = stage.contracts.lending.vaults();
@@ -93,45 +82,25 @@ impl Run {
             first_block: sent::head(&stage.chain).await + 1,
             day: stage.engine.now_s() / 86_400,
             stage,
-            dice: Dice::new(seed),
-            wanted,
-            kills: 0,
-            reached: BTreeSet::new(),
-            armed: None,
+            kills: Kills::new(LANE, seed),
             executed: 0,
         })
     }
 
-    /// Draws the next kill and starts an engine with it. Some die before they take commands.
-    async fn start(&mut self) {
-        loop {
-            let point = POINTS[self.kills % POINTS.len()];
-            let most = if point.starts_with("journal.") { 16 } else { 2 };
-            let nth = 1 + self.dice.roll(most);
-            self.armed = Some((point, 0));
-            let fault = (point != ANY_MOMENT).then(|| format!("kill:{point}:{nth}"));
-            if self.stage.try_restart(fault).await {
-                return;
-            }
-            self.kills += 1;
-            self.reached.insert(point);
-        }
-    }
-
     /// Chooses a venue, and a loan that passes the planned point.
     async fn deal(&mut self) -> (usize, Deal) {
-        let point = self.armed.map_or(ANY_MOMENT, |(point, _missed)| point);
-        if point.starts_with("plan.revocation") || self.dice.roll(8) == 0 {
+        let point = self.kills.point();
+        if point.starts_with("plan.revocation") || self.kills.dice.roll(8) == 0 {
             return (0, Deal::Refused);
         }
         let count = u64::try_from(self.venues.len()).expect("few");
-        let at = usize::try_from(self.dice.roll(count)).expect("few");
+        let at = usize::try_from(self.kills.dice.roll(count)).expect("few");
         let supplies = point.starts_with("plan.supply") || point.starts_with("plan.allowance");
         if supplies || self.shares(at).await.is_zero() {
-            let amount = if self.dice.roll(4) == 0 { LARGE } else { SMALL };
+            let amount = if self.kills.dice.roll(4) == 0 { LARGE } else { SMALL };
             return (at, Deal::Supply(amount));
         }
-        let deal = match self.dice.roll(3) {
+        let deal = match self.kills.dice.roll(3) {
             0 => Deal::Part,
             1 => Deal::All,
             _other if point.starts_with("plan.withdrawal") => Deal::All,
@@ -148,86 +117,9 @@ impl Run {
         }
     }
 
-    /// Notes a death and starts the next engine; returns whether the engine was dead.
-    async fn revive(&mut self) -> bool {
-        if !self.stage.engine.has_exited() {
-            return false;
-        }
-        assert!(self.stage.engine.wait_killed(), "the engine ended, and no kill was the reason");
-        self.kills += 1;
-        self.reached.extend(self.armed.map(|(point, _missed)| point));
-        self.start().await;
-        true
-    }
-
-    /// Repeats one request until its loan has ended and its plan is closed.
-    async fn finish(&mut self, body: &Value) -> Value {
-        let end = Instant::now() + 2 * TIMEOUT;
-        let mut moment = (self.armed.map(|(point, _missed)| point) == Some(ANY_MOMENT))
-            .then(|| Instant::now() + Duration::from_millis(self.dice.roll(2_500)));
-        loop {
-            assert!(Instant::now() < end, "{:?}: no end of {body}", self.armed);
-            if self.revive().await {
-                continue;
-            }
-            let asking = self.stage.try_post("/position", body);
-            let answer = match moment {
-                None => asking.await,
-                Some(at) => tokio::select! {
-                    answer = asking => answer,
-                    () = tokio::time::sleep_until(at) => {
-                        self.stage.engine.kill();
-                        moment = None;
-                        continue;
-                    }
-                },
-            };
-            let Ok((_status, answer)) = answer else {
-                sleep(Duration::from_millis(5)).await;
-                continue;
-            };
-            match answer["status"].as_str() {
-                Some("pending") => self.approve().await,
-                Some("executed" | "rejected" | "failed") if self.is_closed(&answer).await => {
-                    return answer;
-                }
-                Some("executed" | "rejected" | "failed" | "executing") => {}
-                // A node that is not read yet, or a wallet that is just opening.
-                _other => assert_eq!(answer["status"], "error", "{answer}"),
-            }
-            sleep(Duration::from_millis(20)).await;
-        }
-    }
-
-    /// Approves the held request, if the engine lives long enough.
-    async fn approve(&mut self) {
-        let Ok(listed) = self.stage.operator.run("requests").await else { return };
-        let Ok(Answer::Requests { requests }) = listed.reply.result else { return };
-        let Some(held) = requests.into_iter().next() else { return };
-        let Some(card) = held.card else { return };
-        let (id, digest, usd) = (held.id, card.digest, card.usd);
-        let line = format!("approve {id} --card {digest} --yes --confirm {usd}");
-        // A refusal shows in the answer of the loan.
-        let _approved = self.stage.operator.run(&line).await;
-    }
-
-    async fn is_closed(&mut self, answer: &Value) -> bool {
-        let id = answer["request_id"].as_str().expect("an id");
-        let Ok(shown) = self.stage.operator.run("activity").await else { return false };
-        let Ok(Answer::Activity(activity)) = shown.reply.result else { return false };
-        let rows = || activity.entries.iter().filter(|row| row.request.as_deref() == Some(id));
-        let has = |kind| rows().any(|row| row.kind == kind);
-        has(EntryKind::LoanClosed) || !(has(EntryKind::LoanStarted) || has(EntryKind::LoanApproved))
-    }
-
     /// Makes one loan through all its kills, and checks what it did.
     async fn lend(&mut self) {
-        if self.armed.is_none_or(|(_point, missed)| missed >= TRIES) {
-            if !self.stage.engine.has_exited() {
-                self.stage.engine.kill();
-            }
-            self.start().await;
-        }
+        self.kills.plan(&mut self.stage.scene()).await;
         let (at, deal) = self.deal().await;
         let lie = if deal == Deal::Refused { VaultLie::ShutOnceApproved } else { VaultLie::None };
         self.stage.chain.set_vault_lie(self.venues[0].1, lie).await.expect("set");
@@ -245,9 +137,8 @@ impl Run {
         }
         let body = self.stage.body(None, &asked);
         let before = self.stage.dollars().await;
-        let answer = self.finish(&body).await;
-        self.armed = self.armed.map(|(point, missed)| (point, missed + 1));
-        let case = format!("{deal:?} {venue} after {} kills: {answer}", self.kills);
+        let answer = self.kills.finish(&mut self.stage.scene(), &body).await;
+        let case = format!("{deal:?} {venue} after {} kills: {answer}", self.kills.count());
         self.check_chain(deal, at, (before, held), &answer, &case).await;
         self.executed += u64::from(answer["status"] == "executed");
         self.check_counts(&case).await;
@@ -303,14 +194,7 @@ impl Run {
     /// Checks that nothing is reserved, and that each executed loan counts as one operation.
     async fn check_counts(&mut self, case: &str) {
         let body = self.stage.read_body();
-        let mandate = loop {
-            // The kill of this engine may still be to come.
-            self.revive().await;
-            match self.stage.try_post("/mandate", &body).await {
-                Ok((200, mandate)) => break mandate,
-                _dead_or_opening => sleep(Duration::from_millis(20)).await,
-            }
-        };
+        let mandate = self.kills.read(&mut self.stage.scene(), "/mandate", &body).await;
         let morpho = &mandate["policy"]["morpho"];
         assert_eq!(morpho["reserved_usd"].as_f64(), Some(0.0), "{mandate}: {case}");
         let same_day = self.stage.engine.now_s() / 86_400 == self.day;
@@ -319,18 +203,18 @@ impl Run {
 }
 
 async fn kill(chain: ChainId, wanted: usize, seed: u64) -> usize {
-    let Some(mut run) = Run::set_up(chain, wanted, seed).await else { return 0 };
+    let Some(mut run) = Run::set_up(chain, seed).await else { return 0 };
     let mut loans = 0;
-    while run.kills < run.wanted {
+    while run.kills.count() < wanted {
         run.lend().await;
         loans += 1;
     }
-    println!("{chain}: {} kills, {loans} loans, {} executed", run.kills, run.executed);
+    println!("{chain}: {} kills, {loans} loans, {} executed", run.kills.count(), run.executed);
     if wanted >= POINTS.len() {
-        let missed: Vec<_> = POINTS.iter().filter(|point| !run.reached.contains(*point)).collect();
+        let missed = run.kills.missed();
         assert!(missed.is_empty(), "no kill at {missed:?}");
     }
-    run.kills
+    run.kills.count()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -348,14 +232,8 @@ async fn a_kill_at_any_point_of_a_plan_lends_at_most_once() {
 #[test]
 fn every_point_of_a_plan_is_killed_at() {
     let source = include_str!("../../../engine/service/src/lanes/plans.rs");
-    let named: BTreeSet<&str> = source
-        .split('"')
-        .filter(|text| text.starts_with("plan.") && !text.contains(char::is_whitespace))
-        // Loans do not pass the points of trades. A plan is closed without a revocation only if the token has forgotten its
-        // approval, which no stablecoin of our table does.
-        .filter(|text| !["swap", "permit", "close"].iter().any(|other| text.contains(other)))
-        .collect();
-    let killed: BTreeSet<&str> =
-        POINTS.into_iter().filter(|point| point.starts_with("plan.")).collect();
-    assert_eq!(named, killed);
+    // Loans do not pass the points of trades. A plan is closed without a revocation only if the token has forgotten its
+    // approval, which no stablecoin of our table does.
+    let named = named_points(source, &["swap", "permit", "close"]);
+    assert_eq!(named, points_of_plan(&POINTS));
 }

@@ -14,6 +14,7 @@ use bursar_devnet::full::{Contracts, lending_chain_or_skip};
 use bursar_tests::agent::Agent;
 use bursar_tests::offers::BASE;
 use bursar_tests::operator::{Expect, Operator};
+use bursar_tests::plan_kills::Scene;
 use bursar_tests::process::{EngineProcess, Start};
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -21,7 +22,7 @@ use tempfile::TempDir;
 pub(crate) const ROBINHOOD: ChainId = ChainId(4663);
 pub(crate) const DOLLAR: u128 = 1_000_000;
 /// Timeout of every wait; reached only on failure.
-pub(crate) const TIMEOUT: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Supplies up to 2,000 dollars, 4,000 in all, automatic below 1,500.
 pub(crate) const AUTOMATIC: &str =
@@ -126,16 +127,10 @@ impl Stage {
         self.operator = self.engine.operator().await;
     }
 
-    /// Starts an engine that has ended again, with the password and a fault. Returns whether it lived long enough to take
-    /// commands.
-    pub(crate) async fn try_restart(&mut self, fault: Option<String>) -> bool {
-        let start = Start { unlock: true, fault, ..self.start.clone() };
-        let Some((engine, operator)) = EngineProcess::restart(&self.engine.folder, &start).await
-        else {
-            return false;
-        };
-        (self.engine, self.operator) = (engine, operator);
-        true
+    /// Returns what kills need of this scene.
+    pub(crate) fn scene(&mut self) -> Scene<'_> {
+        let start = Start { unlock: true, ..self.start.clone() };
+        Scene { engine: &mut self.engine, operator: &mut self.operator, start }
     }
 
     pub(crate) fn dollar(&self) -> Address {
@@ -143,18 +138,9 @@ impl Stage {
     }
 
     pub(crate) async fn post(&self, path: &str, body: &Value) -> (u16, Value) {
-        self.try_post(path, body).await.expect("an answer")
-    }
-
-    /// The same; fails if the engine ends first.
-    pub(crate) async fn try_post(
-        &self,
-        path: &str,
-        body: &Value,
-    ) -> Result<(u16, Value), reqwest::Error> {
-        let reply =
-            self.client.post(format!("{}{path}", self.engine.url)).json(body).send().await?;
-        Ok((reply.status().as_u16(), reply.json().await?))
+        let reply = self.client.post(format!("{}{path}", self.engine.url)).json(body).send().await;
+        let reply = reply.expect("an answer");
+        (reply.status().as_u16(), reply.json().await.expect("JSON"))
     }
 
     /// Returns the body of a new request, of the first agent or of another one.

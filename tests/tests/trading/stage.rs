@@ -15,6 +15,7 @@ use bursar_devnet::{Call, Devnet};
 use bursar_tests::agent::Agent;
 use bursar_tests::offers::{BASE, header};
 use bursar_tests::operator::{Expect, Operator};
+use bursar_tests::plan_kills::Scene;
 use bursar_tests::process::{EngineProcess, Start};
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -54,16 +55,8 @@ impl Client {
     }
 
     pub(crate) async fn post(&self, path: &str, body: &Value) -> (u16, Value) {
-        self.try_post(path, body).await.expect("an answer")
-    }
-
-    /// The same; fails if the engine ends first.
-    pub(crate) async fn try_post(
-        &self,
-        path: &str,
-        body: &Value,
-    ) -> Result<(u16, Value), reqwest::Error> {
-        answer_of(self.http.post(format!("{}{path}", self.url)).json(body)).await
+        let asking = self.http.post(format!("{}{path}", self.url)).json(body);
+        answer_of(asking).await.expect("an answer")
     }
 }
 
@@ -212,15 +205,10 @@ impl Stage {
         self.operator = self.engine.operator().await;
     }
 
-    /// The same; returns whether the engine lived long enough to take commands.
-    pub(crate) async fn try_restart(&mut self, fault: Option<String>) -> bool {
-        let start = Start { unlock: true, fault, ..self.start.clone() };
-        let Some((engine, operator)) = EngineProcess::restart(&self.engine.folder, &start).await
-        else {
-            return false;
-        };
-        (self.engine, self.operator) = (engine, operator);
-        true
+    /// Returns what kills need of this scene.
+    pub(crate) fn scene(&mut self) -> Scene<'_> {
+        let start = Start { unlock: true, ..self.start.clone() };
+        Scene { engine: &mut self.engine, operator: &mut self.operator, start }
     }
 
     pub(crate) fn id(&self) -> ChainId {

@@ -6,6 +6,7 @@ use bursar_core::money::{Atoms, Bps, Usd, parse_decimal};
 use bursar_core::networks::{NATIVE_DECIMALS, Network};
 use bursar_core::policy::Policy;
 use bursar_core::time::Moment;
+use bursar_morpho::{SharePrice, Trust, VenueId};
 use bursar_x402::Echo;
 use bursar_x402::authorization::MIN_VALIDITY_SECONDS;
 
@@ -21,7 +22,6 @@ use crate::refusal::Refusal;
 use crate::requests::PaymentAsk;
 use crate::state::State;
 use crate::trades::{TradeAsk, TradeQuote, TradeToken, Venue};
-use bursar_morpho::{SharePrice, Trust, VenueId};
 
 /// A payee that is neither the payer nor the token.
 const PAYEE: Address = Address::repeat_byte(0x11);

@@ -14,7 +14,7 @@ use bursar_core::money::{Bps, Usd};
 use bursar_core::networks::{self, Network};
 use bursar_core::policy::Policy;
 use bursar_domain::agents::PolicyRecord;
-use bursar_domain::assess::rehearsal;
+use bursar_domain::assess::{Verdict, rehearsal};
 use bursar_domain::{Action, State};
 
 use super::support::{Done, act, describe, lookup};
@@ -130,22 +130,8 @@ fn rehearse(
     let (moment, trusted) = (engine.core.now(), view.untrusted.is_none());
     let verdict =
         rehearsal::rehearse(&view.state, &record.policy, row, amount, url, &moment, trusted);
-    let auto_below = record.policy.payments.auto_below;
-    let (verdict, code, reason) =
-        describe::verdict(&verdict, amount, auto_below, "signed without asking you");
-    Ok(Answer::Rehearsal(RehearsalAnswer {
-        policy: record.name.as_str().to_owned(),
-        lane: Lane::Payment,
-        amount: amount.to_string(),
-        network: row.title.to_owned(),
-        domain,
-        slippage: None,
-        impact: None,
-        verdict,
-        code,
-        reason,
-    })
-    .into())
+    let told = rehearsed(record, row, Lane::Payment, amount, &verdict);
+    Ok(Answer::Rehearsal(RehearsalAnswer { domain, ..told }).into())
 }
 
 /// Evaluates a hypothetical trade under the policy, with this slippage and impact. Records nothing.
@@ -167,22 +153,9 @@ fn rehearse_trade(
     let promised = rehearsal::NOTHING_PROMISED;
     let verdict =
         rehearsal::rehearse_trade(&view.state, &record.policy, &ask, promised, &moment, trusted);
-    let auto_below = record.policy.trading.auto_below;
-    let (verdict, code, reason) =
-        describe::verdict(&verdict, amount, auto_below, "executed without asking you");
-    Ok(Answer::Rehearsal(RehearsalAnswer {
-        policy: record.name.as_str().to_owned(),
-        lane: Lane::Trade,
-        amount: amount.to_string(),
-        network: row.title.to_owned(),
-        domain: None,
-        slippage: Some(slippage.to_string()),
-        impact: Some(impact.to_string()),
-        verdict,
-        code,
-        reason,
-    })
-    .into())
+    let told = rehearsed(record, row, Lane::Trade, amount, &verdict);
+    let (slippage, impact) = (Some(slippage.to_string()), Some(impact.to_string()));
+    Ok(Answer::Rehearsal(RehearsalAnswer { slippage, impact, ..told }).into())
 }
 
 /// Evaluates a hypothetical supply of an address that has lent the second amount. Records nothing.
@@ -201,12 +174,27 @@ fn rehearse_supply(
     let (moment, trusted) = (engine.core.now(), view.untrusted.is_none());
     let verdict =
         rehearsal::rehearse_supply(&view.state, &record.policy, &ask, lent, &moment, trusted);
-    let auto_below = record.policy.lending.auto_below;
-    let (verdict, code, reason) =
-        describe::verdict(&verdict, amount, auto_below, "executed without asking you");
-    Ok(Answer::Rehearsal(RehearsalAnswer {
+    Ok(Answer::Rehearsal(rehearsed(record, row, Lane::Loan, amount, &verdict)).into())
+}
+
+/// Describes the verdict about a request of `amount`, without the details of one lane.
+fn rehearsed(
+    record: &PolicyRecord,
+    row: &Network,
+    lane: Lane,
+    amount: Usd,
+    verdict: &Verdict,
+) -> RehearsalAnswer {
+    let Policy { payments, trading, lending, .. } = &record.policy;
+    let (auto_below, acts) = match lane {
+        Lane::Payment => (payments.auto_below, "signed without asking you"),
+        Lane::Trade => (trading.auto_below, "executed without asking you"),
+        Lane::Loan => (lending.auto_below, "executed without asking you"),
+    };
+    let (verdict, code, reason) = describe::verdict(verdict, amount, auto_below, acts);
+    RehearsalAnswer {
         policy: record.name.as_str().to_owned(),
-        lane: Lane::Loan,
+        lane,
         amount: amount.to_string(),
         network: row.title.to_owned(),
         domain: None,
@@ -215,8 +203,7 @@ fn rehearse_supply(
         verdict,
         code,
         reason,
-    })
-    .into())
+    }
 }
 
 /// Returns the named network, or the first one that is enabled, allowed and `fits`.

@@ -60,6 +60,9 @@ impl Lending {
         owner: Address,
         venues: Vec<VenueId>,
     ) -> Result<Vec<OwnVenue>, Refusal> {
+        if venues.is_empty() {
+            return Ok(Vec::new());
+        }
         let chain = self.chain(network)?;
         let reader = self.reader(&*chain, network, contracts, owner);
         let positions = match reader.read(&venues, None).await {

@@ -41,7 +41,9 @@ pub(in crate::operator) async fn positions(
                 continue;
             }
         };
-        for (known, of_owner) in addresses.iter().zip(all) {
+        let markets = addresses.iter().map(|known| markets(engine, &state, network, known));
+        let markets = futures::future::join_all(markets).await;
+        for ((known, of_owner), markets) in addresses.iter().zip(all).zip(markets) {
             read = read.saturating_add(of_owner.read);
             for (venue, reason) in of_owner.unreadable {
                 let reason = format!("the vault {}: {reason}", venue.to_checksum(None));
@@ -49,7 +51,7 @@ pub(in crate::operator) async fn positions(
             }
             let found = of_owner.found.iter();
             positions.extend(found.map(|found| describe_vault(&state, network, known, found)));
-            match markets(engine, &state, network, known).await {
+            match markets {
                 Ok(found) => {
                     read = read.saturating_add(found.read);
                     positions.extend(found.positions);
