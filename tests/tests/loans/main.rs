@@ -5,5 +5,6 @@ mod example;
 mod kills;
 mod main_path;
 mod shared;
+mod shown;
 mod spoofs;
 mod stage;
