@@ -25,6 +25,9 @@ use crate::state::State;
 use crate::trades::SwapPermit;
 use crate::wallets::{PayingAddress, Seed, Wallet};
 
+/// Of so many dollars that a purchase of shares may take, it can leave one.
+const MOST_SPARED: u64 = 1_000;
+
 /// The record that an entry changed, after the change.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ChangedRecord {
@@ -187,6 +190,9 @@ fn apply_event(state: &mut State, entry: &Entry) -> Option<ChangedRecord> {
             };
             reserve(state, &request.agent, request.ask.lane(), *counted);
             note_loan(state, &request.ask, quote);
+            if let (Some(loan), Some(quote)) = (request.loan(), quote.loan()) {
+                Arc::make_mut(&mut state.loans).accept_price(loan, quote);
+            }
             request.status = Status::Executing(Box::new(execution));
             return Some(ChangedRecord::Request(execute(state, request)));
         }
@@ -492,21 +498,30 @@ fn note_loan(state: &mut State, ask: &LaneAsk, quote: &Quote) {
     }
 }
 
-/// Subtracts what a withdrawal brought back, and what a supply did not take.
+/// Subtracts what a withdrawal brought back, and what a purchase of shares did not take.
+///
+/// A node reported it, so it frees no more than was signed for: of a withdrawal the amount, or what the shares were worth
+/// in the rehearsal; of a purchase the part that a deposit may lose; of another supply nothing.
 fn settle_loan(state: &mut State, request: &Request, end: &ExecutionEnd) {
     let (LaneAsk::Loan(loan), ExecutionEnd::Executed { received: Some(moved), .. }) =
         (&request.ask, end)
     else {
         return;
     };
-    let Some(network) = request.ask.network() else { return };
+    let (Some(network), Some(execution)) = (request.ask.network(), request.execution()) else {
+        return;
+    };
+    let Some(quote) = execution.quote.loan() else { return };
     let decimals = network.stablecoin.decimals;
-    let back = if loan.supplies() {
-        let counted = request.execution().map_or(Usd::ZERO, |execution| execution.counted);
-        let taken = moved.to_usd(decimals, Round::Up);
-        taken.map_or(Usd::ZERO, |taken| counted.left_after(taken))
+    let back = if !loan.supplies() {
+        let back = (*moved).min(quote.assets).to_usd(decimals, Round::Down);
+        back.unwrap_or(Usd(u64::MAX))
+    } else if quote.buys_shares() {
+        let taken = moved.to_usd(decimals, Round::Up).unwrap_or(Usd(u64::MAX));
+        let most = execution.counted.0.checked_div(MOST_SPARED).map_or(Usd::ZERO, Usd);
+        execution.counted.left_after(taken).min(most)
     } else {
-        moved.to_usd(decimals, Round::Down).unwrap_or(Usd(u64::MAX))
+        return;
     };
     let seq = state.seq;
     Arc::make_mut(&mut state.loans).returned(loan.place(request.from), back, seq);
@@ -517,7 +532,11 @@ fn book_withdrawal(state: &mut State, id: RequestId, received: Option<Atoms>) {
     let Some(send) = Arc::make_mut(&mut state.outboxes).book(id) else { return };
     let (Some(venue), Some(received)) = (send.withdrawn_from(), received) else { return };
     let place = LoanPlace { owner: send.from, chain: send.chain, venue };
-    let back = received.to_usd(send.amount.decimals, Round::Down).unwrap_or(Usd(u64::MAX));
+    // As for the withdrawals of agents: no more than was signed for.
+    let back = received
+        .min(send.amount.atoms)
+        .to_usd(send.amount.decimals, Round::Down)
+        .unwrap_or(Usd(u64::MAX));
     let seq = state.seq;
     Arc::make_mut(&mut state.loans).returned(place, back, seq);
 }

@@ -316,6 +316,15 @@ impl Loans {
         }
     }
 
+    /// Notes that the operator approved a supply at this price: later prices are compared with it, so that a loss is
+    /// asked about once.
+    pub(crate) fn accept_price(&mut self, ask: &LoanAsk, quote: &LoanQuote) {
+        let price = quote.venue.as_ref().and_then(|venue| venue.price);
+        if let Some(price) = price.filter(|_price| ask.supplies()) {
+            self.venues.entry((ask.chain, ask.venue)).or_default().best = Some(price);
+        }
+    }
+
     /// Records the operator's confirmation of a venue, or takes it back.
     pub(crate) fn confirm(&mut self, chain: ChainId, venue: VenueId, given: Option<Confirmation>) {
         let record = self.venues.entry((chain, venue)).or_default();

@@ -153,6 +153,11 @@ pub const SCAN_EVERY_MS: u64 = 30_000;
 pub const SCAN_PAUSE_MAX_MS: u64 = 60_000;
 /// Pause of the scan after a failure, or after a range that the node refused.
 pub const SCAN_PAUSE_MS: u64 = 1_000;
+/// Blocks by which the safe block of one node may be behind that of another. If the scan is further ahead, a node named
+/// blocks that did not exist, and everything is searched again.
+pub const SCAN_LAG_BLOCKS: u64 = 2_000;
+/// Searches after which a long scan pauses and asks for the safe block again.
+pub const SCAN_SEARCHES: u32 = 64;
 /// Interval of saving what the scan has found, while it finds or catches up.
 pub const SCAN_SAVE_MS: u64 = 10_000;
 /// Interval of saving how far the scan is while it only follows new blocks. A restart then repeats this much.

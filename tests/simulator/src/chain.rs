@@ -49,6 +49,10 @@ struct Market {
     open: Vec<(B256, u64, bool)>,
     /// Nonces that other transactions used, with their block.
     taken: Vec<(Address, u64, u64)>,
+    /// Planted bug: rehearsals that are used again.
+    rehearsed: rehearsal::Reused,
+    /// When nodes became unreachable, in Unix seconds of the chain; `None` if they are reachable.
+    down_since: Option<u64>,
 }
 
 fn word(hex_text: &str) -> B256 {
@@ -82,12 +86,16 @@ impl WorldChain {
     /// Opens the market, in which these addresses hold some of each token.
     pub(crate) fn open_market(&self, state: evm::State, time: u64) {
         let contracts = Contracts::of(self.id);
+        let mut ledger = Ledger::new(contracts, state, time);
+        ledger.pretends_open = self.plant == Some(PlantedBug::GatesUnread);
         self.inner.lock().unwrap().market = Some(Market {
-            ledger: Ledger::new(contracts, state, time),
+            ledger,
             mode: NodeMode::Honest,
             shown: None,
             open: Vec::new(),
             taken: Vec::new(),
+            rehearsed: rehearsal::Reused::default(),
+            down_since: None,
         });
     }
 
@@ -116,6 +124,11 @@ impl WorldChain {
     pub(crate) fn set_mode(&self, mode: NodeMode) {
         self.with(|market| {
             market.mode = mode;
+            market.down_since = match (mode, market.down_since) {
+                (NodeMode::Down, None) => Some(market.ledger.time),
+                (NodeMode::Down, since) => since,
+                _reachable => None,
+            };
             market.ledger.lag = if let NodeMode::Lags(blocks) = mode { blocks } else { 0 };
             market.ledger.state.quoted_permille =
                 if let NodeMode::Quotes(permille) = mode { permille } else { 1_000 };
@@ -125,6 +138,11 @@ impl WorldChain {
     /// Runs `work` on the ledger of a chain with a market.
     pub(crate) fn with_ledger<T>(&self, work: impl FnOnce(&mut Ledger) -> T) -> Option<T> {
         self.with(|market| work(&mut market.ledger))
+    }
+
+    /// Returns since when no node is reachable, in Unix seconds of the chain; `None` if one is.
+    pub(crate) fn down_since(&self) -> Option<u64> {
+        self.with(|market| market.down_since).flatten()
     }
 
     fn with<T>(&self, work: impl FnOnce(&mut Market) -> T) -> Option<T> {
@@ -454,11 +472,14 @@ impl Chain for WorldChain {
                     message: "the method eth_simulateV1 does not exist".to_owned(),
                 });
             }
-            let (block, note) = rehearsal::whole(
+            let (mut block, note) = rehearsal::whole(
                 &market.ledger,
                 &request,
                 self.plant == Some(PlantedBug::RehearsalIgnored),
             );
+            if self.plant == Some(PlantedBug::RehearsalReused) {
+                block = market.rehearsed.replace(&request, block);
+            }
             note.into_iter().for_each(|note| self.tape.write(note));
             Ok(block)
         })

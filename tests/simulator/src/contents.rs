@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex};
 use alloy_primitives::{Address, B256};
 use bursar_auditor::observations::{Permit, SignedContent, Transaction};
 use bursar_core::networks::NETWORKS;
+use bursar_domain::loans::LoanSize;
 use bursar_domain::{Entry, Event, Request, State};
 use bursar_submit::{Event as OutboxEvent, SubmissionId};
 
@@ -125,6 +126,7 @@ fn loan_order(
         owner: request.from,
         venue: loan.venue.to_string().to_lowercase(),
         supplies: loan.supplies(),
+        is_all: loan.size == LoanSize::All,
         is_main: execution.open_step().is_some_and(|step| step.purpose.is_main()),
         is_first: attempt == 0,
         at_ms: entry.at.0,

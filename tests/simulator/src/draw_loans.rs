@@ -136,6 +136,17 @@ impl Draw<'_> {
         }
     }
 
+    /// Draws a supply that is as large as most policies allow without asking, or takes what the ceiling leaves and a
+    /// little more.
+    fn blind_supply(&mut self) -> PlannedLoan {
+        let size = if self.dice.chance(3, 4) {
+            LoanAmount::Threshold(-1 - self.dice.between(0, 15_000_000))
+        } else {
+            LoanAmount::Ceiling(self.dice.of(&[0, 1, 5_000_000]))
+        };
+        PlannedLoan { size, ..self.plain_supply() }
+    }
+
     /// Draws a supply that waits for the operator.
     fn held_supply(&mut self) -> PlannedLoan {
         let above = i64::try_from(self.dice.roll(8 * DOLLAR)).unwrap_or(0);
@@ -185,7 +196,12 @@ impl Draw<'_> {
             71..=73 => Step::ChangedLoan { planned: self.held(), change: self.change() },
             74..=76 => Step::InterruptedLoan { planned: self.plain(), change: self.change() },
             77 | 78 if self.swarm.freezes => Step::FrozenLoan { planned: self.plain_supply() },
-            77..=83 => self.outsider(),
+            77..=81 => self.outsider(),
+            82 | 83 => Step::BlindLoans {
+                planned: self.blind_supply(),
+                withdrawn: self.dice.of(&[0, 500, 900]),
+                count: 1 + self.dice.roll(5) as u8,
+            },
             84 => Step::PauseCoin { chain: self.chain(), paused: self.dice.chance(1, 2) },
             85 => Step::HidePositions { chain: self.chain(), hidden: self.dice.chance(1, 2) },
             86 | 87 if self.swarm.crowds => {

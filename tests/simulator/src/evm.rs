@@ -32,6 +32,7 @@ mod views;
 pub(crate) use contracts::{Contracts, HookKind, hook};
 pub(crate) use ledger::{Included, Ledger};
 pub(crate) use loan_moves::{loan_move, prices};
+pub(crate) use loan_terms::approval;
 pub(crate) use named::{OTHERS, PoolName, pools};
 pub(crate) use outsiders::VenueChange;
 pub(crate) use raw::{SwapTerms, Transaction, decode, swap_terms};

@@ -94,6 +94,21 @@ plants! {
     ComingLoansForgotten "supplies that are still to come do not count against the ceiling";
     UntrustedVenue "money is lent to venues that are not trusted";
     WithdrawalLimited "a withdrawal is refused once the operations of the day are spent";
+    ExposureCached "what an address has lent is read once and remembered";
+    UnreadableIgnored "what cannot be read counts as nothing";
+    JournalIgnored "what nodes do not show of a position is forgotten";
+    InterestForgotten "interest is left out of what an address has lent";
+    CuratorAlone "a trusted curator suffices, whoever owns the vault";
+    GatesUnread "the gates on the way out of a vault are not read";
+    MaxBelieved "the zero of a vault's maxWithdraw counts as its liquidity";
+    ExitByAssets "a complete withdrawal names assets, not shares";
+    LoanFreedEarly "a supply in a block that is not final reserves nothing";
+    FreesTwice "a withdrawal frees its amount twice";
+    AdapterApproved "the approval of a supply is given to an adapter of the vault";
+    LoanUnlimited "the approval of a supply is not limited to the deposit";
+    StaleCard "an approved loan is judged by what was measured for its card";
+    RehearsalReused "after its approval a supply is not rehearsed again";
+    SuppliedAgain "a restart forgets the open supply of a plan";
 }
 
 #[derive(Debug)]
@@ -120,6 +135,7 @@ struct Inner {
     wall_s: i64,
     /// The first day whose signed requests are remembered, under a planted bug.
     forgotten: u32,
+    loans: loan_faults::Memory,
 }
 
 impl WorldFaults {
@@ -194,6 +210,11 @@ impl WorldFaults {
         self.inner.lock().unwrap().before = None;
     }
 
+    /// Notes that a process begins to read the journal, or has read it.
+    pub(crate) fn start(&self, starts: bool) {
+        self.inner.lock().unwrap().loans.starts = starts;
+    }
+
     /// Returns the same planted bug for a replay, without fault points.
     pub(crate) fn for_replay(&self) -> Arc<Self> {
         Self::new(&Tape::default(), self.plant, self.signed_days)
@@ -229,7 +250,8 @@ impl MutatedRules for WorldFaults {
         }
         change_input(plant, &mut state, &mut command);
         trade_faults::change_input(plant, &mut state, &mut command);
-        loan_faults::change_input(plant, &mut state, &command)?;
+        let memory = &mut self.inner.lock().unwrap().loans;
+        loan_faults::change_input(plant, memory, &mut state, &mut command)?;
         let mut decision = bursar_domain::decide(&state, &command)?;
         trade_faults::change_output(plant, &command, &mut decision);
         Ok(change_output(plant, &state, &command, decision))
@@ -258,6 +280,8 @@ impl MutatedRules for WorldFaults {
         let touched = bursar_domain::apply(state, entry);
         if let Some(plant) = self.plant {
             trade_faults::change_state(plant, state, running.as_deref(), &entry.event);
+            let memory = &mut self.inner.lock().unwrap().loans;
+            loan_faults::change_state(plant, memory, state, running.as_deref(), &entry.event);
         }
         self.contents.note(state, entry);
         let count = {

@@ -82,8 +82,9 @@ pub(crate) struct LoanMove {
     pub(crate) paid: U256,
     /// The call data name the owner, and no other account.
     pub(crate) is_own: bool,
-    /// What the owner has in the venue after the block.
+    /// What the owner has in the venue after the block, and its shares.
     pub(crate) position: U256,
+    pub(crate) left: U256,
 }
 
 /// What the journal says about a signature for a loan, when the step was recorded.
@@ -95,6 +96,8 @@ pub(crate) struct LoanOrder {
     pub(crate) owner: Address,
     pub(crate) venue: String,
     pub(crate) supplies: bool,
+    /// Whether the whole position is withdrawn.
+    pub(crate) is_all: bool,
     /// Whether it is the supply or withdrawal itself.
     pub(crate) is_main: bool,
     /// Whether it is the first signature for this step.

@@ -1,11 +1,11 @@
 //! What the world checks about loans by itself, until the auditor has rules for them.
 
-use alloy_primitives::{Address, B256, U256};
-use bursar_auditor::observations::Signed;
+use alloy_primitives::{Address, B256, Bytes, U256};
+use bursar_auditor::observations::{Signed, SignedContent, Transaction};
 use bursar_chain::ports::Clock;
 use bursar_core::networks::ChainId;
 
-use crate::evm::{Contracts, VenueName};
+use crate::evm::{Contracts, VenueName, approval};
 use crate::loan_book::{LoanAnswer, LoanMove, LoanOrder, LoanSeen};
 use crate::tape::Seen;
 use crate::world::{World, WorldFailure};
@@ -17,6 +17,9 @@ fn broken(rule: &str, what: String) -> Result<(), WorldFailure> {
 /// Codes that limit how much may be lent. A withdrawal never ends with one.
 const LIMITS: [&str; 4] =
     ["EXPOSURE_EXCEEDED", "EXPOSURE_UNREADABLE", "PER_DEPOSIT_EXCEEDED", "DAILY_OPS_EXCEEDED"];
+
+/// Seconds after which a measurement is surely newer than the trouble of a node.
+const MEASURED_S: u64 = 120;
 
 /// Wei that pay for a withdrawal at any price of gas.
 const GAS_MONEY: u128 = 5_000_000_000_000_000;
@@ -170,10 +173,19 @@ impl World {
     pub(crate) fn check_loan_order(
         &mut self,
         order: &LoanOrder,
-        _signed: &Signed,
+        signed: &Signed,
     ) -> Result<(), WorldFailure> {
         // What was recorded earlier is judged by what held then.
         let is_now = order.at_ms == self.clock.now().utc.0;
+        let SignedContent::Transaction(sent) = &signed.content else {
+            return broken("orders", format!("{order:?} is no transaction"));
+        };
+        if !order.is_main {
+            return check_allowance(order, sent);
+        }
+        if is_now && order.is_first && !self.together {
+            self.check_works(order, sent)?;
+        }
         if !order.is_main || !order.is_first || !order.supplies {
             return Ok(());
         }
@@ -198,7 +210,58 @@ impl World {
             );
             return broken("ceiling", what);
         }
+        self.check_readable(order)?;
+        self.check_exit(order)?;
         self.check_venue(order)
+    }
+
+    /// A loan works on the state that nodes show: it was rehearsed.
+    fn check_works(&self, order: &LoanOrder, sent: &Transaction) -> Result<(), WorldFailure> {
+        let chain = self.chains.iter().find(|chain| chain.id() == order.chain);
+        let value = U256::from(sent.value);
+        let (Some(chain), Ok(to), Ok(data)) = (chain, sent.to.parse(), sent.data.parse()) else {
+            return broken("orders", format!("{order:?} is not readable: {sent:?}"));
+        };
+        let data: Bytes = data;
+        let done = chain.with_ledger(|ledger| {
+            ledger.try_out(|machine| machine.run(order.owner, to, value, &data))
+        });
+        match done {
+            Some(Err(why)) => {
+                broken("rehearsal", format!("{order:?} cannot work: {why}, in {sent:?}"))
+            }
+            _works => Ok(()),
+        }
+    }
+
+    /// No supply while a network of the policy cannot be read.
+    fn check_readable(&self, order: &LoanOrder) -> Result<(), WorldFailure> {
+        let counted = self.chains.iter().filter(|chain| order.networks.contains(&chain.id()));
+        let now_s = u64::try_from(order.at_ms / 1_000).unwrap_or(0);
+        for chain in counted {
+            if chain.down_since().is_some_and(|since| since + MEASURED_S < now_s) {
+                let what = format!("{order:?}, although {} cannot be read", chain.id());
+                return broken("readable", what);
+            }
+        }
+        Ok(())
+    }
+
+    /// No supply to a vault that lets nothing out.
+    fn check_exit(&self, order: &LoanOrder) -> Result<(), WorldFailure> {
+        let chain = self.chains.iter().find(|chain| chain.id() == order.chain);
+        let closed = chain.and_then(|chain| {
+            chain.with_ledger(|ledger| {
+                let state = &ledger.state_of(ledger.shown_head())?.lending;
+                let mut names = state.names().into_iter();
+                let venue = names.find(|venue| venue.to_string() == order.venue)?;
+                (!state.lets_out(venue)).then_some(venue)
+            })
+        });
+        match closed.flatten() {
+            Some(venue) => broken("gates", format!("{order:?}, but {venue} lets nothing out")),
+            None => Ok(()),
+        }
     }
 
     /// A supply goes to a venue that may be trusted, as far as nodes show it.
@@ -280,6 +343,9 @@ impl World {
         };
         if !fits || moved.shares.is_zero() {
             return broken("amounts", format!("{moved:?} is not what {order:?} says"));
+        }
+        if order.is_all && !self.loans.nodes_lied && !moved.left.is_zero() {
+            return broken("exit", format!("{moved:?} leaves a part of the position"));
         }
         let (supplies, owner) = (moved.supplies, moved.owner);
         self.loans.moves.push(moved);
@@ -409,4 +475,29 @@ fn ceiling(order: &LoanOrder, lent: U256, liquid: U256) -> u128 {
         u128::try_from(part).unwrap_or(u128::MAX)
     });
     share.map_or(most, |share| share.min(most))
+}
+
+/// An approval before a loan is given to its venue, for no more than the deposit.
+fn check_allowance(order: &LoanOrder, sent: &Transaction) -> Result<(), WorldFailure> {
+    let data: Result<Bytes, _> = sent.data.parse();
+    let is_filler = data.as_ref().is_ok_and(|data| data.is_empty()) && sent.to == sent.from;
+    if is_filler && sent.value == 0 {
+        return Ok(());
+    }
+    let given = data.ok().and_then(|data| approval(&data));
+    let Some((spender, amount)) = given else {
+        return broken("approvals", format!("{order:?} is no approval: {sent:?}"));
+    };
+    let contracts = Contracts::of(ChainId(order.chain));
+    let singleton = contracts.network.lending.map(|lending| lending.singleton);
+    let is_market = order.venue.len() > "0x".len() + 2 * Address::len_bytes();
+    let is_venue =
+        if is_market { Some(spender) == singleton } else { order.venue == format!("{spender:#x}") };
+    let coin = format!("{:#x}", contracts.dollar());
+    // Once the request is over, its reservation is zero, and an offer of a higher fee repeats the amount.
+    let is_exact = !order.is_first || amount <= U256::from(order.counted);
+    if !is_venue || !is_exact || sent.to.to_lowercase() != coin {
+        return broken("approvals", format!("{order:?} does not allow {sent:?}"));
+    }
+    Ok(())
 }

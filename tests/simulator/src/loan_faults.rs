@@ -1,14 +1,35 @@
-//! Planted bugs of loans: they change the inputs of the rules.
+//! Planted bugs of loans: they change the inputs of the rules, and the state after an event.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use alloy_primitives::{Address, U256};
 use bursar_core::codes::Code;
 use bursar_core::ids::RequestId;
+use bursar_core::money::{Atoms, Usd};
+use bursar_core::networks;
 use bursar_core::policy::LendingPolicy;
+use bursar_domain::command::{Requote, StepOrder};
 use bursar_domain::loan_context::operations;
-use bursar_domain::{Action, Command, LaneAsk, Refusal, State};
+use bursar_domain::loans::{Exposure, LendingKind, LoanAsk, LoanQuote, LoanSize, VenueFacts};
+use bursar_domain::plan::{Execution, ExecutionEnd, Quote, StepPurpose};
+use bursar_domain::{Action, Command, Event, LaneAsk, Refusal, Request, State};
+use bursar_morpho::{Trust, VenueId};
+use bursar_submit::{Event as OutboxEvent, SubmissionId};
 
+use crate::evm::{Contracts, forge, venues};
 use crate::faults::PlantedBug;
+
+/// What planted bugs remember.
+#[derive(Debug, Default)]
+pub(crate) struct Memory {
+    /// The first exposure of each address that was read.
+    exposures: BTreeMap<Address, Exposure>,
+    /// Transactions that were in a block once.
+    included: BTreeSet<SubmissionId>,
+    /// The journal is being read at the start of a process.
+    pub(crate) starts: bool,
+}
 
 /// Changes the input of a decision.
 ///
@@ -16,8 +37,9 @@ use crate::faults::PlantedBug;
 /// The refusal of a bug that refuses too much.
 pub(crate) fn change_input(
     plant: PlantedBug,
+    memory: &mut Memory,
     state: &mut State,
-    command: &Command,
+    command: &mut Command,
 ) -> Result<(), Refusal> {
     match plant {
         PlantedBug::CeilingIgnored => change_policies(state, |lending| {
@@ -30,11 +52,189 @@ pub(crate) fn change_input(
         PlantedBug::UntrustedVenue => {
             change_policies(state, |lending| lending.curated_only = false);
         }
-        PlantedBug::ComingLoansForgotten => forget_others(state, command),
+        PlantedBug::ComingLoansForgotten => forget_others(state, command, |_any| true),
         PlantedBug::WithdrawalLimited => return limit_withdrawal(state, command),
-        _other => {}
+        PlantedBug::LoanFreedEarly => {
+            let memory = &*memory;
+            forget_others(state, command, |request| memory.was_included(request));
+        }
+        PlantedBug::JournalIgnored => {
+            for lent in Arc::make_mut(&mut state.loans).lent.values_mut() {
+                lent.net = Usd::ZERO;
+            }
+        }
+        PlantedBug::StaleCard => use_first_quote(state, command),
+        PlantedBug::ExitByAssets | PlantedBug::AdapterApproved | PlantedBug::LoanUnlimited => {
+            if let Action::OpenStep(order) = &mut command.action {
+                change_call(plant, state, order);
+            }
+        }
+        _other => each_quote(state, &mut command.action, |state, from, loan, quote| match plant {
+            PlantedBug::ExposureCached => {
+                let first = memory.exposures.entry(from);
+                quote.exposure = first.or_insert_with(|| quote.exposure.clone()).clone();
+            }
+            PlantedBug::UnreadableIgnored => {
+                quote.exposure.unreadable.clear();
+                if !quote.exposure.networks.contains(&loan.chain) {
+                    quote.exposure.networks.push(loan.chain);
+                }
+            }
+            PlantedBug::InterestForgotten => without_interest(state, from, &mut quote.exposure),
+            PlantedBug::CuratorAlone => trust_by_curator(loan, quote),
+            PlantedBug::MaxBelieved => {
+                let kind = quote.venue.as_ref().map(|venue| venue.kind);
+                if kind == Some(LendingKind::VaultV2) {
+                    quote.withdrawable = Some(Atoms::default());
+                }
+            }
+            _other => {}
+        }),
     }
     Ok(())
+}
+
+/// Changes the state after an event. `before` is the request before it.
+pub(crate) fn change_state(
+    plant: PlantedBug,
+    memory: &mut Memory,
+    state: &mut State,
+    before: Option<&Request>,
+    event: &Event,
+) {
+    if let Event::Outbox { event: OutboxEvent::Included { id, .. }, .. } = event {
+        memory.included.insert(*id);
+    }
+    match plant {
+        PlantedBug::FreesTwice => free_again(state, before, event),
+        // What the plan has sent looks like something that came before it.
+        PlantedBug::SuppliedAgain if memory.starts => {
+            for request in Arc::make_mut(&mut state.executing).values_mut() {
+                let is_supply = request.loan().is_some_and(LoanAsk::supplies);
+                let execution = is_supply.then(|| execution_mut(Arc::make_mut(request))).flatten();
+                for step in execution.into_iter().flat_map(|one| &mut one.steps) {
+                    step.purpose = StepPurpose::AllowanceReset;
+                }
+            }
+        }
+        _other => {}
+    }
+}
+
+/// Subtracts what a withdrawal brought back once more.
+fn free_again(state: &mut State, before: Option<&Request>, event: &Event) {
+    let Event::ExecutionEnded { end, .. } = event else { return };
+    let ExecutionEnd::Executed { received: Some(moved), .. } = end else { return };
+    let Some((request, loan)) = before.and_then(|one| Some((one, one.loan()?))) else { return };
+    let lent = &mut Arc::make_mut(&mut state.loans).lent;
+    if !loan.supplies()
+        && let Some(lent) = lent.get_mut(&loan.place(request.from))
+    {
+        lent.net = lent.net.left_after(Usd(moved.0.saturating_to()));
+    }
+}
+
+impl Memory {
+    fn was_included(&self, request: &Request) -> bool {
+        let main = request.loan().and(request.execution()).and_then(Execution::main_step);
+        main.is_some_and(|step| self.included.contains(&step.submission))
+    }
+}
+
+fn execution_mut(request: &mut Request) -> Option<&mut Execution> {
+    match &mut request.status {
+        bursar_domain::Status::Executing(execution) => Some(execution),
+        _other => None,
+    }
+}
+
+/// Calls `change` with the state, the paying address, the loan and its measurement.
+fn each_quote(
+    state: &State,
+    action: &mut Action,
+    mut change: impl FnMut(&State, Address, &LoanAsk, &mut LoanQuote),
+) {
+    let running = |id: &RequestId| state.executing.get(id).or_else(|| state.held.get(id)).cloned();
+    match action {
+        Action::Ask(ask) => {
+            let agent = state.agents.get(&ask.agent);
+            let given = agent.and_then(|agent| agent.commission.as_ref());
+            let wallet = state.wallet.as_ref();
+            let from = given.zip(wallet).and_then(|(given, one)| one.address(&given.label));
+            let Some(from) = from.map(|known| known.address) else { return };
+            if let LaneAsk::Loan(loan) = &mut ask.ask {
+                let mut quote = loan.quote.clone();
+                change(state, from, loan, &mut quote);
+                loan.quote = quote;
+            }
+        }
+        Action::Approve(approval) => {
+            let Some(request) = running(&approval.id) else { return };
+            if let (Some(Ok(Requote::Plan(Quote::Loan(quote)))), Some(loan)) =
+                (&mut approval.quote, request.loan())
+            {
+                change(state, request.from, loan, quote);
+            }
+        }
+        Action::OpenStep(order) => {
+            let Some(request) = running(&order.id) else { return };
+            if let (Quote::Loan(quote), Some(loan)) = (&mut order.quote, request.loan()) {
+                change(state, request.from, loan, quote);
+            }
+        }
+        _other => {}
+    }
+}
+
+/// Judges by what was measured when the agent asked.
+fn use_first_quote(state: &State, command: &mut Command) {
+    each_quote(state, &mut command.action, |_state, _from, loan, quote| {
+        let as_of = quote.as_of;
+        *quote = LoanQuote { as_of, ..loan.quote.clone() };
+    });
+}
+
+/// Counts what was supplied, without interest.
+fn without_interest(state: &State, from: Address, exposure: &mut Exposure) {
+    for (place, lent) in state.loans.used_by(from, |_any| true) {
+        let known = exposure.positions.iter_mut();
+        for (_chain, _venue, worth) in
+            known.filter(|(chain, venue, _worth)| (*chain, *venue) == (place.chain, place.venue))
+        {
+            *worth = (*worth).min(lent.net);
+        }
+    }
+}
+
+fn trust_by_curator(loan: &LoanAsk, quote: &mut LoanQuote) {
+    let Some(venue) = &mut quote.venue else { return };
+    let table = networks::by_chain(loan.chain).and_then(|network| network.lending);
+    let VenueFacts { curator, trust, .. } = &mut **venue;
+    let is_known =
+        table.zip(*curator).is_some_and(|(table, curator)| table.curators.contains(&curator));
+    if is_known {
+        *trust = Trust::Curated;
+    }
+}
+
+/// Changes the call data of a step.
+fn change_call(plant: PlantedBug, state: &State, order: &mut StepOrder) {
+    let loan = state.executing.get(&order.id).and_then(|request| request.loan());
+    let Some((loan, quote)) = loan.zip(order.quote.loan()) else { return };
+    let is_allowance = order.purpose == StepPurpose::Allowance;
+    match (plant, loan.venue) {
+        (PlantedBug::LoanUnlimited, _any) if is_allowance => {
+            order.call.data = forge::approval_of(&order.call.data, U256::MAX);
+        }
+        (PlantedBug::AdapterApproved, VenueId::Vault(_)) if is_allowance => {
+            let adapter = venues::an_adapter(&Contracts::of(loan.chain));
+            order.call.data = forge::approval_to(&order.call.data, adapter);
+        }
+        (PlantedBug::ExitByAssets, _any) if loan.size == LoanSize::All => {
+            order.call.data = forge::exit_by_assets(&order.call.data, quote.assets.0);
+        }
+        _other => {}
+    }
 }
 
 fn change_policies(state: &mut State, change: impl Fn(&mut LendingPolicy)) {
@@ -43,17 +243,17 @@ fn change_policies(state: &mut State, change: impl Fn(&mut LendingPolicy)) {
     }
 }
 
-/// Removes all loans but the one that is judged.
-fn forget_others(state: &mut State, command: &Command) {
+/// Removes other loans than the one that is judged.
+fn forget_others(state: &mut State, command: &Command, forgets: impl Fn(&Request) -> bool) {
     let own = match &command.action {
         Action::Ask(ask) if matches!(ask.ask, LaneAsk::Loan(_)) => None,
         Action::OpenStep(order) => Some(order.id),
         Action::Approve(approval) => Some(approval.id),
         _other => return,
     };
-    let is_kept = |id: &RequestId| Some(*id) == own;
-    Arc::make_mut(&mut state.held).retain(|id, one| is_kept(id) || one.loan().is_none());
-    Arc::make_mut(&mut state.executing).retain(|id, one| is_kept(id) || one.loan().is_none());
+    let is_kept = |one: &Request| Some(one.id) == own || one.loan().is_none() || !forgets(one);
+    Arc::make_mut(&mut state.held).retain(|_id, one| is_kept(one));
+    Arc::make_mut(&mut state.executing).retain(|_id, one| is_kept(one));
 }
 
 fn limit_withdrawal(state: &State, command: &Command) -> Result<(), Refusal> {

@@ -116,6 +116,21 @@ impl World {
                 self.hide_positions(chain, hidden);
                 self.settle()
             }
+            Step::BlindLoans { planned, withdrawn, count } => {
+                if withdrawn > 0 {
+                    let (venue, size) = (venues::NAMED, LoanAmount::Shares(withdrawn));
+                    let deadline_s = None;
+                    self.loan(&PlannedLoan { venue, supply: false, size, deadline_s, ..planned })?;
+                    self.mine(8)?;
+                }
+                self.hide_all_positions(true);
+                for _one in 0..count {
+                    self.loan(&planned)?;
+                    self.mine(8)?;
+                }
+                self.hide_all_positions(false);
+                self.settle()
+            }
             Step::EditLending { which, variant } => {
                 // The auditor would take the edit for one that changes nothing.
                 if !self.swarm.trades {
@@ -517,6 +532,12 @@ impl World {
                 }
             });
         });
+    }
+
+    fn hide_all_positions(&mut self, hidden: bool) {
+        for chain in 0..self.chains.len() {
+            self.hide_positions(chain, hidden);
+        }
     }
 
     fn hide_positions(&mut self, chain: usize, hidden: bool) {

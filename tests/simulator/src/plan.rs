@@ -485,6 +485,12 @@ pub enum Step {
         chain: usize,
         hidden: bool,
     },
+    /// Loans while nodes report no shares of our addresses, after so many thousandths of a position were withdrawn.
+    BlindLoans {
+        planned: PlannedLoan,
+        withdrawn: u64,
+        count: u8,
+    },
     /// The operator changes the limits of loans.
     EditLending {
         which: usize,
@@ -515,7 +521,7 @@ kinds! {
     Trade TradeCopies TradeCrowd RepeatTrade PollTrade MovedTrade DisplacedTrade FrozenTrade Mine MovePool PriceMove Prices Nodes Reorg DropTx
     ReplaceNonce BaseFee Rebase
     Loan LoanCopies LoanCrowd RepeatLoan PollLoan Venues ApproveLoan DenyLoan ChangedLoan InterruptedLoan FrozenLoan Outsider
-    PauseCoin HidePositions EditLending
+    PauseCoin HidePositions BlindLoans EditLending
 }
 
 /// Number of the fault points that a payment passes; they come first.

@@ -100,7 +100,9 @@ impl Process {
             signer: Some(Arc::clone(&signer) as _),
             rules: Rules::mutated(Arc::clone(environment.faults) as _),
         });
+        environment.faults.start(true);
         let opened = runtime.block_on(Engine::open_by_hand(options));
+        environment.faults.start(false);
         let (engine, core_loop) =
             opened.unwrap_or_else(|fault| panic!("the engine does not start: {fault}"));
         signer.set_vault(engine.vault());

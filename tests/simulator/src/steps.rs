@@ -98,6 +98,7 @@ impl World {
             | Step::Outsider { .. }
             | Step::PauseCoin { .. }
             | Step::HidePositions { .. }
+            | Step::BlindLoans { .. }
             | Step::EditLending { .. }) => self.loan_step(step),
             step @ (Step::Pass { .. }
             | Step::ToExpiry { .. }

@@ -1,13 +1,14 @@
 //! The outcome of each step, and what it means for the reservation, the journal's sum and the allowance.
 
 use alloy_primitives::B256;
+use bursar_core::card::HoldReason;
 use bursar_core::codes::Code;
 use bursar_core::money::Atoms;
 use bursar_domain::loans::{LoanAsk, LoanPlace};
 use bursar_domain::plan::{ExecutionEnd, StepPurpose, Volume};
 use bursar_domain::{Action, Refusal};
 
-use crate::asks::{mint_calls, place, quoted, supply, withdrawal};
+use crate::asks::{mint_calls, place, price, quoted, seen, supply, withdrawal};
 use crate::bench::{Bench, Fate};
 
 const VALUE: u64 = 40_000_000;
@@ -87,9 +88,10 @@ fn each_outcome_of_a_withdrawal() {
     }
 }
 
-/// The receipt shows what moved. Interest can bring back more than was lent, and the sum stops at zero.
+/// The receipt of a withdrawal shows what moved. A node reports it, so that it frees no more than was signed for, and
+/// nothing of a supply.
 #[test]
-fn a_receipt_frees_what_it_shows() {
+fn a_receipt_frees_what_it_shows_and_no_more_than_was_signed() {
     for (received, left) in [
         (Some(0), VALUE),
         (Some(1), VALUE - 1),
@@ -106,18 +108,20 @@ fn a_receipt_frees_what_it_shows() {
         bench.executed(id, received);
         assert_eq!(sums(&bench), (0, left), "{received:?}");
     }
-    for (taken, lent) in [
-        (Some(VALUE), VALUE),
-        (Some(VALUE - 1), VALUE - 1),
-        (Some(0), 0),
-        (Some(VALUE + 1), VALUE),
-        (None, VALUE),
-    ] {
+    for received in [2_000_000, VALUE, u64::MAX] {
+        let mut bench = Bench::new();
+        bench.lends(0, supply(VALUE));
+        let id = bench.starts(0, withdrawal(1_000_000));
+        bench.takes(id, StepPurpose::Withdrawal, Fate::Succeeded);
+        bench.executed(id, Some(received));
+        assert_eq!(sums(&bench), (0, VALUE - 1_000_000), "{received}");
+    }
+    for taken in [Some(VALUE), Some(VALUE - 1), Some(0), Some(VALUE + 1), None] {
         let mut bench = Bench::new();
         let id = bench.starts(0, supply(VALUE));
         bench.takes(id, StepPurpose::Supply, Fate::Succeeded);
         bench.executed(id, taken);
-        assert_eq!(sums(&bench), (0, lent), "{taken:?}");
+        assert_eq!(sums(&bench), (0, VALUE), "{taken:?}");
     }
 }
 
@@ -203,4 +207,36 @@ fn a_plan_closes_only_after_its_end_and_between_steps() {
     assert_eq!(bench.world.must(Action::ClosePlan { id }).events.len(), 1);
     assert!(bench.is_closed(id));
     assert_eq!(sums(&bench), (0, 0));
+}
+
+/// A node that reports a purchase of almost nothing frees no more than a deposit may lose.
+#[test]
+fn a_purchase_of_shares_spares_at_most_a_thousandth() {
+    for taken in [Some(VALUE - VALUE / 1_000), Some(VALUE / 2), Some(1), Some(0)] {
+        let mut bench = Bench::new();
+        let id = bench.starts(0, quoted(supply(VALUE), |quote| quote.calls = mint_calls(VALUE)));
+        bench.takes(id, StepPurpose::Supply, Fate::Succeeded);
+        bench.executed(id, taken);
+        assert_eq!(sums(&bench), (0, VALUE - VALUE / 1_000), "{taken:?}");
+    }
+}
+
+/// The operator is asked about a loss once: an approved price is the one that later prices are compared with.
+#[test]
+fn an_approved_price_is_the_new_measure() {
+    let at = |assets: u64| seen(supply(1_000_000), |venue| venue.price = price(assets));
+    let mut bench = Bench::new();
+    bench.lends(0, at(1_000_000));
+    let id = bench.holds(0, at(900_000));
+    assert_eq!(bench.held_for(id), Some(HoldReason::SharePriceFell));
+    let held = bench.holds(0, at(900_000));
+    assert_eq!(
+        bench.held_for(held),
+        Some(HoldReason::SharePriceFell),
+        "a request approves nothing"
+    );
+    bench.approves(id, at(900_000).quote);
+    bench.starts(1, at(900_000));
+    let lower = bench.holds(1, at(899_999));
+    assert_eq!(bench.held_for(lower), Some(HoldReason::SharePriceFell));
 }

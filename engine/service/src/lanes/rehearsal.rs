@@ -6,7 +6,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use alloy_primitives::{Address, U256};
 use bursar_chain::data_fee;
-use bursar_chain::ports::{Chain, NextBlock, ReadCall, SimulationRequest};
+use bursar_chain::ports::{
+    Chain, ChainFault, NextBlock, ReadCall, SimulatedCall, SimulationRequest,
+};
 use bursar_chain::simulate::{Simulation, Simulator};
 use bursar_core::codes::Code;
 use bursar_core::networks::{ChainId, Gas};
@@ -72,6 +74,8 @@ pub(super) struct Sender<'a> {
     pub(super) facts: &'a FeeFacts,
     /// The time of the newest block, in Unix seconds.
     pub(super) block_time: u64,
+    /// The owner's balance of the native coin, in wei.
+    pub(super) native: U256,
 }
 
 /// What a rehearsal showed.
@@ -120,7 +124,7 @@ impl Sender<'_> {
     /// Simulates the parts, then makes the reads, and asks for the data fee of each part at the same time.
     ///
     /// # Errors
-    /// `CHAIN_UNAVAILABLE`
+    /// `CHAIN_UNAVAILABLE`, or `INSUFFICIENT_FUNDS` if the owner cannot pay for the gas.
     pub(super) async fn rehearse(
         &self,
         chain: &dyn Chain,
@@ -135,12 +139,9 @@ impl Sender<'_> {
             base_fee: self.facts.base_fee,
             gas_price: self.expected_price(fees),
         });
-        let request = SimulationRequest {
-            from: self.owner,
-            calls: parts.iter().map(|part| part.call.clone()).collect(),
-            reads,
-            block: next,
-        };
+        let mut calls: Vec<Call> = parts.iter().map(|part| part.call.clone()).collect();
+        let is_short = self.lower_limits(&mut calls, self.expected_price(fees));
+        let request = SimulationRequest { from: self.owner, calls, reads, block: next };
         let data_fees = parts.iter().map(|part| {
             let fields = match part.kind {
                 // The signature and the other fields of any such transaction.
@@ -154,9 +155,38 @@ impl Sender<'_> {
         let simulated = simulator.run(chain, request);
         let data_fees = futures::future::try_join_all(data_fees);
         let both = futures::future::try_join(simulated, data_fees).await;
-        let (simulated, data_fees) = both.map_err(|_fault| unavailable())?;
+        let (simulated, data_fees) = both.map_err(|fault| match fault {
+            // A node refuses a sender that cannot pay for its gas.
+            ChainFault::Rejected { .. } if is_short => unfunded(),
+            _other => unavailable(),
+        })?;
+        // A call that runs out of gas returns nothing.
+        let is_starved = |(_at, failed): (usize, &SimulatedCall)| failed.data.is_empty();
+        if is_short && simulated.failure().is_some_and(is_starved) {
+            return Err(unfunded());
+        }
         Ok(Rehearsed { simulated, data_fees })
     }
+
+    /// Lowers the limits of gas to what the owner can pay for: the limits of a rehearsal are far above what is used, and
+    /// nodes refuse a sender that cannot pay for them. Returns whether it did.
+    fn lower_limits(&self, calls: &mut [Call], price: u128) -> bool {
+        let value = calls.iter().fold(U256::ZERO, |sum, call| sum.saturating_add(call.value));
+        let limits = calls.iter().fold(0u64, |sum, call| sum.saturating_add(call.gas_limit));
+        let free = self.native.saturating_sub(value).checked_div(U256::from(price));
+        let Some(paid) = free.filter(|paid| *paid < U256::from(limits)) else { return false };
+        for call in calls {
+            let part = U256::from(call.gas_limit).saturating_mul(paid);
+            let part = part.checked_div(U256::from(limits)).unwrap_or_default();
+            call.gas_limit = part.saturating_to();
+        }
+        true
+    }
+}
+
+fn unfunded() -> Refusal {
+    let message = "The paying address does not hold enough ETH for gas.";
+    Refusal::because(Code::InsufficientFunds, message)
 }
 
 impl Rehearsed {

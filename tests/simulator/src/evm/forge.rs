@@ -1,4 +1,4 @@
-//! Changes call data of swaps and approvals, for planted bugs.
+//! Changes call data of swaps, loans and approvals, for planted bugs.
 
 use alloy_primitives::{Address, Bytes, U256};
 use alloy_sol_types::{SolCall, SolValue};
@@ -75,5 +75,28 @@ pub(crate) fn approval_of(data: &Bytes, amount: U256) -> Bytes {
         return data.clone();
     };
     call.value = amount;
+    call.abi_encode().into()
+}
+
+/// Returns an approval for another spender.
+pub(crate) fn approval_to(data: &Bytes, spender: Address) -> Bytes {
+    let Ok(mut call) = abi::Erc20::approveCall::abi_decode_validate(data) else {
+        return data.clone();
+    };
+    call.spender = spender;
+    call.abi_encode().into()
+}
+
+/// Returns a withdrawal that names assets where the call data name shares.
+pub(crate) fn exit_by_assets(data: &Bytes, assets: U256) -> Bytes {
+    if let Ok(call) = abi::Vault::redeemCall::abi_decode_validate(data) {
+        let (receiver, on_behalf) = (call.receiver, call.onBehalf);
+        let changed = abi::Vault::withdrawCall { assets, receiver, onBehalf: on_behalf };
+        return changed.abi_encode().into();
+    }
+    let Ok(mut call) = abi::Blue::withdrawCall::abi_decode_validate(data) else {
+        return data.clone();
+    };
+    (call.assets, call.shares) = (assets, U256::ZERO);
     call.abi_encode().into()
 }

@@ -87,6 +87,8 @@ pub(crate) struct Ledger {
     nonces: Vec<(u64, Address, u64)>,
     /// Planted bug: for these accounts, nodes report allowances that do not exist.
     pub(crate) pretends_allowances: Vec<Address>,
+    /// Planted bug: nodes report that the gates on the way out of vaults are open.
+    pub(crate) pretends_open: bool,
     /// Counts reorganizations, which change the hashes of blocks.
     fork: u64,
     /// Earlier states, oldest first, on a chain with venues.
@@ -110,6 +112,7 @@ impl Ledger {
             blocks: Vec::new(),
             nonces: Vec::new(),
             pretends_allowances: Vec::new(),
+            pretends_open: false,
             fork: 0,
             past: Vec::new(),
             lag: 0,
@@ -180,6 +183,9 @@ impl Ledger {
 
     fn reported(&self, mut state: State) -> State {
         state.lending.hidden.clone_from(&self.hides);
+        if self.pretends_open {
+            state.lending.open_exits();
+        }
         let exchange = self.contracts.exchange;
         for owner in &self.pretends_allowances {
             for token in state.tokens.values_mut() {

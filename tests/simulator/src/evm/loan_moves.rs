@@ -39,6 +39,7 @@ pub(crate) fn loan_move(ledger: &Ledger, one: &Included) -> Option<LoanMove> {
         paid: sum(false),
         is_own: terms.on_behalf == owner && terms.receiver == owner && tx.value.is_zero(),
         position: ledger.state.worth(terms.venue, own, one.block_s),
+        left: own,
     })
 }
 

@@ -159,3 +159,10 @@ fn decode<E: SolEvent>(log: &Log) -> Option<E> {
     }
     E::decode_raw_log_validate(log.topics.iter().copied(), &log.data).ok()
 }
+
+/// Returns whom an approval allows to take how much; `None` if the call is none.
+pub(crate) fn approval(data: &[u8]) -> Option<(Address, U256)> {
+    use alloy_sol_types::SolCall;
+    let call = abi::Erc20::approveCall::abi_decode_validate(data).ok()?;
+    Some((call.spender, call.value))
+}

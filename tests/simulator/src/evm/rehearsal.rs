@@ -1,5 +1,7 @@
 //! Simulations of a plan, and what they prove.
 
+use std::collections::BTreeMap;
+
 use alloy_primitives::{Address, Bytes, U256};
 use alloy_sol_types::{SolCall, SolEvent};
 use bursar_auditor::observations::{Observation, Rehearsal, Rehearsed};
@@ -65,6 +67,33 @@ pub(crate) fn whole(
         return (promised(ledger, request, &terms), Some(note));
     }
     (SimulatedBlock { calls, reads }, Some(note))
+}
+
+/// Planted bug: the rehearsals of plans with an approval, of which the rest is used again once the approval is mined.
+#[derive(Debug, Default)]
+pub(crate) struct Reused(BTreeMap<(Address, Address, Bytes), SimulatedBlock>);
+
+impl Reused {
+    /// Returns the earlier rehearsal of a plan whose approval is mined; otherwise remembers this one.
+    pub(crate) fn replace(
+        &mut self,
+        request: &SimulationRequest,
+        block: SimulatedBlock,
+    ) -> SimulatedBlock {
+        let Some(last) = request.calls.last() else { return block };
+        let key = (request.from, last.to, last.data.clone());
+        if request.calls.len() > 1 {
+            self.0.insert(key, block.clone());
+            return block;
+        }
+        match self.0.get(&key) {
+            Some(earlier) if earlier.reads.len() == block.reads.len() => {
+                let calls = earlier.calls.last().cloned().into_iter().collect();
+                SimulatedBlock { calls, reads: earlier.reads.clone() }
+            }
+            _none => block,
+        }
+    }
 }
 
 fn note(ledger: &Ledger, from: Address, terms: &SwapTerms, outcome: Rehearsal) -> Observation {

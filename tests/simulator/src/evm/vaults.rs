@@ -144,6 +144,15 @@ impl Venues {
         }
     }
 
+    /// Opens the gates on the way out of all vaults.
+    pub(super) fn open_exits(&mut self) {
+        for vault in self.vaults.values_mut() {
+            if let Kind::Two(two) = &mut vault.kind {
+                (two.closed.send_shares, two.closed.receive_assets) = (false, false);
+            }
+        }
+    }
+
     /// Returns all venues.
     pub(crate) fn names(&self) -> Vec<VenueName> {
         let vaults = self.vaults.keys().map(|vault| VenueName::Vault(*vault));

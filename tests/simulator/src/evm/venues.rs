@@ -79,6 +79,11 @@ fn adapter(at: u8) -> Address {
     Address::repeat_byte(0xad - at)
 }
 
+/// Returns an adapter of the first Vault V2 of a network.
+pub(crate) fn an_adapter(contracts: &Contracts) -> Address {
+    adapter(u8::from(lending(contracts).vault_factories.len() > 1))
+}
+
 pub(super) fn params(contracts: &Contracts, at: usize) -> MarketParams {
     MarketParams {
         loanToken: contracts.dollar(),

@@ -338,15 +338,22 @@ pub(crate) fn stale_topics(kind: EntryKind) -> &'static [Topic] {
         | EntryKind::LoanExpired
         | EntryKind::LoanRejected
         | EntryKind::LoanStepOpened
-        | EntryKind::LoanStepEnded
+        | EntryKind::LoanClosed => {
+            &[Topic::Requests, Topic::Agents, Topic::Sent, Topic::Balances, Topic::Status]
+        }
+        EntryKind::LoanStepEnded
         | EntryKind::LoanEnded
-        | EntryKind::LoanClosed
         | EntryKind::LoanWithdrawalBooked
         | EntryKind::LoanWrittenOff
         | EntryKind::VenueTrusted
-        | EntryKind::VenueUntrusted => {
-            &[Topic::Requests, Topic::Agents, Topic::Sent, Topic::Balances, Topic::Status]
-        }
+        | EntryKind::VenueUntrusted => &[
+            Topic::Requests,
+            Topic::Agents,
+            Topic::Sent,
+            Topic::Balances,
+            Topic::Positions,
+            Topic::Status,
+        ],
         EntryKind::SettlementReported | EntryKind::SettlementChecked => {
             &[Topic::Sent, Topic::Balances]
         }

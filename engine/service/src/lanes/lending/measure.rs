@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use alloy_primitives::{Address, U256};
+use alloy_primitives::{Address, U256, uint};
 use bursar_chain::ports::Chain;
 use bursar_core::codes::Code;
 use bursar_core::money::{Atoms, Round};
@@ -23,6 +23,9 @@ use crate::lanes::rehearsal::Sender;
 
 /// The gas of a later withdrawal: more than a withdrawal from any kind of venue uses.
 const EXIT_GAS: u64 = 800_000;
+
+/// Of so many shares that an allowance can buy, one is not bought: half of what a deposit may lose.
+const SHARES_PER_SPARE: U256 = uint!(2_000_U256);
 
 /// The network of a loan and its contracts.
 #[derive(Clone, Copy)]
@@ -66,10 +69,13 @@ impl Lending {
         let (others, unlisted) = others;
         unread.extend(unlisted);
         let Some(venue) = own.venue.clone() else { return Err(unavailable()) };
-        let venue = venue.map_err(|reason| {
+        let mut venue = venue.map_err(|reason| {
             let message = format!("The venue cannot be used: {reason}.");
             Refusal::because(Code::VenueNotPermitted, message)
         })?;
+        if buys_shares(known, ask, &venue) {
+            venue.shares = bought(venue.shares);
+        }
         let mut quote = self.quote_of(ask, known, &own, &venue);
         quote.block = facts.block.unwrap_or(0);
         let reads = others.into_iter().chain([(ask.chain, Ok(own.clone()))]);
@@ -138,7 +144,8 @@ impl Lending {
     ) -> Result<LoanPlan, Refusal> {
         check_early(ask, own, venue, quote)?;
         let LoanNetwork { network, contracts } = LoanNetwork::of(ask.chain)?;
-        let sender = Sender { owner, gas: &network.gas, facts, block_time: own.block_time };
+        let (gas, block_time, native) = (&network.gas, own.block_time, own.native);
+        let sender = Sender { owner, gas, facts, block_time, native };
         let offer = sender.offer()?;
         quote.exit_cost = U256::from(EXIT_GAS).saturating_mul(U256::from(sender.ceiling(&offer)));
         let simulator = self.simulators.of(ask.chain);
@@ -150,7 +157,7 @@ impl Lending {
             own,
             venue,
             params: self.hints.position(ask.chain, ask.venue, owner).params,
-            buys_shares: !is_trusted(known, ask, venue),
+            buys_shares: buys_shares(known, ask, venue),
         };
         let plan = rehearse::rehearse(chain, &simulator, &sender, &rehearsal).await?;
         quote.assets = Atoms(plan.assets);
@@ -263,6 +270,19 @@ fn preview(ask: &LoanAsk) -> Preview {
         (_, LoanSize::Shares(shares)) => Preview::Shares(shares),
         (_, LoanSize::All) => Preview::All,
     }
+}
+
+/// Returns whether a supply buys an exact number of shares, so that its allowance limits their price: to vaults that are
+/// not trusted.
+fn buys_shares(known: &Known, ask: &LoanAsk, venue: &ReadVenue) -> bool {
+    ask.supplies() && matches!(ask.venue, VenueId::Vault(_)) && !is_trusted(known, ask, venue)
+}
+
+/// Returns the shares to buy for an allowance that buys `shares` now. Interest makes them dearer with every block, and an
+/// allowance that does not suffice makes the supply fail.
+fn bought(shares: U256) -> U256 {
+    let less = shares.checked_div(SHARES_PER_SPARE).unwrap_or_default();
+    shares.saturating_sub(less)
 }
 
 /// Returns whether a deposit goes to the venue without a limit of its price: only to venues that are trusted.

@@ -90,6 +90,7 @@ pub(super) fn sender<'a>(spec: &'a Spec<'_>, market: &'a Market) -> Sender<'a> {
         gas: &spec.network.gas,
         facts: &market.fees,
         block_time: market.block_time,
+        native: market.native_balance,
     }
 }
 

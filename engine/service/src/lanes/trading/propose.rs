@@ -1,6 +1,6 @@
 //! Turns a request into the immutable ask that is checked, recorded and shown, and measures it again later.
 
-use alloy_primitives::Address;
+use alloy_primitives::{Address, U256};
 use bursar_chain::ports::{Chain, ChainFault};
 use bursar_chain::token;
 use bursar_core::codes::Code;
@@ -171,9 +171,9 @@ impl Trading {
         let value = market::value(&spec, spec.token_in, spec.amount_in, eth, &stocks);
         let input_wei = value.zip(eth).and_then(|(value, eth)| eth_price::wei_of(value, eth));
         let facts = facts.map_err(|_fault| Refusal::new(Code::ChainUnavailable))?;
-        // A price of gas needs no block.
-        let (gas, block_time) = (&input.network.gas, 0);
-        let gas_price = Sender { owner, gas, facts: &facts, block_time }.gas_price()?;
+        // A price of gas needs neither a block nor a balance.
+        let (gas, block_time, native) = (&input.network.gas, 0, U256::ZERO);
+        let gas_price = Sender { owner, gas, facts: &facts, block_time, native }.gas_price()?;
         let best = routes::best_after_gas(found, gas_price, input_wei);
         best.ok_or_else(|| Refusal::new(Code::NoPool))
     }

@@ -7,7 +7,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use alloy_primitives::Address;
-use bursar_core::limits::{SCAN_OWNERS, SCAN_VAULTS, SCAN_VENUES_GIVEN, SCAN_VENUES_OWN};
+use bursar_core::limits::{
+    SCAN_LAG_BLOCKS, SCAN_OWNERS, SCAN_VAULTS, SCAN_VENUES_GIVEN, SCAN_VENUES_OWN,
+};
 use bursar_core::networks::{Lending as Contracts, VaultKind};
 use bursar_morpho::VenueId;
 
@@ -174,6 +176,22 @@ impl Findings {
             }
         }
         is_new
+    }
+
+    /// Returns whether blocks were searched that cannot have existed, if `safe` is the safe block now.
+    pub(super) fn is_ahead_of(&self, safe: u64) -> bool {
+        let owners = self.owners.values().map(|findings| findings.next_block);
+        let newest = owners.max().unwrap_or(0).max(self.next_creation);
+        newest > safe.saturating_add(SCAN_LAG_BLOCKS)
+    }
+
+    /// Has everything searched again. What was found remains.
+    pub(super) fn search_again(&mut self, contracts: &Contracts) {
+        self.next_creation = first_creation(contracts);
+        let next_block = contracts.first_block.min(self.next_creation);
+        for findings in self.owners.values_mut() {
+            findings.next_block = next_block;
+        }
     }
 
     /// Returns the first block that is not completely searched.

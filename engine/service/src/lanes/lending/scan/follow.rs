@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use bursar_chain::ports::{Chain, Clock};
-use bursar_core::limits::{SCAN_EVERY_MS, SCAN_PAUSE_MS};
+use bursar_core::limits::{SCAN_EVERY_MS, SCAN_PAUSE_MS, SCAN_SEARCHES};
 use bursar_core::networks::{Lending as Contracts, Network};
 use tokio::sync::watch;
 
@@ -32,11 +32,15 @@ struct Pace {
     pause: Pause,
     /// Until the safe block is reached for the first time, and again for each new address.
     is_catching_up: bool,
+    /// Searches since the safe block was read.
+    searches: u32,
 }
 
 /// The result of one search.
 enum Outcome {
     Searched,
+    /// The scan is long: it continues after a pause.
+    Long,
     /// There is nothing to search up to the safe block.
     Complete,
     Failed {
@@ -48,8 +52,12 @@ enum Outcome {
 impl Follower {
     /// Scans until the core stops.
     pub(super) async fn run(mut self) {
-        let mut pace =
-            Pace { width: Width::default(), pause: Pause::default(), is_catching_up: true };
+        let mut pace = Pace {
+            width: Width::default(),
+            pause: Pause::default(),
+            is_catching_up: true,
+            searches: 0,
+        };
         loop {
             let wake_ms = self.advance(&mut pace).await;
             // cancel-safe: both only wait.
@@ -77,6 +85,7 @@ impl Follower {
                 pace.pause = Pause::default();
                 now_ms
             }
+            Outcome::Long => now_ms.saturating_add(SCAN_PAUSE_MS),
             Outcome::Complete => {
                 self.scan.set_fault(chain, None);
                 pace.pause = Pause::default();
@@ -99,18 +108,28 @@ impl Follower {
             Outcome::Failed { fault, pause_ms: pace.pause.lengthen() }
         };
         let Some(chain) = self.chains.get(&id) else { return failed(ScanFault::NoNode, pace) };
-        let next = || self.scan.next_search(id, pace.width.blocks());
+        let width = pace.width.blocks();
+        let next = || self.scan.next_search(id, width);
         let search = match next() {
-            Some(search) => search,
-            None => {
-                match query::last_block(&*chain, self.network).await {
-                    Ok(last) => self.scan.set_safe_block(id, last),
+            Some(search) if pace.searches < SCAN_SEARCHES => search,
+            old => {
+                let last = match query::last_block(&*chain, self.network).await {
+                    Ok(last) => last,
                     Err(fault) => return failed(fault, pace),
+                };
+                pace.searches = 0;
+                if self.scan.set_safe_block(id, self.contracts, last) {
+                    tracing::warn!(chain = %id, last, "the scan for lending starts again");
+                    pace.is_catching_up = true;
+                }
+                if old.is_some() {
+                    return Outcome::Long;
                 }
                 let Some(search) = next() else { return Outcome::Complete };
                 search
             }
         };
+        pace.searches = pace.searches.saturating_add(1);
         let range = match &search {
             Search::Creations(range) | Search::Deposits(range, _) => *range,
         };

@@ -121,8 +121,23 @@ impl Scan {
             .flatten()
     }
 
-    pub(super) fn set_safe_block(&self, chain: ChainId, safe_block: u64) {
-        self.write(chain, |network| network.safe_block = Some(safe_block));
+    /// Records how far may be searched. Returns whether everything must be searched again, because blocks were searched
+    /// that did not exist: a node named a safe block that was not there.
+    pub(super) fn set_safe_block(
+        &self,
+        chain: ChainId,
+        contracts: &Contracts,
+        safe_block: u64,
+    ) -> bool {
+        let again = self.write(chain, |network| {
+            network.safe_block = Some(safe_block);
+            let again = network.findings.is_ahead_of(safe_block);
+            if again {
+                network.findings.search_again(contracts);
+            }
+            again
+        });
+        again.unwrap_or(false)
     }
 
     pub(super) fn set_fault(&self, chain: ChainId, fault: Option<ScanFault>) {

@@ -244,6 +244,26 @@ async fn a_lower_safe_block_moves_no_cursor() {
 
 /// A node without the tag: the wallet's own depth of confirmation replaces it.
 #[tokio::test]
+async fn a_safe_block_that_does_not_exist_hides_no_event() {
+    for ahead in [1_000_000, u64::MAX - SAFE] {
+        let stage = Stage::new(&[owner(1)]);
+        stage.node.emit([v2_created(1)]);
+        let mut stage = stage.start();
+        stage.settle().await;
+        stage.node.set_safe(Ok(SAFE + ahead));
+        stage.pass_s(60).await;
+        stage.node.emit([deposit(vault(1), STRANGER, owner(1), SAFE + 5)]);
+        stage.node.set_safe(Ok(SAFE + 10));
+        stage.pass_s(600).await;
+        let progress = stage.progress();
+        assert!(progress.is_complete, "{progress:?}");
+        assert_eq!(progress.safe_block, Some(SAFE + 10));
+        let venues = stage.scan.venues_of(base().chain, owner(1));
+        assert_eq!(venues, [VenueId::Vault(vault(1))]);
+    }
+}
+
+#[tokio::test]
 async fn without_a_safe_block_confirmations_count() {
     let stage = Stage::new(&[owner(1)]);
     let confirmed = SAFE - base().gas.confirmations;
