@@ -16,9 +16,10 @@ use bursar_domain::outboxes::Send;
 use bursar_domain::wallets::PayingAddress;
 use bursar_morpho::VenueId;
 
+use super::forced;
 use super::support::{confirm, only_network};
 use crate::context::EngineContext;
-use crate::lanes::lending::OwnWithdrawal;
+use crate::lanes::lending::{OwnWithdrawal, WithdrawalOrder};
 use crate::operator::dialogue::Dialogue;
 use crate::operator::sends::{describe, find, wait};
 use crate::operator::support::{Done, act, lookup, needs_trust, rehearse};
@@ -53,10 +54,19 @@ impl Named {
     }
 }
 
+/// How money leaves a venue.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Exit {
+    /// From its free money.
+    Plain,
+    /// Also from what it has lent, for a penalty.
+    Forced,
+}
+
 pub(super) async fn withdraw(
     engine: &Arc<EngineContext>,
     named: Named,
-    amount: &str,
+    (amount, exit): (&str, Exit),
     yes: bool,
     dialogue: &mut dyn Dialogue,
 ) -> Result<Done, Fault> {
@@ -65,9 +75,14 @@ pub(super) async fn withdraw(
     }
     needs_trust(engine)?;
     let Named { network, venue, known } = named;
-    let state = engine.core.view().state.clone();
-    let planned =
-        engine.lending.plan_withdrawal(&state, network, venue, known.address, amount).await?;
+    let order = WithdrawalOrder { network, venue, owner: known.address, amount };
+    let planned = match exit {
+        Exit::Plain => {
+            let state = engine.core.view().state.clone();
+            engine.lending.plan_withdrawal(&state, order).await?
+        }
+        Exit::Forced => engine.lending.plan_forced_withdrawal(order).await?,
+    };
     let coin = &network.stablecoin;
     let send = Send {
         id: RequestId::from_entropy(engine.random()?),
@@ -105,15 +120,23 @@ fn lines(
         format!("{} {}", TokenAmount { atoms, decimals }, network.stablecoin.symbol)
     };
     let gas = TokenAmount { atoms: Atoms(planned.cost), decimals: NATIVE_DECIMALS }.plain();
-    vec![
-        row("withdraws", format!("{} on {}", amount(send.amount.atoms), network.title)),
+    let mut lines =
+        vec![row("withdraws", format!("{} on {}", amount(send.amount.atoms), network.title))];
+    if let Some(forced) = &planned.forced {
+        let price = forced::price(send.amount.atoms, forced.penalty);
+        lines.push(row("penalty", format!("{}, {price}", amount(forced.penalty))));
+        lines.extend(forced.taken.iter().map(|taken| row("forces", forced::taken(taken, amount))));
+    }
+    lines.extend([
         row("venue", text::quoted(&planned.name, NAME_SHOWN)),
         row("at", venue.to_string()),
         row("to", format!("{} ({})", known.address.to_checksum(None), known.label)),
         row("position", amount(planned.position)),
         row("gas", format!("at most {gas} {}", network.native)),
-        row("step 1", planned.text.clone()),
-    ]
+    ]);
+    let steps = planned.texts.iter().zip(1..);
+    lines.extend(steps.map(|(step, number)| row(&format!("step {number}"), step.clone())));
+    lines
 }
 
 pub(super) async fn write_off(
