@@ -2,7 +2,7 @@
 //! other adapters, for a penalty. Agents never use it.
 
 use alloy_primitives::{Address, U256};
-use bursar_chain::ports::{Chain, Log, ReadCall};
+use bursar_chain::ports::{Log, ReadCall};
 use bursar_chain::simulate::{Simulation, SimulationMethod};
 use bursar_chain::token;
 use bursar_core::codes::Code;
