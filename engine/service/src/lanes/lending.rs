@@ -4,6 +4,7 @@
 //! one network is from the same block. The background [`scan`] finds venues that are not in our table.
 
 mod allowances;
+mod forced_effects;
 mod forced_exit;
 mod forced_read;
 mod foreign;

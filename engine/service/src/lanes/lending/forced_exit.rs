@@ -2,8 +2,7 @@
 //! other adapters, for a penalty. Agents never use it.
 
 use alloy_primitives::{Address, U256};
-use bursar_chain::ports::{Log, ReadCall};
-use bursar_chain::simulate::{Simulation, SimulationMethod};
+use bursar_chain::ports::ReadCall;
 use bursar_chain::token;
 use bursar_core::codes::Code;
 use bursar_core::money::Atoms;
@@ -12,9 +11,10 @@ use bursar_domain::plan::StepPurpose;
 use bursar_domain::{Refusal, loan_text};
 use bursar_morpho::decode::decode_parts;
 use bursar_morpho::views::vault;
-use bursar_morpho::{ForcedPlan, LoanAmount, NoForcedPlan, VenueId, calls, fill};
+use bursar_morpho::{ForcedPlan, LoanAmount, NoForcedPlan, VenueId, calls};
 use bursar_submit::Call;
 
+use super::forced_effects::{Expected, Left};
 use super::forced_read::ForcedReader;
 use super::foreign::Ours;
 use super::lane::Lending;
@@ -22,7 +22,6 @@ use super::measure::LoanNetwork;
 use super::network_read::{NetworkReader, ReadNetwork, Wanted};
 use super::operator::{ForcedCost, OwnWithdrawal, WithdrawalOrder};
 use super::position_read::ReadPosition;
-use super::rehearse::failure;
 use super::venue_read::{Preview, ReadVenue};
 use crate::lanes::batch::unavailable;
 use crate::lanes::rehearsal::{Part, PartKind, Rehearsed, Sender};
@@ -30,13 +29,9 @@ use crate::lanes::rehearsal::{Part, PartKind, Rehearsed, Sender};
 /// The gas limit of the transaction in its rehearsal.
 const FORCED_GAS: u64 = 8_000_000;
 
-/// The part of an amount by which a rehearsal may differ from what prices of the block before it lead to expect.
-const DEVIATION_PARTS: u64 = 1_000;
-
 /// A forced exit that was planned from one block.
 struct Planned {
     vault: Address,
-    size: LoanSize,
     own: ReadNetwork,
     position: ReadPosition,
     plan: ForcedPlan,
@@ -68,7 +63,8 @@ impl Lending {
         let simulator = self.simulators.of(ask.chain);
         let reads = planned.reads(&reader);
         let rehearsed = sender.rehearse(&*chain, &simulator, &fees, &parts, reads).await?;
-        let (assets, shares) = planned.check(&rehearsed.simulated, &ask, &reader)?;
+        let expected = planned.expected(&ask, &reader);
+        let Left { assets, shares } = expected.check(&rehearsed.simulated)?;
         rehearsed.set_gas_limits(&mut parts);
         let ceiling = sender.ceiling(&fees);
         let cost = enough_for_gas(&rehearsed, &parts, ceiling, &planned.own)?;
@@ -139,7 +135,7 @@ async fn plan(
     let plan = plan.map_err(|fault| refusal(ask, fault))?;
     let shares = || plan.shares_left(position.shares, worth).map(LoanAmount::Shares);
     let exit = exit.or_else(shares).ok_or_else(unavailable)?;
-    Ok((Planned { vault, size: ask.size, own, position, plan, exit }, venue))
+    Ok((Planned { vault, own, position, plan, exit }, venue))
 }
 
 fn refusal(ask: &LoanAsk, fault: NoForcedPlan) -> Refusal {
@@ -199,7 +195,27 @@ impl Planned {
         Ok(Part { kind: PartKind::Step(StepPurpose::Withdrawal), call })
     }
 
-    /// Returns the reads after the transaction: the stablecoins, the vault's allowance, and the shares.
+    /// Returns what the transaction must do.
+    fn expected(&self, ask: &LoanAsk, reader: &NetworkReader<'_>) -> Expected {
+        let NetworkReader { network, contracts, owner, .. } = *reader;
+        Expected {
+            owner,
+            vault: self.vault,
+            singleton: contracts.singleton,
+            ours: Ours::of(ask.venue, owner, network, contracts),
+            assets: match ask.size {
+                LoanSize::Assets(Atoms(assets)) => Some(assets),
+                LoanSize::Shares(_) | LoanSize::All => None,
+            },
+            penalty: self.plan.penalty,
+            coins: self.own.coins,
+            allowance: self.own.allowance,
+            shares: self.position.shares,
+            worth: self.position.worth,
+        }
+    }
+
+    /// Returns the reads of [`Expected::check`] after the transaction.
     fn reads(&self, reader: &NetworkReader<'_>) -> Vec<ReadCall> {
         let (coin, owner) = (reader.network.stablecoin.address, reader.owner);
         vec![
@@ -208,102 +224,4 @@ impl Planned {
             ReadCall { to: self.vault, data: vault::balance_call(owner) },
         ]
     }
-
-    /// Checks that the transaction does what is expected. Returns the assets that arrive and the shares that leave.
-    ///
-    /// # Errors
-    /// `WOULD_FAIL` or `INSUFFICIENT_LIQUIDITY` if it fails or does something else; `CHAIN_UNAVAILABLE` if no node can show
-    /// the state after it.
-    fn check(
-        &self,
-        simulated: &Simulation,
-        ask: &LoanAsk,
-        reader: &NetworkReader<'_>,
-    ) -> Result<(U256, U256), Refusal> {
-        if let Some((_at, failed)) = simulated.failure() {
-            return Err(failure(&failed.data));
-        }
-        let Some(reads) = &simulated.reads else {
-            let message = "No node can rehearse this withdrawal: see `doctor`.";
-            return Err(Refusal::because(Code::ChainUnavailable, message));
-        };
-        let number = |at: usize| {
-            let read = reads.get(at).filter(|read| read.ok && read.data.len() == 32);
-            read.map(|read| U256::from_be_slice(&read.data))
-        };
-        let (Some(coins), Some(allowance), Some(held)) = (number(0), number(1), number(2)) else {
-            return Err(wrong("the stablecoin or the vault gives no valid answer"));
-        };
-        let gained = coins.checked_sub(self.own.coins).filter(|gained| !gained.is_zero());
-        let gained = gained.ok_or_else(|| wrong("nothing arrives"))?;
-        let given = self.position.shares.checked_sub(held);
-        let given = given.ok_or_else(|| wrong("shares arrive"))?;
-        if allowance != self.own.allowance {
-            return Err(wrong("an allowance changes"));
-        }
-        self.check_price(gained, given)?;
-        if simulated.method == SimulationMethod::SimulateV1 {
-            let calls = simulated.calls.iter().flatten();
-            let logs: Vec<Log> = calls.clone().flat_map(|call| call.logs.clone()).collect();
-            self.check_logs(&logs, (gained, given), ask, reader)?;
-            let owner = reader.owner;
-            let mut moves = calls.flat_map(|call| &call.native_transfers);
-            if moves.any(|one| (one.from == owner || one.to == owner) && !one.value.is_zero()) {
-                return Err(wrong("the native coin moves"));
-            }
-        }
-        Ok((gained, given))
-    }
-
-    /// Checks that the shares that leave are worth what arrives and the penalty.
-    fn check_price(&self, gained: U256, given: U256) -> Result<(), Refusal> {
-        if matches!(self.size, LoanSize::Assets(Atoms(assets)) if gained != assets) {
-            return Err(wrong("another amount arrives than is withdrawn"));
-        }
-        let ReadPosition { shares, worth, .. } = self.position;
-        let priced = given.checked_mul(worth).and_then(|product| product.checked_div(shares));
-        let paid = gained.checked_add(self.plan.penalty);
-        let (priced, paid) = priced.zip(paid).ok_or_else(unavailable)?;
-        let deviation = priced.checked_div(U256::from(DEVIATION_PARTS)).unwrap_or_default();
-        if paid.saturating_add(deviation).saturating_add(U256::ONE) < priced {
-            return Err(wrong("more shares leave than the amount and the penalty are worth"));
-        }
-        Ok(())
-    }
-
-    /// Checks by the events that the penalty is the expected one, and that nothing else of ours changes.
-    fn check_logs(
-        &self,
-        logs: &[Log],
-        (gained, given): (U256, U256),
-        ask: &LoanAsk,
-        reader: &NetworkReader<'_>,
-    ) -> Result<(), Refusal> {
-        let NetworkReader { network, contracts, owner, .. } = *reader;
-        let ours = Ours::of(ask.venue, owner, network, contracts);
-        if logs.iter().any(|log| ours.is_foreign(log)) {
-            return Err(wrong("another token or allowance of the paying address changes"));
-        }
-        let log = |log: &Log| fill::Log {
-            address: log.address,
-            topics: log.topics.clone(),
-            data: log.data.clone(),
-        };
-        let logs: Vec<fill::Log> = logs.iter().map(log).collect();
-        let penalty = fill::penalty(self.vault, owner, &logs);
-        let penalty = penalty.filter(|penalty| penalty.assets == self.plan.penalty);
-        let penalty = penalty.ok_or_else(|| wrong("another penalty is taken"))?;
-        let paid = fill::withdrawn(contracts.singleton, &ask.venue, owner, &logs);
-        let paid = paid.filter(|paid| paid.assets == gained);
-        let paid = paid.ok_or_else(|| wrong("another amount is paid out than arrives"))?;
-        if penalty.shares.checked_add(paid.shares) != Some(given) {
-            return Err(wrong("other shares leave than are given back"));
-        }
-        Ok(())
-    }
-}
-
-fn wrong(what: &str) -> Refusal {
-    let message = format!("The transaction would do something else: {what}.");
-    Refusal::because(Code::WouldFail, message)
 }
