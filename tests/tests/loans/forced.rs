@@ -190,6 +190,8 @@ async fn a_whole_position_is_forced_out_while_agents_are_frozen() {
     assert_eq!(status, 200, "{answer}");
     vault.dry_up(&stage).await;
     vault.set_penalty(&stage, vault.adapter, 200).await;
+    // Until the transaction is in a block, the position grows by more than a rounding.
+    stage.chain.set_borrow_rate(&vault.market, 4_000).await.expect("set");
     stage.operator.must("freeze").await;
     let (_status, answer) = stage.withdraw_all(&vault.venue).await;
     assert_eq!(answer["code"], "AGENTS_FROZEN", "{answer}");
@@ -206,7 +208,7 @@ async fn a_whole_position_is_forced_out_while_agents_are_frozen() {
     assert!(penalty.abs_diff(U256::from(20 * DOLLAR)) < U256::from(DOLLAR / 100), "{penalty}");
     assert_eq!(done.shown("penalty").len(), 1);
     let paid = gained + penalty;
-    assert!(paid.abs_diff(worth) < U256::from(DOLLAR / 1_000), "{paid} of {worth}");
+    assert!(paid.abs_diff(worth) < U256::from(DOLLAR / 100), "{paid} of {worth}");
     let left = stage.shares(vault.address).await;
     assert_eq!(shares - left, done.shares);
     // Less than a ten-thousandth of a dollar.

@@ -79,11 +79,8 @@ fn nothing_is_forced_that_a_withdrawal_alone_can_pay() {
 fn a_whole_position_pays_its_penalty_out_of_itself() {
     let vault = money(0, &[source(1, 1, 900_000_000, TWO_PERCENT)], &[(1, 900_000_000)]);
     let plan = vault.plan_all(n(102_000_000)).unwrap();
-    // 102 / 1.02, and a little more for the interest until then.
-    let growth = 1_020 + 2;
-    assert!(plan.assets >= n(100_000_000) && plan.assets <= n(100_000_000 + growth), "{plan:?}");
-    assert!(plan.penalty >= n(2_000_000) && plan.penalty <= n(2_000_000 + 21), "{plan:?}");
-    assert!(plan.assets + plan.penalty >= n(102_000_000));
+    // 102 / 1.02, and 1,022 / 1.02 for the interest until then.
+    assert_eq!(rows(&plan), [(1, n(100_000_000 + 1_002), n(2_000_000 + 21))]);
 }
 
 /// The growth is a reserve: without it the exit is still possible.
