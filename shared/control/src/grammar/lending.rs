@@ -81,7 +81,7 @@ pub enum PositionOrder {
         /// The address that has the position [default: the only address].
         #[arg(long, value_name = "LABEL")]
         address: Option<Name>,
-        /// Pay a penalty for what the vault has not free; only for a Vault V2.
+        /// Also take back what a Vault V2 has lent out, for a penalty.
         #[arg(long)]
         #[serde(default)]
         force_deallocate: bool,

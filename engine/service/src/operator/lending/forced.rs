@@ -1,11 +1,16 @@
 //! The price of a withdrawal with forced deallocations, in words.
 
 use alloy_primitives::{U256, uint};
+use bursar_core::codes::Code;
+use bursar_core::fault::Fault;
 use bursar_core::money::Atoms;
 use bursar_morpho::{Taken, VenueId};
 
 /// A hundredth of a percent of a penalty with 18 decimals.
 const BPS_E18: U256 = uint!(100_000_000_000_000_U256);
+
+/// The part of an amount by which a price may change between question and answer.
+const MARGIN_PARTS: U256 = uint!(1_000_U256);
 
 /// Formats a penalty as a part of what arrives, rounded up, like `2.05 % of what arrives; it stays in the vault`.
 pub(super) fn price(arrives: Atoms, penalty: Atoms) -> String {
@@ -25,6 +30,30 @@ pub(super) fn taken(taken: &Taken, amount: impl Fn(Atoms) -> String) -> String {
     let (assets, penalty) = (amount(Atoms(*assets)), amount(Atoms(*penalty)));
     let adapter = source.adapter.to_checksum(None);
     format!("{assets} out of {from} by the adapter {adapter}, for {penalty} ({percent})")
+}
+
+/// Checks that a withdrawal still has the price to which the operator agreed. `shown` and `now` are what arrives and the
+/// penalty. Interest may change both a little.
+///
+/// # Errors
+/// `BUSY` if less arrives, or the penalty is higher.
+pub(super) fn check_price(
+    shown: (Atoms, Atoms),
+    now: (Atoms, Atoms),
+    amount: impl Fn(Atoms) -> String,
+) -> Result<(), Fault> {
+    let margin = |of: Atoms| of.0.div_ceil(MARGIN_PARTS);
+    let arrives = now.0.0 >= shown.0.0.saturating_sub(margin(shown.0));
+    let penalty = now.1.0 <= shown.1.0.saturating_add(margin(shown.1));
+    if arrives && penalty {
+        return Ok(());
+    }
+    let message = format!(
+        "The price changed while you decided, so nothing was sent: {} would arrive for a penalty of {}.",
+        amount(now.0),
+        amount(now.1)
+    );
+    Err(Fault::because(Code::Busy, message))
 }
 
 /// Formats hundredths of a percent, like `2.05 %`.
@@ -54,6 +83,23 @@ mod tests {
         ] {
             let text = price(atoms(arrives), atoms(penalty));
             assert_eq!(text, format!("{shown} of what arrives; it stays in the vault"));
+        }
+    }
+
+    #[test]
+    fn a_price_that_rose_is_not_paid() {
+        let shown = (atoms(400_000), atoms(2_000));
+        let check = |arrives, penalty| {
+            check_price(shown, (atoms(arrives), atoms(penalty)), |atoms| format!("{atoms} units"))
+        };
+        for (arrives, penalty) in [(400_000, 2_000), (399_600, 2_002), (500_000, 0)] {
+            assert!(check(arrives, penalty).is_ok(), "{arrives} {penalty}");
+        }
+        for (arrives, penalty) in [(399_599, 2_000), (400_000, 2_003), (400_000, 8_000)] {
+            let fault = check(arrives, penalty).expect_err("dearer");
+            assert_eq!(fault.code, Code::Busy);
+            let end = format!("{arrives} units would arrive for a penalty of {penalty} units.");
+            assert!(fault.message.ends_with(&end), "{fault}");
         }
     }
 

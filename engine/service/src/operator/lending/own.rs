@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use bursar_control::answers::{Answer, WrittenOffAnswer};
 use bursar_control::grammar::VenueName;
+use bursar_control::wire::Asking;
 use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
 use bursar_core::ids::{Name, RequestId};
@@ -83,6 +84,7 @@ pub(super) async fn withdraw(
         }
         Exit::Forced => engine.lending.plan_forced_withdrawal(order).await?,
     };
+    let was_asked = !yes && dialogue.asking() == Asking::Interactive;
     let coin = &network.stablecoin;
     let send = Send {
         id: RequestId::from_entropy(engine.random()?),
@@ -99,12 +101,32 @@ pub(super) async fn withdraw(
     };
     rehearse(engine, Action::Send(Box::new(send.clone())))?;
     confirm(lines(network, venue, &known, &send, &planned), "Withdraw it?", yes, dialogue).await?;
+    let send = if exit == Exit::Forced && was_asked {
+        let now = engine.lending.plan_forced_withdrawal(order).await?;
+        measured_again(send, &planned, now)?
+    } else {
+        send
+    };
     let id = send.id;
     act(engine, Action::Send(Box::new(send))).await?;
     wait(engine, id, dialogue).await;
     let view = engine.core.view();
     let record = find(&view.state, &id.to_string())?;
     Ok(Answer::Send(describe::send(&view.state, &record)).into())
+}
+
+/// Returns the send by a new measurement, if its price is still the one that was shown: the vault's curator may have
+/// raised the penalty while the operator decided.
+fn measured_again(send: Send, shown: &OwnWithdrawal, now: OwnWithdrawal) -> Result<Send, Fault> {
+    let price = |planned: &OwnWithdrawal| {
+        let penalty = planned.forced.as_ref().map_or(Atoms::default(), |forced| forced.penalty);
+        (planned.assets, penalty)
+    };
+    let TokenAmount { decimals, .. } = send.amount;
+    let amount = |atoms| format!("{} {}", TokenAmount { atoms, decimals }, send.symbol);
+    forced::check_price(price(shown), price(&now), amount)?;
+    let amount = TokenAmount { atoms: now.assets, decimals };
+    Ok(Send { amount, call: now.call, ceiling: now.ceiling, ..send })
 }
 
 fn lines(
