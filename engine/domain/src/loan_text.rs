@@ -95,8 +95,11 @@ fn call_text(loan: &LoanAsk, quote: &LoanQuote, call: &Decoded) -> String {
                 format!("give exactly {} back to {}", shares(given), market(id))
             }
         }
-        Decoded::ForceDeallocate { vault, assets: amount, .. } => {
-            format!("take {} out of what {} has lent, for a fee", assets(amount), contract(vault))
+        Decoded::ForceDeallocate { vault, adapter, market, assets: amount, owner: _ } => {
+            let from = market.map_or(String::new(), |id| format!(" and the market {id:#x}"));
+            let (assets, adapter) = (assets(amount), adapter.to_checksum(None));
+            let vault = contract(vault);
+            format!("take {assets} of {vault} from its adapter {adapter}{from}, for a penalty")
         }
         Decoded::Unknown { to, selector: _ } => format!("UNKNOWN call of {}", to.to_checksum(None)),
     }

@@ -76,7 +76,11 @@ impl Send {
     /// Returns the venue from which the call withdraws; `None` for any other send.
     pub fn withdrawn_from(&self) -> Option<VenueId> {
         let lending = by_chain(self.chain)?.lending?;
-        match loans::decode_call(lending.singleton, self.call.to, &self.call.data) {
+        let parts = loans::decode_parts(lending.singleton, self.call.to, &self.call.data);
+        let [only] = parts.as_slice() else {
+            return loans::forced_exit_from(&parts).map(VenueId::Vault);
+        };
+        match *only {
             loans::Decoded::Withdraw { vault, .. } | loans::Decoded::Redeem { vault, .. } => {
                 Some(VenueId::Vault(vault))
             }

@@ -131,6 +131,39 @@ pub fn force_deallocate(
     Ok(encode(&IVaultV2::forceDeallocateCall { adapter, data, assets, onBehalf: owner }))
 }
 
+/// What one forced deallocation of a [`forced_exit`] moves to the idle balance.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ForcedPart {
+    pub adapter: Address,
+    /// The market of a market adapter, `None` for an adapter of a MetaMorpho vault.
+    pub market: Option<MarketParams>,
+    /// Smallest units of the asset.
+    pub assets: U256,
+}
+
+/// Withdraws from a Vault V2 after forced deallocations, all in one transaction of the owner.
+///
+/// # Errors
+/// There is no forced deallocation, or the amount, an adapter or the owner is zero.
+pub fn forced_exit(
+    parts: &[ForcedPart],
+    exit: LoanAmount,
+    owner: Address,
+) -> Result<Bytes, CallFault> {
+    if parts.is_empty() {
+        return Err(CallFault::NoAmount);
+    }
+    let forced = parts
+        .iter()
+        .map(|part| force_deallocate(part.adapter, part.market.as_ref(), part.assets, owner));
+    let exit = match exit {
+        LoanAmount::Assets(assets) => withdraw(assets, owner),
+        LoanAmount::Shares(shares) => redeem(shares, owner),
+    };
+    let data = forced.chain([exit]).collect::<Result<Vec<Bytes>, CallFault>>()?;
+    Ok(encode(&IVaultV2::multicallCall { data }))
+}
+
 /// Returns the data with which a Vault V2 names a market to its market adapter.
 pub fn liquidity_data(market: &MarketParams) -> Bytes {
     alloy_sol_types::SolValue::abi_encode(&market.to_abi()).into()

@@ -79,6 +79,36 @@ pub fn decode_call(singleton: Address, to: Address, data: &[u8]) -> Decoded {
     known.unwrap_or(Decoded::Unknown { to, selector })
 }
 
+/// Decodes a transaction to `to` into what it does, in order: the calls of a vault's `multicall`, or its only call.
+///
+/// A vault makes the parts of a multicall to itself, as the sender. A multicall in a multicall is an unknown call, as is
+/// one without parts.
+pub fn decode_parts(singleton: Address, to: Address, data: &[u8]) -> Vec<Decoded> {
+    let parts = decode_call_data::<IVaultV2::multicallCall>(data).map(|call| call.data);
+    match parts.filter(|parts| to != singleton && !parts.is_empty()) {
+        Some(parts) => parts.iter().map(|part| decode_call(singleton, to, part)).collect(),
+        None => vec![decode_call(singleton, to, data)],
+    }
+}
+
+/// Returns the vault from which a transaction withdraws after forced deallocations; `None` for any other transaction.
+pub fn forced_exit_from(parts: &[Decoded]) -> Option<Address> {
+    let (exit, forced) = parts.split_last()?;
+    let is_forced = |part: &Decoded| matches!(part, Decoded::ForceDeallocate { .. });
+    match *exit {
+        Decoded::Withdraw { vault, .. } | Decoded::Redeem { vault, .. } => {
+            (!forced.is_empty() && forced.iter().all(is_forced)).then_some(vault)
+        }
+        Decoded::Approve { .. }
+        | Decoded::Deposit { .. }
+        | Decoded::Mint { .. }
+        | Decoded::MarketSupply { .. }
+        | Decoded::MarketWithdraw { .. }
+        | Decoded::ForceDeallocate { .. }
+        | Decoded::Unknown { .. } => None,
+    }
+}
+
 fn of_singleton(selector: [u8; 4], data: &[u8]) -> Option<Decoded> {
     match selector {
         IMorphoBlue::supplyCall::SELECTOR => market_supply(data),

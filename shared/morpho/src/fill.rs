@@ -91,6 +91,21 @@ pub fn withdrawn(
     moved
 }
 
+/// Returns what forced deallocations took from `owner`: shares, and their assets that stayed in the vault. Zero if there
+/// was none.
+///
+/// `None` if a withdrawal of the vault cannot be read, or if a sum exceeds 256 bits.
+pub fn penalty(vault: Address, owner: Address, logs: &[Log]) -> Option<Moved> {
+    let mut moved = Moved::default();
+    for log in named(logs, vault, VAULT_WITHDRAW) {
+        let event = events::vault_withdrawal(vault, &log.topics, &log.data)?;
+        if event.owner == owner && event.receiver == vault {
+            moved = moved.plus(event.assets, event.shares)?;
+        }
+    }
+    Some(moved)
+}
+
 /// Returns what `owner` received and what it sent of `token`, in smallest units, in this order.
 ///
 /// Both are zero without a transfer. A transfer to itself counts on both sides. `None` if a transfer of the token

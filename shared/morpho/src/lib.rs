@@ -7,6 +7,7 @@
 //! 2. [`trust`] judges those readings; [`caps`] names the caps that endorse a market.
 //! 3. [`market`] and [`vault`] compute what a position is worth and what can be withdrawn; [`gates`] and [`worth`]
 //!    find a deposit that would not come back whole.
+//!    [`forced`] plans an exit that forced deallocations must make possible.
 //! 4. [`calls`] encodes the transaction, [`decode`] shows what its call data does.
 //! 5. [`fill`] reads what moved from the [`events`] of the receipt; [`errors`] turns a revert into a sentence.
 //!
@@ -55,6 +56,7 @@ pub mod decode;
 pub mod errors;
 pub mod events;
 pub mod fill;
+pub mod forced;
 pub mod gates;
 pub mod market;
 pub mod share_price;
@@ -64,10 +66,11 @@ pub mod venue;
 pub mod views;
 pub mod worth;
 
-pub use calls::{CallFault, LoanAmount};
+pub use calls::{CallFault, ForcedPart, LoanAmount};
 pub use decode::Decoded;
 pub use errors::Reverted;
 pub use fill::{Log, Moved};
+pub use forced::{ForcedPlan, ForcedSource, NoForcedPlan, Taken, VaultMoney};
 pub use gates::{Gate, GateKind, Gates};
 pub use market::{AccrualFault, AccruedMarket, BorrowRate, Market, MarketParams};
 pub use share_price::SharePrice;

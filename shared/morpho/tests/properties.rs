@@ -6,13 +6,14 @@ use alloy_sol_types::{SolCall, SolEvent};
 use bursar_morpho::abi::blue::IMorphoBlue;
 use bursar_morpho::abi::token::IErc20;
 use bursar_morpho::abi::vault::{IVault, IVaultV2};
-use bursar_morpho::decode::decode_call;
+use bursar_morpho::decode::{decode_call, decode_parts, forced_exit_from};
 use bursar_morpho::market::{FEE_MAX, VIRTUAL_ASSETS, VIRTUAL_SHARES};
 use bursar_morpho::vault::v2_withdrawable;
 use bursar_morpho::worth::is_worth_its_assets;
 use bursar_morpho::{
-    AccruedMarket, BorrowRate, Decoded, LiquiditySource, LoanAmount, Log, Market, MarketParams,
-    Moved, SharePrice, VenueId, calls, errors, events, fill, views,
+    AccruedMarket, BorrowRate, Decoded, ForcedPart, ForcedSource, LiquiditySource, LoanAmount, Log,
+    Market, MarketParams, Moved, NoForcedPlan, SharePrice, Taken, VaultMoney, VenueId, calls,
+    errors, events, fill, views,
 };
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -106,7 +107,7 @@ const SINGLETON: Address = Address::repeat_byte(0x11);
 const CONTRACT: Address = Address::repeat_byte(0x22);
 
 /// The functions that a plan calls.
-const SELECTORS: [[u8; 4]; 8] = [
+const SELECTORS: [[u8; 4]; 9] = [
     IErc20::approveCall::SELECTOR,
     IVault::depositCall::SELECTOR,
     IVault::mintCall::SELECTOR,
@@ -115,6 +116,7 @@ const SELECTORS: [[u8; 4]; 8] = [
     IMorphoBlue::supplyCall::SELECTOR,
     IMorphoBlue::withdrawCall::SELECTOR,
     IVaultV2::forceDeallocateCall::SELECTOR,
+    IVaultV2::multicallCall::SELECTOR,
 ];
 
 prop_compose! {
@@ -383,6 +385,117 @@ proptest! {
     }
 
     #[test]
+    fn a_forced_exit_is_decoded_and_never_mistaken_for_another(
+        parts in vec((some_address(), params(), any::<bool>(), some_amount()), 1..5),
+        (amount, owner, by_shares) in (some_amount(), some_address(), any::<bool>()),
+        at in any::<prop::sample::Index>(),
+        flipped in 1..=u8::MAX,
+    ) {
+        let parts: Vec<ForcedPart> = parts
+            .into_iter()
+            .map(|(adapter, market, named, assets)| {
+                ForcedPart { adapter, market: named.then_some(market), assets }
+            })
+            .collect();
+        let (vault, receiver) = (CONTRACT, owner);
+        let (exit, last) = if by_shares {
+            let last = Decoded::Redeem { vault, shares: amount, receiver, owner };
+            (LoanAmount::Shares(amount), last)
+        } else {
+            let last = Decoded::Withdraw { vault, assets: amount, receiver, owner };
+            (LoanAmount::Assets(amount), last)
+        };
+        let forced = parts.iter().map(|part| Decoded::ForceDeallocate {
+            vault,
+            adapter: part.adapter,
+            market: part.market.as_ref().map(MarketParams::id),
+            assets: part.assets,
+            owner,
+        });
+        let expected: Vec<Decoded> = forced.chain([last]).collect();
+        let data = calls::forced_exit(&parts, exit, owner).unwrap();
+        prop_assert_eq!(&decode_parts(SINGLETON, vault, &data), &expected);
+        prop_assert_eq!(forced_exit_from(&expected), Some(vault));
+        let mut changed = data.to_vec();
+        let at = at.index(changed.len());
+        changed[at] ^= flipped;
+        prop_assert_ne!(&decode_parts(SINGLETON, vault, &changed), &expected);
+        let cut = &data[..at];
+        let selector = cut.first_chunk::<4>().copied();
+        let unknown = Decoded::Unknown { to: vault, selector };
+        prop_assert_eq!(decode_parts(SINGLETON, vault, cut), vec![unknown]);
+    }
+
+    #[test]
+    fn a_forced_plan_takes_what_is_missing_and_no_more_than_there_is(
+        sources in vec((0_u8..4, 0_u64..1_000_000_000, 0_u64..=20_000_000_000_000_000), 0..20),
+        free in vec(0_u64..1_000_000_000, 4),
+        plain in 0_u64..1_000_000_000,
+        worth in 1_u64..4_000_000_000,
+        assets in 1_u64..4_000_000_000,
+    ) {
+        let payer = |number: u8| VenueId::Market(B256::repeat_byte(number));
+        let sources: Vec<ForcedSource> = sources
+            .into_iter()
+            .zip(0_u8..)
+            .map(|((from, supplied, penalty), adapter)| ForcedSource {
+                adapter: Address::repeat_byte(adapter),
+                market: None,
+                payer: payer(from),
+                supplied: U256::from(supplied),
+                penalty_e18: U256::from(penalty),
+            })
+            .collect();
+        let free: std::collections::BTreeMap<VenueId, U256> =
+            (0_u8..).map(payer).zip(free.into_iter().map(U256::from)).collect();
+        let money = VaultMoney { plain: U256::from(plain), sources, free };
+        let (worth, assets) = (U256::from(worth), U256::from(assets.min(worth)));
+        for (plan, wanted) in [(money.plan_assets(assets, worth), Some(assets)), (money.plan_all(worth), None)] {
+            let most = match plan {
+                Ok(ref plan) => {
+                    let sum = |of: fn(&Taken) -> U256| plan.taken.iter().map(of).sum::<U256>();
+                    prop_assert_eq!(sum(|one| one.assets), plan.assets);
+                    prop_assert_eq!(sum(|one| one.penalty), plan.penalty);
+                    for one in &plan.taken {
+                        prop_assert!(!one.assets.is_zero() && one.assets <= one.source.supplied);
+                        // At most 2 %, rounded up.
+                        prop_assert!(one.penalty <= one.assets.div_ceil(U256::from(50)));
+                    }
+                    for (payer, free) in &money.free {
+                        let of = plan.taken.iter().filter(|one| one.source.payer == *payer);
+                        prop_assert!(of.map(|one| one.assets).sum::<U256>() <= *free);
+                    }
+                    let dearest = plan.taken.iter().map(|one| one.source.penalty_e18);
+                    prop_assert!(dearest.is_sorted());
+                    match wanted {
+                        Some(wanted) => {
+                            prop_assert_eq!(plan.assets + money.plain, wanted);
+                            prop_assert!(plan.penalty.is_zero() || wanted + plan.penalty < worth);
+                        }
+                        None => prop_assert!(plan.assets + plan.penalty + money.plain >= worth),
+                    }
+                    continue;
+                }
+                Err(NoForcedPlan::NothingMissing) => {
+                    prop_assert!(wanted.unwrap_or(worth) <= money.plain);
+                    continue;
+                }
+                Err(NoForcedPlan::TooLittle { most }) => most,
+                Err(NoForcedPlan::PenaltyUnpaid { penalty, most }) => {
+                    prop_assert!(wanted.unwrap_or(worth) + penalty >= worth);
+                    most
+                }
+                Err(other) => panic!("{other:?}"),
+            };
+            // What is offered instead is less, and can be had.
+            prop_assert!(most <= wanted.unwrap_or(worth), "{most}");
+            if most > money.plain && most + U256::from(2_000) < worth * U256::from(49) / U256::from(50) {
+                prop_assert!(money.plan_assets(most, worth).is_ok(), "{most}");
+            }
+        }
+    }
+
+    #[test]
     fn a_venue_round_trips_as_text(venue in any_venue(), text in ".*") {
         prop_assert_eq!(venue.to_string().parse(), Ok(venue));
         if let Ok(venue) = text.parse::<VenueId>() {
@@ -515,10 +628,13 @@ proptest! {
             let _ = fill::supplied(contract, &venue, contract, std::slice::from_ref(&log));
             let _ = fill::withdrawn(contract, &venue, contract, std::slice::from_ref(&log));
         }
+        let _ = fill::penalty(contract, contract, std::slice::from_ref(&log));
         let _ = fill::token_moved(contract, contract, &[log]);
         let to = if is_singleton { SINGLETON } else { CONTRACT };
         for selector in SELECTORS {
-            let _ = decode_call(SINGLETON, to, &[&selector[..], &bytes].concat());
+            let data = [&selector[..], &bytes].concat();
+            let _ = decode_call(SINGLETON, to, &data);
+            let _ = forced_exit_from(&decode_parts(SINGLETON, to, &data));
         }
         let _ = decode_call(SINGLETON, to, &bytes);
         let _ = errors::reason(&bytes).to_string();

@@ -2,6 +2,7 @@
 
 mod described;
 mod example;
+mod forced;
 mod kills;
 mod main_path;
 mod shared;

@@ -13,6 +13,7 @@ mod bench;
 mod cards;
 mod case;
 mod current;
+mod exits;
 mod exposure;
 mod histories;
 mod holds;

@@ -4,6 +4,10 @@
 //! one network is from the same block. The background [`scan`] finds venues that are not in our table.
 
 mod allowances;
+mod forced_effects;
+mod forced_exit;
+mod forced_read;
+mod foreign;
 mod hints;
 mod input;
 mod known;
@@ -32,7 +36,7 @@ pub use known::Known;
 pub use lane::Lending;
 pub use listing::{ListedMarket, Listing};
 pub use measured::Measured;
-pub use operator::OwnWithdrawal;
+pub use operator::{ForcedCost, OwnWithdrawal, WithdrawalOrder};
 pub use own_venues::OwnVenue;
 pub use positions::{OwnerPositions, Position};
 pub use propose::Proposal;

@@ -1,6 +1,7 @@
 //! The commands `venues`, `venue`, `positions` and `position`: where a stablecoin can be lent, and what this wallet has
 //! lent.
 
+mod forced;
 mod own;
 mod positions;
 mod support;
@@ -62,9 +63,10 @@ pub(super) async fn position(
     dialogue: &mut dyn Dialogue,
 ) -> Result<Done, Fault> {
     match order {
-        PositionOrder::Withdraw { venue, amount, address, yes } => {
+        PositionOrder::Withdraw { venue, amount, address, force_deallocate, yes } => {
             let named = own::Named::find(engine, &venue, address.as_ref())?;
-            own::withdraw(engine, named, &amount, yes, dialogue).await
+            let exit = if force_deallocate { own::Exit::Forced } else { own::Exit::Plain };
+            own::withdraw(engine, named, (&amount, exit), yes, dialogue).await
         }
         PositionOrder::WriteOff { venue, address, yes } => {
             let named = own::Named::find(engine, &venue, address.as_ref())?;

@@ -70,6 +70,9 @@ pub struct VenueName {
 #[serde(rename_all = "snake_case")]
 pub enum PositionOrder {
     /// Take lent money back, also while agents are frozen. No policy limit applies.
+    ///
+    /// A Vault V2 pays out its free money alone. With `--force-deallocate` it also takes money back from the adapters that
+    /// have lent it, for a penalty of at most 2 % that stays in the vault. The price is shown before you confirm.
     Withdraw {
         #[command(flatten)]
         venue: VenueName,
@@ -78,6 +81,10 @@ pub enum PositionOrder {
         /// The address that has the position [default: the only address].
         #[arg(long, value_name = "LABEL")]
         address: Option<Name>,
+        /// Also take back what a Vault V2 has lent out, for a penalty.
+        #[arg(long)]
+        #[serde(default)]
+        force_deallocate: bool,
         /// Do not ask.
         #[arg(long)]
         yes: bool,

@@ -80,6 +80,7 @@ fn the_selectors_of_one_kind_of_vault_are_those_of_the_contract() {
         (IVaultV2::absoluteCapCall::SELECTOR, "bc0dd374"),
         (IVaultV2::forceDeallocatePenaltyCall::SELECTOR, "99e99183"),
         (IVaultV2::forceDeallocateCall::SELECTOR, "e4d38cd8"),
+        (IVaultV2::multicallCall::SELECTOR, "ac9650d8"),
         (IVaultV2::canReceiveSharesCall::SELECTOR, "98c9b49c"),
         (IVaultV2::canSendSharesCall::SELECTOR, "8e511e4d"),
         (IVaultV2::canReceiveAssetsCall::SELECTOR, "0d326b18"),

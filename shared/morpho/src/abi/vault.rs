@@ -57,6 +57,7 @@ alloy_sol_types::sol! {
         function canSendAssets(address account) external view returns (bool);
         function forceDeallocate(address adapter, bytes data, uint256 assets, address onBehalf)
             external returns (uint256);
+        function multicall(bytes[] data) external;
     }
 
     #[derive(Debug, PartialEq, Eq)]

@@ -73,6 +73,50 @@ fn a_forced_exit_names_the_market_of_a_market_adapter() {
 }
 
 #[test]
+fn a_forced_exit_is_one_call_of_all_its_parts_in_order() {
+    let (seven, eight) = (U256::from(7), U256::from(8));
+    let [first, second] = [0xad, 0xae].map(Address::repeat_byte);
+    let parts = [
+        ForcedPart { adapter: first, market: Some(market()), assets: seven },
+        ForcedPart { adapter: second, market: None, assets: eight },
+    ];
+    let one = force_deallocate(first, Some(&market()), seven, OWNER).unwrap();
+    let two = force_deallocate(second, None, eight, OWNER).unwrap();
+    for (amount, exit) in [
+        (LoanAmount::Assets(seven), withdraw(seven, OWNER).unwrap()),
+        (LoanAmount::Shares(seven), redeem(seven, OWNER).unwrap()),
+    ] {
+        let call = forced_exit(&parts, amount, OWNER).unwrap();
+        // Each part is its length and its bytes, filled up with zeros to whole words.
+        let tails = [&one, &two, &exit].map(|part| {
+            let mut tail = U256::from(part.len()).to_be_bytes_vec();
+            tail.extend_from_slice(part);
+            tail.resize(tail.len().next_multiple_of(32), 0);
+            tail
+        });
+        let starts = [0, tails[0].len(), tails[0].len() + tails[1].len()];
+        let starts = starts.map(|start| word(u64::try_from(3 * 32 + start).unwrap()));
+        let head = [&hex!("ac9650d8")[..], &word(32), &word(3), &starts.concat()].concat();
+        assert_eq!(call[..], [head, tails.concat()].concat());
+    }
+}
+
+#[test]
+fn a_forced_exit_without_a_part_or_an_amount_is_not_encoded() {
+    let part = ForcedPart { adapter: OWNER, market: None, assets: U256::ONE };
+    let one = LoanAmount::Assets(U256::ONE);
+    assert_eq!(forced_exit(&[], one, OWNER), Err(CallFault::NoAmount));
+    for none in [LoanAmount::Assets(U256::ZERO), LoanAmount::Shares(U256::ZERO)] {
+        assert_eq!(forced_exit(&[part], none, OWNER), Err(CallFault::NoAmount));
+    }
+    let empty = ForcedPart { assets: U256::ZERO, ..part };
+    assert_eq!(forced_exit(&[part, empty], one, OWNER), Err(CallFault::NoAmount));
+    let nowhere = ForcedPart { adapter: Address::ZERO, ..part };
+    assert_eq!(forced_exit(&[part, nowhere], one, OWNER), Err(CallFault::NoAddress));
+    assert_eq!(forced_exit(&[part], one, Address::ZERO), Err(CallFault::NoAddress));
+}
+
+#[test]
 fn a_call_without_amount_or_address_is_not_encoded() {
     let (zero, one, nowhere) = (U256::ZERO, U256::ONE, Address::ZERO);
     let market = market();

@@ -2,7 +2,7 @@ use super::*;
 use alloy_primitives::{Bytes, hex};
 
 use crate::abi::encode;
-use crate::calls::{self, LoanAmount};
+use crate::calls::{self, ForcedPart, LoanAmount};
 
 const SINGLETON: Address = Address::repeat_byte(0x11);
 const VAULT: Address = Address::repeat_byte(0x22);
@@ -92,6 +92,58 @@ fn calls() -> Vec<(Address, Bytes, Decoded)> {
         (vault, force(Some(&market())), forced(Some(id))),
         (vault, force(None), forced(None)),
     ]
+}
+
+/// Returns the vault's parts in one call.
+fn multicall(parts: &[Bytes]) -> Bytes {
+    encode(&IVaultV2::multicallCall { data: parts.to_vec() })
+}
+
+#[test]
+fn a_multicall_is_decoded_by_its_parts_in_order() {
+    let rows: Vec<_> = calls().into_iter().filter(|(to, ..)| *to == VAULT).collect();
+    let parts: Vec<Bytes> = rows.iter().map(|(_to, data, _decoded)| data.clone()).collect();
+    let expected: Vec<Decoded> = rows.iter().map(|(.., decoded)| *decoded).collect();
+    let all = multicall(&parts);
+    assert_eq!(decode_parts(SINGLETON, VAULT, &all), expected);
+    // Alone it is unknown, and so are a part in a part, no part, and a singleton that has no such function.
+    assert_eq!(decode_call(SINGLETON, VAULT, &all), unknown(VAULT, &all));
+    let nested = multicall(&[parts[0].clone(), all.clone()]);
+    let first = expected[0];
+    assert_eq!(decode_parts(SINGLETON, VAULT, &nested), [first, unknown(VAULT, &all)]);
+    let none = multicall(&[]);
+    assert_eq!(decode_parts(SINGLETON, VAULT, &none), [unknown(VAULT, &none)]);
+    assert_eq!(decode_parts(SINGLETON, SINGLETON, &all), [unknown(SINGLETON, &all)]);
+    for data in [&all[..all.len() - 1], &[&all[..], &[0; 32]].concat()] {
+        assert_eq!(decode_parts(SINGLETON, VAULT, data), [unknown(VAULT, data)]);
+    }
+    for (to, data, decoded) in calls() {
+        assert_eq!(decode_parts(SINGLETON, to, &data), [decoded]);
+    }
+}
+
+#[test]
+fn only_forced_deallocations_and_then_a_withdrawal_are_a_forced_exit() {
+    let force = calls::force_deallocate(ADAPTER, None, n(7), OWNER).unwrap();
+    let redeem = calls::redeem(n(8), OWNER).unwrap();
+    let withdraw = calls::withdraw(n(7), OWNER).unwrap();
+    let deposit = calls::deposit(n(7), OWNER).unwrap();
+    let part = ForcedPart { adapter: ADAPTER, market: None, assets: n(7) };
+    let built = calls::forced_exit(&[part], LoanAmount::Shares(n(8)), OWNER).unwrap();
+    assert_eq!(built, multicall(&[force.clone(), redeem.clone()]));
+    let exit = |data: &Bytes| forced_exit_from(&decode_parts(SINGLETON, VAULT, data));
+    for end in [&redeem, &withdraw] {
+        let parts = [force.clone(), force.clone(), end.clone()];
+        assert_eq!(exit(&multicall(&parts)), Some(VAULT));
+        assert_eq!(exit(end), None, "a plain withdrawal forces nothing");
+        assert_eq!(exit(&multicall(std::slice::from_ref(end))), None);
+        assert_eq!(exit(&multicall(&[end.clone(), force.clone()])), None);
+        assert_eq!(exit(&multicall(&[force.clone(), end.clone(), end.clone()])), None);
+        assert_eq!(exit(&multicall(&[force.clone(), approve(), end.clone()])), None);
+    }
+    assert_eq!(exit(&multicall(&[force.clone(), deposit])), None);
+    assert_eq!(exit(&force), None);
+    assert_eq!(forced_exit_from(&[]), None);
 }
 
 fn unknown(to: Address, data: &[u8]) -> Decoded {

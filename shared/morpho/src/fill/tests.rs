@@ -96,6 +96,44 @@ fn withdrawals_of_the_owner_to_itself_are_added() {
     }
 }
 
+/// A penalty leaves with the owner's shares and stays in the vault.
+#[test]
+fn the_penalty_of_forced_deallocations_is_added_and_nothing_else_is() {
+    let venue = VenueId::Vault(VAULT);
+    let (small, large) = ((n(1), n(20)), (n(300), n(4_000)));
+    let none = Some(Moved::default());
+    let rows = [
+        (vec![], none),
+        (vec![withdrawal(venue, OWNER, OWNER, large)], none),
+        (vec![withdrawal(venue, OWNER, VAULT, small)], both(1, 20)),
+        (
+            vec![
+                withdrawal(venue, OWNER, VAULT, small),
+                withdrawal(venue, OWNER, VAULT, large),
+                withdrawal(venue, OWNER, OWNER, large),
+            ],
+            both(301, 4_020),
+        ),
+        (vec![withdrawal(venue, OTHER, VAULT, large)], none),
+        (vec![withdrawal(venue, OWNER, OTHER, large)], none),
+        (
+            vec![
+                withdrawal(venue, OWNER, VAULT, (U256::MAX, n(1))),
+                withdrawal(venue, OWNER, VAULT, small),
+            ],
+            None,
+        ),
+    ];
+    for (logs, expected) in rows {
+        assert_eq!(penalty(VAULT, OWNER, &logs), expected, "{logs:?}");
+    }
+    let mut cut = withdrawal(venue, OWNER, VAULT, small);
+    cut.data = cut.data.slice(..63);
+    assert_eq!(penalty(VAULT, OWNER, std::slice::from_ref(&cut)), None);
+    cut.address = OTHER;
+    assert_eq!(penalty(VAULT, OWNER, &[cut]), none);
+}
+
 #[test]
 fn events_of_another_contract_or_market_do_not_count() {
     let amounts = (n(1), n(20));

@@ -77,6 +77,9 @@ contract VaultV2 {
     event Withdraw(
         address indexed sender, address indexed receiver, address indexed onBehalf, uint256 assets, uint256 shares
     );
+    event ForceDeallocate(
+        address indexed sender, address adapter, uint256 assets, address indexed onBehalf, bytes32[] ids, uint256 penaltyAssets
+    );
     event SetOwner(address indexed newOwner);
     event SetCurator(address indexed newCurator);
 
@@ -84,6 +87,7 @@ contract VaultV2 {
     error NotAdapter();
     error NotInAdapterRegistry();
     error PenaltyTooHigh();
+    error ZeroAllocation();
     error ZeroAbsoluteCap();
     error AbsoluteCapExceeded();
     error RelativeCapExceeded();
@@ -222,14 +226,28 @@ contract VaultV2 {
         _exit(assets, shares, receiver, onBehalf);
     }
 
-    // Brings assets back to the idle balance. The penalty stays with the vault.
+    // Brings assets back to the idle balance. The penalty is a withdrawal of `onBehalf` whose assets stay with the
+    // vault: its total falls with its shares, and the assets count again as later interest.
     function forceDeallocate(address adapter, bytes memory data, uint256 assets, address onBehalf)
         external
         returns (uint256 penaltyShares)
     {
-        _deallocate(adapter, data, assets);
+        bytes32[] memory ids = _deallocate(adapter, data, assets);
         uint256 penalty = divideUp(assets * forceDeallocatePenalty[adapter], WAD);
         penaltyShares = withdraw(penalty, address(this), onBehalf);
+        emit ForceDeallocate(msg.sender, adapter, assets, onBehalf, ids, penalty);
+    }
+
+    // Makes several calls of the sender in one transaction: all of them, or none with the error of the first that
+    // reverts.
+    function multicall(bytes[] calldata data) external {
+        for (uint256 i = 0; i < data.length; i++) {
+            (bool done, bytes memory answer) = address(this).delegatecall(data[i]);
+            if (done) continue;
+            assembly {
+                revert(add(answer, 32), mload(answer))
+            }
+        }
     }
 
     function transfer(address to, uint256 value) external returns (bool) {
@@ -413,11 +431,12 @@ contract VaultV2 {
         }
     }
 
-    function _deallocate(address adapter, bytes memory data, uint256 assets) private {
+    function _deallocate(address adapter, bytes memory data, uint256 assets) private returns (bytes32[] memory ids) {
         if (!isAdapter[adapter]) revert NotAdapter();
-        (bytes32[] memory ids, int256 change) =
-            IAdapter(adapter).deallocate(data, assets, msg.sig, msg.sender);
+        int256 change;
+        (ids, change) = IAdapter(adapter).deallocate(data, assets, msg.sig, msg.sender);
         for (uint256 i = 0; i < ids.length; i++) {
+            if (allocation[ids[i]] == 0) revert ZeroAllocation();
             allocation[ids[i]] = uint256(int256(allocation[ids[i]]) + change);
         }
         SafeToken.take(_asset, adapter, address(this), assets);

@@ -1,6 +1,7 @@
 //! What keeps money out of a vault, or in it: liquidity, caps, gates, and penalties.
 
 use alloy_primitives::{Address, Bytes, U256};
+use alloy_sol_types::SolCall;
 use bursar_core::networks::ChainId;
 use bursar_devnet::full::GateSide;
 
@@ -159,6 +160,47 @@ async fn a_forced_deallocation_costs_its_penalty() {
     let hundredth = before / U256::from(100);
     assert!(paid.abs_diff(hundredth) < hundredth / U256::from(1_000), "{paid} {hundredth}");
     trader.must(&exit).await;
+}
+
+/// One transaction takes the money from an adapter and pays it out, or does nothing.
+#[tokio::test]
+async fn a_forced_deallocation_and_its_withdrawal_are_one_transaction() {
+    let Some(trader) = Trader::on(ChainId(8453)).await else { return };
+    let (vault, market, adapter) = trader.vault_v2().await;
+    trader.must(&trader.deposit(vault, DEPOSIT)).await;
+    let other = trader.devnet.create_market(trader.lending().irm).await.unwrap();
+    let empty = trader.devnet.add_market_adapter(vault, &other).await.unwrap();
+    trader.devnet.set_exit_penalty(vault, adapter, 200).await.unwrap();
+    let half = U256::from(DEPOSIT / 2);
+    let force = |adapter, assets| {
+        let (data, on_behalf) = (market.encoded(), trader.me);
+        IVault::forceDeallocateCall { adapter, data, assets, onBehalf: on_behalf }.abi_encode()
+    };
+    let pay = IVault::withdrawCall { assets: half, receiver: trader.me, owner: trader.me };
+    let all = |calls: Vec<Vec<u8>>| {
+        let data = calls.into_iter().map(Bytes::from).collect();
+        trader.call(vault, &IVault::multicallCall { data })
+    };
+    // A part that fails undoes the others, and its error is that of the whole.
+    let missing = all(vec![force(adapter, half - U256::ONE), pay.abi_encode()]);
+    let alone = trader.refusal(&trader.call(vault, &pay)).await;
+    assert_eq!((trader.refusal(&missing).await, alone.len()), (alone, 36));
+    let stranger = all(vec![force(empty, half), pay.abi_encode()]);
+    assert!(trader.devnet.simulate(&stranger).await.is_err());
+
+    let cost = trader.ask(vault, IVault::previewWithdrawCall { assets: half / U256::from(50) });
+    let (cost, price) =
+        (cost.await, trader.ask(vault, IVault::previewWithdrawCall { assets: half }).await);
+    let (shares, coins) = (trader.shares(vault).await, trader.mine(trader.dollar()).await);
+    let total = trader.ask(vault, IVault::totalAssetsCall {}).await;
+    trader.must(&all(vec![force(adapter, half), pay.abi_encode()])).await;
+    assert_eq!(trader.mine(trader.dollar()).await - coins, half);
+    let given = shares - trader.shares(vault).await;
+    assert!(given.abs_diff(cost + price) <= cost / U256::from(1_000_000), "{given} {cost} {price}");
+    // The total falls by what was paid and by the penalty, which comes back as interest of at most 200 % a year.
+    let left = total - trader.ask(vault, IVault::totalAssetsCall {}).await;
+    let expected = half + half / U256::from(50);
+    assert!(left <= expected && expected - left < U256::from(DOLLAR), "{left} {expected}");
 }
 
 #[tokio::test]

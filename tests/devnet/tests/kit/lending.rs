@@ -79,6 +79,7 @@ sol! {
         function forceDeallocate(address adapter, bytes data, uint256 assets, address onBehalf)
             external returns (uint256 penaltyShares);
         function forceDeallocatePenalty(address adapter) external view returns (uint256);
+        function multicall(bytes[] data) external;
     }
 
     interface IMarketAdapter {
@@ -262,6 +263,7 @@ fn the_calls_have_the_selectors_of_their_documents() {
         (IVault::absoluteCapCall::SELECTOR, hex!("bc0dd374")),
         (IVault::forceDeallocateCall::SELECTOR, hex!("e4d38cd8")),
         (IVault::forceDeallocatePenaltyCall::SELECTOR, hex!("99e99183")),
+        (IVault::multicallCall::SELECTOR, hex!("ac9650d8")),
         (IVault::canReceiveSharesCall::SELECTOR, hex!("98c9b49c")),
         (IVault::canSendSharesCall::SELECTOR, hex!("8e511e4d")),
         (IVault::canReceiveAssetsCall::SELECTOR, hex!("0d326b18")),

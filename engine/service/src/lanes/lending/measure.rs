@@ -259,7 +259,7 @@ impl Lending {
         contracts: &'static Contracts,
         owner: Address,
     ) -> NetworkReader<'a> {
-        NetworkReader { chain, network, contracts, owner, hints: &self.hints }
+        NetworkReader { chain, network, contracts, owner, hints: &self.hints, block: None }
     }
 }
 

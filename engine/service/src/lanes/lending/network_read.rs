@@ -45,6 +45,8 @@ pub(super) struct NetworkReader<'a> {
     pub(super) contracts: &'static Contracts,
     pub(super) owner: Address,
     pub(super) hints: &'a Hints,
+    /// The block to read at; `None` for the newest one of each read.
+    pub(super) block: Option<u64>,
 }
 
 impl NetworkReader<'_> {
@@ -119,11 +121,13 @@ impl NetworkReader<'_> {
             let places = VenuePlaces::ask(&mut batch, around, wanted.venue, &hint, position);
             (wanted, around, places)
         });
-        let answers = if batch.len() <= AT_ONE_BLOCK_MAX {
-            batch.run(self.chain).await?
-        } else {
-            let block = self.chain.block_number().await.map_err(|_fault| unavailable())?;
-            batch.run_at(self.chain, block).await?
+        let answers = match self.block {
+            Some(block) => batch.run_at(self.chain, block).await?,
+            None if batch.len() <= AT_ONE_BLOCK_MAX => batch.run(self.chain).await?,
+            None => {
+                let block = self.chain.block_number().await.map_err(|_fault| unavailable())?;
+                batch.run_at(self.chain, block).await?
+            }
         };
 
         let block_time = answers.time(time)?;

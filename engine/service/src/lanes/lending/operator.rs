@@ -6,7 +6,7 @@ use bursar_core::money::{Atoms, Usd};
 use bursar_core::networks::Network;
 use bursar_domain::loans::{LoanAction, LoanAsk, LoanQuote, LoanSize, VenueFacts};
 use bursar_domain::{Refusal, State, loan_text};
-use bursar_morpho::VenueId;
+use bursar_morpho::{Taken, VenueId};
 use bursar_submit::Call;
 
 use super::input;
@@ -16,12 +16,61 @@ use super::measure::LoanNetwork;
 use super::network_read::Wanted;
 use super::venue_read::Preview;
 
+/// A withdrawal that the operator wants.
+#[derive(Debug, Clone, Copy)]
+pub struct WithdrawalOrder<'a> {
+    pub network: &'static Network,
+    pub venue: VenueId,
+    /// The address that has the position.
+    pub owner: Address,
+    /// In whole coins, or `all`.
+    pub amount: &'a str,
+}
+
+impl WithdrawalOrder<'_> {
+    /// Reads the amount.
+    ///
+    /// # Errors
+    /// It is not a valid amount of the stablecoin.
+    pub(super) fn size(&self) -> Result<LoanSize, Refusal> {
+        if self.amount.eq_ignore_ascii_case("all") {
+            return Ok(LoanSize::All);
+        }
+        let decimals = self.network.stablecoin.decimals;
+        Ok(LoanSize::Assets(Atoms(input::amount(self.amount, decimals, "The amount")?)))
+    }
+
+    /// Returns the withdrawal as the rest of the lane knows it, without a measurement.
+    pub(super) fn ask(&self) -> Result<LoanAsk, Refusal> {
+        Ok(LoanAsk {
+            chain: self.network.chain,
+            action: LoanAction::Withdraw,
+            venue: self.venue,
+            size: self.size()?,
+            deadline: None,
+            quote: LoanQuote::default(),
+            counted: Usd::ZERO,
+        })
+    }
+}
+
+/// What forced deallocations of a withdrawal cost.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ForcedCost {
+    /// What stays in the vault, by the rehearsal.
+    pub penalty: Atoms,
+    /// What each adapter gives.
+    pub taken: Vec<Taken>,
+}
+
 /// A rehearsed withdrawal of the operator.
 #[derive(Debug, Clone)]
 pub struct OwnWithdrawal {
     pub call: Call,
-    /// The call in words.
-    pub text: String,
+    /// The parts of the call in words.
+    pub texts: Vec<String>,
+    /// What the operator pays for an exit that a withdrawal alone cannot make; `None` for a plain withdrawal.
+    pub forced: Option<ForcedCost>,
     /// What arrives, by the rehearsal.
     pub assets: Atoms,
     /// What the address has in the venue.
@@ -76,34 +125,17 @@ impl Lending {
         Ok(position.worth)
     }
 
-    /// Measures and rehearses a withdrawal. `amount` is in whole coins, or `all`.
+    /// Measures and rehearses a withdrawal.
     ///
     /// # Errors
     /// The amount is invalid, the withdrawal would fail, or no node answers.
     pub async fn plan_withdrawal(
         &self,
         state: &State,
-        network: &'static Network,
-        venue: VenueId,
-        owner: Address,
-        amount: &str,
+        order: WithdrawalOrder<'_>,
     ) -> Result<OwnWithdrawal, Refusal> {
-        let size = if amount.eq_ignore_ascii_case("all") {
-            LoanSize::All
-        } else {
-            let decimals = network.stablecoin.decimals;
-            LoanSize::Assets(Atoms(input::amount(amount, decimals, "The amount")?))
-        };
-        let ask = LoanAsk {
-            chain: network.chain,
-            action: LoanAction::Withdraw,
-            venue,
-            size,
-            deadline: None,
-            quote: LoanQuote::default(),
-            counted: Usd::ZERO,
-        };
-        let measured = self.measure(&ask, owner, &Known::of_operator(state)).await?;
+        let ask = order.ask()?;
+        let measured = self.measure(&ask, order.owner, &Known::of_operator(state)).await?;
         let (quote, plan) = (measured.quote, measured.plan?);
         if quote.native_balance < quote.plan_cost {
             let message = "The address does not hold enough of the native coin for gas.";
@@ -113,7 +145,8 @@ impl Lending {
         let call = part.ok_or_else(|| Refusal::new(Code::InternalError))?.call;
         Ok(OwnWithdrawal {
             call,
-            text: loan_text::calls(&ask, &quote).join(", "),
+            texts: loan_text::calls(&ask, &quote),
+            forced: None,
             assets: quote.assets,
             position: quote.position,
             name: quote.venue.map_or(String::new(), |venue| venue.name.clone()),

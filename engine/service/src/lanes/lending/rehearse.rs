@@ -2,7 +2,7 @@
 
 use alloy_primitives::{Address, Bytes, U256};
 use bursar_chain::multicall::native_balance;
-use bursar_chain::ports::{Chain, Log, ReadCall, SimulatedCall};
+use bursar_chain::ports::{Chain, ReadCall, SimulatedCall};
 use bursar_chain::simulate::{Simulation, SimulationMethod, Simulator};
 use bursar_chain::token;
 use bursar_core::codes::Code;
@@ -17,6 +17,7 @@ use bursar_morpho::views::{market, vault};
 use bursar_morpho::{CallFault, LoanAmount, MarketParams, VenueId, calls, errors};
 use bursar_submit::Call;
 
+use super::foreign::Ours;
 use super::network_read::{ReadNetwork, spender};
 use super::venue_read::ReadVenue;
 use crate::lanes::batch::unavailable;
@@ -104,7 +105,7 @@ pub(super) async fn rehearse(
     })
 }
 
-fn failure(data: &Bytes) -> Refusal {
+pub(super) fn failure(data: &Bytes) -> Refusal {
     let reason = errors::reason(data);
     if reason.is_retryable() {
         return Refusal::new(Code::InsufficientLiquidity);
@@ -294,8 +295,9 @@ impl Rehearsal<'_> {
         if simulated.method != SimulationMethod::SimulateV1 {
             return Ok(Shown { effects: Effects::Unproven, ..shown });
         }
+        let ours = Ours::of(self.ask.venue, self.owner, self.network, self.contracts);
         let calls = simulated.calls.iter().flatten();
-        if calls.clone().flat_map(|call| &call.logs).any(|log| self.is_foreign(log)) {
+        if calls.clone().flat_map(|call| &call.logs).any(|log| ours.is_foreign(log)) {
             return wrong("another token or allowance of the paying address changes");
         }
         let owner = self.owner;
@@ -330,23 +332,5 @@ impl Rehearsal<'_> {
                 Some((position.supply_shares, market.assets_floor(self.venue.shares)?))
             }
         }
-    }
-
-    /// Returns whether an event shows a change of ours that a loan does not make.
-    fn is_foreign(&self, log: &Log) -> bool {
-        let coin = self.network.stablecoin.address;
-        let shares = match self.ask.venue {
-            VenueId::Vault(vault) => Some(vault),
-            VenueId::Market(_) => None,
-        };
-        if let Some(moved) = token::transfer_of(log) {
-            let ours = moved.from == self.owner || moved.to == self.owner;
-            return ours && log.address != coin && Some(log.address) != shares;
-        }
-        token::approval_of(log).is_some_and(|approval| {
-            approval.owner == self.owner
-                && (log.address != coin
-                    || approval.spender != spender(self.contracts, self.ask.venue))
-        })
     }
 }

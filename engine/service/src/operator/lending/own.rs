@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use bursar_control::answers::{Answer, WrittenOffAnswer};
 use bursar_control::grammar::VenueName;
+use bursar_control::wire::Asking;
 use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
 use bursar_core::ids::{Name, RequestId};
@@ -16,9 +17,10 @@ use bursar_domain::outboxes::Send;
 use bursar_domain::wallets::PayingAddress;
 use bursar_morpho::VenueId;
 
+use super::forced;
 use super::support::{confirm, only_network};
 use crate::context::EngineContext;
-use crate::lanes::lending::OwnWithdrawal;
+use crate::lanes::lending::{OwnWithdrawal, WithdrawalOrder};
 use crate::operator::dialogue::Dialogue;
 use crate::operator::sends::{describe, find, wait};
 use crate::operator::support::{Done, act, lookup, needs_trust, rehearse};
@@ -53,10 +55,19 @@ impl Named {
     }
 }
 
+/// How money leaves a venue.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Exit {
+    /// From its free money.
+    Plain,
+    /// Also from what it has lent, for a penalty.
+    Forced,
+}
+
 pub(super) async fn withdraw(
     engine: &Arc<EngineContext>,
     named: Named,
-    amount: &str,
+    (amount, exit): (&str, Exit),
     yes: bool,
     dialogue: &mut dyn Dialogue,
 ) -> Result<Done, Fault> {
@@ -65,9 +76,15 @@ pub(super) async fn withdraw(
     }
     needs_trust(engine)?;
     let Named { network, venue, known } = named;
-    let state = engine.core.view().state.clone();
-    let planned =
-        engine.lending.plan_withdrawal(&state, network, venue, known.address, amount).await?;
+    let order = WithdrawalOrder { network, venue, owner: known.address, amount };
+    let planned = match exit {
+        Exit::Plain => {
+            let state = engine.core.view().state.clone();
+            engine.lending.plan_withdrawal(&state, order).await?
+        }
+        Exit::Forced => engine.lending.plan_forced_withdrawal(order).await?,
+    };
+    let was_asked = !yes && dialogue.asking() == Asking::Interactive;
     let coin = &network.stablecoin;
     let send = Send {
         id: RequestId::from_entropy(engine.random()?),
@@ -84,12 +101,32 @@ pub(super) async fn withdraw(
     };
     rehearse(engine, Action::Send(Box::new(send.clone())))?;
     confirm(lines(network, venue, &known, &send, &planned), "Withdraw it?", yes, dialogue).await?;
+    let send = if exit == Exit::Forced && was_asked {
+        let now = engine.lending.plan_forced_withdrawal(order).await?;
+        measured_again(send, &planned, now)?
+    } else {
+        send
+    };
     let id = send.id;
     act(engine, Action::Send(Box::new(send))).await?;
     wait(engine, id, dialogue).await;
     let view = engine.core.view();
     let record = find(&view.state, &id.to_string())?;
     Ok(Answer::Send(describe::send(&view.state, &record)).into())
+}
+
+/// Returns the send by a new measurement, if its price is still the one that was shown: the vault's curator may have
+/// raised the penalty while the operator decided.
+fn measured_again(send: Send, shown: &OwnWithdrawal, now: OwnWithdrawal) -> Result<Send, Fault> {
+    let price = |planned: &OwnWithdrawal| {
+        let penalty = planned.forced.as_ref().map_or(Atoms::default(), |forced| forced.penalty);
+        (planned.assets, penalty)
+    };
+    let TokenAmount { decimals, .. } = send.amount;
+    let amount = |atoms| format!("{} {}", TokenAmount { atoms, decimals }, send.symbol);
+    forced::check_price(price(shown), price(&now), amount)?;
+    let amount = TokenAmount { atoms: now.assets, decimals };
+    Ok(Send { amount, call: now.call, ceiling: now.ceiling, ..send })
 }
 
 fn lines(
@@ -105,15 +142,23 @@ fn lines(
         format!("{} {}", TokenAmount { atoms, decimals }, network.stablecoin.symbol)
     };
     let gas = TokenAmount { atoms: Atoms(planned.cost), decimals: NATIVE_DECIMALS }.plain();
-    vec![
-        row("withdraws", format!("{} on {}", amount(send.amount.atoms), network.title)),
+    let mut lines =
+        vec![row("withdraws", format!("{} on {}", amount(send.amount.atoms), network.title))];
+    if let Some(forced) = &planned.forced {
+        let price = forced::price(send.amount.atoms, forced.penalty);
+        lines.push(row("penalty", format!("{}, {price}", amount(forced.penalty))));
+        lines.extend(forced.taken.iter().map(|taken| row("forces", forced::taken(taken, amount))));
+    }
+    lines.extend([
         row("venue", text::quoted(&planned.name, NAME_SHOWN)),
         row("at", venue.to_string()),
         row("to", format!("{} ({})", known.address.to_checksum(None), known.label)),
         row("position", amount(planned.position)),
         row("gas", format!("at most {gas} {}", network.native)),
-        row("step 1", planned.text.clone()),
-    ]
+    ]);
+    let steps = planned.texts.iter().zip(1..);
+    lines.extend(steps.map(|(step, number)| row(&format!("step {number}"), step.clone())));
+    lines
 }
 
 pub(super) async fn write_off(

@@ -1,0 +1,136 @@
+//! Checks what the rehearsal of a forced exit shows: the assets arrive, only shares of ours leave, for no more than the
+//! amount and the penalty are worth, and nothing else of ours changes.
+
+use alloy_primitives::{Address, U256};
+use bursar_chain::ports::Log;
+use bursar_chain::simulate::{Simulation, SimulationMethod};
+use bursar_core::codes::Code;
+use bursar_domain::Refusal;
+use bursar_morpho::{VenueId, fill};
+
+use super::foreign::Ours;
+use super::rehearse::failure;
+
+/// The part of an amount by which a rehearsal may differ from what the prices of the block before it lead to expect.
+const DEVIATION_PARTS: U256 = alloy_primitives::uint!(1_000_U256);
+
+/// What a forced exit must do, from the state of the block for which it was planned. Amounts are in the stablecoin's
+/// smallest unit.
+pub(super) struct Expected {
+    pub(super) owner: Address,
+    pub(super) vault: Address,
+    pub(super) singleton: Address,
+    pub(super) ours: Ours,
+    /// What must arrive; `None` for an exit of everything.
+    pub(super) assets: Option<U256>,
+    pub(super) penalty: U256,
+    /// The owner's stablecoins before it, and what the vault may take of them.
+    pub(super) coins: U256,
+    pub(super) allowance: U256,
+    /// The owner's shares before it, and their worth.
+    pub(super) shares: U256,
+    pub(super) worth: U256,
+}
+
+/// What left the vault for the owner.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Left {
+    /// What arrives.
+    pub(super) assets: U256,
+    /// The shares that leave, those of the penalty included.
+    pub(super) shares: U256,
+}
+
+impl Expected {
+    /// Checks a simulation that ends with three reads: the owner's stablecoins, the vault's allowance, and the owner's
+    /// shares.
+    ///
+    /// # Errors
+    /// `WOULD_FAIL` or `INSUFFICIENT_LIQUIDITY` if it fails or does something else; `CHAIN_UNAVAILABLE` if no node can show
+    /// the state after it.
+    pub(super) fn check(&self, simulated: &Simulation) -> Result<Left, Refusal> {
+        if let Some((_at, failed)) = simulated.failure() {
+            return Err(failure(&failed.data));
+        }
+        let Some(reads) = &simulated.reads else {
+            let message = "No node can rehearse this withdrawal: see `doctor`.";
+            return Err(Refusal::because(Code::ChainUnavailable, message));
+        };
+        let number = |at: usize| {
+            let read = reads.get(at).filter(|read| read.ok && read.data.len() == 32);
+            read.map(|read| U256::from_be_slice(&read.data))
+        };
+        let (Some(coins), Some(allowance), Some(held)) = (number(0), number(1), number(2)) else {
+            return Err(wrong("the stablecoin or the vault gives no valid answer"));
+        };
+        let assets = coins.checked_sub(self.coins).filter(|assets| !assets.is_zero());
+        let assets = assets.ok_or_else(|| wrong("nothing arrives"))?;
+        let shares = self.shares.checked_sub(held).ok_or_else(|| wrong("shares arrive"))?;
+        if allowance != self.allowance {
+            return Err(wrong("an allowance changes"));
+        }
+        let left = Left { assets, shares };
+        self.check_price(left)?;
+        // Other methods show no events.
+        if simulated.method == SimulationMethod::SimulateV1 {
+            let calls = simulated.calls.iter().flatten();
+            let logs: Vec<&Log> = calls.clone().flat_map(|call| &call.logs).collect();
+            self.check_logs(&logs, left)?;
+            let mut moves = calls.flat_map(|call| &call.native_transfers);
+            let ours = |account: Address| account == self.owner;
+            if moves.any(|one| (ours(one.from) || ours(one.to)) && !one.value.is_zero()) {
+                return Err(wrong("the native coin moves"));
+            }
+        }
+        Ok(left)
+    }
+
+    /// Checks that the shares that leave are worth what arrives and the penalty.
+    fn check_price(&self, left: Left) -> Result<(), Refusal> {
+        if self.assets.is_some_and(|assets| left.assets != assets) {
+            return Err(wrong("another amount arrives than is withdrawn"));
+        }
+        let unpriced = || wrong("the shares have no price");
+        let product = left.shares.checked_mul(self.worth);
+        let priced = product.and_then(|product| product.checked_div(self.shares));
+        let priced = priced.ok_or_else(unpriced)?;
+        let paid = left.assets.checked_add(self.penalty).ok_or_else(unpriced)?;
+        let deviation = priced.div_ceil(DEVIATION_PARTS);
+        if paid.saturating_add(deviation) < priced {
+            return Err(wrong("more shares leave than the amount and the penalty are worth"));
+        }
+        Ok(())
+    }
+
+    /// Checks by the events that the penalty is the expected one, and that nothing else of ours changes.
+    fn check_logs(&self, logs: &[&Log], left: Left) -> Result<(), Refusal> {
+        if logs.iter().any(|log| self.ours.is_foreign(log)) {
+            return Err(wrong("another token or allowance of the paying address changes"));
+        }
+        let log = |log: &&Log| fill::Log {
+            address: log.address,
+            topics: log.topics.clone(),
+            data: log.data.clone(),
+        };
+        let logs: Vec<fill::Log> = logs.iter().map(log).collect();
+        let penalty = fill::penalty(self.vault, self.owner, &logs);
+        let penalty = penalty.filter(|penalty| penalty.assets == self.penalty);
+        let penalty = penalty.ok_or_else(|| wrong("another penalty is taken"))?;
+        let venue = VenueId::Vault(self.vault);
+        let paid = fill::withdrawn(self.singleton, &venue, self.owner, &logs);
+        let paid = paid.filter(|paid| paid.assets == left.assets);
+        let paid = paid.ok_or_else(|| wrong("another amount is paid out than arrives"))?;
+        if penalty.shares.checked_add(paid.shares) != Some(left.shares) {
+            return Err(wrong("other shares leave than are given back"));
+        }
+        Ok(())
+    }
+}
+
+fn wrong(what: &str) -> Refusal {
+    let message = format!("The transaction would do something else: {what}.");
+    Refusal::because(Code::WouldFail, message)
+}
+
+#[cfg(test)]
+mod tests;

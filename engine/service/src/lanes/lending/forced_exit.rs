@@ -1,0 +1,227 @@
+//! A withdrawal of the operator from a Vault V2 whose free money does not suffice: forced deallocations move the rest from
+//! other adapters, for a penalty. Agents never use it.
+
+use alloy_primitives::{Address, U256};
+use bursar_chain::ports::ReadCall;
+use bursar_chain::token;
+use bursar_core::codes::Code;
+use bursar_core::money::Atoms;
+use bursar_domain::loans::{LoanAsk, LoanQuote, LoanSize};
+use bursar_domain::plan::StepPurpose;
+use bursar_domain::{Refusal, loan_text};
+use bursar_morpho::decode::decode_parts;
+use bursar_morpho::views::vault;
+use bursar_morpho::{ForcedPlan, LoanAmount, NoForcedPlan, VenueId, calls};
+use bursar_submit::Call;
+
+use super::forced_effects::{Expected, Left};
+use super::forced_read::ForcedReader;
+use super::foreign::Ours;
+use super::lane::Lending;
+use super::measure::LoanNetwork;
+use super::network_read::{NetworkReader, ReadNetwork, Wanted};
+use super::operator::{ForcedCost, OwnWithdrawal, WithdrawalOrder};
+use super::position_read::ReadPosition;
+use super::venue_read::{Preview, ReadVenue};
+use crate::lanes::batch::unavailable;
+use crate::lanes::rehearsal::{Part, PartKind, Rehearsed, Sender};
+
+/// The gas limit of the transaction in its rehearsal.
+const FORCED_GAS: u64 = 8_000_000;
+
+/// A forced exit that was planned from one block.
+struct Planned {
+    vault: Address,
+    own: ReadNetwork,
+    position: ReadPosition,
+    plan: ForcedPlan,
+    /// What the withdrawal after the forced deallocations asks for.
+    exit: LoanAmount,
+}
+
+impl Lending {
+    /// Plans and rehearses a withdrawal with forced deallocations.
+    ///
+    /// # Errors
+    /// The amount is invalid, a plain withdrawal suffices, the venue is not a Vault V2, its adapters cannot give enough,
+    /// the transaction would fail or do something else, or no node answers.
+    pub async fn plan_forced_withdrawal(
+        &self,
+        order: WithdrawalOrder<'_>,
+    ) -> Result<OwnWithdrawal, Refusal> {
+        let ask = order.ask()?;
+        let LoanNetwork { network, contracts } = LoanNetwork::of(ask.chain)?;
+        let (chain, block) = self.at_newest_block(network).await?;
+        let reader = self.reader(&*chain, network, contracts, order.owner);
+        let reader = NetworkReader { block: Some(block), ..reader };
+        let (planned, venue) = plan(&reader, &ask, block).await?;
+        let facts = chain.fee_facts().await.map_err(|_fault| unavailable())?;
+        let (owner, block_time) = (order.owner, planned.own.block_time);
+        let sender = Sender { owner, gas: &network.gas, facts: &facts, block_time };
+        let fees = sender.offer()?;
+        let mut parts = [planned.part(owner)?];
+        let simulator = self.simulators.of(ask.chain);
+        let reads = planned.reads(&reader);
+        let rehearsed = sender.rehearse(&*chain, &simulator, &fees, &parts, reads).await?;
+        let expected = planned.expected(&ask, &reader);
+        let Left { assets, shares } = expected.check(&rehearsed.simulated)?;
+        rehearsed.set_gas_limits(&mut parts);
+        let ceiling = sender.ceiling(&fees);
+        let cost = enough_for_gas(&rehearsed, &parts, ceiling, &planned.own)?;
+        let [Part { call, .. }] = parts;
+        let name = venue.facts.name.clone();
+        let quote = LoanQuote {
+            venue: Some(Box::new(venue.facts)),
+            assets: Atoms(assets),
+            shares,
+            calls: decode_parts(contracts.singleton, call.to, &call.data),
+            ..LoanQuote::default()
+        };
+        let Planned { position, plan, .. } = planned;
+        Ok(OwnWithdrawal {
+            texts: loan_text::calls(&ask, &quote),
+            forced: Some(ForcedCost { penalty: Atoms(plan.penalty), taken: plan.taken }),
+            call,
+            assets: Atoms(assets),
+            position: Atoms(position.worth),
+            name,
+            ceiling,
+            cost,
+        })
+    }
+}
+
+/// Plans the exit from the state of one block.
+async fn plan(
+    reader: &NetworkReader<'_>,
+    ask: &LoanAsk,
+    block: u64,
+) -> Result<(Planned, ReadVenue), Refusal> {
+    let VenueId::Vault(vault) = ask.venue else {
+        let message = "A market has no adapters: leave out --force-deallocate.";
+        return Err(Refusal::because(Code::BadInput, message));
+    };
+    let preview = match ask.size {
+        LoanSize::Assets(assets) => Preview::Assets(assets.0),
+        LoanSize::Shares(shares) => Preview::Shares(shares),
+        LoanSize::All => Preview::All,
+    };
+    let wanted = Wanted { venue: ask.venue, preview };
+    let own = reader.read(&[ask.venue], Some(wanted)).await?;
+    let venue = own.venue.clone().ok_or_else(unavailable)?.map_err(|reason| {
+        let message = format!("The venue cannot be used: {reason}.");
+        Refusal::because(Code::VenueNotPermitted, message)
+    })?;
+    let position = own.positions.iter().find_map(|(_venue, position)| *position);
+    let position = position.ok_or_else(unavailable)?;
+    let NetworkReader { chain, network, contracts, .. } = *reader;
+    let forced = ForcedReader { chain, network, contracts, vault, block };
+    let money = forced.money(venue.facts.free.map(|free| free.0)).await?;
+    if let Some(gate) = venue.exit_gate {
+        let message = format!("Nothing can be withdrawn: {}.", gate.refusal());
+        return Err(Refusal::because(Code::WouldFail, message));
+    }
+    let worth = position.worth;
+    let (plan, exit) = match ask.size {
+        LoanSize::Assets(Atoms(assets)) if assets <= worth => {
+            (money.plan_assets(assets, worth), Some(LoanAmount::Assets(assets)))
+        }
+        LoanSize::All if !worth.is_zero() => (money.plan_all(worth), None),
+        LoanSize::Assets(_) | LoanSize::All | LoanSize::Shares(_) => {
+            let message = "The position is smaller than this withdrawal: see `positions`.";
+            return Err(Refusal::because(Code::InsufficientFunds, message));
+        }
+    };
+    let plan = plan.map_err(|fault| refusal(ask, fault))?;
+    let shares = || plan.shares_left(position.shares, worth).map(LoanAmount::Shares);
+    let exit = exit.or_else(shares).ok_or_else(unavailable)?;
+    Ok((Planned { vault, own, position, plan, exit }, venue))
+}
+
+fn refusal(ask: &LoanAsk, fault: NoForcedPlan) -> Refusal {
+    let text = |atoms| ask.assets_text(Atoms(atoms));
+    match fault {
+        NoForcedPlan::NothingMissing => Refusal::because(
+            Code::BadInput,
+            "A plain withdrawal can pay this without a penalty: leave out --force-deallocate.",
+        ),
+        NoForcedPlan::TooLittle { most } => {
+            let message = format!(
+                "The vault's adapters cannot give enough now, even by force: at most {} can be \
+                 withdrawn.",
+                text(most)
+            );
+            Refusal::because(Code::InsufficientLiquidity, message)
+        }
+        NoForcedPlan::PenaltyUnpaid { penalty, most } => {
+            let message = format!(
+                "The position cannot pay this and the penalty of {}: `all` brings about {}.",
+                text(penalty),
+                text(most)
+            );
+            Refusal::because(Code::InsufficientFunds, message)
+        }
+        NoForcedPlan::PenaltyTooHigh => Refusal::because(
+            Code::WouldFail,
+            "An adapter that would have to give asks for a penalty of over 2 %: nothing was sent.",
+        ),
+        NoForcedPlan::Overflow => unavailable(),
+    }
+}
+
+/// Returns the worst cost of the transaction, in wei.
+fn enough_for_gas(
+    rehearsed: &Rehearsed,
+    parts: &[Part],
+    ceiling: u128,
+    own: &ReadNetwork,
+) -> Result<U256, Refusal> {
+    let cost = rehearsed.worst_cost(parts, ceiling)?;
+    if own.native < cost {
+        let message = "The address does not hold enough of the native coin for gas.";
+        return Err(Refusal::because(Code::InsufficientFunds, message));
+    }
+    Ok(cost)
+}
+
+impl Planned {
+    fn part(&self, owner: Address) -> Result<Part, Refusal> {
+        let data = calls::forced_exit(&self.plan.parts(), self.exit, owner);
+        let data = data.map_err(|fault| {
+            let message = format!("This withdrawal cannot be sent: {fault}.");
+            Refusal::because(Code::InvalidRequest, message)
+        })?;
+        let call = Call { to: self.vault, value: U256::ZERO, data, gas_limit: FORCED_GAS };
+        Ok(Part { kind: PartKind::Step(StepPurpose::Withdrawal), call })
+    }
+
+    /// Returns what the transaction must do.
+    fn expected(&self, ask: &LoanAsk, reader: &NetworkReader<'_>) -> Expected {
+        let NetworkReader { network, contracts, owner, .. } = *reader;
+        Expected {
+            owner,
+            vault: self.vault,
+            singleton: contracts.singleton,
+            ours: Ours::of(ask.venue, owner, network, contracts),
+            assets: match ask.size {
+                LoanSize::Assets(Atoms(assets)) => Some(assets),
+                LoanSize::Shares(_) | LoanSize::All => None,
+            },
+            penalty: self.plan.penalty,
+            coins: self.own.coins,
+            allowance: self.own.allowance,
+            shares: self.position.shares,
+            worth: self.position.worth,
+        }
+    }
+
+    /// Returns the reads of [`Expected::check`] after the transaction.
+    fn reads(&self, reader: &NetworkReader<'_>) -> Vec<ReadCall> {
+        let (coin, owner) = (reader.network.stablecoin.address, reader.owner);
+        vec![
+            ReadCall { to: coin, data: token::balance_call(owner) },
+            ReadCall { to: coin, data: token::allowance(owner, self.vault) },
+            ReadCall { to: self.vault, data: vault::balance_call(owner) },
+        ]
+    }
+}

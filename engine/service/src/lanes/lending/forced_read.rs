@@ -1,0 +1,275 @@
+//! Reads where a Vault V2 has its money and what a forced deallocation from there costs, all at one block.
+//!
+//! Only adapters of the official factories count. Caps bound what a vault lends, not what it takes back: a market whose
+//! cap is zero counts, because its lenders need this exit most.
+
+use std::collections::BTreeMap;
+
+use alloy_primitives::{Address, B256, Bytes, U256};
+use bursar_chain::ports::Chain;
+use bursar_chain::token;
+use bursar_core::codes::Code;
+use bursar_core::networks::{AdapterKind, Lending as Contracts, Network, VaultKind};
+use bursar_domain::Refusal;
+use bursar_morpho::views::{self, adapter, factory, market, vault};
+use bursar_morpho::{ForcedSource, MarketParams, VaultMoney, VenueId};
+
+use crate::lanes::batch::{Answers, Batch};
+
+/// Most adapters of a vault, and most markets of an adapter, that are read.
+const PARTS_MAX: u64 = 32;
+
+/// Reads one vault at one block.
+pub(super) struct ForcedReader<'a> {
+    pub(super) chain: &'a dyn Chain,
+    pub(super) network: &'a Network,
+    pub(super) contracts: &'a Contracts,
+    pub(super) vault: Address,
+    pub(super) block: u64,
+}
+
+/// The vault's own part, without its adapters.
+struct Outline {
+    idle: U256,
+    adapters: u64,
+    liquidity_adapter: Address,
+    /// The market that it names to its liquidity adapter.
+    liquidity_market: Option<B256>,
+}
+
+/// An adapter of an official factory.
+struct Official {
+    adapter: Address,
+    penalty_e18: U256,
+    lends_to: LendsTo,
+}
+
+enum LendsTo {
+    /// The number of its markets.
+    Markets(u64),
+    /// A vault, not yet known to be one of MetaMorpho's.
+    Vault(Address),
+}
+
+/// An adapter and what it lends to, before the amounts are known.
+struct Place {
+    adapter: Address,
+    penalty_e18: U256,
+    payer: VenueId,
+}
+
+impl ForcedReader<'_> {
+    /// Reads the money of the vault. `plain` is what a withdrawal alone can pay, or `None` if that is not known: then only
+    /// the idle balance counts.
+    ///
+    /// # Errors
+    /// `CHAIN_UNAVAILABLE`, or the contract is not a Vault V2 of the official factory.
+    pub(super) async fn money(&self, plain: Option<U256>) -> Result<VaultMoney, Refusal> {
+        let outline = self.outline().await?;
+        let adapters = self.adapters(outline.adapters).await?;
+        let officials = self.officials(&adapters).await?;
+        let places = self.places(&officials).await?;
+        let plain = plain.unwrap_or(outline.idle);
+        let mut money = VaultMoney { plain, ..VaultMoney::default() };
+        self.read_places(&places, &outline, &mut money).await?;
+        // What the withdrawal itself takes from the market of the liquidity adapter is no longer free.
+        let taken = plain.saturating_sub(outline.idle);
+        let payer = outline.liquidity_market.map(VenueId::Market);
+        if let Some(free) = payer.and_then(|payer| money.free.get_mut(&payer)) {
+            *free = free.saturating_sub(taken);
+        }
+        Ok(money)
+    }
+
+    async fn run(&self, batch: &Batch) -> Result<Answers, Refusal> {
+        batch.run_at(self.chain, self.block).await
+    }
+
+    async fn outline(&self) -> Result<Outline, Refusal> {
+        let Self { contracts, vault: address, .. } = *self;
+        let mut batch = Batch::default();
+        let factories = contracts.vault_factories.iter().filter(|one| one.kind == VaultKind::V2);
+        let official: Vec<usize> = factories
+            .map(|one| batch.add(one.address, factory::is_vault_call(one.kind, address)))
+            .collect();
+        let idle = batch.add(self.network.stablecoin.address, token::balance_call(address));
+        let count = batch.add(address, vault::adapter_count_call());
+        let liquidity_adapter = batch.add(address, vault::liquidity_adapter_call());
+        let liquidity_data = batch.add(address, vault::liquidity_data_call());
+        let answers = self.run(&batch).await?;
+        if !official.iter().any(|at| answers.flag(*at) == Some(true)) {
+            let message = "This venue is not a Vault V2 of Morpho: only those have forced \
+                           deallocations. Leave out --force-deallocate.";
+            return Err(Refusal::because(Code::BadInput, message));
+        }
+        let odd = || Refusal::because(Code::WouldFail, "The vault's adapters cannot be read.");
+        let count = answers.bytes(count).ok().and_then(|one| views::decode_length(one));
+        let data: Option<Bytes> =
+            answers.bytes(liquidity_data).ok().and_then(|data| vault::decode_liquidity_data(data));
+        let market = data.and_then(|data| adapter::decode_liquidity_market(&data));
+        Ok(Outline {
+            idle: answers.number(idle)?,
+            adapters: count.filter(|count| *count <= PARTS_MAX).ok_or_else(odd)?,
+            liquidity_adapter: answers.address(liquidity_adapter).ok_or_else(odd)?,
+            liquidity_market: market.map(|params| params.id()),
+        })
+    }
+
+    async fn adapters(&self, count: u64) -> Result<Vec<Address>, Refusal> {
+        let mut batch = Batch::default();
+        let places: Vec<usize> =
+            (0..count).map(|index| batch.add(self.vault, vault::adapter_call(index))).collect();
+        let answers = self.run(&batch).await?;
+        Ok(places.into_iter().filter_map(|at| answers.address(at)).collect())
+    }
+
+    /// Reads which adapters are official. An adapter that gives no valid answer is left out.
+    async fn officials(&self, adapters: &[Address]) -> Result<Vec<Official>, Refusal> {
+        let mut batch = Batch::default();
+        let mut places = Vec::with_capacity(adapters.len());
+        for address in adapters {
+            let kinds: Vec<(AdapterKind, usize)> = self
+                .contracts
+                .adapter_factories
+                .iter()
+                .map(|known| {
+                    let call = match known.kind {
+                        AdapterKind::Markets => factory::is_market_adapter_call(*address),
+                        AdapterKind::MetaMorpho => factory::is_vault_adapter_call(*address),
+                    };
+                    (known.kind, batch.add(known.address, call))
+                })
+                .collect();
+            let penalty = batch.add(self.vault, vault::force_deallocate_penalty_call(*address));
+            let count = batch.add(*address, adapter::market_count_call());
+            let inner = batch.add(*address, adapter::inner_vault_call());
+            places.push((*address, kinds, penalty, count, inner));
+        }
+        let answers = self.run(&batch).await?;
+        let read = |(adapter, kinds, penalty, count, inner): (_, Vec<(_, usize)>, _, _, _)| {
+            let kind = kinds.iter().find(|(_kind, at)| answers.flag(*at) == Some(true))?.0;
+            let lends_to = match kind {
+                AdapterKind::Markets => {
+                    let count = views::decode_length(answers.bytes(count).ok()?)?;
+                    LendsTo::Markets(count.min(PARTS_MAX))
+                }
+                AdapterKind::MetaMorpho => LendsTo::Vault(answers.address(inner)?),
+            };
+            Some(Official { adapter, penalty_e18: answers.number(penalty).ok()?, lends_to })
+        };
+        Ok(places.into_iter().filter_map(read).collect())
+    }
+
+    /// Reads the markets of market adapters, and which vaults behind the others are MetaMorpho's.
+    async fn places(&self, officials: &[Official]) -> Result<Vec<Place>, Refusal> {
+        let mut batch = Batch::default();
+        let mut asked = Vec::new();
+        for one in officials {
+            let at: Vec<usize> = match one.lends_to {
+                LendsTo::Markets(count) => (0..count)
+                    .map(|index| batch.add(one.adapter, adapter::market_id_call(index)))
+                    .collect(),
+                LendsTo::Vault(inner) => {
+                    let factories = self.contracts.vault_factories.iter();
+                    factories
+                        .map(|known| {
+                            batch.add(known.address, factory::is_vault_call(known.kind, inner))
+                        })
+                        .collect()
+                }
+            };
+            asked.push((one, at));
+        }
+        let answers = self.run(&batch).await?;
+        let mut places = Vec::new();
+        for (one, at) in asked {
+            let Official { adapter, penalty_e18, .. } = *one;
+            let place = |payer| Place { adapter, penalty_e18, payer };
+            match one.lends_to {
+                LendsTo::Markets(_) => {
+                    let ids = at
+                        .iter()
+                        .filter_map(|at| views::decode_market_id(answers.bytes(*at).ok()?));
+                    places.extend(ids.map(|id| place(VenueId::Market(id))));
+                }
+                LendsTo::Vault(inner) => {
+                    let official = at.iter().any(|at| answers.flag(*at) == Some(true));
+                    places.extend(official.then(|| place(VenueId::Vault(inner))));
+                }
+            }
+        }
+        Ok(places)
+    }
+
+    /// Reads what each place has, and what its payer has free. A place that gives no valid answer is left out.
+    async fn read_places(
+        &self,
+        places: &[Place],
+        outline: &Outline,
+        money: &mut VaultMoney,
+    ) -> Result<(), Refusal> {
+        let singleton = self.contracts.singleton;
+        let mut batch = Batch::default();
+        let mut asked = Vec::with_capacity(places.len());
+        for place in places {
+            let [supplied, params, totals] = match place.payer {
+                VenueId::Market(id) => [
+                    (place.adapter, adapter::supplied_call(id)),
+                    (singleton, market::market_params_call(id)),
+                    (singleton, market::market_call(id)),
+                ]
+                .map(|(to, data)| Some(batch.add(to, data))),
+                VenueId::Vault(inner) => {
+                    let most = vault::max_withdraw_call(place.adapter);
+                    [Some(batch.add(inner, most)), None, None]
+                }
+            };
+            asked.push((place, supplied, params, totals));
+        }
+        let answers = self.run(&batch).await?;
+        for (place, supplied, params, totals) in asked {
+            let number = |at: Option<usize>| answers.number(at?).ok();
+            let Some(supplied) = number(supplied) else { continue };
+            let (market, free) = match place.payer {
+                VenueId::Market(id) => {
+                    let Some(known) = market_of(&answers, id, params, totals) else { continue };
+                    (Some(known.0), known.1)
+                }
+                VenueId::Vault(_) => (None, supplied),
+            };
+            let known: &mut BTreeMap<VenueId, U256> = &mut money.free;
+            let most = known.entry(place.payer).or_default();
+            *most = (*most).max(free);
+            if !is_reached_anyway(place, outline) {
+                let Place { adapter, penalty_e18, payer } = *place;
+                let source = ForcedSource { adapter, market, payer, supplied, penalty_e18 };
+                money.sources.push(source);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Returns whether a withdrawal alone takes from this place already: the liquidity adapter, and the market that the vault
+/// names to it.
+fn is_reached_anyway(place: &Place, outline: &Outline) -> bool {
+    place.adapter == outline.liquidity_adapter
+        && match place.payer {
+            VenueId::Market(id) => outline.liquidity_market == Some(id),
+            VenueId::Vault(_) => true,
+        }
+}
+
+/// Returns the parameters of a market and what it can pay. Interest adds the same to what is lent and to what is owed, so
+/// it does not change the difference.
+fn market_of(
+    answers: &Answers,
+    id: B256,
+    params: Option<usize>,
+    totals: Option<usize>,
+) -> Option<(MarketParams, U256)> {
+    let params = market::decode_market_params(id, answers.bytes(params?).ok()?)?;
+    let totals = market::decode_market(answers.bytes(totals?).ok()?)?;
+    let free = totals.total_supply_assets.saturating_sub(totals.total_borrow_assets);
+    Some((params, U256::from(free)))
+}

@@ -1,0 +1,234 @@
+//! Plans an exit from a Vault V2 whose money other adapters hold: which of them must give how much, and for which penalty.
+//!
+//! A withdrawal alone reaches the idle balance and the liquidity adapter. A `forceDeallocate` moves assets of any adapter
+//! to the idle balance and withdraws the penalty, a part of these assets, from the owner's shares to the vault itself. So
+//! a whole position of worth `A` needs `A / (1 + penalty)` from adapters, and pays out what the penalty leaves.
+//!
+//! Source: `forceDeallocate` and `exit` of `VaultV2.sol`. Amounts are in the asset's smallest unit.
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
+use alloy_primitives::{Address, U256, uint};
+
+use crate::calls::ForcedPart;
+use crate::market::{MarketParams, WAD, mul_div_ceil};
+use crate::vault::{FORCE_DEALLOCATE_PENALTY_MAX, force_deallocate_cost};
+use crate::venue::VenueId;
+
+/// Most forced deallocations of one transaction: more would exceed what one may use of gas.
+pub const PARTS_MAX: usize = 16;
+
+/// The part of a position by which an exit of everything moves more than its worth, because interest accrues until the
+/// transaction is in a block. It covers 15 minutes at 30 % a year.
+const GROWTH_PARTS: U256 = uint!(100_000_U256);
+/// The part of the penalty's shares by which their price may fall until then.
+const FALL_PARTS: U256 = uint!(1_000_000_U256);
+/// Units by which roundings can change what a withdrawal needs.
+const ROUNDINGS: U256 = uint!(2_U256);
+
+/// What an adapter has in one place, and what it costs to take it from there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ForcedSource {
+    pub adapter: Address,
+    /// The market of a market adapter; `None` for an adapter of a MetaMorpho vault.
+    pub market: Option<MarketParams>,
+    /// The market or the vault that pays the adapter. Several sources can share it.
+    pub payer: VenueId,
+    /// What the adapter has there.
+    pub supplied: U256,
+    /// The adapter's `forceDeallocatePenalty`, with 18 decimals.
+    pub penalty_e18: U256,
+}
+
+/// The money of a Vault V2 at one block.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct VaultMoney {
+    /// What a withdrawal alone can pay: the idle balance and what the liquidity adapter gives.
+    pub plain: U256,
+    /// What only forced deallocations reach.
+    pub sources: Vec<ForcedSource>,
+    /// What each payer has free beyond `plain`. A payer that is missing pays nothing.
+    pub free: BTreeMap<VenueId, U256>,
+}
+
+/// One forced deallocation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Taken {
+    pub source: ForcedSource,
+    pub assets: U256,
+    /// What it costs: assets that stay in the vault, for shares of the owner.
+    pub penalty: U256,
+}
+
+/// The forced deallocations of one exit, in order.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct ForcedPlan {
+    pub taken: Vec<Taken>,
+    /// What they move in all.
+    pub assets: U256,
+    /// What they cost in all.
+    pub penalty: U256,
+}
+
+/// Why an exit cannot be planned.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NoForcedPlan {
+    /// A withdrawal alone can pay this.
+    NothingMissing,
+    /// Adapters cannot give enough now: `most` can be paid.
+    TooLittle { most: U256 },
+    /// The position cannot pay both the amount and the penalty: `most` can be paid.
+    PenaltyUnpaid { penalty: U256, most: U256 },
+    /// Only adapters with a penalty of over 2 % could give enough. The official contract has none.
+    PenaltyTooHigh,
+    /// A sum exceeds 256 bits.
+    Overflow,
+}
+
+/// What a selection of sources must reach.
+#[derive(Clone, Copy)]
+enum Goal {
+    /// The assets that move.
+    Assets(U256),
+    /// The assets that move, and their penalties.
+    AssetsAndPenalty(U256),
+}
+
+impl ForcedPlan {
+    /// Returns the parts of its [call](crate::calls::forced_exit).
+    pub fn parts(&self) -> Vec<ForcedPart> {
+        let part = |taken: &Taken| {
+            let ForcedSource { adapter, market, .. } = taken.source;
+            ForcedPart { adapter, market, assets: taken.assets }
+        };
+        self.taken.iter().map(part).collect()
+    }
+
+    /// Returns the shares that are left for the exit of everything, from all `shares` and their `worth`. A few less than
+    /// the penalty leaves, because their price may fall until the transaction is in a block.
+    pub fn shares_left(&self, shares: U256, worth: U256) -> Option<U256> {
+        if self.penalty.is_zero() {
+            return Some(shares);
+        }
+        let penalty = mul_div_ceil(self.penalty, shares, worth)?;
+        let fall = mul_div_ceil(penalty, U256::ONE, FALL_PARTS)?;
+        let unit = mul_div_ceil(U256::ONE, shares, worth)?;
+        shares.checked_sub(penalty)?.checked_sub(fall)?.checked_sub(unit)
+    }
+}
+
+impl VaultMoney {
+    /// Plans an exit of exactly `assets` from a position of this worth.
+    ///
+    /// # Errors
+    /// Nothing is missing, adapters cannot give enough, or the position cannot pay the penalty.
+    pub fn plan_assets(&self, assets: U256, worth: U256) -> Result<ForcedPlan, NoForcedPlan> {
+        let missing = self.missing(assets)?;
+        let plan = self.fill(Goal::Assets(missing))?;
+        if plan.assets < missing {
+            return Err(self.too_little(Goal::Assets(missing), worth));
+        }
+        let both = assets.checked_add(plan.penalty).ok_or(NoForcedPlan::Overflow)?;
+        // Each of the withdrawals rounds its shares up, so a unit must be left.
+        if !plan.penalty.is_zero() && both >= worth {
+            let penalty = plan.penalty;
+            return Err(NoForcedPlan::PenaltyUnpaid { penalty, most: self.most(worth)? });
+        }
+        Ok(plan)
+    }
+
+    /// Plans the exit of a whole position of this worth.
+    ///
+    /// # Errors
+    /// As of [`VaultMoney::plan_assets`].
+    pub fn plan_all(&self, worth: U256) -> Result<ForcedPlan, NoForcedPlan> {
+        let missing = self.missing(worth)?;
+        let growth = mul_div_ceil(worth, U256::ONE, GROWTH_PARTS);
+        let with_growth =
+            growth.and_then(|growth| missing.checked_add(growth)?.checked_add(ROUNDINGS));
+        let plan = self.fill(Goal::AssetsAndPenalty(with_growth.ok_or(NoForcedPlan::Overflow)?))?;
+        let both = plan.assets.checked_add(plan.penalty).ok_or(NoForcedPlan::Overflow)?;
+        if both < missing {
+            return Err(self.too_little(Goal::AssetsAndPenalty(missing), worth));
+        }
+        Ok(plan)
+    }
+
+    fn missing(&self, assets: U256) -> Result<U256, NoForcedPlan> {
+        let missing = assets.saturating_sub(self.plain);
+        if missing.is_zero() { Err(NoForcedPlan::NothingMissing) } else { Ok(missing) }
+    }
+
+    fn too_little(&self, goal: Goal, worth: U256) -> NoForcedPlan {
+        let with_dear = self.choose(goal, U256::MAX);
+        let reaches = |plan: ForcedPlan| match goal {
+            Goal::Assets(goal) => plan.assets >= goal,
+            Goal::AssetsAndPenalty(goal) => plan.assets.saturating_add(plan.penalty) >= goal,
+        };
+        if with_dear.is_some_and(reaches) {
+            return NoForcedPlan::PenaltyTooHigh;
+        }
+        self.most(worth).map_or_else(|fault| fault, |most| NoForcedPlan::TooLittle { most })
+    }
+
+    /// Returns the most that can be paid out of a position of this worth, penalties deducted.
+    fn most(&self, worth: U256) -> Result<U256, NoForcedPlan> {
+        let missing = worth.saturating_sub(self.plain);
+        let plan = self.fill(Goal::AssetsAndPenalty(missing))?;
+        let both = plan.assets.checked_add(plan.penalty).ok_or(NoForcedPlan::Overflow)?;
+        if both >= missing {
+            return Ok(worth.saturating_sub(plan.penalty));
+        }
+        self.plain.checked_add(plan.assets).ok_or(NoForcedPlan::Overflow)
+    }
+
+    fn fill(&self, goal: Goal) -> Result<ForcedPlan, NoForcedPlan> {
+        self.choose(goal, FORCE_DEALLOCATE_PENALTY_MAX).ok_or(NoForcedPlan::Overflow)
+    }
+
+    /// Takes from the cheapest sources first, and of equally cheap ones from those that give most. It may not reach the
+    /// goal. `None` if a sum exceeds 256 bits.
+    fn choose(&self, goal: Goal, penalty_max_e18: U256) -> Option<ForcedPlan> {
+        let mut free = self.free.clone();
+        let allowed = self.sources.iter().filter(|one| one.penalty_e18 <= penalty_max_e18);
+        let mut sources: Vec<&ForcedSource> = allowed.collect();
+        sources.sort_by_key(|one| {
+            let most = one.supplied.min(free.get(&one.payer).copied().unwrap_or_default());
+            (one.penalty_e18, Reverse(most), one.adapter, one.payer)
+        });
+        let mut plan = ForcedPlan::default();
+        for source in sources {
+            let wanted = match goal {
+                Goal::Assets(goal) => goal.saturating_sub(plan.assets),
+                Goal::AssetsAndPenalty(goal) => {
+                    let both = plan.assets.checked_add(plan.penalty)?;
+                    let left = goal.saturating_sub(both);
+                    mul_div_ceil(left, WAD, WAD.checked_add(source.penalty_e18)?)?
+                }
+            };
+            let payer = free.entry(source.payer).or_default();
+            let assets = wanted.min(source.supplied).min(*payer);
+            if assets.is_zero() || plan.taken.len() >= PARTS_MAX {
+                continue;
+            }
+            *payer = payer.checked_sub(assets)?;
+            let penalty = penalty_of(assets, source.penalty_e18)?;
+            plan.assets = plan.assets.checked_add(assets)?;
+            plan.penalty = plan.penalty.checked_add(penalty)?;
+            plan.taken.push(Taken { source: *source, assets, penalty });
+        }
+        Some(plan)
+    }
+}
+
+/// Returns the penalty, also of a dear source that is only compared.
+fn penalty_of(assets: U256, penalty_e18: U256) -> Option<U256> {
+    match force_deallocate_cost(assets, penalty_e18) {
+        Some(penalty) => Some(penalty),
+        None => mul_div_ceil(assets, penalty_e18, WAD),
+    }
+}
+
+#[cfg(test)]
+mod tests;
