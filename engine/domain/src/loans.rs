@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use alloy_primitives::{Address, U256};
+use bursar_core::codes::Code;
 use bursar_core::money::{Atoms, Round, TokenAmount, Usd};
 use bursar_core::networks::{self, ChainId};
 use bursar_core::time::Utc;
@@ -11,6 +12,7 @@ use bursar_morpho::{SharePrice, Trust, VenueId};
 use serde::{Deserialize, Serialize};
 
 use crate::effects::Effects;
+use crate::refusal::Refusal;
 
 /// One supply or withdrawal that an agent requested: the immutable value that is checked, recorded, shown and
 /// executed.
@@ -195,6 +197,32 @@ impl LoanAsk {
         match self.size {
             LoanSize::Assets(size) if self.supplies() => size.max(quote.assets),
             LoanSize::Assets(_) | LoanSize::Shares(_) | LoanSize::All => quote.assets,
+        }
+    }
+
+    /// Checks that position and venue suffice for a withdrawal.
+    ///
+    /// # Errors
+    /// `INSUFFICIENT_FUNDS`, or `INSUFFICIENT_LIQUIDITY`.
+    pub fn check_exit(&self, quote: &LoanQuote) -> Result<(), Refusal> {
+        if quote.held_shares.is_zero() {
+            let message = "The paying address has nothing in this venue.";
+            return Err(Refusal::because(Code::InsufficientFunds, message));
+        }
+        if quote.shares.is_zero() || quote.shares > quote.held_shares {
+            let message =
+                format!("The position is {}: withdraw less.", self.assets_text(quote.position));
+            return Err(Refusal::because(Code::InsufficientFunds, message));
+        }
+        match quote.withdrawable {
+            Some(most) if quote.assets > most => {
+                let message = format!(
+                    "The venue can pay {} now: try again later, or withdraw no more than that.",
+                    self.assets_text(most)
+                );
+                Err(Refusal::because(Code::InsufficientLiquidity, message))
+            }
+            _enough => Ok(()),
         }
     }
 

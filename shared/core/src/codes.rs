@@ -98,7 +98,7 @@ crate::code_table! {
     RequestTimeout "REQUEST_TIMEOUT" "The request took too long to arrive: send it again, faster." = at(408, 1);
     PaymentSettled "PAYMENT_ALREADY_SETTLED" "This payment has been made already." = at(409, 10);
     PaymentExpired "PAYMENT_EXPIRED" "This authorization has expired: sign a new request." = at(409, 22);
-    IdempotencyConflict "IDEMPOTENCY_CONFLICT" "This idempotency_key belongs to another payment: choose a new one." = at(409, 10);
+    IdempotencyConflict "IDEMPOTENCY_CONFLICT" "This idempotency_key belongs to another request: choose a new one." = at(409, 10);
     PayloadTooLarge "PAYLOAD_TOO_LARGE" "The body is larger than 1 MiB." = at(413, 2);
     UnsupportedEncoding "UNSUPPORTED_ENCODING" "Send the body without a content encoding." = at(415, 2);
     HeadTooLarge "REQUEST_HEADER_TOO_LARGE" "Too large: at most 4 KiB of request line, 64 header lines, and 16 KiB in all." = at(431, 2);

@@ -72,6 +72,9 @@ pub fn reason(data: &[u8]) -> Reverted {
     if let Ok(panic) = Panic::abi_decode_validate(data) {
         return of_panic(&panic);
     }
+    if data.iter().all(|byte| *byte == 0) {
+        return Reverted::Unreadable;
+    }
     data.first_chunk::<4>().map_or(Reverted::Unreadable, |selector| Reverted::Selector(*selector))
 }
 

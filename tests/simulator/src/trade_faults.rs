@@ -48,7 +48,7 @@ pub(crate) fn change_input(plant: PlantedBug, state: &mut State, command: &mut C
             forge_swap(chain, order, &|least| least, &deadline);
         }
         (PlantedBug::UnlimitedApproval, Action::OpenStep(order))
-            if order.purpose == StepPurpose::Allowance =>
+            if order.purpose == StepPurpose::Allowance && order.quote.trade().is_some() =>
         {
             order.call.data = forge::approval_of(&order.call.data, U256::MAX);
         }
@@ -63,7 +63,9 @@ pub(crate) fn change_input(plant: PlantedBug, state: &mut State, command: &mut C
         (PlantedBug::FillFromQuote, Action::EndExecution { id, end, .. }) => {
             let out =
                 execution_of(state, *id).and_then(|execution| Some(execution.quote.trade()?.out));
-            if let ExecutionEnd::Executed { received, .. } = &mut **end {
+            if let ExecutionEnd::Executed { received, .. } = &mut **end
+                && out.is_some()
+            {
                 *received = out;
             }
         }

@@ -60,7 +60,7 @@ pub fn assess(context: &LoanContext<'_>) -> Verdict {
             check_funds(context)?;
             check_shares(context, venue)?;
         } else {
-            check_withdrawal(context)?;
+            context.ask.check_exit(context.quote)?;
             check_funds(context)?;
         }
         Ok(venue)
@@ -186,18 +186,6 @@ fn check_standing(context: &LoanContext<'_>, venue: &VenueFacts) -> Result<(), R
         }
         Standing::Unconfirmed | Standing::Untrusted => Ok(()),
     }
-}
-
-fn check_withdrawal(context: &LoanContext<'_>) -> Result<(), Refusal> {
-    let LoanContext { quote, .. } = context;
-    if quote.held_shares.is_zero() || quote.shares.is_zero() || quote.shares > quote.held_shares {
-        let message = "The position is smaller than this withdrawal: see /venues.";
-        return Err(Refusal::because(Code::InsufficientFunds, message));
-    }
-    if quote.withdrawable.is_some_and(|most| quote.assets > most) {
-        return Err(Refusal::new(Code::InsufficientLiquidity));
-    }
-    Ok(())
 }
 
 /// Checks the stablecoin of a supply, and the native coin for gas.

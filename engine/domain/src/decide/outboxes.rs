@@ -28,6 +28,7 @@ pub(super) fn send(state: &State, command: &Command, send: &Send) -> Result<Deci
         return Err(Refusal::because(Code::NothingFound, message));
     }
     check_revocation(state, send)?;
+    check_withdrawal(state, send)?;
     if state.outboxes.sends.contains_key(&send.id) {
         return Err(Refusal::new(Code::AlreadyDecided));
     }
@@ -55,6 +56,27 @@ fn check_revocation(state: &State, send: &Send) -> Result<(), Refusal> {
         return Err(Refusal::because(Code::Busy, message));
     }
     Ok(())
+}
+
+/// Refuses a second withdrawal of the operator from a position while one is not final: what it was measured for, the
+/// first one takes.
+fn check_withdrawal(state: &State, send: &Send) -> Result<(), Refusal> {
+    let Some(venue) = send.withdrawn_from() else { return Ok(()) };
+    let is_same = |other: &Send| {
+        (other.from, other.chain) == (send.from, send.chain)
+            && other.withdrawn_from() == Some(venue)
+    };
+    let mut open = state.outboxes.sends.values().filter(|record| record.ended.is_none());
+    match open.find(|record| is_same(&record.send)) {
+        Some(record) => {
+            let id = record.send.id.short();
+            let message = format!(
+                "The withdrawal {id} from this venue is not final yet: wait for it, or stop it with `address cancel {id}`."
+            );
+            Err(Refusal::because(Code::Busy, message))
+        }
+        None => Ok(()),
+    }
 }
 
 /// Applies an input to an outbox.

@@ -111,7 +111,7 @@ impl Worker {
             (Ok(outcome), Some(permit)) => self.sign(request, permit, outcome.slips).await,
             (taken, _no_permit) => taken.map(|_outcome| ()),
         };
-        if executes && taken.is_ok() && request.trade().is_some() {
+        if executes && taken.is_ok() {
             self.trading.count_executed();
         }
         if let Err(fault) = taken {

@@ -39,7 +39,7 @@ pub(crate) struct Question {
     /// The first entry of a new password, which is entered twice.
     pub(crate) first: Option<Field>,
     pub(crate) fault: Option<String>,
-    /// The answer was sent. Until the engine responds, only a field's cancel key has an effect.
+    /// The answer was sent. Until the engine responds, only the key that closes the question has an effect.
     pub(crate) sent: bool,
 }
 

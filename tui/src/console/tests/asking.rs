@@ -153,3 +153,30 @@ fn approve_on_the_line_opens_the_card() {
         assert!(stage.screen().contains(message), "{}", stage.screen());
     }
 }
+
+/// A command may wait for a network that does not answer. The console does not wait with it, and shows its result later.
+#[test]
+fn a_command_that_waits_can_be_left() {
+    let mut stage = Stage::full((80, 24));
+    stage.keys(":position withdraw 0xbeeF010f9cb27031ad51e3333f9aF9C6B1228183 all");
+    stage.press(KeyCode::Enter);
+    let (id, _) = stage.took("position.withdraw").unwrap();
+    let prompt = Prompt::Confirm {
+        lines: vec!["withdraws  5.000000 USDC on Base".to_owned()],
+        question: "Withdraw it?".to_owned(),
+    };
+    stage.frame(ToClient::Prompt { id, prompt });
+    stage.wait(GUARD_MS);
+    stage.keys("y");
+    stage.wait(PASTE_GAP_MS);
+    assert_eq!(sent(&stage), 1);
+    assert!(stage.screen().contains("esc continue without waiting"), "{}", stage.screen());
+    stage.keys("y");
+    assert_eq!(sent(&stage), 1, "an answer counts once");
+    stage.press(KeyCode::Esc);
+    assert!(stage.model.overlay.is_none());
+    assert!(stage.screen().contains("It continues."), "{}", stage.screen());
+    assert_eq!(sent(&stage), 1, "nothing was cancelled");
+    stage.answer(id, Err(Fault::new(Code::InsufficientLiquidity)));
+    assert!(stage.screen().contains("The venue cannot pay this now"), "{}", stage.screen());
+}

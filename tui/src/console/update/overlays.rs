@@ -23,7 +23,14 @@ pub(super) fn yes_or_no(model: &mut Model, action: Option<KeyAction>) -> Vec<Int
             Some(KeyAction::No) => return close(model),
             _other => {}
         },
-        Some(Overlay::Ask(question)) if !question.sent => match action {
+        // The command may wait long for a network; the console need not.
+        Some(Overlay::Ask(question)) if question.sent => {
+            if matches!(action, Some(KeyAction::No | KeyAction::Close)) {
+                model.overlay = None;
+                model.note("It continues. Its result appears here when it is done.");
+            }
+        }
+        Some(Overlay::Ask(question)) => match action {
             Some(KeyAction::Yes) if now_ms >= question.armed_at_ms => {
                 model.unconfirmed_key = Some((KeyAction::Yes, now_ms));
             }

@@ -35,7 +35,7 @@ pub(super) fn question(model: &Model, question: &Question, paint: &mut Paint<'_>
     let typed = if question.is_yes_or_no() {
         let armed = model.now_ms >= question.armed_at_ms;
         let keys = if question.sent {
-            "asking the engine"
+            "asking the engine   esc continue without waiting"
         } else if armed {
             "y yes   n no"
         } else {

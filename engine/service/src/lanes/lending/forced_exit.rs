@@ -56,8 +56,9 @@ impl Lending {
         let reader = NetworkReader { block: Some(block), ..reader };
         let (planned, venue) = plan(&reader, &ask, block).await?;
         let facts = chain.fee_facts().await.map_err(|_fault| unavailable())?;
-        let (owner, block_time) = (order.owner, planned.own.block_time);
-        let sender = Sender { owner, gas: &network.gas, facts: &facts, block_time };
+        let owner = order.owner;
+        let (block_time, native) = (planned.own.block_time, planned.own.native);
+        let sender = Sender { owner, gas: &network.gas, facts: &facts, block_time, native };
         let fees = sender.offer()?;
         let mut parts = [planned.part(owner)?];
         let simulator = self.simulators.of(ask.chain);

@@ -323,14 +323,7 @@ fn check_early(
         let message = format!("Nothing can be withdrawn: {}.", gate.refusal());
         return Err(Refusal::because(Code::WouldFail, message));
     }
-    if quote.shares.is_zero() || quote.shares > quote.held_shares {
-        let message = "The position is smaller than this withdrawal: see /venues.";
-        return Err(Refusal::because(Code::InsufficientFunds, message));
-    }
-    if quote.withdrawable.is_some_and(|most| quote.assets > most) {
-        return Err(Refusal::new(Code::InsufficientLiquidity));
-    }
-    Ok(())
+    ask.check_exit(quote)
 }
 
 /// Adds up what was read. A part that cannot be read is named.

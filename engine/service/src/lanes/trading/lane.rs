@@ -48,7 +48,7 @@ impl Trading {
         }
     }
 
-    /// Returns the number of trades that were executed since the engine started.
+    /// Returns the number of trades and loans that were executed since the engine started.
     pub fn executed(&self) -> u64 {
         self.executed.load(Ordering::Relaxed)
     }

@@ -48,10 +48,14 @@ pub(super) fn check_price(
     if arrives && penalty {
         return Ok(());
     }
+    let penalty = if now.1.0.is_zero() {
+        String::new()
+    } else {
+        format!(" for a penalty of {}", amount(now.1))
+    };
     let message = format!(
-        "The price changed while you decided, so nothing was sent: {} would arrive for a penalty of {}.",
-        amount(now.0),
-        amount(now.1)
+        "This changed while you decided, so nothing was sent: {} would arrive{penalty}.",
+        amount(now.0)
     );
     Err(Fault::because(Code::Busy, message))
 }

@@ -47,9 +47,21 @@ impl Named {
     ) -> Result<Self, Fault> {
         let (network, venue) = only_network(engine, name)?;
         let addresses = lookup::addresses(engine, label, "position")?;
-        let [known] = addresses.as_slice() else {
-            let message = "There is not exactly one address: choose one with --address.";
-            return Err(Fault::because(Code::BadInput, message));
+        let view = engine.core.view();
+        let lent = |known: &&Arc<PayingAddress>| {
+            let place = LoanPlace { owner: known.address, chain: network.chain, venue };
+            view.state.loans.lent.get(&place).is_some_and(|lent| lent.net > Usd::ZERO)
+        };
+        // Without a choice of the operator: the only address that has lent something there.
+        let lenders: Vec<&Arc<PayingAddress>> = addresses.iter().filter(lent).collect();
+        let known = match (addresses.as_slice(), lenders.as_slice()) {
+            ([only], _any) => only,
+            (_several, [only]) => *only,
+            (several, _none_or_several) => {
+                let labels: Vec<&str> = several.iter().map(|one| one.label.as_str()).collect();
+                let message = format!("Choose one address with --address: {}.", labels.join(", "));
+                return Err(Fault::because(Code::BadInput, message));
+            }
         };
         Ok(Self { network, venue, known: Arc::clone(known) })
     }
@@ -77,13 +89,7 @@ pub(super) async fn withdraw(
     needs_trust(engine)?;
     let Named { network, venue, known } = named;
     let order = WithdrawalOrder { network, venue, owner: known.address, amount };
-    let planned = match exit {
-        Exit::Plain => {
-            let state = engine.core.view().state.clone();
-            engine.lending.plan_withdrawal(&state, order).await?
-        }
-        Exit::Forced => engine.lending.plan_forced_withdrawal(order).await?,
-    };
+    let planned = plan(engine, order, exit).await?;
     let was_asked = !yes && dialogue.asking() == Asking::Interactive;
     let coin = &network.stablecoin;
     let send = Send {
@@ -101,9 +107,8 @@ pub(super) async fn withdraw(
     };
     rehearse(engine, Action::Send(Box::new(send.clone())))?;
     confirm(lines(network, venue, &known, &send, &planned), "Withdraw it?", yes, dialogue).await?;
-    let send = if exit == Exit::Forced && was_asked {
-        let now = engine.lending.plan_forced_withdrawal(order).await?;
-        measured_again(send, &planned, now)?
+    let send = if was_asked {
+        measured_again(send, &planned, plan(engine, order, exit).await?)?
     } else {
         send
     };
@@ -115,8 +120,22 @@ pub(super) async fn withdraw(
     Ok(Answer::Send(describe::send(&view.state, &record)).into())
 }
 
-/// Returns the send by a new measurement, if its price is still the one that was shown: the vault's curator may have
-/// raised the penalty while the operator decided.
+async fn plan(
+    engine: &EngineContext,
+    order: WithdrawalOrder<'_>,
+    exit: Exit,
+) -> Result<OwnWithdrawal, Fault> {
+    Ok(match exit {
+        Exit::Plain => {
+            let state = engine.core.view().state.clone();
+            engine.lending.plan_withdrawal(&state, order).await?
+        }
+        Exit::Forced => engine.lending.plan_forced_withdrawal(order).await?,
+    })
+}
+
+/// Returns the send by a new measurement, if it is still what was shown: while the operator decided, the venue may have
+/// lost money or paid it to others, or its curator may have raised the penalty.
 fn measured_again(send: Send, shown: &OwnWithdrawal, now: OwnWithdrawal) -> Result<Send, Fault> {
     let price = |planned: &OwnWithdrawal| {
         let penalty = planned.forced.as_ref().map_or(Atoms::default(), |forced| forced.penalty);

@@ -36,7 +36,7 @@ pub(super) async fn confirm(
     }
 }
 
-/// Returns the only network that a venue can be on.
+/// Returns the only network that a venue can be on: of several, the one where the wallet has used it, or that lists it.
 pub(super) fn only_network(
     engine: &EngineContext,
     name: &VenueName,
@@ -44,11 +44,25 @@ pub(super) fn only_network(
     let venue = name.venue.parse::<VenueId>();
     let venue = venue.map_err(|invalid| Fault::because(Code::BadInput, format!("{invalid}.")))?;
     let networks = lookup::networks(engine, name.network.as_deref(), lends, "lending")?;
-    match networks.as_slice() {
-        [only] => Ok((only, venue)),
-        [] => Err(Fault::because(Code::NothingFound, "No enabled network has Morpho.")),
-        _several => {
-            let message = "Several networks have Morpho: choose one with --network.";
+    let view = engine.core.view();
+    let is_there = |network: &&&'static Network| {
+        let chain = network.chain;
+        let is_pinned = network.lending.is_some_and(|contracts| match venue {
+            VenueId::Vault(vault) => contracts.pinned_vaults.contains(&vault),
+            VenueId::Market(_) => false,
+        });
+        let is_lent =
+            view.state.loans.lent.keys().any(|one| (one.chain, one.venue) == (chain, venue));
+        is_pinned || is_lent || view.state.loans.venue(chain, venue).is_some()
+    };
+    let known: Vec<&&'static Network> = networks.iter().filter(is_there).collect();
+    match (networks.as_slice(), known.as_slice()) {
+        ([only], _any) => Ok((only, venue)),
+        ([], _any) => Err(Fault::because(Code::NothingFound, "No enabled network has Morpho.")),
+        (_several, [only]) => Ok((only, venue)),
+        (several, _none_or_several) => {
+            let ids: Vec<String> = several.iter().map(|one| one.chain.to_string()).collect();
+            let message = format!("Choose one network with --network: {}.", ids.join(", "));
             Err(Fault::because(Code::BadInput, message))
         }
     }

@@ -64,6 +64,10 @@ fn underway(one: &Submission) -> (SendStatus, String) {
     let trouble = one.trouble.map(|trouble| format!(": {}", trouble_text(Some(trouble))));
     let trouble = trouble.unwrap_or_default();
     match &one.chain_state {
+        ChainState::Included(included) if !included.ok => (
+            SendStatus::Included,
+            format!("reverted in block {}: no money moved; not final yet", included.block),
+        ),
         ChainState::Included(included) => {
             (SendStatus::Included, format!("in block {}, not final yet", included.block))
         }
