@@ -2,6 +2,7 @@
 
 mod described;
 mod example;
+mod exits;
 mod forced;
 mod kills;
 mod main_path;

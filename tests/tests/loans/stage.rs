@@ -275,6 +275,15 @@ impl Stage {
         self.read(self.dollar(), IErc20::allowanceCall { owner, spender }).await
     }
 
+    /// Waits until a contract may take exactly this much.
+    pub(crate) async fn await_allowance(&self, spender: Address, amount: U256) {
+        let end = tokio::time::Instant::now() + TIMEOUT;
+        while self.allowance(spender).await != amount {
+            assert!(tokio::time::Instant::now() < end, "the allowance is another one");
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    }
+
     pub(crate) async fn shares(&self, vault: Address) -> U256 {
         self.read(vault, IVault::balanceOfCall { owner: self.owner }).await
     }

@@ -1,13 +1,17 @@
 //! The operator's sends, and inputs for outboxes.
 
+use std::sync::Arc;
+
 use bursar_core::codes::Code;
-use bursar_submit::{Action as OutboxAction, Input, OutboxKey, Refusal as OutboxRefusal};
+use bursar_submit::{
+    Action as OutboxAction, ChainState, Input, OutboxKey, Refusal as OutboxRefusal,
+};
 
 use super::plans;
 use crate::command::Command;
 use crate::decision::{Decision, Effect, Reply, require_unlocked};
 use crate::event::Event;
-use crate::outboxes::{self, Send};
+use crate::outboxes::{self, Send, SendRecord};
 use crate::refusal::Refusal;
 use crate::requests::Request;
 use crate::state::State;
@@ -58,20 +62,26 @@ fn check_revocation(state: &State, send: &Send) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// Refuses a second withdrawal of the operator from a position while one is not final: what it was measured for, the
-/// first one takes.
+/// Refuses a second withdrawal of the operator from a position while one is in no block: it was measured for money that
+/// the first one takes.
 fn check_withdrawal(state: &State, send: &Send) -> Result<(), Refusal> {
     let Some(venue) = send.withdrawn_from() else { return Ok(()) };
     let is_same = |other: &Send| {
         (other.from, other.chain) == (send.from, send.chain)
             && other.withdrawn_from() == Some(venue)
     };
-    let mut open = state.outboxes.sends.values().filter(|record| record.ended.is_none());
-    match open.find(|record| is_same(&record.send)) {
+    let open = &state.outboxes.get(&send.key()).open;
+    let is_waiting = |record: &&Arc<SendRecord>| {
+        let one = open.get(&record.send.submission());
+        record.ended.is_none()
+            && !one.is_some_and(|one| matches!(one.chain_state, ChainState::Included(_)))
+    };
+    let mut waiting = state.outboxes.sends.values().filter(is_waiting);
+    match waiting.find(|record| is_same(&record.send)) {
         Some(record) => {
             let id = record.send.id.short();
             let message = format!(
-                "The withdrawal {id} from this venue is not final yet: wait for it, or stop it with `address cancel {id}`."
+                "The withdrawal {id} from this venue is in no block yet: wait for it, or stop it with `address cancel {id}`."
             );
             Err(Refusal::because(Code::Busy, message))
         }

@@ -5,7 +5,7 @@ use bursar_domain::Refusal;
 use bursar_domain::loans::{LoanAsk, LoanQuote};
 use bursar_domain::plan::StepPurpose;
 
-use crate::asks::{ROBINHOOD, at, quoted, supply, vault, withdrawal};
+use crate::asks::{ROBINHOOD, at, mint_calls, quoted, supply, vault, withdrawal};
 use crate::bench::{Bench, Fate, loan};
 use crate::support::build;
 
@@ -104,13 +104,14 @@ fn a_step_measured_before_the_newest_loan_is_busy() {
         let mut bench = Bench::new();
         let id = bench.starts(0, as_of(bench.world.state.seq, supply(40_000_000)));
         // On another network, plans of the address run at the same time.
-        let other = bench.starts(1, at(ROBINHOOD, vault(0x12), supply(30_000_000)));
+        let bought = quoted(supply(30_000_000), |quote| quote.calls = mint_calls(30_000_000));
+        let other = bench.starts(1, at(ROBINHOOD, vault(0x12), bought));
         bench.takes(other, StepPurpose::Supply, Fate::Succeeded);
         is_busy(&mut bench, |bench| bench.try_open(id, first));
         let young = as_of(bench.world.state.seq, supply(40_000_000)).quote;
         bench.try_open_by(id, first, young.clone()).unwrap();
         bench.finish(id, Fate::Succeeded);
-        // The receipt gives a cent back, which changes the sum again.
+        // The purchase left a cent, which changes the sum again.
         bench.executed(other, Some(29_990_000));
         if let Some(second) = second {
             is_busy(&mut bench, |bench| bench.try_open_by(id, second, young));

@@ -1,6 +1,7 @@
 //! Withdrawals of the operator: which transactions are one, and what the journal books of them.
 
 use alloy_primitives::{Address, Bytes, U256};
+use bursar_core::codes::Code;
 use bursar_core::ids::RequestId;
 use bursar_core::money::{Atoms, TokenAmount};
 use bursar_core::networks::by_chain;
@@ -88,7 +89,8 @@ fn the_penalty_of_a_forced_exit_stays_counted_as_lent() {
     bench.lends(0, supply(40_000_000));
     let place = supply(0).place(owner());
     assert_eq!((place.venue, bench.lent(&place)), (vault(0x77), 40_000_000));
-    let send = send(forced(2, LoanAmount::Shares(U256::ONE)));
+    let mut send = send(forced(2, LoanAmount::Shares(U256::ONE)));
+    send.amount.atoms = Atoms(U256::from(39_200_000));
     let (id, key, submission) = (send.id, send.key(), send.submission());
     bench.world.must(Action::Send(Box::new(send)));
     let busy = |refused: Result<_, Refusal>| refused.map(drop).expect_err("in flight");
@@ -119,4 +121,25 @@ fn each_part_of_a_forced_exit_is_described() {
     let first =
         format!("take 30.000000 USDC of the vault from its adapter {adapter}, for a penalty");
     assert_eq!(texts, [first, "withdraw exactly 29.000000 USDC from the vault".to_owned()]);
+}
+
+/// What a second withdrawal was measured for, the first one takes. Once the first one is mined, the measurement knows it.
+#[test]
+fn a_position_has_one_withdrawal_of_the_operator_that_waits_for_a_block() {
+    let mut bench = Bench::new();
+    bench.lends(0, supply(40_000_000));
+    let plain = |id: u8| Send {
+        id: RequestId::from_entropy([id; 16]),
+        ..send(calls::withdraw(U256::ONE, owner()).expect("a call"))
+    };
+    let first = plain(1);
+    let (key, submission) = (first.key(), first.submission());
+    bench.world.must(Action::Send(Box::new(first)));
+    let second = Action::Send(Box::new(plain(2)));
+    assert_eq!(bench.world.refused(second.clone()).code, Code::Busy);
+    let decision = bench.price(key);
+    bench.sign(key, &decision);
+    assert_eq!(bench.world.refused(second.clone()).code, Code::Busy, "it is signed");
+    bench.mine(key, submission, Fate::Succeeded);
+    bench.world.must(second);
 }

@@ -8,7 +8,7 @@ use bursar_core::ids::{AgentId, RequestId};
 use bursar_core::time::Utc;
 use bursar_domain::LaneAsk;
 use bursar_domain::event::{Entry, Event, RequestDraft};
-use bursar_domain::loans::LoanPlace;
+use bursar_domain::loans::{LoanPlace, LoanQuote};
 use bursar_domain::plan::{ExecutionEnd, StepPurpose};
 use bursar_submit::{Event as OutboxEvent, Kind, Outcome, SubmissionId};
 
@@ -137,7 +137,7 @@ impl Ledger {
             }
             Event::Outbox { event, .. } => self.note_signature(event),
             Event::StepEnded { id, outcome } => self.end_step(id, *outcome, bench),
-            Event::ExecutionEnded { id, end } => self.end(id, end),
+            Event::ExecutionEnded { id, end } => self.end(id, end, bench),
             Event::LoanWrittenOff { place, from, to } => {
                 assert_eq!(self.expected.insert(*place, to.0), Some(from.0));
             }
@@ -244,7 +244,10 @@ impl Ledger {
         }
     }
 
-    fn end(&mut self, id: &RequestId, end: &ExecutionEnd) {
+    fn end(&mut self, id: &RequestId, end: &ExecutionEnd, bench: &Bench) {
+        let record = bench.record(*id);
+        let quote = record.execution().and_then(|execution| execution.quote.loan());
+        let buys = quote.is_some_and(LoanQuote::buys_shares);
         let Some(loan) = self.loans.get_mut(id) else { return };
         assert!(!std::mem::replace(&mut loan.ended, true), "one end");
         loan.open = false;
@@ -255,6 +258,9 @@ impl Ledger {
                 let received = u64::try_from(received.0).expect("a small amount");
                 let expected = self.expected.entry(loan.place).or_default();
                 if loan.supplies {
+                    // Only a purchase can take less than was allowed, and not much less.
+                    let spared = if buys { loan.size / 1_000 } else { 0 };
+                    *expected -= (loan.size - received).min(spared);
                     *self.truth.get_mut(&loan.place).expect("a place") -= loan.size - received;
                 } else {
                     assert_eq!(received, moved);

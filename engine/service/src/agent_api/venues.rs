@@ -23,6 +23,7 @@ use super::numbers::decimal;
 use super::objects::check_fields;
 use super::plans::integer;
 use super::reply::Answer;
+use crate::lanes::lending::scan::ScanProgress;
 use crate::lanes::lending::{Known, ListedMarket, Listing, OwnVenue, Venue, network_of};
 
 pub(super) async fn venues(State(api): State<Arc<Api>>, request: HttpRequest) -> Response<Body> {
@@ -71,8 +72,20 @@ async fn try_venues(api: &Api, request: HttpRequest) -> Result<Answer, Fault> {
         .with("chain_id", network.chain.0)
         .with("venues", Value::from(venues))
         .with("policy", lending_policy(&caller, policy, Some(&exposure)));
-    let body = body.with("exposure_complete", is_complete(&caller, policy, &exposure));
+    let body = body
+        .with("exposure_complete", is_complete(&caller, policy, &exposure))
+        .with("scan", scan(api.lending.scan().progress(network.chain)));
     Ok(Answer::new(200, body))
+}
+
+/// Describes how far the search for venues and deposits is. No request waits for it.
+fn scan(progress: Option<ScanProgress>) -> Object {
+    let next = progress.map(|progress| progress.next_block);
+    let last = progress.and_then(|progress| progress.safe_block);
+    Object::new()
+        .with("complete", progress.is_some_and(|progress| progress.is_complete))
+        .with("next_block", next)
+        .with("last_block", last)
 }
 
 /// Returns whether the whole exposure could be read: if not, nothing can be supplied.

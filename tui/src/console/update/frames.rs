@@ -39,7 +39,8 @@ pub(super) fn received(model: &mut Model, frame: Received) -> Vec<Intent> {
             }
             let since = model.server.feed.head();
             let is_refusal = |row: &&ActivityRow| {
-                matches!(row.kind, EntryKind::PaymentRefused | EntryKind::TradeRefused)
+                use EntryKind::{LoanRefused, PaymentRefused, TradeRefused};
+                matches!(row.kind, PaymentRefused | TradeRefused | LoanRefused)
             };
             let refused = entries.iter().filter(|row| row.seq > since).filter(is_refusal);
             let refused: Vec<String> = refused.map(refusal).collect();

@@ -239,7 +239,15 @@ fn venues() -> Map<String, Value> {
             "policy": reference("LendingPolicy"),
             "exposure_complete": { "type": "boolean", "description": "False if a part of what the \
                 address has lent cannot be read: every supply is then refused (EXPOSURE_UNREADABLE)." },
-        }), &["status", "restricted", "chain_id", "venues", "policy", "exposure_complete"]),
+            "scan": object(json!({
+                "complete": { "type": "boolean",
+                    "description": "False while venues may be missing that others use." },
+                "next_block": { "type": ["integer", "null"], "minimum": 0,
+                    "description": "The first block that is not searched; null if nothing is searched." },
+                "last_block": { "type": ["integer", "null"], "minimum": 0,
+                    "description": "The last block to search; null before the network named one." },
+            }), &["complete", "next_block", "last_block"]),
+        }), &["status", "restricted", "chain_id", "venues", "policy", "exposure_complete", "scan"]),
         "LendingPolicy": object(json!({
             "enabled": { "type": "boolean" },
             "restricted_to_curated": { "type": "boolean" },
