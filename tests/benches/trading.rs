@@ -6,6 +6,8 @@
 
 #[path = "trading/far_node.rs"]
 mod far_node;
+#[path = "trading/figures.rs"]
+mod figures;
 #[path = "services/http.rs"]
 mod http;
 #[path = "trading/stage.rs"]
@@ -14,10 +16,16 @@ mod stage;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use bursar_tests::offers::offer;
+use bursar_core::networks::by_chain;
+use bursar_devnet::full::full_chain_or_skip;
+use bursar_tests::offers::{BASE, offer};
+use serde_json::{Value, json};
 
 use crate::far_node::FarNode;
+use crate::figures::Figures;
 use crate::stage::Stage;
+
+const POLICY: &str = "--day 1000000 --txn 10 --auto 5 --trading --trade-daily 100000 --trade-max 500 --trade-auto 200";
 
 /// One way to the node and back.
 const AWAY: Duration = Duration::from_millis(20);
@@ -46,11 +54,28 @@ fn main() {
     });
 }
 
+/// Starts the scene; `None` if tests with a chain are skipped.
+async fn set_up() -> Option<Stage> {
+    Some(Stage::on(full_chain_or_skip(BASE).await?, POLICY, AWAY).await)
+}
+
+/// Returns a request that sells about this many dollars of ETH, different for each `at`.
+fn swap(stage: &Stage, dollars: &str, at: usize) -> Value {
+    let dollars: f64 = dollars.parse().expect("a number");
+    let amount = format!("{:.12}", dollars / 3_000.0 + at as f64 * 1e-12);
+    let token_out = by_chain(BASE).expect("a network").stablecoin.address;
+    let trade = json!({
+        "chain_id": 8453, "token_in": "ETH", "token_out": token_out, "amount_in": amount,
+        "fee_tier": 500, "max_slippage_bps": 100,
+    });
+    stage.agent.trade(stage.engine.now_s(), &trade)
+}
+
 async fn latencies() {
-    let Some(mut stage) = Stage::set_up(AWAY).await else { return };
+    let Some(mut stage) = set_up().await else { return };
     stage.mine_blocks();
     // Over the policy's largest trade: measured and judged, and refused at the end.
-    let quoted = |stage: &Stage, at: usize| stage.swap("600", at);
+    let quoted = |stage: &Stage, at: usize| swap(stage, "600", at);
     for warm in 0..3 {
         stage.post("/trade", &quoted(&stage, warm)).await;
     }
@@ -68,7 +93,7 @@ async fn latencies() {
 
     let mut figures = Figures::default();
     for at in 0..ROUND {
-        let body = stage.swap("1", at);
+        let body = swap(&stage, "1", at);
         stage.node.take();
         let begun = Instant::now();
         let (answer, sent) =
@@ -85,12 +110,12 @@ async fn latencies() {
 
 /// Two engines of the same age take turns, so that neither the machine nor the length of a journal makes a difference.
 async fn payments_next_to_trades() {
-    let Some(mut alone) = Stage::set_up(AWAY).await else { return };
-    let Some(mut beside) = Stage::set_up(AWAY).await else { return };
+    let Some(mut alone) = set_up().await else { return };
+    let Some(mut beside) = set_up().await else { return };
     beside.chain.set_automine(false).await.expect("set");
     rate(&alone, 0).await;
     rate(&beside, 0).await;
-    let bodies: Vec<_> = (0..OPEN).map(|at| beside.swap("1", at)).collect();
+    let bodies: Vec<_> = (0..OPEN).map(|at| swap(&beside, "1", at)).collect();
     let asked = bodies.iter().map(|body| beside.post("/trade", body));
     for answer in futures::future::join_all(asked).await {
         assert_eq!(answer["status"], "executing", "{answer}");
@@ -128,27 +153,4 @@ async fn rate(stage: &Stage, round: usize) -> (f64, f64) {
     let good = |body: &Vec<u8>| body.windows(7).any(|seven| seven == b"success");
     assert!(run.answers.iter().all(|(_at, body)| good(body)), "every payment is signed");
     (run.rate(), run.quantile(0.99))
-}
-
-/// The figures of one measurement.
-#[derive(Default)]
-struct Figures {
-    times: Vec<Duration>,
-    trips: Vec<usize>,
-}
-
-impl Figures {
-    fn print(mut self, name: &str) {
-        self.times.sort_unstable();
-        self.trips.sort_unstable();
-        let last = self.times.len() - 1;
-        let at = |share: usize| self.times[last * share / 100].as_secs_f64() * 1_000.0;
-        println!(
-            "{name}, a node 20 ms away: p50 {:.1} ms, p95 {:.1} ms; round trips: median {}, most {}",
-            at(50),
-            at(95),
-            self.trips[last / 2],
-            self.trips[last]
-        );
-    }
 }

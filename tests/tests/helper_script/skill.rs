@@ -220,8 +220,12 @@ const LENDING_SOURCES: &[&str] = &[
     "engine/service/src/lanes/lending",
 ];
 
-/// Returns the text of a file, or of all files of a folder.
+/// Returns the text of a file, or of all files of a folder that agents' requests reach: only the operator forces a
+/// withdrawal.
 fn source(path: &Path) -> String {
+    if path.file_name().unwrap().to_string_lossy().starts_with("forced") {
+        return String::new();
+    }
     if path.is_file() {
         return fs::read_to_string(path).unwrap();
     }

@@ -1,5 +1,6 @@
 //! Loans of agents against the real Morpho Blue and stand-ins of its vaults.
 
+mod conversions;
 mod described;
 mod example;
 mod exits;

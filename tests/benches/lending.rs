@@ -1,0 +1,127 @@
+//! Loans with a node 20 ms away, on the real singleton and vaults of a local chain with thirty venues: the time of a supply
+//! with its judgement, the time from a request to its broadcast, and the time of the list of venues.
+//!
+//! The floor is the number of round trips to the node, which the bench counts. Run it with
+//! `cargo bench -p bursar-tests --bench lending`.
+
+#[path = "trading/far_node.rs"]
+mod far_node;
+#[path = "trading/figures.rs"]
+mod figures;
+#[path = "trading/stage.rs"]
+mod stage;
+
+use std::time::{Duration, Instant};
+
+use alloy_primitives::Address;
+use bursar_devnet::full::{Contracts, NewVault, lending_chain_or_skip};
+use bursar_tests::offers::BASE;
+use bursar_tests::operator::Expect;
+use serde_json::{Value, json};
+
+use crate::far_node::FarNode;
+use crate::figures::Figures;
+use crate::stage::Stage;
+
+/// One way to the node and back.
+const AWAY: Duration = Duration::from_millis(20);
+
+/// Requests of each measurement.
+const ROUND: usize = 60;
+
+/// Venues that count for the exposure.
+const VENUES: usize = 30;
+
+const POLICY: &str = "--networks 8453 --lending --lending-max 500 --lending-total 100000 --lending-auto 400 --lending-ops 1000";
+
+fn main() {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+        .expect("a runtime");
+    runtime.block_on(latencies());
+}
+
+/// Starts the scene; `None` if tests with a chain are skipped. The operator trusts as many vaults as are missing.
+async fn set_up() -> Option<(Stage, Address)> {
+    let chain = lending_chain_or_skip(BASE).await?;
+    let kit = Contracts::of(BASE).expect("a full chain").lending;
+    let ready = kit.vaults();
+    let market = chain.loan_market().expect("a market");
+    let new = NewVault { owner: Address::repeat_byte(0x77), curator: kit.curator, factory: None };
+    let mut added = Vec::new();
+    for _one in ready.len()..VENUES {
+        let vault = chain.create_vault_v2(&new).await.expect("a vault");
+        let adapter = chain.add_market_adapter(vault, &market).await.expect("an adapter");
+        chain.allow_market(vault, adapter, &market).await.expect("allowed");
+        added.push(vault);
+    }
+    let mut stage = Stage::on(chain, POLICY, AWAY).await;
+    stage.chain.mint(stage.owner, 1_000_000_000_000).await.expect("minted");
+    for vault in added {
+        let vault = vault.to_checksum(None);
+        stage.operator.must(&format!("venue trust {vault} --network base --yes")).await;
+    }
+    Some((stage, ready[0]))
+}
+
+fn supply(stage: &Stage, venue: Address, micros: u64) -> Value {
+    let amount = format!("{}.{:06}", micros / 1_000_000, micros % 1_000_000);
+    let position = json!({
+        "action": "supply", "venue": venue.to_checksum(None), "venue_kind": "vault",
+        "chain_id": 8453, "amount": amount,
+    });
+    stage.agent.position(stage.engine.now_s(), &position)
+}
+
+async fn latencies() {
+    let Some((stage, venue)) = set_up().await else { return };
+    stage.mine_blocks();
+    // Over the policy's largest supply: measured and judged, and refused at the end.
+    let large = |at: usize| supply(&stage, venue, 600_000_000 + at as u64);
+    for warm in 0..3 {
+        stage.post("/position", &large(warm)).await;
+    }
+    let mut figures = Figures::default();
+    for at in 3..ROUND + 3 {
+        let body = large(at);
+        stage.node.take();
+        let begun = Instant::now();
+        let answer = stage.post("/position", &body).await;
+        figures.times.push(begun.elapsed());
+        figures.trips.push(far_node::trips(&stage.node.take()));
+        assert_eq!(answer["code"], "PER_DEPOSIT_EXCEEDED", "{answer}");
+    }
+    figures.print(&format!("supply judged, {VENUES} venues"));
+
+    let mut figures = Figures::default();
+    for at in 0..ROUND as u64 {
+        let listed = json!({ "chain_id": 8453 });
+        let body = stage.agent.position(stage.engine.now_s() - (at % 200) as i64, &listed);
+        stage.node.take();
+        let begun = Instant::now();
+        let answer = stage.post("/venues", &body).await;
+        figures.times.push(begun.elapsed());
+        figures.trips.push(far_node::trips(&stage.node.take()));
+        assert_eq!(answer["exposure_complete"], true, "{answer}");
+    }
+    figures.print(&format!("list of {VENUES} venues"));
+
+    let mut figures = Figures::default();
+    for at in 0..ROUND {
+        let body = supply(&stage, venue, 1_000_000 + at as u64);
+        stage.node.take();
+        let begun = Instant::now();
+        let (answer, sent) = tokio::join!(
+            stage.post("/position", &body),
+            stage.node.first("eth_sendRawTransaction")
+        );
+        assert_eq!(answer["status"], "executed", "{answer}");
+        figures.times.push(sent.arrived.duration_since(begun) + AWAY);
+        let mut calls = stage.node.take();
+        calls.retain(|call| call.arrived <= sent.arrived);
+        figures.trips.push(far_node::trips(&calls));
+    }
+    figures.print("supply requested to broadcast");
+}
