@@ -57,11 +57,11 @@ async fn set_up() -> Option<(Stage, Address)> {
         chain.allow_market(vault, adapter, &market).await.expect("allowed");
         added.push(vault);
     }
-    let mut stage = Stage::on(chain, POLICY, AWAY).await;
-    stage.chain.mint(stage.owner, 1_000_000_000_000).await.expect("minted");
+    let (stage, mut operator, owner) = Stage::on(chain, POLICY, AWAY).await;
+    stage.chain.mint(owner, 1_000_000_000_000).await.expect("minted");
     for vault in added {
         let vault = vault.to_checksum(None);
-        stage.operator.must(&format!("venue trust {vault} --network base --yes")).await;
+        operator.must(&format!("venue trust {vault} --network base --yes")).await;
     }
     Some((stage, ready[0]))
 }

@@ -56,7 +56,7 @@ fn main() {
 
 /// Starts the scene; `None` if tests with a chain are skipped.
 async fn set_up() -> Option<Stage> {
-    Some(Stage::on(full_chain_or_skip(BASE).await?, POLICY, AWAY).await)
+    Some(Stage::on(full_chain_or_skip(BASE).await?, POLICY, AWAY).await.0)
 }
 
 /// Returns a request that sells about this many dollars of ETH, different for each `at`.
@@ -149,7 +149,14 @@ async fn rate(stage: &Stage, round: usize) -> (f64, f64) {
         http::post("/sign", &body.to_string())
     });
     let requests = Arc::new(requests.collect::<Vec<_>>());
-    let run = http::drive(stage.address(), 8, requests.len(), Arc::clone(&requests), true).await;
+    let run = http::drive(
+        stage.engine.url.trim_start_matches("http://"),
+        8,
+        requests.len(),
+        Arc::clone(&requests),
+        true,
+    )
+    .await;
     let good = |body: &Vec<u8>| body.windows(7).any(|seven| seven == b"success");
     assert!(run.answers.iter().all(|(_at, body)| good(body)), "every payment is signed");
     (run.rate(), run.quantile(0.99))

@@ -19,16 +19,15 @@ pub struct Stage {
     pub chain: Devnet,
     pub node: FarNode,
     pub engine: EngineProcess,
-    pub operator: Operator,
     pub agent: Agent,
-    pub owner: Address,
     client: reqwest::Client,
     _home: TempDir,
 }
 
 impl Stage {
-    /// Starts the scene on a chain, with an address that owns ETH. `policy` are the options of the agent's policy.
-    pub async fn on(chain: Devnet, policy: &str, away: Duration) -> Self {
+    /// Starts the scene on a chain. Returns also an operator, and the agent's address, which owns ETH. `policy` are the
+    /// options of the agent's policy.
+    pub async fn on(chain: Devnet, policy: &str, away: Duration) -> (Self, Operator, Address) {
         let node = FarNode::start(chain.url(), away).await;
         let start = Start {
             rpc: Some(node.url.clone()),
@@ -53,7 +52,7 @@ impl Stage {
         chain.request("anvil_setBalance", json!([owner, ether])).await.expect("set");
         let client = reqwest::Client::builder().no_proxy().timeout(TIMEOUT).build();
         let client = client.expect("a client");
-        Self { chain, node, engine, operator, agent, owner, client, _home: home }
+        (Self { chain, node, engine, agent, client, _home: home }, operator, owner)
     }
 
     /// Mines a block ten times a second from now on.
@@ -64,11 +63,6 @@ impl Stage {
                 tokio::time::sleep(Duration::from_millis(100)).await;
             }
         });
-    }
-
-    /// Returns the address of the agent server, with its port.
-    pub fn address(&self) -> &str {
-        self.engine.url.trim_start_matches("http://")
     }
 
     pub async fn post(&self, path: &str, body: &Value) -> Value {
