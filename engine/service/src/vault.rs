@@ -348,8 +348,8 @@ impl Vault {
     }
 
     /// Activates an agent's secret after its event is on disk.
-    pub fn activate_agent_secret(&self, id: &AgentId, secret: &Zeroizing<[u8; 32]>) {
-        self.gate.add_agent(id.clone(), secret.clone());
+    pub fn activate_agent_secret(&self, id: &AgentId, secret: &[u8; 32]) {
+        self.gate.add_agent(id.clone(), file::boxed(secret));
     }
 
     /// Removes the secret of an agent whose deletion is on disk. If the wallet is locked, the next unlock with a
@@ -388,9 +388,9 @@ impl Vault {
     ///
     /// # Errors
     /// `WALLET_LOCKED`.
-    pub fn agent_secret(&self, id: &AgentId) -> Result<Option<Zeroizing<[u8; 32]>>, Fault> {
+    pub fn agent_secret(&self, id: &AgentId) -> Result<Option<AgentSecret>, Fault> {
         self.with(|wallet| {
-            Ok(wallet.agent_secret(id).map(|secret| Zeroizing::new(*secret.expose_secret())))
+            Ok(wallet.agent_secret(id).map(|secret| file::boxed(secret.expose_secret())))
         })
     }
 
@@ -474,7 +474,7 @@ fn keyring(
         let Credential::Hmac { check } = &agent.credential else { continue };
         match wallet.agent_secret(id) {
             Some(secret) if agent_check(id, secret.expose_secret()) == *check => {
-                keyring.add_agent(id.clone(), Zeroizing::new(*secret.expose_secret()));
+                keyring.add_agent(id.clone(), file::boxed(secret.expose_secret()));
             }
             Some(_) | None => lacking.push((id, &agent.name)),
         }

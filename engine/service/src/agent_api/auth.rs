@@ -202,7 +202,6 @@ mod tests {
     use bursar_core::limits::BODY_DEPTH;
     use bursar_domain::State;
     use secrecy::SecretString;
-    use zeroize::Zeroizing;
 
     use crate::journal::Head;
     use crate::ports::NoFailpoints;
@@ -261,7 +260,7 @@ mod tests {
         let vault = Vault::new(files, kdf, Arc::default());
         vault.create(&"w".parse().unwrap(), &SecretString::from("a password")).unwrap();
         vault.admit(&State::default(), None).unwrap();
-        vault.activate_agent_secret(&"AAA111".parse().unwrap(), &Zeroizing::new(SECRET));
+        vault.activate_agent_secret(&"AAA111".parse().unwrap(), &SECRET);
         vault
     }
 

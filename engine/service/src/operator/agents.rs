@@ -11,6 +11,7 @@ use bursar_core::fault::Fault;
 use bursar_core::ids::{AgentId, Name};
 use bursar_domain::Action;
 use bursar_domain::agents::{Agent, Credential};
+use secrecy::ExposeSecret;
 use sha2::{Digest, Sha256};
 use zeroize::Zeroizing;
 
@@ -21,6 +22,7 @@ use super::wallet::open::reissue;
 use crate::blocking::blocking;
 use crate::context::EngineContext;
 use crate::context::agent_url::AgentUrl;
+use crate::vault::file::AgentSecret;
 
 pub(super) async fn run(
     engine: &Arc<EngineContext>,
@@ -162,7 +164,7 @@ async fn register(
     act(engine, Action::RegisterAgent { id: id.clone(), name, credential }).await?;
     // Releases the lock first: a program that stops reading must not block the wallet.
     drop(one_at_a_time);
-    activate_and_show(engine, &id, &secret, dialogue).await
+    activate_and_show(engine, &id, secret.expose_secret(), dialogue).await
 }
 
 async fn replace(
@@ -178,7 +180,7 @@ async fn replace(
     let NewCredential { secret, credential } = new_credential(engine, &agent.id, mode).await?;
     act(engine, Action::ReplaceCredential { agent: agent.id.clone(), credential }).await?;
     drop(one_at_a_time);
-    activate_and_show(engine, &agent.id, &secret, dialogue).await
+    activate_and_show(engine, &agent.id, secret.expose_secret(), dialogue).await
 }
 
 /// Shows the secret of an HMAC agent again. A bearer token is not stored.
@@ -201,13 +203,14 @@ async fn show_secret(
             "The wallet file lacks this agent's secret: add --regenerate to issue a new one.",
         )
     })?;
-    dialogue.send_secret(token_text(&secret)).await?;
+    dialogue.send_secret(token_text(secret.expose_secret())).await?;
     credentials(engine, &agent.id).await
 }
 
 /// A new secret and the credential that the journal records for it.
 struct NewCredential {
-    secret: Zeroizing<[u8; 32]>,
+    // Boxed: a move, also one into or out of a future, must not leave a copy behind.
+    secret: AgentSecret,
     credential: Credential,
 }
 
@@ -220,25 +223,32 @@ async fn new_credential(
     auth: AuthMode,
 ) -> Result<NewCredential, Fault> {
     needs_trust(engine)?;
-    let secret = Zeroizing::new(engine.random::<32>()?);
-    let credential = match auth {
+    let mut filled = Ok(());
+    let secret = AgentSecret::init_with_mut(|bytes: &mut [u8; 32]| {
+        filled = engine.ports.random.fill(bytes);
+    });
+    filled.map_err(|error| Fault::new(Code::InternalError).with_detail(error))?;
+    match auth {
         AuthMode::Bearer => {
-            Credential::Bearer { sha256: Sha256::digest(&*token_text(&secret)).into() }
+            let sha256 = Sha256::digest(&*token_text(secret.expose_secret())).into();
+            Ok(NewCredential { secret, credential: Credential::Bearer { sha256 } })
         }
         AuthMode::Hmac => {
-            let (vault, id, stored) = (Arc::clone(&engine.vault), id.clone(), secret.clone());
-            let check = blocking(move || vault.store_agent_secret(&id, &stored)).await??;
-            Credential::Hmac { check }
+            let (vault, id) = (Arc::clone(&engine.vault), id.clone());
+            let stored = blocking(move || {
+                let check = vault.store_agent_secret(&id, secret.expose_secret())?;
+                Ok::<_, Fault>(NewCredential { secret, credential: Credential::Hmac { check } })
+            });
+            stored.await?
         }
-    };
-    Ok(NewCredential { secret, credential })
+    }
 }
 
 /// Activates and shows the secret. The caller has committed the event.
 async fn activate_and_show(
     engine: &Arc<EngineContext>,
     id: &AgentId,
-    secret: &Zeroizing<[u8; 32]>,
+    secret: &[u8; 32],
     dialogue: &dyn Dialogue,
 ) -> Result<Done, Fault> {
     let hmac = engine.core.view().state.agents.get(id).map(|agent| agent.credential.mode());

@@ -24,7 +24,7 @@ use secrecy::SecretString;
 use super::kdf::{KdfBounds, KdfParams};
 use crate::ports::Failpoints;
 
-pub use contents::{AgentSecret, JournalNote, SeedIdTaken};
+pub use contents::{AgentSecret, JournalNote, SeedIdTaken, boxed};
 pub use error::WalletFileError;
 pub use open_wallet::OpenWallet;
 pub use opening::{Fallback, OpenedFrom};

@@ -9,9 +9,10 @@ use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use alloy_primitives::Address;
 use bursar_core::ids::AgentId;
 use bursar_x402::signature::Signature65;
-use zeroize::Zeroizing;
+use secrecy::ExposeSecret;
 
 use super::derive::PrivateKey;
+use super::file::AgentSecret;
 use crate::journal::Slip;
 use crate::ports::SignFault;
 
@@ -19,7 +20,8 @@ use crate::ports::SignFault;
 #[derive(Default)]
 pub struct Keyring {
     keys: BTreeMap<Address, PrivateKey>,
-    agents: BTreeMap<AgentId, Zeroizing<[u8; 32]>>,
+    // Boxed: a move must not leave a copy behind.
+    agents: BTreeMap<AgentId, AgentSecret>,
 }
 
 impl std::fmt::Debug for Keyring {
@@ -33,7 +35,7 @@ impl Keyring {
         self.keys.insert(key.address(), key);
     }
 
-    pub(super) fn add_agent(&mut self, id: AgentId, secret: Zeroizing<[u8; 32]>) {
+    pub(super) fn add_agent(&mut self, id: AgentId, secret: AgentSecret) {
         self.agents.insert(id, secret);
     }
 }
@@ -101,7 +103,7 @@ impl Gate {
         }
     }
 
-    pub(super) fn add_agent(&self, id: AgentId, secret: Zeroizing<[u8; 32]>) {
+    pub(super) fn add_agent(&self, id: AgentId, secret: AgentSecret) {
         if let Some(keyring) = &mut self.write().keyring {
             keyring.add_agent(id, secret);
         }
@@ -121,7 +123,7 @@ impl Gate {
     ) -> T {
         let inner = self.read();
         let secret = inner.keyring.as_ref().and_then(|keyring| keyring.agents.get(id));
-        use_it(secret.map(|secret| &**secret))
+        use_it(secret.map(|secret| secret.expose_secret()))
     }
 
     pub(super) fn sign(&self, slip: &Slip) -> Result<Signature65, SignFault> {

@@ -117,7 +117,7 @@ impl fmt::Debug for Contents {
 
 /// Copies a secret directly into its own heap allocation: a growing map moves its values, but not the contents of
 /// boxes.
-pub(super) fn boxed(secret: &[u8; 32]) -> SecretBox<[u8; 32]> {
+pub fn boxed(secret: &[u8; 32]) -> SecretBox<[u8; 32]> {
     SecretBox::init_with_mut(|kept: &mut [u8; 32]| kept.copy_from_slice(secret))
 }
 
