@@ -19,6 +19,7 @@ use crate::edition::Edition;
 use crate::funds::Funds;
 use crate::lanes::lending::Lending;
 use crate::lanes::payments::Execution;
+use crate::lanes::plans::Executed;
 use crate::lanes::trading::Trading;
 use crate::ports::Ports;
 use crate::service::data_dir::DataFolder;
@@ -48,6 +49,7 @@ pub(crate) struct EngineContext {
     pub(crate) funds: Arc<Funds>,
     pub(crate) trading: Arc<Trading>,
     pub(crate) lending: Arc<Lending>,
+    pub(crate) executed: Executed,
     /// Work that must finish before the process ends.
     pub(crate) tasks: TaskTracker,
     pub(crate) server: tokio::sync::Mutex<Option<Server>>,

@@ -142,6 +142,7 @@ impl Engine {
         let funds = Arc::new(Funds::new(&ports));
         let trading = Arc::new(Trading::new(&ports));
         let lending = Arc::new(Lending::new(&ports));
+        let executed = plans::Executed::default();
         let (results, saved) = (Arc::clone(lending.scan()), Arc::clone(&scan_store));
         blocking(move || scan::load(&results, &*saved)).await?;
         let last_used_ms = AtomicU64::new(ports.clock.mono_ms());
@@ -158,6 +159,7 @@ impl Engine {
             funds,
             trading,
             lending,
+            executed,
             tasks,
             server: tokio::sync::Mutex::new(None),
             lan_until_stopped: AtomicBool::new(false),
@@ -357,6 +359,7 @@ fn spawn_background(context: &Arc<EngineContext>, scan_store: Arc<dyn ScanStore>
         ports: context.ports.clone(),
         trading: Arc::clone(&context.trading),
         lending: Arc::clone(&context.lending),
+        executed: context.executed.clone(),
         core: context.core.clone(),
         signer: Arc::clone(&context.execution.signer),
         tasks: context.tasks.clone(),

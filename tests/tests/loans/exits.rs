@@ -60,6 +60,7 @@ async fn the_network_of_a_withdrawal_follows_from_the_venue() {
         let (status, answer) = stage.supply(venue, 500).await;
         assert_eq!(status, 200, "{answer}");
     }
+    assert_eq!(stage.counters().await["traded"], json!(venues.len()), "loans count as trades do");
     stage.operator.must(&format!("position withdraw {} all --yes", venues[0])).await;
     stage.operator.must(&format!("position withdraw {} all --yes", venues[1])).await;
     stage.await_booked(2).await;

@@ -217,6 +217,12 @@ impl Stage {
         self.position(&request).await
     }
 
+    /// Returns what the engine counts.
+    pub(crate) async fn counters(&self) -> Value {
+        let reply = self.client.get(format!("{}/status", self.engine.url)).send().await;
+        reply.expect("an answer").json().await.expect("JSON")
+    }
+
     /// Returns the state of a request.
     pub(crate) async fn poll(&self, answer: &Value) -> Value {
         let id = answer["request_id"].as_str().expect("an id");

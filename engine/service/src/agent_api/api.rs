@@ -20,6 +20,7 @@ use crate::core::handle::Handle;
 use crate::funds::Funds;
 use crate::lanes::lending::Lending;
 use crate::lanes::payments::{Execution, TokenDomains};
+use crate::lanes::plans::Executed;
 use crate::lanes::trading::Trading;
 use crate::ports::Ports;
 use crate::vault::Vault;
@@ -36,6 +37,7 @@ pub struct Api {
     pub(crate) domains: TokenDomains,
     pub(crate) trading: Arc<Trading>,
     pub(crate) lending: Arc<Lending>,
+    pub(super) executed: Executed,
     /// The field that names the agent, as the edition sets it.
     pub(crate) agent_field: &'static str,
     pub(crate) folder: PathBuf,
@@ -94,6 +96,7 @@ pub struct Lanes {
     pub execution: Execution,
     pub trading: Arc<Trading>,
     pub lending: Arc<Lending>,
+    pub executed: Executed,
     pub funds: Arc<Funds>,
 }
 
@@ -117,7 +120,7 @@ impl Api {
         chain_time: HintedClock,
         config: ServerConfig,
     ) -> Self {
-        let Lanes { execution, trading, lending, funds } = lanes;
+        let Lanes { execution, trading, lending, executed, funds } = lanes;
         let now = core.now();
         let system = rustix::system::uname();
         let machine = system.nodename().to_string_lossy();
@@ -136,6 +139,7 @@ impl Api {
             funds,
             trading,
             lending,
+            executed,
             agent_field: config.agent_field,
             folder: config.folder,
             settings: config.settings,

@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use alloy_primitives::{B256, U256};
 use bursar_chain::ports::{BlockTag, ChainFault};
@@ -36,12 +37,27 @@ const RETRY_MS: u64 = 1_000;
 /// fees stay high.
 const REVOCATION_FEES: u128 = 8;
 
+/// Counts the trades and loans that were executed since the engine started.
+#[derive(Debug, Clone, Default)]
+pub struct Executed(Arc<AtomicU64>);
+
+impl Executed {
+    pub fn total(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    fn count(&self) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
 /// What the tasks share.
 #[derive(Debug, Clone)]
 pub struct Worker {
     pub ports: Ports,
     pub trading: Arc<Trading>,
     pub lending: Arc<Lending>,
+    pub executed: Executed,
     pub core: Handle,
     pub signer: Arc<dyn Signer>,
     pub tasks: TaskTracker,
@@ -112,7 +128,7 @@ impl Worker {
             (taken, _no_permit) => taken.map(|_outcome| ()),
         };
         if executes && taken.is_ok() {
-            self.trading.count_executed();
+            self.executed.count();
         }
         if let Err(fault) = taken {
             tracing::debug!(request = %request.id.short(), code = %fault.code, "a plan pauses");

@@ -1,7 +1,6 @@
 //! What the measurements of the trading lane share.
 
 use std::collections::BTreeSet;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bursar_chain::ports::Chain;
@@ -30,7 +29,6 @@ pub struct Trading {
     // The chains whose contracts were found as expected. A lock instead of an owning task: it is never held across an
     // await.
     sound: Mutex<BTreeSet<ChainId>>,
-    executed: AtomicU64,
     kept: Kept<Measured>,
 }
 
@@ -43,14 +41,8 @@ impl Trading {
             eth_price,
             simulators: Simulators::default(),
             sound: Mutex::default(),
-            executed: AtomicU64::new(0),
             kept: Kept::default(),
         }
-    }
-
-    /// Returns the number of trades and loans that were executed since the engine started.
-    pub fn executed(&self) -> u64 {
-        self.executed.load(Ordering::Relaxed)
     }
 
     /// Keeps the measurement of a request or an approval for the first step of its plan. `outbox` is the paying
@@ -76,10 +68,6 @@ impl Trading {
         }
         let committed = Committed { floor: execution.floor, execution: Some(execution) };
         self.measure(ask, request.from, committed).await
-    }
-
-    pub(in crate::lanes) fn count_executed(&self) {
-        self.executed.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Returns what the contracts of an exchange answered. Once all are as expected, they are not asked again.
