@@ -5,11 +5,13 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use alloy_primitives::U256;
 use bursar_core::card::{ByLane, HoldReason, Lane};
 use bursar_core::codes::Code;
 use bursar_core::ids::{AgentId, Name, RequestId};
 use bursar_core::money::{Atoms, Round, Usd};
 use bursar_core::time::Utc;
+use bursar_morpho::worth::most_lost;
 use bursar_x402::authorization::Authorization;
 
 use crate::agents::{Agent, Commission, PolicyRecord, Refusals, Usage};
@@ -24,9 +26,6 @@ use crate::settlement::Settlement;
 use crate::state::State;
 use crate::trades::SwapPermit;
 use crate::wallets::{PayingAddress, Seed, Wallet};
-
-/// Of so many dollars that a purchase of shares may take, it can leave one.
-const MOST_SPARED: u64 = 1_000;
 
 /// The record that an entry changed, after the change.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -518,8 +517,8 @@ fn settle_loan(state: &mut State, request: &Request, end: &ExecutionEnd) {
         back.unwrap_or(Usd(u64::MAX))
     } else if quote.buys_shares() {
         let taken = moved.to_usd(decimals, Round::Up).unwrap_or(Usd(u64::MAX));
-        let most = execution.counted.0.checked_div(MOST_SPARED).map_or(Usd::ZERO, Usd);
-        execution.counted.left_after(taken).min(most)
+        let most = most_lost(U256::from(execution.counted.0));
+        execution.counted.left_after(taken).min(Usd(most.saturating_to()))
     } else {
         return;
     };

@@ -5,6 +5,9 @@ use alloy_primitives::{U256, uint};
 /// Fewest virtual shares of a vault whose share price a donation cannot usefully move.
 pub const VIRTUAL_SHARES_MIN: U256 = uint!(1_000_000_U256);
 
+/// A deposit may lose one of so many units.
+const PARTS_LOST: U256 = uint!(1_000_U256);
+
 /// Returns whether a vault has enough virtual shares for a deposit.
 pub fn has_enough_virtual_shares(virtual_shares: U256) -> bool {
     virtual_shares >= VIRTUAL_SHARES_MIN
@@ -25,12 +28,25 @@ pub fn virtual_shares_for(asset_decimals: u8) -> U256 {
 /// Less means a donation, an inflated share price or an entry fee. False for no assets and if a product exceeds 256
 /// bits.
 pub fn is_worth_its_assets(assets: U256, worth: U256) -> bool {
-    let kept = worth.checked_mul(uint!(1_000_U256));
-    let least = assets.checked_mul(uint!(999_U256));
+    let kept = worth.checked_mul(PARTS_LOST);
+    let least = assets.checked_mul(PARTS_LOST.saturating_sub(U256::ONE));
     match (kept, least) {
         (Some(kept), Some(least)) => !assets.is_zero() && kept >= least,
         (Some(_) | None, None) | (None, Some(_)) => false,
     }
+}
+
+/// Returns the most that a deposit of `assets` may lose, in the same unit, rounded down: see [`is_worth_its_assets`].
+pub fn most_lost(assets: U256) -> U256 {
+    assets.checked_div(PARTS_LOST).unwrap_or_default()
+}
+
+/// Returns the shares to buy for an allowance that would buy `shares` now.
+///
+/// Interest makes shares dearer with every block, and an allowance that does not suffice makes the purchase fail. What is
+/// spared is half of what a deposit may lose.
+pub fn shares_to_buy(shares: U256) -> U256 {
+    shares.saturating_sub(most_lost(shares) >> 1)
 }
 
 #[cfg(test)]
@@ -51,6 +67,18 @@ mod tests {
             let shares = virtual_shares_for(decimals);
             assert_eq!((shares, has_enough_virtual_shares(shares)), (n(expected), is_enough));
         }
+    }
+
+    /// What a purchase spares never makes it fail for its worth.
+    #[test]
+    fn a_purchase_spares_half_of_what_may_be_lost() {
+        for (shares, bought) in
+            [(0, 0), (1, 1), (1_999, 1_999), (2_000, 1_999), (ETHER, ETHER - ETHER / 2_000)]
+        {
+            assert_eq!(shares_to_buy(n(shares)), n(bought), "{shares}");
+            assert!(shares == 0 || is_worth_its_assets(n(shares), n(bought)), "{shares}");
+        }
+        assert_eq!([most_lost(n(999)), most_lost(n(2_999))], [n(0), n(2)]);
     }
 
     #[test]

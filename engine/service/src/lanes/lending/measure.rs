@@ -2,13 +2,14 @@
 
 use std::collections::BTreeSet;
 
-use alloy_primitives::{Address, U256, uint};
+use alloy_primitives::{Address, U256};
 use bursar_chain::ports::Chain;
 use bursar_core::codes::Code;
 use bursar_core::money::{Atoms, Round};
 use bursar_core::networks::{self, ChainId, Lending as Contracts, Network};
 use bursar_domain::Refusal;
 use bursar_domain::loans::{Exposure, LoanAction, LoanAsk, LoanQuote, LoanSize};
+use bursar_morpho::worth::shares_to_buy;
 use bursar_morpho::{Trust, VenueId};
 use bursar_submit::fees::FeeFacts;
 
@@ -23,9 +24,6 @@ use crate::lanes::rehearsal::Sender;
 
 /// The gas of a later withdrawal: more than a withdrawal from any kind of venue uses.
 const EXIT_GAS: u64 = 800_000;
-
-/// Of so many shares that an allowance can buy, one is not bought: half of what a deposit may lose.
-const SHARES_PER_SPARE: U256 = uint!(2_000_U256);
 
 /// The network of a loan and its contracts.
 #[derive(Clone, Copy)]
@@ -74,7 +72,7 @@ impl Lending {
             Refusal::because(Code::VenueNotPermitted, message)
         })?;
         if buys_shares(known, ask, &venue) {
-            venue.shares = bought(venue.shares);
+            venue.shares = shares_to_buy(venue.shares);
         }
         let mut quote = self.quote_of(ask, known, &own, &venue);
         quote.block = facts.block.unwrap_or(0);
@@ -276,13 +274,6 @@ fn preview(ask: &LoanAsk) -> Preview {
 /// not trusted.
 fn buys_shares(known: &Known, ask: &LoanAsk, venue: &ReadVenue) -> bool {
     ask.supplies() && matches!(ask.venue, VenueId::Vault(_)) && !is_trusted(known, ask, venue)
-}
-
-/// Returns the shares to buy for an allowance that buys `shares` now. Interest makes them dearer with every block, and an
-/// allowance that does not suffice makes the supply fail.
-fn bought(shares: U256) -> U256 {
-    let less = shares.checked_div(SHARES_PER_SPARE).unwrap_or_default();
-    shares.saturating_sub(less)
 }
 
 /// Returns whether a deposit goes to the venue without a limit of its price: only to venues that are trusted.
