@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
+use secrecy::SecretBox;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -84,6 +85,19 @@ impl EngineContext {
     /// `INTERNAL_ERROR` if the platform has no entropy.
     pub(crate) fn random_hex(&self) -> Result<String, Fault> {
         Ok(hex::encode(self.random::<32>()?))
+    }
+
+    /// Returns a secret of 32 random bytes, in a box: a move, also one into or out of a future, leaves no copy behind.
+    ///
+    /// # Errors
+    /// `INTERNAL_ERROR` if the platform has no entropy.
+    pub(crate) fn random_secret(&self) -> Result<SecretBox<[u8; 32]>, Fault> {
+        let mut filled = Ok(());
+        let secret = SecretBox::init_with_mut(|bytes: &mut [u8; 32]| {
+            filled = self.ports.random.fill(bytes);
+        });
+        filled.map_err(|error| Fault::new(Code::InternalError).with_detail(error))?;
+        Ok(secret)
     }
 
     pub(crate) fn random<const N: usize>(&self) -> Result<[u8; N], Fault> {

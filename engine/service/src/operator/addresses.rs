@@ -11,6 +11,7 @@ use bursar_core::ids::{Name, SeedId};
 use bursar_domain::Action;
 use bursar_domain::event::AddressAdded;
 use bursar_domain::wallets::{Backing, Wallet};
+use secrecy::ExposeSecret;
 use zeroize::Zeroizing;
 
 use super::dialogue::Dialogue;
@@ -51,8 +52,8 @@ pub(super) async fn seed(
                 Words::Twelve => WordCount::Twelve,
                 Words::TwentyFour => WordCount::TwentyFour,
             };
-            let entropy = Zeroizing::new(engine.random::<32>()?);
-            let made = Seed::generate(count, &entropy);
+            let entropy = engine.random_secret()?;
+            let made = Seed::generate(count, entropy.expose_secret());
             let phrase = made.phrase().map_err(internal)?;
             let answer = add(engine, made).await?;
             dialogue.send_secret(Zeroizing::new(phrase.as_bytes().to_vec())).await?;

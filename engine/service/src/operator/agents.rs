@@ -209,7 +209,6 @@ async fn show_secret(
 
 /// A new secret and the credential that the journal records for it.
 struct NewCredential {
-    // Boxed: a move, also one into or out of a future, must not leave a copy behind.
     secret: AgentSecret,
     credential: Credential,
 }
@@ -223,11 +222,7 @@ async fn new_credential(
     auth: AuthMode,
 ) -> Result<NewCredential, Fault> {
     needs_trust(engine)?;
-    let mut filled = Ok(());
-    let secret = AgentSecret::init_with_mut(|bytes: &mut [u8; 32]| {
-        filled = engine.ports.random.fill(bytes);
-    });
-    filled.map_err(|error| Fault::new(Code::InternalError).with_detail(error))?;
+    let secret = engine.random_secret()?;
     match auth {
         AuthMode::Bearer => {
             let sha256 = Sha256::digest(&*token_text(secret.expose_secret())).into();
