@@ -1,9 +1,9 @@
 //! The commands `venues`, `venue`, `positions` and `position`: where a stablecoin can be lent, and what this wallet has
 //! lent.
 
-mod forced;
 mod own;
 mod positions;
+mod price;
 mod support;
 mod trust;
 

@@ -241,7 +241,7 @@ fn venues() -> Map<String, Value> {
                 address has lent cannot be read: every supply is then refused (EXPOSURE_UNREADABLE)." },
             "scan": object(json!({
                 "complete": { "type": "boolean",
-                    "description": "False while venues may be missing that others use." },
+                    "description": "False until everything up to last_block is searched, and if something found was ignored." },
                 "next_block": { "type": ["integer", "null"], "minimum": 0,
                     "description": "The first block that is not searched; null if nothing is searched." },
                 "last_block": { "type": ["integer", "null"], "minimum": 0,

@@ -18,13 +18,13 @@ use super::forced_effects::{Expected, Left};
 use super::forced_read::ForcedReader;
 use super::foreign::Ours;
 use super::lane::Lending;
-use super::measure::LoanNetwork;
+use super::measure::{LoanNetwork, check_exit_gate, preview, venue_of};
 use super::network_read::{NetworkReader, ReadNetwork, Wanted};
-use super::operator::{ForcedCost, OwnWithdrawal, WithdrawalOrder};
+use super::operator::{ForcedCost, OwnWithdrawal, WithdrawalOrder, check_gas};
 use super::position_read::ReadPosition;
-use super::venue_read::{Preview, ReadVenue};
+use super::venue_read::ReadVenue;
 use crate::lanes::batch::unavailable;
-use crate::lanes::rehearsal::{Part, PartKind, Rehearsed, Sender};
+use crate::lanes::rehearsal::{Part, PartKind, Sender};
 
 /// The gas limit of the transaction in its rehearsal.
 const FORCED_GAS: u64 = 8_000_000;
@@ -68,7 +68,8 @@ impl Lending {
         let Left { assets, shares } = expected.check(&rehearsed.simulated)?;
         rehearsed.set_gas_limits(&mut parts);
         let ceiling = sender.ceiling(&fees);
-        let cost = enough_for_gas(&rehearsed, &parts, ceiling, &planned.own)?;
+        let cost = rehearsed.worst_cost(&parts, ceiling)?;
+        check_gas(planned.own.native, cost)?;
         let [Part { call, .. }] = parts;
         let name = venue.facts.name.clone();
         let quote = LoanQuote {
@@ -102,26 +103,15 @@ async fn plan(
         let message = "A market has no adapters: leave out --force-deallocate.";
         return Err(Refusal::because(Code::BadInput, message));
     };
-    let preview = match ask.size {
-        LoanSize::Assets(assets) => Preview::Assets(assets.0),
-        LoanSize::Shares(shares) => Preview::Shares(shares),
-        LoanSize::All => Preview::All,
-    };
-    let wanted = Wanted { venue: ask.venue, preview };
+    let wanted = Wanted { venue: ask.venue, preview: preview(ask) };
     let own = reader.read(&[ask.venue], Some(wanted)).await?;
-    let venue = own.venue.clone().ok_or_else(unavailable)?.map_err(|reason| {
-        let message = format!("The venue cannot be used: {reason}.");
-        Refusal::because(Code::VenueNotPermitted, message)
-    })?;
+    let venue = venue_of(&own)?;
     let position = own.positions.iter().find_map(|(_venue, position)| *position);
     let position = position.ok_or_else(unavailable)?;
     let NetworkReader { chain, network, contracts, .. } = *reader;
     let forced = ForcedReader { chain, network, contracts, vault, block };
     let money = forced.money(venue.facts.free.map(|free| free.0)).await?;
-    if let Some(gate) = venue.exit_gate {
-        let message = format!("Nothing can be withdrawn: {}.", gate.refusal());
-        return Err(Refusal::because(Code::WouldFail, message));
-    }
+    check_exit_gate(&venue)?;
     let worth = position.worth;
     let (plan, exit) = match ask.size {
         LoanSize::Assets(Atoms(assets)) if assets <= worth => {
@@ -168,21 +158,6 @@ fn refusal(ask: &LoanAsk, fault: NoForcedPlan) -> Refusal {
         ),
         NoForcedPlan::Overflow => unavailable(),
     }
-}
-
-/// Returns the worst cost of the transaction, in wei.
-fn enough_for_gas(
-    rehearsed: &Rehearsed,
-    parts: &[Part],
-    ceiling: u128,
-    own: &ReadNetwork,
-) -> Result<U256, Refusal> {
-    let cost = rehearsed.worst_cost(parts, ceiling)?;
-    if own.native < cost {
-        let message = "The address does not hold enough of the native coin for gas.";
-        return Err(Refusal::because(Code::InsufficientFunds, message));
-    }
-    Ok(cost)
 }
 
 impl Planned {

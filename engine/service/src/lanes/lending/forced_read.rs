@@ -72,7 +72,7 @@ impl ForcedReader<'_> {
         let plain = plain.unwrap_or(outline.idle);
         let mut money = VaultMoney { plain, ..VaultMoney::default() };
         self.read_places(&places, &outline, &mut money).await?;
-        // What the withdrawal itself takes from the market of the liquidity adapter is no longer free.
+        // The withdrawal also takes this much from the liquidity adapter's market, so nothing else can.
         let taken = plain.saturating_sub(outline.idle);
         let payer = outline.liquidity_market.map(VenueId::Market);
         if let Some(free) = payer.and_then(|payer| money.free.get_mut(&payer)) {

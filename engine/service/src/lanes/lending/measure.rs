@@ -66,11 +66,7 @@ impl Lending {
         let ((own, mut unread), facts) = (own?, facts.map_err(|_fault| unavailable())?);
         let (others, unlisted) = others;
         unread.extend(unlisted);
-        let Some(venue) = own.venue.clone() else { return Err(unavailable()) };
-        let mut venue = venue.map_err(|reason| {
-            let message = format!("The venue cannot be used: {reason}.");
-            Refusal::because(Code::VenueNotPermitted, message)
-        })?;
+        let mut venue = venue_of(&own)?;
         if buys_shares(known, ask, &venue) {
             venue.shares = shares_to_buy(venue.shares);
         }
@@ -261,7 +257,32 @@ impl Lending {
     }
 }
 
-fn preview(ask: &LoanAsk) -> Preview {
+/// Returns the venue of a read that asked for one.
+///
+/// # Errors
+/// `CHAIN_UNAVAILABLE`, or `VENUE_NOT_PERMITTED` if it is not a venue.
+pub(super) fn venue_of(own: &ReadNetwork) -> Result<ReadVenue, Refusal> {
+    own.venue.clone().ok_or_else(unavailable)?.map_err(|reason| {
+        let message = format!("The venue cannot be used: {reason}.");
+        Refusal::because(Code::VenueNotPermitted, message)
+    })
+}
+
+/// Checks that the gates of a venue let the address out.
+///
+/// # Errors
+/// `WOULD_FAIL`
+pub(super) fn check_exit_gate(venue: &ReadVenue) -> Result<(), Refusal> {
+    match venue.exit_gate {
+        Some(gate) => {
+            let message = format!("Nothing can be withdrawn: {}.", gate.refusal());
+            Err(Refusal::because(Code::WouldFail, message))
+        }
+        None => Ok(()),
+    }
+}
+
+pub(super) fn preview(ask: &LoanAsk) -> Preview {
     match (ask.action, ask.size) {
         (LoanAction::Supply, LoanSize::Assets(assets)) => Preview::Supply(assets.0),
         (LoanAction::Withdraw, LoanSize::Assets(assets)) => Preview::Assets(assets.0),
@@ -310,10 +331,7 @@ fn check_early(
         }
         return Ok(());
     }
-    if let Some(gate) = venue.exit_gate {
-        let message = format!("Nothing can be withdrawn: {}.", gate.refusal());
-        return Err(Refusal::because(Code::WouldFail, message));
-    }
+    check_exit_gate(venue)?;
     ask.check_exit(quote)
 }
 

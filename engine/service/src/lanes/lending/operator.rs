@@ -137,10 +137,7 @@ impl Lending {
         let ask = order.ask()?;
         let measured = self.measure(&ask, order.owner, &Known::of_operator(state)).await?;
         let (quote, plan) = (measured.quote, measured.plan?);
-        if quote.native_balance < quote.plan_cost {
-            let message = "The address does not hold enough of the native coin for gas.";
-            return Err(Refusal::because(Code::InsufficientFunds, message));
-        }
+        check_gas(quote.native_balance, quote.plan_cost)?;
         let part = plan.parts.into_iter().next();
         let call = part.ok_or_else(|| Refusal::new(Code::InternalError))?.call;
         Ok(OwnWithdrawal {
@@ -154,4 +151,16 @@ impl Lending {
             cost: plan.cost,
         })
     }
+}
+
+/// Checks that an address can pay for the worst cost of a transaction; both in wei.
+///
+/// # Errors
+/// `INSUFFICIENT_FUNDS`
+pub(super) fn check_gas(native: U256, cost: U256) -> Result<(), Refusal> {
+    if native >= cost {
+        return Ok(());
+    }
+    let message = "The address does not hold enough of the native coin for gas.";
+    Err(Refusal::because(Code::InsufficientFunds, message))
 }

@@ -3,8 +3,8 @@
 //!
 //! Both come from events. Any contract can emit a deposit in our name, so only events of official vaults and of the
 //! singleton count, and only the venue of an event counts: shares and their worth are read from the venue. Every answer is
-//! compared with its query again. The scan never searches beyond the safe block and never searches a block twice, so a
-//! reorganisation cannot hide an event.
+//! compared with its query again. The scan never searches beyond the safe block, so a reorganisation cannot hide an event. It
+//! searches a block once, unless a node named a safe block that did not exist: then everything is searched again.
 //!
 //! No request waits for the scan; requests read what it knows so far.
 

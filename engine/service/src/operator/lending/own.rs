@@ -17,7 +17,7 @@ use bursar_domain::outboxes::Send;
 use bursar_domain::wallets::PayingAddress;
 use bursar_morpho::VenueId;
 
-use super::forced;
+use super::price;
 use super::support::{confirm, only_network};
 use crate::context::EngineContext;
 use crate::lanes::lending::{OwnWithdrawal, WithdrawalOrder};
@@ -137,13 +137,13 @@ async fn plan(
 /// Returns the send by a new measurement, if it is still what was shown: while the operator decided, the venue may have
 /// lost money or paid it to others, or its curator may have raised the penalty.
 fn measured_again(send: Send, shown: &OwnWithdrawal, now: OwnWithdrawal) -> Result<Send, Fault> {
-    let price = |planned: &OwnWithdrawal| {
+    let figures = |planned: &OwnWithdrawal| {
         let penalty = planned.forced.as_ref().map_or(Atoms::default(), |forced| forced.penalty);
         (planned.assets, penalty)
     };
     let TokenAmount { decimals, .. } = send.amount;
     let amount = |atoms| format!("{} {}", TokenAmount { atoms, decimals }, send.symbol);
-    forced::check_price(price(shown), price(&now), amount)?;
+    price::check(figures(shown), figures(&now), amount)?;
     let amount = TokenAmount { atoms: now.assets, decimals };
     Ok(Send { amount, call: now.call, ceiling: now.ceiling, ..send })
 }
@@ -164,9 +164,9 @@ fn lines(
     let mut lines =
         vec![row("withdraws", format!("{} on {}", amount(send.amount.atoms), network.title))];
     if let Some(forced) = &planned.forced {
-        let price = forced::price(send.amount.atoms, forced.penalty);
+        let price = price::part(send.amount.atoms, forced.penalty);
         lines.push(row("penalty", format!("{}, {price}", amount(forced.penalty))));
-        lines.extend(forced.taken.iter().map(|taken| row("forces", forced::taken(taken, amount))));
+        lines.extend(forced.taken.iter().map(|taken| row("forces", price::taken(taken, amount))));
     }
     lines.extend([
         row("venue", text::quoted(&planned.name, NAME_SHOWN)),

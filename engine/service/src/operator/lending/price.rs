@@ -1,4 +1,4 @@
-//! The price of a withdrawal with forced deallocations, in words.
+//! The price of a withdrawal of the operator: in words, and whether it still holds.
 
 use alloy_primitives::{U256, uint};
 use bursar_core::codes::Code;
@@ -13,7 +13,7 @@ const BPS_E18: U256 = uint!(100_000_000_000_000_U256);
 const MARGIN_PARTS: U256 = uint!(1_000_U256);
 
 /// Formats a penalty as a part of what arrives, rounded up, like `2.05 % of what arrives; it stays in the vault`.
-pub(super) fn price(arrives: Atoms, penalty: Atoms) -> String {
+pub(super) fn part(arrives: Atoms, penalty: Atoms) -> String {
     let bps = penalty.0.checked_mul(uint!(10_000_U256)).filter(|_any| !arrives.0.is_zero());
     let part = bps.map_or("a part".to_owned(), |bps| percent(bps.div_ceil(arrives.0)));
     format!("{part} of what arrives; it stays in the vault")
@@ -37,7 +37,7 @@ pub(super) fn taken(taken: &Taken, amount: impl Fn(Atoms) -> String) -> String {
 ///
 /// # Errors
 /// `BUSY` if less arrives, or the penalty is higher.
-pub(super) fn check_price(
+pub(super) fn check(
     shown: (Atoms, Atoms),
     now: (Atoms, Atoms),
     amount: impl Fn(Atoms) -> String,
@@ -85,7 +85,7 @@ mod tests {
             (1, 3, "300.00 %"),
             (0, 3, "a part"),
         ] {
-            let text = price(atoms(arrives), atoms(penalty));
+            let text = part(atoms(arrives), atoms(penalty));
             assert_eq!(text, format!("{shown} of what arrives; it stays in the vault"));
         }
     }
@@ -94,7 +94,7 @@ mod tests {
     fn a_price_that_rose_is_not_paid() {
         let shown = (atoms(400_000), atoms(2_000));
         let check = |arrives, penalty| {
-            check_price(shown, (atoms(arrives), atoms(penalty)), |atoms| format!("{atoms} units"))
+            super::check(shown, (atoms(arrives), atoms(penalty)), |atoms| format!("{atoms} units"))
         };
         for (arrives, penalty) in [(400_000, 2_000), (399_600, 2_002), (500_000, 0)] {
             assert!(check(arrives, penalty).is_ok(), "{arrives} {penalty}");
