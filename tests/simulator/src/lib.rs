@@ -21,6 +21,7 @@ mod lending_policy;
 mod loan_book;
 mod loan_checks;
 mod loan_faults;
+mod loan_orders;
 mod loans;
 mod many;
 mod market_steps;

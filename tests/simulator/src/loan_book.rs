@@ -1,6 +1,6 @@
 //! What the world knows about loans: requests and answers, what blocks hold, and what shares are worth.
 //!
-//! The auditor has no rules for loans yet, so it sees nothing of this.
+//! The world does not show it to the auditor yet.
 
 use std::collections::BTreeMap;
 

@@ -1,16 +1,15 @@
-//! What the world checks about loans by itself, until the auditor has rules for them.
+//! What the world checks about loans by itself: it does not show them to the auditor yet.
 
-use alloy_primitives::{Address, B256, Bytes, U256};
-use bursar_auditor::observations::{Signed, SignedContent, Transaction};
+use alloy_primitives::{Address, B256, U256};
 use bursar_chain::ports::Clock;
 use bursar_core::networks::ChainId;
 
-use crate::evm::{Contracts, VenueName, approval};
+use crate::evm::VenueName;
 use crate::loan_book::{LoanAnswer, LoanMove, LoanOrder, LoanSeen};
 use crate::tape::Seen;
 use crate::world::{World, WorldFailure};
 
-fn broken(rule: &str, what: String) -> Result<(), WorldFailure> {
+pub(crate) fn broken(rule: &str, what: String) -> Result<(), WorldFailure> {
     Err((format!("loans: {rule}"), what))
 }
 
@@ -18,17 +17,8 @@ fn broken(rule: &str, what: String) -> Result<(), WorldFailure> {
 const LIMITS: [&str; 4] =
     ["EXPOSURE_EXCEEDED", "EXPOSURE_UNREADABLE", "PER_DEPOSIT_EXCEEDED", "DAILY_OPS_EXCEEDED"];
 
-/// Seconds after which a measurement is surely newer than the trouble of a node.
-const MEASURED_S: u64 = 120;
-
 /// Wei that pay for a withdrawal at any price of gas.
 const GAS_MONEY: u128 = 5_000_000_000_000_000;
-
-/// What an address has, in the smallest unit of the stablecoin.
-struct Owned {
-    lent: U256,
-    liquid: U256,
-}
 
 impl World {
     pub(crate) fn note_loan(&mut self, seen: LoanSeen) -> Result<(), WorldFailure> {
@@ -167,146 +157,6 @@ impl World {
             Some(what) => broken("positions", what),
             None => Ok(()),
         }
-    }
-
-    /// Checks a signature of a loan against the policy and the chains.
-    pub(crate) fn check_loan_order(
-        &mut self,
-        order: &LoanOrder,
-        signed: &Signed,
-    ) -> Result<(), WorldFailure> {
-        // What was recorded earlier is judged by what held then.
-        let is_now = order.at_ms == self.clock.now().utc.0;
-        let SignedContent::Transaction(sent) = &signed.content else {
-            return broken("orders", format!("{order:?} is no transaction"));
-        };
-        if !order.is_main {
-            return check_allowance(order, sent);
-        }
-        if is_now && order.is_first && !self.together {
-            self.check_works(order, sent)?;
-        }
-        if !order.is_main || !order.is_first || !order.supplies {
-            return Ok(());
-        }
-        if order.counted > order.max_deposit {
-            let what = format!("{order:?} exceeds the largest deposit");
-            return broken("deposits", what);
-        }
-        let Owned { lent, liquid } = self.owned(order.owner, &order.networks);
-        let ceiling = ceiling(order, lent, liquid);
-        let highest = self.loans.ceilings.entry(order.owner).or_default();
-        *highest = (*highest).max(ceiling);
-        if !is_now {
-            return Ok(());
-        }
-        let mined = |request: &String| self.loans.mains.contains_key(request);
-        let others = order.others.iter().filter(|(request, _usd)| !mined(request));
-        let others: u64 = others.map(|(_request, usd)| *usd).sum();
-        let after = lent + U256::from(others) + U256::from(order.counted);
-        if after > U256::from(ceiling) {
-            let what = format!(
-                "{order:?}: {lent} are lent and {others} are to come, so the ceiling {ceiling} is exceeded"
-            );
-            return broken("ceiling", what);
-        }
-        self.check_readable(order)?;
-        self.check_exit(order)?;
-        self.check_venue(order)
-    }
-
-    /// A loan works on the state that nodes show: it was rehearsed.
-    fn check_works(&self, order: &LoanOrder, sent: &Transaction) -> Result<(), WorldFailure> {
-        let chain = self.chains.iter().find(|chain| chain.id() == order.chain);
-        let value = U256::from(sent.value);
-        let (Some(chain), Ok(to), Ok(data)) = (chain, sent.to.parse(), sent.data.parse()) else {
-            return broken("orders", format!("{order:?} is not readable: {sent:?}"));
-        };
-        let data: Bytes = data;
-        let done = chain.with_ledger(|ledger| {
-            ledger.try_out(|machine| machine.run(order.owner, to, value, &data))
-        });
-        match done {
-            Some(Err(why)) => {
-                broken("rehearsal", format!("{order:?} cannot work: {why}, in {sent:?}"))
-            }
-            _works => Ok(()),
-        }
-    }
-
-    /// No supply while a network of the policy cannot be read.
-    fn check_readable(&self, order: &LoanOrder) -> Result<(), WorldFailure> {
-        let counted = self.chains.iter().filter(|chain| order.networks.contains(&chain.id()));
-        let now_s = u64::try_from(order.at_ms / 1_000).unwrap_or(0);
-        for chain in counted {
-            if chain.down_since().is_some_and(|since| since + MEASURED_S < now_s) {
-                let what = format!("{order:?}, although {} cannot be read", chain.id());
-                return broken("readable", what);
-            }
-        }
-        Ok(())
-    }
-
-    /// No supply to a vault that lets nothing out.
-    fn check_exit(&self, order: &LoanOrder) -> Result<(), WorldFailure> {
-        let chain = self.chains.iter().find(|chain| chain.id() == order.chain);
-        let closed = chain.and_then(|chain| {
-            chain.with_ledger(|ledger| {
-                let state = &ledger.state_of(ledger.shown_head())?.lending;
-                let mut names = state.names().into_iter();
-                let venue = names.find(|venue| venue.to_string() == order.venue)?;
-                (!state.lets_out(venue)).then_some(venue)
-            })
-        });
-        match closed.flatten() {
-            Some(venue) => broken("gates", format!("{order:?}, but {venue} lets nothing out")),
-            None => Ok(()),
-        }
-    }
-
-    /// A supply goes to a venue that may be trusted, as far as nodes show it.
-    fn check_venue(&self, order: &LoanOrder) -> Result<(), WorldFailure> {
-        let chain = self.chains.iter().find(|chain| chain.id() == order.chain);
-        let Some(chain) = chain.filter(|_chain| order.curated_only) else { return Ok(()) };
-        let contracts = Contracts::of(ChainId(order.chain));
-        let trusted = chain.with_ledger(|ledger| {
-            let state = ledger.shown_state();
-            let names = state.lending.names();
-            let venue = names.into_iter().find(|venue| venue.to_string() == order.venue);
-            venue.is_some_and(|venue| state.may_be_trusted(&contracts, venue))
-        });
-        match trusted {
-            Some(false) => {
-                broken("trust", format!("{order:?} goes to a venue that is not trusted"))
-            }
-            _trusted => Ok(()),
-        }
-    }
-
-    /// Returns what an address has on some networks, as far as the wallet can know it: while nodes hide positions or are
-    /// behind, what it supplied and did not withdraw.
-    fn owned(&self, owner: Address, networks: &[u64]) -> Owned {
-        let mut owned = Owned { lent: U256::ZERO, liquid: U256::ZERO };
-        for chain in self.chains.iter().filter(|chain| networks.contains(&chain.id())) {
-            let id = chain.id();
-            let coin = Contracts::of(ChainId(id)).dollar();
-            let read = chain.with_ledger(|ledger| {
-                let (state, time) = (&ledger.state, ledger.time);
-                let lies = ledger.lag > 0 || !ledger.hides.is_empty();
-                let worth = |venue: VenueName| {
-                    let worth = state.worth(venue, state.lending.shares_of(venue, owner), time);
-                    let principal = self.loans.principal(id, owner, venue);
-                    if lies { worth.min(principal) } else { worth }
-                };
-                let lent = state.lending.names().into_iter().map(worth).sum::<U256>();
-                (lent, state.balance(coin, owner))
-            });
-            if let Some((lent, liquid)) = read {
-                owned.lent += lent;
-                owned.liquid += liquid;
-            }
-        }
-        owned
     }
 
     /// A loan in a block is the only one of its request, moves the owner's money alone, and keeps the ceiling.
@@ -465,39 +315,4 @@ impl World {
             None => Ok(()),
         }
     }
-}
-
-/// Returns the ceiling of a policy, in millionths of a dollar.
-fn ceiling(order: &LoanOrder, lent: U256, liquid: U256) -> u128 {
-    let most = u128::from(order.max_total);
-    let share = order.max_share_bps.map(|bps| {
-        let part = (lent + liquid) * U256::from(bps) / U256::from(10_000);
-        u128::try_from(part).unwrap_or(u128::MAX)
-    });
-    share.map_or(most, |share| share.min(most))
-}
-
-/// An approval before a loan is given to its venue, for no more than the deposit.
-fn check_allowance(order: &LoanOrder, sent: &Transaction) -> Result<(), WorldFailure> {
-    let data: Result<Bytes, _> = sent.data.parse();
-    let is_filler = data.as_ref().is_ok_and(|data| data.is_empty()) && sent.to == sent.from;
-    if is_filler && sent.value == 0 {
-        return Ok(());
-    }
-    let given = data.ok().and_then(|data| approval(&data));
-    let Some((spender, amount)) = given else {
-        return broken("approvals", format!("{order:?} is no approval: {sent:?}"));
-    };
-    let contracts = Contracts::of(ChainId(order.chain));
-    let singleton = contracts.network.lending.map(|lending| lending.singleton);
-    let is_market = order.venue.len() > "0x".len() + 2 * Address::len_bytes();
-    let is_venue =
-        if is_market { Some(spender) == singleton } else { order.venue == format!("{spender:#x}") };
-    let coin = format!("{:#x}", contracts.dollar());
-    // Once the request is over, its reservation is zero, and an offer of a higher fee repeats the amount.
-    let is_exact = !order.is_first || amount <= U256::from(order.counted);
-    if !is_venue || !is_exact || sent.to.to_lowercase() != coin {
-        return broken("approvals", format!("{order:?} does not allow {sent:?}"));
-    }
-    Ok(())
 }
