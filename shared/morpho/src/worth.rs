@@ -46,7 +46,7 @@ pub fn most_lost(assets: U256) -> U256 {
 /// Interest makes shares dearer with every block, and an allowance that does not suffice makes the purchase fail. What is
 /// spared is half of what a deposit may lose.
 pub fn shares_to_buy(shares: U256) -> U256 {
-    shares.saturating_sub(most_lost(shares) >> 1)
+    shares.saturating_sub(most_lost(shares).wrapping_shr(1))
 }
 
 #[cfg(test)]
