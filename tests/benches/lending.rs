@@ -4,14 +4,14 @@
 //! The floor is the number of round trips to the node, which the bench counts. Run it with
 //! `cargo bench -p bursar-tests --bench lending`.
 
-#[path = "trading/far_node.rs"]
+#[path = "lanes/far_node.rs"]
 mod far_node;
-#[path = "trading/figures.rs"]
+#[path = "lanes/figures.rs"]
 mod figures;
-#[path = "trading/stage.rs"]
+#[path = "lanes/stage.rs"]
 mod stage;
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use alloy_primitives::Address;
 use bursar_devnet::full::{Contracts, NewVault, lending_chain_or_skip};
@@ -19,7 +19,6 @@ use bursar_tests::offers::BASE;
 use bursar_tests::operator::Expect;
 use serde_json::{Value, json};
 
-use crate::far_node::FarNode;
 use crate::figures::Figures;
 use crate::stage::Stage;
 
@@ -86,11 +85,7 @@ async fn latencies() {
     let mut figures = Figures::default();
     for at in 3..ROUND + 3 {
         let body = large(at);
-        stage.node.take();
-        let begun = Instant::now();
-        let answer = stage.post("/position", &body).await;
-        figures.times.push(begun.elapsed());
-        figures.trips.push(far_node::trips(&stage.node.take()));
+        let answer = stage.measure("/position", &body, &mut figures).await;
         assert_eq!(answer["code"], "PER_DEPOSIT_EXCEEDED", "{answer}");
     }
     figures.print(&format!("supply judged, {VENUES} venues"));
@@ -99,11 +94,7 @@ async fn latencies() {
     for at in 0..ROUND as u64 {
         let listed = json!({ "chain_id": 8453 });
         let body = stage.agent.position(stage.engine.now_s() - (at % 200) as i64, &listed);
-        stage.node.take();
-        let begun = Instant::now();
-        let answer = stage.post("/venues", &body).await;
-        figures.times.push(begun.elapsed());
-        figures.trips.push(far_node::trips(&stage.node.take()));
+        let answer = stage.measure("/venues", &body, &mut figures).await;
         assert_eq!(answer["exposure_complete"], true, "{answer}");
     }
     figures.print(&format!("list of {VENUES} venues"));
@@ -111,17 +102,7 @@ async fn latencies() {
     let mut figures = Figures::default();
     for at in 0..ROUND {
         let body = supply(&stage, venue, 1_000_000 + at as u64);
-        stage.node.take();
-        let begun = Instant::now();
-        let (answer, sent) = tokio::join!(
-            stage.post("/position", &body),
-            stage.node.first("eth_sendRawTransaction")
-        );
-        assert_eq!(answer["status"], "executed", "{answer}");
-        figures.times.push(sent.arrived.duration_since(begun) + AWAY);
-        let mut calls = stage.node.take();
-        calls.retain(|call| call.arrived <= sent.arrived);
-        figures.trips.push(far_node::trips(&calls));
+        stage.measure_broadcast("/position", &body, &mut figures).await;
     }
     figures.print("supply requested to broadcast");
 }

@@ -4,24 +4,23 @@
 //! The floor is the number of round trips to the node, which the bench counts. Run it with
 //! `cargo bench -p bursar-tests --bench trading`.
 
-#[path = "trading/far_node.rs"]
+#[path = "lanes/far_node.rs"]
 mod far_node;
-#[path = "trading/figures.rs"]
+#[path = "lanes/figures.rs"]
 mod figures;
 #[path = "services/http.rs"]
 mod http;
-#[path = "trading/stage.rs"]
+#[path = "lanes/stage.rs"]
 mod stage;
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use bursar_core::networks::by_chain;
 use bursar_devnet::full::full_chain_or_skip;
 use bursar_tests::offers::{BASE, offer};
 use serde_json::{Value, json};
 
-use crate::far_node::FarNode;
 use crate::figures::Figures;
 use crate::stage::Stage;
 
@@ -82,11 +81,7 @@ async fn latencies() {
     let mut figures = Figures::default();
     for at in 3..ROUND + 3 {
         let body = quoted(&stage, at);
-        stage.node.take();
-        let begun = Instant::now();
-        let answer = stage.post("/trade", &body).await;
-        figures.times.push(begun.elapsed());
-        figures.trips.push(far_node::trips(&stage.node.take()));
+        let answer = stage.measure("/trade", &body, &mut figures).await;
         assert_eq!(answer["reason_code"], "EXCEEDS_PER_TRADE_MAX", "{answer}");
     }
     figures.print("quote and judgement");
@@ -94,15 +89,7 @@ async fn latencies() {
     let mut figures = Figures::default();
     for at in 0..ROUND {
         let body = swap(&stage, "1", at);
-        stage.node.take();
-        let begun = Instant::now();
-        let (answer, sent) =
-            tokio::join!(stage.post("/trade", &body), stage.node.first("eth_sendRawTransaction"));
-        assert_eq!(answer["status"], "executed", "{answer}");
-        figures.times.push(sent.arrived.duration_since(begun) + AWAY);
-        let mut calls = stage.node.take();
-        calls.retain(|call| call.arrived <= sent.arrived);
-        figures.trips.push(far_node::trips(&calls));
+        stage.measure_broadcast("/trade", &body, &mut figures).await;
     }
     figures.print("request to broadcast");
     stage.engine.kill();

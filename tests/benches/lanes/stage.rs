@@ -1,6 +1,6 @@
 //! The scene of the benches: a full local chain behind a far node, and an engine process with an agent.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use alloy_primitives::{Address, U256};
 use bursar_control::answers::Answer;
@@ -11,7 +11,8 @@ use bursar_tests::process::{EngineProcess, Start};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::FarNode;
+use crate::far_node::{self, FarNode};
+use crate::figures::Figures;
 
 const TIMEOUT: Duration = Duration::from_secs(120);
 
@@ -20,6 +21,8 @@ pub struct Stage {
     pub node: FarNode,
     pub engine: EngineProcess,
     pub agent: Agent,
+    /// One way to the node and back.
+    away: Duration,
     client: reqwest::Client,
     _home: TempDir,
 }
@@ -52,7 +55,7 @@ impl Stage {
         chain.request("anvil_setBalance", json!([owner, ether])).await.expect("set");
         let client = reqwest::Client::builder().no_proxy().timeout(TIMEOUT).build();
         let client = client.expect("a client");
-        (Self { chain, node, engine, agent, client, _home: home }, operator, owner)
+        (Self { chain, node, engine, agent, away, client, _home: home }, operator, owner)
     }
 
     /// Mines a block ten times a second from now on.
@@ -63,6 +66,29 @@ impl Stage {
                 tokio::time::sleep(Duration::from_millis(100)).await;
             }
         });
+    }
+
+    /// Makes a call and adds its time and round trips.
+    pub async fn measure(&self, path: &str, body: &Value, figures: &mut Figures) -> Value {
+        self.node.take();
+        let begun = Instant::now();
+        let answer = self.post(path, body).await;
+        figures.times.push(begun.elapsed());
+        figures.trips.push(far_node::trips(&self.node.take()));
+        answer
+    }
+
+    /// Makes a call that is executed, and adds time and round trips until its first transaction reaches the node.
+    pub async fn measure_broadcast(&self, path: &str, body: &Value, figures: &mut Figures) {
+        self.node.take();
+        let begun = Instant::now();
+        let (answer, sent) =
+            tokio::join!(self.post(path, body), self.node.first("eth_sendRawTransaction"));
+        assert_eq!(answer["status"], "executed", "{answer}");
+        figures.times.push(sent.arrived.duration_since(begun) + self.away);
+        let mut calls = self.node.take();
+        calls.retain(|call| call.arrived <= sent.arrived);
+        figures.trips.push(far_node::trips(&calls));
     }
 
     pub async fn post(&self, path: &str, body: &Value) -> Value {
