@@ -170,6 +170,37 @@ async fn t_14_a_clock_that_disagrees_with_the_chain_holds_every_payment() {
     }
 }
 
+/// An agent that never pays must not keep the engine from noticing a wrong clock.
+#[tokio::test]
+async fn t_14_trades_and_loans_compare_the_clock_with_the_chain_too() {
+    let trade = json!({
+        "token_in": "ETH", "token_out": "0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913",
+        "amount_in": "0.1", "chain_id": 8453, "fee_tier": 500,
+    });
+    let supply = json!({
+        "action": "supply", "venue": "0xbeeF010f9cb27031ad51e3333f9aF9C6B1228183",
+        "venue_kind": "vault", "chain_id": 8453, "amount": "5",
+    });
+    for (path, wanted) in [("/trade", trade), ("/position", supply)] {
+        let clock = clock();
+        let chain = Blocks::new(&clock, Block::Behind(86_400));
+        let mut setup = Setup { clock, ..unlimited_in_memory() };
+        setup.chains.insert(BASE, Arc::clone(&chain) as _);
+        let (engine, agent) = engine_with(setup, "--trading --lending", "hmac").await;
+        let now = engine.now_s();
+        let body = match path {
+            "/trade" => agent.trade(now, &wanted),
+            _loan => agent.position(now, &wanted),
+        };
+        let (status, answer) = engine.post(path, &body).await;
+        assert_eq!((status, answer["code"].as_str()), (502, Some("CHAIN_UNAVAILABLE")), "{path}");
+        chain.until_probed(1).await;
+        engine.clock.advance(15_000);
+        chain.until_probed(2).await;
+        assert!(engine.engine.core().now().chain_hint.is_some(), "{path}");
+    }
+}
+
 /// Sleep must not count as a clock error. Blocks continue while this machine sleeps, so an earlier block time says
 /// nothing about the clock.
 #[tokio::test]

@@ -13,7 +13,6 @@ use bursar_core::ids::RequestId;
 use bursar_core::json::Value;
 use bursar_core::limits::FREE_DISK_BYTES;
 use bursar_core::networks::ChainId;
-use bursar_core::time::Moment;
 use bursar_domain::command::{Ask, Recall};
 use bursar_domain::idempotency::Prior;
 use bursar_domain::identity::{Identity, KeyClaim};
@@ -170,17 +169,6 @@ impl Api {
         let earlier = self.core.act(Action::Recall(Box::new(recall))).await;
         let answer = earlier.map_err(|fault| caller.hide_lock(fault))?.answer;
         Ok(matches!(answer, ActionAnswer::Done))
-    }
-
-    /// Compares our clock with the chain's if a comparison is due, in parallel with the payment.
-    fn probe_chain_time(&self, chain: ChainId, now: &Moment) {
-        if let Some(node) = self.ports.chains.get(&chain)
-            && self.chain_time.is_due(chain, now)
-        {
-            let (clock, node) = (self.chain_time.clone(), Arc::clone(&node));
-            // No caller waits for the probe, and an engine that stops abandons it.
-            tokio::spawn(async move { clock.ask(chain, &*node).await });
-        }
     }
 
     /// Whether the disk has room for more records.

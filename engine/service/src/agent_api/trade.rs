@@ -84,6 +84,7 @@ async fn try_trade(api: &Api, request: HttpRequest) -> Result<Answer, Fault> {
     if !policy.networks.allows(input.chain()) {
         return Ok(refused(&Refusal::new(Code::NetworkNotAllowed)));
     }
+    api.probe_chain_time(input.chain(), &caller.moment);
     let record = match new_trade(api, &caller, &input, identity, id).await? {
         Ok(record) => record,
         Err(refusal) => return Ok(refused(&refusal)),
