@@ -4,13 +4,14 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use alloy_primitives::B256;
 use bursar_chain::ports::Chain;
-use bursar_core::networks::{Lending as Contracts, Network, VaultKind};
+use bursar_core::networks::{ChainId, Lending as Contracts, Network, VaultKind};
 use bursar_domain::Refusal;
 use bursar_morpho::caps::market_cap_id;
 use bursar_morpho::views::{adapter, market, vault};
 use bursar_morpho::{MarketParams, VenueId, views};
 
 use super::lane::Lending;
+use super::measure::LoanNetwork;
 use super::vault_read::Venue;
 use super::venue_read::Endorser;
 use crate::lanes::batch::Batch;
@@ -42,6 +43,24 @@ impl Lending {
             }
             (VenueId::Vault(_) | VenueId::Market(_), _) => Ok(()),
         }
+    }
+
+    /// Looks for another trusted vault that lends to a market than the remembered one. Returns whether there is one.
+    ///
+    /// # Errors
+    /// `CHAIN_UNAVAILABLE`
+    pub(super) async fn finds_other_endorser(
+        &self,
+        chain: ChainId,
+        venue: VenueId,
+    ) -> Result<bool, Refusal> {
+        let LoanNetwork { network, contracts } = LoanNetwork::of(chain)?;
+        let before = self.hints.venue(chain, venue).endorser;
+        if before.is_none() {
+            return Ok(false);
+        }
+        self.survey_markets(network, contracts).await?;
+        Ok(self.hints.venue(chain, venue).endorser != before)
     }
 
     /// Reads which markets the trusted vaults of a network lend to, and remembers the vaults that do.

@@ -52,6 +52,23 @@ impl Lending {
         owner: Address,
         known: &Known,
     ) -> Result<Measured, Refusal> {
+        let measured = self.measure_once(ask, owner, known).await?;
+        // The vault that lent to the market may have changed, and another one may do.
+        if ask.supplies()
+            && is_unendorsed(ask.venue, &measured.quote)
+            && self.finds_other_endorser(ask.chain, ask.venue).await?
+        {
+            return self.measure_once(ask, owner, known).await;
+        }
+        Ok(measured)
+    }
+
+    async fn measure_once(
+        &self,
+        ask: &LoanAsk,
+        owner: Address,
+        known: &Known,
+    ) -> Result<Measured, Refusal> {
         let at_ms = self.ports.clock.now().boottime_ms;
         let LoanNetwork { network, contracts } = LoanNetwork::of(ask.chain)?;
         let chain = self.chain(network)?;
@@ -255,6 +272,12 @@ impl Lending {
     ) -> NetworkReader<'a> {
         NetworkReader { chain, network, contracts, owner, hints: &self.hints, block: None }
     }
+}
+
+/// Returns whether a loan goes to a market to which no vault that is trusted lends.
+fn is_unendorsed(venue: VenueId, quote: &LoanQuote) -> bool {
+    let trusted = quote.venue.as_ref().map(|venue| &venue.trust);
+    matches!(venue, VenueId::Market(_)) && !matches!(trusted, Some(Trust::Curated))
 }
 
 /// Returns the venue of a read that asked for one.
