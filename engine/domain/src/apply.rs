@@ -157,6 +157,9 @@ fn apply_event(state: &mut State, entry: &Entry) -> Option<ChangedRecord> {
                 agent.refusals.count(at);
                 agent.usage.count(at, asked.ask.padding());
             });
+            if let LaneAsk::Loan(loan) = &asked.ask {
+                Arc::make_mut(&mut state.loans).note_refused(loan);
+            }
             let status = Status::Refused { refusal: refusal.clone(), at, was_held: false };
             return Some(ChangedRecord::Request(Arc::new(request(asked, entry, status))));
         }

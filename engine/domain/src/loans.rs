@@ -297,7 +297,7 @@ pub struct Lent {
 /// What the journal knows of a venue.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct VenueRecord {
-    /// The highest price of its shares that was recorded.
+    /// The highest price of its shares that was recorded with a request.
     pub best: Option<SharePrice>,
     /// The operator's confirmation of a venue that Bursar alone would not use.
     pub confirmed: Option<Confirmation>,
@@ -341,6 +341,16 @@ impl Loans {
             && record.best.is_none_or(|best| best.is_below(&price))
         {
             record.best = Some(price);
+        }
+    }
+
+    /// Notes what was measured for a loan that was refused. A venue that Bursar would not use leaves no record, because an
+    /// agent may name as many as it likes.
+    pub(crate) fn note_refused(&mut self, ask: &LoanAsk) {
+        let trust = ask.quote.venue.as_ref().map(|venue| &venue.trust);
+        let is_trusted = matches!(trust, Some(Trust::Curated | Trust::Pinned));
+        if is_trusted || self.venues.contains_key(&(ask.chain, ask.venue)) {
+            self.note_quote(ask, &ask.quote);
         }
     }
 
