@@ -297,4 +297,16 @@ async fn the_scan_finds_official_vaults_and_own_positions() {
     assert_eq!(answer.positions.len(), 2, "{answer:?}");
     let mentioned = format!("{answer:?}");
     assert!(!unwanted[1..].iter().any(|text| mentioned.contains(text)), "{answer:?}");
+
+    // The operator's own confirmation counts until the vault names somebody else.
+    stage.operator.must(&format!("venue trust {} --network base --yes", texts[1])).await;
+    assert_eq!(stage.position(second).await.trust, VenueTrust::Confirmed);
+    let answer = stage.venues_with(second).await;
+    let found = answer.venues.iter().find(|one| one.venue == texts[1]).expect("listed");
+    assert_eq!(found.trust, VenueTrust::Confirmed, "{found:?}");
+    let other = Address::repeat_byte(9);
+    stage.chain.set_curator(second, kit.owner, other).await.expect("another curator");
+    assert_eq!(stage.position(second).await.trust, VenueTrust::Changed);
+    stage.operator.must(&format!("venue untrust {} --network base", texts[1])).await;
+    assert_eq!(stage.position(second).await.trust, VenueTrust::Changed);
 }

@@ -39,7 +39,9 @@ pub(crate) fn trust(trust: VenueTrust) -> &'static str {
     match trust {
         VenueTrust::Curated => "curated",
         VenueTrust::Pinned => "pinned",
+        VenueTrust::Confirmed => "yours",
         VenueTrust::New => "new",
+        VenueTrust::Changed => "changed",
         VenueTrust::Refused => "refused",
     }
 }

@@ -406,12 +406,20 @@ pub enum Standing {
 impl Standing {
     /// Judges a venue as it was read.
     pub fn of(venue: &VenueFacts, record: Option<&VenueRecord>) -> Self {
+        Self::judge(&venue.trust, (venue.curator, venue.owner), record)
+    }
+
+    /// Judges a venue by its trust, and by its curator and owner.
+    pub fn judge(
+        trust: &Trust,
+        parties: (Option<Address>, Option<Address>),
+        record: Option<&VenueRecord>,
+    ) -> Self {
         let confirmed = record.and_then(|record| record.confirmed.as_ref());
-        let as_confirmed = confirmed.is_some_and(|confirmed| {
-            confirmed.curator == venue.curator && confirmed.owner == venue.owner
-        });
+        let as_confirmed =
+            confirmed.is_some_and(|confirmed| (confirmed.curator, confirmed.owner) == parties);
         let was_good = record.is_some_and(|record| record.was_confirmed || record.has_passed);
-        match venue.trust {
+        match trust {
             Trust::Curated | Trust::Pinned => Self::Trusted,
             Trust::NewNeedsConfirmation(_) if as_confirmed => Self::Trusted,
             Trust::NewNeedsConfirmation(_) | Trust::Refused(_) if was_good => Self::Changed,

@@ -13,8 +13,10 @@ use bursar_control::answers::{Answer, UnreadVenueAnswer, VenueAnswer, VenuesAnsw
 use bursar_control::grammar::{PositionOrder, VenueOrder, VenuesOrder};
 use bursar_core::fault::Fault;
 use bursar_core::networks::{Network, VaultKind};
+use bursar_domain::State;
+use bursar_morpho::VenueId;
 
-use self::support::{lends, reason, text, trust as judged};
+use self::support::{lends, reason, standing, text};
 use super::dialogue::Dialogue;
 use super::support::{Done, lookup};
 use crate::context::EngineContext;
@@ -24,6 +26,7 @@ pub(super) use positions::positions;
 
 pub(super) async fn venues(engine: &Arc<EngineContext>, order: VenuesOrder) -> Result<Done, Fault> {
     let networks = lookup::networks(engine, order.network.as_deref(), lends, "lending")?;
+    let state = engine.core.view().state.clone();
     let (mut venues, mut unread) = (Vec::new(), Vec::new());
     let surveys = networks.iter().map(|network| engine.lending.survey(network));
     for (network, survey) in networks.iter().zip(futures::future::join_all(surveys).await) {
@@ -34,7 +37,7 @@ pub(super) async fn venues(engine: &Arc<EngineContext>, order: VenuesOrder) -> R
         };
         match survey {
             Ok(survey) => {
-                venues.extend(survey.venues.iter().map(|venue| describe(network, venue)));
+                venues.extend(survey.venues.iter().map(|venue| describe(&state, network, venue)));
                 let unreadable = survey.unreadable.iter().map(|(venue, reason)| {
                     missing(Some(venue.to_checksum(None)), (*reason).to_owned())
                 });
@@ -75,7 +78,7 @@ pub(super) async fn position(
     }
 }
 
-fn describe(network: &Network, venue: &Venue) -> VenueAnswer {
+fn describe(state: &State, network: &Network, venue: &Venue) -> VenueAnswer {
     let total = venue.lends_stablecoin.then_some(venue.total_assets);
     let liquid = venue.liquid.filter(|_known| venue.lends_stablecoin);
     VenueAnswer {
@@ -87,7 +90,12 @@ fn describe(network: &Network, venue: &Venue) -> VenueAnswer {
         symbol: venue.symbol.clone(),
         curator: venue.curator.to_checksum(None),
         owner: venue.owner.to_checksum(None),
-        trust: judged(&venue.trust),
+        trust: standing(
+            state,
+            (network.chain, VenueId::Vault(venue.address)),
+            &venue.trust,
+            (Some(venue.curator), Some(venue.owner)),
+        ),
         reason: reason(&venue.trust),
         total_assets: total.map(|total| text(network, total)),
         total_assets_atomic: total.map(|total| total.to_string()),

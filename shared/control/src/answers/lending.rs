@@ -29,8 +29,12 @@ pub enum VenueTrust {
     Curated,
     /// Its curator is trusted, and its address is, whoever owns it.
     Pinned,
+    /// The operator confirmed it, with the curator and the owner that it has.
+    Confirmed,
     /// Nothing speaks against it, but nobody has confirmed it.
     New,
+    /// It was trusted before and no longer is: it changed, or the operator took the trust back.
+    Changed,
     /// Something speaks against it.
     Refused,
 }

@@ -126,6 +126,25 @@ fn positions_look_right_at_every_size() {
 }
 
 #[test]
+fn venue_that_changed_is_told_once() {
+    let note = |stage: &Stage| stage.model.last_note.as_ref().map(|note| note.text.clone());
+    let mut changed = answer();
+    changed.positions[1].trust = VenueTrust::Changed;
+    changed.positions[1].reason = "its owner is not trusted".into();
+    let mut stage = with((80, 24), answer());
+    asked(&mut stage, Ok(Answer::Positions(answer())));
+    assert_eq!(note(&stage), None);
+    asked(&mut stage, Ok(Answer::Positions(changed.clone())));
+    let text = "The venue \"Steakhouse USDG\" is no longer trusted. Press 2 to see why.";
+    assert_eq!(note(&stage).as_deref(), Some(text));
+    let screen = stage.screen();
+    assert!(screen.contains(text) && screen.contains(" changed "), "{screen}");
+    stage.model.last_note = None;
+    asked(&mut stage, Ok(Answer::Positions(changed)));
+    assert_eq!(note(&stage), None);
+}
+
+#[test]
 fn every_row_can_be_scrolled_to() {
     for size in EACH_LAYOUT {
         let mut stage = with(size, many(30, 3));

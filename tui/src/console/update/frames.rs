@@ -1,11 +1,14 @@
 //! Handles what the engine sends.
 
-use bursar_control::answers::{ActivityRow, Answer, Reply, SecretField};
+use bursar_control::answers::{
+    ActivityRow, Answer, PositionAnswer, Reply, SecretField, VenueTrust,
+};
 use bursar_control::grammar::Order;
 use bursar_control::wire::{Prompt, ToClient};
 use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
 use bursar_core::status::{DecidedStatus, EntryKind};
+use bursar_core::text::quoted;
 use zeroize::Zeroizing;
 
 use super::run_line;
@@ -18,6 +21,9 @@ use crate::console::model::words::Words;
 use crate::console::model::{Intent, Model, Pane, Purpose, WATCH_AGAIN_MS};
 use crate::link::{Received, Secret};
 use crate::oneshot;
+
+/// Longest shown name of a venue, which is quoted.
+const VENUE_NAME: usize = 24;
 
 /// The topics that a command of the operator may have changed.
 const AFTER_LINE: &[Topic] =
@@ -115,6 +121,7 @@ fn query_done(model: &mut Model, topic: Topic, reply: Reply) {
             }
             model.feed_known |= topic == Topic::Feed;
             let wallet = wallet_of(model);
+            note_changed(model, &answer);
             model.server.store(topic, answer, model.now_ms);
             if wallet.is_some_and(|before| wallet_of(model) != Some(before)) {
                 // The wallet changed, so the known addresses, balances and positions are outdated.
@@ -128,6 +135,21 @@ fn query_done(model: &mut Model, topic: Topic, reply: Reply) {
             }
         }
     }
+}
+
+/// Tells which venue with money of this wallet is no longer trusted, once.
+fn note_changed(model: &mut Model, answer: &Answer) {
+    let Answer::Positions(positions) = answer else { return };
+    let known = model.server.positions.iter().flat_map(|before| &before.positions);
+    let known: Vec<(&str, &str)> = known
+        .filter(|row| row.trust == VenueTrust::Changed)
+        .map(|row| (row.caip2.as_str(), row.venue.as_str()))
+        .collect();
+    let mut changed = positions.positions.iter().filter(|row| row.trust == VenueTrust::Changed);
+    let is_new = |row: &&PositionAnswer| !known.contains(&(row.caip2.as_str(), row.venue.as_str()));
+    let Some(row) = changed.find(is_new) else { return };
+    let name = quoted(&row.name, VENUE_NAME);
+    model.note_failure(format!("The venue {name} is no longer trusted. Press 2 to see why."));
 }
 
 /// Stores a page of the feed. A page that failed is requested again while it is viewed.

@@ -241,9 +241,9 @@ fn notice(model: &Model, failed: Option<&str>, rows: usize) -> (String, Role) {
 
 fn trust(trust: VenueTrust) -> (&'static str, Role) {
     let role = match trust {
-        VenueTrust::Curated | VenueTrust::Pinned => Role::Good,
+        VenueTrust::Curated | VenueTrust::Pinned | VenueTrust::Confirmed => Role::Good,
         VenueTrust::New => Role::Warn,
-        VenueTrust::Refused => Role::Alarm,
+        VenueTrust::Changed | VenueTrust::Refused => Role::Alarm,
     };
     (wording::trust(trust), role)
 }

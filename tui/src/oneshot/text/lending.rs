@@ -58,7 +58,9 @@ fn kind(kind: &str) -> &str {
 fn trust(trust: VenueTrust) -> &'static str {
     match trust {
         VenueTrust::Curated | VenueTrust::Pinned => "trusted",
+        VenueTrust::Confirmed => "confirmed by you",
         VenueTrust::New => "NOT CONFIRMED",
+        VenueTrust::Changed => "CHANGED",
         VenueTrust::Refused => "REFUSED",
     }
 }

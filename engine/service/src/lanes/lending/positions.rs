@@ -32,6 +32,8 @@ pub struct Position {
     /// The vault's own claim.
     pub name: String,
     pub trust: Trust,
+    pub curator: Address,
+    pub owner: Address,
     pub shares: U256,
     /// What all shares redeem for, by the vault.
     pub worth: U256,
@@ -148,6 +150,8 @@ impl Places {
             venue: venue.address,
             name: venue.name.clone(),
             trust: venue.trust,
+            curator: venue.curator,
+            owner: venue.owner,
             shares: self.shares,
             worth,
             withdrawable,

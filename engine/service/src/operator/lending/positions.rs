@@ -14,7 +14,7 @@ use bursar_domain::{Refusal, State};
 use bursar_morpho::VenueId;
 use bursar_morpho::trust::Trust;
 
-use super::support::{lends, reason, text, trust};
+use super::support::{lends, reason, standing, text};
 use crate::context::EngineContext;
 use crate::lanes::lending::{Known, OwnVenue, Position};
 use crate::operator::support::{Done, lookup};
@@ -95,7 +95,12 @@ async fn markets(
         match engine.lending.examine(network, venue).await {
             Ok(facts) => all.positions.push(PositionAnswer {
                 name: facts.name,
-                trust: trust(&facts.trust),
+                trust: standing(
+                    state,
+                    (network.chain, venue),
+                    &facts.trust,
+                    (facts.curator, facts.owner),
+                ),
                 reason: match facts.trust {
                     Trust::Curated | Trust::Pinned => "a trusted vault lends to it".to_owned(),
                     Trust::NewNeedsConfirmation(_) | Trust::Refused(_) => reason(&facts.trust),
@@ -119,7 +124,12 @@ fn describe_vault(
     let venue = VenueId::Vault(found.venue);
     PositionAnswer {
         name: found.name.clone(),
-        trust: trust(&found.trust),
+        trust: standing(
+            state,
+            (network.chain, venue),
+            &found.trust,
+            (Some(found.curator), Some(found.owner)),
+        ),
         reason: reason(&found.trust),
         withdrawable: found.withdrawable.map(|amount| text(network, amount)),
         withdrawable_atomic: found.withdrawable.map(|amount| amount.to_string()),

@@ -1,13 +1,15 @@
 //! What the commands of lending share.
 
-use alloy_primitives::U256;
+use alloy_primitives::{Address, U256};
 use bursar_control::answers::VenueTrust;
 use bursar_control::grammar::VenueName;
 use bursar_control::wire::Asking;
 use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
 use bursar_core::money::{Atoms, TokenAmount};
-use bursar_core::networks::Network;
+use bursar_core::networks::{ChainId, Network};
+use bursar_domain::State;
+use bursar_domain::loans::Standing;
 use bursar_morpho::VenueId;
 use bursar_morpho::trust::Trust;
 
@@ -74,12 +76,22 @@ pub(super) fn text(network: &Network, amount: U256) -> String {
     format!("{amount} {}", coin.symbol)
 }
 
-pub(super) fn trust(trust: &Trust) -> VenueTrust {
-    match trust {
-        Trust::Curated => VenueTrust::Curated,
-        Trust::Pinned => VenueTrust::Pinned,
-        Trust::NewNeedsConfirmation(_) => VenueTrust::New,
-        Trust::Refused(_) => VenueTrust::Refused,
+/// Returns how a venue stands with the operator, by its trust, its curator and its owner.
+pub(super) fn standing(
+    state: &State,
+    (chain, venue): (ChainId, VenueId),
+    trust: &Trust,
+    parties: (Option<Address>, Option<Address>),
+) -> VenueTrust {
+    match (Standing::judge(trust, parties, state.loans.venue(chain, venue)), trust) {
+        (Standing::Trusted, Trust::Curated) => VenueTrust::Curated,
+        (Standing::Trusted, Trust::Pinned) => VenueTrust::Pinned,
+        (Standing::Trusted, Trust::NewNeedsConfirmation(_) | Trust::Refused(_)) => {
+            VenueTrust::Confirmed
+        }
+        (Standing::Changed, _) => VenueTrust::Changed,
+        (Standing::Unconfirmed, _) => VenueTrust::New,
+        (Standing::Untrusted, _) => VenueTrust::Refused,
     }
 }
 
