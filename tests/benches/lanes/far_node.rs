@@ -8,7 +8,7 @@ use axum::body::{Body, Bytes};
 use axum::extract::State;
 use axum::response::Response;
 use axum::routing::post;
-use serde_json::Value;
+use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 
@@ -16,6 +16,8 @@ use tokio::sync::watch;
 #[derive(Debug, Clone)]
 pub struct SeenCall {
     pub method: String,
+    /// The blocks that a query for logs searches.
+    pub blocks: u64,
     pub arrived: Instant,
     pub answered: Instant,
 }
@@ -25,19 +27,38 @@ pub struct FarNode {
     pub url: String,
     calls: Arc<Mutex<Vec<SeenCall>>>,
     changed: Arc<watch::Sender<()>>,
+    /// Whether queries for logs wait, and the most blocks of one.
+    holds_logs: Arc<watch::Sender<bool>>,
+    blocks_max: u64,
 }
 
 impl FarNode {
     /// Starts a proxy in front of `node` that answers `away` later.
     pub async fn start(node: &str, away: Duration) -> Self {
+        Self::start_limited(node, away, u64::MAX).await
+    }
+
+    /// Like [`FarNode::start`]. It refuses queries for the logs of more blocks.
+    pub async fn start_limited(node: &str, away: Duration, blocks_max: u64) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let url = format!("http://{}", listener.local_addr().expect("an address"));
-        let far = Self { url, calls: Arc::default(), changed: Arc::new(watch::channel(()).0) };
+        let far = Self {
+            url,
+            calls: Arc::default(),
+            changed: Arc::new(watch::channel(()).0),
+            holds_logs: Arc::new(watch::channel(false).0),
+            blocks_max,
+        };
         let client = reqwest::Client::builder().no_proxy().build().expect("a client");
         let state = (far.clone(), node.to_owned(), client, away);
         let app = Router::new().route("/", post(pass)).with_state(state);
         tokio::spawn(async move { axum::serve(listener, app).await });
         far
+    }
+
+    /// Lets queries for logs wait from now on, or lets them through.
+    pub fn hold_logs(&self, holds: bool) {
+        self.holds_logs.send_replace(holds);
     }
 
     /// Returns the calls since the last time.
@@ -79,17 +100,36 @@ type Passing = (FarNode, String, reqwest::Client, Duration);
 
 async fn pass(State((far, node, client, away)): State<Passing>, body: Bytes) -> Response<Body> {
     let arrived = Instant::now();
-    let method = method_of(&body);
+    let (method, blocks) = described(&body);
+    if method == "eth_getLogs" {
+        let mut holds = far.holds_logs.subscribe();
+        let _open = holds.wait_for(|holds| !holds).await.expect("a running proxy");
+    }
     tokio::time::sleep(away).await;
+    if blocks > far.blocks_max {
+        return Response::new(Body::from(refusal(&body)));
+    }
     let request = client.post(node).header("content-type", "application/json").body(body);
     let answer = request.send().await.expect("answered").bytes().await.expect("bytes");
-    let call = SeenCall { method, arrived, answered: Instant::now() };
+    let call = SeenCall { method, blocks, arrived, answered: Instant::now() };
     far.calls.lock().expect("not poisoned").push(call);
     far.changed.send_replace(());
     Response::new(Body::from(answer))
 }
 
-fn method_of(body: &[u8]) -> String {
+fn refusal(body: &[u8]) -> String {
     let call: Value = serde_json::from_slice(body).expect("JSON");
-    call["method"].as_str().unwrap_or("batch").to_owned()
+    let error = json!({ "code": -32_602, "message": "query exceeds max block range" });
+    json!({ "jsonrpc": "2.0", "id": call["id"], "error": error }).to_string()
+}
+
+/// Returns the method of a call, and the blocks that it searches.
+fn described(body: &[u8]) -> (String, u64) {
+    let call: Value = serde_json::from_slice(body).expect("JSON");
+    let number = |field: &str| {
+        let text = call["params"][0][field].as_str()?;
+        u64::from_str_radix(text.trim_start_matches("0x"), 16).ok()
+    };
+    let blocks = number("toBlock").zip(number("fromBlock")).map_or(0, |(to, from)| to - from + 1);
+    (call["method"].as_str().unwrap_or("batch").to_owned(), blocks)
 }

@@ -1,0 +1,103 @@
+//! `/sign` while the wallet searches the events of Morpho's contracts, beside `/sign` while the search stands still: a node
+//! 20 ms away, in front of a local chain with the block numbers of the real one.
+//!
+//! Rounds of both kinds follow each other on one engine, and one connection sends its requests one after the other. The ratio
+//! of the two counts. Run it with `cargo bench -p bursar-tests --bench scan`.
+
+#[path = "lanes/far_node.rs"]
+mod far_node;
+#[path = "lanes/figures.rs"]
+#[expect(dead_code, reason = "only the other benches count round trips")]
+mod figures;
+#[path = "lanes/stage.rs"]
+#[expect(dead_code, reason = "only the other benches count round trips")]
+mod stage;
+
+use std::time::{Duration, Instant};
+
+use bursar_devnet::full::lending_chain_or_skip;
+use bursar_tests::offers::{BASE, offer};
+
+use crate::far_node::FarNode;
+use crate::stage::Stage;
+
+/// One way to the node and back.
+const AWAY: Duration = Duration::from_millis(20);
+
+/// The most blocks of a search.
+const BLOCKS: u64 = 10_000;
+
+/// Requests of a round.
+const ROUND: usize = 1_000;
+
+/// Rounds of each kind.
+const ROUNDS: usize = 24;
+
+const POLICY: &str = "--networks 8453 --day 1000000 --txn 10 --auto 5 --lending";
+
+fn main() {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+        .expect("a runtime");
+    runtime.block_on(compare());
+}
+
+/// What the rounds of one kind measured.
+#[derive(Default)]
+struct Kind {
+    times: Vec<Duration>,
+    searches: usize,
+    blocks: u64,
+}
+
+async fn compare() {
+    let Some(chain) = lending_chain_or_skip(BASE).await else { return };
+    let node = FarNode::start_limited(chain.url(), AWAY, BLOCKS).await;
+    let (stage, _operator, _owner) = Stage::behind(node, chain, POLICY, AWAY).await;
+    let (mut still, mut searching, mut number) = (Kind::default(), Kind::default(), 0);
+    // The first round warms up.
+    round(&stage, &mut Kind::default(), &mut number).await;
+    for _each in 0..ROUNDS {
+        stage.node.hold_logs(true);
+        round(&stage, &mut still, &mut number).await;
+        stage.node.hold_logs(false);
+        round(&stage, &mut searching, &mut number).await;
+    }
+    for (name, kind) in [("still", &mut still), ("searching", &mut searching)] {
+        kind.times.sort_unstable();
+        println!(
+            "{name}: p50 {:.2} ms, p99 {:.2} ms; {} searches of {} blocks meanwhile",
+            kind.at(50),
+            kind.at(99),
+            kind.searches,
+            kind.blocks
+        );
+    }
+    let ratio = |share| 100.0 * searching.at(share) / still.at(share);
+    println!("searching, of still: p50 {:.0} %, p99 {:.0} %", ratio(50), ratio(99));
+}
+
+impl Kind {
+    /// Returns the time below which this many percent of the requests are, in milliseconds. The times are in order.
+    fn at(&self, percent: usize) -> f64 {
+        self.times[(self.times.len() - 1) * percent / 100].as_secs_f64() * 1_000.0
+    }
+}
+
+async fn round(stage: &Stage, kind: &mut Kind, number: &mut u64) {
+    stage.node.take();
+    for _request in 0..ROUND {
+        *number += 1;
+        let body = stage.agent.ask(stage.engine.now_s(), &offer(1_000, *number), None);
+        let begun = Instant::now();
+        let answer = stage.post("/sign", &body).await;
+        kind.times.push(begun.elapsed());
+        assert_eq!(answer["status"], "success", "{answer}");
+    }
+    for call in stage.node.take().iter().filter(|call| call.method == "eth_getLogs") {
+        kind.searches += 1;
+        kind.blocks += call.blocks;
+    }
+}
