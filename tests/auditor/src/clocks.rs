@@ -115,12 +115,6 @@ impl Time {
         self.clock_leads().any(|lead| lead.saturating_abs() > MAX_DRIFT_MS)
     }
 
-    /// Returns whether the wall clock is far off every chain time that the wallet may rely on.
-    pub(crate) fn is_surely_off(&self) -> bool {
-        let mut leads = self.clock_leads().peekable();
-        leads.peek().is_some() && leads.all(|lead| lead.saturating_abs() > MAX_DRIFT_MS)
-    }
-
     /// Returns whether a request signed then may be refused because the wallet may have forgotten its day.
     pub(crate) fn may_be_forgotten(&self, signed_s: i64) -> bool {
         let day = |seconds: i64| seconds.div_euclid(86_400);

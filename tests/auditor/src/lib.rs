@@ -298,8 +298,13 @@ impl Auditor {
             Observation::Calm => self.calm = Some(self.time.instant()),
             Observation::Over => self.on_over()?,
         }
+        if observation.is_of_loans() {
+            return Ok(());
+        }
         self.refresh();
-        self.watch_loans();
+        if !observation.is_answer_of_node() {
+            self.watch_loans();
+        }
         self.watch_trades();
         self.watch_calm();
         Ok(())

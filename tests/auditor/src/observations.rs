@@ -102,6 +102,19 @@ pub enum Observation {
     Over,
 }
 
+impl Observation {
+    /// Returns whether it is an answer of a node about loans. No clock, order or state of a request changes with it.
+    pub(crate) fn is_of_loans(&self) -> bool {
+        matches!(self, Self::VenueRead(_) | Self::ExposureRead(_) | Self::LoanRehearsed(_))
+    }
+
+    /// Returns whether it is an answer of a node, or of a source of prices.
+    pub(crate) fn is_answer_of_node(&self) -> bool {
+        let of_trades = matches!(self, Self::Quoted(_) | Self::Read(_) | Self::Rehearsed(_));
+        of_trades || matches!(self, Self::PriceRead(_)) || self.is_of_loans()
+    }
+}
+
 /// A call of an agent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Call {

@@ -32,7 +32,9 @@ fn deposit_is_exact_and_for_the_paying_address() {
         (VAULT, deposit(amount - 1, MAIN)),
         (VAULT, deposit(amount, SHOP)),
         (STRANGER, deposit(amount, MAIN)),
-        (VAULT, format!("94bf804d{}{}", encode::word(amount), encode::address(MAIN))),
+        (VAULT, mint(0, MAIN)),
+        (VAULT, mint(amount, SHOP)),
+        (STRANGER, mint(amount, MAIN)),
         (VAULT, vault_withdraw(amount, MAIN, MAIN)),
         (SINGLETON, market_supply(amount, 0, MAIN, "")),
     ] {
@@ -45,6 +47,18 @@ fn deposit_is_exact_and_for_the_paying_address() {
     lender.rejects("call data", signs(&Transaction { value: 1, ..tx }));
     let mut lender = allowed(&loan);
     let tx = lender.tx(OTHER, VAULT, deposit(amount, MAIN));
+    lender.rejects("call data", signs(&tx));
+}
+
+/// The exact allowance limits what the shares cost.
+#[test]
+fn shares_may_be_bought_instead() {
+    let loan = supply(40);
+    let mut lender = allowed(&loan);
+    let tx = lender.tx(BASE, VAULT, mint(38 * DOLLAR, MAIN));
+    lender.accepts(signs(&tx));
+    let mut lender = withdrawing(&withdraw(LoanAmount::All));
+    let tx = lender.tx(BASE, VAULT, mint(38 * DOLLAR, MAIN));
     lender.rejects("call data", signs(&tx));
 }
 

@@ -4,7 +4,7 @@ mod common;
 use bursar_auditor::observations::*;
 use common::lending::*;
 use common::trading::signs;
-use common::{BASE, COIN, NOON, approve};
+use common::{BASE, COIN, approve};
 
 const NONE: &str = "0x0000000000000000000000000000000000000000";
 
@@ -182,8 +182,14 @@ fn low_liquidity_and_a_fallen_share_price_ask() {
     let mut lender = Lender::new(lending());
     lender.lends(&supply(40), "one");
     let lower = VenueFacts { share_price: vault().share_price - 1, ..vault() };
-    lender.venues.insert(VAULT.into(), lower);
+    lender.venues.insert(VAULT.into(), lower.clone());
     lender.start_rejected("must ask", &supply(40));
+    // What the operator approved is what later prices are compared with.
+    let mut lender = Lender::new(lending());
+    lender.lends(&supply(40), "one");
+    lender.venues.insert(VAULT.into(), lower);
+    lender.lends_approved(&supply(41), "two");
+    lender.lends(&supply(40), "three");
 }
 
 #[test]
@@ -219,12 +225,11 @@ fn unproven_effects_little_native_coin_and_a_doubted_journal_ask() {
 }
 
 #[test]
-fn clock_far_off_the_chain_asks() {
-    for (off_ms, right) in [(600_000, true), (600_001, false)] {
+fn clock_far_behind_the_chain_asks() {
+    for (ahead_s, right) in [(660, true), (661, false)] {
         let mut lender = Lender::new(lending());
-        lender.driver.clocks.block_ms = Some(NOON - off_ms);
-        let clocks = lender.driver.clocks.clone();
-        lender.accepts(Observation::Clocks(clocks));
+        let time_s = lender.driver.second() + ahead_s;
+        lender.accepts(Observation::Head(Head { chain: BASE, block: 1001, time_s }));
         if right {
             lender.starts(&supply(40), "one");
         } else {

@@ -13,9 +13,6 @@ use crate::world::{SentCall, World, WorldFailure};
 /// Milliseconds; longer than most payments are valid.
 const LATE_MS: u64 = 61_000;
 
-/// Payments that may be in flight when another one is sent.
-const QUEUE_RESERVE: usize = 6;
-
 impl World {
     /// Sends one call. Waits until everything is idle, unless the next step is to run concurrently.
     pub(crate) fn call(
@@ -65,9 +62,6 @@ impl World {
     }
 
     pub(crate) fn send(&mut self, sent: SentCall) -> Result<(), WorldFailure> {
-        if !self.make_room(QUEUE_RESERVE)? {
-            return Ok(());
-        }
         self.sent_calls.push(sent.clone());
         let call = Call::Sign(Box::new(sent.ask));
         self.call(call, "POST", "/sign", Some(&sent.body), wire::answer)
@@ -94,9 +88,6 @@ impl World {
         count: u8,
     ) -> Result<(), WorldFailure> {
         let Some(agent) = self.pick_agent(planned.agent) else { return Ok(()) };
-        if !self.make_room(usize::from(count))? {
-            return Ok(());
-        }
         self.together = true;
         for _one in 0..count {
             let sent = self.build_call(agent, planned);

@@ -261,6 +261,9 @@ impl Market {
         owners.dedup();
         for owner in owners {
             tape.write(Observation::Allowances(chain_notes::allowances(&self.ledger, owner)));
+            if !self.ledger.state.lending.is_empty() {
+                tape.show(evm::loan_notes::deployed(&self.ledger, owner));
+            }
         }
         self.finish(tape);
     }
@@ -351,6 +354,8 @@ impl Market {
         self.show_head(tape);
         let notes = chain_notes::reads(&self.ledger, to, data, &answer);
         notes.into_iter().for_each(|note| tape.write(note));
+        let notes = evm::loan_notes::loan_reads(&self.ledger, number, (to, data), &answer);
+        notes.into_iter().for_each(|note| tape.show(note));
         Ok(answer)
     }
 
@@ -384,6 +389,11 @@ impl Chain for WorldChain {
         if own || !self.has_market() {
             return self.authorization_state(&data);
         }
+        let down = self.with(|market| {
+            let is_down = market.mode == NodeMode::Down;
+            is_down.then(|| evm::loan_notes::failed_reads(&market.ledger, to, &data))
+        });
+        down.flatten().into_iter().flatten().for_each(|note| self.tape.show(note));
         self.market(|market| market.answer(to, &data, block, &self.tape))
     }
 

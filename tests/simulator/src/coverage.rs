@@ -79,6 +79,11 @@ impl Coverage {
                 gaps.push(format!("{code} was never returned"));
             }
         }
+        for case in JUDGED {
+            if !self.judged.contains_key(case) {
+                gaps.push(format!("{case} was never judged"));
+            }
+        }
         gaps
     }
 }
@@ -136,6 +141,25 @@ const CODES: &[&str] = &[
     "WOULD_FAIL",
     "WRONG_PASSWORD",
     "X402_DISABLED",
+];
+
+/// What the auditor must have judged of loans.
+const JUDGED: &[&str] = &[
+    "broadcast: loan",
+    "deployed",
+    "included: loan",
+    "loan: approved",
+    "loan: automatic",
+    "loan: denied",
+    "loan: displaced",
+    "loan: executed",
+    "loan: failed",
+    "loan: held",
+    "loan: refused",
+    "loan: rejected",
+    "mined: loan",
+    "signature: loan",
+    "unmined: loan",
 ];
 
 impl fmt::Display for Coverage {

@@ -11,6 +11,7 @@ mod contracts;
 pub(crate) mod forge;
 mod ledger;
 mod loan_moves;
+pub(crate) mod loan_notes;
 mod loan_terms;
 mod machine;
 mod math;

@@ -1,5 +1,6 @@
 //! The parts of policies that loans are judged by.
 
+use bursar_auditor::observations::LendingPolicy;
 use bursar_tests::dice::Dice;
 
 /// Limits of loans, in millionths of a dollar.
@@ -51,6 +52,33 @@ fn dollars(micros: u64) -> String {
 pub(crate) fn draw(seed: u64) -> [usize; 4] {
     let mut dice = Dice::new(seed ^ 0x1e4d);
     std::array::from_fn(|_policy| dice.index(COUNT))
+}
+
+/// Returns a variant in the auditor's type.
+pub(crate) fn auditor_policy(variant: usize) -> LendingPolicy {
+    let one = &VARIANTS[variant % COUNT];
+    LendingPolicy {
+        enabled: one.enabled,
+        max_deposit: one.per_deposit,
+        max_total: one.total,
+        max_percent_bps: one.share_bps,
+        auto_below: one.auto_below,
+        ops_per_day: one.operations,
+        restricted: one.curated_only,
+    }
+}
+
+/// Returns a variant in the auditor's type, as an edit sets it: no limit is the whole then.
+pub(crate) fn edited_policy(variant: usize) -> LendingPolicy {
+    let policy = auditor_policy(variant);
+    LendingPolicy { max_percent_bps: policy.max_percent_bps.or(Some(10_000)), ..policy }
+}
+
+/// Returns the options of a variant that change all limits of another one.
+pub(crate) fn edit_options(variant: usize) -> String {
+    let all =
+        if VARIANTS[variant % COUNT].share_bps.is_none() { " --lending-percent 100" } else { "" };
+    format!("{}{all}", options(variant))
 }
 
 /// Returns the options of a variant.

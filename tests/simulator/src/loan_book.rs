@@ -1,6 +1,4 @@
 //! What the world knows about loans: requests and answers, what blocks hold, and what shares are worth.
-//!
-//! The world does not show it to the auditor yet.
 
 use std::collections::BTreeMap;
 
@@ -20,8 +18,6 @@ pub(crate) enum LoanSeen {
     Answered { ticket: u64, answer: LoanAnswer },
     /// An agent listed the venues of a network.
     Listed { agent: String, chain: u64, own: Vec<(String, Option<u128>)> },
-    /// The operator decided about a held loan. `code` is the refusal of the decision.
-    Decided { id: String, approves: bool, code: Option<String> },
     /// A block holds a supply or a withdrawal of one of our addresses.
     Moved(LoanMove),
     /// The worth of [`PRICED_SHARES`] of each venue after a block.
@@ -134,8 +130,6 @@ pub(crate) struct LoanBook {
     pub(crate) mains: BTreeMap<String, String>,
     /// The highest ceiling of a supply that was ordered, by address.
     pub(crate) ceilings: BTreeMap<Address, u128>,
-    /// The minute of the newest refusal of any lane, and the refusals in it.
-    pub(crate) refusals: (i64, usize),
     /// Nodes have lied about positions, or were behind.
     pub(crate) nodes_lied: bool,
 }

@@ -1,4 +1,4 @@
-//! What the world checks about loans by itself: it does not show them to the auditor yet.
+//! What the world checks about loans by itself, whatever the auditor knows.
 
 use alloy_primitives::{Address, B256, U256};
 use bursar_chain::ports::Clock;
@@ -32,19 +32,6 @@ impl World {
             }
             LoanSeen::Answered { ticket, answer } => self.loan_answered(ticket, answer),
             LoanSeen::Listed { agent, chain, own } => self.check_listed(&agent, chain, &own),
-            LoanSeen::Decided { id, approves, code } => {
-                let limit = code.as_deref().filter(|code| LIMITS.contains(code));
-                let withdraws = self.loans.by_id.get(&id).is_some_and(|wish| !wish.supplies);
-                if let Some(code) = &code {
-                    self.count_loan(&format!("decision: {code}"));
-                } else {
-                    self.count_loan(if approves { "approved" } else { "denied" });
-                }
-                match limit.filter(|_limit| withdraws) {
-                    Some(code) => broken("limits", format!("{id} withdraws, and ended as {code}")),
-                    None => Ok(()),
-                }
-            }
             LoanSeen::Moved(moved) => self.loan_moved(moved),
             LoanSeen::Prices { chain, block, worth } => {
                 self.loans.prices.insert((chain, block), worth);
@@ -79,9 +66,6 @@ impl World {
             ("executed", _) => self.count_loan(&format!("executed: {side}")),
             (_other, Some(code)) => {
                 let code = code.to_owned();
-                if ticket != 0 {
-                    self.count_refusal();
-                }
                 self.count_loan(&format!("{side}: {code}"));
             }
             _open => {}

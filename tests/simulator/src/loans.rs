@@ -1,37 +1,32 @@
 //! The loans that agents ask for, and what the operator decides about them.
 
 use alloy_primitives::{Address, U256};
+use bursar_auditor::observations::{
+    Call, Loan, LoanAction, LoanAmount as Amount, LoanAsk, Observation, Order, Ticket, VenueKind,
+};
 use bursar_chain::ports::Clock;
 use bursar_control::grammar::{Approve, Deny, Order as Parsed};
-use bursar_core::limits::HELD_PER_AGENT;
 use bursar_core::networks::ChainId;
 use bursar_core::policy::LendingPolicy;
-use bursar_demo::operator::Operator;
 use bursar_devnet::agent::Agent;
 use bursar_domain::loan_context::reserved;
 use bursar_tests::engine::ask;
-use bursar_tests::operator::PASSWORD;
 use serde_json::{Value, json};
 
+use crate::calls::{mark_wrong, proof};
+use crate::evm::notes::atoms;
 use crate::evm::{Contracts, VenueChange, VenueName, venues};
-use crate::lending_policy;
 use crate::loan_book::{LoanSeen, LoanWish};
-use crate::orders::{parse_cached, policy_name};
 use crate::plan::{LoanAmount, Pick, PlannedLoan, RepeatVariant, Step};
 use crate::wire;
 use crate::world::{World, WorldFailure};
-
-/// Held requests of one agent from which on no loan is sent: payments must not be refused for them.
-const HELD_MAX: usize = 8;
-
-/// Refusals of a minute that a wallet surely records.
-const REFUSALS_MAX: usize = 29;
 
 /// One `/position` request, kept so that it can be repeated.
 #[derive(Debug, Clone)]
 pub(crate) struct SentLoan {
     agent: usize,
     wish: LoanWish,
+    ask: LoanAsk,
     body: Value,
 }
 
@@ -131,15 +126,7 @@ impl World {
                 self.hide_all_positions(false);
                 self.settle()
             }
-            Step::EditLending { which, variant } => {
-                // The auditor would take the edit for one that changes nothing.
-                if !self.swarm.trades {
-                    return Ok(());
-                }
-                let options = lending_policy::options(variant);
-                let line = format!("policy edit {} {options}", policy_name(which));
-                self.run_unseen(parse_cached(line), None)
-            }
+            Step::EditLending { which, variant } => self.edit_lending(which, variant),
             _other => Ok(()),
         }
     }
@@ -157,31 +144,41 @@ impl World {
     }
 
     fn call_loan(&mut self, sent: SentLoan) -> Result<(), WorldFailure> {
-        self.loan_ticket += 1;
-        let ticket = self.loan_ticket;
+        let ticket = self.ticket();
         let agent = self.agents[sent.agent].id.clone();
         self.tape.write_loan(LoanSeen::Asked { ticket, agent, wish: sent.wish });
+        let call = Call::Loan(Box::new(sent.ask));
         let body = sent.body.to_string().into_bytes();
-        let (http, tape) = (self.process().http.clone(), self.tape.clone());
+        self.ask_about_loan((ticket, call), true, "POST", "/position", body)
+    }
+
+    /// Sends a request for a loan, or a poll of one.
+    fn ask_about_loan(
+        &mut self,
+        (ticket, call): (Ticket, Call),
+        is_request: bool,
+        method: &'static str,
+        path: &str,
+        body: Vec<u8>,
+    ) -> Result<(), WorldFailure> {
+        self.tape.show(Observation::Called { ticket, call });
+        let (http, tape, path) = (self.process().http.clone(), self.tape.clone(), path.to_owned());
         self.process().spawn(async move {
-            let (status, bytes) = ask(http, "POST", "/position", body).await;
+            let (status, bytes) = ask(http, method, &path, body).await;
             let body = serde_json::from_slice(&bytes).unwrap_or(Value::Null);
-            let answer = wire::loan_answer(status, &body);
-            tape.write_loan(LoanSeen::Answered { ticket, answer });
+            let (answer, seen) =
+                (wire::position_answer(status, &body), wire::loan_answer(status, &body));
+            tape.show(Observation::Answered { ticket, answer });
+            let ticket = if is_request { ticket } else { 0 };
+            tape.write_loan(LoanSeen::Answered { ticket, answer: seen });
         });
         if self.together { Ok(()) } else { self.settle() }
     }
 
     pub(crate) fn poll_loan(&mut self, id: &str) -> Result<(), WorldFailure> {
         let path = format!("/position/status/{id}");
-        let (http, tape) = (self.process().http.clone(), self.tape.clone());
-        self.process().spawn(async move {
-            let (status, bytes) = ask(http, "GET", &path, Vec::new()).await;
-            let body = serde_json::from_slice(&bytes).unwrap_or(Value::Null);
-            let answer = wire::loan_answer(status, &body);
-            tape.write_loan(LoanSeen::Answered { ticket: 0, answer });
-        });
-        if self.together { Ok(()) } else { self.settle() }
+        let poll = (self.ticket(), Call::PollLoan { id: id.to_owned() });
+        self.ask_about_loan(poll, false, "GET", &path, Vec::new())
     }
 
     fn list_venues(&mut self, agent: Pick, chain: usize) -> Result<(), WorldFailure> {
@@ -213,7 +210,8 @@ impl World {
                 resign(&mut sent, now, &client);
             }
             RepeatVariant::OtherKey(key) => {
-                sent.body["idempotency_key"] = json!(key_name(self.swarm.trades, key));
+                sent.body["idempotency_key"] = json!(key_name(key));
+                sent.ask.idempotency_key = Some(key_name(key));
                 if client.bearer {
                     resign(&mut sent, now, &client);
                 }
@@ -225,11 +223,14 @@ impl World {
             RepeatVariant::WrongProof => {
                 let wrong = Agent { token: format!("AT_{}", "5".repeat(64)), ..client };
                 resign(&mut sent, now, &wrong);
+                mark_wrong(&mut sent.ask.proof);
                 return self.call_loan(sent);
             }
             RepeatVariant::UnknownAgent => {
                 sent.body["agent_id"] = json!("ZZZ999");
+                sent.ask.agent = "ZZZ999".to_owned();
                 resign(&mut sent, now, &client);
+                mark_wrong(&mut sent.ask.proof);
                 return self.call_loan(sent);
             }
         }
@@ -239,29 +240,52 @@ impl World {
     /// Builds a request that was never sent before. Without an agent there is none.
     fn build_loan(&mut self, planned: &PlannedLoan) -> Option<SentLoan> {
         let agent = planned.agent.of(self.agents.len())?;
-        if self.held_by(agent) >= HELD_MAX {
-            return None;
-        }
         let (at, venue) = self.venue_of(agent, planned)?;
         let chain = self.chains.get(at)?.id();
         let lender = self.lender(agent, at, venue)?;
-        let mut position = json!({
-            "action": if planned.supply { "supply" } else { "withdraw" },
-            "venue": venue.to_string(),
-            "venue_kind": if matches!(venue, VenueName::Vault(_)) { "vault" } else { "market" },
-            "chain_id": chain,
-        });
-        self.add_size(&mut position, planned, venue, &lender)?;
+        let mut position = position(chain, venue, planned.supply);
+        let amount = self.add_size(&mut position, planned, venue, &lender)?;
+        let mut deadline = None;
         if let Some(off) = planned.deadline_s {
             let time = self.chains[at].with_ledger(|ledger| ledger.time)?;
-            position["deadline"] = json!(time.saturating_add_signed(off));
+            deadline = Some(time.saturating_add_signed(off));
+            position["deadline"] = json!(deadline);
         }
-        let client = &self.agents[agent];
-        let mut body = client.position(self.clock.now().utc.seconds(), &position);
-        if let Some(key) = planned.key {
-            body["idempotency_key"] = json!(key_name(self.swarm.trades, key));
+        let wish = LoanWish { chain, venue, supplies: planned.supply };
+        Some(self.sign_loan(agent, wish, (amount, deadline), &position, planned.key))
+    }
+
+    fn sign_loan(
+        &self,
+        agent: usize,
+        wish: LoanWish,
+        (amount, deadline_s): (Amount, Option<u64>),
+        position: &Value,
+        key: Option<u8>,
+    ) -> SentLoan {
+        let (client, at) = (&self.agents[agent], self.clock.now().utc.seconds());
+        let mut body = client.position(at, position);
+        let key = key.map(key_name);
+        if let Some(key) = &key {
+            body["idempotency_key"] = json!(key);
         }
-        Some(SentLoan { agent, wish: LoanWish { chain, venue, supplies: planned.supply }, body })
+        let signature = body["signature"].as_str().expect("a text").to_owned();
+        let is_vault = matches!(wish.venue, VenueName::Vault(_));
+        let ask = LoanAsk {
+            agent: client.id.clone(),
+            proof: proof(client, at, signature, true),
+            content: position.to_string(),
+            idempotency_key: key,
+            loan: Loan {
+                chain: wish.chain,
+                action: if wish.supplies { LoanAction::Supply } else { LoanAction::Withdraw },
+                venue: wish.venue.to_string(),
+                kind: if is_vault { VenueKind::Vault } else { VenueKind::Market },
+                amount,
+                deadline_s,
+            },
+        };
+        SentLoan { agent, wish, ask, body }
     }
 
     /// Returns the chain and the venue of a loan. Numbers beyond the named venues mean those in which the agent's address
@@ -300,7 +324,7 @@ impl World {
         planned: &PlannedLoan,
         venue: VenueName,
         lender: &Lender,
-    ) -> Option<()> {
+    ) -> Option<Amount> {
         let off = |base: u64, by: i64| U256::from(base.saturating_add_signed(by));
         let near = |base: U256, by: i64| {
             let part = U256::from(by.unsigned_abs());
@@ -322,11 +346,11 @@ impl World {
                 let decimals = if matches!(venue, VenueName::Vault(_)) { 18 } else { 0 };
                 position["denomination"] = json!("shares");
                 position["amount"] = json!(decimal(shares, decimals));
-                return Some(());
+                return Some(Amount::Shares(atoms(shares)));
             }
             LoanAmount::All if !planned.supply => {
                 position["withdraw_all"] = json!(true);
-                return Some(());
+                return Some(Amount::All);
             }
             LoanAmount::Shares(_) | LoanAmount::All => U256::from(20 * venues::DOLLAR),
         };
@@ -334,14 +358,7 @@ impl World {
             return None;
         }
         position["amount"] = json!(decimal(assets, 6));
-        Some(())
-    }
-
-    /// Returns how many requests of an agent are held.
-    fn held_by(&mut self, agent: usize) -> usize {
-        let id = self.agents[agent].id.clone();
-        let state = self.process().core().state();
-        state.held.values().filter(|request| request.agent.as_str() == id).count()
+        Some(Amount::Assets(atoms(assets)))
     }
 
     fn lender(&mut self, agent: usize, chain: usize, venue: VenueName) -> Option<Lender> {
@@ -397,12 +414,14 @@ impl World {
     }
 
     fn decide_loan_of(&mut self, id: String, approves: bool) -> Result<(), WorldFailure> {
-        let parsed = if approves {
-            Parsed::Approve(Approve { id: id.clone(), card: None, yes: false, confirm: None })
+        let (order, parsed) = if approves {
+            let approve = Approve { id: id.clone(), card: None, yes: false, confirm: None };
+            (Order::Approve { id, card: None }, Parsed::Approve(approve))
         } else {
-            Parsed::Deny(Deny { id: id.clone(), reason: Vec::new() })
+            let deny = Deny { id: id.clone(), reason: Vec::new() };
+            (Order::Deny { id }, Parsed::Deny(deny))
         };
-        self.run_unseen(parsed, Some((id, approves)))
+        self.run_order(order, parsed, true)
     }
 
     /// Asks for everything that an agent's address has in a venue.
@@ -416,15 +435,10 @@ impl World {
         self.pass(1_100)?;
         let chain = self.chains[chain].id();
         let wish = LoanWish { chain, venue, supplies: false };
-        let position = json!({
-            "action": "withdraw",
-            "venue": venue.to_string(),
-            "venue_kind": if matches!(venue, VenueName::Vault(_)) { "vault" } else { "market" },
-            "chain_id": chain,
-            "withdraw_all": true,
-        });
-        let body = self.agents[agent].position(self.clock.now().utc.seconds(), &position);
-        self.send_loan(SentLoan { agent, wish, body })
+        let mut position = position(chain, venue, false);
+        position["withdraw_all"] = json!(true);
+        let sent = self.sign_loan(agent, wish, (Amount::All, None), &position, None);
+        self.send_loan(sent)
     }
 
     /// Approves a loan if it is held.
@@ -433,77 +447,11 @@ impl World {
         if pending { self.decide_loan_of(id.to_owned(), true) } else { Ok(()) }
     }
 
-    /// Makes room for so many payments. Returns whether they can be sent: the auditor does not know that loans fill an
-    /// agent's queue, and that refused loans count as refusals of their minute.
-    pub(crate) fn make_room(&mut self, payments: usize) -> Result<bool, WorldFailure> {
-        if !self.swarm.loans {
-            return Ok(true);
-        }
-        if self.refusals_now() + payments >= REFUSALS_MAX && !self.together {
-            self.pass(60_000)?;
-        }
-        if self.refusals_now() + payments >= REFUSALS_MAX {
-            return Ok(false);
-        }
-        let most = (0..self.agents.len()).map(|agent| self.held_by(agent)).max().unwrap_or(0);
-        if most + payments <= HELD_PER_AGENT {
-            return Ok(true);
-        }
-        let state = self.process().core().state();
-        let held = state.held.values().filter(|request| request.loan().is_some());
-        let held: Vec<String> = held.map(|request| request.id.to_string()).collect();
-        let together = std::mem::take(&mut self.together);
-        for id in held {
-            self.decide_loan_of(id, false)?;
-        }
-        self.together = together;
-        Ok(true)
-    }
-
-    /// Returns the refused requests of all agents in this minute; after the clock was set back, in the latest one.
-    fn refusals_now(&self) -> usize {
-        let (minute, count) = self.loans.refusals;
-        if minute < self.minute() { 0 } else { count }
-    }
-
-    fn minute(&self) -> i64 {
-        self.clock.now().utc.seconds().div_euclid(60)
-    }
-
-    /// Counts a refused request.
-    pub(crate) fn count_refusal(&mut self) {
-        let minute = self.minute().max(self.loans.refusals.0);
-        self.loans.refusals = (minute, self.refusals_now() + 1);
-    }
-
     /// Returns whether a loan is being executed or waits for the operator.
     pub(crate) fn has_open_loans(&mut self) -> bool {
         let state = self.process().core().state();
         let mut all = state.held.values().chain(state.executing.values());
         all.any(|request| request.loan().is_some()) || state.outboxes.busy().next().is_some()
-    }
-
-    /// Gives an order that the auditor does not see.
-    fn run_unseen(
-        &mut self,
-        parsed: Parsed,
-        decided: Option<(String, bool)>,
-    ) -> Result<(), WorldFailure> {
-        let idle = std::sync::Arc::clone(&self.process().operators);
-        let free = idle.lock().unwrap().pop();
-        let mut operator = free.unwrap_or_else(|| Operator::new(self.process().attach(), PASSWORD));
-        operator.password = PASSWORD.to_owned();
-        let tape = self.tape.clone();
-        self.process().spawn(async move {
-            // The link breaks when the process dies.
-            let Ok(outcome) = operator.run_order(parsed).await else { return };
-            idle.lock().unwrap().push(operator);
-            if let Some((id, approves)) = decided {
-                let code = outcome.reply.result.as_ref().err().map(|fault| fault.code.to_string());
-                tape.write_loan(LoanSeen::Decided { id, approves, code });
-            }
-        });
-        if self.together { Ok(()) } else { self.settle() }
     }
 
     /// Changes the venue of a loan.
@@ -567,9 +515,18 @@ impl World {
     }
 }
 
-/// Payments may have the same keys, if no auditor judges the conflict.
-fn key_name(shared: bool, key: u8) -> String {
-    if shared { format!("key-{key}") } else { format!("loan-{key}") }
+fn position(chain: u64, venue: VenueName, supplies: bool) -> Value {
+    json!({
+        "action": if supplies { "supply" } else { "withdraw" },
+        "venue": venue.to_string(),
+        "venue_kind": if matches!(venue, VenueName::Vault(_)) { "vault" } else { "market" },
+        "chain_id": chain,
+    })
+}
+
+/// Payments and trades may have the same keys.
+fn key_name(key: u8) -> String {
+    format!("key-{key}")
 }
 
 fn resign(sent: &mut SentLoan, at: i64, agent: &Agent) {
@@ -577,7 +534,9 @@ fn resign(sent: &mut SentLoan, at: i64, agent: &Agent) {
     for name in ["agent_id", "signature", "idempotency_key"] {
         fields.remove(name);
     }
-    sent.body["signature"] = json!(agent.sign(at, &fields));
+    let signature = agent.sign(at, &fields);
+    sent.body["signature"] = json!(signature);
+    sent.ask.proof = proof(agent, at, signature, true);
 }
 
 /// Writes an amount in whole coins.

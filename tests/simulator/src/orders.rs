@@ -4,7 +4,9 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use bursar_auditor::observations::{End, Listed, Observation, Order, Policy, TradingPolicy};
+use bursar_auditor::observations::{
+    End, LendingPolicy, Listed, Observation, Order, Policy, TradingPolicy,
+};
 use bursar_control::answers::Answer;
 use bursar_control::grammar::{Approve, Deny, Order as Parsed};
 use bursar_core::auth::AuthMode;
@@ -58,7 +60,12 @@ impl World {
         self.run_order(order, parsed, right)
     }
 
-    fn run_order(&mut self, order: Order, parsed: Parsed, right: bool) -> Result<(), WorldFailure> {
+    pub(crate) fn run_order(
+        &mut self,
+        order: Order,
+        parsed: Parsed,
+        right: bool,
+    ) -> Result<(), WorldFailure> {
         let ticket = self.ticket();
         self.tape.write(Observation::Ordered { ticket, order: order.clone() });
         let idle = Arc::clone(&self.process().operators);
@@ -141,14 +148,34 @@ impl World {
     fn create_policy(&mut self, which: usize, variant: usize) -> Result<(), WorldFailure> {
         let (policy, options) = self.policy(variant);
         let name = policy_name(which);
-        // An edit of other limits keeps those of loans, so the auditor need not know them.
         let lending = if self.swarm.loans {
-            lending_policy::options(self.lending_variants[which % 4])
+            let variant = self.lending_variants[which % 4];
+            self.show_lending(lending_policy::auditor_policy(variant));
+            lending_policy::options(variant)
         } else {
             String::new()
         };
         let line = format!("policy create {name} {options} {lending}");
         self.order(Order::CreatePolicy { name, policy }, line, true)
+    }
+
+    /// Shows the limits of loans that the next order sets.
+    fn show_lending(&self, lending: LendingPolicy) {
+        let ticket = self.ticket + 1;
+        self.tape.show(Observation::LendingOrdered { ticket, lending });
+    }
+
+    /// Edits the limits of loans, and of the other lanes.
+    pub(crate) fn edit_lending(
+        &mut self,
+        which: usize,
+        variant: usize,
+    ) -> Result<(), WorldFailure> {
+        let (policy, options) = self.policy(variant % POLICIES.len());
+        self.show_lending(lending_policy::edited_policy(variant));
+        let (name, lending) = (policy_name(which), lending_policy::edit_options(variant));
+        let line = format!("policy edit {name} {options} {lending}");
+        self.order(Order::EditPolicy { name, policy }, line, true)
     }
 
     /// Returns a policy in the auditor's type, and its options.
@@ -166,12 +193,6 @@ impl World {
             pick.of(world.agents.len()).map(|at| world.agents[at].id.clone())
         };
         match step {
-            // The auditor does not know that a loan uses an address or an agent.
-            Step::DeleteAddress { .. } | Step::DeleteAgent { .. }
-                if self.swarm.loans && self.has_open_loans() =>
-            {
-                Ok(())
-            }
             Step::List => self.order(Order::List, "requests".to_owned(), true),
             Step::Approve { pick, card } => self.approve(pick, card),
             Step::Deny { pick } => {
@@ -334,15 +355,14 @@ fn order_end(order: &Order, outcome: &Outcome) -> End {
             End::Added { address: added.address.to_lowercase() }
         }
         Ok(Answer::Requests { requests }) => {
-            let judged = requests.iter().filter(|request| request.lane != Lane::Loan);
-            let cards = judged.filter_map(|request| {
+            let cards = requests.iter().filter_map(|request| {
                 Some(Listed {
                     id: request.id.clone(),
                     card: request.card.as_ref()?.digest.clone(),
                     agent: request.agent_id.clone(),
                     amount: request.amount_atomic.parse().unwrap_or(0),
                     asset: request.asset.to_lowercase(),
-                    trade: request.lane == Lane::Trade,
+                    trade: request.lane != Lane::Payment,
                 })
             });
             End::Held(cards.collect())

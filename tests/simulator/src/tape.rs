@@ -1,4 +1,4 @@
-//! The tape: one ordered list of everything that happened. The auditor reads all of it but the loans.
+//! The tape: one ordered list of everything that happened. The world checks loans by entries of its own.
 
 use std::sync::{Arc, Mutex};
 
@@ -16,13 +16,15 @@ pub(crate) struct Death;
 #[derive(Clone)]
 pub(crate) enum Seen {
     Public(Observation),
+    /// What only the auditor judges.
+    Audited(Observation),
     Loan(LoanSeen),
 }
 
 impl std::fmt::Debug for Seen {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Self::Public(observation) => observation.fmt(f),
+            Self::Public(observation) | Self::Audited(observation) => observation.fmt(f),
             Self::Loan(seen) => seen.fmt(f),
         }
     }
@@ -43,6 +45,11 @@ impl Tape {
     /// Appends an observation, unless the process is dead.
     pub(crate) fn write(&self, observation: Observation) {
         self.push(Seen::Public(observation));
+    }
+
+    /// Appends an observation that only the auditor judges, unless the process is dead.
+    pub(crate) fn show(&self, observation: Observation) {
+        self.push(Seen::Audited(observation));
     }
 
     /// Appends something about a loan, unless the process is dead.

@@ -3,7 +3,8 @@
 //! It reads responses as an agent would, with a JSON parser and no code of the wallet.
 
 use bursar_auditor::observations::{
-    Answer, Domain, Offer, Payment, Policy, Standing, TradeAnswer, TradeState, TradingPolicy,
+    Answer, Domain, LoanState, Offer, Payment, Policy, Standing, TradeAnswer, TradeState,
+    TradingPolicy,
 };
 use bursar_core::networks::{self, ChainId};
 use bursar_tests::offers;
@@ -241,6 +242,31 @@ pub(crate) fn trade_answer(status: u16, body: &Value) -> Answer {
         _fault => return answer(status, body),
     };
     Answer::Trade(TradeAnswer { id: owned("request_id"), state })
+}
+
+/// Reads a response of `/position` or of a loan's poll, in the auditor's types.
+pub(crate) fn position_answer(status: u16, body: &Value) -> Answer {
+    let text = |field: &str| body[field].as_str().filter(|text| !text.is_empty());
+    let owned = |field: &str| text(field).map(str::to_owned);
+    let number = |field: &str| body[field].to_string().parse().ok();
+    let retryable = body["retryable"].as_bool().unwrap_or(false);
+    let state = match text("status") {
+        Some("executed") => LoanState::Executed {
+            tx_hash: owned("tx_hash").unwrap_or_default(),
+            assets_moved: number("assets_moved"),
+            position_after: number("position_after"),
+        },
+        Some("pending") => LoanState::Pending,
+        Some("executing") => LoanState::Executing,
+        Some("rejected") => LoanState::Rejected {
+            code: owned("code"),
+            reason_code: owned("reason_code"),
+            retryable,
+        },
+        Some("failed") => LoanState::Failed { code: owned("code"), retryable },
+        _fault => return answer(status, body),
+    };
+    Answer::Loan(bursar_auditor::observations::LoanAnswer { id: owned("request_id"), state })
 }
 
 /// Reads a response of `/position` or of a loan's poll.

@@ -5,7 +5,8 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
 use bursar_auditor::observations::{
-    Answer, Ask, End, Observation, Payment, Signed, SignedContent, Ticket, TradeAnswer, TradeState,
+    Answer, Ask, End, LendingFact, Observation, Payment, Signed, SignedContent, Ticket,
+    TradeAnswer, TradeState,
 };
 use bursar_auditor::{Auditor, ExchangeFact, Facts, NetworkFact};
 use bursar_chain::clock::manual::ManualClock;
@@ -89,6 +90,27 @@ fn exchange_fact(network: &Network, exchange: &Exchange) -> ExchangeFact {
     }
 }
 
+/// Returns the lending of the networks; none for a world without loans.
+fn lending_facts(loans: bool) -> Vec<LendingFact> {
+    let rows = NETWORKS.iter().filter(|_row| loans);
+    let facts = rows.filter_map(|row| {
+        let lending = row.lending?;
+        let texts = |all: &[alloy_primitives::Address]| -> Vec<String> {
+            all.iter().map(|one| format!("{one:#x}")).collect()
+        };
+        Some(LendingFact {
+            chain: row.chain.0,
+            singleton: format!("{:#x}", lending.singleton),
+            interest_model: format!("{:#x}", lending.interest_model),
+            trusted_curators: texts(lending.curators),
+            trusted_owners: texts(lending.owners),
+            pinned: texts(lending.pinned_vaults),
+            confirmations: row.gas.confirmations,
+        })
+    });
+    facts.collect()
+}
+
 /// The rule that a world broke, and a description.
 pub(crate) type WorldFailure = (String, String);
 
@@ -146,7 +168,6 @@ pub(crate) struct World {
     pub(crate) loans: LoanBook,
     pub(crate) sent_loans: Vec<SentLoan>,
     pub(crate) loan_ids: Vec<String>,
-    pub(crate) loan_ticket: u64,
     /// The lending variant with which each policy was created.
     pub(crate) lending_variants: [usize; 4],
     /// Steps until the failed disk is noticed and the process restarted.
@@ -177,7 +198,7 @@ impl World {
         self.feed_auditor()?;
         let public = |(_at, seen)| match seen {
             Seen::Public(seen) => Some(seen),
-            Seen::Loan(_) => None,
+            Seen::Audited(_) | Seen::Loan(_) => None,
         };
         let seen = self.tail.into_iter().filter_map(public).collect();
         Ok(Image::of(&self.folder, &self.disk, seen, self.ticket, self.next_index))
@@ -238,7 +259,8 @@ impl World {
             auditor: Auditor::new(Facts {
                 networks: networks.collect(),
                 signed_days: plan.bounds.signed_days,
-            }),
+            })
+            .with_lending(&lending_facts(plan.swarm.loans)),
             tape,
             process: None,
             folder,
@@ -264,7 +286,6 @@ impl World {
             loans: LoanBook::default(),
             sent_loans: Vec::new(),
             loan_ids: Vec::new(),
-            loan_ticket: 0,
             lending_variants: lending_policy::draw(plan.seed),
             restart_in: None,
             outcome: Outcome::default(),
@@ -315,45 +336,33 @@ impl World {
         self.take_credentials();
         for seen in self.tape.take() {
             let seen = match seen {
-                Seen::Public(seen) => seen,
+                Seen::Public(seen) => {
+                    self.note(&seen);
+                    self.check_trade(&seen)?;
+                    seen
+                }
+                Seen::Audited(seen) => {
+                    self.keep(Seen::Audited(seen.clone()));
+                    seen
+                }
                 Seen::Loan(seen) => {
                     self.note_loan(seen)?;
                     continue;
                 }
             };
-            self.note(&seen);
-            self.check_trade(&seen)?;
-            if self.is_audited(&seen)
-                && let Err(violation) = self.auditor.observe(&seen)
-            {
+            if let Err(violation) = self.auditor.observe(&seen) {
                 return Err((violation.rule.to_owned(), violation.what));
             }
         }
         Ok(())
     }
 
-    /// Returns whether the auditor sees an observation. It knows no loans: where only loans use the chains, it sees
-    /// nothing of them, and where trades share the addresses, it does not judge.
-    fn is_audited(&self, seen: &Observation) -> bool {
-        if !self.swarm.loans {
-            return true;
+    /// Keeps an entry of the tape for the description of a failure.
+    fn keep(&mut self, seen: Seen) {
+        if self.tail.len() >= 4000 {
+            self.tail.drain(..2000);
         }
-        let is_of_chain = match seen {
-            Observation::Signed(signed) => signed.content != SignedContent::Unseen,
-            Observation::Broadcast(_)
-            | Observation::Included(_)
-            | Observation::Unmined { .. }
-            | Observation::Mined { .. }
-            | Observation::NonceTaken { .. }
-            | Observation::Allowances(_)
-            | Observation::Quoted(_)
-            | Observation::Read(_)
-            | Observation::PriceRead(_)
-            | Observation::Rehearsed(_)
-            | Observation::Head(_) => true,
-            _other => false,
-        };
-        !self.swarm.trades && !is_of_chain
+        self.tail.push((self.at, seen));
     }
 
     /// Returns what the journal says about a signature for a loan; `None` for other signatures.
@@ -365,10 +374,7 @@ impl World {
     /// Keeps ids, payments and cards for later steps, and counts for the outcome.
     fn note(&mut self, seen: &Observation) {
         self.outcome.observations += 1;
-        if self.tail.len() >= 4000 {
-            self.tail.drain(..2000);
-        }
-        self.tail.push((self.at, Seen::Public(seen.clone())));
+        self.keep(Seen::Public(seen.clone()));
         match seen {
             Observation::OrderEnded { ticket, .. } if self.password == Some(*ticket) => {
                 self.password = None
@@ -390,9 +396,6 @@ impl World {
                     | Answer::AlreadySigned { id }
                     | Answer::Rejected { id, .. } => Some(id),
                     Answer::Refused { code, id, .. } => {
-                        if self.swarm.loans {
-                            self.count_refusal();
-                        }
                         *self.outcome.codes.entry(code.clone()).or_default() += 1;
                         id.as_ref()
                     }

@@ -119,7 +119,9 @@ impl LoanBook {
             });
             let (least, most) = all.entry(place).or_default();
             if let Some(amount) = rec.supplied() {
-                *least = if sure && !lost { least.saturating_add(amount) } else { *least };
+                // A supply that buys shares may take less than its allowance.
+                let took = slot.included.as_ref().map_or(amount, |_| out.min(amount));
+                *least = if sure && !lost { least.saturating_add(took) } else { *least };
                 *most = most.saturating_add(amount);
                 continue;
             }

@@ -7,8 +7,15 @@ use crate::config::PossibleConfig;
 use crate::lending::LoanState;
 use crate::loan_book::LoanRecord;
 use crate::trade_book::Authorization;
-use crate::trades::authority::late;
+use crate::trades::authority::UNSIGNED_MS;
 use crate::{Auditor, Violation};
+
+/// Returns whether five minutes have passed since an authorization; after a boot, by the wall clock.
+fn surely_late(auth: &Authorization, now: &Instant) -> bool {
+    let latest = auth.closed.or(auth.lost).unwrap_or(*now);
+    let (wall, boot) = latest.elapsed(now);
+    boot.unwrap_or(wall) > UNSIGNED_MS
+}
 
 impl Auditor {
     /// Checks that a new step of a loan may be signed now. Returns whether its signature is void.
@@ -42,7 +49,7 @@ impl Auditor {
             let what = "a step was signed after the loan had ended";
             return Err(self.loan_violation(key, "I-p", what));
         }
-        let in_time: Vec<&Authorization> = living.filter(|auth| !late(auth, &now)).collect();
+        let in_time: Vec<&Authorization> = living.filter(|auth| !surely_late(auth, &now)).collect();
         let ended = rec.refused.is_some() || (rec.end.is_some() && !rec.soft_end);
         if in_time.is_empty() || ended {
             return Ok(true);

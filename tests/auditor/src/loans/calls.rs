@@ -15,6 +15,9 @@ use crate::trade_book::Authorization;
 use crate::trades::authority::UNSIGNED_MS;
 use std::collections::{BTreeMap, BTreeSet};
 
+/// A clock is off if it is further than this from a chain's, in seconds. A node may be a minute behind.
+const CLOCK_OFF_S: u64 = 660;
+
 fn identity_of(ask: &LoanAsk, ticket: Ticket) -> LoanIdentity {
     let agent = ask.agent.clone();
     match (&ask.proof, &ask.idempotency_key) {
@@ -185,7 +188,7 @@ impl Auditor {
     /// Adds the present states to those in which a call or an approval may be decided.
     fn note_loan_states(&mut self, ticket: Ticket, key: u64, configs: Vec<Config>) {
         let taken: Vec<Snapshot> =
-            configs.into_iter().filter_map(|config| self.loan_snapshot(key, config)).collect();
+            configs.into_iter().flat_map(|config| self.loan_snapshots(key, &config)).collect();
         let now = self.time.instant();
         if let Some(rec) = self.loans.book.recs.get_mut(&key)
             && !taken.is_empty()
@@ -204,11 +207,30 @@ impl Auditor {
         }
     }
 
-    fn loan_snapshot(&self, key: u64, config: Config) -> Option<Snapshot> {
-        let rec = self.loans.book.recs.get(&key)?;
+    /// Returns the present state for each address that may pay: the agent's, and that of a loan which was accepted before
+    /// the agent got another one.
+    fn loan_snapshots(&self, key: u64, config: &Config) -> Vec<Snapshot> {
+        let Some(rec) = self.loans.book.recs.get(&key) else { return Vec::new() };
+        let payer = || {
+            let commission = config.agents.get(&rec.agent)?.commission.as_ref()?;
+            Some(config.accounts.get(&commission.account)?.address.clone())
+        };
+        let Some(payer) = payer() else { return Vec::new() };
+        let earlier = rec.payers.iter().filter(|_| rec.accepted).cloned().map(Some);
+        let all: BTreeSet<Option<Address>> = earlier.chain([payer]).collect();
+        all.into_iter()
+            .filter_map(|one| self.loan_snapshot(rec, key, config.clone(), one))
+            .collect()
+    }
+
+    fn loan_snapshot(
+        &self,
+        rec: &LoanRecord,
+        key: u64,
+        config: Config,
+        payer: Option<Address>,
+    ) -> Option<Snapshot> {
         let now = self.time.instant();
-        let commission = config.agents.get(&rec.agent)?.commission.as_ref()?;
-        let payer = config.accounts.get(&commission.account)?.address.clone();
         let (_, policy) = config.policy_of(&rec.agent)?;
         let counts = |chain: u64| {
             let networks = &policy.policy.networks;
@@ -223,14 +245,26 @@ impl Auditor {
             principal: self.loans.book.principal(&of, &coins, &self.loans.written_off),
             operations: self.operations_today(&rec.agent, key),
             first: self.is_first_supply(key, rec, &of),
+            approved: self.last_approval(rec),
             crowded: self.loan_crowded(&rec.agent, &now),
             doubted: self.doubted,
-            clock_off: self.time.is_surely_off(),
+            clock_off: self.clock_is_behind(rec.loan.chain),
             newest_s: self.trades.market.newest_time_s(rec.loan.chain).unwrap_or(0),
             config,
             now,
             payer,
         })
+    }
+
+    /// Returns the observation at which the operator last approved a supply to the venue of a loan; 0 if there is none.
+    fn last_approval(&self, rec: &LoanRecord) -> u64 {
+        let place = (rec.loan.chain, &rec.loan.venue);
+        let same =
+            self.loans.book.recs.values().filter(|other| {
+                other.is_supply() && (other.loan.chain, &other.loan.venue) == place
+            });
+        let all = same.flat_map(|other| &other.authorizations);
+        all.filter(|auth| !auth.by_call).map(|auth| auth.seq).max().unwrap_or(0)
     }
 
     /// Returns whether the venue was surely never supplied to from this address.
@@ -239,11 +273,20 @@ impl Auditor {
         let mut others = self.loans.book.recs.iter().filter(|(other, _)| **other != key);
         let used = others.any(|(other, r)| {
             let same = (r.loan.chain, &r.loan.venue) == (chain, venue) && r.is_supply();
-            same && self.loans.book.main_of(*other).is_some()
+            let approved = r.authorizations.iter().any(|auth| !auth.by_call);
+            same && (approved || self.loans.book.main_of(*other).is_some())
         });
         let truth = self.loans.readings.truth_at(chain, payer, self.seq);
         let held = truth.is_some_and(|truth| truth.positions.iter().any(|(v, _, _)| v == venue));
         !used && !held
+    }
+
+    /// Returns whether a block that a node showed is surely later than the wall clock. A clock that is ahead looks like an
+    /// idle chain, which only a second block tells apart.
+    fn clock_is_behind(&self, chain: u64) -> bool {
+        let newest_s = self.trades.market.newest_time_s(chain).unwrap_or(0);
+        let wall_s = u64::try_from(self.time.now.wall_ms / 1_000).unwrap_or(0);
+        newest_s > wall_s.saturating_add(CLOCK_OFF_S)
     }
 
     /// Returns whether the bound of held requests may refuse this one.

@@ -49,7 +49,14 @@ impl Content<'_> {
                 self.check_amount((*assets, 0))?;
                 self.check_ends(&[receiver])
             }
-            LoanCall::Mint { .. } => broken("it mints shares, whose price the call does not limit"),
+            // The exact allowance limits what the shares cost.
+            LoanCall::Mint { shares, receiver } if supply => {
+                self.check_target(VenueKind::Vault)?;
+                if *shares == 0 {
+                    return broken("it mints no shares");
+                }
+                self.check_ends(&[receiver])
+            }
             LoanCall::MarketSupply { market, assets, shares, owner, data } if supply => {
                 self.check_market(market)?;
                 self.check_amount((*assets, *shares))?;

@@ -32,11 +32,13 @@ pub(crate) struct Snapshot {
     pub(crate) operations: (usize, usize),
     /// Whether the venue was surely never supplied to.
     pub(crate) first: bool,
+    /// The observation at which the operator last approved a supply to the venue; 0 if there is none.
+    pub(crate) approved: u64,
     /// Whether the number of held requests may refuse it.
     pub(crate) crowded: bool,
     /// Whether the wallet doubts its journal.
     pub(crate) doubted: bool,
-    /// Whether the clock is surely far off the chains'.
+    /// Whether the clock is surely far behind the chains'.
     pub(crate) clock_off: bool,
     /// The newest block time that the wallet knew, in Unix seconds.
     pub(crate) newest_s: u64,
@@ -192,7 +194,7 @@ impl Case<'_> {
             return Some(("must ask", "the journal is not trusted"));
         }
         if self.snapshot.clock_off {
-            return Some(("must ask", "the clock is far off the chain's"));
+            return Some(("must ask", "the clock is far behind the chain's"));
         }
         let value = self.supplied().or_else(|| self.withdrawn());
         if value.is_some_and(|value| value >= u128::from(self.lending.auto_below)) {
@@ -241,8 +243,9 @@ impl Case<'_> {
 
     fn risky_venue(&self, facts: &VenueFacts) -> Option<Reason> {
         let curated = self.trust().is_some_and(|trust| trust.check(self.loan, facts).is_ok());
-        let (chain, venue) = (self.loan.chain, &self.loan.venue);
-        let highest = self.readings.highest_price(chain, venue, self.from);
+        let (chain, venue) = (&self.loan.chain, &self.loan.venue);
+        let (approved, place) = (self.snapshot.approved, (*chain, venue.as_str()));
+        let highest = self.readings.highest_price(place, approved, self.from);
         let amount = self.supplied().unwrap_or(0);
         if !curated && self.snapshot.first {
             Some(("must ask", "it is the first supply to a venue that is not curated"))
@@ -290,10 +293,11 @@ impl Case<'_> {
         may("EXPOSURE_EXCEEDED", over);
         let mut reads = self.venue_reads().peekable();
         let unread = reads.peek().is_none();
-        let trusted = |facts: &VenueFacts| {
-            self.trust().is_some_and(|trust| trust.check(self.loan, facts).is_ok())
+        let usable = |facts: &VenueFacts| {
+            let trusted = self.trust().is_some_and(|trust| trust.check(self.loan, facts).is_ok());
+            trusted && self.refused_venue(facts).is_none()
         };
-        may("VENUE_NOT_PERMITTED", unread || reads.any(|(_, f)| !f.is_some_and(trusted)));
+        may("VENUE_NOT_PERMITTED", unread || reads.any(|(_, f)| !f.is_some_and(usable)));
         codes
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::Auditor;
 use crate::clocks::local_date;
+use crate::loan_book::LoanRecord;
 
 impl Auditor {
     /// Notes the first signature of the transaction that moves a loan's money.
@@ -29,13 +30,15 @@ impl Auditor {
         let sent_since = |seq: u64| mine().filter(|(_, at, _)| *at > seq).count();
         let by_period = periods.iter().map(|p| sent_since(p.latest)).min();
         let began = periods.iter().map(|p| p.period.since).min().unwrap_or(0);
-        let recent = |key: u64, from: u64| {
+        // An operation may count on the day on which it became final.
+        let recent = |key: u64, rec: &LoanRecord| {
             let signed = book.main_of(key).map_or(0, |(_, slot)| slot.signed);
-            from.max(signed) > began
+            let shown = rec.history.last().map_or(0, |(seq, _)| *seq);
+            rec.from.max(signed).max(shown) > began
         };
         let others = book.recs.iter().filter(|(key, rec)| {
             let other = **key != except && rec.agent == agent && rec.refused.is_none();
-            other && recent(**key, rec.from)
+            other && recent(**key, rec)
         });
         let least = by_period.unwrap_or(by_date).min(by_date);
         (least, others.count().max(by_date))

@@ -72,9 +72,16 @@ impl Readings {
         all.map(|(seq, r)| (*seq, r.facts.as_ref()))
     }
 
-    /// Returns the highest share price that this process read before an observation.
-    pub(crate) fn highest_price(&self, chain: u64, venue: &str, before: u64) -> Option<u128> {
-        let earlier = self.venue_since(chain, venue, self.started).filter(|(seq, _)| *seq < before);
+    /// Returns the highest share price that this process read before an observation, and since the operator last approved
+    /// a supply to the venue with the price that it had then.
+    pub(crate) fn highest_price(
+        &self,
+        (chain, venue): (u64, &str),
+        approved: u64,
+        before: u64,
+    ) -> Option<u128> {
+        let since = self.started.max(approved);
+        let earlier = self.venue_since(chain, venue, since).filter(|(seq, _)| *seq < before);
         earlier.filter_map(|(_, facts)| facts.map(|facts| facts.share_price)).max()
     }
 

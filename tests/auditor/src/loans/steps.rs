@@ -102,7 +102,9 @@ impl Auditor {
         if let Some(slot) = self.loans.book.slots.get(&at) {
             let (rec, kind, same) = (slot.rec, slot.kind, slot.body == body(tx));
             let free = (slot.uncertain && slot.hashes.is_empty()) || slot.taken || slot.is_unsent();
-            if same || cancels(tx) {
+            // Another request may do the same with a nonce that was never used.
+            let other = free && request.is_some() && slot.request.as_ref() != request;
+            if (same && !other) || cancels(tx) {
                 self.loan_signed_again(&at, rec, kind, same)?;
                 return Ok(true);
             }

@@ -510,6 +510,10 @@ pub fn deposit(assets: u128, receiver: &str) -> String {
     format!("6e553f65{}{}", encode::word(assets), encode::address(receiver))
 }
 
+pub fn mint(shares: u128, receiver: &str) -> String {
+    format!("94bf804d{}{}", encode::word(shares), encode::address(receiver))
+}
+
 pub fn vault_withdraw(assets: u128, receiver: &str, owner: &str) -> String {
     let ends = [receiver, owner].map(encode::address).concat();
     format!("b460af94{}{ends}", encode::word(assets))

@@ -11,7 +11,7 @@ use super::math::scaled;
 
 /// One with 18 decimals.
 pub(super) const WAD: U256 = uint!(1_000_000_000_000_000_000_U256);
-const VIRTUAL_SHARES: U256 = uint!(1_000_000_U256);
+pub(super) const VIRTUAL_SHARES: U256 = uint!(1_000_000_U256);
 const GAS: u64 = 110_000;
 
 /// A market, and what each account has lent to it.

@@ -175,6 +175,12 @@ impl Ledger {
         Some(kept.map_or(&self.state, |past| &past.state))
     }
 
+    /// Returns a copy of the state after a block, as nodes report it; `None` if they do not know it.
+    pub(crate) fn reported_at(&self, number: u64) -> Option<State> {
+        let known = number <= self.shown_head();
+        self.state_of(number).filter(|_state| known).map(|state| self.reported(state.clone()))
+    }
+
     /// Returns a copy of the newest state, as nodes report it.
     pub(crate) fn shown_state(&self) -> State {
         let shown = self.state_of(self.shown_head()).unwrap_or(&self.state);

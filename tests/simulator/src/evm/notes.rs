@@ -142,10 +142,10 @@ pub(crate) fn allowances(ledger: &Ledger, owner: Address) -> Allowances {
 }
 
 /// One read, and its answer if it did not revert.
-struct One {
-    to: Address,
-    data: Bytes,
-    answer: Option<Bytes>,
+pub(super) struct One {
+    pub(super) to: Address,
+    pub(super) data: Bytes,
+    pub(super) answer: Option<Bytes>,
 }
 
 /// Returns what the answer of a read-only call shows.
@@ -161,7 +161,7 @@ pub(crate) fn reads(
     notes
 }
 
-fn each(to: Address, data: &Bytes, answer: &Bytes) -> Vec<One> {
+pub(super) fn each(to: Address, data: &Bytes, answer: &Bytes) -> Vec<One> {
     let calls = abi::Many::aggregate3Call::abi_decode_validate(data);
     let outcomes = abi::Many::aggregate3Call::abi_decode_returns_validate(answer);
     if to == MULTICALL3

@@ -10,6 +10,8 @@ use bursar_submit::Call;
 
 use super::abi;
 use super::ledger::Ledger;
+use super::loan_notes::Rehearsed as RehearsedLoan;
+use super::loan_terms::loan_terms;
 use super::machine::{Env, Machine, Reverted, word};
 use super::notes;
 use super::raw::{Hop, SwapTerms, swap_terms};
@@ -27,7 +29,7 @@ pub(crate) fn whole(
     ledger: &Ledger,
     request: &SimulationRequest,
     ignores_failures: bool,
-) -> (SimulatedBlock, Option<Observation>) {
+) -> (SimulatedBlock, Vec<Observation>) {
     let time = request.block.map_or(ledger.time, |block| block.timestamp);
     let env = Env { time, ..ledger.env() };
     let before = &ledger.shown_state();
@@ -58,15 +60,28 @@ pub(crate) fn whole(
         .calls
         .last()
         .and_then(|call| swap_terms(&ledger.contracts, call.to, call.value, &call.data));
-    let Some(terms) = terms else { return (SimulatedBlock { calls, reads }, None) };
+    let Some(terms) = terms else {
+        let succeeded = calls.iter().all(|call| call.ok);
+        let loan = RehearsedLoan {
+            contracts: &ledger.contracts,
+            before,
+            after: &state,
+            owner: request.from,
+            time,
+            calls: &request.calls,
+            succeeded,
+        };
+        let notes = loan.notes(true);
+        return (SimulatedBlock { calls, reads }, notes);
+    };
     let proved = calls.iter().all(|call| call.ok)
         && keeps_promise(ledger, before, &state, request.from, &terms, &calls);
     let outcome = if proved { Rehearsal::Proved } else { Rehearsal::Failed };
     let note = note(ledger, request.from, &terms, outcome);
     if ignores_failures && !proved {
-        return (promised(ledger, request, &terms), Some(note));
+        return (promised(ledger, request, &terms), vec![note]);
     }
-    (SimulatedBlock { calls, reads }, Some(note))
+    (SimulatedBlock { calls, reads }, vec![note])
 }
 
 /// Planted bug: the rehearsals of plans with an approval, of which the rest is used again once the approval is mined.
@@ -201,35 +216,68 @@ pub(crate) fn as_account(
     ledger: &Ledger,
     account: Address,
     call: &Call,
-) -> (Result<Bytes, Reverted>, Option<Observation>) {
+) -> (Result<Bytes, Reverted>, Vec<Observation>) {
     let calls = abi::Many::aggregate3ValueCall::abi_decode_validate(&call.data);
     let calls = calls.map(|decoded| decoded.calls).unwrap_or_default();
-    let swap = calls.iter().rposition(|one| {
-        swap_terms(&ledger.contracts, one.target, one.value, &one.callData).is_some()
-    });
-    let Some(swap) = swap else {
-        return (ledger.try_out(|machine| machine.many_as(account, &call.data)), None);
-    };
-    let one = &calls[swap];
-    let terms = swap_terms(&ledger.contracts, one.target, one.value, &one.callData);
-    let steps = calls[..=swap].iter().map(|one| Call {
+    let answer = || ledger.try_out(|machine| machine.many_as(account, &call.data));
+    let step = |one: &abi::Many::OneWithValue| Call {
         to: one.target,
         value: one.value,
         data: one.callData.clone(),
         gas_limit: 0,
+    };
+    let swap = calls.iter().rposition(|one| {
+        swap_terms(&ledger.contracts, one.target, one.value, &one.callData).is_some()
     });
+    let Some(swap) = swap else {
+        let loan = calls.iter().rposition(|one| {
+            loan_terms(&ledger.contracts, &ledger.state, one.target, &one.callData).is_some()
+        });
+        let steps: Vec<Call> = calls.iter().take(loan.map_or(0, |at| at + 1)).map(step).collect();
+        return (answer(), loan_notes(ledger, account, &steps, false));
+    };
+    let one = &calls[swap];
+    let terms = swap_terms(&ledger.contracts, one.target, one.value, &one.callData);
+    let steps = calls[..=swap].iter().map(step);
     let request = SimulationRequest::of(account, steps.collect());
-    let (_block, note) = whole(ledger, &request, false);
-    let failed =
-        matches!(&note, Some(Observation::Rehearsed(Rehearsed { outcome: Rehearsal::Failed, .. })));
+    let (_block, notes) = whole(ledger, &request, false);
+    let failed = notes.iter().any(|note| {
+        matches!(note, Observation::Rehearsed(Rehearsed { outcome: Rehearsal::Failed, .. }))
+    });
     let outcome = if failed { Rehearsal::Failed } else { Rehearsal::Unavailable };
     let note = terms.map(|terms| self::note(ledger, account, &terms, outcome));
-    (ledger.try_out(|machine| machine.many_as(account, &call.data)), note)
+    (answer(), note.into_iter().collect())
+}
+
+/// Returns what the steps of a loan show, run one after another in the next block.
+fn loan_notes(
+    ledger: &Ledger,
+    owner: Address,
+    steps: &[Call],
+    shows_effects: bool,
+) -> Vec<Observation> {
+    let (env, before) = (ledger.env(), ledger.shown_state());
+    let mut after = before.clone();
+    let mut machine = Machine::new(env, &mut after);
+    let mut done = steps.iter().map(|step| machine.run(owner, step.to, step.value, &step.data));
+    let succeeded = done.all(|one| one.is_ok());
+    let loan = RehearsedLoan {
+        contracts: &ledger.contracts,
+        before: &before,
+        after: &after,
+        owner,
+        time: env.time,
+        calls: steps,
+        succeeded,
+    };
+    loan.notes(shows_effects)
 }
 
 /// Returns what a single call of a plan shows, on the newest block.
-pub(crate) fn single(ledger: &Ledger, from: Address, call: &Call, ok: bool) -> Option<Observation> {
-    let terms = swap_terms(&ledger.contracts, call.to, call.value, &call.data)?;
+pub(crate) fn single(ledger: &Ledger, from: Address, call: &Call, ok: bool) -> Vec<Observation> {
+    let Some(terms) = swap_terms(&ledger.contracts, call.to, call.value, &call.data) else {
+        return loan_notes(ledger, from, std::slice::from_ref(call), false);
+    };
     let exchange = ledger.contracts.exchange;
     let v4 = terms.hops.iter().any(|hop| matches!(hop, Hop::V4 { .. }));
     let spender = if v4 { exchange.permit2 } else { exchange.v3.router };
@@ -238,5 +286,5 @@ pub(crate) fn single(ledger: &Ledger, from: Address, call: &Call, ok: bool) -> O
     let right = ledger.state.right(from, terms.token_in, exchange.v4.router);
     let alone = needs_none || (allowed && (!v4 || right.amount >= terms.amount_in));
     let outcome = if !ok && alone { Rehearsal::Failed } else { Rehearsal::Unavailable };
-    Some(note(ledger, from, &terms, outcome))
+    vec![note(ledger, from, &terms, outcome)]
 }

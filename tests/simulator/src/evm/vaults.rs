@@ -11,7 +11,7 @@ use super::math::scaled;
 use super::state::State;
 
 /// The virtual shares of a vault whose asset has six decimals.
-const VIRTUAL_SHARES: U256 = uint!(1_000_000_000_000_U256);
+pub(super) const VIRTUAL_SHARES: U256 = uint!(1_000_000_000_000_U256);
 
 /// The highest growth of a Vault V2 in a second, with 18 decimals: 200 % a year.
 const RATE_MAX: U256 = uint!(63_419_583_967_U256);

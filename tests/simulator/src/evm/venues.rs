@@ -87,7 +87,7 @@ pub(crate) fn an_adapter(contracts: &Contracts) -> Address {
 pub(super) fn params(contracts: &Contracts, at: usize) -> MarketParams {
     MarketParams {
         loanToken: contracts.dollar(),
-        collateralToken: OTHERS[0],
+        collateralToken: OTHERS[at % 2],
         oracle: Address::repeat_byte(0x0c),
         irm: lending(contracts).interest_model,
         lltv: [uint!(860_000_000_000_000_000_U256), uint!(915_000_000_000_000_000_U256)][at % 2],
@@ -157,7 +157,7 @@ impl State {
         }
     }
 
-    fn has_right_adapters(&self, vault: &Vault) -> bool {
+    pub(super) fn has_right_adapters(&self, vault: &Vault) -> bool {
         let Kind::Two(two) = &vault.kind else { return true };
         two.adapters.iter().all(|adapter| match self.lending.adapters.get(adapter) {
             Some(Adapter { official: true, lends_to: LendsTo::Markets(_) }) => true,
@@ -169,7 +169,7 @@ impl State {
     }
 
     /// Returns whether a vault has a cap for a market.
-    fn lends_to(&self, vault: Address, id: B256) -> bool {
+    pub(super) fn lends_to(&self, vault: Address, id: B256) -> bool {
         let Some(params) = self.lending.markets.get(&id).map(|market| market.params.clone()) else {
             return false;
         };

@@ -1,0 +1,344 @@
+//! What answers and blocks show of venues, positions and rehearsed loans, in the auditor's types.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use alloy_primitives::{Address, Bytes, U256};
+use alloy_sol_types::SolCall;
+use bursar_auditor::observations::{
+    Deployed, ExposureReading, LoanAction, LoanAmount, LoanRehearsed, Observation, PositionReading,
+    Rehearsal, VenueFacts, VenueKind, VenueReading,
+};
+use bursar_core::networks::MULTICALL3;
+use bursar_submit::Call;
+
+use super::VenueName;
+use super::abi;
+use super::blue::VIRTUAL_SHARES as MARKET_SHARES;
+use super::contracts::Contracts;
+use super::ledger::Ledger;
+use super::loan_terms::{LoanTerms, approval, loan_terms};
+use super::machine::is;
+use super::notes::{One, atoms, each, text};
+use super::state::State;
+use super::vaults::{Kind, VIRTUAL_SHARES};
+use crate::loan_book::PRICED_SHARES;
+
+fn kind(venue: VenueName) -> VenueKind {
+    match venue {
+        VenueName::Vault(_) => VenueKind::Vault,
+        VenueName::Market(_) => VenueKind::Market,
+    }
+}
+
+/// Returns what the answer of a read-only call at a block shows of venues and positions.
+pub(crate) fn loan_reads(
+    ledger: &Ledger,
+    number: u64,
+    (to, data): (Address, &Bytes),
+    answer: &Bytes,
+) -> Vec<Observation> {
+    let Some(singleton) = ledger.contracts.network.lending.map(|one| one.singleton) else {
+        return Vec::new();
+    };
+    let lending = &ledger.state.lending;
+    let all = each(to, data, answer);
+    let is_of_loans = |one: &One| one.to == singleton || lending.vaults.contains_key(&one.to);
+    if lending.is_empty() || !all.iter().any(is_of_loans) {
+        return Vec::new();
+    }
+    let Some(state) = ledger.reported_at(number) else { return Vec::new() };
+    let mut venues = BTreeMap::new();
+    let mut owners: BTreeMap<Address, Vec<(VenueName, bool)>> = BTreeMap::new();
+    let mut priced = BTreeSet::new();
+    for one in all {
+        priced.extend(priced_by(&state, &one));
+        if let Some(venue) = venue_asked(&state, singleton, &one) {
+            *venues.entry(venue).or_insert(true) &= one.answer.is_some();
+        }
+        if let Some((owner, venue)) = position_asked(&state, singleton, &one) {
+            owners.entry(owner).or_default().push((venue, one.answer.is_some()));
+        }
+    }
+    let read = Read { ledger, state: &state, number };
+    let endorsers = venues.keys().flat_map(|venue| read.endorsers(*venue));
+    let endorsers: BTreeSet<VenueName> = endorsers.map(VenueName::Vault).collect();
+    for vault in endorsers {
+        venues.entry(vault).or_insert(true);
+    }
+    let mut notes: Vec<Observation> = venues
+        .into_iter()
+        .map(|(venue, ok)| read.venue(venue, ok, priced.contains(&venue)))
+        .collect();
+    notes.extend(owners.into_iter().map(|(owner, venues)| read.positions(owner, &venues)));
+    notes
+}
+
+/// Returns what a read-only call shows that no node answers.
+pub(crate) fn failed_reads(ledger: &Ledger, to: Address, data: &Bytes) -> Vec<Observation> {
+    let (state, network) = (&ledger.state, ledger.contracts.network);
+    let Some(singleton) = network.lending.map(|one| one.singleton) else { return Vec::new() };
+    let Ok(calls) = abi::Many::aggregate3Call::abi_decode_validate(data) else { return Vec::new() };
+    let asked = calls.calls.into_iter().filter(|_call| to == MULTICALL3).filter_map(|call| {
+        let one = One { to: call.target, data: call.callData, answer: None };
+        position_asked(state, singleton, &one).map(|(owner, _venue)| owner)
+    });
+    let owners: BTreeSet<Address> = asked.collect();
+    let failed = owners.into_iter().map(|owner| ExposureReading {
+        chain: network.chain.0,
+        owner: text(owner),
+        block: ledger.head,
+        positions: None,
+    });
+    failed.map(|reading| Observation::ExposureRead(Box::new(reading))).collect()
+}
+
+/// Returns the venue whose trust a call asks for.
+fn venue_asked(state: &State, singleton: Address, one: &One) -> Option<VenueName> {
+    if state.lending.vaults.contains_key(&one.to) && is::<abi::Vault::curatorCall>(&one.data) {
+        return Some(VenueName::Vault(one.to));
+    }
+    if one.to != singleton {
+        return None;
+    }
+    let call = abi::Blue::marketCall::abi_decode_validate(&one.data).ok()?;
+    Some(VenueName::Market(call.id)).filter(|_| state.lending.markets.contains_key(&call.id))
+}
+
+/// Returns the venues whose price a call is for: a vault's own preview, and what is asked only about a market that is to
+/// be used.
+fn priced_by(state: &State, one: &One) -> Vec<VenueName> {
+    if state.lending.vaults.contains_key(&one.to) {
+        let call = abi::Vault::previewRedeemCall::abi_decode_validate(&one.data);
+        let is_price = call.is_ok_and(|call| call.shares == U256::from(PRICED_SHARES));
+        return is_price.then_some(VenueName::Vault(one.to)).into_iter().collect();
+    }
+    let markets = state.lending.markets.iter();
+    let asked = markets.filter(|(_id, market)| market.params.collateralToken == one.to);
+    asked.map(|(id, _market)| VenueName::Market(*id)).collect()
+}
+
+/// Returns whose position in which venue a call asks for.
+fn position_asked(state: &State, singleton: Address, one: &One) -> Option<(Address, VenueName)> {
+    if one.to == singleton {
+        let call = abi::Blue::positionCall::abi_decode_validate(&one.data).ok()?;
+        return Some((call.user, VenueName::Market(call.id)));
+    }
+    let call = abi::Erc20::balanceOfCall::abi_decode_validate(&one.data).ok()?;
+    let is_vault = state.lending.vaults.contains_key(&one.to);
+    is_vault.then_some((call.owner, VenueName::Vault(one.to)))
+}
+
+/// A state that a node answers from.
+struct Read<'a> {
+    ledger: &'a Ledger,
+    state: &'a State,
+    number: u64,
+}
+
+impl Read<'_> {
+    fn chain(&self) -> u64 {
+        self.ledger.contracts.network.chain.0
+    }
+
+    fn time(&self) -> u64 {
+        self.ledger.time_of(self.number)
+    }
+
+    /// Returns the vaults of the wallet's list with a cap for a market; none for a vault. It finds other vaults only by
+    /// events, which the world has none of.
+    fn endorsers(&self, venue: VenueName) -> Vec<Address> {
+        let VenueName::Market(id) = venue else { return Vec::new() };
+        let listed = self.ledger.contracts.network.lending.map_or(&[][..], |one| one.pinned_vaults);
+        listed.iter().filter(|vault| self.state.lends_to(**vault, id)).copied().collect()
+    }
+
+    /// Without a price, the venue's place among the readings is that of one that nobody has priced.
+    fn venue(&self, venue: VenueName, answered: bool, is_priced: bool) -> Observation {
+        let facts = answered.then(|| self.facts(venue)).flatten();
+        let facts = facts.map(|facts| match is_priced {
+            true => facts,
+            false => VenueFacts { share_price: 0, ..facts },
+        });
+        let (chain, block) = (self.chain(), self.number);
+        let venue_text = venue.to_string();
+        let reading = VenueReading { chain, venue: venue_text, kind: kind(venue), block, facts };
+        Observation::VenueRead(Box::new(reading))
+    }
+
+    fn facts(&self, venue: VenueName) -> Option<VenueFacts> {
+        let (lending, time) = (&self.state.lending, self.time());
+        let free_liquidity = atoms(self.state.free_in(venue, time));
+        let share_price = atoms(self.state.worth(venue, U256::from(PRICED_SHARES), time));
+        Some(match venue {
+            VenueName::Vault(address) => {
+                let vault = lending.vaults.get(&address)?;
+                let closed = match &vault.kind {
+                    Kind::Two(two) => two.closed,
+                    Kind::Meta(_) => super::vaults::Gates::default(),
+                };
+                VenueFacts {
+                    asset: text(vault.asset),
+                    official: vault.official,
+                    curator: text(vault.curator),
+                    owner: text(vault.owner),
+                    adapters_official: self.state.has_right_adapters(vault),
+                    interest_model: None,
+                    endorsed_by: Vec::new(),
+                    gates_open: closed == super::vaults::Gates::default(),
+                    free_liquidity,
+                    share_price,
+                    virtual_shares: atoms(VIRTUAL_SHARES),
+                }
+            }
+            VenueName::Market(id) => {
+                let params = &lending.markets.get(&id)?.params;
+                VenueFacts {
+                    asset: text(params.loanToken),
+                    official: true,
+                    curator: text(Address::ZERO),
+                    owner: text(Address::ZERO),
+                    adapters_official: true,
+                    interest_model: Some(text(params.irm)),
+                    endorsed_by: self.endorsers(venue).into_iter().map(text).collect(),
+                    gates_open: true,
+                    free_liquidity,
+                    share_price,
+                    virtual_shares: atoms(MARKET_SHARES),
+                }
+            }
+        })
+    }
+
+    fn positions(&self, owner: Address, venues: &[(VenueName, bool)]) -> Observation {
+        let (lending, time) = (&self.state.lending, self.time());
+        let each = venues.iter().map(|(venue, answered)| {
+            let shares = lending.shown_shares(*venue, owner, lending.shares_of(*venue, owner));
+            let worth = atoms(self.state.worth(*venue, shares, time));
+            PositionReading {
+                venue: venue.to_string(),
+                value: answered.then_some(worth),
+                shares: answered.then_some(atoms(shares)),
+            }
+        });
+        let reading = ExposureReading {
+            chain: self.chain(),
+            owner: text(owner),
+            block: self.number,
+            positions: Some(each.collect()),
+        };
+        Observation::ExposureRead(Box::new(reading))
+    }
+}
+
+/// Returns what an address has in the newest block, whatever nodes report.
+pub(crate) fn deployed(ledger: &Ledger, owner: Address) -> Observation {
+    let (state, time) = (&ledger.state, ledger.time);
+    let each = state.lending.names().into_iter().filter_map(|venue| {
+        let shares = state.lending.shares_of(venue, owner);
+        let worth = state.worth(venue, shares, time);
+        (!shares.is_zero()).then(|| (venue.to_string(), atoms(worth), atoms(shares)))
+    });
+    Observation::Deployed(Box::new(Deployed {
+        chain: ledger.contracts.network.chain.0,
+        owner: text(owner),
+        block: ledger.head,
+        positions: each.collect(),
+    }))
+}
+
+/// A simulated plan of a loan.
+pub(crate) struct Rehearsed<'a> {
+    pub(crate) contracts: &'a Contracts,
+    pub(crate) before: &'a State,
+    pub(crate) after: &'a State,
+    pub(crate) owner: Address,
+    /// The block's time, in Unix seconds.
+    pub(crate) time: u64,
+    pub(crate) calls: &'a [Call],
+    pub(crate) succeeded: bool,
+}
+
+impl Rehearsed<'_> {
+    /// Returns what the simulation shows; nothing if its last call is no loan.
+    ///
+    /// A withdrawal of all shares is one of so many shares too.
+    pub(crate) fn notes(&self, shows_effects: bool) -> Vec<Observation> {
+        let Some(last) = self.calls.last() else { return Vec::new() };
+        let Some(terms) = loan_terms(self.contracts, self.before, last.to, &last.data) else {
+            return Vec::new();
+        };
+        let outcome = match (self.succeeded && self.keeps_promise(&terms), shows_effects) {
+            (false, _any) => Rehearsal::Failed,
+            (true, true) => Rehearsal::Proved,
+            (true, false) => Rehearsal::Unavailable,
+        };
+        let gained =
+            self.shares(self.after, &terms).saturating_sub(self.shares(self.before, &terms));
+        let redeems_for = self.after.worth(terms.venue, gained, self.time);
+        let action = if terms.supplies { LoanAction::Supply } else { LoanAction::Withdraw };
+        let note = |amount| LoanRehearsed {
+            chain: self.contracts.network.chain.0,
+            from: text(self.owner),
+            venue: terms.venue.to_string(),
+            action,
+            amount,
+            outcome,
+            assets: Some(atoms(self.moved(&terms))),
+            redeems_for: terms.supplies.then_some(atoms(redeems_for)),
+        };
+        let notes = self.amounts(&terms).into_iter().map(note);
+        notes.map(|note| Observation::LoanRehearsed(Box::new(note))).collect()
+    }
+
+    fn shares(&self, state: &State, terms: &LoanTerms) -> U256 {
+        state.lending.shares_of(terms.venue, self.owner)
+    }
+
+    /// Returns the stablecoins that left or reached the address.
+    fn moved(&self, terms: &LoanTerms) -> U256 {
+        let coin = self.contracts.dollar();
+        let (had, has) =
+            (self.before.balance(coin, self.owner), self.after.balance(coin, self.owner));
+        if terms.supplies { had.saturating_sub(has) } else { has.saturating_sub(had) }
+    }
+
+    /// Returns the requests that the call may be for.
+    fn amounts(&self, terms: &LoanTerms) -> Vec<LoanAmount> {
+        match (terms.assets, terms.shares) {
+            (Some(assets), _) => vec![LoanAmount::Assets(atoms(assets))],
+            (None, Some(_shares)) if terms.supplies => self
+                .allowed(terms)
+                .map(|most| LoanAmount::Assets(atoms(most)))
+                .into_iter()
+                .collect(),
+            (None, Some(shares)) => {
+                let mut all = vec![LoanAmount::Shares(atoms(shares))];
+                let held = self.before.lending.shown_shares(
+                    terms.venue,
+                    self.owner,
+                    self.shares(self.before, terms),
+                );
+                all.extend((shares == held).then_some(LoanAmount::All));
+                all
+            }
+            (None, None) => Vec::new(),
+        }
+    }
+
+    /// Returns what a vault may take for the shares that a supply buys.
+    fn allowed(&self, terms: &LoanTerms) -> Option<U256> {
+        let VenueName::Vault(vault) = terms.venue else { return None };
+        let given = self.calls.iter().rev().filter_map(|call| approval(&call.data));
+        let given = given.filter(|(spender, _amount)| *spender == vault).map(|one| one.1).next();
+        let coin = self.contracts.dollar();
+        given.or_else(|| Some(self.before.allowance(coin, self.owner, vault)))
+    }
+
+    /// Returns whether money and shares moved in the direction of the loan, and no more than it names.
+    fn keeps_promise(&self, terms: &LoanTerms) -> bool {
+        let (had, has) = (self.shares(self.before, terms), self.shares(self.after, terms));
+        let moved = self.moved(terms);
+        let grew = if terms.supplies { has > had } else { has < had };
+        grew && !moved.is_zero() && terms.assets.is_none_or(|assets| assets == moved)
+    }
+}
