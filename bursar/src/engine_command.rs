@@ -16,6 +16,7 @@ use bursar_tui::secret_source::{SecretSource, Stdin};
 use secrecy::SecretString;
 
 use crate::cli::{EngineArgs, Global};
+use crate::service_manager::ServiceManager;
 use crate::signals::{Signal, Signals};
 
 pub(crate) async fn run(global: &Global, args: &EngineArgs) -> u8 {
@@ -43,6 +44,7 @@ async fn run_until_signal(global: &Global, args: &EngineArgs) -> Result<u8, Faul
     };
     let password = password(global.password()).await?;
     let engine = open(folder, lock, args).await?;
+    let manager = ServiceManager::of_this_process();
     // cancel-safe: stop() ends all work that start-up has begun.
     let ended = tokio::select! {
         started = start(&engine, password, args) => match started {
@@ -51,12 +53,18 @@ async fn run_until_signal(global: &Global, args: &EngineArgs) -> Result<u8, Faul
                 if engine.wallet_exists() && !engine.vault().is_unlocked() {
                     print_err("The wallet is locked, so nothing is paid: open it with `bursar wallet open`.");
                 }
-                Ok(signals.next().await)
+                manager.ready(&engine).await;
+                // cancel-safe: what follows only reports.
+                tokio::select! {
+                    signal = signals.next() => Ok(signal),
+                    () = manager.follow(&engine) => Ok(signals.next().await),
+                }
             }
             Err(fault) => Err(fault),
         },
         signal = signals.next() => Ok(signal),
     };
+    manager.stopping();
     // A signal during the orderly stop ends it early: committed entries survive a kill.
     tokio::select! {
         _stopped = engine.stop() => {}

@@ -10,6 +10,7 @@ mod failure;
 mod panics;
 mod process;
 mod run;
+mod service_manager;
 mod signals;
 mod usage;
 

@@ -9,6 +9,9 @@ mod commands;
 mod deciders;
 #[path = "process/hostile.rs"]
 mod hostile;
+#[cfg(target_os = "linux")]
+#[path = "process/manager.rs"]
+mod manager;
 #[path = "process/memory.rs"]
 mod memory;
 #[path = "process/others.rs"]

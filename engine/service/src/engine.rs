@@ -191,6 +191,11 @@ impl Engine {
         &self.context.vault
     }
 
+    /// Returns whether the agent server runs.
+    pub async fn serves_agents(&self) -> bool {
+        self.context.server.lock().await.is_some()
+    }
+
     /// Returns the ports to the outside.
     pub fn ports(&self) -> &Ports {
         &self.context.ports

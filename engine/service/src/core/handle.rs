@@ -33,6 +33,7 @@ enum Message {
     Locked(LockCause, Option<u64>, Answer<()>),
     BeginCopy(Answer<Option<PathBuf>>),
     EndCopy(Option<PathBuf>, Answer<()>),
+    Turn(Answer<()>),
     Stop(Answer<()>),
 }
 
@@ -175,6 +176,14 @@ impl Handle {
     /// `DATA_FOLDER` or `ENGINE_DOWN`.
     pub async fn end_copy(&self, to: Option<PathBuf>) -> Result<(), Fault> {
         self.ask(|answer| Message::EndCopy(to, answer)).await
+    }
+
+    /// Waits until the core has processed all that is queued now: a core that is stuck never does.
+    ///
+    /// # Errors
+    /// `ENGINE_DOWN` once the core has stopped.
+    pub async fn turn(&self) -> Result<(), Fault> {
+        self.ask(Message::Turn).await
     }
 
     /// Commits pending entries, closes the journal and ends the thread.
@@ -400,6 +409,9 @@ fn control(message: Message, core: &mut Core, publish: &Publisher, clock: &dyn C
         }
         Message::EndCopy(to, answer) => {
             let _gone = answer.send(core.end_copy(to.as_deref()));
+        }
+        Message::Turn(answer) => {
+            let _gone = answer.send(Ok(()));
         }
         Message::Locked(cause, noted, answer) => {
             core.locked(&clock.now(), cause, noted);

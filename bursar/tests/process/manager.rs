@@ -1,0 +1,123 @@
+//! What a service manager hears from `bursar engine`: that it is ready, its state in words, that its core works, and that it
+//! stops.
+
+use std::io::ErrorKind;
+use std::os::unix::net::UnixDatagram;
+use std::path::PathBuf;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use rustix::process::Signal;
+
+use crate::stage::{Engine, Home};
+
+const TIMEOUT: Duration = Duration::from_secs(60);
+
+/// A service manager that only listens, and a data folder.
+struct Manager {
+    socket: UnixDatagram,
+    home: Home,
+}
+
+impl Manager {
+    fn new() -> Self {
+        let home = Home::new();
+        let socket = UnixDatagram::bind(home.dir.path().join("notify")).unwrap();
+        socket.set_read_timeout(Some(Duration::from_millis(100))).unwrap();
+        Self { socket, home }
+    }
+
+    fn address(&self) -> PathBuf {
+        self.home.dir.path().join("notify")
+    }
+
+    /// Builds the command of an engine that the manager starts.
+    fn command(&self) -> Command {
+        let mut command = self.home.command(&self.home.data(), "engine");
+        command.env("NOTIFY_SOCKET", self.address());
+        command
+    }
+
+    /// Returns the next message; `None` if none comes for a moment.
+    fn next(&self) -> Option<String> {
+        let mut buffer = [0; 4096];
+        match self.socket.recv(&mut buffer) {
+            Ok(count) => Some(String::from_utf8(buffer[..count].to_vec()).unwrap()),
+            Err(error) => {
+                let is_quiet = matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut);
+                assert!(is_quiet, "{error}");
+                None
+            }
+        }
+    }
+
+    /// Waits for a line, and returns its message.
+    fn hears(&self, line: &str) -> String {
+        let (end, mut heard) = (Instant::now() + TIMEOUT, Vec::new());
+        loop {
+            assert!(Instant::now() < end, "{line} was not heard, only {heard:?}");
+            let Some(message) = self.next() else { continue };
+            if message.lines().any(|one| one == line) {
+                return message;
+            }
+            heard.push(message);
+        }
+    }
+}
+
+#[test]
+fn a_manager_hears_what_the_engine_does() {
+    let mut manager = Manager::new();
+    let (engine, line) = Engine::spawn(manager.command());
+    let address = line.trim().strip_prefix("READY http://").unwrap().to_owned();
+    let ready = manager.hears("READY=1");
+    let state = "STATUS=no wallet yet: create one with `bursar wallet create`";
+    assert!(ready.lines().any(|line| line == state), "{ready}");
+    manager.home.furnish();
+    manager.hears("STATUS=serving");
+    manager.home.ask(&address);
+    manager.hears("STATUS=serving, 1 waiting");
+    manager.home.must("freeze");
+    manager.hears("STATUS=agents are frozen: `bursar thaw` lets them go on");
+    manager.home.must("wallet lock");
+    manager.hears("STATUS=locked: open it with `bursar wallet open`");
+    assert_eq!(engine.end(Signal::TERM).0, Some(0));
+    manager.hears("STOPPING=1");
+}
+
+#[test]
+fn a_watchdog_hears_of_the_core_and_nobody_else_does() {
+    let manager = Manager::new();
+    let mut watched = manager.command();
+    watched.env("WATCHDOG_USEC", "300000");
+    let (engine, _line) = Engine::spawn(watched);
+    for _each in 0..3 {
+        manager.hears("WATCHDOG=1");
+    }
+    // The watchdog of another process is not this one's.
+    drop(engine);
+    let manager = Manager::new();
+    let mut other = manager.command();
+    other.env("WATCHDOG_USEC", "300000").env("WATCHDOG_PID", "1");
+    let (_engine, _line) = Engine::spawn(other);
+    manager.hears("READY=1");
+    manager.home.must("wallet create main");
+    manager.hears("STATUS=serving");
+    while let Some(message) = manager.next() {
+        assert!(!message.contains("WATCHDOG=1"), "{message}");
+    }
+}
+
+#[test]
+fn a_start_that_fails_is_never_ready() {
+    let manager = Manager::new();
+    manager.home.must("wallet create main");
+    let wrong = manager.home.dir.path().join("wrong");
+    crate::stage::private(&wrong, "another password");
+    let mut command = manager.command();
+    let output = command.env("BURSAR_PASSWORD_FILE", wrong).output().unwrap();
+    assert_eq!(output.status.code(), Some(5), "{}", String::from_utf8_lossy(&output.stderr));
+    while let Some(message) = manager.next() {
+        assert!(!message.contains("READY=1"), "{message}");
+    }
+}
