@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use alloy_primitives::B256;
 use bursar_chain::ports::Chain;
-use bursar_core::networks::{ChainId, Lending as Contracts, Network, VaultKind};
+use bursar_core::networks::{Lending as Contracts, Network, VaultKind};
 use bursar_domain::Refusal;
 use bursar_morpho::caps::market_cap_id;
 use bursar_morpho::views::{adapter, market, vault};
@@ -45,22 +45,21 @@ impl Lending {
         }
     }
 
-    /// Looks for another trusted vault that lends to a market than the remembered one. Returns whether there is one.
-    ///
-    /// # Errors
-    /// `CHAIN_UNAVAILABLE`
+    /// Looks for another trusted vault that lends to a market than the one that was asked about. Returns whether there is
+    /// one; a network that cannot be read shows none.
     pub(super) async fn finds_other_endorser(
         &self,
-        chain: ChainId,
+        LoanNetwork { network, contracts }: LoanNetwork,
         venue: VenueId,
-    ) -> Result<bool, Refusal> {
-        let LoanNetwork { network, contracts } = LoanNetwork::of(chain)?;
-        let before = self.hints.venue(chain, venue).endorser;
-        if before.is_none() {
-            return Ok(false);
+        asked: Option<Endorser>,
+    ) -> bool {
+        if asked.is_none() {
+            return false;
         }
-        self.survey_markets(network, contracts).await?;
-        Ok(self.hints.venue(chain, venue).endorser != before)
+        let known = || self.hints.venue(network.chain, venue).endorser;
+        // A request beside this one may have found it already.
+        known() != asked
+            || (self.survey_markets(network, contracts).await.is_ok() && known() != asked)
     }
 
     /// Reads which markets the trusted vaults of a network lend to, and remembers the vaults that do.

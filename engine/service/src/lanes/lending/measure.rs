@@ -52,11 +52,14 @@ impl Lending {
         owner: Address,
         known: &Known,
     ) -> Result<Measured, Refusal> {
+        let network = LoanNetwork::of(ask.chain)?;
+        self.find_endorser(network.network, ask.venue).await?;
+        let asked = self.hints.venue(ask.chain, ask.venue).endorser;
         let measured = self.measure_once(ask, owner, known).await?;
-        // The vault that lent to the market may have changed, and another one may do.
+        let trust = measured.quote.venue.as_ref().map(|venue| venue.trust);
         if ask.supplies()
-            && is_unendorsed(ask.venue, &measured.quote)
-            && self.finds_other_endorser(ask.chain, ask.venue).await?
+            && is_unendorsed(ask.venue, trust.as_ref())
+            && self.finds_other_endorser(network, ask.venue, asked).await
         {
             return self.measure_once(ask, owner, known).await;
         }
@@ -72,7 +75,6 @@ impl Lending {
         let at_ms = self.ports.clock.now().boottime_ms;
         let LoanNetwork { network, contracts } = LoanNetwork::of(ask.chain)?;
         let chain = self.chain(network)?;
-        self.find_endorser(network, ask.venue).await?;
         let reader = self.reader(&*chain, network, contracts, owner);
         let (own, facts, others) = futures::future::join3(
             self.read_own(&reader, ask, known),
@@ -274,10 +276,9 @@ impl Lending {
     }
 }
 
-/// Returns whether a loan goes to a market to which no vault that is trusted lends.
-fn is_unendorsed(venue: VenueId, quote: &LoanQuote) -> bool {
-    let trusted = quote.venue.as_ref().map(|venue| &venue.trust);
-    matches!(venue, VenueId::Market(_)) && !matches!(trusted, Some(Trust::Curated))
+/// Returns whether a venue is a market to which no vault that is trusted lends.
+pub(super) fn is_unendorsed(venue: VenueId, trust: Option<&Trust>) -> bool {
+    matches!(venue, VenueId::Market(_)) && !matches!(trust, Some(Trust::Curated))
 }
 
 /// Returns the venue of a read that asked for one.

@@ -12,7 +12,7 @@ use bursar_submit::Call;
 use super::input;
 use super::known::Known;
 use super::lane::Lending;
-use super::measure::LoanNetwork;
+use super::measure::{LoanNetwork, is_unendorsed};
 use super::network_read::Wanted;
 use super::venue_read::Preview;
 
@@ -93,9 +93,24 @@ impl Lending {
         network: &'static Network,
         venue: VenueId,
     ) -> Result<VenueFacts, Refusal> {
+        self.find_endorser(network, venue).await?;
+        let asked = self.hints.venue(network.chain, venue).endorser;
+        let facts = self.examine_once(network, venue).await?;
+        if is_unendorsed(venue, Some(&facts.trust))
+            && self.finds_other_endorser(LoanNetwork::of(network.chain)?, venue, asked).await
+        {
+            return self.examine_once(network, venue).await;
+        }
+        Ok(facts)
+    }
+
+    async fn examine_once(
+        &self,
+        network: &'static Network,
+        venue: VenueId,
+    ) -> Result<VenueFacts, Refusal> {
         let LoanNetwork { contracts, .. } = LoanNetwork::of(network.chain)?;
         let chain = self.chain(network)?;
-        self.find_endorser(network, venue).await?;
         let reader = self.reader(&*chain, network, contracts, Address::ZERO);
         let wanted = Wanted { venue, preview: Preview::All };
         let read = reader.read(&[venue], Some(wanted)).await?;
