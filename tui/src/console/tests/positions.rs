@@ -139,9 +139,20 @@ fn venue_that_changed_is_told_once() {
     assert_eq!(note(&stage).as_deref(), Some(text));
     let screen = stage.screen();
     assert!(screen.contains(text) && screen.contains(" changed "), "{screen}");
-    stage.model.last_note = None;
+    // Neither the same answer, nor one without the row, tells it again.
+    let mut unread = changed.clone();
+    unread.positions.remove(1);
+    for known in [changed.clone(), unread, changed.clone()] {
+        stage.model.last_note = None;
+        asked(&mut stage, Ok(Answer::Positions(known)));
+        assert_eq!(note(&stage), None);
+    }
+    // A row that is trusted in between does, and several are told together.
+    asked(&mut stage, Ok(Answer::Positions(answer())));
+    changed.positions[2].trust = VenueTrust::Changed;
     asked(&mut stage, Ok(Answer::Positions(changed)));
-    assert_eq!(note(&stage), None);
+    let text = "2 venues are no longer trusted. Press 2 to see why.";
+    assert_eq!(note(&stage).as_deref(), Some(text));
 }
 
 #[test]

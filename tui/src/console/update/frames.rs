@@ -1,8 +1,6 @@
 //! Handles what the engine sends.
 
-use bursar_control::answers::{
-    ActivityRow, Answer, PositionAnswer, Reply, SecretField, VenueTrust,
-};
+use bursar_control::answers::{ActivityRow, Answer, Reply, SecretField, VenueTrust};
 use bursar_control::grammar::Order;
 use bursar_control::wire::{Prompt, ToClient};
 use bursar_core::codes::Code;
@@ -137,19 +135,31 @@ fn query_done(model: &mut Model, topic: Topic, reply: Reply) {
     }
 }
 
-/// Tells which venue with money of this wallet is no longer trusted, once.
+/// Tells which venues with money of this wallet are no longer trusted, each once. A venue that is trusted again would be
+/// told again; one that could not be read stays told.
 fn note_changed(model: &mut Model, answer: &Answer) {
     let Answer::Positions(positions) = answer else { return };
-    let known = model.server.positions.iter().flat_map(|before| &before.positions);
-    let known: Vec<(&str, &str)> = known
-        .filter(|row| row.trust == VenueTrust::Changed)
-        .map(|row| (row.caip2.as_str(), row.venue.as_str()))
-        .collect();
-    let mut changed = positions.positions.iter().filter(|row| row.trust == VenueTrust::Changed);
-    let is_new = |row: &&PositionAnswer| !known.contains(&(row.caip2.as_str(), row.venue.as_str()));
-    let Some(row) = changed.find(is_new) else { return };
-    let name = quoted(&row.name, VENUE_NAME);
-    model.note_failure(format!("The venue {name} is no longer trusted. Press 2 to see why."));
+    let mut names = Vec::new();
+    for row in &positions.positions {
+        let venue = (row.caip2.clone(), row.venue.clone());
+        if row.trust != VenueTrust::Changed {
+            model.told_changed.remove(&venue);
+        } else if model.told_changed.insert(venue) {
+            names.push(quoted(&row.name, VENUE_NAME));
+        }
+    }
+    match names.as_slice() {
+        [] => {}
+        [name] => {
+            model.note_failure(format!(
+                "The venue {name} is no longer trusted. Press 2 to see why."
+            ));
+        }
+        more => {
+            let text = format!("{} venues are no longer trusted. Press 2 to see why.", more.len());
+            model.note_failure(text);
+        }
+    }
 }
 
 /// Stores a page of the feed. A page that failed is requested again while it is viewed.

@@ -11,7 +11,7 @@ const NAME_WIDTH: u16 = 24;
 const WIDTH: u16 = 100;
 
 /// Words on cards and in commands that need an explanation.
-const WORDS: [(&str, &str); 10] = [
+const WORDS: [(&str, &str); 11] = [
     ("waiting", "A payment that is made only if you approve it before it expires"),
     ("leaves", "On a card: the amount that you would pay, and the network"),
     ("held", "On a card: why this payment needs your approval"),
@@ -23,6 +23,7 @@ const WORDS: [(&str, &str); 10] = [
         "curated, pinned",
         "A venue that Bursar trusts: its curator is trusted, and its owner or address too",
     ),
+    ("yours, changed", "A venue that you confirmed, or one that was trusted before"),
     ("new, refused", "A venue that is not confirmed, or that has something against it"),
     ("commission", "To give an agent its policy and its paying address"),
 ];
