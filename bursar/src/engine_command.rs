@@ -53,18 +53,21 @@ async fn run_until_signal(global: &Global, args: &EngineArgs) -> Result<u8, Faul
                 if engine.wallet_exists() && !engine.vault().is_unlocked() {
                     print_err("The wallet is locked, so nothing is paid: open it with `bursar wallet open`.");
                 }
-                manager.ready(&engine).await;
-                // cancel-safe: what follows only reports.
+                let reports = async {
+                    manager.ready(&engine).await;
+                    manager.follow(&engine).await;
+                };
+                // cancel-safe: reports change nothing, and never end.
                 tokio::select! {
                     signal = signals.next() => Ok(signal),
-                    () = manager.follow(&engine) => Ok(signals.next().await),
+                    () = reports => Ok(signals.next().await),
                 }
             }
             Err(fault) => Err(fault),
         },
         signal = signals.next() => Ok(signal),
     };
-    manager.stopping();
+    manager.stopping().await;
     // A signal during the orderly stop ends it early: committed entries survive a kill.
     tokio::select! {
         _stopped = engine.stop() => {}

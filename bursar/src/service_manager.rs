@@ -1,5 +1,5 @@
 //! Tells the service manager that started the engine how it is, by `sd_notify(3)`: that it serves, its state in words, that
-//! its core works, and that it stops. Without a manager it says nothing.
+//! its core works, and that it stops. Without a manager it says nothing, and no manager can hold the engine up.
 
 use std::time::Duration;
 
@@ -8,12 +8,18 @@ use bursar_engine::engine::Engine;
 /// Interval between two looks at the engine.
 const EVERY: Duration = Duration::from_secs(1);
 
+/// Least interval between two signs of life: more often they would keep the core from its other work.
+const EVERY_LEAST: Duration = Duration::from_millis(200);
+
+/// How long a manager may take to accept a message at the start and at the end.
+const PATIENCE: Duration = Duration::from_secs(1);
+
 /// What a service manager is told.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Message {
-    /// Agents and operators can connect.
-    Ready,
-    /// What the engine does, for people.
+    /// Agents and operators can connect. What the engine does, for people.
+    Ready(String),
+    /// What the engine does now.
     State(String),
     /// The core has completed a turn.
     Alive,
@@ -25,7 +31,7 @@ pub(crate) enum Message {
 pub(crate) struct ServiceManager {
     is_there: bool,
     /// The manager restarts a service that it has not heard of for this long.
-    patience: Option<Duration>,
+    watchdog: Option<Duration>,
 }
 
 impl ServiceManager {
@@ -33,72 +39,82 @@ impl ServiceManager {
     pub(crate) fn of_this_process() -> Self {
         Self {
             is_there: std::env::var_os("NOTIFY_SOCKET").is_some(),
-            patience: sd_notify::watchdog_enabled(),
+            watchdog: sd_notify::watchdog_enabled(),
         }
     }
 
     #[cfg(not(target_os = "linux"))]
     pub(crate) fn of_this_process() -> Self {
-        Self { is_there: false, patience: None }
+        Self { is_there: false, watchdog: None }
     }
 
     /// Reports that the engine is ready.
     pub(crate) async fn ready(&self, engine: &Engine) {
         if self.is_there {
-            send(&[Message::Ready, Message::State(state_of(engine).await)]);
+            let told = send(Message::Ready(state_of(engine)));
+            let _slow = tokio::time::timeout(PATIENCE, told).await;
         }
     }
 
-    /// Reports each new state of the engine, and that its core works, until the caller stops it.
+    /// Reports each new state of the engine, and that its core works. Never ends.
     pub(crate) async fn follow(&self, engine: &Engine) {
         if !self.is_there {
             return std::future::pending().await;
         }
-        let state = async || state_of(engine).await;
         let turn = async || engine.core().turn().await.is_ok();
-        follow(self.patience, state, turn, |message| send(&[message])).await;
+        let beats = beat(self.watchdog, turn, send);
+        let states = tell_states(async || state_of(engine), send);
+        tokio::join!(beats, states);
     }
 
-    pub(crate) fn stopping(&self) {
+    pub(crate) async fn stopping(&self) {
         if self.is_there {
-            send(&[Message::Stopping]);
+            let _slow = tokio::time::timeout(PATIENCE, send(Message::Stopping)).await;
         }
     }
 }
 
-/// Calls `send` with each new state, and, if the manager wants to hear it, after each turn of the core. A turn that does not
-/// end is never reported.
-async fn follow(
-    patience: Option<Duration>,
-    state: impl AsyncFn() -> String,
+/// Calls `send` after each turn of the core, if the manager wants to hear of it. A turn that does not end is never reported.
+async fn beat(
+    watchdog: Option<Duration>,
     turn: impl AsyncFn() -> bool,
-    send: impl Fn(Message),
+    send: impl AsyncFn(Message),
 ) {
-    let every = patience.map_or(EVERY, |patience| EVERY.min(patience / 3));
-    let mut told = None;
+    let Some(watchdog) = watchdog else { return std::future::pending().await };
+    let every = EVERY.min(watchdog / 3).max(EVERY_LEAST);
     loop {
-        if patience.is_some() && turn().await {
-            send(Message::Alive);
-        }
-        let now = state().await;
-        if told.as_ref() != Some(&now) {
-            send(Message::State(now.clone()));
-            told = Some(now);
+        if turn().await {
+            send(Message::Alive).await;
         }
         tokio::time::sleep(every).await;
     }
 }
 
-async fn state_of(engine: &Engine) -> String {
+/// Calls `send` with each new state.
+async fn tell_states(state: impl AsyncFn() -> String, send: impl AsyncFn(Message)) {
+    let mut told = None;
+    loop {
+        let now = state().await;
+        if told.as_ref() != Some(&now) {
+            send(Message::State(now.clone())).await;
+            told = Some(now);
+        }
+        tokio::time::sleep(EVERY).await;
+    }
+}
+
+fn state_of(engine: &Engine) -> String {
     let view = engine.core().view();
-    let serves = engine.serves_agents().await;
-    if !engine.wallet_exists() {
+    if view.failed.is_some() {
+        "nothing is decided, because the disk failed: make room, and restart the engine".to_owned()
+    } else if !engine.wallet_exists() {
         "no wallet yet: create one with `bursar wallet create`".to_owned()
     } else if !engine.vault().is_unlocked() {
         "locked: open it with `bursar wallet open`".to_owned()
     } else if view.state.frozen.is_some() {
         "agents are frozen: `bursar thaw` lets them go on".to_owned()
     } else {
+        let serves = engine.serves_agents();
         let does = if serves { "serving" } else { "open, and agents cannot connect" };
         match view.state.held.len() {
             0 => does.to_owned(),
@@ -107,24 +123,22 @@ async fn state_of(engine: &Engine) -> String {
     }
 }
 
-/// Ignores a manager that does not listen: the engine works without it.
+/// Sends a message from a thread of its own: a manager that does not read its socket would block. One that does not listen is
+/// ignored.
 #[cfg(target_os = "linux")]
-fn send(messages: &[Message]) {
+async fn send(message: Message) {
     use sd_notify::NotifyState;
-    let states: Vec<NotifyState<'_>> = messages
-        .iter()
-        .map(|message| match message {
-            Message::Ready => NotifyState::Ready,
-            Message::State(text) => NotifyState::Status(text),
-            Message::Alive => NotifyState::Watchdog,
-            Message::Stopping => NotifyState::Stopping,
-        })
-        .collect();
-    let _nobody_listens = sd_notify::notify(&states);
+    let sent = tokio::task::spawn_blocking(move || match &message {
+        Message::Ready(text) => sd_notify::notify(&[NotifyState::Ready, NotifyState::Status(text)]),
+        Message::State(text) => sd_notify::notify(&[NotifyState::Status(text)]),
+        Message::Alive => sd_notify::notify(&[NotifyState::Watchdog]),
+        Message::Stopping => sd_notify::notify(&[NotifyState::Stopping]),
+    });
+    let _nobody_listens = sent.await;
 }
 
 #[cfg(not(target_os = "linux"))]
-fn send(_messages: &[Message]) {}
+async fn send(_message: Message) {}
 
 #[cfg(test)]
 mod tests {
@@ -132,13 +146,9 @@ mod tests {
 
     use super::*;
 
-    /// Runs `follow` for a while, with a core that completes so many turns.
-    async fn told(patience: Option<Duration>, turns: usize) -> Vec<Message> {
-        let (left, heard, looks) = (Cell::new(turns), RefCell::new(Vec::new()), Cell::new(0));
-        let state = async || {
-            looks.set(looks.get() + 1);
-            format!("state {}", looks.get() / 3)
-        };
+    #[tokio::test]
+    async fn a_core_that_is_stuck_is_not_reported_as_alive() {
+        let (left, heard) = (Cell::new(3), RefCell::new(Vec::new()));
         let turn = async || {
             if left.get() == 0 {
                 return std::future::pending().await;
@@ -146,25 +156,30 @@ mod tests {
             left.set(left.get() - 1);
             true
         };
-        let follows = follow(patience, state, turn, |message| heard.borrow_mut().push(message));
-        let _ended = tokio::time::timeout(Duration::from_millis(200), follows).await;
-        heard.into_inner()
+        let send = async |message| heard.borrow_mut().push(message);
+        let beats = beat(Some(Duration::from_millis(1)), turn, send);
+        let _ended = tokio::time::timeout(Duration::from_secs(3), beats).await;
+        assert_eq!(heard.into_inner(), [Message::Alive, Message::Alive, Message::Alive]);
     }
 
     #[tokio::test]
-    async fn a_core_that_is_stuck_is_not_reported_as_alive() {
-        let patience = Some(Duration::from_millis(6));
-        let heard = told(patience, 4).await;
-        let alive = heard.iter().filter(|message| **message == Message::Alive).count();
-        assert_eq!(alive, 4, "{heard:?}");
-        // Each state is told once.
-        let states = [0, 1].map(|number| Message::State(format!("state {number}")));
-        assert!(states.iter().all(|one| heard.iter().filter(|told| *told == one).count() == 1));
+    async fn each_state_is_told_once() {
+        let (looks, heard) = (Cell::new(0), RefCell::new(Vec::new()));
+        let state = async || {
+            looks.set(looks.get() + 1);
+            format!("state {}", looks.get() / 3)
+        };
+        let send = async |message| heard.borrow_mut().push(message);
+        let states = tell_states(state, send);
+        let _ended = tokio::time::timeout(Duration::from_secs(5), states).await;
+        let state = |number| Message::State(format!("state {number}"));
+        assert_eq!(heard.borrow()[..2], [state(0), state(1)]);
     }
 
     #[tokio::test]
     async fn nobody_who_does_not_watch_hears_of_turns() {
-        let heard = told(None, 4).await;
-        assert_eq!(heard, [Message::State("state 0".to_owned())]);
+        let beats =
+            beat(None, async || true, async |message| assert_eq!(message, Message::Stopping));
+        assert!(tokio::time::timeout(Duration::from_millis(50), beats).await.is_err());
     }
 }

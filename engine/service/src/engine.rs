@@ -191,9 +191,9 @@ impl Engine {
         &self.context.vault
     }
 
-    /// Returns whether the agent server runs.
-    pub async fn serves_agents(&self) -> bool {
-        self.context.server.lock().await.is_some()
+    /// Returns whether the agent server runs, or is being started or stopped.
+    pub fn serves_agents(&self) -> bool {
+        self.context.server.try_lock().map_or(true, |server| server.is_some())
     }
 
     /// Returns the ports to the outside.
