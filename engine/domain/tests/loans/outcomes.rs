@@ -8,7 +8,7 @@ use bursar_domain::loans::{LoanAsk, LoanPlace};
 use bursar_domain::plan::{ExecutionEnd, StepPurpose, Volume};
 use bursar_domain::{Action, Refusal};
 
-use crate::asks::{mint_calls, place, price, quoted, seen, supply, withdrawal};
+use crate::asks::{mint_calls, place, price, quoted, refused_venue, seen, supply, withdrawal};
 use crate::bench::{Bench, Fate};
 
 const VALUE: u64 = 40_000_000;
@@ -239,4 +239,20 @@ fn an_approved_price_is_the_new_measure() {
     bench.starts(1, at(900_000));
     let lower = bench.holds(1, at(899_999));
     assert_eq!(bench.held_for(lower), Some(HoldReason::SharePriceFell));
+}
+
+/// A price that only a refused request showed counts too. A venue that Bursar would not use leaves nothing.
+#[test]
+fn a_refused_request_shows_a_price() {
+    let at = |micros: u64, assets: u64| seen(supply(micros), |venue| venue.price = price(assets));
+    let mut bench = Bench::new();
+    assert_eq!(bench.refuses(0, at(1_000_000_000_000, 1_000_000)), Code::PerDepositExceeded);
+    let id = bench.holds(0, at(1_000_000, 999_999));
+    assert_eq!(bench.held_for(id), Some(HoldReason::SharePriceFell));
+
+    let mut bench = Bench::new();
+    let strange = seen(supply(1_000_000), |venue| venue.trust = refused_venue());
+    let place = (strange.chain, strange.venue);
+    assert_eq!(bench.refuses(0, strange), Code::VenueNotPermitted);
+    assert!(bench.world.state.loans.venue(place.0, place.1).is_none());
 }

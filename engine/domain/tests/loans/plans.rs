@@ -293,16 +293,6 @@ fn the_highest_recorded_price_of_a_share_counts_for_all() {
     bench.starts(2, at(ROBINHOOD, vault(0x77), at_price(1_000_000, 1)));
 }
 
-/// A refused request is recorded, and what it measured is not believed.
-#[test]
-fn a_refused_request_teaches_nothing() {
-    let mut bench = Bench::new();
-    let high = seen(supply(100_000_001), |venue| venue.price = price(9_000_000));
-    assert_eq!(bench.refuses(0, high), Code::PerDepositExceeded);
-    assert!(bench.world.state.loans.venues.is_empty());
-    bench.starts(0, supply(1_000_000));
-}
-
 /// The lane's refusal hides no rule that refuses in any case.
 #[test]
 fn a_rule_comes_before_the_refusal_of_the_lane() {
