@@ -122,7 +122,9 @@ impl Stage {
         let payer = created.address.parse().expect("an address");
         chain.mint(payer, INITIAL_BALANCE).await.expect("minted");
         let merchant = open_shop(&chain).await;
-        let client = reqwest::Client::builder().no_proxy().timeout(TIMEOUT).build();
+        // The server closes connections that are idle for long, and a slow machine takes long between two calls.
+        let client = reqwest::Client::builder().no_proxy().pool_max_idle_per_host(0);
+        let client = client.timeout(TIMEOUT).build();
         let client = client.expect("a client");
         let (ahead_ms, stamp) = (0, AtomicI64::new(0));
         Self {

@@ -81,7 +81,9 @@ impl Stage {
         let only = format!("--networks {}", id.0);
         operator.must(&format!("policy create p {policy} {only}")).await;
         let agent = register(&mut operator, "bot").await;
-        let client = reqwest::Client::builder().no_proxy().timeout(TIMEOUT).build();
+        // The server closes connections that are idle for long, and a slow machine takes long between two calls.
+        let client = reqwest::Client::builder().no_proxy().pool_max_idle_per_host(0);
+        let client = client.timeout(TIMEOUT).build();
         let ether = json!([owner, U256::from(10u128.pow(19))]);
         chain.request("anvil_setBalance", ether).await.expect("set");
         chain.mint(owner, 10_000 * DOLLAR).await.expect("minted");

@@ -127,7 +127,9 @@ impl Stage {
         let owner: Address = created.address.parse().expect("an address");
         operator.must(&format!("policy create p {policy}")).await;
         let agent = register(&mut operator, "bot").await;
-        let client = reqwest::Client::builder().no_proxy().timeout(TIMEOUT).build();
+        // The server closes connections that are idle for long, and a slow machine takes long between two calls.
+        let client = reqwest::Client::builder().no_proxy().pool_max_idle_per_host(0);
+        let client = client.timeout(TIMEOUT).build();
         let mut stage = Self {
             contracts: Contracts::of(id).expect("a full chain"),
             chain,
