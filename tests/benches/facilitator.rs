@@ -19,11 +19,7 @@ mod start;
 mod verify;
 
 fn main() {
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(2)
-        .enable_all()
-        .build()
-        .expect("a runtime");
+    let runtime = bursar_tests::bench::runtime();
     let only = std::env::args().skip(1).find(|name| !name.starts_with('-'));
     let wanted = |name: &str| only.as_deref().is_none_or(|only| only == name);
     runtime.block_on(async {

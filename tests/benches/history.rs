@@ -20,11 +20,7 @@ use wallet::Wallet;
 const PAYMENTS: usize = 1_000_000;
 
 fn main() {
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(2)
-        .enable_all()
-        .build()
-        .expect("a runtime");
+    let runtime = bursar_tests::bench::runtime();
     let given = std::env::args().skip(1).find(|name| !name.starts_with('-'));
     let payments = given.map_or(PAYMENTS, |text| text.parse().expect("a number of payments"));
     runtime.block_on(async {

@@ -35,12 +35,7 @@ const VENUES: usize = 30;
 const POLICY: &str = "--networks 8453 --lending --lending-max 500 --lending-total 100000 --lending-auto 400 --lending-ops 1000";
 
 fn main() {
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(2)
-        .enable_all()
-        .build()
-        .expect("a runtime");
-    runtime.block_on(latencies());
+    bursar_tests::bench::runtime().block_on(latencies());
 }
 
 /// Starts the scene; `None` if tests with a chain are skipped. The operator trusts as many vaults as are missing.

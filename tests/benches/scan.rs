@@ -1,4 +1,4 @@
-//! `/sign` while the wallet searches the events of Morpho's contracts, beside `/sign` while the search stands still: a node
+//! `/sign` while the wallet searches the events of Morpho's contracts, and while the search stands still: a node
 //! 20 ms away, in front of a local chain with the block numbers of the real one.
 //!
 //! Rounds of both kinds follow each other on one engine, and one connection sends its requests one after the other. The ratio
@@ -36,12 +36,7 @@ const ROUNDS: usize = 24;
 const POLICY: &str = "--networks 8453 --day 1000000 --txn 10 --auto 5 --lending";
 
 fn main() {
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(2)
-        .enable_all()
-        .build()
-        .expect("a runtime");
-    runtime.block_on(compare());
+    bursar_tests::bench::runtime().block_on(compare());
 }
 
 /// What the rounds of one kind measured.

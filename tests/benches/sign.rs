@@ -50,11 +50,7 @@ const ROUNDS: usize = 3;
 const CONNECTIONS: [usize; 3] = [1, 8, 64];
 
 fn main() {
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(2)
-        .enable_all()
-        .build()
-        .expect("a runtime");
+    let runtime = bursar_tests::bench::runtime();
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder on the disk");
     let synced = fsyncs(folder.path());
     println!("fsync of a 4 KiB append: {synced:.0} a second");

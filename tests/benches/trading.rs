@@ -43,12 +43,7 @@ const PAIRS: usize = 9;
 const PAYMENTS: usize = 4_000;
 
 fn main() {
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(2)
-        .enable_all()
-        .build()
-        .expect("a runtime");
-    runtime.block_on(async {
+    bursar_tests::bench::runtime().block_on(async {
         latencies().await;
         payments_next_to_trades().await;
     });

@@ -5,7 +5,6 @@ use std::time::{Duration, Instant};
 use alloy_primitives::{Address, U256};
 use bursar_control::answers::Answer;
 use bursar_devnet::Devnet;
-use bursar_engine::service::data_dir::DataFolder;
 use bursar_tests::agent::Agent;
 use bursar_tests::operator::{Expect, Operator};
 use bursar_tests::process::{EngineProcess, Start};
@@ -14,9 +13,6 @@ use tempfile::TempDir;
 
 use crate::far_node::{self, FarNode};
 use crate::figures::Figures;
-
-/// No call is refused for its rate.
-const SETTINGS: &str = "[server]\nlisten = \"127.0.0.1:0\"\nrate_per_minute = 4000000\n";
 
 const TIMEOUT: Duration = Duration::from_secs(120);
 
@@ -52,8 +48,6 @@ impl Stage {
             ..Start::default()
         };
         let home = tempfile::tempdir().expect("a folder");
-        let folder = DataFolder::open(&home.path().join("data")).expect("a folder");
-        std::fs::write(folder.file("settings.toml"), SETTINGS).expect("settings");
         let engine = EngineProcess::start(&home.path().join("data"), &start);
         let mut operator = engine.operator().await;
         operator.must("wallet create main").await;
