@@ -6,7 +6,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use bursar_core::ids::AgentId;
 use bursar_core::limits::{OPEN_MINUTES, REQUESTS_A_DAY};
-use bursar_core::time::Utc;
+use bursar_core::networks::ChainId;
+use bursar_core::time::{Moment, Utc};
 use bursar_domain::command::AskBounds;
 
 use super::failed_auth::FailedProofLimit;
@@ -146,6 +147,17 @@ impl Api {
             counters: Counters::default(),
             started: now.utc,
             started_offset_s: now.offset_s,
+        }
+    }
+
+    /// Compares our clock with the chain's if a comparison is due, in parallel with the request.
+    pub(super) fn probe_chain_time(&self, chain: ChainId, now: &Moment) {
+        if let Some(node) = self.ports.chains.get(&chain)
+            && self.chain_time.is_due(chain, now)
+        {
+            let (clock, node) = (self.chain_time.clone(), Arc::clone(&node));
+            // No caller waits for the probe, and an engine that stops abandons it.
+            tokio::spawn(async move { clock.ask(chain, &*node).await });
         }
     }
 

@@ -7,8 +7,6 @@ use bursar_core::codes::Code;
 use bursar_core::ids::RequestId;
 use bursar_core::json::{Number, Object, Value};
 use bursar_core::money::Atoms;
-use bursar_core::networks::ChainId;
-use bursar_core::time::Moment;
 use bursar_domain::Request;
 use bursar_domain::identity::{Identity, KeyClaim};
 use bursar_domain::plan::{Execution, StepPurpose};
@@ -57,17 +55,6 @@ impl Api {
         // Cancel-safe: the wait changes nothing.
         let _waited = tokio::time::timeout(WAIT, self.core.trade_ended(id)).await;
         self.request(id).await.unwrap_or(record)
-    }
-
-    /// Compares our clock with the chain's if a comparison is due, in parallel with the request.
-    pub(super) fn probe_chain_time(&self, chain: ChainId, now: &Moment) {
-        if let Some(node) = self.ports.chains.get(&chain)
-            && self.chain_time.is_due(chain, now)
-        {
-            let (clock, node) = (self.chain_time.clone(), Arc::clone(&node));
-            // No caller waits for the probe, and an engine that stops abandons it.
-            tokio::spawn(async move { clock.ask(chain, &*node).await });
-        }
     }
 }
 

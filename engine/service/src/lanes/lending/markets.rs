@@ -57,7 +57,7 @@ impl Lending {
             return false;
         }
         let known = || self.hints.venue(network.chain, venue).endorser;
-        // A request beside this one may have found it already.
+        // A concurrent request may have found it already.
         known() != asked
             || (self.survey_markets(network, contracts).await.is_ok() && known() != asked)
     }
