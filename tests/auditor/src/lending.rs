@@ -171,8 +171,8 @@ pub struct VenueFacts {
     pub gates_open: bool,
     /// What can be withdrawn now.
     pub free_liquidity: Atoms,
-    /// The assets that 10^24 smallest units of shares are worth; 0 if the wallet did not ask.
-    pub share_price: Atoms,
+    /// The assets that 10^24 smallest units of shares are worth; `None` if the wallet did not ask.
+    pub share_price: Option<Atoms>,
     pub virtual_shares: Atoms,
 }
 

@@ -299,6 +299,7 @@ impl Auditor {
             Observation::Over => self.on_over()?,
         }
         if observation.is_of_loans() {
+            // Neither clocks nor orders nor requests have changed.
             return Ok(());
         }
         self.refresh();

@@ -181,7 +181,7 @@ fn low_liquidity_and_a_fallen_share_price_ask() {
     }
     let mut lender = Lender::new(lending());
     lender.lends(&supply(40), "one");
-    let lower = VenueFacts { share_price: vault().share_price - 1, ..vault() };
+    let lower = VenueFacts { share_price: vault().share_price.map(|price| price - 1), ..vault() };
     lender.venues.insert(VAULT.into(), lower.clone());
     lender.start_rejected("must ask", &supply(40));
     // What the operator approved is what later prices are compared with.

@@ -4,6 +4,7 @@
 //! knows only the specification judges everything that is visible from outside. The wallet is the production engine,
 //! from the bytes of a request to the bytes of its response; only sockets are left out.
 
+mod auditor_facts;
 mod calls;
 mod chain;
 mod clock_steps;

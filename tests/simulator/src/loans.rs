@@ -149,25 +149,25 @@ impl World {
         self.tape.write_loan(LoanSeen::Asked { ticket, agent, wish: sent.wish });
         let call = Call::Loan(Box::new(sent.ask));
         let body = sent.body.to_string().into_bytes();
-        self.ask_about_loan((ticket, call), true, "POST", "/position", body)
+        self.ask_about_loan((ticket, call), "/position", body)
     }
 
     /// Sends a request for a loan, or a poll of one.
     fn ask_about_loan(
         &mut self,
         (ticket, call): (Ticket, Call),
-        is_request: bool,
-        method: &'static str,
         path: &str,
         body: Vec<u8>,
     ) -> Result<(), WorldFailure> {
+        let is_request = matches!(call, Call::Loan(_));
         self.tape.show(Observation::Called { ticket, call });
         let (http, tape, path) = (self.process().http.clone(), self.tape.clone(), path.to_owned());
         self.process().spawn(async move {
+            let method = if is_request { "POST" } else { "GET" };
             let (status, bytes) = ask(http, method, &path, body).await;
             let body = serde_json::from_slice(&bytes).unwrap_or(Value::Null);
-            let (answer, seen) =
-                (wire::position_answer(status, &body), wire::loan_answer(status, &body));
+            let seen = wire::loan_answer(status, &body);
+            let answer = wire::position_answer(&seen, &body);
             tape.show(Observation::Answered { ticket, answer });
             let ticket = if is_request { ticket } else { 0 };
             tape.write_loan(LoanSeen::Answered { ticket, answer: seen });
@@ -178,7 +178,7 @@ impl World {
     pub(crate) fn poll_loan(&mut self, id: &str) -> Result<(), WorldFailure> {
         let path = format!("/position/status/{id}");
         let poll = (self.ticket(), Call::PollLoan { id: id.to_owned() });
-        self.ask_about_loan(poll, false, "GET", &path, Vec::new())
+        self.ask_about_loan(poll, &path, Vec::new())
     }
 
     fn list_venues(&mut self, agent: Pick, chain: usize) -> Result<(), WorldFailure> {

@@ -1,4 +1,4 @@
-//! The tape: one ordered list of everything that happened. The world checks loans by entries of its own.
+//! The tape: one ordered list of everything that happened. The world checks loans from separate entries.
 
 use std::sync::{Arc, Mutex};
 

@@ -3,8 +3,8 @@
 //! It reads responses as an agent would, with a JSON parser and no code of the wallet.
 
 use bursar_auditor::observations::{
-    Answer, Domain, LoanState, Offer, Payment, Policy, Standing, TradeAnswer, TradeState,
-    TradingPolicy,
+    Answer, Domain, LoanAnswer as SeenLoan, LoanState, Offer, Payment, Policy, Standing,
+    TradeAnswer, TradeState, TradingPolicy,
 };
 use bursar_core::networks::{self, ChainId};
 use bursar_tests::offers;
@@ -244,29 +244,23 @@ pub(crate) fn trade_answer(status: u16, body: &Value) -> Answer {
     Answer::Trade(TradeAnswer { id: owned("request_id"), state })
 }
 
-/// Reads a response of `/position` or of a loan's poll, in the auditor's types.
-pub(crate) fn position_answer(status: u16, body: &Value) -> Answer {
-    let text = |field: &str| body[field].as_str().filter(|text| !text.is_empty());
-    let owned = |field: &str| text(field).map(str::to_owned);
-    let number = |field: &str| body[field].to_string().parse().ok();
+/// Returns an answer about a loan in the auditor's types. `body` is its response.
+pub(crate) fn position_answer(seen: &LoanAnswer, body: &Value) -> Answer {
     let retryable = body["retryable"].as_bool().unwrap_or(false);
-    let state = match text("status") {
-        Some("executed") => LoanState::Executed {
-            tx_hash: owned("tx_hash").unwrap_or_default(),
-            assets_moved: number("assets_moved"),
-            position_after: number("position_after"),
+    let (code, reason_code) = (seen.code.clone(), seen.reason.clone());
+    let state = match seen.status.as_str() {
+        "executed" => LoanState::Executed {
+            tx_hash: seen.hash.clone().unwrap_or_default(),
+            assets_moved: seen.moved,
+            position_after: seen.position,
         },
-        Some("pending") => LoanState::Pending,
-        Some("executing") => LoanState::Executing,
-        Some("rejected") => LoanState::Rejected {
-            code: owned("code"),
-            reason_code: owned("reason_code"),
-            retryable,
-        },
-        Some("failed") => LoanState::Failed { code: owned("code"), retryable },
-        _fault => return answer(status, body),
+        "pending" => LoanState::Pending,
+        "executing" => LoanState::Executing,
+        "rejected" => LoanState::Rejected { code, reason_code, retryable },
+        "failed" => LoanState::Failed { code, retryable },
+        _fault => return answer(seen.http, body),
     };
-    Answer::Loan(bursar_auditor::observations::LoanAnswer { id: owned("request_id"), state })
+    Answer::Loan(SeenLoan { id: seen.id.clone(), state })
 }
 
 /// Reads a response of `/position` or of a loan's poll.

@@ -4,14 +4,13 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
+use bursar_auditor::Auditor;
 use bursar_auditor::observations::{
-    Answer, Ask, End, LendingFact, Observation, Payment, Signed, SignedContent, Ticket,
-    TradeAnswer, TradeState,
+    Answer, Ask, End, Observation, Payment, Signed, SignedContent, Ticket, TradeAnswer, TradeState,
 };
-use bursar_auditor::{Auditor, ExchangeFact, Facts, NetworkFact};
 use bursar_chain::clock::manual::ManualClock;
 use bursar_chain::ports::Chain;
-use bursar_core::networks::{ChainId, Exchange, NETWORKS, Network};
+use bursar_core::networks::ChainId;
 use bursar_core::time::Utc;
 use bursar_devnet::agent::Agent;
 use bursar_engine::ports::Chains;
@@ -21,6 +20,7 @@ use bursar_tests::engine::NEW_YEAR_S;
 use serde_json::Value;
 use tempfile::TempDir;
 
+use crate::auditor_facts;
 use crate::chain::WorldChain;
 use crate::disk::Disk;
 use crate::evm;
@@ -72,43 +72,6 @@ fn open_markets(chains: &[Arc<WorldChain>], plan: &Plan, start: Utc, plant: Opti
             });
         }
     }
-}
-
-fn exchange_fact(network: &Network, exchange: &Exchange) -> ExchangeFact {
-    let hex = |address: alloy_primitives::Address| format!("{address:#x}");
-    let coin = (hex(network.stablecoin.address), network.stablecoin.decimals);
-    let others = exchange.dollar_tokens.iter().map(|token| (hex(token.address), token.decimals));
-    ExchangeFact {
-        v3_router: hex(exchange.v3.router),
-        universal_router: hex(exchange.v4.router),
-        permit2: hex(exchange.permit2),
-        wrapped: hex(exchange.wrapped_native),
-        dollars: std::iter::once(coin).chain(others).collect(),
-        confirmations: network.gas.confirmations,
-        deadline_s: exchange.deadline_seconds,
-        feed_max_age_s: exchange.native_feed.map(|feed| feed.stale_seconds),
-    }
-}
-
-/// Returns the lending of the networks; none for a world without loans.
-fn lending_facts(loans: bool) -> Vec<LendingFact> {
-    let rows = NETWORKS.iter().filter(|_row| loans);
-    let facts = rows.filter_map(|row| {
-        let lending = row.lending?;
-        let texts = |all: &[alloy_primitives::Address]| -> Vec<String> {
-            all.iter().map(|one| format!("{one:#x}")).collect()
-        };
-        Some(LendingFact {
-            chain: row.chain.0,
-            singleton: format!("{:#x}", lending.singleton),
-            interest_model: format!("{:#x}", lending.interest_model),
-            trusted_curators: texts(lending.curators),
-            trusted_owners: texts(lending.owners),
-            pinned: texts(lending.pinned_vaults),
-            confirmations: row.gas.confirmations,
-        })
-    });
-    facts.collect()
 }
 
 /// The rule that a world broke, and a description.
@@ -231,12 +194,6 @@ impl World {
         } else {
             Chains::default()
         };
-        let networks = NETWORKS.iter().map(|row| NetworkFact {
-            chain: row.chain.0,
-            on: row.on_by_default,
-            stablecoin: format!("{:#x}", row.stablecoin.address),
-            exchange: row.exchange.map(|exchange| exchange_fact(row, exchange)),
-        });
         Self {
             swarm: plan.swarm,
             bounds: plan.bounds,
@@ -256,11 +213,8 @@ impl World {
             random: Arc::new(WorldRandom::new(plan.seed ^ 0xfeed, plant)),
             disk: Disk::new(plan.swarm.sectors, plan.bounds.carry_bytes),
             health: Arc::default(),
-            auditor: Auditor::new(Facts {
-                networks: networks.collect(),
-                signed_days: plan.bounds.signed_days,
-            })
-            .with_lending(&lending_facts(plan.swarm.loans)),
+            auditor: Auditor::new(auditor_facts::of_networks(plan.bounds.signed_days))
+                .with_lending(&auditor_facts::of_lending(plan.swarm.loans)),
             tape,
             process: None,
             folder,

@@ -7,15 +7,8 @@ use crate::config::PossibleConfig;
 use crate::lending::LoanState;
 use crate::loan_book::LoanRecord;
 use crate::trade_book::Authorization;
-use crate::trades::authority::UNSIGNED_MS;
+use crate::trades::authority::surely_late;
 use crate::{Auditor, Violation};
-
-/// Returns whether five minutes have passed since an authorization; after a boot, by the wall clock.
-fn surely_late(auth: &Authorization, now: &Instant) -> bool {
-    let latest = auth.closed.or(auth.lost).unwrap_or(*now);
-    let (wall, boot) = latest.elapsed(now);
-    boot.unwrap_or(wall) > UNSIGNED_MS
-}
 
 impl Auditor {
     /// Checks that a new step of a loan may be signed now. Returns whether its signature is void.

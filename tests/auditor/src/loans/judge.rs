@@ -243,13 +243,12 @@ impl Case<'_> {
 
     fn risky_venue(&self, facts: &VenueFacts) -> Option<Reason> {
         let curated = self.trust().is_some_and(|trust| trust.check(self.loan, facts).is_ok());
-        let (chain, venue) = (&self.loan.chain, &self.loan.venue);
-        let (approved, place) = (self.snapshot.approved, (*chain, venue.as_str()));
-        let highest = self.readings.highest_price(place, approved, self.from);
+        let place = (self.loan.chain, self.loan.venue.as_str());
+        let highest = self.readings.highest_price(place, self.snapshot.approved, self.from);
         let amount = self.supplied().unwrap_or(0);
         if !curated && self.snapshot.first {
             Some(("must ask", "it is the first supply to a venue that is not curated"))
-        } else if highest.is_some_and(|highest| facts.share_price < highest) {
+        } else if highest.is_some() && facts.share_price < highest {
             Some(("must ask", "the share price is below the highest seen"))
         } else if facts.free_liquidity < amount.saturating_mul(LIQUIDITY) {
             Some(("must ask", "the free liquidity is less than ten times the deposit"))

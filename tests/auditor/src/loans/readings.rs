@@ -82,7 +82,7 @@ impl Readings {
     ) -> Option<u128> {
         let since = self.started.max(approved);
         let earlier = self.venue_since(chain, venue, since).filter(|(seq, _)| *seq < before);
-        earlier.filter_map(|(_, facts)| facts.map(|facts| facts.share_price)).max()
+        earlier.filter_map(|(_, facts)| facts.and_then(|facts| facts.share_price)).max()
     }
 
     /// Returns the answers about the positions of an address on a network since an observation.

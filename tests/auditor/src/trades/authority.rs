@@ -15,8 +15,18 @@ pub(crate) const UNSIGNED_MS: i64 = 300_000;
 
 /// Returns whether nothing unsigned survives of an authorization because five minutes are over.
 pub(crate) fn late(auth: &Authorization, now: &Instant) -> bool {
-    let latest = auth.closed.or(auth.lost).unwrap_or(*now);
-    latest.elapsed(now).1.is_none_or(|ms| ms > UNSIGNED_MS)
+    decided(auth, now).elapsed(now).1.is_none_or(|ms| ms > UNSIGNED_MS)
+}
+
+/// Like [`late`], but after a boot the wall clock decides.
+pub(crate) fn surely_late(auth: &Authorization, now: &Instant) -> bool {
+    let (wall, boot) = decided(auth, now).elapsed(now);
+    boot.unwrap_or(wall) > UNSIGNED_MS
+}
+
+/// Returns the latest instant at which an authorization may have been decided.
+fn decided(auth: &Authorization, now: &Instant) -> Instant {
+    auth.closed.or(auth.lost).unwrap_or(*now)
 }
 
 impl Auditor {

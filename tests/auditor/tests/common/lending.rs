@@ -85,7 +85,7 @@ pub fn vault() -> VenueFacts {
         endorsed_by: vec![],
         gates_open: true,
         free_liquidity: 1_000_000 * DOLLAR,
-        share_price: 1_050_000_000_000,
+        share_price: Some(1_050_000_000_000),
         virtual_shares: 1_000_000_000_000,
     }
 }

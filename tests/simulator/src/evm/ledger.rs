@@ -137,10 +137,7 @@ impl Ledger {
         number: u64,
         work: impl FnOnce(&mut Machine<'_>) -> T,
     ) -> Option<T> {
-        if number > self.shown_head() {
-            return None;
-        }
-        let mut state = self.reported(self.state_of(number)?.clone());
+        let mut state = self.reported_at(number)?;
         let env = Env { contracts: self.contracts, time: self.time_of(number) };
         Some(work(&mut Machine::new(env, &mut state)))
     }

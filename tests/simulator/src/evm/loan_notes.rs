@@ -20,7 +20,7 @@ use super::loan_terms::{LoanTerms, approval, loan_terms};
 use super::machine::is;
 use super::notes::{One, atoms, each, text};
 use super::state::State;
-use super::vaults::{Kind, VIRTUAL_SHARES};
+use super::vaults::{Gates, Kind, VIRTUAL_SHARES};
 use crate::loan_book::PRICED_SHARES;
 
 fn kind(venue: VenueName) -> VenueKind {
@@ -152,29 +152,25 @@ impl Read<'_> {
         listed.iter().filter(|vault| self.state.lends_to(**vault, id)).copied().collect()
     }
 
-    /// Without a price, the venue's place among the readings is that of one that nobody has priced.
     fn venue(&self, venue: VenueName, answered: bool, is_priced: bool) -> Observation {
-        let facts = answered.then(|| self.facts(venue)).flatten();
-        let facts = facts.map(|facts| match is_priced {
-            true => facts,
-            false => VenueFacts { share_price: 0, ..facts },
-        });
+        let facts = answered.then(|| self.facts(venue, is_priced)).flatten();
         let (chain, block) = (self.chain(), self.number);
-        let venue_text = venue.to_string();
-        let reading = VenueReading { chain, venue: venue_text, kind: kind(venue), block, facts };
+        let reading =
+            VenueReading { chain, venue: venue.to_string(), kind: kind(venue), block, facts };
         Observation::VenueRead(Box::new(reading))
     }
 
-    fn facts(&self, venue: VenueName) -> Option<VenueFacts> {
+    fn facts(&self, venue: VenueName, is_priced: bool) -> Option<VenueFacts> {
         let (lending, time) = (&self.state.lending, self.time());
         let free_liquidity = atoms(self.state.free_in(venue, time));
-        let share_price = atoms(self.state.worth(venue, U256::from(PRICED_SHARES), time));
+        let price = || atoms(self.state.worth(venue, U256::from(PRICED_SHARES), time));
+        let share_price = is_priced.then(price);
         Some(match venue {
             VenueName::Vault(address) => {
                 let vault = lending.vaults.get(&address)?;
-                let closed = match &vault.kind {
-                    Kind::Two(two) => two.closed,
-                    Kind::Meta(_) => super::vaults::Gates::default(),
+                let gates_open = match &vault.kind {
+                    Kind::Two(two) => two.closed == Gates::default(),
+                    Kind::Meta(_) => true,
                 };
                 VenueFacts {
                     asset: text(vault.asset),
@@ -184,7 +180,7 @@ impl Read<'_> {
                     adapters_official: self.state.has_right_adapters(vault),
                     interest_model: None,
                     endorsed_by: Vec::new(),
-                    gates_open: closed == super::vaults::Gates::default(),
+                    gates_open,
                     free_liquidity,
                     share_price,
                     virtual_shares: atoms(VIRTUAL_SHARES),
@@ -230,7 +226,7 @@ impl Read<'_> {
     }
 }
 
-/// Returns what an address has in the newest block, whatever nodes report.
+/// Returns what an address has in the newest block, from the ledger itself.
 pub(crate) fn deployed(ledger: &Ledger, owner: Address) -> Observation {
     let (state, time) = (&ledger.state, ledger.time);
     let each = state.lending.names().into_iter().filter_map(|venue| {
@@ -259,19 +255,16 @@ pub(crate) struct Rehearsed<'a> {
 }
 
 impl Rehearsed<'_> {
-    /// Returns what the simulation shows; nothing if its last call is no loan.
+    /// Returns what the simulation shows. It is empty unless the last call is a loan.
     ///
-    /// A withdrawal of all shares is one of so many shares too.
-    pub(crate) fn notes(&self, shows_effects: bool) -> Vec<Observation> {
+    /// A withdrawal of all shares is also a withdrawal of that number of shares.
+    pub(crate) fn notes(&self) -> Vec<Observation> {
         let Some(last) = self.calls.last() else { return Vec::new() };
         let Some(terms) = loan_terms(self.contracts, self.before, last.to, &last.data) else {
             return Vec::new();
         };
-        let outcome = match (self.succeeded && self.keeps_promise(&terms), shows_effects) {
-            (false, _any) => Rehearsal::Failed,
-            (true, true) => Rehearsal::Proved,
-            (true, false) => Rehearsal::Unavailable,
-        };
+        let proved = self.succeeded && self.keeps_promise(&terms);
+        let outcome = if proved { Rehearsal::Proved } else { Rehearsal::Failed };
         let gained =
             self.shares(self.after, &terms).saturating_sub(self.shares(self.before, &terms));
         let redeems_for = self.after.worth(terms.venue, gained, self.time);
@@ -306,11 +299,10 @@ impl Rehearsed<'_> {
     fn amounts(&self, terms: &LoanTerms) -> Vec<LoanAmount> {
         match (terms.assets, terms.shares) {
             (Some(assets), _) => vec![LoanAmount::Assets(atoms(assets))],
-            (None, Some(_shares)) if terms.supplies => self
-                .allowed(terms)
-                .map(|most| LoanAmount::Assets(atoms(most)))
-                .into_iter()
-                .collect(),
+            (None, Some(_shares)) if terms.supplies => {
+                let most = self.allowed(terms);
+                most.map(|most| LoanAmount::Assets(atoms(most))).into_iter().collect()
+            }
             (None, Some(shares)) => {
                 let mut all = vec![LoanAmount::Shares(atoms(shares))];
                 let held = self.before.lending.shown_shares(
@@ -328,13 +320,13 @@ impl Rehearsed<'_> {
     /// Returns what a vault may take for the shares that a supply buys.
     fn allowed(&self, terms: &LoanTerms) -> Option<U256> {
         let VenueName::Vault(vault) = terms.venue else { return None };
-        let given = self.calls.iter().rev().filter_map(|call| approval(&call.data));
-        let given = given.filter(|(spender, _amount)| *spender == vault).map(|one| one.1).next();
-        let coin = self.contracts.dollar();
-        given.or_else(|| Some(self.before.allowance(coin, self.owner, vault)))
+        let mut given = self.calls.iter().rev().filter_map(|call| approval(&call.data));
+        let given = given.find(|(spender, _amount)| *spender == vault).map(|(_to, amount)| amount);
+        let before = || self.before.allowance(self.contracts.dollar(), self.owner, vault);
+        Some(given.unwrap_or_else(before))
     }
 
-    /// Returns whether money and shares moved in the direction of the loan, and no more than it names.
+    /// Returns whether money and shares moved in the direction of the loan, and exactly the named assets.
     fn keeps_promise(&self, terms: &LoanTerms) -> bool {
         let (had, has) = (self.shares(self.before, terms), self.shares(self.after, terms));
         let moved = self.moved(terms);

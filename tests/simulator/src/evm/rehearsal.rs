@@ -71,7 +71,7 @@ pub(crate) fn whole(
             calls: &request.calls,
             succeeded,
         };
-        let notes = loan.notes(true);
+        let notes = loan.notes();
         return (SimulatedBlock { calls, reads }, notes);
     };
     let proved = calls.iter().all(|call| call.ok)
@@ -234,7 +234,7 @@ pub(crate) fn as_account(
             loan_terms(&ledger.contracts, &ledger.state, one.target, &one.callData).is_some()
         });
         let steps: Vec<Call> = calls.iter().take(loan.map_or(0, |at| at + 1)).map(step).collect();
-        return (answer(), loan_notes(ledger, account, &steps, false));
+        return (answer(), loan_notes(ledger, account, steps));
     };
     let one = &calls[swap];
     let terms = swap_terms(&ledger.contracts, one.target, one.value, &one.callData);
@@ -249,34 +249,23 @@ pub(crate) fn as_account(
     (answer(), note.into_iter().collect())
 }
 
-/// Returns what the steps of a loan show, run one after another in the next block.
-fn loan_notes(
-    ledger: &Ledger,
-    owner: Address,
-    steps: &[Call],
-    shows_effects: bool,
-) -> Vec<Observation> {
-    let (env, before) = (ledger.env(), ledger.shown_state());
-    let mut after = before.clone();
-    let mut machine = Machine::new(env, &mut after);
-    let mut done = steps.iter().map(|step| machine.run(owner, step.to, step.value, &step.data));
-    let succeeded = done.all(|one| one.is_ok());
-    let loan = RehearsedLoan {
-        contracts: &ledger.contracts,
-        before: &before,
-        after: &after,
-        owner,
-        time: env.time,
-        calls: steps,
-        succeeded,
-    };
-    loan.notes(shows_effects)
+/// Returns what the steps of a loan show if their effects are not reported.
+fn loan_notes(ledger: &Ledger, owner: Address, steps: Vec<Call>) -> Vec<Observation> {
+    let (_block, mut notes) = whole(ledger, &SimulationRequest::of(owner, steps), false);
+    for note in &mut notes {
+        if let Observation::LoanRehearsed(loan) = note
+            && loan.outcome == Rehearsal::Proved
+        {
+            loan.outcome = Rehearsal::Unavailable;
+        }
+    }
+    notes
 }
 
 /// Returns what a single call of a plan shows, on the newest block.
 pub(crate) fn single(ledger: &Ledger, from: Address, call: &Call, ok: bool) -> Vec<Observation> {
     let Some(terms) = swap_terms(&ledger.contracts, call.to, call.value, &call.data) else {
-        return loan_notes(ledger, from, std::slice::from_ref(call), false);
+        return loan_notes(ledger, from, vec![call.clone()]);
     };
     let exchange = ledger.contracts.exchange;
     let v4 = terms.hops.iter().any(|hop| matches!(hop, Hop::V4 { .. }));
