@@ -1,5 +1,5 @@
-//! Tells the service manager that started the engine how it is, by `sd_notify(3)`: that it serves, its state in words, that
-//! its core works, and that it stops. Without a manager it says nothing, and no manager can hold the engine up.
+//! Reports to the service manager that started the engine, through `sd_notify(3)`: readiness, the state in words, progress of
+//! the core, and the stop. Without a manager it does nothing. A manager that does not read cannot block the engine.
 
 use std::time::Duration;
 
@@ -8,13 +8,13 @@ use bursar_engine::engine::Engine;
 /// Interval between two looks at the engine.
 const EVERY: Duration = Duration::from_secs(1);
 
-/// Least interval between two signs of life: more often they would keep the core from its other work.
+/// Least interval between two reports of progress: more frequent ones would delay the core's other work.
 const EVERY_LEAST: Duration = Duration::from_millis(200);
 
 /// How long a manager may take to accept a message at the start and at the end.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// What a service manager is told.
+/// A report to the service manager.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Message {
     /// Agents and operators can connect. What the engine does, for people.
@@ -30,7 +30,7 @@ pub(crate) enum Message {
 #[derive(Debug)]
 pub(crate) struct ServiceManager {
     is_there: bool,
-    /// The manager restarts a service that it has not heard of for this long.
+    /// The manager restarts a service that does not report progress for this long.
     watchdog: Option<Duration>,
 }
 
@@ -51,20 +51,20 @@ impl ServiceManager {
     /// Reports that the engine is ready.
     pub(crate) async fn ready(&self, engine: &Engine) {
         if self.is_there {
-            let told = send(Message::Ready(state_of(engine)));
-            let _slow = tokio::time::timeout(PATIENCE, told).await;
+            let sent = send(Message::Ready(state_of(engine)));
+            let _slow = tokio::time::timeout(PATIENCE, sent).await;
         }
     }
 
-    /// Reports each new state of the engine, and that its core works. Never ends.
+    /// Reports each new state of the engine, and the progress of its core. Never ends.
     pub(crate) async fn follow(&self, engine: &Engine) {
         if !self.is_there {
             return std::future::pending().await;
         }
         let turn = async || engine.core().turn().await.is_ok();
-        let beats = beat(self.watchdog, turn, send);
-        let states = tell_states(async || state_of(engine), send);
-        tokio::join!(beats, states);
+        let progress = report_progress(self.watchdog, turn, send);
+        let states = report_states(|| state_of(engine), send);
+        tokio::join!(progress, states);
     }
 
     pub(crate) async fn stopping(&self) {
@@ -74,8 +74,8 @@ impl ServiceManager {
     }
 }
 
-/// Calls `send` after each turn of the core, if the manager wants to hear of it. A turn that does not end is never reported.
-async fn beat(
+/// Reports each completed turn of the core if the manager has a watchdog. A turn that does not end is never reported.
+async fn report_progress(
     watchdog: Option<Duration>,
     turn: impl AsyncFn() -> bool,
     send: impl AsyncFn(Message),
@@ -90,14 +90,14 @@ async fn beat(
     }
 }
 
-/// Calls `send` with each new state.
-async fn tell_states(state: impl AsyncFn() -> String, send: impl AsyncFn(Message)) {
-    let mut told = None;
+/// Reports each new state.
+async fn report_states(state: impl Fn() -> String, send: impl AsyncFn(Message)) {
+    let mut reported = None;
     loop {
-        let now = state().await;
-        if told.as_ref() != Some(&now) {
+        let now = state();
+        if reported.as_ref() != Some(&now) {
             send(Message::State(now.clone())).await;
-            told = Some(now);
+            reported = Some(now);
         }
         tokio::time::sleep(EVERY).await;
     }
@@ -123,8 +123,8 @@ fn state_of(engine: &Engine) -> String {
     }
 }
 
-/// Sends a message from a thread of its own: a manager that does not read its socket would block. One that does not listen is
-/// ignored.
+/// Sends a message from a separate thread, because a manager that does not read its socket blocks the sender. Ignores a manager
+/// that has gone away.
 #[cfg(target_os = "linux")]
 async fn send(message: Message) {
     use sd_notify::NotifyState;
@@ -134,7 +134,7 @@ async fn send(message: Message) {
         Message::Alive => sd_notify::notify(&[NotifyState::Watchdog]),
         Message::Stopping => sd_notify::notify(&[NotifyState::Stopping]),
     });
-    let _nobody_listens = sent.await;
+    let _manager_gone = sent.await;
 }
 
 #[cfg(not(target_os = "linux"))]
@@ -148,7 +148,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_core_that_is_stuck_is_not_reported_as_alive() {
-        let (left, heard) = (Cell::new(3), RefCell::new(Vec::new()));
+        let (left, received) = (Cell::new(3), RefCell::new(Vec::new()));
         let turn = async || {
             if left.get() == 0 {
                 return std::future::pending().await;
@@ -156,30 +156,30 @@ mod tests {
             left.set(left.get() - 1);
             true
         };
-        let send = async |message| heard.borrow_mut().push(message);
-        let beats = beat(Some(Duration::from_millis(1)), turn, send);
-        let _ended = tokio::time::timeout(Duration::from_secs(3), beats).await;
-        assert_eq!(heard.into_inner(), [Message::Alive, Message::Alive, Message::Alive]);
+        let send = async |message| received.borrow_mut().push(message);
+        let progress = report_progress(Some(Duration::from_millis(1)), turn, send);
+        let _ended = tokio::time::timeout(Duration::from_secs(3), progress).await;
+        assert_eq!(received.into_inner(), [Message::Alive, Message::Alive, Message::Alive]);
     }
 
     #[tokio::test]
-    async fn each_state_is_told_once() {
-        let (looks, heard) = (Cell::new(0), RefCell::new(Vec::new()));
-        let state = async || {
+    async fn each_state_is_reported_once() {
+        let (looks, received) = (Cell::new(0), RefCell::new(Vec::new()));
+        let state = || {
             looks.set(looks.get() + 1);
             format!("state {}", looks.get() / 3)
         };
-        let send = async |message| heard.borrow_mut().push(message);
-        let states = tell_states(state, send);
+        let send = async |message| received.borrow_mut().push(message);
+        let states = report_states(state, send);
         let _ended = tokio::time::timeout(Duration::from_secs(5), states).await;
         let state = |number| Message::State(format!("state {number}"));
-        assert_eq!(heard.borrow()[..2], [state(0), state(1)]);
+        assert_eq!(received.borrow()[..2], [state(0), state(1)]);
     }
 
     #[tokio::test]
-    async fn nobody_who_does_not_watch_hears_of_turns() {
-        let beats =
-            beat(None, async || true, async |message| assert_eq!(message, Message::Stopping));
-        assert!(tokio::time::timeout(Duration::from_millis(50), beats).await.is_err());
+    async fn without_a_watchdog_no_progress_is_reported() {
+        let send = async |message| assert_eq!(message, Message::Stopping);
+        let progress = report_progress(None, async || true, send);
+        assert!(tokio::time::timeout(Duration::from_millis(50), progress).await.is_err());
     }
 }

@@ -1,5 +1,4 @@
-//! What a service manager hears from `bursar engine`: that it is ready, its state in words, that its core works, and that it
-//! stops.
+//! What a service manager receives from `bursar engine`: readiness, the state in words, progress of the core, and the stop.
 
 use std::io::ErrorKind;
 use std::os::unix::net::UnixDatagram;
@@ -13,7 +12,7 @@ use crate::stage::{Engine, Home};
 
 const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// A service manager that only listens, and a data folder.
+/// A service manager that only reads its socket, and a data folder.
 struct Manager {
     socket: UnixDatagram,
     home: Home,
@@ -52,48 +51,48 @@ impl Manager {
     }
 
     /// Waits for a line. Returns all messages up to it.
-    fn hears(&self, line: &str) -> Vec<String> {
-        let (end, mut heard) = (Instant::now() + TIMEOUT, Vec::new());
+    fn wait_for(&self, line: &str) -> Vec<String> {
+        let (end, mut received) = (Instant::now() + TIMEOUT, Vec::new());
         loop {
-            assert!(Instant::now() < end, "{line} was not heard, only {heard:?}");
+            assert!(Instant::now() < end, "{line} did not arrive, only {received:?}");
             let Some(message) = self.next() else { continue };
             let is_wanted = message.lines().any(|one| one == line);
-            heard.push(message);
+            received.push(message);
             if is_wanted {
-                return heard;
+                return received;
             }
         }
     }
 }
 
 #[test]
-fn a_manager_hears_what_the_engine_does() {
+fn each_state_reaches_the_manager() {
     let mut manager = Manager::new();
     let (engine, line) = Engine::spawn(manager.command());
     let address = line.trim().strip_prefix("READY http://").unwrap().to_owned();
-    let ready = manager.hears("READY=1");
+    let ready = manager.wait_for("READY=1");
     let state = "STATUS=no wallet yet: create one with `bursar wallet create`";
     assert!(ready.iter().any(|one| one.starts_with("READY=1") && one.contains(state)), "{ready:?}");
     manager.home.furnish();
-    manager.hears("STATUS=serving");
+    manager.wait_for("STATUS=serving");
     manager.home.ask(&address);
-    manager.hears("STATUS=serving, 1 waiting");
+    manager.wait_for("STATUS=serving, 1 waiting");
     manager.home.must("freeze");
-    manager.hears("STATUS=agents are frozen: `bursar thaw` lets them go on");
+    manager.wait_for("STATUS=agents are frozen: `bursar thaw` lets them go on");
     manager.home.must("wallet lock");
-    manager.hears("STATUS=locked: open it with `bursar wallet open`");
+    manager.wait_for("STATUS=locked: open it with `bursar wallet open`");
     assert_eq!(engine.end(Signal::TERM).0, Some(0));
-    manager.hears("STOPPING=1");
+    manager.wait_for("STOPPING=1");
 }
 
 #[test]
-fn a_watchdog_hears_of_the_core_and_nobody_else_does() {
+fn progress_is_reported_only_to_a_watchdog() {
     let manager = Manager::new();
     let mut watched = manager.command();
     watched.env("WATCHDOG_USEC", "300000");
     let (engine, _line) = Engine::spawn(watched);
     for _each in 0..3 {
-        manager.hears("WATCHDOG=1");
+        manager.wait_for("WATCHDOG=1");
     }
     // The watchdog of another process is not this one's.
     drop(engine);
@@ -101,14 +100,14 @@ fn a_watchdog_hears_of_the_core_and_nobody_else_does() {
     let mut other = manager.command();
     other.env("WATCHDOG_USEC", "300000").env("WATCHDOG_PID", "1");
     let (_engine, _line) = Engine::spawn(other);
-    let mut heard = manager.hears("READY=1");
+    let mut received = manager.wait_for("READY=1");
     manager.home.must("wallet create main");
-    heard.extend(manager.hears("STATUS=serving"));
-    // Several times the interval of a watchdog that were fed.
+    received.extend(manager.wait_for("STATUS=serving"));
+    // Longer than several intervals of a watchdog.
     for _quiet in 0..10 {
-        heard.extend(manager.next());
+        received.extend(manager.next());
     }
-    assert!(!heard.iter().any(|message| message.contains("WATCHDOG=1")), "{heard:?}");
+    assert!(!received.iter().any(|message| message.contains("WATCHDOG=1")), "{received:?}");
 }
 
 #[test]

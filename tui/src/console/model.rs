@@ -177,8 +177,8 @@ pub(crate) struct Model {
     pub(crate) choices: Vec<String>,
     /// The seed that was created here and whose words have not been checked yet.
     pub(crate) unchecked_seed: Option<String>,
-    /// Venues that the operator was told are no longer trusted: network and venue.
-    pub(crate) told_changed: BTreeSet<(String, String)>,
+    /// Venues for which a note was shown, because they are no longer trusted: network and venue.
+    pub(crate) noted_venues: BTreeSet<(String, String)>,
     /// The first page of the feed has arrived. The watch starts at the head of the feed.
     pub(crate) feed_known: bool,
     pub(crate) watch_from_ms: u64,
@@ -221,7 +221,7 @@ impl Model {
             unconfirmed_key: None,
             choices: Vec::new(),
             unchecked_seed: None,
-            told_changed: BTreeSet::new(),
+            noted_venues: BTreeSet::new(),
             feed_known: false,
             watch_from_ms: 0,
             line: None,

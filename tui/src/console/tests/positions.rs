@@ -126,7 +126,7 @@ fn positions_look_right_at_every_size() {
 }
 
 #[test]
-fn venue_that_changed_is_told_once() {
+fn venue_that_changed_is_noted_once() {
     let note = |stage: &Stage| stage.model.last_note.as_ref().map(|note| note.text.clone());
     let mut changed = answer();
     changed.positions[1].trust = VenueTrust::Changed;
@@ -139,7 +139,7 @@ fn venue_that_changed_is_told_once() {
     assert_eq!(note(&stage).as_deref(), Some(text));
     let screen = stage.screen();
     assert!(screen.contains(text) && screen.contains(" changed "), "{screen}");
-    // Neither the same answer, nor one without the row, tells it again.
+    // Neither the same answer nor one without the row shows the note again.
     let mut unread = changed.clone();
     unread.positions.remove(1);
     for known in [changed.clone(), unread, changed.clone()] {
@@ -147,7 +147,7 @@ fn venue_that_changed_is_told_once() {
         asked(&mut stage, Ok(Answer::Positions(known)));
         assert_eq!(note(&stage), None);
     }
-    // A row that is trusted in between does, and several are told together.
+    // A row that is trusted in between does, and several venues share a note.
     asked(&mut stage, Ok(Answer::Positions(answer())));
     changed.positions[2].trust = VenueTrust::Changed;
     asked(&mut stage, Ok(Answer::Positions(changed)));

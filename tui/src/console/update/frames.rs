@@ -135,16 +135,16 @@ fn query_done(model: &mut Model, topic: Topic, reply: Reply) {
     }
 }
 
-/// Tells which venues with money of this wallet are no longer trusted, each once. A venue that is trusted again would be
-/// told again; one that could not be read stays told.
+/// Shows a note about venues with money of this wallet that are no longer trusted, once for each. A venue that was trusted in
+/// between is noted again; one that could not be read is not.
 fn note_changed(model: &mut Model, answer: &Answer) {
     let Answer::Positions(positions) = answer else { return };
     let mut names = Vec::new();
     for row in &positions.positions {
         let venue = (row.caip2.clone(), row.venue.clone());
         if row.trust != VenueTrust::Changed {
-            model.told_changed.remove(&venue);
-        } else if model.told_changed.insert(venue) {
+            model.noted_venues.remove(&venue);
+        } else if model.noted_venues.insert(venue) {
             names.push(quoted(&row.name, VENUE_NAME));
         }
     }
