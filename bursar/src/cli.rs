@@ -7,6 +7,7 @@ use std::ffi::OsString;
 use std::io::IsTerminal;
 use std::path::PathBuf;
 
+use bursar_boot::service::{Platform, Scope};
 use bursar_control::grammar::{ConfigOrder, Order};
 use bursar_control::wire::Asking;
 use bursar_pay::PayArgs;
@@ -105,6 +106,16 @@ pub(crate) enum Command {
     Pay(PayArgs),
     /// Run the engine in the foreground without a console, for example as a service.
     Engine(EngineArgs),
+    /// Run the engine as a service that starts with the machine or at log-on: write it, start it, wait until it is ready.
+    ///
+    /// Shows the files and asks before it writes them. The wallet stays locked after a boot, unless --unlock stores its
+    /// password encrypted. Running it again brings the service up to date.
+    InstallService(InstallArgs),
+    /// Stop the engine's service and remove it; wallet and journal stay.
+    UninstallService(ScopeArgs),
+    /// The engine's service.
+    #[command(subcommand)]
+    Service(ServiceCommand),
     /// Run a demo on this machine: a local chain, a seller and an agent (separate program).
     Demo(DemoArgs),
     /// Print the completions of a shell.
@@ -122,6 +133,72 @@ pub(crate) struct EngineArgs {
     /// Start without the agent server; `bursar server start` starts it later.
     #[arg(long, conflicts_with = "listen")]
     pub(crate) no_server: bool,
+}
+
+/// Commands about the service.
+#[derive(Debug, Clone, Subcommand)]
+pub(crate) enum ServiceCommand {
+    /// What the service does, and what a reboot will do.
+    Status(ScopeArgs),
+}
+
+#[derive(Debug, Clone, Copy, Default, Args)]
+pub(crate) struct ScopeArgs {
+    /// The service of this account.
+    #[arg(long, conflicts_with = "system")]
+    pub(crate) user: bool,
+    /// The service of the machine, which runs as the account `bursar`.
+    #[arg(long)]
+    pub(crate) system: bool,
+}
+
+impl ScopeArgs {
+    /// Returns the scope that was chosen.
+    pub(crate) fn chosen(self) -> Option<Scope> {
+        match (self.user, self.system) {
+            (_, true) => Some(Scope::System),
+            (true, false) => Some(Scope::User),
+            (false, false) => None,
+        }
+    }
+}
+
+#[derive(Debug, Clone, Args)]
+pub(crate) struct InstallArgs {
+    #[command(flatten)]
+    pub(crate) scope: ScopeArgs,
+    /// Print the files and change nothing.
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+    /// With --dry-run: print the files of this platform [default: this machine's].
+    #[arg(long, value_enum, requires = "dry_run")]
+    pub(crate) platform: Option<PlatformName>,
+    /// Open the wallet at each start: stores its password, encrypted for this machine.
+    #[arg(long)]
+    pub(crate) unlock: bool,
+    /// With --unlock: the most that agents may spend in a day while nobody opened the wallet in person, in dollars, or `off`.
+    #[arg(long, value_name = "USD", requires = "unlock")]
+    pub(crate) daily: Option<String>,
+    /// Let the engine use a Ledger.
+    #[arg(long)]
+    pub(crate) ledger: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum PlatformName {
+    Linux,
+    Macos,
+    Windows,
+}
+
+impl From<PlatformName> for Platform {
+    fn from(name: PlatformName) -> Self {
+        match name {
+            PlatformName::Linux => Self::Linux,
+            PlatformName::Macos => Self::Macos,
+            PlatformName::Windows => Self::Windows,
+        }
+    }
 }
 
 #[derive(Debug, Clone, Args)]

@@ -1,6 +1,7 @@
 //! `bursar`: runs one command, the commands on standard input, the console, or the engine in the foreground. Composes
 //! engine and client; decides nothing.
 
+mod boot_service;
 mod cli;
 mod companion;
 mod console;
@@ -25,7 +26,7 @@ use bursar_core::fault::Fault;
 use bursar_pay::PayArgs;
 use bursar_tui::secret_source::SecretSource;
 
-use cli::{Cli, Command, Global, Screen};
+use cli::{Cli, Command, Global, Screen, ServiceCommand};
 use failure::failed;
 
 /// How long a thread may delay the exit if it is stuck in a read, such as a prompt.
@@ -96,6 +97,9 @@ fn dispatch(global: &Global, command: Command) -> u8 {
             process::allow_open_files();
             in_runtime("engine", global, engine_command::run(global, &engine))
         }
+        Command::InstallService(install) => boot_service::install(global, &install),
+        Command::UninstallService(scope) => boot_service::uninstall(global, scope),
+        Command::Service(ServiceCommand::Status(scope)) => boot_service::status(global, scope),
         Command::Demo(demo) => companion::demo(global, &demo.arguments),
         Command::Pay(pay) => {
             process::log_to_stderr(if global.verbose { "warn" } else { "off" });

@@ -299,10 +299,12 @@ fn apply_event(state: &mut State, entry: &Entry) -> Option<ChangedRecord> {
                 Arc::make_mut(wallet).addresses.remove(&label.key());
             }
         }
-        Event::WalletOpened { noted } => {
+        Event::WalletOpened { noted } | Event::WalletOpenedUnattended { noted } => {
             state.passwords_refused = 0;
             state.wallet_noted = noted.unwrap_or(state.wallet_noted);
+            state.unattended.active = matches!(entry.event, Event::WalletOpenedUnattended { .. });
         }
+        Event::UnattendedDayStarted { start } => state.unattended.begin(start.clone()),
         Event::WalletLocked { noted, .. } => {
             state.wallet_noted = noted.unwrap_or(state.wallet_noted);
         }
@@ -408,6 +410,7 @@ fn authorized(terms: &Authorization, at: Utc, by: Approver) -> Status {
 }
 
 fn spend(state: &mut State, agent: &AgentId, lane: Lane, usd: Usd) {
+    state.unattended.spend(usd);
     with_agent(state, agent, |agent| {
         if let Some(commission) = &mut agent.commission {
             let spent = commission.window.spent.of_mut(lane);

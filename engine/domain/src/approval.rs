@@ -11,7 +11,7 @@ use crate::assess::payments::{self, PaymentContext};
 use crate::assess::trading::{self, TradeContext};
 use crate::assess::{Verdict, clock_is_off};
 use crate::command::{Approval, Requote};
-use crate::due::renewal_if_due;
+use crate::due::{renewal_if_due, unattended_day_if_due};
 use crate::event::Event;
 use crate::loan_context::{Lender, context};
 use crate::plan::Quote;
@@ -104,6 +104,7 @@ pub(crate) fn fresh_verdict(
         let policy = state.policy_of(agent).ok_or(gone)?;
         let (renewals, spent) = renewal_if_due(agent, commission, moment);
         events = renewals;
+        events.extend(unattended_day_if_due(state, moment));
         let verdict = match &request.ask {
             LaneAsk::Payment(payment) => {
                 let repriced = reprice(payment, fresh)?;

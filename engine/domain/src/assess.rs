@@ -27,7 +27,7 @@ pub fn clock_is_off(moment: &Moment) -> bool {
 }
 
 /// Holds a request, if the queue has room for it.
-fn hold(reason: HoldReason, held_by_agent: usize, held_in_all: usize) -> Verdict {
+pub(crate) fn hold(reason: HoldReason, held_by_agent: usize, held_in_all: usize) -> Verdict {
     if held_by_agent >= HELD_PER_AGENT || held_in_all >= HELD_TOTAL {
         Verdict::Refuse(Refusal::new(Code::TooManyPending))
     } else {

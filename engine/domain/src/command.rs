@@ -101,6 +101,8 @@ pub enum Action {
     Set(Setting),
     /// Records an unlock. `noted` is the entry that the unlock wrote into the wallet file, if it could.
     RecordUnlock {
+        /// A person entered the password.
+        attended: bool,
         noted: Option<u64>,
     },
     /// Records a password change.

@@ -85,8 +85,15 @@ pub fn decide(state: &State, command: &Command) -> Result<Decision, Refusal> {
         }
         // A journal that does not match the wallet is not sealed, so unlocks and password changes are not recorded in
         // it.
-        Action::RecordUnlock { noted } if command.unlocked && command.trusted => {
-            let mut events = vec![Event::WalletOpened { noted: *noted }];
+        Action::RecordUnlock { noted, attended } if command.unlocked && command.trusted => {
+            let noted = *noted;
+            let mut events = if *attended {
+                vec![Event::WalletOpened { noted }]
+            } else {
+                let opened = Event::WalletOpenedUnattended { noted };
+                let day = state.unattended.day_to_begin(&command.moment);
+                std::iter::once(opened).chain(day).collect()
+            };
             events.extend(renewals(state, &command.moment));
             events.extend(plans::stop_idle(state, command));
             Ok(Decision::done(events))

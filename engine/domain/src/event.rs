@@ -269,6 +269,15 @@ pub enum Event {
     RestoreDated {
         at: Utc,
     },
+    /// The wallet was opened at a start by a password that no person entered, and the journal matches the wallet.
+    WalletOpenedUnattended {
+        /// As in [`Event::WalletOpened`].
+        noted: Option<u64>,
+    },
+    /// A day of the limit `unattended.daily` began.
+    UnattendedDayStarted {
+        start: WindowStart,
+    },
 }
 
 /// Why the wallet was locked.

@@ -79,6 +79,7 @@ pub mod requests;
 pub mod settlement;
 pub mod state;
 pub mod trades;
+pub mod unattended;
 pub mod unsealed_tail;
 pub mod wallets;
 

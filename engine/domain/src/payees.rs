@@ -120,6 +120,8 @@ pub fn payment(entry: &Entry, changed: Option<&ChangedRecord>) -> Option<(Payee,
         | Event::AddressRenamed { .. }
         | Event::AddressDeleted { .. }
         | Event::WalletOpened { .. }
+        | Event::WalletOpenedUnattended { .. }
+        | Event::UnattendedDayStarted { .. }
         | Event::WalletDeleted
         | Event::WalletLocked { .. }
         | Event::PasswordChanged

@@ -23,6 +23,7 @@ use crate::outboxes::Outboxes;
 use crate::plan::Quote;
 use crate::requests::{LaneAsk, Request};
 use crate::settlement::Settlement;
+use crate::unattended::Unattended;
 use crate::wallets::Wallet;
 
 /// The live state of the wallet: the replay of the journal.
@@ -66,6 +67,8 @@ pub struct State {
     pub outboxes: Arc<Outboxes>,
     /// What is lent by our own transactions, and what is known of venues.
     pub loans: Arc<Loans>,
+    /// Whether a person opened the wallet, and what agents spent since.
+    pub unattended: Unattended,
 }
 
 impl State {
@@ -106,6 +109,7 @@ impl State {
             settling: Arc::clone(&self.settling),
             outboxes: Arc::clone(&self.outboxes),
             loans: Arc::clone(&self.loans),
+            unattended: self.unattended.clone(),
         }
     }
 

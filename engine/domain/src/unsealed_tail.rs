@@ -72,6 +72,8 @@ pub fn may_follow_a_seal(before: &State, entry: &Entry) -> bool {
         | Event::NetworkSet { enabled: true, .. }
         | Event::Thawed
         | Event::WalletOpened { .. }
+        | Event::WalletOpenedUnattended { .. }
+        | Event::UnattendedDayStarted { .. }
         | Event::WalletDeleted
         | Event::WalletLocked { .. }
         | Event::PasswordChanged

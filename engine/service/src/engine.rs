@@ -240,12 +240,12 @@ impl Engine {
         }
     }
 
-    /// Opens the wallet with a password that was given at the start.
+    /// Opens the wallet with a password that was given at the start: no person entered it.
     ///
     /// # Errors
     /// Those of an unlock, such as a wrong password.
     pub async fn unlock(&self, password: SecretString) -> Result<(), Fault> {
-        open_with(&self.context, password).await.map(|warnings| {
+        open_with(&self.context, password, false).await.map(|warnings| {
             for warning in warnings {
                 tracing::warn!(code = warning.code, "{}", warning.message);
             }

@@ -31,6 +31,8 @@ use bursar_control::wire::SecretPrompt;
 use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
 
+pub use self::support::password::check_password;
+
 use self::dialogue::Dialogue;
 use self::support::Done;
 use self::support::password::password;
@@ -73,7 +75,7 @@ async fn unlock_and_run(
     dialogue: &mut dyn Dialogue,
 ) -> Result<Done, Fault> {
     let password = password(dialogue, SecretPrompt::Password).await?;
-    let mut warnings = open_with(engine, password).await?;
+    let mut warnings = open_with(engine, password, true).await?;
     let mut done = dispatch(engine, order, dialogue).await?;
     warnings.append(&mut done.warnings);
     Ok(Done { warnings, ..done })

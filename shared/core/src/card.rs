@@ -117,6 +117,8 @@ pub enum HoldReason {
     ThinLiquidity,
     /// The paying address would keep too little ETH to withdraw later.
     ExitUnfunded,
+    /// Over the setting `unattended.daily`, and the wallet was last opened without a person.
+    UnattendedLimit,
 }
 
 impl HoldReason {
@@ -149,6 +151,7 @@ impl HoldReason {
             HoldReason::SharePriceFell => "share_price_fell",
             HoldReason::ThinLiquidity => "thin_liquidity",
             HoldReason::ExitUnfunded => "exit_unfunded",
+            HoldReason::UnattendedLimit => "unattended_limit",
         }
     }
 
@@ -209,6 +212,9 @@ impl HoldReason {
             }
             HoldReason::ThinLiquidity => "the venue has less free money than ten times the deposit",
             HoldReason::ExitUnfunded => "too little ETH would be left to withdraw the money again",
+            HoldReason::UnattendedLimit => {
+                "over unattended.daily, the limit while the wallet was last opened without a person"
+            }
         }
     }
 }

@@ -145,6 +145,10 @@ crate::code_table! {
     JournalUntrusted "JOURNAL_UNTRUSTED" "The journal does not match the wallet: run `audit verify`, then `audit accept`." = at(403, 13).hint("audit verify");
     VersionMismatch "VERSION_MISMATCH" "The engine and this program have different versions: restart the engine." = at(409, 14).hint("engine");
     ChainUnavailable "CHAIN_UNAVAILABLE" "No endpoint of the network answered." = at(502, 11);
+    NoServiceManager "NO_SERVICE_MANAGER" "No service manager answers on this machine." = at(503, 9);
+    NeedsRoot "NEEDS_ROOT" "This needs root." = at(403, 1);
+    UnitEdited "UNIT_EDITED" "The service's unit was changed by hand." = at(409, 10);
+    ServiceFailed "SERVICE_FAILED" "The service did not start." = at(500, 1);
     Cancelled "CANCELLED" "Cancelled." = at(409, 130);
 
     // Purchases with `bursar pay`.

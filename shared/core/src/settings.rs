@@ -27,6 +27,9 @@ pub struct Settings {
     pub confirm_typing_above: Option<Usd>,
     /// Seconds without use after which the wallet locks automatically. If set, it also locks when the machine wakes.
     pub idle_lock_s: Option<u64>,
+    /// The most that agents may spend in a local day without approval while the last unlock was unattended. `None`: only
+    /// their policies limit them.
+    pub unattended_daily: Option<Usd>,
 }
 
 impl Default for Settings {
@@ -39,6 +42,7 @@ impl Default for Settings {
             max_validity_s: MAX_VALIDITY_S,
             confirm_typing_above: None,
             idle_lock_s: None,
+            unattended_daily: None,
         }
     }
 }
@@ -153,6 +157,7 @@ pub enum Setting {
     MaxValidity(u64),
     ConfirmTypingAbove(Option<Usd>),
     IdleLock(Option<u64>),
+    UnattendedDaily(Option<Usd>),
 }
 
 impl Setting {
@@ -176,6 +181,11 @@ impl Setting {
                 (None, Some(_)) => true,
                 (_, None) => false,
             },
+            Setting::UnattendedDaily(to) => match (to, now.unattended_daily) {
+                (Some(to), Some(now)) => *to > now,
+                (None, Some(_)) => true,
+                (_, None) => false,
+            },
         }
     }
 
@@ -191,6 +201,7 @@ impl Setting {
                 Setting::ConfirmTypingAbove(settings.confirm_typing_above)
             }
             Setting::IdleLock(_) => Setting::IdleLock(settings.idle_lock_s),
+            Setting::UnattendedDaily(_) => Setting::UnattendedDaily(settings.unattended_daily),
         }
     }
 
@@ -206,6 +217,9 @@ impl Setting {
                 (Key::ConfirmTypingAbove.row().key, Key::ConfirmTypingAbove.row().key)
             }
             Setting::IdleLock(_) => (Key::IdleLock.row().key, Key::IdleLock.row().key),
+            Setting::UnattendedDaily(_) => {
+                (Key::UnattendedDaily.row().key, Key::UnattendedDaily.row().key)
+            }
         };
         let mut before = Settings::default();
         from.apply(&mut before);
@@ -217,7 +231,8 @@ impl Setting {
             | Setting::LanBearer(_)
             | Setting::MaxValidity(_)
             | Setting::ConfirmTypingAbove(_)
-            | Setting::IdleLock(_) => (from.value(), self.value()),
+            | Setting::IdleLock(_)
+            | Setting::UnattendedDaily(_) => (from.value(), self.value()),
         };
         Change {
             field: field.to_owned(),
@@ -236,10 +251,12 @@ impl Setting {
             Setting::Hosts(hosts) => hosts.join(", "),
             Setting::LanBearer(rule) => rule.text().to_owned(),
             Setting::MaxValidity(seconds) => format!("{seconds} s"),
-            Setting::ConfirmTypingAbove(Some(amount)) => format!("{amount} USD"),
+            Setting::ConfirmTypingAbove(Some(amount)) | Setting::UnattendedDaily(Some(amount)) => {
+                format!("{amount} USD")
+            }
             Setting::ConfirmTypingAbove(None) => "by the policy".to_owned(),
             Setting::IdleLock(Some(seconds)) => format!("{seconds} s"),
-            Setting::IdleLock(None) => switch(false),
+            Setting::IdleLock(None) | Setting::UnattendedDaily(None) => switch(false),
         }
     }
 
@@ -262,7 +279,8 @@ impl Setting {
             | Setting::LanBearer(_)
             | Setting::MaxValidity(_)
             | Setting::ConfirmTypingAbove(_)
-            | Setting::IdleLock(_) => None,
+            | Setting::IdleLock(_)
+            | Setting::UnattendedDaily(_) => None,
         }
     }
 
@@ -276,6 +294,7 @@ impl Setting {
             Setting::MaxValidity(seconds) => to.max_validity_s = *seconds,
             Setting::ConfirmTypingAbove(amount) => to.confirm_typing_above = *amount,
             Setting::IdleLock(seconds) => to.idle_lock_s = *seconds,
+            Setting::UnattendedDaily(amount) => to.unattended_daily = *amount,
         }
     }
 }
@@ -313,9 +332,14 @@ mod tests {
             max_validity_s: 7200,
             confirm_typing_above: Some(Usd::dollars(5)),
             idle_lock_s: Some(600),
+            unattended_daily: Some(Usd::dollars(5)),
         };
         for (setting, from_strict, from_loose) in [
             (Setting::AllowLan(true), true, false),
+            (Setting::UnattendedDaily(Some(Usd::dollars(6))), false, true),
+            (Setting::UnattendedDaily(Some(Usd::dollars(5))), false, false),
+            (Setting::UnattendedDaily(Some(Usd::ZERO)), false, false),
+            (Setting::UnattendedDaily(None), false, true),
             (Setting::AllowLan(false), false, false),
             (Setting::RateLimitOff(true), true, false),
             (Setting::RateLimitOff(false), false, false),

@@ -195,6 +195,8 @@ pub enum EntryKind {
     WalletCreated,
     #[strum(serialize = "wallet.unlocked")]
     WalletUnlocked,
+    #[strum(serialize = "unattended.day_started")]
+    UnattendedDayStarted,
     #[strum(serialize = "wallet.deleted")]
     WalletDeleted,
     #[strum(serialize = "wallet.locked")]

@@ -8,7 +8,7 @@ use bursar_x402::signature::Signature65;
 
 use super::plans::ended;
 use super::plans::may_sign;
-use super::steps::{acting_plan, check_continues};
+use super::steps::{acting_plan, check_continues, check_unattended};
 use super::trades::still_allowed;
 use crate::command::{Command, PermitOrder};
 use crate::decision::{Decision, Effect, Reply, require_unlocked};
@@ -28,6 +28,7 @@ pub(super) fn order(
     let trade = request.trade().ok_or(Refusal::new(Code::RequestNotFound))?;
     check_continues(execution)?;
     let allowed = may_sign(state, command, request, execution, true)
+        .and_then(|()| check_unattended(state, command, request, execution, order.quote.value_in))
         .and_then(|()| still_allowed(state, command, request, (trade, execution), &order.quote))
         .and_then(|()| check_count(execution));
     if let Err(refusal) = allowed {

@@ -12,7 +12,7 @@ use crate::approval::may_work;
 use crate::command::Command;
 use crate::deadline::Deadline;
 use crate::decision::{Decision, Reply, require_unlocked};
-use crate::due::renewal_if_due;
+use crate::due::{renewal_if_due, unattended_day_if_due};
 use crate::event::Event;
 use crate::plan::{Execution, ExecutionEnd, PLAN_MS, Quote, StepPurpose, Volume, outbox_key};
 use crate::refusal::Refusal;
@@ -215,6 +215,7 @@ pub(super) fn step_finished(
         && let Some(commission) = &agent.commission
     {
         renewals = renewal_if_due(agent, commission, moment).0;
+        renewals.extend(unattended_day_if_due(state, moment));
     }
     let mut events = vec![Event::StepEnded { id: request.id, outcome }];
     if after.end.is_none()

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use bursar_core::card::HoldReason;
 use bursar_core::client::Client;
 use bursar_core::codes::Code;
 use bursar_core::ids::RequestId;
@@ -11,11 +12,11 @@ use super::intake::{Intake, Queue};
 use super::{loans, payments, plans, steps, trades};
 use crate::agents::Agent;
 use crate::approval::{fresh_price, fresh_verdict, may_be_approved, may_work};
-use crate::assess::Verdict;
+use crate::assess::{Verdict, hold};
 use crate::cards;
 use crate::command::{Approval, Ask, Command, Recall, Requote};
 use crate::decision::{Decision, Effect, Reply, require_unlocked};
-use crate::due::{expiry, expiry_if_due, renewal_if_due, renewals};
+use crate::due::{expiry, expiry_if_due, renewal_if_due, renewals, unattended_day_if_due};
 use crate::event::{Event, RequestDraft};
 use crate::idempotency::{Prior, Repeat, repeat};
 use crate::identity::Identity;
@@ -24,6 +25,7 @@ use crate::plan::Quote;
 use crate::refusal::Refusal;
 use crate::requests::{Deadline, LaneAsk, Request, Status};
 use crate::state::State;
+use crate::unattended::exceeds;
 
 pub(super) fn ask(state: &State, command: &Command, ask: &Ask) -> Result<Decision, Refusal> {
     let agent = state.agents.get(&ask.agent).ok_or(Refusal::new(Code::AuthFailed))?;
@@ -43,6 +45,7 @@ pub(super) fn ask(state: &State, command: &Command, ask: &Ask) -> Result<Decisio
         .ok_or(Refusal::new(Code::AgentNotCommissioned))?
         .address;
     let (mut events, spent) = renewal_if_due(agent, commission, &command.moment);
+    events.extend(unattended_day_if_due(state, &command.moment));
     let queue = Queue::now(state, agent, &command.moment);
     events.extend(queue.expired.iter().map(|id| expiry(*id, &command.moment)));
     let asked = Box::new(RequestDraft {
@@ -62,6 +65,12 @@ pub(super) fn ask(state: &State, command: &Command, ask: &Ask) -> Result<Decisio
         (None, LaneAsk::Payment(payment)) => payments::verdict(&intake, payment),
         (None, LaneAsk::Trade(trade)) => trades::verdict(&intake, trade),
         (None, LaneAsk::Loan(loan)) => loans::verdict(&intake, agent, loan)?,
+    };
+    let verdict = match verdict {
+        Verdict::Act if exceeds(state, &command.moment, ask.ask.usd(), None) => {
+            hold(HoldReason::UnattendedLimit, queue.by_agent, queue.in_all)
+        }
+        verdict @ (Verdict::Act | Verdict::Hold(_) | Verdict::Refuse(_)) => verdict,
     };
     let reply = Reply::Request(ask.id);
     match verdict {

@@ -173,7 +173,7 @@ fn actions_that_restrict_work_while_locked_and_only_once() {
     world.clock.pass(2 * DAY);
     assert_eq!(world.must(Action::Tick).events, []);
     world.unlocked = true;
-    let events = world.must(Action::RecordUnlock { noted: Some(7) }).events;
+    let events = world.must(Action::RecordUnlock { attended: true, noted: Some(7) }).events;
     let [Event::WalletOpened { noted: Some(7) }, Event::AllowanceRenewed { .. }] =
         events.as_slice()
     else {
@@ -186,7 +186,7 @@ fn unlocks_of_an_untrusted_journal_are_not_recorded() {
     for (unlocked, trusted) in [(true, true), (true, false), (false, true), (false, false)] {
         let mut world = world();
         (world.unlocked, world.trusted) = (unlocked, trusted);
-        let opened = world.must(Action::RecordUnlock { noted: None }).events;
+        let opened = world.must(Action::RecordUnlock { attended: true, noted: None }).events;
         let changed = world.must(Action::RecordPasswordChange).events;
         if unlocked && trusted {
             assert_eq!(

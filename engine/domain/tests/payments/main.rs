@@ -18,3 +18,4 @@ mod standstill;
 #[expect(dead_code, reason = "each test program uses a part of the harness")]
 #[path = "../support/mod.rs"]
 mod support;
+mod unattended;

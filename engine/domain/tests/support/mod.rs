@@ -147,7 +147,13 @@ impl World {
     /// Unlocks the wallet, with or without a journal that matches it.
     pub(crate) fn unlock(&mut self) {
         self.unlocked = true;
-        self.must(Action::RecordUnlock { noted: None });
+        self.must(Action::RecordUnlock { attended: true, noted: None });
+    }
+
+    /// Unlocks the wallet as the boot service does.
+    pub(crate) fn unlock_unattended(&mut self) {
+        self.unlocked = true;
+        self.must(Action::RecordUnlock { attended: false, noted: None });
     }
 
     /// Runs an action that must succeed.
@@ -520,7 +526,12 @@ impl Drop for World {
 /// Counts the events that decide something. Renewals and ends of holds only make room for it.
 pub(crate) fn decisive(decision: &Decision) -> usize {
     let on_the_way = |event: &Event| {
-        matches!(event, Event::AllowanceRenewed { .. } | Event::RequestExpired { .. })
+        matches!(
+            event,
+            Event::AllowanceRenewed { .. }
+                | Event::UnattendedDayStarted { .. }
+                | Event::RequestExpired { .. }
+        )
     };
     decision.events.iter().filter(|event| !on_the_way(event)).count()
 }

@@ -29,5 +29,6 @@ mod stops;
 #[expect(dead_code, reason = "each test program uses a part of the harness")]
 #[path = "../support/mod.rs"]
 mod support;
+mod unattended;
 mod unlocks;
 mod workload;

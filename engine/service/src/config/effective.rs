@@ -143,6 +143,7 @@ impl Config {
             | Key::NetworkEnabled(_)
             | Key::MaxValidity
             | Key::IdleLock
+            | Key::UnattendedDaily
             | Key::ConfirmTypingAbove => return Err(journal_only(key)),
         }
         Ok(())

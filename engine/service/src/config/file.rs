@@ -22,6 +22,7 @@ struct File {
     networks: BTreeMap<String, NetworkTable>,
     prices: PricesTable,
     lock: LockTable,
+    unattended: UnattendedTable,
     confirm_typing_above: Option<IgnoredAny>,
 }
 
@@ -61,6 +62,12 @@ struct PricesTable {
 #[serde(deny_unknown_fields, default)]
 struct LockTable {
     idle: Option<IgnoredAny>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct UnattendedTable {
+    daily: Option<IgnoredAny>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -158,6 +165,7 @@ fn refuse_what_loosens(file: &File) -> Result<(), String> {
         (file.server.lan_bearer.is_some(), Some(Key::LanBearer)),
         (file.payments.max_validity.is_some(), Some(Key::MaxValidity)),
         (file.lock.idle.is_some(), Some(Key::IdleLock)),
+        (file.unattended.daily.is_some(), Some(Key::UnattendedDaily)),
         (file.confirm_typing_above.is_some(), Some(Key::ConfirmTypingAbove)),
         (enabled.is_some(), enabled.map(|row| Key::NetworkEnabled(row.chain))),
     ];

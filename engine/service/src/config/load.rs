@@ -186,6 +186,7 @@ mod tests {
             ("[server]\nallow_lan = true", "config set server.allow_lan"),
             ("[payments]\nmax_validity = 60", "config set payments.max_validity"),
             ("[lock]\nidle = 600", "config set lock.idle"),
+            ("[unattended]\ndaily = 5", "config set unattended.daily"),
             ("confirm_typing_above = \"1\"", "config set confirm_typing_above"),
             ("[console]\ntime = \"Europe/Berlin\"", "local or utc"),
             ("[networks.base]\nexplorer = \"ftp://x\"", "https"),

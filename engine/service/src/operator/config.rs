@@ -147,6 +147,7 @@ async fn warnings(engine: &Arc<EngineContext>, key: Key) -> Vec<Warning> {
         | Key::PricesUrl
         | Key::MaxValidity
         | Key::IdleLock
+        | Key::UnattendedDaily
         | Key::ConfirmTypingAbove
         | Key::ConsoleNotify
         | Key::ConsoleTime => false,
@@ -217,6 +218,10 @@ impl SettingsView {
             }
             Key::MaxValidity => json!(settings.max_validity_s),
             Key::IdleLock => settings.idle_lock_s.map_or(json!("off"), |seconds| json!(seconds)),
+            Key::UnattendedDaily => {
+                let amount = settings.unattended_daily.map(|amount| amount.to_string());
+                json!(amount.unwrap_or_else(|| "off".to_owned()))
+            }
             Key::VerifySettlements => json!(config.verify_settlements),
             Key::ConsoleNotify => json!(config.notices.text()),
             Key::ConsoleTime => json!(config.console_time.text()),
@@ -243,6 +248,7 @@ impl SettingsView {
             Key::AllowLan => journal(settings.allow_lan),
             Key::MaxValidity => journal(settings.max_validity_s != default.max_validity_s),
             Key::IdleLock => journal(settings.idle_lock_s.is_some()),
+            Key::UnattendedDaily => journal(settings.unattended_daily.is_some()),
             Key::ConfirmTypingAbove => journal(settings.confirm_typing_above.is_some()),
             Key::NetworkEnabled(chain) => journal(self.state.networks.contains_key(&chain)),
             Key::Listen

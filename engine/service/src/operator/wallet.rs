@@ -42,7 +42,7 @@ pub(super) async fn run(
                 return Err(no_wallet(engine));
             }
             let given = password(dialogue, SecretPrompt::Password).await?;
-            warnings = open_with(engine, given).await?;
+            warnings = open_with(engine, given, true).await?;
         }
         WalletOrder::Lock => lock(engine, LockCause::Operator).await,
         WalletOrder::Passwd => warnings = change_password(engine, dialogue).await?,

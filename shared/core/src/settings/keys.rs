@@ -31,6 +31,7 @@ pub enum Kind {
     Seconds,
     SecondsOrOff,
     Usd,
+    UsdOrOff,
     Urls,
     UrlsOrNone,
     Url,
@@ -50,6 +51,7 @@ impl Kind {
             Kind::Seconds => "seconds",
             Kind::SecondsOrOff => "seconds, or off",
             Kind::Usd => "dollars",
+            Kind::UsdOrOff => "dollars, or off",
             Kind::Urls => "URLs in the order in which they are tried",
             Kind::UrlsOrNone => "URLs in the order in which they are tried, or none",
             Kind::Url => "a URL or none",
@@ -144,6 +146,9 @@ settings! {
         "Whether the chain is checked for payments that agents report as settled.";
     IdleLock "lock.idle" Journal SecondsOrOff "off"
         "Locks the open wallet after this time without a new journal entry, and when the machine wakes after more than a minute of sleep.";
+    UnattendedDaily "unattended.daily" Journal UsdOrOff "off"
+        "The most, in dollars, that all agents together may spend in a day without your approval while the wallet was last \
+         opened without a person (the boot service's unattended unlock). Above it requests wait for you.";
     ConfirmTypingAbove "confirm_typing_above" Journal Usd "a tenth of the policy's largest payment, but at least 5; 5 for sends"
         "Approvals and sends of this amount or more ask you to type the amount. A send of an unknown value always \
          asks.";
@@ -191,6 +196,7 @@ impl Key {
             | Key::MaxValidity
             | Key::VerifySettlements
             | Key::IdleLock
+            | Key::UnattendedDaily
             | Key::ConfirmTypingAbove
             | Key::ConsoleNotify
             | Key::ConsoleTime => None,

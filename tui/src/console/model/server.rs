@@ -375,6 +375,7 @@ pub(crate) fn stale_topics(kind: EntryKind) -> &'static [Topic] {
         }
         EntryKind::WalletCreated
         | EntryKind::WalletUnlocked
+        | EntryKind::UnattendedDayStarted
         | EntryKind::WalletDeleted
         | EntryKind::WalletLocked
         | EntryKind::WalletPasswordChanged

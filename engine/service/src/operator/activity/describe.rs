@@ -131,6 +131,10 @@ fn describe(event: &Event) -> Description<'_> {
         }
         Event::EngineStarted => (EntryKind::EngineStarted, Wallet, None),
         Event::WalletOpened { .. } => (EntryKind::WalletUnlocked, Wallet, None),
+        Event::WalletOpenedUnattended { .. } => {
+            (EntryKind::WalletUnlocked, Wallet, some("by the service, without a person"))
+        }
+        Event::UnattendedDayStarted { .. } => (EntryKind::UnattendedDayStarted, Wallet, None),
         Event::WalletDeleted => (EntryKind::WalletDeleted, Wallet, None),
         Event::WalletLocked { cause, .. } => (EntryKind::WalletLocked, Wallet, some(cause.text())),
         Event::PasswordChanged => (EntryKind::WalletPasswordChanged, Wallet, None),

@@ -56,7 +56,8 @@ impl ParsedValue {
             Kind::Seconds => word.parse().map(ParsedValue::Seconds).map_err(|_bad| takes()),
             Kind::SecondsOrOff if word == "off" => Ok(ParsedValue::Off),
             Kind::SecondsOrOff => word.parse().map(ParsedValue::Seconds).map_err(|_bad| takes()),
-            Kind::Usd => {
+            Kind::UsdOrOff if word == "off" => Ok(ParsedValue::Off),
+            Kind::Usd | Kind::UsdOrOff => {
                 Usd::parse(word).map(ParsedValue::Amount).map_err(|error| error.to_string())
             }
             Kind::Notices => match Notices::parse(word) {
@@ -124,6 +125,12 @@ impl ParsedValue {
             }
             (Key::IdleLock, ParsedValue::Off | ParsedValue::Default) => {
                 Some(Setting::IdleLock(None))
+            }
+            (Key::UnattendedDaily, ParsedValue::Amount(amount)) => {
+                Some(Setting::UnattendedDaily(Some(*amount)))
+            }
+            (Key::UnattendedDaily, ParsedValue::Off | ParsedValue::Default) => {
+                Some(Setting::UnattendedDaily(None))
             }
             _not_in_the_journal => None,
         }

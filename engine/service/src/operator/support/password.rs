@@ -1,5 +1,6 @@
 //! Asks for passwords and slows down wrong ones.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use bursar_control::wire::SecretPrompt;
@@ -14,6 +15,10 @@ use super::act;
 use crate::blocking::blocking;
 use crate::context::EngineContext;
 use crate::operator::dialogue::Dialogue;
+use crate::ports::NoFailpoints;
+use crate::vault::fault;
+use crate::vault::file::WalletFiles;
+use crate::vault::kdf::KdfBounds;
 
 /// Asks for the password and normalizes it, so that every keyboard gives the same bytes.
 pub(crate) async fn password(
@@ -31,6 +36,18 @@ pub(crate) fn normalized(password: &SecretString) -> SecretString {
     let mut normal = String::with_capacity(length);
     normal.extend(text.nfc());
     SecretString::from(normal)
+}
+
+/// Checks a password against the wallet file of a data folder, without an engine. Changes nothing, and counts no wrong
+/// password: only who can read the file can ask.
+///
+/// # Errors
+/// `WRONG_PASSWORD`, `NO_WALLET`, or those of reading the file.
+pub fn check_password(folder: &Path, password: &SecretString) -> Result<(), Fault> {
+    let files = WalletFiles::new(folder, KdfBounds::PRODUCTION, Arc::new(NoFailpoints));
+    let names = files.names().map_err(fault)?;
+    let name = names.first().ok_or(Fault::new(Code::NoWallet))?;
+    files.open(name, &normalized(password)).map(|_opened| ()).map_err(fault)
 }
 
 /// Asks for a new password.

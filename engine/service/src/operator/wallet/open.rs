@@ -16,10 +16,12 @@ use crate::lanes::payments::execute;
 use crate::operator::support::act;
 use crate::operator::support::password::{next_attempt, normalized};
 
-/// Opens the wallet file, checks the journal against it, and only then allows signing.
+/// Opens the wallet file, checks the journal against it, and only then allows signing. `attended` states that a person
+/// entered the password.
 pub(crate) async fn open_with(
     engine: &Arc<EngineContext>,
     given: SecretString,
+    attended: bool,
 ) -> Result<Vec<Warning>, Fault> {
     // Wait out the password delay before taking `wallet_changes`, which locking the wallet needs too.
     let attempt = next_attempt(engine).await?;
@@ -44,7 +46,7 @@ pub(crate) async fn open_with(
     };
     let opened = match opened {
         Ok((warnings, noted)) => {
-            act(engine, Action::RecordUnlock { noted }).await.map(|_recorded| warnings)
+            act(engine, Action::RecordUnlock { noted, attended }).await.map(|_recorded| warnings)
         }
         Err(fault) => Err(fault),
     };

@@ -1,0 +1,28 @@
+//! Runs the engine as a service that starts at boot: the texts for systemd, launchd and the Task Scheduler, and their
+//! installation on Linux.
+//!
+//! [`systemd`], [`launchd`] and [`task_scheduler`] are pure. [`install`](fn@install), [`uninstall`](fn@uninstall) and
+//! [`report`] read and change the machine, through `systemctl`, `loginctl` and `systemd-creds` only. No password is ever
+//! written to a file or passed as an argument.
+
+mod account;
+mod commands;
+mod credential;
+mod files;
+mod install;
+pub mod launchd;
+mod manager;
+mod operator;
+mod paths;
+pub mod service;
+mod status;
+pub mod systemd;
+pub mod task_scheduler;
+mod uninstall;
+mod written;
+mod xml;
+
+pub use install::{Installed, Wanted, install, preview};
+pub use operator::Operator;
+pub use status::{ServiceReport, report};
+pub use uninstall::{Uninstalled, uninstall};

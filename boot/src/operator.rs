@@ -1,0 +1,36 @@
+//! The person at the command, as a port: the program asks on a terminal, tests answer from a script.
+
+use std::path::Path;
+
+use bursar_core::fault::Fault;
+use secrecy::SecretString;
+
+/// Asks and informs the operator, and knows wallets.
+pub trait Operator {
+    /// Shows `lines` and asks a question. Returns whether the operator agrees.
+    ///
+    /// # Errors
+    /// `CONFIRMATION_NEEDED` if nobody can be asked.
+    fn confirm(&self, lines: &[String], question: &str) -> Result<bool, Fault>;
+
+    /// Asks for a line of text; `option` is the option that answers without asking.
+    ///
+    /// # Errors
+    /// `CONFIRMATION_NEEDED` if nobody can be asked.
+    fn line(&self, question: &str, option: &str) -> Result<String, Fault>;
+
+    /// Shows what is being done.
+    fn progress(&self, text: &str);
+
+    /// Reads the password of the wallet.
+    ///
+    /// # Errors
+    /// Its source cannot be read, or nobody can be asked.
+    fn password(&self) -> Result<SecretString, Fault>;
+
+    /// Checks a password against the wallet of a data folder, and changes nothing.
+    ///
+    /// # Errors
+    /// `WRONG_PASSWORD`, `NO_WALLET`, or the wallet file cannot be read.
+    fn verify(&self, data: &Path, password: &SecretString) -> Result<(), Fault>;
+}

@@ -1,0 +1,198 @@
+//! The texts for systemd: the unit and its drop-ins. Sources: `systemd.unit(5)`, `systemd.service(5)`, `systemd.exec(5)`,
+//! `systemd.syntax(7)`.
+
+use std::path::Path;
+
+use crate::service::{Scope, Service, Tier};
+
+/// The name of the unit.
+pub const UNIT: &str = "bursar.service";
+
+/// The name under which the service manager passes the password, and that the encryption binds it to.
+pub const CREDENTIAL: &str = "bursar.password";
+
+/// The name under which the service manager passes the tier. It is not a secret.
+pub const TIER_CREDENTIAL: &str = "bursar.tier";
+
+/// The file with the encrypted password of a system service.
+pub const SYSTEM_CREDENTIAL_FILE: &str = "/etc/bursar/password.cred";
+
+/// The data folder of a system service.
+pub const SYSTEM_DATA: &str = "/var/lib/bursar";
+
+/// Protections that both scopes have. `ProcSubset=pid` is not among them: it hides the identity of the boot, which the
+/// daily allowances need.
+const PROTECTION: &str = "\
+UMask=0077
+ProtectSystem=strict
+PrivateTmp=yes
+NoNewPrivileges=yes
+CapabilityBoundingSet=
+AmbientCapabilities=
+RestrictSUIDSGID=yes
+LockPersonality=yes
+MemoryDenyWriteExecute=yes
+RestrictRealtime=yes
+RestrictNamespaces=yes
+KeyringMode=private
+PrivateUsers=yes
+ProtectKernelTunables=yes
+ProtectKernelModules=yes
+ProtectControlGroups=yes
+ProtectClock=yes
+ProtectHostname=yes
+ProtectProc=invisible
+SystemCallArchitectures=native
+SystemCallFilter=@system-service @memlock
+SystemCallFilter=~@privileged @obsolete @mount @debug
+SystemCallErrorNumber=EPERM
+RestrictAddressFamilies=AF_INET AF_INET6 AF_UNIX
+PrivateDevices=yes
+";
+
+/// Limits that both scopes have. An unlock takes 256 MiB, and only one runs at a time.
+const LIMITS: &str = "\
+LimitCORE=0
+LimitMEMLOCK=512M
+LimitNOFILE=8192
+MemoryMax=1G
+MemorySwapMax=0
+";
+
+/// Returns the unit.
+pub fn unit(service: &Service) -> String {
+    let (data, program) = (quoted(&service.data), quoted(&service.program));
+    let order = match service.scope {
+        Scope::System => {
+            "Wants=network-online.target\n\
+             After=network-online.target time-sync.target\n\
+             StartLimitIntervalSec=60\n\
+             StartLimitBurst=5\n"
+        }
+        // A home folder may be mounted late, so a start is tried until it succeeds.
+        Scope::User => "StartLimitIntervalSec=0\n",
+    };
+    let place = match service.scope {
+        Scope::System => "User=bursar\n\
+             Group=bursar\n\
+             StateDirectory=bursar\n\
+             StateDirectoryMode=0700\n\
+             RuntimeDirectory=bursar\n\
+             RuntimeDirectoryMode=0700\n\
+             ProtectHome=yes\n\
+             ProtectKernelLogs=yes\n\
+             RemoveIPC=yes\n\
+             OOMScoreAdjust=-500\n"
+            .to_owned(),
+        // The notification socket of a user's manager is in /run/user, which the protection of the home folder hides.
+        // The kernel's log is not readable for an account anyway, and not every machine can hide it.
+        Scope::User => format!(
+            "RuntimeDirectory=bursar\n\
+             RuntimeDirectoryMode=0700\n\
+             ProtectHome=tmpfs\n\
+             BindPaths={data} %t/bursar\n\
+             BindReadOnlyPaths={program} %t/systemd/notify\n"
+        ),
+    };
+    let target = match service.scope {
+        Scope::System => "multi-user.target",
+        Scope::User => "default.target",
+    };
+    format!(
+        "[Unit]\n\
+         Description=Bursar, the wallet of AI agents\n\
+         RequiresMountsFor={data}\n\
+         {order}\n\
+         [Service]\n\
+         Type=notify\n\
+         NotifyAccess=main\n\
+         ExecStart=:{program} --data {data} engine\n\
+         # Usage, a wrong password, a folder in use and damage need a person: a restart would not help.\n\
+         RestartPreventExitStatus=2 5 10 13\n\
+         Restart=on-failure\n\
+         RestartSec=5\n\
+         # Restarts an engine whose core completes no turn.\n\
+         WatchdogSec=60\n\
+         TimeoutStartSec=600\n\
+         # A transaction that is being sent may finish.\n\
+         TimeoutStopSec=45\n\
+         KillMode=mixed\n\
+         \n\
+         {place}{PROTECTION}\n\
+         {LIMITS}\n\
+         [Install]\n\
+         WantedBy={target}\n"
+    )
+}
+
+/// Returns the drop-in that passes the encrypted password in `file` to the engine.
+pub fn unlock_drop_in(file: &Path, tier: Tier) -> String {
+    // These directives take the rest of the line as it is, without quotes.
+    let file = file.display().to_string().replace('%', "%%");
+    let tier = tier.text();
+    format!(
+        "[Service]\n\
+         LoadCredentialEncrypted={CREDENTIAL}:{file}\n\
+         SetCredential={TIER_CREDENTIAL}:{tier}\n"
+    )
+}
+
+/// Returns the drop-in that lets the engine use a Ledger, a device of the class hidraw.
+pub fn ledger_drop_in() -> String {
+    "[Service]\n\
+     PrivateDevices=no\n\
+     DevicePolicy=closed\n\
+     DeviceAllow=char-hidraw rw\n\
+     RestrictAddressFamilies=AF_NETLINK\n"
+        .to_owned()
+}
+
+/// Returns a path in double quotes, with the percent sign of specifiers doubled. A path of a [`Service`] needs no other
+/// escape.
+fn quoted(path: &Path) -> String {
+    format!("\"{}\"", path.display().to_string().replace('%', "%%"))
+}
+
+/// Returns the data folder that a unit names, if it is one of ours.
+pub(crate) fn data_of(unit: &str) -> Option<String> {
+    let line = unit.lines().find_map(|line| line.strip_prefix("ExecStart=:\""))?;
+    let (_program, rest) = line.split_once("\" --data \"")?;
+    let (data, _rest) = rest.split_once("\" engine")?;
+    Some(data.replace("%%", "%"))
+}
+
+/// Returns the program that a unit names, if it is one of ours.
+pub(crate) fn program_of(unit: &str) -> Option<String> {
+    let line = unit.lines().find_map(|line| line.strip_prefix("ExecStart=:\""))?;
+    line.split_once("\" --data ").map(|(program, _rest)| program.replace("%%", "%"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn service(scope: Scope) -> Service {
+        let data = match scope {
+            Scope::User => "/home/a b/100%/bursar",
+            Scope::System => SYSTEM_DATA,
+        };
+        Service::new(scope, "/usr/local/bin/bursar".into(), data.into()).unwrap()
+    }
+
+    #[test]
+    fn units() {
+        insta::assert_snapshot!("system_unit", unit(&service(Scope::System)));
+        insta::assert_snapshot!("user_unit", unit(&service(Scope::User)));
+        insta::assert_snapshot!("ledger_drop_in", ledger_drop_in());
+        let file = Path::new(SYSTEM_CREDENTIAL_FILE);
+        insta::assert_snapshot!("unlock_drop_in", unlock_drop_in(file, Tier::Tpm));
+    }
+
+    #[test]
+    fn a_unit_shows_what_it_runs() {
+        let unit = unit(&service(Scope::User));
+        assert_eq!(data_of(&unit).as_deref(), Some("/home/a b/100%/bursar"));
+        assert_eq!(program_of(&unit).as_deref(), Some("/usr/local/bin/bursar"));
+        assert_eq!(data_of("[Service]\nExecStart=/bin/true\n"), None);
+    }
+}

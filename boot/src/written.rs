@@ -1,0 +1,58 @@
+//! Files that Bursar wrote: each begins with a digest of its text, so that a change by hand is noticed and kept.
+
+use sha2::{Digest, Sha256};
+use similar::TextDiff;
+
+const MARK: &str = "# Written by bursar install-service, digest ";
+
+/// Returns the file with this text: a line with its digest, and the text.
+pub(crate) fn marked(text: &str) -> String {
+    format!("{MARK}{}. Change it in a drop-in: `systemctl edit`.\n{text}", digest(text))
+}
+
+/// What a file is to us.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Authorship {
+    /// As Bursar wrote it.
+    Ours,
+    /// Bursar wrote it, and its text was changed since.
+    Edited,
+    /// Bursar did not write it.
+    Foreign,
+}
+
+/// Returns who wrote a file.
+pub(crate) fn authorship(file: &str) -> Authorship {
+    let Some(rest) = file.strip_prefix(MARK) else { return Authorship::Foreign };
+    match rest.split_once('\n') {
+        Some((head, text)) if head.starts_with(&digest(text)) => Authorship::Ours,
+        _changed => Authorship::Edited,
+    }
+}
+
+/// Returns the lines of a unified diff; all lines with `+` if there was no file.
+pub(crate) fn diff(name: &str, before: &str, after: &str) -> Vec<String> {
+    let diff = TextDiff::from_lines(before, after);
+    let text = diff.unified_diff().context_radius(2).header(name, name).to_string();
+    text.lines().map(str::to_owned).collect()
+}
+
+fn digest(text: &str) -> String {
+    let mut hash = hex::encode(Sha256::digest(text.as_bytes()));
+    hash.truncate(16);
+    hash
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_change_by_hand_is_noticed() {
+        let file = marked("[Unit]\n");
+        assert_eq!(authorship(&file), Authorship::Ours);
+        assert_eq!(authorship(&format!("{file}# mine\n")), Authorship::Edited);
+        assert_eq!(authorship("[Unit]\n"), Authorship::Foreign);
+        assert_eq!(authorship(""), Authorship::Foreign);
+    }
+}

@@ -1,0 +1,76 @@
+//! The limit of unattended days: what all agents together may spend in a day while no person has opened the wallet. Only
+//! this module knows the rule. A day begins and ends as an allowance does: see [`crate::allowance`].
+
+use bursar_core::ids::RequestId;
+use bursar_core::money::Usd;
+use bursar_core::time::Moment;
+use serde::{Deserialize, Serialize};
+
+use crate::allowance::{Renewal, WindowStart};
+use crate::event::Event;
+use crate::state::State;
+
+/// Whether a person opened the wallet, and what agents spent on unattended days.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Unattended {
+    /// The last unlock was unattended. A later unlock by a person ends that.
+    pub active: bool,
+    /// The day in force; `None` before the first unattended unlock. An unlock by a person does not end it, so a reboot
+    /// on the same day grants nothing.
+    pub day: Option<UnattendedDay>,
+}
+
+/// One day of the limit.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct UnattendedDay {
+    pub start: WindowStart,
+    /// What all agents spent, in all lanes.
+    pub spent: Usd,
+}
+
+impl Unattended {
+    /// Returns the event that begins a day, if none is in force at this moment.
+    pub(crate) fn day_to_begin(&self, moment: &Moment) -> Option<Event> {
+        let start = match &self.day {
+            None => WindowStart::first(moment),
+            Some(day) => match day.start.renewal(moment) {
+                Renewal::Renew(start) => start,
+                Renewal::Keep | Renewal::HeldBack(_) => return None,
+            },
+        };
+        Some(Event::UnattendedDayStarted { start })
+    }
+
+    /// Returns what was spent of the day in force.
+    pub fn spent_at(&self, moment: &Moment) -> Usd {
+        match &self.day {
+            Some(day) if !matches!(day.start.renewal(moment), Renewal::Renew(_)) => day.spent,
+            Some(_) | None => Usd::ZERO,
+        }
+    }
+
+    pub(crate) fn begin(&mut self, start: WindowStart) {
+        self.day = Some(UnattendedDay { start, spent: Usd::ZERO });
+    }
+
+    /// Counts what an agent spent, if nobody has opened the wallet in person.
+    pub(crate) fn spend(&mut self, usd: Usd) {
+        if let Some(day) = self.day.as_mut().filter(|_day| self.active) {
+            day.spent = Usd(day.spent.0.saturating_add(usd.0));
+        }
+    }
+}
+
+/// Returns whether spending `usd` would exceed the limit of an unattended day. What running plans may still spend counts,
+/// except that of the plan `own`. An operation without value, such as a withdrawal, exceeds nothing.
+pub(crate) fn exceeds(state: &State, moment: &Moment, usd: Usd, own: Option<RequestId>) -> bool {
+    let Some(limit) = state.settings.unattended_daily.filter(|_limit| state.unattended.active)
+    else {
+        return false;
+    };
+    let running = state.executing.values().filter(|request| Some(request.id) != own);
+    let running = running.filter_map(|request| Some(request.execution()?.reserved()));
+    let spent = state.unattended.spent_at(moment);
+    let sum = running.chain([usd]).try_fold(spent, |sum, one| sum.checked_add(one));
+    usd > Usd::ZERO && sum.map_or(true, |sum| sum > limit)
+}

@@ -1,0 +1,125 @@
+//! The limit of unattended days: what agents spend while no person has opened the wallet (setting `unattended.daily`).
+
+use bursar_core::card::HoldReason;
+use bursar_core::codes::Code;
+use bursar_core::money::Usd;
+use bursar_core::settings::Setting;
+use bursar_domain::Action;
+
+use crate::support::clock::{Clock, DAY, HOUR, MINUTE};
+use crate::support::{World, build};
+use build::{payment, policy};
+
+const LIMIT: Option<HoldReason> = Some(HoldReason::UnattendedLimit);
+
+/// Payments below 10 dollars are automatic, and 5 dollars a day may be spent unattended.
+fn world() -> World {
+    let mut policy = policy();
+    policy.payments.auto_below = Usd::dollars(10);
+    let mut world = build::world(Clock::at("2026-01-15T12:00:00Z", "UTC"), &policy);
+    world.must(Action::Set(Setting::UnattendedDaily(Some(Usd::dollars(5)))));
+    world
+}
+
+/// The machine reboots, and the service opens the wallet.
+fn reboot(world: &World) -> World {
+    let mut next = world.restarted();
+    next.clock.reboot(MINUTE);
+    next.unlock_unattended();
+    next
+}
+
+#[test]
+fn it_holds_what_exceeds_it_and_refuses_nothing() {
+    let mut world = reboot(&world());
+    world.signs(payment(3_000_000));
+    assert_eq!(world.ask(payment(2_000_001)).held_for(), LIMIT);
+    world.signs(payment(2_000_000));
+    let held = world.holds(payment(1));
+    // The operator decides what exceeds it, and that counts too.
+    world.approves(held);
+    assert_eq!(world.state.unattended.spent_at(&world.now()), Usd(5_000_001));
+}
+
+#[test]
+fn only_unattended_days_count_and_only_they_are_limited() {
+    let mut attended = world();
+    attended.signs(payment(9_000_000));
+    let mut world = reboot(&attended);
+    world.signs(payment(5_000_000));
+    assert_eq!(world.ask(payment(1)).held_for(), LIMIT);
+    // A person opens the wallet.
+    world.lock();
+    world.unlock();
+    world.signs(payment(9_000_000));
+    // Another reboot on the same day grants nothing.
+    let mut world = reboot(&world);
+    assert_eq!(world.ask(payment(1)).held_for(), LIMIT);
+}
+
+#[test]
+fn restarts_and_reboots_on_one_day_share_the_limit() {
+    let mut world = reboot(&world());
+    for _each in 0..5 {
+        world.signs(payment(1_000_000));
+        world = reboot(&world);
+    }
+    assert_eq!(world.ask(payment(1)).held_for(), LIMIT);
+    assert_eq!(world.restarted().ask(payment(1)).held_for(), LIMIT);
+}
+
+#[test]
+fn it_renews_at_a_later_midnight_and_not_by_a_clock_that_jumps() {
+    let mut world = reboot(&world());
+    world.signs(payment(5_000_000));
+    world.clock.set_by(DAY);
+    assert_eq!(world.ask(payment(1)).held_for(), LIMIT, "the boot clock disagrees");
+    world.clock.set_by(-2 * DAY);
+    assert_eq!(world.ask(payment(1)).held_for(), LIMIT, "a day that was");
+    world.clock.set_by(DAY);
+    world.clock.pass(12 * HOUR);
+    world.signs(payment(5_000_000));
+    assert_eq!(world.ask(payment(1)).held_for(), LIMIT);
+}
+
+#[test]
+fn all_agents_share_it() {
+    let mut world = world();
+    build::register(&mut world, 1, bursar_domain::agents::Credential::Hmac { check: [8; 32] });
+    world.must(build::commission(1, crate::support::policy_name().as_str(), "main"));
+    let mut world = reboot(&world);
+    world.signs(payment(4_000_000));
+    let identity = build::signed(world.draw(), world.clock.utc);
+    let answer = world.ask_as(&build::agent(1), identity, payment(1_000_001));
+    assert_eq!(answer.held_for(), LIMIT);
+}
+
+#[test]
+fn a_rule_that_refuses_or_holds_comes_first() {
+    let mut world = reboot(&world());
+    assert_eq!(world.refuses(payment(10_000_001)).code, Code::ExceedsPerRequestMax);
+    assert_eq!(world.ask(payment(10_000_000)).held_for(), Some(HoldReason::AboveThreshold));
+}
+
+#[test]
+fn raising_it_needs_the_open_wallet_and_lowering_it_does_not() {
+    let mut world = world();
+    world.lock();
+    let set = |dollars| Action::Set(Setting::UnattendedDaily(dollars));
+    assert_eq!(world.refused(set(Some(Usd::dollars(6)))).code, Code::WalletLocked);
+    assert_eq!(world.refused(set(None)).code, Code::WalletLocked);
+    world.must(set(Some(Usd::dollars(4))));
+    let mut world = reboot(&world);
+    world.signs(payment(4_000_000));
+    assert_eq!(world.ask(payment(1)).held_for(), LIMIT);
+    world.must(set(None));
+    world.signs(payment(9_000_000));
+}
+
+#[test]
+fn zero_holds_everything() {
+    let mut world = world();
+    world.must(Action::Set(Setting::UnattendedDaily(Some(Usd::ZERO))));
+    let mut world = reboot(&world);
+    assert_eq!(world.ask(payment(1)).held_for(), LIMIT);
+}
