@@ -20,11 +20,11 @@ pub(crate) struct Outcome {
 }
 
 impl Outcome {
-    /// Returns the first line that explains a failure.
+    /// Returns the line that explains a failure: the last one, after warnings.
     pub(crate) fn reason(&self) -> String {
-        let lines = self.err.lines().chain(self.out.lines());
-        let first = lines.map(str::trim).find(|line| !line.is_empty());
-        first.map_or_else(|| format!("it ended with {:?}", self.exit), str::to_owned)
+        let lines = self.out.lines().chain(self.err.lines());
+        let last = lines.map(str::trim).rfind(|line| !line.is_empty());
+        last.map_or_else(|| format!("it ended with {:?}", self.exit), str::to_owned)
     }
 }
 

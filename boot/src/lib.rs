@@ -26,3 +26,13 @@ pub use install::{Installed, Wanted, install, preview};
 pub use operator::Operator;
 pub use status::{ServiceReport, report};
 pub use uninstall::{Uninstalled, uninstall};
+
+/// Compares a text with the accepted one.
+#[cfg(test)]
+fn accept(name: &str, text: String) {
+    let mut settings = insta::Settings::clone_current();
+    settings.set_snapshot_path(concat!(env!("CARGO_MANIFEST_DIR"), "/../snapshots/boot"));
+    settings.set_prepend_module_to_snapshot(false);
+    settings.set_omit_expression(true);
+    settings.bind(|| insta::assert_snapshot!(name, text));
+}

@@ -181,11 +181,11 @@ mod tests {
 
     #[test]
     fn units() {
-        insta::assert_snapshot!("system_unit", unit(&service(Scope::System)));
-        insta::assert_snapshot!("user_unit", unit(&service(Scope::User)));
-        insta::assert_snapshot!("ledger_drop_in", ledger_drop_in());
+        crate::accept("system_unit", unit(&service(Scope::System)));
+        crate::accept("user_unit", unit(&service(Scope::User)));
+        crate::accept("ledger_drop_in", ledger_drop_in());
         let file = Path::new(SYSTEM_CREDENTIAL_FILE);
-        insta::assert_snapshot!("unlock_drop_in", unlock_drop_in(file, Tier::Tpm));
+        crate::accept("unlock_drop_in", unlock_drop_in(file, Tier::Tpm));
     }
 
     #[test]

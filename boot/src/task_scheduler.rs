@@ -72,7 +72,7 @@ mod tests {
             let program = r"C:\Program Files\Bursar\bursar.exe".into();
             task(&Service::elsewhere(scope, program, data), r"PC\a & b")
         };
-        insta::assert_snapshot!("task_at_log_on", of(Scope::User));
-        insta::assert_snapshot!("task_at_start", of(Scope::System));
+        crate::accept("task_at_log_on", of(Scope::User));
+        crate::accept("task_at_start", of(Scope::System));
     }
 }

@@ -42,8 +42,10 @@ async fn run_until_signal(global: &Global, args: &EngineArgs) -> Result<u8, Faul
             return Err(Fault::because(Code::EngineRunning, message));
         }
     };
-    let password = password(global.password()).await?;
-    let engine = open(folder, lock, args).await?;
+    let source = global.password();
+    let start_unlock = start_unlock(&source);
+    let password = password(source).await?;
+    let engine = open(folder, lock, args, start_unlock).await?;
     let manager = ServiceManager::of_this_process();
     // cancel-safe: stop() ends all work that start-up has begun.
     let ended = tokio::select! {
@@ -76,9 +78,29 @@ async fn run_until_signal(global: &Global, args: &EngineArgs) -> Result<u8, Faul
     ended.map(Signal::exit)
 }
 
-async fn open(folder: DataFolder, lock: InstanceLock, args: &EngineArgs) -> Result<Engine, Fault> {
+/// Returns what opens the wallet at this start, in words; `None` if a person will.
+fn start_unlock(source: &SecretSource) -> Option<String> {
+    Some(match source {
+        SecretSource::Terminal => return None,
+        SecretSource::Credential(path) => {
+            let tier = path.with_file_name(bursar_boot::systemd::TIER_CREDENTIAL);
+            let tier = std::fs::read_to_string(tier).map(|text| text.trim().to_owned());
+            tier.unwrap_or_else(|_none| "a credential of the service manager".to_owned())
+        }
+        SecretSource::File(_) => "a password file".to_owned(),
+        SecretSource::Descriptor(_) | SecretSource::Stdin => "a given password".to_owned(),
+    })
+}
+
+async fn open(
+    folder: DataFolder,
+    lock: InstanceLock,
+    args: &EngineArgs,
+    start_unlock: Option<String>,
+) -> Result<Engine, Fault> {
     let mut options = engine::Options::new(folder, lock, Edition::full(), Mode::Full);
     options.listen = args.listen.clone();
+    options.start_unlock = start_unlock;
     Engine::open(options).await
 }
 

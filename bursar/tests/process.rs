@@ -24,6 +24,9 @@ mod pay_never;
 mod pay_wallets;
 #[path = "process/payer.rs"]
 mod payer;
+#[cfg(target_os = "linux")]
+#[path = "process/service_files.rs"]
+mod service_files;
 #[path = "process/shop.rs"]
 mod shop;
 #[path = "process/stage.rs"]

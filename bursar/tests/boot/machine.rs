@@ -21,7 +21,7 @@ pub(crate) const PASSWORD: &str = "correct horse battery";
 
 /// What every script can use. `step NAME command…` prints how the command ended and what it wrote.
 const PRELUDE: &str = r#"
-ip link set lo up
+ip link set lo up 2>/dev/null
 export HOME=/root B=/opt/bursar DATA=/var/lib/bursar PW=/root/password
 step() {
   local name=$1 code; shift
@@ -159,9 +159,10 @@ impl Machine {
         fs::write(path, text).unwrap();
     }
 
-    /// Adds arguments of the container.
-    pub(crate) fn add(&mut self, arguments: &[&str]) {
-        self.arguments.extend(arguments.iter().map(|&one| one.to_owned()));
+    /// Lets the machine reach this one's loopback addresses, and sets a variable for its first process.
+    pub(crate) fn share_network(&mut self, variable: &str) {
+        self.shares_network = true;
+        self.arguments.push(format!("--setenv={variable}"));
     }
 
     fn build(&self) {
@@ -197,6 +198,10 @@ impl Machine {
         std::os::unix::fs::chown(&home, Some(id), Some(id)).unwrap();
         self.write("etc/systemd/system/script.service", SCRIPT_UNIT);
         self.write("etc/systemd/system/test.target", TARGET);
+        let password = self.path(&format!("home/{name}/password"));
+        fs::write(&password, PASSWORD).unwrap();
+        fs::set_permissions(&password, fs::Permissions::from_mode(0o600)).unwrap();
+        std::os::unix::fs::chown(&password, Some(id), Some(id)).unwrap();
         self.write("opt/ask.py", AGENT);
         self.write("root/password", PASSWORD);
         fs::set_permissions(self.path("root/password"), fs::Permissions::from_mode(0o600)).unwrap();

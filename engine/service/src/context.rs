@@ -67,6 +67,8 @@ pub(crate) struct EngineContext {
     pub(crate) stopping: CancellationToken,
     /// Each attached console holds a clone: the strong count minus one is the number of consoles.
     pub(crate) consoles: Arc<()>,
+    /// What opened the wallet at the start, in words; `None` if a person opens it.
+    pub(crate) start_unlock: Option<String>,
 }
 
 impl EngineContext {

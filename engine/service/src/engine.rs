@@ -66,13 +66,16 @@ pub struct Options {
     pub store: Option<Box<dyn Store>>,
     /// Allows a new journal although a wallet file exists: the journal of that wallet is lost.
     pub begin_journal: bool,
+    /// What opens the wallet at this start, in words; `None` if a person will.
+    pub start_unlock: Option<String>,
 }
 
 impl Options {
     /// Returns options with the system's ports and the journal of the folder.
     pub fn new(folder: DataFolder, lock: InstanceLock, edition: Edition, mode: Mode) -> Self {
-        let (listen, ports, store) = (None, None, None);
-        Self { folder, lock, edition, mode, listen, ports, store, begin_journal: false }
+        let (listen, ports, store, start_unlock) = (None, None, None, None);
+        let begin_journal = false;
+        Self { folder, lock, edition, mode, listen, ports, store, begin_journal, start_unlock }
     }
 }
 
@@ -100,7 +103,17 @@ impl Engine {
     /// # Errors
     /// Those of [`Engine::open`].
     pub async fn open_by_hand(options: Options) -> Result<(Self, CoreLoop), Fault> {
-        let Options { folder, lock, edition, mode, listen, ports, store, begin_journal } = options;
+        let Options {
+            folder,
+            lock,
+            edition,
+            mode,
+            listen,
+            ports,
+            store,
+            begin_journal,
+            start_unlock,
+        } = options;
         complete_restore(&folder)?;
         // An engine whose journal is elsewhere leaves no results in the folder either.
         let scan_store: Arc<dyn ScanStore> = match store {
@@ -169,6 +182,7 @@ impl Engine {
             last_used_ms,
             stopping: CancellationToken::new(),
             consoles: Arc::new(()),
+            start_unlock,
         });
         if mode == Mode::Full {
             spawn_background(&context, scan_store);

@@ -434,8 +434,23 @@ pub struct StatusAnswer {
     pub refused_before: Option<String>,
     /// Why commands are no longer decided: the journal could not be written.
     pub failed: Option<String>,
+    /// What the engine opened the wallet with at its start, in words; `None` if a person opens it.
+    #[serde(default)]
+    pub start_unlock: Option<String>,
+    /// What agents spent today since no person has opened the wallet; `None` if a person has, or it is locked.
+    #[serde(default)]
+    pub unattended: Option<UnattendedAnswer>,
     pub data: String,
     pub version: String,
+}
+
+/// What agents spent while the last unlock was unattended.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct UnattendedAnswer {
+    /// Dollars of the day.
+    pub spent: String,
+    /// The setting `unattended.daily`; `None` if it is off.
+    pub limit: Option<String>,
 }
 
 /// The result of `audit verify` or `audit accept`.

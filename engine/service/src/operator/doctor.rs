@@ -43,6 +43,8 @@ pub(super) async fn run(
     let probes = enabled.map(|row| networks::check(row, engine, &config));
     checks.extend(futures::future::join_all(probes).await.into_iter().flatten());
     let server = describe::server(engine).await;
+    let daily = state.settings.unattended_daily;
+    checks.push(machine::unlock(engine.start_unlock.as_deref(), daily));
     checks.push(machine::server(server.url.as_deref(), alone, &state.settings));
     Ok(Answer::Doctor { checks }.into())
 }

@@ -224,6 +224,16 @@ fn counted(number: usize, what: &str) -> String {
     }
 }
 
+/// Returns a warning if the engine opened the wallet at its start: it cannot do so again with the old password.
+fn stale_start_password(engine: &EngineContext) -> Vec<Warning> {
+    let Some(with) = &engine.start_unlock else { return Vec::new() };
+    let message = format!(
+        "This engine opened the wallet at its start ({with}) with the old password, so its next start fails: run \
+         `sudo bursar install-service --system --unlock` again, or give the new password where you start it."
+    );
+    vec![Warning { code: "STALE_PASSWORD".to_owned(), message }]
+}
+
 async fn change_password(
     engine: &Arc<EngineContext>,
     dialogue: &mut dyn Dialogue,
@@ -240,7 +250,7 @@ async fn change_password(
         Err(fault) => Err(fault),
     };
     match sealed {
-        Ok(()) => Ok(Vec::new()),
+        Ok(()) => Ok(stale_start_password(engine)),
         Err(fault) if fault.code == Code::JournalFailed => Err(Fault::because(
             fault.code,
             format!("The password was changed, but: {}", fault.message),

@@ -403,6 +403,8 @@ pub(crate) fn status() -> StatusAnswer {
         untrusted: None,
         refused_before: None,
         failed: None,
+        start_unlock: None,
+        unattended: None,
         data: "/home/op/.local/share/bursar".into(),
         version: "0.1.0".into(),
     }

@@ -293,6 +293,12 @@ async fn status_and_its_exit_code() {
     let empty = StatusAnswer { wallet: no_wallet(), journal: 0, agents: 0, ..stopped };
     shown_alone("status_empty", "status", Answer::Status(empty)).await;
     let refused_before = Some("2026-01-15T00:00:00Z".to_owned());
+    let unattended = StatusAnswer {
+        start_unlock: Some("host key".into()),
+        unattended: Some(UnattendedAnswer { spent: "3.00".into(), limit: Some("5.00".into()) }),
+        ..status()
+    };
+    shown("status_unattended", "status", Answer::Status(unattended)).await;
     let refusing = StatusAnswer { refused_before, ..status() };
     shown("status_refusing", "status", Answer::Status(refusing)).await;
     let untrusted = Some("the wallet notes 1050 records, the journal has 1042".to_owned());

@@ -1,7 +1,7 @@
 //! The engine itself: status, server, networks, freeze, journal.
 
 use bursar_control::answers::{
-    AuditAnswer, ExecutingAnswer, NetworkAnswer, ServerAnswer, StatusAnswer,
+    AuditAnswer, ExecutingAnswer, NetworkAnswer, ServerAnswer, StatusAnswer, UnattendedAnswer,
 };
 
 use super::context::Context;
@@ -89,6 +89,12 @@ pub(super) fn status(to: &mut Sheet, status: &StatusAnswer, context: Context<'_>
         ("requests", format!("{} waiting", status.requests)),
     ];
     rows.extend(status.executing.iter().map(|trade| ("trade", executing(trade))));
+    if let Some(with) = &status.start_unlock {
+        rows.push(("at start", format!("the wallet opens without you ({with})")));
+    }
+    if let Some(spent) = &status.unattended {
+        rows.push(("unattended", unattended(spent)));
+    }
     rows.extend([
         ("journal", count(usize::try_from(status.journal).unwrap_or(usize::MAX), "record")),
         ("head", status.head.clone()),
@@ -114,6 +120,15 @@ pub(super) fn status(to: &mut Sheet, status: &StatusAnswer, context: Context<'_>
         to.next(&what, &command);
     } else if let Some((what, command)) = next(status, context) {
         to.next(what, command);
+    }
+}
+
+fn unattended(today: &UnattendedAnswer) -> String {
+    match &today.limit {
+        Some(limit) => format!("agents spent {} of {limit} USD today", today.spent),
+        None => {
+            format!("agents spent {} USD today, without a limit (unattended.daily)", today.spent)
+        }
     }
 }
 

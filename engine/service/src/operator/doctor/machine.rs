@@ -2,6 +2,7 @@
 
 use bursar_control::answers::CheckAnswer;
 use bursar_core::limits::OPEN_FILES;
+use bursar_core::money::Usd;
 use bursar_core::settings::Settings;
 use bursar_core::time::Moment;
 
@@ -57,6 +58,24 @@ fn swap(table: &str) -> CheckAnswer {
         format!("on ({}): keys of an open wallet may reach the disk", disks.join(", ")),
         "encrypt it, or turn it off: swapoff -a",
     )
+}
+
+/// Checks how the wallet opens at a start.
+pub(super) fn unlock(with: Option<&str>, daily: Option<Usd>) -> CheckAnswer {
+    match (with, daily) {
+        (None, _) => {
+            CheckAnswer::ok("unattended unlock", "none: the wallet is locked after a start")
+        }
+        (Some(with), Some(daily)) => {
+            let finding = format!("{with}: agents may then spend {daily} USD a day in all");
+            CheckAnswer::ok("unattended unlock", finding)
+        }
+        (Some(with), None) => CheckAnswer::warn(
+            "unattended unlock",
+            format!("{with}: only the policies limit what agents spend then"),
+            "set a limit: bursar config set unattended.daily <USD>",
+        ),
+    }
 }
 
 pub(super) fn server(url: Option<&str>, alone: bool, settings: &Settings) -> CheckAnswer {

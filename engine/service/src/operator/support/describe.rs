@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bursar_control::answers::{
     AddressAnswer, AgentAnswer, EXECUTING_SHOWN, ExecutingAnswer, NetworkAnswer, PolicyAnswer,
-    RequestAnswer, SeedAnswer, ServerAnswer, WalletAnswer,
+    RequestAnswer, SeedAnswer, ServerAnswer, UnattendedAnswer, WalletAnswer,
 };
 use bursar_control::card_text;
 use bursar_core::auth::AuthMode;
@@ -253,4 +253,14 @@ pub(crate) fn trade_status(execution: &Execution) -> RequestStatus {
         Some(ExecutionEnd::Rejected(_)) => RequestStatus::Refused,
         Some(ExecutionEnd::Failed { .. }) => RequestStatus::Failed,
     }
+}
+
+/// Returns what agents spent today while no person has opened the wallet.
+pub(crate) fn unattended(engine: &EngineContext) -> Option<UnattendedAnswer> {
+    let view = engine.core.view();
+    let is_so = view.state.unattended.active && engine.vault.is_unlocked();
+    is_so.then(|| UnattendedAnswer {
+        spent: view.state.unattended.spent_at(&engine.core.now()).to_string(),
+        limit: view.state.settings.unattended_daily.map(|limit| limit.to_string()),
+    })
 }

@@ -1,0 +1,150 @@
+//! What can go wrong: each failure ends in a sentence with the next command and leaves no partial change.
+
+use crate::machine::{Ends, Machine, Transcript};
+
+/// Checks that a step failed with this code and sentence.
+#[track_caller]
+fn refused(done: &Transcript, step: &str, code: i32, sentence: &str) {
+    let (found, text) = done.step(step);
+    assert_eq!(found, code, "{step}: {text}");
+    assert!(text.contains(sentence), "{step}: {text}");
+}
+
+#[test]
+fn a_wrong_password_does_not_loop_and_names_the_remedy() {
+    let Some(machine) = Machine::new() else { return };
+    let done = machine.boot(
+        r#"
+$B install-service --system --yes; furnish
+printf 'not the password' > /root/wrong; chmod 600 /root/wrong
+files > /tmp/a
+step wrong $B install-service --system --unlock --daily 5 --yes --password-file /root/wrong
+files > /tmp/b
+step same diff /tmp/a /tmp/b
+step unlock $B install-service --system --unlock --daily 5 --yes --password-file $PW
+printf 'correct horse battery\nanother long password\n' > /root/both; printf 'another long password' > /root/new; chmod 600 /root/new
+step passwd owner wallet passwd --password-stdin < /root/both
+step restart systemctl restart bursar
+sleep 7
+step state systemctl show bursar --property=ActiveState,NRestarts,ExecMainStatus
+step status $B service status
+step again $B install-service --system --unlock --daily 5 --yes --password-file /root/new
+step opened owner status
+"#,
+        Ends::PowerCut,
+    );
+    refused(&done, "wrong", 5, "password");
+    assert_eq!(done.must("same"), "");
+    done.must("unlock");
+    assert!(done.must("passwd").contains("install-service --system --unlock"), "{}", done.text());
+    assert_ne!(done.step("restart").0, 0);
+    assert_eq!(done.must("state"), "NRestarts=0\nExecMainStatus=5\nActiveState=failed");
+    refused(&done, "status", 3, "run `install-service --unlock` again");
+    done.must("again");
+    done.must("opened");
+}
+
+#[test]
+fn a_start_that_fails_leaves_nothing_behind() {
+    let Some(machine) = Machine::new() else { return };
+    let done = machine.boot(
+        r#"
+files > /tmp/a
+(python3 -m http.server 9402 --bind 127.0.0.1 >/dev/null 2>&1 &); until_ok sh -c 'exec 3<>/dev/tcp/127.0.0.1/9402' || until_ok python3 -c 'import socket; socket.create_connection(("127.0.0.1", 9402))'
+step port $B install-service --system --yes
+files > /tmp/b
+step same-port sh -c "diff /tmp/a /tmp/b | grep -v -e etc/sysusers.d -e etc/passwd -e etc/group -e etc/shadow -e etc/gshadow -e '^[0-9]' -e etc/.pwd -e '^---' -e var/lib/bursar; true"
+step unit ls /etc/systemd/system/bursar.service
+step enabled ls /etc/systemd/system/multi-user.target.wants/bursar.service
+pkill -f http.server; sleep 0.2
+mkdir -p /tmp/ro; cp -a /etc/systemd/system/. /tmp/ro/; mount --bind /tmp/ro /etc/systemd/system; mount -o remount,ro,bind /etc/systemd/system
+step read-only $B install-service --system --yes
+umount /etc/systemd/system
+step home sh -c "cp $B /home/alice/bursar; /home/alice/bursar install-service --system --yes"
+step fine $B install-service --system --yes; furnish
+step fine-unlock $B install-service --system --unlock --daily 5 --yes --password-file $PW
+# The disk goes to another machine, which has another key.
+rm /var/lib/systemd/credential.secret
+step moved-disk systemctl restart bursar
+step moved-status $B service status
+step moved-again $B install-service --system --unlock --daily 5 --yes --password-file $PW
+step moved-open owner status
+# A second engine, started by hand next to the service.
+step by-hand owner engine
+mv $B /opt/bursar2; step gone /opt/bursar2 service status; mv /opt/bursar2 $B
+cp $B /opt/new; mv /opt/new $B
+step upgraded $B service status
+"#,
+        Ends::PowerCut,
+    );
+    refused(&done, "port", 1, "Nothing was installed");
+    assert_eq!(done.must("same-port"), "");
+    assert_ne!(done.step("unit").0, 0);
+    assert_ne!(done.step("enabled").0, 0);
+    refused(&done, "read-only", 1, "run the command again");
+    refused(&done, "home", 2, "sudo install /home/alice/bursar /usr/local/bin/bursar");
+    done.must("fine");
+    done.must("fine-unlock");
+    assert_ne!(done.step("moved-disk").0, 0);
+    refused(&done, "moved-status", 3, "cannot be opened on this machine");
+    done.must("moved-again");
+    done.must("moved-open");
+    refused(&done, "by-hand", 10, "Another engine");
+    assert!(done.must("gone").contains("The program /opt/bursar is gone"), "{}", done.text());
+    assert!(done.must("upgraded").contains("restart the service"), "{}", done.text());
+}
+
+/// A data folder with unusual characters, read by the real parser.
+#[test]
+fn unusual_paths_are_escaped_or_refused() {
+    let Some(machine) = Machine::new() else { return };
+    let done = machine.boot(
+        r#"
+loginctl enable-linger alice; until_ok test -S /run/user/1001/systemd/private
+odd='/home/alice/a b 100% $HOME #;ä'
+step odd alice $B --data "$odd" install-service --yes
+step runs alice systemctl --user show bursar --property=ActiveState
+step where alice $B --data "$odd" status
+step moves alice $B --data /home/alice/other install-service --yes
+alice $B uninstall-service --yes
+step newline alice $B --data "/home/alice/a
+b" install-service --yes
+step quote alice $B --data '/home/alice/a"b' install-service --yes
+step none ls /home/alice/.config/systemd/user
+"#,
+        Ends::PowerCut,
+    );
+    done.must("odd");
+    assert_eq!(done.must("runs"), "ActiveState=active");
+    assert!(done.step("where").1.contains("engine    running"), "{}", done.text());
+    assert!(done.must("moves").contains("The service will use another data folder"));
+    refused(&done, "newline", 2, "line break");
+    refused(&done, "quote", 2, "has the character \"");
+    assert_eq!(done.must("none"), "");
+}
+
+/// A stand-in for systemctl reports what this machine's systemd is not.
+#[test]
+fn old_managers_and_missing_ones_are_named() {
+    let Some(machine) = Machine::new() else { return };
+    let done = machine.boot(
+        r#"
+$B install-service --system --yes; furnish
+mkdir -p /opt/old; printf '#!/bin/sh\n[ "$1" = --version ] && { echo "systemd 247 (247.3-7)"; exit; }\nexec /usr/bin/systemctl "$@"\n' > /opt/old/systemctl; chmod 755 /opt/old/systemctl
+step old env PATH=/opt/old:$PATH $B install-service --system --unlock --daily 5 --yes --password-file $PW
+step old-none env PATH=/opt/old:$PATH $B install-service --system --yes
+mkdir -p /opt/few; for tool in sh env runuser getent; do ln -sf $(command -v $tool) /opt/few/; done
+step no-systemctl env PATH=/opt/few $B install-service --system --yes
+step no-runtime runuser -u alice -- env -u XDG_RUNTIME_DIR HOME=/home/alice $B install-service --yes
+step disk sh -c "mount -t tmpfs -o size=64k,mode=0700 none /etc/bursar 2>/dev/null || { mkdir -p /etc/bursar; mount -t tmpfs -o size=64k,mode=0700 none /etc/bursar; }; head -c 60000 /dev/zero > /etc/bursar/full 2>/dev/null; head -c 60000 /dev/zero >> /etc/bursar/full 2>/dev/null; $B install-service --system --unlock --daily 5 --yes --password-file $PW"
+step still owner status
+"#,
+        Ends::PowerCut,
+    );
+    refused(&done, "old", 9, "systemd 247 cannot encrypt a password");
+    done.must("old-none");
+    refused(&done, "no-systemctl", 9, "systemctl is missing");
+    refused(&done, "no-runtime", 9, "XDG_RUNTIME_DIR is not set");
+    refused(&done, "disk", 1, "password.cred cannot be written");
+    assert_ne!(done.step("still").0, 3, "the engine still runs: {}", done.text());
+}
