@@ -134,7 +134,18 @@ fn crates_depend_only_on_the_crates_they_may() {
             "bursar-pay",
             &["bursar-core", "bursar-control", "bursar-x402", "bursar-outbound", "bursar-tui"],
         ),
-        ("bursar", &["bursar-core", "bursar-control", "bursar-engine", "bursar-tui", "bursar-pay"]),
+        ("bursar-boot", &["bursar-core"]),
+        (
+            "bursar",
+            &[
+                "bursar-boot",
+                "bursar-core",
+                "bursar-control",
+                "bursar-engine",
+                "bursar-tui",
+                "bursar-pay",
+            ],
+        ),
         ("bursar-devnet", &["bursar-core"]),
         (
             "bursar-demo",
@@ -232,6 +243,7 @@ fn wallet() -> Vec<PathBuf> {
         "engine/service/src",
         "tui/src",
         "pay/src",
+        "boot/src",
         "bursar/src",
     ]
     .into_iter()
@@ -282,6 +294,9 @@ fn restricted_names_occur_only_in_their_wallet_modules() {
         "card::Card",
         &["shared/core/src", "shared/control/src", "engine/service/src/operator", "tui/src"],
     );
+    // Only these start other programs.
+    occurs_only_in("process::Command;", &["bursar/src/companion.rs"]);
+    occurs_only_in("process::{Command", &["boot/src/commands.rs"]);
     occurs_only_in("CardContext", &["engine/service/src/operator"]);
     occurs_only_in(".cached_balances(", &["engine/service/src/operator"]);
 }

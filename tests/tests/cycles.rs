@@ -27,6 +27,7 @@ const CRATES: &[&str] = &[
     "engine/service",
     "tui",
     "pay",
+    "boot",
     "bursar",
     "facilitator",
     "proxy",

@@ -22,6 +22,7 @@ fn programs_outside_the_grammar_return_an_envelope_too() {
     let tree = Order::tree();
     let mut known: BTreeSet<&str> = tree.get_subcommands().map(clap::Command::get_name).collect();
     known.extend(["engine", "pay", "demo", "completions", "help"]);
+    known.extend(["install-service", "uninstall-service", "service"]);
     assert_eq!(listed, known);
 
     let run_json = |line: &str| home.command(&data, &format!("{line} --json")).output().unwrap();
@@ -32,6 +33,8 @@ fn programs_outside_the_grammar_return_an_envelope_too() {
     let mut demo = Command::new(alone);
     demo.args(["--json", "demo"]).env("PATH", home.dir.path());
     check_envelope("demo", &demo.output().unwrap(), "NOTHING_FOUND").unwrap();
+    check_envelope("install-service", &run_json("install-service --dry-run"), "").unwrap();
+    check_envelope("service.status", &run_json("service status --user"), "NOTHING_FOUND").unwrap();
 
     let (engine, ready) = Engine::spawn(home.command(&data, "engine --json"));
     let ready: Value = serde_json::from_str(&ready).unwrap();

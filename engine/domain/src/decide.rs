@@ -12,6 +12,7 @@ mod requests;
 mod settlements;
 mod steps;
 mod trades;
+mod unattended;
 mod venues;
 mod wallets;
 

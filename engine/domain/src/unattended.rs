@@ -1,14 +1,12 @@
 //! The limit of unattended days: what all agents together may spend in a day while no person has opened the wallet. Only
 //! this module knows the rule. A day begins and ends as an allowance does: see [`crate::allowance`].
 
-use bursar_core::ids::RequestId;
 use bursar_core::money::Usd;
 use bursar_core::time::Moment;
 use serde::{Deserialize, Serialize};
 
 use crate::allowance::{Renewal, WindowStart};
 use crate::event::Event;
-use crate::state::State;
 
 /// Whether a person opened the wallet, and what agents spent on unattended days.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -59,18 +57,4 @@ impl Unattended {
             day.spent = Usd(day.spent.0.saturating_add(usd.0));
         }
     }
-}
-
-/// Returns whether spending `usd` would exceed the limit of an unattended day. What running plans may still spend counts,
-/// except that of the plan `own`. An operation without value, such as a withdrawal, exceeds nothing.
-pub(crate) fn exceeds(state: &State, moment: &Moment, usd: Usd, own: Option<RequestId>) -> bool {
-    let Some(limit) = state.settings.unattended_daily.filter(|_limit| state.unattended.active)
-    else {
-        return false;
-    };
-    let running = state.executing.values().filter(|request| Some(request.id) != own);
-    let running = running.filter_map(|request| Some(request.execution()?.reserved()));
-    let spent = state.unattended.spent_at(moment);
-    let sum = running.chain([usd]).try_fold(spent, |sum, one| sum.checked_add(one));
-    usd > Usd::ZERO && sum.map_or(true, |sum| sum > limit)
 }

@@ -8,8 +8,9 @@ use bursar_x402::signature::Signature65;
 
 use super::plans::ended;
 use super::plans::may_sign;
-use super::steps::{acting_plan, check_continues, check_unattended};
+use super::steps::{acting_plan, check_continues};
 use super::trades::still_allowed;
+use super::unattended::check_unattended;
 use crate::command::{Command, PermitOrder};
 use crate::decision::{Decision, Effect, Reply, require_unlocked};
 use crate::event::Event;

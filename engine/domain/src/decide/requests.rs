@@ -9,6 +9,7 @@ use bursar_core::ids::RequestId;
 use bursar_core::limits::PADDING_A_DAY;
 
 use super::intake::{Intake, Queue};
+use super::unattended::exceeds;
 use super::{loans, payments, plans, steps, trades};
 use crate::agents::Agent;
 use crate::approval::{fresh_price, fresh_verdict, may_be_approved, may_work};
@@ -25,7 +26,6 @@ use crate::plan::Quote;
 use crate::refusal::Refusal;
 use crate::requests::{Deadline, LaneAsk, Request, Status};
 use crate::state::State;
-use crate::unattended::exceeds;
 
 pub(super) fn ask(state: &State, command: &Command, ask: &Ask) -> Result<Decision, Refusal> {
     let agent = state.agents.get(&ask.agent).ok_or(Refusal::new(Code::AuthFailed))?;

@@ -4,15 +4,13 @@
 //! The lane orders each step with a fresh measurement, and the policy is applied again. One plan runs at a time for
 //! each address and network, so no plan uses or overwrites the allowance of another.
 
-use bursar_core::card::HoldReason;
 use bursar_core::codes::Code;
 use bursar_core::ids::RequestId;
-use bursar_core::money::Usd;
 use bursar_submit::{Input, Outcome};
 
 use super::plans::{check_stops, ended, may_sign, plan_deadline};
+use super::unattended::check_unattended;
 use super::{loans, outboxes, trades};
-use crate::approver::Approver;
 use crate::command::{Approval, Command, Requote, StepOrder};
 use crate::decision::{Decision, Reply, require_unlocked};
 use crate::event::Event;
@@ -22,7 +20,6 @@ use crate::plan::{Execution, ExecutionEnd, Quote, StepPurpose, outbox_key, submi
 use crate::refusal::Refusal;
 use crate::requests::{LaneAsk, Request};
 use crate::state::State;
-use crate::unattended::exceeds;
 
 /// Returns the event of an approval. The caller has applied the policy to the current measurement.
 ///
@@ -130,29 +127,6 @@ fn still_allowed(
             Err(Refusal::new(Code::QuoteFailed))
         }
     }
-}
-
-/// Refuses a plan that no person approved and that would exceed the limit of an unattended day.
-pub(super) fn check_unattended(
-    state: &State,
-    command: &Command,
-    request: &Request,
-    execution: &Execution,
-    value: Option<Usd>,
-) -> Result<(), Refusal> {
-    let counted = execution.counted.max(value.unwrap_or_default());
-    let is_over = execution.by == Approver::Policy
-        && exceeds(state, &command.moment, counted, Some(request.id));
-    if is_over {
-        return Err(Refusal::because(
-            Code::RequestNoLongerValid,
-            format!(
-                "The request now needs the operator: {}. Request it again.",
-                HoldReason::UnattendedLimit.sentence()
-            ),
-        ));
-    }
-    Ok(())
 }
 
 /// Returns the plan that may take its next step now.

@@ -123,3 +123,84 @@ fn zero_holds_everything() {
     let mut world = reboot(&world);
     assert_eq!(world.ask(payment(1)).held_for(), LIMIT);
 }
+
+mod histories {
+    use std::collections::BTreeMap;
+
+    use proptest::prelude::*;
+    use proptest::sample::select;
+
+    use super::*;
+    use crate::support::Answer;
+    use crate::support::clock::SECOND;
+
+    #[derive(Debug, Clone)]
+    enum Step {
+        Ask(u64),
+        /// The operator approves the newest held request.
+        Approve,
+        Reboot(i64),
+        /// A person locks the wallet and opens it again.
+        Person,
+        Restart,
+        Pass(i64),
+        SetClock(i64),
+    }
+
+    fn step() -> impl Strategy<Value = Step> {
+        let span = || select(&[SECOND, HOUR, 11 * HOUR, 20 * HOUR, DAY, 3 * DAY][..]);
+        prop_oneof![
+            12 => (1u64..4_000_000).prop_map(Step::Ask),
+            2 => Just(Step::Approve),
+            4 => span().prop_map(Step::Reboot),
+            1 => Just(Step::Person),
+            1 => Just(Step::Restart),
+            3 => span().prop_map(Step::Pass),
+            3 => (span(), any::<bool>()).prop_map(|(ms, back)| Step::SetClock(if back { -ms } else { ms })),
+        ]
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(2_000))]
+
+        /// Whatever the clocks do, no date sees more spent without a person than the limit.
+        #[test]
+        fn no_date_exceeds_the_limit(steps in prop::collection::vec(step(), 1..60)) {
+            let (mut world, mut unattended) = (reboot(&world()), true);
+            let mut held = Vec::new();
+            let mut by_date: BTreeMap<_, u64> = BTreeMap::new();
+            for step in steps {
+                match step {
+                    Step::Ask(micros) => match world.ask(payment(micros)) {
+                        Answer::Signs(_) if unattended => {
+                            *by_date.entry(world.now().local_day).or_default() += micros;
+                        }
+                        Answer::Holds(id, _) => held.push(id),
+                        _other => {}
+                    },
+                    // It may have expired, or be over a limit of the policy.
+                    Step::Approve => {
+                        let _refused = held.pop().map(|id| world.approve(id));
+                    }
+                    Step::Reboot(down) => {
+                        world = world.restarted();
+                        world.clock.reboot(down);
+                        world.unlock_unattended();
+                        unattended = true;
+                    }
+                    Step::Person => {
+                        world.lock();
+                        world.unlock();
+                        unattended = false;
+                    }
+                    Step::Restart => world = world.restarted(),
+                    Step::Pass(ms) => world.clock.pass(ms),
+                    Step::SetClock(ms) => world.clock.set_by(ms),
+                }
+            }
+            for (date, spent) in by_date {
+                prop_assert!(spent <= 5_000_000, "{date:?}: {spent}");
+            }
+        }
+    }
+}
