@@ -1,13 +1,16 @@
 //! The account of a system service, and the move of the operator's data folder to it.
 
+use std::ffi::OsStr;
 use std::fs::{self, DirBuilder, File, OpenOptions};
-use std::io::{self, Read};
+use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
-use rustix::fs::OFlags;
+use rustix::fs::{Dir, FileType, Mode, OFlags};
 use rustix::process::{Gid, Uid};
 use sha2::{Digest, Sha256};
 
@@ -18,6 +21,9 @@ use crate::files::Changes;
 pub(crate) const ACCOUNT: &str = "bursar";
 
 const DECLARATION: &str = "/etc/sysusers.d/bursar.conf";
+
+/// The greatest number of an account that belongs to no person (login.defs(5), `SYS_UID_MAX`).
+const LAST_SYSTEM_ACCOUNT: u32 = 999;
 
 /// Files that belong to a running engine. They are not moved.
 const OF_AN_ENGINE: [&str; 3] = ["engine.lock", "control.json", "control.sock"];
@@ -64,8 +70,10 @@ pub(crate) fn ensure(changes: &mut Changes) -> Result<Account, Fault> {
         }
     }
     let account = find(ACCOUNT)?.ok_or_else(|| failed("does not exist".to_owned()))?;
-    if account.uid == 0 {
-        return Err(failed("is root, which must not run the service".to_owned()));
+    if account.uid == 0 || account.uid > LAST_SYSTEM_ACCOUNT {
+        return Err(failed(
+            "belongs to a person or to root, and the service needs one of its own".to_owned(),
+        ));
     }
     Ok(account)
 }
@@ -76,31 +84,51 @@ pub(crate) struct Moved {
     from: PathBuf,
     aside: PathBuf,
     to: PathBuf,
+    /// The account whose folder it was.
+    owner: Account,
 }
 
 impl Moved {
     /// Removes the old folder, because the new one is in use.
-    pub(crate) fn finish(self) -> Result<(), Fault> {
+    pub(crate) fn finish(&self) -> Result<(), Fault> {
         fs::remove_dir_all(&self.aside).map_err(|error| unusable(&self.aside, &error))
     }
 
-    /// Puts the old folder back, because the new one was never in use.
-    pub(crate) fn undo(self) {
-        let _best_effort = fs::remove_dir_all(&self.to);
-        let _best_effort = fs::rename(&self.aside, &self.from);
+    /// Puts the old folder back. An engine may have used the new one, so its present content counts: it moves back, and
+    /// only an unused copy is removed.
+    ///
+    /// # Errors
+    /// The wallet stays in the new folder.
+    pub(crate) fn undo(self, was_started: bool) -> Result<(), Fault> {
+        if was_started {
+            let back = move_folder(&self.to, &self.from, &self.owner)?;
+            self.finish()?;
+            return back.finish();
+        }
+        let failed = |error| unusable(&self.to, &error);
+        fs::rename(&self.aside, &self.from).map_err(failed)?;
+        fs::remove_dir_all(&self.to).map_err(failed)
     }
+}
+
+/// Returns the name under which a folder waits during its move.
+pub(crate) fn aside(from: &Path) -> PathBuf {
+    let mut name = from.as_os_str().to_owned();
+    name.push(".moved");
+    PathBuf::from(name)
+}
+
+/// Returns whether a data folder has a wallet.
+pub(crate) fn has_wallet(folder: &Path) -> bool {
+    let found = fs::read_dir(folder.join("wallets"));
+    found.is_ok_and(|entries| {
+        entries.flatten().any(|one| one.path().extension().is_some_and(|end| end == "wallet"))
+    })
 }
 
 /// Returns the folder whose wallet is to be moved: `from`, or the one that an interrupted move has put aside.
 pub(crate) fn to_be_moved(from: &Path) -> Option<PathBuf> {
-    let aside = aside(from);
-    [from.to_owned(), aside].into_iter().find(|folder| folder.join("journal.redb").is_file())
-}
-
-fn aside(from: &Path) -> PathBuf {
-    let mut name = from.as_os_str().to_owned();
-    name.push(".moved");
-    PathBuf::from(name)
+    [from.to_owned(), aside(from)].into_iter().find(|folder| has_wallet(folder))
 }
 
 /// Moves a data folder to another account. The copy is complete and on the disk before the old folder gets another name,
@@ -109,51 +137,71 @@ fn aside(from: &Path) -> PathBuf {
 /// # Errors
 /// `ENGINE_RUNNING` if an engine uses the folder, `DATA_FOLDER` if it cannot be copied. Nothing has changed then.
 pub(crate) fn move_folder(from: &Path, to: &Path, account: &Account) -> Result<Moved, Fault> {
-    let name = |suffix: &str| PathBuf::from(format!("{}{suffix}", to.display()));
-    let incoming = name(".incoming");
-    let source = to_be_moved(from).ok_or_else(|| {
+    let (source, aside) = (to_be_moved(from), aside(from));
+    let source = source.ok_or_else(|| {
         Fault::because(Code::NoWallet, format!("{} has no wallet to move.", from.display()))
     })?;
+    if source != aside && aside.exists() {
+        let message =
+            format!("{} is in the way: look at it, and remove it if it is old.", aside.display());
+        return Err(Fault::because(Code::DataFolder, message));
+    }
+    let folder = open_folder(&source).map_err(|error| unusable(&source, &error))?;
+    let found = rustix::fs::fstat(&folder).map_err(|error| unusable(&source, &error.into()))?;
+    let owner = Account { uid: found.st_uid, gid: found.st_gid, home: PathBuf::new() };
     let lock = lock(&source)?;
     if to.join("journal.redb").exists() {
-        let message = format!("{} has a wallet already: move only one there.", to.display());
+        let message = format!(
+            "{} has a journal already: look at it, and remove the folder if it has no wallet.",
+            to.display()
+        );
         return Err(Fault::because(Code::WalletExists, message));
     }
-    if incoming.exists() {
-        fs::remove_dir_all(&incoming).map_err(|error| unusable(&incoming, &error))?;
-    }
-    let copied = copy(&source, &incoming, account).and_then(|()| {
-        // Empty, or missing.
-        match fs::remove_dir(to) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
-            _gone => Ok(()),
+    let incoming = PathBuf::from(format!("{}.incoming", to.display()));
+    let moved = Moved { from: from.to_owned(), aside, to: to.to_owned(), owner };
+    let staged = stage(&folder, &incoming, &moved, account).and_then(|()| {
+        if source != moved.aside {
+            fs::rename(&source, &moved.aside)?;
         }
+        Ok(())
     });
-    if let Err(error) = copied {
+    if let Err(error) = staged {
         let _best_effort = fs::remove_dir_all(&incoming);
         return Err(unusable(&source, &error));
     }
-    let aside = aside(from);
-    let renamed = if source == aside { Ok(()) } else { fs::rename(&source, &aside) };
-    renamed.and_then(|()| sync(&aside)).map_err(|error| unusable(&source, &error))?;
-    let moved = Moved { from: from.to_owned(), aside, to: to.to_owned() };
     drop(lock);
-    match fs::rename(&incoming, to).and_then(|()| sync(to)) {
+    let placed =
+        sync(&moved.aside).and_then(|()| fs::rename(&incoming, to)).and_then(|()| sync(to));
+    match placed {
         Ok(()) => Ok(moved),
         Err(error) => {
-            moved.undo();
+            let _best_effort = fs::rename(&moved.aside, from);
+            let _best_effort = fs::remove_dir_all(&incoming);
             Err(unusable(to, &error))
         }
     }
 }
 
-/// Locks a data folder as an engine does.
+/// Copies the folder next to its new place, and makes room there.
+fn stage(folder: &OwnedFd, incoming: &Path, moved: &Moved, account: &Account) -> io::Result<()> {
+    if incoming.exists() {
+        fs::remove_dir_all(incoming)?;
+    }
+    copy(folder, incoming, moved.owner.uid, account)?;
+    // Empty, or missing.
+    match fs::remove_dir(&moved.to) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _gone => Ok(()),
+    }
+}
+
+/// Locks a data folder as an engine does. A folder without a lock file was never used by one.
 ///
 /// # Errors
 /// `ENGINE_RUNNING` if an engine uses it.
 pub(crate) fn lock(folder: &Path) -> Result<Option<File>, Fault> {
     let path = folder.join("engine.lock");
-    let file = match OpenOptions::new().read(true).write(true).open(&path) {
+    let file = match OpenOptions::new().read(true).write(true).custom_flags(NOFOLLOW).open(&path) {
         Ok(file) => file,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(unusable(&path, &error)),
@@ -170,51 +218,75 @@ pub(crate) fn lock(folder: &Path) -> Result<Option<File>, Fault> {
     }
 }
 
-/// Copies regular files and folders; refuses links. Each file is read back.
-fn copy(from: &Path, to: &Path, account: &Account) -> io::Result<()> {
-    let owner = (Uid::from_raw(account.uid), Gid::from_raw(account.gid));
+const NOFOLLOW: i32 = OFlags::NOFOLLOW.bits().cast_signed();
+
+fn open_folder(path: &Path) -> io::Result<OwnedFd> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    Ok(rustix::fs::open(path, flags, Mode::empty())?)
+}
+
+/// Copies regular files and folders that belong to `owner`, through open descriptors: another program of that account
+/// cannot put a link in their place. Each copy is read back.
+fn copy(from: &OwnedFd, to: &Path, owner: u32, account: &Account) -> io::Result<()> {
+    let new_owner = (Some(Uid::from_raw(account.uid)), Some(Gid::from_raw(account.gid)));
     DirBuilder::new().mode(0o700).create(to)?;
-    for entry in fs::read_dir(from)? {
+    for entry in Dir::read_from(from)? {
         let entry = entry?;
-        let (kind, target) = (entry.file_type()?, to.join(entry.file_name()));
-        let is_of_an_engine = OF_AN_ENGINE.iter().any(|name| entry.file_name() == *name);
-        if is_of_an_engine {
+        let name = entry.file_name();
+        let text = OsStr::from_bytes(name.to_bytes());
+        if text == "." || text == ".." || OF_AN_ENGINE.iter().any(|of_engine| text == *of_engine) {
             continue;
         }
-        if kind.is_dir() {
-            copy(&entry.path(), &target, account)?;
-        } else if kind.is_file() {
-            let nofollow = i32::try_from(OFlags::NOFOLLOW.bits()).unwrap_or(0);
-            let mut source =
-                OpenOptions::new().read(true).custom_flags(nofollow).open(entry.path())?;
-            let mut copied = OpenOptions::new()
-                .read(true)
-                .write(true)
-                .create_new(true)
-                .mode(0o600)
-                .open(&target)?;
-            io::copy(&mut source, &mut copied)?;
-            rustix::fs::fchown(&copied, Some(owner.0), Some(owner.1))?;
-            copied.sync_all()?;
-            if digest(&entry.path())? != digest(&target)? {
-                return Err(io::Error::other("a copied file differs from its source"));
+        let odd = |what: &str| {
+            io::Error::other(format!("{} {what}", text.to_string_lossy().escape_debug()))
+        };
+        // A pipe must not block this command.
+        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        let opened = rustix::fs::openat(from, name, flags, Mode::empty());
+        let source = opened.map_err(|error| odd(&format!("cannot be opened: {error}")))?;
+        let found = rustix::fs::fstat(&source)?;
+        if found.st_uid != owner {
+            return Err(odd("belongs to another account"));
+        }
+        let target = to.join(text);
+        match FileType::from_raw_mode(found.st_mode) {
+            FileType::Directory => copy(&source, &target, owner, account)?,
+            FileType::RegularFile => {
+                let mut source = File::from(source);
+                let mut copied = OpenOptions::new()
+                    .read(true)
+                    .write(true)
+                    .create_new(true)
+                    .mode(0o600)
+                    .open(&target)?;
+                let wanted = transfer(&mut source, Some(&mut copied))?;
+                rustix::fs::fchown(&copied, new_owner.0, new_owner.1)?;
+                copied.sync_all()?;
+                copied.seek(SeekFrom::Start(0))?;
+                if transfer(&mut copied, None)? != wanted {
+                    return Err(odd("was not copied correctly"));
+                }
             }
-        } else {
-            let message = format!("{} is neither a file nor a folder", entry.path().display());
-            return Err(io::Error::other(message));
+            _other => return Err(odd("is neither a file nor a folder")),
         }
     }
     let folder = File::open(to)?;
-    rustix::fs::fchown(&folder, Some(owner.0), Some(owner.1))?;
+    rustix::fs::fchown(&folder, new_owner.0, new_owner.1)?;
     folder.sync_all()
 }
 
-fn digest(path: &Path) -> io::Result<[u8; 32]> {
-    let (mut file, mut hash, mut buffer) = (File::open(path)?, Sha256::new(), vec![0; 65_536]);
+/// Reads a file to its end, and writes it to another. Returns the digest of what was read.
+fn transfer(from: &mut File, mut to: Option<&mut File>) -> io::Result<[u8; 32]> {
+    let (mut hash, mut buffer) = (Sha256::new(), vec![0; 65_536]);
     loop {
-        match file.read(&mut buffer)? {
-            0 => return Ok(hash.finalize().into()),
-            count => hash.update(buffer.get(..count).unwrap_or_default()),
+        let count = from.read(&mut buffer)?;
+        let part = buffer.get(..count).unwrap_or_default();
+        if part.is_empty() {
+            return Ok(hash.finalize().into());
+        }
+        hash.update(part);
+        if let Some(to) = &mut to {
+            to.write_all(part)?;
         }
     }
 }
@@ -277,8 +349,14 @@ mod tests {
         assert!(!from.exists() && !to.join("engine.lock").exists());
         assert_eq!(fs::read_to_string(to.join("wallets/main.wallet")).unwrap(), "w");
         assert_eq!(fs::metadata(to.join("journal.redb")).unwrap().mode() & 0o777, 0o600);
-        moved.undo();
+        moved.undo(false).unwrap();
         assert!(from.join("journal.redb").is_file() && !to.exists());
+        // An engine has used the new folder.
+        let moved = move_folder(&from, &to, &me()).unwrap();
+        fs::write(to.join("journal.redb"), "newer").unwrap();
+        moved.undo(true).unwrap();
+        assert_eq!(fs::read_to_string(from.join("journal.redb")).unwrap(), "newer");
+        assert!(!to.exists() && !aside(&from).exists());
         move_folder(&from, &to, &me()).unwrap().finish().unwrap();
         assert!(to.join("journal.redb").is_file());
         assert_eq!(fs::read_dir(root.path()).unwrap().count(), 1);

@@ -13,7 +13,7 @@ use crate::service::{Scope, Tier};
 use crate::systemd::CREDENTIAL;
 
 /// The device through which the kernel offers a TPM 2.
-const TPM: &str = "/dev/tpmrm0";
+pub(crate) const TPM: &str = "/dev/tpmrm0";
 
 /// Returns the strongest tier of this machine.
 ///
@@ -42,17 +42,19 @@ pub(crate) fn tier(manager: &Manager, scope: Scope) -> Result<Tier, Fault> {
 pub(crate) fn explanation(tier: Tier) -> Vec<String> {
     let mut lines = vec![
         "After a boot the wallet will open without you, and agents may spend within their policies.".to_owned(),
-        "The password is stored encrypted; the engine gets it from systemd at each start.".to_owned(),
+        "The password is stored encrypted; the engine gets it from systemd at each start. While the service runs, root and \
+         the account of the service can read it."
+            .to_owned(),
     ];
     lines.push(
         match tier {
             Tier::Tpm => {
-                "The key is bound to the TPM of this machine: the disk alone does not open the wallet, but whoever can \
-                 boot this machine, or is root on it, can."
+                "The key is bound to the TPM of this machine: the disk alone does not open the wallet, but a person who can \
+                 boot this machine, or who is root on it, can. A change of Secure Boot makes the stored password unusable."
             }
             Tier::HostKey => {
-                "The key is on the same disk, because this machine shows no TPM: whoever has the disk, or is root, can \
-                 open the wallet."
+                "The key is on the same disk, because this machine shows no TPM: a person who has the disk, or who is \
+                 root, can open the wallet."
             }
             Tier::None => "Nothing is stored.",
         }

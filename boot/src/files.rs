@@ -17,6 +17,21 @@ pub(crate) fn read(path: &Path) -> Result<Option<String>, Fault> {
     }
 }
 
+/// Creates an empty file and its folder.
+pub(crate) fn mark(path: &Path) -> Result<(), Fault> {
+    let folder = path.parent().unwrap_or(Path::new("/"));
+    let made = fs::create_dir_all(folder)
+        .and_then(|()| fs::set_permissions(folder, Permissions::from_mode(0o755)))
+        .and_then(|()| File::create(path)?.sync_all());
+    made.map_err(|error| unusable(path, "created", &error))
+}
+
+/// Removes such a file, and its folder if that is empty then.
+pub(crate) fn unmark(path: &Path) {
+    let _none = fs::remove_file(path);
+    let _not_empty = path.parent().map(fs::remove_dir);
+}
+
 /// Changes of files, in order, with what was there before.
 #[derive(Debug, Default)]
 pub(crate) struct Changes {

@@ -7,13 +7,14 @@ use std::path::{Path, PathBuf};
 
 use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
-use secrecy::{ExposeSecret, SecretString};
+use secrecy::SecretString;
 use serde::Serialize;
 
-use crate::account::{self, Account, Moved};
-use crate::commands::run_with;
+use crate::account::{self, Moved};
+use crate::commands::run;
 use crate::credential;
-use crate::files::{Changes, read};
+use crate::files::{self, Changes, read};
+use crate::limit::{self, Daily};
 use crate::manager::{Condition, Manager, failure};
 use crate::operator::Operator;
 use crate::paths::Paths;
@@ -32,12 +33,12 @@ pub struct Wanted {
     pub data: PathBuf,
     /// The operator chose this data folder by an option.
     pub data_is_chosen: bool,
-    /// Open the wallet at each start.
-    pub unlock: bool,
-    /// The most that agents may spend in a day while the wallet was opened without a person, in dollars, or `off`.
+    /// Open the wallet at each start, or no longer; `None` keeps what is installed.
+    pub unlock: Option<bool>,
+    /// The most that agents may spend in a day while no person has opened the wallet, in dollars, or `off`.
     pub daily: Option<String>,
-    /// Let the engine use a Ledger.
-    pub ledger: bool,
+    /// Let the engine use a Ledger, or no longer; `None` keeps what is installed.
+    pub ledger: Option<bool>,
 }
 
 /// What an installation did.
@@ -54,6 +55,8 @@ pub struct Installed {
     pub after_reboot: String,
     /// The command that opens the console.
     pub console: String,
+    /// What needs attention, as sentences.
+    pub notes: Vec<String>,
 }
 
 /// Returns the files of a service as text, without looking at the machine's service manager.
@@ -62,12 +65,14 @@ pub fn preview(platform: Platform, wanted: &Wanted) -> Result<String, Fault> {
         Platform::Linux => {
             let service = service(wanted)?;
             let mut text = format!("# {UNIT}\n{}", systemd::unit(&service));
-            if wanted.unlock {
+            if wanted.unlock == Some(true) {
                 let paths = Paths::of(wanted.scope)?;
-                let drop_in = systemd::unlock_drop_in(&paths.credential, Tier::HostKey);
+                let has_tpm = Path::new(credential::TPM).exists();
+                let tier = if has_tpm { Tier::Tpm } else { Tier::HostKey };
+                let drop_in = systemd::unlock_drop_in(&paths.credential, tier);
                 text.push_str(&format!("\n# {UNIT}.d/unlock.conf\n{drop_in}"));
             }
-            if wanted.ledger {
+            if wanted.ledger == Some(true) {
                 let drop_in = systemd::ledger_drop_in();
                 text.push_str(&format!("\n# {UNIT}.d/ledger.conf\n{drop_in}"));
             }
@@ -113,7 +118,7 @@ pub fn install(wanted: &Wanted, operator: &dyn Operator) -> Result<Installed, Fa
     if !before.is_active() {
         account::lock(&service.data)?;
     }
-    let unattended = if wanted.unlock {
+    let unattended = if wanted.unlock == Some(true) {
         Some(ask_unattended(wanted, &service, &manager, operator, &plan)?)
     } else {
         None
@@ -125,15 +130,20 @@ pub fn install(wanted: &Wanted, operator: &dyn Operator) -> Result<Installed, Fa
             return Err(Fault::new(Code::Declined));
         }
     }
-    let mut work = Work { changes: Changes::default(), moved: None, made: None };
+    let mut work = Work::default();
     let applied =
         work.apply(&plan, &service, &paths, &manager, &before, unattended.as_ref(), operator);
     match applied {
         Ok(condition) => {
-            let mut changed = work.changes.paths();
-            if let Some(moved) = work.moved.take() {
+            let (mut changed, mut notes) = (work.changes.paths(), work.notes);
+            if let Some(moved) = &work.moved {
                 changed.push(service.data.clone());
-                moved.finish()?;
+                if let Err(fault) = moved.finish() {
+                    notes.push(format!(
+                        "The old data folder stays, and must not be used: {}",
+                        fault.message
+                    ));
+                }
             }
             Ok(Installed {
                 scope: wanted.scope,
@@ -144,10 +154,17 @@ pub fn install(wanted: &Wanted, operator: &dyn Operator) -> Result<Installed, Fa
                 state: condition.text,
                 after_reboot: after_reboot(&service, plan.tier),
                 console: console(&service),
+                notes,
             })
         }
-        Err(fault) => {
-            work.undo(&manager, &before);
+        Err(mut fault) => {
+            if let Err(why) = work.undo(&manager, &before, &paths) {
+                fault.message.push_str(&format!(
+                    "\nThe data folder could not be moved back, so the wallet is in {}: {}",
+                    service.data.display(),
+                    why.message
+                ));
+            }
             Err(fault)
         }
     }
@@ -176,21 +193,27 @@ impl Plan {
     ) -> Result<Self, Fault> {
         let installed_unlock = read(&paths.unlock)?;
         let tier = match (wanted.unlock, &installed_unlock) {
-            (true, _) => credential::tier(manager, wanted.scope)?,
-            (false, Some(text)) => tier_of(text),
-            (false, None) => Tier::None,
+            (Some(true), _) => credential::tier(manager, wanted.scope)?,
+            (None, Some(text)) => tier_of(text),
+            (Some(false), _) | (None, None) => Tier::None,
         };
         let mut files = vec![(paths.unit.clone(), marked(&systemd::unit(service)))];
-        if wanted.unlock {
+        if wanted.unlock == Some(true) {
             let text = systemd::unlock_drop_in(&paths.credential, tier);
             files.push((paths.unlock.clone(), marked(&text)));
         }
         let mut obsolete = Vec::new();
-        if wanted.ledger {
+        if wanted.ledger == Some(true) {
             files.push((paths.ledger.clone(), marked(&systemd::ledger_drop_in())));
-        } else if read(&paths.ledger)?.is_some_and(|text| authorship(&text) == Authorship::Ours) {
-            obsolete.push(paths.ledger.clone());
         }
+        let removable = [
+            (wanted.ledger, &paths.ledger),
+            (wanted.unlock, &paths.unlock),
+            (wanted.unlock, &paths.credential),
+        ];
+        let removed =
+            removable.into_iter().filter(|(wanted, path)| *wanted == Some(false) && path.exists());
+        obsolete.extend(removed.map(|(_wanted, path)| path.clone()));
         let mut lines = Vec::new();
         for (path, text) in &files {
             let before = read(path)?;
@@ -218,7 +241,7 @@ impl Plan {
             }
         }
         lines.extend(obsolete.iter().map(|path| format!("- {} (removed)", path.display())));
-        let moves = folder_to_move(wanted, service)?;
+        let moves = folder_to_move(wanted, service, &mut lines)?;
         if let Some(from) = &moves {
             lines.push(format!(
                 "The data folder {} moves to {}, which belongs to the account {}.",
@@ -232,21 +255,62 @@ impl Plan {
     }
 }
 
-/// Returns the operator's folder, if it has a wallet and the service has none.
-fn folder_to_move(wanted: &Wanted, service: &Service) -> Result<Option<PathBuf>, Fault> {
-    if service.scope == Scope::User || service.data.join("journal.redb").exists() {
+/// Returns the operator's folder, if it has a wallet and the service has none. An old copy that an interrupted move left is
+/// named in `lines`.
+///
+/// # Errors
+/// `NO_WALLET` or `WALLET_EXISTS` if the operator named a folder that cannot move, `IN_USE` if a service of the account
+/// still uses it.
+fn folder_to_move(
+    wanted: &Wanted,
+    service: &Service,
+    lines: &mut Vec<String>,
+) -> Result<Option<PathBuf>, Fault> {
+    if service.scope == Scope::User || (wanted.data_is_chosen && wanted.data == service.data) {
         return Ok(None);
     }
-    let from = if wanted.data_is_chosen && wanted.data != service.data {
-        Some(wanted.data.clone())
-    } else {
-        let operator = std::env::var("SUDO_USER").ok().filter(|name| name != "root");
-        match operator {
-            Some(name) => account::find(&name)?.map(|found| found.home.join(".local/share/bursar")),
-            None => None,
-        }
+    let operator = std::env::var("SUDO_USER").ok().filter(|name| name != "root");
+    let home = match operator {
+        Some(name) => account::find(&name)?.map(|found| found.home),
+        None => None,
     };
-    Ok(from.filter(|folder| account::to_be_moved(folder).is_some()))
+    let from = match (&home, wanted.data_is_chosen) {
+        (_, true) => wanted.data.clone(),
+        (Some(home), false) => home.join(".local/share/bursar"),
+        (None, false) => return Ok(None),
+    };
+    let old = account::aside(&from);
+    let found = account::to_be_moved(&from);
+    if service.data.join("journal.redb").exists() {
+        if old.exists() {
+            lines.push(format!(
+                "{} is an old copy that an interrupted move left: remove it, because it must not be used again.",
+                old.display()
+            ));
+        }
+        let is_wanted = wanted.data_is_chosen || !account::has_wallet(&service.data);
+        if is_wanted && found.is_some_and(|found| found != old) {
+            let message = format!(
+                "{} has a journal already, so {} is not moved there: remove the one that you do not need.",
+                service.data.display(),
+                from.display()
+            );
+            return Err(Fault::because(Code::WalletExists, message));
+        }
+        return Ok(None);
+    }
+    if found.is_none() {
+        if wanted.data_is_chosen {
+            let message = format!("{} has no wallet to move: check --data.", from.display());
+            return Err(Fault::because(Code::NoWallet, message));
+        }
+        return Ok(None);
+    }
+    if home.is_some_and(|home| home.join(".config/systemd/user").join(UNIT).exists()) {
+        let message = "A service of your account uses this wallet: run `bursar uninstall-service` without sudo first.";
+        return Err(Fault::because(Code::InUse, message));
+    }
+    Ok(Some(from))
 }
 
 /// Checks that this account may install this service.
@@ -272,7 +336,7 @@ fn check_account(service: &Service) -> Result<(), Fault> {
 /// The operator's consent to open the wallet without a person.
 struct Unattended {
     password: SecretString,
-    daily: String,
+    daily: Daily,
 }
 
 fn ask_unattended(
@@ -283,12 +347,10 @@ fn ask_unattended(
     plan: &Plan,
 ) -> Result<Unattended, Fault> {
     let tier = credential::tier(manager, wanted.scope)?;
-    let folder = plan
-        .moves
-        .as_deref()
-        .map(|from| account::to_be_moved(from).unwrap_or_else(|| from.to_owned()));
-    let folder = folder.unwrap_or_else(|| service.data.clone());
-    if !folder.join("wallets").is_dir() {
+    let given = wanted.daily.as_deref().map(Daily::parse).transpose()?;
+    let moved = plan.moves.as_deref().and_then(account::to_be_moved);
+    let folder = moved.unwrap_or_else(|| service.data.clone());
+    if !account::has_wallet(&folder) {
         let message = "There is no wallet to open yet: install the service without --unlock, create a wallet, then run \
                        the command with --unlock.";
         return Err(Fault::because(Code::NoWallet, message));
@@ -296,12 +358,12 @@ fn ask_unattended(
     if !operator.confirm(&credential::explanation(tier), "Let the wallet open without you?")? {
         return Err(Fault::new(Code::Declined));
     }
-    let daily = match &wanted.daily {
-        Some(daily) => daily.clone(),
-        None => operator.line(
+    let daily = match given {
+        Some(daily) => daily,
+        None => Daily::parse(&operator.line(
             "The most that agents may spend in a day while the wallet was opened without you, in dollars (or off): ",
             "--daily",
-        )?,
+        )?)?,
     };
     let password = operator.password()?;
     operator.progress("checking the password");
@@ -310,11 +372,15 @@ fn ask_unattended(
 }
 
 /// Changes that can be undone.
+#[derive(Default)]
 struct Work {
     changes: Changes,
     moved: Option<Moved>,
     /// The data folder, if it was created.
     made: Option<PathBuf>,
+    /// A start was tried, so an engine may have used the data folder.
+    was_started: bool,
+    notes: Vec<String>,
 }
 
 impl Work {
@@ -329,27 +395,23 @@ impl Work {
         unattended: Option<&Unattended>,
         operator: &dyn Operator,
     ) -> Result<Condition, Fault> {
-        match service.scope {
-            Scope::System => {
-                let account = account::ensure(&mut self.changes)?;
-                self.take_folder(plan, service, &account, operator)?;
-            }
-            Scope::User if !service.data.exists() => {
-                let made = DirBuilder::new().recursive(true).mode(0o700).create(&service.data);
-                made.map_err(|error| {
-                    let message = format!(
-                        "The data folder {} cannot be created: {error}.",
-                        service.data.display()
-                    );
-                    Fault::because(Code::DataFolder, message)
-                })?;
-                self.made = Some(service.data.clone());
-            }
-            Scope::User => {}
+        let was_unfinished = paths.unfinished.exists();
+        if !plan.lines.is_empty() || was_unfinished || !before.is_active() {
+            files::mark(&paths.unfinished)?;
+        }
+        self.prepare_folder(plan, service, operator)?;
+        let limits = match unattended {
+            Some(unattended) => Some((unattended.daily, limit::current(service)?)),
+            None => None,
+        };
+        // A lower limit holds before the wallet can open. A higher one needs the open wallet, and comes last.
+        if let Some((wanted, current)) = limits
+            && wanted != current
+            && !wanted.raises(current)
+        {
+            limit::set(service, wanted)?;
         }
         if let Some(unattended) = unattended {
-            operator.progress("setting the limit of unattended days");
-            set_limit(service, unattended)?;
             let is_stored = read(&paths.credential)?
                 .is_some_and(|text| credential::holds(&text, &unattended.password, service.scope));
             if !is_stored || !plan.lines.is_empty() {
@@ -368,12 +430,64 @@ impl Work {
         if !before.enabled {
             manager.must(&["enable", UNIT])?;
         }
+        let is_unchanged = self.changes.is_empty() && self.moved.is_none() && !was_unfinished;
         let is_proven = unattended.is_none() || !before.is_locked();
-        if before.is_active() && is_proven && self.changes.is_empty() && self.moved.is_none() {
-            return manager.condition();
+        let condition = if before.is_active() && is_unchanged && is_proven {
+            manager.condition()?
+        } else {
+            self.start(manager, unattended.is_some(), operator)?
+        };
+        if let Some((wanted, current)) = limits
+            && wanted.raises(current)
+            && let Err(fault) = limit::set(service, wanted)
+        {
+            let current = current.text();
+            self.notes
+                .push(format!("The limit stays at {current} dollars a day: {}", fault.message));
         }
+        files::unmark(&paths.unfinished);
+        Ok(condition)
+    }
+
+    /// Makes the data folder that the service will use.
+    fn prepare_folder(
+        &mut self,
+        plan: &Plan,
+        service: &Service,
+        operator: &dyn Operator,
+    ) -> Result<(), Fault> {
+        match service.scope {
+            Scope::System => {
+                let account = account::ensure(&mut self.changes)?;
+                if let Some(from) = &plan.moves {
+                    operator.progress("moving the data folder");
+                    self.moved = Some(account::move_folder(from, &service.data, &account)?);
+                }
+            }
+            Scope::User if !service.data.exists() => {
+                let made = DirBuilder::new().recursive(true).mode(0o700).create(&service.data);
+                made.map_err(|error| {
+                    let data = service.data.display();
+                    let message = format!("The data folder {data} cannot be created: {error}.");
+                    Fault::because(Code::DataFolder, message)
+                })?;
+                self.made = Some(service.data.clone());
+            }
+            Scope::User => {}
+        }
+        Ok(())
+    }
+
+    /// Starts the service, waits until it is ready, and checks that the wallet is open if it must be.
+    fn start(
+        &mut self,
+        manager: &Manager,
+        must_be_open: bool,
+        operator: &dyn Operator,
+    ) -> Result<Condition, Fault> {
         operator.progress("starting the service, and waiting until the engine is ready");
         let _cleared = manager.systemctl(&["reset-failed", UNIT])?;
+        self.was_started = true;
         let started = manager.systemctl(&["restart", UNIT])?;
         let condition = manager.condition()?;
         if !started.succeeded || !condition.is_active() {
@@ -381,7 +495,7 @@ impl Work {
             let message = format!("The service did not start: {why}. Nothing was installed.");
             return Err(Fault::because(Code::ServiceFailed, message));
         }
-        if unattended.is_some() && condition.is_locked() {
+        if must_be_open && condition.is_locked() {
             let message = "The service started, but the wallet stayed locked. Nothing was installed: run \
                            `bursar doctor`, and look at the service's log.";
             return Err(Fault::because(Code::ServiceFailed, message));
@@ -389,23 +503,13 @@ impl Work {
         Ok(condition)
     }
 
-    fn take_folder(
-        &mut self,
-        plan: &Plan,
-        service: &Service,
-        account: &Account,
-        operator: &dyn Operator,
-    ) -> Result<(), Fault> {
-        if let Some(from) = &plan.moves {
-            operator.progress("moving the data folder");
-            self.moved = Some(account::move_folder(from, &service.data, account)?);
-        }
-        Ok(())
-    }
-
-    fn undo(self, manager: &Manager, before: &Condition) {
+    /// Puts everything back.
+    ///
+    /// # Errors
+    /// The data folder could not be moved back.
+    fn undo(self, manager: &Manager, before: &Condition, paths: &Paths) -> Result<(), Fault> {
         // The manager may not answer. The next run of the command puts its units in order.
-        if !before.is_active() {
+        if !before.is_active() || self.moved.is_some() {
             let _best_effort = manager.systemctl(&["stop", UNIT]);
         }
         if !before.enabled {
@@ -413,9 +517,8 @@ impl Work {
         }
         let has_changes = !self.changes.is_empty();
         self.changes.undo();
-        if let Some(moved) = self.moved {
-            moved.undo();
-        }
+        files::unmark(&paths.unfinished);
+        let moved_back = self.moved.map_or(Ok(()), |moved| moved.undo(self.was_started));
         if let Some(made) = self.made {
             let _in_use = std::fs::remove_dir(made);
         }
@@ -424,34 +527,8 @@ impl Work {
         if before.is_active() && has_changes {
             let _best_effort = manager.systemctl(&["restart", UNIT]);
         }
+        moved_back
     }
-}
-
-/// Sets the limit of unattended days in the journal of the service, as its account. Raising it needs the open wallet, which
-/// the password gives.
-fn set_limit(service: &Service, unattended: &Unattended) -> Result<(), Fault> {
-    let program = service.program.display().to_string();
-    let data = service.data.display().to_string();
-    let mut command = match service.scope {
-        Scope::System => vec!["runuser", "-u", account::ACCOUNT, "--"],
-        Scope::User => Vec::new(),
-    };
-    command.extend([&*program, "--data", &*data, "--yes", "--password-stdin"]);
-    command.extend(["config", "set", "unattended.daily", &unattended.daily]);
-    let Some((first, rest)) = command.split_first() else { return Ok(()) };
-    let input = unattended.password.expose_secret().as_bytes();
-    let outcome = run_with(first, rest, Some(input))?.ok_or_else(|| {
-        Fault::because(Code::ServiceFailed, format!("The command {first} is missing."))
-    })?;
-    if outcome.succeeded {
-        return Ok(());
-    }
-    let reason = outcome.reason();
-    let reason = reason.trim_start_matches("bursar: ").trim_end_matches('.');
-    Err(Fault::because(
-        Code::BadInput,
-        format!("The limit {} was not accepted: {reason}.", unattended.daily),
-    ))
 }
 
 /// Returns the tier that a drop-in of ours names.
@@ -501,6 +578,6 @@ pub(crate) fn lingers() -> bool {
 /// Returns the name of this account.
 pub(crate) fn account_name() -> Option<String> {
     let uid = rustix::process::geteuid().as_raw().to_string();
-    let found = crate::commands::run("getent", &["passwd", "--", &uid]).ok().flatten()?;
+    let found = run("getent", &["passwd", "--", &uid]).ok().flatten()?;
     found.out.split(':').next().map(str::to_owned).filter(|name| !name.is_empty())
 }

@@ -2,7 +2,7 @@
 //! installation on Linux.
 //!
 //! [`systemd`], [`launchd`] and [`task_scheduler`] are pure. [`install`](fn@install), [`uninstall`](fn@uninstall) and
-//! [`report`] read and change the machine, through `systemctl`, `loginctl` and `systemd-creds` only. No password is ever
+//! [`report`] read and change the machine, through the commands of systemd, `getent` and `runuser`. No password is ever
 //! written to a file or passed as an argument.
 
 mod account;
@@ -11,6 +11,7 @@ mod credential;
 mod files;
 mod install;
 pub mod launchd;
+mod limit;
 mod manager;
 mod operator;
 mod paths;

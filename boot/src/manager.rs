@@ -32,6 +32,8 @@ pub(crate) struct Condition {
     pub(crate) main_pid: u32,
     pub(crate) result: String,
     pub(crate) exit: i32,
+    /// The program ended by a signal, not by its own exit.
+    pub(crate) was_killed: bool,
     pub(crate) restarts: u32,
 }
 
@@ -125,7 +127,7 @@ impl Manager {
 
     /// Returns the condition of the service.
     pub(crate) fn condition(&self) -> Result<Condition, Fault> {
-        let properties = "--property=ActiveState,StatusText,UnitFileState,MainPID,Result,ExecMainStatus,NRestarts";
+        let properties = "--property=ActiveState,StatusText,UnitFileState,MainPID,Result,ExecMainStatus,ExecMainCode,NRestarts";
         let shown = self.systemctl(&["show", UNIT, properties])?;
         let found: BTreeMap<&str, &str> =
             shown.out.lines().filter_map(|line| line.split_once('=')).collect();
@@ -138,6 +140,8 @@ impl Manager {
             main_pid: number("MainPID"),
             result: text("Result"),
             exit: text("ExecMainStatus").parse().unwrap_or(0),
+            // CLD_KILLED and CLD_DUMPED of waitid(2).
+            was_killed: matches!(&*text("ExecMainCode"), "2" | "3"),
             restarts: number("NRestarts"),
         })
     }
@@ -154,6 +158,15 @@ impl Manager {
 /// Returns why the service does not run, as a sentence with the next command.
 pub(crate) fn failure(condition: &Condition, log: &str) -> String {
     // The exit codes of `bursar engine`, and those that systemd uses before it starts a program (systemd.exec(5)).
+    if condition.result == "success" {
+        return "it is stopped: start it with `systemctl start bursar` as its owner, or run install-service again".to_owned();
+    }
+    if condition.was_killed {
+        return format!(
+            "it was killed by the signal {} ({}): see `{log}`",
+            condition.exit, condition.result
+        );
+    }
     match condition.exit {
         2 => format!("its settings are not valid: see `{log}`"),
         5 => "the password of the unattended unlock is wrong: run `install-service --unlock` again".to_owned(),
@@ -162,11 +175,10 @@ pub(crate) fn failure(condition: &Condition, log: &str) -> String {
         200 => "the data folder cannot be entered: check that it exists, and its owner".to_owned(),
         203 => "the program cannot be run: check its path and its rights".to_owned(),
         226 => "the manager cannot protect the service here, because this account may not use namespaces".to_owned(),
-        217 => "the account of the service does not exist: install the service again".to_owned(),
+        216 | 217 => "the account of the service does not exist: install the service again".to_owned(),
         243 => {
             "the encrypted password cannot be opened on this machine: run `install-service --unlock` again".to_owned()
         }
-        other if condition.result == "watchdog" => format!("it did not react (exit {other}): see `{log}`"),
         other if condition.result == "timeout" => format!("it did not become ready in time (exit {other}): see `{log}`"),
         other => format!("it ended with exit code {other}: see `{log}`"),
     }
@@ -179,7 +191,8 @@ mod tests {
     #[test]
     fn each_failure_names_what_to_do() {
         for exit in [1, 2, 5, 10, 13, 200, 203, 217, 226, 243] {
-            let condition = Condition { exit, ..Condition::default() };
+            let condition =
+                Condition { exit, result: "exit-code".to_owned(), ..Condition::default() };
             let sentence = failure(&condition, "journalctl");
             assert!(sentence.contains(':') || sentence.contains("because"), "{sentence}");
         }

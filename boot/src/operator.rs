@@ -10,13 +10,13 @@ pub trait Operator {
     /// Shows `lines` and asks a question. Returns whether the operator agrees.
     ///
     /// # Errors
-    /// `CONFIRMATION_NEEDED` if nobody can be asked.
+    /// `CONFIRMATION_NEEDED` if there is no terminal to ask on.
     fn confirm(&self, lines: &[String], question: &str) -> Result<bool, Fault>;
 
     /// Asks for a line of text; `option` is the option that answers without asking.
     ///
     /// # Errors
-    /// `CONFIRMATION_NEEDED` if nobody can be asked.
+    /// `CONFIRMATION_NEEDED` if there is no terminal to ask on.
     fn line(&self, question: &str, option: &str) -> Result<String, Fault>;
 
     /// Shows what is being done.
@@ -25,7 +25,7 @@ pub trait Operator {
     /// Reads the password of the wallet.
     ///
     /// # Errors
-    /// Its source cannot be read, or nobody can be asked.
+    /// Its source cannot be read, or there is no terminal to ask on.
     fn password(&self) -> Result<SecretString, Fault>;
 
     /// Checks a password against the wallet of a data folder, and changes nothing.

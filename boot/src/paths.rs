@@ -15,6 +15,8 @@ pub(crate) struct Paths {
     pub(crate) unlock: PathBuf,
     pub(crate) ledger: PathBuf,
     pub(crate) credential: PathBuf,
+    /// Is there while an installation is being done, so that the next one proves everything again.
+    pub(crate) unfinished: PathBuf,
 }
 
 impl Paths {
@@ -32,6 +34,7 @@ impl Paths {
             unit: units.join(UNIT),
             unlock: drop_ins.join("unlock.conf"),
             ledger: drop_ins.join("ledger.conf"),
+            unfinished: drop_ins.join("unfinished"),
             credential,
         })
     }

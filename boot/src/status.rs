@@ -95,7 +95,7 @@ pub fn report(scope: Scope) -> Result<Option<ServiceReport>, Fault> {
     }))
 }
 
-/// Returns whether the file of a running program is not the one on the disk any more.
+/// Returns whether the file of a running program has been replaced on the disk.
 fn is_replaced(pid: u32) -> bool {
     let target = std::fs::read_link(format!("/proc/{pid}/exe"));
     target.is_ok_and(|path| path.to_string_lossy().ends_with(" (deleted)"))

@@ -89,6 +89,7 @@ pub fn unit(service: &Service) -> String {
         Scope::User => format!(
             "RuntimeDirectory=bursar\n\
              RuntimeDirectoryMode=0700\n\
+             RuntimeDirectoryPreserve=yes\n\
              ProtectHome=tmpfs\n\
              BindPaths={data} %t/bursar\n\
              BindReadOnlyPaths={program} %t/systemd/notify\n"

@@ -54,8 +54,11 @@ pub fn uninstall(scope: Scope, operator: &dyn Operator) -> Result<Uninstalled, F
     if !operator.confirm(&lines, "Stop the engine and remove the service?")? {
         return Err(Fault::new(Code::Declined));
     }
-    if unit.is_some() {
-        manager.must(&["disable", "--now", UNIT])?;
+    match unit {
+        Some(_) => manager.must(&["disable", "--now", UNIT])?,
+        None => {
+            let _not_loaded = manager.systemctl(&["stop", UNIT])?;
+        }
     }
     let mut changes = Changes::default();
     let removed = found.iter().try_for_each(|path| changes.remove(path, *path != paths.unit));
@@ -71,7 +74,7 @@ pub fn uninstall(scope: Scope, operator: &dyn Operator) -> Result<Uninstalled, F
     }
     match scope {
         Scope::System => left.push(
-            "the account bursar, which owns them (remove both with `sudo userdel bursar` and /etc/sysusers.d/bursar.conf)"
+            "the account bursar, which owns them (remove it after /var/lib/bursar, never before: another account could get its number)"
                 .to_owned(),
         ),
         Scope::User if crate::install::lingers() => {

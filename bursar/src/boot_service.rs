@@ -163,10 +163,15 @@ fn wanted(global: &Global, args: &InstallArgs) -> Result<Wanted, Fault> {
         program,
         data: data.components().collect(),
         data_is_chosen: global.data.is_some(),
-        unlock: args.unlock,
+        unlock: choice(args.unlock, args.no_unlock),
         daily: args.daily.clone(),
-        ledger: args.ledger,
+        ledger: choice(args.ledger, args.no_ledger),
     })
+}
+
+/// Returns what two opposite options choose; `None` if neither is given.
+fn choice(on: bool, off: bool) -> Option<bool> {
+    if on { Some(true) } else { off.then_some(false) }
 }
 
 fn data_of(value: &impl Serialize) -> Result<Value, Fault> {
@@ -192,15 +197,18 @@ fn finish(command: &str, global: &Global, done: Result<(Value, String), Fault>) 
 fn installed_text(installed: &Installed) -> String {
     let mut text = String::new();
     if installed.changed.is_empty() {
-        text.push_str("nothing to change: the service is installed so already\n");
+        text.push_str("nothing to change\n");
     }
     for path in &installed.changed {
-        text.push_str(&format!("wrote     {}\n", path.display()));
+        text.push_str(&format!("changed   {}\n", path.display()));
     }
     text.push_str(&format!("engine    {}\n", installed.state));
     text.push_str(&format!("unlock    {}\n", installed.unlock.text()));
     text.push_str(&format!("reboot    {}\n", installed.after_reboot));
     text.push_str(&format!("console   {}\n", installed.console));
+    for note in &installed.notes {
+        text.push_str(&format!("note      {note}\n"));
+    }
     text
 }
 
@@ -237,7 +245,7 @@ fn report_text(report: &ServiceReport) -> String {
         text.push_str(&format!("note      {note}\n"));
     }
     if report.unlock != Tier::None {
-        text.push_str("limit     bursar config get unattended.daily\n");
+        text.push_str(&format!("limit     {} config get unattended.daily\n", report.console));
     }
     text
 }

@@ -176,12 +176,18 @@ pub(crate) struct InstallArgs {
     /// Open the wallet at each start: stores its password, encrypted for this machine.
     #[arg(long)]
     pub(crate) unlock: bool,
-    /// With --unlock: the most that agents may spend in a day while nobody opened the wallet in person, in dollars, or `off`.
+    /// No longer open the wallet at a start: removes the stored password.
+    #[arg(long, conflicts_with = "unlock")]
+    pub(crate) no_unlock: bool,
+    /// With --unlock: the most that agents may spend in a day while no person has opened the wallet, in dollars, or `off`.
     #[arg(long, value_name = "USD", requires = "unlock")]
     pub(crate) daily: Option<String>,
     /// Let the engine use a Ledger.
     #[arg(long)]
     pub(crate) ledger: bool,
+    /// No longer let the engine use a Ledger.
+    #[arg(long, conflicts_with = "ledger")]
+    pub(crate) no_ledger: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]

@@ -70,6 +70,13 @@ alice $B seed create --reveal --password-file /home/alice/password > /tmp/seed
 step busy $B install-service --system --yes
 step untouched test -d /home/alice/.local/share/bursar -a ! -e /etc/systemd/system/bursar.service -a ! -e /var/lib/bursar
 pkill -x bursar; until_ok sh -c '! pgrep -x bursar'
+# The service cannot start, so the folder moves back, with what the engine wrote.
+(python3 -m http.server 9402 --bind 127.0.0.1 >/dev/null 2>&1 &); until_ok python3 -c 'import socket; socket.create_connection(("127.0.0.1", 9402))'
+step fails $B install-service --system --unlock --daily 5 --yes --password-file $PW
+step back sh -c 'ls -A /home/alice/.local/share; ls -d /var/lib/bursar* /etc/bursar /etc/systemd/system/bursar.service*; stat -c %U /home/alice/.local/share/bursar/journal.redb'
+step usable alice $B activity
+pkill -f http.server
+step typo $B --data /home/alice/typo install-service --system --yes
 step move $B install-service --system --unlock --daily off --yes --password-file $PW
 step wallet owner status
 step left ls -A /home/alice/.local/share
@@ -80,6 +87,15 @@ step again $B install-service --system --yes
     let (code, text) = done.step("busy");
     assert_eq!(code, 10, "{text}");
     done.must("untouched");
+    let (code, text) = done.step("fails");
+    assert_eq!(code, 1, "{text}");
+    assert!(text.contains("Nothing was installed") && !text.contains("moved back"), "{text}");
+    let back = done.step("back").1;
+    assert!(back.starts_with("bursar\n") && back.ends_with("\nalice"), "{back}");
+    assert_eq!(back.matches("No such file").count(), 3, "{back}");
+    assert!(done.must("usable").contains("engine started"), "{}", done.text());
+    let (code, text) = done.step("typo");
+    assert_eq!(code, 7, "{text}");
     let moved = done.must("move");
     assert!(
         moved.contains("The data folder /home/alice/.local/share/bursar moves to /var/lib/bursar")
@@ -105,9 +121,13 @@ files > /tmp/b
 step same diff /tmp/a /tmp/b
 step running test "$pid" = "$(show MainPID)"
 step ledger systemctl show bursar --property=DevicePolicy,PrivateDevices
-step without-ledger $B install-service --system --yes
+step kept $B install-service --system --yes
+step without-ledger $B install-service --system --no-ledger --yes
 step gone ls /etc/systemd/system/bursar.service.d
 step unlocked owner status
+step no-unlock $B install-service --system --no-unlock --yes
+step locked owner status
+step no-file ls /etc/bursar /etc/systemd/system/bursar.service.d
 $B uninstall-service --yes; files > /tmp/c
 step again $B uninstall-service --yes
 files > /tmp/d
@@ -116,14 +136,18 @@ step created sh -c "cut -c67- /tmp/c"
 "#,
         Ends::PowerCut,
     );
-    assert!(done.must("first").contains("wrote     /etc/bursar/password.cred"));
+    assert!(done.must("first").contains("changed   /etc/bursar/password.cred"));
     assert!(done.must("second").contains("nothing to change"), "{}", done.text());
     assert_eq!((done.must("same"), done.must("same-again")), ("", ""));
     done.must("running");
     assert_eq!(done.must("ledger"), "DevicePolicy=closed\nPrivateDevices=no");
     assert!(done.must("without-ledger").contains("ledger.conf (removed)"), "{}", done.text());
     assert_eq!(done.must("gone"), "unlock.conf");
+    assert!(done.must("kept").contains("nothing to change"), "{}", done.text());
     done.must("unlocked");
+    assert!(done.must("no-unlock").contains("unlock    none"), "{}", done.text());
+    assert_eq!(done.step("locked").0, 4);
+    assert_eq!(done.step("no-file").1.matches("No such file").count(), 2, "{}", done.text());
     assert!(done.must("again").contains("nothing to remove"));
     let before = done.must("none");
     let known = |path: &str| before.lines().any(|line| line.ends_with(path));

@@ -7,11 +7,21 @@ fn a_boot_leaves_the_password_nowhere() {
     let Some(machine) = Machine::new() else { return };
     machine.write("opt/search.py", SEARCH);
     let first = machine.boot(
-        "$B install-service --system --yes; furnish\n\
-         step unlock $B install-service --system --unlock --daily 5 --yes --password-file $PW\n",
+        r#"
+$B install-service --system --yes; furnish
+# Every program that the installation starts is seen by its arguments and its environment.
+mkdir -p /opt/watched; for tool in systemd-creds runuser systemctl getent systemd-sysusers; do
+  printf '#!/bin/sh\ntr "\\0" "\\n" < /proc/$$/cmdline >> /opt/seen; env >> /opt/seen\nexec %s "$@"\n' $(command -v $tool) > /opt/watched/$tool
+done; chmod 755 /opt/watched/*
+step unlock env PATH=/opt/watched:$PATH $B install-service --system --unlock --daily 5 --yes --password-file $PW
+step started sh -c "grep -c 'bin/' /opt/seen; grep -c systemd-creds /opt/seen"
+step seen grep -c 'correct[ ]horse' /opt/seen
+"#,
         Ends::Reboot,
     );
     first.must("unlock");
+    first.must("started");
+    assert_eq!(first.step("seen").1, "0", "{}", first.text());
     let second = machine.boot(
         r#"
 step state show StatusText

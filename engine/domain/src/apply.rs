@@ -317,7 +317,9 @@ fn apply_event(state: &mut State, entry: &Entry) -> Option<ChangedRecord> {
         Event::JournalRestored { start } => restored(state, start, at),
         Event::RestoreDated { at } => state.restored = Some(*at),
         // Recorded for readers of the journal only.
-        Event::PasswordChanged | Event::EngineStarted => {}
+        Event::PasswordChanged => {}
+        // Until a person opens the wallet. It is in force before the gate opens.
+        Event::EngineStarted => state.unattended.active = true,
         Event::PaymentSigned { id, signature } => {
             let request = Arc::make_mut(state.authorized.get_mut(id)?);
             if let Status::Authorized { signature: slot, .. } = &mut request.status {
@@ -334,6 +336,9 @@ fn apply_event(state: &mut State, entry: &Entry) -> Option<ChangedRecord> {
 /// Nothing stays reserved: held requests have ended.
 fn restored(state: &mut State, start: &WindowStart, at: Utc) {
     state.restored = Some(at);
+    // What was spent since the backup is not known.
+    state.unattended.begin(start.clone());
+    state.unattended.spend_all();
     let policies = Arc::clone(&state.policies);
     for agent in Arc::make_mut(&mut state.agents).values_mut() {
         let agent = Arc::make_mut(agent);

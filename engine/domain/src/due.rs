@@ -22,7 +22,7 @@ pub(crate) fn expiry_if_due(request: &Request, moment: &Moment) -> Option<Event>
     request.is_over(moment).then(|| expiry(request.id, moment))
 }
 
-/// Returns the begin of the next day of the limit on unattended spending, if it is due.
+/// Returns the start of the next day of the limit on unattended spending, if it is due.
 pub(crate) fn unattended_day_if_due(state: &State, moment: &Moment) -> Option<Event> {
     if state.unattended.active { state.unattended.day_to_begin(moment) } else { None }
 }

@@ -11,7 +11,7 @@ use crate::event::Event;
 /// Whether a person opened the wallet, and what agents spent on unattended days.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Unattended {
-    /// The last unlock was unattended. A later unlock by a person ends that.
+    /// No person has opened the wallet since the engine started. An unlock by a person ends that.
     pub active: bool,
     /// The day in force; `None` before the first unattended unlock. An unlock by a person does not end it, so a reboot
     /// on the same day grants nothing.
@@ -51,7 +51,14 @@ impl Unattended {
         self.day = Some(UnattendedDay { start, spent: Usd::ZERO });
     }
 
-    /// Counts what an agent spent, if nobody has opened the wallet in person.
+    /// Counts the day as spent, whatever its limit.
+    pub(crate) fn spend_all(&mut self) {
+        if let Some(day) = &mut self.day {
+            day.spent = Usd(u64::MAX);
+        }
+    }
+
+    /// Counts what an agent spent, if no person has opened the wallet.
     pub(crate) fn spend(&mut self, usd: Usd) {
         if let Some(day) = self.day.as_mut().filter(|_day| self.active) {
             day.spent = Usd(day.spent.0.saturating_add(usd.0));

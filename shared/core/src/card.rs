@@ -117,7 +117,7 @@ pub enum HoldReason {
     ThinLiquidity,
     /// The paying address would keep too little ETH to withdraw later.
     ExitUnfunded,
-    /// Over the setting `unattended.daily`, and the wallet was last opened without a person.
+    /// Over the setting `unattended.daily`, and no person has opened the wallet since the engine started.
     UnattendedLimit,
 }
 
@@ -213,7 +213,7 @@ impl HoldReason {
             HoldReason::ThinLiquidity => "the venue has less free money than ten times the deposit",
             HoldReason::ExitUnfunded => "too little ETH would be left to withdraw the money again",
             HoldReason::UnattendedLimit => {
-                "over unattended.daily, the limit while the wallet was last opened without a person"
+                "over unattended.daily, the limit while no person has opened the wallet since the engine started"
             }
         }
     }

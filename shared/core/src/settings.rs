@@ -27,8 +27,8 @@ pub struct Settings {
     pub confirm_typing_above: Option<Usd>,
     /// Seconds without use after which the wallet locks automatically. If set, it also locks when the machine wakes.
     pub idle_lock_s: Option<u64>,
-    /// The most that agents may spend in a local day without approval while the last unlock was unattended. `None`: only
-    /// their policies limit them.
+    /// The most that agents may spend in a local day without approval while no person has opened the wallet since the
+    /// engine started. `None`: only their policies limit them.
     pub unattended_daily: Option<Usd>,
 }
 

@@ -8,6 +8,7 @@ use bursar_submit::{
     no_further_offers,
 };
 
+use super::unattended::check_unattended;
 use crate::approval::may_work;
 use crate::command::Command;
 use crate::deadline::Deadline;
@@ -75,6 +76,7 @@ pub(super) fn may_sign(
     if !policy.networks.allows(request.ask.chain()) {
         return Err(Refusal::new(Code::NetworkNotAllowed));
     }
+    check_unattended(state, command, request, execution, None)?;
     match &execution.quote {
         Quote::Trade(quote)
             if quote.value_in.is_some_and(|value| value > policy.trading.per_trade) =>
@@ -210,12 +212,14 @@ pub(super) fn step_finished(
     after.end_step(outcome);
     let mut renewals = Vec::new();
     // A volume that is spent now counts in the allowance of this moment.
+    if after.volume == Volume::Spent {
+        renewals.extend(unattended_day_if_due(state, moment));
+    }
     if after.volume == Volume::Spent
         && let Some(agent) = state.agents.get(&request.agent)
         && let Some(commission) = &agent.commission
     {
-        renewals = renewal_if_due(agent, commission, moment).0;
-        renewals.extend(unattended_day_if_due(state, moment));
+        renewals.extend(renewal_if_due(agent, commission, moment).0);
     }
     let mut events = vec![Event::StepEnded { id: request.id, outcome }];
     if after.end.is_none()

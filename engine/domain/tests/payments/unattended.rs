@@ -117,6 +117,14 @@ fn raising_it_needs_the_open_wallet_and_lowering_it_does_not() {
 }
 
 #[test]
+fn a_restored_journal_counts_the_day_as_spent() {
+    let mut world = reboot(&world());
+    world.must(Action::RecordRestore);
+    world.must(Action::AcceptJournal);
+    assert_eq!(world.state.unattended.spent_at(&world.now()), Usd(u64::MAX));
+}
+
+#[test]
 fn zero_holds_everything() {
     let mut world = world();
     world.must(Action::Set(Setting::UnattendedDaily(Some(Usd::ZERO))));

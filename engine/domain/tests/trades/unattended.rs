@@ -62,6 +62,31 @@ fn a_plan_from_before_the_reboot_stops_at_the_limit() {
     }
 }
 
+/// Also a transaction that was opened and not signed when the machine went down.
+#[test]
+fn a_step_from_before_the_reboot_is_not_signed_beyond_the_limit() {
+    for (micros, is_allowed) in [(50_000_000, true), (50_000_001, false)] {
+        let mut bench = bench();
+        let id = bench.starts(0, trade(micros));
+        bench.opens(id, StepPurpose::Swap);
+        reboot(&mut bench);
+        let key = bench.key(id);
+        let decision = bench.price(key);
+        let signs = crate::bench::signatures(&decision);
+        assert_eq!(!signs.is_empty(), is_allowed, "{micros}: {decision:?}");
+    }
+}
+
+/// A person who opens the wallet again ends the limit, although it was open.
+#[test]
+fn the_limit_holds_from_the_start_of_the_engine() {
+    let mut bench = bench();
+    bench.world.must(Action::RecordStart);
+    bench.holds(0, trade(50_000_001));
+    bench.world.must(Action::RecordUnlock { attended: true, noted: None });
+    bench.starts(0, trade(50_000_001));
+}
+
 /// The operator's approval is beyond the limit.
 #[test]
 fn an_approved_plan_goes_on() {

@@ -44,7 +44,10 @@ pub(super) async fn run(
     checks.extend(futures::future::join_all(probes).await.into_iter().flatten());
     let server = describe::server(engine).await;
     let daily = state.settings.unattended_daily;
-    checks.push(machine::unlock(engine.start_unlock.as_deref(), daily));
+    // A command that is its own engine does not know how the service starts.
+    if !alone {
+        checks.push(machine::unlock(engine.start_unlock.as_deref(), daily));
+    }
     checks.push(machine::server(server.url.as_deref(), alone, &state.settings));
     Ok(Answer::Doctor { checks }.into())
 }

@@ -229,7 +229,7 @@ fn stale_start_password(engine: &EngineContext) -> Vec<Warning> {
     let Some(with) = &engine.start_unlock else { return Vec::new() };
     let message = format!(
         "This engine opened the wallet at its start ({with}) with the old password, so its next start fails: run \
-         `sudo bursar install-service --system --unlock` again, or give the new password where you start it."
+         `install-service --unlock` again as you did, or give the new password where you start it."
     );
     vec![Warning { code: "STALE_PASSWORD".to_owned(), message }]
 }

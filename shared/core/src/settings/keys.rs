@@ -147,8 +147,8 @@ settings! {
     IdleLock "lock.idle" Journal SecondsOrOff "off"
         "Locks the open wallet after this time without a new journal entry, and when the machine wakes after more than a minute of sleep.";
     UnattendedDaily "unattended.daily" Journal UsdOrOff "off"
-        "The most, in dollars, that all agents together may spend in a day without your approval while the wallet was last \
-         opened without a person (the boot service's unattended unlock). Above it requests wait for you.";
+        "The most, in dollars, that all agents together may spend in a day without your approval while no person has opened \
+         the wallet since the engine started (the boot service's unattended unlock). Above it requests wait for you.";
     ConfirmTypingAbove "confirm_typing_above" Journal Usd "a tenth of the policy's largest payment, but at least 5; 5 for sends"
         "Approvals and sends of this amount or more ask you to type the amount. A send of an unknown value always \
          asks.";

@@ -259,8 +259,11 @@ pub(crate) fn trade_status(execution: &Execution) -> RequestStatus {
 pub(crate) fn unattended(engine: &EngineContext) -> Option<UnattendedAnswer> {
     let view = engine.core.view();
     let is_so = view.state.unattended.active && engine.vault.is_unlocked();
+    let spent = view.state.unattended.spent_at(&engine.core.now());
+    // After a restore the whole day counts as spent.
+    let shown = view.state.settings.unattended_daily.filter(|_limit| spent == Usd(u64::MAX));
     is_so.then(|| UnattendedAnswer {
-        spent: view.state.unattended.spent_at(&engine.core.now()).to_string(),
+        spent: shown.unwrap_or(spent).to_string(),
         limit: view.state.settings.unattended_daily.map(|limit| limit.to_string()),
     })
 }

@@ -30,7 +30,12 @@ pub(crate) async fn open_with(
         let vault = Arc::clone(&engine.vault);
         let given = normalized(&given);
         let verified = blocking(move || vault.verify_password(&given)).await?;
-        return attempt.finish(verified).await.map(|()| Vec::new());
+        attempt.finish(verified).await?;
+        // A person is there now, although the wallet was opened without one.
+        if attended && engine.core.view().state.unattended.active {
+            act(engine, Action::RecordUnlock { noted: None, attended }).await?;
+        }
+        return Ok(Vec::new());
     }
     let known = engine.core.view().state.wallet.clone().ok_or(Fault::new(Code::NoWallet))?;
     let (vault, given) = (Arc::clone(&engine.vault), normalized(&given));
