@@ -2,7 +2,7 @@
 //! installation on Linux.
 //!
 //! [`systemd`], [`launchd`] and [`task_scheduler`] are pure. [`install`](fn@install), [`uninstall`](fn@uninstall) and
-//! [`report`] read and change the machine, through the commands of systemd, `getent` and `runuser`. No password is ever
+//! [`report`] read and change the machine, through the commands of systemd, `getent` and `setpriv`. No password is ever
 //! written to a file or passed as an argument.
 
 mod account;

@@ -58,8 +58,10 @@ pub(crate) fn set(service: &Service, daily: Daily) -> Result<(), Fault> {
 fn order(service: &Service, words: &[&str]) -> Result<String, Fault> {
     let program = service.program.display().to_string();
     let data = service.data.display().to_string();
+    let (user, group) = (format!("--reuid={ACCOUNT}"), format!("--regid={ACCOUNT}"));
+    // Without a session: that would need PAM and leave traces of a login.
     let mut command = match service.scope {
-        Scope::System => vec!["runuser", "-u", ACCOUNT, "--"],
+        Scope::System => vec!["setpriv", &*user, &*group, "--clear-groups", "--"],
         Scope::User => Vec::new(),
     };
     command.extend([&*program, "--data", &*data, "--yes", "--no-input"]);

@@ -120,6 +120,7 @@ step second $install
 files > /tmp/b
 step same diff /tmp/a /tmp/b
 step running test "$pid" = "$(show MainPID)"
+step modes stat -c %a /etc/bursar /etc/bursar/password.cred /var/lib/bursar /etc/systemd/system/bursar.service.d
 step ledger systemctl show bursar --property=DevicePolicy,PrivateDevices
 step kept $B install-service --system --yes
 step without-ledger $B install-service --system --no-ledger --yes
@@ -139,6 +140,7 @@ step created sh -c "cut -c67- /tmp/c"
     assert!(done.must("first").contains("changed   /etc/bursar/password.cred"));
     assert!(done.must("second").contains("nothing to change"), "{}", done.text());
     assert_eq!((done.must("same"), done.must("same-again")), ("", ""));
+    assert_eq!(done.must("modes"), "700\n600\n700\n755");
     done.must("running");
     assert_eq!(done.must("ledger"), "DevicePolicy=closed\nPrivateDevices=no");
     assert!(done.must("without-ledger").contains("ledger.conf (removed)"), "{}", done.text());

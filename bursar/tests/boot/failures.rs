@@ -133,7 +133,7 @@ $B install-service --system --yes; furnish
 mkdir -p /opt/old; printf '#!/bin/sh\n[ "$1" = --version ] && { echo "systemd 247 (247.3-7)"; exit; }\nexec /usr/bin/systemctl "$@"\n' > /opt/old/systemctl; chmod 755 /opt/old/systemctl
 step old env PATH=/opt/old:$PATH $B install-service --system --unlock --daily 5 --yes --password-file $PW
 step old-none env PATH=/opt/old:$PATH $B install-service --system --yes
-mkdir -p /opt/few; for tool in sh env runuser getent; do ln -sf $(command -v $tool) /opt/few/; done
+mkdir -p /opt/few; for tool in sh env getent; do ln -sf $(command -v $tool) /opt/few/; done
 step no-systemctl env PATH=/opt/few $B install-service --system --yes
 step no-runtime runuser -u alice -- env -u XDG_RUNTIME_DIR HOME=/home/alice $B install-service --yes
 step disk sh -c "mount -t tmpfs -o size=64k,mode=0700 none /etc/bursar 2>/dev/null || { mkdir -p /etc/bursar; mount -t tmpfs -o size=64k,mode=0700 none /etc/bursar; }; head -c 60000 /dev/zero > /etc/bursar/full 2>/dev/null; head -c 60000 /dev/zero >> /etc/bursar/full 2>/dev/null; $B install-service --system --unlock --daily 5 --yes --password-file $PW"

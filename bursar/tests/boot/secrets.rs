@@ -10,7 +10,7 @@ fn a_boot_leaves_the_password_nowhere() {
         r#"
 $B install-service --system --yes; furnish
 # Every program that the installation starts is seen by its arguments and its environment.
-mkdir -p /opt/watched; for tool in systemd-creds runuser systemctl getent systemd-sysusers; do
+mkdir -p /opt/watched; for tool in systemd-creds setpriv systemctl getent systemd-sysusers; do
   printf '#!/bin/sh\ntr "\\0" "\\n" < /proc/$$/cmdline >> /opt/seen; env >> /opt/seen\nexec %s "$@"\n' $(command -v $tool) > /opt/watched/$tool
 done; chmod 755 /opt/watched/*
 step unlock env PATH=/opt/watched:$PATH $B install-service --system --unlock --daily 5 --yes --password-file $PW
