@@ -136,6 +136,9 @@ pub fn install(wanted: &Wanted, operator: &dyn Operator) -> Result<Installed, Fa
     match applied {
         Ok(condition) => {
             let (mut changed, mut notes) = (work.changes.paths(), work.notes);
+            if wanted.scope == Scope::User && !lingers() {
+                notes.extend(offer_lingering(operator, plan.lines.is_empty())?);
+            }
             if let Some(moved) = &work.moved {
                 changed.push(service.data.clone());
                 if let Err(fault) = moved.finish() {
@@ -568,6 +571,22 @@ pub(crate) fn console(service: &Service) -> String {
         }
         Scope::User => format!("bursar --data {}", shown(&service.data)),
     }
+}
+
+/// Offers to start the account's services with the machine. Returns a note if that needs another command.
+/// `is_known` states that the command changed nothing and asked nothing.
+fn offer_lingering(operator: &dyn Operator, is_known: bool) -> Result<Option<String>, Fault> {
+    let lines = ["The service starts when you log in, and stops when you log out.".to_owned()];
+    let name = account_name().unwrap_or_default();
+    let command = format!("loginctl enable-linger {name}");
+    if is_known || !operator.confirm(&lines, "Start it with the machine, and keep it running?")? {
+        return Ok(Some(format!("To start the service with the machine: {command}")));
+    }
+    let enabled = run("loginctl", &["--no-ask-password", "enable-linger"])?;
+    let is_enabled = enabled.is_some_and(|outcome| outcome.succeeded);
+    Ok((!is_enabled).then(|| {
+        format!("This account may not start services with the machine: run `sudo {command}`.")
+    }))
 }
 
 /// Returns whether the account's services start with the machine.

@@ -28,6 +28,10 @@ step restart systemctl restart bursar
 sleep 7
 step state systemctl show bursar --property=ActiveState,NRestarts,ExecMainStatus
 step status $B service status
+# A drop-in of the operator takes the credential away, so the wallet stays locked.
+printf '[Service]\nLoadCredentialEncrypted=\n' > /etc/systemd/system/bursar.service.d/zz.conf
+step unproven $B install-service --system --unlock --daily 5 --yes --password-file /root/new
+rm /etc/systemd/system/bursar.service.d/zz.conf
 step again $B install-service --system --unlock --daily 5 --yes --password-file /root/new
 step opened owner status
 "#,
@@ -40,6 +44,7 @@ step opened owner status
     assert_ne!(done.step("restart").0, 0);
     assert_eq!(done.must("state"), "NRestarts=0\nExecMainStatus=5\nActiveState=failed");
     refused(&done, "status", 3, "run `install-service --unlock` again");
+    refused(&done, "unproven", 1, "the wallet stayed locked");
     done.must("again");
     done.must("opened");
 }
