@@ -8,12 +8,11 @@ fn an_account_has_a_service_that_starts_with_the_machine() {
     let first = machine.boot(
         r#"
 step no-manager alice $B install-service --yes
-loginctl enable-linger alice; until_ok test -S /run/user/1001/systemd/private
+systemctl start user@1001; until_ok test -S /run/user/1001/systemd/private
 # Without lingering the command offers it. No policy of this machine allows it to an account.
-rm /var/lib/systemd/linger/alice
 step install alice $B install-service --yes
 step known alice $B install-service
-touch /var/lib/systemd/linger/alice
+mkdir -p /var/lib/systemd/linger; touch /var/lib/systemd/linger/alice
 step again alice $B install-service
 step status alice $B service status --json
 step create alice $B wallet create main --password-file /home/alice/password
