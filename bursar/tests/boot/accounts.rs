@@ -42,10 +42,17 @@ step other alice $B install-service --system --yes
     assert!(first.step("root").1.contains("must not run as root"), "{}", first.text());
     assert!(first.step("other").1.contains("needs root: run `sudo"), "{}", first.text());
 
+    // The home folder of the account is on a network that comes up late.
+    let share = machine.path("home/alice/.local/share");
+    std::fs::rename(share.join("bursar"), share.join("away")).unwrap();
     let second = machine.boot(
         r#"
 # Starts logind, and with it the lingering accounts.
 loginctl list-users >/dev/null
+tried() { [ $(alice systemctl --user show bursar --property=NRestarts --value) -ge 1 ]; }
+until_ok tried
+step absent ls /home/alice/.local/share
+mv /home/alice/.local/share/away /home/alice/.local/share/bursar
 until_ok alice systemctl --user is-active bursar
 step status alice $B service status
 step wallet alice $B status
@@ -55,6 +62,7 @@ step kept alice ls .local/share/bursar/wallets
 "#,
         Ends::PowerCut,
     );
+    assert_eq!(second.must("absent"), "away", "no empty folder takes the place of the wallet");
     assert!(second.must("status").contains("engine    locked: open it with"), "{}", second.text());
     assert_eq!(second.step("wallet").0, 4);
     let removed = second.must("remove");
