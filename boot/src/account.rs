@@ -102,13 +102,25 @@ impl Moved {
     pub(crate) fn undo(self, was_started: bool) -> Result<(), Fault> {
         if was_started {
             let back = move_folder(&self.to, &self.from, &self.owner)?;
-            self.finish()?;
-            return back.finish();
+            // The folder is back. What is left under other names is not opened by an engine.
+            let _left = (self.finish(), back.finish());
+            return Ok(());
         }
+        let incoming = incoming(&self.to);
         let failed = |error| unusable(&self.to, &error);
-        fs::rename(&self.aside, &self.from).map_err(failed)?;
-        fs::remove_dir_all(&self.to).map_err(failed)
+        fs::rename(&self.to, &incoming).map_err(failed)?;
+        if let Err(error) = fs::rename(&self.aside, &self.from) {
+            fs::rename(&incoming, &self.to).map_err(failed)?;
+            return Err(failed(error));
+        }
+        let _left = fs::remove_dir_all(&incoming);
+        Ok(())
     }
+}
+
+/// Returns the name under which a copy waits until it takes its place.
+fn incoming(to: &Path) -> PathBuf {
+    PathBuf::from(format!("{}.incoming", to.display()))
 }
 
 /// Returns the name under which a folder waits during its move.
@@ -157,7 +169,7 @@ pub(crate) fn move_folder(from: &Path, to: &Path, account: &Account) -> Result<M
         );
         return Err(Fault::because(Code::WalletExists, message));
     }
-    let incoming = PathBuf::from(format!("{}.incoming", to.display()));
+    let incoming = incoming(to);
     let moved = Moved { from: from.to_owned(), aside, to: to.to_owned(), owner };
     let staged = stage(&folder, &incoming, &moved, account).and_then(|()| {
         if source != moved.aside {
@@ -175,8 +187,12 @@ pub(crate) fn move_folder(from: &Path, to: &Path, account: &Account) -> Result<M
     match placed {
         Ok(()) => Ok(moved),
         Err(error) => {
-            let _best_effort = fs::rename(&moved.aside, from);
-            let _best_effort = fs::remove_dir_all(&incoming);
+            // The new folder disappears before the old one comes back.
+            let is_hidden = incoming.exists() || fs::rename(to, &incoming).is_ok();
+            if is_hidden {
+                let _best_effort = fs::rename(&moved.aside, from);
+                let _best_effort = fs::remove_dir_all(&incoming);
+            }
             Err(unusable(to, &error))
         }
     }

@@ -137,7 +137,8 @@ pub fn install(wanted: &Wanted, operator: &dyn Operator) -> Result<Installed, Fa
         Ok(condition) => {
             let (mut changed, mut notes) = (work.changes.paths(), work.notes);
             if wanted.scope == Scope::User && !lingers() {
-                notes.extend(offer_lingering(operator, plan.lines.is_empty())?);
+                let offered = offer_lingering(operator, plan.lines.is_empty());
+                notes.extend(offered.unwrap_or_else(|fault| Some(fault.message)));
             }
             if let Some(moved) = &work.moved {
                 changed.push(service.data.clone());
@@ -233,6 +234,17 @@ impl Plan {
                 }
                 _ours_or_none => lines.extend(changes),
             }
+            let moves_on = before.as_deref().and_then(systemd::data_of);
+            let moves_on = moves_on.is_some_and(|old| Path::new(&old) != service.data);
+            if *path == paths.unit
+                && moves_on
+                && installed_unlock.is_some()
+                && wanted.unlock.is_none()
+            {
+                let message = "The service opens the wallet of another data folder without you: say --unlock for the new one, \
+                               or --no-unlock.";
+                return Err(Fault::because(Code::BadInput, message));
+            }
             if *path == paths.unit
                 && let Some(old) = before.as_deref().and_then(systemd::data_of)
                 && Path::new(&old) != service.data
@@ -282,6 +294,15 @@ fn folder_to_move(
         (Some(home), false) => home.join(".local/share/bursar"),
         (None, false) => return Ok(None),
     };
+    let interrupted = account::aside(&service.data);
+    if account::has_wallet(&interrupted) {
+        let message = format!(
+            "{} is left from a move that was interrupted, and has the newest journal: rename it to {}, then run the command again.",
+            interrupted.display(),
+            service.data.display()
+        );
+        return Err(Fault::because(Code::InUse, message));
+    }
     let old = account::aside(&from);
     let found = account::to_be_moved(&from);
     if service.data.join("journal.redb").exists() {
@@ -381,6 +402,8 @@ struct Work {
     moved: Option<Moved>,
     /// The data folder, if it was created.
     made: Option<PathBuf>,
+    /// An earlier installation was interrupted, so nothing that it left is proven.
+    was_unfinished: bool,
     /// A start was tried, so an engine may have used the data folder.
     was_started: bool,
     notes: Vec<String>,
@@ -399,6 +422,7 @@ impl Work {
         operator: &dyn Operator,
     ) -> Result<Condition, Fault> {
         let was_unfinished = paths.unfinished.exists();
+        self.was_unfinished = was_unfinished;
         if !plan.lines.is_empty() || was_unfinished || !before.is_active() {
             files::mark(&paths.unfinished)?;
         }
@@ -518,16 +542,18 @@ impl Work {
         if !before.enabled {
             let _best_effort = manager.systemctl(&["disable", UNIT]);
         }
-        let has_changes = !self.changes.is_empty();
+        let was_touched = self.was_started || self.moved.is_some();
         self.changes.undo();
-        files::unmark(&paths.unfinished);
+        if !self.was_unfinished {
+            files::unmark(&paths.unfinished);
+        }
         let moved_back = self.moved.map_or(Ok(()), |moved| moved.undo(self.was_started));
         if let Some(made) = self.made {
             let _in_use = std::fs::remove_dir(made);
         }
         let _best_effort = manager.systemctl(&["daemon-reload"]);
         let _best_effort = manager.systemctl(&["reset-failed", UNIT]);
-        if before.is_active() && has_changes {
+        if before.is_active() && was_touched {
             let _best_effort = manager.systemctl(&["restart", UNIT]);
         }
         moved_back

@@ -66,6 +66,7 @@ pub fn uninstall(scope: Scope, operator: &dyn Operator) -> Result<Uninstalled, F
         changes.undo();
         return Err(fault);
     }
+    crate::files::unmark(&paths.unfinished);
     manager.must(&["daemon-reload"])?;
     let _cleared = manager.systemctl(&["reset-failed", UNIT])?;
     let mut left = Vec::new();

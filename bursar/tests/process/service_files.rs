@@ -110,15 +110,16 @@ fn a_machine_without_systemd_is_named_and_stays_as_it_is() {
     }
     let home = Home::new();
     // Root is refused first, so an account that is not root asks.
+    let own = home.command(&home.data(), "install-service --yes");
     let mut command = if rustix::process::geteuid().is_root() {
         let mut command = Command::new("setpriv");
         command.args(["--reuid=65534", "--regid=65534", "--clear-groups", "--"]);
-        command.arg(env!("CARGO_BIN_EXE_bursar"));
+        command.arg(own.get_program()).args(own.get_args());
+        command.env("BURSAR_DATA_DIR", home.data());
         command
     } else {
-        Command::new(env!("CARGO_BIN_EXE_bursar"))
+        own
     };
-    command.arg("--data").arg(home.data()).args(["install-service", "--yes"]);
     let Output { status, stdout, stderr } = command.env("HOME", home.dir.path()).output().unwrap();
     let told = String::from_utf8_lossy(&stderr);
     assert_eq!((status.code(), &stdout[..]), (Some(9), &b""[..]), "{told}");

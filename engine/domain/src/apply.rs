@@ -56,6 +56,8 @@ fn apply_event(state: &mut State, entry: &Entry) -> Option<ChangedRecord> {
                 seeds: BTreeMap::new(),
                 addresses: BTreeMap::new(),
             }));
+            // A person chose its password just now.
+            state.unattended.active = false;
         }
         Event::SeedAdded { id, words } => {
             if let Some(wallet) = &mut state.wallet {

@@ -81,6 +81,7 @@ fn a_step_from_before_the_reboot_is_not_signed_beyond_the_limit() {
 #[test]
 fn the_limit_holds_from_the_start_of_the_engine() {
     let mut bench = bench();
+    assert!(!bench.world.state.unattended.active, "a person created the wallet");
     bench.world.must(Action::RecordStart);
     bench.holds(0, trade(50_000_001));
     bench.world.must(Action::RecordUnlock { attended: true, noted: None });

@@ -148,7 +148,7 @@ settings! {
         "Locks the open wallet after this time without a new journal entry, and when the machine wakes after more than a minute of sleep.";
     UnattendedDaily "unattended.daily" Journal UsdOrOff "off"
         "The most, in dollars, that all agents together may spend in a day without your approval while no person has opened \
-         the wallet since the engine started (the boot service's unattended unlock). Above it requests wait for you.";
+         the wallet since the engine started (the boot service's unattended unlock). Above it requests wait for you; what you approve counts, too.";
     ConfirmTypingAbove "confirm_typing_above" Journal Usd "a tenth of the policy's largest payment, but at least 5; 5 for sends"
         "Approvals and sends of this amount or more ask you to type the amount. A send of an unknown value always \
          asks.";
