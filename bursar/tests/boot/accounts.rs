@@ -4,7 +4,7 @@ use crate::machine::{Ends, Machine};
 
 #[test]
 fn an_account_has_a_service_that_starts_with_the_machine() {
-    let Some(machine) = Machine::new() else { return };
+    let Some(machine) = Machine::with_accounts() else { return };
     let first = machine.boot(
         r#"
 step no-manager alice $B install-service --yes

@@ -102,7 +102,7 @@ step upgraded $B service status
 /// A data folder with unusual characters, read by the real parser.
 #[test]
 fn unusual_paths_are_escaped_or_refused() {
-    let Some(machine) = Machine::new() else { return };
+    let Some(machine) = Machine::with_accounts() else { return };
     let done = machine.boot(
         r#"
 loginctl enable-linger alice; until_ok test -S /run/user/1001/systemd/private

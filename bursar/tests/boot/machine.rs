@@ -6,6 +6,7 @@ use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
@@ -139,14 +140,31 @@ pub(crate) struct Machine {
 impl Machine {
     /// Builds a machine with the program and its operator; `None`, with a message, where it cannot run.
     pub(crate) fn new() -> Option<Self> {
-        if let Err(why) = is_possible() {
-            eprintln!("SKIPPED: no container with systemd: {why}");
+        match probed() {
+            Ok(_accounts) => Some(Self::built()),
+            Err(why) => {
+                eprintln!("SKIPPED: no container with systemd: {why}");
+                None
+            }
+        }
+    }
+
+    /// Builds a machine in which an account has a service manager; `None`, with a message, where it cannot run.
+    pub(crate) fn with_accounts() -> Option<Self> {
+        if let Ok(false) = probed() {
+            eprintln!(
+                "SKIPPED: no service manager for an account (apt-get install -y dbus libpam-systemd)"
+            );
             return None;
         }
+        Self::new()
+    }
+
+    fn built() -> Self {
         let root = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
         let machine = Self { root, arguments: Vec::new(), shares_network: false };
         machine.build();
-        Some(machine)
+        machine
     }
 
     pub(crate) fn path(&self, path: &str) -> PathBuf {
@@ -211,6 +229,14 @@ impl Machine {
     /// Boots, runs the script, and ends. Returns what the script's steps wrote.
     #[track_caller]
     pub(crate) fn boot(&self, script: &str, ends: Ends) -> Transcript {
+        match self.try_boot(script, ends) {
+            Ok(transcript) => transcript,
+            Err(logs) => panic!("the machine did not end:\n{logs}"),
+        }
+    }
+
+    /// Returns the logs if the machine does not end.
+    fn try_boot(&self, script: &str, ends: Ends) -> Result<Transcript, String> {
         let (out, end) = (self.path("var/log/script.out"), self.path("var/log/script.end"));
         for old in [&out, &end] {
             let _none_yet = fs::remove_file(old);
@@ -232,11 +258,13 @@ impl Machine {
             }
             let is_late = started.elapsed() > TIMEOUT;
             let died = ends == Ends::PowerCut && container.0.try_wait().unwrap().is_some();
-            assert!(!is_late && !died, "the machine did not end:\n{}", self.logs());
+            if is_late || died {
+                return Err(self.logs());
+            }
             std::thread::sleep(Duration::from_millis(20));
         }
         drop(container);
-        Transcript(fs::read_to_string(&out).unwrap_or_default())
+        Ok(Transcript(fs::read_to_string(&out).unwrap_or_default()))
     }
 
     fn command(&self) -> Command {
@@ -291,6 +319,21 @@ impl Drop for Container {
 fn copy(from: &Path, to: &Path) {
     let copied = Command::new("cp").arg("-a").arg(from).arg(to).status().unwrap();
     assert!(copied.success(), "{}", from.display());
+}
+
+/// Boots a machine once. Returns whether accounts have a service manager in it, or why no machine runs here.
+fn probed() -> &'static Result<bool, String> {
+    static FOUND: OnceLock<Result<bool, String>> = OnceLock::new();
+    FOUND.get_or_init(|| {
+        is_possible()?;
+        let script = "step runs systemctl is-active basic.target\n\
+                      loginctl enable-linger alice\n\
+                      step accounts timeout 20 sh -c 'until [ -S /run/user/1001/systemd/private ]; do sleep 0.1; done'\n";
+        let transcript = Machine::built().try_boot(script, Ends::PowerCut)?;
+        let ended = |step: &str| transcript.0.contains(&format!("### {step} 0\n"));
+        let why = || format!("it does not boot: {}", transcript.0);
+        if ended("runs") { Ok(ended("accounts")) } else { Err(why()) }
+    })
 }
 
 /// Returns why no container can run here, if so.
