@@ -1,18 +1,11 @@
-//! The account of a system service, and the move of the operator's data folder to it.
+//! The account of a system service, and the program that it may run.
 
-use std::ffi::OsStr;
-use std::fs::{self, DirBuilder, File, OpenOptions};
-use std::io::{self, Read, Seek, SeekFrom, Write};
-use std::os::fd::OwnedFd;
-use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::fs;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
-use rustix::fs::{Dir, FileType, Mode, OFlags};
-use rustix::process::{Gid, Uid};
-use sha2::{Digest, Sha256};
 
 use crate::commands::run;
 use crate::files::Changes;
@@ -25,14 +18,17 @@ const DECLARATION: &str = "/etc/sysusers.d/bursar.conf";
 /// The greatest number of an account that belongs to no person (login.defs(5), `SYS_UID_MAX`).
 const LAST_SYSTEM_ACCOUNT: u32 = 999;
 
-/// Files that belong to a running engine. They are not moved.
-const OF_AN_ENGINE: [&str; 3] = ["engine.lock", "control.json", "control.sock"];
+/// The numbers of an account and of its group.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Owner {
+    pub(crate) uid: u32,
+    pub(crate) gid: u32,
+}
 
 /// An account of this machine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Account {
-    pub(crate) uid: u32,
-    pub(crate) gid: u32,
+    pub(crate) owner: Owner,
     pub(crate) home: PathBuf,
 }
 
@@ -43,7 +39,7 @@ pub(crate) fn find(name: &str) -> Result<Option<Account>, Fault> {
     let mut number = || fields.next().and_then(|field| field.parse().ok());
     let (uid, gid) = (number(), number());
     let home = fields.nth(1).map(PathBuf::from);
-    Ok(uid.zip(gid).zip(home).map(|((uid, gid), home)| Account { uid, gid, home }))
+    Ok(uid.zip(gid).zip(home).map(|((uid, gid), home)| Account { owner: Owner { uid, gid }, home }))
 }
 
 /// Returns the account of the service, and creates it if it is missing.
@@ -70,246 +66,19 @@ pub(crate) fn ensure(changes: &mut Changes) -> Result<Account, Fault> {
         }
     }
     let account = find(ACCOUNT)?.ok_or_else(|| failed("does not exist".to_owned()))?;
-    if account.uid == 0 || account.uid > LAST_SYSTEM_ACCOUNT {
+    if account.owner.uid == 0 || account.owner.uid > LAST_SYSTEM_ACCOUNT {
         return Err(failed(
-            "belongs to a person or to root, and the service needs one of its own".to_owned(),
+            "belongs to a person or to root, and the service needs a separate one".to_owned(),
         ));
     }
     Ok(account)
 }
 
-/// A folder that was moved. The old one waits under another name until the service runs.
-#[derive(Debug)]
-pub(crate) struct Moved {
-    from: PathBuf,
-    aside: PathBuf,
-    to: PathBuf,
-    /// The account whose folder it was.
-    owner: Account,
-}
-
-impl Moved {
-    /// Removes the old folder, because the new one is in use.
-    pub(crate) fn finish(&self) -> Result<(), Fault> {
-        fs::remove_dir_all(&self.aside).map_err(|error| unusable(&self.aside, &error))
-    }
-
-    /// Puts the old folder back. An engine may have used the new one, so its present content counts: it moves back, and
-    /// only an unused copy is removed.
-    ///
-    /// # Errors
-    /// The wallet stays in the new folder.
-    pub(crate) fn undo(self, was_started: bool) -> Result<(), Fault> {
-        if was_started {
-            let back = move_folder(&self.to, &self.from, &self.owner)?;
-            // The folder is back. What is left under other names is not opened by an engine.
-            let _left = (self.finish(), back.finish());
-            return Ok(());
-        }
-        let incoming = incoming(&self.to);
-        let failed = |error| unusable(&self.to, &error);
-        fs::rename(&self.to, &incoming).map_err(failed)?;
-        if let Err(error) = fs::rename(&self.aside, &self.from) {
-            fs::rename(&incoming, &self.to).map_err(failed)?;
-            return Err(failed(error));
-        }
-        let _left = fs::remove_dir_all(&incoming);
-        Ok(())
-    }
-}
-
-/// Returns the name under which a copy waits until it takes its place.
-fn incoming(to: &Path) -> PathBuf {
-    PathBuf::from(format!("{}.incoming", to.display()))
-}
-
-/// Returns the name under which a folder waits during its move.
-pub(crate) fn aside(from: &Path) -> PathBuf {
-    let mut name = from.as_os_str().to_owned();
-    name.push(".moved");
-    PathBuf::from(name)
-}
-
-/// Returns whether a data folder has a wallet.
-pub(crate) fn has_wallet(folder: &Path) -> bool {
-    let found = fs::read_dir(folder.join("wallets"));
-    found.is_ok_and(|entries| {
-        entries.flatten().any(|one| one.path().extension().is_some_and(|end| end == "wallet"))
-    })
-}
-
-/// Returns the folder whose wallet is to be moved: `from`, or the one that an interrupted move has put aside.
-pub(crate) fn to_be_moved(from: &Path) -> Option<PathBuf> {
-    [from.to_owned(), aside(from)].into_iter().find(|folder| has_wallet(folder))
-}
-
-/// Moves a data folder to another account. The copy is complete and on the disk before the old folder gets another name,
-/// and the new one appears only after that: so there are never two folders that an engine would open.
-///
-/// # Errors
-/// `ENGINE_RUNNING` if an engine uses the folder, `DATA_FOLDER` if it cannot be copied. Nothing has changed then.
-pub(crate) fn move_folder(from: &Path, to: &Path, account: &Account) -> Result<Moved, Fault> {
-    let (source, aside) = (to_be_moved(from), aside(from));
-    let source = source.ok_or_else(|| {
-        Fault::because(Code::NoWallet, format!("{} has no wallet to move.", from.display()))
-    })?;
-    if source != aside && aside.exists() {
-        let message =
-            format!("{} is in the way: look at it, and remove it if it is old.", aside.display());
-        return Err(Fault::because(Code::DataFolder, message));
-    }
-    let folder = open_folder(&source).map_err(|error| unusable(&source, &error))?;
-    let found = rustix::fs::fstat(&folder).map_err(|error| unusable(&source, &error.into()))?;
-    let owner = Account { uid: found.st_uid, gid: found.st_gid, home: PathBuf::new() };
-    let lock = lock(&source)?;
-    if to.join("journal.redb").exists() {
-        let message = format!(
-            "{} has a journal already: look at it, and remove the folder if it has no wallet.",
-            to.display()
-        );
-        return Err(Fault::because(Code::WalletExists, message));
-    }
-    let incoming = incoming(to);
-    let moved = Moved { from: from.to_owned(), aside, to: to.to_owned(), owner };
-    let staged = stage(&folder, &incoming, &moved, account).and_then(|()| {
-        if source != moved.aside {
-            fs::rename(&source, &moved.aside)?;
-        }
-        Ok(())
-    });
-    if let Err(error) = staged {
-        let _best_effort = fs::remove_dir_all(&incoming);
-        return Err(unusable(&source, &error));
-    }
-    drop(lock);
-    let placed =
-        sync(&moved.aside).and_then(|()| fs::rename(&incoming, to)).and_then(|()| sync(to));
-    match placed {
-        Ok(()) => Ok(moved),
-        Err(error) => {
-            // The new folder disappears before the old one comes back.
-            let is_hidden = incoming.exists() || fs::rename(to, &incoming).is_ok();
-            if is_hidden {
-                let _best_effort = fs::rename(&moved.aside, from);
-                let _best_effort = fs::remove_dir_all(&incoming);
-            }
-            Err(unusable(to, &error))
-        }
-    }
-}
-
-/// Copies the folder next to its new place, and makes room there.
-fn stage(folder: &OwnedFd, incoming: &Path, moved: &Moved, account: &Account) -> io::Result<()> {
-    if incoming.exists() {
-        fs::remove_dir_all(incoming)?;
-    }
-    copy(folder, incoming, moved.owner.uid, account)?;
-    // Empty, or missing.
-    match fs::remove_dir(&moved.to) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
-        _gone => Ok(()),
-    }
-}
-
-/// Locks a data folder as an engine does. A folder without a lock file was never used by one.
-///
-/// # Errors
-/// `ENGINE_RUNNING` if an engine uses it.
-pub(crate) fn lock(folder: &Path) -> Result<Option<File>, Fault> {
-    let path = folder.join("engine.lock");
-    let file = match OpenOptions::new().read(true).write(true).custom_flags(NOFOLLOW).open(&path) {
-        Ok(file) => file,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(unusable(&path, &error)),
-    };
-    match file.try_lock() {
-        Ok(()) => Ok(Some(file)),
-        Err(_held) => {
-            let message = format!(
-                "An engine or a command is using the data folder {}: stop it, then run the command again.",
-                folder.display()
-            );
-            Err(Fault::because(Code::EngineRunning, message))
-        }
-    }
-}
-
-const NOFOLLOW: i32 = OFlags::NOFOLLOW.bits().cast_signed();
-
-fn open_folder(path: &Path) -> io::Result<OwnedFd> {
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    Ok(rustix::fs::open(path, flags, Mode::empty())?)
-}
-
-/// Copies regular files and folders that belong to `owner`, through open descriptors: another program of that account
-/// cannot put a link in their place. Each copy is read back.
-fn copy(from: &OwnedFd, to: &Path, owner: u32, account: &Account) -> io::Result<()> {
-    let new_owner = (Some(Uid::from_raw(account.uid)), Some(Gid::from_raw(account.gid)));
-    DirBuilder::new().mode(0o700).create(to)?;
-    for entry in Dir::read_from(from)? {
-        let entry = entry?;
-        let name = entry.file_name();
-        let text = OsStr::from_bytes(name.to_bytes());
-        if text == "." || text == ".." || OF_AN_ENGINE.iter().any(|of_engine| text == *of_engine) {
-            continue;
-        }
-        let odd = |what: &str| {
-            io::Error::other(format!("{} {what}", text.to_string_lossy().escape_debug()))
-        };
-        // A pipe must not block this command.
-        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-        let opened = rustix::fs::openat(from, name, flags, Mode::empty());
-        let source = opened.map_err(|error| odd(&format!("cannot be opened: {error}")))?;
-        let found = rustix::fs::fstat(&source)?;
-        if found.st_uid != owner {
-            return Err(odd("belongs to another account"));
-        }
-        let target = to.join(text);
-        match FileType::from_raw_mode(found.st_mode) {
-            FileType::Directory => copy(&source, &target, owner, account)?,
-            FileType::RegularFile => {
-                let mut source = File::from(source);
-                let mut copied = OpenOptions::new()
-                    .read(true)
-                    .write(true)
-                    .create_new(true)
-                    .mode(0o600)
-                    .open(&target)?;
-                let wanted = transfer(&mut source, Some(&mut copied))?;
-                rustix::fs::fchown(&copied, new_owner.0, new_owner.1)?;
-                copied.sync_all()?;
-                copied.seek(SeekFrom::Start(0))?;
-                if transfer(&mut copied, None)? != wanted {
-                    return Err(odd("was not copied correctly"));
-                }
-            }
-            _other => return Err(odd("is neither a file nor a folder")),
-        }
-    }
-    let folder = File::open(to)?;
-    rustix::fs::fchown(&folder, new_owner.0, new_owner.1)?;
-    folder.sync_all()
-}
-
-/// Reads a file to its end, and writes it to another. Returns the digest of what was read.
-fn transfer(from: &mut File, mut to: Option<&mut File>) -> io::Result<[u8; 32]> {
-    let (mut hash, mut buffer) = (Sha256::new(), vec![0; 65_536]);
-    loop {
-        let count = from.read(&mut buffer)?;
-        let part = buffer.get(..count).unwrap_or_default();
-        if part.is_empty() {
-            return Ok(hash.finalize().into());
-        }
-        hash.update(part);
-        if let Some(to) = &mut to {
-            to.write_all(part)?;
-        }
-    }
-}
-
-/// Puts the entry of a path on the disk.
-fn sync(path: &Path) -> io::Result<()> {
-    File::open(path.parent().unwrap_or(Path::new("/")))?.sync_all()
+/// Returns the name of this account.
+pub(crate) fn current_name() -> Option<String> {
+    let uid = rustix::process::geteuid().as_raw().to_string();
+    let found = run("getent", &["passwd", "--", &uid]).ok().flatten()?;
+    found.out.split(':').next().map(str::to_owned).filter(|name| !name.is_empty())
 }
 
 /// Returns why the service of the machine must not run this program, if it must not.
@@ -329,81 +98,9 @@ pub(crate) fn program_fault(program: &Path) -> Option<Fault> {
     })
 }
 
-fn unusable(path: &Path, error: &io::Error) -> Fault {
-    let message = format!("{} cannot be moved or used: {error}.", path.display());
-    Fault::because(Code::DataFolder, message)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn me() -> Account {
-        let (uid, gid) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
-        Account { uid, gid, home: PathBuf::from("/") }
-    }
-
-    fn folder(root: &Path) -> PathBuf {
-        let from = root.join("data");
-        fs::create_dir_all(from.join("wallets")).unwrap();
-        for (name, text) in [
-            ("journal.redb", "j"),
-            ("wallets/main.wallet", "w"),
-            ("engine.lock", ""),
-            ("control.json", "{}"),
-        ] {
-            fs::write(from.join(name), text).unwrap();
-        }
-        from
-    }
-
-    #[test]
-    fn a_move_leaves_one_folder_and_can_be_undone() {
-        let root = tempfile::tempdir().unwrap();
-        let (from, to) = (folder(root.path()), root.path().join("to"));
-        let moved = move_folder(&from, &to, &me()).unwrap();
-        assert!(!from.exists() && !to.join("engine.lock").exists());
-        assert_eq!(fs::read_to_string(to.join("wallets/main.wallet")).unwrap(), "w");
-        assert_eq!(fs::metadata(to.join("journal.redb")).unwrap().mode() & 0o777, 0o600);
-        moved.undo(false).unwrap();
-        assert!(from.join("journal.redb").is_file() && !to.exists());
-        // An engine has used the new folder.
-        let moved = move_folder(&from, &to, &me()).unwrap();
-        fs::write(to.join("journal.redb"), "newer").unwrap();
-        moved.undo(true).unwrap();
-        assert_eq!(fs::read_to_string(from.join("journal.redb")).unwrap(), "newer");
-        assert!(!to.exists() && !aside(&from).exists());
-        move_folder(&from, &to, &me()).unwrap().finish().unwrap();
-        assert!(to.join("journal.redb").is_file());
-        assert_eq!(fs::read_dir(root.path()).unwrap().count(), 1);
-    }
-
-    #[test]
-    fn a_move_that_was_interrupted_is_continued() {
-        let root = tempfile::tempdir().unwrap();
-        let (from, to) = (folder(root.path()), root.path().join("to"));
-        fs::rename(&from, aside(&from)).unwrap();
-        fs::create_dir(root.path().join("to.incoming")).unwrap();
-        assert_eq!(to_be_moved(&from), Some(aside(&from)));
-        move_folder(&from, &to, &me()).unwrap().finish().unwrap();
-        assert!(to.join("journal.redb").is_file() && to_be_moved(&from).is_none());
-    }
-
-    #[test]
-    fn a_folder_in_use_and_one_with_links_stay_where_they_are() {
-        let root = tempfile::tempdir().unwrap();
-        let (from, to) = (folder(root.path()), root.path().join("to"));
-        let held = lock(&from).unwrap().unwrap();
-        assert_eq!(move_folder(&from, &to, &me()).unwrap_err().code, Code::EngineRunning);
-        drop(held);
-        std::os::unix::fs::symlink("/etc/passwd", from.join("link")).unwrap();
-        assert_eq!(move_folder(&from, &to, &me()).unwrap_err().code, Code::DataFolder);
-        assert!(from.join("journal.redb").is_file() && !to.exists());
-        fs::remove_file(from.join("link")).unwrap();
-        fs::create_dir(&to).unwrap();
-        fs::write(to.join("journal.redb"), "other").unwrap();
-        assert_eq!(move_folder(&from, &to, &me()).unwrap_err().code, Code::WalletExists);
-    }
 
     #[test]
     fn a_program_in_a_home_folder_is_not_for_the_machine() {

@@ -28,7 +28,7 @@ impl Outcome {
     }
 }
 
-/// Runs a command to its end. `None` if there is no such program.
+/// Runs a command to its end. Returns `None` if the program is not installed.
 pub(crate) fn run(program: &str, arguments: &[&str]) -> Result<Option<Outcome>, Fault> {
     run_with(program, arguments, None)
 }

@@ -13,7 +13,7 @@ use crate::service::{Scope, Tier};
 use crate::systemd::CREDENTIAL;
 
 /// The device through which the kernel offers a TPM 2.
-pub(crate) const TPM: &str = "/dev/tpmrm0";
+const TPM: &str = "/dev/tpmrm0";
 
 /// Returns the strongest tier of this machine.
 ///
@@ -35,7 +35,12 @@ pub(crate) fn tier(manager: &Manager, scope: Scope) -> Result<Tier, Fault> {
         );
         return Err(Fault::because(Code::NoServiceManager, message));
     }
-    Ok(if Path::new(TPM).exists() { Tier::Tpm } else { Tier::HostKey })
+    Ok(strongest())
+}
+
+/// Returns the strongest tier that this hardware offers.
+pub(crate) fn strongest() -> Tier {
+    if Path::new(TPM).exists() { Tier::Tpm } else { Tier::HostKey }
 }
 
 /// Returns what an unattended unlock means, for the operator.

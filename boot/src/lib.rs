@@ -7,24 +7,33 @@
 
 mod account;
 mod commands;
+mod consent;
 mod credential;
 mod files;
 mod install;
 pub mod launchd;
 mod limit;
+mod lingering;
 mod manager;
 mod operator;
+mod outlook;
 mod paths;
+mod plan;
+mod preview;
+mod relocation;
 pub mod service;
 mod status;
 pub mod systemd;
 pub mod task_scheduler;
 mod uninstall;
+mod work;
 mod written;
 mod xml;
 
-pub use install::{Installed, Wanted, install, preview};
+pub use install::{Installed, install};
 pub use operator::Operator;
+pub use plan::Wanted;
+pub use preview::preview;
 pub use status::{ServiceReport, report};
 pub use uninstall::{Uninstalled, uninstall};
 

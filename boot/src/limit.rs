@@ -4,55 +4,46 @@
 use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
 use bursar_core::money::Usd;
+use bursar_core::settings::{Setting, Settings};
 
 use crate::account::ACCOUNT;
 use crate::commands::run;
 use crate::service::{Scope, Service};
 
-/// A value of the setting `unattended.daily`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Daily {
-    Off,
-    At(Usd),
+/// Parses a limit: dollars, or `off`.
+///
+/// # Errors
+/// `BAD_INPUT`.
+pub(crate) fn parse(text: &str) -> Result<Option<Usd>, Fault> {
+    if text.trim() == "off" {
+        return Ok(None);
+    }
+    Usd::parse(text.trim()).map(Some).map_err(|error| {
+        Fault::because(Code::BadInput, format!("The limit takes dollars, or off: {error}."))
+    })
 }
 
-impl Daily {
-    pub(crate) fn parse(text: &str) -> Result<Self, Fault> {
-        if text.trim() == "off" {
-            return Ok(Self::Off);
-        }
-        Usd::parse(text.trim()).map(Self::At).map_err(|error| {
-            Fault::because(Code::BadInput, format!("The limit takes dollars, or off: {error}."))
-        })
-    }
+/// Returns a limit as the setting takes it.
+pub(crate) fn text(limit: Option<Usd>) -> String {
+    limit.map_or_else(|| "off".to_owned(), |usd| usd.to_string())
+}
 
-    pub(crate) fn text(self) -> String {
-        match self {
-            Self::Off => "off".to_owned(),
-            Self::At(usd) => usd.to_string(),
-        }
-    }
-
-    /// Returns whether it allows more than another.
-    pub(crate) fn raises(self, other: Self) -> bool {
-        match (self, other) {
-            (_, Self::Off) => false,
-            (Self::Off, Self::At(_)) => true,
-            (Self::At(to), Self::At(from)) => to > from,
-        }
-    }
+/// Returns whether a limit allows more than the current one.
+pub(crate) fn raises(limit: Option<Usd>, current: Option<Usd>) -> bool {
+    let now = Settings { unattended_daily: current, ..Settings::default() };
+    Setting::UnattendedDaily(limit).loosens(&now)
 }
 
 /// Returns the limit in force.
-pub(crate) fn current(service: &Service) -> Result<Daily, Fault> {
+pub(crate) fn current(service: &Service) -> Result<Option<Usd>, Fault> {
     let text = order(service, &["config", "get", "unattended.daily"])?;
     let value = text.lines().find_map(|line| line.strip_prefix("value"));
-    Daily::parse(value.unwrap_or_default())
+    parse(value.unwrap_or_default())
 }
 
 /// Sets the limit. Raising it needs the open wallet.
-pub(crate) fn set(service: &Service, daily: Daily) -> Result<(), Fault> {
-    order(service, &["config", "set", "unattended.daily", &daily.text()]).map(|_told| ())
+pub(crate) fn set(service: &Service, limit: Option<Usd>) -> Result<(), Fault> {
+    order(service, &["config", "set", "unattended.daily", &text(limit)]).map(|_done| ())
 }
 
 fn order(service: &Service, words: &[&str]) -> Result<String, Fault> {
@@ -84,17 +75,13 @@ mod tests {
     #[test]
     fn only_dollars_and_off_are_limits() {
         for (text, shown) in [("5", "5.00"), (" 0.5 ", "0.50"), ("off", "off"), ("0", "0.00")] {
-            assert_eq!(Daily::parse(text).unwrap().text(), shown);
+            assert_eq!(super::text(parse(text).unwrap()), shown);
         }
         for wrong in ["", "default", "--help", "-1", "5 USD", "1e3"] {
-            assert_eq!(Daily::parse(wrong).unwrap_err().code, Code::BadInput, "{wrong}");
+            assert_eq!(parse(wrong).unwrap_err().code, Code::BadInput, "{wrong}");
         }
-        let at = |text| Daily::parse(text).unwrap();
-        assert!(at("6").raises(at("5")) && Daily::Off.raises(at("5")));
-        assert!(
-            !at("5").raises(at("5"))
-                && !at("5").raises(Daily::Off)
-                && !Daily::Off.raises(Daily::Off)
-        );
+        let raises = |to, from| super::raises(parse(to).unwrap(), parse(from).unwrap());
+        assert!(raises("6", "5") && raises("off", "5"));
+        assert!(!raises("5", "5") && !raises("5", "off") && !raises("off", "off"));
     }
 }

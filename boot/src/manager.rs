@@ -157,7 +157,6 @@ impl Manager {
 
 /// Returns why the service does not run, as a sentence with the next command.
 pub(crate) fn failure(condition: &Condition, log: &str) -> String {
-    // The exit codes of `bursar engine`, and those that systemd uses before it starts a program (systemd.exec(5)).
     if condition.result == "success" {
         return "it is stopped: start it with `systemctl start bursar` as its owner, or run install-service again".to_owned();
     }
@@ -167,6 +166,7 @@ pub(crate) fn failure(condition: &Condition, log: &str) -> String {
             condition.exit, condition.result
         );
     }
+    // The exit codes of `bursar engine`, and those that systemd uses before it starts a program (systemd.exec(5)).
     match condition.exit {
         2 => format!("its settings are not valid: see `{log}`"),
         5 => "the password of the unattended unlock is wrong: run `install-service --unlock` again".to_owned(),

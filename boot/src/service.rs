@@ -16,16 +16,6 @@ pub enum Scope {
     System,
 }
 
-impl Scope {
-    /// Returns the option that selects it.
-    pub fn option(self) -> &'static str {
-        match self {
-            Self::User => "--user",
-            Self::System => "--system",
-        }
-    }
-}
-
 /// The operating systems whose service files Bursar can write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Platform {

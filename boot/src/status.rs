@@ -7,8 +7,8 @@ use bursar_core::fault::Fault;
 use serde::Serialize;
 
 use crate::files::read;
-use crate::install::{after_reboot, console, tier_of};
 use crate::manager::{Manager, failure};
+use crate::outlook::{after_reboot, console};
 use crate::paths::Paths;
 use crate::service::{Scope, Service, Tier};
 use crate::systemd;
@@ -55,7 +55,7 @@ pub fn report(scope: Scope) -> Result<Option<ServiceReport>, Fault> {
         Fault::because(Code::UnitEdited, message)
     })?;
     let service = Service::elsewhere(scope, program.into(), data.into());
-    let unlock = read(&paths.unlock)?.map_or(Tier::None, |text| tier_of(&text));
+    let unlock = read(&paths.unlock)?.map_or(Tier::None, |text| systemd::tier_of(&text));
     let log = manager.log_command();
     let mut notes = Vec::new();
     if !service.program.is_file() {

@@ -138,6 +138,11 @@ pub fn unlock_drop_in(file: &Path, tier: Tier) -> String {
     )
 }
 
+/// Returns the tier that a drop-in of ours names.
+pub(crate) fn tier_of(drop_in: &str) -> Tier {
+    if drop_in.contains(Tier::Tpm.text()) { Tier::Tpm } else { Tier::HostKey }
+}
+
 /// Returns the drop-in that lets the engine use a Ledger, a device of the class hidraw.
 pub fn ledger_drop_in() -> String {
     "[Service]\n\

@@ -6,7 +6,8 @@ use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
 use serde::Serialize;
 
-use crate::files::{Changes, read};
+use crate::files::{self, Changes, read};
+use crate::lingering::lingers;
 use crate::manager::Manager;
 use crate::operator::Operator;
 use crate::paths::Paths;
@@ -66,7 +67,7 @@ pub fn uninstall(scope: Scope, operator: &dyn Operator) -> Result<Uninstalled, F
         changes.undo();
         return Err(fault);
     }
-    crate::files::unmark(&paths.unfinished);
+    files::unmark(&paths.unfinished);
     manager.must(&["daemon-reload"])?;
     let _cleared = manager.systemctl(&["reset-failed", UNIT])?;
     let mut left = Vec::new();
@@ -78,7 +79,7 @@ pub fn uninstall(scope: Scope, operator: &dyn Operator) -> Result<Uninstalled, F
             "the account bursar, which owns them (remove it after /var/lib/bursar, never before: another account could get its number)"
                 .to_owned(),
         ),
-        Scope::User if crate::install::lingers() => {
+        Scope::User if lingers() => {
             left.push("services of this account start with the machine (`loginctl disable-linger`)".to_owned());
         }
         Scope::User => {}

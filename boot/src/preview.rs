@@ -1,0 +1,46 @@
+//! The files of a service as text, for any platform and on any machine.
+
+use std::path::PathBuf;
+
+use bursar_core::fault::Fault;
+
+use crate::credential;
+use crate::paths::Paths;
+use crate::plan::Wanted;
+use crate::service::{Platform, Scope, Service};
+use crate::systemd::{self, UNIT};
+use crate::{launchd, task_scheduler};
+
+/// Returns the files of a service as text, without looking at the machine's service manager.
+pub fn preview(platform: Platform, wanted: &Wanted) -> Result<String, Fault> {
+    match platform {
+        Platform::Linux => {
+            let service = wanted.service()?;
+            let mut text = format!("# {UNIT}\n{}", systemd::unit(&service));
+            if wanted.unlock == Some(true) {
+                let paths = Paths::of(wanted.scope)?;
+                let drop_in = systemd::unlock_drop_in(&paths.credential, credential::strongest());
+                text.push_str(&format!("\n# {UNIT}.d/unlock.conf\n{drop_in}"));
+            }
+            if wanted.ledger == Some(true) {
+                let drop_in = systemd::ledger_drop_in();
+                text.push_str(&format!("\n# {UNIT}.d/ledger.conf\n{drop_in}"));
+            }
+            Ok(text)
+        }
+        Platform::Macos => {
+            let home =
+                std::env::var_os("HOME").map_or_else(|| PathBuf::from("/Users/you"), PathBuf::from);
+            let service =
+                Service::elsewhere(Scope::User, wanted.program.clone(), wanted.data.clone());
+            Ok(launchd::agent(&service, &home.join("Library/Logs/bursar")))
+        }
+        Platform::Windows => {
+            let named = std::env::var("USERNAME").or_else(|_unset| std::env::var("USER"));
+            let account = named.unwrap_or_else(|_unset| "you".to_owned());
+            let service =
+                Service::elsewhere(wanted.scope, wanted.program.clone(), wanted.data.clone());
+            Ok(task_scheduler::task(&service, &account))
+        }
+    }
+}
