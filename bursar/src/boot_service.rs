@@ -9,14 +9,14 @@ use bursar_boot::{Installed, Operator, ServiceReport, Uninstalled, Wanted};
 use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
 use bursar_engine::service::data_dir::DataFolder;
-use bursar_tui::link::Secret;
-use bursar_tui::oneshot::{self, ControllingTerminal, Terminal};
-use bursar_tui::secret_source::Stdin;
+use bursar_tui::oneshot::{ControllingTerminal, Terminal};
 use secrecy::SecretString;
 use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::cli::{Global, InstallArgs, ScopeArgs};
+use crate::engine_command::read_password;
+use crate::failure::{failed, finished};
 
 /// The operator at this process's terminal.
 struct Asker<'a> {
@@ -68,9 +68,8 @@ impl Operator for Asker<'_> {
     }
 
     fn password(&self) -> Result<SecretString, Fault> {
-        let not_utf8 = |_bytes| Fault::because(Code::BadInput, "The given password is not UTF-8.");
-        if let Some(Secret(bytes)) = self.global.password().read(&mut Stdin)? {
-            return std::str::from_utf8(&bytes).map(SecretString::from).map_err(not_utf8);
+        if let Some(given) = read_password(&self.global.password())? {
+            return Ok(given);
         }
         if !self.may_ask() {
             let message = "The command cannot ask for the password on a terminal: add --password-stdin or --password-file.";
@@ -179,18 +178,9 @@ fn data_of(value: &impl Serialize) -> Result<Value, Fault> {
 }
 
 fn finish(command: &str, global: &Global, done: Result<(Value, String), Fault>) -> u8 {
-    let (mut out, mut err) = (io::stdout(), io::stderr());
     match done {
-        Err(fault) => crate::failure::failed(command, global, fault),
-        Ok((data, _text)) if global.json => oneshot::succeed(command, &data, &mut out, &mut err),
-        Ok((_data, text)) => match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-            Ok(()) => 0,
-            Err(error) => crate::failure::failed(
-                command,
-                global,
-                Fault::new(Code::InternalError).with_detail(error),
-            ),
-        },
+        Err(fault) => failed(command, global, fault),
+        Ok((data, text)) => finished(command, global, &data, text.as_bytes()),
     }
 }
 

@@ -109,7 +109,8 @@ pub(crate) enum Command {
     /// Run the engine as a service that starts with the machine or at log-on: write it, start it, wait until it is ready.
     ///
     /// Shows the files and asks before it writes them. The wallet stays locked after a boot, unless --unlock stores its
-    /// password encrypted. Running it again brings the service up to date.
+    /// password encrypted. Running it again brings the service up to date. With --system, --data names a data folder to move
+    /// to the service.
     InstallService(InstallArgs),
     /// Stop the engine's service and remove it; wallet and journal stay.
     UninstallService(ScopeArgs),

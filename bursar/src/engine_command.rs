@@ -133,17 +133,20 @@ async fn start(
 
 /// Reads the password from an option or the environment. The engine never prompts at a terminal.
 pub(crate) async fn password(source: SecretSource) -> Result<Option<SecretString>, Fault> {
-    let read = tokio::task::spawn_blocking(move || source.read(&mut Stdin)).await;
-    match read.map_err(|error| Fault::new(Code::InternalError).with_detail(error))?? {
-        Some(Secret(bytes)) => {
-            let text = std::str::from_utf8(&bytes).map_err(|error| {
-                Fault::because(Code::BadInput, "The given password is not UTF-8.")
-                    .with_detail(error)
-            })?;
-            Ok(Some(SecretString::from(text)))
-        }
-        None => Ok(None),
-    }
+    let read = tokio::task::spawn_blocking(move || read_password(&source)).await;
+    read.map_err(|error| Fault::new(Code::InternalError).with_detail(error))?
+}
+
+/// Reads the password from an option or the environment; `None` if neither has one. Blocks until the source delivers it.
+///
+/// # Errors
+/// Those of [`SecretSource::read`], and `BAD_INPUT` if it is not UTF-8.
+pub(crate) fn read_password(source: &SecretSource) -> Result<Option<SecretString>, Fault> {
+    let Some(Secret(bytes)) = source.read(&mut Stdin)? else { return Ok(None) };
+    let text = std::str::from_utf8(&bytes).map_err(|error| {
+        Fault::because(Code::BadInput, "The given password is not UTF-8.").with_detail(error)
+    })?;
+    Ok(Some(SecretString::from(text)))
 }
 
 /// Writes the READY line to standard output. Ignores write errors: the reader may have gone away.

@@ -1,8 +1,11 @@
-//! Reports a failure of the program itself.
+//! Ends a command that needed no engine: with its result, or with a failure of the program itself.
 
-use std::io;
+use std::io::{self, Write};
 
+use bursar_core::codes::Code;
+use bursar_core::fault::Fault;
 use bursar_tui::oneshot;
+use serde_json::Value;
 
 use crate::cli::Global;
 
@@ -10,4 +13,19 @@ use crate::cli::Global;
 pub(crate) fn failed(command: &str, global: &Global, failure: impl Into<oneshot::Failure>) -> u8 {
     let (mut out, mut err) = (io::stdout(), io::stderr());
     oneshot::fail(Some(command), failure, &global.options(), &mut out, &mut err)
+}
+
+/// Prints the result of a command, `data` with `--json` and else `text`. Returns the exit code.
+pub(crate) fn finished(command: &str, global: &Global, data: &Value, text: &[u8]) -> u8 {
+    let (mut out, mut err) = (io::stdout(), io::stderr());
+    if global.json {
+        return oneshot::succeed(command, data, &mut out, &mut err);
+    }
+    match out.write_all(text).and_then(|()| out.flush()) {
+        Ok(()) => 0,
+        Err(error) => {
+            let fault = Fault::because(Code::InternalError, "The result could not be written.");
+            failed(command, global, fault.with_detail(error))
+        }
+    }
 }

@@ -79,18 +79,9 @@ fn envelope(fault: Fault) -> u8 {
 pub(crate) fn completions(global: &Global, shell: clap_complete::Shell) -> u8 {
     let mut script = Vec::new();
     clap_complete::generate(shell, &mut Cli::command(), "bursar", &mut script);
-    if global.json {
-        let script = String::from_utf8_lossy(&script);
-        let data = serde_json::json!({ "shell": shell.to_string(), "script": script });
-        return oneshot::succeed("completions", &data, &mut io::stdout(), &mut io::stderr());
-    }
-    match io::stdout().write_all(&script) {
-        Ok(()) => 0,
-        Err(error) => {
-            let fault = Fault::because(Code::InternalError, "The script could not be written.");
-            crate::failure::failed("completions", global, fault.with_detail(error))
-        }
-    }
+    let text = String::from_utf8_lossy(&script);
+    let data = serde_json::json!({ "shell": shell.to_string(), "script": text });
+    crate::failure::finished("completions", global, &data, &script)
 }
 
 #[cfg(test)]

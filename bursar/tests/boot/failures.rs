@@ -16,23 +16,23 @@ fn a_wrong_password_does_not_loop_and_names_the_remedy() {
     let done = machine.boot(
         r#"
 $B install-service --system --yes; furnish
-printf 'not the password' > /root/wrong; chmod 600 /root/wrong
+printf 'not the password' > $HOME/wrong; chmod 600 $HOME/wrong
 files > /tmp/a
-step wrong $B install-service --system --unlock --daily 5 --yes --password-file /root/wrong
+step wrong $B install-service --system --unlock --daily 5 --yes --password-file $HOME/wrong
 files > /tmp/b
 step same diff /tmp/a /tmp/b
 step unlock $B install-service --system --unlock --daily 5 --yes --password-file $PW
-printf 'correct horse battery\nanother long password\n' > /root/both; printf 'another long password' > /root/new; chmod 600 /root/new
-step passwd owner wallet passwd --password-stdin < /root/both
+printf 'correct horse battery\nanother long password\n' > $HOME/both; printf 'another long password' > $HOME/new; chmod 600 $HOME/new
+step passwd owner wallet passwd --password-stdin < $HOME/both
 step restart systemctl restart bursar
 sleep 7
 step state systemctl show bursar --property=ActiveState,NRestarts,ExecMainStatus
 step status $B service status
 # A drop-in of the operator takes the credential away, so the wallet stays locked.
 printf '[Service]\nLoadCredentialEncrypted=\n' > /etc/systemd/system/bursar.service.d/zz.conf
-step unproven $B install-service --system --unlock --daily 5 --yes --password-file /root/new
+step unproven $B install-service --system --unlock --daily 5 --yes --password-file $HOME/new
 rm /etc/systemd/system/bursar.service.d/zz.conf
-step again $B install-service --system --unlock --daily 5 --yes --password-file /root/new
+step again $B install-service --system --unlock --daily 5 --yes --password-file $HOME/new
 step opened owner status
 "#,
         Ends::PowerCut,

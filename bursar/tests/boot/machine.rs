@@ -23,7 +23,8 @@ pub(crate) const PASSWORD: &str = "correct horse battery";
 /// What every script can use. `step NAME command…` prints how the command ended and what it wrote.
 const PRELUDE: &str = r#"
 ip link set lo up 2>/dev/null
-export HOME=/root B=/opt/bursar DATA=/var/lib/bursar PW=/root/password
+export HOME=/root
+export B=/opt/bursar DATA=/var/lib/bursar PW=$HOME/password
 step() {
   local name=$1 code; shift
   "$@" > /tmp/step 2>&1; code=$?
@@ -42,7 +43,7 @@ furnish() {
   owner seed create --reveal --password-stdin < $PW
   owner address create pay 0 --password-stdin < $PW
   owner policy create p --day 50 --txn 10 --auto 9
-  owner agent register bot --auth bearer --json > /root/bot.json
+  owner agent register bot --auth bearer --json > $HOME/bot.json
   owner agent commission bot p pay
 }
 # Asks for a payment as the agent: pay URL ATOMS.
@@ -51,8 +52,8 @@ pay() { python3 /opt/ask.py "$1" "$2"; }
 
 /// The agent: asks for one payment and prints the answer's code.
 const AGENT: &str = r#"
-import json, sys, urllib.request, urllib.error
-bot = json.load(open('/root/bot.json'))['data']
+import json, os, sys, urllib.request, urllib.error
+bot = json.load(open(os.environ['HOME'] + '/bot.json'))['data']
 offer = {'x402Version': 1, 'error': 'payment required', 'accepts': [{
     'scheme': 'exact', 'network': 'base', 'maxAmountRequired': sys.argv[2],
     'resource': 'https://api.example.com/' + sys.argv[1], 'description': 'a test', 'mimeType': 'application/json',
@@ -64,9 +65,9 @@ try:
     answer = urllib.request.urlopen(request)
 except urllib.error.HTTPError as error:
     answer = error
-told = json.load(answer)
-print(answer.status, told.get('code') or ('signed' if told.get('header_value') else told))
-sys.exit(0 if told.get('header_value') else 1)
+reply = json.load(answer)
+print(answer.status, reply.get('code') or ('signed' if reply.get('header_value') else reply))
+sys.exit(0 if reply.get('header_value') else 1)
 "#;
 
 /// The unit that runs the script of a boot, after everything that starts with the machine.

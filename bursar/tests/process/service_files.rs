@@ -121,9 +121,9 @@ fn a_machine_without_systemd_is_named_and_stays_as_it_is() {
         own
     };
     let Output { status, stdout, stderr } = command.env("HOME", home.dir.path()).output().unwrap();
-    let told = String::from_utf8_lossy(&stderr);
-    assert_eq!((status.code(), &stdout[..]), (Some(9), &b""[..]), "{told}");
-    assert!(told.contains("not booted with systemd: start `bursar engine`"), "{told}");
+    let report = String::from_utf8_lossy(&stderr);
+    assert_eq!((status.code(), &stdout[..]), (Some(9), &b""[..]), "{report}");
+    assert!(report.contains("not booted with systemd: start `bursar engine`"), "{report}");
     let (code, out, _err) = run(&home.data(), "service status --json");
     assert_eq!(code, 7, "{out}");
     assert!(out.contains(r#""code":"NOTHING_FOUND""#), "{out}");
