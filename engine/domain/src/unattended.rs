@@ -1,5 +1,5 @@
-//! The limit of unattended days: what all agents together may spend in a day while no person has opened the wallet. Only
-//! this module knows the rule. A day begins and ends as an allowance does: see [`crate::allowance`].
+//! Unattended days: what all agents together spend in a day while no person has opened the wallet. A day begins and ends as
+//! an allowance does: see [`crate::allowance`]. The decisions apply the limit of a day.
 
 use bursar_core::money::Usd;
 use bursar_core::time::Moment;
