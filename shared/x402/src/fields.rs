@@ -47,6 +47,37 @@ impl<'a> Fields<'a> {
         self.value(key).map(read).transpose()
     }
 
+    /// Returns the elements of an array, if present.
+    pub fn array(&self, key: &str) -> Result<Option<&'a [Value]>, X402Error> {
+        let read =
+            |value: &'a Value| value.as_array().ok_or_else(|| self.error(key, "is not an array"));
+        self.value(key).map(read).transpose()
+    }
+
+    /// Reads an object, which must be present, by `read`. Its errors name the whole path.
+    ///
+    /// # Errors
+    /// `InvalidFormat` if there is no object, and the errors of `read`.
+    pub fn nested<T, E: From<X402Error>>(
+        &self,
+        key: &str,
+        read: impl FnOnce(&Fields<'_>) -> Result<T, E>,
+    ) -> Result<T, E> {
+        let object = self.required(key, self.object(key)?)?;
+        self.within(key, object, read)
+    }
+
+    /// Reads `object`, which is at `key` of this object, by `read`. Its errors name the whole path.
+    pub fn within<T, E>(
+        &self,
+        key: &str,
+        object: &Object,
+        read: impl FnOnce(&Fields<'_>) -> Result<T, E>,
+    ) -> Result<T, E> {
+        let path = format!("{}{key}.", self.path);
+        read(&Fields::new(object, &path))
+    }
+
     /// Returns a number of plain digits, if present: `300`, not `3e2`, `300.0` or `"300"`.
     pub fn count(&self, key: &str) -> Result<Option<u64>, X402Error> {
         let read = |value: &Value| {
