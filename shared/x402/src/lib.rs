@@ -12,6 +12,8 @@
 //! 5. [`payment::payment_header`] writes the `PAYMENT-SIGNATURE` or `X-PAYMENT` text from stored pieces
 //!    ([`payment::Echo`]), so that a restarted wallet gives the same answer again.
 //!
+//! [`channel`] holds the payloads and digests of payment channels, the scheme `batch-settlement`.
+//!
 //! # Examples
 //!
 //! ```
@@ -60,6 +62,7 @@
 
 pub mod authorization;
 pub mod bounds;
+pub mod channel;
 pub mod error;
 pub mod fields;
 pub mod header;
