@@ -2,6 +2,7 @@
 //! failing cases are named.
 #![cfg(test)]
 
+mod channel;
 mod eip712;
 mod messages;
 mod wycheproof;
