@@ -1,9 +1,9 @@
-//! The EIP-712 digest of an EIP-3009 authorization. Knows no token: the domain comes from the network table or from
-//! the token contract itself, never from an offer.
+//! The EIP-712 digests of EIP-3009 authorizations and of other messages. Knows no token: the domain comes from the
+//! network table or from the token contract itself, never from an offer.
 
 use std::borrow::Cow;
 
-use alloy_primitives::{Address, B256, U256};
+use alloy_primitives::{Address, B256, U256, keccak256};
 use alloy_sol_types::{Eip712Domain, SolStruct};
 use bursar_core::networks::{ChainId, Network};
 use serde::{Deserialize, Serialize};
@@ -91,10 +91,16 @@ pub fn struct_hash(terms: &Authorization) -> B256 {
     TransferWithAuthorization::from(terms).eip712_hash_struct()
 }
 
+/// Returns the EIP-712 digest of any message: Keccak-256 of `0x1901`, the domain separator and the struct hash.
+pub fn digest(separator: B256, message: &impl SolStruct) -> B256 {
+    let struct_hash = message.eip712_hash_struct();
+    keccak256([&[0x19, 0x01], separator.as_slice(), struct_hash.as_slice()].concat())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use alloy_primitives::{b256, keccak256};
+    use alloy_primitives::b256;
     use bursar_core::networks::NETWORKS;
 
     fn terms() -> Authorization {

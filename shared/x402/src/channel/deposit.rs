@@ -5,7 +5,7 @@ use alloy_primitives::{Address, B256, Bytes, U256, keccak256};
 use alloy_sol_types::SolValue;
 use serde::{Deserialize, Serialize};
 
-use super::domain::digest;
+use crate::typed_data::digest;
 
 mod eip3009 {
     alloy_sol_types::sol! {

@@ -3,12 +3,13 @@
 
 use std::borrow::Cow;
 
-use alloy_primitives::{Address, B256, U256, keccak256};
-use alloy_sol_types::{Eip712Domain, SolStruct};
+use alloy_primitives::{Address, B256, U256};
+use alloy_sol_types::Eip712Domain;
 use bursar_core::networks::ChainId;
 
 use super::payload::ClaimRow;
 use super::{ChannelConfig, ChannelFault, IBatchSettlement};
+use crate::typed_data::digest;
 
 mod messages {
     alloy_sol_types::sol! {
@@ -122,16 +123,11 @@ impl EscrowDomain {
     }
 }
 
-/// Returns the EIP-712 digest of a message: Keccak-256 of `0x1901`, the separator and the struct hash.
-pub fn digest(separator: B256, message: &impl SolStruct) -> B256 {
-    let struct_hash = message.eip712_hash_struct();
-    keccak256([&[0x19, 0x01], separator.as_slice(), struct_hash.as_slice()].concat())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use alloy_primitives::{b256, keccak256};
+    use alloy_sol_types::SolStruct;
 
     #[test]
     fn the_types_are_those_of_the_contract() {
