@@ -12,7 +12,8 @@
 //! 5. [`payment::payment_header`] writes the `PAYMENT-SIGNATURE` or `X-PAYMENT` text from stored pieces
 //!    ([`payment::Echo`]), so that a restarted wallet gives the same answer again.
 //!
-//! [`channel`] holds the payloads and digests of payment channels, the scheme `batch-settlement`.
+//! [`channel`] holds the payloads and digests of payment channels, the scheme `batch-settlement`, and [`upto`]
+//! the digest of the scheme of that name.
 //!
 //! # Examples
 //!
@@ -73,6 +74,7 @@ pub mod requirements;
 pub mod settlement;
 pub mod signature;
 pub mod typed_data;
+pub mod upto;
 mod version;
 
 pub use authorization::{Authorization, Validity, validity};

@@ -3,7 +3,9 @@
 
 use alloy_primitives::{Address, B256, U256};
 use alloy_sol_types::{Eip712Domain, SolStruct};
-use bursar_x402::typed_data::TransferWithAuthorization;
+use bursar_x402::channel::deposit::ReceiveWithAuthorization;
+use bursar_x402::typed_data::{self, TransferWithAuthorization};
+use bursar_x402::upto;
 use serde_json::Value;
 
 use crate::text;
@@ -20,28 +22,6 @@ mod exact {
             Witness witness;
         }
         struct CancelAuthorization { address authorizer; bytes32 nonce; }
-        struct ReceiveWithAuthorization {
-            address from;
-            address to;
-            uint256 value;
-            uint256 validAfter;
-            uint256 validBefore;
-            bytes32 nonce;
-        }
-    }
-}
-
-mod upto {
-    alloy_sol_types::sol! {
-        struct TokenPermissions { address token; uint256 amount; }
-        struct Witness { address to; address facilitator; uint256 validAfter; }
-        struct PermitWitnessTransferFrom {
-            TokenPermissions permitted;
-            address spender;
-            uint256 nonce;
-            uint256 deadline;
-            Witness witness;
-        }
     }
 }
 
@@ -94,7 +74,7 @@ fn hashed<T: SolStruct>(message: &T, domain: &Eip712Domain) -> Hashes {
         type_text: T::eip712_encode_type().into_owned(),
         type_hash: message.eip712_type_hash(),
         struct_hash: message.eip712_hash_struct(),
-        digest: message.eip712_signing_hash(domain),
+        digest: typed_data::digest(domain.separator(), message),
     }
 }
 
@@ -109,10 +89,10 @@ pub(crate) fn transfer(message: &Value) -> TransferWithAuthorization {
     }
 }
 
-fn receive(message: &Value) -> exact::ReceiveWithAuthorization {
+fn receive(message: &Value) -> ReceiveWithAuthorization {
     let TransferWithAuthorization { from, to, value, validAfter, validBefore, nonce } =
         transfer(message);
-    exact::ReceiveWithAuthorization { from, to, value, validAfter, validBefore, nonce }
+    ReceiveWithAuthorization { from, to, value, validAfter, validBefore, nonce }
 }
 
 fn cancel(message: &Value) -> exact::CancelAuthorization {
