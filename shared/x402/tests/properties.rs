@@ -3,6 +3,7 @@
 
 use alloy_primitives::{Address, B256, U256};
 use bursar_core::json::{Object, Value};
+use bursar_x402::channel::ChannelPayload;
 use bursar_x402::{
     Authorization, Echo, PaymentRequired, Signature65, choose, header, payment_header, validity,
 };
@@ -87,6 +88,31 @@ fn nearly_a_challenge() -> impl Strategy<Value = Value> {
     challenge_of(any_json(), any_json(), any_json(), any_json())
 }
 
+/// A claim with all its members, some of which hold anything.
+fn nearly_a_claim() -> impl Strategy<Value = Value> {
+    let members = ["payer", "payerAuthorizer", "receiver", "receiverAuthorizer", "token"];
+    let or_any = |valid: Value| prop_oneof![4 => Just(valid), 1 => any_json()];
+    let address = Value::from(Address::repeat_byte(7).to_string());
+    let config = (
+        prop::array::uniform5(or_any(address)),
+        or_any(Value::from(900_u64)),
+        or_any(Value::from(B256::ZERO.to_string())),
+    );
+    let config = config.prop_map(move |(accounts, delay, salt)| {
+        let mut config = Object::new().with("withdrawDelay", delay).with("salt", salt);
+        for (key, account) in members.into_iter().zip(accounts) {
+            config.insert(key, account);
+        }
+        Value::from(config)
+    });
+    let claim = (config, or_any(Value::from("5")), or_any(Value::from("0x01")));
+    claim.prop_map(|(config, amount, signature)| {
+        let voucher = Object::new().with("channel", config).with("maxClaimableAmount", amount);
+        let claim = Object::new().with("voucher", voucher).with("signature", signature);
+        Value::from(claim.with("totalClaimed", 4_u64))
+    })
+}
+
 /// Does everything that is done with a challenge before a signature exists.
 fn exercise(challenge: &Value) {
     let Ok(read) = PaymentRequired::parse(challenge) else { return };
@@ -123,6 +149,21 @@ proptest! {
     #[test]
     fn no_malformed_challenge_makes_the_reader_panic(challenge in nearly_a_challenge()) {
         exercise(&challenge);
+    }
+
+    #[test]
+    fn no_json_makes_the_reader_of_channel_payloads_panic(
+        kind in "deposit|voucher|refund|claim|settle",
+        (config, voucher, deposit) in (any_json(), any_json(), any_json()),
+        claims in prop_oneof![any_json(), prop::collection::vec(nearly_a_claim(), 0..3).prop_map(Value::from)],
+    ) {
+        let payload = Object::new()
+            .with("type", kind)
+            .with("channelConfig", config)
+            .with("voucher", voucher)
+            .with("deposit", deposit)
+            .with("claims", claims);
+        let _either = ChannelPayload::parse(&payload, "");
     }
 
     #[test]
