@@ -40,6 +40,7 @@ fn compile(
         .arg(folder.join("contracts").join(contract.name).with_extension("sol"))
         .arg(contract.name)
         .arg(folder.join(contract.name).with_extension("json"))
+        .arg(contract.evm)
         .current_dir(COMPILER.folder(environment))
         .output()
         .map_err(|error| MissingChain::BrokenTool { tool: "node", detail: error.to_string() })?;

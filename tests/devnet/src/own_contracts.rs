@@ -10,6 +10,8 @@ use crate::error::DevnetError;
 #[derive(Debug)]
 pub(crate) struct OwnContract {
     pub(crate) name: &'static str,
+    /// The compiler's `evmVersion`: the oldest one that the contract can run on.
+    pub(crate) evm: &'static str,
     /// The text of `kit/<name>.json`: the bytecode and the hash of its source.
     pub(crate) compiled: &'static str,
     /// `kit/contracts/<name>.sol`.
@@ -22,8 +24,12 @@ pub(crate) struct OwnContract {
 
 macro_rules! own_contract {
     ($name:literal $(, imports $import:literal)*) => {
+        own_contract!($name for "paris" $(, imports $import)*)
+    };
+    ($name:literal for $evm:literal $(, imports $import:literal)*) => {
         OwnContract {
             name: $name,
+            evm: $evm,
             compiled: include_str!(concat!("../kit/", $name, ".json")),
             #[cfg(test)]
             source: include_str!(concat!("../kit/contracts/", $name, ".sol")),

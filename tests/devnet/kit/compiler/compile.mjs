@@ -1,5 +1,5 @@
 // Compiles one Solidity file with the npm `solc` of this folder and writes its creation bytecode.
-// usage: node compile.mjs <source.sol> <ContractName> <out.json>     (cwd: a folder with node_modules)
+// usage: node compile.mjs <source.sol> <ContractName> <out.json> <evmVersion>   (cwd: a folder with node_modules)
 //
 // The metadata appendix is left out: the bytecode depends on the code alone, never on paths or comments.
 import { createHash } from "node:crypto";
@@ -7,7 +7,7 @@ import { readFileSync, writeFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { basename, dirname, join } from "node:path";
 
-const [sourcePath, contract, outPath] = process.argv.slice(2);
+const [sourcePath, contract, outPath, evmVersion] = process.argv.slice(2);
 const solc = createRequire(join(process.cwd(), "package.json"))("solc");
 const source = readFileSync(sourcePath);
 const file = basename(sourcePath);
@@ -26,9 +26,9 @@ const output = JSON.parse(
       sources: { [file]: { content: source.toString("utf8") } },
       settings: {
         optimizer: { enabled: true, runs: 200 },
-        evmVersion: "paris",
+        evmVersion,
         metadata: { appendCBOR: false, bytecodeHash: "none" },
-        outputSelection: { "*": { "*": ["evm.bytecode.object"] } },
+        outputSelection: { "*": { "*": ["abi", "evm.bytecode.object"] } },
       },
     }),
     { import: read },
@@ -38,14 +38,27 @@ const messages = output.errors ?? [];
 for (const message of messages) console.error(message.formattedMessage);
 if (messages.length > 0) process.exit(1);
 
+// The interface as text, so that a test can compare it with that of the real contract.
+function typeOf({ type, components, indexed }) {
+  const name = type.replace("tuple", () => `(${components.map(typeOf)})`);
+  return indexed ? `${name} indexed` : name;
+}
+function describe({ type, name, inputs, outputs, stateMutability }) {
+  const head = `${type} ${name}(${inputs.map(typeOf)})`;
+  return type === "function" ? `${head} ${stateMutability} (${outputs.map(typeOf)})` : head;
+}
+const { abi, evm } = output.contracts[file][contract];
+const named = abi.filter(({ type }) => ["function", "event", "error"].includes(type));
+
 // Of the source and, in the order of their names, of what it imports.
 const hash = createHash("sha256").update(source);
 for (const name of [...imported.keys()].sort()) hash.update(imported.get(name));
 
 const compiled = {
   compiler: `npm solc ${solc.version()}`,
-  settings: "optimizer 200 runs, evmVersion paris, no metadata",
+  settings: `optimizer 200 runs, evmVersion ${evmVersion}, no metadata`,
   source_sha256: hash.digest("hex"),
-  bytecode: `0x${output.contracts[file][contract].evm.bytecode.object}`,
+  interface: named.map(describe).sort(),
+  bytecode: `0x${evm.bytecode.object}`,
 };
 writeFileSync(outPath, `${JSON.stringify(compiled, null, 2)}\n`);
