@@ -67,11 +67,12 @@ pub(crate) const WALLET_FACTORY: OwnContract = own_contract!("WalletFactory", im
 pub(crate) const HOSTILE_WALLET: OwnContract = own_contract!("HostileWallet", imports "Wallet");
 pub(crate) const HOSTILE_TOKEN: OwnContract = own_contract!("HostileToken", imports "Stable");
 pub(crate) const PLAIN_TOKEN: OwnContract = own_contract!("PlainToken");
+pub(crate) const PERMIT_TOKEN: OwnContract = own_contract!("PermitToken", imports "PlainToken");
 pub(crate) const ODD_TOKEN: OwnContract = own_contract!("OddToken");
 pub(crate) const HOOK: OwnContract = own_contract!("Hook");
 
 /// All of our contracts, which `cargo xtask devnet --recompile` compiles.
-pub(crate) const ALL: [OwnContract; 25] = [
+pub(crate) const ALL: [OwnContract; 26] = [
     STABLE,
     WETH,
     ORACLE,
@@ -95,6 +96,7 @@ pub(crate) const ALL: [OwnContract; 25] = [
     HOSTILE_WALLET,
     HOSTILE_TOKEN,
     PLAIN_TOKEN,
+    PERMIT_TOKEN,
     ODD_TOKEN,
     HOOK,
 ];

@@ -94,6 +94,20 @@ impl Devnet {
         self.deploy(code).await
     }
 
+    /// Deploys an honest token with permits (EIP-2612) and without authorizations. It has six decimals; `name`
+    /// and `version` are its EIP-712 domain.
+    ///
+    /// # Errors
+    /// The deployment failed.
+    pub async fn deploy_permit_token(
+        &self,
+        name: &str,
+        version: &str,
+    ) -> Result<Address, DevnetError> {
+        let arguments = (name, name, version).abi_encode_params();
+        self.deploy(own_contracts::PERMIT_TOKEN.creation_code(&arguments)?).await
+    }
+
     /// Changes a token's mode. A token with authorizations cannot become a plain one.
     ///
     /// # Errors

@@ -30,8 +30,11 @@ contract HostileToken is Stable {
         mode = mode_;
     }
 
-    function _move(Authorization memory a, bytes memory signature) internal override {
-        if (mode != Mode.DoesNothing) super._move(a, signature);
+    function _move(bytes32 typehash, Authorization memory a, bytes memory signature)
+        internal
+        override
+    {
+        if (mode != Mode.DoesNothing) super._move(typehash, a, signature);
     }
 
     function _transfer(address from, address to, uint256 value) internal override {

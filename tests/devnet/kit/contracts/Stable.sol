@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 pragma solidity ^0.8.20;
 
-// A stablecoin for the local chain: an ERC-20 with EIP-3009 that fails with the words of the coin that
-// it stands for (FiatTokenV2_2), so that a wallet meets the same answers as in production. Never for a
-// public chain: anyone may mint.
+// A stablecoin for the local chain: an ERC-20 with EIP-3009 and EIP-2612 that fails with the words of the
+// coin that it stands for (FiatTokenV2_2), so that a wallet meets the same answers as in production. Never
+// for a public chain: anyone may mint.
 
 interface IERC1271 {
     function isValidSignature(bytes32 hash, bytes calldata signature) external view returns (bytes4);
@@ -13,8 +13,14 @@ contract Stable {
     bytes32 public constant TRANSFER_WITH_AUTHORIZATION_TYPEHASH = keccak256(
         "TransferWithAuthorization(address from,address to,uint256 value,uint256 validAfter,uint256 validBefore,bytes32 nonce)"
     );
+    bytes32 public constant RECEIVE_WITH_AUTHORIZATION_TYPEHASH = keccak256(
+        "ReceiveWithAuthorization(address from,address to,uint256 value,uint256 validAfter,uint256 validBefore,bytes32 nonce)"
+    );
     bytes32 public constant CANCEL_AUTHORIZATION_TYPEHASH =
         keccak256("CancelAuthorization(address authorizer,bytes32 nonce)");
+    bytes32 public constant PERMIT_TYPEHASH = keccak256(
+        "Permit(address owner,address spender,uint256 value,uint256 nonce,uint256 deadline)"
+    );
     bytes32 private constant DOMAIN_TYPEHASH = keccak256(
         "EIP712Domain(string name,string version,uint256 chainId,address verifyingContract)"
     );
@@ -31,6 +37,8 @@ contract Stable {
     mapping(address => uint256) public balanceOf;
     mapping(address => mapping(address => uint256)) public allowance;
     mapping(address => mapping(bytes32 => bool)) public authorizationState;
+    // Of permits, which must be used in order.
+    mapping(address => uint256) public nonces;
     bool public paused;
 
     event Transfer(address indexed from, address indexed to, uint256 value);
@@ -85,10 +93,30 @@ contract Stable {
     }
 
     function approve(address spender, uint256 value) external whenNotPaused returns (bool) {
-        require(spender != address(0), "ERC20: approve to the zero address");
-        allowance[msg.sender][spender] = value;
-        emit Approval(msg.sender, spender, value);
+        _approve(msg.sender, spender, value);
         return true;
+    }
+
+    function permit(
+        address owner,
+        address spender,
+        uint256 value,
+        uint256 deadline,
+        uint8 v,
+        bytes32 r,
+        bytes32 s
+    ) external whenNotPaused {
+        _permit(owner, spender, value, deadline, abi.encodePacked(r, s, v));
+    }
+
+    function permit(
+        address owner,
+        address spender,
+        uint256 value,
+        uint256 deadline,
+        bytes memory signature
+    ) external whenNotPaused {
+        _permit(owner, spender, value, deadline, signature);
     }
 
     function transfer(address to, uint256 value) external whenNotPaused returns (bool) {
@@ -116,6 +144,7 @@ contract Stable {
         bytes32 s
     ) external whenNotPaused {
         _move(
+            TRANSFER_WITH_AUTHORIZATION_TYPEHASH,
             Authorization(from, to, value, validAfter, validBefore, nonce),
             abi.encodePacked(r, s, v)
         );
@@ -130,7 +159,41 @@ contract Stable {
         bytes32 nonce,
         bytes memory signature
     ) external whenNotPaused {
-        _move(Authorization(from, to, value, validAfter, validBefore, nonce), signature);
+        _move(
+            TRANSFER_WITH_AUTHORIZATION_TYPEHASH,
+            Authorization(from, to, value, validAfter, validBefore, nonce),
+            signature
+        );
+    }
+
+    // Only the payee may send this form, so that no other caller can use it ahead of a contract's own step.
+    function receiveWithAuthorization(
+        address from,
+        address to,
+        uint256 value,
+        uint256 validAfter,
+        uint256 validBefore,
+        bytes32 nonce,
+        uint8 v,
+        bytes32 r,
+        bytes32 s
+    ) external whenNotPaused {
+        _receive(
+            Authorization(from, to, value, validAfter, validBefore, nonce),
+            abi.encodePacked(r, s, v)
+        );
+    }
+
+    function receiveWithAuthorization(
+        address from,
+        address to,
+        uint256 value,
+        uint256 validAfter,
+        uint256 validBefore,
+        bytes32 nonce,
+        bytes memory signature
+    ) external whenNotPaused {
+        _receive(Authorization(from, to, value, validAfter, validBefore, nonce), signature);
     }
 
     function cancelAuthorization(address authorizer, bytes32 nonce, uint8 v, bytes32 r, bytes32 s) external {
@@ -141,25 +204,22 @@ contract Stable {
         _cancel(authorizer, nonce, signature);
     }
 
-    function _move(Authorization memory a, bytes memory signature) internal virtual {
+    function _receive(Authorization memory a, bytes memory signature) private {
+        require(a.to == msg.sender, "FiatTokenV2: caller must be the payee");
+        _move(RECEIVE_WITH_AUTHORIZATION_TYPEHASH, a, signature);
+    }
+
+    function _move(bytes32 typehash, Authorization memory a, bytes memory signature)
+        internal
+        virtual
+    {
         require(block.timestamp > a.validAfter, "FiatTokenV2: authorization is not yet valid");
         require(block.timestamp < a.validBefore, "FiatTokenV2: authorization is expired");
         _requireUnused(a.from, a.nonce);
-        _requireSigned(
-            a.from,
-            keccak256(
-                abi.encode(
-                    TRANSFER_WITH_AUTHORIZATION_TYPEHASH,
-                    a.from,
-                    a.to,
-                    a.value,
-                    a.validAfter,
-                    a.validBefore,
-                    a.nonce
-                )
-            ),
-            signature
+        bytes32 content = keccak256(
+            abi.encode(typehash, a.from, a.to, a.value, a.validAfter, a.validBefore, a.nonce)
         );
+        require(_isSigned(a.from, content, signature), "FiatTokenV2: invalid signature");
         authorizationState[a.from][a.nonce] = true;
         emit AuthorizationUsed(a.from, a.nonce);
         _transfer(a.from, a.to, a.value);
@@ -167,13 +227,32 @@ contract Stable {
 
     function _cancel(address authorizer, bytes32 nonce, bytes memory signature) private {
         _requireUnused(authorizer, nonce);
-        _requireSigned(
-            authorizer,
-            keccak256(abi.encode(CANCEL_AUTHORIZATION_TYPEHASH, authorizer, nonce)),
-            signature
-        );
+        bytes32 content = keccak256(abi.encode(CANCEL_AUTHORIZATION_TYPEHASH, authorizer, nonce));
+        require(_isSigned(authorizer, content, signature), "FiatTokenV2: invalid signature");
         authorizationState[authorizer][nonce] = true;
         emit AuthorizationCanceled(authorizer, nonce);
+    }
+
+    function _permit(
+        address owner,
+        address spender,
+        uint256 value,
+        uint256 deadline,
+        bytes memory signature
+    ) private {
+        require(block.timestamp <= deadline, "FiatTokenV2: permit is expired");
+        bytes32 content = keccak256(
+            abi.encode(PERMIT_TYPEHASH, owner, spender, value, nonces[owner]++, deadline)
+        );
+        require(_isSigned(owner, content, signature), "EIP2612: invalid signature");
+        _approve(owner, spender, value);
+    }
+
+    function _approve(address owner, address spender, uint256 value) private {
+        require(owner != address(0), "ERC20: approve from the zero address");
+        require(spender != address(0), "ERC20: approve to the zero address");
+        allowance[owner][spender] = value;
+        emit Approval(owner, spender, value);
     }
 
     function _transfer(address from, address to, uint256 value) internal virtual {
@@ -192,12 +271,15 @@ contract Stable {
         );
     }
 
-    function _requireSigned(address signer, bytes32 structHash, bytes memory signature) private view {
+    function _isSigned(address signer, bytes32 structHash, bytes memory signature)
+        private
+        view
+        returns (bool)
+    {
         bytes32 digest = keccak256(abi.encodePacked("\x19\x01", DOMAIN_SEPARATOR(), structHash));
-        bool valid = signer.code.length == 0
+        return signer.code.length == 0
             ? _recover(digest, signature) == signer
             : _contractAgrees(signer, digest, signature);
-        require(valid, "FiatTokenV2: invalid signature");
     }
 
     // A payer with code, an EIP-7702 delegation included, is asked; no signature of a key is tried then.
