@@ -60,7 +60,19 @@ pub(crate) const LYING_VAULT: OwnContract =
     own_contract!("LyingVault", imports "Blue", imports "VaultV2");
 pub(crate) const ODD_ADAPTER: OwnContract = own_contract!("OddAdapter", imports "Blue");
 pub(crate) const FORGER: OwnContract = own_contract!("Forger");
-pub(crate) const EXACT_PERMIT2_PROXY: OwnContract = own_contract!("ExactPermit2Proxy");
+// Transient storage needs cancun.
+pub(crate) const EXACT_PERMIT2_PROXY: OwnContract = own_contract!(
+    "ExactPermit2Proxy" for "cancun",
+    imports "NonReentrant",
+    imports "Permit2",
+    imports "Permit2Proxy"
+);
+pub(crate) const UPTO_PERMIT2_PROXY: OwnContract = own_contract!(
+    "UptoPermit2Proxy" for "cancun",
+    imports "NonReentrant",
+    imports "Permit2",
+    imports "Permit2Proxy"
+);
 pub(crate) const PRISM: OwnContract = own_contract!("Prism");
 pub(crate) const WALLET: OwnContract = own_contract!("Wallet");
 pub(crate) const WALLET_FACTORY: OwnContract = own_contract!("WalletFactory", imports "Wallet");
@@ -72,7 +84,7 @@ pub(crate) const ODD_TOKEN: OwnContract = own_contract!("OddToken");
 pub(crate) const HOOK: OwnContract = own_contract!("Hook");
 
 /// All of our contracts, which `cargo xtask devnet --recompile` compiles.
-pub(crate) const ALL: [OwnContract; 26] = [
+pub(crate) const ALL: [OwnContract; 27] = [
     STABLE,
     WETH,
     ORACLE,
@@ -90,6 +102,7 @@ pub(crate) const ALL: [OwnContract; 26] = [
     ODD_ADAPTER,
     FORGER,
     EXACT_PERMIT2_PROXY,
+    UPTO_PERMIT2_PROXY,
     PRISM,
     WALLET,
     WALLET_FACTORY,

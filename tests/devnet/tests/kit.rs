@@ -44,6 +44,9 @@ mod payer;
 #[path = "kit/permit2.rs"]
 mod permit2;
 #[cfg(test)]
+#[path = "kit/permits.rs"]
+mod permits;
+#[cfg(test)]
 #[path = "kit/prism.rs"]
 mod prism;
 #[cfg(test)]
@@ -58,6 +61,9 @@ mod swaps;
 #[cfg(test)]
 #[path = "kit/tokens.rs"]
 mod tokens;
+#[cfg(test)]
+#[path = "kit/upto.rs"]
+mod upto;
 #[cfg(test)]
 #[path = "kit/vault_lies.rs"]
 mod vault_lies;

@@ -12,6 +12,8 @@ pub struct Contracts {
     pub permit2: Address,
     /// A stand-in for x402's proxy for exact payments by Permit2.
     pub exact_permit2_proxy: Address,
+    /// A stand-in for x402's proxy for payments up to an amount by Permit2.
+    pub upto_permit2_proxy: Address,
     /// A stand-in for Primer's Prism: any account may change its facilitators.
     pub prism: Address,
     pub multicall3: Address,
@@ -90,9 +92,10 @@ pub const LLTV: u128 = 860_000_000_000_000_000;
 const ORACLE: Address = address!("0x000000000000000000000000000000000bACC1E0");
 /// The owner of Base's ready vaults: our own choice, because no source names one.
 const BASE_VAULT_OWNER: Address = address!("0x000000000000000000000000000000000bACC1E3");
-/// These three are the same on every network.
+/// These are the same on every network.
 const PERMIT2: Address = address!("0x000000000022D473030F116dDEE9F6B43aC78BA3");
 const EXACT_PERMIT2_PROXY: Address = address!("0x402085c248EeA27D92E8b30b2C58ed07f9E20001");
+const UPTO_PERMIT2_PROXY: Address = address!("0x4020A4f3b7b90ccA423B9fabCc0CE57C6C240002");
 const PRISM: Address = address!("0x402357ff1e18d42d0f14a5d56d6e1ebd741b3a86");
 /// Base has 2.1.0 at this address; Robinhood Chain began with 2.1.1.
 const ROUTER_2_1_0: Address = address!("0xf3A4F4094bD2c6C06cA2F61789D8727B8D1E7259");
@@ -193,6 +196,7 @@ impl Contracts {
             weth,
             permit2: PERMIT2,
             exact_permit2_proxy: EXACT_PERMIT2_PROXY,
+            upto_permit2_proxy: UPTO_PERMIT2_PROXY,
             prism: PRISM,
             multicall3: MULTICALL3,
             v3,
@@ -209,6 +213,7 @@ impl Contracts {
             self.weth,
             self.permit2,
             self.exact_permit2_proxy,
+            self.upto_permit2_proxy,
             self.prism,
             self.multicall3,
             v3.factory,

@@ -111,6 +111,12 @@ impl Trader {
         self.must(&self.call(token, &approve)).await;
     }
 
+    /// Gives an account native coin for gas.
+    pub(crate) async fn fund(&self, account: Address) {
+        let ether = json!([account, U256::from(ETHER)]);
+        self.devnet.request("anvil_setBalance", ether).await.unwrap();
+    }
+
     pub(crate) async fn balance(&self, token: Address, owner: Address) -> U256 {
         self.devnet.read(token, IErc20::balanceOfCall { owner }).await.unwrap()
     }

@@ -3,11 +3,11 @@
 use alloy_primitives::{Address, B256, Bytes, U256, b256, hex, keccak256};
 use alloy_sol_types::{SolCall, SolValue, sol};
 use bursar_core::networks::ChainId;
-use bursar_devnet::Call;
 use bursar_devnet::full::CHAINS;
+use bursar_devnet::{Call, TokenQuirk};
 use serde_json::json;
 
-use crate::full::{DOLLAR, Trader, named};
+use crate::full::{DOLLAR, Log, Trader, named};
 use crate::payer::{Payer, now_s};
 
 sol! {
@@ -17,11 +17,17 @@ sol! {
     struct PermitTransferFrom { TokenPermissions permitted; uint256 nonce; uint256 deadline; }
     #[derive(Debug)]
     struct Witness { address to; uint256 validAfter; }
+    #[derive(Debug)]
+    struct EIP2612Permit { uint256 value; uint256 deadline; bytes32 r; bytes32 s; uint8 v; }
 
     #[derive(Debug)]
     interface IProxy {
         function settle(
             PermitTransferFrom permit, address owner, Witness witness, bytes signature
+        ) external;
+        function settleWithPermit(
+            EIP2612Permit permit2612, PermitTransferFrom permit, address owner, Witness witness,
+            bytes signature
         ) external;
         function PERMIT2() external view returns (address);
         function WITNESS_TYPEHASH() external view returns (bytes32);
@@ -56,39 +62,79 @@ impl Payment {
     }
 
     pub(crate) fn sign(&self, trader: &Trader, key: &Payer) -> Vec<u8> {
-        let chain = U256::from(trader.network.chain.0);
-        let named = (DOMAIN, keccak256("Permit2"), chain, trader.contracts.permit2);
-        let part = keccak256("TokenPermissions(address token,uint256 amount)");
-        let permitted = (part, self.token, U256::from(self.amount));
         let witness = (WITNESS, self.to, U256::from(self.valid_after));
         let words = [
             PERMIT,
-            keccak256(permitted.abi_encode_params()),
+            permissions(self.token, self.amount),
             trader.contracts.exact_permit2_proxy.into_word(),
             self.nonce.into(),
             U256::from(self.deadline).into(),
             keccak256(witness.abi_encode_params()),
         ];
-        key.sign_under(keccak256(named.abi_encode_params()), &words)
+        key.sign_under(permit2_domain(trader), &words)
     }
 
     pub(crate) fn call(&self, trader: &Trader, signature: &[u8]) -> Call {
         let settle = IProxy::settleCall {
-            permit: PermitTransferFrom {
-                permitted: TokenPermissions { token: self.token, amount: U256::from(self.amount) },
-                nonce: self.nonce,
-                deadline: U256::from(self.deadline),
-            },
+            permit: self.permit(),
             owner: self.owner,
-            witness: Witness { to: self.to, validAfter: U256::from(self.valid_after) },
+            witness: self.witness(),
             signature: Bytes::copy_from_slice(signature),
         };
         trader.call(trader.contracts.exact_permit2_proxy, &settle)
     }
+
+    /// Like [`Self::call`], together with the token's permit for Permit2.
+    pub(crate) fn call_with_permit(
+        &self,
+        trader: &Trader,
+        signature: &[u8],
+        permit2612: EIP2612Permit,
+    ) -> Call {
+        let settle = IProxy::settleWithPermitCall {
+            permit2612,
+            permit: self.permit(),
+            owner: self.owner,
+            witness: self.witness(),
+            signature: Bytes::copy_from_slice(signature),
+        };
+        trader.call(trader.contracts.exact_permit2_proxy, &settle)
+    }
+
+    fn permit(&self) -> PermitTransferFrom {
+        PermitTransferFrom {
+            permitted: TokenPermissions { token: self.token, amount: U256::from(self.amount) },
+            nonce: self.nonce,
+            deadline: U256::from(self.deadline),
+        }
+    }
+
+    fn witness(&self) -> Witness {
+        Witness { to: self.to, validAfter: U256::from(self.valid_after) }
+    }
+}
+
+/// Returns the domain of Permit2, which has no version.
+pub(crate) fn permit2_domain(trader: &Trader) -> B256 {
+    let chain = U256::from(trader.network.chain.0);
+    let named = (DOMAIN, keccak256("Permit2"), chain, trader.contracts.permit2);
+    keccak256(named.abi_encode_params())
+}
+
+/// Returns the hash of the token and the most that a payer permits.
+pub(crate) fn permissions(token: Address, amount: u128) -> B256 {
+    let part = keccak256("TokenPermissions(address token,uint256 amount)");
+    keccak256((part, token, U256::from(amount)).abi_encode_params())
+}
+
+/// Returns whether the call succeeded that an odd token made in the middle of a transfer.
+pub(crate) fn called_back(logs: &[Log]) -> Option<bool> {
+    let log = logs.iter().find(|log| log.topics.contains(&keccak256("CalledBack(bool)")))?;
+    Some(log.data.last() == Some(&1))
 }
 
 /// An account on a full chain whose tokens Permit2 may transfer.
-async fn owner(chain: ChainId, key: &Payer) -> Option<Trader> {
+pub(crate) async fn owner(chain: ChainId, key: &Payer) -> Option<Trader> {
     let trader = Trader::with_address(chain, key.address()).await?;
     trader.approve(trader.dollar(), trader.contracts.permit2).await;
     Some(trader)
@@ -97,6 +143,7 @@ async fn owner(chain: ChainId, key: &Payer) -> Option<Trader> {
 #[tokio::test]
 async fn the_proxy_has_the_interface_that_x402_documents() {
     assert_eq!(IProxy::settleCall::SELECTOR, hex!("13cd3b53"));
+    assert_eq!(IProxy::settleWithPermitCall::SELECTOR, hex!("fa340378"));
     for chain in CHAINS {
         let Some(trader) = Trader::on(chain).await else { return };
         let proxy = trader.contracts.exact_permit2_proxy;
@@ -170,9 +217,23 @@ async fn the_proxy_reverts_with_named_errors() {
         let refusal = trader.refusal(&payment.call(&trader, &payment.sign(&trader, &key))).await;
         assert_eq!(refusal, named(error), "{error}");
     }
-    // The first storage slot marks a payment in progress.
-    let within = json!([trader.contracts.exact_permit2_proxy, "0x0", B256::with_last_byte(1)]);
-    trader.devnet.request("anvil_setStorageAt", within).await.unwrap();
-    let refusal = trader.refusal(&good.call(&trader, &good.sign(&trader, &key))).await;
-    assert_eq!(refusal, named("ReentrancyGuardReentrantCall()"));
+}
+
+#[tokio::test]
+async fn a_proxy_payment_within_another_fails() {
+    let key = Payer::new(0x65);
+    let Some(trader) = owner(ChainId(8453), &key).await else { return };
+    let devnet = &trader.devnet;
+    let odd = devnet.deploy_odd_token("Odd", TokenQuirk::Calls).await.unwrap();
+    devnet.mint_of(odd, trader.me, 5 * DOLLAR).await.unwrap();
+    trader.approve(odd, trader.contracts.permit2).await;
+    let inner = Payment { nonce: U256::from(8), ..Payment::new(trader.me, trader.dollar()) };
+    let inner = inner.call(&trader, &inner.sign(&trader, &key));
+    devnet.set_token_callback(odd, inner.to, inner.data.clone()).await.unwrap();
+
+    let outer = Payment::new(trader.me, odd);
+    let receipt = trader.must(&outer.call(&trader, &outer.sign(&trader, &key))).await;
+    assert_eq!(called_back(&trader.logs(&receipt).await), Some(false));
+    // It only failed because it was sent within the other.
+    trader.must(&inner).await;
 }
