@@ -73,6 +73,16 @@ pub(crate) const UPTO_PERMIT2_PROXY: OwnContract = own_contract!(
     imports "Permit2",
     imports "Permit2Proxy"
 );
+pub(crate) const BATCH_SETTLEMENT: OwnContract = own_contract!(
+    "BatchSettlement" for "cancun",
+    imports "DepositCollector",
+    imports "NonReentrant",
+    imports "Signature"
+);
+pub(crate) const ERC3009_DEPOSIT_COLLECTOR: OwnContract =
+    own_contract!("Erc3009DepositCollector", imports "DepositCollector");
+pub(crate) const PERMIT2_DEPOSIT_COLLECTOR: OwnContract =
+    own_contract!("Permit2DepositCollector", imports "DepositCollector", imports "Permit2");
 pub(crate) const PRISM: OwnContract = own_contract!("Prism");
 pub(crate) const WALLET: OwnContract = own_contract!("Wallet");
 pub(crate) const WALLET_FACTORY: OwnContract = own_contract!("WalletFactory", imports "Wallet");
@@ -84,7 +94,7 @@ pub(crate) const ODD_TOKEN: OwnContract = own_contract!("OddToken");
 pub(crate) const HOOK: OwnContract = own_contract!("Hook");
 
 /// All of our contracts, which `cargo xtask devnet --recompile` compiles.
-pub(crate) const ALL: [OwnContract; 27] = [
+pub(crate) const ALL: [OwnContract; 30] = [
     STABLE,
     WETH,
     ORACLE,
@@ -103,6 +113,9 @@ pub(crate) const ALL: [OwnContract; 27] = [
     FORGER,
     EXACT_PERMIT2_PROXY,
     UPTO_PERMIT2_PROXY,
+    BATCH_SETTLEMENT,
+    ERC3009_DEPOSIT_COLLECTOR,
+    PERMIT2_DEPOSIT_COLLECTOR,
     PRISM,
     WALLET,
     WALLET_FACTORY,

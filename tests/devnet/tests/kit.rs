@@ -8,6 +8,18 @@ mod agents;
 #[path = "kit/blocks.rs"]
 mod blocks;
 #[cfg(test)]
+#[path = "kit/channel_claims.rs"]
+mod channel_claims;
+#[cfg(test)]
+#[path = "kit/channel_deposits.rs"]
+mod channel_deposits;
+#[cfg(test)]
+#[path = "kit/channel_exits.rs"]
+mod channel_exits;
+#[cfg(test)]
+#[path = "kit/channels.rs"]
+mod channels;
+#[cfg(test)]
 #[path = "kit/coin.rs"]
 mod coin;
 #[cfg(test)]

@@ -14,6 +14,12 @@ pub struct Contracts {
     pub exact_permit2_proxy: Address,
     /// A stand-in for x402's proxy for payments up to an amount by Permit2.
     pub upto_permit2_proxy: Address,
+    /// A stand-in for x402BatchSettlement, the payment channels.
+    pub batch_settlement: Address,
+    /// A stand-in for the collector of channel deposits by EIP-3009.
+    pub erc3009_collector: Address,
+    /// A stand-in for the collector of channel deposits by Permit2.
+    pub permit2_collector: Address,
     /// A stand-in for Primer's Prism: any account may change its facilitators.
     pub prism: Address,
     pub multicall3: Address,
@@ -96,6 +102,9 @@ const BASE_VAULT_OWNER: Address = address!("0x000000000000000000000000000000000b
 const PERMIT2: Address = address!("0x000000000022D473030F116dDEE9F6B43aC78BA3");
 const EXACT_PERMIT2_PROXY: Address = address!("0x402085c248EeA27D92E8b30b2C58ed07f9E20001");
 const UPTO_PERMIT2_PROXY: Address = address!("0x4020A4f3b7b90ccA423B9fabCc0CE57C6C240002");
+const BATCH_SETTLEMENT: Address = address!("0x4020074e9dF2ce1deE5A9C1b5c3f541D02a10003");
+const ERC3009_COLLECTOR: Address = address!("0x4020806089470a89826cB9fB1f4059150b550004");
+const PERMIT2_COLLECTOR: Address = address!("0x4020425FAf3B746C082C2f942b4E5159887B0005");
 const PRISM: Address = address!("0x402357ff1e18d42d0f14a5d56d6e1ebd741b3a86");
 /// Base has 2.1.0 at this address; Robinhood Chain began with 2.1.1.
 const ROUTER_2_1_0: Address = address!("0xf3A4F4094bD2c6C06cA2F61789D8727B8D1E7259");
@@ -197,6 +206,9 @@ impl Contracts {
             permit2: PERMIT2,
             exact_permit2_proxy: EXACT_PERMIT2_PROXY,
             upto_permit2_proxy: UPTO_PERMIT2_PROXY,
+            batch_settlement: BATCH_SETTLEMENT,
+            erc3009_collector: ERC3009_COLLECTOR,
+            permit2_collector: PERMIT2_COLLECTOR,
             prism: PRISM,
             multicall3: MULTICALL3,
             v3,
@@ -214,6 +226,9 @@ impl Contracts {
             self.permit2,
             self.exact_permit2_proxy,
             self.upto_permit2_proxy,
+            self.batch_settlement,
+            self.erc3009_collector,
+            self.permit2_collector,
             self.prism,
             self.multicall3,
             v3.factory,

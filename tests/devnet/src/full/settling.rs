@@ -1,12 +1,15 @@
-//! The contracts that settle x402 payments that the token alone cannot: the proxies for Permit2, and
-//! Prism, which starts with no facilitators and no fee.
+//! The contracts that settle x402 payments that the token alone cannot: the proxies for Permit2, the payment
+//! channels with their collectors, and Prism, which starts with no facilitators and no fee.
 
 use alloy_sol_types::SolValue;
 
 use super::addresses::Contracts;
 use super::builder::Builder;
 use crate::error::DevnetError;
-use crate::own_contracts::{EXACT_PERMIT2_PROXY, PRISM, UPTO_PERMIT2_PROXY};
+use crate::own_contracts::{
+    BATCH_SETTLEMENT, ERC3009_DEPOSIT_COLLECTOR, EXACT_PERMIT2_PROXY, PERMIT2_DEPOSIT_COLLECTOR,
+    PRISM, UPTO_PERMIT2_PROXY,
+};
 
 impl Builder<'_> {
     pub(super) async fn place_settling(&self) -> Result<(), DevnetError> {
@@ -15,6 +18,17 @@ impl Builder<'_> {
         let uses_permit2 = (permit2,).abi_encode_params();
         self.place(exact_permit2_proxy, EXACT_PERMIT2_PROXY.creation_code(&uses_permit2)?).await?;
         self.place(upto_permit2_proxy, UPTO_PERMIT2_PROXY.creation_code(&uses_permit2)?).await?;
+        self.place_batch_settlement().await?;
         self.place(prism, PRISM.creation_code(&[])?).await
+    }
+
+    async fn place_batch_settlement(&self) -> Result<(), DevnetError> {
+        let Contracts { permit2, batch_settlement, erc3009_collector, permit2_collector, .. } =
+            self.contracts;
+        self.place(batch_settlement, BATCH_SETTLEMENT.creation_code(&[])?).await?;
+        let serves = (batch_settlement,).abi_encode_params();
+        self.place(erc3009_collector, ERC3009_DEPOSIT_COLLECTOR.creation_code(&serves)?).await?;
+        let serves = (batch_settlement, permit2).abi_encode_params();
+        self.place(permit2_collector, PERMIT2_DEPOSIT_COLLECTOR.creation_code(&serves)?).await
     }
 }
