@@ -85,3 +85,6 @@ mod venues;
 #[cfg(test)]
 #[path = "kit/wallets.rs"]
 mod wallets;
+#[cfg(test)]
+#[path = "kit/x402_abi.rs"]
+mod x402_abi;
