@@ -6,6 +6,7 @@ pub mod ledger;
 pub mod record;
 pub mod redb_store;
 pub mod reservation;
+mod row;
 pub mod store;
 
 pub use batch::Batch;

@@ -13,10 +13,10 @@ use bursar_serve::findings::{Findings, Severity};
 use crate::book::redb_store::RedbPayments;
 use crate::book::store::Payments;
 use crate::config::{Config, NetworkConfig};
-use crate::exact::erc20::IErc20;
 use crate::exact::prism;
 use crate::keys::KeyRing;
-use crate::service::{StartFault, chain_of, load_keys};
+use crate::service::{StartFault, chain_of, check_facilitators, load_keys};
+use crate::transfer::erc20::IErc20;
 
 /// Checks nodes, contracts, signers and the store.
 ///
@@ -30,13 +30,14 @@ pub async fn check(config: &Config) -> Result<Findings, StartFault> {
     if keys.is_empty() {
         return Err(StartFault::NoNetwork);
     }
+    check_facilitators(config, &keys)?;
     let mut unconfigured = Vec::new();
     for network in config.networks.values() {
         let Some(ring) = keys.get(&network.chain()) else {
             unconfigured.push(network.network.title);
             continue;
         };
-        let signers: Vec<Address> = ring.addresses().collect();
+        let signers: Vec<Address> = ring.addresses().chain(ring.retired()).collect();
         check.network(network, &clock, &signers).await?;
     }
     let served: Vec<_> = keys.keys().filter_map(|chain| Some(by_chain(*chain)?.title)).collect();
@@ -122,7 +123,7 @@ impl Check {
         let removed: BTreeSet<(ChainId, Address)> = own_batches
             .map(|batch| (batch.chain, batch.signer))
             .filter(|(chain, signer)| {
-                !keys.get(chain).is_some_and(|ring| ring.addresses().any(|known| known == *signer))
+                !keys.get(chain).is_some_and(|ring| ring.get(*signer).is_some())
             })
             .collect();
         for (chain, signer) in removed {
@@ -149,12 +150,23 @@ impl Check {
                 Severity::Bad,
                 "payments cannot share a transaction, and no payer's wallet can be deployed",
             ),
-            (network.permit2, "Permit2", Severity::Warning, "permit2 payments are refused"),
+            (
+                network.permit2,
+                "Permit2",
+                Severity::Warning,
+                "permit2 and upto payments are refused",
+            ),
             (
                 network.exact_permit2_proxy,
                 "the exact Permit2 proxy",
                 Severity::Warning,
                 "permit2 payments are refused",
+            ),
+            (
+                network.upto_permit2_proxy,
+                "the upto Permit2 proxy",
+                Severity::Warning,
+                "the scheme upto is not offered",
             ),
             (network.prism, "Prism", Severity::Warning, "prism payments are refused"),
         ];

@@ -1,23 +1,62 @@
-//! The scheme `exact`: a payer signs one amount, and exactly that amount is moved. A method is one way to move a token
-//! by a signature. Each method is a file of this folder and a row of [`METHODS`](registry::METHODS).
+//! The scheme `exact`: a payer signs one amount, and exactly that amount is moved.
 
-pub mod contract_call;
-pub mod contracts;
-pub mod domain;
 pub mod eip3009;
-pub(crate) mod erc20;
-pub mod evidence;
-pub mod method;
-pub mod mined_transaction;
-pub mod payload;
 pub mod permit2;
 pub mod prism;
-pub mod registry;
-pub mod terms_check;
 #[cfg(test)]
 mod test_methods;
 #[cfg(test)]
 mod test_proofs;
 
-/// The name of the scheme on the wire.
-pub const SCHEME: &str = "exact";
+use alloy_primitives::Address;
+use bursar_x402::required::Version;
+use bursar_x402::settlement::SettlementRequest;
+use serde_json::Value;
+
+use crate::contracts::Contracts;
+use crate::network::NetworkContext;
+use crate::reason::Reason;
+use crate::scheme::{Proposal, Scheme};
+use crate::transfer::check;
+use crate::transfer::method::Method;
+use crate::transfer::terms_check::Purpose;
+use crate::verify::VerifyError;
+
+/// The methods of the scheme, in the order in which they are tried.
+pub static METHODS: [&dyn Method; 3] = [&permit2::Permit2, &prism::Prism, &eip3009::Eip3009];
+
+/// The scheme `exact`.
+#[derive(Debug)]
+pub struct Exact;
+
+impl Scheme for Exact {
+    fn name(&self) -> &'static str {
+        "exact"
+    }
+
+    fn versions(&self) -> &'static [Version] {
+        &[Version::V2, Version::V1]
+    }
+
+    fn mismatch_reasons(&self) -> (Reason, Reason) {
+        (Reason::SchemeMismatch, Reason::NetworkMismatch)
+    }
+
+    fn extra(&self, _network: &NetworkContext) -> Option<Value> {
+        None
+    }
+
+    /// The method `eip3009` needs only the token.
+    fn contracts(&self, _contracts: &Contracts) -> Vec<Address> {
+        Vec::new()
+    }
+
+    fn propose(
+        &self,
+        network: &NetworkContext,
+        request: &SettlementRequest,
+        purpose: Purpose,
+    ) -> Result<Box<dyn Proposal>, VerifyError> {
+        Ok(Box::new(check::parse(network, &METHODS, request, purpose)?))
+    }
+}

@@ -1,7 +1,8 @@
 //! One served network: its nodes, its contracts and what is cached about them.
 
-use std::sync::Arc;
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use alloy_primitives::{Address, B256};
 use bursar_chain::ports::{BlockTag, Chain, ChainFault, Clock};
@@ -9,11 +10,10 @@ use bursar_chain::simulate::Simulator;
 use bursar_core::networks::{MULTICALL3, Network};
 
 use crate::config::NetworkConfig;
-use crate::exact::contracts::Contracts;
-use crate::exact::registry;
+use crate::contracts::Contracts;
 use crate::node::NodeBatcher;
-use crate::payment::MethodId;
 use crate::ttl_map::TtlMap;
+use crate::work::SenderRule;
 
 /// How long the lookup of a payer's code is cached. Settling a payment that the payer's key signed reads the code
 /// again, and notices code that the account got meanwhile.
@@ -30,8 +30,11 @@ pub struct NetworkContext {
     pub chain: Arc<dyn Chain>,
     pub node: NodeBatcher,
     pub clock: Arc<dyn Clock>,
-    /// Accounts that pay gas. The first is the sender of simulations, except of those batched through Multicall3.
+    /// Accounts that pay gas, in the order of the settings. The first is the sender of simulations, except of those
+    /// batched through Multicall3 and of jobs that are bound to another account.
     pub signers: Vec<Address>,
+    /// Former signers, which send only the jobs that are bound to them.
+    pub retired_signers: Vec<Address>,
     /// Whether an account has code.
     pub codes: TtlMap<Address, bool>,
     /// EIP-712 domain separators that tokens returned.
@@ -39,6 +42,9 @@ pub struct NetworkContext {
     /// Simulates transfers that cannot be batched: only our signers may make them, or Multicall3 is missing.
     pub simulator: Simulator,
     multicall: AtomicBool,
+    /// Contracts of schemes that were found on the network. They cannot disappear.
+    // Held for a single look-up.
+    found_contracts: Mutex<BTreeSet<Address>>,
 }
 
 impl NetworkContext {
@@ -47,13 +53,14 @@ impl NetworkContext {
         config: NetworkConfig,
         chain: Arc<dyn Chain>,
         clock: Arc<dyn Clock>,
-        signers: Vec<Address>,
+        (signers, retired_signers): (Vec<Address>, Vec<Address>),
     ) -> Self {
         let contracts = Contracts {
             chain: config.chain(),
             multicall3: MULTICALL3,
             permit2: config.permit2,
             exact_permit2_proxy: config.exact_permit2_proxy,
+            upto_permit2_proxy: config.upto_permit2_proxy,
             prism: config.prism,
         };
         Self {
@@ -62,22 +69,44 @@ impl NetworkContext {
             chain,
             clock,
             signers,
+            retired_signers,
             codes: TtlMap::new(CODE_TTL_MS),
             domains: TtlMap::new(DOMAIN_TTL_MS),
             simulator: Simulator::default(),
             multicall: AtomicBool::new(false),
+            found_contracts: Mutex::default(),
             config,
         }
     }
 
-    /// The only signer that may send payments of a method; `None` if every signer may. It is the first signer, which
-    /// simulations use as their sender.
-    pub fn only_sender(&self, method: MethodId) -> Option<Address> {
-        if registry::method(method).allows_any_sender() {
-            None
-        } else {
-            self.signers.first().copied()
+    /// The account that a rule binds a job to; `None` if every signer may send it.
+    pub fn bound_sender(&self, rule: SenderRule) -> Option<Address> {
+        match rule {
+            SenderRule::Any => None,
+            SenderRule::First => self.signers.first().copied(),
+            SenderRule::Only(account) => Some(account),
         }
+    }
+
+    /// The account from which a job with this rule is simulated.
+    pub fn simulated_sender(&self, rule: SenderRule) -> Address {
+        let first = self.signers.first().copied();
+        self.bound_sender(rule).or(first).unwrap_or_default()
+    }
+
+    /// The account that payers of the scheme `upto` name as the facilitator.
+    pub fn upto_facilitator(&self) -> Option<Address> {
+        self.config.upto_facilitator.or(self.signers.first().copied())
+    }
+
+    /// Whether an account is one of our signers, active or retired.
+    pub fn is_signer(&self, account: Address) -> bool {
+        self.signers.contains(&account) || self.retired_signers.contains(&account)
+    }
+
+    /// All our accounts, active ones first.
+    pub fn all_signers(&self) -> impl Iterator<Item = Address> + '_ {
+        self.signers.iter().chain(&self.retired_signers).copied()
     }
 
     /// The network's row in the table of networks.
@@ -101,6 +130,32 @@ impl NetworkContext {
     /// Whether an earlier lookup found Multicall3. Asks no node.
     pub fn is_multicall_known(&self) -> bool {
         self.multicall.load(Ordering::Relaxed)
+    }
+
+    /// Whether all these contracts were found on the network. Asks no node.
+    pub fn has_found(&self, contracts: &[Address]) -> bool {
+        let found = self.found_contracts();
+        contracts.iter().all(|contract| found.contains(contract))
+    }
+
+    /// Looks for those of these contracts that were not found yet. An unanswered question finds nothing.
+    pub async fn look_for(&self, contracts: BTreeSet<Address>) {
+        for contract in contracts {
+            if self.has_found(&[contract]) {
+                continue;
+            }
+            match self.chain.code_at(contract, BlockTag::Latest).await {
+                Ok(code) if !code.is_empty() => {
+                    self.found_contracts().insert(contract);
+                }
+                Ok(_none) => {}
+                Err(fault) => tracing::debug!(%contract, %fault, "could not look for a contract"),
+            }
+        }
+    }
+
+    fn found_contracts(&self) -> MutexGuard<'_, BTreeSet<Address>> {
+        self.found_contracts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Whether a token is trusted to run no code but its own: the network's dollar token, and the tokens of the

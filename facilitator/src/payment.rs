@@ -1,6 +1,6 @@
-//! One signed payment of any method, with everything that settling it needs. Pure values.
+//! One signed token transfer of any method, with everything that settling it needs. Pure values.
 
-use alloy_primitives::{Address, B256, Bytes, U256, keccak256};
+use alloy_primitives::{Address, B256, Bytes, U256};
 use bursar_core::networks::ChainId;
 use serde::{Deserialize, Serialize};
 
@@ -10,14 +10,16 @@ pub enum MethodId {
     Eip3009,
     Permit2,
     Prism,
+    /// Permit2 through the proxy of the scheme `upto`.
+    UptoPermit2,
 }
 
 impl MethodId {
-    /// The name of the method on the wire. It is also part of a [`PaymentKey`].
+    /// The name of the method on the wire. It is also part of a [`JobKey`](crate::job_key::JobKey).
     pub fn text(self) -> &'static str {
         match self {
             Self::Eip3009 => "eip3009",
-            Self::Permit2 => "permit2",
+            Self::Permit2 | Self::UptoPermit2 => "permit2",
             Self::Prism => "prism",
         }
     }
@@ -29,14 +31,16 @@ pub struct Terms {
     pub token: Address,
     pub payer: Address,
     pub payee: Address,
-    /// In the smallest unit of the token.
-    pub amount: U256,
+    /// The signed amount, in the smallest unit of the token. The scheme `exact` moves all of it, `upto` at most this.
+    pub authorized: U256,
     /// Used once per payer and token; with Permit2, once per payer.
     pub nonce: B256,
     /// Unix seconds.
     pub valid_after: U256,
     /// Unix seconds.
     pub valid_before: U256,
+    /// The only account that may send the transfer, if the payer names one.
+    pub facilitator: Option<Address>,
 }
 
 /// How a wallet that does not exist yet is deployed (EIP-6492).
@@ -52,6 +56,8 @@ pub struct Payment {
     pub chain: ChainId,
     pub method: MethodId,
     pub terms: Terms,
+    /// The amount that moves, in the smallest unit of the token; at most [`Terms::authorized`].
+    pub amount: U256,
     /// The digest that was signed (EIP-712).
     pub digest: B256,
     /// Without its EIP-6492 wrapper.
@@ -60,31 +66,4 @@ pub struct Payment {
     /// The payer has code, or will have after its deployment. That code decides which signatures are valid and how much
     /// gas a transfer uses.
     pub contract_payer: bool,
-}
-
-/// Identifies a payment: of all payments with the same key, the chain can carry out only one.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub struct PaymentKey(pub B256);
-
-impl Payment {
-    /// The key of this payment.
-    pub fn key(&self) -> PaymentKey {
-        PaymentKey::of(self.chain, self.method, &self.terms)
-    }
-}
-
-impl PaymentKey {
-    /// The key of a payment with these terms.
-    pub fn of(chain: ChainId, method: MethodId, terms: &Terms) -> Self {
-        let mut seed = chain.0.to_be_bytes().to_vec();
-        seed.extend(method.text().as_bytes());
-        match method {
-            MethodId::Eip3009 | MethodId::Prism => seed.extend(terms.token),
-            // A Permit2 nonce is used once across all tokens.
-            MethodId::Permit2 => {}
-        }
-        seed.extend(terms.payer);
-        seed.extend(terms.nonce);
-        Self(keccak256(seed))
-    }
 }

@@ -17,6 +17,7 @@ bursar_core::code_table! {
     Expired "invalid_exact_evm_payload_authorization_valid_before" "The payment has expired or expires within six seconds: sign a new one.";
     NotYetValid "invalid_exact_evm_payload_authorization_valid_after" "The payment is not valid yet: wait, or sign a valid one.";
     UnsupportedNetwork "unsupported_network" "This facilitator does not serve that network: see /supported.";
+    FacilitatorMismatch "facilitator_mismatch" "The witness names an account that is not a signer of this facilitator: see extra.facilitatorAddress in /supported.";
     GasTooHigh "gas_too_high" "Gas costs more than this facilitator pays for this payment now: try again later.";
     // From the official libraries.
     Version "invalid_x402_version" "x402Version must be 1 or 2, and the same everywhere in the request.";
@@ -35,14 +36,19 @@ bursar_core::code_table! {
     NotMoved "invalid_exact_evm_transfer_event_mismatch" "The token does not move exactly the amount to the payee.";
     TransactionFailed "invalid_exact_evm_transaction_failed" "The transaction was mined, but the payment in it failed.";
     FactoryNotAllowed "eip6492_factory_not_allowed" "This facilitator does not deploy wallets through that factory.";
+    DeploymentFailed "smart_wallet_deployment_failed" "This facilitator cannot deploy the payer's wallet for this scheme: deploy it first.";
     Undeployed "invalid_exact_evm_payload_undeployed_smart_wallet" "The payer's wallet is not deployed, and the signature has no deployment data.";
     Pending "settlement_pending" "The transaction is in flight: send the same request again to get its result.";
-    Permit2Spender "invalid_permit2_spender" "The spender must be the exact Permit2 proxy: see /contracts.";
+    UptoScheme "invalid_upto_evm_scheme" "The payment's scheme is not the required one, upto.";
+    UptoNetwork "invalid_upto_evm_network_mismatch" "The payment's network is not the required one.";
+    UptoExceeds "invalid_upto_evm_payload_settlement_exceeds_amount" "The amount to settle is above the authorized amount: settle at most what the payer signed.";
+    UptoTransactionFailed "invalid_upto_evm_transaction_failed" "The transaction was mined, but the payment in it failed.";
+    Permit2Spender "invalid_permit2_spender" "The spender must be the scheme's Permit2 proxy: see /contracts.";
     Permit2Token "permit2_token_mismatch" "The permit's token is not the required one.";
     Permit2Amount "permit2_amount_mismatch" "The permit is above the required amount: exact means exactly that amount.";
     Permit2Recipient "invalid_permit2_recipient_mismatch" "The permit's witness names another payee than payTo.";
     Permit2Allowance "permit2_allowance_required" "The payer must approve Permit2 for this token once.";
-    Permit2Proxy "permit2_proxy_not_deployed" "Permit2 or its exact proxy is not on this network: pay by eip3009.";
+    Permit2Proxy "permit2_proxy_not_deployed" "Permit2 or the scheme's proxy is not on this network: pay by eip3009.";
     Permit2Nonce "permit2_invalid_nonce" "This permit's nonce was used: sign a new one.";
     Permit2Simulation "permit2_simulation_failed" "The permit would fail on the chain now.";
     Duplicate "duplicate_settlement" "This payment, or another with its nonce, is settled or being settled: sign a new one.";

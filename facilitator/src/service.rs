@@ -34,6 +34,7 @@ use crate::health::ServiceHealth;
 use crate::keys::KeyRing;
 use crate::metrics::Metrics;
 use crate::network::NetworkContext;
+use crate::schemes;
 use crate::settle::intake::SettlementService;
 use crate::settle::queue::Limits;
 use crate::settle::settler::{Settler, SettlerDeps, SignerSlot};
@@ -63,6 +64,10 @@ pub enum StartFault {
     Endpoint { chain: ChainId, why: String },
     #[error(transparent)]
     Listen(#[from] ListenFault),
+    #[error(
+        "upto_facilitator of {chain} is {address}, which is not one of its signers: set it to the address of one"
+    )]
+    Facilitator { chain: ChainId, address: Address },
     #[error(
         "no network is configured: set rpc and signers for one, as in facilitator.example.toml"
     )]
@@ -109,10 +114,31 @@ pub fn load_keys(config: &Config) -> Result<BTreeMap<ChainId, KeyRing>, crate::k
     let configured = config.networks.values().filter(|network| network.is_configured());
     configured
         .map(|network| {
-            let ring = KeyRing::load(&network.signers, network.password_file.as_deref())?;
+            let ring = KeyRing::load(
+                &network.signers,
+                &network.retired_signers,
+                network.password_file.as_deref(),
+            )?;
             Ok((network.chain(), ring))
         })
         .collect()
+}
+
+/// Checks that each configured `upto_facilitator` is an active signer.
+///
+/// # Errors
+/// [`StartFault::Facilitator`].
+pub(crate) fn check_facilitators(
+    config: &Config,
+    keys: &BTreeMap<ChainId, KeyRing>,
+) -> Result<(), StartFault> {
+    for (chain, ring) in keys {
+        let named = config.networks.get(chain).and_then(|network| network.upto_facilitator);
+        if let Some(address) = named.filter(|named| ring.addresses().all(|own| own != *named)) {
+            return Err(StartFault::Facilitator { chain: *chain, address });
+        }
+    }
+    Ok(())
 }
 
 /// The nodes of a network.
@@ -204,6 +230,7 @@ impl Running {
         if keys.is_empty() {
             return Err(StartFault::NoNetwork);
         }
+        check_facilitators(&config, &keys)?;
         let clock = SystemClock::new().map_err(|fault| StartFault::Clock(fault.to_string()))?;
         let clock: Arc<dyn Clock> = Arc::new(clock);
         let stores = Stores::open(&config, &clock).await?;
@@ -211,7 +238,6 @@ impl Running {
         let lifecycle = Lifecycle::default();
         let metrics = Arc::new(Metrics::default());
         let health = Arc::new(ServiceHealth::default());
-        let catalogue = Catalogue::of(&config, &addresses_of(&keys));
         let builder = SettlerBuilder {
             config: &config,
             clock: &clock,
@@ -221,6 +247,9 @@ impl Running {
             metrics: &metrics,
         };
         let settlers = builder.settlers(keys).await?;
+        let networks = settlers.iter().map(|(chain, all)| (*chain, Arc::clone(&all.network)));
+        let catalogue = Catalogue::of(&config, networks.collect());
+        look_for_contracts(&settlers, &clock).await;
         let upkeep = Upkeep {
             settlers: settlers.values().cloned().collect(),
             ledger: stores.ledger.clone(),
@@ -288,9 +317,18 @@ impl Running {
     }
 }
 
-/// The addresses of the signers of each network.
-fn addresses_of(keys: &BTreeMap<ChainId, KeyRing>) -> BTreeMap<ChainId, Vec<Address>> {
-    keys.iter().map(|(chain, ring)| (*chain, ring.addresses().collect())).collect()
+/// How long the start waits for nodes to report the contracts of the schemes, in milliseconds. Upkeep looks again.
+const CONTRACTS_MS: u64 = 3_000;
+
+/// Looks for the contracts of all schemes on all networks.
+async fn look_for_contracts(settlers: &BTreeMap<ChainId, Arc<Settler>>, clock: &Arc<dyn Clock>) {
+    let each = settlers.values().map(|settler| schemes::look_for_contracts(&settler.network));
+    let until = clock.mono_ms().saturating_add(CONTRACTS_MS);
+    // cancel-safe: a look changes nothing but what was found.
+    tokio::select! {
+        _all = futures::future::join_all(each) => {}
+        () = clock.sleep_until(until) => {}
+    }
 }
 
 fn settlement_service(
@@ -320,7 +358,7 @@ fn access(config: &Config, clock: &Arc<dyn Clock>) -> Access {
 
 /// The open payments and transactions of one network.
 fn open_work_on(open: &OpenWork, chain: ChainId) -> (Vec<Record>, Vec<Batch>) {
-    let records = open.records.iter().filter(|record| record.payment.chain == chain);
+    let records = open.records.iter().filter(|record| record.job.work().chain() == chain);
     let batches = open.batches.iter().filter(|batch| batch.chain == chain);
     (records.cloned().collect(), batches.cloned().collect())
 }
@@ -362,7 +400,7 @@ impl SettlerBuilder<'_> {
             network.clone(),
             Arc::clone(&chain),
             Arc::clone(self.clock),
-            ring.addresses().collect(),
+            (ring.addresses().collect(), ring.retired().collect()),
         );
         let limits = Limits {
             batch_max: self.config.batch_calls,
@@ -390,7 +428,7 @@ impl SettlerBuilder<'_> {
         chain: &Arc<dyn Chain>,
         ring: KeyRing,
     ) -> Result<BTreeMap<Address, SignerSlot>, StartFault> {
-        let signers: Vec<Address> = ring.addresses().collect();
+        let signers: Vec<Address> = ring.addresses().chain(ring.retired()).collect();
         let ring = Arc::new(ring);
         let follower = Arc::new(Follower::default());
         let mut signer_slots = BTreeMap::new();

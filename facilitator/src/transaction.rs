@@ -1,5 +1,5 @@
-//! Composes the transaction that carries out payments: its call and its gas limit. Both depend only on the payments
-//! and the settings. `dispatch` adds Arbitrum's gas for data and stores the sum, so a restart composes the same
+//! Composes the transaction that carries out jobs: its call and its gas limit. Both depend only on the jobs and the
+//! settings. `dispatch` adds Arbitrum's gas for data and stores the sum, so a restart composes the same
 //! transaction.
 
 use alloy_primitives::{Address, Bytes, U256};
@@ -8,15 +8,14 @@ use bursar_chain::abi::multicall3::IMulticall3;
 use bursar_submit::Call;
 use bursar_submit::fees::batch_gas;
 
-use crate::exact::contract_call::ContractCall;
-use crate::exact::contracts::Contracts;
-use crate::exact::method::Method;
-use crate::exact::registry;
-use crate::payment::Payment;
+use crate::contract_call::ContractCall;
+use crate::contracts::Contracts;
+use crate::job::Job;
+use crate::work::SenderRule;
 
 /// Gas that a transaction uses before its call begins, with a reserve. The gas for data is added separately.
 const BASE_GAS: u64 = 60_000;
-/// Bytes of data per payment in a shared transaction, rounded up.
+/// Bytes of data per job in a shared transaction, rounded up.
 const SHARED_BYTES: usize = 800;
 /// Upper bound of the gas for `SHARED_BYTES` bytes of data.
 const SHARED_GAS: u64 = 800 * BYTE_GAS;
@@ -28,42 +27,35 @@ const BYTE_GAS: u64 = 40;
 /// The highest gas limit of a transaction (EIP-7825).
 pub const GAS_MAX: u64 = 1 << 24;
 
-/// Whether a payment can share a transaction. A payment that may waste gas must not spoil the others, so only
-/// payments of accounts without code, in known tokens, can share.
-pub fn can_share(payment: &Payment, is_known: impl Fn(Address) -> bool) -> bool {
-    registry::method(payment.method).allows_any_sender()
-        && !payment.contract_payer
-        && payment.deployment.is_none()
-        && is_known(payment.terms.token)
+/// Whether a job can share a transaction. A job that may waste gas must not spoil the others, so only jobs of accounts
+/// without code, in known tokens, can share.
+pub fn can_share(job: &Job, is_known: impl Fn(Address) -> bool) -> bool {
+    let work = job.work();
+    work.sender() == SenderRule::Any
+        && !work.runs_payer_code()
+        && work.deployment().is_none()
+        && is_known(work.moves().token)
 }
 
-/// Whether two payments may share the same transaction: its events must distinguish them.
-pub fn are_distinguishable(one: &Payment, other: &Payment) -> bool {
-    let distinguishes = |method, one: &Payment, other: &Payment| {
-        registry::method(method).are_distinguishable(&one.terms, &other.terms)
-    };
-    distinguishes(one.method, one, other) && distinguishes(other.method, one, other)
-}
-
-/// Gas limit of a transaction with these payments. `None` if it exceeds [`GAS_MAX`]. Does not use `eth_estimateGas`,
+/// Gas limit of a transaction with these jobs. `None` if it exceeds [`GAS_MAX`]. Does not use `eth_estimateGas`,
 /// which accepts a limit at which the outer call succeeds and a payment in it fails.
-pub fn gas(contracts: &Contracts, payments: &[&Payment], cap_contract: u64) -> Option<u64> {
-    let work = match payments {
-        [only] if only.deployment.is_some() => {
+pub fn gas(contracts: &Contracts, jobs: &[&Job], cap_contract: u64) -> Option<u64> {
+    let work = match jobs {
+        [only] if only.work().deployment().is_some() => {
             BASE_GAS.checked_add(DEPLOYMENT_GAS)?.checked_add(cap_contract)?
         }
-        [only] if only.contract_payer => BASE_GAS.checked_add(cap_contract)?,
-        [only] => BASE_GAS.checked_add(registry::method(only.method).gas())?,
+        [only] if only.work().runs_payer_code() => BASE_GAS.checked_add(cap_contract)?,
+        [only] => BASE_GAS.checked_add(only.work().gas())?,
         several => {
-            // `batch_gas` adds half, so two thirds yield the full gas of the method.
-            let used = |payment: &&Payment| {
-                let most = registry::method(payment.method).gas();
+            // `batch_gas` adds half, so two thirds yield the full gas of the call.
+            let used = |job: &&Job| {
+                let most = job.work().gas();
                 most.saturating_sub(most / 3)
             };
             batch_gas(&several.iter().map(used).collect::<Vec<_>>())?
         }
     };
-    let bytes = u64::try_from(call(contracts, payments, 0).data.len()).ok()?;
+    let bytes = u64::try_from(call(contracts, jobs, 0).data.len()).ok()?;
     let all = work.checked_add(bytes.checked_mul(BYTE_GAS)?)?;
     (all <= GAS_MAX).then_some(all)
 }
@@ -71,46 +63,46 @@ pub fn gas(contracts: &Contracts, payments: &[&Payment], cap_contract: u64) -> O
 /// Lower bound of the gas limit of any transaction, without gas for data.
 pub const LEAST_GAS: u64 = 190_000;
 
-/// Lower bound of the gas limit of a transaction by this method, without gas for data. A payment is checked only if a
-/// signer can pay for this.
-pub fn least_gas(method: &dyn Method) -> u64 {
-    BASE_GAS.saturating_add(method.gas())
+/// Lower bound of the gas limit of a transaction whose call needs this gas, without gas for data. A job is checked only
+/// if a signer can pay for this.
+pub fn least_gas(call: u64) -> u64 {
+    BASE_GAS.saturating_add(call)
 }
 
-/// The gas that a payment adds to a shared transaction.
-pub fn gas_share(payment: &Payment) -> u64 {
-    let most = registry::method(payment.method).gas();
+/// The gas that a job adds to a shared transaction.
+pub fn gas_share(job: &Job) -> u64 {
+    let most = job.work().gas();
     most.saturating_add(most / 63).saturating_add(SHARED_GAS)
 }
 
 /// Number of bytes in one priced unit of data.
 pub const KILOBYTE: usize = 1_000;
 
-/// Bytes of data that a payment adds to a transaction, in [`KILOBYTE`]s, rounded up.
-pub fn kilobytes(payment: &Payment) -> u64 {
-    let deployment = payment.deployment.as_ref().map_or(0, |deployment| deployment.data.len());
+/// Bytes of data that a job adds to a transaction, in [`KILOBYTE`]s, rounded up.
+pub fn kilobytes(job: &Job) -> u64 {
+    let work = job.work();
+    let deployment = work.deployment().map_or(0, |deployment| deployment.data.len());
     // `SHARED_BYTES` has room for the signature of a private key.
-    let longer = payment.signature.len().saturating_sub(65).saturating_add(deployment);
+    let longer = work.extra_bytes().saturating_add(deployment);
     let units = SHARED_BYTES.saturating_add(longer).div_ceil(KILOBYTE);
     u64::try_from(units).unwrap_or(u64::MAX)
 }
 
-/// The call of the transaction: the method's own call for one payment, Multicall3 for several. A wallet is also
+/// The call of the transaction: the job's own call for one job, Multicall3 for several. A wallet is also
 /// deployed through Multicall3: the payer chooses that call, and our accounts must not make it themselves.
-pub fn call(contracts: &Contracts, payments: &[&Payment], gas_limit: u64) -> Call {
-    let transfer =
-        |payment: &Payment| registry::method(payment.method).transfer(contracts, payment);
-    let ContractCall { to, data } = match payments {
-        [only] => match &only.deployment {
-            None => transfer(only),
+pub fn call(contracts: &Contracts, jobs: &[&Job], gas_limit: u64) -> Call {
+    let own = |job: &Job| job.work().call(contracts);
+    let ContractCall { to, data } = match jobs {
+        [only] => match only.work().deployment() {
+            None => own(only),
             Some(deployment) => {
                 let deploys =
                     ContractCall { to: deployment.factory, data: deployment.data.clone() };
-                // The wallet may be deployed already, so the deployment may fail. The transfer may not.
-                multicall(contracts, [(deploys, true), (transfer(only), false)])
+                // The wallet may be deployed already, so the deployment may fail. The job may not.
+                multicall(contracts, [(deploys, true), (own(only), false)])
             }
         },
-        several => multicall(contracts, several.iter().map(|payment| (transfer(payment), true))),
+        several => multicall(contracts, several.iter().map(|job| (own(job), true))),
     };
     Call { to, value: U256::ZERO, data, gas_limit }
 }
@@ -131,7 +123,7 @@ fn multicall(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::payment::{Deployment, MethodId, Terms};
+    use crate::payment::{Deployment, MethodId, Payment, Terms};
     use alloy_primitives::B256;
     use bursar_core::networks::{ChainId, MULTICALL3};
 
@@ -143,8 +135,13 @@ mod tests {
             multicall3: MULTICALL3,
             permit2: Address::repeat_byte(6),
             exact_permit2_proxy: Address::repeat_byte(7),
+            upto_permit2_proxy: Address::repeat_byte(9),
             prism: Address::repeat_byte(8),
         }
+    }
+
+    fn job(method: MethodId, signature: usize) -> Job {
+        payment(method, signature).into()
     }
 
     fn payment(method: MethodId, signature: usize) -> Payment {
@@ -152,15 +149,17 @@ mod tests {
             token: Address::repeat_byte(1),
             payer: Address::repeat_byte(2),
             payee: Address::repeat_byte(3),
-            amount: U256::from(1),
+            authorized: U256::from(1),
             nonce: B256::ZERO,
             valid_after: U256::ZERO,
             valid_before: U256::MAX,
+            facilitator: Some(Address::repeat_byte(5)),
         };
         Payment {
             chain: ChainId(8453),
             method,
             terms,
+            amount: U256::from(1),
             digest: B256::ZERO,
             signature: vec![0xff; signature].into(),
             deployment: None,
@@ -170,20 +169,22 @@ mod tests {
 
     #[test]
     fn data_is_counted_in_kilobytes_rounded_up() {
-        let of = |signature| kilobytes(&payment(MethodId::Eip3009, signature));
+        let of = |signature| kilobytes(&job(MethodId::Eip3009, signature));
         assert_eq!((of(65), of(265), of(266)), (1, 1, 2));
         assert_eq!(of(8_192), 9);
         let deployment = Deployment { factory: Address::ZERO, data: vec![0xff; 2_000].into() };
-        let deployed = Payment { deployment: Some(deployment), ..payment(MethodId::Permit2, 65) };
+        let deployment = Some(deployment);
+        let deployed = Job::from(Payment { deployment, ..payment(MethodId::Permit2, 65) });
         assert_eq!(kilobytes(&deployed), 3);
         // It is never less than the data of the transaction, except for its envelope.
         for (method, signature) in [
             (MethodId::Eip3009, 65),
             (MethodId::Permit2, 65),
             (MethodId::Prism, 65),
+            (MethodId::UptoPermit2, 65),
             (MethodId::Permit2, 8_192),
         ] {
-            let one = payment(method, signature);
+            let one = job(method, signature);
             let shared = call(&contracts(), &[&one, &one], 0).data.len();
             let alone = call(&contracts(), &[&one], 0).data.len();
             let most = KILOBYTE * usize::try_from(kilobytes(&one)).unwrap();
@@ -191,13 +192,13 @@ mod tests {
         }
     }
 
-    fn gas_of(payments: &[&Payment]) -> Option<u64> {
-        gas(&contracts(), payments, CAP)
+    fn gas_of(jobs: &[&Job]) -> Option<u64> {
+        gas(&contracts(), jobs, CAP)
     }
 
     #[test]
     fn gas_limit_covers_the_bytes_of_a_long_signature() {
-        let long = payment(MethodId::Eip3009, 8_192);
+        let long = job(MethodId::Eip3009, 8_192);
         // What nodes require of any transaction with so many non-zero bytes (EIP-7623).
         let floor = 21_000 + 40 * 8_192;
         assert!(gas_of(&[&long]).unwrap() >= CAP + floor);
@@ -205,19 +206,19 @@ mod tests {
 
     #[test]
     fn transactions_above_the_gas_limit_are_not_composed() {
-        let many: Vec<Payment> = (0..100).map(|_one| payment(MethodId::Permit2, 65)).collect();
-        let all: Vec<&Payment> = many.iter().collect();
+        let many: Vec<Job> = (0..100).map(|_one| job(MethodId::Permit2, 65)).collect();
+        let all: Vec<&Job> = many.iter().collect();
         assert_eq!(gas_of(&all), None);
         assert!(gas_of(all.get(..40).unwrap()).unwrap() <= GAS_MAX);
-        let one = payment(MethodId::Eip3009, 100);
+        let one = job(MethodId::Eip3009, 100);
         assert_eq!(gas(&contracts(), &[&one], GAS_MAX), None);
     }
 
     #[test]
     fn sum_of_gas_shares_covers_the_batch_gas_limit() {
-        let some: Vec<Payment> = (0..30).map(|_one| payment(MethodId::Eip3009, 65)).collect();
-        let all: Vec<&Payment> = some.iter().collect();
-        let sum: u64 = all.iter().map(|payment| gas_share(payment)).sum();
+        let some: Vec<Job> = (0..30).map(|_one| job(MethodId::Eip3009, 65)).collect();
+        let all: Vec<&Job> = some.iter().collect();
+        let sum: u64 = all.iter().map(|job| gas_share(job)).sum();
         assert!(sum + 2 * BASE_GAS >= gas_of(&all).unwrap());
     }
 
@@ -225,20 +226,21 @@ mod tests {
     fn only_key_payers_with_known_tokens_share_a_transaction() {
         let known = |token| token == Address::repeat_byte(1);
         let plain = payment(MethodId::Eip3009, 65);
-        assert!(can_share(&plain, known));
-        assert!(!can_share(&plain, |_token| false));
-        assert!(!can_share(&payment(MethodId::Eip3009, 66), known));
-        assert!(!can_share(&payment(MethodId::Prism, 65), known));
+        assert!(can_share(&plain.clone().into(), known));
+        assert!(!can_share(&plain.clone().into(), |_token| false));
+        assert!(!can_share(&job(MethodId::Eip3009, 66), known));
+        for bound in [MethodId::Prism, MethodId::UptoPermit2] {
+            assert!(!can_share(&job(bound, 65), known), "{bound:?}");
+        }
         let deployment = Some(Deployment { factory: Address::ZERO, data: Bytes::new() });
-        assert!(!can_share(&Payment { deployment, ..plain }, known));
+        assert!(!can_share(&Payment { deployment, ..plain }.into(), known));
     }
 
     #[test]
     fn wallet_is_deployed_through_multicall3_and_the_transfer_must_succeed() {
         let factory = Address::repeat_byte(4);
         let deployment = Some(Deployment { factory, data: Bytes::from_static(&[1, 2]) });
-        let made = payment(MethodId::Eip3009, 65);
-        let made = Payment { deployment, ..made };
+        let made = Job::from(Payment { deployment, ..payment(MethodId::Eip3009, 65) });
         let call = call(&contracts(), &[&made], 1);
         assert_eq!(call.to, MULTICALL3);
         let calls = IMulticall3::aggregate3Call::abi_decode_validate(&call.data).unwrap().calls;

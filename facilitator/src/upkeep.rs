@@ -14,6 +14,7 @@ use crate::book::reservation::GasReservation;
 use crate::book::store::Payments;
 use crate::health::{NetworkHealth, ServiceHealth};
 use crate::metrics::{Metrics, NetworkLabel, SignerLabels, coins};
+use crate::schemes;
 use crate::settle::intake::OPEN_MAX;
 use crate::settle::price::Need;
 use crate::settle::settler::Settler;
@@ -137,6 +138,7 @@ impl Upkeep {
         if *block != price.block || !is_waiting {
             (*block, *since_ms) = (price.block, mono_ms);
         }
+        schemes::look_for_contracts(&settler.network).await;
         health.node = true;
         health.block = price.block;
         health.blocks_advance = mono_ms.saturating_sub(*since_ms) < NO_BLOCK_MS;

@@ -7,7 +7,8 @@ use bursar_core::time::Utc;
 use bursar_facilitator::book::redb_store::RedbPayments;
 use bursar_facilitator::book::store::{Change, ChangeResult, GasSpent, Payments};
 use bursar_facilitator::book::{Batch, Record, RequestOrigin, State};
-use bursar_facilitator::payment::{MethodId, Payment, PaymentKey, Terms};
+use bursar_facilitator::job_key::JobKey;
+use bursar_facilitator::payment::{MethodId, Payment, Terms};
 use bursar_facilitator::reason::Reason;
 use bursar_submit::SubmissionId;
 
@@ -16,22 +17,24 @@ fn record(n: u8) -> Record {
         token: Address::repeat_byte(1),
         payer: Address::repeat_byte(2),
         payee: Address::repeat_byte(3),
-        amount: U256::from(n),
+        authorized: U256::from(n),
         nonce: B256::repeat_byte(n),
         valid_after: U256::ZERO,
         valid_before: U256::MAX,
+        facilitator: None,
     };
     let payment = Payment {
         chain: ChainId(8453),
         method: MethodId::Eip3009,
         terms,
+        amount: U256::from(n),
         digest: B256::repeat_byte(n),
         signature: Bytes::from(vec![n; 65]),
         deployment: None,
         contract_payer: false,
     };
     Record {
-        payment,
+        job: payment.into(),
         accepted_at: Utc(1),
         since_block: 0,
         attempts: 0,
@@ -43,8 +46,8 @@ fn record(n: u8) -> Record {
     }
 }
 
-fn key(n: u8) -> PaymentKey {
-    record(n).payment.key()
+fn key(n: u8) -> JobKey {
+    record(n).key()
 }
 
 fn accepted(n: u8) -> Change {
@@ -68,7 +71,7 @@ fn batch(id: u8, payments: &[u8]) -> Batch {
         id: SubmissionId([id; 16]),
         chain: ChainId(8453),
         signer: Address::repeat_byte(5),
-        payments: payments.iter().map(|n| key(*n)).collect(),
+        jobs: payments.iter().map(|n| key(*n)).collect(),
         gas_limit: 1,
         kilobytes: 1,
         found: None,
@@ -211,7 +214,7 @@ async fn conforms(open: impl Fn() -> Box<dyn Payments>) {
     assert_eq!(kept, [ChangeResult::Kept]);
     let sent = State::Sent { batch: first.id };
     let of_batch = store.of_batch(first.clone()).await.unwrap();
-    let digests: Vec<_> = of_batch.iter().map(|record| record.payment.digest).collect();
+    let digests: Vec<_> = of_batch.iter().map(|record| record.digest()).collect();
     assert_eq!(digests, [B256::repeat_byte(2), B256::repeat_byte(1)]);
     assert!(of_batch.iter().all(|record| record.state == sent));
 

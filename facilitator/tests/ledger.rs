@@ -13,6 +13,7 @@ use bursar_facilitator::book::redb_store::RedbPayments;
 use bursar_facilitator::book::reservation::GasReservation;
 use bursar_facilitator::book::store::GasSpent;
 use bursar_facilitator::book::{Batch, Record, RequestOrigin, State};
+use bursar_facilitator::job::Job;
 use bursar_facilitator::payment::{MethodId, Payment, Terms};
 use bursar_facilitator::reason::Reason;
 use bursar_submit::SubmissionId;
@@ -22,30 +23,32 @@ const CALLER: B256 = B256::repeat_byte(4);
 const OTHER: B256 = B256::repeat_byte(5);
 const NOW: Utc = Utc(86_400_000 * 3);
 
-fn payment(nonce: u8, digest: u8) -> Payment {
+fn payment(nonce: u8, digest: u8) -> Job {
     let terms = Terms {
         token: Address::repeat_byte(1),
         payer: Address::repeat_byte(2),
         payee: Address::repeat_byte(3),
-        amount: U256::from(10),
+        authorized: U256::from(10),
         nonce: B256::repeat_byte(nonce),
         valid_after: U256::ZERO,
         valid_before: U256::MAX,
+        facilitator: None,
     };
-    Payment {
+    Job::Payment(Payment {
         chain: CHAIN,
         method: MethodId::Eip3009,
         terms,
+        amount: U256::from(10),
         digest: B256::repeat_byte(digest),
         signature: Bytes::from(vec![1; 65]),
         deployment: None,
         contract_payer: false,
-    }
+    })
 }
 
 fn record(nonce: u8) -> Record {
     Record {
-        payment: payment(nonce, nonce),
+        job: payment(nonce, nonce),
         accepted_at: Utc(1),
         since_block: 0,
         attempts: 0,
@@ -58,11 +61,10 @@ fn record(nonce: u8) -> Record {
 }
 
 fn batch(id: u8, nonces: &[u8]) -> (Batch, Vec<B256>) {
-    let payments = nonces.iter().map(|n| record(*n).payment.key()).collect();
+    let jobs = nonces.iter().map(|n| record(*n).key()).collect();
     let id = SubmissionId([id; 16]);
     let signer = Address::repeat_byte(7);
-    let batch =
-        Batch { id, chain: CHAIN, signer, payments, gas_limit: 150, kilobytes: 2, found: None };
+    let batch = Batch { id, chain: CHAIN, signer, jobs, gas_limit: 150, kilobytes: 2, found: None };
     (batch, nonces.iter().map(|n| B256::repeat_byte(*n)).collect())
 }
 
@@ -105,9 +107,9 @@ async fn gas_of_ended_payments_counts_until_their_transaction_is_accounted_for()
         assert!(book.accept(record(n)).await.unwrap().new);
     }
     assert!(book.assign(sent.clone(), digests).await.unwrap());
-    book.set_outcomes(vec![(record(1).payment.key(), settled(), 0)]).await.unwrap();
+    book.set_outcomes(vec![(record(1).key(), settled(), 0)]).await.unwrap();
     let from = State::Sent { batch: sent.id };
-    assert!(book.transition(&record(2).payment, from, withdrawn(), 0).await.unwrap());
+    assert!(book.transition(&record(2).job, from, withdrawn(), 0).await.unwrap());
     assert_eq!(book.gas_usage(CHAIN, CALLER, NOW), expected);
     drop(book);
     let book = ledger(&file).await;
@@ -115,7 +117,7 @@ async fn gas_of_ended_payments_counts_until_their_transaction_is_accounted_for()
     assert_eq!(book.open_count(), 1);
     // The success went to another caller than the one that had the payment accepted. The latter pays for the gas.
     let by = RequestOrigin { caller: OTHER, idempotency: None };
-    book.mark_answered(record(1).payment.key(), by, NOW).await.unwrap();
+    book.mark_answered(record(1).key(), by, NOW).await.unwrap();
     let records = book.of_batch(&sent).await.unwrap();
     assert_eq!((records[0].gas_of, records[0].asked), (CALLER, by));
     drop(book);
@@ -139,16 +141,16 @@ async fn a_change_meant_for_a_replaced_payment_does_not_move_the_new_one() {
     let first = record(1);
     book.accept(first.clone()).await.unwrap();
     assert!(book.is_queued(&first));
-    assert!(book.transition(&first.payment, State::Queued, withdrawn(), 0).await.unwrap());
+    assert!(book.transition(&first.job, State::Queued, withdrawn(), 0).await.unwrap());
     assert!(!book.is_queued(&first));
-    let second = Record { payment: payment(1, 2), ..first.clone() };
+    let second = Record { job: payment(1, 2), ..first.clone() };
     assert!(book.accept(second.clone()).await.unwrap().new);
     assert!(book.is_queued(&second) && !book.is_queued(&first));
-    assert!(!book.transition(&first.payment, State::Queued, withdrawn(), 0).await.unwrap());
+    assert!(!book.transition(&first.job, State::Queued, withdrawn(), 0).await.unwrap());
     let (sent, stale) = batch(1, &[1]);
     assert!(!book.assign(sent.clone(), stale).await.unwrap());
     assert!(book.is_queued(&second));
-    assert!(book.assign(sent, vec![second.payment.digest]).await.unwrap());
+    assert!(book.assign(sent, vec![second.digest()]).await.unwrap());
     assert!(!book.is_queued(&second));
 }
 
@@ -159,7 +161,7 @@ async fn a_change_meant_for_a_replaced_payment_does_not_move_the_new_one() {
 async fn claimed_room_counts_until_the_last_request_releases_it() {
     let folder = tempfile::tempdir().unwrap();
     let book = ledger(&folder.path().join("facilitator.redb")).await;
-    let claim_of = |payment: &Payment| {
+    let claim_of = |payment: &Job| {
         let mut seen = None;
         let claim = book.claim(payment, (CALLER, of(100, 1)), NOW, |usage: &Usage| {
             seen = Some(*usage);
@@ -191,9 +193,8 @@ async fn a_waiter_receives_the_end_of_its_payment() {
     let folder = tempfile::tempdir().unwrap();
     let book = ledger(&folder.path().join("facilitator.redb")).await;
     let one = record(1);
-    let claim = book
-        .claim(&one.payment, (CALLER, of(100, 1)), NOW, |_owed: &Usage| Ok::<_, ()>(()))
-        .unwrap();
+    let claim =
+        book.claim(&one.job, (CALLER, of(100, 1)), NOW, |_owed: &Usage| Ok::<_, ()>(())).unwrap();
     let accepted = book.accept(one.clone()).await.unwrap();
     drop(claim);
     assert_eq!(book.gas_usage(CHAIN, CALLER, NOW).open, of(100, 1));
@@ -202,20 +203,20 @@ async fn a_waiter_receives_the_end_of_its_payment() {
     assert_eq!(book.backlog(), (1, Some(Utc(1))));
     let second = book.accept(one.clone()).await.unwrap();
     assert!(!second.new);
-    book.set_outcomes(vec![(one.payment.key(), settled(), 2)]).await.unwrap();
+    book.set_outcomes(vec![(one.key(), settled(), 2)]).await.unwrap();
     let ended = progress.wait_for(|progress| *progress != Progress::Open).await.unwrap();
     assert_eq!(*ended, Progress::Ended(settled()));
     assert_eq!(book.backlog(), (0, None));
-    let Some(Lookup::Ended(ended)) = book.find(one.payment.key()).await.unwrap() else {
+    let Some(Lookup::Ended(ended)) = book.find(one.key()).await.unwrap() else {
         panic!("it has ended")
     };
     assert_eq!((ended.state.clone(), ended.attempts), (settled(), 2));
     // A reorganisation reopens the payment: it is pending again, once.
     let by = RequestOrigin { caller: CALLER, idempotency: Some(B256::repeat_byte(6)) };
-    book.mark_answered(one.payment.key(), by, Utc(5)).await.unwrap();
+    book.mark_answered(one.key(), by, Utc(5)).await.unwrap();
     let again = Record { attempts: 1, ..one.clone() };
     assert!(book.reopen(again.clone()).await.unwrap());
-    let known = book.find(one.payment.key()).await.unwrap();
+    let known = book.find(one.key()).await.unwrap();
     let known = known.as_ref().map(|known| (known.record().asked, known.record().answered));
     assert_eq!(known, Some((by, Some(Utc(5)))), "that its success was returned is not forgotten");
     assert!(!book.reopen(again).await.unwrap());
@@ -229,7 +230,8 @@ async fn reserved_gas_includes_the_data_of_a_payment() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("facilitator.redb");
     let mut long = record(1);
-    long.payment.signature = vec![1; 3_000].into();
+    let Job::Payment(payment) = &mut long.job;
+    payment.signature = vec![1; 3_000].into();
     let book = ledger(&file).await;
     assert!(book.accept(long).await.unwrap().new);
     assert_eq!(book.gas_usage(CHAIN, CALLER, NOW).open, of(100, 4));

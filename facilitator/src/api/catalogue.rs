@@ -1,85 +1,54 @@
-//! What this facilitator supports. The responses are composed once, because only the status in `/health` changes
-//! while the process runs.
+//! What this facilitator supports.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use alloy_primitives::Address;
 use bursar_core::networks::{ChainId, MULTICALL3};
+use bursar_x402::required::Version;
 use serde_json::{Map, Value, json};
 
 use crate::api::responses::Body;
 use crate::config::Config;
-use crate::exact::SCHEME;
-use crate::exact::registry::METHODS;
+use crate::exact::METHODS;
+use crate::network::NetworkContext;
+use crate::schemes::{SCHEMES, is_offered};
 
-/// The responses of `/supported`, `/health` and `/contracts`.
+/// The networks that the responses of `/supported`, `/health` and `/contracts` describe.
 #[derive(Debug)]
 pub struct Catalogue {
-    supported: Body,
-    summary: Body,
+    served: BTreeMap<ChainId, Arc<NetworkContext>>,
     health: Body,
     contracts: Body,
 }
 
 impl Catalogue {
-    /// Composes the responses from the settings and the signers of each configured network.
-    pub fn of(config: &Config, signers: &BTreeMap<ChainId, Vec<Address>>) -> Self {
-        let served: Vec<_> = config
-            .networks
-            .values()
-            .filter(|network| signers.contains_key(&network.chain()))
-            .collect();
-        let kind = |version: u64, network: String| json!({ "x402Version": version, "scheme": SCHEME, "network": network });
-        let mut kinds = Vec::new();
-        for network in &served {
-            kinds.push(kind(2, network.network.caip2()));
-            let first = network.network.v1_names.first();
-            kinds.extend(first.map(|name| kind(1, (*name).to_owned())));
-        }
-        let by_chain: Map<String, Value> = signers
-            .iter()
-            .map(|(chain, signers)| (format!("eip155:{chain}"), json!(signers)))
-            .collect();
-        let mut all_signers: Vec<&Address> = signers.values().flatten().collect();
-        all_signers.sort();
-        all_signers.dedup();
-        let mut signers_of = by_chain.clone();
-        signers_of.insert("eip155:*".to_owned(), json!(all_signers));
-        let methods: Map<String, Value> =
-            METHODS.iter().map(|method| (method.id().text().to_owned(), json!(true))).collect();
-        let mut capabilities = methods.clone();
-        capabilities.insert("smartWallet".to_owned(), json!(true));
+    /// Describes the served networks, and reports the others of the settings as not configured.
+    pub fn of(config: &Config, served: BTreeMap<ChainId, Arc<NetworkContext>>) -> Self {
         let health: Map<String, Value> = config
             .networks
             .values()
             .map(|network| {
-                let configured = signers.contains_key(&network.chain());
+                let configured = served.contains_key(&network.chain());
                 (network.network.caip2(), json!({ "configured": configured }))
             })
             .collect();
         let mut contracts = Map::new();
-        for network in &served {
+        for network in served.values() {
+            let used = &network.contracts;
             let addresses = json!({
-                "prism": network.prism, "permit2": network.permit2,
-                "exactPermit2Proxy": network.exact_permit2_proxy, "multicall3": MULTICALL3,
+                "prism": used.prism, "permit2": used.permit2,
+                "exactPermit2Proxy": used.exact_permit2_proxy,
+                "uptoPermit2Proxy": used.upto_permit2_proxy, "multicall3": MULTICALL3,
             });
             // Older clients look up a network by its CAIP-2 id or by its v1 name.
-            contracts.insert(network.network.caip2(), addresses.clone());
-            if let Some(name) = network.network.v1_names.first() {
+            contracts.insert(network.spec().caip2(), addresses.clone());
+            if let Some(name) = network.spec().v1_names.first() {
                 contracts.insert((*name).to_owned(), addresses);
             }
         }
         Self {
-            supported: json!({
-                "kinds": kinds, "extensions": [], "signers": signers_of,
-                "x402Version": 2, "schemes": [SCHEME], "capabilities": capabilities,
-            }),
-            // Exactly the table of the specification.
-            summary: json!({
-                "x402Version": 2, "kinds": [SCHEME],
-                "extensions": { "eip3009": true, "permit2": true, "smartWallet": true },
-                "signers": by_chain,
-            }),
+            served,
             health: json!({
                 "status": "healthy", "version": env!("CARGO_PKG_VERSION"), "networks": health,
             }),
@@ -87,12 +56,69 @@ impl Catalogue {
         }
     }
 
+    /// The response of `/supported`, as official clients read it.
     pub(super) fn supported(&self) -> Body {
-        self.supported.clone()
+        let mut signers = self.signers();
+        let all: BTreeSet<Address> =
+            self.served.values().flat_map(|network| network.signers.iter().copied()).collect();
+        signers.insert("eip155:*".to_owned(), json!(all));
+        let mut capabilities: Map<String, Value> =
+            METHODS.iter().map(|method| (method.id().text().to_owned(), json!(true))).collect();
+        capabilities.insert("smartWallet".to_owned(), json!(true));
+        json!({
+            "kinds": self.kinds(), "extensions": [], "signers": signers, "x402Version": 2,
+            "schemes": self.schemes(), "capabilities": capabilities,
+        })
     }
 
+    /// Exactly the table of the specification.
     pub(super) fn summary(&self) -> Body {
-        self.summary.clone()
+        json!({
+            "x402Version": 2, "kinds": self.schemes(),
+            "extensions": { "eip3009": true, "permit2": true, "smartWallet": true },
+            "signers": self.signers(),
+        })
+    }
+
+    /// Each offered scheme on each network, in each version.
+    fn kinds(&self) -> Vec<Value> {
+        let mut kinds = Vec::new();
+        for network in self.served.values() {
+            for scheme in SCHEMES.iter().filter(|scheme| is_offered(**scheme, network)) {
+                for version in scheme.versions() {
+                    let (number, name) = match version {
+                        Version::V2 => (2, Some(network.spec().caip2())),
+                        Version::V1 => {
+                            (1, network.spec().v1_names.first().map(|name| (*name).to_owned()))
+                        }
+                    };
+                    let Some(name) = name else { continue };
+                    let mut kind = json!({
+                        "x402Version": number, "scheme": scheme.name(), "network": name,
+                    });
+                    if let Some(extra) = scheme.extra(network) {
+                        kind["extra"] = extra;
+                    }
+                    kinds.push(kind);
+                }
+            }
+        }
+        kinds
+    }
+
+    /// The schemes that are offered on a network or more.
+    fn schemes(&self) -> Vec<&'static str> {
+        let is_offered =
+            |scheme: &&&_| self.served.values().any(|network| is_offered(**scheme, network));
+        SCHEMES.iter().filter(is_offered).map(|scheme| scheme.name()).collect()
+    }
+
+    /// The active signers of each network.
+    fn signers(&self) -> Map<String, Value> {
+        let by_chain = self.served.iter();
+        by_chain
+            .map(|(chain, network)| (format!("eip155:{chain}"), json!(network.signers)))
+            .collect()
     }
 
     pub(super) fn health(&self, degraded: bool) -> Body {

@@ -51,11 +51,18 @@ pub(super) fn settled(
     outcome: &SettleOutcome,
 ) -> (&'static str, Response) {
     match outcome {
-        SettleOutcome::Settled { hash, payer, repeated, right: _ } => {
-            let body = json!({
-                "success": true, "transaction": hash, "network": request.requirements.network,
-                "payer": payer,
+        SettleOutcome::Settled { hash, payer, content, repeated, right: _ } => {
+            let transaction = hash.map_or_else(|| json!(""), |hash| json!(hash));
+            let mut body = json!({
+                "success": true, "transaction": transaction,
+                "network": request.requirements.network, "payer": payer,
             });
+            if let Some(amount) = content.amount {
+                body["amount"] = json!(amount.to_string());
+            }
+            if let Some(extra) = &content.extra {
+                body["extra"] = extra.clone();
+            }
             let mut response = with_status(StatusCode::OK, body);
             if *repeated {
                 response.headers_mut().insert(REPEATED_HEADER, HeaderValue::from_static("true"));

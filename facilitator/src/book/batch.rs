@@ -6,7 +6,8 @@ use bursar_submit::SubmissionId;
 use serde::{Deserialize, Serialize};
 
 use crate::book::reservation::GasReservation;
-use crate::payment::{Payment, PaymentKey};
+use crate::job::Job;
+use crate::job_key::JobKey;
 
 /// Payments that share a transaction. Their order determines the transaction's calls.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -15,7 +16,7 @@ pub struct Batch {
     pub chain: ChainId,
     /// The account that sends the transaction; zero for another sender's transaction.
     pub signer: Address,
-    pub payments: Vec<PaymentKey>,
+    pub jobs: Vec<JobKey>,
     pub gas_limit: u64,
     /// Data of the payments, counted as in [`GasReservation`].
     pub kilobytes: u64,
@@ -26,12 +27,13 @@ pub struct Batch {
 
 impl Batch {
     /// Another sender's transaction that settled a payment.
-    pub fn foreign(id: SubmissionId, payment: &Payment, hash: B256) -> Self {
+    pub fn foreign(id: SubmissionId, job: &Job, hash: B256) -> Self {
+        let work = job.work();
         Self {
             id,
-            chain: payment.chain,
+            chain: work.chain(),
             signer: Address::ZERO,
-            payments: vec![payment.key()],
+            jobs: vec![work.key()],
             gas_limit: 0,
             kilobytes: 0,
             found: Some(hash),

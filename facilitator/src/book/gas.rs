@@ -8,7 +8,7 @@ use bursar_submit::SubmissionId;
 
 use crate::book::reservation::GasReservation;
 use crate::book::store::GasSpent;
-use crate::payment::PaymentKey;
+use crate::job_key::JobKey;
 
 /// Account key for the sum over all callers of a network. No caller's digest is zero.
 const ALL: B256 = B256::ZERO;
@@ -42,7 +42,7 @@ struct Hold {
 #[derive(Debug, Default)]
 pub(super) struct GasBook {
     /// Holds of payments that have not ended.
-    held: HashMap<PaymentKey, Hold>,
+    held: HashMap<JobKey, Hold>,
     /// Holds of ended payments, by their transaction, which is not closed yet.
     ended: HashMap<SubmissionId, Vec<Hold>>,
     open: HashMap<ChainId, GasReservation>,
@@ -55,7 +55,7 @@ impl GasBook {
     /// Reserves gas for a payment. Does nothing if the payment already has a hold.
     pub(super) fn hold(
         &mut self,
-        key: PaymentKey,
+        key: JobKey,
         chain: ChainId,
         caller: B256,
         reservation: GasReservation,
@@ -72,7 +72,7 @@ impl GasBook {
     }
 
     /// Records that a payment is part of a transaction, or with `None` that it is queued again.
-    pub(super) fn assign(&mut self, key: PaymentKey, batch: Option<SubmissionId>) {
+    pub(super) fn assign(&mut self, key: JobKey, batch: Option<SubmissionId>) {
         if let Some(hold) = self.held.get_mut(&key) {
             hold.batch = batch;
         }
@@ -80,7 +80,7 @@ impl GasBook {
 
     /// Records that a payment has ended. The cost of its transaction is known only when the transaction is closed.
     /// Until then a withdrawn payment counts as open, because the no-op transaction that uses its nonce costs gas.
-    pub(super) fn end(&mut self, key: &PaymentKey, settled: bool) {
+    pub(super) fn end(&mut self, key: &JobKey, settled: bool) {
         let Some(mut hold) = self.held.remove(key) else { return };
         let Some(batch) = hold.batch else { return self.release_hold(&hold) };
         if settled {
@@ -128,7 +128,7 @@ impl GasBook {
     /// The usage without the existing hold of this payment, which may belong to another request.
     pub(super) fn usage_except(
         &mut self,
-        key: &PaymentKey,
+        key: &JobKey,
         chain: ChainId,
         caller: B256,
         day: i64,
@@ -145,7 +145,7 @@ impl GasBook {
     }
 
     /// Releases the hold of a payment that was not accepted.
-    pub(super) fn release(&mut self, key: &PaymentKey) {
+    pub(super) fn release(&mut self, key: &JobKey) {
         if let Some(hold) = self.held.remove(key) {
             self.release_hold(&hold);
         }
@@ -189,8 +189,8 @@ mod tests {
 
     const CHAIN: ChainId = ChainId(8453);
 
-    fn key(n: u8) -> PaymentKey {
-        PaymentKey(B256::repeat_byte(n))
+    fn key(n: u8) -> JobKey {
+        JobKey(B256::repeat_byte(n))
     }
 
     fn caller(n: u8) -> B256 {

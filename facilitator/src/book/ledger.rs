@@ -17,7 +17,8 @@ use crate::book::gas::{GasBook, GasUsage};
 use crate::book::record::{Record, RequestOrigin, State};
 use crate::book::reservation::GasReservation;
 use crate::book::store::{Change, ChangeResult, GasSpent, OpenWork, Payments};
-use crate::payment::{Payment, PaymentKey};
+use crate::job::Job;
+use crate::job_key::JobKey;
 
 /// Maximum number of commands per commit.
 const COMMIT_COMMANDS_MAX: usize = 256;
@@ -92,10 +93,10 @@ struct Shared {
 /// Payments that have not ended, and claims on room for new ones.
 #[derive(Default)]
 struct OpenPayments {
-    by_key: HashMap<PaymentKey, Entry>,
-    by_payer: HashMap<Address, BTreeSet<PaymentKey>>,
+    by_key: HashMap<JobKey, Entry>,
+    by_payer: HashMap<Address, BTreeSet<JobKey>>,
     /// Payments that are about to be accepted, by payer.
-    claimed: HashMap<Address, BTreeMap<PaymentKey, Claimed>>,
+    claimed: HashMap<Address, BTreeMap<JobKey, Claimed>>,
     gas: GasBook,
 }
 
@@ -123,7 +124,7 @@ struct Claimed {
 pub struct Claim {
     shared: Arc<Shared>,
     payer: Address,
-    key: PaymentKey,
+    key: JobKey,
 }
 
 impl Drop for Claim {
@@ -146,12 +147,12 @@ impl Drop for Claim {
 
 impl OpenPayments {
     /// Number of a payer's open and claimed payments without `except`, and their sum in a token.
-    fn usage_of_payer(&self, except: &PaymentKey, payer: Address, token: Address) -> (usize, U256) {
+    fn usage_of_payer(&self, except: &JobKey, payer: Address, token: Address) -> (usize, U256) {
         let mut all = BTreeMap::new();
         for key in self.by_payer.get(&payer).into_iter().flatten() {
             if let Some(entry) = self.by_key.get(key) {
-                let terms = &entry.record.payment.terms;
-                all.insert(*key, (terms.token, terms.amount));
+                let moves = entry.record.job.work().moves();
+                all.insert(*key, (moves.token, moves.amount));
             }
         }
         for (key, claimed) in self.claimed.get(&payer).into_iter().flatten() {
@@ -164,25 +165,25 @@ impl OpenPayments {
     }
 
     fn insert(&mut self, record: &Record) {
-        let key = record.payment.key();
-        self.gas.hold(key, record.payment.chain, record.gas_of, record.reservation());
+        let key = record.key();
+        self.gas.hold(key, record.job.work().chain(), record.gas_of, record.reservation());
         if let State::Sent { batch } = record.state {
             self.gas.assign(key, Some(batch));
         }
-        self.by_payer.entry(record.payment.terms.payer).or_default().insert(key);
+        self.by_payer.entry(record.job.work().payer()).or_default().insert(key);
         self.by_key.insert(key, Entry::of(record));
     }
 
     fn insert_ended(&mut self, record: &Record, batch: SubmissionId) {
-        let key = record.payment.key();
-        self.gas.hold(key, record.payment.chain, record.gas_of, record.reservation());
+        let key = record.key();
+        self.gas.hold(key, record.job.work().chain(), record.gas_of, record.reservation());
         self.gas.assign(key, Some(batch));
-        self.gas.end(&key, matches!(record.state, State::Settled { .. }));
+        self.gas.end(&key, record.state.is_success());
     }
 
-    fn apply_state(&mut self, key: &PaymentKey, state: &State, attempts: u8) {
+    fn apply_state(&mut self, key: &JobKey, state: &State, attempts: u8) {
         if !state.is_open() {
-            let settled = matches!(state, State::Settled { .. });
+            let settled = state.is_success();
             if let Some(entry) = self.remove(key, settled) {
                 entry.progress.send_replace(Progress::Ended(state.clone()));
             }
@@ -198,10 +199,10 @@ impl OpenPayments {
         }
     }
 
-    fn remove(&mut self, key: &PaymentKey, settled: bool) -> Option<Entry> {
+    fn remove(&mut self, key: &JobKey, settled: bool) -> Option<Entry> {
         let entry = self.by_key.remove(key)?;
         self.gas.end(key, settled);
-        let payer = entry.record.payment.terms.payer;
+        let payer = entry.record.job.work().payer();
         if let Some(keys) = self.by_payer.get_mut(&payer) {
             keys.remove(key);
             if keys.is_empty() {
@@ -223,7 +224,7 @@ impl Shared {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn find_open(&self, key: &PaymentKey) -> Option<Lookup> {
+    fn find_open(&self, key: &JobKey) -> Option<Lookup> {
         let open = self.open();
         let entry = open.by_key.get(key)?;
         Some(Lookup::Open(Arc::clone(&entry.record), entry.progress.subscribe()))
@@ -259,7 +260,7 @@ impl Ledger {
     ///
     /// # Errors
     /// A failure of the store.
-    pub async fn find(&self, key: PaymentKey) -> Result<Option<Lookup>, StoreFault> {
+    pub async fn find(&self, key: JobKey) -> Result<Option<Lookup>, StoreFault> {
         if let Some(open) = self.shared.find_open(&key) {
             return Ok(Some(open));
         }
@@ -271,7 +272,7 @@ impl Ledger {
     /// # Errors
     /// A failure of the store; whether the payment was accepted is unknown.
     pub async fn accept(&self, record: Record) -> Result<Accepted, StoreFault> {
-        let key = record.payment.key();
+        let key = record.key();
         let answers = self.commit(vec![Change::Accepted(Box::new(record))]).await?;
         match answers.into_iter().next().ok_or_else(stopped)? {
             ChangeResult::Kept | ChangeResult::Merged(_) => {
@@ -330,12 +331,12 @@ impl Ledger {
     /// A failure of the store.
     pub async fn transition(
         &self,
-        payment: &Payment,
+        job: &Job,
         from: State,
         state: State,
         attempts: u8,
     ) -> Result<bool, StoreFault> {
-        let (key, digest) = (payment.key(), payment.digest);
+        let (key, digest) = (job.work().key(), job.work().digest());
         let moved = Change::Moved { key, digest, from, state, attempts };
         let answers = self.commit(vec![moved]).await?;
         Ok(answers.iter().all(ChangeResult::is_kept))
@@ -355,7 +356,7 @@ impl Ledger {
     /// A failure of the store.
     pub async fn mark_answered(
         &self,
-        key: PaymentKey,
+        key: JobKey,
         origin: RequestOrigin,
         at: Utc,
     ) -> Result<(), StoreFault> {
@@ -366,10 +367,7 @@ impl Ledger {
     ///
     /// # Errors
     /// A failure of the store.
-    pub async fn set_outcomes(
-        &self,
-        outcomes: Vec<(PaymentKey, State, u8)>,
-    ) -> Result<(), StoreFault> {
+    pub async fn set_outcomes(&self, outcomes: Vec<(JobKey, State, u8)>) -> Result<(), StoreFault> {
         let change = |(key, state, attempts)| Change::OutcomeSet { key, state, attempts };
         self.commit(outcomes.into_iter().map(change).collect()).await.map(|_none| ())
     }
@@ -387,7 +385,7 @@ impl Ledger {
     pub fn is_queued(&self, record: &Record) -> bool {
         let open = self.shared.open();
         open.by_key
-            .get(&record.payment.key())
+            .get(&record.key())
             .is_some_and(|entry| entry.record.is_queued_with_same_digest(record))
     }
 
@@ -418,22 +416,23 @@ impl Ledger {
     /// The error of `fits`; nothing is claimed.
     pub fn claim<E>(
         &self,
-        payment: &Payment,
+        job: &Job,
         (caller, reservation): (B256, GasReservation),
         now: Utc,
         fits: impl FnOnce(&Usage) -> Result<(), E>,
     ) -> Result<Claim, E> {
-        let (key, terms) = (payment.key(), &payment.terms);
+        let work = job.work();
+        let (key, payer, moves) = (work.key(), work.payer(), work.moves());
         let mut open = self.shared.open();
-        let (count, amount) = open.usage_of_payer(&key, terms.payer, terms.token);
-        let gas_usage = open.gas.usage_except(&key, payment.chain, caller, day_of(now));
+        let (count, amount) = open.usage_of_payer(&key, payer, moves.token);
+        let gas_usage = open.gas.usage_except(&key, work.chain(), caller, day_of(now));
         fits(&Usage { count, amount, gas: gas_usage })?;
-        open.gas.hold(key, payment.chain, caller, reservation);
-        let claimed = open.claimed.entry(terms.payer).or_default().entry(key);
+        open.gas.hold(key, work.chain(), caller, reservation);
+        let claimed = open.claimed.entry(payer).or_default().entry(key);
         let claimed =
-            claimed.or_insert(Claimed { token: terms.token, amount: terms.amount, holders: 0 });
+            claimed.or_insert(Claimed { token: moves.token, amount: moves.amount, holders: 0 });
         claimed.holders = claimed.holders.saturating_add(1);
-        Ok(Claim { shared: Arc::clone(&self.shared), payer: terms.payer, key })
+        Ok(Claim { shared: Arc::clone(&self.shared), payer, key })
     }
 
     /// The gas that counts against a caller's next payment, for the caller and for all callers.
@@ -527,7 +526,7 @@ impl Shared {
                     if !outcomes.next().is_some_and(ChangeResult::is_kept) {
                         continue;
                     }
-                    for key in &batch.payments {
+                    for key in &batch.jobs {
                         open.gas.assign(*key, Some(batch.id));
                         if let Some(entry) = open.by_key.get_mut(key) {
                             let sent = State::Sent { batch: batch.id };

@@ -1,4 +1,4 @@
-//! An accepted payment: its state, the gas reserved for it, and the request that asked for it.
+//! An accepted job: its state, the gas reserved for it, and the request that asked for it.
 
 use alloy_primitives::B256;
 use bursar_core::time::Utc;
@@ -6,17 +6,18 @@ use bursar_submit::SubmissionId;
 use serde::{Deserialize, Serialize};
 
 use crate::book::reservation::GasReservation;
-use crate::payment::Payment;
+use crate::job::Job;
+use crate::job_key::JobKey;
 use crate::reason::Reason;
 use crate::transaction;
 
 /// Maximum number of mined transactions that may fail to carry out a payment before it is ended.
 pub const ATTEMPTS_MAX: u8 = 3;
 
-/// An accepted payment.
+/// An accepted job. Stored as [`row`](crate::book::row) describes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Record {
-    pub payment: Payment,
+    pub job: Job,
     pub accepted_at: Utc,
     /// The newest block at acceptance. The search for a settlement by another sender begins near it.
     pub since_block: u64,
@@ -34,14 +35,24 @@ pub struct Record {
 }
 
 impl Record {
-    /// Gas and data reserved for the payment.
+    /// The key of the job.
+    pub fn key(&self) -> JobKey {
+        self.job.work().key()
+    }
+
+    /// The digest of the job.
+    pub fn digest(&self) -> B256 {
+        self.job.work().digest()
+    }
+
+    /// Gas and data reserved for the job.
     pub fn reservation(&self) -> GasReservation {
-        GasReservation { gas: self.gas, kilobytes: transaction::kilobytes(&self.payment) }
+        GasReservation { gas: self.gas, kilobytes: transaction::kilobytes(&self.job) }
     }
 
     /// Whether this payment is queued and has the same digest. Another payment can have the same nonce.
     pub fn is_queued_with_same_digest(&self, other: &Self) -> bool {
-        self.state == State::Queued && self.payment.digest == other.payment.digest
+        self.state == State::Queued && self.digest() == other.digest()
     }
 }
 
@@ -73,6 +84,9 @@ pub enum State {
     Settled { hash: B256, block: u64, at: Utc },
     /// The money has not moved. No transaction can still move it, unless the reason is [`Reason::UnexpectedSettle`].
     Failed { reason: Reason, message: String, at: Utc },
+    /// The job has succeeded without a transaction, because nothing had to move. Its authorization is used up: it is
+    /// never carried out.
+    Closed { at: Utc },
 }
 
 impl State {
@@ -81,10 +95,15 @@ impl State {
         matches!(self, Self::Queued | Self::Sent { .. })
     }
 
+    /// Whether the job has succeeded.
+    pub fn is_success(&self) -> bool {
+        matches!(self, Self::Settled { .. } | Self::Closed { .. })
+    }
+
     /// When the payment ended; `None` while it is open.
     pub fn ended_at(&self) -> Option<Utc> {
         match self {
-            Self::Settled { at, .. } | Self::Failed { at, .. } => Some(*at),
+            Self::Settled { at, .. } | Self::Failed { at, .. } | Self::Closed { at } => Some(*at),
             Self::Queued | Self::Sent { .. } => None,
         }
     }

@@ -14,8 +14,9 @@ use tokio_util::sync::CancellationToken;
 
 use crate::book::batch::Batch;
 use crate::book::record::{Record, State};
+use crate::book::row;
 use crate::book::store::{Change, ChangeResult, GasSpent, OpenWork, Payments};
-use crate::payment::PaymentKey;
+use crate::job_key::JobKey;
 
 /// Records by key.
 const PAYMENTS: TableDefinition<'_, &[u8], &[u8]> = TableDefinition::new("payments");
@@ -62,7 +63,7 @@ impl Payments for RedbPayments {
     }
 
     /// Runs on the caller's thread: each request looks up one payment.
-    fn get(&self, key: PaymentKey) -> StoreReply<'_, Option<Record>> {
+    fn get(&self, key: JobKey) -> StoreReply<'_, Option<Record>> {
         Box::pin(async move {
             let found = self.file.read_here(|read| match existing(read.open_table(PAYMENTS))? {
                 Some(table) => record(&table, key.0.as_slice()),
@@ -115,8 +116,8 @@ fn open_work(read: &ReadTransaction) -> Result<OpenWork, StoreError> {
 
 fn of_batch(read: &ReadTransaction, batch: &Batch) -> Result<Vec<Record>, StoreError> {
     let Some(table) = existing(read.open_table(PAYMENTS))? else { return Ok(Vec::new()) };
-    let mut records = Vec::with_capacity(batch.payments.len());
-    for key in &batch.payments {
+    let mut records = Vec::with_capacity(batch.jobs.len());
+    for key in &batch.jobs {
         records.extend(record(&table, key.0.as_slice())?);
     }
     Ok(records)
@@ -172,7 +173,7 @@ fn apply_changes(
                 results.push(result);
             }
             Change::Reopened(updated) => {
-                let known = tables.record(updated.payment.key())?;
+                let known = tables.record(updated.key())?;
                 let is_settled = |known: &Record| matches!(known.state, State::Settled { .. });
                 results.push(match known {
                     Some(known) if is_settled(&known) => {
@@ -185,10 +186,10 @@ fn apply_changes(
                 });
             }
             Change::Batched { batch, digests } => {
-                let records = tables.all(&batch.payments)?;
+                let records = tables.all(&batch.jobs)?;
                 let mut each = records.iter().zip(digests);
                 let is_other = |(known, digest): &(&Record, &B256)| {
-                    known.state != State::Queued || known.payment.digest != **digest
+                    known.state != State::Queued || known.digest() != **digest
                 };
                 let other = each.find(is_other).map(|(known, _digest)| known.clone());
                 if other.is_none() {
@@ -202,8 +203,7 @@ fn apply_changes(
             Change::Watched(batch) => put_batch(&mut batches, batch)?,
             Change::Moved { key, digest, from, state, attempts } => {
                 let known = tables.record(*key)?;
-                let is_other =
-                    |known: &Record| known.state != *from || known.payment.digest != *digest;
+                let is_other = |known: &Record| known.state != *from || known.digest() != *digest;
                 let other = known.clone().filter(is_other);
                 if let Some(known) = known.filter(|_known| other.is_none()) {
                     let (state, attempts) = (state.clone(), *attempts);
@@ -248,22 +248,18 @@ impl<'a> Tables<'a> {
         })
     }
 
-    fn record(&self, key: PaymentKey) -> Result<Option<Record>, StoreError> {
+    fn record(&self, key: JobKey) -> Result<Option<Record>, StoreError> {
         record(&self.payments, key.0.as_slice())
     }
 
     /// Stores a new payment unless another record conflicts with it.
     fn insert_new(&mut self, new: &Record) -> Result<ChangeResult, StoreError> {
-        match self.record(new.payment.key())? {
+        match self.record(new.key())? {
             // A failed payment may be tried again, and another payment with its nonce may replace it. If the success
             // of this payment was returned, the new record keeps `asked` and `answered`.
             Some(Record {
-                state: State::Failed { .. },
-                asked,
-                answered: Some(at),
-                payment,
-                ..
-            }) if payment.digest == new.payment.digest => {
+                state: State::Failed { .. }, asked, answered: Some(at), job, ..
+            }) if job.work().digest() == new.digest() => {
                 self.put_merged(Record { asked, answered: Some(at), ..new.clone() })
             }
             None | Some(Record { state: State::Failed { .. }, .. }) => {
@@ -279,7 +275,7 @@ impl<'a> Tables<'a> {
         Ok(ChangeResult::Merged(Box::new(new)))
     }
 
-    fn all(&self, keys: &[PaymentKey]) -> Result<Vec<Record>, StoreError> {
+    fn all(&self, keys: &[JobKey]) -> Result<Vec<Record>, StoreError> {
         let mut all = Vec::with_capacity(keys.len());
         for key in keys {
             all.extend(self.record(*key)?);
@@ -289,23 +285,23 @@ impl<'a> Tables<'a> {
 
     /// Stores a record and updates the tables that list it.
     fn put(&mut self, new: &Record) -> Result<(), StoreError> {
-        let key = new.payment.key();
+        let key = new.key();
         self.unlist(key)?;
-        let row = key.0.as_slice();
+        let at = key.0.as_slice();
         match new.state.ended_at() {
-            Some(at) => self.ended.insert(ended_row(at, key).as_slice(), ())?,
-            None => self.open.insert(row, ())?,
+            Some(_at) => self.ended.insert(ended_row(pruned_after(new), key).as_slice(), ())?,
+            None => self.open.insert(at, ())?,
         };
-        self.payments.insert(row, encode(new)?.as_slice())?;
+        self.payments.insert(at, row::encode(new)?.as_slice())?;
         Ok(())
     }
 
     /// Removes a payment from the tables that list it.
-    fn unlist(&mut self, key: PaymentKey) -> Result<(), StoreError> {
+    fn unlist(&mut self, key: JobKey) -> Result<(), StoreError> {
         let Some(known) = self.record(key)? else { return Ok(()) };
         self.open.remove(key.0.as_slice())?;
-        if let Some(at) = known.state.ended_at() {
-            self.ended.remove(ended_row(at, key).as_slice())?;
+        if known.state.ended_at().is_some() {
+            self.ended.remove(ended_row(pruned_after(&known), key).as_slice())?;
         }
         Ok(())
     }
@@ -313,12 +309,12 @@ impl<'a> Tables<'a> {
 
 fn prune_rows(write: &WriteTransaction, before: Utc, most: usize) -> Result<usize, StoreError> {
     let mut tables = Tables::of(write)?;
-    let end = ended_row(before, PaymentKey(B256::ZERO));
+    let end = ended_row(before, JobKey(B256::ZERO));
     let mut due = Vec::new();
     for row in tables.ended.range::<&[u8]>(..end.as_slice())?.take(most) {
         let (row, _nothing) = row?;
         let key = row.value().get(8..).and_then(|key| B256::try_from(key).ok());
-        due.extend(key.map(PaymentKey));
+        due.extend(key.map(JobKey));
     }
     for key in &due {
         tables.unlist(*key)?;
@@ -369,8 +365,19 @@ fn ordered(number: i64) -> [u8; 8] {
     (number.cast_unsigned() ^ (1 << 63)).to_be_bytes()
 }
 
+/// The time that counts as the end of an ended job: its record is needed at least until then. Only the record of a
+/// closed job prevents the use of its authorization, so it is kept until that expires.
+fn pruned_after(record: &Record) -> Utc {
+    let ended = record.state.ended_at().unwrap_or(Utc(i64::MAX));
+    if !matches!(record.state, State::Closed { .. }) {
+        return ended;
+    }
+    let expires = record.job.work().expires().and_then(|seconds| i64::try_from(seconds).ok());
+    expires.map_or(Utc(i64::MAX), |seconds| Utc::from_seconds(seconds).max(ended))
+}
+
 /// The key of an ended payment's row. Times before 1970 sort first.
-fn ended_row(at: Utc, key: PaymentKey) -> Vec<u8> {
+fn ended_row(at: Utc, key: JobKey) -> Vec<u8> {
     [&ordered(at.0)[..], key.0.as_slice()].concat()
 }
 
@@ -379,7 +386,7 @@ fn record(
     key: &[u8],
 ) -> Result<Option<Record>, StoreError> {
     let value = table.get(key)?;
-    value.map(|value| decode(value.value())).transpose()
+    value.map(|value| row::decode(value.value())).transpose()
 }
 
 /// A random id for a new batch.

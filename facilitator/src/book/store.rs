@@ -8,7 +8,7 @@ use bursar_submit::SubmissionId;
 
 use crate::book::batch::Batch;
 use crate::book::record::{Record, RequestOrigin, State};
-use crate::payment::PaymentKey;
+use crate::job_key::JobKey;
 
 /// A change to store.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -25,11 +25,11 @@ pub enum Change {
     Watched(Batch),
     /// Moves a payment to another state. Rejected if it is not in the state `from`, or if its row now holds another
     /// payment with the same nonce and another digest.
-    Moved { key: PaymentKey, digest: B256, from: State, state: State, attempts: u8 },
+    Moved { key: JobKey, digest: B256, from: State, state: State, attempts: u8 },
     /// The success of a payment was written to the connection of this request.
-    Answered { key: PaymentKey, origin: RequestOrigin, at: Utc },
+    Answered { key: JobKey, origin: RequestOrigin, at: Utc },
     /// Sets the state and the attempts of a payment, whatever its state is.
-    OutcomeSet { key: PaymentKey, state: State, attempts: u8 },
+    OutcomeSet { key: JobKey, state: State, attempts: u8 },
     /// Queues a settled payment again after a reorganisation removed its block. Rejected if it is no longer settled.
     /// The record keeps whether its success was returned.
     Reopened(Box<Record>),
@@ -96,7 +96,7 @@ pub trait Payments: Send + Sync + std::fmt::Debug {
     fn commit(&self, changes: Vec<Change>) -> StoreReply<'_, Vec<ChangeResult>>;
 
     /// A payment, open or ended; `None` if it is unknown or was deleted by [`Payments::prune`].
-    fn get(&self, key: PaymentKey) -> StoreReply<'_, Option<Record>>;
+    fn get(&self, key: JobKey) -> StoreReply<'_, Option<Record>>;
 
     /// The open payments and transactions.
     fn open(&self) -> StoreReply<'_, OpenWork>;

@@ -51,6 +51,7 @@ impl Config {
         self.api_keys_file.iter_mut().for_each(resolve);
         for network in self.networks.values_mut() {
             network.signers.iter_mut().for_each(resolve);
+            network.retired_signers.iter_mut().for_each(resolve);
             network.password_file.iter_mut().for_each(resolve);
         }
     }

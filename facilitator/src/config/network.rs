@@ -37,6 +37,8 @@ pub const DEFAULT_FACTORIES: [Address; 6] = [
 const PRISM: Address = address!("0x402357ff1e18d42d0f14a5d56d6e1ebd741b3a86");
 /// The official proxy of the scheme `exact`.
 const EXACT_PERMIT2_PROXY: Address = address!("0x402085c248EeA27D92E8b30b2C58ed07f9E20001");
+/// The official proxy of the scheme `upto`.
+const UPTO_PERMIT2_PROXY: Address = address!("0x4020A4f3b7b90ccA423B9fabCc0CE57C6C240002");
 const PERMIT2: Address = address!("0x000000000022D473030F116dDEE9F6B43aC78BA3");
 
 /// All settings of one network.
@@ -50,7 +52,11 @@ pub struct NetworkConfig {
     pub allow_plain_http: bool,
     /// Key files of the accounts that pay gas.
     pub signers: Vec<PathBuf>,
-    /// The file with the password of all encrypted files among `signers`.
+    /// Key files of former signers. They send only payments that name them.
+    pub retired_signers: Vec<PathBuf>,
+    /// The account that payers of the scheme `upto` name as the facilitator; `None`: the first signer.
+    pub upto_facilitator: Option<Address>,
+    /// The file with the password of all encrypted files among `signers` and `retired_signers`.
     pub password_file: Option<PathBuf>,
     /// The highest price per unit of gas for a payment, in wei. Above it, payments are rejected with `gas_too_high`.
     /// A transaction that withdraws a payment may offer four times as much.
@@ -65,6 +71,7 @@ pub struct NetworkConfig {
     pub eip6492_factories: BTreeSet<Address>,
     pub prism: Address,
     pub exact_permit2_proxy: Address,
+    pub upto_permit2_proxy: Address,
     pub permit2: Address,
     /// Tokens that are accepted in addition to the network's dollar token; empty: any token.
     pub tokens: BTreeSet<Address>,
@@ -104,6 +111,8 @@ impl NetworkConfig {
             rpc: Vec::new(),
             allow_plain_http: false,
             signers: Vec::new(),
+            retired_signers: Vec::new(),
+            upto_facilitator: None,
             password_file: None,
             max_gas_price: default_ceiling(network),
             min_signer_balance: U256::from(5_000_000_000_000_000_u64),
@@ -112,6 +121,7 @@ impl NetworkConfig {
             eip6492_factories: DEFAULT_FACTORIES.into_iter().collect(),
             prism: PRISM,
             exact_permit2_proxy: EXACT_PERMIT2_PROXY,
+            upto_permit2_proxy: UPTO_PERMIT2_PROXY,
             permit2: PERMIT2,
             tokens: BTreeSet::new(),
             gas_cap_contract: 600_000,

@@ -86,6 +86,7 @@ fn defaults_shown_in_the_example_are_the_real_defaults() {
         "native_usd",
         "min_amount",
         "eip6492",
+        "upto_facilitator",
         "  {",
         "]",
     ];
@@ -125,7 +126,7 @@ fn defaults_shown_in_the_example_are_the_real_defaults() {
 #[test]
 fn settings_table_states_the_real_defaults() {
     // Described in words, because the default differs per network, is too long, or is a path of that name.
-    let words = ["max_gas_price_gwei", "confirmations", "eip6492_factories"];
+    let words = ["max_gas_price_gwei", "confirmations", "eip6492_factories", "upto_facilitator"];
     let no_list = ["api_keys_file", "password_file"];
     let skipped = |name| words.contains(&name) || no_list.contains(&name);
     let mut config = Config::default();

@@ -8,17 +8,19 @@ use bursar_x402::fields::Fields;
 use bursar_x402::settlement::Requirements;
 use bursar_x402::typed_data::TransferWithAuthorization;
 
-use crate::exact::contract_call::ContractCall;
-use crate::exact::contracts::Contracts;
-use crate::exact::domain::Domain;
-use crate::exact::erc20::{IErc20, is_transfer_of};
-use crate::exact::evidence::Evidence;
-use crate::exact::method::{Method, SettlementEvent};
-use crate::exact::mined_transaction::MinedTransaction;
-use crate::exact::payload::{ReadError, read_authorization};
+use crate::contract_call::ContractCall;
+use crate::contracts::Contracts;
+use crate::mined_transaction::MinedTransaction;
 use crate::payment::{MethodId, Payment, Terms};
 use crate::reason::Reason;
 use crate::signature;
+use crate::transfer::domain::Domain;
+use crate::transfer::erc20::{IErc20, is_transfer_of};
+use crate::transfer::evidence::Evidence;
+use crate::transfer::method::Method;
+use crate::transfer::payload::{ReadError, read_authorization};
+use crate::transfer::terms_check::{Purpose, compare};
+use crate::work::SettlementEvent;
 
 alloy_sol_types::sol! {
     #[derive(Debug)]
@@ -80,6 +82,15 @@ impl Method for Eip3009 {
         })
     }
 
+    fn moved_amount(
+        &self,
+        terms: &Terms,
+        required: U256,
+        _purpose: Purpose,
+    ) -> Result<U256, Reason> {
+        compare(terms.authorized, required, Reason::TooMuch)
+    }
+
     fn domain(&self, _contracts: &Contracts) -> Domain {
         Domain::Token
     }
@@ -88,7 +99,7 @@ impl Method for Eip3009 {
         TransferWithAuthorization {
             from: terms.payer,
             to: terms.payee,
-            value: terms.amount,
+            value: terms.authorized,
             validAfter: terms.valid_after,
             validBefore: terms.valid_before,
             nonce: terms.nonce,
@@ -100,13 +111,9 @@ impl Method for Eip3009 {
         true
     }
 
-    fn allows_any_sender(&self) -> bool {
-        true
-    }
-
     fn transfer(&self, _contracts: &Contracts, payment: &Payment) -> ContractCall {
-        let Terms { token, payer, payee, amount, nonce, valid_after, valid_before } =
-            &payment.terms;
+        let Terms { token, payer, payee, nonce, valid_after, valid_before, .. } = &payment.terms;
+        let amount = &payment.amount;
         // Signatures of 65 bytes are split, because not every token accepts a whole signature.
         let data = match signature::split(&payment.signature) {
             Some((v, r, s)) => ISplitSignature::transferWithAuthorizationCall {
@@ -145,15 +152,11 @@ impl Method for Eip3009 {
         None
     }
 
-    fn amount_received(&self, terms: &Terms, _evidence: &Evidence<'_>) -> U256 {
-        terms.amount
-    }
-
-    fn diagnose(&self, terms: &Terms, evidence: &Evidence<'_>) -> Reason {
+    fn diagnose(&self, payment: &Payment, evidence: &Evidence<'_>) -> Reason {
         match evidence.number(0) {
             None => Reason::NotEip3009,
             Some(used) if used != U256::ZERO => Reason::NonceUsed,
-            Some(_free) if evidence.is_underfunded(terms) => Reason::InsufficientBalance,
+            Some(_free) if evidence.is_underfunded(payment) => Reason::InsufficientBalance,
             Some(_free) => Reason::Simulation,
         }
     }
@@ -161,13 +164,14 @@ impl Method for Eip3009 {
     fn is_proven(
         &self,
         _contracts: &Contracts,
-        terms: &Terms,
+        payment: &Payment,
         mined: &MinedTransaction<'_>,
     ) -> bool {
+        let terms = &payment.terms;
         let signed = [
             terms.payer.into_word(),
             terms.payee.into_word(),
-            B256::from(terms.amount),
+            B256::from(terms.authorized),
             B256::from(terms.valid_after),
             B256::from(terms.valid_before),
             terms.nonce,
@@ -192,15 +196,16 @@ impl Method for Eip3009 {
         // payee, and pay this payee for another reason in the same transaction.
         let first = own_logs.iter().find(|log| is_transfer_from_payer(terms, log));
         match first {
-            Some(log) => is_transfer_of(terms, log),
+            Some(log) => is_transfer_of(payment, log),
             None => {
                 let last = before.iter().rfind(|log| is_transfer_from_payer(terms, log));
-                is_only_use && last.is_some_and(|log| is_transfer_of(terms, log))
+                is_only_use && last.is_some_and(|log| is_transfer_of(payment, log))
             }
         }
     }
 
-    fn are_distinguishable(&self, one: &Terms, other: &Terms) -> bool {
+    fn are_distinguishable(&self, one: &Payment, other: &Payment) -> bool {
+        let (one, other) = (&one.terms, &other.terms);
         // Each payment emits its own nonce.
         (one.token, one.payer, one.nonce) != (other.token, other.payer, other.nonce)
     }

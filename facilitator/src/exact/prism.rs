@@ -7,17 +7,19 @@ use bursar_core::json::Object;
 use bursar_x402::fields::Fields;
 use bursar_x402::settlement::Requirements;
 
-use crate::exact::contract_call::ContractCall;
-use crate::exact::contracts::Contracts;
-use crate::exact::domain::Domain;
-use crate::exact::erc20::{IErc20, is_transfer_of_amount};
-use crate::exact::evidence::Evidence;
-use crate::exact::method::{Method, SettlementEvent};
-use crate::exact::mined_transaction::MinedTransaction;
-use crate::exact::payload::{ReadError, read_authorization};
+use crate::contract_call::ContractCall;
+use crate::contracts::Contracts;
+use crate::mined_transaction::MinedTransaction;
 use crate::payment::{MethodId, Payment, Terms};
 use crate::reason::Reason;
 use crate::signature;
+use crate::transfer::domain::Domain;
+use crate::transfer::erc20::{IErc20, is_transfer_of_amount};
+use crate::transfer::evidence::Evidence;
+use crate::transfer::method::Method;
+use crate::transfer::payload::{ReadError, read_authorization};
+use crate::transfer::terms_check::{Purpose, compare};
+use crate::work::{SenderRule, SettlementEvent};
 
 #[expect(
     clippy::too_many_arguments,
@@ -89,6 +91,15 @@ impl Method for Prism {
         })
     }
 
+    fn moved_amount(
+        &self,
+        terms: &Terms,
+        required: U256,
+        _purpose: Purpose,
+    ) -> Result<U256, Reason> {
+        compare(terms.authorized, required, Reason::TooMuch)
+    }
+
     fn domain(&self, contracts: &Contracts) -> Domain {
         let domain = Eip712Domain {
             name: Some("Primer".into()),
@@ -105,7 +116,7 @@ impl Method for Prism {
             token: terms.token,
             from: terms.payer,
             to: terms.payee,
-            value: terms.amount,
+            value: terms.authorized,
             nonce: U256::from_be_bytes(terms.nonce.0),
             validAfter: terms.valid_after,
             validBefore: terms.valid_before,
@@ -117,8 +128,8 @@ impl Method for Prism {
         false
     }
 
-    fn allows_any_sender(&self) -> bool {
-        false
+    fn sender(&self, _terms: &Terms) -> SenderRule {
+        SenderRule::First
     }
 
     fn transfer(&self, contracts: &Contracts, payment: &Payment) -> ContractCall {
@@ -128,7 +139,7 @@ impl Method for Prism {
             token: terms.token,
             from: terms.payer,
             to: terms.payee,
-            value: terms.amount,
+            value: payment.amount,
             nonce: U256::from_be_bytes(terms.nonce.0),
             validAfter: terms.valid_after,
             validBefore: terms.valid_before,
@@ -157,19 +168,19 @@ impl Method for Prism {
     }
 
     /// Prism deducts its fee, in hundredths of a percent.
-    fn amount_received(&self, terms: &Terms, evidence: &Evidence<'_>) -> U256 {
-        let fee = evidence.number(2).and_then(|bps| terms.amount.checked_mul(bps));
+    fn amount_received(&self, payment: &Payment, evidence: &Evidence<'_>) -> U256 {
+        let fee = evidence.number(2).and_then(|bps| payment.amount.checked_mul(bps));
         let fee = fee.unwrap_or_default() / U256::from(10_000);
-        terms.amount.saturating_sub(fee)
+        payment.amount.saturating_sub(fee)
     }
 
-    fn diagnose(&self, terms: &Terms, evidence: &Evidence<'_>) -> Reason {
-        let nonce = U256::from_be_bytes(terms.nonce.0);
+    fn diagnose(&self, payment: &Payment, evidence: &Evidence<'_>) -> Reason {
+        let nonce = U256::from_be_bytes(payment.terms.nonce.0);
         match (evidence.number(0), evidence.number(1)) {
             (Some(next), _any) if next > nonce => Reason::NonceUsed,
             (Some(next), _any) if next != nonce => Reason::PrismNonce,
-            _any if evidence.is_underfunded(terms) => Reason::InsufficientBalance,
-            (_any, Some(allowance)) if allowance < terms.amount => Reason::PrismAllowance,
+            _any if evidence.is_underfunded(payment) => Reason::InsufficientBalance,
+            (_any, Some(allowance)) if allowance < payment.amount => Reason::PrismAllowance,
             // Prism is paused, or this facilitator is not registered.
             _none_of_these => Reason::PrismUnavailable,
         }
@@ -178,14 +189,15 @@ impl Method for Prism {
     fn is_proven(
         &self,
         contracts: &Contracts,
-        terms: &Terms,
+        payment: &Payment,
         mined: &MinedTransaction<'_>,
     ) -> bool {
+        let terms = &payment.terms;
         let signed = [
             terms.token.into_word(),
             terms.payer.into_word(),
             terms.payee.into_word(),
-            B256::from(terms.amount),
+            B256::from(terms.authorized),
             terms.nonce,
             B256::from(terms.valid_after),
             B256::from(terms.valid_before),
@@ -200,7 +212,7 @@ impl Method for Prism {
             terms.payer.into_word(),
             terms.payee.into_word(),
         ];
-        let mut signed_data = terms.amount.to_be_bytes::<32>().to_vec();
+        let mut signed_data = payment.amount.to_be_bytes::<32>().to_vec();
         signed_data.extend(terms.nonce);
         let settlement = logs.iter().find(|log| {
             log.address == contracts.prism
@@ -209,11 +221,12 @@ impl Method for Prism {
         });
         // Prism's event contains what it requested from the token, not what the token did.
         let Some(fee) = settlement.and_then(|log| log.data.get(64..96)) else { return false };
-        let received = terms.amount.saturating_sub(U256::from_be_slice(fee));
+        let received = payment.amount.saturating_sub(U256::from_be_slice(fee));
         logs.iter().any(|log| is_transfer_of_amount(terms, received, log))
     }
 
-    fn are_distinguishable(&self, one: &Terms, other: &Terms) -> bool {
+    fn are_distinguishable(&self, one: &Payment, other: &Payment) -> bool {
+        let (one, other) = (&one.terms, &other.terms);
         (one.token, one.payer, one.nonce) != (other.token, other.payer, other.nonce)
     }
 

@@ -5,14 +5,17 @@ use bursar_core::networks::ChainId;
 use bursar_x402::settlement::SettlementRequest;
 use serde_json::{Value, json};
 
-use super::contracts::Contracts;
-use super::domain::Domain;
-use super::evidence::Evidence;
-use super::payload::ReadError;
-use super::registry::{METHODS, method};
-use crate::payment::{MethodId, Terms};
+use super::METHODS;
+use crate::contracts::Contracts;
+use crate::payment::{MethodId, Payment, Terms};
 use crate::reason::Reason;
 use crate::signature::BYTES_MAX;
+use crate::transfer::domain::Domain;
+use crate::transfer::evidence::Evidence;
+use crate::transfer::payload::ReadError;
+use crate::transfer::registry::method;
+use crate::transfer::terms_check::Purpose;
+use crate::work::SenderRule;
 
 const TOKEN: Address = Address::repeat_byte(1);
 const PAYER: Address = Address::repeat_byte(2);
@@ -24,6 +27,7 @@ fn contracts() -> Contracts {
         multicall3: Address::repeat_byte(0x10),
         permit2: Address::repeat_byte(0x11),
         exact_permit2_proxy: Address::repeat_byte(0x12),
+        upto_permit2_proxy: Address::repeat_byte(0x14),
         prism: Address::repeat_byte(0x13),
     }
 }
@@ -33,10 +37,25 @@ fn terms() -> Terms {
         token: TOKEN,
         payer: PAYER,
         payee: PAYEE,
-        amount: U256::from(700),
+        authorized: U256::from(700),
         nonce: B256::from(U256::from(0x1_02)),
         valid_after: U256::from(5),
         valid_before: U256::from(6),
+        facilitator: None,
+    }
+}
+
+/// A payment with these terms, which moves the whole amount.
+fn payment(id: MethodId) -> Payment {
+    Payment {
+        chain: ChainId(8453),
+        method: id,
+        terms: terms(),
+        amount: terms().authorized,
+        digest: B256::ZERO,
+        signature: Bytes::new(),
+        deployment: None,
+        contract_payer: false,
     }
 }
 
@@ -51,7 +70,7 @@ fn payload(id: MethodId) -> Value {
             "from": PAYER, "to": PAYEE, "value": amount, "validAfter": times.0,
             "validBefore": times.1, "nonce": "258",
         }}),
-        MethodId::Permit2 => json!({"permit2Authorization": {
+        MethodId::Permit2 | MethodId::UptoPermit2 => json!({"permit2Authorization": {
             "from": PAYER, "spender": contracts().exact_permit2_proxy, "nonce": "258",
             "deadline": times.1, "permitted": {"token": TOKEN, "amount": amount},
             "witness": {"to": PAYEE, "validAfter": times.0},
@@ -74,7 +93,13 @@ fn request(payload: &Value) -> SettlementRequest {
 fn read(id: MethodId, payload: &Value) -> Result<Terms, Reason> {
     let request = request(payload);
     match method(id).parse_terms(&contracts(), &request.payload, &request.requirements) {
-        Ok(terms) => Ok(terms),
+        Ok(terms) => {
+            let required = request.requirements.amount;
+            let moved = [Purpose::Verify, Purpose::Settle]
+                .map(|purpose| method(id).moved_amount(&terms, required, purpose));
+            assert_eq!(moved[0], moved[1], "the same to verify and to settle");
+            moved[0].map(|_amount| terms)
+        }
         Err(ReadError::Rejected(rejection)) => {
             assert_eq!(rejection.payer, Some(PAYER));
             Err(rejection.reason)
@@ -134,7 +159,7 @@ fn struct_hashes_and_domains_match_the_standards() {
     let times = [number(terms.valid_after), number(terms.valid_before)];
     let kind = "TransferWithAuthorization(address from,address to,uint256 value,uint256 validAfter,\
                 uint256 validBefore,bytes32 nonce)";
-    let parties = [PAYER.into_word(), PAYEE.into_word(), number(terms.amount)];
+    let parties = [PAYER.into_word(), PAYEE.into_word(), number(terms.authorized)];
     let words = [keccak256(kind), parties[0], parties[1], parties[2], times[0], times[1]];
     assert_eq!(of(MethodId::Eip3009), hash(&[&words[..], &[terms.nonce]].concat()));
     assert_eq!(method(MethodId::Eip3009).domain(&contracts()), Domain::Token);
@@ -155,7 +180,7 @@ fn struct_hashes_and_domains_match_the_standards() {
         "PermitWitnessTransferFrom(TokenPermissions permitted,address spender,uint256 nonce,\
          uint256 deadline,Witness witness){permitted}{witness}"
     );
-    let permitted = hash(&[keccak256(permitted), TOKEN.into_word(), number(terms.amount)]);
+    let permitted = hash(&[keccak256(permitted), TOKEN.into_word(), number(terms.authorized)]);
     let witness = hash(&[keccak256(witness), PAYEE.into_word(), times[0]]);
     let spender = contracts().exact_permit2_proxy.into_word();
     let expected = hash(&[keccak256(kind), permitted, spender, terms.nonce, times[1], witness]);
@@ -171,7 +196,7 @@ fn diagnosed(id: MethodId, balance: Option<u64>, facts: &[Option<u64>]) -> Reaso
     let word = |fact: &Option<u64>| fact.map(|fact| Bytes::from(B256::from(U256::from(fact))));
     let facts: Vec<_> = facts.iter().map(word).collect();
     let evidence = Evidence { balance: balance.map(U256::from), facts: &facts, revert: &revert };
-    method(id).diagnose(&terms(), &evidence)
+    method(id).diagnose(&payment(id), &evidence)
 }
 
 #[test]
@@ -232,7 +257,8 @@ fn missing_contracts_are_reported_and_fees_are_deducted() {
     assert_eq!(missing_contract(MethodId::Prism, &odd), Some(Reason::PrismUnavailable));
 
     let amount_received = |id: MethodId, facts: &[Option<Bytes>]| {
-        method(id).amount_received(&terms(), &Evidence { balance: None, facts, revert: &revert })
+        method(id)
+            .amount_received(&payment(id), &Evidence { balance: None, facts, revert: &revert })
     };
     assert_eq!(amount_received(MethodId::Eip3009, &all), U256::from(700));
     assert_eq!(amount_received(MethodId::Permit2, &all), U256::from(700));
@@ -247,7 +273,7 @@ fn each_method_states_its_payers_senders_and_settlement_event() {
         let method = method(id);
         (
             method.allows_contract_payers(),
-            method.allows_any_sender(),
+            method.sender(&terms()) == SenderRule::Any,
             method.settlement_event(&contracts(), &terms()),
         )
     };

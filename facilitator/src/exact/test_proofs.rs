@@ -6,11 +6,11 @@ use bursar_chain::abi::multicall3::IMulticall3;
 use bursar_chain::ports::Log;
 use bursar_core::networks::{ChainId, MULTICALL3};
 
-use super::contract_call::ContractCall;
-use super::contracts::Contracts;
-use super::mined_transaction::MinedTransaction;
-use super::registry::method;
+use crate::contract_call::ContractCall;
+use crate::contracts::Contracts;
+use crate::mined_transaction::MinedTransaction;
 use crate::payment::{MethodId, Payment, Terms};
+use crate::transfer::registry::method;
 
 const TOKEN: Address = Address::repeat_byte(0x11);
 const PAYER: Address = Address::repeat_byte(0x22);
@@ -23,6 +23,7 @@ fn contracts() -> Contracts {
         multicall3: MULTICALL3,
         permit2: Address::repeat_byte(6),
         exact_permit2_proxy: Address::repeat_byte(7),
+        upto_permit2_proxy: Address::repeat_byte(9),
         prism: Address::repeat_byte(8),
     }
 }
@@ -32,24 +33,29 @@ fn terms(nonce: u8) -> Terms {
         token: TOKEN,
         payer: PAYER,
         payee: PAYEE,
-        amount: U256::from(700),
+        authorized: U256::from(700),
         nonce: B256::repeat_byte(nonce),
         valid_after: U256::from(1),
         valid_before: U256::from(2_000_000_000),
+        facilitator: None,
     }
 }
 
-fn call_of(id: MethodId, terms: &Terms) -> ContractCall {
-    let payment = Payment {
+fn payment_of(id: MethodId, terms: &Terms) -> Payment {
+    Payment {
         chain: ChainId(8453),
         method: id,
         terms: terms.clone(),
+        amount: terms.authorized,
         digest: B256::ZERO,
         signature: vec![0x1b; 65].into(),
         deployment: None,
         contract_payer: false,
-    };
-    method(id).transfer(&contracts(), &payment)
+    }
+}
+
+fn call_of(id: MethodId, terms: &Terms) -> ContractCall {
+    method(id).transfer(&contracts(), &payment_of(id, terms))
 }
 
 fn together(calls: &[ContractCall]) -> ContractCall {
@@ -116,7 +122,7 @@ fn proves(
     sent_by_us: bool,
 ) -> bool {
     let mined = MinedTransaction { sent_by_us, to: Some(call.to), input: &call.data, logs };
-    method(id).is_proven(&contracts(), terms, &mined)
+    method(id).is_proven(&contracts(), &payment_of(id, terms), &mined)
 }
 
 #[test]
@@ -148,7 +154,7 @@ fn authorization_is_proven_by_its_nonce_in_events_and_call_data() {
         let mut changed = terms(1);
         match term {
             0 => changed.payee = STRANGER,
-            1 => changed.amount += U256::from(1),
+            1 => changed.authorized += U256::from(1),
             2 => changed.valid_after += U256::from(1),
             3 => changed.valid_before += U256::from(1),
             _payer => changed.payer = STRANGER,
@@ -210,7 +216,7 @@ fn foreign_permit_is_proven_only_if_every_proxy_call_succeeded() {
         let mut changed = terms(1);
         match term {
             0 => changed.payee = STRANGER,
-            1 => changed.amount += U256::from(1),
+            1 => changed.authorized += U256::from(1),
             2 => changed.valid_after += U256::from(1),
             3 => changed.valid_before += U256::from(1),
             4 => changed.token = STRANGER,
@@ -223,7 +229,7 @@ fn foreign_permit_is_proven_only_if_every_proxy_call_succeeded() {
 #[test]
 fn permit_in_our_batch_is_proven_by_a_transfer_before_the_proxy_event() {
     let id = MethodId::Permit2;
-    let more = Terms { amount: U256::from(900), ..terms(2) };
+    let more = Terms { authorized: U256::from(900), ..terms(2) };
     let batch = together(&[call_of(id, &terms(1)), call_of(id, &more)]);
     let one = [moved(TOKEN, PAYEE, 900), settled()];
     assert!(!proves(id, &terms(1), &batch, &one, true));

@@ -15,47 +15,78 @@ use crate::keys::signing_key::SigningKey;
 
 /// Signing keys by address.
 #[derive(Default)]
-pub struct KeyRing(BTreeMap<Address, SigningKey>);
+pub struct KeyRing {
+    keys: BTreeMap<Address, SigningKey>,
+    /// In the order of the settings.
+    active: Vec<Address>,
+    retired: Vec<Address>,
+}
 
 impl KeyRing {
-    /// Reads every file. Blocks, as [`SigningKey::load`] does.
+    /// Reads every file of active and of retired keys. Blocks, as [`SigningKey::load`] does.
     ///
     /// # Errors
     /// The first file without a valid key, or with a key that is already loaded: two outboxes of one account would use
     /// each other's nonces.
-    pub fn load(files: &[PathBuf], password_file: Option<&Path>) -> Result<Self, KeyFault> {
+    pub fn load(
+        active: &[PathBuf],
+        retired: &[PathBuf],
+        password_file: Option<&Path>,
+    ) -> Result<Self, KeyFault> {
         let mut ring = Self::default();
-        for file in files {
-            let key = SigningKey::load(file, password_file)?;
-            let address = key.address();
-            if ring.0.insert(address, key).is_some() {
-                return Err(KeyFault::Duplicate { file: file.clone(), address });
-            }
-        }
+        ring.active = ring.read(active, password_file)?;
+        ring.retired = ring.read(retired, password_file)?;
         Ok(ring)
     }
 
-    /// The addresses of the keys, in order.
-    pub fn addresses(&self) -> impl Iterator<Item = Address> + '_ {
-        self.0.keys().copied()
+    fn read(
+        &mut self,
+        files: &[PathBuf],
+        password_file: Option<&Path>,
+    ) -> Result<Vec<Address>, KeyFault> {
+        let mut addresses = Vec::with_capacity(files.len());
+        for file in files {
+            let key = SigningKey::load(file, password_file)?;
+            let address = key.address();
+            if self.keys.insert(address, key).is_some() {
+                return Err(KeyFault::Duplicate { file: file.clone(), address });
+            }
+            addresses.push(address);
+        }
+        Ok(addresses)
     }
 
-    /// The key of an address.
+    /// The addresses of the active keys, in the order of the settings.
+    pub fn addresses(&self) -> impl Iterator<Item = Address> + '_ {
+        self.active.iter().copied()
+    }
+
+    /// The addresses of the retired keys, in the order of the settings.
+    pub fn retired(&self) -> impl Iterator<Item = Address> + '_ {
+        self.retired.iter().copied()
+    }
+
+    /// The key of an address, active or retired.
     pub fn get(&self, address: Address) -> Option<&SigningKey> {
-        self.0.get(&address)
+        self.keys.get(&address)
     }
 }
 
 impl FromIterator<SigningKey> for KeyRing {
     fn from_iter<I: IntoIterator<Item = SigningKey>>(keys: I) -> Self {
-        Self(keys.into_iter().map(|key| (key.address(), key)).collect())
+        let mut ring = Self::default();
+        for key in keys {
+            ring.active.push(key.address());
+            ring.keys.insert(key.address(), key);
+        }
+        ring
     }
 }
 
 /// Shows only addresses.
 impl fmt::Debug for KeyRing {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_set().entries(self.0.keys()).finish()
+        f.debug_set().entries(self.keys.keys()).finish()
     }
 }
 

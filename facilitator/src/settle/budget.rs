@@ -6,7 +6,7 @@ use alloy_primitives::U256;
 use crate::book::gas::GasUsage;
 use crate::book::reservation::GasReservation;
 use crate::config::NetworkConfig;
-use crate::payment::Payment;
+use crate::job::Job;
 use crate::reason::{Reason, Rejection};
 use crate::settle::price::{Need, Price};
 
@@ -20,15 +20,15 @@ const COIN: U256 = U256::from_limbs([1_000_000_000_000_000_000, 0, 0, 0]);
 pub(super) fn check_affordable(
     config: &NetworkConfig,
     price: &Price,
-    payment: &Payment,
+    job: &Job,
     need: Need,
     usage: &GasUsage,
 ) -> Result<(), Rejection> {
-    let reject = |reason: Reason| Rejection::from(reason).for_payer(payment.terms.payer);
+    let reject = |reason: Reason| Rejection::from(reason).for_payer(job.work().payer());
     if !price.can_pay(need, usage.open) {
         return Err(reject(Reason::OutOfGas));
     }
-    if !is_worth_its_gas(config, price, payment, need.reservation) {
+    if !is_worth_its_gas(config, price, job, need.reservation) {
         return Err(reject(Reason::GasTooHigh));
     }
     if is_within_budgets(config, price, need.reservation, usage) {
@@ -62,7 +62,7 @@ pub(super) fn is_within_budgets(
 fn is_worth_its_gas(
     config: &NetworkConfig,
     price: &Price,
-    payment: &Payment,
+    job: &Job,
     reservation: GasReservation,
 ) -> bool {
     let (Some(share), Some(native_usd)) = (config.max_gas_share_percent, config.native_micro_usd)
@@ -70,8 +70,9 @@ fn is_worth_its_gas(
         return true;
     };
     let coin = &config.network.stablecoin;
-    let value = if payment.terms.token == coin.address {
-        micro_usd(payment.terms.amount, coin.decimals)
+    let moves = job.work().moves();
+    let value = if moves.token == coin.address {
+        micro_usd(moves.amount, coin.decimals)
     } else {
         U256::ZERO
     };
@@ -104,7 +105,7 @@ fn micro_usd(amount: U256, decimals: u8) -> U256 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::payment::{MethodId, Terms};
+    use crate::payment::{MethodId, Payment, Terms};
     use alloy_primitives::{Address, B256, Bytes};
     use bursar_core::networks::{ChainId, by_chain};
     use proptest::prelude::*;
@@ -113,24 +114,26 @@ mod tests {
         NetworkConfig::of(by_chain(ChainId(8453)).unwrap())
     }
 
-    fn payment(token: Address, amount: u64) -> Payment {
-        Payment {
+    fn payment(token: Address, amount: u64) -> Job {
+        Job::Payment(Payment {
             chain: ChainId(8453),
             method: MethodId::Eip3009,
             terms: Terms {
                 token,
                 payer: Address::repeat_byte(2),
                 payee: Address::repeat_byte(3),
-                amount: U256::from(amount),
+                authorized: U256::from(amount),
                 nonce: B256::ZERO,
                 valid_after: U256::ZERO,
                 valid_before: U256::MAX,
+                facilitator: None,
             },
+            amount: U256::from(amount),
             digest: B256::ZERO,
             signature: Bytes::new(),
             deployment: None,
             contract_payer: false,
-        }
+        })
     }
 
     fn of(gas: u64) -> GasReservation {

@@ -12,7 +12,6 @@ use crate::book::batch::Batch;
 use crate::book::record::{Record, State};
 use crate::book::redb_store::fresh_id;
 use crate::book::reservation::GasReservation;
-use crate::exact::terms_check::check_time;
 use crate::settle::price::Price;
 use crate::settle::queue::{Limits, Queue};
 use crate::settle::settler::{DispatchEvent, Settler, SettlerDeps};
@@ -73,25 +72,25 @@ impl Settler {
         signer: Address,
         records: &[Arc<Record>],
     ) -> Result<Option<Batch>, ComposeError> {
-        let payments: Vec<_> = records.iter().map(|record| &record.payment).collect();
+        let jobs: Vec<_> = records.iter().map(|record| &record.job).collect();
         let cap = self.network.config.gas_cap_contract;
         let contracts = &self.network.contracts;
-        let gas = transaction::gas(contracts, &payments, cap).ok_or(ComposeError::Gas)?;
-        let call = transaction::call(contracts, &payments, gas);
+        let gas = transaction::gas(contracts, &jobs, cap).ok_or(ComposeError::Gas)?;
+        let call = transaction::call(contracts, &jobs, gas);
         let data_gas = self.data_gas(call.to, call.data).await?;
         let batch = Batch {
             id: fresh_id()?,
             chain: contracts.chain,
             signer,
-            payments: payments.iter().map(|payment| payment.key()).collect(),
+            jobs: jobs.iter().map(|job| job.work().key()).collect(),
             gas_limit: gas.saturating_add(data_gas),
-            kilobytes: payments.iter().map(|payment| transaction::kilobytes(payment)).sum(),
+            kilobytes: jobs.iter().map(|job| transaction::kilobytes(job)).sum(),
             found: None,
         };
         // Register the lock before the batch is stored, because a stored batch's payments can be withdrawn.
         self.submission_locks.register(batch.id, signer);
         self.failpoints.pass("settle.before batch");
-        let digests = payments.iter().map(|payment| payment.digest).collect();
+        let digests = records.iter().map(|record| record.digest()).collect();
         let assigned = self.ledger.assign(batch.clone(), digests).await;
         if !matches!(assigned, Ok(true)) {
             self.submission_locks.remove(batch.id);
@@ -107,7 +106,7 @@ impl Settler {
     ) -> Result<Vec<Arc<Record>>, StoreFault> {
         let mut left = Vec::with_capacity(records.len());
         for record in records {
-            let known = self.ledger.find(record.payment.key()).await?;
+            let known = self.ledger.find(record.key()).await?;
             if known.is_some_and(|known| known.record().is_queued_with_same_digest(&record)) {
                 left.push(record);
             }
@@ -123,7 +122,7 @@ impl Settler {
         let mut valid = Vec::with_capacity(records.len());
         let mut expired = Vec::new();
         for record in records {
-            match check_time(&record.payment.terms, now) {
+            match record.job.work().check_time(now) {
                 Ok(()) => valid.push(record),
                 Err(reason) => {
                     let message = reason.sentence().to_owned();
@@ -133,10 +132,8 @@ impl Settler {
             }
         }
         for (record, state) in expired {
-            let (payment, attempts) = (&record.payment, record.attempts);
-            if let Err(fault) =
-                self.ledger.transition(payment, State::Queued, state, attempts).await
-            {
+            let (job, attempts) = (&record.job, record.attempts);
+            if let Err(fault) = self.ledger.transition(job, State::Queued, state, attempts).await {
                 // The payment remains open, and the next start finds it expired again.
                 tracing::error!(%fault, "could not store that a payment expired");
             }
@@ -176,14 +173,16 @@ impl<'a> SignerPicker<'a> {
 
     /// The least busy signer that can pay for a payment in addition to its load.
     fn pick(&self, record: &Record) -> Option<Address> {
-        let only = self.settler.network.only_sender(record.payment.method);
+        let network = &self.settler.network;
+        let only = network.bound_sender(record.job.work().sender());
         let reservation = record.reservation();
         let reservation = GasReservation {
-            gas: reservation.gas.max(transaction::gas_share(&record.payment)),
+            gas: reservation.gas.max(transaction::gas_share(&record.job)),
             ..reservation
         };
-        let signers = self.settler.signer_slots.keys().copied();
-        let allowed = signers.filter(|signer| only.is_none_or(|only| only == *signer));
+        // A retired signer sends only what is bound to it.
+        let unbound = network.signers.iter().copied().filter(|_signer| only.is_none());
+        let allowed = unbound.chain(only).filter(|signer| network.is_signer(*signer));
         let free = allowed.filter(|signer| {
             self.load(*signer).unmined < self.settler.limits.in_flight
                 && self.can_pay(*signer, reservation)
@@ -240,8 +239,8 @@ async fn dispatch(
             let pick = |record: &Record| picker.pick(record);
             let next = queue.next(&picker.limits, idle, now_ms, pick, can_pay);
             let Some((signer, records)) = next else { break };
-            let payments: Vec<_> = records.iter().map(|record| &record.payment).collect();
-            let reservation = settler.reservation_of(&payments).unwrap_or_default();
+            let jobs: Vec<_> = records.iter().map(|record| &record.job).collect();
+            let reservation = settler.reservation_of(&jobs).unwrap_or_default();
             loads.entry(signer).or_default().add(reservation);
             settler.tasks.spawn(compose_and_follow(
                 Arc::clone(&settler),

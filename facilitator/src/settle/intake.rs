@@ -15,17 +15,20 @@ use crate::book::batch::Batch;
 use crate::book::ledger::{Accepted, Claim, Ledger, Lookup, Progress, Usage};
 use crate::book::record::{ATTEMPTS_MAX, Record, RequestOrigin, State};
 use crate::book::redb_store::fresh_id;
+use crate::job::Job;
 use crate::network::NetworkContext;
 use crate::node::Priority;
-use crate::payment::{Payment, PaymentKey};
 use crate::reason::{Reason, Rejection};
+use crate::scheme::{Proposal, Scheme};
+use crate::schemes;
 use crate::settle::price::{Need, Price};
 use crate::settle::settler::Settler;
 use crate::settle::success_rights::{Share, SuccessRight, SuccessRights};
 use crate::settle::withdraw::DueAnswer;
 use crate::settle::{budget, settlement_search};
-use crate::transaction;
-use crate::verify::{self, ParsedPayment, Verified, VerifyError};
+use crate::transfer::terms_check::Purpose;
+use crate::verify::{Verified, VerifyError};
+use crate::work::Content;
 
 /// Maximum number of payments in flight; one more would wait too long.
 pub const OPEN_MAX: usize = 20_000;
@@ -45,10 +48,13 @@ const WAIT_MAX_MS: u64 = ANSWER_MS - DUE_MS;
 /// The outcome of a request to settle.
 #[derive(Debug)]
 pub enum SettleOutcome {
-    /// The payment is settled.
+    /// The job has succeeded.
     Settled {
-        hash: B256,
+        /// Its transaction; `None` if it needed none.
+        hash: Option<B256>,
         payer: Address,
+        /// The further content of the answer. Boxed, because the other outcomes are small.
+        content: Box<Content>,
         /// Whether another request receives this success too, or received it before.
         repeated: bool,
         /// Held until the response is written or its connection fails.
@@ -104,7 +110,7 @@ pub struct SettlementService {
 
 /// A request to settle a payment, and the success and retry that it is entitled to.
 struct RequestContext<'a> {
-    parsed: &'a ParsedPayment,
+    proposal: &'a dyn Proposal,
     origin: RequestOrigin,
     /// Present if the payment was accepted because of this request.
     right: Option<SuccessRight>,
@@ -113,37 +119,42 @@ struct RequestContext<'a> {
 }
 
 impl SettlementService {
-    /// The settler of the network that a request names.
-    fn settler(&self, request: &SettlementRequest) -> Result<&Arc<Settler>, Rejection> {
-        let chain = verify::chain_of(request)?;
-        self.settlers.get(&chain).ok_or_else(|| Reason::UnsupportedNetwork.into())
+    /// The scheme that a request names, and the settler of its network.
+    fn choose(
+        &self,
+        request: &SettlementRequest,
+    ) -> Result<(&'static dyn Scheme, &Arc<Settler>), Rejection> {
+        let (scheme, chain) = schemes::of(request)?;
+        let settler = self.settlers.get(&chain).ok_or(Reason::UnsupportedNetwork)?;
+        Ok((scheme, settler))
     }
 
-    fn admit(&self, network: &NetworkContext, parsed: &ParsedPayment) -> Result<(), Rejection> {
-        if !self.payees.is_empty() && !self.payees.contains(&parsed.terms.payee) {
-            return Err(Rejection::from(Reason::PayeeNotServed).for_payer(parsed.terms.payer));
+    fn admit(&self, network: &NetworkContext, proposal: &dyn Proposal) -> Result<(), Rejection> {
+        let is_served = |payee: Address| self.payees.is_empty() || self.payees.contains(&payee);
+        if !proposal.payee().is_none_or(is_served) {
+            return Err(Rejection::from(Reason::PayeeNotServed).for_payer(proposal.payer()));
         }
-        verify::admit(network, parsed)
+        proposal.admit(network)
     }
 
-    /// Rejects a payment if even the cheapest payment of its method is not affordable. Runs before nodes are queried
+    /// Rejects a job if even the cheapest job of its kind is not affordable. Runs before nodes are queried
     /// about the payment. Checks the gas price, the signers' balances and the day's budgets.
     fn check_cheapest_affordable(
         &self,
         settler: &Settler,
-        parsed: &ParsedPayment,
+        proposal: &dyn Proposal,
         origin: RequestOrigin,
         price: &Price,
     ) -> Result<(), Rejection> {
-        let reject = |reason: Reason| Rejection::from(reason).for_payer(parsed.terms.payer);
+        let reject = |reason: Reason| Rejection::from(reason).for_payer(proposal.payer());
         if !price.affordable {
             return Err(reject(Reason::GasTooHigh));
         }
         let network = &settler.network;
         let now = network.clock.utc();
         let usage = self.ledger.gas_usage(network.contracts.chain, origin.caller, now);
-        let reservation = price.with_data(transaction::least_gas(parsed.method), 1);
-        let need = Need { reservation, sender: network.only_sender(parsed.method.id()) };
+        let reservation = price.with_data(proposal.least_gas(), 1);
+        let need = Need { reservation, sender: network.bound_sender(proposal.sender()) };
         if !price.can_pay(need, usage.open) {
             return Err(reject(Reason::OutOfGas));
         }
@@ -163,12 +174,13 @@ impl SettlementService {
         request: &SettlementRequest,
         origin: RequestOrigin,
     ) -> Result<Address, VerifyError> {
-        let settler = self.settler(request)?;
+        let (scheme, settler) = self.choose(request)?;
+        let proposal = scheme.propose(&settler.network, request, Purpose::Verify)?;
         let clock = &settler.network.clock;
         let deadline = clock.mono_ms().saturating_add(ANSWER_MS);
         // cancel-safe: it changes nothing.
         tokio::select! {
-            verified = self.verify_at(settler, request, origin) => verified,
+            verified = self.verify_at(settler, &*proposal, origin) => verified,
             () = clock.sleep_until(deadline) => Err(VerifyError::Chain(timed_out())),
         }
     }
@@ -176,31 +188,30 @@ impl SettlementService {
     async fn verify_at(
         &self,
         settler: &Arc<Settler>,
-        request: &SettlementRequest,
+        proposal: &dyn Proposal,
         origin: RequestOrigin,
     ) -> Result<Address, VerifyError> {
         let network = &settler.network;
-        let parsed = verify::parse(network, request)?;
-        let payer = parsed.terms.payer;
-        if self.verify_known(network, &parsed, origin).await? {
+        let payer = proposal.payer();
+        if self.verify_known(network, proposal, origin).await? {
             return Ok(payer);
         }
-        self.admit(network, &parsed)?;
+        self.admit(network, proposal)?;
         let price = settler.price().await?;
-        self.check_cheapest_affordable(settler, &parsed, origin, &price)?;
-        let verified = match verify::check(network, &parsed, Priority::Now).await {
+        self.check_cheapest_affordable(settler, proposal, origin, &price)?;
+        let verified = match proposal.check(network, Priority::Now).await {
             Ok(verified) => verified,
             // A copy may have been accepted and settled since the look-up.
             Err(VerifyError::Rejected(rejection)) if is_used(&rejection) => {
-                let is_known = self.verify_known(network, &parsed, origin).await?;
+                let is_known = self.verify_known(network, proposal, origin).await?;
                 return if is_known { Ok(payer) } else { Err(rejection.into()) };
             }
             Err(fault) => return Err(fault),
         };
-        let need = settler.need_of(&verified.payment, verified.gas);
+        let need = settler.need_of(&verified.job, verified.gas);
         let usage =
             self.ledger.gas_usage(network.contracts.chain, origin.caller, network.clock.utc());
-        budget::check_affordable(&network.config, &price, &verified.payment, need, &usage)?;
+        budget::check_affordable(&network.config, &price, &verified.job, need, &usage)?;
         Ok(payer)
     }
 
@@ -212,23 +223,23 @@ impl SettlementService {
     async fn verify_known(
         &self,
         network: &NetworkContext,
-        parsed: &ParsedPayment,
+        proposal: &dyn Proposal,
         origin: RequestOrigin,
     ) -> Result<bool, VerifyError> {
-        let known = self.ledger.find(parsed.key(network.contracts.chain)).await;
+        let known = self.ledger.find(proposal.key()).await;
         let known = known.map_err(|fault| VerifyError::Store(fault.to_string()))?;
         let Some(known) = known else { return Ok(false) };
         let record = known.record();
         if matches!(record.state, State::Failed { .. }) {
             return Ok(false);
         }
-        let shares = verify::is_same_payment(parsed, &record.payment)
-            && self.success_rights.would_share(record, origin);
+        let shares =
+            proposal.is_same(&record.job) && self.success_rights.would_share(record, origin);
         if !shares {
-            return Err(duplicate(parsed, record).into());
+            return Err(duplicate(proposal, record).into());
         }
         if record.state.is_open() {
-            check_still_valid(network, parsed).await?;
+            check_still_valid(network, proposal).await?;
         }
         Ok(true)
     }
@@ -242,16 +253,16 @@ impl SettlementService {
         request: &SettlementRequest,
         origin: RequestOrigin,
     ) -> Result<SettleOutcome, SettleError> {
-        let settler = match self.settler(request) {
-            Ok(settler) => settler,
+        let (scheme, settler) = match self.choose(request) {
+            Ok(chosen) => chosen,
             Err(rejection) => return Ok(SettleOutcome::Rejected(rejection)),
         };
         let clock = &settler.network.clock;
         let deadline = clock.mono_ms().saturating_add(self.wait_ms.min(WAIT_MAX_MS));
         // Parse without admission checks: a payment that they would reject now, such as an expired one, may be
         // settled already.
-        let outcome = match verify::parse(&settler.network, request) {
-            Ok(parsed) => self.settle_until(settler, &parsed, origin, deadline).await,
+        let outcome = match scheme.propose(&settler.network, request, Purpose::Settle) {
+            Ok(proposal) => self.settle_until(settler, &*proposal, origin, deadline).await,
             Err(fault) => Err(fault.into()),
         };
         match outcome {
@@ -273,12 +284,12 @@ impl SettlementService {
     async fn settle_until(
         &self,
         settler: &Arc<Settler>,
-        parsed: &ParsedPayment,
+        proposal: &dyn Proposal,
         origin: RequestOrigin,
         deadline: u64,
     ) -> Result<SettleOutcome, EarlyExit> {
-        let key = parsed.key(settler.network.contracts.chain);
-        let repeat = || RequestContext { parsed, origin, right: None, may_try_again: true };
+        let key = proposal.key();
+        let repeat = || RequestContext { proposal, origin, right: None, may_try_again: true };
         let (mut attempts, mut uncertain) = (0, false);
         if let Some(known) = self.ledger.find(key).await.map_err(SettleError::from)? {
             if let Some(outcome) = self.known_outcome(settler, repeat(), &known, deadline).await? {
@@ -287,7 +298,7 @@ impl SettlementService {
             attempts = known.record().attempts;
             uncertain = is_uncertain(known.record());
         }
-        let outcome = self.settle_new(settler, parsed, origin, attempts, deadline).await;
+        let outcome = self.settle_new(settler, proposal, origin, attempts, deadline).await;
         let is_refusal = matches!(
             outcome,
             Ok(SettleOutcome::Rejected(_))
@@ -316,34 +327,36 @@ impl SettlementService {
     async fn settle_new(
         &self,
         settler: &Arc<Settler>,
-        parsed: &ParsedPayment,
+        proposal: &dyn Proposal,
         origin: RequestOrigin,
         attempts: u8,
         deadline: u64,
     ) -> Result<SettleOutcome, EarlyExit> {
         let network = &settler.network;
-        self.admit(network, parsed).map_err(VerifyError::from)?;
+        self.admit(network, proposal).map_err(VerifyError::from)?;
+        if !proposal.needs_transaction() {
+            return self.close(settler, proposal, origin, deadline).await;
+        }
         // cancel-safe: a completed lookup stays cached for the next request, and an incomplete one is dropped.
         let price = tokio::select! {
             price = settler.price() => price.map_err(VerifyError::Chain)?,
             () = network.clock.sleep_until(deadline) => return Err(VerifyError::Chain(timed_out()).into()),
         };
-        self.check_cheapest_affordable(settler, parsed, origin, &price)
+        self.check_cheapest_affordable(settler, proposal, origin, &price)
             .map_err(VerifyError::from)?;
         // cancel-safe: nothing is accepted before it is verified.
         let verified = tokio::select! {
-            verified = self.check_in_nonce_order(settler, parsed, deadline) => verified,
+            verified = self.check_in_nonce_order(settler, proposal, deadline) => verified,
             () = network.clock.sleep_until(deadline) => return Err(VerifyError::Chain(timed_out()).into()),
         };
-        let Verified { payment, balance, gas } = match verified {
+        let Verified { job, balance, gas } = match verified {
             Ok(verified) => verified,
             Err(EarlyExit::Verify(VerifyError::Rejected(rejection))) => {
-                let key = parsed.key(network.contracts.chain);
-                let known = self.ledger.find(key).await.map_err(SettleError::from)?;
+                let known = self.ledger.find(proposal.key()).await.map_err(SettleError::from)?;
                 let failed = |known: Lookup| matches!(known.record().state, State::Failed { .. });
                 if known.is_none_or(failed) {
                     return self
-                        .settled_by_another(settler, parsed, origin, (rejection, deadline))
+                        .settled_by_another(settler, proposal, origin, (rejection, deadline))
                         .await;
                 }
                 // A concurrent request with the same nonce was faster. `settle_until` looks at its payment.
@@ -351,17 +364,16 @@ impl SettlementService {
             }
             Err(stop) => return Err(stop),
         };
-        let payer = payment.terms.payer;
+        let payer = proposal.payer();
         if settler.wasteful_payers.get(&payer, network.clock.mono_ms()).is_some() {
             let why = "The payer's last payment cost gas and moved no money: wait a minute.";
-            return Ok(Rejection::with_message(Reason::TransactionFailed, why)
-                .for_payer(payer)
-                .into());
+            let reason = job.work().failed_reason();
+            return Ok(Rejection::with_message(reason, why).for_payer(payer).into());
         }
-        let need = settler.need_of(&payment, gas);
-        let claim = self.claim_room(settler, &payment, balance, (origin.caller, need), &price)?;
+        let need = settler.need_of(&job, gas);
+        let claim = self.claim_room(settler, &job, balance, (origin.caller, need), &price)?;
         let record = Record {
-            payment,
+            job,
             accepted_at: network.clock.utc(),
             since_block: price.block,
             attempts,
@@ -371,12 +383,46 @@ impl SettlementService {
             asked: origin,
             answered: None,
         };
-        let (accepted, right) = self.accept_and_enqueue(settler, record, claim).await?;
-        let context = RequestContext { parsed, origin, right, may_try_again: false };
+        let (accepted, right) = self.accept_and_enqueue(settler, record, Some(claim)).await?;
+        let context = RequestContext { proposal, origin, right, may_try_again: false };
         let outcome = self.known_outcome(settler, context, &accepted.lookup, deadline).await?;
         let requeued =
             || SettleError::Unavailable("the payment was queued again by another task".to_owned());
         Ok(outcome.ok_or_else(requeued)?)
+    }
+
+    /// Ends a job that needs no transaction as a success. Its authorization is used up from here on.
+    async fn close(
+        &self,
+        settler: &Arc<Settler>,
+        proposal: &dyn Proposal,
+        origin: RequestOrigin,
+        deadline: u64,
+    ) -> Result<SettleOutcome, EarlyExit> {
+        let network = &settler.network;
+        // cancel-safe: nothing is accepted before it is verified.
+        let Verified { job, .. } = tokio::select! {
+            verified = proposal.check(network, Priority::Batched) => verified?,
+            () = network.clock.sleep_until(deadline) => return Err(VerifyError::Chain(timed_out()).into()),
+        };
+        let at = network.clock.utc();
+        let record = Record {
+            job,
+            accepted_at: at,
+            since_block: 0,
+            attempts: 0,
+            state: State::Closed { at },
+            gas: 0,
+            gas_of: origin.caller,
+            asked: origin,
+            answered: None,
+        };
+        let (accepted, right) = self.accept_and_enqueue(settler, record, None).await?;
+        let context = RequestContext { proposal, origin, right, may_try_again: false };
+        let outcome = self.known_outcome(settler, context, &accepted.lookup, deadline).await?;
+        let other =
+            || SettleError::Unavailable("another settlement of this payment failed".to_owned());
+        Ok(outcome.ok_or_else(other)?)
     }
 
     /// Claims room for a payment. Caps the payer's open payments by count and balance, and the gas of all open
@@ -384,7 +430,7 @@ impl SettlementService {
     fn claim_room(
         &self,
         settler: &Settler,
-        payment: &Payment,
+        job: &Job,
         balance: U256,
         (caller, need): (B256, Need),
         price: &Price,
@@ -392,20 +438,20 @@ impl SettlementService {
         if self.ledger.open_count() >= OPEN_MAX {
             return Err(SettleError::Busy.into());
         }
-        let terms = &payment.terms;
+        let (payer, moves) = (job.work().payer(), job.work().moves());
         let now = settler.network.clock.utc();
         // Payments that ended during the check have reduced the signers' balances.
         let newest = settler.prices.last();
         let price = newest.as_deref().unwrap_or(price);
-        self.ledger.claim(payment, (caller, need.reservation), now, |usage: &Usage| {
+        self.ledger.claim(job, (caller, need.reservation), now, |usage: &Usage| {
             if usage.count >= OPEN_PER_PAYER_MAX {
                 return Err(EarlyExit::from(SettleError::Busy));
             }
-            if usage.amount.saturating_add(terms.amount) > balance {
-                let rejection = Rejection::from(Reason::InsufficientBalance).for_payer(terms.payer);
+            if usage.amount.saturating_add(moves.amount) > balance {
+                let rejection = Rejection::from(Reason::InsufficientBalance).for_payer(payer);
                 return Err(VerifyError::Rejected(rejection).into());
             }
-            budget::check_affordable(&settler.network.config, price, payment, need, &usage.gas)
+            budget::check_affordable(&settler.network.config, price, job, need, &usage.gas)
                 .map_err(|rejection| VerifyError::Rejected(rejection).into())
         })
     }
@@ -416,11 +462,11 @@ impl SettlementService {
         &self,
         settler: &Arc<Settler>,
         record: Record,
-        claim: Claim,
+        claim: Option<Claim>,
     ) -> Result<(Accepted, Option<SuccessRight>), EarlyExit> {
         let (ledger, settler) = (self.ledger.clone(), Arc::clone(settler));
         let (success_rights, origin, key) =
-            (self.success_rights.clone(), record.asked, record.payment.key());
+            (self.success_rights.clone(), record.asked, record.key());
         let tasks = settler.tasks.clone();
         let accepting = tasks.spawn(async move {
             settler.failpoints.pass("settle.before accept");
@@ -452,16 +498,16 @@ impl SettlementService {
         deadline: u64,
     ) -> Result<Option<SettleOutcome>, EarlyExit> {
         let record = known.record();
-        let (key, payer) = (record.payment.key(), record.payment.terms.payer);
-        // Only a request with the very same payment receives its outcome.
-        if !verify::is_same_payment(context.parsed, &record.payment) {
+        let (key, payer) = (record.key(), record.job.work().payer());
+        // Only a request with the very same job receives its outcome.
+        if !context.proposal.is_same(&record.job) {
             let failed = matches!(record.state, State::Failed { .. });
-            return Ok((!failed).then(|| duplicate(context.parsed, record).into()));
+            return Ok((!failed).then(|| duplicate(context.proposal, record).into()));
         }
         if record.state.is_open() && record.answered.is_some() {
             // A reorganisation undid the settlement after its success was returned. The payment is settled again, and
             // never withdrawn.
-            return Ok(Some(duplicate(context.parsed, record).into()));
+            return Ok(Some(duplicate(context.proposal, record).into()));
         }
         let Lookup::Open(_record, progress) = known else {
             return Ok(self.final_outcome(settler, context, record).await?);
@@ -514,12 +560,13 @@ impl SettlementService {
         context: RequestContext<'_>,
         record: &Record,
     ) -> Result<Option<SettleOutcome>, SettleError> {
-        let payer = record.payment.terms.payer;
+        let payer = record.job.work().payer();
         Ok(match &record.state {
-            State::Settled { hash, .. } => {
+            State::Settled { .. } | State::Closed { .. } => {
                 let settled = |repeated, right| SettleOutcome::Settled {
-                    hash: *hash,
+                    hash: settled_in(&record.state),
                     payer,
+                    content: Box::new(record.job.work().content()),
                     repeated,
                     right,
                 };
@@ -534,7 +581,7 @@ impl SettlementService {
                     Share::WithHolder(right) if !another_has_it => settled(true, Some(right)),
                     Share::Again => settled(true, None),
                     Share::Own(_) | Share::WithHolder(_) | Share::None => {
-                        duplicate(context.parsed, record).into()
+                        duplicate(context.proposal, record).into()
                     }
                 })
             }
@@ -562,7 +609,7 @@ impl SettlementService {
         record: &Record,
         origin: RequestOrigin,
     ) -> Result<bool, StoreFault> {
-        let known = self.ledger.find(record.payment.key()).await?;
+        let known = self.ledger.find(record.key()).await?;
         Ok(known.is_some_and(|known| {
             let record = known.record();
             record.answered.is_some() && !origin.repeats(&record.asked)
@@ -574,11 +621,11 @@ impl SettlementService {
     async fn check_in_nonce_order(
         &self,
         settler: &Settler,
-        parsed: &ParsedPayment,
+        proposal: &dyn Proposal,
         deadline: u64,
     ) -> Result<Verified, EarlyExit> {
         loop {
-            let fault = match verify::check(&settler.network, parsed, Priority::Batched).await {
+            let fault = match proposal.check(&settler.network, Priority::Batched).await {
                 Ok(verified) => return Ok(verified),
                 Err(fault) => fault,
             };
@@ -586,7 +633,7 @@ impl SettlementService {
             if rejection.reason != Reason::PrismNonce {
                 return Err(fault.into());
             }
-            let Some(preceding) = preceding_key(settler, parsed) else { return Err(fault.into()) };
+            let Some(preceding) = proposal.preceding_key() else { return Err(fault.into()) };
             let known = self.ledger.find(preceding).await.map_err(SettleError::from)?;
             let Some(Lookup::Open(_record, progress)) = known else { return Err(fault.into()) };
             if wait(settler, progress, deadline).await == WaitEnd::TimedOut {
@@ -600,7 +647,7 @@ impl SettlementService {
     async fn settled_by_another(
         &self,
         settler: &Arc<Settler>,
-        parsed: &ParsedPayment,
+        proposal: &dyn Proposal,
         origin: RequestOrigin,
         (rejection, deadline): (Rejection, u64),
     ) -> Result<SettleOutcome, EarlyExit> {
@@ -610,30 +657,25 @@ impl SettlementService {
         }
         let network = &settler.network;
         let find = async {
-            let payment = verify::signed_payment(network, parsed).await?;
-            // A caller without a valid signature must not learn the outcome, and a contract's signature cannot be
-            // checked here.
-            if !verify::is_signed_by_key(&payment) {
-                return Ok(None);
-            }
-            let found = settlement_search::find_recent(settler, &payment)
-                .await
-                .map_err(VerifyError::Chain)?;
-            Ok::<_, VerifyError>(found.map(|found| (payment, found)))
+            // A caller without a valid signature must not learn the outcome.
+            let Some(job) = proposal.signed_by_key(network).await? else { return Ok(None) };
+            let found =
+                settlement_search::find_recent(settler, &job).await.map_err(VerifyError::Chain)?;
+            Ok::<_, VerifyError>(found.map(|found| (job, found)))
         };
         // cancel-safe: the search only reads.
         let found = tokio::select! {
             found = find => found?,
             () = network.clock.sleep_until(deadline) => return Err(VerifyError::Chain(timed_out()).into()),
         };
-        let Some((payment, (hash, block))) = found else {
+        let Some((job, (hash, block))) = found else {
             return Ok(SettleOutcome::Rejected(rejection));
         };
         let at = network.clock.utc();
-        let key = payment.key();
-        let batch = Batch::foreign(fresh_id().map_err(SettleError::from)?, &payment, hash);
+        let key = job.work().key();
+        let batch = Batch::foreign(fresh_id().map_err(SettleError::from)?, &job, hash);
         let record = Record {
-            payment,
+            job,
             accepted_at: at,
             since_block: block,
             attempts: 0,
@@ -649,7 +691,7 @@ impl SettlementService {
             settler.watch_settlement(batch);
         }
         let right = if existing.is_none() { self.success_rights.take(key, origin) } else { None };
-        let context = RequestContext { parsed, origin, right, may_try_again: false };
+        let context = RequestContext { proposal, origin, right, may_try_again: false };
         let outcome =
             self.final_outcome(settler, context, existing.as_ref().unwrap_or(&record)).await?;
         // `None`: the payment is in flight for another request. `settle_until` waits for its outcome.
@@ -661,9 +703,9 @@ impl SettlementService {
 /// probably used it.
 async fn check_still_valid(
     network: &NetworkContext,
-    parsed: &ParsedPayment,
+    proposal: &dyn Proposal,
 ) -> Result<(), VerifyError> {
-    match verify::check(network, parsed, Priority::Now).await {
+    match proposal.check(network, Priority::Now).await {
         Err(VerifyError::Rejected(rejection)) if is_used(&rejection) => Ok(()),
         other => other.map(|_verified| ()),
     }
@@ -678,31 +720,26 @@ fn is_uncertain(record: &Record) -> bool {
     matches!(record.state, State::Failed { reason: Reason::UnexpectedSettle, .. })
 }
 
-/// The refusal of a duplicate. If the payment is settled, a caller with the identical payment also receives the hash.
-fn duplicate(parsed: &ParsedPayment, record: &Record) -> Rejection {
-    let rejection = Rejection::from(Reason::Duplicate).for_payer(record.payment.terms.payer);
-    match &record.state {
-        State::Settled { hash, .. } if verify::is_same_payment(parsed, &record.payment) => {
-            rejection.settled_in(*hash)
-        }
-        State::Settled { .. } | State::Queued | State::Sent { .. } | State::Failed { .. } => {
-            rejection
-        }
+/// The transaction of a settled job.
+fn settled_in(state: &State) -> Option<B256> {
+    match state {
+        State::Settled { hash, .. } => Some(*hash),
+        State::Closed { .. } | State::Queued | State::Sent { .. } | State::Failed { .. } => None,
+    }
+}
+
+/// The refusal of a duplicate. If the job is settled, a caller with the identical job also receives the hash.
+fn duplicate(proposal: &dyn Proposal, record: &Record) -> Rejection {
+    let rejection = Rejection::from(Reason::Duplicate).for_payer(record.job.work().payer());
+    match settled_in(&record.state) {
+        Some(hash) if proposal.is_same(&record.job) => rejection.settled_in(hash),
+        Some(_) | None => rejection,
     }
 }
 
 /// The fault for nodes that do not answer in time.
 fn timed_out() -> ChainFault {
     ChainFault::Unavailable { tried: Vec::new() }
-}
-
-/// The key of the payment with the preceding nonce. Meaningful only for methods that count nonces per payer and
-/// token.
-fn preceding_key(settler: &Settler, parsed: &ParsedPayment) -> Option<PaymentKey> {
-    let nonce = U256::from_be_bytes(parsed.terms.nonce.0).checked_sub(U256::from(1))?;
-    let mut terms = parsed.terms.clone();
-    terms.nonce = B256::new(nonce.to_be_bytes());
-    Some(PaymentKey::of(settler.network.contracts.chain, parsed.method.id(), &terms))
 }
 
 /// How a wait ended.

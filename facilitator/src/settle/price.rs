@@ -1,6 +1,6 @@
 //! The cached price of gas on a network and the cached balances of its signers.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -44,6 +44,8 @@ pub struct Price {
     pub block: u64,
     /// The balance of each signer.
     pub balances: BTreeMap<Address, U256>,
+    /// The signers that send only jobs that are bound to them.
+    pub retired: BTreeSet<Address>,
     pub(super) at_ms: u64,
     pub(super) data_at_ms: u64,
 }
@@ -61,6 +63,7 @@ impl Price {
             block_gas: None,
             block: 1,
             balances: (1..).zip(balances).map(signer).collect(),
+            retired: BTreeSet::new(),
             at_ms: 0,
             data_at_ms: 0,
         }
@@ -108,8 +111,11 @@ impl Price {
         }
         // If each signer had less than `cost` left after its share of `reserved`, then `reserved` would exceed the
         // sum of `room`.
-        let is_allowed = |signer: Address| need.sender.is_none_or(|only| only == signer);
-        let allowed = self.balances.iter().filter(|(signer, _wei)| is_allowed(**signer));
+        let is_allowed = |signer: &Address| match need.sender {
+            Some(only) => only == *signer,
+            None => !self.retired.contains(signer),
+        };
+        let allowed = self.balances.iter().filter(|(signer, _wei)| is_allowed(signer));
         let room: Vec<U256> = allowed.filter_map(|(_signer, wei)| wei.checked_sub(cost)).collect();
         let sum = room.iter().fold(U256::ZERO, |sum, wei| sum.saturating_add(*wei));
         !room.is_empty() && self.cost(reserved).is_some_and(|reserved| reserved <= sum)

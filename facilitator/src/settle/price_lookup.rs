@@ -78,11 +78,10 @@ impl Settler {
     async fn look_up_price_at(&self, at_ms: u64) -> Result<Arc<Price>, ChainFault> {
         self.prices.begin_lookup();
         let (gas, chain) = (self.network.config.gas(), &self.network.chain);
-        let balance = |signer: &Address| {
-            let signer = *signer;
-            async move { Ok::<_, ChainFault>((signer, chain.balance(signer, BlockTag::Latest).await?)) }
+        let balance = async |signer: Address| {
+            Ok::<_, ChainFault>((signer, chain.balance(signer, BlockTag::Latest).await?))
         };
-        let balances = futures::future::try_join_all(self.network.signers.iter().map(balance));
+        let balances = futures::future::try_join_all(self.network.all_signers().map(balance));
         let known = self.prices.last();
         let known = known.map(|last| (last.data_fee, last.data_gas, last.data_at_ms));
         let known = known.filter(|(_fee, _gas, at)| at_ms.saturating_sub(*at) < DATA_FEE_MS);
@@ -110,6 +109,7 @@ impl Settler {
             block_gas: facts.block_gas,
             block: facts.block.ok_or_else(no_block)?,
             balances: balances.into_iter().collect(),
+            retired: self.network.retired_signers.iter().copied().collect(),
             at_ms,
             data_at_ms,
         };

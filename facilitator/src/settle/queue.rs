@@ -7,7 +7,7 @@ use alloy_primitives::Address;
 
 use crate::book::record::Record;
 use crate::book::reservation::GasReservation;
-use crate::payment::Payment;
+use crate::job::{Job, are_distinguishable};
 use crate::transaction;
 
 /// Maximum number of unshared payments to examine for one that a signer can send now.
@@ -56,7 +56,7 @@ impl Queue {
     pub fn push(&mut self, record: Arc<Record>, now_ms: u64) {
         let known = |token| self.known_tokens.contains(&token);
         // A payment that failed in a shared transaction is tried alone.
-        let shares = record.attempts == 0 && transaction::can_share(&record.payment, known);
+        let shares = record.attempts == 0 && transaction::can_share(&record.job, known);
         let queued = QueuedPayment { record, since_ms: now_ms };
         if shares { self.shared.push_back(queued) } else { self.unshared.push_back(queued) }
     }
@@ -125,15 +125,12 @@ impl Queue {
         fits: impl Fn(GasReservation) -> bool,
     ) -> Vec<Arc<Record>> {
         let Some(first) = self.shared.pop_front() else { return Vec::new() };
-        let reservation_of = |payment: &Payment| {
-            let kilobytes = transaction::kilobytes(payment);
+        let reservation_of = |job: &Job| {
+            let kilobytes = transaction::kilobytes(job);
             let data_gas = limits.data_gas.saturating_mul(kilobytes);
-            GasReservation {
-                gas: transaction::gas_share(payment).saturating_add(data_gas),
-                kilobytes,
-            }
+            GasReservation { gas: transaction::gas_share(job).saturating_add(data_gas), kilobytes }
         };
-        let mut total = reservation_of(&first.record.payment);
+        let mut total = reservation_of(&first.record.job);
         let mut taken = vec![first.record];
         let mut skipped = Vec::new();
         // Bounds the scan, because the queue may be long.
@@ -141,13 +138,11 @@ impl Queue {
             && skipped.len() < limits.batch_max
             && let Some(next) = self.shared.pop_front()
         {
-            let payment = &next.record.payment;
+            let job = &next.record.job;
             let mut total_with_next = total;
-            total_with_next.add(reservation_of(payment));
+            total_with_next.add(reservation_of(job));
             let joins = fits(total_with_next)
-                && taken
-                    .iter()
-                    .all(|other| transaction::are_distinguishable(&other.payment, payment));
+                && taken.iter().all(|other| are_distinguishable(&other.job, job));
             if joins {
                 total = total_with_next;
                 taken.push(next.record);
@@ -179,22 +174,24 @@ mod tests {
             token: Address::repeat_byte(1),
             payer: Address::repeat_byte(2),
             payee: Address::repeat_byte(3),
-            amount: U256::from(n),
+            authorized: U256::from(n),
             nonce: B256::repeat_byte(n),
             valid_after: U256::ZERO,
             valid_before: U256::MAX,
+            facilitator: None,
         };
         let payment = Payment {
             chain: ChainId(8453),
             method,
             terms,
+            amount: U256::from(n),
             digest: B256::repeat_byte(n),
             signature: Bytes::new(),
             deployment: None,
             contract_payer: false,
         };
         Arc::new(Record {
-            payment,
+            job: payment.into(),
             accepted_at: Utc(0),
             since_block: 0,
             attempts: 0,
@@ -204,6 +201,11 @@ mod tests {
             asked: RequestOrigin::default(),
             answered: None,
         })
+    }
+
+    fn payment_of(record: &mut Record) -> &mut Payment {
+        let Job::Payment(payment) = &mut record.job;
+        payment
     }
 
     fn queue(records: impl IntoIterator<Item = Arc<Record>>) -> Queue {
@@ -225,7 +227,7 @@ mod tests {
     }
 
     fn numbers(taken: Option<Vec<Arc<Record>>>) -> Vec<u8> {
-        let number = |record: &Arc<Record>| record.payment.digest.0[0];
+        let number = |record: &Arc<Record>| record.digest().0[0];
         taken.map(|taken| taken.iter().map(number).collect()).unwrap_or_default()
     }
 
@@ -258,7 +260,7 @@ mod tests {
     #[test]
     fn unshareable_payments_are_sent_alone_in_order() {
         let mut contract = (*record(2, MethodId::Eip3009)).clone();
-        contract.payment.contract_payer = true;
+        payment_of(&mut contract).contract_payer = true;
         let mut again = (*record(4, MethodId::Eip3009)).clone();
         again.attempts = 1;
         let mut mixed = queue([
@@ -289,7 +291,7 @@ mod tests {
     #[test]
     fn payments_in_unknown_tokens_never_share_a_transaction() {
         let mut unknown = (*record(2, MethodId::Permit2)).clone();
-        unknown.payment.terms.token = Address::repeat_byte(9);
+        payment_of(&mut unknown).terms.token = Address::repeat_byte(9);
         let mut both = queue([record(1, MethodId::Eip3009), Arc::new(unknown)]);
         assert_eq!(numbers(next(&mut both, &LIMITS, true, 100)), [1]);
         assert_eq!(numbers(next(&mut both, &LIMITS, true, 100)), [2]);
@@ -299,7 +301,8 @@ mod tests {
     fn payments_with_indistinguishable_events_never_share_a_transaction() {
         let twin = |n| {
             let mut twin = (*record(n, MethodId::Permit2)).clone();
-            twin.payment.terms.amount = U256::from(7);
+            let payment = payment_of(&mut twin);
+            (payment.terms.authorized, payment.amount) = (U256::from(7), U256::from(7));
             Arc::new(twin)
         };
         let mut twins = queue([twin(1), twin(2), record(3, MethodId::Permit2)]);
@@ -310,10 +313,10 @@ mod tests {
     #[test]
     fn withdrawn_payments_do_not_block_the_queue() {
         let mut contract = (*record(9, MethodId::Eip3009)).clone();
-        contract.payment.contract_payer = true;
+        payment_of(&mut contract).contract_payer = true;
         let mut all = queue((1..=3).map(|n| record(n, MethodId::Eip3009)));
         all.push(Arc::new(contract), 100);
-        all.drop_withdrawn(|record| ![1, 9].contains(&record.payment.digest.0[0]));
+        all.drop_withdrawn(|record| ![1, 9].contains(&record.digest().0[0]));
         assert_eq!(numbers(next(&mut all, &LIMITS, true, 100)), [2, 3]);
         assert_eq!(numbers(next(&mut all, &LIMITS, true, 100)), [0_u8; 0]);
     }
@@ -322,7 +325,7 @@ mod tests {
     fn payment_without_a_free_signer_blocks_no_other_and_keeps_its_place() {
         let alone = (1..=2).map(|n| record(n, MethodId::Prism));
         let mut contract = (*record(3, MethodId::Eip3009)).clone();
-        contract.payment.contract_payer = true;
+        payment_of(&mut contract).contract_payer = true;
         let shared = (4..=5).map(|n| record(n, MethodId::Eip3009));
         let mut all = queue(alone.chain([Arc::new(contract)]).chain(shared));
         let mut send = |free: &dyn Fn(&Record) -> bool| {
@@ -333,9 +336,9 @@ mod tests {
                 records
             }))
         };
-        let not_prism = |record: &Record| record.payment.method != MethodId::Prism;
+        let not_prism = |record: &Record| !matches!(&record.job, Job::Payment(payment) if payment.method == MethodId::Prism);
         assert_eq!(send(&|_record| false), [0_u8; 0]);
-        assert_eq!(send(&|record| !transaction::can_share(&record.payment, |_token| true)), [1]);
+        assert_eq!(send(&|record| !transaction::can_share(&record.job, |_token| true)), [1]);
         assert_eq!(send(&not_prism), [4, 5]);
         assert_eq!(send(&not_prism), [3], "it passes the payment that waits for its signer");
         assert_eq!(send(&not_prism), [0_u8; 0]);
@@ -344,10 +347,8 @@ mod tests {
 
     #[test]
     fn shared_transaction_respects_the_gas_limit() {
-        let small = Limits {
-            gas: 2 * transaction::gas_share(&record(1, MethodId::Eip3009).payment),
-            ..LIMITS
-        };
+        let small =
+            Limits { gas: 2 * transaction::gas_share(&record(1, MethodId::Eip3009).job), ..LIMITS };
         let mut all = queue((1..=3).map(|n| record(n, MethodId::Eip3009)));
         assert_eq!(numbers(next(&mut all, &small, true, 100)), [1, 2]);
         // One payment is taken no matter how much gas it needs, because it would wait forever.
@@ -362,7 +363,7 @@ mod tests {
 
     #[test]
     fn shared_transaction_respects_its_signers_balance() {
-        let share = transaction::gas_share(&record(1, MethodId::Eip3009).payment);
+        let share = transaction::gas_share(&record(1, MethodId::Eip3009).job);
         let mut all = queue((1..=6).map(|n| record(n, MethodId::Eip3009)));
         let mut send = |most: GasReservation| {
             let can_pay = |signer: &u8, all: GasReservation| {

@@ -4,9 +4,8 @@
 use alloy_primitives::B256;
 use bursar_chain::ports::{ChainFault, LogFilter};
 
-use crate::exact::mined_transaction::MinedTransaction;
-use crate::exact::registry;
-use crate::payment::Payment;
+use crate::job::Job;
+use crate::mined_transaction::MinedTransaction;
 use crate::settle::settler::Settler;
 
 /// Blocks before acceptance that the search includes. The nonce was unused then, but nodes may be at different blocks.
@@ -23,10 +22,10 @@ const BLOCKS_PER_QUERY: u64 = 1_000;
 /// No node answers.
 pub(super) async fn prove(
     settler: &Settler,
-    payment: &Payment,
+    job: &Job,
     hash: B256,
 ) -> Result<Option<u64>, ChainFault> {
-    Ok(match check_transaction(settler, payment, hash).await? {
+    Ok(match check_transaction(settler, job, hash).await? {
         ProofStatus::Proven(block) => Some(block),
         ProofStatus::Unknown | ProofStatus::Other => None,
     })
@@ -44,7 +43,7 @@ enum ProofStatus {
 
 async fn check_transaction(
     settler: &Settler,
-    payment: &Payment,
+    job: &Job,
     hash: B256,
 ) -> Result<ProofStatus, ChainFault> {
     let network = &settler.network;
@@ -58,8 +57,7 @@ async fn check_transaction(
         input: &sent.input,
         logs: &receipt.logs,
     };
-    let method = registry::method(payment.method);
-    let proven = method.is_proven(&network.contracts, &payment.terms, &mined);
+    let proven = job.work().is_proven(&network.contracts, &mined);
     Ok(if proven { ProofStatus::Proven(receipt.block_number) } else { ProofStatus::Other })
 }
 
@@ -70,12 +68,11 @@ async fn check_transaction(
 /// No node answers.
 pub(super) async fn find(
     settler: &Settler,
-    payment: &Payment,
+    job: &Job,
     since: u64,
 ) -> Result<Option<(B256, u64)>, ChainFault> {
     let network = &settler.network;
-    let method = registry::method(payment.method);
-    let event = method.settlement_event(&network.contracts, &payment.terms);
+    let event = job.work().settlement_event(&network.contracts);
     let head = network.chain.block_number().await?;
     let begin = since.saturating_sub(BLOCKS_BEFORE);
     // From the newest block backwards, because the transaction is probably recent.
@@ -90,7 +87,7 @@ pub(super) async fn find(
             indexed: event.indexed.iter().map(|value| vec![*value]).collect(),
         };
         for found in network.chain.logs(filter).await? {
-            match check_transaction(settler, payment, found.tx_hash).await? {
+            match check_transaction(settler, job, found.tx_hash).await? {
                 ProofStatus::Proven(block) => return Ok(Some((found.tx_hash, block))),
                 ProofStatus::Other => {}
                 // The node returned the event, so the missing receipt is a gap in its data and not an answer.
@@ -110,8 +107,8 @@ pub(super) async fn find(
 /// No node answers.
 pub(super) async fn find_recent(
     settler: &Settler,
-    payment: &Payment,
+    job: &Job,
 ) -> Result<Option<(B256, u64)>, ChainFault> {
     let head = settler.network.chain.block_number().await?;
-    find(settler, payment, head.saturating_sub(BLOCKS_RECENT)).await
+    find(settler, job, head.saturating_sub(BLOCKS_RECENT)).await
 }

@@ -14,9 +14,9 @@ use tokio_util::task::TaskTracker;
 use crate::book::ledger::Ledger;
 use crate::book::record::Record;
 use crate::book::reservation::GasReservation;
+use crate::job::Job;
 use crate::metrics::Metrics;
 use crate::network::NetworkContext;
-use crate::payment::Payment;
 use crate::settle::price::{Need, PriceCache};
 use crate::settle::queue::Limits;
 use crate::settle::submission_lock::SubmissionLocks;
@@ -109,7 +109,7 @@ impl Settler {
     /// Whether an account is one of our signers, or a removed one that had transactions in flight.
     pub(super) fn is_signer(&self, account: Address) -> bool {
         let former_signers = self.former_signers.lock().unwrap_or_else(PoisonError::into_inner);
-        self.network.signers.contains(&account) || former_signers.contains(&account)
+        self.network.is_signer(account) || former_signers.contains(&account)
     }
 
     /// Records a signer that is no longer in the settings but has a transaction in flight.
@@ -122,21 +122,21 @@ impl Settler {
         let _stopped = self.events.send(DispatchEvent::Released(signer, reservation));
     }
 
-    /// What a payment needs from its signer. `gas` is the [`transaction::gas`] of the payment alone.
-    pub(super) fn need_of(&self, payment: &Payment, gas: u64) -> Need {
-        let reservation = self.with_data(gas, &[payment]);
-        Need { reservation, sender: self.network.only_sender(payment.method) }
+    /// What a job needs from its signer. `gas` is the [`transaction::gas`] of the job alone.
+    pub(super) fn need_of(&self, job: &Job, gas: u64) -> Need {
+        let reservation = self.with_data(gas, &[job]);
+        Need { reservation, sender: self.network.bound_sender(job.work().sender()) }
     }
 
     /// Upper bound of the gas and data of a transaction. `None` if it exceeds the gas limit of a transaction.
-    pub(super) fn reservation_of(&self, payments: &[&Payment]) -> Option<GasReservation> {
+    pub(super) fn reservation_of(&self, jobs: &[&Job]) -> Option<GasReservation> {
         let cap = self.network.config.gas_cap_contract;
-        let gas = transaction::gas(&self.network.contracts, payments, cap)?;
-        Some(self.with_data(gas, payments))
+        let gas = transaction::gas(&self.network.contracts, jobs, cap)?;
+        Some(self.with_data(gas, jobs))
     }
 
-    fn with_data(&self, gas: u64, payments: &[&Payment]) -> GasReservation {
-        let kilobytes = payments.iter().map(|payment| transaction::kilobytes(payment)).sum();
+    fn with_data(&self, gas: u64, jobs: &[&Job]) -> GasReservation {
+        let kilobytes = jobs.iter().map(|job| transaction::kilobytes(job)).sum();
         let last = self.prices.last();
         last.map_or(GasReservation { gas, kilobytes }, |price| price.with_data(gas, kilobytes))
     }

@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::book::record::{Record, RequestOrigin};
-use crate::payment::PaymentKey;
+use crate::job_key::JobKey;
 
 /// What a repeated request for a settled payment receives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -22,7 +22,7 @@ pub enum Repeats {
 #[derive(Debug, Clone, Default)]
 pub struct SuccessRights {
     // Held for a single lookup.
-    held: Arc<Mutex<HashMap<PaymentKey, RequestOrigin>>>,
+    held: Arc<Mutex<HashMap<JobKey, RequestOrigin>>>,
     repeats: Repeats,
 }
 
@@ -31,7 +31,7 @@ pub struct SuccessRights {
 pub struct SuccessRight {
     /// `None` for a request that repeats the holder's key: it receives the success along with the holder.
     holds: Option<SuccessRights>,
-    pub key: PaymentKey,
+    pub key: JobKey,
     pub origin: RequestOrigin,
 }
 
@@ -63,7 +63,7 @@ impl SuccessRights {
     }
 
     /// Takes the right for the request whose payment was accepted. `None` if another request holds it.
-    pub fn take(&self, key: PaymentKey, origin: RequestOrigin) -> Option<SuccessRight> {
+    pub fn take(&self, key: JobKey, origin: RequestOrigin) -> Option<SuccessRight> {
         match self.share_of(key, origin) {
             Share::Own(right) => Some(right),
             Share::WithHolder(_) | Share::Again | Share::None => None,
@@ -78,7 +78,7 @@ impl SuccessRights {
         if record.answered.is_some() {
             return if origin.repeats(&record.asked) { Share::Again } else { Share::None };
         }
-        self.share_of(record.payment.key(), origin)
+        self.share_of(record.key(), origin)
     }
 
     /// Whether a request that settles now would receive the success. `/verify` reports this, because merchants verify
@@ -91,10 +91,10 @@ impl SuccessRights {
             return origin.repeats(&record.asked);
         }
         let held = self.held();
-        held.get(&record.payment.key()).is_none_or(|holder| origin.repeats(holder))
+        held.get(&record.key()).is_none_or(|holder| origin.repeats(holder))
     }
 
-    fn share_of(&self, key: PaymentKey, origin: RequestOrigin) -> Share {
+    fn share_of(&self, key: JobKey, origin: RequestOrigin) -> Share {
         let mut held = self.held();
         match held.get(&key) {
             None => {
@@ -108,7 +108,7 @@ impl SuccessRights {
         }
     }
 
-    fn held(&self) -> MutexGuard<'_, HashMap<PaymentKey, RequestOrigin>> {
+    fn held(&self) -> MutexGuard<'_, HashMap<JobKey, RequestOrigin>> {
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -127,22 +127,24 @@ mod tests {
             token: Address::repeat_byte(1),
             payer: Address::repeat_byte(2),
             payee: Address::repeat_byte(3),
-            amount: U256::from(1),
+            authorized: U256::from(1),
             nonce: B256::repeat_byte(4),
             valid_after: U256::ZERO,
             valid_before: U256::MAX,
+            facilitator: None,
         };
         let payment = Payment {
             chain: ChainId(8453),
             method: MethodId::Eip3009,
             terms,
+            amount: U256::from(1),
             digest: B256::ZERO,
             signature: Bytes::new(),
             deployment: None,
             contract_payer: false,
         };
         Record {
-            payment,
+            job: payment.into(),
             accepted_at: Utc(0),
             since_block: 0,
             attempts: 0,
@@ -174,14 +176,14 @@ mod tests {
         drop(first);
         assert!(all.would_share(&open, by(0)));
         assert!(matches!(all.share(&open, by(0)), Share::Own(_)));
-        assert!(all.take(open.payment.key(), by(0)).is_some(), "it was let go");
+        assert!(all.take(open.key(), by(0)).is_some(), "it was let go");
     }
 
     #[test]
     fn repeat_of_the_holders_key_shares_the_success_and_keeps_the_holders_right() {
         let all = SuccessRights::default();
         let open = record(by(0), false);
-        let first = all.take(open.payment.key(), by(1));
+        let first = all.take(open.key(), by(1));
         let along = all.share(&open, by(1));
         assert!(matches!(along, Share::WithHolder(_)));
         assert!(all.would_share(&open, by(1)) && !all.would_share(&open, by(2)));

@@ -17,16 +17,17 @@ use crate::book::record::{ATTEMPTS_MAX, Record, State};
 use crate::book::redb_store::fresh_id;
 use crate::book::reservation::GasReservation;
 use crate::book::store::GasSpent;
-use crate::exact::mined_transaction::MinedTransaction;
-use crate::exact::registry;
-use crate::payment::{Payment, PaymentKey};
+use crate::job::Job;
+use crate::job_key::JobKey;
+use crate::mined_transaction::MinedTransaction;
 use crate::reason::Reason;
+use crate::schemes;
 use crate::settle::price::Need;
 use crate::settle::settlement_search;
 use crate::settle::settler::Settler;
 use crate::settle::submission_lock::SubmissionLock;
 use crate::transaction;
-use crate::verify;
+use crate::verify::VerifyError;
 
 /// Delay before a node or the disk is asked again, in milliseconds.
 const PAUSE_MS: u64 = 1_000;
@@ -181,14 +182,14 @@ async fn submit(
         }
         let records = persist(settler, || settler.ledger.of_batch(batch)).await;
         let is_in_batch = |record: &Record| record.state == State::Sent { batch: batch.id };
-        if records.len() != batch.payments.len() || !records.iter().all(is_in_batch) {
+        if records.len() != batch.jobs.len() || !records.iter().all(is_in_batch) {
             // A payment was withdrawn before submission. The others join another transaction.
             return Some(Outcome::Dropped);
         }
-        let payments: Vec<_> = records.iter().map(|record| &record.payment).collect();
-        let call = transaction::call(&settler.network.contracts, &payments, batch.gas_limit);
+        let jobs: Vec<_> = records.iter().map(|record| &record.job).collect();
+        let call = transaction::call(&settler.network.contracts, &jobs, batch.gas_limit);
         let ceiling = settler.network.config.max_gas_price;
-        match outbox.submit(batch.id, call, ceiling, broadcast_deadline(&payments)).await {
+        match outbox.submit(batch.id, call, ceiling, broadcast_deadline(&jobs)).await {
             Ok(()) => {
                 settler.failpoints.pass("settle.after submit");
                 return None;
@@ -207,9 +208,10 @@ async fn submit(
     }
 }
 
-/// When broadcasts of a transaction with these payments must end. `None` if the time cannot be represented.
-fn broadcast_deadline(payments: &[&Payment]) -> Option<Utc> {
-    let first = payments.iter().map(|payment| payment.terms.valid_before).min()?;
+/// When broadcasts of a transaction with these jobs must end. `None` if none expires, or the time cannot be
+/// represented.
+fn broadcast_deadline(jobs: &[&Job]) -> Option<Utc> {
+    let first = jobs.iter().filter_map(|job| job.work().expires()).min()?;
     let seconds = i64::try_from(first.saturating_sub(U256::from(BROADCAST_MARGIN_SECONDS))).ok()?;
     Some(Utc::from_seconds(seconds)).filter(|until| until.0 < i64::MAX)
 }
@@ -285,7 +287,7 @@ fn included(outbox: &Outbox, batch: &Batch) -> Option<(Included, B256)> {
 /// What a mined transaction did.
 #[derive(Debug, Default)]
 struct Effects {
-    proven: BTreeSet<PaymentKey>,
+    proven: BTreeSet<JobKey>,
     fee: Option<U256>,
 }
 
@@ -294,8 +296,8 @@ struct Effects {
 async fn store_proven(settler: &Settler, batch: &Batch, hash: B256) -> Result<Effects, ChainFault> {
     let receipt = receipt(settler, hash).await?;
     let records = persist(settler, || settler.ledger.of_batch(batch)).await;
-    let payments: Vec<_> = records.iter().map(|record| &record.payment).collect();
-    let call = transaction::call(&settler.network.contracts, &payments, batch.gas_limit);
+    let jobs: Vec<_> = records.iter().map(|record| &record.job).collect();
+    let call = transaction::call(&settler.network.contracts, &jobs, batch.gas_limit);
     let mined = MinedTransaction {
         sent_by_us: true,
         to: Some(call.to),
@@ -303,25 +305,25 @@ async fn store_proven(settler: &Settler, batch: &Batch, hash: B256) -> Result<Ef
         logs: &receipt.logs,
     };
     let at = settler.network.clock.utc();
-    let mut outcomes: Vec<(PaymentKey, State, u8)> = Vec::new();
+    let mut outcomes: Vec<(JobKey, State, u8)> = Vec::new();
     let mut effects = Effects { fee: receipt.fee(), ..Effects::default() };
     for record in &records {
-        let method = registry::method(record.payment.method);
-        if !method.is_proven(&settler.network.contracts, &record.payment.terms, &mined) {
+        let work = record.job.work();
+        if !work.is_proven(&settler.network.contracts, &mined) {
             continue;
         }
-        effects.proven.insert(record.payment.key());
-        if record.payment.deployment.is_some() {
-            settler.network.codes.remove(&record.payment.terms.payer);
+        effects.proven.insert(work.key());
+        if work.deployment().is_some() {
+            settler.network.codes.remove(&work.payer());
         }
         if matches!(record.state, State::Failed { .. }) {
             // A node had the transaction, although no node reported it when the answer was due.
             settler.metrics.charged_after_refusal(settler.network.spec());
-            tracing::error!(%hash, payer = %record.payment.terms.payer, "a withdrawn payment was settled after all");
+            tracing::error!(%hash, payer = %work.payer(), "a withdrawn payment was settled after all");
         }
         let settled = State::Settled { hash, block: receipt.block_number, at };
         if !same_settlement(&record.state, &settled) {
-            outcomes.push((record.payment.key(), settled, record.attempts));
+            outcomes.push((work.key(), settled, record.attempts));
         }
     }
     if !outcomes.is_empty() {
@@ -409,7 +411,7 @@ async fn mark_withdrawn(settler: &Settler, records: &[Record]) {
         let state = State::Failed { reason, message: reason.sentence().to_owned(), at };
         persist(settler, || {
             let (from, attempts) = (record.state.clone(), record.attempts);
-            settler.ledger.transition(&record.payment, from, state.clone(), attempts)
+            settler.ledger.transition(&record.job, from, state.clone(), attempts)
         })
         .await;
     }
@@ -465,22 +467,22 @@ async fn is_resolved(
     settler: &Settler,
     batch: &Batch,
     record: &Record,
-    proven: &BTreeSet<PaymentKey>,
+    proven: &BTreeSet<JobKey>,
 ) -> bool {
     match &record.state {
         State::Sent { batch: other } => *other != batch.id,
-        State::Failed { .. } | State::Queued => true,
-        State::Settled { .. } if proven.contains(&record.payment.key()) => true,
+        State::Failed { .. } | State::Closed { .. } | State::Queued => true,
+        State::Settled { .. } if proven.contains(&record.key()) => true,
         // Its block may have been reorganised away, or another transaction settled it.
-        State::Settled { hash, .. } => still_settled(settler, &record.payment, *hash).await,
+        State::Settled { hash, .. } => still_settled(settler, &record.job, *hash).await,
     }
 }
 
 /// Whether the chain still contains the settlement of a payment by this transaction.
-async fn still_settled(settler: &Settler, payment: &Payment, hash: B256) -> bool {
+async fn still_settled(settler: &Settler, job: &Job, hash: B256) -> bool {
     let mut denials = 0_u8;
     loop {
-        match settlement_search::prove(settler, payment, hash).await {
+        match settlement_search::prove(settler, job, hash).await {
             Ok(Some(_block)) => return true,
             // The node that denied the settlement may be behind.
             Ok(None) if denials < DENIALS_MAX => {
@@ -489,8 +491,9 @@ async fn still_settled(settler: &Settler, payment: &Payment, hash: B256) -> bool
             }
             Ok(None) => {
                 settler.metrics.reorganised(settler.network.spec());
+                let (payer, moves) = (job.work().payer(), job.work().moves());
                 tracing::error!(
-                    %hash, payer = %payment.terms.payer, payee = %payment.terms.payee, amount = %payment.terms.amount,
+                    %hash, %payer, token = %moves.token, amount = %moves.amount,
                     "a reorganisation undid a settled payment: it is settled again if it still can be"
                 );
                 return false;
@@ -513,7 +516,7 @@ async fn watch_until_final(settler: &Arc<Settler>, batch: &Batch) {
         let last = block.saturating_add(confirmations.saturating_sub(1));
         match settler.network.chain.block_number().await {
             Ok(head) if head >= last => {
-                if !still_settled(settler, &record.payment, *hash).await {
+                if !still_settled(settler, &record.job, *hash).await {
                     resolve(settler, record, NotCarriedOut::NeverMined).await;
                 }
                 return;
@@ -565,31 +568,29 @@ async fn end_if_decided(settler: &Arc<Settler>, record: &Record) -> bool {
 /// The state of a payment that the chain or its expiry has decided. `None` if it is still open.
 async fn decided_state(settler: &Settler, record: &Record) -> Result<Option<State>, ChainFault> {
     let at = settler.network.clock.utc();
-    let payment = &record.payment;
+    let job = &record.job;
     // Read the block time before the search: after an expired block, no later block can contain the payment.
     let chain_time = settler.network.chain.block_time().await?;
-    if let Some((hash, block)) =
-        settlement_search::find(settler, payment, record.since_block).await?
-    {
+    if let Some((hash, block)) = settlement_search::find(settler, job, record.since_block).await? {
         return Ok(Some(State::Settled { hash, block, at }));
     }
     let failed =
         |reason: Reason| Some(State::Failed { reason, message: reason.sentence().to_owned(), at });
     let seconds = U256::from(u64::try_from(chain_time.seconds()).unwrap_or(0));
-    if seconds >= payment.terms.valid_before {
+    if job.work().expires().is_some_and(|expires| seconds >= expires) {
         return Ok(failed(Reason::Expired));
     }
-    match verify::check_again(&settler.network, payment).await {
-        Err(verify::VerifyError::Rejected(rejection))
+    match schemes::check_again(&settler.network, job).await {
+        Err(VerifyError::Rejected(rejection))
             if [Reason::NonceUsed, Reason::Permit2Nonce].contains(&rejection.reason) =>
         {
             // The nonce may have been used since the search above.
-            match settlement_search::find(settler, payment, record.since_block).await? {
+            match settlement_search::find(settler, job, record.since_block).await? {
                 Some((hash, block)) => Ok(Some(State::Settled { hash, block, at })),
                 None => Ok(failed(rejection.reason)),
             }
         }
-        Err(verify::VerifyError::Chain(fault)) => Err(fault),
+        Err(VerifyError::Chain(fault)) => Err(fault),
         _still_open => Ok(None),
     }
 }
@@ -617,7 +618,7 @@ async fn next_state(
     failure: NotCarriedOut,
 ) -> Result<(State, u8), ChainFault> {
     let at = settler.network.clock.utc();
-    let payment = &record.payment;
+    let job = &record.job;
     let attempts = match failure {
         NotCarriedOut::FailedInBlock => record.attempts.saturating_add(1),
         NotCarriedOut::TooExpensive | NotCarriedOut::NeverMined => record.attempts,
@@ -626,49 +627,48 @@ async fn next_state(
     let failed =
         |reason: Reason, message: String| (State::Failed { reason, message, at }, attempts);
     let fail_with = |reason: Reason| failed(reason, reason.sentence().to_owned());
-    let method = registry::method(payment.method);
-    let event = method.settlement_event(&settler.network.contracts, &payment.terms);
+    let event = job.work().settlement_event(&settler.network.contracts);
     if event.names_nonce
-        && let Some(found) = settlement_search::find(settler, payment, record.since_block).await?
+        && let Some(found) = settlement_search::find(settler, job, record.since_block).await?
     {
         return Ok(settled(found));
     }
     if failure == NotCarriedOut::TooExpensive {
         return Ok(fail_with(Reason::GasTooHigh));
     }
-    match verify::check_again(&settler.network, payment).await {
+    match schemes::check_again(&settler.network, job).await {
         // A contract wallet's payment that failed in a block is not retried: a retry would cost as much gas again.
-        Ok(()) if attempts < ATTEMPTS_MAX && (attempts == 0 || !payment.contract_payer) => {
+        Ok(()) if attempts < ATTEMPTS_MAX && (attempts == 0 || !job.work().runs_payer_code()) => {
             Ok((State::Queued, attempts))
         }
         Ok(()) => {
             let clock = &settler.network.clock;
-            settler.wasteful_payers.insert(payment.terms.payer, (), clock.mono_ms());
-            Ok(fail_with(Reason::TransactionFailed))
+            settler.wasteful_payers.insert(job.work().payer(), (), clock.mono_ms());
+            Ok(fail_with(job.work().failed_reason()))
         }
-        Err(verify::VerifyError::Rejected(rejection)) => {
+        Err(VerifyError::Rejected(rejection)) => {
             // The nonce may have been used since the search above.
             if [Reason::NonceUsed, Reason::Permit2Nonce].contains(&rejection.reason)
                 && let Some(found) =
-                    settlement_search::find(settler, payment, record.since_block).await?
+                    settlement_search::find(settler, job, record.since_block).await?
             {
                 return Ok(settled(found));
             }
             Ok(failed(rejection.reason, rejection.message))
         }
-        Err(verify::VerifyError::Chain(fault)) => Err(fault),
+        Err(VerifyError::Chain(fault)) => Err(fault),
         // The request was parsed successfully before.
-        Err(verify::VerifyError::Malformed(fault)) => {
-            Ok(failed(Reason::TransactionFailed, fault.to_string()))
+        Err(VerifyError::Malformed(fault)) => {
+            Ok(failed(job.work().failed_reason(), fault.to_string()))
         }
-        Err(verify::VerifyError::Store(fault)) => Ok(failed(Reason::UnexpectedSettle, fault)),
+        Err(VerifyError::Store(fault)) => Ok(failed(Reason::UnexpectedSettle, fault)),
     }
 }
 
 /// Stores the new state of a payment, and starts the work that the state needs.
 async fn store_state(settler: &Arc<Settler>, record: &Record, state: State, attempts: u8) {
     let gas = if record.gas == 0 {
-        settler.reservation_of(&[&record.payment]).map_or(0, |reservation| reservation.gas)
+        settler.reservation_of(&[&record.job]).map_or(0, |reservation| reservation.gas)
     } else {
         record.gas
     };
@@ -680,32 +680,27 @@ async fn store_state(settler: &Arc<Settler>, record: &Record, state: State, atte
     } else if record.state.is_open() {
         // A payment that was withdrawn in the meantime remains withdrawn.
         let moved = persist(settler, || {
-            settler.ledger.transition(
-                &record.payment,
-                record.state.clone(),
-                state.clone(),
-                attempts,
-            )
+            settler.ledger.transition(&record.job, record.state.clone(), state.clone(), attempts)
         });
         if !moved.await {
             return;
         }
     } else {
-        let outcome = (record.payment.key(), state.clone(), attempts);
+        let outcome = (record.key(), state.clone(), attempts);
         persist(settler, || settler.ledger.set_outcomes(vec![outcome.clone()])).await;
     }
     match state {
         State::Queued => settler.enqueue(Arc::new(updated)),
         // Another sender's transaction settled the payment, and its block may not be final.
         State::Settled { hash, .. } => watch_foreign(settler, record, hash).await,
-        State::Sent { .. } | State::Failed { .. } => {}
+        State::Sent { .. } | State::Failed { .. } | State::Closed { .. } => {}
     }
 }
 
 /// Watches another sender's settlement until it is final, also after a restart.
 async fn watch_foreign(settler: &Arc<Settler>, record: &Record, hash: B256) {
     let Ok(id) = fresh_id() else { return };
-    let batch = Batch::foreign(id, &record.payment, hash);
+    let batch = Batch::foreign(id, &record.job, hash);
     persist(settler, || settler.ledger.watch(batch.clone())).await;
     settler.watch_settlement(batch);
 }

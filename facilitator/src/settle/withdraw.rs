@@ -16,7 +16,7 @@ use bursar_submit::{Kind, Outcome, Refusal, Submission, SubmissionId, Trouble};
 use crate::book::ledger::Lookup;
 use crate::book::record::{Record, State};
 use crate::book::reservation::GasReservation;
-use crate::payment::PaymentKey;
+use crate::job_key::JobKey;
 use crate::reason::Reason;
 use crate::settle::price::Need;
 use crate::settle::settler::Settler;
@@ -48,7 +48,7 @@ impl Settler {
     ///
     /// # Errors
     /// A failure of the store; nothing is known then.
-    pub(super) async fn decide_due_answer(&self, key: PaymentKey) -> Result<DueAnswer, StoreFault> {
+    pub(super) async fn decide_due_answer(&self, key: JobKey) -> Result<DueAnswer, StoreFault> {
         for _again in 0..TRIES {
             let Some(Lookup::Open(record, _progress)) = self.ledger.find(key).await? else {
                 return Ok(DueAnswer::Ended);
@@ -65,7 +65,9 @@ impl Settler {
                         return Ok(due);
                     }
                 }
-                State::Settled { .. } | State::Failed { .. } => return Ok(DueAnswer::Ended),
+                State::Settled { .. } | State::Failed { .. } | State::Closed { .. } => {
+                    return Ok(DueAnswer::Ended);
+                }
             }
         }
         // The payment changed during every check, so it is not stuck.
@@ -234,13 +236,13 @@ impl Settler {
     ) -> Result<bool, StoreFault> {
         let at = self.network.clock.utc();
         let state = State::Failed { reason, message: reason.sentence().to_owned(), at };
-        self.ledger.transition(&record.payment, from, state, record.attempts).await
+        self.ledger.transition(&record.job, from, state, record.attempts).await
     }
 
     /// The reason for withdrawing a payment that is still queued.
     fn queued_reason(&self, record: &Record) -> Reason {
         let Some(price) = self.prices.last() else { return Reason::Withdrawn };
-        let sender = self.network.only_sender(record.payment.method);
+        let sender = self.network.bound_sender(record.job.work().sender());
         let need = Need { reservation: record.reservation(), sender };
         if !price.affordable {
             Reason::GasTooHigh

@@ -2,9 +2,9 @@
 
 use alloy_primitives::U256;
 use bursar_facilitator::book::reservation::GasReservation;
-use bursar_facilitator::payment::MethodId;
 use bursar_facilitator::reason::Reason;
 use bursar_facilitator::settle::queue::Limits;
+use bursar_facilitator::work::SenderRule;
 
 use crate::stage::{COIN, Plan, Stage, by, signer};
 use crate::withdrawals::{reason, settled};
@@ -49,9 +49,11 @@ async fn a_signer_without_coin_sends_nothing_and_the_others_do() {
 #[tokio::test(start_paused = true)]
 async fn only_the_first_signer_sends_prism_payments() {
     let stage = Stage::with(Plan { signers: 2, ..Plan::default() }).await;
-    let only = |method| stage.settler.network.only_sender(method);
-    assert_eq!(only(MethodId::Prism), Some(signer(1)));
-    assert_eq!((only(MethodId::Eip3009), only(MethodId::Permit2)), (None, None));
+    let network = &stage.settler.network;
+    assert_eq!(network.bound_sender(SenderRule::First), Some(signer(1)));
+    assert_eq!(network.bound_sender(SenderRule::Any), None);
+    assert_eq!(network.bound_sender(SenderRule::Only(signer(2))), Some(signer(2)));
+    assert_eq!(network.simulated_sender(SenderRule::Any), signer(1));
 }
 
 /// A signer that can pay for one transaction gets one.

@@ -15,9 +15,10 @@ use bursar_facilitator::book::redb_store::RedbPayments;
 use bursar_facilitator::book::store::Payments;
 use bursar_facilitator::book::{Record, RequestOrigin};
 use bursar_facilitator::config::NetworkConfig;
+use bursar_facilitator::job_key::JobKey;
 use bursar_facilitator::metrics::Metrics;
 use bursar_facilitator::network::NetworkContext;
-use bursar_facilitator::payment::{MethodId, PaymentKey, Terms};
+use bursar_facilitator::payment::{MethodId, Terms};
 use bursar_facilitator::settle::intake::{SettleError, SettleOutcome, SettlementService};
 use bursar_facilitator::settle::queue::Limits;
 use bursar_facilitator::settle::settler::{Settler, SettlerDeps, SignerSlot};
@@ -177,7 +178,7 @@ impl Stage {
             plan.config.clone(),
             chain,
             Arc::clone(&any_clock),
-            signers,
+            (signers, Vec::new()),
         ));
         let metrics = Arc::new(Metrics::default());
         let deps = SettlerDeps {
@@ -269,10 +270,11 @@ impl Stage {
             token: network().stablecoin.address,
             payer: self::payer(payer),
             payee: SHOP,
-            amount: U256::from(amount),
+            authorized: U256::from(amount),
             nonce: keccak256(nonce.to_be_bytes()),
             valid_after: U256::ZERO,
             valid_before: U256::from(before),
+            facilitator: None,
         };
         Pay::signed(payer, terms)
     }
@@ -328,7 +330,7 @@ pub(crate) fn by(caller: u8) -> RequestOrigin {
 pub(crate) struct Pay {
     pub(crate) terms: Terms,
     pub(crate) request: SettlementRequest,
-    pub(crate) key: PaymentKey,
+    pub(crate) key: JobKey,
     pub(crate) signature: Signature65,
 }
 
@@ -344,16 +346,17 @@ impl Pay {
         change: impl FnOnce(Vec<u8>) -> Vec<u8>,
         name: &str,
     ) -> Self {
-        let method = bursar_facilitator::exact::registry::method(MethodId::Eip3009);
-        let contracts = bursar_facilitator::exact::contracts::Contracts {
+        let method = bursar_facilitator::transfer::registry::method(MethodId::Eip3009);
+        let contracts = bursar_facilitator::contracts::Contracts {
             chain: CHAIN,
             multicall3: bursar_core::networks::MULTICALL3,
             permit2: Address::ZERO,
             exact_permit2_proxy: Address::ZERO,
+            upto_permit2_proxy: Address::ZERO,
             prism: Address::ZERO,
         };
         let separator = network().stablecoin.domain_separator;
-        let digest = bursar_facilitator::exact::domain::digest(
+        let digest = bursar_facilitator::transfer::domain::digest(
             separator,
             method.struct_hash(&contracts, &terms),
         );
@@ -368,7 +371,7 @@ impl Pay {
                 "payload": {
                     "signature": format!("0x{}", alloy_primitives::hex::encode(sent)),
                     "authorization": {
-                        "from": terms.payer, "to": terms.payee, "value": terms.amount.to_string(),
+                        "from": terms.payer, "to": terms.payee, "value": terms.authorized.to_string(),
                         "validAfter": "0", "validBefore": terms.valid_before.to_string(),
                         "nonce": terms.nonce,
                     },
@@ -376,24 +379,24 @@ impl Pay {
             },
             "paymentRequirements": {
                 "scheme": "exact", "network": "eip155:8453", "asset": terms.token,
-                "payTo": terms.payee, "amount": terms.amount.to_string(), "maxTimeoutSeconds": 60,
+                "payTo": terms.payee, "amount": terms.authorized.to_string(), "maxTimeoutSeconds": 60,
                 "extra": {"name": name, "version": "2"},
             },
         });
         let body: Value = bursar_core::json::parse(body.to_string().as_bytes(), 16).unwrap();
         let request = SettlementRequest::parse(&body).unwrap();
-        let key = PaymentKey::of(CHAIN, MethodId::Eip3009, &terms);
+        let key = JobKey::of(CHAIN, MethodId::Eip3009, &terms);
         Self { terms, request, key, signature }
     }
 
     /// Returns the call that settles the payment, for any sender.
     pub(crate) fn call(&self) -> alloy_primitives::Bytes {
         use alloy_sol_types::SolCall;
-        let Terms { payer, payee, amount, nonce, valid_after, valid_before, .. } = self.terms;
+        let Terms { payer, payee, authorized, nonce, valid_after, valid_before, .. } = self.terms;
         crate::world::IToken::transferWithAuthorizationCall {
             from: payer,
             to: payee,
-            value: amount,
+            value: authorized,
             validAfter: valid_after,
             validBefore: valid_before,
             nonce,

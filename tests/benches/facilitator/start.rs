@@ -37,23 +37,26 @@ pub async fn measure() {
 fn record(n: u64) -> Record {
     let word = keccak256(n.to_be_bytes());
     Record {
-        payment: Payment {
+        job: Payment {
             chain: ChainId(8453),
             method: MethodId::Eip3009,
             terms: Terms {
                 token: Address::repeat_byte(1),
                 payer: Address::from_word(word),
                 payee: Address::repeat_byte(3),
-                amount: U256::from(n),
+                authorized: U256::from(n),
                 nonce: word,
                 valid_after: U256::ZERO,
                 valid_before: U256::from(u64::MAX),
+                facilitator: None,
             },
+            amount: U256::from(n),
             digest: word,
             signature: Bytes::copy_from_slice(&[7; 65]),
             deployment: None,
             contract_payer: false,
-        },
+        }
+        .into(),
         accepted_at: Utc(1_767_225_600_000),
         since_block: 0,
         attempts: 0,

@@ -1,6 +1,7 @@
 //! The rows of a network, and parsers for some of their values.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 
 use alloy_primitives::{Address, U256};
 use bursar_chain::rpc::ENDPOINTS_MAX;
@@ -42,14 +43,23 @@ pub(in crate::config) const NETWORK: &[Key<NetworkConfig>] = &[
         default: "none",
         meaning: "Key files of the accounts that pay gas: encrypted JSON keystores, or files of mode 0600 \
              with 64 hex digits. A network without a node or a signer is not served.",
-        set: |network, given| {
-            let files: Vec<_> = given.list()?.into_iter().map(Into::into).collect();
-            if files.len() > SIGNERS_MAX {
-                return Err(format!("a network has at most {SIGNERS_MAX} signers"));
-            }
-            network.signers = files;
-            Ok(())
-        },
+        set: |network, given| put(&mut network.signers, signer_files(given)),
+    },
+    Key {
+        name: "retired_signers",
+        variable: "RETIRED_SIGNER_FILES",
+        default: "none",
+        meaning: "Key files of former signers. They send only `upto` payments whose payers named them. Keep \
+             a former signer here, with coin, until the last of those payments has expired.",
+        set: |network, given| put(&mut network.retired_signers, signer_files(given)),
+    },
+    Key {
+        name: "upto_facilitator",
+        variable: "UPTO_FACILITATOR",
+        default: "the first signer",
+        meaning: "The signer that payers of the scheme `upto` name: only that account can settle their \
+             payments. Must be the address of one of `signers`.",
+        set: |network, given| put(&mut network.upto_facilitator, given.address().map(Some)),
     },
     Key {
         name: "password_file",
@@ -110,6 +120,13 @@ pub(in crate::config) const NETWORK: &[Key<NetworkConfig>] = &[
         default: "0x402085c248EeA27D92E8b30b2C58ed07f9E20001",
         meaning: "The official proxy of the scheme `exact` by Permit2.",
         set: |network, given| put(&mut network.exact_permit2_proxy, given.address()),
+    },
+    Key {
+        name: "upto_permit2_proxy",
+        variable: "UPTO_PERMIT2_PROXY",
+        default: "0x4020A4f3b7b90ccA423B9fabCc0CE57C6C240002",
+        meaning: "The official proxy of the scheme `upto`.",
+        set: |network, given| put(&mut network.upto_permit2_proxy, given.address()),
     },
     Key {
         name: "permit2",
@@ -191,6 +208,14 @@ pub(in crate::config) const NETWORK: &[Key<NetworkConfig>] = &[
         set: |network, given| put(&mut network.min_amount, min_amounts(given)),
     },
 ];
+
+fn signer_files(given: RawSetting<'_>) -> Result<Vec<PathBuf>, String> {
+    let files: Vec<_> = given.list()?.into_iter().map(Into::into).collect();
+    if files.len() > SIGNERS_MAX {
+        return Err(format!("a network has at most {SIGNERS_MAX} signers"));
+    }
+    Ok(files)
+}
 
 fn endpoints(given: RawSetting<'_>) -> Result<Vec<Endpoint>, String> {
     let list = given.list()?;

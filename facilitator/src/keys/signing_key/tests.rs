@@ -356,10 +356,18 @@ async fn key_ring_signs_for_its_own_addresses_only() {
     let (first, one) = folder.quick("one.json");
     let second = folder.write("two", SECRET.as_bytes(), 0o600);
     let files = [first, second];
-    let ring = KeyRing::load(&files, Some(&folder.password(PASSWORD))).unwrap();
-    let mut expected = [one.address(), OWNER];
-    expected.sort();
+    let ring = KeyRing::load(&files, &[], Some(&folder.password(PASSWORD))).unwrap();
+    let expected = [one.address(), OWNER];
     assert_eq!(ring.addresses().collect::<Vec<_>>(), expected);
+    let [first, second] = files.clone();
+    let swapped = [second.clone(), first.clone()];
+    let ring = KeyRing::load(&swapped, &[], Some(&folder.password(PASSWORD))).unwrap();
+    let reversed = [OWNER, one.address()];
+    assert_eq!(ring.addresses().collect::<Vec<_>>(), reversed, "in the order of the settings");
+    // A retired key signs, and is not among the active ones.
+    let ring = KeyRing::load(&[first], &[second], Some(&folder.password(PASSWORD))).unwrap();
+    assert_eq!(ring.addresses().collect::<Vec<_>>(), [one.address()]);
+    assert_eq!(ring.retired().collect::<Vec<_>>(), [OWNER]);
 
     let digest = keccak256("a transaction");
     for address in expected {
@@ -377,7 +385,10 @@ async fn key_ring_signs_for_its_own_addresses_only() {
 fn key_listed_in_two_files_is_rejected() {
     let folder = Folder::new();
     let files = ["one", "two"].map(|name| folder.write(name, SECRET.as_bytes(), 0o600));
-    let text = KeyRing::load(&files, None).unwrap_err().to_string();
-    assert!(text.contains("two contains") && text.contains(&OWNER.to_string()), "{text}");
-    assert_eq!(KeyRing::load(&[], None).unwrap().addresses().count(), 0);
+    let (active, retired) = files.split_at(1);
+    for (active, retired) in [(&files[..], &[][..]), (active, retired)] {
+        let text = KeyRing::load(active, retired, None).unwrap_err().to_string();
+        assert!(text.contains("two contains") && text.contains(&OWNER.to_string()), "{text}");
+    }
+    assert_eq!(KeyRing::load(&[], &[], None).unwrap().addresses().count(), 0);
 }

@@ -6,8 +6,8 @@ use bursar_chain::abi::multicall3::IMulticall3;
 use bursar_chain::ports::Log;
 use memchr::memmem;
 
-use crate::exact::contract_call::ContractCall;
-use crate::exact::contracts::Contracts;
+use crate::contract_call::ContractCall;
+use crate::contracts::Contracts;
 
 /// A mined transaction in which a payment may have been carried out.
 #[derive(Debug, Clone, Copy)]

@@ -9,11 +9,18 @@ use crate::reason::Reason;
 /// Official servers use the same value.
 pub const MARGIN_SECONDS: u64 = 6;
 
-/// Compares amounts, which must be equal in this scheme.
-pub(crate) fn compare(signed: U256, required: U256, too_much: Reason) -> Result<(), Reason> {
+/// What a request wants of a payment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Purpose {
+    Verify,
+    Settle,
+}
+
+/// Compares amounts that must be equal, and returns the amount.
+pub(crate) fn compare(signed: U256, required: U256, too_much: Reason) -> Result<U256, Reason> {
     match signed.cmp(&required) {
         std::cmp::Ordering::Less => Err(Reason::TooLittle),
-        std::cmp::Ordering::Equal => Ok(()),
+        std::cmp::Ordering::Equal => Ok(signed),
         std::cmp::Ordering::Greater => Err(too_much),
     }
 }
@@ -42,10 +49,11 @@ mod tests {
             token: Address::repeat_byte(1),
             payer: Address::repeat_byte(2),
             payee: Address::repeat_byte(3),
-            amount: U256::from(1),
+            authorized: U256::from(1),
             nonce: B256::ZERO,
             valid_after: U256::from(after),
             valid_before: U256::from(before),
+            facilitator: None,
         }
     }
 
@@ -64,7 +72,7 @@ mod tests {
         let of = |signed: u64, required: u64| {
             compare(U256::from(signed), U256::from(required), Reason::TooMuch)
         };
-        assert_eq!(of(7, 7), Ok(()));
+        assert_eq!(of(7, 7), Ok(U256::from(7)));
         assert_eq!(of(6, 7), Err(Reason::TooLittle));
         assert_eq!(of(8, 7), Err(Reason::TooMuch));
     }

@@ -2,7 +2,7 @@
 
 use alloy_primitives::{Bytes, U256};
 
-use crate::payment::Terms;
+use crate::payment::Payment;
 
 /// The facts that a node returned about a payment. A fact is `None` if its call failed.
 #[derive(Debug)]
@@ -23,7 +23,7 @@ impl Evidence<'_> {
     }
 
     /// Whether the payer's balance is below the amount.
-    pub fn is_underfunded(&self, terms: &Terms) -> bool {
-        self.balance.is_some_and(|balance| balance < terms.amount)
+    pub fn is_underfunded(&self, payment: &Payment) -> bool {
+        self.balance.is_some_and(|balance| balance < payment.amount)
     }
 }

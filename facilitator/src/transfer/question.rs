@@ -8,13 +8,15 @@ use bursar_chain::ports::{ChainFault, Question, SimulationRequest};
 use bursar_chain::simulate::SimulationMethod;
 use bursar_submit::Call;
 
-use crate::exact::contract_call::ContractCall;
-use crate::exact::erc20::IErc20;
-use crate::exact::registry;
+use crate::contract_call::ContractCall;
+use crate::job::Job;
 use crate::network::NetworkContext;
 use crate::node::Priority;
 use crate::payment::Payment;
 use crate::transaction;
+use crate::transfer::erc20::IErc20;
+use crate::transfer::registry;
+use crate::work::{SenderRule, Work};
 
 sol! {
     #[derive(Debug)]
@@ -76,8 +78,7 @@ pub(super) async fn ask(
     payment: &Payment,
     priority: Priority,
 ) -> Result<Answer, ChainFault> {
-    let method = registry::method(payment.method);
-    let is_batched = method.allows_any_sender() && network.has_multicall().await?;
+    let is_batched = payment.sender() == SenderRule::Any && network.has_multicall().await?;
     let is_trusted = network.trusts_token(payment.terms.token);
     let runs_untrusted_code = payment.contract_payer || !is_trusted;
     let gas = if runs_untrusted_code { UNTRUSTED_CALL_GAS } else { TRUSTED_CALL_GAS };
@@ -96,7 +97,7 @@ pub(super) async fn ask(
     if is_batched {
         questions.push(calls.batched(network, gas));
     } else {
-        questions.extend(calls.one_by_one(network, gas));
+        questions.extend(calls.one_by_one(gas));
     }
     // Untrusted tokens get a separate exchange, so that their answers affect no other request.
     let answers = if is_trusted {
@@ -139,9 +140,10 @@ fn sent_transaction(network: &NetworkContext, payment: &Payment) -> Option<Quest
     if !payment.contract_payer {
         return None;
     }
-    let gas = transaction::gas(&network.contracts, &[payment], network.config.gas_cap_contract)?;
-    let sent = transaction::call(&network.contracts, &[payment], gas);
-    let from = network.signers.first().copied().unwrap_or_default();
+    let job = Job::from(payment.clone());
+    let gas = transaction::gas(&network.contracts, &[&job], network.config.gas_cap_contract)?;
+    let sent = transaction::call(&network.contracts, &[&job], gas);
+    let from = network.simulated_sender(payment.sender());
     Some(call_question(from, ContractCall { to: sent.to, data: sent.data }, gas))
 }
 
@@ -214,6 +216,8 @@ fn call_question(from: Address, call: ContractCall, gas: u64) -> Question {
 
 /// The calls of a question, in the order in which they run.
 struct Calls {
+    /// The sender of calls that are not batched.
+    from: Address,
     separator: ContractCall,
     payer_balance: ContractCall,
     payee_balance: ContractCall,
@@ -241,6 +245,7 @@ impl Calls {
             data: deployment.data.clone(),
         });
         Self {
+            from: network.simulated_sender(payment.sender()),
             separator: token(IErc20::DOMAIN_SEPARATORCall {}.abi_encode()),
             payer_balance: balance(terms.payer),
             payee_balance: balance(terms.payee),
@@ -279,9 +284,8 @@ impl Calls {
         call_question(Address::ZERO, batch, gas)
     }
 
-    fn one_by_one(&self, network: &NetworkContext, gas: u64) -> Vec<Question> {
-        let from = network.signers.first().copied().unwrap_or_default();
-        self.in_order().into_iter().map(|call| call_question(from, call, gas)).collect()
+    fn one_by_one(&self, gas: u64) -> Vec<Question> {
+        self.in_order().into_iter().map(|call| call_question(self.from, call, gas)).collect()
     }
 
     /// Reads the payee's balance before and after a transfer that cannot be batched. Uses one simulation. If no node
@@ -298,8 +302,7 @@ impl Calls {
             gas_limit: 0,
         };
         let calls = [&self.payee_balance, &self.transfer, &self.payee_balance].map(call_of);
-        let from = network.signers.first().copied().unwrap_or_default();
-        let request = SimulationRequest::of(from, calls.into());
+        let request = SimulationRequest::of(self.from, calls.into());
         let result = network.simulator.run(&*network.chain, request).await?;
         if result.method == SimulationMethod::SingleCalls {
             return Ok(());

@@ -4,7 +4,7 @@ use alloy_primitives::U256;
 use alloy_sol_types::{SolEvent, sol};
 use bursar_chain::ports::Log;
 
-use crate::payment::Terms;
+use crate::payment::{Payment, Terms};
 
 sol! {
     #[derive(Debug)]
@@ -17,8 +17,8 @@ sol! {
 }
 
 /// Whether an event is the token's transfer of exactly this payment.
-pub(crate) fn is_transfer_of(terms: &Terms, log: &Log) -> bool {
-    is_transfer_of_amount(terms, terms.amount, log)
+pub(crate) fn is_transfer_of(payment: &Payment, log: &Log) -> bool {
+    is_transfer_of_amount(&payment.terms, payment.amount, log)
 }
 
 /// Whether an event is the token's transfer of `amount` from the payer to the payee.
@@ -41,10 +41,11 @@ mod tests {
             token: Address::repeat_byte(1),
             payer: Address::repeat_byte(2),
             payee: Address::repeat_byte(3),
-            amount: U256::from(1),
+            authorized: U256::from(5),
             nonce: B256::ZERO,
             valid_after: U256::ZERO,
             valid_before: U256::from(1),
+            facilitator: None,
         };
         let log = Log {
             address: terms.token,
@@ -55,7 +56,7 @@ mod tests {
             ],
             data: U256::from(1).to_be_bytes::<32>().into(),
         };
-        assert!(is_transfer_of(&terms, &log));
+        assert!(is_transfer_of_amount(&terms, U256::from(1), &log));
         for odd in [
             Log { address: Address::ZERO, ..log.clone() },
             Log { data: U256::from(2).to_be_bytes::<32>().into(), ..log.clone() },
@@ -63,7 +64,7 @@ mod tests {
             Log { topics: log.topics[..2].to_vec(), ..log.clone() },
             Log { topics: [log.topics[0], log.topics[2], log.topics[1]].to_vec(), ..log.clone() },
         ] {
-            assert!(!is_transfer_of(&terms, &odd), "{odd:?}");
+            assert!(!is_transfer_of_amount(&terms, U256::from(1), &odd), "{odd:?}");
         }
     }
 }

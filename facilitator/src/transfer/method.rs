@@ -2,18 +2,20 @@
 
 use std::fmt::Debug;
 
-use alloy_primitives::{Address, B256, U256};
+use alloy_primitives::{B256, U256};
 use bursar_core::json::Object;
 use bursar_x402::settlement::Requirements;
 
-use crate::exact::contract_call::ContractCall;
-use crate::exact::contracts::Contracts;
-use crate::exact::domain::Domain;
-use crate::exact::evidence::Evidence;
-use crate::exact::mined_transaction::MinedTransaction;
-use crate::exact::payload::ReadError;
+use crate::contract_call::ContractCall;
+use crate::contracts::Contracts;
+use crate::mined_transaction::MinedTransaction;
 use crate::payment::{MethodId, Payment, Terms};
 use crate::reason::Reason;
+use crate::transfer::domain::Domain;
+use crate::transfer::evidence::Evidence;
+use crate::transfer::payload::ReadError;
+use crate::transfer::terms_check::Purpose;
+use crate::work::{Content, SenderRule, SettlementEvent};
 
 /// A way to move a token by a signature. Pure: facts from the chain arrive as [`Evidence`].
 pub trait Method: Send + Sync + Debug {
@@ -34,6 +36,13 @@ pub trait Method: Send + Sync + Debug {
         requirements: &Requirements,
     ) -> Result<Terms, ReadError>;
 
+    /// The amount to move, in the smallest unit of the token.
+    ///
+    /// # Errors
+    /// The signed amount does not match the required one.
+    fn moved_amount(&self, terms: &Terms, required: U256, purpose: Purpose)
+    -> Result<U256, Reason>;
+
     /// The EIP-712 domain of the method's signatures.
     fn domain(&self, contracts: &Contracts) -> Domain;
 
@@ -43,8 +52,10 @@ pub trait Method: Send + Sync + Debug {
     /// Whether contract wallets can pay by this method (EIP-1271, EIP-6492).
     fn allows_contract_payers(&self) -> bool;
 
-    /// Whether any account may send the transaction. Only then can a payment share a transaction.
-    fn allows_any_sender(&self) -> bool;
+    /// Who may send the transaction. Only a payment that any account may send can share one.
+    fn sender(&self, _terms: &Terms) -> SenderRule {
+        SenderRule::Any
+    }
 
     /// The call that moves the money.
     fn transfer(&self, contracts: &Contracts, payment: &Payment) -> ContractCall;
@@ -57,32 +68,38 @@ pub trait Method: Send + Sync + Debug {
     fn missing_contract(&self, evidence: &Evidence<'_>) -> Option<Reason>;
 
     /// The amount that the payee receives.
-    fn amount_received(&self, terms: &Terms, evidence: &Evidence<'_>) -> U256;
+    fn amount_received(&self, payment: &Payment, _evidence: &Evidence<'_>) -> U256 {
+        payment.amount
+    }
 
     /// Why the transfer would fail.
-    fn diagnose(&self, terms: &Terms, evidence: &Evidence<'_>) -> Reason;
+    fn diagnose(&self, payment: &Payment, evidence: &Evidence<'_>) -> Reason;
 
     /// Whether a mined transaction proves that this payment moved the money. Its events must show the transfer, and its
     /// call data must contain this authorization.
-    fn is_proven(&self, contracts: &Contracts, terms: &Terms, mined: &MinedTransaction<'_>)
-    -> bool;
+    fn is_proven(
+        &self,
+        contracts: &Contracts,
+        payment: &Payment,
+        mined: &MinedTransaction<'_>,
+    ) -> bool;
 
     /// Whether the events of one transaction distinguish two payments by this method.
-    fn are_distinguishable(&self, one: &Terms, other: &Terms) -> bool;
+    fn are_distinguishable(&self, one: &Payment, other: &Payment) -> bool;
 
     /// The event that the payment emits, no matter which account sends the transaction.
     fn settlement_event(&self, contracts: &Contracts, terms: &Terms) -> SettlementEvent;
 
     /// Gas limit of one transfer, for any token.
     fn gas(&self) -> u64;
-}
 
-/// An event to search for.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct SettlementEvent {
-    pub contract: Address,
-    pub event: B256,
-    pub indexed: Vec<B256>,
-    /// Whether the event names the nonce. Such an event is rare, so a search for it is cheap.
-    pub names_nonce: bool,
+    /// The reason of a payment that failed in a mined transaction.
+    fn failed_reason(&self) -> Reason {
+        Reason::TransactionFailed
+    }
+
+    /// The content of the answer once the payment is settled.
+    fn content(&self, _payment: &Payment) -> Content {
+        Content::default()
+    }
 }

@@ -6,7 +6,6 @@ use bursar_x402::error::X402Error;
 use bursar_x402::fields::Fields;
 use bursar_x402::settlement::Requirements;
 
-use crate::exact::terms_check::compare;
 use crate::payment::Terms;
 use crate::reason::{Reason, Rejection};
 
@@ -44,15 +43,15 @@ pub(crate) fn read_authorization(
         token: requirements.asset,
         payer: signed.address("from")?,
         payee: signed.address("to")?,
-        amount: number("value")?,
+        authorized: number("value")?,
         nonce: nonce(&signed)?,
         valid_after: number("validAfter")?,
         valid_before: number("validBefore")?,
+        facilitator: None,
     };
     let reject = |reason: Reason| Rejection::from(reason).for_payer(terms.payer);
     if terms.payee != requirements.pay_to {
         return Err(reject(Reason::Recipient).into());
     }
-    compare(terms.amount, requirements.amount, Reason::TooMuch).map_err(reject)?;
     Ok(terms)
 }

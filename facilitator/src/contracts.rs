@@ -10,5 +10,6 @@ pub struct Contracts {
     pub multicall3: Address,
     pub permit2: Address,
     pub exact_permit2_proxy: Address,
+    pub upto_permit2_proxy: Address,
     pub prism: Address,
 }

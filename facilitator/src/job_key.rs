@@ -1,0 +1,93 @@
+//! The key of a job: of all jobs with the same key, the chain can carry out only one.
+
+use alloy_primitives::{Address, B256, keccak256};
+use bursar_core::networks::ChainId;
+use serde::{Deserialize, Serialize};
+
+use crate::payment::{MethodId, Terms};
+
+/// Identifies a job: of all jobs with the same key, the chain can carry out only one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct JobKey(pub B256);
+
+impl JobKey {
+    /// The key of a payment with these terms.
+    pub fn of(chain: ChainId, method: MethodId, terms: &Terms) -> Self {
+        match method {
+            MethodId::Eip3009 | MethodId::Prism => {
+                let owner = [terms.token.as_slice(), terms.payer.as_slice()].concat();
+                Self::seeded(chain, method.text(), &owner, terms.nonce)
+            }
+            MethodId::Permit2 | MethodId::UptoPermit2 => {
+                Self::of_permit2(chain, terms.payer, terms.nonce)
+            }
+        }
+    }
+
+    /// The key of anything that uses a Permit2 nonce. Permit2 counts nonces by owner alone, over all tokens and all
+    /// spenders.
+    pub fn of_permit2(chain: ChainId, owner: Address, nonce: B256) -> Self {
+        Self::seeded(chain, MethodId::Permit2.text(), owner.as_slice(), nonce)
+    }
+
+    fn seeded(chain: ChainId, method: &str, owner: &[u8], nonce: B256) -> Self {
+        let chain = chain.0.to_be_bytes();
+        Self(keccak256([&chain[..], method.as_bytes(), owner, nonce.as_slice()].concat()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloy_primitives::U256;
+
+    const CHAIN: ChainId = ChainId(8453);
+
+    fn terms() -> Terms {
+        Terms {
+            token: Address::repeat_byte(1),
+            payer: Address::repeat_byte(2),
+            payee: Address::repeat_byte(3),
+            authorized: U256::from(7),
+            nonce: B256::repeat_byte(4),
+            valid_after: U256::ZERO,
+            valid_before: U256::MAX,
+            facilitator: None,
+        }
+    }
+
+    #[test]
+    fn permit2_nonces_count_by_owner_over_schemes_and_tokens() {
+        let exact = JobKey::of(CHAIN, MethodId::Permit2, &terms());
+        let other_token = Terms { token: Address::repeat_byte(9), ..terms() };
+        let facilitator = Some(Address::repeat_byte(8));
+        for same in [
+            JobKey::of(CHAIN, MethodId::Permit2, &other_token),
+            JobKey::of(CHAIN, MethodId::UptoPermit2, &Terms { facilitator, ..other_token }),
+            JobKey::of_permit2(CHAIN, terms().payer, terms().nonce),
+        ] {
+            assert_eq!(same, exact);
+        }
+        let other_payer = Terms { payer: Address::repeat_byte(9), ..terms() };
+        let other_nonce = Terms { nonce: B256::repeat_byte(9), ..terms() };
+        for other in [
+            JobKey::of(CHAIN, MethodId::UptoPermit2, &other_payer),
+            JobKey::of(CHAIN, MethodId::UptoPermit2, &other_nonce),
+            JobKey::of(ChainId(4663), MethodId::UptoPermit2, &terms()),
+            JobKey::of(CHAIN, MethodId::Eip3009, &terms()),
+        ] {
+            assert_ne!(other, exact);
+        }
+    }
+
+    #[test]
+    fn other_methods_count_nonces_by_payer_and_token() {
+        for method in [MethodId::Eip3009, MethodId::Prism] {
+            let key = JobKey::of(CHAIN, method, &terms());
+            let other_token = Terms { token: Address::repeat_byte(9), ..terms() };
+            assert_ne!(JobKey::of(CHAIN, method, &other_token), key);
+            let other_amount = Terms { authorized: U256::from(8), ..terms() };
+            assert_eq!(JobKey::of(CHAIN, method, &other_amount), key);
+        }
+    }
+}

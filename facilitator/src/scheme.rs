@@ -1,0 +1,93 @@
+//! A scheme of x402: how requests are read and checked. `schemes` lists all of them.
+
+use std::fmt::Debug;
+
+use alloy_primitives::Address;
+use bursar_chain::ports::BoxFuture;
+use bursar_x402::required::Version;
+use bursar_x402::settlement::SettlementRequest;
+
+use crate::contracts::Contracts;
+use crate::job::Job;
+use crate::job_key::JobKey;
+use crate::network::NetworkContext;
+use crate::node::Priority;
+use crate::reason::{Reason, Rejection};
+use crate::transfer::terms_check::Purpose;
+use crate::verify::{Verified, VerifyError};
+use crate::work::SenderRule;
+
+/// A scheme of x402.
+pub trait Scheme: Send + Sync + Debug {
+    /// The name of the scheme on the wire.
+    fn name(&self) -> &'static str;
+
+    /// The protocol versions of the scheme.
+    fn versions(&self) -> &'static [Version];
+
+    /// The reasons if the payment itself names another scheme, or another network, than the requirements.
+    fn mismatch_reasons(&self) -> (Reason, Reason);
+
+    /// The member `extra` of the scheme's kinds in `/supported`.
+    fn extra(&self, network: &NetworkContext) -> Option<serde_json::Value>;
+
+    /// The contracts without which the scheme is not offered on a network.
+    fn contracts(&self, contracts: &Contracts) -> Vec<Address>;
+
+    /// Reads a request and compares it with its requirements. Asks no node.
+    ///
+    /// # Errors
+    /// [`VerifyError::Malformed`], [`VerifyError::Rejected`].
+    fn propose(
+        &self,
+        network: &NetworkContext,
+        request: &SettlementRequest,
+        purpose: Purpose,
+    ) -> Result<Box<dyn Proposal>, VerifyError>;
+}
+
+/// A job that a request proposes: read, compared with its requirements, and not checked yet.
+pub trait Proposal: Send + Sync + Debug {
+    /// The key of the job.
+    fn key(&self) -> JobKey;
+
+    /// The key of the job with the preceding nonce. Meaningful only for methods that count nonces.
+    fn preceding_key(&self) -> Option<JobKey>;
+
+    /// The account that signed, or should have.
+    fn payer(&self) -> Address;
+
+    /// The account that is paid; `None` if the job pays no account.
+    fn payee(&self) -> Option<Address>;
+
+    /// Whether the job needs a transaction. One that moves nothing does not.
+    fn needs_transaction(&self) -> bool;
+
+    /// Who may send the job.
+    fn sender(&self) -> SenderRule;
+
+    /// Lower bound of the gas limit of the job's transaction, without gas for data.
+    fn least_gas(&self) -> u64;
+
+    /// Checks whether the job is accepted now. Asks no node.
+    ///
+    /// # Errors
+    /// [`Rejection`].
+    fn admit(&self, network: &NetworkContext) -> Result<(), Rejection>;
+
+    /// Whether a known job is exactly this one, signed by the same account. Asks no node.
+    fn is_same(&self, job: &Job) -> bool;
+
+    /// Checks whether the job can be carried out now.
+    fn check<'a>(
+        &'a self,
+        network: &'a NetworkContext,
+        priority: Priority,
+    ) -> BoxFuture<'a, Result<Verified, VerifyError>>;
+
+    /// The job, if its payer's key signed it. `None` for other signatures.
+    fn signed_by_key<'a>(
+        &'a self,
+        network: &'a NetworkContext,
+    ) -> BoxFuture<'a, Result<Option<Job>, VerifyError>>;
+}

@@ -1,0 +1,61 @@
+//! All schemes, and the entry points that choose one.
+
+use bursar_core::networks::{self, ChainId};
+use bursar_x402::settlement::SettlementRequest;
+
+use crate::exact::Exact;
+use crate::job::Job;
+use crate::network::NetworkContext;
+use crate::reason::{Reason, Rejection};
+use crate::scheme::Scheme;
+use crate::transfer::check;
+use crate::upto::Upto;
+use crate::verify::VerifyError;
+
+/// All schemes, in the order in which `/supported` lists them.
+pub static SCHEMES: [&dyn Scheme; 2] = [&Exact, &Upto];
+
+/// The scheme and the network that a request is for.
+///
+/// # Errors
+/// [`Rejection`]: the scheme or the network is unknown, or the payment names another scheme or network than the
+/// requirements.
+pub fn of(request: &SettlementRequest) -> Result<(&'static dyn Scheme, ChainId), Rejection> {
+    let requirements = &request.requirements;
+    let is_named = |scheme: &&&dyn Scheme| {
+        scheme.name() == requirements.scheme && scheme.versions().contains(&request.version)
+    };
+    let scheme = *SCHEMES.iter().find(is_named).ok_or(Reason::UnsupportedScheme)?;
+    let (other_scheme, other_network) = scheme.mismatch_reasons();
+    if request.paid_scheme.as_ref().is_some_and(|paid| *paid != requirements.scheme) {
+        return Err(other_scheme.into());
+    }
+    let row = networks::by_text(&requirements.network).ok_or(Reason::UnsupportedNetwork)?;
+    let paid = request.paid_network.as_deref().map(networks::by_text);
+    match paid {
+        Some(Some(paid)) if paid.chain == row.chain => Ok((scheme, row.chain)),
+        None => Ok((scheme, row.chain)),
+        Some(_another) => Err(other_network.into()),
+    }
+}
+
+/// Whether a scheme is offered on a network: all its contracts were found there. Asks no node.
+pub fn is_offered(scheme: &dyn Scheme, network: &NetworkContext) -> bool {
+    network.has_found(&scheme.contracts(&network.contracts))
+}
+
+/// Looks for the contracts of schemes that are not offered on a network yet.
+pub async fn look_for_contracts(network: &NetworkContext) {
+    let all = SCHEMES.iter().flat_map(|scheme| scheme.contracts(&network.contracts));
+    network.look_for(all.collect()).await;
+}
+
+/// Checks again whether a verified job can be carried out.
+///
+/// # Errors
+/// [`VerifyError`].
+pub async fn check_again(network: &NetworkContext, job: &Job) -> Result<(), VerifyError> {
+    match job {
+        Job::Payment(payment) => check::check_again(network, payment).await,
+    }
+}

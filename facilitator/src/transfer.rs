@@ -1,0 +1,14 @@
+//! One token transfer by a signature: what the schemes `exact` and `upto` share. A method is one way to move a token;
+//! the folders of the schemes contain their methods, and [`registry`] finds a method by its id.
+
+pub mod check;
+pub mod domain;
+pub(crate) mod erc20;
+pub mod evidence;
+pub mod method;
+pub mod payload;
+pub(crate) mod permit2;
+mod question;
+pub mod registry;
+pub mod terms_check;
+mod work;

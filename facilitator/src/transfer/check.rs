@@ -1,0 +1,451 @@
+//! Decides whether a transfer is valid. Checks that need no node run first. The rest is usually one exchange with a
+//! node: the transfer, simulated between two reads of the payee's balance, and facts that explain a failure.
+//!
+//! The order of the checks decides which reason is returned: scheme, network, method, recipient, amount, permitted
+//! payees and tokens, time, signature, and then the chain.
+
+use alloy_primitives::{Address, B256, Bytes, U256};
+use bursar_chain::ports::{BlockTag, BoxFuture};
+use bursar_core::networks::ChainId;
+use bursar_x402::settlement::{Requirements, SettlementRequest};
+
+use crate::job::Job;
+use crate::job_key::JobKey;
+use crate::network::NetworkContext;
+use crate::node::Priority;
+use crate::payment::{MethodId, Payment, Terms};
+use crate::reason::{Reason, Rejection};
+use crate::scheme::Proposal;
+use crate::signature::{self, Unwrapped};
+use crate::transaction;
+use crate::transfer::domain::{self, Domain};
+use crate::transfer::evidence::Evidence;
+use crate::transfer::method::Method;
+use crate::transfer::payload;
+use crate::transfer::question;
+use crate::transfer::registry;
+use crate::transfer::terms_check::{Purpose, check_time};
+use crate::verify::{Verified, VerifyError};
+use crate::work::{SenderRule, Work};
+
+/// A payment that was read from a request and matches its requirements.
+#[derive(Debug)]
+pub struct TransferProposal {
+    pub(crate) chain: ChainId,
+    pub(crate) method: &'static dyn Method,
+    pub(crate) terms: Terms,
+    /// The amount to move.
+    pub(crate) amount: U256,
+    pub(crate) purpose: Purpose,
+    pub(crate) signature: Unwrapped,
+    /// The domain separator computed from the token name and version in `extra`; `None` if one of them is missing.
+    claimed: Option<B256>,
+}
+
+/// Checks whether a payment is accepted now: token, amount, time and deployment. Asks no node.
+///
+/// # Errors
+/// [`Rejection`].
+fn admit(network: &NetworkContext, parsed: &TransferProposal) -> Result<(), Rejection> {
+    let reject = |reason: Reason| Rejection::from(reason).for_payer(parsed.terms.payer);
+    if !network.config.takes_token(parsed.terms.token) {
+        return Err(reject(Reason::AssetNotServed));
+    }
+    // A settlement of zero uses no gas, if the scheme allows less than the authorized amount.
+    if !parsed.moves_nothing() {
+        if parsed.amount.is_zero() {
+            // A payment of zero costs the signer gas and moves nothing.
+            return Err(reject(Reason::TooLittle));
+        }
+        let min_amount =
+            network.config.min_amount.get(&parsed.terms.token).copied().unwrap_or_default();
+        if parsed.amount < min_amount {
+            return Err(reject(Reason::BelowMinimum));
+        }
+    }
+    check_time(&parsed.terms, network.now_seconds()).map_err(reject)?;
+    if let Some(deployment) = &parsed.signature.deployment {
+        if !parsed.method.allows_contract_payers() {
+            return Err(reject(Reason::InvalidSignature));
+        }
+        if !network.config.eip6492_factories.contains(&deployment.factory) {
+            return Err(reject(Reason::FactoryNotAllowed));
+        }
+    }
+    Ok(())
+}
+
+/// Reads the payment of a request and compares it with the requirements. Asks no node. [`admit`] decides whether the
+/// payment is valid now, and [`check`] whether it can be carried out.
+///
+/// # Errors
+/// [`VerifyError::Malformed`], [`VerifyError::Rejected`].
+pub fn parse(
+    network: &NetworkContext,
+    methods: &[&'static dyn Method],
+    request: &SettlementRequest,
+    purpose: Purpose,
+) -> Result<TransferProposal, VerifyError> {
+    let requirements = &request.requirements;
+    let matches = |method: &&&'static dyn Method| method.matches(&request.payload, requirements);
+    let method = *methods.iter().find(matches).ok_or(Reason::UnsupportedPayload)?;
+    // With both members, another parser might read a different payment.
+    let members = ["authorization", "permit2Authorization"];
+    if members.iter().all(|key| request.payload.get(key).is_some()) {
+        return Err(Reason::UnsupportedPayload.into());
+    }
+    let signed = payload::signature(&request.payload)?;
+    let terms = method.parse_terms(&network.contracts, &request.payload, requirements)?;
+    let reject =
+        |reason: Reason| VerifyError::Rejected(Rejection::from(reason).for_payer(terms.payer));
+    let amount = method.moved_amount(&terms, requirements.amount, purpose).map_err(reject)?;
+    let signature = signature::unwrap(&signed).ok_or_else(|| reject(Reason::InvalidSignature))?;
+    let chain = network.contracts.chain;
+    let claimed = claimed_separator(chain, requirements);
+    Ok(TransferProposal { chain, method, terms, amount, purpose, signature, claimed })
+}
+
+impl TransferProposal {
+    /// Whether the settlement moves nothing of a positive authorized amount.
+    fn moves_nothing(&self) -> bool {
+        self.amount.is_zero() && !self.terms.authorized.is_zero()
+    }
+}
+
+impl Proposal for TransferProposal {
+    fn key(&self) -> JobKey {
+        JobKey::of(self.chain, self.method.id(), &self.terms)
+    }
+
+    fn preceding_key(&self) -> Option<JobKey> {
+        let nonce = U256::from_be_bytes(self.terms.nonce.0).checked_sub(U256::from(1))?;
+        let terms = Terms { nonce: B256::new(nonce.to_be_bytes()), ..self.terms.clone() };
+        Some(JobKey::of(self.chain, self.method.id(), &terms))
+    }
+
+    fn payer(&self) -> Address {
+        self.terms.payer
+    }
+
+    fn payee(&self) -> Option<Address> {
+        Some(self.terms.payee)
+    }
+
+    fn needs_transaction(&self) -> bool {
+        !self.moves_nothing()
+    }
+
+    fn sender(&self) -> SenderRule {
+        self.method.sender(&self.terms)
+    }
+
+    fn least_gas(&self) -> u64 {
+        transaction::least_gas(self.method.gas())
+    }
+
+    fn admit(&self, network: &NetworkContext) -> Result<(), Rejection> {
+        admit(network, self)
+    }
+
+    fn is_same(&self, job: &Job) -> bool {
+        let Job::Payment(known) = job;
+        // A request to verify names the authorized amount, whatever amount moves later.
+        let is_same_amount = self.purpose == Purpose::Verify || self.amount == known.amount;
+        is_same_amount && is_same_authorization(self, known)
+    }
+
+    fn check<'a>(
+        &'a self,
+        network: &'a NetworkContext,
+        priority: Priority,
+    ) -> BoxFuture<'a, Result<Verified, VerifyError>> {
+        Box::pin(check(network, self, priority))
+    }
+
+    fn signed_by_key<'a>(
+        &'a self,
+        network: &'a NetworkContext,
+    ) -> BoxFuture<'a, Result<Option<Job>, VerifyError>> {
+        Box::pin(async move {
+            let separator = domain_separator(network, self).await?;
+            let (payment, _signed) = compose_payment(network, self, separator)?;
+            // A contract's signature cannot be checked here.
+            let signer = signature::signer(&payment.digest, &payment.signature);
+            Ok((signer == Some(payment.terms.payer)).then(|| payment.into()))
+        })
+    }
+}
+
+/// Whether a request contains the authorization of a payment: the same terms, signed. Asks no node.
+fn is_same_authorization(parsed: &TransferProposal, known: &Payment) -> bool {
+    let inner = &parsed.signature.inner;
+    // Another signature over the same terms is accepted if it can be verified without a node.
+    let is_signed = *inner == known.signature
+        || signature::signer(&known.digest, inner) == Some(known.terms.payer);
+    parsed.terms == known.terms && is_signed
+}
+
+/// Checks whether a payment can be carried out now.
+///
+/// # Errors
+/// [`VerifyError`].
+async fn check(
+    network: &NetworkContext,
+    parsed: &TransferProposal,
+    priority: Priority,
+) -> Result<Verified, VerifyError> {
+    let separator = domain_separator(network, parsed).await?;
+    let (mut payment, signed_by_key) = compose_payment(network, parsed, separator)?;
+    if payment.deployment.is_some() && payment.sender() != SenderRule::Any {
+        return check_undeployed(network, parsed, priority).await;
+    }
+    if parsed.moves_nothing() {
+        return check_authorization(network, payment, signed_by_key, priority).await;
+    }
+    let mut answer = question::ask(network, &payment, priority).await?;
+    if payment.deployment.is_some() && !answer.has_code {
+        // This payment may deploy the wallet. Later signatures then have no deployment data, and a cached "no code"
+        // would reject them.
+        network.codes.remove(&payment.terms.payer);
+    } else {
+        network.codes.insert(payment.terms.payer, answer.has_code, network.clock.mono_ms());
+    }
+    if answer.has_code && (payment.deployment.is_some() || !payment.contract_payer) {
+        // The payer turned out to be a contract, so it is simulated as one. A deployed wallet is not deployed again,
+        // because some factories then use up all their gas.
+        payment.contract_payer = true;
+        payment.deployment = None;
+        answer = question::ask(network, &payment, priority).await?;
+    }
+    let payment = check_answer(network, parsed, payment, (separator, signed_by_key), &answer)?;
+    let cap = network.config.gas_cap_contract;
+    let payer = payment.terms.payer;
+    let job = Job::from(payment);
+    let Some(gas) = transaction::gas(&network.contracts, &[&job], cap) else {
+        return Err(Rejection::from(Reason::Simulation).for_payer(payer).into());
+    };
+    Ok(Verified { job, balance: answer.payer_balance.unwrap_or_default(), gas })
+}
+
+/// Checks a payment with deployment data that only one account may send. A wallet is deployed through Multicall3, which
+/// cannot make the transfer then. So the wallet must be deployed already.
+async fn check_undeployed(
+    network: &NetworkContext,
+    parsed: &TransferProposal,
+    priority: Priority,
+) -> Result<Verified, VerifyError> {
+    let payer = parsed.terms.payer;
+    let code = network.chain.code_at(payer, BlockTag::Latest).await?;
+    if code.is_empty() {
+        return Err(Rejection::from(Reason::DeploymentFailed).for_payer(payer).into());
+    }
+    network.codes.insert(payer, true, network.clock.mono_ms());
+    let signature = Unwrapped { inner: parsed.signature.inner.clone(), deployment: None };
+    let deployed = TransferProposal { signature, terms: parsed.terms.clone(), ..*parsed };
+    Box::pin(check(network, &deployed, priority)).await
+}
+
+/// Checks a payment that moves nothing: its payer must have signed it.
+async fn check_authorization(
+    network: &NetworkContext,
+    payment: Payment,
+    signed_by_key: bool,
+    priority: Priority,
+) -> Result<Verified, VerifyError> {
+    let payer = payment.terms.payer;
+    // The chain checks the same signature in a transfer of any amount.
+    let whole = Payment {
+        amount: payment.terms.authorized,
+        contract_payer: payment.contract_payer || !signed_by_key,
+        ..payment.clone()
+    };
+    let answer = question::ask(network, &whole, priority).await?;
+    let is_signed = match answer.signature_confirmed {
+        Some(confirmed) => confirmed,
+        None => signed_by_key && !answer.has_code,
+    };
+    if is_signed || !answer.exhausted && answer.failure.is_none() {
+        return Ok(Verified { job: payment.into(), balance: U256::ZERO, gas: 0 });
+    }
+    Err(Rejection::from(Reason::InvalidSignature).for_payer(payer).into())
+}
+
+/// Checks again whether a verified payment can be carried out.
+///
+/// # Errors
+/// [`VerifyError`].
+pub async fn check_again(network: &NetworkContext, payment: &Payment) -> Result<(), VerifyError> {
+    check_time(&payment.terms, network.now_seconds())?;
+    let answer = question::ask(network, payment, Priority::Batched).await?;
+    let method = registry::method(payment.method);
+    if answer.has_code && !payment.contract_payer {
+        // The account has received code since its check. A new request is verified as a contract's payment.
+        let reason = method.failed_reason();
+        return Err(Rejection::from(reason).for_payer(payment.terms.payer).into());
+    }
+    check_transfer(method, payment, &answer).map_err(VerifyError::from)
+}
+
+/// Composes the payment, and reports whether the payer's key signed it. Fails if the payer cannot have signed it.
+fn compose_payment(
+    network: &NetworkContext,
+    parsed: &TransferProposal,
+    separator: B256,
+) -> Result<(Payment, bool), VerifyError> {
+    let TransferProposal { method, terms, signature, .. } = parsed;
+    let digest = domain::digest(separator, method.struct_hash(&network.contracts, terms));
+    let signed_by_key = signature::signer(&digest, &signature.inner) == Some(terms.payer);
+    let has_code = network.codes.get(&terms.payer, network.clock.mono_ms());
+    let may_be_a_contract = method.allows_contract_payers()
+        && (signature.deployment.is_some() || has_code != Some(false));
+    if !signed_by_key && !may_be_a_contract {
+        return Err(signature_rejection(parsed, separator).into());
+    }
+    let payment = Payment {
+        chain: network.contracts.chain,
+        method: method.id(),
+        terms: terms.clone(),
+        amount: parsed.amount,
+        digest,
+        signature: signature.inner.clone(),
+        // A wallet that is known to be deployed is not deployed again.
+        deployment: signature.deployment.clone().filter(|_planned| has_code != Some(true)),
+        contract_payer: !signed_by_key || has_code == Some(true),
+    };
+    Ok((payment, signed_by_key))
+}
+
+/// The likely reason for a wrong signature of a payer without code. More than 65 bytes come from a wallet that is not
+/// deployed. A shorter signature may be over the domain that `extra` claims.
+fn signature_rejection(parsed: &TransferProposal, separator: B256) -> Rejection {
+    let is_other_domain = parsed.method.id() == MethodId::Eip3009
+        && parsed.claimed.is_some_and(|claimed| claimed != separator);
+    let is_wallet_signature =
+        parsed.method.allows_contract_payers() && parsed.signature.inner.len() > 65;
+    let reason = match (is_wallet_signature, is_other_domain) {
+        (true, _any) => Reason::Undeployed,
+        (false, true) => Reason::NameMismatch,
+        (false, false) => Reason::InvalidSignature,
+    };
+    Rejection::from(reason).for_payer(parsed.terms.payer)
+}
+
+/// Checks a payment against the chain's answers.
+fn check_answer(
+    network: &NetworkContext,
+    parsed: &TransferProposal,
+    mut payment: Payment,
+    (separator, signed_by_key): (B256, bool),
+    answer: &question::Answer,
+) -> Result<Payment, VerifyError> {
+    let payer = payment.terms.payer;
+    payment.contract_payer = answer.has_code || payment.deployment.is_some() && !signed_by_key;
+    let has_code = payment.contract_payer;
+    if let Some(reported) = answer.separator
+        && parsed.method.domain(&network.contracts) == Domain::Token
+        && reported != separator
+    {
+        // The token changed its domain, or our table is wrong. The token's own answer counts.
+        network.domains.insert(payment.terms.token, reported, network.clock.mono_ms());
+        return Err(Rejection::from(Reason::NameMismatch).for_payer(payer).into());
+    }
+    if !signed_by_key && !has_code {
+        return Err(signature_rejection(parsed, separator).into());
+    }
+    match check_transfer(parsed.method, &payment, answer) {
+        Ok(()) => Ok(payment),
+        Err(rejection) => {
+            // A contract wallet decides itself whether it has signed. A caller without a valid signature may learn
+            // about the token and the network, but not about the payment, for example that it was settled.
+            let is_unsigned = !signed_by_key && answer.signature_confirmed != Some(true);
+            let public_reasons = [
+                Reason::NotDeployed,
+                Reason::NotEip3009,
+                Reason::NotMoved,
+                Reason::Permit2Proxy,
+                Reason::PrismUnavailable,
+            ];
+            if is_unsigned && !public_reasons.contains(&rejection.reason) {
+                return Err(Rejection::from(Reason::InvalidSignature).for_payer(payer).into());
+            }
+            Err(rejection.into())
+        }
+    }
+}
+
+/// Checks a payment against its simulated transfer.
+fn check_transfer(
+    method: &dyn Method,
+    payment: &Payment,
+    answer: &question::Answer,
+) -> Result<(), Rejection> {
+    let terms = &payment.terms;
+    let reject = |reason: Reason| Rejection::from(reason).for_payer(terms.payer);
+    if answer.exhausted {
+        return Err(reject(Reason::Simulation));
+    }
+    if answer.payer_balance.is_none() && answer.payee_before.is_none() {
+        return Err(reject(Reason::NotDeployed));
+    }
+    let no_revert = Bytes::new();
+    let revert = answer.failure.as_ref().unwrap_or(&no_revert);
+    let evidence = Evidence { balance: answer.payer_balance, facts: &answer.facts, revert };
+    if let Some(reason) = method.missing_contract(&evidence) {
+        return Err(reject(reason));
+    }
+    if answer.failure.is_some() {
+        let reason = method.diagnose(payment, &evidence);
+        let mut rejection = reject(reason);
+        if !revert.is_empty() {
+            let why = bursar_chain::revert::reason(revert);
+            rejection.message =
+                format!("{} ({})", rejection.message, bursar_core::text::visible(&why));
+        }
+        return Err(rejection);
+    }
+    // If the balances around the transfer are known, the payee must have received exactly the expected amount. A
+    // transfer can succeed although the token moves nothing or keeps a part.
+    let received = method.amount_received(payment, &evidence);
+    let expected = if terms.payer == terms.payee { U256::ZERO } else { received };
+    if let (Some(before), Some(after)) = (answer.payee_before, answer.payee_after)
+        && after.checked_sub(before) != Some(expected)
+    {
+        return Err(reject(Reason::NotMoved));
+    }
+    Ok(())
+}
+
+/// The separator of the EIP-712 domain under which a payment must be signed.
+async fn domain_separator(
+    network: &NetworkContext,
+    parsed: &TransferProposal,
+) -> Result<B256, VerifyError> {
+    let token = match parsed.method.domain(&network.contracts) {
+        Domain::Known(separator) => return Ok(separator),
+        Domain::Token => parsed.terms.token,
+    };
+    let coin = &network.spec().stablecoin;
+    let now = network.clock.mono_ms();
+    if let Some(known) = network.domains.get(&token, now) {
+        return Ok(known);
+    }
+    if token == coin.address {
+        return Ok(coin.domain_separator);
+    }
+    if let Some(reported) = question::separator(network, token).await? {
+        network.domains.insert(token, reported, now);
+        return Ok(reported);
+    }
+    // A claim of a request counts for that request alone. If it were cached, any caller could affect later requests.
+    match parsed.claimed {
+        Some(claimed) => Ok(claimed),
+        None => Err(Rejection::from(Reason::MissingDomain).for_payer(parsed.terms.payer).into()),
+    }
+}
+
+/// The domain separator computed from the token name and version in `extra`. `None` if one of them is missing.
+fn claimed_separator(chain: ChainId, requirements: &Requirements) -> Option<B256> {
+    let (name, version) = (requirements.extra.name.clone()?, requirements.extra.version.clone()?);
+    let domain = bursar_x402::TokenDomain { name, version, chain, contract: requirements.asset };
+    Some(domain.separator())
+}

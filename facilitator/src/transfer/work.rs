@@ -1,0 +1,96 @@
+//! A payment as a job of the settlement.
+
+use alloy_primitives::{Address, B256, U256, keccak256};
+use bursar_core::networks::ChainId;
+
+use crate::contract_call::ContractCall;
+use crate::contracts::Contracts;
+use crate::job_key::JobKey;
+use crate::mined_transaction::MinedTransaction;
+use crate::payment::{Deployment, Payment};
+use crate::reason::Reason;
+use crate::transfer::registry;
+use crate::transfer::terms_check;
+use crate::work::{Content, SenderRule, SettlementEvent, TokenAmount, Work};
+
+impl Payment {
+    /// Whether the events of one transaction distinguish two payments.
+    pub fn is_distinguishable_from(&self, other: &Self) -> bool {
+        registry::method(self.method).are_distinguishable(self, other)
+            && registry::method(other.method).are_distinguishable(self, other)
+    }
+}
+
+impl Work for Payment {
+    fn chain(&self) -> ChainId {
+        self.chain
+    }
+
+    fn key(&self) -> JobKey {
+        JobKey::of(self.chain, self.method, &self.terms)
+    }
+
+    fn digest(&self) -> B256 {
+        if self.amount == self.terms.authorized {
+            return self.digest;
+        }
+        // The signed digest does not cover a smaller amount.
+        keccak256([self.digest.0, self.amount.to_be_bytes()].concat())
+    }
+
+    fn payer(&self) -> Address {
+        self.terms.payer
+    }
+
+    fn moves(&self) -> TokenAmount {
+        TokenAmount { token: self.terms.token, amount: self.amount }
+    }
+
+    fn sender(&self) -> SenderRule {
+        registry::method(self.method).sender(&self.terms)
+    }
+
+    fn runs_payer_code(&self) -> bool {
+        self.contract_payer
+    }
+
+    fn deployment(&self) -> Option<&Deployment> {
+        self.deployment.as_ref()
+    }
+
+    fn call(&self, contracts: &Contracts) -> ContractCall {
+        registry::method(self.method).transfer(contracts, self)
+    }
+
+    fn gas(&self) -> u64 {
+        registry::method(self.method).gas()
+    }
+
+    fn extra_bytes(&self) -> usize {
+        self.signature.len().saturating_sub(65)
+    }
+
+    fn expires(&self) -> Option<U256> {
+        Some(self.terms.valid_before)
+    }
+
+    fn check_time(&self, now_seconds: u64) -> Result<(), Reason> {
+        terms_check::check_time(&self.terms, now_seconds)
+    }
+
+    fn is_proven(&self, contracts: &Contracts, mined: &MinedTransaction<'_>) -> bool {
+        registry::method(self.method).is_proven(contracts, self, mined)
+    }
+
+    fn settlement_event(&self, contracts: &Contracts) -> SettlementEvent {
+        registry::method(self.method).settlement_event(contracts, &self.terms)
+    }
+
+    fn failed_reason(&self) -> Reason {
+        registry::method(self.method).failed_reason()
+    }
+
+    fn content(&self) -> Content {
+        registry::method(self.method).content(self)
+    }
+}

@@ -1,0 +1,155 @@
+//! The method of the scheme `upto`: a permit of at most an amount. The upto proxy of x402 carries it out, for the
+//! facilitator that the payer's witness names, and for no other sender.
+
+use alloy_primitives::{B256, U256, b256, keccak256};
+use alloy_sol_types::{SolCall, SolValue};
+use bursar_core::json::Object;
+use bursar_x402::settlement::Requirements;
+
+use crate::contract_call::ContractCall;
+use crate::contracts::Contracts;
+use crate::mined_transaction::MinedTransaction;
+use crate::payment::{MethodId, Payment, Terms};
+use crate::reason::Reason;
+use crate::transfer::domain::Domain;
+use crate::transfer::evidence::Evidence;
+use crate::transfer::method::Method;
+use crate::transfer::payload::ReadError;
+use crate::transfer::permit2::{self, ProxyCall};
+use crate::transfer::terms_check::{Purpose, compare};
+use crate::work::{Content, SenderRule, SettlementEvent};
+
+alloy_sol_types::sol! {
+    #[derive(Debug)]
+    interface IUptoProxy {
+        function settle(
+            ((address, uint256), uint256, uint256) permit, uint256 amount, address owner,
+            (address, address, uint256) witness, bytes signature
+        ) external;
+    }
+}
+
+/// Type hash of `PermitWitnessTransferFrom(…)` with the witness of the scheme `upto`, including all referenced types.
+const PERMIT_TYPE: B256 =
+    b256!("0x51dff6974ad4388c499e7fcfe838d2bd767162553a144098ce20ea661d70c2ee");
+/// Type hash of `Witness(address to,address facilitator,uint256 validAfter)`.
+const WITNESS_TYPE: B256 =
+    b256!("0xd4171c445a74218b01d4fd8af34ff1106580ea1e36ff837e64484bfaa2253b75");
+
+/// The method `permit2` of the scheme `upto`.
+#[derive(Debug)]
+pub struct UptoPermit2;
+
+impl Method for UptoPermit2 {
+    fn id(&self) -> MethodId {
+        MethodId::UptoPermit2
+    }
+
+    fn matches(&self, payload: &Object, _requirements: &Requirements) -> bool {
+        payload.get("permit2Authorization").is_some()
+    }
+
+    fn parse_terms(
+        &self,
+        contracts: &Contracts,
+        payload: &Object,
+        requirements: &Requirements,
+    ) -> Result<Terms, ReadError> {
+        let (terms, witness) = permit2::read(payload, requirements, contracts.upto_permit2_proxy)?;
+        Ok(Terms { facilitator: Some(witness.address("facilitator")?), ..terms })
+    }
+
+    /// A verified authorization is for the required amount. A settlement moves the required amount, at most the
+    /// authorized one.
+    fn moved_amount(
+        &self,
+        terms: &Terms,
+        required: U256,
+        purpose: Purpose,
+    ) -> Result<U256, Reason> {
+        match purpose {
+            Purpose::Verify => compare(terms.authorized, required, Reason::Permit2Amount),
+            Purpose::Settle if required > terms.authorized => Err(Reason::UptoExceeds),
+            Purpose::Settle => Ok(required),
+        }
+    }
+
+    fn domain(&self, contracts: &Contracts) -> Domain {
+        permit2::domain(contracts)
+    }
+
+    fn struct_hash(&self, contracts: &Contracts, terms: &Terms) -> B256 {
+        let facilitator = terms.facilitator.unwrap_or_default();
+        let words = (WITNESS_TYPE, terms.payee, facilitator, terms.valid_after);
+        let witness = keccak256(words.abi_encode());
+        permit2::struct_hash(PERMIT_TYPE, terms, contracts.upto_permit2_proxy, witness)
+    }
+
+    fn allows_contract_payers(&self) -> bool {
+        true
+    }
+
+    fn sender(&self, terms: &Terms) -> SenderRule {
+        // Without a facilitator no account may send it; the zero address is none of ours.
+        SenderRule::Only(terms.facilitator.unwrap_or_default())
+    }
+
+    fn transfer(&self, contracts: &Contracts, payment: &Payment) -> ContractCall {
+        let terms = &payment.terms;
+        let data = IUptoProxy::settleCall {
+            permit: permit2::permit(terms),
+            amount: payment.amount,
+            owner: terms.payer,
+            witness: (terms.payee, terms.facilitator.unwrap_or_default(), terms.valid_after),
+            signature: permit2::signature(payment),
+        };
+        ContractCall { to: contracts.upto_permit2_proxy, data: data.abi_encode().into() }
+    }
+
+    fn facts(&self, contracts: &Contracts, terms: &Terms) -> Vec<ContractCall> {
+        permit2::facts(contracts, terms, contracts.upto_permit2_proxy)
+    }
+
+    fn missing_contract(&self, evidence: &Evidence<'_>) -> Option<Reason> {
+        permit2::missing_contract(evidence)
+    }
+
+    fn diagnose(&self, payment: &Payment, evidence: &Evidence<'_>) -> Reason {
+        permit2::diagnose(payment, evidence)
+    }
+
+    fn is_proven(
+        &self,
+        contracts: &Contracts,
+        payment: &Payment,
+        mined: &MinedTransaction<'_>,
+    ) -> bool {
+        permit2::is_proven(contracts, payment, mined, contracts.upto_permit2_proxy, |data| {
+            let IUptoProxy::settleCall { permit, amount, owner, witness, .. } =
+                IUptoProxy::settleCall::abi_decode(data).ok()?;
+            let (payee, facilitator, valid_after) = witness;
+            let terms = permit2::terms_of(permit, owner, payee, valid_after);
+            Some(ProxyCall { terms: Terms { facilitator: Some(facilitator), ..terms }, amount })
+        })
+    }
+
+    fn are_distinguishable(&self, one: &Payment, other: &Payment) -> bool {
+        permit2::are_distinguishable(one, other)
+    }
+
+    fn settlement_event(&self, _contracts: &Contracts, terms: &Terms) -> SettlementEvent {
+        permit2::settlement_event(terms)
+    }
+
+    fn gas(&self) -> u64 {
+        permit2::GAS
+    }
+
+    fn failed_reason(&self) -> Reason {
+        Reason::UptoTransactionFailed
+    }
+
+    fn content(&self, payment: &Payment) -> Content {
+        Content { amount: Some(payment.amount), extra: None }
+    }
+}

@@ -1,0 +1,105 @@
+//! What settling a job needs to know about it, whatever its kind. Pure.
+
+use alloy_primitives::{Address, B256, U256};
+use bursar_core::networks::ChainId;
+
+use crate::contract_call::ContractCall;
+use crate::contracts::Contracts;
+use crate::job_key::JobKey;
+use crate::mined_transaction::MinedTransaction;
+use crate::payment::Deployment;
+use crate::reason::Reason;
+
+/// Which of our accounts may send a transaction.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SenderRule {
+    /// Any account, also one that is not ours.
+    Any,
+    /// The first signer of the settings.
+    First,
+    /// This account alone.
+    Only(Address),
+}
+
+/// An amount of a token, in its smallest unit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TokenAmount {
+    pub token: Address,
+    pub amount: U256,
+}
+
+/// An event to search for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SettlementEvent {
+    pub contract: Address,
+    pub event: B256,
+    pub indexed: Vec<B256>,
+    /// Whether the event names the nonce. Such an event is rare, so a search for it is cheap.
+    pub names_nonce: bool,
+}
+
+/// The content of the answer to a settled job, in addition to its transaction.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Content {
+    /// The member `amount`: what moved, in the smallest unit of the token.
+    pub amount: Option<U256>,
+    /// The member `extra`.
+    pub extra: Option<serde_json::Value>,
+}
+
+/// One kind of job, as the settlement sees it.
+pub trait Work {
+    /// The network.
+    fn chain(&self) -> ChainId;
+
+    /// The key of the job.
+    fn key(&self) -> JobKey;
+
+    /// Distinguishes the jobs that have the same key: equal only for jobs that do the same.
+    fn digest(&self) -> B256;
+
+    /// The account that signed for the job. Answers name it, and its jobs in flight are bounded.
+    fn payer(&self) -> Address;
+
+    /// What the job moves.
+    fn moves(&self) -> TokenAmount;
+
+    /// Who may send the job.
+    fn sender(&self) -> SenderRule;
+
+    /// Whether the code of the payer runs. It decides which signatures are valid and how much gas the job uses.
+    fn runs_payer_code(&self) -> bool;
+
+    /// How the payer's wallet is deployed before the job (EIP-6492).
+    fn deployment(&self) -> Option<&Deployment>;
+
+    /// The call that carries out the job, without the deployment.
+    fn call(&self, contracts: &Contracts) -> ContractCall;
+
+    /// Gas limit of the call, if no payer's code runs.
+    fn gas(&self) -> u64;
+
+    /// Number of bytes in the call's data beyond those of a call signed by a key.
+    fn extra_bytes(&self) -> usize;
+
+    /// When the job expires, in Unix seconds; `None` if it never does.
+    fn expires(&self) -> Option<U256>;
+
+    /// Checks that the job is valid now and for a few seconds more.
+    ///
+    /// # Errors
+    /// [`Reason::Expired`], [`Reason::NotYetValid`].
+    fn check_time(&self, now_seconds: u64) -> Result<(), Reason>;
+
+    /// Whether a mined transaction proves that it carried out this job.
+    fn is_proven(&self, contracts: &Contracts, mined: &MinedTransaction<'_>) -> bool;
+
+    /// The event that the job emits, no matter which account sends the transaction.
+    fn settlement_event(&self, contracts: &Contracts) -> SettlementEvent;
+
+    /// The reason of a job that failed in a mined transaction.
+    fn failed_reason(&self) -> Reason;
+
+    /// The content of the answer once the job is settled.
+    fn content(&self) -> Content;
+}
