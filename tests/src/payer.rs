@@ -10,6 +10,8 @@ use serde_json::{Value, json};
 
 /// The exact Permit2 proxy; it has the same address on every network.
 pub const PROXY: Address = address!("0x402085c248EeA27D92E8b30b2C58ed07f9E20001");
+/// The upto Permit2 proxy; it has the same address on every network.
+pub const UPTO_PROXY: Address = address!("0x4020A4f3b7b90ccA423B9fabCc0CE57C6C240002");
 /// Permit2; it has the same address on every network.
 pub const PERMIT2: Address = address!("0x000000000022D473030F116dDEE9F6B43aC78BA3");
 /// Prism; it has the same address on every network.
@@ -41,8 +43,10 @@ pub struct PaymentTerms {
     /// The payer: the key's own address, or a contract wallet that the key owns.
     pub from: Address,
     pub to: Address,
-    /// In the token's smallest units.
+    /// In the token's smallest units; in the scheme `upto` the most that may be settled.
     pub amount: U256,
+    /// The account that may settle; only in the scheme `upto`.
+    pub facilitator: Address,
     pub nonce: B256,
     /// Unix second from which the payment is valid.
     pub valid_after_s: u64,
@@ -50,12 +54,13 @@ pub struct PaymentTerms {
     pub valid_before_s: u64,
 }
 
-/// The asset transfer method.
+/// The asset transfer method. `Upto` is Permit2 in the scheme `upto`; all others are of the scheme `exact`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TransferMethod {
     Eip3009,
     Permit2,
     Prism,
+    Upto,
 }
 
 /// A signed payment: the JSON of `payload`, and its terms.
@@ -104,6 +109,7 @@ impl Payer {
             from: self.address(),
             to,
             amount: U256::from(amount),
+            facilitator: Address::ZERO,
             nonce: random_word(),
             valid_after_s: 0,
             valid_before_s: now_s() + 300,
@@ -160,6 +166,20 @@ impl Payer {
                     "witness": { "to": terms.to, "validAfter": terms.valid_after_s.to_string() },
                 },
             }),
+            TransferMethod::Upto => json!({
+                "signature": signature,
+                "permit2Authorization": {
+                    "from": terms.from,
+                    "permitted": { "token": terms.token, "amount": terms.amount.to_string() },
+                    "spender": UPTO_PROXY,
+                    "nonce": U256::from_be_bytes(terms.nonce.0).to_string(),
+                    "deadline": terms.valid_before_s.to_string(),
+                    "witness": {
+                        "to": terms.to, "facilitator": terms.facilitator,
+                        "validAfter": terms.valid_after_s.to_string(),
+                    },
+                },
+            }),
             // Encoded as Prism's own clients do: no token, a decimal nonce, times as numbers.
             TransferMethod::Prism => json!({
                 "signature": signature,
@@ -204,31 +224,38 @@ pub fn digest(method: TransferMethod, terms: &PaymentTerms) -> B256 {
             ]);
             (terms.domain, message)
         }
-        TransferMethod::Permit2 => {
+        TransferMethod::Permit2 | TransferMethod::Upto => {
             let domain = hash(&[
                 keccak256("EIP712Domain(string name,uint256 chainId,address verifyingContract)"),
                 keccak256("Permit2"),
                 chain,
                 PERMIT2.into_word(),
             ]);
-            let kind = "PermitWitnessTransferFrom(TokenPermissions permitted,address spender,\
-                        uint256 nonce,uint256 deadline,Witness witness)\
-                        TokenPermissions(address token,uint256 amount)\
-                        Witness(address to,uint256 validAfter)";
+            let to = terms.to.into_word();
+            let after = seconds(terms.valid_after_s);
+            let (spender, witness, words) = match method {
+                TransferMethod::Upto => (
+                    UPTO_PROXY,
+                    "Witness(address to,address facilitator,uint256 validAfter)",
+                    vec![to, terms.facilitator.into_word(), after],
+                ),
+                _exact => (PROXY, "Witness(address to,uint256 validAfter)", vec![to, after]),
+            };
+            let kind = format!(
+                "PermitWitnessTransferFrom(TokenPermissions permitted,address spender,\
+                 uint256 nonce,uint256 deadline,Witness witness)\
+                 TokenPermissions(address token,uint256 amount){witness}"
+            );
             let permitted = hash(&[
                 keccak256("TokenPermissions(address token,uint256 amount)"),
                 terms.token.into_word(),
                 number(terms.amount),
             ]);
-            let witness = hash(&[
-                keccak256("Witness(address to,uint256 validAfter)"),
-                terms.to.into_word(),
-                seconds(terms.valid_after_s),
-            ]);
+            let witness = hash(&[&[keccak256(witness)], &words[..]].concat());
             let message = hash(&[
                 keccak256(kind),
                 permitted,
-                PROXY.into_word(),
+                spender.into_word(),
                 terms.nonce,
                 seconds(terms.valid_before_s),
                 witness,
@@ -274,16 +301,20 @@ impl SignedPayment {
             }),
             TransferMethod::Permit2 => json!({ "assetTransferMethod": "permit2" }),
             TransferMethod::Prism => json!({ "assetTransferMethod": "prism" }),
+            TransferMethod::Upto => json!({
+                "assetTransferMethod": "permit2", "facilitatorAddress": terms.facilitator,
+            }),
         };
+        let scheme = if self.method == TransferMethod::Upto { "upto" } else { "exact" };
         if version == 1 {
             let name = terms.network.v1_names[0];
             return json!({
                 "x402Version": 1,
                 "paymentPayload": {
-                    "x402Version": 1, "scheme": "exact", "network": name, "payload": self.payload,
+                    "x402Version": 1, "scheme": scheme, "network": name, "payload": self.payload,
                 },
                 "paymentRequirements": {
-                    "scheme": "exact", "network": name, "maxAmountRequired": terms.amount.to_string(),
+                    "scheme": scheme, "network": name, "maxAmountRequired": terms.amount.to_string(),
                     "asset": terms.token, "payTo": terms.to, "maxTimeoutSeconds": 60,
                     "resource": "https://shop.example/thing", "description": "", "mimeType": "",
                     "extra": extra,
@@ -291,7 +322,7 @@ impl SignedPayment {
             });
         }
         let wanted = json!({
-            "scheme": "exact", "network": terms.network.caip2(), "amount": terms.amount.to_string(),
+            "scheme": scheme, "network": terms.network.caip2(), "amount": terms.amount.to_string(),
             "asset": terms.token, "payTo": terms.to, "maxTimeoutSeconds": 60, "extra": extra,
         });
         json!({
@@ -302,6 +333,13 @@ impl SignedPayment {
             },
             "paymentRequirements": wanted,
         })
+    }
+
+    /// Returns the body of `/settle` for an amount of the scheme `upto`.
+    pub fn settle_body(&self, amount: u64) -> Value {
+        let mut body = self.body(2);
+        body["paymentRequirements"]["amount"] = json!(amount.to_string());
+        body
     }
 
     /// Returns the short form of the body that Prism's own clients send.

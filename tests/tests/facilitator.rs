@@ -42,6 +42,9 @@ mod market;
 #[path = "facilitator/methods.rs"]
 mod methods;
 #[cfg(test)]
+#[path = "facilitator/old_store.rs"]
+mod old_store;
+#[cfg(test)]
 #[path = "facilitator/once.rs"]
 mod once;
 #[cfg(test)]
@@ -62,6 +65,9 @@ mod stage;
 #[cfg(test)]
 #[path = "facilitator/troubles.rs"]
 mod troubles;
+#[cfg(test)]
+#[path = "facilitator/upto.rs"]
+mod upto;
 #[cfg(test)]
 #[path = "facilitator/verdict.rs"]
 mod verdict;

@@ -8,7 +8,7 @@ use alloy_primitives::U256;
 use bursar_devnet::Devnet;
 use bursar_devnet::full::full_chain_or_skip;
 use bursar_tests::facilitator::{FacilitatorHome, ask};
-use bursar_tests::payer::{Payer, TransferMethod};
+use bursar_tests::payer::{PERMIT2, Payer, TransferMethod};
 use futures::future::join_all;
 use serde_json::{Value, json};
 use tokio::time::{Duration, Instant, sleep};
@@ -136,11 +136,21 @@ async fn killed_at(point: &str, time: u8) {
         let terms = payer.terms(chain.network(), SHOP, 1_000 + n);
         bodies.push(payer.pay(TransferMethod::Eip3009, &terms).body(2));
     }
+    // Payments up to an amount: half of it, and nothing.
+    let coin = chain.network().stablecoin.address;
+    for n in [500, 0] {
+        let payer = Payer::random();
+        chain.mint(payer.address(), INITIAL_BALANCE).await.expect("minted");
+        chain.approve_as(payer.address(), coin, PERMIT2).await.expect("approved");
+        let mut terms = payer.terms(chain.network(), SHOP, 1_000);
+        terms.facilitator = home.signers[0];
+        bodies.push(payer.pay(TransferMethod::Upto, &terms).settle_body(n));
+    }
     let before = chain.balance_of(SHOP).await.expect("answered");
     let deaths = settle_all(&chain, &home, Some(&fault), &bodies, &fault).await;
     assert_eq!(deaths, 1, "{fault}: it was not reached");
     let moved = chain.balance_of(SHOP).await.expect("answered") - before;
-    assert_eq!(moved, U256::from(6_015), "{fault}");
+    assert_eq!(moved, U256::from(6_015 + 500), "{fault}");
     assert_tidy(&chain, &home, &fault).await;
 }
 

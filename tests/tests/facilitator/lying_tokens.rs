@@ -80,7 +80,7 @@ fn body(paid: &SignedPayment) -> Value {
         TransferMethod::Eip3009 => {
             with_term(&paid.body(2), "extra", &json!({ "name": "Odd", "version": "1" }))
         }
-        TransferMethod::Permit2 | TransferMethod::Prism => paid.body(2),
+        TransferMethod::Permit2 | TransferMethod::Prism | TransferMethod::Upto => paid.body(2),
     }
 }
 

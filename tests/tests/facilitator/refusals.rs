@@ -130,7 +130,7 @@ async fn of_every_method(stage: &Stage, method: TransferMethod) -> Vec<Refusal> 
         TransferMethod::Eip3009 | TransferMethod::Prism => {
             "/paymentPayload/payload/permit2Authorization"
         }
-        TransferMethod::Permit2 => "/paymentPayload/payload/authorization",
+        TransferMethod::Permit2 | TransferMethod::Upto => "/paymentPayload/payload/authorization",
     };
     let (recipient, too_much, nowhere) = match method {
         TransferMethod::Eip3009 | TransferMethod::Prism => (
@@ -138,7 +138,7 @@ async fn of_every_method(stage: &Stage, method: TransferMethod) -> Vec<Refusal> 
             "invalid_exact_evm_payload_authorization_value_mismatch",
             "asset_not_deployed_contract",
         ),
-        TransferMethod::Permit2 => (
+        TransferMethod::Permit2 | TransferMethod::Upto => (
             "invalid_permit2_recipient_mismatch",
             "permit2_amount_mismatch",
             "asset_not_deployed_contract",
@@ -483,6 +483,7 @@ fn every_code_has_a_test_that_causes_it() {
         include_str!("lying_tokens.rs"),
         include_str!("repeats.rs"),
         include_str!("gas.rs"),
+        include_str!("upto.rs"),
     ]
     .concat();
     let missing: BTreeSet<&str> = Reason::ALL

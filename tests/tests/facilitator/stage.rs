@@ -80,8 +80,10 @@ impl Stage {
     /// Signs a payment to the shop.
     pub(crate) fn pay(&self, payer: &Payer, method: TransferMethod, amount: u64) -> SignedPayment {
         let mut terms = payer.terms(self.network(), SHOP, amount);
-        if method == TransferMethod::Prism {
-            terms.nonce = Default::default();
+        match method {
+            TransferMethod::Prism => terms.nonce = Default::default(),
+            TransferMethod::Upto => terms.facilitator = self.home.signers[0],
+            TransferMethod::Eip3009 | TransferMethod::Permit2 => {}
         }
         payer.pay(method, &terms)
     }
