@@ -123,7 +123,7 @@ impl Check {
         let removed: BTreeSet<(ChainId, Address)> = own_batches
             .map(|batch| (batch.chain, batch.signer))
             .filter(|(chain, signer)| {
-                !keys.get(chain).is_some_and(|ring| ring.get(*signer).is_some())
+                keys.get(chain).is_none_or(|ring| ring.get(*signer).is_none())
             })
             .collect();
         for (chain, signer) in removed {

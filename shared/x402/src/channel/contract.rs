@@ -5,7 +5,7 @@
 
 use alloy_primitives::aliases::U40;
 
-use super::{ChannelConfig, WithdrawDelay};
+use super::config::{ChannelConfig, WithdrawDelay};
 
 alloy_sol_types::sol! {
     #[derive(Debug, PartialEq, Eq)]
@@ -129,14 +129,13 @@ impl From<&ChannelConfig> for IBatchSettlement::ChannelConfig {
 /// Reads the config of an event.
 impl From<IBatchSettlement::ChannelConfig> for ChannelConfig {
     fn from(config: IBatchSettlement::ChannelConfig) -> Self {
-        let [seconds] = config.withdrawDelay.into_limbs();
         Self {
             payer: config.payer,
             payer_authorizer: config.payerAuthorizer,
             receiver: config.receiver,
             receiver_authorizer: config.receiverAuthorizer,
             token: config.token,
-            withdraw_delay: WithdrawDelay(seconds),
+            withdraw_delay: WithdrawDelay::from(config.withdrawDelay),
             salt: config.salt,
         }
     }

@@ -7,8 +7,10 @@ use alloy_primitives::{Address, B256, U256};
 use alloy_sol_types::Eip712Domain;
 use bursar_core::networks::ChainId;
 
+use super::config::ChannelConfig;
+use super::contract::IBatchSettlement;
+use super::fault::ChannelFault;
 use super::payload::ClaimRow;
-use super::{ChannelConfig, ChannelFault, IBatchSettlement};
 use crate::typed_data::digest;
 
 mod messages {

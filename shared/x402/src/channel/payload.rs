@@ -3,7 +3,10 @@
 use alloy_primitives::{Address, B256, Bytes, U256};
 use serde::{Deserialize, Serialize};
 
-use super::{ChannelConfig, Eip3009Authorization, IBatchSettlement, Permit2Authorization};
+use super::config::ChannelConfig;
+use super::contract::IBatchSettlement;
+use super::deposit::{Eip3009Authorization, Permit2Authorization};
+use super::fault::ChannelFault;
 use crate::error::X402Error;
 
 /// Maximum number of claims in one payload: bounds the work before the first check.
@@ -145,24 +148,4 @@ pub enum PayloadError {
     /// More than [`CLAIM_ROWS_MAX`] claims. No row was read.
     #[error("claims has {0} rows, and at most {CLAIM_ROWS_MAX} are accepted")]
     TooManyClaims(usize),
-}
-
-/// A fault with an official code: `invalid_batch_settlement_evm_` and the variant's name in snake case.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum ChannelFault {
-    /// `type` is absent or unknown.
-    #[error("the payload is not of a type of batch-settlement")]
-    PayloadType,
-    #[error("channelId is not 0x and 64 hex digits")]
-    ChannelIdInvalid,
-    #[error("channelId is not the id of channelConfig on this network")]
-    ChannelIdMismatch,
-    #[error("withdrawDelay is not from 900 to 2592000 seconds")]
-    WithdrawDelayOutOfRange,
-    /// Both authorizations are present. Official only in the specification and in Python.
-    #[error("a deposit has one authorization, not two")]
-    DepositPayload,
-    /// No authorization is present. EIP-3009 is the default of official clients and facilitators.
-    #[error("a deposit needs an erc3009Authorization or a permit2Authorization")]
-    Erc3009AuthorizationRequired,
 }

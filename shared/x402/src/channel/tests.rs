@@ -1,8 +1,9 @@
 use super::payload::{CLAIM_ROWS_MAX, ClaimRow, DepositAuthorization};
 use super::*;
-use alloy_primitives::{U256, hex};
+use alloy_primitives::{Address, B256, U256, hex};
 use alloy_sol_types::SolCall;
 use bursar_core::json::{Object, Value, parse};
+use bursar_core::networks::ChainId;
 use proptest::prelude::*;
 
 const CONFIG: &str = r#"{"payer":"0x19E7E376E7C213B7E7e7e46cc70A5dD086DAff2A",
@@ -341,7 +342,7 @@ fn a_config() -> ChannelConfig {
         receiver: Address::repeat_byte(3),
         receiver_authorizer: Address::repeat_byte(4),
         token: Address::repeat_byte(5),
-        withdraw_delay: WithdrawDelay(900),
+        withdraw_delay: WithdrawDelay::try_from(900).unwrap(),
         salt: B256::repeat_byte(6),
     }
 }
@@ -370,7 +371,7 @@ prop_compose! {
             receiver,
             receiver_authorizer,
             token,
-            withdraw_delay: WithdrawDelay(seconds),
+            withdraw_delay: WithdrawDelay::try_from(seconds).unwrap(),
             salt: salt.into(),
         }
     }
@@ -403,7 +404,7 @@ proptest! {
             Address::from(bytes)
         };
         let salt = config.salt ^ B256::from(U256::ONE << bit as usize);
-        let delay = WithdrawDelay(config.withdraw_delay.seconds() ^ (1 << (bit % 40)));
+        let delay = WithdrawDelay::try_from(config.withdraw_delay.seconds() ^ (1 << (bit % 40))).unwrap();
         let changed = [
             ChannelConfig { payer: flip(config.payer), ..config.clone() },
             ChannelConfig { payer_authorizer: flip(config.payer_authorizer), ..config.clone() },
@@ -414,12 +415,12 @@ proptest! {
             ChannelConfig { salt, ..config.clone() },
         ];
         let domain = EscrowDomain::new(ChainId(chain), ESCROW);
-        let id = config.channel_id(ChainId(chain), ESCROW);
+        let id = domain.channel_id(&config);
         let mut ids: Vec<_> = changed.iter().map(|config| domain.channel_id(config)).collect();
         ids.extend([
             id,
-            config.channel_id(ChainId(chain ^ 1), ESCROW),
-            config.channel_id(ChainId(chain), flip(ESCROW)),
+            EscrowDomain::new(ChainId(chain ^ 1), ESCROW).channel_id(&config),
+            EscrowDomain::new(ChainId(chain), flip(ESCROW)).channel_id(&config),
         ]);
         ids.sort_unstable();
         ids.dedup();

@@ -1,0 +1,21 @@
+//! Faults of a payload for which the protocol has a code.
+
+/// A fault with an official code: `invalid_batch_settlement_evm_` and the variant's name in snake case.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum ChannelFault {
+    /// `type` is absent or unknown.
+    #[error("the payload is not of a type of batch-settlement")]
+    PayloadType,
+    #[error("channelId is not 0x and 64 hex digits")]
+    ChannelIdInvalid,
+    #[error("channelId is not the id of channelConfig on this network")]
+    ChannelIdMismatch,
+    #[error("withdrawDelay is not from 900 to 2592000 seconds")]
+    WithdrawDelayOutOfRange,
+    /// Both authorizations are present. Official only in the specification and in Python.
+    #[error("a deposit has one authorization, not two")]
+    DepositPayload,
+    /// No authorization is present. EIP-3009 is the default of official clients and facilitators.
+    #[error("a deposit needs an erc3009Authorization or a permit2Authorization")]
+    Erc3009AuthorizationRequired,
+}
