@@ -35,8 +35,9 @@ sol! {
 
 const AMOUNT: u64 = 10_000;
 const OTHER: Address = Address::repeat_byte(0x77);
-/// Storage slot of a hostile token's mode, after the slots of the honest token.
-const MODE_SLOT: u8 = 7;
+/// Storage slot of a hostile token's mode. The lowest byte of the slot says whether the token is paused; the mode is
+/// the next byte.
+const MODE_SLOT: u8 = 8;
 
 /// A token, and a payer who holds it.
 struct TokenPayer {
@@ -173,8 +174,8 @@ async fn a_token_that_lies_only_in_the_block_is_not_reported_as_a_success() {
                     }
                     tokio::time::sleep(Duration::from_millis(10)).await;
                 }
-                let word = |number: u8| B256::with_last_byte(number);
-                let set = json!([payer.token, word(MODE_SLOT), word(mode)]);
+                let word = B256::from(U256::from(mode) << 8);
+                let set = json!([payer.token, B256::with_last_byte(MODE_SLOT), word]);
                 stage.chain.request("anvil_setStorageAt", set).await.expect("set");
                 stage.chain.set_automine(true).await.expect("set");
                 stage.keep_mining()
