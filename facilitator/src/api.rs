@@ -102,7 +102,7 @@ async fn verify(
     let (result, response) = match parse(body, &caller, &headers) {
         Err(error) => error.response(Route::verify),
         Ok((request, origin)) => match api.settlement.verify(&request, origin).await {
-            Ok(payer) => ("good", responses::valid(payer)),
+            Ok(valid) => ("good", responses::valid(&valid)),
             Err(VerifyError::Rejected(rejection)) => {
                 (rejection.reason.text(), responses::invalid(&rejection))
             }

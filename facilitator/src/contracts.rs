@@ -12,4 +12,10 @@ pub struct Contracts {
     pub exact_permit2_proxy: Address,
     pub upto_permit2_proxy: Address,
     pub prism: Address,
+    /// The escrow of payment channels.
+    pub escrow: Address,
+    /// The collector of deposits by EIP-3009.
+    pub erc3009_collector: Address,
+    /// The collector of deposits by Permit2.
+    pub permit2_collector: Address,
 }

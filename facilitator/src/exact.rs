@@ -8,7 +8,10 @@ mod test_methods;
 #[cfg(test)]
 mod test_proofs;
 
+use std::future::ready;
+
 use alloy_primitives::Address;
+use bursar_chain::ports::BoxFuture;
 use bursar_x402::required::Version;
 use bursar_x402::settlement::SettlementRequest;
 use serde_json::Value;
@@ -16,7 +19,7 @@ use serde_json::Value;
 use crate::contracts::Contracts;
 use crate::network::NetworkContext;
 use crate::reason::Reason;
-use crate::scheme::{Proposal, Scheme};
+use crate::scheme::{Proposed, Scheme};
 use crate::transfer::check;
 use crate::transfer::method::Method;
 use crate::transfer::terms_check::Purpose;
@@ -51,12 +54,13 @@ impl Scheme for Exact {
         Vec::new()
     }
 
-    fn propose(
-        &self,
-        network: &NetworkContext,
-        request: &SettlementRequest,
+    fn propose<'a>(
+        &'a self,
+        network: &'a NetworkContext,
+        request: &'a SettlementRequest,
         purpose: Purpose,
-    ) -> Result<Box<dyn Proposal>, VerifyError> {
-        Ok(Box::new(check::parse(network, &METHODS, request, purpose)?))
+    ) -> BoxFuture<'a, Result<Proposed, VerifyError>> {
+        let proposal = check::parse(network, &METHODS, request, purpose);
+        Box::pin(ready(proposal.map(|proposal| Proposed::Job(Box::new(proposal)))))
     }
 }

@@ -1,6 +1,6 @@
 //! The key of a job: of all jobs with the same key, the chain can carry out only one.
 
-use alloy_primitives::{Address, B256, keccak256};
+use alloy_primitives::{Address, B256, U256, keccak256};
 use bursar_core::networks::ChainId;
 use serde::{Deserialize, Serialize};
 
@@ -14,7 +14,8 @@ impl JobKey {
     /// The key of a payment with these terms.
     pub fn of(chain: ChainId, method: MethodId, terms: &Terms) -> Self {
         match method {
-            MethodId::Eip3009 | MethodId::Prism => {
+            MethodId::Eip3009 => Self::of_eip3009(chain, terms.token, terms.payer, terms.nonce),
+            MethodId::Prism => {
                 let owner = [terms.token.as_slice(), terms.payer.as_slice()].concat();
                 Self::seeded(chain, method.text(), &owner, terms.nonce)
             }
@@ -30,6 +31,28 @@ impl JobKey {
         Self::seeded(chain, MethodId::Permit2.text(), owner.as_slice(), nonce)
     }
 
+    /// The key of anything that uses an EIP-3009 nonce of a token. Transfers and deposits share their nonces.
+    pub fn of_eip3009(chain: ChainId, token: Address, authorizer: Address, nonce: B256) -> Self {
+        let owner = [token.as_slice(), authorizer.as_slice()].concat();
+        Self::seeded(chain, MethodId::Eip3009.text(), &owner, nonce)
+    }
+
+    /// The key of a batch of claims with this digest.
+    pub fn of_claim(chain: ChainId, digest: B256) -> Self {
+        Self::seeded(chain, "claim", &[], digest)
+    }
+
+    /// The key of a payout of everything that a receiver has claimed in a token, up to this total.
+    pub fn of_sweep(chain: ChainId, receiver: Address, token: Address, total: u128) -> Self {
+        let owner = [receiver.as_slice(), token.as_slice()].concat();
+        Self::seeded(chain, "sweep", &owner, B256::from(U256::from(total)))
+    }
+
+    /// The key of the refund of a channel with this nonce.
+    pub fn of_refund(chain: ChainId, channel_id: B256, nonce: U256) -> Self {
+        Self::seeded(chain, "refund", channel_id.as_slice(), B256::from(nonce))
+    }
+
     fn seeded(chain: ChainId, method: &str, owner: &[u8], nonce: B256) -> Self {
         let chain = chain.0.to_be_bytes();
         Self(keccak256([&chain[..], method.as_bytes(), owner, nonce.as_slice()].concat()))
@@ -39,7 +62,6 @@ impl JobKey {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use alloy_primitives::U256;
 
     const CHAIN: ChainId = ChainId(8453);
 

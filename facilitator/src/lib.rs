@@ -30,6 +30,7 @@
 //! ```
 
 pub mod api;
+pub mod batch;
 pub mod book;
 pub mod check;
 pub mod config;
@@ -46,6 +47,7 @@ pub mod network;
 pub mod node;
 pub mod payment;
 pub mod program;
+mod reads;
 pub mod reason;
 pub mod scheme;
 pub mod schemes;

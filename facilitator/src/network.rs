@@ -62,6 +62,9 @@ impl NetworkContext {
             exact_permit2_proxy: config.exact_permit2_proxy,
             upto_permit2_proxy: config.upto_permit2_proxy,
             prism: config.prism,
+            escrow: config.batch_settlement,
+            erc3009_collector: config.erc3009_collector,
+            permit2_collector: config.permit2_collector,
         };
         Self {
             contracts,

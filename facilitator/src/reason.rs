@@ -43,6 +43,40 @@ bursar_core::code_table! {
     UptoNetwork "invalid_upto_evm_network_mismatch" "The payment's network is not the required one.";
     UptoExceeds "invalid_upto_evm_payload_settlement_exceeds_amount" "The amount to settle is above the authorized amount: settle at most what the payer signed.";
     UptoTransactionFailed "invalid_upto_evm_transaction_failed" "The transaction was mined, but the payment in it failed.";
+    BatchScheme "invalid_batch_settlement_evm_scheme" "The payment's scheme is not the required one, batch-settlement.";
+    BatchNetwork "invalid_batch_settlement_evm_network_mismatch" "The payment's network is not the required one.";
+    BatchPayloadType "invalid_batch_settlement_evm_payload_type" "This endpoint does not take a payload of this type.";
+    ChannelIdInvalid "invalid_batch_settlement_evm_channel_id_invalid" "channelId must be 0x and 64 hex digits.";
+    ChannelIdMismatch "invalid_batch_settlement_evm_channel_id_mismatch" "channelId is not the id of channelConfig on this network: hash the config again.";
+    ChannelReceiver "invalid_batch_settlement_evm_receiver_mismatch" "The receiver of the channel is not payTo.";
+    ChannelAuthorizer "invalid_batch_settlement_evm_receiver_authorizer_mismatch" "The receiverAuthorizer of the channel is not the one of extra.receiverAuthorizer.";
+    ChannelToken "invalid_batch_settlement_evm_token_mismatch" "The token of the channel is not the required asset.";
+    ChannelDelay "invalid_batch_settlement_evm_withdraw_delay_mismatch" "The withdrawDelay of the channel is not the required one.";
+    ChannelDelayRange "invalid_batch_settlement_evm_withdraw_delay_out_of_range" "withdrawDelay must be from 900 to 2592000 seconds.";
+    ChannelNotFound "invalid_batch_settlement_evm_channel_not_found" "The channel has no balance: deposit first.";
+    VoucherSignature "invalid_batch_settlement_evm_voucher_signature" "The voucher's signature does not match the channel and its amount: sign again.";
+    VoucherExceedsBalance "invalid_batch_settlement_evm_cumulative_exceeds_balance" "The amount is above the channel's balance: deposit more.";
+    VoucherBelowClaimed "invalid_batch_settlement_evm_cumulative_below_claimed" "The amount is not above what was claimed already.";
+    DepositPayload "invalid_batch_settlement_evm_deposit_payload" "A deposit has one authorization, not two.";
+    DepositEip3009Missing "invalid_batch_settlement_evm_erc3009_authorization_required" "The deposit has no erc3009Authorization.";
+    DepositPermit2Missing "invalid_batch_settlement_evm_permit2_authorization_required" "The deposit has no permit2Authorization.";
+    DepositSpender "invalid_batch_settlement_evm_permit2_invalid_spender" "The spender must be the Permit2 collector: see /contracts.";
+    DepositAmount "invalid_batch_settlement_evm_permit2_amount_mismatch" "The permit's amount is not the deposit's.";
+    DepositAllowance "invalid_batch_settlement_evm_permit2_allowance_required" "The payer must approve Permit2 for this token once.";
+    DepositBelowMinimum "invalid_batch_settlement_evm_deposit_below_min_deposit" "The deposit is below this facilitator's min_deposit for that token.";
+    DepositSimulation "invalid_batch_settlement_evm_deposit_simulation_failed" "The deposit would fail on the chain now.";
+    DepositTransactionFailed "invalid_batch_settlement_evm_deposit_transaction_failed" "The transaction was mined, but the deposit in it failed.";
+    ClaimPayload "invalid_batch_settlement_evm_claim_payload" "A claim has 1 to 100 rows, each of another channel, all with one receiverAuthorizer.";
+    ClaimSimulation "invalid_batch_settlement_evm_claim_simulation_failed" "The claim would fail on the chain now.";
+    ClaimTransactionFailed "invalid_batch_settlement_evm_claim_transaction_failed" "The transaction was mined, but the claim in it failed.";
+    AuthorizerMissing "invalid_batch_settlement_evm_authorizer_not_configured" "The signature of the receiver's authorizer is missing, and this facilitator does not sign for it.";
+    NothingToSettle "invalid_batch_settlement_evm_nothing_to_settle" "Nothing is claimed that was not paid out.";
+    SweepSimulation "invalid_batch_settlement_evm_settle_simulation_failed" "The payout would fail on the chain now.";
+    RefundAmount "invalid_batch_settlement_evm_refund_amount_invalid" "The amount to refund must be above zero.";
+    RefundNoBalance "invalid_batch_settlement_evm_refund_no_balance" "The channel has nothing left to refund.";
+    RefundNonce "refund_nonce_mismatch" "The nonce is not the next one of the channel's refunds: see refundNonce of the channel.";
+    RefundSimulation "invalid_batch_settlement_evm_refund_simulation_failed" "The refund would fail on the chain now.";
+    RefundTransactionFailed "invalid_batch_settlement_evm_refund_transaction_failed" "The transaction was mined, but the refund in it failed.";
     Permit2Spender "invalid_permit2_spender" "The spender must be the scheme's Permit2 proxy: see /contracts.";
     Permit2Token "permit2_token_mismatch" "The permit's token is not the required one.";
     Permit2Amount "permit2_amount_mismatch" "The permit is above the required amount: exact means exactly that amount.";
@@ -101,10 +135,10 @@ impl Rejection {
         Self { reason, message: message.into(), payer: None, settled_in: None }
     }
 
-    /// Adds the payer.
+    /// Adds the payer, if there is one.
     #[must_use]
-    pub fn for_payer(mut self, payer: Address) -> Self {
-        self.payer = Some(payer);
+    pub fn for_payer(mut self, payer: impl Into<Option<Address>>) -> Self {
+        self.payer = payer.into();
         self
     }
 

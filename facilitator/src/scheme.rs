@@ -14,7 +14,7 @@ use crate::network::NetworkContext;
 use crate::node::Priority;
 use crate::reason::{Reason, Rejection};
 use crate::transfer::terms_check::Purpose;
-use crate::verify::{Verified, VerifyError};
+use crate::verify::{Valid, Verified, VerifyError};
 use crate::work::SenderRule;
 
 /// A scheme of x402.
@@ -34,16 +34,41 @@ pub trait Scheme: Send + Sync + Debug {
     /// The contracts without which the scheme is not offered on a network.
     fn contracts(&self, contracts: &Contracts) -> Vec<Address>;
 
-    /// Reads a request and compares it with its requirements. Asks no node.
+    /// Reads a request and compares it with its requirements. Asks a node only for what the key of the job needs.
     ///
     /// # Errors
-    /// [`VerifyError::Malformed`], [`VerifyError::Rejected`].
-    fn propose(
-        &self,
-        network: &NetworkContext,
-        request: &SettlementRequest,
+    /// [`VerifyError`].
+    fn propose<'a>(
+        &'a self,
+        network: &'a NetworkContext,
+        request: &'a SettlementRequest,
         purpose: Purpose,
-    ) -> Result<Box<dyn Proposal>, VerifyError>;
+    ) -> BoxFuture<'a, Result<Proposed, VerifyError>>;
+}
+
+/// What a request proposes.
+#[derive(Debug)]
+pub enum Proposed {
+    Job(Box<dyn Proposal>),
+    Statement(Box<dyn Statement>),
+}
+
+/// A signed statement that can be verified, and that needs no job.
+pub trait Statement: Send + Sync + Debug {
+    /// The accounts that it pays.
+    fn payees(&self) -> Vec<Address>;
+
+    /// The payer that answers name.
+    fn payer(&self) -> Option<Address>;
+
+    /// The refusal to settle it.
+    fn settle_refusal(&self) -> Reason;
+
+    /// Checks whether the statement is valid now.
+    fn check<'a>(
+        &'a self,
+        network: &'a NetworkContext,
+    ) -> BoxFuture<'a, Result<Valid, VerifyError>>;
 }
 
 /// A job that a request proposes: read, compared with its requirements, and not checked yet.
@@ -54,11 +79,11 @@ pub trait Proposal: Send + Sync + Debug {
     /// The key of the job with the preceding nonce. Meaningful only for methods that count nonces.
     fn preceding_key(&self) -> Option<JobKey>;
 
-    /// The account that signed, or should have.
-    fn payer(&self) -> Address;
+    /// The payer that answers name.
+    fn payer(&self) -> Option<Address>;
 
-    /// The account that is paid; `None` if the job pays no account.
-    fn payee(&self) -> Option<Address>;
+    /// The accounts that are paid.
+    fn payees(&self) -> Vec<Address>;
 
     /// Whether the job needs a transaction. One that moves nothing does not.
     fn needs_transaction(&self) -> bool;

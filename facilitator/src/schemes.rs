@@ -3,6 +3,7 @@
 use bursar_core::networks::{self, ChainId};
 use bursar_x402::settlement::SettlementRequest;
 
+use crate::batch::{self, Batch};
 use crate::exact::Exact;
 use crate::job::Job;
 use crate::network::NetworkContext;
@@ -13,7 +14,7 @@ use crate::upto::Upto;
 use crate::verify::VerifyError;
 
 /// All schemes, in the order in which `/supported` lists them.
-pub static SCHEMES: [&dyn Scheme; 2] = [&Exact, &Upto];
+pub static SCHEMES: [&dyn Scheme; 3] = [&Exact, &Upto, &Batch];
 
 /// The scheme and the network that a request is for.
 ///
@@ -57,5 +58,8 @@ pub async fn look_for_contracts(network: &NetworkContext) {
 pub async fn check_again(network: &NetworkContext, job: &Job) -> Result<(), VerifyError> {
     match job {
         Job::Payment(payment) => check::check_again(network, payment).await,
+        Job::Deposit(_) | Job::Claim(_) | Job::Sweep(_) | Job::Refund(_) => {
+            batch::check_again(network, job).await
+        }
     }
 }

@@ -32,7 +32,7 @@ pub const GAS_MAX: u64 = 1 << 24;
 pub fn can_share(job: &Job, is_known: impl Fn(Address) -> bool) -> bool {
     let work = job.work();
     work.sender() == SenderRule::Any
-        && !work.runs_payer_code()
+        && !work.runs_foreign_code()
         && work.deployment().is_none()
         && is_known(work.moves().token)
 }
@@ -44,7 +44,7 @@ pub fn gas(contracts: &Contracts, jobs: &[&Job], cap_contract: u64) -> Option<u6
         [only] if only.work().deployment().is_some() => {
             BASE_GAS.checked_add(DEPLOYMENT_GAS)?.checked_add(cap_contract)?
         }
-        [only] if only.work().runs_payer_code() => BASE_GAS.checked_add(cap_contract)?,
+        [only] if only.work().runs_foreign_code() => BASE_GAS.checked_add(cap_contract)?,
         [only] => BASE_GAS.checked_add(only.work().gas())?,
         several => {
             // `batch_gas` adds half, so two thirds yield the full gas of the call.
@@ -137,6 +137,9 @@ mod tests {
             exact_permit2_proxy: Address::repeat_byte(7),
             upto_permit2_proxy: Address::repeat_byte(9),
             prism: Address::repeat_byte(8),
+            escrow: Address::repeat_byte(0x20),
+            erc3009_collector: Address::repeat_byte(0x21),
+            permit2_collector: Address::repeat_byte(0x22),
         }
     }
 

@@ -2,7 +2,10 @@
 
 pub mod permit2;
 
+use std::future::ready;
+
 use alloy_primitives::Address;
+use bursar_chain::ports::BoxFuture;
 use bursar_x402::required::Version;
 use bursar_x402::settlement::SettlementRequest;
 use serde_json::{Value, json};
@@ -10,7 +13,7 @@ use serde_json::{Value, json};
 use crate::contracts::Contracts;
 use crate::network::NetworkContext;
 use crate::reason::{Reason, Rejection};
-use crate::scheme::{Proposal, Scheme};
+use crate::scheme::{Proposed, Scheme};
 use crate::transfer::check;
 use crate::transfer::method::Method;
 use crate::transfer::terms_check::Purpose;
@@ -45,18 +48,26 @@ impl Scheme for Upto {
         vec![contracts.permit2, contracts.upto_permit2_proxy]
     }
 
-    fn propose(
-        &self,
-        network: &NetworkContext,
-        request: &SettlementRequest,
+    fn propose<'a>(
+        &'a self,
+        network: &'a NetworkContext,
+        request: &'a SettlementRequest,
         purpose: Purpose,
-    ) -> Result<Box<dyn Proposal>, VerifyError> {
-        let proposal = check::parse(network, &METHODS, request, purpose)?;
-        // The proxy lets only the named account send the transfer.
-        if !proposal.terms.facilitator.is_some_and(|named| network.is_signer(named)) {
-            let rejection = Rejection::from(Reason::FacilitatorMismatch);
-            return Err(rejection.for_payer(proposal.terms.payer).into());
-        }
-        Ok(Box::new(proposal))
+    ) -> BoxFuture<'a, Result<Proposed, VerifyError>> {
+        Box::pin(ready(propose(network, request, purpose)))
     }
+}
+
+fn propose(
+    network: &NetworkContext,
+    request: &SettlementRequest,
+    purpose: Purpose,
+) -> Result<Proposed, VerifyError> {
+    let proposal = check::parse(network, &METHODS, request, purpose)?;
+    // The proxy lets only the named account send the transfer.
+    if !proposal.terms.facilitator.is_some_and(|named| network.is_signer(named)) {
+        let rejection = Rejection::from(Reason::FacilitatorMismatch);
+        return Err(rejection.for_payer(proposal.terms.payer).into());
+    }
+    Ok(Proposed::Job(Box::new(proposal)))
 }

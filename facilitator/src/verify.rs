@@ -1,6 +1,6 @@
 //! The result of verifying a request.
 
-use alloy_primitives::U256;
+use alloy_primitives::{Address, U256};
 use bursar_chain::ports::ChainFault;
 use bursar_x402::error::X402Error;
 
@@ -40,10 +40,22 @@ impl From<Reason> for VerifyError {
     }
 }
 
+/// The answer to a valid request.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Valid {
+    pub payer: Option<Address>,
+    /// The member `extra`.
+    pub extra: Option<serde_json::Value>,
+}
+
 /// A job that passed all checks.
 #[derive(Debug, Clone)]
 pub struct Verified {
     pub job: Job,
+    /// Whether the job has nothing left to do, so that it needs no transaction.
+    pub is_done: bool,
+    /// The member `extra` of the answer of `/verify`.
+    pub extra: Option<serde_json::Value>,
     /// The payer's balance, in the smallest unit of the token.
     pub balance: U256,
     /// Gas limit of a transaction with this job alone, without Arbitrum's gas for data.

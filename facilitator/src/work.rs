@@ -2,6 +2,7 @@
 
 use alloy_primitives::{Address, B256, U256};
 use bursar_core::networks::ChainId;
+use serde::{Deserialize, Serialize};
 
 use crate::contract_call::ContractCall;
 use crate::contracts::Contracts;
@@ -38,6 +39,15 @@ pub struct SettlementEvent {
     pub names_nonce: bool,
 }
 
+/// What a job did on the chain, as far as only the events of its transaction show it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Effect {
+    /// What moved, in the smallest unit of the token.
+    pub amount: Option<u128>,
+    /// The balance of the job's channel after it.
+    pub balance: Option<u128>,
+}
+
 /// The content of the answer to a settled job, in addition to its transaction.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Content {
@@ -58,17 +68,26 @@ pub trait Work {
     /// Distinguishes the jobs that have the same key: equal only for jobs that do the same.
     fn digest(&self) -> B256;
 
-    /// The account that signed for the job. Answers name it, and its jobs in flight are bounded.
-    fn payer(&self) -> Address;
+    /// The account whose jobs in flight are bounded together: the payer, or the receiver if no payer signed the job.
+    fn account(&self) -> Address;
 
-    /// What the job moves.
+    /// The payer that answers name.
+    fn payer(&self) -> Option<Address>;
+
+    /// What the job takes from the account's balance.
     fn moves(&self) -> TokenAmount;
+
+    /// What the job is worth to its parties, which limits what its gas may cost.
+    fn value(&self) -> TokenAmount {
+        self.moves()
+    }
 
     /// Who may send the job.
     fn sender(&self) -> SenderRule;
 
-    /// Whether the code of the payer runs. It decides which signatures are valid and how much gas the job uses.
-    fn runs_payer_code(&self) -> bool;
+    /// Whether the code of an account that signed runs. It decides which signatures are valid and how much gas the job
+    /// uses.
+    fn runs_foreign_code(&self) -> bool;
 
     /// How the payer's wallet is deployed before the job (EIP-6492).
     fn deployment(&self) -> Option<&Deployment>;
@@ -91,8 +110,8 @@ pub trait Work {
     /// [`Reason::Expired`], [`Reason::NotYetValid`].
     fn check_time(&self, now_seconds: u64) -> Result<(), Reason>;
 
-    /// Whether a mined transaction proves that it carried out this job.
-    fn is_proven(&self, contracts: &Contracts, mined: &MinedTransaction<'_>) -> bool;
+    /// What the job did in a mined transaction; `None` unless the transaction proves that it carried out this job.
+    fn effect(&self, contracts: &Contracts, mined: &MinedTransaction<'_>) -> Option<Effect>;
 
     /// The event that the job emits, no matter which account sends the transaction.
     fn settlement_event(&self, contracts: &Contracts) -> SettlementEvent;
@@ -100,6 +119,6 @@ pub trait Work {
     /// The reason of a job that failed in a mined transaction.
     fn failed_reason(&self) -> Reason;
 
-    /// The content of the answer once the job is settled.
-    fn content(&self) -> Content;
+    /// The content of the answer once the job is settled with this effect.
+    fn content(&self, effect: &Effect) -> Content;
 }

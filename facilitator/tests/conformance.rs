@@ -10,6 +10,7 @@ use bursar_facilitator::book::{Batch, Record, RequestOrigin, State};
 use bursar_facilitator::job_key::JobKey;
 use bursar_facilitator::payment::{MethodId, Payment, Terms};
 use bursar_facilitator::reason::Reason;
+use bursar_facilitator::work::Effect;
 use bursar_submit::SubmissionId;
 
 fn record(n: u8) -> Record {
@@ -55,7 +56,7 @@ fn accepted(n: u8) -> Change {
 }
 
 fn settled(at: i64) -> State {
-    State::Settled { hash: B256::repeat_byte(9), block: 7, at: Utc(at) }
+    State::Settled { hash: B256::repeat_byte(9), block: 7, at: Utc(at), effect: Effect::default() }
 }
 
 fn failed(at: i64) -> State {

@@ -16,6 +16,7 @@ use bursar_facilitator::book::{Batch, Record, RequestOrigin, State};
 use bursar_facilitator::job::Job;
 use bursar_facilitator::payment::{MethodId, Payment, Terms};
 use bursar_facilitator::reason::Reason;
+use bursar_facilitator::work::Effect;
 use bursar_submit::SubmissionId;
 
 const CHAIN: ChainId = ChainId(8453);
@@ -80,7 +81,7 @@ async fn ledger(file: &Path) -> Ledger {
 }
 
 fn settled() -> State {
-    State::Settled { hash: B256::repeat_byte(9), block: 7, at: NOW }
+    State::Settled { hash: B256::repeat_byte(9), block: 7, at: NOW, effect: Effect::default() }
 }
 
 fn withdrawn() -> State {
@@ -230,7 +231,7 @@ async fn reserved_gas_includes_the_data_of_a_payment() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("facilitator.redb");
     let mut long = record(1);
-    let Job::Payment(payment) = &mut long.job;
+    let Job::Payment(payment) = &mut long.job else { panic!("a payment") };
     payment.signature = vec![1; 3_000].into();
     let book = ledger(&file).await;
     assert!(book.accept(long).await.unwrap().new);

@@ -100,6 +100,13 @@ impl Payer {
         format!("0x{}", hex::encode(self.key.to_bytes()))
     }
 
+    /// Signs a digest; returns 65 bytes in hex.
+    pub fn sign(&self, digest: B256) -> String {
+        let (signature, id) = self.key.sign_prehash_recoverable(digest.as_slice()).expect("signed");
+        let bytes = [&signature.to_bytes()[..], &[27 + id.to_byte()]].concat();
+        format!("0x{}", hex::encode(bytes))
+    }
+
     /// Returns terms in the network's stablecoin: valid for five minutes, with a random nonce.
     pub fn terms(&self, network: &'static Network, to: Address, amount: u64) -> PaymentTerms {
         PaymentTerms {
@@ -143,9 +150,8 @@ impl Payer {
         change: impl FnOnce(Vec<u8>) -> Vec<u8>,
     ) -> SignedPayment {
         let digest = digest(method, terms);
-        let (signature, id) = self.key.sign_prehash_recoverable(digest.as_slice()).expect("signed");
-        let signature = change([&signature.to_bytes()[..], &[27 + id.to_byte()]].concat());
-        let signature = format!("0x{}", hex::encode(signature));
+        let signature = hex::decode(&self.sign(digest)[2..]).expect("hex");
+        let signature = format!("0x{}", hex::encode(change(signature)));
         let payload = match method {
             TransferMethod::Eip3009 => json!({
                 "signature": signature,

@@ -12,6 +12,9 @@ mod access;
 #[path = "facilitator/catalogue.rs"]
 mod catalogue;
 #[cfg(test)]
+#[path = "facilitator/channels.rs"]
+mod channels;
+#[cfg(test)]
 #[path = "facilitator/checks.rs"]
 mod checks;
 #[cfg(test)]

@@ -39,7 +39,9 @@ impl Catalogue {
             let addresses = json!({
                 "prism": used.prism, "permit2": used.permit2,
                 "exactPermit2Proxy": used.exact_permit2_proxy,
-                "uptoPermit2Proxy": used.upto_permit2_proxy, "multicall3": MULTICALL3,
+                "uptoPermit2Proxy": used.upto_permit2_proxy, "batchSettlement": used.escrow,
+                "erc3009Collector": used.erc3009_collector,
+                "permit2Collector": used.permit2_collector, "multicall3": MULTICALL3,
             });
             // Older clients look up a network by its CAIP-2 id or by its v1 name.
             contracts.insert(network.spec().caip2(), addresses.clone());

@@ -1,6 +1,5 @@
 //! The responses, in the form that x402 clients read.
 
-use alloy_primitives::Address;
 use axum::http::{HeaderName, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use bursar_x402::settlement::{REPEATED_HEADER, SettlementRequest};
@@ -9,6 +8,7 @@ use serde_json::{Map, Value, json};
 use crate::metrics::Route;
 use crate::reason::{Reason, Rejection};
 use crate::settle::intake::SettleOutcome;
+use crate::verify::Valid;
 
 /// A JSON body to send.
 pub(super) type Body = Value;
@@ -25,8 +25,15 @@ pub(super) fn error(status: StatusCode, text: &str) -> Response {
 }
 
 /// The response for a valid payment.
-pub(super) fn valid(payer: Address) -> Response {
-    with_status(StatusCode::OK, json!({ "isValid": true, "payer": payer }))
+pub(super) fn valid(valid: &Valid) -> Response {
+    let mut body = json!({ "isValid": true });
+    if let Some(payer) = valid.payer {
+        body["payer"] = json!(payer);
+    }
+    if let Some(extra) = &valid.extra {
+        body["extra"] = extra.clone();
+    }
+    with_status(StatusCode::OK, body)
 }
 
 /// The response for a rejected payment.
@@ -55,8 +62,11 @@ pub(super) fn settled(
             let transaction = hash.map_or_else(|| json!(""), |hash| json!(hash));
             let mut body = json!({
                 "success": true, "transaction": transaction,
-                "network": request.requirements.network, "payer": payer,
+                "network": request.requirements.network,
             });
+            if let Some(payer) = payer {
+                body["payer"] = json!(payer);
+            }
             if let Some(amount) = content.amount {
                 body["amount"] = json!(amount.to_string());
             }

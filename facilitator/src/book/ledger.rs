@@ -170,7 +170,7 @@ impl OpenPayments {
         if let State::Sent { batch } = record.state {
             self.gas.assign(key, Some(batch));
         }
-        self.by_payer.entry(record.job.work().payer()).or_default().insert(key);
+        self.by_payer.entry(record.job.work().account()).or_default().insert(key);
         self.by_key.insert(key, Entry::of(record));
     }
 
@@ -202,7 +202,7 @@ impl OpenPayments {
     fn remove(&mut self, key: &JobKey, settled: bool) -> Option<Entry> {
         let entry = self.by_key.remove(key)?;
         self.gas.end(key, settled);
-        let payer = entry.record.job.work().payer();
+        let payer = entry.record.job.work().account();
         if let Some(keys) = self.by_payer.get_mut(&payer) {
             keys.remove(key);
             if keys.is_empty() {
@@ -422,7 +422,7 @@ impl Ledger {
         fits: impl FnOnce(&Usage) -> Result<(), E>,
     ) -> Result<Claim, E> {
         let work = job.work();
-        let (key, payer, moves) = (work.key(), work.payer(), work.moves());
+        let (key, payer, moves) = (work.key(), work.account(), work.moves());
         let mut open = self.shared.open();
         let (count, amount) = open.usage_of_payer(&key, payer, moves.token);
         let gas_usage = open.gas.usage_except(&key, work.chain(), caller, day_of(now));

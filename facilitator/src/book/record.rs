@@ -10,6 +10,7 @@ use crate::job::Job;
 use crate::job_key::JobKey;
 use crate::reason::Reason;
 use crate::transaction;
+use crate::work::Effect;
 
 /// Maximum number of mined transactions that may fail to carry out a payment before it is ended.
 pub const ATTEMPTS_MAX: u8 = 3;
@@ -80,8 +81,8 @@ pub enum State {
     Queued,
     /// Part of this batch.
     Sent { batch: SubmissionId },
-    /// The money has moved.
-    Settled { hash: B256, block: u64, at: Utc },
+    /// The job was carried out.
+    Settled { hash: B256, block: u64, at: Utc, effect: Effect },
     /// The money has not moved. No transaction can still move it, unless the reason is [`Reason::UnexpectedSettle`].
     Failed { reason: Reason, message: String, at: Utc },
     /// The job has succeeded without a transaction, because nothing had to move. Its authorization is used up: it is

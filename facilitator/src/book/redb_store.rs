@@ -372,8 +372,10 @@ fn pruned_after(record: &Record) -> Utc {
     if !matches!(record.state, State::Closed { .. }) {
         return ended;
     }
-    let expires = record.job.work().expires().and_then(|seconds| i64::try_from(seconds).ok());
-    expires.map_or(Utc(i64::MAX), |seconds| Utc::from_seconds(seconds).max(ended))
+    // A job that never expires can be carried out by anybody, so its record prevents nothing.
+    let Some(expires) = record.job.work().expires() else { return ended };
+    let expires = i64::try_from(expires).map_or(Utc(i64::MAX), Utc::from_seconds);
+    expires.max(ended)
 }
 
 /// The key of an ended payment's row. Times before 1970 sort first.

@@ -6,10 +6,13 @@ use alloy_primitives::{Address, B256, Bytes, U256};
 use bursar_core::networks::ChainId;
 use bursar_core::time::Utc;
 use bursar_rows::StoreError;
+use bursar_submit::SubmissionId;
 use serde::Deserialize;
 
 use crate::book::record::{Record, RequestOrigin, State};
 use crate::payment::{Deployment, MethodId, Payment, Terms};
+use crate::reason::Reason;
+use crate::work::Effect;
 
 /// The first bytes of a row. A program of the first version reads them as a method that it does not know, and reports
 /// a damaged row.
@@ -43,7 +46,7 @@ struct FirstRecord {
     accepted_at: Utc,
     since_block: u64,
     attempts: u8,
-    state: State,
+    state: FirstState,
     gas: u64,
     gas_of: B256,
     asked: RequestOrigin,
@@ -72,6 +75,27 @@ struct FirstTerms {
     valid_before: U256,
 }
 
+#[derive(Deserialize)]
+enum FirstState {
+    Queued,
+    Sent { batch: SubmissionId },
+    Settled { hash: B256, block: u64, at: Utc },
+    Failed { reason: Reason, message: String, at: Utc },
+}
+
+impl From<FirstState> for State {
+    fn from(first: FirstState) -> Self {
+        match first {
+            FirstState::Queued => Self::Queued,
+            FirstState::Sent { batch } => Self::Sent { batch },
+            FirstState::Settled { hash, block, at } => {
+                Self::Settled { hash, block, at, effect: Effect::default() }
+            }
+            FirstState::Failed { reason, message, at } => Self::Failed { reason, message, at },
+        }
+    }
+}
+
 impl From<FirstRecord> for Record {
     fn from(first: FirstRecord) -> Self {
         let FirstPayment { chain, method, terms, digest, signature, deployment, contract_payer } =
@@ -94,7 +118,7 @@ impl From<FirstRecord> for Record {
             accepted_at: first.accepted_at,
             since_block: first.since_block,
             attempts: first.attempts,
-            state: first.state,
+            state: first.state.into(),
             gas: first.gas,
             gas_of: first.gas_of,
             asked: first.asked,

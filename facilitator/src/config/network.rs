@@ -39,6 +39,10 @@ const PRISM: Address = address!("0x402357ff1e18d42d0f14a5d56d6e1ebd741b3a86");
 const EXACT_PERMIT2_PROXY: Address = address!("0x402085c248EeA27D92E8b30b2C58ed07f9E20001");
 /// The official proxy of the scheme `upto`.
 const UPTO_PERMIT2_PROXY: Address = address!("0x4020A4f3b7b90ccA423B9fabCc0CE57C6C240002");
+/// The official escrow of the scheme `batch-settlement`, and its collectors.
+const BATCH_SETTLEMENT: Address = address!("0x4020074e9dF2ce1deE5A9C1b5c3f541D02a10003");
+const ERC3009_COLLECTOR: Address = address!("0x4020806089470a89826cB9fB1f4059150b550004");
+const PERMIT2_COLLECTOR: Address = address!("0x4020425FAf3B746C082C2f942b4E5159887B0005");
 const PERMIT2: Address = address!("0x000000000022D473030F116dDEE9F6B43aC78BA3");
 
 /// All settings of one network.
@@ -73,6 +77,9 @@ pub struct NetworkConfig {
     pub exact_permit2_proxy: Address,
     pub upto_permit2_proxy: Address,
     pub permit2: Address,
+    pub batch_settlement: Address,
+    pub erc3009_collector: Address,
+    pub permit2_collector: Address,
     /// Tokens that are accepted in addition to the network's dollar token; empty: any token.
     pub tokens: BTreeSet<Address>,
     /// Gas that the settlement of a contract wallet's payment may use. Bounded, because the payer chooses the code.
@@ -89,6 +96,8 @@ pub struct NetworkConfig {
     pub gas_budget_percent: u8,
     /// The smallest payment of a token, in its smallest unit.
     pub min_amount: BTreeMap<Address, U256>,
+    /// The smallest deposit of a token into a payment channel, in its smallest unit.
+    pub min_deposit: BTreeMap<Address, U256>,
 }
 
 /// Default ceiling of the gas price on a layer 2, in wei: a thousand times the usual price, and above the 1 gwei at
@@ -123,6 +132,9 @@ impl NetworkConfig {
             exact_permit2_proxy: EXACT_PERMIT2_PROXY,
             upto_permit2_proxy: UPTO_PERMIT2_PROXY,
             permit2: PERMIT2,
+            batch_settlement: BATCH_SETTLEMENT,
+            erc3009_collector: ERC3009_COLLECTOR,
+            permit2_collector: PERMIT2_COLLECTOR,
             tokens: BTreeSet::new(),
             gas_cap_contract: 600_000,
             block_gas_share_percent: 25,
@@ -131,6 +143,7 @@ impl NetworkConfig {
             gas_budget_caller_percent: 10,
             gas_budget_percent: 50,
             min_amount: BTreeMap::new(),
+            min_deposit: BTreeMap::new(),
         }
     }
 

@@ -85,6 +85,7 @@ fn defaults_shown_in_the_example_are_the_real_defaults() {
         "max_gas",
         "native_usd",
         "min_amount",
+        "min_deposit",
         "eip6492",
         "upto_facilitator",
         "  {",
@@ -92,7 +93,8 @@ fn defaults_shown_in_the_example_are_the_real_defaults() {
     ];
     let setting = |line: &str| {
         let key = line.split(" = ").next().unwrap_or_default();
-        line.contains(" = ") && key.bytes().all(|b| b.is_ascii_lowercase() || b"_0246".contains(&b))
+        line.contains(" = ")
+            && key.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_')
     };
     let uncommented = |all: bool| {
         let line = |line: &'static str| match line.strip_prefix("# ") {

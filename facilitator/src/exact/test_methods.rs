@@ -29,6 +29,9 @@ fn contracts() -> Contracts {
         exact_permit2_proxy: Address::repeat_byte(0x12),
         upto_permit2_proxy: Address::repeat_byte(0x14),
         prism: Address::repeat_byte(0x13),
+        escrow: Address::repeat_byte(0x20),
+        erc3009_collector: Address::repeat_byte(0x21),
+        permit2_collector: Address::repeat_byte(0x22),
     }
 }
 

@@ -25,6 +25,9 @@ fn contracts() -> Contracts {
         exact_permit2_proxy: Address::repeat_byte(7),
         upto_permit2_proxy: Address::repeat_byte(9),
         prism: Address::repeat_byte(8),
+        escrow: Address::repeat_byte(0x20),
+        erc3009_collector: Address::repeat_byte(0x21),
+        permit2_collector: Address::repeat_byte(0x22),
     }
 }
 

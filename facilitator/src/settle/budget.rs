@@ -70,9 +70,9 @@ fn is_worth_its_gas(
         return true;
     };
     let coin = &config.network.stablecoin;
-    let moves = job.work().moves();
-    let value = if moves.token == coin.address {
-        micro_usd(moves.amount, coin.decimals)
+    let worth = job.work().value();
+    let value = if worth.token == coin.address {
+        micro_usd(worth.amount, coin.decimals)
     } else {
         U256::ZERO
     };

@@ -19,7 +19,7 @@ use crate::job::Job;
 use crate::network::NetworkContext;
 use crate::node::Priority;
 use crate::reason::{Reason, Rejection};
-use crate::scheme::{Proposal, Scheme};
+use crate::scheme::{Proposal, Proposed, Scheme};
 use crate::schemes;
 use crate::settle::price::{Need, Price};
 use crate::settle::settler::Settler;
@@ -27,8 +27,8 @@ use crate::settle::success_rights::{Share, SuccessRight, SuccessRights};
 use crate::settle::withdraw::DueAnswer;
 use crate::settle::{budget, settlement_search};
 use crate::transfer::terms_check::Purpose;
-use crate::verify::{Verified, VerifyError};
-use crate::work::Content;
+use crate::verify::{Valid, Verified, VerifyError};
+use crate::work::{Content, Effect};
 
 /// Maximum number of payments in flight; one more would wait too long.
 pub const OPEN_MAX: usize = 20_000;
@@ -52,7 +52,7 @@ pub enum SettleOutcome {
     Settled {
         /// Its transaction; `None` if it needed none.
         hash: Option<B256>,
-        payer: Address,
+        payer: Option<Address>,
         /// The further content of the answer. Boxed, because the other outcomes are small.
         content: Box<Content>,
         /// Whether another request receives this success too, or received it before.
@@ -63,7 +63,7 @@ pub enum SettleOutcome {
     /// The transaction is in flight: a node has it.
     Pending {
         hash: B256,
-        payer: Address,
+        payer: Option<Address>,
     },
     Rejected(Rejection),
 }
@@ -130,11 +130,16 @@ impl SettlementService {
     }
 
     fn admit(&self, network: &NetworkContext, proposal: &dyn Proposal) -> Result<(), Rejection> {
-        let is_served = |payee: Address| self.payees.is_empty() || self.payees.contains(&payee);
-        if !proposal.payee().is_none_or(is_served) {
-            return Err(Rejection::from(Reason::PayeeNotServed).for_payer(proposal.payer()));
-        }
+        self.check_payees(&proposal.payees(), proposal.payer())?;
         proposal.admit(network)
+    }
+
+    /// Rejects payees that the settings do not list.
+    fn check_payees(&self, payees: &[Address], payer: Option<Address>) -> Result<(), Rejection> {
+        if self.payees.is_empty() || payees.iter().all(|payee| self.payees.contains(payee)) {
+            return Ok(());
+        }
+        Err(Rejection::from(Reason::PayeeNotServed).for_payer(payer))
     }
 
     /// Rejects a job if even the cheapest job of its kind is not affordable. Runs before nodes are queried
@@ -165,7 +170,7 @@ impl SettlementService {
         }
     }
 
-    /// Checks that a payment is valid and that this caller may have it settled. Changes nothing. Returns the payer.
+    /// Checks that a payment is valid and that this caller may have it settled. Changes nothing.
     ///
     /// # Errors
     /// [`VerifyError`].
@@ -173,28 +178,44 @@ impl SettlementService {
         &self,
         request: &SettlementRequest,
         origin: RequestOrigin,
-    ) -> Result<Address, VerifyError> {
+    ) -> Result<Valid, VerifyError> {
         let (scheme, settler) = self.choose(request)?;
-        let proposal = scheme.propose(&settler.network, request, Purpose::Verify)?;
         let clock = &settler.network.clock;
         let deadline = clock.mono_ms().saturating_add(ANSWER_MS);
         // cancel-safe: it changes nothing.
         tokio::select! {
-            verified = self.verify_at(settler, &*proposal, origin) => verified,
+            verified = self.verify_by(scheme, settler, request, origin) => verified,
             () = clock.sleep_until(deadline) => Err(VerifyError::Chain(timed_out())),
         }
     }
 
-    async fn verify_at(
+    async fn verify_by(
+        &self,
+        scheme: &dyn Scheme,
+        settler: &Arc<Settler>,
+        request: &SettlementRequest,
+        origin: RequestOrigin,
+    ) -> Result<Valid, VerifyError> {
+        let network = &settler.network;
+        match scheme.propose(network, request, Purpose::Verify).await? {
+            Proposed::Job(proposal) => self.verify_job(settler, &*proposal, origin).await,
+            Proposed::Statement(statement) => {
+                self.check_payees(&statement.payees(), statement.payer())?;
+                statement.check(network).await
+            }
+        }
+    }
+
+    async fn verify_job(
         &self,
         settler: &Arc<Settler>,
         proposal: &dyn Proposal,
         origin: RequestOrigin,
-    ) -> Result<Address, VerifyError> {
+    ) -> Result<Valid, VerifyError> {
         let network = &settler.network;
-        let payer = proposal.payer();
+        let valid = |extra| Valid { payer: proposal.payer(), extra };
         if self.verify_known(network, proposal, origin).await? {
-            return Ok(payer);
+            return Ok(valid(None));
         }
         self.admit(network, proposal)?;
         let price = settler.price().await?;
@@ -204,7 +225,7 @@ impl SettlementService {
             // A copy may have been accepted and settled since the look-up.
             Err(VerifyError::Rejected(rejection)) if is_used(&rejection) => {
                 let is_known = self.verify_known(network, proposal, origin).await?;
-                return if is_known { Ok(payer) } else { Err(rejection.into()) };
+                return if is_known { Ok(valid(None)) } else { Err(rejection.into()) };
             }
             Err(fault) => return Err(fault),
         };
@@ -212,7 +233,7 @@ impl SettlementService {
         let usage =
             self.ledger.gas_usage(network.contracts.chain, origin.caller, network.clock.utc());
         budget::check_affordable(&network.config, &price, &verified.job, need, &usage)?;
-        Ok(payer)
+        Ok(valid(verified.extra))
     }
 
     /// Returns whether a payment is in the book and its success may be returned for this request. `false` if it is not
@@ -261,8 +282,19 @@ impl SettlementService {
         let deadline = clock.mono_ms().saturating_add(self.wait_ms.min(WAIT_MAX_MS));
         // Parse without admission checks: a payment that they would reject now, such as an expired one, may be
         // settled already.
-        let outcome = match scheme.propose(&settler.network, request, Purpose::Settle) {
-            Ok(proposal) => self.settle_until(settler, &*proposal, origin, deadline).await,
+        // cancel-safe: reading a request changes nothing.
+        let proposed = tokio::select! {
+            proposed = scheme.propose(&settler.network, request, Purpose::Settle) => proposed,
+            () = clock.sleep_until(deadline) => Err(VerifyError::Chain(timed_out())),
+        };
+        let outcome = match proposed {
+            Ok(Proposed::Job(proposal)) => {
+                self.settle_until(settler, &*proposal, origin, deadline).await
+            }
+            Ok(Proposed::Statement(statement)) => {
+                let rejection = Rejection::from(statement.settle_refusal());
+                Ok(rejection.for_payer(statement.payer()).into())
+            }
             Err(fault) => Err(fault.into()),
         };
         match outcome {
@@ -335,7 +367,12 @@ impl SettlementService {
         let network = &settler.network;
         self.admit(network, proposal).map_err(VerifyError::from)?;
         if !proposal.needs_transaction() {
-            return self.close(settler, proposal, origin, deadline).await;
+            // cancel-safe: nothing is accepted before it is verified.
+            let verified = tokio::select! {
+                verified = proposal.check(network, Priority::Batched) => verified?,
+                () = network.clock.sleep_until(deadline) => return Err(VerifyError::Chain(timed_out()).into()),
+            };
+            return self.close(settler, proposal, (verified.job, origin), deadline).await;
         }
         // cancel-safe: a completed lookup stays cached for the next request, and an incomplete one is dropped.
         let price = tokio::select! {
@@ -349,7 +386,7 @@ impl SettlementService {
             verified = self.check_in_nonce_order(settler, proposal, deadline) => verified,
             () = network.clock.sleep_until(deadline) => return Err(VerifyError::Chain(timed_out()).into()),
         };
-        let Verified { job, balance, gas } = match verified {
+        let Verified { job, balance, gas, is_done, extra: _ } = match verified {
             Ok(verified) => verified,
             Err(EarlyExit::Verify(VerifyError::Rejected(rejection))) => {
                 let known = self.ledger.find(proposal.key()).await.map_err(SettleError::from)?;
@@ -364,8 +401,11 @@ impl SettlementService {
             }
             Err(stop) => return Err(stop),
         };
-        let payer = proposal.payer();
-        if settler.wasteful_payers.get(&payer, network.clock.mono_ms()).is_some() {
+        if is_done {
+            return self.close(settler, proposal, (job, origin), deadline).await;
+        }
+        let (payer, account) = (proposal.payer(), job.work().account());
+        if settler.wasteful_payers.get(&account, network.clock.mono_ms()).is_some() {
             let why = "The payer's last payment cost gas and moved no money: wait a minute.";
             let reason = job.work().failed_reason();
             return Ok(Rejection::with_message(reason, why).for_payer(payer).into());
@@ -396,16 +436,10 @@ impl SettlementService {
         &self,
         settler: &Arc<Settler>,
         proposal: &dyn Proposal,
-        origin: RequestOrigin,
+        (job, origin): (Job, RequestOrigin),
         deadline: u64,
     ) -> Result<SettleOutcome, EarlyExit> {
-        let network = &settler.network;
-        // cancel-safe: nothing is accepted before it is verified.
-        let Verified { job, .. } = tokio::select! {
-            verified = proposal.check(network, Priority::Batched) => verified?,
-            () = network.clock.sleep_until(deadline) => return Err(VerifyError::Chain(timed_out()).into()),
-        };
-        let at = network.clock.utc();
+        let at = settler.network.clock.utc();
         let record = Record {
             job,
             accepted_at: at,
@@ -563,10 +597,11 @@ impl SettlementService {
         let payer = record.job.work().payer();
         Ok(match &record.state {
             State::Settled { .. } | State::Closed { .. } => {
+                let effect = effect_of(&record.state);
                 let settled = |repeated, right| SettleOutcome::Settled {
                     hash: settled_in(&record.state),
                     payer,
-                    content: Box::new(record.job.work().content()),
+                    content: Box::new(record.job.work().content(&effect)),
                     repeated,
                     right,
                 };
@@ -668,18 +703,18 @@ impl SettlementService {
             found = find => found?,
             () = network.clock.sleep_until(deadline) => return Err(VerifyError::Chain(timed_out()).into()),
         };
-        let Some((job, (hash, block))) = found else {
+        let Some((job, found)) = found else {
             return Ok(SettleOutcome::Rejected(rejection));
         };
         let at = network.clock.utc();
         let key = job.work().key();
-        let batch = Batch::foreign(fresh_id().map_err(SettleError::from)?, &job, hash);
+        let batch = Batch::foreign(fresh_id().map_err(SettleError::from)?, &job, found.hash);
         let record = Record {
             job,
             accepted_at: at,
-            since_block: block,
+            since_block: found.block,
             attempts: 0,
-            state: State::Settled { hash, block, at },
+            state: found.state(at),
             gas: 0,
             gas_of: origin.caller,
             asked: origin,
@@ -725,6 +760,16 @@ fn settled_in(state: &State) -> Option<B256> {
     match state {
         State::Settled { hash, .. } => Some(*hash),
         State::Closed { .. } | State::Queued | State::Sent { .. } | State::Failed { .. } => None,
+    }
+}
+
+/// The effect of a settled job.
+fn effect_of(state: &State) -> Effect {
+    match state {
+        State::Settled { effect, .. } => *effect,
+        State::Closed { .. } | State::Queued | State::Sent { .. } | State::Failed { .. } => {
+            Effect::default()
+        }
     }
 }
 

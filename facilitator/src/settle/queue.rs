@@ -204,7 +204,7 @@ mod tests {
     }
 
     fn payment_of(record: &mut Record) -> &mut Payment {
-        let Job::Payment(payment) = &mut record.job;
+        let Job::Payment(payment) = &mut record.job else { panic!("a payment") };
         payment
     }
 

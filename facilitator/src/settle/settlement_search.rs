@@ -3,10 +3,13 @@
 
 use alloy_primitives::B256;
 use bursar_chain::ports::{ChainFault, LogFilter};
+use bursar_core::time::Utc;
 
+use crate::book::record::State;
 use crate::job::Job;
 use crate::mined_transaction::MinedTransaction;
 use crate::settle::settler::Settler;
+use crate::work::Effect;
 
 /// Blocks before acceptance that the search includes. The nonce was unused then, but nodes may be at different blocks.
 const BLOCKS_BEFORE: u64 = 50;
@@ -16,7 +19,23 @@ const BLOCKS_RECENT: u64 = 600;
 /// Maximum number of blocks per log query; public nodes accept this many.
 const BLOCKS_PER_QUERY: u64 = 1_000;
 
-/// The block in which a transaction carried out a payment. `None` if it did not, or if the node does not know it.
+/// A transaction that carried out a job.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Found {
+    pub(super) hash: B256,
+    pub(super) block: u64,
+    pub(super) effect: Effect,
+}
+
+impl Found {
+    /// The state of a job that this transaction carried out.
+    pub(super) fn state(self, at: Utc) -> State {
+        let Self { hash, block, effect } = self;
+        State::Settled { hash, block, at, effect }
+    }
+}
+
+/// The block in which a transaction carried out a job. `None` if it did not, or if the node does not know it.
 ///
 /// # Errors
 /// No node answers.
@@ -26,7 +45,7 @@ pub(super) async fn prove(
     hash: B256,
 ) -> Result<Option<u64>, ChainFault> {
     Ok(match check_transaction(settler, job, hash).await? {
-        ProofStatus::Proven(block) => Some(block),
+        ProofStatus::Proven(found) => Some(found.block),
         ProofStatus::Unknown | ProofStatus::Other => None,
     })
 }
@@ -37,8 +56,8 @@ enum ProofStatus {
     Unknown,
     /// The transaction did not carry out the payment.
     Other,
-    /// The transaction carried out the payment, in this block.
-    Proven(u64),
+    /// The transaction carried out the payment.
+    Proven(Found),
 }
 
 async fn check_transaction(
@@ -57,11 +76,12 @@ async fn check_transaction(
         input: &sent.input,
         logs: &receipt.logs,
     };
-    let proven = job.work().is_proven(&network.contracts, &mined);
-    Ok(if proven { ProofStatus::Proven(receipt.block_number) } else { ProofStatus::Other })
+    let effect = job.work().effect(&network.contracts, &mined);
+    let found = effect.map(|effect| Found { hash, block: receipt.block_number, effect });
+    Ok(found.map_or(ProofStatus::Other, ProofStatus::Proven))
 }
 
-/// The hash and block of the transaction in which the money moved. Searches from shortly before `since` to the newest
+/// The transaction in which the money moved. Searches from shortly before `since` to the newest
 /// block.
 ///
 /// # Errors
@@ -70,7 +90,7 @@ pub(super) async fn find(
     settler: &Settler,
     job: &Job,
     since: u64,
-) -> Result<Option<(B256, u64)>, ChainFault> {
+) -> Result<Option<Found>, ChainFault> {
     let network = &settler.network;
     let event = job.work().settlement_event(&network.contracts);
     let head = network.chain.block_number().await?;
@@ -86,9 +106,10 @@ pub(super) async fn find(
             events: vec![event.event],
             indexed: event.indexed.iter().map(|value| vec![*value]).collect(),
         };
-        for found in network.chain.logs(filter).await? {
+        // The newest first: of several payouts to a receiver, the newest is the one that left nothing.
+        for found in network.chain.logs(filter).await?.into_iter().rev() {
             match check_transaction(settler, job, found.tx_hash).await? {
-                ProofStatus::Proven(block) => return Ok(Some((found.tx_hash, block))),
+                ProofStatus::Proven(found) => return Ok(Some(found)),
                 ProofStatus::Other => {}
                 // The node returned the event, so the missing receipt is a gap in its data and not an answer.
                 ProofStatus::Unknown => return Err(ChainFault::Unavailable { tried: Vec::new() }),
@@ -105,10 +126,7 @@ pub(super) async fn find(
 ///
 /// # Errors
 /// No node answers.
-pub(super) async fn find_recent(
-    settler: &Settler,
-    job: &Job,
-) -> Result<Option<(B256, u64)>, ChainFault> {
+pub(super) async fn find_recent(settler: &Settler, job: &Job) -> Result<Option<Found>, ChainFault> {
     let head = settler.network.chain.block_number().await?;
     find(settler, job, head.saturating_sub(BLOCKS_RECENT)).await
 }

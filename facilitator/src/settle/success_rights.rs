@@ -118,6 +118,7 @@ mod tests {
     use super::*;
     use crate::book::record::State;
     use crate::payment::{MethodId, Payment, Terms};
+    use crate::work::Effect;
     use alloy_primitives::{Address, B256, Bytes, U256};
     use bursar_core::networks::ChainId;
     use bursar_core::time::Utc;
@@ -148,7 +149,12 @@ mod tests {
             accepted_at: Utc(0),
             since_block: 0,
             attempts: 0,
-            state: State::Settled { hash: B256::ZERO, block: 1, at: Utc(0) },
+            state: State::Settled {
+                hash: B256::ZERO,
+                block: 1,
+                at: Utc(0),
+                effect: Effect::default(),
+            },
             gas: 0,
             gas_of: B256::ZERO,
             asked,

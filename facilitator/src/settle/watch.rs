@@ -23,7 +23,7 @@ use crate::mined_transaction::MinedTransaction;
 use crate::reason::Reason;
 use crate::schemes;
 use crate::settle::price::Need;
-use crate::settle::settlement_search;
+use crate::settle::settlement_search::{self, Found};
 use crate::settle::settler::Settler;
 use crate::settle::submission_lock::SubmissionLock;
 use crate::transaction;
@@ -309,19 +309,17 @@ async fn store_proven(settler: &Settler, batch: &Batch, hash: B256) -> Result<Ef
     let mut effects = Effects { fee: receipt.fee(), ..Effects::default() };
     for record in &records {
         let work = record.job.work();
-        if !work.is_proven(&settler.network.contracts, &mined) {
-            continue;
-        }
+        let Some(effect) = work.effect(&settler.network.contracts, &mined) else { continue };
         effects.proven.insert(work.key());
         if work.deployment().is_some() {
-            settler.network.codes.remove(&work.payer());
+            settler.network.codes.remove(&work.account());
         }
         if matches!(record.state, State::Failed { .. }) {
             // A node had the transaction, although no node reported it when the answer was due.
             settler.metrics.charged_after_refusal(settler.network.spec());
-            tracing::error!(%hash, payer = %work.payer(), "a withdrawn payment was settled after all");
+            tracing::error!(%hash, account = %work.account(), "a withdrawn payment was settled after all");
         }
-        let settled = State::Settled { hash, block: receipt.block_number, at };
+        let settled = State::Settled { hash, block: receipt.block_number, at, effect };
         if !same_settlement(&record.state, &settled) {
             outcomes.push((work.key(), settled, record.attempts));
         }
@@ -491,9 +489,9 @@ async fn still_settled(settler: &Settler, job: &Job, hash: B256) -> bool {
             }
             Ok(None) => {
                 settler.metrics.reorganised(settler.network.spec());
-                let (payer, moves) = (job.work().payer(), job.work().moves());
+                let (account, moves) = (job.work().account(), job.work().value());
                 tracing::error!(
-                    %hash, %payer, token = %moves.token, amount = %moves.amount,
+                    %hash, %account, token = %moves.token, amount = %moves.amount,
                     "a reorganisation undid a settled payment: it is settled again if it still can be"
                 );
                 return false;
@@ -571,8 +569,8 @@ async fn decided_state(settler: &Settler, record: &Record) -> Result<Option<Stat
     let job = &record.job;
     // Read the block time before the search: after an expired block, no later block can contain the payment.
     let chain_time = settler.network.chain.block_time().await?;
-    if let Some((hash, block)) = settlement_search::find(settler, job, record.since_block).await? {
-        return Ok(Some(State::Settled { hash, block, at }));
+    if let Some(found) = settlement_search::find(settler, job, record.since_block).await? {
+        return Ok(Some(found.state(at)));
     }
     let failed =
         |reason: Reason| Some(State::Failed { reason, message: reason.sentence().to_owned(), at });
@@ -581,18 +579,31 @@ async fn decided_state(settler: &Settler, record: &Record) -> Result<Option<Stat
         return Ok(failed(Reason::Expired));
     }
     match schemes::check_again(&settler.network, job).await {
-        Err(VerifyError::Rejected(rejection))
-            if [Reason::NonceUsed, Reason::Permit2Nonce].contains(&rejection.reason) =>
-        {
+        Err(VerifyError::Rejected(rejection)) if is_used(rejection.reason) => {
             // The nonce may have been used since the search above.
             match settlement_search::find(settler, job, record.since_block).await? {
-                Some((hash, block)) => Ok(Some(State::Settled { hash, block, at })),
+                Some(found) => Ok(Some(found.state(at))),
+                None if rejection.reason == Reason::VoucherBelowClaimed => {
+                    Ok(Some(State::Closed { at }))
+                }
                 None => Ok(failed(rejection.reason)),
             }
         }
         Err(VerifyError::Chain(fault)) => Err(fault),
         _still_open => Ok(None),
     }
+}
+
+/// Whether a job was refused because it was probably carried out by another transaction.
+fn is_used(reason: Reason) -> bool {
+    let used = [
+        Reason::NonceUsed,
+        Reason::Permit2Nonce,
+        Reason::VoucherBelowClaimed,
+        Reason::NothingToSettle,
+        Reason::RefundNonce,
+    ];
+    used.contains(&reason)
 }
 
 /// Stores the next state of a payment that its transaction did not carry out. Retries until nodes answer.
@@ -623,7 +634,7 @@ async fn next_state(
         NotCarriedOut::FailedInBlock => record.attempts.saturating_add(1),
         NotCarriedOut::TooExpensive | NotCarriedOut::NeverMined => record.attempts,
     };
-    let settled = |(hash, block)| (State::Settled { hash, block, at }, record.attempts);
+    let settled = |found: Found| (found.state(at), record.attempts);
     let failed =
         |reason: Reason, message: String| (State::Failed { reason, message, at }, attempts);
     let fail_with = |reason: Reason| failed(reason, reason.sentence().to_owned());
@@ -638,21 +649,25 @@ async fn next_state(
     }
     match schemes::check_again(&settler.network, job).await {
         // A contract wallet's payment that failed in a block is not retried: a retry would cost as much gas again.
-        Ok(()) if attempts < ATTEMPTS_MAX && (attempts == 0 || !job.work().runs_payer_code()) => {
+        Ok(()) if attempts < ATTEMPTS_MAX && (attempts == 0 || !job.work().runs_foreign_code()) => {
             Ok((State::Queued, attempts))
         }
         Ok(()) => {
             let clock = &settler.network.clock;
-            settler.wasteful_payers.insert(job.work().payer(), (), clock.mono_ms());
+            settler.wasteful_payers.insert(job.work().account(), (), clock.mono_ms());
             Ok(fail_with(job.work().failed_reason()))
         }
         Err(VerifyError::Rejected(rejection)) => {
             // The nonce may have been used since the search above.
-            if [Reason::NonceUsed, Reason::Permit2Nonce].contains(&rejection.reason)
+            if is_used(rejection.reason)
                 && let Some(found) =
                     settlement_search::find(settler, job, record.since_block).await?
             {
                 return Ok(settled(found));
+            }
+            if rejection.reason == Reason::VoucherBelowClaimed {
+                // Several transactions claimed the rows, so no single one carried out the batch.
+                return Ok((State::Closed { at }, record.attempts));
             }
             Ok(failed(rejection.reason, rejection.message))
         }

@@ -5,7 +5,7 @@
 //! payees and tokens, time, signature, and then the chain.
 
 use alloy_primitives::{Address, B256, Bytes, U256};
-use bursar_chain::ports::{BlockTag, BoxFuture};
+use bursar_chain::ports::{BlockTag, BoxFuture, ChainFault};
 use bursar_core::networks::ChainId;
 use bursar_x402::settlement::{Requirements, SettlementRequest};
 
@@ -123,12 +123,12 @@ impl Proposal for TransferProposal {
         Some(JobKey::of(self.chain, self.method.id(), &terms))
     }
 
-    fn payer(&self) -> Address {
-        self.terms.payer
+    fn payer(&self) -> Option<Address> {
+        Some(self.terms.payer)
     }
 
-    fn payee(&self) -> Option<Address> {
-        Some(self.terms.payee)
+    fn payees(&self) -> Vec<Address> {
+        vec![self.terms.payee]
     }
 
     fn needs_transaction(&self) -> bool {
@@ -148,7 +148,7 @@ impl Proposal for TransferProposal {
     }
 
     fn is_same(&self, job: &Job) -> bool {
-        let Job::Payment(known) = job;
+        let Job::Payment(known) = job else { return false };
         // A request to verify names the authorized amount, whatever amount moves later.
         let is_same_amount = self.purpose == Purpose::Verify || self.amount == known.amount;
         is_same_amount && is_same_authorization(self, known)
@@ -224,7 +224,8 @@ async fn check(
     let Some(gas) = transaction::gas(&network.contracts, &[&job], cap) else {
         return Err(Rejection::from(Reason::Simulation).for_payer(payer).into());
     };
-    Ok(Verified { job, balance: answer.payer_balance.unwrap_or_default(), gas })
+    let balance = answer.payer_balance.unwrap_or_default();
+    Ok(Verified { job, is_done: false, extra: None, balance, gas })
 }
 
 /// Checks a payment with deployment data that only one account may send. A wallet is deployed through Multicall3, which
@@ -265,7 +266,8 @@ async fn check_authorization(
         None => signed_by_key && !answer.has_code,
     };
     if is_signed || !answer.exhausted && answer.failure.is_none() {
-        return Ok(Verified { job: payment.into(), balance: U256::ZERO, gas: 0 });
+        let job = payment.into();
+        return Ok(Verified { job, is_done: true, extra: None, balance: U256::ZERO, gas: 0 });
     }
     Err(Rejection::from(Reason::InvalidSignature).for_payer(payer).into())
 }
@@ -420,31 +422,43 @@ async fn domain_separator(
     network: &NetworkContext,
     parsed: &TransferProposal,
 ) -> Result<B256, VerifyError> {
-    let token = match parsed.method.domain(&network.contracts) {
-        Domain::Known(separator) => return Ok(separator),
-        Domain::Token => parsed.terms.token,
-    };
-    let coin = &network.spec().stablecoin;
-    let now = network.clock.mono_ms();
-    if let Some(known) = network.domains.get(&token, now) {
-        return Ok(known);
-    }
-    if token == coin.address {
-        return Ok(coin.domain_separator);
-    }
-    if let Some(reported) = question::separator(network, token).await? {
-        network.domains.insert(token, reported, now);
-        return Ok(reported);
-    }
-    // A claim of a request counts for that request alone. If it were cached, any caller could affect later requests.
-    match parsed.claimed {
-        Some(claimed) => Ok(claimed),
-        None => Err(Rejection::from(Reason::MissingDomain).for_payer(parsed.terms.payer).into()),
+    match parsed.method.domain(&network.contracts) {
+        Domain::Known(separator) => Ok(separator),
+        Domain::Token => {
+            let separator = token_separator(network, parsed.terms.token, parsed.claimed).await?;
+            let missing = Rejection::from(Reason::MissingDomain);
+            Ok(separator.ok_or_else(|| missing.for_payer(parsed.terms.payer))?)
+        }
     }
 }
 
+/// The separator of a token's own domain: as the token reports it, or as the request claims if it reports none.
+///
+/// # Errors
+/// No node answers.
+pub(crate) async fn token_separator(
+    network: &NetworkContext,
+    token: Address,
+    claimed: Option<B256>,
+) -> Result<Option<B256>, ChainFault> {
+    let coin = &network.spec().stablecoin;
+    let now = network.clock.mono_ms();
+    if let Some(known) = network.domains.get(&token, now) {
+        return Ok(Some(known));
+    }
+    if token == coin.address {
+        return Ok(Some(coin.domain_separator));
+    }
+    if let Some(reported) = question::separator(network, token).await? {
+        network.domains.insert(token, reported, now);
+        return Ok(Some(reported));
+    }
+    // A claim of a request counts for that request alone. If it were cached, any caller could affect later requests.
+    Ok(claimed)
+}
+
 /// The domain separator computed from the token name and version in `extra`. `None` if one of them is missing.
-fn claimed_separator(chain: ChainId, requirements: &Requirements) -> Option<B256> {
+pub(crate) fn claimed_separator(chain: ChainId, requirements: &Requirements) -> Option<B256> {
     let (name, version) = (requirements.extra.name.clone()?, requirements.extra.version.clone()?);
     let domain = bursar_x402::TokenDomain { name, version, chain, contract: requirements.asset };
     Some(domain.separator())

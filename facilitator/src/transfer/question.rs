@@ -2,8 +2,7 @@
 //! Tokens and methods that need it take one simulation more.
 
 use alloy_primitives::{Address, B256, Bytes, U256};
-use alloy_sol_types::{SolCall, sol};
-use bursar_chain::abi::multicall3::IMulticall3;
+use alloy_sol_types::SolCall;
 use bursar_chain::ports::{ChainFault, Question, SimulationRequest};
 use bursar_chain::simulate::SimulationMethod;
 use bursar_submit::Call;
@@ -13,26 +12,14 @@ use crate::job::Job;
 use crate::network::NetworkContext;
 use crate::node::Priority;
 use crate::payment::Payment;
+use crate::reads::{
+    CallOutcome, TRUSTED_CALL_GAS, UNTRUSTED_CALL_GAS, batch_outcomes, batch_question,
+    call_question, is_accepted, number, signature_call, word,
+};
 use crate::transaction;
 use crate::transfer::erc20::IErc20;
 use crate::transfer::registry;
 use crate::work::{SenderRule, Work};
-
-sol! {
-    #[derive(Debug)]
-    interface IWallet {
-        function isValidSignature(bytes32 hash, bytes signature) external view returns (bytes4);
-    }
-}
-
-/// What a contract wallet returns for a valid signature (EIP-1271).
-const EIP1271_MAGIC: [u8; 4] = [0x16, 0x26, 0xba, 0x7e];
-
-/// Gas limit of a question that runs untrusted code, of the payer or of the token. It also bounds the size of the
-/// answer. The exact transaction has its own limit.
-const UNTRUSTED_CALL_GAS: u64 = 3_000_000;
-/// Gas limit of any other question.
-const TRUSTED_CALL_GAS: u64 = 10_000_000;
 
 /// The facts that a node returned.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -114,7 +101,7 @@ pub(super) async fn ask(
     let sent_revert = if is_sent_alone { CallOutcome::of(next())?.revert_data() } else { None };
     let mut answer = if is_batched {
         match CallOutcome::of(next())? {
-            CallOutcome::Returned(data) => calls.decode_batch(data)?,
+            CallOutcome::Returned(data) => calls.decode_batch(&data)?,
             CallOutcome::Reverted(_data) => Answer { exhausted: true, ..Answer::default() },
         }
     } else {
@@ -147,73 +134,6 @@ fn sent_transaction(network: &NetworkContext, payment: &Payment) -> Option<Quest
     Some(call_question(from, ContractCall { to: sent.to, data: sent.data }, gas))
 }
 
-/// How a call ended on the chain.
-enum CallOutcome {
-    /// The data that the call returned.
-    Returned(Bytes),
-    /// The revert data; empty if the call failed without a revert.
-    Reverted(Bytes),
-}
-
-impl CallOutcome {
-    /// Reads a node's answer to a call.
-    ///
-    /// # Errors
-    /// No node ran the call.
-    fn of(answer: Result<Bytes, ChainFault>) -> Result<Self, ChainFault> {
-        match answer {
-            Ok(data) => Ok(Self::Returned(data)),
-            Err(ChainFault::Reverted { data }) => Ok(Self::Reverted(data)),
-            // A call that ran and failed without a revert. Any other rejection is the node's own problem.
-            Err(ChainFault::Rejected { message, .. }) if is_call_failure(&message) => {
-                Ok(Self::Reverted(Bytes::new()))
-            }
-            Err(fault) => Err(fault),
-        }
-    }
-
-    /// The data of a call that succeeded.
-    fn returned_data(self) -> Option<Bytes> {
-        match self {
-            Self::Returned(data) => Some(data),
-            Self::Reverted(_data) => None,
-        }
-    }
-
-    /// The revert data of a call that failed.
-    fn revert_data(self) -> Option<Bytes> {
-        match self {
-            Self::Returned(_data) => None,
-            Self::Reverted(data) => Some(data),
-        }
-    }
-}
-
-/// Whether a message blames the call itself, in the words of geth, Erigon, Nethermind, Besu, Nitro or anvil.
-fn is_call_failure(message: &str) -> bool {
-    let message = message.to_ascii_lowercase();
-    let words = [
-        "out of gas",
-        "outofgas",
-        "gas required exceeds",
-        "gas too low",
-        "intrinsic gas",
-        "floor data gas",
-        "invalid opcode",
-        "invalid jump",
-        "stack ",
-        "execution",
-        "evm error",
-        "insufficient funds",
-        "return data",
-    ];
-    words.iter().any(|word| message.contains(word))
-}
-
-fn call_question(from: Address, call: ContractCall, gas: u64) -> Question {
-    Question::Call { from, to: call.to, data: call.data, gas }
-}
-
 /// The calls of a question, in the order in which they run.
 struct Calls {
     /// The sender of calls that are not batched.
@@ -233,13 +153,9 @@ impl Calls {
         let terms = &payment.terms;
         let token = |data: Vec<u8>| ContractCall { to: terms.token, data: data.into() };
         let balance = |owner| token(IErc20::balanceOfCall { owner }.abi_encode());
-        let signature_check = payment.contract_payer.then(|| {
-            let question = IWallet::isValidSignatureCall {
-                hash: payment.digest,
-                signature: payment.signature.clone(),
-            };
-            ContractCall { to: terms.payer, data: question.abi_encode().into() }
-        });
+        let signature_check = payment
+            .contract_payer
+            .then(|| signature_call(terms.payer, payment.digest, payment.signature.clone()));
         let deployment = payment.deployment.as_ref().map(|deployment| ContractCall {
             to: deployment.factory,
             data: deployment.data.clone(),
@@ -274,14 +190,7 @@ impl Calls {
     fn batched(&self, network: &NetworkContext, gas: u64) -> Question {
         let mut all = self.in_order();
         all.push(self.payee_balance.clone());
-        let calls = all.into_iter().map(|call| IMulticall3::Call3 {
-            target: call.to,
-            allowFailure: true,
-            callData: call.data,
-        });
-        let data = IMulticall3::aggregate3Call { calls: calls.collect() }.abi_encode();
-        let batch = ContractCall { to: network.contracts.multicall3, data: data.into() };
-        call_question(Address::ZERO, batch, gas)
+        batch_question(network, all, gas)
     }
 
     fn one_by_one(&self, gas: u64) -> Vec<Question> {
@@ -313,25 +222,8 @@ impl Calls {
         Ok(())
     }
 
-    fn decode_batch(&self, data: Bytes) -> Result<Answer, ChainFault> {
-        let expected = self.count().saturating_add(1);
-        let unusable = || ChainFault::Rejected {
-            code: 0,
-            message: "Multicall3 returned an unexpected number of results".to_owned(),
-        };
-        let results = IMulticall3::aggregate3Call::abi_decode_returns_validate(&data)
-            .map_err(|_invalid| unusable())?;
-        if results.len() != expected {
-            return Err(unusable());
-        }
-        let outcome = |result: IMulticall3::CallResult| {
-            if result.success {
-                CallOutcome::Returned(result.returnData)
-            } else {
-                CallOutcome::Reverted(result.returnData)
-            }
-        };
-        let mut outcomes: Vec<CallOutcome> = results.into_iter().map(outcome).collect();
+    fn decode_batch(&self, data: &Bytes) -> Result<Answer, ChainFault> {
+        let mut outcomes = batch_outcomes(data, self.count().saturating_add(1))?;
         let payee_after = outcomes.pop().and_then(CallOutcome::returned_data);
         let mut answer = self.decode(outcomes);
         answer.payee_after = payee_after.as_ref().and_then(number);
@@ -350,10 +242,8 @@ impl Calls {
             // The wallet may be deployed already, so a failure means nothing.
             let _done = next();
         }
-        let signature_confirmed = self.signature_check.as_ref().map(|_call| {
-            let returned = next().returned_data().unwrap_or_default();
-            returned.len() == 32 && returned.starts_with(&EIP1271_MAGIC)
-        });
+        let signature_confirmed =
+            self.signature_check.as_ref().map(|_call| is_accepted(next().returned_data()));
         let failure = next().revert_data();
         Answer {
             has_code: false,
@@ -367,13 +257,4 @@ impl Calls {
             failure,
         }
     }
-}
-
-fn number(bytes: &Bytes) -> Option<U256> {
-    word(bytes).map(|word| U256::from_be_bytes(word.0))
-}
-
-/// Reads an answer of 32 bytes.
-fn word(bytes: &Bytes) -> Option<B256> {
-    (bytes.len() == 32).then(|| B256::from_slice(bytes))
 }

@@ -30,10 +30,22 @@ pub(crate) fn compare(signed: U256, required: U256, too_much: Reason) -> Result<
 /// # Errors
 /// [`Reason::Expired`], [`Reason::NotYetValid`].
 pub fn check_time(terms: &Terms, now_seconds: u64) -> Result<(), Reason> {
-    if terms.valid_before < U256::from(now_seconds.saturating_add(MARGIN_SECONDS)) {
+    check_window((terms.valid_after, terms.valid_before), now_seconds)
+}
+
+/// Checks that a window in Unix seconds, from `valid_after` to `valid_before`, includes now and [`MARGIN_SECONDS`]
+/// more.
+///
+/// # Errors
+/// [`Reason::Expired`], [`Reason::NotYetValid`].
+pub(crate) fn check_window(
+    (valid_after, valid_before): (U256, U256),
+    now_seconds: u64,
+) -> Result<(), Reason> {
+    if valid_before < U256::from(now_seconds.saturating_add(MARGIN_SECONDS)) {
         return Err(Reason::Expired);
     }
-    if terms.valid_after > U256::from(now_seconds) {
+    if valid_after > U256::from(now_seconds) {
         return Err(Reason::NotYetValid);
     }
     Ok(())

@@ -11,7 +11,7 @@ use crate::payment::{Deployment, Payment};
 use crate::reason::Reason;
 use crate::transfer::registry;
 use crate::transfer::terms_check;
-use crate::work::{Content, SenderRule, SettlementEvent, TokenAmount, Work};
+use crate::work::{Content, Effect, SenderRule, SettlementEvent, TokenAmount, Work};
 
 impl Payment {
     /// Whether the events of one transaction distinguish two payments.
@@ -38,8 +38,12 @@ impl Work for Payment {
         keccak256([self.digest.0, self.amount.to_be_bytes()].concat())
     }
 
-    fn payer(&self) -> Address {
+    fn account(&self) -> Address {
         self.terms.payer
+    }
+
+    fn payer(&self) -> Option<Address> {
+        Some(self.terms.payer)
     }
 
     fn moves(&self) -> TokenAmount {
@@ -50,7 +54,7 @@ impl Work for Payment {
         registry::method(self.method).sender(&self.terms)
     }
 
-    fn runs_payer_code(&self) -> bool {
+    fn runs_foreign_code(&self) -> bool {
         self.contract_payer
     }
 
@@ -78,8 +82,9 @@ impl Work for Payment {
         terms_check::check_time(&self.terms, now_seconds)
     }
 
-    fn is_proven(&self, contracts: &Contracts, mined: &MinedTransaction<'_>) -> bool {
-        registry::method(self.method).is_proven(contracts, self, mined)
+    fn effect(&self, contracts: &Contracts, mined: &MinedTransaction<'_>) -> Option<Effect> {
+        let is_proven = registry::method(self.method).is_proven(contracts, self, mined);
+        is_proven.then(Effect::default)
     }
 
     fn settlement_event(&self, contracts: &Contracts) -> SettlementEvent {
@@ -90,7 +95,7 @@ impl Work for Payment {
         registry::method(self.method).failed_reason()
     }
 
-    fn content(&self) -> Content {
+    fn content(&self, _effect: &Effect) -> Content {
         registry::method(self.method).content(self)
     }
 }

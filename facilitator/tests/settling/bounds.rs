@@ -6,7 +6,7 @@ use bursar_facilitator::book::reservation::GasReservation;
 use bursar_facilitator::reason::Reason;
 use bursar_facilitator::settle::intake::{SettleError, SettleOutcome};
 use bursar_facilitator::settle::price::Need;
-use bursar_facilitator::verify::VerifyError;
+use bursar_facilitator::verify::{Valid, VerifyError};
 
 use crate::stage::{COIN, Pay, Plan, Stage, by, signer};
 use crate::withdrawals::{reason, settled};
@@ -16,7 +16,7 @@ fn with_key(key: u8) -> RequestOrigin {
     RequestOrigin { caller: B256::repeat_byte(1), idempotency: Some(B256::repeat_byte(key)) }
 }
 
-fn verdict(verified: &Result<alloy_primitives::Address, VerifyError>) -> Option<Reason> {
+fn verdict(verified: &Result<Valid, VerifyError>) -> Option<Reason> {
     match verified {
         Err(VerifyError::Rejected(rejection)) => Some(rejection.reason),
         _other => None,

@@ -354,6 +354,9 @@ impl Pay {
             exact_permit2_proxy: Address::ZERO,
             upto_permit2_proxy: Address::ZERO,
             prism: Address::ZERO,
+            escrow: Address::repeat_byte(0x20),
+            erc3009_collector: Address::repeat_byte(0x21),
+            permit2_collector: Address::repeat_byte(0x22),
         };
         let separator = network().stablecoin.domain_separator;
         let digest = bursar_facilitator::transfer::domain::digest(

@@ -120,7 +120,7 @@ async fn a_payment_known_to_a_node_is_pending_whatever_the_node_answered() {
         let end = stage.settle(&pay).await;
         let Ok(SettleOutcome::Pending { hash, payer }) = end else { panic!("{lie:?}: {end:?}") };
         assert!(stage.world.is_known(hash), "{lie:?}");
-        assert_eq!(payer, pay.terms.payer);
+        assert_eq!(payer, Some(pay.terms.payer));
         settle_down(&mut stage).await;
         assert_eq!(stage.paid(), 700, "{lie:?}");
         let again = stage.settle(&pay).await;

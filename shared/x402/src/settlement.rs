@@ -41,6 +41,27 @@ pub struct Requirements {
     /// In the smallest unit of the asset.
     pub amount: U256,
     pub extra: Extra,
+    /// The members of `extra` that only payment channels have.
+    pub channel: ChannelExtra,
+}
+
+/// The terms of a payment channel that a resource server requires. A member that is not valid counts as absent, because
+/// other schemes may use its name for something else.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct ChannelExtra {
+    pub receiver_authorizer: Option<Address>,
+    /// In seconds.
+    pub withdraw_delay: Option<u64>,
+}
+
+impl ChannelExtra {
+    fn parse(extra: Option<&Object>) -> Self {
+        let Some(extra) = extra.map(|extra| Fields::new(extra, "")) else { return Self::default() };
+        Self {
+            receiver_authorizer: extra.address("receiverAuthorizer").ok(),
+            withdraw_delay: extra.count("withdrawDelay").ok().flatten(),
+        }
+    }
 }
 
 /// Why a body is not a valid request.
@@ -89,6 +110,7 @@ impl Requirements {
             pay_to: fields.address("payTo")?,
             amount: amount(fields)?,
             extra: Extra::parse(fields.object("extra")?, "paymentRequirements.")?,
+            channel: ChannelExtra::parse(fields.object("extra")?),
         })
     }
 }

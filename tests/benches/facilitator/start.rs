@@ -9,6 +9,7 @@ use bursar_facilitator::book::redb_store::RedbPayments;
 use bursar_facilitator::book::store::{Change, Payments};
 use bursar_facilitator::book::{Record, RequestOrigin, State};
 use bursar_facilitator::payment::{MethodId, Payment, Terms};
+use bursar_facilitator::work::Effect;
 use bursar_tests::facilitator::FacilitatorHome;
 
 use crate::stage::{chain, fund, started};
@@ -60,7 +61,12 @@ fn record(n: u64) -> Record {
         accepted_at: Utc(1_767_225_600_000),
         since_block: 0,
         attempts: 0,
-        state: State::Settled { hash: B256::repeat_byte(9), block: n, at: Utc(1_767_225_600_000) },
+        state: State::Settled {
+            hash: B256::repeat_byte(9),
+            block: n,
+            at: Utc(1_767_225_600_000),
+            effect: Effect::default(),
+        },
         gas: 250_000,
         gas_of: B256::ZERO,
         asked: RequestOrigin::default(),

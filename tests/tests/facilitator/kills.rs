@@ -19,7 +19,7 @@ const TIMEOUT: Duration = Duration::from_secs(40);
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// Each failpoint, and the hits (counted from 1) at which the process dies, one per run.
-const POINTS: [(&str, &[u8]); 18] = [
+pub(crate) const POINTS: [(&str, &[u8]); 18] = [
     ("settle.before accept", &[1, 4]),
     ("settle.after accept", &[1, 4]),
     ("settle.before batch", &[1, 2]),

@@ -136,6 +136,27 @@ pub(in crate::config) const NETWORK: &[Key<NetworkConfig>] = &[
         set: |network, given| put(&mut network.permit2, given.address()),
     },
     Key {
+        name: "batch_settlement",
+        variable: "BATCH_SETTLEMENT",
+        default: "0x4020074e9dF2ce1deE5A9C1b5c3f541D02a10003",
+        meaning: "The official escrow of the scheme `batch-settlement`.",
+        set: |network, given| put(&mut network.batch_settlement, given.address()),
+    },
+    Key {
+        name: "erc3009_collector",
+        variable: "ERC3009_COLLECTOR",
+        default: "0x4020806089470a89826cB9fB1f4059150b550004",
+        meaning: "The official collector of deposits by EIP-3009.",
+        set: |network, given| put(&mut network.erc3009_collector, given.address()),
+    },
+    Key {
+        name: "permit2_collector",
+        variable: "PERMIT2_COLLECTOR",
+        default: "0x4020425FAf3B746C082C2f942b4E5159887B0005",
+        meaning: "The official collector of deposits by Permit2.",
+        set: |network, given| put(&mut network.permit2_collector, given.address()),
+    },
+    Key {
         name: "tokens",
         variable: "TOKENS",
         default: "none",
@@ -206,6 +227,14 @@ pub(in crate::config) const NETWORK: &[Key<NetworkConfig>] = &[
         meaning: "The smallest payment of a token, in its smallest unit: `[\"0x…=1000\"]`, in the \
              environment separated by commas. Less is rejected with `amount_below_minimum`.",
         set: |network, given| put(&mut network.min_amount, min_amounts(given)),
+    },
+    Key {
+        name: "min_deposit",
+        variable: "MIN_DEPOSIT",
+        default: "none",
+        meaning: "The smallest deposit of a token into a payment channel, written like `min_amount`. Less is \
+             rejected with `invalid_batch_settlement_evm_deposit_below_min_deposit`.",
+        set: |network, given| put(&mut network.min_deposit, min_amounts(given)),
     },
 ];
 

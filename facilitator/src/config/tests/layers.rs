@@ -38,6 +38,9 @@ const NETWORK: &[(&str, &str, &str, &str)] = &[
     ("exact_permit2_proxy", "\"0x00000000000000000000000000000000000000aa\"", PAYEE, OTHER),
     ("upto_permit2_proxy", "\"0x00000000000000000000000000000000000000aa\"", PAYEE, OTHER),
     ("permit2", "\"0x00000000000000000000000000000000000000aa\"", PAYEE, OTHER),
+    ("batch_settlement", "\"0x00000000000000000000000000000000000000aa\"", PAYEE, OTHER),
+    ("erc3009_collector", "\"0x00000000000000000000000000000000000000aa\"", PAYEE, OTHER),
+    ("permit2_collector", "\"0x00000000000000000000000000000000000000aa\"", PAYEE, OTHER),
     ("tokens", "[\"0x00000000000000000000000000000000000000aa\"]", PAYEE, OTHER),
     ("gas_cap_contract", "100000", "100000", "100001"),
     ("block_gas_share_percent", "1", "1", "100"),
@@ -46,6 +49,7 @@ const NETWORK: &[(&str, &str, &str, &str)] = &[
     ("gas_budget_caller_percent", "1", "1", "0"),
     ("gas_budget_percent", "1", "1", "100"),
     ("min_amount", "[\"0x00000000000000000000000000000000000000aa=5\"]", LEAST, "none"),
+    ("min_deposit", "[\"0x00000000000000000000000000000000000000aa=5\"]", LEAST, "none"),
 ];
 
 const LEAST: &str = "0x00000000000000000000000000000000000000aa=5";

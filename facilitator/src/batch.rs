@@ -1,0 +1,118 @@
+//! The scheme `batch-settlement`: payment channels. A payer deposits into an escrow once and pays by signed vouchers;
+//! the merchant claims them in batches and has them paid out.
+
+pub mod claim;
+mod claim_proposal;
+pub mod deposit;
+mod deposit_proposal;
+pub mod refund;
+pub mod state;
+pub mod sweep;
+mod terms;
+mod voucher;
+
+use alloy_primitives::Address;
+use bursar_chain::ports::BoxFuture;
+use bursar_x402::channel::payload::RefundRequest;
+use bursar_x402::channel::{ChannelPayload, SCHEME};
+use bursar_x402::required::Version;
+use bursar_x402::settlement::SettlementRequest;
+use serde_json::Value;
+
+use crate::batch::claim_proposal::ClaimProposal;
+use crate::batch::deposit_proposal::DepositProposal;
+use crate::batch::refund::RefundProposal;
+use crate::batch::sweep::SweepProposal;
+use crate::batch::voucher::VoucherStatement;
+use crate::contracts::Contracts;
+use crate::job::Job;
+use crate::network::NetworkContext;
+use crate::reason::Reason;
+use crate::scheme::{Proposed, Scheme};
+use crate::transfer::terms_check::Purpose;
+use crate::verify::VerifyError;
+
+/// The scheme `batch-settlement`.
+#[derive(Debug)]
+pub struct Batch;
+
+impl Scheme for Batch {
+    fn name(&self) -> &'static str {
+        SCHEME
+    }
+
+    fn versions(&self) -> &'static [Version] {
+        &[Version::V2]
+    }
+
+    fn mismatch_reasons(&self) -> (Reason, Reason) {
+        (Reason::BatchScheme, Reason::BatchNetwork)
+    }
+
+    fn extra(&self, _network: &NetworkContext) -> Option<Value> {
+        None
+    }
+
+    fn contracts(&self, contracts: &Contracts) -> Vec<Address> {
+        vec![contracts.escrow, contracts.erc3009_collector, contracts.permit2_collector]
+    }
+
+    fn propose<'a>(
+        &'a self,
+        network: &'a NetworkContext,
+        request: &'a SettlementRequest,
+        purpose: Purpose,
+    ) -> BoxFuture<'a, Result<Proposed, VerifyError>> {
+        Box::pin(propose(network, request, purpose))
+    }
+}
+
+async fn propose(
+    network: &NetworkContext,
+    request: &SettlementRequest,
+    purpose: Purpose,
+) -> Result<Proposed, VerifyError> {
+    let requirements = &request.requirements;
+    let voucher = |config, voucher, is_refund| {
+        let read = VoucherStatement::read(network, requirements, (config, voucher), is_refund)?;
+        Ok::<_, VerifyError>(Proposed::Statement(Box::new(read)))
+    };
+    Ok(match (terms::payload(request)?, purpose) {
+        (ChannelPayload::Deposit(deposit), _any) => {
+            Proposed::Job(Box::new(DepositProposal::read(network, requirements, *deposit)?))
+        }
+        (ChannelPayload::Voucher(signed), _any) => voucher(signed.config, signed.voucher, false)?,
+        (ChannelPayload::Refund(RefundRequest { config, voucher: signed, .. }), _any) => {
+            voucher(config, signed, true)?
+        }
+        (ChannelPayload::CompletedRefund(refund), Purpose::Verify) => {
+            voucher(refund.config, refund.voucher, true)?
+        }
+        (ChannelPayload::CompletedRefund(refund), Purpose::Settle) => {
+            Proposed::Job(Box::new(RefundProposal::read(network, *refund)?))
+        }
+        (ChannelPayload::Claim(claim), Purpose::Settle) => {
+            Proposed::Job(Box::new(ClaimProposal::read(network, claim)?))
+        }
+        (ChannelPayload::Settle(sweep), Purpose::Settle) => {
+            Proposed::Job(Box::new(SweepProposal::read(network, sweep).await?))
+        }
+        (ChannelPayload::Claim(_) | ChannelPayload::Settle(_), Purpose::Verify) => {
+            return Err(Reason::BatchPayloadType.into());
+        }
+    })
+}
+
+/// Checks again whether a verified job of this scheme can be carried out.
+///
+/// # Errors
+/// [`VerifyError`].
+pub async fn check_again(network: &NetworkContext, job: &Job) -> Result<(), VerifyError> {
+    match job {
+        Job::Payment(_payment) => Ok(()),
+        Job::Deposit(deposit) => deposit_proposal::check_again(network, deposit).await,
+        Job::Claim(claim) => claim_proposal::check_again(network, claim).await,
+        Job::Sweep(sweep) => sweep::check_again(network, sweep).await,
+        Job::Refund(refund) => refund::check_again(network, refund).await,
+    }
+}

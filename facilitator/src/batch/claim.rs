@@ -1,0 +1,178 @@
+//! Claims: the escrow records what receivers have earned by vouchers.
+
+use alloy_primitives::{Address, B256, Bytes, U256};
+use alloy_sol_types::{SolCall, SolEvent};
+use bursar_core::networks::ChainId;
+use bursar_x402::channel::IBatchSettlement;
+use bursar_x402::channel::payload::ClaimRow;
+use serde::{Deserialize, Serialize};
+
+use crate::contract_call::ContractCall;
+use crate::contracts::Contracts;
+use crate::job_key::JobKey;
+use crate::mined_transaction::MinedTransaction;
+use crate::payment::Deployment;
+use crate::reason::Reason;
+use crate::work::{Content, Effect, SenderRule, SettlementEvent, TokenAmount, Work};
+
+/// Gas limit of a batch without its rows.
+pub(super) const BASE_GAS: u64 = 60_000;
+/// Gas limit of a row, if no code of its payer runs.
+pub(super) const ROW_GAS: u64 = 80_000;
+/// Bytes of call data that a transaction with one plain claim has room for.
+const ROOM_BYTES: usize = 700;
+
+/// A batch of claims whose receivers have one authorizer.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ChannelClaim {
+    pub chain: ChainId,
+    pub rows: Vec<Row>,
+    /// The digest of the batch (EIP-712), which the authorizer signed.
+    pub digest: B256,
+    pub signature: Bytes,
+    /// A payer or the authorizer has code, which runs.
+    pub foreign_code: bool,
+}
+
+/// A claim of a batch.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Row {
+    pub channel: B256,
+    pub claim: ClaimRow,
+    /// What was claimed of the channel when the batch was checked.
+    pub before: u128,
+}
+
+impl Row {
+    /// Whether the row adds to what was claimed. The escrow skips all others.
+    pub(super) fn adds(&self) -> bool {
+        self.claim.total_claimed > self.before
+    }
+}
+
+/// The call of a batch of claims.
+pub(super) fn call_of<'a>(
+    contracts: &Contracts,
+    rows: impl Iterator<Item = &'a ClaimRow>,
+    signature: &Bytes,
+) -> ContractCall {
+    let call = IBatchSettlement::claimWithSignatureCall {
+        voucherClaims: rows.map(Into::into).collect(),
+        authorizerSignature: signature.clone(),
+    };
+    ContractCall { to: contracts.escrow, data: call.abi_encode().into() }
+}
+
+/// Whether the events of a transaction show that a row was claimed.
+pub(super) fn is_claimed(contracts: &Contracts, row: &Row, mined: &MinedTransaction<'_>) -> bool {
+    mined.logs.iter().any(|log| {
+        let is_own = log.address == contracts.escrow
+            && log.topics.first() == Some(&IBatchSettlement::Claimed::SIGNATURE_HASH)
+            && log.topics.get(1) == Some(&row.channel);
+        let topics = log.topics.iter().copied();
+        is_own
+            && IBatchSettlement::Claimed::decode_raw_log_validate(topics, &log.data)
+                .is_ok_and(|event| event.newTotalClaimed >= row.claim.total_claimed)
+    })
+}
+
+impl ChannelClaim {
+    fn first(&self) -> Option<&Row> {
+        self.rows.iter().find(|row| row.adds()).or(self.rows.first())
+    }
+}
+
+impl Work for ChannelClaim {
+    fn chain(&self) -> ChainId {
+        self.chain
+    }
+
+    fn key(&self) -> JobKey {
+        JobKey::of_claim(self.chain, self.digest)
+    }
+
+    fn digest(&self) -> B256 {
+        self.digest
+    }
+
+    fn account(&self) -> Address {
+        self.first().map(|row| row.claim.channel.receiver).unwrap_or_default()
+    }
+
+    fn payer(&self) -> Option<Address> {
+        None
+    }
+
+    /// A claim takes nothing from its receiver.
+    fn moves(&self) -> TokenAmount {
+        TokenAmount { amount: U256::ZERO, ..self.value() }
+    }
+
+    /// What the rows in the first row's token add.
+    fn value(&self) -> TokenAmount {
+        let token = self.first().map(|row| row.claim.channel.token).unwrap_or_default();
+        let of_token = self.rows.iter().filter(|row| row.claim.channel.token == token);
+        let added = of_token.map(|row| row.claim.total_claimed.saturating_sub(row.before));
+        let amount = added.fold(U256::ZERO, |sum, one| sum.saturating_add(U256::from(one)));
+        TokenAmount { token, amount }
+    }
+
+    fn sender(&self) -> SenderRule {
+        SenderRule::Any
+    }
+
+    fn runs_foreign_code(&self) -> bool {
+        self.foreign_code
+    }
+
+    fn deployment(&self) -> Option<&Deployment> {
+        None
+    }
+
+    fn call(&self, contracts: &Contracts) -> ContractCall {
+        call_of(contracts, self.rows.iter().map(|row| &row.claim), &self.signature)
+    }
+
+    fn gas(&self) -> u64 {
+        let rows = u64::try_from(self.rows.len()).unwrap_or(u64::MAX);
+        BASE_GAS.saturating_add(ROW_GAS.saturating_mul(rows))
+    }
+
+    fn extra_bytes(&self) -> usize {
+        // 480 bytes for a row with the signature of a key.
+        let rows = self.rows.iter().map(|row| row.claim.signature.len().saturating_add(415));
+        rows.fold(self.signature.len(), usize::saturating_add).saturating_sub(ROOM_BYTES)
+    }
+
+    fn expires(&self) -> Option<U256> {
+        None
+    }
+
+    fn check_time(&self, _now_seconds: u64) -> Result<(), Reason> {
+        Ok(())
+    }
+
+    /// A claim can succeed without doing anything, so each row that added something must have its event.
+    fn effect(&self, contracts: &Contracts, mined: &MinedTransaction<'_>) -> Option<Effect> {
+        let mut adding = self.rows.iter().filter(|row| row.adds()).peekable();
+        adding.peek()?;
+        adding.all(|row| is_claimed(contracts, row, mined)).then(Effect::default)
+    }
+
+    fn settlement_event(&self, contracts: &Contracts) -> SettlementEvent {
+        SettlementEvent {
+            contract: contracts.escrow,
+            event: IBatchSettlement::Claimed::SIGNATURE_HASH,
+            indexed: self.first().map(|row| row.channel).into_iter().collect(),
+            names_nonce: true,
+        }
+    }
+
+    fn failed_reason(&self) -> Reason {
+        Reason::ClaimTransactionFailed
+    }
+
+    fn content(&self, _effect: &Effect) -> Content {
+        Content::default()
+    }
+}

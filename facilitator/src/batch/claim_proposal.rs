@@ -1,0 +1,301 @@
+//! Reads and checks requests to claim.
+
+use std::collections::BTreeSet;
+
+use alloy_primitives::{Address, B256, Bytes, U256};
+use alloy_sol_types::SolCall;
+use bursar_chain::ports::BoxFuture;
+use bursar_core::networks::ChainId;
+use bursar_x402::channel::IBatchSettlement;
+use bursar_x402::channel::payload::{ClaimRequest, ClaimRow};
+
+use crate::batch::claim::{self, BASE_GAS, ChannelClaim, ROW_GAS, Row};
+use crate::batch::terms::{self, VoucherProof};
+use crate::contract_call::ContractCall;
+use crate::job::Job;
+use crate::job_key::JobKey;
+use crate::network::NetworkContext;
+use crate::node::Priority;
+use crate::reads::{self, CallOutcome, Reads, TRUSTED_CALL_GAS, UNTRUSTED_CALL_GAS, call_question};
+use crate::reason::{Reason, Rejection};
+use crate::scheme::Proposal;
+use crate::signature;
+use crate::transaction;
+use crate::verify::{Verified, VerifyError};
+use crate::work::SenderRule;
+
+/// Maximum number of rows, the default of official servers. More would not fit into a transaction.
+const ROWS_MAX: usize = 100;
+
+/// A batch of claims that was read from a request.
+#[derive(Debug)]
+pub(super) struct ClaimProposal {
+    chain: ChainId,
+    pub(super) batch: CheckedClaims,
+}
+
+/// Claims whose signatures are checked as far as that needs no node.
+#[derive(Debug)]
+pub(super) struct CheckedClaims {
+    rows: Vec<(B256, ClaimRow, VoucherProof)>,
+    authorizer: Address,
+    digest: B256,
+    signature: Bytes,
+    is_by_key: bool,
+}
+
+impl CheckedClaims {
+    /// Checks the rows of a batch and the signature of their authorizer. Asks no node.
+    ///
+    /// # Errors
+    /// [`Rejection`].
+    pub(super) fn read(
+        network: &NetworkContext,
+        claims: Vec<ClaimRow>,
+        signature: Option<Bytes>,
+    ) -> Result<Self, Rejection> {
+        let domain = terms::domain(network);
+        let invalid = || Rejection::from(Reason::ClaimPayload);
+        let authorizer = claims.first().ok_or_else(invalid)?.channel.receiver_authorizer;
+        if claims.len() > ROWS_MAX {
+            return Err(invalid());
+        }
+        let digest = domain.claim_batch_digest(&claims);
+        let mut channels = BTreeSet::new();
+        let mut rows = Vec::with_capacity(claims.len());
+        for mut row in claims {
+            let channel = domain.channel_id(&row.channel);
+            if row.channel.receiver_authorizer != authorizer || !channels.insert(channel) {
+                return Err(invalid());
+            }
+            if !network.config.takes_token(row.channel.token) {
+                return Err(Reason::AssetNotServed.into());
+            }
+            if row.total_claimed > row.max_claimable {
+                let why = "A row claims more than its voucher allows.";
+                return Err(Rejection::with_message(Reason::ClaimSimulation, why));
+            }
+            let signed = (channel, row.max_claimable);
+            let proof = terms::check_voucher(&domain, &row.channel, signed, &row.signature)?;
+            if proof == VoucherProof::Key {
+                row.signature = terms::normalized(&row.signature);
+            }
+            rows.push((channel, row, proof));
+        }
+        let signature = signature.ok_or(Reason::AuthorizerMissing)?;
+        let is_by_key = signature::signer(&digest, &signature) == Some(authorizer);
+        let signature = if is_by_key { terms::normalized(&signature) } else { signature };
+        Ok(Self { rows, authorizer, digest, signature, is_by_key })
+    }
+
+    /// Whether these rows have the same claims.
+    pub(super) fn are(&self, rows: &[Row]) -> bool {
+        let own = self.rows.iter().map(|(_channel, row, _proof)| row);
+        rows.iter().map(|row| &row.claim).eq(own)
+    }
+
+    pub(super) fn receivers(&self) -> Vec<Address> {
+        self.rows.iter().map(|(_channel, row, _proof)| row.channel.receiver).collect()
+    }
+
+    /// Checks the claims against the chain. Returns the job, which may have nothing left to do.
+    pub(super) async fn check(
+        &self,
+        network: &NetworkContext,
+        priority: Priority,
+    ) -> Result<ChannelClaim, VerifyError> {
+        let contracts = &network.contracts;
+        let domain = terms::domain(network);
+        let claims = || self.rows.iter().map(|(_channel, row, _proof)| row);
+        let claim_call = claim::call_of(contracts, claims(), &self.signature);
+        // Accounts that may have code: the authorizer, and payers that sign their vouchers themselves.
+        let payers = claims().filter(|row| row.channel.voucher_signer().may_be_contract());
+        let payers: BTreeSet<Address> = payers.map(|row| row.channel.payer).collect();
+        let codes: Vec<Address> = payers.into_iter().chain([self.authorizer]).collect();
+        let mut calls: Vec<ContractCall> = self
+            .rows
+            .iter()
+            .map(|(channel, _row, _proof)| ContractCall {
+                to: contracts.escrow,
+                data: IBatchSettlement::channelsCall { channelId: *channel }.abi_encode().into(),
+            })
+            .collect();
+        let asks_contracts: Vec<usize> = self
+            .rows
+            .iter()
+            .enumerate()
+            .filter(|(_n, (_channel, row, _proof))| row.channel.voucher_signer().may_be_contract())
+            .map(|(n, _row)| n)
+            .collect();
+        for (channel, row, _proof) in asks_contracts.iter().filter_map(|n| self.rows.get(*n)) {
+            let digest = domain.voucher_digest(*channel, row.max_claimable);
+            calls.push(reads::signature_call(row.channel.payer, digest, row.signature.clone()));
+        }
+        calls.push(claim_call);
+        let is_plain = asks_contracts.is_empty() && self.is_by_key;
+        let rows = u64::try_from(self.rows.len()).unwrap_or(u64::MAX);
+        let gas = if is_plain { TRUSTED_CALL_GAS } else { UNTRUSTED_CALL_GAS };
+        let gas = gas.max(BASE_GAS.saturating_add(ROW_GAS.saturating_mul(rows)).saturating_mul(2));
+        let wanted = Reads { codes: codes.clone(), calls, gas, exact: None, is_trusted: is_plain };
+        let answers = reads::read(network, wanted, priority).await?;
+        let reject = |reason: Reason| VerifyError::from(reason);
+        let has_code = |account: Address| {
+            let found = codes.iter().zip(&answers.codes).find(|(known, _code)| **known == account);
+            found.is_some_and(|(_account, code)| *code)
+        };
+        let outcomes = answers.outcomes.ok_or_else(|| reject(Reason::ClaimSimulation))?;
+        let mut outcomes = outcomes.into_iter();
+        let mut next = || outcomes.next().unwrap_or(CallOutcome::Reverted(Bytes::new()));
+        let mut checked = Vec::with_capacity(self.rows.len());
+        for (channel, row, _proof) in &self.rows {
+            let returned = next().returned_data().unwrap_or_default();
+            let state = IBatchSettlement::channelsCall::abi_decode_returns_validate(&returned)
+                .map_err(|_missing| reject(Reason::ClaimSimulation))?;
+            if row.total_claimed > state.balance {
+                return Err(reject(Reason::VoucherExceedsBalance));
+            }
+            let before = state.totalClaimed;
+            checked.push(Row { channel: *channel, claim: row.clone(), before });
+        }
+        for n in &asks_contracts {
+            let accepted = reads::is_accepted(next().returned_data());
+            let Some((_channel, row, proof)) = self.rows.get(*n) else { continue };
+            let by_key = *proof == VoucherProof::Key;
+            if !(if has_code(row.channel.payer) { accepted } else { by_key }) {
+                return Err(reject(Reason::VoucherSignature));
+            }
+        }
+        let revert = next().revert_data();
+        let authorizer_code = has_code(self.authorizer);
+        if !authorizer_code && !self.is_by_key {
+            let why = "The signature of the receiver's authorizer does not match the claims.";
+            return Err(Rejection::with_message(Reason::ClaimSimulation, why).into());
+        }
+        if let Some(revert) = revert {
+            let why = bursar_core::text::visible(&bursar_chain::revert::reason(&revert));
+            let why = format!("{} ({why})", Reason::ClaimSimulation.sentence());
+            return Err(Rejection::with_message(Reason::ClaimSimulation, why).into());
+        }
+        let payer_code = self.rows.iter().any(|(_channel, row, _proof)| {
+            row.channel.voucher_signer().may_be_contract() && has_code(row.channel.payer)
+        });
+        Ok(ChannelClaim {
+            chain: contracts.chain,
+            rows: checked,
+            digest: self.digest,
+            signature: self.signature.clone(),
+            foreign_code: authorizer_code || payer_code,
+        })
+    }
+}
+
+impl ClaimProposal {
+    /// Reads a batch of claims.
+    ///
+    /// # Errors
+    /// [`Rejection`].
+    pub(super) fn read(network: &NetworkContext, request: ClaimRequest) -> Result<Self, Rejection> {
+        let batch = CheckedClaims::read(network, request.claims, request.claim_signature)?;
+        Ok(Self { chain: network.contracts.chain, batch })
+    }
+}
+
+/// Simulates the exact transaction of a job that runs foreign code: a contract can observe its gas.
+///
+/// # Errors
+/// [`VerifyError`]: `failed` if the transaction would fail.
+pub(super) async fn check_exact(
+    network: &NetworkContext,
+    job: &Job,
+    failed: Reason,
+) -> Result<u64, VerifyError> {
+    let gas = transaction::gas(&network.contracts, &[job], network.config.gas_cap_contract);
+    let gas = gas.ok_or_else(|| VerifyError::from(failed))?;
+    if !job.work().runs_foreign_code() {
+        return Ok(gas);
+    }
+    let sent = transaction::call(&network.contracts, &[job], gas);
+    let from = network.simulated_sender(SenderRule::Any);
+    let exact = call_question(from, ContractCall { to: sent.to, data: sent.data }, gas);
+    let wanted = Reads { exact: Some(exact), gas: UNTRUSTED_CALL_GAS, ..Reads::default() };
+    match reads::read(network, wanted, Priority::Batched).await?.exact_revert {
+        Some(_revert) => Err(failed.into()),
+        None => Ok(gas),
+    }
+}
+
+/// Checks again whether a verified batch can be carried out. If it has nothing left to do, its rows were claimed by
+/// another transaction.
+///
+/// # Errors
+/// [`VerifyError`].
+pub(super) async fn check_again(
+    network: &NetworkContext,
+    job: &ChannelClaim,
+) -> Result<(), VerifyError> {
+    let claims = job.rows.iter().map(|row| row.claim.clone()).collect();
+    let batch = CheckedClaims::read(network, claims, Some(job.signature.clone()))?;
+    let now = batch.check(network, Priority::Batched).await?;
+    if now.rows.iter().any(Row::adds) { Ok(()) } else { Err(Reason::VoucherBelowClaimed.into()) }
+}
+
+impl Proposal for ClaimProposal {
+    fn key(&self) -> JobKey {
+        JobKey::of_claim(self.chain, self.batch.digest)
+    }
+
+    fn preceding_key(&self) -> Option<JobKey> {
+        None
+    }
+
+    fn payer(&self) -> Option<Address> {
+        None
+    }
+
+    fn payees(&self) -> Vec<Address> {
+        self.batch.receivers()
+    }
+
+    fn needs_transaction(&self) -> bool {
+        true
+    }
+
+    fn sender(&self) -> SenderRule {
+        SenderRule::Any
+    }
+
+    fn least_gas(&self) -> u64 {
+        transaction::least_gas(BASE_GAS.saturating_add(ROW_GAS))
+    }
+
+    fn admit(&self, _network: &NetworkContext) -> Result<(), Rejection> {
+        Ok(())
+    }
+
+    fn is_same(&self, job: &Job) -> bool {
+        let Job::Claim(known) = job else { return false };
+        known.signature == self.batch.signature && self.batch.are(&known.rows)
+    }
+
+    fn check<'a>(
+        &'a self,
+        network: &'a NetworkContext,
+        priority: Priority,
+    ) -> BoxFuture<'a, Result<Verified, VerifyError>> {
+        Box::pin(async move {
+            let claim = self.batch.check(network, priority).await?;
+            let is_done = !claim.rows.iter().any(Row::adds);
+            let job = Job::Claim(Box::new(claim));
+            let gas = check_exact(network, &job, Reason::ClaimSimulation).await?;
+            Ok(Verified { job, is_done, extra: None, balance: U256::ZERO, gas })
+        })
+    }
+
+    fn signed_by_key<'a>(
+        &'a self,
+        _network: &'a NetworkContext,
+    ) -> BoxFuture<'a, Result<Option<Job>, VerifyError>> {
+        // Claims that another transaction made have nothing left to do, which `check` finds.
+        Box::pin(std::future::ready(Ok(None)))
+    }
+}

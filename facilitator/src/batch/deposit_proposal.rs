@@ -1,0 +1,509 @@
+//! Reads and checks requests to deposit.
+
+use alloy_primitives::{Address, B256, Bytes, U256};
+use alloy_sol_types::SolCall;
+use bursar_chain::ports::BoxFuture;
+use bursar_x402::channel::payload::{Deposit, DepositAuthorization, SignedVoucher};
+use bursar_x402::channel::{ChannelConfig, DepositTerms};
+use bursar_x402::settlement::Requirements;
+
+use crate::batch::deposit::{self, ChannelDeposit};
+use crate::batch::state::{self, ChannelState};
+use crate::batch::terms::{self, VoucherProof};
+use crate::contract_call::ContractCall;
+use crate::job::Job;
+use crate::job_key::JobKey;
+use crate::network::NetworkContext;
+use crate::node::Priority;
+use crate::reads::{
+    self, CallOutcome, ReadAnswers, Reads, TRUSTED_CALL_GAS, UNTRUSTED_CALL_GAS, call_question,
+};
+use crate::reason::{Reason, Rejection};
+use crate::scheme::Proposal;
+use crate::signature::{self, Unwrapped};
+use crate::transaction;
+use crate::transfer::check::{claimed_separator, token_separator};
+use crate::transfer::domain::Domain;
+use crate::transfer::erc20::IErc20;
+use crate::transfer::permit2;
+use crate::transfer::terms_check::check_window;
+use crate::verify::{Verified, VerifyError};
+use crate::work::{SenderRule, Work};
+
+alloy_sol_types::sol! {
+    #[derive(Debug)]
+    interface IAuthorizations {
+        function authorizationState(address authorizer, bytes32 nonce) external view returns (bool);
+        function nonceBitmap(address owner, uint256 word) external view returns (uint256);
+    }
+}
+
+/// Gas limit of the cheapest deposit.
+const LEAST_GAS: u64 = 150_000;
+
+/// A deposit that was read from a request and matches its requirements.
+#[derive(Debug)]
+pub(super) struct DepositProposal {
+    chain: bursar_core::networks::ChainId,
+    config: ChannelConfig,
+    channel: B256,
+    amount: u128,
+    voucher: SignedVoucher,
+    voucher_proof: VoucherProof,
+    authorization: DepositAuthorization,
+    signature: Unwrapped,
+    claimed: Option<B256>,
+}
+
+impl DepositProposal {
+    /// Reads a deposit and compares it with the requirements.
+    ///
+    /// # Errors
+    /// [`Rejection`].
+    pub(super) fn read(
+        network: &NetworkContext,
+        requirements: &Requirements,
+        payload: Deposit,
+    ) -> Result<Self, Rejection> {
+        let Deposit { config, voucher, amount, authorization } = payload;
+        let reject = |reason: Reason| Rejection::from(reason).for_payer(config.payer);
+        let channel = terms::check_channel(network, &config, &voucher, requirements)?;
+        let signed = (channel, voucher.max_claimable);
+        let voucher_proof =
+            terms::check_voucher(&terms::domain(network), &config, signed, &voucher.signature)
+                .map_err(reject)?;
+        let hinted = requirements.extra.transfer_method.as_deref();
+        let sent = match &authorization {
+            DepositAuthorization::Eip3009(_signed) if hinted == Some("permit2") => {
+                return Err(reject(Reason::DepositPermit2Missing));
+            }
+            DepositAuthorization::Permit2(_signed) if hinted == Some("eip3009") => {
+                return Err(reject(Reason::DepositEip3009Missing));
+            }
+            DepositAuthorization::Eip3009(signed) => &signed.signature,
+            DepositAuthorization::Permit2(signed) => {
+                if signed.spender != network.contracts.permit2_collector {
+                    return Err(reject(Reason::DepositSpender));
+                }
+                if signed.token != config.token {
+                    return Err(reject(Reason::ChannelToken));
+                }
+                if signed.amount != U256::from(amount) {
+                    return Err(reject(Reason::DepositAmount));
+                }
+                if signed.channel_id != channel {
+                    return Err(reject(Reason::ChannelIdMismatch));
+                }
+                if signed.from != config.payer {
+                    return Err(reject(Reason::InvalidSignature));
+                }
+                &signed.signature
+            }
+        };
+        let signature = signature::unwrap(sent).ok_or_else(|| reject(Reason::InvalidSignature))?;
+        let chain = network.contracts.chain;
+        let claimed = claimed_separator(chain, requirements);
+        Ok(Self {
+            chain,
+            config,
+            channel,
+            amount,
+            voucher,
+            voucher_proof,
+            authorization,
+            signature,
+            claimed,
+        })
+    }
+
+    fn reject(&self, reason: Reason) -> Rejection {
+        Rejection::from(reason).for_payer(self.config.payer)
+    }
+
+    /// The digest of the authorization (EIP-712).
+    async fn digest(&self, network: &NetworkContext) -> Result<B256, VerifyError> {
+        match &self.authorization {
+            DepositAuthorization::Eip3009(signed) => {
+                let separator = token_separator(network, self.config.token, self.claimed).await?;
+                let separator = separator.ok_or_else(|| self.reject(Reason::MissingDomain))?;
+                let terms = DepositTerms {
+                    payer: self.config.payer,
+                    collector: network.contracts.erc3009_collector,
+                    channel_id: self.channel,
+                    amount: self.amount,
+                };
+                Ok(signed.digest(separator, &terms))
+            }
+            DepositAuthorization::Permit2(signed) => {
+                let separator = match permit2::domain(&network.contracts) {
+                    Domain::Known(separator) => separator,
+                    Domain::Token => B256::ZERO,
+                };
+                Ok(signed.digest(separator))
+            }
+        }
+    }
+
+    async fn check_at(
+        &self,
+        network: &NetworkContext,
+        priority: Priority,
+    ) -> Result<Verified, VerifyError> {
+        let digest = self.digest(network).await?;
+        let payer = self.config.payer;
+        let is_by_key = signature::signer(&digest, &self.signature.inner) == Some(payer);
+        let known_code = network.codes.get(&payer, network.clock.mono_ms());
+        let may_be_contract = self.signature.deployment.is_some() || known_code != Some(false);
+        if !is_by_key && !may_be_contract {
+            return Err(self.reject(Reason::InvalidSignature).into());
+        }
+        let mut job = ChannelDeposit {
+            chain: self.chain,
+            config: self.config.clone(),
+            channel: self.channel,
+            amount: self.amount,
+            authorization: self.authorization.clone(),
+            digest,
+            signature: self.signature.inner.clone(),
+            deployment: self.signature.deployment.clone(),
+            contract_payer: !is_by_key || known_code == Some(true),
+            before: ChannelState::default(),
+        };
+        let mut facts = Facts::ask(network, self, &job, priority).await?;
+        if facts.has_code && (job.deployment.is_some() || !job.contract_payer) {
+            // A deployed wallet is not deployed again, and the code of a contract is simulated as such.
+            (job.deployment, job.contract_payer) = (None, true);
+            facts = Facts::ask(network, self, &job, priority).await?;
+        }
+        if job.deployment.is_none() {
+            network.codes.insert(payer, facts.has_code, network.clock.mono_ms());
+        }
+        job.contract_payer = facts.has_code || job.deployment.is_some();
+        if !facts.has_code && job.deployment.is_none() && !is_by_key {
+            return Err(self.reject(Reason::InvalidSignature).into());
+        }
+        job.before = self.check_facts(&job, &facts, is_by_key)?;
+        if !job.contract_payer {
+            job.signature = terms::normalized(&job.signature);
+        }
+        let extra = Some(job.before.to_json(self.channel));
+        let job = Job::Deposit(Box::new(job));
+        let cap = network.config.gas_cap_contract;
+        let gas = transaction::gas(&network.contracts, &[&job], cap)
+            .ok_or_else(|| self.reject(Reason::DepositSimulation))?;
+        let balance = facts.payer_balance.unwrap_or_default();
+        Ok(Verified { job, is_done: false, extra, balance, gas })
+    }
+
+    /// Checks a deposit against the chain's answers. Returns the state of the channel.
+    fn check_facts(
+        &self,
+        job: &ChannelDeposit,
+        facts: &Facts,
+        is_by_key: bool,
+    ) -> Result<ChannelState, VerifyError> {
+        let reject = |reason: Reason| VerifyError::from(self.reject(reason));
+        let Some(state) = facts.state else { return Err(reject(Reason::DepositSimulation)) };
+        let amount = U256::from(self.amount);
+        let is_unsigned = !is_by_key && facts.accepts_authorization != Some(true);
+        let voucher_by_key = self.voucher_proof == VoucherProof::Key;
+        let payer_signs = self.config.voucher_signer().may_be_contract();
+        let is_voucher_signed = if payer_signs && job.contract_payer {
+            facts.accepts_voucher == Some(true)
+        } else {
+            voucher_by_key
+        };
+        if let Some(revert) = &facts.failure {
+            // A caller without a valid signature learns nothing about the authorization.
+            if is_unsigned && job.contract_payer {
+                return Err(reject(Reason::InvalidSignature));
+            }
+            let reason = match &self.authorization {
+                DepositAuthorization::Eip3009(_signed) => match facts.nonce {
+                    None => Reason::NotEip3009,
+                    Some(used) if !used.is_zero() => Reason::NonceUsed,
+                    Some(_free) => Reason::DepositSimulation,
+                },
+                DepositAuthorization::Permit2(signed) => {
+                    let bit = usize::from(signed.nonce.to_be_bytes::<32>()[31]);
+                    match (facts.nonce, facts.allowance) {
+                        (Some(bitmap), _any) if bitmap.bit(bit) => Reason::Permit2Nonce,
+                        (Some(_free), Some(allowance)) if allowance < amount => {
+                            Reason::DepositAllowance
+                        }
+                        (Some(_free), _enough) => Reason::DepositSimulation,
+                        (None, _any) => Reason::Permit2Proxy,
+                    }
+                }
+            };
+            let is_underfunded = facts.payer_balance.is_some_and(|balance| balance < amount);
+            let is_used = [Reason::NonceUsed, Reason::Permit2Nonce].contains(&reason);
+            let reason =
+                if is_underfunded && !is_used { Reason::InsufficientBalance } else { reason };
+            let mut rejection = self.reject(reason);
+            if !revert.is_empty() {
+                let why = bursar_chain::revert::reason(revert);
+                let why = bursar_core::text::visible(&why);
+                rejection.message = format!("{} ({why})", rejection.message);
+            }
+            return Err(rejection.into());
+        }
+        if !is_voucher_signed {
+            return Err(reject(Reason::VoucherSignature));
+        }
+        let after = state.balance.checked_add(self.amount);
+        if after.is_none_or(|after| self.voucher.max_claimable > after) {
+            return Err(reject(Reason::VoucherExceedsBalance));
+        }
+        if self.voucher.max_claimable <= state.total_claimed {
+            return Err(reject(Reason::VoucherBelowClaimed));
+        }
+        Ok(state)
+    }
+}
+
+/// Checks again whether a verified deposit can be carried out.
+///
+/// # Errors
+/// [`VerifyError`].
+pub(super) async fn check_again(
+    network: &NetworkContext,
+    job: &ChannelDeposit,
+) -> Result<(), VerifyError> {
+    let voucher = SignedVoucher {
+        channel_id: job.channel,
+        max_claimable: u128::MAX,
+        signature: Bytes::new(),
+    };
+    let proposal = DepositProposal {
+        chain: job.chain,
+        config: job.config.clone(),
+        channel: job.channel,
+        amount: job.amount,
+        voucher,
+        voucher_proof: VoucherProof::Key,
+        authorization: job.authorization.clone(),
+        signature: Unwrapped { inner: job.signature.clone(), deployment: job.deployment.clone() },
+        claimed: None,
+    };
+    check_window(deposit::window_of(&job.authorization), network.now_seconds())
+        .map_err(|reason| proposal.reject(reason))?;
+    let facts = Facts::ask(network, &proposal, job, Priority::Batched).await?;
+    if facts.has_code && !job.contract_payer {
+        return Err(proposal.reject(Reason::DepositTransactionFailed).into());
+    }
+    if facts.failure.is_none() {
+        return Ok(());
+    }
+    proposal.check_facts(job, &facts, true).map(|_state| ())
+}
+
+/// What a node returned about a deposit.
+struct Facts {
+    has_code: bool,
+    state: Option<ChannelState>,
+    payer_balance: Option<U256>,
+    /// EIP-3009: whether the nonce is used. Permit2: the bitmap of its word.
+    nonce: Option<U256>,
+    allowance: Option<U256>,
+    accepts_voucher: Option<bool>,
+    accepts_authorization: Option<bool>,
+    /// The revert data of the deposit; `None` if it succeeded.
+    failure: Option<Bytes>,
+}
+
+impl Facts {
+    async fn ask(
+        network: &NetworkContext,
+        proposal: &DepositProposal,
+        job: &ChannelDeposit,
+        priority: Priority,
+    ) -> Result<Self, VerifyError> {
+        let contracts = &network.contracts;
+        let (payer, token) = (job.config.payer, job.config.token);
+        let mut calls = state::calls(contracts, job.channel).to_vec();
+        let call = |to: Address, data: Vec<u8>| ContractCall { to, data: data.into() };
+        calls.push(call(token, IErc20::balanceOfCall { owner: payer }.abi_encode()));
+        let (nonce, spender) = match &job.authorization {
+            DepositAuthorization::Eip3009(signed) => {
+                let nonce = signed.nonce(job.channel);
+                let used = IAuthorizations::authorizationStateCall { authorizer: payer, nonce };
+                (call(token, used.abi_encode()), contracts.erc3009_collector)
+            }
+            DepositAuthorization::Permit2(signed) => {
+                let word = signed.nonce >> 8;
+                let bitmap = IAuthorizations::nonceBitmapCall { owner: payer, word };
+                (call(contracts.permit2, bitmap.abi_encode()), contracts.permit2)
+            }
+        };
+        calls.push(nonce);
+        calls.push(call(token, IErc20::allowanceCall { owner: payer, spender }.abi_encode()));
+        let deploys = job.deployment.as_ref();
+        calls.extend(
+            deploys.map(|deploys| ContractCall { to: deploys.factory, data: deploys.data.clone() }),
+        );
+        if job.contract_payer {
+            let ceiling = proposal.voucher.max_claimable;
+            let voucher = terms::domain(network).voucher_digest(job.channel, ceiling);
+            let signature = proposal.voucher.signature.clone();
+            calls.push(reads::signature_call(payer, voucher, signature));
+            calls.push(reads::signature_call(payer, job.digest, job.signature.clone()));
+        }
+        calls.push(job.call(contracts));
+        let is_trusted = network.trusts_token(token) && !job.contract_payer;
+        let exact = if job.contract_payer { exact_question(network, job) } else { None };
+        let gas = if is_trusted { TRUSTED_CALL_GAS } else { UNTRUSTED_CALL_GAS };
+        let wanted = Reads { codes: vec![payer], calls, gas, exact, is_trusted };
+        let ReadAnswers { codes, outcomes, exact_revert } =
+            reads::read(network, wanted, priority).await?;
+        let has_code = codes.first().copied().unwrap_or_default();
+        let mut outcomes = outcomes.unwrap_or_default().into_iter();
+        let state = state::read(outcomes.by_ref().take(state::CALLS));
+        let mut next = || outcomes.next().unwrap_or(CallOutcome::Reverted(Bytes::new()));
+        let mut number = || next().returned_data().as_ref().and_then(reads::number);
+        let (payer_balance, nonce, allowance) = (number(), number(), number());
+        if deploys.is_some() {
+            // The wallet may be deployed already, so a failure means nothing.
+            let _done = next();
+        }
+        let mut accepts = || job.contract_payer.then(|| reads::is_accepted(next().returned_data()));
+        let (accepts_voucher, accepts_authorization) = (accepts(), accepts());
+        let failure = next().revert_data().or(exact_revert);
+        Ok(Self {
+            has_code,
+            state,
+            payer_balance,
+            nonce,
+            allowance,
+            accepts_voucher,
+            accepts_authorization,
+            failure,
+        })
+    }
+}
+
+/// The exact transaction that would be sent: a contract can observe its gas.
+fn exact_question(
+    network: &NetworkContext,
+    job: &ChannelDeposit,
+) -> Option<bursar_chain::ports::Question> {
+    let job = Job::Deposit(Box::new(job.clone()));
+    let gas = transaction::gas(&network.contracts, &[&job], network.config.gas_cap_contract)?;
+    let sent = transaction::call(&network.contracts, &[&job], gas);
+    let from = network.simulated_sender(SenderRule::Any);
+    Some(call_question(from, ContractCall { to: sent.to, data: sent.data }, gas))
+}
+
+impl Proposal for DepositProposal {
+    fn key(&self) -> JobKey {
+        deposit::key_of(self.chain, &self.config, self.channel, &self.authorization)
+    }
+
+    fn preceding_key(&self) -> Option<JobKey> {
+        None
+    }
+
+    fn payer(&self) -> Option<Address> {
+        Some(self.config.payer)
+    }
+
+    fn payees(&self) -> Vec<Address> {
+        vec![self.config.receiver]
+    }
+
+    fn needs_transaction(&self) -> bool {
+        true
+    }
+
+    fn sender(&self) -> SenderRule {
+        SenderRule::Any
+    }
+
+    fn least_gas(&self) -> u64 {
+        transaction::least_gas(LEAST_GAS)
+    }
+
+    fn admit(&self, network: &NetworkContext) -> Result<(), Rejection> {
+        let least = network.config.min_deposit.get(&self.config.token).copied().unwrap_or_default();
+        if self.amount == 0 || U256::from(self.amount) < least {
+            return Err(self.reject(Reason::DepositBelowMinimum));
+        }
+        check_window(deposit::window_of(&self.authorization), network.now_seconds())
+            .map_err(|reason| self.reject(reason))?;
+        if let Some(deployment) = &self.signature.deployment
+            && !network.config.eip6492_factories.contains(&deployment.factory)
+        {
+            return Err(self.reject(Reason::FactoryNotAllowed));
+        }
+        Ok(())
+    }
+
+    fn is_same(&self, job: &Job) -> bool {
+        let Job::Deposit(known) = job else { return false };
+        let inner = &self.signature.inner;
+        let is_signed = *inner == known.signature
+            || terms::normalized(inner) == known.signature
+            || signature::signer(&known.digest, inner) == Some(known.config.payer);
+        is_signed
+            && self.channel == known.channel
+            && self.amount == known.amount
+            && is_same_authorization(&self.authorization, &known.authorization)
+    }
+
+    fn check<'a>(
+        &'a self,
+        network: &'a NetworkContext,
+        priority: Priority,
+    ) -> BoxFuture<'a, Result<Verified, VerifyError>> {
+        Box::pin(self.check_at(network, priority))
+    }
+
+    fn signed_by_key<'a>(
+        &'a self,
+        network: &'a NetworkContext,
+    ) -> BoxFuture<'a, Result<Option<Job>, VerifyError>> {
+        Box::pin(async move {
+            let digest = self.digest(network).await?;
+            let signature = terms::normalized(&self.signature.inner);
+            if signature::signer(&digest, &signature) != Some(self.config.payer) {
+                return Ok(None);
+            }
+            let wanted = Reads {
+                calls: state::calls(&network.contracts, self.channel).to_vec(),
+                gas: TRUSTED_CALL_GAS,
+                is_trusted: true,
+                ..Reads::default()
+            };
+            let answers = reads::read(network, wanted, Priority::Batched).await?;
+            let before = state::read(answers.outcomes.unwrap_or_default());
+            Ok(Some(Job::Deposit(Box::new(ChannelDeposit {
+                chain: self.chain,
+                config: self.config.clone(),
+                channel: self.channel,
+                amount: self.amount,
+                authorization: self.authorization.clone(),
+                digest,
+                signature,
+                deployment: None,
+                contract_payer: false,
+                before: before.unwrap_or_default(),
+            }))))
+        })
+    }
+}
+
+/// Whether two authorizations have the same terms, whatever their signatures are.
+fn is_same_authorization(one: &DepositAuthorization, other: &DepositAuthorization) -> bool {
+    match (one, other) {
+        (DepositAuthorization::Eip3009(one), DepositAuthorization::Eip3009(other)) => {
+            (one.valid_after, one.valid_before, one.salt)
+                == (other.valid_after, other.valid_before, other.salt)
+        }
+        (DepositAuthorization::Permit2(one), DepositAuthorization::Permit2(other)) => {
+            (one.nonce, one.deadline, one.amount, one.token)
+                == (other.nonce, other.deadline, other.amount, other.token)
+        }
+        (DepositAuthorization::Eip3009(_), DepositAuthorization::Permit2(_))
+        | (DepositAuthorization::Permit2(_), DepositAuthorization::Eip3009(_)) => false,
+    }
+}

@@ -1,0 +1,133 @@
+//! Vouchers: verified off the chain, and kept by the merchant until it claims them.
+
+use alloy_primitives::{Address, B256};
+use bursar_chain::ports::BoxFuture;
+use bursar_x402::channel::ChannelConfig;
+use bursar_x402::channel::payload::SignedVoucher;
+use bursar_x402::settlement::Requirements;
+
+use crate::batch::state::{self, ChannelState};
+use crate::batch::terms::{self, VoucherProof};
+use crate::network::NetworkContext;
+use crate::node::Priority;
+use crate::reads::{self, Reads, TRUSTED_CALL_GAS, UNTRUSTED_CALL_GAS};
+use crate::reason::{Reason, Rejection};
+use crate::scheme::Statement;
+use crate::verify::{Valid, VerifyError};
+
+/// A voucher of a channel, or the voucher of a payer's request for a refund.
+#[derive(Debug)]
+pub(super) struct VoucherStatement {
+    config: ChannelConfig,
+    channel: B256,
+    voucher: SignedVoucher,
+    proof: VoucherProof,
+    /// A refund charges nothing: its voucher may equal what was claimed.
+    is_refund: bool,
+}
+
+impl VoucherStatement {
+    /// Reads a voucher and compares it with the requirements.
+    ///
+    /// # Errors
+    /// [`Rejection`].
+    pub(super) fn read(
+        network: &NetworkContext,
+        requirements: &Requirements,
+        (config, voucher): (ChannelConfig, SignedVoucher),
+        is_refund: bool,
+    ) -> Result<Self, Rejection> {
+        let channel = terms::check_channel(network, &config, &voucher, requirements)?;
+        let domain = terms::domain(network);
+        let signed = (channel, voucher.max_claimable);
+        let proof = terms::check_voucher(&domain, &config, signed, &voucher.signature)
+            .map_err(|reason| Rejection::from(reason).for_payer(config.payer))?;
+        Ok(Self { config, channel, voucher, proof, is_refund })
+    }
+
+    async fn check_at(&self, network: &NetworkContext) -> Result<Valid, VerifyError> {
+        let payer = self.config.payer;
+        let reject = |reason: Reason| VerifyError::from(Rejection::from(reason).for_payer(payer));
+        let mut calls = state::calls(&network.contracts, self.channel).to_vec();
+        let may_be_contract = self.config.voucher_signer().may_be_contract();
+        if may_be_contract {
+            let digest =
+                terms::domain(network).voucher_digest(self.channel, self.voucher.max_claimable);
+            let signature = self.voucher.signature.clone();
+            calls.push(reads::signature_call(payer, digest, signature));
+        }
+        let gas = if may_be_contract { UNTRUSTED_CALL_GAS } else { TRUSTED_CALL_GAS };
+        let codes = if may_be_contract { vec![payer] } else { Vec::new() };
+        let wanted = Reads { codes, calls, gas, exact: None, is_trusted: !may_be_contract };
+        let answers = reads::read(network, wanted, Priority::Now).await?;
+        let Some(mut outcomes) = answers.outcomes else {
+            return Err(reject(Reason::VoucherSignature));
+        };
+        if may_be_contract {
+            let accepted = reads::is_accepted(outcomes.pop().and_then(|last| last.returned_data()));
+            let has_code = answers.codes.first().copied().unwrap_or_default();
+            let is_signed = if has_code { accepted } else { self.proof == VoucherProof::Key };
+            if !is_signed {
+                return Err(reject(Reason::VoucherSignature));
+            }
+        }
+        let state = state::read(outcomes).ok_or_else(|| reject(Reason::ChannelNotFound))?;
+        check_ceiling(&state, self.voucher.max_claimable, self.is_refund).map_err(reject)?;
+        Ok(Valid { payer: Some(payer), extra: Some(state.to_json(self.channel)) })
+    }
+}
+
+/// Checks the amount of a voucher against the state of its channel.
+fn check_ceiling(state: &ChannelState, ceiling: u128, is_refund: bool) -> Result<(), Reason> {
+    if state.balance == 0 {
+        return Err(Reason::ChannelNotFound);
+    }
+    if ceiling > state.balance {
+        return Err(Reason::VoucherExceedsBalance);
+    }
+    let is_low =
+        if is_refund { ceiling < state.total_claimed } else { ceiling <= state.total_claimed };
+    if is_low { Err(Reason::VoucherBelowClaimed) } else { Ok(()) }
+}
+
+impl Statement for VoucherStatement {
+    fn payees(&self) -> Vec<Address> {
+        vec![self.config.receiver]
+    }
+
+    fn payer(&self) -> Option<Address> {
+        Some(self.config.payer)
+    }
+
+    /// A merchant keeps vouchers, and settles them by a claim.
+    fn settle_refusal(&self) -> Reason {
+        Reason::BatchPayloadType
+    }
+
+    fn check<'a>(
+        &'a self,
+        network: &'a NetworkContext,
+    ) -> BoxFuture<'a, Result<Valid, VerifyError>> {
+        Box::pin(self.check_at(network))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn voucher_is_above_what_was_claimed_and_at_most_the_balance() {
+        let state = ChannelState { balance: 10, total_claimed: 4, ..ChannelState::default() };
+        let of = |ceiling| check_ceiling(&state, ceiling, false);
+        assert_eq!(of(10), Ok(()));
+        assert_eq!(of(11), Err(Reason::VoucherExceedsBalance));
+        assert_eq!(of(5), Ok(()));
+        assert_eq!(of(4), Err(Reason::VoucherBelowClaimed));
+        // A refund charges nothing.
+        assert_eq!(check_ceiling(&state, 4, true), Ok(()));
+        assert_eq!(check_ceiling(&state, 3, true), Err(Reason::VoucherBelowClaimed));
+        let empty = ChannelState::default();
+        assert_eq!(check_ceiling(&empty, 0, true), Err(Reason::ChannelNotFound));
+    }
+}
