@@ -694,11 +694,11 @@ async fn a_sweep_by_a_stranger_is_the_success_of_the_request() {
         token: channel.config.token,
     };
     let stranger = Address::repeat_byte(0x5a);
-    let gas = U256::from(10).pow(U256::from(18));
+    let gas = U256::from(10).pow(U256::from(20));
     stage.chain.request("anvil_setBalance", json!([stranger, gas])).await.expect("set");
     let sweep = Call::new(stranger, ESCROW, &call);
     let body = channel.sweep();
-    let (answer, theirs) = tokio::join!(stage.settle(&body), async {
+    let (answer, (theirs, _mining)) = tokio::join!(stage.settle(&body), async {
         // Once the facilitator's own transaction waits, the stranger pays more for a place before it.
         loop {
             let pool = stage.chain.request("txpool_status", json!([])).await.expect("answered");
@@ -708,9 +708,7 @@ async fn a_sweep_by_a_stranger_is_the_success_of_the_request() {
             tokio::time::sleep(std::time::Duration::from_millis(10)).await;
         }
         let hash = stage.chain.queue_as(&sweep, 50_000_000_000).await.expect("queued");
-        let _mining = stage.keep_mining();
-        tokio::time::sleep(std::time::Duration::from_millis(2_000)).await;
-        hash
+        (hash, stage.keep_mining())
     });
     assert_eq!(answer["success"], true, "{answer}");
     assert_eq!(answer["transaction"], json!(theirs), "{answer}");
@@ -732,13 +730,14 @@ async fn killed_at(point: &str, time: u8) {
         chain.approve_as(payer.address(), coin, PERMIT2).await.expect("approved");
         channels.push(Channel::new(chain.network(), payer, Payer::random().address()));
     }
-    // One process prepares the channels, another is killed.
+    // Another facilitator prepares the channels, so that the killed one has no earlier work to resume.
+    let earlier = prepared_home(&chain, chain.url(), 1, "", "").await;
     let deposits: Vec<Value> =
         channels[2..].iter().map(|channel| channel.deposit(DEPOSIT, PRICE)).collect();
-    settle_all(&chain, &home, None, &deposits, &fault).await;
-    home.wait_for_store().await;
-    settle_all(&chain, &home, None, &[channels[3].claim(PRICE, PRICE)], &fault).await;
-    home.wait_for_store().await;
+    settle_all(&chain, &earlier, None, &deposits, &fault).await;
+    earlier.wait_for_store().await;
+    settle_all(&chain, &earlier, None, &[channels[3].claim(PRICE, PRICE)], &fault).await;
+    earlier.wait_for_store().await;
     let bodies = [
         channels[0].deposit(DEPOSIT, PRICE),
         channels[1].deposit_by_permit2(DEPOSIT, PRICE),
