@@ -28,6 +28,28 @@ pub const WHEELS: Wheels = Wheels {
 /// Longest wait for a line. It fires only for a line that never comes.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
+/// The server frameworks of the shops.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Framework {
+    Hono,
+    Express,
+    FastApi,
+}
+
+impl Framework {
+    pub const ALL: [Framework; 3] = [Framework::Hono, Framework::Express, Framework::FastApi];
+
+    /// Starts a shop with its settings: facilitator, payee and routes. It is ready with its URL.
+    pub async fn start(self, settings: &Value) -> Script {
+        let settings = settings.to_string();
+        match self {
+            Framework::Hono => Script::start("hono.mjs", &[&settings]).await,
+            Framework::Express => Script::start("shop.mjs", &[&settings]).await,
+            Framework::FastApi => Script::start_python("fastapi_shop.py", &[&settings]).await,
+        }
+    }
+}
+
 /// A running script.
 #[derive(Debug)]
 pub struct Script {

@@ -1,11 +1,12 @@
 //! Many copies of one signed payment: the merchant delivers once, the payer pays once, and no transaction reverts.
 
 use bursar_tests::payer::SignedPayment;
+use bursar_tests::sdk::Framework;
 use futures::StreamExt;
 use serde_json::Value;
 
 use crate::market::Market;
-use crate::merchant::{Kind, Merchant, MerchantAnswer};
+use crate::merchant::{Merchant, MerchantAnswer};
 
 /// Concurrent connections.
 const CONNECTIONS: usize = 64;
@@ -69,15 +70,15 @@ async fn all_verified_before_any_settles(market: &Market, merchant: &Merchant) {
     let merchants = [merchant];
     let copies = show_copies(market, &merchants, &paid, CONNECTIONS, CONNECTIONS);
     let (answers, ()) = tokio::join!(copies, release);
-    let case = format!("{:?}, all verified before any settles", merchant.kind);
+    let case = format!("{:?}, all verified before any settles", merchant.framework);
     assert_once(market, &paid, &answers, &case).await;
 }
 
-async fn delivers_once(kind: Kind) {
-    let Some(market) = Market::open(&[kind], "").await else { return };
+async fn delivers_once(framework: Framework) {
+    let Some(market) = Market::open(&[framework], "").await else { return };
     let merchant = &market.merchants[0];
     for copies in [16, 100, 1_000] {
-        let case = format!("{kind:?}, {copies} copies in parallel");
+        let case = format!("{framework:?}, {copies} copies in parallel");
         let paid = market.payment().await;
         let served = merchant.served().await;
         let mut answers = show_copies(&market, &[merchant], &paid, copies, CONNECTIONS).await;
@@ -89,7 +90,7 @@ async fn delivers_once(kind: Kind) {
         assert!(merchant.served().await > served, "{case}");
     }
     all_verified_before_any_settles(&market, merchant).await;
-    let case = format!("{kind:?}, 16 copies in sequence");
+    let case = format!("{framework:?}, 16 copies in sequence");
     let paid = market.payment().await;
     let served = merchant.served().await;
     let answers = show_copies(&market, &[merchant], &paid, 16, 1).await;
@@ -103,27 +104,28 @@ async fn delivers_once(kind: Kind) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn hono_delivers_once_for_up_to_1000_copies_of_a_payment() {
-    delivers_once(Kind::Hono).await;
+    delivers_once(Framework::Hono).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn express_delivers_once_for_up_to_1000_copies_of_a_payment() {
-    delivers_once(Kind::Express).await;
+    delivers_once(Framework::Express).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn fastapi_delivers_once_for_up_to_1000_copies_of_a_payment() {
-    delivers_once(Kind::FastApi).await;
+    delivers_once(Framework::FastApi).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn merchants_with_the_same_payee_deliver_once_between_them() {
-    let Some(market) = Market::open(&Kind::ALL, "").await else { return };
+    let Some(market) = Market::open(&Framework::ALL, "").await else { return };
     let all: Vec<&Merchant> = market.merchants.iter().collect();
     for merchants in [&all[..2], &all[1..], &all[..]] {
         for at_once in [16, 1] {
-            let kinds: Vec<Kind> = merchants.iter().map(|merchant| merchant.kind).collect();
-            let case = format!("{kinds:?}, {at_once} at a time");
+            let frameworks: Vec<Framework> =
+                merchants.iter().map(|merchant| merchant.framework).collect();
+            let case = format!("{frameworks:?}, {at_once} at a time");
             let paid = market.payment().await;
             let answers = show_copies(&market, merchants, &paid, 16, at_once).await;
             assert_eq!(answers.len(), 16, "{case}");

@@ -1,9 +1,9 @@
 //! A signer that loses its coin during a payment: a refused payment is not charged when the signer has coin again.
 
 use bursar_tests::payer::SignedPayment;
+use bursar_tests::sdk::Framework;
 
 use crate::market::Market;
-use crate::merchant::Kind;
 
 /// Short enough to wait for, and long enough for many blocks.
 const SETTINGS: &str = "wait_ms = 2000";
@@ -25,13 +25,13 @@ async fn assert_recovers(market: Market, mut refused: Vec<SignedPayment>, mut de
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_signer_without_coin_delivers_nothing_and_charges_nothing_later() {
-    let Some(market) = Market::open(&Kind::ALL, SETTINGS).await else { return };
+    let Some(market) = Market::open(&Framework::ALL, SETTINGS).await else { return };
     market.drain_signer().await;
     let mut refused = Vec::new();
     for merchant in &market.merchants {
         for _payment in 0..2 {
             let (paid, answer) = market.buy(merchant).await;
-            assert!(!answer.delivered, "{:?}", merchant.kind);
+            assert!(!answer.delivered, "{:?}", merchant.framework);
             refused.push(paid);
         }
     }
@@ -40,7 +40,7 @@ async fn a_signer_without_coin_delivers_nothing_and_charges_nothing_later() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_signer_drained_between_verify_and_settle_charges_nothing_later() {
-    let Some(market) = Market::open(&Kind::ALL, SETTINGS).await else { return };
+    let Some(market) = Market::open(&Framework::ALL, SETTINGS).await else { return };
     let mut refused = Vec::new();
     for merchant in &market.merchants {
         market.fund_signer().await;
@@ -52,16 +52,16 @@ async fn a_signer_drained_between_verify_and_settle_charges_nothing_later() {
             market.recorder.release_settles();
         };
         let ((paid, answer), ()) = tokio::join!(market.buy(merchant), drain);
-        assert!(!answer.delivered, "{:?}", merchant.kind);
+        assert!(!answer.delivered, "{:?}", merchant.framework);
         refused.push(paid);
     }
-    assert_recovers(market, refused, Kind::ALL.len() as u64).await;
+    assert_recovers(market, refused, Framework::ALL.len() as u64).await;
 }
 
 /// The facilitator may have cached the balance from before the drain.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_signer_drained_after_a_settlement_charges_nothing_later() {
-    let Some(market) = Market::open(&Kind::ALL, SETTINGS).await else { return };
+    let Some(market) = Market::open(&Framework::ALL, SETTINGS).await else { return };
     let mut refused = Vec::new();
     for merchant in &market.merchants {
         market.fund_signer().await;
@@ -69,16 +69,16 @@ async fn a_signer_drained_after_a_settlement_charges_nothing_later() {
         market.drain_signer().await;
         for _payment in 0..2 {
             let (paid, answer) = market.buy(merchant).await;
-            assert!(!answer.delivered, "{:?}", merchant.kind);
+            assert!(!answer.delivered, "{:?}", merchant.framework);
             refused.push(paid);
         }
     }
-    assert_recovers(market, refused, Kind::ALL.len() as u64).await;
+    assert_recovers(market, refused, Framework::ALL.len() as u64).await;
 }
 
 /// Drains the signer while the transaction is in the pool; after `settlement_pending`, a repeat returns the outcome.
 async fn drained_after_the_broadcast(blocks: u64) {
-    let Some(market) = Market::open(&Kind::ALL, SETTINGS).await else { return };
+    let Some(market) = Market::open(&Framework::ALL, SETTINGS).await else { return };
     let (mut refused, mut deliveries) = (Vec::new(), 0);
     for merchant in &market.merchants {
         let paid = market.payment().await;
@@ -101,7 +101,7 @@ async fn drained_after_the_broadcast(blocks: u64) {
             refused.push(paid);
         }
         market.settle_down().await;
-        assert_eq!(market.charges().await, deliveries, "{:?}", merchant.kind);
+        assert_eq!(market.charges().await, deliveries, "{:?}", merchant.framework);
         refused.extend(market.buy_until_delivered(merchant).await);
         deliveries += 1;
     }

@@ -1,17 +1,17 @@
 //! A customer who disconnects while the merchant settles, and then pays again.
 
+use bursar_tests::sdk::Framework;
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 use tokio::time::sleep;
 
 use crate::market::{Market, POLL, within};
-use crate::merchant::Kind;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_payment_whose_customer_disconnected_is_charged_once() {
-    let Some(market) = Market::open(&Kind::ALL, "").await else { return };
+    let Some(market) = Market::open(&Framework::ALL, "").await else { return };
     for (n, merchant) in market.merchants.iter().enumerate() {
-        let kind = merchant.kind;
+        let framework = merchant.framework;
         let paid = market.payment().await;
         let nonce = paid.terms.nonce.to_string();
         let header = merchant.header(&paid).await;
@@ -41,9 +41,9 @@ async fn a_payment_whose_customer_disconnected_is_charged_once() {
         }
         let settlements = market.recorder.settlements(&nonce);
         let successes = settlements.iter().filter(|one| one["success"] == true).count();
-        assert_eq!(successes, 1, "{kind:?}: {settlements:?}");
-        assert!(deliveries <= 1, "{kind:?} delivered {deliveries} times");
-        assert_eq!(market.charges().await, n as u64 + 1, "{kind:?}");
+        assert_eq!(successes, 1, "{framework:?}: {settlements:?}");
+        assert!(deliveries <= 1, "{framework:?} delivered {deliveries} times");
+        assert_eq!(market.charges().await, n as u64 + 1, "{framework:?}");
     }
     market.recorder.assert_truthful();
     market.close().await;

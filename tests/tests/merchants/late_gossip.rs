@@ -4,11 +4,11 @@ use std::iter::repeat_n;
 
 use bursar_devnet::full::full_chain_or_skip;
 use bursar_tests::lying_rpc::{Lie, LyingRpc};
+use bursar_tests::sdk::Framework;
 use serde_json::json;
 use tokio::time::sleep;
 
 use crate::market::{BASE, Market, POLL, within};
-use crate::merchant::Kind;
 
 /// Why a payment is refused after its broadcast.
 #[derive(Debug, Clone, Copy)]
@@ -23,7 +23,7 @@ async fn refused_for(cause: Cause) {
     let Some(chain) = full_chain_or_skip(BASE).await else { return };
     let node = LyingRpc::in_front_of(chain.url()).await;
     let url = node.url.clone();
-    let market = Market::through(chain, &url, &[Kind::Hono], "wait_ms = 1500").await;
+    let market = Market::through(chain, &url, &[Framework::Hono], "wait_ms = 1500").await;
     let merchant = &market.merchants[0];
     let paid = market.payment().await;
     let header = merchant.header(&paid).await;

@@ -7,10 +7,11 @@ use std::time::Duration;
 use bursar_devnet::full::full_chain_or_skip;
 use bursar_tests::lying_rpc::{Lie, LyingRpc};
 use bursar_tests::payer::SignedPayment;
+use bursar_tests::sdk::Framework;
 use tokio::time::sleep;
 
 use crate::market::{BASE, Market, PENDING, POLL, within};
-use crate::merchant::{Kind, MerchantAnswer};
+use crate::merchant::MerchantAnswer;
 
 /// Time between blocks: about the facilitator's polling interval.
 const BLOCK: Duration = Duration::from_millis(50);
@@ -51,7 +52,7 @@ async fn market_behind(settings: &str) -> Option<(LyingRpc, Market)> {
     let chain = full_chain_or_skip(BASE).await?;
     let node = LyingRpc::in_front_of(chain.url()).await;
     let url = node.url.clone();
-    Some((node, Market::through(chain, &url, &Kind::ALL, settings).await))
+    Some((node, Market::through(chain, &url, &Framework::ALL, settings).await))
 }
 
 /// The node lies about the first broadcast of each payment; blocks follow before the answer is due.
@@ -81,7 +82,7 @@ async fn one_lie(lie: Lie) {
             () = blocks => unreachable!("blocks come until the answer does"),
         };
         market.chain.set_automine(true).await.expect("set");
-        assert_ne!(answer.reason, PENDING, "{lie:?}, {:?}: blocks came", merchant.kind);
+        assert_ne!(answer.reason, PENDING, "{lie:?}, {:?}: blocks came", merchant.framework);
         outcome.add(paid, &answer);
     }
     outcome.assert_matches_the_chain(market).await;
@@ -99,7 +100,7 @@ async fn only_lies(lie: Lie) {
         let lies = node.lies_told();
         node.tell(repeat_n(lie, ALL_BROADCASTS));
         let answer = merchant.pay(&header).await;
-        assert!(!answer.delivered, "{lie:?}, {:?}: there was no block", merchant.kind);
+        assert!(!answer.delivered, "{lie:?}, {:?}: there was no block", merchant.framework);
         assert!(node.lies_told() > lies, "{lie:?}");
         node.be_honest();
         market.chain.set_automine(true).await.expect("set");

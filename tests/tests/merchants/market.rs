@@ -8,10 +8,11 @@ use bursar_devnet::Devnet;
 use bursar_devnet::full::full_chain_or_skip;
 use bursar_tests::facilitator::{Facilitator, FacilitatorHome};
 use bursar_tests::payer::{Payer, SignedPayment, TransferMethod, random_word};
+use bursar_tests::sdk::Framework;
 use serde_json::json;
 use tokio::time::{sleep, timeout};
 
-use crate::merchant::{Kind, Merchant, MerchantAnswer};
+use crate::merchant::{Merchant, MerchantAnswer};
 use crate::recorder::Recorder;
 
 pub(crate) const BASE: ChainId = ChainId(8453);
@@ -43,14 +44,19 @@ pub(crate) struct Market {
 
 impl Market {
     /// Opens a market on a new chain; `settings` are general settings of the facilitator.
-    pub(crate) async fn open(kinds: &[Kind], settings: &str) -> Option<Self> {
+    pub(crate) async fn open(frameworks: &[Framework], settings: &str) -> Option<Self> {
         let chain = full_chain_or_skip(BASE).await?;
         let node = chain.url().to_owned();
-        Some(Self::through(chain, &node, kinds, settings).await)
+        Some(Self::through(chain, &node, frameworks, settings).await)
     }
 
     /// Opens a market whose facilitator uses the node at `node`.
-    pub(crate) async fn through(chain: Devnet, node: &str, kinds: &[Kind], settings: &str) -> Self {
+    pub(crate) async fn through(
+        chain: Devnet,
+        node: &str,
+        frameworks: &[Framework],
+        settings: &str,
+    ) -> Self {
         let home = FacilitatorHome::new(chain.network(), node, 1, settings, "");
         set_coin(&chain, &home, rich()).await;
         // A loaded chain has no earlier blocks, and blocks become final only after these.
@@ -67,7 +73,7 @@ impl Market {
             "facilitator": recorder.url, "payTo": payee.to_checksum(None),
             "v2": { "/thing": { "network": chain.network().caip2(), "price": price } },
         });
-        let starting = kinds.iter().map(|kind| Merchant::start(*kind, &settings));
+        let starting = frameworks.iter().map(|framework| Merchant::start(*framework, &settings));
         let merchants = futures::future::join_all(starting).await;
         Self { chain, recorder, merchants, payee, home, facilitator }
     }

@@ -4,44 +4,27 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bursar_tests::offers::decode_header;
 use bursar_tests::payer::SignedPayment;
-use bursar_tests::sdk::Script;
+use bursar_tests::sdk::{Framework, Script};
 use serde_json::{Value, json};
 
 const CONTENT: &str = "what was paid for";
 
-/// The server frameworks.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Kind {
-    Hono,
-    Express,
-    FastApi,
-}
-
-impl Kind {
-    pub(crate) const ALL: [Kind; 3] = [Kind::Hono, Kind::Express, Kind::FastApi];
-}
-
 /// A running server that sells one item.
 #[derive(Debug)]
 pub(crate) struct Merchant {
-    pub(crate) kind: Kind,
+    pub(crate) framework: Framework,
     script: Script,
     client: reqwest::Client,
 }
 
 impl Merchant {
     /// Starts a server with its settings: facilitator, payee and the item sold at `/thing`.
-    pub(crate) async fn start(kind: Kind, settings: &Value) -> Self {
-        let settings = settings.to_string();
-        let script = match kind {
-            Kind::Hono => Script::start("hono.mjs", &[&settings]).await,
-            Kind::Express => Script::start("shop.mjs", &[&settings]).await,
-            Kind::FastApi => Script::start_python("fastapi_shop.py", &[&settings]).await,
-        };
+    pub(crate) async fn start(framework: Framework, settings: &Value) -> Self {
+        let script = framework.start(settings).await;
         // Node closes an idle connection after five seconds, even if a request is in flight, so keep none open.
         let client = reqwest::Client::builder().no_proxy().pool_max_idle_per_host(0);
         let client = client.build().expect("a client");
-        Self { kind, script, client }
+        Self { framework, script, client }
     }
 
     /// Returns the server's host and port.
@@ -63,7 +46,7 @@ impl Merchant {
     /// Returns the `PAYMENT-SIGNATURE` value that pays for this merchant's offer.
     pub(crate) async fn header(&self, paid: &SignedPayment) -> String {
         let response = self.client.get(self.url()).send().await.expect("an answer");
-        assert_eq!(response.status(), 402, "{:?}", self.kind);
+        assert_eq!(response.status(), 402, "{:?}", self.framework);
         let offer = response.headers().get("payment-required").expect("an offer");
         let offer = decode_header(offer.to_str().expect("text"));
         let payment = json!({
@@ -76,7 +59,7 @@ impl Merchant {
     /// Sends a payment to the merchant.
     pub(crate) async fn pay(&self, header: &str) -> MerchantAnswer {
         let response = self.client.get(self.url()).header("payment-signature", header);
-        MerchantAnswer::of(self.kind, response.send().await.expect("an answer")).await
+        MerchantAnswer::of(self.framework, response.send().await.expect("an answer")).await
     }
 }
 
@@ -89,7 +72,7 @@ pub(crate) struct MerchantAnswer {
 }
 
 impl MerchantAnswer {
-    async fn of(kind: Kind, answer: reqwest::Response) -> Self {
+    async fn of(framework: Framework, answer: reqwest::Response) -> Self {
         let status = answer.status().as_u16();
         let header = |name| {
             let value = answer.headers().get(name)?;
@@ -98,16 +81,16 @@ impl MerchantAnswer {
         let (receipt, refusal) = (header("payment-response"), header("payment-required"));
         let text = answer.text().await.expect("a body");
         let delivered = status == 200;
-        assert!(delivered || status == 402, "{kind:?} answers {status}: {text}");
-        assert_eq!(text.contains(CONTENT), delivered, "{kind:?} answers {status}: {text}");
+        assert!(delivered || status == 402, "{framework:?} answers {status}: {text}");
+        assert_eq!(text.contains(CONTENT), delivered, "{framework:?} answers {status}: {text}");
         let receipt = receipt.unwrap_or_default();
         if delivered {
-            assert_eq!(receipt["success"], true, "{kind:?}: {receipt}");
+            assert_eq!(receipt["success"], true, "{framework:?}: {receipt}");
             return Self { delivered, reason: String::new() };
         }
         let refusal = refusal.unwrap_or_default();
         let reason = receipt["errorReason"].as_str().or(refusal["error"].as_str());
-        let reason = reason.unwrap_or_else(|| panic!("{kind:?} gives no reason: {text}"));
+        let reason = reason.unwrap_or_else(|| panic!("{framework:?} gives no reason: {text}"));
         Self { delivered, reason: reason.to_owned() }
     }
 }

@@ -2,10 +2,10 @@
 
 use alloy_primitives::{Address, Bytes, U256};
 use alloy_sol_types::{SolCall, sol};
+use bursar_tests::sdk::Framework;
 use serde_json::json;
 
 use crate::market::{Market, PAYER_BALANCE};
-use crate::merchant::Kind;
 
 sol! {
     function transfer(address to, uint256 value) external returns (bool);
@@ -17,7 +17,7 @@ const FINAL: u64 = 30;
 /// The payer's transfer pays more for gas, so it precedes the settlement in the block.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_payer_that_empties_its_balance_before_the_block_receives_nothing() {
-    let Some(market) = Market::open(&Kind::ALL, "wait_ms = 1000").await else { return };
+    let Some(market) = Market::open(&Framework::ALL, "wait_ms = 1000").await else { return };
     for merchant in &market.merchants {
         let paid = market.payment().await;
         let header = merchant.header(&paid).await;
@@ -44,8 +44,8 @@ async fn a_payer_that_empties_its_balance_before_the_block_receives_nothing() {
         // The facilitator reports a failed transaction only when its block is final.
         market.chain.mine(FINAL).await.expect("mined");
         let answer = market.until_final(merchant, &header, answer).await;
-        assert!(!answer.delivered, "{:?}", merchant.kind);
-        assert_eq!(market.charges().await, 0, "{:?}", merchant.kind);
+        assert!(!answer.delivered, "{:?}", merchant.framework);
+        assert_eq!(market.charges().await, 0, "{:?}", merchant.framework);
     }
     market.settle_down().await;
     assert_eq!(market.charges().await, 0);
