@@ -14,17 +14,17 @@ import { createServer } from "node:http";
 import { x402Facilitator } from "@x402/core/facilitator";
 import { x402HTTPResourceServer } from "@x402/core/http";
 import { x402ResourceServer } from "@x402/core/server";
-import { toFacilitatorEvmSigner } from "@x402/evm";
 import { ExactEvmScheme as ExactEvmFacilitator } from "@x402/evm/exact/facilitator";
 import { ExactEvmScheme as ExactEvmServer } from "@x402/evm/exact/server";
 import { ExactEvmSchemeV1 as ExactEvmFacilitatorV1 } from "@x402/evm/exact/v1/facilitator";
-import { createWalletClient, getAddress, http, publicActions } from "viem";
-import { generatePrivateKey, privateKeyToAccount } from "viem/accounts";
+import { getAddress } from "viem";
+import { generatePrivateKey } from "viem/accounts";
 import { base } from "viem/chains";
 import { settle, verify } from "x402/facilitator";
 import { exact } from "x402/schemes";
 import { findMatchingPaymentRequirements, processPriceToAtomicAmount, toJsonSafe } from "x402/shared";
 import { PaymentRequirementsSchema, settleResponseHeader } from "x402/types";
+import { facilitatorSigner } from "./facilitator_signer.mjs";
 
 const [, , rpc, payTo] = process.argv;
 const PRICE = "$0.012";
@@ -37,18 +37,9 @@ const realNow = Date.now;
 let ahead = 0;
 Date.now = () => realNow() + ahead * 1000;
 
-const account = privateKeyToAccount(generatePrivateKey());
-const chain = { ...base, rpcUrls: { default: { http: [rpc] } } };
-const wallet = createWalletClient({
-  account,
-  chain,
-  transport: http(rpc),
-  pollingInterval: 20,
-}).extend(publicActions);
-await wallet.request({ method: "anvil_setBalance", params: [account.address, "0xde0b6b3a7640000"] });
+const { wallet, signer } = await facilitatorSigner(rpc, base, generatePrivateKey());
 
 const facilitator = new x402Facilitator();
-const signer = toFacilitatorEvmSigner({ ...wallet, address: account.address });
 facilitator.register("eip155:8453", new ExactEvmFacilitator(signer));
 facilitator.registerV1("base", new ExactEvmFacilitatorV1(signer));
 

@@ -25,6 +25,9 @@ pub const WHEELS: Wheels = Wheels {
     requirements: include_str!("../sdk/requirements.txt"),
 };
 
+/// The modules that scripts import.
+const SHARED: [&str; 2] = ["facilitator_signer.mjs", "local.mjs"];
+
 /// Longest wait for a line. It fires only for a line that never comes.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
@@ -68,7 +71,7 @@ impl Script {
         let kit = tokio::task::spawn_blocking(|| packages(&PACKAGES)).await.expect("it ends");
         let kit = kit.unwrap_or_else(|missing| panic!("{missing}"));
         let home = tempfile::tempdir().expect("a folder");
-        for script in ["local.mjs", name] {
+        for script in SHARED.into_iter().chain([name]) {
             std::fs::copy(source(script), home.path().join(script)).expect("copied");
         }
         let modules = home.path().join("node_modules");
