@@ -3,13 +3,15 @@
 // usage: buyer.mjs
 //
 // Prints READY, then takes an order on each line and prints what came of it on one:
-//   { client, url, key, allowed?, wallet? }  ->  { status, body, receipt, header: { name, value } } or { error }
+//   { client, url, key, allowed?, wallet? }
+//     ->  { status, body, receipt, challenge, header: { name, value } } or { error }
 // `allowed` are the assets beside those that a client knows, `wallet` is the contract that the key owns, with
-// `factory` and `calldata` if it has yet to be made.
+// `factory` and `calldata` if it has yet to be made. `challenge` is the header of a refusal.
 
 import "./local.mjs";
 import { createInterface } from "node:readline";
 import { registerExactEvmScheme } from "@x402/evm/exact/client";
+import { UptoEvmScheme } from "@x402/evm/upto/client";
 import { decodePaymentResponseHeader, wrapFetchWithPayment, x402Client } from "@x402/fetch";
 import { serializeErc6492Signature } from "viem";
 import { privateKeyToAccount } from "viem/accounts";
@@ -18,7 +20,7 @@ import { decodeXPaymentResponse, wrapFetchWithPayment as wrapFetchWithPaymentV1 
 const CLIENTS = {
   "@x402/fetch": (send, signer, { allowed }) => {
     const client = new x402Client();
-    registerExactEvmScheme(client, { signer });
+    registerExactEvmScheme(client, { signer }).register("eip155:*", new UptoEvmScheme(signer));
     if (allowed) client.setSpendControls({ allowedAssets: allowed });
     return wrapFetchWithPayment(send, client);
   },
@@ -51,7 +53,8 @@ async function buy(order) {
   const v2 = response.headers.get("PAYMENT-RESPONSE");
   const v1 = response.headers.get("X-PAYMENT-RESPONSE");
   const receipt = v2 ? decodePaymentResponseHeader(v2) : v1 ? decodeXPaymentResponse(v1) : null;
-  return { status: response.status, body: await response.json(), receipt, header };
+  const challenge = response.headers.get("PAYMENT-REQUIRED");
+  return { status: response.status, body: await response.json(), receipt, challenge, header };
 }
 
 console.log("READY");

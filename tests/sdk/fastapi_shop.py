@@ -4,8 +4,9 @@ It verifies and settles at the facilitator whose URL it is given, and has no cod
 
 usage: fastapi_shop.py '{ "facilitator": URL, "payTo": address, "v2": routes }'
 
-A route is an entry of `accepts` without scheme and receiver. `GET /served` is free and returns how often a paid
-handler ran. Prints READY and the shop's address.
+A route is an entry of `accepts` without receiver; its scheme is `exact` unless it names another. A visit with
+`?used=AMOUNT` settles that amount of the price. `GET /served` is free and returns how often a paid handler ran.
+Prints READY and the shop's address.
 """
 
 import asyncio
@@ -14,11 +15,12 @@ import socket
 import sys
 
 import uvicorn
-from fastapi import FastAPI
+from fastapi import FastAPI, Response
 from x402 import x402ResourceServer
 from x402.http import FacilitatorConfig, HTTPFacilitatorClient
-from x402.http.middleware.fastapi import payment_middleware
+from x402.http.middleware.fastapi import payment_middleware, set_settlement_overrides
 from x402.mechanisms.evm.exact import register_exact_evm_server
+from x402.mechanisms.evm.upto import UptoEvmServerScheme
 
 SETTINGS = json.loads(sys.argv[1])
 shop = FastAPI()
@@ -38,7 +40,7 @@ def routes():
 
 
 server = x402ResourceServer(HTTPFacilitatorClient(FacilitatorConfig(url=SETTINGS["facilitator"])))
-register_exact_evm_server(server)
+register_exact_evm_server(server).register("eip155:*", UptoEvmServerScheme())
 shop.middleware("http")(payment_middleware(routes(), server))
 
 
@@ -47,9 +49,11 @@ async def served():
     return {"served": sold}
 
 
-async def sell():
+async def sell(response: Response, used: str | None = None):
     global sold
     sold += 1
+    if used:
+        set_settlement_overrides(response, {"amount": used})
     return {"content": "what was paid for", "sold": sold}
 
 

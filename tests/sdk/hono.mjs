@@ -3,19 +3,21 @@
 //
 // usage: hono.mjs '{ "facilitator": URL, "payTo": address, "v2": routes }'
 //
-// A route is an entry of `accepts` without scheme and receiver. `GET /served` is free and returns how often a paid
-// handler ran. Prints READY and the shop's address.
+// A route is an entry of `accepts` without receiver; its scheme is `exact` unless it names another. A visit with
+// `?used=AMOUNT` settles that amount of the price. `GET /served` is free and returns how often a paid handler ran.
+// Prints READY and the shop's address.
 
 import "./local.mjs";
 import { serve } from "@hono/node-server";
 import { HTTPFacilitatorClient } from "@x402/core/server";
 import { ExactEvmScheme } from "@x402/evm/exact/server";
-import { paymentMiddleware, x402ResourceServer } from "@x402/hono";
+import { UptoEvmScheme } from "@x402/evm/upto/server";
+import { paymentMiddleware, setSettlementOverrides, x402ResourceServer } from "@x402/hono";
 import { Hono } from "hono";
 
 const { facilitator, payTo, v2 } = JSON.parse(process.argv[2]);
 const server = new x402ResourceServer(new HTTPFacilitatorClient({ url: facilitator }));
-server.register("eip155:*", new ExactEvmScheme());
+server.register("eip155:*", new ExactEvmScheme()).register("eip155:*", new UptoEvmScheme());
 const routes = Object.fromEntries(
   Object.entries(v2).map(([path, route]) => [
     `GET ${path}`,
@@ -34,6 +36,8 @@ shop.use(paymentMiddleware(routes, server));
 for (const path of Object.keys(v2)) {
   shop.get(path, (context) => {
     sold += 1;
+    const used = context.req.query("used");
+    if (used) setSettlementOverrides(context, { amount: used });
     return context.json({ content: "what was paid for", sold });
   });
 }

@@ -4,13 +4,14 @@
 // usage: shop.mjs '{ "facilitator": URL, "payTo": address, "v1": routes, "v2": routes }'
 //
 // A route is what the middlewares take: version 1 `{ network, price }`, version 2 an entry of `accepts`
-// without scheme and receiver. `GET /served` is free and returns how often a paid handler ran. Prints READY and
-// the shop's address.
+// without receiver; its scheme is `exact` unless it names another. A visit with `?used=AMOUNT` settles that amount
+// of the price. `GET /served` is free and returns how often a paid handler ran. Prints READY and the shop's address.
 
 import "./local.mjs";
 import { HTTPFacilitatorClient } from "@x402/core/server";
 import { ExactEvmScheme } from "@x402/evm/exact/server";
-import { paymentMiddleware, x402ResourceServer } from "@x402/express";
+import { UptoEvmScheme } from "@x402/evm/upto/server";
+import { paymentMiddleware, setSettlementOverrides, x402ResourceServer } from "@x402/express";
 import express from "express";
 import { paymentMiddleware as paymentMiddlewareV1 } from "x402-express";
 
@@ -21,7 +22,7 @@ const each = (routes, make) =>
 const shop = express();
 if (v2) {
   const server = new x402ResourceServer(new HTTPFacilitatorClient({ url: facilitator }));
-  server.register("eip155:*", new ExactEvmScheme());
+  server.register("eip155:*", new ExactEvmScheme()).register("eip155:*", new UptoEvmScheme());
   const routes = each(v2, (route) => ({
     accepts: { scheme: "exact", payTo, maxTimeoutSeconds: 60, ...route },
     description: "a test",
@@ -36,8 +37,10 @@ if (v1) {
 let sold = 0;
 shop.get("/served", (_request, response) => response.json({ served: sold }));
 for (const path of Object.keys({ ...v1, ...v2 })) {
-  shop.get(path, (_request, response) => {
+  shop.get(path, (request, response) => {
     sold += 1;
+    const { used } = request.query;
+    if (used) setSettlementOverrides(response, { amount: used });
     response.json({ content: "what was paid for", sold });
   });
 }

@@ -3,7 +3,7 @@
 use alloy_primitives::{Address, B256, U256};
 use bursar_tests::offers::decode_header;
 use bursar_tests::payer::Payer;
-use bursar_tests::sdk::Script;
+use bursar_tests::sdk::{Framework, Script};
 use serde_json::{Value, json};
 
 use crate::stage::{SHOP, Stage};
@@ -12,9 +12,15 @@ use crate::stage::{SHOP, Stage};
 pub(crate) const PRICE: u64 = 12_000;
 pub(crate) const PRICE_IN_DOLLARS: &str = "$0.012";
 
-/// Client packages.
+/// Client packages of npm.
 pub(crate) const FETCH_V2: &str = "@x402/fetch";
 pub(crate) const FETCH_V1: &str = "x402-fetch";
+/// Clients of PyPI's x402, by the library that they extend.
+pub(crate) const HTTPX: &str = "httpx";
+pub(crate) const REQUESTS: &str = "requests";
+
+/// The content of every item.
+pub(crate) const CONTENT: &str = "what was paid for";
 
 /// A shop and a customer of official packages.
 #[derive(Debug)]
@@ -26,15 +32,35 @@ pub(crate) struct Market {
 }
 
 impl Market {
-    /// Starts the shop and the customer; `routes` are the shop's items, by protocol version.
+    /// Starts a shop with Express and a customer with Node; `routes` are the shop's items, by protocol version.
     pub(crate) async fn open(stage: Stage, routes: Value) -> Self {
-        let mut goods = routes;
-        goods["facilitator"] = json!(stage.facilitator.url);
-        goods["payTo"] = json!(SHOP);
-        let shop = Script::start("shop.mjs", &[&goods.to_string()]).await;
-        let buyer = Script::start("buyer.mjs", &[]).await;
+        Self::between(stage, Framework::Express, FETCH_V2, routes).await
+    }
+
+    /// Starts a shop, and the customer's program that has `client`.
+    pub(crate) async fn between(
+        stage: Stage,
+        framework: Framework,
+        client: &str,
+        routes: Value,
+    ) -> Self {
+        let shop = start_shop(framework, &stage.facilitator.url, routes).await;
+        let buyer = match client {
+            HTTPX | REQUESTS => Script::start_python("buyer.py", &[]).await,
+            _npm => Script::start("buyer.mjs", &[]).await,
+        };
         let client = reqwest::Client::builder().no_proxy().build().expect("a client");
         Self { stage, shop, buyer, client }
+    }
+
+    /// Replaces the shop by one that uses the facilitator at this URL.
+    pub(crate) async fn replace_shop(
+        &mut self,
+        framework: Framework,
+        facilitator: &str,
+        routes: Value,
+    ) {
+        self.shop = start_shop(framework, facilitator, routes).await;
     }
 
     pub(crate) fn url(&self, path: &str) -> String {
@@ -46,7 +72,7 @@ impl Market {
     }
 
     /// Sends the customer to a shop; returns the outcome, with the payment header that it sent.
-    async fn order(&mut self, client: &str, url: &str, account: &PayerAccount) -> Value {
+    pub(crate) async fn order(&mut self, client: &str, url: &str, account: &PayerAccount) -> Value {
         let network = self.stage.network();
         let order = json!({
             "client": client, "url": url, "key": account.key, "wallet": account.wallet,
@@ -70,17 +96,12 @@ impl Market {
         let before = self.balances(account.address).await;
         let answer = self.order(client, &self.url(path), &account).await;
         assert_eq!(answer["status"], 200, "{case}: {answer}");
-        assert_eq!(answer["body"]["content"], "what was paid for", "{case}");
+        assert_eq!(answer["body"]["content"], CONTENT, "{case}");
         self.assert_receipt(&answer["receipt"], account.address).await;
         self.assert_paid(account.address, before, &case).await;
 
-        let text = |name: &str| answer["header"][name].as_str().expect("text");
-        let shown = self.show(&self.url(path), text("name"), text("value")).await;
-        let challenge = match shown.headers().get("payment-required").cloned() {
-            Some(header) => decode_header(header.to_str().expect("text")),
-            None => shown.json().await.expect("JSON"),
-        };
-        assert_eq!(challenge["error"], again, "{case}: {challenge}");
+        let refusal = self.refusal(&self.url(path), &answer).await;
+        assert_eq!(refusal["error"], again, "{case}: {refusal}");
         self.assert_paid(account.address, before, &case).await;
     }
 
@@ -93,7 +114,29 @@ impl Market {
         let receipt = decode_header(receipt.expect("a receipt").to_str().expect("text"));
         self.assert_receipt(&receipt, payer).await;
         let body: Value = sold.json().await.expect("JSON");
-        assert_eq!(body["content"], "what was paid for", "{path}");
+        assert_eq!(body["content"], CONTENT, "{path}");
+    }
+
+    /// Sends the payment of an earlier order to a shop that refuses it; returns the shop's offer with the error.
+    pub(crate) async fn refusal(&self, url: &str, order: &Value) -> Value {
+        let shown = self.show_again(url, order).await;
+        match shown.headers().get("payment-required").cloned() {
+            Some(header) => decode_header(header.to_str().expect("text")),
+            None => shown.json().await.expect("JSON"),
+        }
+    }
+
+    /// Sends the payment of an earlier order to a shop.
+    pub(crate) async fn show_again(&self, url: &str, order: &Value) -> reqwest::Response {
+        let text = |name: &str| order["header"][name].as_str().unwrap_or_else(|| panic!("{order}"));
+        self.show(url, text("name"), text("value")).await
+    }
+
+    /// Returns how often the shop's paid handlers ran.
+    pub(crate) async fn served(&self) -> u64 {
+        let answer = self.client.get(self.url("/served")).send().await.expect("an answer");
+        let answer: Value = answer.json().await.expect("JSON");
+        answer["served"].as_u64().unwrap_or_else(|| panic!("{answer}"))
     }
 
     /// Sends a payment header to a shop.
@@ -103,13 +146,24 @@ impl Market {
 
     /// Asserts that the price moved from payer to shop exactly once since `before`.
     pub(crate) async fn assert_paid(&self, payer: Address, before: (U256, U256), case: &str) {
-        let price = U256::from(PRICE);
-        let paid = (before.0 - price, before.1 + price);
+        self.assert_moved(payer, before, PRICE, case).await;
+    }
+
+    /// Asserts that exactly this amount moved from payer to shop since `before`.
+    pub(crate) async fn assert_moved(
+        &self,
+        payer: Address,
+        before: (U256, U256),
+        amount: u64,
+        case: &str,
+    ) {
+        let amount = U256::from(amount);
+        let paid = (before.0 - amount, before.1 + amount);
         assert_eq!(self.balances(payer).await, paid, "{case}: paid once");
     }
 
     /// Asserts that the receipt names its payer and a successful transaction of the facilitator.
-    async fn assert_receipt(&self, receipt: &Value, payer: Address) {
+    pub(crate) async fn assert_receipt(&self, receipt: &Value, payer: Address) {
         assert_eq!(receipt["success"], true, "{receipt}");
         let answer: Address = receipt["payer"].as_str().expect("text").parse().expect("an address");
         assert_eq!(answer, payer, "{receipt}");
@@ -125,6 +179,13 @@ impl Market {
     pub(crate) async fn close(self) {
         self.stage.facilitator.stop().await;
     }
+}
+
+async fn start_shop(framework: Framework, facilitator: &str, routes: Value) -> Script {
+    let mut goods = routes;
+    goods["facilitator"] = json!(facilitator);
+    goods["payTo"] = json!(SHOP);
+    framework.start(&goods).await
 }
 
 /// The payer's address, and the key that signs for it.
