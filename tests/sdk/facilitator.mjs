@@ -1,0 +1,45 @@
+// A facilitator for the scheme upto, made of the protocol's own packages: the checks and the settlements are theirs.
+// Only the HTTP server is ours, with the statuses of their example.
+//
+// usage: facilitator.mjs <JSON-RPC endpoint of a local chain> <network, such as eip155:8453> <key that pays gas>
+//
+// Prints READY and its address.
+
+import "./local.mjs";
+import { createServer } from "node:http";
+import { x402Facilitator } from "@x402/core/facilitator";
+import { UptoEvmScheme } from "@x402/evm/upto/facilitator";
+import { facilitatorSigner } from "./facilitator_signer.mjs";
+
+const [, , rpc, network, key] = process.argv;
+const chain = {
+  id: Number(network.split(":")[1]),
+  name: network,
+  nativeCurrency: { name: "coin", symbol: "ETH", decimals: 18 },
+};
+const { signer } = await facilitatorSigner(rpc, chain, key);
+const facilitator = new x402Facilitator().register(network, new UptoEvmScheme(signer));
+
+async function answer(request) {
+  if (request.url === "/supported") return facilitator.getSupported();
+  let text = "";
+  for await (const part of request) text += part;
+  const { paymentPayload, paymentRequirements } = JSON.parse(text);
+  return request.url === "/verify"
+    ? facilitator.verify(paymentPayload, paymentRequirements)
+    : facilitator.settle(paymentPayload, paymentRequirements);
+}
+
+const server = createServer(async (request, response) => {
+  const send = (status, body) => {
+    response.writeHead(status, { "Content-Type": "application/json" });
+    response.end(JSON.stringify(body));
+  };
+  await answer(request).then(
+    (body) => send(200, body),
+    (error) => send(500, { error: error.message }),
+  );
+});
+server.listen(0, "127.0.0.1", () => {
+  console.log(`READY http://127.0.0.1:${server.address().port}`);
+});
