@@ -3,6 +3,7 @@
 
 mod access;
 mod catalogue;
+mod channels;
 mod delivery;
 mod responses;
 mod state;
@@ -46,6 +47,11 @@ pub fn router(api: Arc<Api>) -> Router {
     let guarded = Router::new()
         .route("/verify", post(verify))
         .route("/settle", post(settle))
+        .route("/batch/deposit", post(batch_deposit))
+        .route("/batch/claim", post(batch_claim))
+        .route("/batch/settle", post(batch_settle))
+        .route("/batch/refund", post(batch_refund))
+        .route("/batch/channel/{id}", get(channels::channel))
         .layer(DefaultBodyLimit::max(BODY_BYTES_MAX))
         .layer(middleware::from_fn_with_state(Arc::clone(&api), access::guard));
     Router::new()
@@ -55,6 +61,7 @@ pub fn router(api: Arc<Api>) -> Router {
         .route("/livez", get(livez))
         .route("/readyz", get(readyz))
         .route("/contracts", get(contracts))
+        .route("/batch/contracts", get(channels::contracts))
         .route("/openapi.json", get(openapi))
         .fallback(|| async {
             responses::error(
@@ -133,6 +140,30 @@ async fn settle(
     headers: HeaderMap,
     body: BodyResult,
 ) -> Response {
+    settle_parsed(api, || parse(body, &caller, &headers)).await
+}
+
+/// Defines the handler of an endpoint that settles one type of payload.
+macro_rules! channel_handler {
+    ($name:ident, $kind:expr) => {
+        async fn $name(
+            State(api): State<Arc<Api>>,
+            Extension(caller): Extension<Caller>,
+            headers: HeaderMap,
+            body: BodyResult,
+        ) -> Response {
+            channels::settle(api, (caller, headers, body), $kind).await
+        }
+    };
+}
+
+channel_handler!(batch_deposit, channels::DEPOSIT);
+channel_handler!(batch_claim, channels::CLAIM);
+channel_handler!(batch_settle, channels::SETTLE);
+channel_handler!(batch_refund, channels::REFUND);
+
+/// Settles the request that `parse` reads.
+async fn settle_parsed(api: Arc<Api>, parse: impl FnOnce() -> ParsedRequest) -> Response {
     if api.stopping.is_cancelled() {
         let text = "This facilitator is stopping: try again, here or at another one.";
         return responses::with_retry_after(responses::error(
@@ -141,7 +172,7 @@ async fn settle(
         ));
     }
     let started_ms = api.clock.mono_ms();
-    let (result, response) = match parse(body, &caller, &headers) {
+    let (result, response) = match parse() {
         Err(error) => error.response(Route::settle),
         Ok((request, origin)) => match api.settlement.settle(&request, origin).await {
             Ok(mut outcome) => {
@@ -194,10 +225,23 @@ enum RequestError {
         network: Option<String>,
         short: bool,
     },
+    /// A payload that this endpoint does not take.
+    Rejected {
+        rejection: Rejection,
+        request: Box<SettlementRequest>,
+    },
+    /// A bare body whose payload is refused.
+    Bare {
+        network: String,
+        rejection: Rejection,
+    },
 }
 
+/// A request that was read, and where it comes from.
+type ParsedRequest = Result<(SettlementRequest, RequestOrigin), RequestError>;
+
 impl RequestError {
-    /// The answer: a verdict for an unsupported version, otherwise an error.
+    /// The answer: a verdict for an unsupported version or a refused payload, otherwise an error.
     fn response(self, route: Route) -> (&'static str, Response) {
         let mut status = StatusCode::BAD_REQUEST;
         let why = match self {
@@ -217,6 +261,15 @@ impl RequestError {
                 };
                 return (Reason::Version.text(), answer);
             }
+            Self::Rejected { rejection, request } => {
+                let body = responses::settle_failure_body(&request, &rejection);
+                let response = responses::settle_failure(request.without_extra, body);
+                return (rejection.reason.text(), response);
+            }
+            Self::Bare { network, rejection } => {
+                let body = responses::settle_failure_body_of(Some(&network), &rejection);
+                return (rejection.reason.text(), responses::settle_failure(true, body));
+            }
             Self::Key(why) => why.to_owned(),
             Self::Json(fault) => format!("The body is not valid JSON: {fault}."),
             Self::Malformed(fault) => {
@@ -227,23 +280,27 @@ impl RequestError {
     }
 }
 
-fn parse(
-    body: BodyResult,
-    caller: &Caller,
-    headers: &HeaderMap,
-) -> Result<(SettlementRequest, RequestOrigin), RequestError> {
+fn parse(body: BodyResult, caller: &Caller, headers: &HeaderMap) -> ParsedRequest {
     let origin = caller.origin(headers).map_err(RequestError::Key)?;
+    Ok((parse_whole(&body_of(body)?)?, origin))
+}
+
+/// Reads the JSON of a body.
+fn body_of(body: BodyResult) -> Result<json::Value, RequestError> {
     let body = body.map_err(RequestError::Body)?;
-    let body = json::parse_few(&body, DEPTH_MAX, VALUES_MAX).map_err(RequestError::Json)?;
-    let request = SettlementRequest::parse(&body).map_err(|fault| match fault {
+    json::parse_few(&body, DEPTH_MAX, VALUES_MAX).map_err(RequestError::Json)
+}
+
+/// Reads the body of `/verify` and `/settle`.
+fn parse_whole(body: &json::Value) -> Result<SettlementRequest, RequestError> {
+    SettlementRequest::parse(body).map_err(|fault| match fault {
         SettlementFault::Malformed(fault) => RequestError::Malformed(fault),
         SettlementFault::Version => {
             let requirement = |key| body.get("paymentRequirements")?.get(key);
             let network = requirement("network").and_then(json::Value::as_str).map(str::to_owned);
             RequestError::Version { network, short: requirement("extra").is_none() }
         }
-    })?;
-    Ok((request, origin))
+    })
 }
 
 #[derive(Debug, Deserialize)]

@@ -1,11 +1,13 @@
 //! The scheme `batch-settlement`: payment channels. A payer deposits into an escrow once and pays by signed vouchers;
 //! the merchant claims them in batches and has them paid out.
 
+pub mod bare;
 pub mod claim;
 mod claim_proposal;
 pub mod deposit;
 mod deposit_proposal;
 pub mod refund;
+pub mod report;
 pub mod state;
 pub mod sweep;
 mod terms;

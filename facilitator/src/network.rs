@@ -8,6 +8,7 @@ use alloy_primitives::{Address, B256};
 use bursar_chain::ports::{BlockTag, Chain, ChainFault, Clock};
 use bursar_chain::simulate::Simulator;
 use bursar_core::networks::{MULTICALL3, Network};
+use bursar_x402::channel::ChannelConfig;
 
 use crate::config::NetworkConfig;
 use crate::contracts::Contracts;
@@ -21,6 +22,9 @@ const CODE_TTL_MS: u64 = 60_000;
 
 /// How long a token's domain is cached.
 const DOMAIN_TTL_MS: u64 = 15 * 60_000;
+
+/// How long the config of a channel is remembered.
+const CHANNEL_TTL_MS: u64 = 31 * 24 * 60 * 60_000;
 
 /// Everything that serving a network needs.
 #[derive(Debug)]
@@ -39,6 +43,8 @@ pub struct NetworkContext {
     pub codes: TtlMap<Address, bool>,
     /// EIP-712 domain separators that tokens returned.
     pub domains: TtlMap<Address, B256>,
+    /// The configs of channels that requests named.
+    pub channels: TtlMap<B256, ChannelConfig>,
     /// Simulates transfers that cannot be batched: only our signers may make them, or Multicall3 is missing.
     pub simulator: Simulator,
     multicall: AtomicBool,
@@ -75,6 +81,7 @@ impl NetworkContext {
             retired_signers,
             codes: TtlMap::new(CODE_TTL_MS),
             domains: TtlMap::new(DOMAIN_TTL_MS),
+            channels: TtlMap::new(CHANNEL_TTL_MS),
             simulator: Simulator::default(),
             multicall: AtomicBool::new(false),
             found_contracts: Mutex::default(),

@@ -134,4 +134,17 @@ impl Catalogue {
     pub(super) fn contracts(&self) -> Body {
         self.contracts.clone()
     }
+
+    /// The contracts of payment channels, by network.
+    pub(super) fn channel_contracts(&self) -> Body {
+        let each = self.served.values().map(|network| {
+            let used = &network.contracts;
+            let addresses = json!({
+                "batchSettlement": used.escrow, "erc3009Collector": used.erc3009_collector,
+                "permit2Collector": used.permit2_collector, "permit2": used.permit2,
+            });
+            (network.spec().caip2(), addresses)
+        });
+        Value::Object(each.collect())
+    }
 }

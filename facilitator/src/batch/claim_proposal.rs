@@ -80,6 +80,7 @@ impl CheckedClaims {
             if proof == VoucherProof::Key {
                 row.signature = terms::normalized(&row.signature);
             }
+            network.channels.insert(channel, row.channel.clone(), network.clock.mono_ms());
             rows.push((channel, row, proof));
         }
         let signature = signature.ok_or(Reason::AuthorizerMissing)?;

@@ -51,6 +51,13 @@ pub(super) fn read(outcomes: impl IntoIterator<Item = CallOutcome>) -> Option<Ch
     })
 }
 
+/// The amount of the pending withdrawal, from the second answer to [`calls`].
+pub(super) fn pending(outcome: &CallOutcome) -> Option<u128> {
+    let CallOutcome::Returned(data) = outcome else { return None };
+    let pending = IBatchSettlement::pendingWithdrawalsCall::abi_decode_returns_validate(data);
+    Some(pending.ok()?.amount)
+}
+
 impl ChannelState {
     /// The members that answers contain, as official servers read them.
     pub fn to_json(self, channel: B256) -> Value {

@@ -82,6 +82,7 @@ pub(super) fn check_channel(
     if !network.config.takes_token(config.token) {
         return Err(reject(Reason::AssetNotServed));
     }
+    network.channels.insert(id, config.clone(), network.clock.mono_ms());
     Ok(id)
 }
 

@@ -101,6 +101,20 @@ impl SettlementRequest {
     }
 }
 
+impl SettlementRequest {
+    /// A request of version 2 whose payment names no scheme and no network, and whose requirements have no `extra`.
+    pub fn bare(requirements: Requirements, payload: Object) -> Self {
+        Self {
+            version: Version::V2,
+            requirements,
+            paid_scheme: None,
+            paid_network: None,
+            payload,
+            without_extra: true,
+        }
+    }
+}
+
 impl Requirements {
     fn parse(fields: &Fields<'_>) -> Result<Self, X402Error> {
         Ok(Self {

@@ -718,6 +718,94 @@ async fn a_sweep_by_a_stranger_is_the_success_of_the_request() {
     stage.facilitator.stop().await;
 }
 
+/// The bare form of a body: the network and the payload.
+fn bare(body: &Value) -> Value {
+    let mut bare = body["paymentPayload"]["payload"].clone();
+    bare["network"] = body["paymentRequirements"]["network"].clone();
+    bare
+}
+
+/// The endpoints of the specification: bare and full bodies, the state of a channel, and its withdrawal.
+#[tokio::test(flavor = "multi_thread")]
+async fn channels_have_endpoints_of_their_own() {
+    let Some(stage) = Stage::set_up(BASE, 1, "").await else { return };
+    let channel = stage.channel().await;
+    let post = async |path: &str, body: &Value| stage.facilitator.post(path, body).await;
+    let get = async |id: &str| {
+        stage.facilitator.get(&format!("/batch/channel/{id}?network=eip155:8453")).await
+    };
+    let id = channel.id.to_string();
+    assert_eq!(get(&id).await.0, 404, "no deposit yet");
+    let (status, answer) = post("/batch/deposit", &bare(&channel.deposit(DEPOSIT, PRICE))).await;
+    assert_eq!((status, &answer["success"]), (200, &json!(true)), "{answer}");
+    // The type follows from the path.
+    let mut untyped = bare(&channel.claim(PRICE, PRICE));
+    untyped.as_object_mut().expect("an object").remove("type");
+    let (status, answer) = post("/batch/claim", &untyped).await;
+    assert_eq!((status, &answer["success"]), (200, &json!(true)), "{answer}");
+    let (status, answer) = post("/batch/settle", &channel.sweep()).await;
+    assert_eq!((status, &answer["amount"]), (200, &json!(PRICE.to_string())), "{answer}");
+    let (status, answer) = post("/batch/refund", &bare(&channel.refund(5_000, 0, 0))).await;
+    assert_eq!((status, &answer["amount"]), (200, &json!("5000")), "{answer}");
+
+    // Refusals: a failed settlement of the bare form has status 402, of the full form 200.
+    let (status, answer) = post("/batch/settle", &bare(&channel.sweep())).await;
+    assert_eq!((status, reason(&answer)), (402, "duplicate_settlement"), "{answer}");
+    let (status, answer) = post("/batch/refund", &channel.refund(5_000, 0, 0)).await;
+    assert_eq!((status, reason(&answer)), (200, "duplicate_settlement"), "{answer}");
+    let (status, answer) = post("/batch/claim", &channel.sweep()).await;
+    assert_eq!((status, reason(&answer)), (200, &*code("payload_type")), "{answer}");
+    let (status, answer) = post("/batch/deposit", &bare(&channel.voucher(PRICE))).await;
+    assert_eq!((status, reason(&answer)), (402, &*code("payload_type")), "{answer}");
+    for body in [json!({}), json!([]), json!({ "network": "eip155:8453" })] {
+        let (status, answer) = post("/batch/deposit", &body).await;
+        assert_eq!(status, 400, "{answer}");
+    }
+    assert_eq!(get("0x12").await.0, 400);
+    assert_eq!(stage.facilitator.get(&format!("/batch/channel/{id}")).await.0, 400);
+    assert_eq!(get(&B256::repeat_byte(7).to_string()).await.0, 404);
+    let (_status, contracts) = stage.facilitator.get("/batch/contracts").await;
+    let of_base = &contracts["eip155:8453"];
+    assert_eq!(of_base["batchSettlement"], json!(ESCROW));
+    assert_eq!(of_base["permit2Collector"], json!(PERMIT2_COLLECTOR));
+
+    // The payer withdraws with the calls of the answer: now, and after the delay.
+    let (status, state) = get(&id).await;
+    assert_eq!(status, 200, "{state}");
+    let left = DEPOSIT - 5_000 - PRICE;
+    assert_eq!(state["balance"], (DEPOSIT - 5_000).to_string());
+    assert_eq!(state["available"], left.to_string());
+    assert_eq!((&state["refundNonce"], &state["withdrawal"]), (&json!("1"), &Value::Null));
+    assert_eq!(state["config"], channel.config_json());
+    let send = async |name: &str| {
+        let call = Call {
+            from: channel.config.payer,
+            to: state["calls"][name]["to"].as_str().expect("an address").parse().expect("one"),
+            value: U256::ZERO,
+            data: state["calls"][name]["data"].as_str().expect("hex").parse().expect("hex"),
+        };
+        let gas = U256::from(10).pow(U256::from(20));
+        let fund = json!([call.from, gas]);
+        stage.chain.request("anvil_setBalance", fund).await.expect("set");
+        stage.chain.send_as(&call).await.expect("sent");
+    };
+    send("initiateWithdraw").await;
+    let (_status, pending) = get(&id).await;
+    let withdrawal = &pending["withdrawal"];
+    assert_eq!(withdrawal["amount"], left.to_string(), "{pending}");
+    let begun = withdrawal["initiatedAt"].as_u64().expect("a time");
+    assert_eq!(withdrawal["finalizableAt"], json!(begun + 900));
+    let verified = stage.verify(&channel.voucher(2 * PRICE)).await;
+    assert_eq!(verified["extra"]["withdrawRequestedAt"], json!(begun), "the merchant sees it");
+
+    // Between a verified voucher and its claim the withdrawal ends.
+    stage.chain.request("evm_increaseTime", json!([901])).await.expect("later");
+    send("finalizeWithdraw").await;
+    let late = stage.settle(&channel.claim(2 * PRICE, 2 * PRICE)).await;
+    assert_eq!(reason(&late), code("cumulative_exceeds_balance"), "{late}");
+    stage.facilitator.stop().await;
+}
+
 async fn killed_at(point: &str, time: u8) {
     let Some(chain) = full_chain_or_skip(BASE).await else { return };
     let fault = format!("{point}:{time}");

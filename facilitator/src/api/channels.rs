@@ -1,0 +1,123 @@
+//! The endpoints of payment channels. The four that settle take the body of `/settle`, or the bare form
+//! `{network, ...payload}`.
+
+use std::sync::Arc;
+
+use axum::extract::{Extension, Path, Query, State};
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::Response;
+use bursar_core::json::Value;
+use bursar_core::networks;
+use bursar_x402::settlement::SettlementRequest;
+use serde::Deserialize;
+
+use crate::api::access::Caller;
+use crate::api::state::Api;
+use crate::api::{
+    BodyResult, ParsedRequest, RequestError, body_of, parse_whole, responses, settle_parsed,
+};
+use crate::batch::{bare, report};
+use crate::reason::{Reason, Rejection};
+use crate::verify::VerifyError;
+
+/// What one of the endpoints settles: the type of its payload.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct PayloadType(pub(super) &'static str);
+
+pub(super) const DEPOSIT: PayloadType = PayloadType("deposit");
+pub(super) const CLAIM: PayloadType = PayloadType("claim");
+pub(super) const SETTLE: PayloadType = PayloadType("settle");
+pub(super) const REFUND: PayloadType = PayloadType("refund");
+
+/// Settles a payload of this type.
+pub(super) async fn settle(
+    api: Arc<Api>,
+    (caller, headers, body): (Caller, HeaderMap, BodyResult),
+    kind: PayloadType,
+) -> Response {
+    settle_parsed(api, || parse(body, &caller, &headers, kind)).await
+}
+
+fn parse(
+    body: BodyResult,
+    caller: &Caller,
+    headers: &HeaderMap,
+    kind: PayloadType,
+) -> ParsedRequest {
+    let origin = caller.origin(headers).map_err(RequestError::Key)?;
+    let body = body_of(body)?;
+    let request = if body.get("paymentPayload").is_some() {
+        parse_whole(&body)?
+    } else {
+        read_bare(&body, kind)?
+    };
+    let named = request.payload.get("type").and_then(Value::as_str);
+    if named != Some(kind.0) {
+        return Err(RequestError::Rejected {
+            rejection: Reason::BatchPayloadType.into(),
+            request: Box::new(request),
+        });
+    }
+    Ok((request, origin))
+}
+
+/// Reads `{network, ...payload}`. The type may be left out, because the path names it.
+fn read_bare(body: &Value, kind: PayloadType) -> Result<SettlementRequest, RequestError> {
+    let malformed = |why: &'static str| RequestError::Key(why);
+    let object = body.as_object().ok_or_else(|| malformed("The body must be an object."))?;
+    let network = match object.get("network") {
+        Some(Value::String(text)) => text.clone(),
+        Some(Value::Number(number)) => number.text().to_owned(),
+        _missing => return Err(malformed("The body must name its network.")),
+    };
+    let mut payload = object.clone();
+    if payload.get("type").is_none() {
+        payload.insert("type", kind.0);
+    }
+    bare::request(&network, payload).map_err(|error| match error {
+        VerifyError::Malformed(fault) => RequestError::Malformed(fault),
+        VerifyError::Rejected(rejection) => RequestError::Bare { network, rejection },
+        // Reading asks no node and no store.
+        VerifyError::Chain(_) | VerifyError::Store(_) => malformed("The body cannot be read."),
+    })
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct OfNetwork {
+    network: Option<String>,
+}
+
+/// The state of a channel.
+pub(super) async fn channel(
+    State(api): State<Arc<Api>>,
+    Extension(_caller): Extension<Caller>,
+    Path(id): Path<String>,
+    Query(query): Query<OfNetwork>,
+) -> Response {
+    let Ok(id) = id.parse() else {
+        let text = "A channel id is 0x and 64 hex digits.";
+        return responses::error(StatusCode::BAD_REQUEST, text);
+    };
+    let row = query.network.as_deref().and_then(networks::by_text);
+    let Some(settler) = row.and_then(|row| api.settlement.settlers.get(&row.chain)) else {
+        let text = "Name a network of /supported: ?network=eip155:8453.";
+        return responses::error(StatusCode::BAD_REQUEST, text);
+    };
+    match report::channel(&settler.network, id).await {
+        Ok(Some(state)) => responses::with_status(StatusCode::OK, state),
+        Ok(None) => {
+            let text = "This network has no channel with that id.";
+            responses::error(StatusCode::NOT_FOUND, text)
+        }
+        Err(fault) => {
+            tracing::warn!(%fault, "the state of a channel could not be read");
+            let text = Rejection::from(Reason::UnexpectedVerify).message;
+            responses::with_retry_after(responses::error(StatusCode::SERVICE_UNAVAILABLE, &text))
+        }
+    }
+}
+
+/// The contracts of payment channels.
+pub(super) async fn contracts(State(api): State<Arc<Api>>) -> Response {
+    responses::with_status(StatusCode::OK, api.catalogue.channel_contracts())
+}
