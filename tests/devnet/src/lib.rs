@@ -22,13 +22,13 @@
 
 mod blocks;
 mod call;
+mod copied;
 mod error;
 mod hooks;
 mod hostile;
 mod kit;
 mod kit_environment;
 mod missing;
-mod multicall;
 mod node;
 mod odd_tokens;
 mod own_contracts;

@@ -5,8 +5,8 @@ use alloy_sol_types::SolCall;
 use bursar_core::networks;
 use serde_json::json;
 
+use crate::copied::{self, CopiedContract};
 use crate::error::DevnetError;
-use crate::multicall;
 use crate::node::Devnet;
 use crate::stable::{self, Authorization, IStable};
 
@@ -92,8 +92,16 @@ impl Devnet {
     /// Deploys Multicall3 at its address on real networks. A chain that we attach to may lack it, as real ones
     /// may.
     pub(crate) async fn place_multicall(&self) -> Result<(), DevnetError> {
-        let code = multicall::runtime_code()?;
-        self.request("anvil_setCode", json!([networks::MULTICALL3, code])).await?;
+        self.place_copied(networks::MULTICALL3, &copied::MULTICALL3).await
+    }
+
+    /// Deploys a copied contract at an address.
+    pub(crate) async fn place_copied(
+        &self,
+        at: Address,
+        contract: &CopiedContract,
+    ) -> Result<(), DevnetError> {
+        self.request("anvil_setCode", json!([at, contract.runtime_code()?])).await?;
         Ok(())
     }
 

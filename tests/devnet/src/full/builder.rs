@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use super::addresses::Contracts;
 use super::packages::Packages;
 use crate::call::Call;
+use crate::copied;
 use crate::error::DevnetError;
 use crate::node::Devnet;
 use crate::own_contracts;
@@ -72,10 +73,7 @@ impl<'a> Builder<'a> {
         self.devnet.place_stablecoin().await?;
         self.devnet.place_tokens(Some(weth)).await?;
         self.place(weth, own_contracts::WETH.creation_code(&[])?).await?;
-        // Permit2 recomputes its domain on any chain other than the one that it was compiled for, so copying
-        // its code is enough. The same holds for Multicall3.
-        let code = self.packages.permit2()?;
-        self.devnet.request("anvil_setCode", json!([permit2, code])).await?;
+        self.devnet.place_copied(permit2, &copied::PERMIT2).await?;
         self.devnet.place_multicall().await
     }
 

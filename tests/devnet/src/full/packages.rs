@@ -25,9 +25,6 @@ pub(super) const KIT: Kit = Kit {
 /// Compiles Morpho Blue, whose package contains only sources.
 pub(super) const COMPILE_MORPHO: &str = include_str!("../../kit/packages/morpho.mjs");
 
-/// This file contains the canonical bytecode as a literal; no package has it as an artifact.
-const PERMIT2: &str = "@uniswap/v4-periphery/lib/permit2/test/utils/DeployPermit2.sol";
-
 /// The installed packages and the contracts compiled from them.
 #[derive(Debug)]
 pub(super) struct Packages {
@@ -89,16 +86,6 @@ impl Packages {
 
     pub(super) fn morpho(&self, arguments: &[u8]) -> Bytes {
         [self.morpho.morpho.as_ref(), arguments].concat().into()
-    }
-
-    /// Returns the code of Permit2 as deployed on real networks.
-    pub(super) fn permit2(&self) -> Result<Bytes, DevnetError> {
-        let file = self.root.join(PERMIT2);
-        let text = fs::read_to_string(&file).map_err(|error| wrong(&file, &error))?;
-        let literals = text.split("hex\"").skip(1).filter_map(|rest| rest.split('"').next());
-        let longest = literals.max_by_key(|literal| literal.len()).unwrap_or_default();
-        let code = hex::decode(longest).map_err(|error| wrong(&file, &error))?;
-        Ok(code.into())
     }
 }
 

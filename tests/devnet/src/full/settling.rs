@@ -5,19 +5,39 @@ use alloy_sol_types::SolValue;
 
 use super::addresses::Contracts;
 use super::builder::Builder;
+use crate::copied;
 use crate::error::DevnetError;
+use crate::node::Devnet;
 use crate::own_contracts::{
     BATCH_SETTLEMENT, ERC3009_DEPOSIT_COLLECTOR, EXACT_PERMIT2_PROXY, PERMIT2_DEPOSIT_COLLECTOR,
     PRISM, UPTO_PERMIT2_PROXY,
 };
 
+impl Devnet {
+    /// Adds to a light chain what the scheme `upto` of x402 needs: Permit2 and its proxy for payments up to an
+    /// amount, at the addresses that [`Contracts::of`] lists.
+    ///
+    /// # Errors
+    /// The chain is unknown, or does not answer.
+    pub async fn add_upto(&self) -> Result<(), DevnetError> {
+        let unknown = DevnetError::UnknownChain(self.network.chain);
+        let contracts = Contracts::of(self.network.chain).ok_or(unknown)?;
+        self.place_copied(contracts.permit2, &copied::PERMIT2).await?;
+        self.place_upto_proxy(&contracts).await
+    }
+
+    async fn place_upto_proxy(&self, contracts: &Contracts) -> Result<(), DevnetError> {
+        let code = UPTO_PERMIT2_PROXY.creation_code(&(contracts.permit2,).abi_encode_params())?;
+        self.deploy_at(contracts.upto_permit2_proxy, code).await
+    }
+}
+
 impl Builder<'_> {
     pub(super) async fn place_settling(&self) -> Result<(), DevnetError> {
-        let Contracts { permit2, exact_permit2_proxy, upto_permit2_proxy, prism, .. } =
-            self.contracts;
+        let Contracts { permit2, exact_permit2_proxy, prism, .. } = self.contracts;
         let uses_permit2 = (permit2,).abi_encode_params();
         self.place(exact_permit2_proxy, EXACT_PERMIT2_PROXY.creation_code(&uses_permit2)?).await?;
-        self.place(upto_permit2_proxy, UPTO_PERMIT2_PROXY.creation_code(&uses_permit2)?).await?;
+        self.devnet.place_upto_proxy(&self.contracts).await?;
         self.place_batch_settlement().await?;
         self.place(prism, PRISM.creation_code(&[])?).await
     }

@@ -44,6 +44,7 @@ const RECIPE: &[(&str, &str)] = &[
     ("../stablecoin.rs", include_str!("../stablecoin.rs")),
     ("../transactions.rs", include_str!("../transactions.rs")),
     ("Multicall3.json", include_str!("../../kit/Multicall3.json")),
+    ("Permit2.json", include_str!("../../kit/Permit2.json")),
 ];
 
 /// How far before its recording a chain begins. Every loader must bring the clock up to date, even for a state
