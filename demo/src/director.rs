@@ -1,6 +1,7 @@
 //! The demonstration's script: its steps in order, and the text about each.
 
 use std::fs;
+use std::path::Path;
 use std::process::Stdio;
 use std::time::Duration;
 
@@ -14,17 +15,22 @@ use bursar_core::money::{Atoms, TokenAmount};
 use bursar_core::networks::by_chain;
 use bursar_demo::operator::Operator;
 use bursar_devnet::Devnet;
+use bursar_devnet::full::Contracts;
 use bursar_devnet::install::{MissingChain, anvil_binary, find_anvil};
+use bursar_facilitator::keys::SigningKey;
 use bursar_tui::link::Link;
 use serde_json::Value;
 use tokio::process::Child;
 
-use crate::market::{Market, Product, SELLER};
+use crate::market::{Market, Product, SELLER, write_private};
 use crate::roles::CHAIN;
-use crate::stage::{Actor, password, role, say, step, wait_for_key};
+use crate::stage::{Actor, new_key, password, role, say, step, wait_for_key};
 
 /// The initial balance of the agent's address, in smallest units: 20 dollars.
 const INITIAL_BALANCE: u128 = 20_000_000;
+
+/// The initial balance of the buyer without a wallet: 1 dollar.
+const BUYER_BALANCE: u128 = 1_000_000;
 
 /// Runs the whole demonstration.
 pub(crate) async fn direct(yes: bool) -> anyhow::Result<()> {
@@ -88,7 +94,12 @@ pub(crate) async fn direct(yes: bool) -> anyhow::Result<()> {
     must(&mut operator, &format!("approve {} --yes --card {digest}", request.id)).await?;
     print_result(bought.wait_with_output().await?.stdout)?;
 
-    step(7, "What is left")?;
+    if let (Some(chain), Some(shop)) = (&chain, &market.metered) {
+        step(7, "A sale by the meter: a text that is billed by the character")?;
+        buy_by_the_meter(chain, folder.path(), shop).await?;
+    }
+
+    step(if market.metered.is_some() { 8 } else { 7 }, "What is left")?;
     print_summary(&mut operator, chain.as_ref(), paying).await?;
     market.close().await?;
     engine.end().await?;
@@ -109,6 +120,7 @@ async fn local_chain() -> anyhow::Result<Option<Devnet>> {
     match found {
         Ok(anvil) => {
             let chain = Devnet::start_at(&anvil, CHAIN).await?;
+            chain.add_upto().await?;
             say(&format!("  anvil, chain id {CHAIN}: payments settle on it"))?;
             Ok(Some(chain))
         }
@@ -188,6 +200,40 @@ fn print_result(stdout: Vec<u8>) -> anyhow::Result<()> {
         Some(hash) => say(&format!("  the receipt: transaction {hash}")),
         None => Ok(()),
     }
+}
+
+/// Lets a buyer with a key of its own authorize the most that a text may cost. The shop settles what it did cost.
+async fn buy_by_the_meter(chain: &Devnet, folder: &Path, shop: &str) -> anyhow::Result<()> {
+    let file = folder.join("buyer.key");
+    write_private(&file, &new_key()?)?;
+    let buyer = SigningKey::load(&file, None)?.address();
+    say("  the wallet does not sign the scheme upto, so this buyer has a key of its own:")?;
+    say(&format!("  {buyer}, which approves Permit2 once"))?;
+    chain.mint(buyer, BUYER_BALANCE).await?;
+    let Contracts { permit2, .. } = Contracts::of(CHAIN).context("the network is unknown")?;
+    chain.approve_as(buyer, chain.network().stablecoin.address, permit2).await?;
+    let file = file.to_str().context("the folder's name is not valid UTF-8")?;
+    let bought = role(&["buyer", shop, file])?.output().await?;
+    let bought: Value =
+        serde_json::from_slice(&bought.stdout).context("the buyer could not pay")?;
+    let amount = |value: &Value| {
+        let atoms = value.as_str().context("the receipt has no amount")?.parse()?;
+        anyhow::Ok(format_amount(Atoms(atoms)))
+    };
+    let (text, receipt) = (bought["text"].as_str().unwrap_or_default(), &bought["receipt"]);
+    say(&format!("  the buyer authorized at most {}", amount(&bought["authorized"])?))?;
+    say(&format!("  the text: {text}"))?;
+    say(&format!(
+        "  the shop settled {} for {} characters",
+        amount(&receipt["amount"])?,
+        text.chars().count()
+    ))?;
+    say(&format!(
+        "  the receipt: transaction {}",
+        receipt["transaction"].as_str().unwrap_or_default()
+    ))?;
+    let left = format_amount(Atoms(chain.balance_of(buyer).await?));
+    say(&format!("  on the chain: the buyer has {left}"))
 }
 
 /// Waits until the request is held for approval.

@@ -1,11 +1,13 @@
 //! `bursar-demo`: a wallet, an agent, a model sold by the request, a facilitator and a local chain in a
 //! temporary folder. The agent asks a small question, which is paid at once, and a large one, which is paid
-//! after you press Enter. Nothing else needs input; `--yes` replaces the key. The program starts itself
-//! again as engine, facilitator, model, proxy and agent, so these are separate processes that call each other over
-//! sockets. If no local chain can be installed, a merchant that only checks signatures replaces the sellers.
+//! after you press Enter. Nothing else needs input; `--yes` replaces the key. At the end a buyer without the wallet
+//! pays a shop by the meter, in the scheme `upto`. The program starts itself again as engine, facilitator, model,
+//! proxy, agent, shop and buyer, so these are separate processes that call each other over sockets. If no local chain can be installed, a merchant that only checks signatures replaces the sellers.
 
+mod buyer;
 mod director;
 mod market;
+mod metered;
 mod roles;
 mod stage;
 
@@ -43,6 +45,10 @@ enum Role {
     #[command(hide = true)]
     Merchant { pay_to: alloy_primitives::Address },
     #[command(hide = true)]
+    Shop { facilitator: String, pay_to: alloy_primitives::Address },
+    #[command(hide = true)]
+    Buyer { url: String, key: std::path::PathBuf },
+    #[command(hide = true)]
     Agent {
         url: String,
         /// JSON to post.
@@ -70,6 +76,8 @@ fn main() -> ExitCode {
             Some(Role::Model { key }) => roles::model(&key).await,
             Some(Role::Proxy { settings }) => roles::proxy(&settings).await,
             Some(Role::Merchant { pay_to }) => roles::merchant(pay_to).await,
+            Some(Role::Shop { facilitator, pay_to }) => roles::shop(&facilitator, pay_to).await,
+            Some(Role::Buyer { url, key }) => roles::buyer(&url, &key).await,
             Some(Role::Pay) => roles::pay().await,
             Some(Role::Agent { url, body }) => {
                 return Ok(ExitCode::from(roles::agent(url, body).await));

@@ -11,6 +11,7 @@ use bursar_devnet::Devnet;
 use bursar_facilitator::keys::SigningKey;
 use serde_json::{Value, json};
 
+use crate::metered::CHARACTER_USD;
 use crate::roles::CHAIN;
 use crate::stage::{Actor, password, say};
 
@@ -36,6 +37,8 @@ pub(crate) struct Market {
     actors: Vec<Actor>,
     pub(crate) small: Product,
     pub(crate) large: Product,
+    /// The URL of a text that is billed by the character. Without a chain nothing can be billed so.
+    pub(crate) metered: Option<String>,
 }
 
 impl Market {
@@ -77,7 +80,14 @@ impl Market {
         };
         let small = chat("What is x402, in one sentence?", 120);
         let large = chat("Explain the history of payments, in all detail.", 30_000);
-        Ok(Self { actors: vec![proxy, model, facilitator], small, large })
+        let seller = SELLER.to_string();
+        let shop = Actor::start(&["shop", &facilitator.url, &seller]).await?;
+        say(&format!(
+            "  a shop               {:<28}  sells a text for {CHARACTER_USD} USD per character",
+            shop.url
+        ))?;
+        let metered = Some(shop.url.clone());
+        Ok(Self { actors: vec![shop, proxy, model, facilitator], small, large, metered })
     }
 
     /// Sells without a chain: no money moves.
@@ -90,7 +100,7 @@ impl Market {
             title: format!("what is at {path}"),
         };
         let (small, large) = (product("/small"), product("/large"));
-        Ok(Self { actors: vec![merchant], small, large })
+        Ok(Self { actors: vec![merchant], small, large, metered: None })
     }
 
     pub(crate) async fn close(self) -> anyhow::Result<()> {
@@ -134,7 +144,7 @@ fn path_text(path: &Path) -> anyhow::Result<&str> {
 }
 
 /// Creates a file that only its owner may read.
-fn write_private(file: &Path, text: &str) -> anyhow::Result<()> {
+pub(crate) fn write_private(file: &Path, text: &str) -> anyhow::Result<()> {
     use std::io::Write as _;
     use std::os::unix::fs::OpenOptionsExt;
     let mut file = fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(file)?;

@@ -5,6 +5,8 @@ use std::io::{IsTerminal, Write};
 use std::path::Path;
 use std::sync::Arc;
 
+use crate::buyer;
+use crate::metered::MeteredShop;
 use crate::stage::say;
 use alloy_primitives::{Address, address};
 use anyhow::bail;
@@ -101,6 +103,20 @@ pub(crate) async fn merchant(pay_to: Address) -> anyhow::Result<()> {
     stop_requested(term).await;
     merchant.stop().await;
     Ok(())
+}
+
+/// Runs a shop that sells by the character, and settles through the facilitator.
+pub(crate) async fn shop(facilitator: &str, pay_to: Address) -> anyhow::Result<()> {
+    let shop = MeteredShop::serve(facilitator, CHAIN, pay_to).await?;
+    let term = signal(SignalKind::terminate())?;
+    ready(shop.url())?;
+    stop_requested(term).await;
+    Ok(())
+}
+
+/// Buys from that shop with the key in a file, and prints what was bought as JSON.
+pub(crate) async fn buyer(url: &str, key: &Path) -> anyhow::Result<()> {
+    say(&buyer::buy(url, key, CHAIN).await?.to_string())
 }
 
 /// Buys one resource as `bursar pay --json` does, with the credentials in the environment. Returns the exit code.

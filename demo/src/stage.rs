@@ -78,6 +78,13 @@ pub(crate) async fn wait_for_key() -> anyhow::Result<()> {
     Ok(())
 }
 
+/// Returns a new private key in hex. It holds nothing of value.
+pub(crate) fn new_key() -> anyhow::Result<String> {
+    let mut bytes = [0; 32];
+    getrandom::fill(&mut bytes)?;
+    Ok(hex::encode(bytes))
+}
+
 /// Returns a random password. No person needs it, because the wallet is deleted with its folder.
 pub(crate) fn password() -> anyhow::Result<String> {
     let mut bytes = [0; 16];

@@ -29,8 +29,12 @@ fn the_demonstration_pays_once_automatically_and_once_by_approval() {
         "leaves     1.500850 USDC on Base (8453)",
         "--yes: approved",
         "the model answered: I am a toy",
+        "the buyer authorized at most 0.050000 USDC",
+        "the shop settled 0.010000 USDC for 100 characters",
+        "the receipt: transaction 0x",
+        "the buyer has 0.990000 USDC",
         "spent 1.50765 of 10.00 USD today",
-        "the agent's address has 18.492350 USDC, the seller 1.507650 USDC",
+        "the agent's address has 18.492350 USDC, the seller 1.517650 USDC",
         "chain and seal intact",
         "That was the whole loop.",
     ] {

@@ -159,6 +159,7 @@ fn crates_depend_only_on_the_crates_they_may() {
                 "bursar-pay",
                 "bursar-proxy",
                 "bursar-tui",
+                "bursar-x402",
             ],
         ),
         ("xtask", &[]),
