@@ -5,42 +5,32 @@ mod access;
 mod catalogue;
 mod channels;
 mod delivery;
+mod request;
 mod responses;
+mod settling;
 mod state;
 
 use std::sync::Arc;
 
 use axum::Router;
-use axum::body::Bytes;
-use axum::extract::rejection::BytesRejection;
 use axum::extract::{DefaultBodyLimit, Extension, Query, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::middleware;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
-use bursar_core::{json, text};
 use bursar_serve::http::{Refusal, RefusalWriter};
-use bursar_x402::error::X402Error;
-use bursar_x402::settlement::{SettlementFault, SettlementRequest};
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::book::record::RequestOrigin;
 use crate::health::ServiceHealth;
 use crate::metrics::{Metrics, Route};
 use crate::reason::{Reason, Rejection};
-use crate::settle::intake::{SettleError, SettleOutcome};
 use crate::verify::VerifyError;
 use access::Caller;
 pub use catalogue::Catalogue;
+use request::{BODY_BYTES_MAX, BodyResult, RequestError, parse};
+use settling::settle_parsed;
 pub use state::Api;
-
-/// Maximum length of a body in bytes. The payment of a wallet with many owners takes some kilobytes.
-const BODY_BYTES_MAX: usize = 256 << 10;
-/// Maximum nesting depth of a body.
-const DEPTH_MAX: usize = 32;
-/// Maximum number of values in a body. A request has about thirty, plus third-party extensions.
-const VALUES_MAX: usize = 4_096;
 
 /// All routes for callers.
 pub fn router(api: Arc<Api>) -> Router {
@@ -95,9 +85,6 @@ pub fn metrics_router(metrics: Arc<Metrics>, health: Arc<ServiceHealth>) -> Rout
     let report = move || async move { responses::with_status(StatusCode::OK, health.report()) };
     Router::new().route("/metrics", get(text)).route("/status", get(report))
 }
-
-/// A body, unless it was too long or incomplete.
-type BodyResult = Result<Bytes, BytesRejection>;
 
 async fn verify(
     State(api): State<Arc<Api>>,
@@ -161,147 +148,6 @@ channel_handler!(batch_deposit, channels::DEPOSIT);
 channel_handler!(batch_claim, channels::CLAIM);
 channel_handler!(batch_settle, channels::SETTLE);
 channel_handler!(batch_refund, channels::REFUND);
-
-/// Settles the request that `parse` reads.
-async fn settle_parsed(api: Arc<Api>, parse: impl FnOnce() -> ParsedRequest) -> Response {
-    if api.stopping.is_cancelled() {
-        let text = "This facilitator is stopping: try again, here or at another one.";
-        return responses::with_retry_after(responses::error(
-            StatusCode::SERVICE_UNAVAILABLE,
-            text,
-        ));
-    }
-    let started_ms = api.clock.mono_ms();
-    let (result, response) = match parse() {
-        Err(error) => error.response(Route::settle),
-        Ok((request, origin)) => match api.settlement.settle(&request, origin).await {
-            Ok(mut outcome) => {
-                let mut answer = responses::settled(&request, &outcome);
-                if let SettleOutcome::Settled { right, .. } = &mut outcome
-                    && let Some(right) = right.take()
-                {
-                    delivery::record(&api, right, &mut answer.1);
-                }
-                let took_ms = api.clock.mono_ms().saturating_sub(started_ms);
-                let required = &request.requirements;
-                tracing::info!(
-                    network = %text::quoted(&required.network, 64), pay_to = %required.pay_to,
-                    amount = %required.amount, asset = %required.asset, result = answer.0, end = ?outcome,
-                    took_ms, "settle"
-                );
-                answer
-            }
-            Err(SettleError::Malformed(fault)) => {
-                RequestError::Malformed(fault).response(Route::settle)
-            }
-            Err(error) => {
-                tracing::warn!(trouble = %error, "a request to settle has no outcome");
-                let reason = Reason::UnexpectedSettle;
-                let body = responses::settle_failure_body(&request, &Rejection::from(reason));
-                (
-                    reason.text(),
-                    responses::with_retry_after(responses::with_status(
-                        StatusCode::SERVICE_UNAVAILABLE,
-                        body,
-                    )),
-                )
-            }
-        },
-    };
-    api.metrics.answered(Route::settle, result, api.clock.mono_ms().saturating_sub(started_ms));
-    response
-}
-
-/// Why a request could not be read.
-enum RequestError {
-    Body(BytesRejection),
-    Json(json::JsonError),
-    Malformed(X402Error),
-    /// An invalid `Idempotency-Key`.
-    Key(&'static str),
-    /// An unsupported version. The answer repeats the requested `network`. `short` marks the requests of older
-    /// clients, which check the status alone.
-    Version {
-        network: Option<String>,
-        short: bool,
-    },
-    /// A payload that this endpoint does not take.
-    Rejected {
-        rejection: Rejection,
-        request: Box<SettlementRequest>,
-    },
-    /// A bare body whose payload is refused.
-    Bare {
-        network: String,
-        rejection: Rejection,
-    },
-}
-
-/// A request that was read, and where it comes from.
-type ParsedRequest = Result<(SettlementRequest, RequestOrigin), RequestError>;
-
-impl RequestError {
-    /// The answer: a verdict for an unsupported version or a refused payload, otherwise an error.
-    fn response(self, route: Route) -> (&'static str, Response) {
-        let mut status = StatusCode::BAD_REQUEST;
-        let why = match self {
-            Self::Body(fault) => {
-                status = fault.status();
-                format!("The body could not be read: {}.", fault.body_text())
-            }
-            Self::Version { network, short } => {
-                let rejection = Rejection::from(Reason::Version);
-                let answer = match route {
-                    Route::verify => responses::invalid(&rejection),
-                    Route::settle => {
-                        let body =
-                            responses::settle_failure_body_of(network.as_deref(), &rejection);
-                        responses::settle_failure(short, body)
-                    }
-                };
-                return (Reason::Version.text(), answer);
-            }
-            Self::Rejected { rejection, request } => {
-                let body = responses::settle_failure_body(&request, &rejection);
-                let response = responses::settle_failure(request.without_extra, body);
-                return (rejection.reason.text(), response);
-            }
-            Self::Bare { network, rejection } => {
-                let body = responses::settle_failure_body_of(Some(&network), &rejection);
-                return (rejection.reason.text(), responses::settle_failure(true, body));
-            }
-            Self::Key(why) => why.to_owned(),
-            Self::Json(fault) => format!("The body is not valid JSON: {fault}."),
-            Self::Malformed(fault) => {
-                format!("The body is not a valid request: {}.", fault.reason())
-            }
-        };
-        ("malformed", responses::malformed(status, route, &why))
-    }
-}
-
-fn parse(body: BodyResult, caller: &Caller, headers: &HeaderMap) -> ParsedRequest {
-    let origin = caller.origin(headers).map_err(RequestError::Key)?;
-    Ok((parse_whole(&body_of(body)?)?, origin))
-}
-
-/// Reads the JSON of a body.
-fn body_of(body: BodyResult) -> Result<json::Value, RequestError> {
-    let body = body.map_err(RequestError::Body)?;
-    json::parse_few(&body, DEPTH_MAX, VALUES_MAX).map_err(RequestError::Json)
-}
-
-/// Reads the body of `/verify` and `/settle`.
-fn parse_whole(body: &json::Value) -> Result<SettlementRequest, RequestError> {
-    SettlementRequest::parse(body).map_err(|fault| match fault {
-        SettlementFault::Malformed(fault) => RequestError::Malformed(fault),
-        SettlementFault::Version => {
-            let requirement = |key| body.get("paymentRequirements")?.get(key);
-            let network = requirement("network").and_then(json::Value::as_str).map(str::to_owned);
-            RequestError::Version { network, short: requirement("extra").is_none() }
-        }
-    })
-}
 
 #[derive(Debug, Deserialize)]
 struct View {

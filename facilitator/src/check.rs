@@ -168,6 +168,24 @@ impl Check {
                 Severity::Warning,
                 "the scheme upto is not offered",
             ),
+            (
+                network.batch_settlement,
+                "the escrow of payment channels",
+                Severity::Warning,
+                "the scheme batch-settlement is not offered",
+            ),
+            (
+                network.erc3009_collector,
+                "the EIP-3009 collector",
+                Severity::Warning,
+                "the scheme batch-settlement is not offered",
+            ),
+            (
+                network.permit2_collector,
+                "the Permit2 collector",
+                Severity::Warning,
+                "the scheme batch-settlement is not offered",
+            ),
             (network.prism, "Prism", Severity::Warning, "prism payments are refused"),
         ];
         for (address, name, severity, consequence) in wanted {

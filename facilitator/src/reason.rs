@@ -79,7 +79,7 @@ bursar_core::code_table! {
     RefundTransactionFailed "invalid_batch_settlement_evm_refund_transaction_failed" "The transaction was mined, but the refund in it failed.";
     Permit2Spender "invalid_permit2_spender" "The spender must be the scheme's Permit2 proxy: see /contracts.";
     Permit2Token "permit2_token_mismatch" "The permit's token is not the required one.";
-    Permit2Amount "permit2_amount_mismatch" "The permit is above the required amount: exact means exactly that amount.";
+    Permit2Amount "permit2_amount_mismatch" "The permit is above the required amount: sign exactly that amount.";
     Permit2Recipient "invalid_permit2_recipient_mismatch" "The permit's witness names another payee than payTo.";
     Permit2Allowance "permit2_allowance_required" "The payer must approve Permit2 for this token once.";
     Permit2Proxy "permit2_proxy_not_deployed" "Permit2 or the scheme's proxy is not on this network: pay by eip3009.";

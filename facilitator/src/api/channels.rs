@@ -12,10 +12,10 @@ use bursar_x402::settlement::SettlementRequest;
 use serde::Deserialize;
 
 use crate::api::access::Caller;
+use crate::api::request::{BodyResult, ParsedRequest, RequestError, body_of, parse_whole};
+use crate::api::responses;
+use crate::api::settling::settle_parsed;
 use crate::api::state::Api;
-use crate::api::{
-    BodyResult, ParsedRequest, RequestError, body_of, parse_whole, responses, settle_parsed,
-};
 use crate::batch::{bare, report};
 use crate::reason::{Reason, Rejection};
 use crate::verify::VerifyError;
@@ -100,7 +100,7 @@ pub(super) async fn channel(
     };
     let row = query.network.as_deref().and_then(networks::by_text);
     let Some(settler) = row.and_then(|row| api.settlement.settlers.get(&row.chain)) else {
-        let text = "Name a network of /supported: ?network=eip155:8453.";
+        let text = "Name a network of /supported, as in ?network=eip155:1.";
         return responses::error(StatusCode::BAD_REQUEST, text);
     };
     match report::channel(&settler.network, id).await {

@@ -1,0 +1,117 @@
+//! Reads requests, and answers those that cannot be read.
+
+use axum::body::Bytes;
+use axum::extract::rejection::BytesRejection;
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::Response;
+use bursar_core::json;
+use bursar_x402::error::X402Error;
+use bursar_x402::settlement::{SettlementFault, SettlementRequest};
+
+use crate::api::access::Caller;
+use crate::api::responses;
+use crate::book::record::RequestOrigin;
+use crate::metrics::Route;
+use crate::reason::{Reason, Rejection};
+
+/// Maximum length of a body in bytes. The payment of a wallet with many owners takes some kilobytes.
+pub(super) const BODY_BYTES_MAX: usize = 256 << 10;
+/// Maximum nesting depth of a body.
+const DEPTH_MAX: usize = 32;
+/// Maximum number of values in a body. A request has about thirty, plus third-party extensions.
+const VALUES_MAX: usize = 4_096;
+
+/// A body, unless it was too long or incomplete.
+pub(super) type BodyResult = Result<Bytes, BytesRejection>;
+
+/// Why a request could not be read.
+pub(super) enum RequestError {
+    Body(BytesRejection),
+    Json(json::JsonError),
+    Malformed(X402Error),
+    /// An invalid `Idempotency-Key`.
+    Key(&'static str),
+    /// An unsupported version. The answer repeats the requested `network`. `short` marks the requests of older
+    /// clients, which check the status alone.
+    Version {
+        network: Option<String>,
+        short: bool,
+    },
+    /// A payload that this endpoint does not take.
+    Rejected {
+        rejection: Rejection,
+        request: Box<SettlementRequest>,
+    },
+    /// A bare body whose payload is refused.
+    Bare {
+        network: String,
+        rejection: Rejection,
+    },
+}
+
+/// A request that was read, and where it comes from.
+pub(super) type ParsedRequest = Result<(SettlementRequest, RequestOrigin), RequestError>;
+
+impl RequestError {
+    /// The answer: a verdict for an unsupported version or a refused payload, otherwise an error.
+    pub(super) fn response(self, route: Route) -> (&'static str, Response) {
+        let mut status = StatusCode::BAD_REQUEST;
+        let why = match self {
+            Self::Body(fault) => {
+                status = fault.status();
+                format!("The body could not be read: {}.", fault.body_text())
+            }
+            Self::Version { network, short } => {
+                let rejection = Rejection::from(Reason::Version);
+                let answer = match route {
+                    Route::verify => responses::invalid(&rejection),
+                    Route::settle => {
+                        let body =
+                            responses::settle_failure_body_of(network.as_deref(), &rejection);
+                        responses::settle_failure(short, body)
+                    }
+                };
+                return (Reason::Version.text(), answer);
+            }
+            Self::Rejected { rejection, request } => {
+                let body = responses::settle_failure_body(&request, &rejection);
+                let response = responses::settle_failure(request.without_extra, body);
+                return (rejection.reason.text(), response);
+            }
+            Self::Bare { network, rejection } => {
+                let body = responses::settle_failure_body_of(Some(&network), &rejection);
+                return (rejection.reason.text(), responses::settle_failure(true, body));
+            }
+            Self::Key(why) => why.to_owned(),
+            Self::Json(fault) => format!("The body is not valid JSON: {fault}."),
+            Self::Malformed(fault) => {
+                format!("The body is not a valid request: {}.", fault.reason())
+            }
+        };
+        ("malformed", responses::malformed(status, route, &why))
+    }
+}
+
+/// Reads a request of `/verify` and `/settle`.
+pub(super) fn parse(body: BodyResult, caller: &Caller, headers: &HeaderMap) -> ParsedRequest {
+    let origin = caller.origin(headers).map_err(RequestError::Key)?;
+    Ok((parse_whole(&body_of(body)?)?, origin))
+}
+
+/// Reads the JSON of a body.
+pub(super) fn body_of(body: BodyResult) -> Result<json::Value, RequestError> {
+    let body = body.map_err(RequestError::Body)?;
+    json::parse_few(&body, DEPTH_MAX, VALUES_MAX).map_err(RequestError::Json)
+}
+
+/// Reads the body of `/verify` and `/settle`.
+pub(super) fn parse_whole(body: &json::Value) -> Result<SettlementRequest, RequestError> {
+    SettlementRequest::parse(body).map_err(|fault| match fault {
+        SettlementFault::Malformed(fault) => RequestError::Malformed(fault),
+        SettlementFault::Version => {
+            let requirement = |key| body.get("paymentRequirements")?.get(key);
+            let network = requirement("network").and_then(json::Value::as_str).map(str::to_owned);
+            RequestError::Version { network, short: requirement("extra").is_none() }
+        }
+    })
+}

@@ -1,0 +1,67 @@
+//! Settles the requests of all endpoints that settle.
+
+use std::sync::Arc;
+
+use axum::http::StatusCode;
+use axum::response::Response;
+use bursar_core::text;
+
+use crate::api::request::{ParsedRequest, RequestError};
+use crate::api::state::Api;
+use crate::api::{delivery, responses};
+use crate::metrics::Route;
+use crate::reason::{Reason, Rejection};
+use crate::settle::intake::{SettleError, SettleOutcome};
+
+/// Settles the request that `parse` reads.
+pub(super) async fn settle_parsed(
+    api: Arc<Api>,
+    parse: impl FnOnce() -> ParsedRequest,
+) -> Response {
+    if api.stopping.is_cancelled() {
+        let text = "This facilitator is stopping: try again, here or at another one.";
+        return responses::with_retry_after(responses::error(
+            StatusCode::SERVICE_UNAVAILABLE,
+            text,
+        ));
+    }
+    let started_ms = api.clock.mono_ms();
+    let (result, response) = match parse() {
+        Err(error) => error.response(Route::settle),
+        Ok((request, origin)) => match api.settlement.settle(&request, origin).await {
+            Ok(mut outcome) => {
+                let mut answer = responses::settled(&request, &outcome);
+                if let SettleOutcome::Settled { right, .. } = &mut outcome
+                    && let Some(right) = right.take()
+                {
+                    delivery::record(&api, right, &mut answer.1);
+                }
+                let took_ms = api.clock.mono_ms().saturating_sub(started_ms);
+                let required = &request.requirements;
+                tracing::info!(
+                    network = %text::quoted(&required.network, 64), pay_to = %required.pay_to,
+                    amount = %required.amount, asset = %required.asset, result = answer.0, end = ?outcome,
+                    took_ms, "settle"
+                );
+                answer
+            }
+            Err(SettleError::Malformed(fault)) => {
+                RequestError::Malformed(fault).response(Route::settle)
+            }
+            Err(error) => {
+                tracing::warn!(trouble = %error, "a request to settle has no outcome");
+                let reason = Reason::UnexpectedSettle;
+                let body = responses::settle_failure_body(&request, &Rejection::from(reason));
+                (
+                    reason.text(),
+                    responses::with_retry_after(responses::with_status(
+                        StatusCode::SERVICE_UNAVAILABLE,
+                        body,
+                    )),
+                )
+            }
+        },
+    };
+    api.metrics.answered(Route::settle, result, api.clock.mono_ms().saturating_sub(started_ms));
+    response
+}
