@@ -7,9 +7,12 @@ mod claim_proposal;
 pub mod deposit;
 mod deposit_proposal;
 pub mod refund;
+mod refund_proposal;
 pub mod report;
 pub mod state;
+mod state_reads;
 pub mod sweep;
+mod sweep_proposal;
 mod terms;
 mod voucher;
 
@@ -23,8 +26,8 @@ use serde_json::Value;
 
 use crate::batch::claim_proposal::ClaimProposal;
 use crate::batch::deposit_proposal::DepositProposal;
-use crate::batch::refund::RefundProposal;
-use crate::batch::sweep::SweepProposal;
+use crate::batch::refund_proposal::RefundProposal;
+use crate::batch::sweep_proposal::SweepProposal;
 use crate::batch::voucher::VoucherStatement;
 use crate::contracts::Contracts;
 use crate::job::Job;
@@ -114,7 +117,7 @@ pub async fn check_again(network: &NetworkContext, job: &Job) -> Result<(), Veri
         Job::Payment(_payment) => Ok(()),
         Job::Deposit(deposit) => deposit_proposal::check_again(network, deposit).await,
         Job::Claim(claim) => claim_proposal::check_again(network, claim).await,
-        Job::Sweep(sweep) => sweep::check_again(network, sweep).await,
-        Job::Refund(refund) => refund::check_again(network, refund).await,
+        Job::Sweep(sweep) => sweep_proposal::check_again(network, sweep).await,
+        Job::Refund(refund) => refund_proposal::check_again(network, refund).await,
     }
 }

@@ -8,7 +8,8 @@ use bursar_x402::channel::{ChannelConfig, DepositTerms};
 use bursar_x402::settlement::Requirements;
 
 use crate::batch::deposit::{self, ChannelDeposit};
-use crate::batch::state::{self, ChannelState};
+use crate::batch::state::ChannelState;
+use crate::batch::state_reads;
 use crate::batch::terms::{self, VoucherProof};
 use crate::contract_call::ContractCall;
 use crate::job::Job;
@@ -321,7 +322,7 @@ impl Facts {
     ) -> Result<Self, VerifyError> {
         let contracts = &network.contracts;
         let (payer, token) = (job.config.payer, job.config.token);
-        let mut calls = state::calls(contracts, job.channel).to_vec();
+        let mut calls = state_reads::calls(contracts, job.channel).to_vec();
         let call = |to: Address, data: Vec<u8>| ContractCall { to, data: data.into() };
         calls.push(call(token, IErc20::balanceOfCall { owner: payer }.abi_encode()));
         let (nonce, spender) = match &job.authorization {
@@ -358,7 +359,7 @@ impl Facts {
             reads::read(network, wanted, priority).await?;
         let has_code = codes.first().copied().unwrap_or_default();
         let mut outcomes = outcomes.unwrap_or_default().into_iter();
-        let state = state::read(outcomes.by_ref().take(state::CALLS));
+        let state = state_reads::read(outcomes.by_ref().take(state_reads::CALLS));
         let mut next = || outcomes.next().unwrap_or(CallOutcome::Reverted(Bytes::new()));
         let mut number = || next().returned_data().as_ref().and_then(reads::number);
         let (payer_balance, nonce, allowance) = (number(), number(), number());
@@ -469,13 +470,13 @@ impl Proposal for DepositProposal {
                 return Ok(None);
             }
             let wanted = Reads {
-                calls: state::calls(&network.contracts, self.channel).to_vec(),
+                calls: state_reads::calls(&network.contracts, self.channel).to_vec(),
                 gas: TRUSTED_CALL_GAS,
                 is_trusted: true,
                 ..Reads::default()
             };
             let answers = reads::read(network, wanted, Priority::Batched).await?;
-            let before = state::read(answers.outcomes.unwrap_or_default());
+            let before = state_reads::read(answers.outcomes.unwrap_or_default());
             Ok(Some(Job::Deposit(Box::new(ChannelDeposit {
                 chain: self.chain,
                 config: self.config.clone(),

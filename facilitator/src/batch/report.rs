@@ -6,7 +6,7 @@ use bursar_chain::ports::ChainFault;
 use bursar_x402::channel::{ChannelConfig, IBatchSettlement};
 use serde_json::{Value, json};
 
-use crate::batch::state;
+use crate::batch::state_reads;
 use crate::network::NetworkContext;
 use crate::node::Priority;
 use crate::reads::{self, Reads, TRUSTED_CALL_GAS};
@@ -17,15 +17,15 @@ use crate::reads::{self, Reads, TRUSTED_CALL_GAS};
 /// No node answers.
 pub async fn channel(network: &NetworkContext, id: B256) -> Result<Option<Value>, ChainFault> {
     let wanted = Reads {
-        calls: state::calls(&network.contracts, id).to_vec(),
+        calls: state_reads::calls(&network.contracts, id).to_vec(),
         gas: TRUSTED_CALL_GAS,
         is_trusted: true,
         ..Reads::default()
     };
     let outcomes = reads::read(network, wanted, Priority::Batched).await?.outcomes;
     let Some(outcomes) = outcomes else { return Ok(None) };
-    let pending = outcomes.get(1).and_then(state::pending);
-    let Some(state) = state::read(outcomes) else { return Ok(None) };
+    let pending = outcomes.get(1).and_then(state_reads::pending);
+    let Some(state) = state_reads::read(outcomes) else { return Ok(None) };
     if state.balance == 0 && state.total_claimed == 0 && state.refund_nonce.is_zero() {
         return Ok(None);
     }

@@ -6,7 +6,8 @@ use bursar_x402::channel::ChannelConfig;
 use bursar_x402::channel::payload::SignedVoucher;
 use bursar_x402::settlement::Requirements;
 
-use crate::batch::state::{self, ChannelState};
+use crate::batch::state::ChannelState;
+use crate::batch::state_reads;
 use crate::batch::terms::{self, VoucherProof};
 use crate::network::NetworkContext;
 use crate::node::Priority;
@@ -48,7 +49,7 @@ impl VoucherStatement {
     async fn check_at(&self, network: &NetworkContext) -> Result<Valid, VerifyError> {
         let payer = self.config.payer;
         let reject = |reason: Reason| VerifyError::from(Rejection::from(reason).for_payer(payer));
-        let mut calls = state::calls(&network.contracts, self.channel).to_vec();
+        let mut calls = state_reads::calls(&network.contracts, self.channel).to_vec();
         let may_be_contract = self.config.voucher_signer().may_be_contract();
         if may_be_contract {
             let digest =
@@ -71,7 +72,7 @@ impl VoucherStatement {
                 return Err(reject(Reason::VoucherSignature));
             }
         }
-        let state = state::read(outcomes).ok_or_else(|| reject(Reason::ChannelNotFound))?;
+        let state = state_reads::read(outcomes).ok_or_else(|| reject(Reason::ChannelNotFound))?;
         check_ceiling(&state, self.voucher.max_claimable, self.is_refund).map_err(reject)?;
         Ok(Valid { payer: Some(payer), extra: Some(state.to_json(self.channel)) })
     }

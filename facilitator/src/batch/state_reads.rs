@@ -1,0 +1,47 @@
+//! Reads the state of a channel.
+
+use alloy_primitives::{B256, Bytes};
+use alloy_sol_types::SolCall;
+use bursar_x402::channel::IBatchSettlement;
+
+use crate::batch::state::ChannelState;
+use crate::contract_call::ContractCall;
+use crate::contracts::Contracts;
+use crate::reads::CallOutcome;
+
+/// Number of calls of [`calls`].
+pub(super) const CALLS: usize = 3;
+
+/// The calls that read the state of a channel.
+pub(super) fn calls(contracts: &Contracts, channel: B256) -> [ContractCall; CALLS] {
+    let of_escrow = |data: Vec<u8>| ContractCall { to: contracts.escrow, data: data.into() };
+    [
+        of_escrow(IBatchSettlement::channelsCall { channelId: channel }.abi_encode()),
+        of_escrow(IBatchSettlement::pendingWithdrawalsCall { channelId: channel }.abi_encode()),
+        of_escrow(IBatchSettlement::refundNonceCall { channelId: channel }.abi_encode()),
+    ]
+}
+
+/// Reads the answers to [`calls`]. `None` if the escrow is missing.
+pub(super) fn read(outcomes: impl IntoIterator<Item = CallOutcome>) -> Option<ChannelState> {
+    let mut each = outcomes.into_iter().map(CallOutcome::returned_data);
+    let mut next = || -> Option<Bytes> { each.next().flatten() };
+    let channel = IBatchSettlement::channelsCall::abi_decode_returns_validate(&next()?).ok()?;
+    let pending =
+        IBatchSettlement::pendingWithdrawalsCall::abi_decode_returns_validate(&next()?).ok()?;
+    let nonce = IBatchSettlement::refundNonceCall::abi_decode_returns_validate(&next()?).ok()?;
+    let [withdraw_requested_at] = pending.initiatedAt.into_limbs();
+    Some(ChannelState {
+        balance: channel.balance,
+        total_claimed: channel.totalClaimed,
+        withdraw_requested_at,
+        refund_nonce: nonce,
+    })
+}
+
+/// The amount of the pending withdrawal, from the second answer to [`calls`].
+pub(super) fn pending(outcome: &CallOutcome) -> Option<u128> {
+    let CallOutcome::Returned(data) = outcome else { return None };
+    let pending = IBatchSettlement::pendingWithdrawalsCall::abi_decode_returns_validate(data);
+    Some(pending.ok()?.amount)
+}

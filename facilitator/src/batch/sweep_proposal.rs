@@ -1,0 +1,149 @@
+//! Reads and checks requests to pay out what was claimed.
+
+use alloy_primitives::{Address, Bytes, U256};
+use alloy_sol_types::SolCall;
+use bursar_chain::ports::BoxFuture;
+use bursar_x402::channel::IBatchSettlement;
+use bursar_x402::channel::payload::SettleRequest;
+
+use crate::batch::sweep::{ChannelSweep, GAS};
+use crate::contract_call::ContractCall;
+use crate::job::Job;
+use crate::job_key::JobKey;
+use crate::network::NetworkContext;
+use crate::node::Priority;
+use crate::reads::{self, Reads, UNTRUSTED_CALL_GAS};
+use crate::reason::{Reason, Rejection};
+use crate::scheme::Proposal;
+use crate::transaction;
+use crate::verify::{Verified, VerifyError};
+use crate::work::{SenderRule, Work};
+
+/// A payout that a request proposes. Its key needs what the receiver has claimed, so it is read first.
+#[derive(Debug)]
+pub(super) struct SweepProposal {
+    sweep: ChannelSweep,
+}
+
+impl SweepProposal {
+    /// Reads what the receiver has claimed.
+    ///
+    /// # Errors
+    /// [`VerifyError`].
+    pub(super) async fn read(
+        network: &NetworkContext,
+        request: SettleRequest,
+    ) -> Result<Self, VerifyError> {
+        if !network.config.takes_token(request.token) {
+            return Err(Reason::AssetNotServed.into());
+        }
+        let (sweep, _revert) = look_up(network, request.receiver, request.token).await?;
+        Ok(Self { sweep })
+    }
+}
+
+/// Reads the payout that is possible now, and the revert data if it would fail.
+async fn look_up(
+    network: &NetworkContext,
+    receiver: Address,
+    token: Address,
+) -> Result<(ChannelSweep, Option<Bytes>), VerifyError> {
+    let totals = IBatchSettlement::receiversCall { receiver, token }.abi_encode();
+    let sweep =
+        ChannelSweep { chain: network.contracts.chain, receiver, token, claimed: 0, settled: 0 };
+    let wanted = Reads {
+        calls: vec![
+            ContractCall { to: network.contracts.escrow, data: totals.into() },
+            sweep.call(&network.contracts),
+        ],
+        gas: UNTRUSTED_CALL_GAS,
+        is_trusted: network.trusts_token(token),
+        ..Reads::default()
+    };
+    let answers = reads::read(network, wanted, Priority::Batched).await?;
+    let mut outcomes = answers.outcomes.unwrap_or_default().into_iter();
+    let totals = outcomes.next().and_then(|outcome| outcome.returned_data()).unwrap_or_default();
+    let totals = IBatchSettlement::receiversCall::abi_decode_returns_validate(&totals)
+        .map_err(|_missing| VerifyError::from(Reason::SweepSimulation))?;
+    let revert = outcomes.next().and_then(|outcome| outcome.revert_data());
+    let (claimed, settled) = (totals.totalClaimed, totals.totalSettled);
+    Ok((ChannelSweep { claimed, settled, ..sweep }, revert))
+}
+
+/// Checks again whether a verified payout can be carried out. If there is nothing left to pay out, somebody else paid
+/// it out.
+///
+/// # Errors
+/// [`VerifyError`].
+pub(super) async fn check_again(
+    network: &NetworkContext,
+    sweep: &ChannelSweep,
+) -> Result<(), VerifyError> {
+    let (now, revert) = look_up(network, sweep.receiver, sweep.token).await?;
+    if now.settled >= sweep.claimed {
+        return Err(Reason::NothingToSettle.into());
+    }
+    if revert.is_some() { Err(Reason::SweepSimulation.into()) } else { Ok(()) }
+}
+
+impl Proposal for SweepProposal {
+    fn key(&self) -> JobKey {
+        self.sweep.key()
+    }
+
+    fn preceding_key(&self) -> Option<JobKey> {
+        None
+    }
+
+    fn payer(&self) -> Option<Address> {
+        None
+    }
+
+    fn payees(&self) -> Vec<Address> {
+        vec![self.sweep.receiver]
+    }
+
+    fn needs_transaction(&self) -> bool {
+        true
+    }
+
+    fn sender(&self) -> SenderRule {
+        SenderRule::Any
+    }
+
+    fn least_gas(&self) -> u64 {
+        transaction::least_gas(GAS)
+    }
+
+    fn admit(&self, _network: &NetworkContext) -> Result<(), Rejection> {
+        if self.sweep.claimed <= self.sweep.settled {
+            return Err(Reason::NothingToSettle.into());
+        }
+        Ok(())
+    }
+
+    fn is_same(&self, job: &Job) -> bool {
+        matches!(job, Job::Sweep(known) if known.key() == self.key())
+    }
+
+    fn check<'a>(
+        &'a self,
+        network: &'a NetworkContext,
+        _priority: Priority,
+    ) -> BoxFuture<'a, Result<Verified, VerifyError>> {
+        Box::pin(async move {
+            check_again(network, &self.sweep).await?;
+            let job = Job::Sweep(self.sweep);
+            let gas = transaction::gas(&network.contracts, &[&job], 0).unwrap_or(GAS);
+            Ok(Verified { job, is_done: false, extra: None, balance: U256::ZERO, gas })
+        })
+    }
+
+    fn signed_by_key<'a>(
+        &'a self,
+        _network: &'a NetworkContext,
+    ) -> BoxFuture<'a, Result<Option<Job>, VerifyError>> {
+        // No signature is needed, and the chain is public.
+        Box::pin(std::future::ready(Ok(Some(Job::Sweep(self.sweep)))))
+    }
+}
