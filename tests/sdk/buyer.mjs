@@ -3,24 +3,34 @@
 // usage: buyer.mjs
 //
 // Prints READY, then takes an order on each line and prints what came of it on one:
-//   { client, url, key, allowed?, wallet? }
+//   { client, url, key, rpc?, allowed?, wallet?, refund? }
 //     ->  { status, body, receipt, challenge, header: { name, value } } or { error }
 // `allowed` are the assets beside those that a client knows, `wallet` is the contract that the key owns, with
 // `factory` and `calldata` if it has yet to be made. `challenge` is the header of a refusal.
 
 import "./local.mjs";
 import { createInterface } from "node:readline";
+import { BatchSettlementEvmScheme, InMemoryClientChannelStorage } from "@x402/evm/batch-settlement/client";
 import { registerExactEvmScheme } from "@x402/evm/exact/client";
 import { UptoEvmScheme } from "@x402/evm/upto/client";
 import { decodePaymentResponseHeader, wrapFetchWithPayment, x402Client } from "@x402/fetch";
-import { serializeErc6492Signature } from "viem";
+import { createPublicClient, http, serializeErc6492Signature } from "viem";
 import { privateKeyToAccount } from "viem/accounts";
 import { decodeXPaymentResponse, wrapFetchWithPayment as wrapFetchWithPaymentV1 } from "x402-fetch";
 
+const storage = new InMemoryClientChannelStorage();
+
+function channelScheme(signer, rpc) {
+  const reader = rpc ? createPublicClient({ transport: http(rpc) }) : {};
+  return new BatchSettlementEvmScheme({ ...signer, readContract: reader.readContract }, { storage });
+}
+
 const CLIENTS = {
-  "@x402/fetch": (send, signer, { allowed }) => {
+  "@x402/fetch": (send, signer, { allowed, rpc }) => {
     const client = new x402Client();
-    registerExactEvmScheme(client, { signer }).register("eip155:*", new UptoEvmScheme(signer));
+    registerExactEvmScheme(client, { signer })
+      .register("eip155:*", new UptoEvmScheme(signer))
+      .register("eip155:*", channelScheme(signer, rpc));
     if (allowed) client.setSpendControls({ allowedAssets: allowed });
     return wrapFetchWithPayment(send, client);
   },
@@ -37,6 +47,10 @@ function signerOf({ key, wallet }) {
   };
   // The older client asks for an account with every method, and calls this one.
   return { ...owner, address, signTypedData };
+}
+
+async function refund(order) {
+  return { receipt: await channelScheme(signerOf(order), order.rpc).refund(order.url, order.refund) };
 }
 
 async function buy(order) {
@@ -59,6 +73,7 @@ async function buy(order) {
 
 console.log("READY");
 for await (const line of createInterface({ input: process.stdin })) {
-  const told = await buy(JSON.parse(line)).catch((error) => ({ error: error.message }));
+  const order = JSON.parse(line);
+  const told = await (order.refund ? refund(order) : buy(order)).catch((error) => ({ error: error.message }));
   console.log(JSON.stringify(told));
 }

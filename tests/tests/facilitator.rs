@@ -63,6 +63,9 @@ mod repeats;
 #[path = "facilitator/sdk.rs"]
 mod sdk;
 #[cfg(test)]
+#[path = "facilitator/sdk_channels.rs"]
+mod sdk_channels;
+#[cfg(test)]
 #[path = "facilitator/sdk_reference.rs"]
 mod sdk_reference;
 #[cfg(test)]

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use crate::kills::{assert_tidy, settle_all};
 use crate::stage::{BASE, INITIAL_BALANCE, ROBINHOOD, Stage, prepared_home};
 
-const ESCROW: Address = address!("0x4020074e9dF2ce1deE5A9C1b5c3f541D02a10003");
+pub(crate) const ESCROW: Address = address!("0x4020074e9dF2ce1deE5A9C1b5c3f541D02a10003");
 const EIP3009_COLLECTOR: Address = address!("0x4020806089470a89826cB9fB1f4059150b550004");
 const PERMIT2_COLLECTOR: Address = address!("0x4020425FAf3B746C082C2f942b4E5159887B0005");
 const DEPOSIT: u128 = 1_000_000;

@@ -73,12 +73,40 @@ impl Market {
 
     /// Sends the customer to a shop; returns the outcome, with the payment header that it sent.
     pub(crate) async fn order(&mut self, client: &str, url: &str, account: &PayerAccount) -> Value {
+        self.send_order(client, url, account, Value::Null).await
+    }
+
+    /// Sends the customer to a shop for a refund from its payment channel; everything that is left without an amount.
+    pub(crate) async fn order_refund(
+        &mut self,
+        client: &str,
+        url: &str,
+        account: &PayerAccount,
+        amount: Option<u64>,
+    ) -> Value {
+        let refund = amount.map_or(json!({}), |amount| json!({ "amount": amount.to_string() }));
+        self.send_order(client, url, account, refund).await
+    }
+
+    async fn send_order(
+        &mut self,
+        client: &str,
+        url: &str,
+        account: &PayerAccount,
+        refund: Value,
+    ) -> Value {
         let network = self.stage.network();
         let order = json!({
             "client": client, "url": url, "key": account.key, "wallet": account.wallet,
             "allowed": [{ "network": network.caip2(), "asset": network.stablecoin.address }],
+            "rpc": self.stage.chain.url(), "refund": refund,
         });
         self.buyer.ask(&order).await
+    }
+
+    /// Calls a method of the shop's manager of payment channels.
+    pub(crate) async fn manage_channels(&mut self, job: &str) -> Value {
+        self.shop.ask(&json!(job)).await
     }
 
     /// Asserts that a customer buys the item at `path`.
