@@ -1,5 +1,5 @@
-// A facilitator for the scheme upto, made of the protocol's own packages: the checks and the settlements are theirs.
-// Only the HTTP server is ours, with the statuses of their example.
+// A facilitator for the schemes upto and batch-settlement, made of the protocol's own packages: the checks and the
+// settlements are theirs. Only the HTTP server is ours, with the statuses of their example.
 //
 // usage: facilitator.mjs <JSON-RPC endpoint of a local chain> <network, such as eip155:8453> <key that pays gas>
 //
@@ -8,6 +8,7 @@
 import "./local.mjs";
 import { createServer } from "node:http";
 import { x402Facilitator } from "@x402/core/facilitator";
+import { BatchSettlementEvmScheme } from "@x402/evm/batch-settlement/facilitator";
 import { UptoEvmScheme } from "@x402/evm/upto/facilitator";
 import { facilitatorSigner } from "./facilitator_signer.mjs";
 
@@ -18,7 +19,9 @@ const chain = {
   nativeCurrency: { name: "coin", symbol: "ETH", decimals: 18 },
 };
 const { signer } = await facilitatorSigner(rpc, chain, key);
-const facilitator = new x402Facilitator().register(network, new UptoEvmScheme(signer));
+const facilitator = new x402Facilitator()
+  .register(network, new UptoEvmScheme(signer))
+  .register(network, new BatchSettlementEvmScheme(signer));
 
 async function answer(request) {
   if (request.url === "/supported") return facilitator.getSupported();

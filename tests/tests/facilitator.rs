@@ -54,6 +54,12 @@ mod once;
 #[path = "facilitator/python.rs"]
 mod python;
 #[cfg(test)]
+#[path = "facilitator/reference_differences.rs"]
+mod reference_differences;
+#[cfg(test)]
+#[path = "facilitator/reference_pair.rs"]
+mod reference_pair;
+#[cfg(test)]
 #[path = "facilitator/refusals.rs"]
 mod refusals;
 #[cfg(test)]
