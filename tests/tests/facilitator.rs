@@ -69,6 +69,12 @@ mod repeats;
 #[path = "facilitator/sdk.rs"]
 mod sdk;
 #[cfg(test)]
+#[path = "facilitator/sdk_channel_differences.rs"]
+mod sdk_channel_differences;
+#[cfg(test)]
+#[path = "facilitator/sdk_channel_reference.rs"]
+mod sdk_channel_reference;
+#[cfg(test)]
 #[path = "facilitator/sdk_channels.rs"]
 mod sdk_channels;
 #[cfg(test)]

@@ -17,25 +17,25 @@ use crate::stage::{BASE, INITIAL_BALANCE, ROBINHOOD, Stage, prepared_home};
 pub(crate) const ESCROW: Address = address!("0x4020074e9dF2ce1deE5A9C1b5c3f541D02a10003");
 const EIP3009_COLLECTOR: Address = address!("0x4020806089470a89826cB9fB1f4059150b550004");
 const PERMIT2_COLLECTOR: Address = address!("0x4020425FAf3B746C082C2f942b4E5159887B0005");
-const DEPOSIT: u128 = 1_000_000;
-const PRICE: u128 = 1_000;
+pub(crate) const DEPOSIT: u128 = 1_000_000;
+pub(crate) const PRICE: u128 = 1_000;
 
 /// A channel between a payer and a merchant, with the keys of both.
-struct Channel {
+pub(crate) struct Channel {
     network: &'static Network,
     payer: Payer,
     authorizer: Payer,
-    config: ChannelConfig,
-    id: B256,
+    pub(crate) config: ChannelConfig,
+    pub(crate) id: B256,
 }
 
 impl Channel {
-    fn new(network: &'static Network, payer: Payer, receiver: Address) -> Self {
+    pub(crate) fn new(network: &'static Network, payer: Payer, receiver: Address) -> Self {
         Self::with(network, payer, receiver, |_config| {})
     }
 
     /// Like `new`, with a changed config.
-    fn with(
+    pub(crate) fn with(
         network: &'static Network,
         payer: Payer,
         receiver: Address,
@@ -60,7 +60,7 @@ impl Channel {
         EscrowDomain::new(self.network.chain, ESCROW)
     }
 
-    fn config_json(&self) -> Value {
+    pub(crate) fn config_json(&self) -> Value {
         let config = &self.config;
         json!({
             "payer": config.payer, "payerAuthorizer": config.payer_authorizer,
@@ -74,7 +74,7 @@ impl Channel {
         self.payer.sign(self.domain().voucher_digest(self.id, ceiling))
     }
 
-    fn voucher_json(&self, ceiling: u128) -> Value {
+    pub(crate) fn voucher_json(&self, ceiling: u128) -> Value {
         json!({
             "channelId": self.id, "maxClaimableAmount": ceiling.to_string(),
             "signature": self.voucher_signature(ceiling),
@@ -82,7 +82,7 @@ impl Channel {
     }
 
     /// The body of a request with this payload.
-    fn body(&self, payload: Value) -> Value {
+    pub(crate) fn body(&self, payload: Value) -> Value {
         let coin = &self.network.stablecoin;
         let wanted = json!({
             "scheme": "batch-settlement", "network": self.network.caip2(),
@@ -102,7 +102,7 @@ impl Channel {
     }
 
     /// A deposit by EIP-3009, with a voucher for `ceiling`.
-    fn deposit(&self, amount: u128, ceiling: u128) -> Value {
+    pub(crate) fn deposit(&self, amount: u128, ceiling: u128) -> Value {
         let authorization = Eip3009Authorization {
             valid_after: U256::ZERO,
             valid_before: U256::from(now_s() + 300),
@@ -128,7 +128,7 @@ impl Channel {
     }
 
     /// A deposit by Permit2, with a voucher for `ceiling`.
-    fn deposit_by_permit2(&self, amount: u128, ceiling: u128) -> Value {
+    pub(crate) fn deposit_by_permit2(&self, amount: u128, ceiling: u128) -> Value {
         let authorization = Permit2Authorization {
             from: self.config.payer,
             token: self.config.token,
@@ -157,7 +157,7 @@ impl Channel {
         }))
     }
 
-    fn voucher(&self, ceiling: u128) -> Value {
+    pub(crate) fn voucher(&self, ceiling: u128) -> Value {
         self.body(json!({
             "type": "voucher", "channelConfig": self.config_json(),
             "voucher": self.voucher_json(ceiling),
@@ -180,7 +180,7 @@ impl Channel {
     }
 
     /// A claim of `total`, under a voucher for `ceiling`.
-    fn claim(&self, ceiling: u128, total: u128) -> Value {
+    pub(crate) fn claim(&self, ceiling: u128, total: u128) -> Value {
         let (row, json) = self.row(ceiling, total);
         let signature = self.authorizer.sign(self.domain().claim_batch_digest(&[row]));
         self.body(json!({
@@ -188,14 +188,14 @@ impl Channel {
         }))
     }
 
-    fn sweep(&self) -> Value {
+    pub(crate) fn sweep(&self) -> Value {
         self.body(json!({
             "type": "settle", "receiver": self.config.receiver, "token": self.config.token,
         }))
     }
 
     /// A refund, with a claim of `claimed` first if that is not zero.
-    fn refund(&self, amount: u128, nonce: u64, claimed: u128) -> Value {
+    pub(crate) fn refund(&self, amount: u128, nonce: u64, claimed: u128) -> Value {
         let digest = self.domain().refund_digest(self.id, U256::from(nonce), amount);
         let mut payload = json!({
             "type": "refund", "channelConfig": self.config_json(),
