@@ -3,9 +3,11 @@
 usage: buyer.py
 
 Prints READY, then takes an order on each line and prints its outcome on one:
-  { client: "httpx" | "requests", url, key, allowed? }
+  { client: "httpx" | "requests", url, key, rpc?, allowed?, refund? }
     ->  { status, body, receipt, challenge, header: { name, value } } or { error }
 `allowed` are assets in addition to those that a client knows. `challenge` is the header of a refusal.
+With `refund`, which is `{ amount? }`, the customer asks for money back from its payment channel, and only `receipt`
+comes back. Channels are remembered between orders; the endpoint `rpc` is read to recover the state of a channel.
 """
 
 import asyncio
@@ -19,16 +21,32 @@ from x402 import x402Client, x402ClientSync
 from x402.http.clients import x402_http_adapter, x402_httpx_transport
 from x402.http.utils import decode_payment_response_header
 from x402.mechanisms.evm import EthAccountSigner
+from x402.mechanisms.evm.batch_settlement.client import (
+    BatchSettlementEvmScheme,
+    InMemoryClientChannelStorage,
+    RefundOptions,
+)
+from x402.mechanisms.evm.batch_settlement.client.config import BatchSettlementEvmSchemeOptions
 from x402.mechanisms.evm.exact import register_exact_evm_client
+from x402.mechanisms.evm.signers import EthAccountSignerWithRPC
 from x402.mechanisms.evm.upto import UptoEvmClientScheme
 
 HEADER = "PAYMENT-SIGNATURE"
+OPTIONS = BatchSettlementEvmSchemeOptions(storage=InMemoryClientChannelStorage())
+
+
+def channel_scheme(order):
+    account = Account.from_key(order["key"])
+    rpc = order.get("rpc")
+    signer = EthAccountSignerWithRPC(account, rpc) if rpc else EthAccountSigner(account)
+    return BatchSettlementEvmScheme(signer, OPTIONS)
 
 
 def wallet(kind, order):
     signer = EthAccountSigner(Account.from_key(order["key"]))
     client = register_exact_evm_client(kind(), signer)
     client.register("eip155:*", UptoEvmClientScheme(signer))
+    client.register("eip155:*", channel_scheme(order))
     if order.get("allowed"):
         client.set_spend_controls({"allowed_assets": order["allowed"]})
     return client
@@ -73,9 +91,14 @@ def buy(order):
     }
 
 
+def refund(order):
+    receipt = channel_scheme(order).refund(order["url"], RefundOptions(**order["refund"]))
+    return {"receipt": receipt.model_dump(mode="json", by_alias=True)}
+
+
 def outcome(order):
     try:
-        return buy(order)
+        return buy(order) if order.get("refund") is None else refund(order)
     except Exception as error:
         return {"error": f"{type(error).__name__}: {error}"}
 

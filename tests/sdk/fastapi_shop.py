@@ -2,7 +2,10 @@
 
 It verifies and settles at the facilitator whose URL it is given, and has no code specific to ours.
 
-usage: fastapi_shop.py '{ "facilitator": URL, "payTo": address, "v2": routes }'
+usage: fastapi_shop.py '{ "facilitator": URL, "payTo": address, "v2": routes, "channels": settings }'
+
+`channels` is `{ key, network, asset }`: the key authorizes claims and refunds of payment channels. With it, each line
+of input calls a method of the channel manager, `claim`, `settle` or `refund`; the result or error goes on one line.
 
 A route is an entry of `accepts` without receiver; its scheme is `exact` unless it names another. A visit with
 `?used=AMOUNT` settles that amount of the price. `GET /served` is free and returns how often a paid handler ran.
@@ -10,6 +13,7 @@ Prints READY and the shop's address.
 """
 
 import asyncio
+import dataclasses
 import json
 import socket
 import sys
@@ -19,6 +23,13 @@ from fastapi import FastAPI, Response
 from x402 import x402ResourceServer
 from x402.http import FacilitatorConfig, HTTPFacilitatorClient
 from x402.http.middleware.fastapi import payment_middleware, set_settlement_overrides
+from x402.mechanisms.evm.batch_settlement.authorizer_signer import LocalAuthorizerSigner
+from x402.mechanisms.evm.batch_settlement.server import (
+    BatchSettlementChannelManager,
+    BatchSettlementEvmScheme,
+    BatchSettlementEvmSchemeServerConfig,
+    ChannelManagerConfig,
+)
 from x402.mechanisms.evm.exact import register_exact_evm_server
 from x402.mechanisms.evm.upto import UptoEvmServerScheme
 
@@ -39,8 +50,31 @@ def routes():
     }
 
 
-server = x402ResourceServer(HTTPFacilitatorClient(FacilitatorConfig(url=SETTINGS["facilitator"])))
+client = HTTPFacilitatorClient(FacilitatorConfig(url=SETTINGS["facilitator"]))
+server = x402ResourceServer(client)
 register_exact_evm_server(server).register("eip155:*", UptoEvmServerScheme())
+
+
+def channel_manager(channels):
+    # Without a cache of the channels' state, the facilitator verifies each voucher.
+    config = BatchSettlementEvmSchemeServerConfig(
+        receiver_authorizer_signer=LocalAuthorizerSigner(channels["key"]),
+        onchain_state_ttl_ms=-1,
+    )
+    scheme = BatchSettlementEvmScheme(SETTINGS["payTo"], config)
+    server.register("eip155:*", scheme)
+    return BatchSettlementChannelManager(
+        ChannelManagerConfig(
+            scheme=scheme,
+            facilitator=client,
+            receiver=SETTINGS["payTo"],
+            token=channels["asset"],
+            network=channels["network"],
+        )
+    )
+
+
+manager = channel_manager(SETTINGS["channels"]) if "channels" in SETTINGS else None
 shop.middleware("http")(payment_middleware(routes(), server))
 
 
@@ -61,10 +95,24 @@ for path in SETTINGS["v2"]:
     shop.get(path)(sell)
 
 
+async def managed(job):
+    try:
+        done = await getattr(manager, job)()
+    except Exception as error:
+        return {"error": str(error)}
+    return [*map(dataclasses.asdict, done)] if isinstance(done, list) else dataclasses.asdict(done)
+
+
+async def manage():
+    while line := await asyncio.to_thread(sys.stdin.readline):
+        print(json.dumps(await managed(json.loads(line))), flush=True)
+
+
 async def main():
     listening = socket.create_server(("127.0.0.1", 0), backlog=2048)
     print(f"READY http://127.0.0.1:{listening.getsockname()[1]}", flush=True)
-    await uvicorn.Server(uvicorn.Config(shop, log_level="warning")).serve(sockets=[listening])
+    serving = uvicorn.Server(uvicorn.Config(shop, log_level="warning")).serve(sockets=[listening])
+    await asyncio.gather(serving, *([manage()] if manager else []))
 
 
 asyncio.run(main())

@@ -9,7 +9,9 @@ use bursar_tests::sdk::Framework;
 use serde_json::{Value, json};
 
 use crate::channels::ESCROW;
-use crate::market::{CONTENT, FETCH_V2, Market, PRICE, PayerAccount, explicit_price};
+use crate::market::{
+    CONTENT, FETCH_V2, HTTPX, Market, PRICE, PayerAccount, REQUESTS, explicit_price,
+};
 use crate::stage::{BASE, ROBINHOOD, SHOP, Stage};
 
 /// What a customer deposits at once: the price of four requests.
@@ -222,4 +224,16 @@ async fn express_keeps_channels_of_customers_with_fetch_on_base() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn express_keeps_channels_of_customers_with_fetch_on_robinhood() {
     a_channel_lives(ROBINHOOD, Framework::Express, FETCH_V2).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn fastapi_keeps_channels_of_customers_in_python() {
+    a_channel_lives(BASE, Framework::FastApi, HTTPX).await;
+    a_channel_lives(ROBINHOOD, Framework::FastApi, REQUESTS).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn shops_keep_channels_of_customers_in_another_language() {
+    a_channel_lives(BASE, Framework::FastApi, FETCH_V2).await;
+    a_channel_lives(ROBINHOOD, Framework::Express, HTTPX).await;
 }
