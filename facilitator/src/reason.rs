@@ -93,6 +93,7 @@ bursar_core::code_table! {
     GasBudget "gas_budget_spent" "The gas budget of the day, for this caller or for all, is used up: try again tomorrow.";
     Withdrawn "settlement_withdrawn" "No node accepted the transaction in time, so the payment was withdrawn and not made: send the request again.";
     BelowMinimum "amount_below_minimum" "The payment is below this facilitator's min_amount for that token.";
+    DeadlineTooLate "upto_deadline_too_late" "The authorization is valid for more than 31 days: sign one with an earlier deadline.";
     PrismAllowance "prism_allowance_required" "The payer must approve the Prism contract for this token once.";
     PrismNonce "prism_invalid_nonce" "The nonce is not the payer's next for this token: see getNonce of the Prism contract.";
     PrismUnavailable "prism_unavailable" "The Prism contract does not accept payments from this facilitator now.";

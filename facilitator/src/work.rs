@@ -68,7 +68,8 @@ pub trait Work {
     /// Distinguishes the jobs that have the same key: equal only for jobs that do the same.
     fn digest(&self) -> B256;
 
-    /// The account whose jobs in flight are bounded together: the payer, or the receiver if no payer signed the job.
+    /// The account whose jobs in flight are bounded together: the one that signed, or the receiver if no signature is
+    /// needed.
     fn account(&self) -> Address;
 
     /// The payer that answers name.

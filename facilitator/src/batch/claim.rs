@@ -96,7 +96,7 @@ impl Work for ChannelClaim {
     }
 
     fn account(&self) -> Address {
-        self.first().map(|row| row.claim.channel.receiver).unwrap_or_default()
+        self.first().map(|row| row.claim.channel.receiver_authorizer).unwrap_or_default()
     }
 
     fn payer(&self) -> Option<Address> {

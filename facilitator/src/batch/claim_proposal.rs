@@ -19,13 +19,18 @@ use crate::node::Priority;
 use crate::reads::{self, CallOutcome, Reads, TRUSTED_CALL_GAS, UNTRUSTED_CALL_GAS, call_question};
 use crate::reason::{Reason, Rejection};
 use crate::scheme::Proposal;
-use crate::signature;
+use crate::signature::{self, BYTES_MAX};
 use crate::transaction;
 use crate::verify::{Verified, VerifyError};
 use crate::work::SenderRule;
 
 /// Maximum number of rows, the default of official servers. More would not fit into a transaction.
 const ROWS_MAX: usize = 100;
+
+/// Bytes of call data for a row, without its signature.
+const ROW_BYTES: usize = 416;
+/// Maximum length of a batch's call data, without the parts that are the same for each.
+const CALL_BYTES_MAX: usize = 110_000;
 
 /// A batch of claims that was read from a request.
 #[derive(Debug)]
@@ -58,6 +63,14 @@ impl CheckedClaims {
         let invalid = || Rejection::from(Reason::ClaimPayload);
         let authorizer = claims.first().ok_or_else(invalid)?.channel.receiver_authorizer;
         if claims.len() > ROWS_MAX {
+            return Err(invalid());
+        }
+        // The common limit of a transaction is 128 KiB.
+        let lengths = claims.iter().map(|row| row.signature.len());
+        let bytes = lengths.clone().fold(0, usize::saturating_add);
+        let bytes = bytes.saturating_add(claims.len().saturating_mul(ROW_BYTES));
+        let longest = lengths.chain(signature.iter().map(|signed| signed.len())).max();
+        if bytes > CALL_BYTES_MAX || longest.is_some_and(|longest| longest > BYTES_MAX) {
             return Err(invalid());
         }
         let digest = domain.claim_batch_digest(&claims);
@@ -201,7 +214,8 @@ impl ClaimProposal {
     }
 }
 
-/// Simulates the exact transaction of a job that runs foreign code: a contract can observe its gas.
+/// Simulates the exact transaction of a job that runs the code of a signer or of a token that is not trusted: such code
+/// can observe its gas.
 ///
 /// # Errors
 /// [`VerifyError`]: `failed` if the transaction would fail.
@@ -212,7 +226,7 @@ pub(super) async fn check_exact(
 ) -> Result<u64, VerifyError> {
     let gas = transaction::gas(&network.contracts, &[job], network.config.gas_cap_contract);
     let gas = gas.ok_or_else(|| VerifyError::from(failed))?;
-    if !job.work().runs_foreign_code() {
+    if !job.work().runs_foreign_code() && network.trusts_token(job.work().moves().token) {
         return Ok(gas);
     }
     let sent = transaction::call(&network.contracts, &[job], gas);

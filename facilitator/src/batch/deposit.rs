@@ -1,10 +1,10 @@
 //! Deposits into a channel, by EIP-3009 or Permit2: the escrow pulls the payer's money through its collector.
 
 use alloy_primitives::{Address, B256, Bytes, U256};
-use alloy_sol_types::{SolCall, SolEvent};
+use alloy_sol_types::{SolCall, SolEvent, SolValue};
 use bursar_chain::ports::Log;
 use bursar_core::networks::ChainId;
-use bursar_x402::channel::payload::DepositAuthorization;
+use bursar_x402::channel::payload::{DepositAuthorization, SignedVoucher};
 use bursar_x402::channel::{ChannelConfig, IBatchSettlement};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -16,6 +16,7 @@ use crate::job_key::JobKey;
 use crate::mined_transaction::MinedTransaction;
 use crate::payment::Deployment;
 use crate::reason::Reason;
+use crate::transfer::erc20::IErc20;
 use crate::transfer::terms_check::check_window;
 use crate::work::{Content, Effect, SenderRule, SettlementEvent, TokenAmount, Work};
 
@@ -38,6 +39,8 @@ pub struct ChannelDeposit {
     /// In the smallest unit of the token.
     pub amount: u128,
     pub authorization: DepositAuthorization,
+    /// The voucher that came with the deposit.
+    pub voucher: SignedVoucher,
     /// The digest that was signed (EIP-712).
     pub digest: B256,
     /// Without its EIP-6492 wrapper.
@@ -110,24 +113,81 @@ impl ChannelDeposit {
         (event.amount == self.amount).then_some(event.newBalance)
     }
 
-    /// Whether a transaction used the authorization of this deposit.
-    fn uses_authorization(&self, contracts: &Contracts, mined: &MinedTransaction<'_>) -> bool {
+    /// The events of a transaction among which those of this deposit must be. `None` if the transaction did not use its
+    /// authorization.
+    fn own_logs<'a>(
+        &self,
+        contracts: &Contracts,
+        mined: &MinedTransaction<'a>,
+    ) -> Option<&'a [Log]> {
         match &self.authorization {
             DepositAuthorization::Eip3009(signed) => {
-                let topics = [
-                    IEip3009Token::AuthorizationUsed::SIGNATURE_HASH,
-                    self.config.payer.into_word(),
-                    signed.nonce(self.channel),
-                ];
-                let mut logs = mined.logs.iter();
-                logs.any(|log| log.address == self.config.token && log.topics == topics)
+                // The token emits the use, then the transfer to the collector; the escrow's event follows.
+                let event = IEip3009Token::AuthorizationUsed::SIGNATURE_HASH;
+                let own = [event, self.config.payer.into_word(), signed.nonce(self.channel)];
+                let is_use = |log: &Log| {
+                    log.address == self.config.token && log.topics.first() == Some(&event)
+                };
+                let is_own = |log: &Log| is_use(log) && log.topics == own;
+                let (_before, after) = mined.logs.split_at(mined.logs.iter().position(is_own)?);
+                let after = after.get(1..)?;
+                let until = after.iter().position(is_use).unwrap_or(after.len());
+                let own_logs = after.get(..until)?;
+                let paid = own_logs.iter().find(|log| self.is_from_payer(log))?;
+                let to = contracts.erc3009_collector.into_word();
+                let is_paid = paid.topics.get(2) == Some(&to)
+                    && paid.data.as_ref() == U256::from(self.amount).to_be_bytes::<32>();
+                is_paid.then_some(own_logs)
             }
-            // Permit2 emits no event with the nonce, so the transaction must contain the call itself.
+            // Permit2 emits no event with the nonce, so the transaction must contain a call with this authorization.
             DepositAuthorization::Permit2(_signed) => {
-                let own = self.call(contracts);
-                mined.calls(contracts).contains(&own)
+                let calls = mined.calls(contracts);
+                let is_own = |call: &ContractCall| self.is_own_call(contracts, call);
+                if !calls.iter().any(is_own) {
+                    return None;
+                }
+                // Another sender may mix in calls that fail. So its transaction counts only if each call is a deposit
+                // that succeeded.
+                let is_deposit = |call: &ContractCall| {
+                    call.to == contracts.escrow
+                        && call.data.starts_with(&IBatchSettlement::depositCall::SELECTOR)
+                };
+                let is_event = |log: &&Log| {
+                    log.address == contracts.escrow
+                        && log.topics.first() == Some(&IBatchSettlement::Deposited::SIGNATURE_HASH)
+                };
+                let succeeded = mined.logs.iter().filter(is_event).count();
+                let is_plain = calls.iter().all(is_deposit) && succeeded == calls.len();
+                (mined.sent_by_us || is_plain).then_some(mined.logs)
             }
         }
+    }
+
+    /// Whether an event is a transfer of the token from the payer.
+    fn is_from_payer(&self, log: &Log) -> bool {
+        log.address == self.config.token
+            && log.topics.first() == Some(&IErc20::Transfer::SIGNATURE_HASH)
+            && log.topics.get(1) == Some(&self.config.payer.into_word())
+    }
+
+    /// Whether a call deposits with this authorization, whatever the signature looks like.
+    fn is_own_call(&self, contracts: &Contracts, call: &ContractCall) -> bool {
+        let read = |data: &[u8]| -> Option<(IBatchSettlement::depositCall, U256, U256)> {
+            let call = IBatchSettlement::depositCall::abi_decode(data).ok()?;
+            let (nonce, deadline, _signature, _permit) =
+                <(U256, U256, Bytes, Bytes)>::abi_decode_params(&call.collectorData).ok()?;
+            Some((call, nonce, deadline))
+        };
+        let own = self.call(contracts);
+        let (Some((own, nonce, deadline)), Some((other, its_nonce, its_deadline))) =
+            (read(&own.data), read(&call.data))
+        else {
+            return false;
+        };
+        call.to == contracts.escrow
+            && (own.config, own.amount, own.collector)
+                == (other.config, other.amount, other.collector)
+            && (nonce, deadline) == (its_nonce, its_deadline)
     }
 }
 
@@ -197,10 +257,8 @@ impl Work for ChannelDeposit {
     }
 
     fn effect(&self, contracts: &Contracts, mined: &MinedTransaction<'_>) -> Option<Effect> {
-        if !self.uses_authorization(contracts, mined) {
-            return None;
-        }
-        let balance = mined.logs.iter().find_map(|log| self.new_balance(contracts, log))?;
+        let logs = self.own_logs(contracts, mined)?;
+        let balance = logs.iter().find_map(|log| self.new_balance(contracts, log))?;
         Some(Effect { amount: Some(self.amount), balance: Some(balance) })
     }
 

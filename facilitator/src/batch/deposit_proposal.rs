@@ -164,16 +164,22 @@ impl DepositProposal {
             channel: self.channel,
             amount: self.amount,
             authorization: self.authorization.clone(),
+            voucher: self.voucher.clone(),
             digest,
             signature: self.signature.inner.clone(),
-            deployment: self.signature.deployment.clone(),
+            // An account with a key is no wallet that must be deployed.
+            deployment: self.signature.deployment.clone().filter(|_planned| !is_by_key),
             contract_payer: !is_by_key || known_code == Some(true),
             before: ChannelState::default(),
         };
+        if !job.contract_payer {
+            job.signature = terms::normalized(&job.signature);
+        }
         let mut facts = Facts::ask(network, self, &job, priority).await?;
         if facts.has_code && (job.deployment.is_some() || !job.contract_payer) {
             // A deployed wallet is not deployed again, and the code of a contract is simulated as such.
             (job.deployment, job.contract_payer) = (None, true);
+            job.signature = self.signature.inner.clone();
             facts = Facts::ask(network, self, &job, priority).await?;
         }
         if job.deployment.is_none() {
@@ -184,9 +190,6 @@ impl DepositProposal {
             return Err(self.reject(Reason::InvalidSignature).into());
         }
         job.before = self.check_facts(&job, &facts, is_by_key)?;
-        if !job.contract_payer {
-            job.signature = terms::normalized(&job.signature);
-        }
         let extra = Some(job.before.to_json(self.channel));
         let job = Job::Deposit(Box::new(job));
         let cap = network.config.gas_cap_contract;
@@ -271,17 +274,12 @@ pub(super) async fn check_again(
     network: &NetworkContext,
     job: &ChannelDeposit,
 ) -> Result<(), VerifyError> {
-    let voucher = SignedVoucher {
-        channel_id: job.channel,
-        max_claimable: u128::MAX,
-        signature: Bytes::new(),
-    };
     let proposal = DepositProposal {
         chain: job.chain,
         config: job.config.clone(),
         channel: job.channel,
         amount: job.amount,
-        voucher,
+        voucher: job.voucher.clone(),
         voucher_proof: VoucherProof::Key,
         authorization: job.authorization.clone(),
         signature: Unwrapped { inner: job.signature.clone(), deployment: job.deployment.clone() },
@@ -446,6 +444,7 @@ impl Proposal for DepositProposal {
             || terms::normalized(inner) == known.signature
             || signature::signer(&known.digest, inner) == Some(known.config.payer);
         is_signed
+            && self.voucher == known.voucher
             && self.channel == known.channel
             && self.amount == known.amount
             && is_same_authorization(&self.authorization, &known.authorization)
@@ -477,12 +476,23 @@ impl Proposal for DepositProposal {
             };
             let answers = reads::read(network, wanted, Priority::Batched).await?;
             let before = state_reads::read(answers.outcomes.unwrap_or_default());
+            // The voucher is what pays the merchant, so it must be good too.
+            let ceiling = self.voucher.max_claimable;
+            let is_good = |state: &ChannelState| {
+                self.voucher_proof == VoucherProof::Key
+                    && ceiling <= state.balance
+                    && ceiling > state.total_claimed
+            };
+            if !before.as_ref().is_some_and(is_good) {
+                return Ok(None);
+            }
             Ok(Some(Job::Deposit(Box::new(ChannelDeposit {
                 chain: self.chain,
                 config: self.config.clone(),
                 channel: self.channel,
                 amount: self.amount,
                 authorization: self.authorization.clone(),
+                voucher: self.voucher.clone(),
                 digest,
                 signature,
                 deployment: None,

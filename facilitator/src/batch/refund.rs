@@ -77,7 +77,7 @@ impl Work for ChannelRefund {
     }
 
     fn account(&self) -> Address {
-        self.config.receiver
+        self.config.receiver_authorizer
     }
 
     fn payer(&self) -> Option<Address> {
@@ -146,6 +146,11 @@ impl Work for ChannelRefund {
             B256::from(self.nonce),
         ];
         if !mined.input_contains(&signed) {
+            return None;
+        }
+        // Anybody can send a refund without the claims that belong to it.
+        let mut adding = self.rows.iter().filter(|row| row.adds());
+        if !mined.sent_by_us && !adding.all(|row| claim::is_claimed(contracts, row, mined)) {
             return None;
         }
         let amount = mined.logs.iter().find_map(|log| {

@@ -75,6 +75,9 @@ impl RefundProposal {
             Some(claims.map_err(|rejection| rejection.for_payer(config.payer))?)
         };
         let signature = refund_signature.ok_or_else(|| reject(Reason::AuthorizerMissing))?;
+        if signature.len() > signature::BYTES_MAX {
+            return Err(reject(Reason::RefundSimulation));
+        }
         let digest = domain.refund_digest(channel, nonce, amount);
         let is_by_key = signature::signer(&digest, &signature) == Some(config.receiver_authorizer);
         let signature = if is_by_key { terms::normalized(&signature) } else { signature };
@@ -126,7 +129,8 @@ impl RefundProposal {
         };
         let mut calls = state_reads::calls(&network.contracts, self.channel).to_vec();
         calls.push(job.call(&network.contracts));
-        let is_trusted = self.is_by_key && !claims_run_code;
+        let is_trusted =
+            self.is_by_key && !claims_run_code && network.trusts_token(self.config.token);
         let rows = u64::try_from(job.rows.len()).unwrap_or(u64::MAX);
         let gas = UNTRUSTED_CALL_GAS.saturating_add(ROW_GAS.saturating_mul(rows).saturating_mul(2));
         let wanted = Reads {

@@ -6,6 +6,7 @@ use bursar_chain::ports::BoxFuture;
 use bursar_x402::channel::IBatchSettlement;
 use bursar_x402::channel::payload::SettleRequest;
 
+use crate::batch::claim_proposal::check_exact;
 use crate::batch::sweep::{ChannelSweep, GAS};
 use crate::contract_call::ContractCall;
 use crate::job::Job;
@@ -134,7 +135,7 @@ impl Proposal for SweepProposal {
         Box::pin(async move {
             check_again(network, &self.sweep).await?;
             let job = Job::Sweep(self.sweep);
-            let gas = transaction::gas(&network.contracts, &[&job], 0).unwrap_or(GAS);
+            let gas = check_exact(network, &job, Reason::SweepSimulation).await?;
             Ok(Verified { job, is_done: false, extra: None, balance: U256::ZERO, gas })
         })
     }

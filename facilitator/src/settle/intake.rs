@@ -535,7 +535,8 @@ impl SettlementService {
         let (key, payer) = (record.key(), record.job.work().payer());
         // Only a request with the very same job receives its outcome.
         if !context.proposal.is_same(&record.job) {
-            let failed = matches!(record.state, State::Failed { .. });
+            // The transaction of a failed job of unknown outcome may still be mined.
+            let failed = matches!(record.state, State::Failed { .. }) && !is_uncertain(record);
             return Ok((!failed).then(|| duplicate(context.proposal, record).into()));
         }
         if record.state.is_open() && record.answered.is_some() {

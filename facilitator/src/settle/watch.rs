@@ -50,6 +50,9 @@ const BROADCAST_MARGIN_SECONDS: u64 = 2;
 /// Age in milliseconds at which an undecided payment is resolved without waiting for its expiry.
 const CHAIN_DECIDES_MS: i64 = 24 * 60 * 60 * 1_000;
 
+/// Age in milliseconds at which a job that never expires is no longer sent again.
+const UNEXPIRING_MS: i64 = 10 * 60 * 1_000;
+
 impl Settler {
     /// Watches a settlement by another sender.
     pub(super) fn watch_settlement(self: &Arc<Self>, batch: Batch) {
@@ -569,7 +572,12 @@ async fn decided_state(settler: &Settler, record: &Record) -> Result<Option<Stat
     let job = &record.job;
     // Read the block time before the search: after an expired block, no later block can contain the payment.
     let chain_time = settler.network.chain.block_time().await?;
-    if let Some(found) = settlement_search::find(settler, job, record.since_block).await? {
+    // A job whose event an earlier job may have emitted is searched for only once it is known to be carried out.
+    let event = job.work().settlement_event(&settler.network.contracts);
+    let is_searchable = event.names_nonce || job.work().expires().is_some();
+    if is_searchable
+        && let Some(found) = settlement_search::find(settler, job, record.since_block).await?
+    {
         return Ok(Some(found.state(at)));
     }
     let failed =
@@ -592,6 +600,11 @@ async fn decided_state(settler: &Settler, record: &Record) -> Result<Option<Stat
         Err(VerifyError::Chain(fault)) => Err(fault),
         _still_open => Ok(None),
     }
+}
+
+/// Whether a job that never expires has waited too long for a transaction.
+fn is_stale(record: &Record, now: Utc) -> bool {
+    record.job.work().expires().is_none() && now.since_ms(record.accepted_at) >= UNEXPIRING_MS
 }
 
 /// Whether a job was refused because it was probably carried out by another transaction.
@@ -649,6 +662,9 @@ async fn next_state(
     }
     match schemes::check_again(&settler.network, job).await {
         // A contract wallet's payment that failed in a block is not retried: a retry would cost as much gas again.
+        Ok(()) if failure == NotCarriedOut::NeverMined && is_stale(record, at) => {
+            Ok(fail_with(Reason::Withdrawn))
+        }
         Ok(()) if attempts < ATTEMPTS_MAX && (attempts == 0 || !job.work().runs_foreign_code()) => {
             Ok((State::Queued, attempts))
         }
@@ -667,6 +683,10 @@ async fn next_state(
             }
             if rejection.reason == Reason::VoucherBelowClaimed {
                 // Several transactions claimed the rows, so no single one carried out the batch.
+                if failure == NotCarriedOut::FailedInBlock {
+                    let clock = &settler.network.clock;
+                    settler.wasteful_payers.insert(job.work().account(), (), clock.mono_ms());
+                }
                 return Ok((State::Closed { at }, record.attempts));
             }
             Ok(failed(rejection.reason, rejection.message))

@@ -28,6 +28,9 @@ use crate::transfer::terms_check::{Purpose, check_time};
 use crate::verify::{Verified, VerifyError};
 use crate::work::{SenderRule, Work};
 
+/// How long a payment that names its facilitator may be valid, in seconds: 31 days.
+const VALID_SECONDS_MAX: u64 = 31 * 24 * 60 * 60;
+
 /// A payment that was read from a request and matches its requirements.
 #[derive(Debug)]
 pub struct TransferProposal {
@@ -36,7 +39,6 @@ pub struct TransferProposal {
     pub(crate) terms: Terms,
     /// The amount to move.
     pub(crate) amount: U256,
-    pub(crate) purpose: Purpose,
     pub(crate) signature: Unwrapped,
     /// The domain separator computed from the token name and version in `extra`; `None` if one of them is missing.
     claimed: Option<B256>,
@@ -64,6 +66,14 @@ fn admit(network: &NetworkContext, parsed: &TransferProposal) -> Result<(), Reje
         }
     }
     check_time(&parsed.terms, network.now_seconds()).map_err(reject)?;
+    if parsed.method.sender(&parsed.terms) != SenderRule::Any && parsed.terms.facilitator.is_some()
+    {
+        // The record of a closed authorization is kept until it expires.
+        let latest = network.now_seconds().saturating_add(VALID_SECONDS_MAX);
+        if parsed.terms.valid_before > U256::from(latest) {
+            return Err(reject(Reason::DeadlineTooLate));
+        }
+    }
     if let Some(deployment) = &parsed.signature.deployment {
         if !parsed.method.allows_contract_payers() {
             return Err(reject(Reason::InvalidSignature));
@@ -102,7 +112,7 @@ pub fn parse(
     let signature = signature::unwrap(&signed).ok_or_else(|| reject(Reason::InvalidSignature))?;
     let chain = network.contracts.chain;
     let claimed = claimed_separator(chain, requirements);
-    Ok(TransferProposal { chain, method, terms, amount, purpose, signature, claimed })
+    Ok(TransferProposal { chain, method, terms, amount, signature, claimed })
 }
 
 impl TransferProposal {
@@ -149,9 +159,9 @@ impl Proposal for TransferProposal {
 
     fn is_same(&self, job: &Job) -> bool {
         let Job::Payment(known) = job else { return false };
-        // A request to verify names the authorized amount, whatever amount moves later.
-        let is_same_amount = self.purpose == Purpose::Verify || self.amount == known.amount;
-        is_same_amount && is_same_authorization(self, known)
+        // A request to verify is for the authorized amount. If another amount is settled or in flight, even the caller
+        // that has its success can no longer settle this one.
+        self.amount == known.amount && is_same_authorization(self, known)
     }
 
     fn check<'a>(
@@ -260,12 +270,14 @@ async fn check_authorization(
         contract_payer: payment.contract_payer || !signed_by_key,
         ..payment.clone()
     };
-    let answer = question::ask(network, &whole, priority).await?;
-    let is_signed = match answer.signature_confirmed {
-        Some(confirmed) => confirmed,
-        None => signed_by_key && !answer.has_code,
-    };
-    if is_signed || !answer.exhausted && answer.failure.is_none() {
+    let mut answer = question::ask(network, &whole, priority).await?;
+    if answer.has_code && !whole.contract_payer {
+        answer =
+            question::ask(network, &Payment { contract_payer: true, ..whole }, priority).await?;
+    }
+    let is_signed =
+        if answer.has_code { answer.signature_confirmed == Some(true) } else { signed_by_key };
+    if is_signed {
         let job = payment.into();
         return Ok(Verified { job, is_done: true, extra: None, balance: U256::ZERO, gas: 0 });
     }

@@ -271,6 +271,13 @@ async fn whole_life(chain: ChainId) {
     assert_eq!(answer, expected);
     assert_eq!(stage.balance(payer).await, initial - U256::from(DEPOSIT));
 
+    // The same deposit with another voucher is not the merchant's own repeat.
+    let mut other = body.clone();
+    other["paymentPayload"]["payload"]["voucher"] = channel.voucher_json(2 * PRICE);
+    let reply = stage.settle_with_key_of(&other, &body).await;
+    assert_eq!(reason(&reply), "duplicate_settlement", "{reply}");
+    assert_eq!(stage.settle(&body).await, answer, "the merchant's own repeat");
+
     // Two more requests, by vouchers alone.
     for n in 2..=3_u128 {
         let verified = stage.verify(&channel.voucher(n * PRICE)).await;

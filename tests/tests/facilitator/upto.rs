@@ -4,6 +4,7 @@ use alloy_primitives::{Address, U256};
 use bursar_core::networks::ChainId;
 use bursar_devnet::full::full_chain_or_skip;
 use bursar_devnet::{Call, TokenMode, WalletMode};
+use bursar_tests::facilitator::idempotency_key;
 use bursar_tests::payer::{
     PERMIT2, PROXY, Payer, PaymentTerms, SignedPayment, TransferMethod, UPTO_PROXY,
 };
@@ -115,6 +116,11 @@ async fn used_amount_is_settled(chain: ChainId) {
             assert_eq!(reason(&reply), "duplicate_settlement", "{wallet} {amount}: {reply}");
             assert!(reply["extra"].is_null(), "{wallet}: not this caller's settlement: {reply}");
         }
+        // The merchant that has the success cannot settle the authorized amount any more, so it is not valid for it.
+        let key = idempotency_key(&body);
+        let (_status, reply) =
+            stage.facilitator.post_with_key("/verify", &paid.body(2), &key).await;
+        assert_eq!(reason(&reply), "duplicate_settlement", "{wallet}: {reply}");
         let reply = stage.settle_without_key(&body).await;
         assert_eq!(reason(&reply), "duplicate_settlement", "{wallet}: {reply}");
         assert_eq!(reply["extra"]["transaction"], answer["transaction"], "{wallet}");
@@ -356,6 +362,14 @@ async fn refusals_that_need_no_node_are_given_without_one() {
     assert_eq!(reason(&less), "invalid_exact_evm_payload_authorization_value");
     let more = stage.verify(&with(&format!("{wanted}/amount"), json!("9999"))).await;
     assert_eq!(reason(&more), "permit2_amount_mismatch");
+    let forever = PaymentTerms { valid_before_s: 99_999_999_999, ..terms.clone() };
+    let forever = payer.pay(TransferMethod::Upto, &forever);
+    for answer in [
+        stage.verify(&forever.body(2)).await,
+        stage.facilitator.post("/settle", &forever.settle_body(0)).await.1,
+    ] {
+        assert_eq!(reason(&answer), "upto_deadline_too_late", "{answer}");
+    }
     // To settle, at most the authorized amount.
     let exceeds = "invalid_upto_evm_payload_settlement_exceeds_amount";
     for amount in [CAP + 1, u64::MAX] {
