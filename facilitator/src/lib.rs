@@ -37,6 +37,7 @@ pub mod config;
 pub mod contract_call;
 pub mod contracts;
 pub mod exact;
+pub mod head;
 pub mod health;
 pub mod job;
 pub mod job_key;

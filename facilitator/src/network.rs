@@ -10,8 +10,10 @@ use bursar_chain::simulate::Simulator;
 use bursar_core::networks::{MULTICALL3, Network};
 use bursar_x402::channel::ChannelConfig;
 
+use crate::batch::state::ChannelState;
 use crate::config::NetworkConfig;
 use crate::contracts::Contracts;
+use crate::head::Head;
 use crate::node::NodeBatcher;
 use crate::ttl_map::TtlMap;
 use crate::work::SenderRule;
@@ -25,6 +27,9 @@ const DOMAIN_TTL_MS: u64 = 15 * 60_000;
 
 /// How long the config of a channel is remembered.
 const CHANNEL_TTL_MS: u64 = 31 * 24 * 60 * 60_000;
+
+/// How long the state of a channel is kept. It is used only within the block in which it was read.
+const SNAPSHOT_TTL_MS: u64 = 60_000;
 
 /// Everything that serving a network needs.
 #[derive(Debug)]
@@ -45,6 +50,10 @@ pub struct NetworkContext {
     pub domains: TtlMap<Address, B256>,
     /// The configs of channels that requests named.
     pub channels: TtlMap<B256, ChannelConfig>,
+    /// The newest block.
+    pub head: Head,
+    /// The states of channels, each with the newest block before it was read.
+    pub snapshots: TtlMap<B256, (u64, ChannelState)>,
     /// Simulates transfers that cannot be batched: only our signers may make them, or Multicall3 is missing.
     pub simulator: Simulator,
     multicall: AtomicBool,
@@ -82,6 +91,8 @@ impl NetworkContext {
             codes: TtlMap::new(CODE_TTL_MS),
             domains: TtlMap::new(DOMAIN_TTL_MS),
             channels: TtlMap::new(CHANNEL_TTL_MS),
+            head: Head::default(),
+            snapshots: TtlMap::new(SNAPSHOT_TTL_MS),
             simulator: Simulator::default(),
             multicall: AtomicBool::new(false),
             found_contracts: Mutex::default(),

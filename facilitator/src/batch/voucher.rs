@@ -47,34 +47,64 @@ impl VoucherStatement {
     }
 
     async fn check_at(&self, network: &NetworkContext) -> Result<Valid, VerifyError> {
-        let payer = self.config.payer;
-        let reject = |reason: Reason| VerifyError::from(Rejection::from(reason).for_payer(payer));
-        let mut calls = state_reads::calls(&network.contracts, self.channel).to_vec();
-        let may_be_contract = self.config.voucher_signer().may_be_contract();
-        if may_be_contract {
-            let digest =
-                terms::domain(network).voucher_digest(self.channel, self.voucher.max_claimable);
-            let signature = self.voucher.signature.clone();
-            calls.push(reads::signature_call(payer, digest, signature));
+        let state = if self.config.voucher_signer().may_be_contract() {
+            self.ask_contract(network).await?
+        } else {
+            self.state_in_this_block(network).await?
+        };
+        check_ceiling(&state, self.voucher.max_claimable, self.is_refund)
+            .map_err(|reason| self.reject(reason))?;
+        Ok(Valid { payer: Some(self.config.payer), extra: Some(state.to_json(self.channel)) })
+    }
+
+    fn reject(&self, reason: Reason) -> VerifyError {
+        Rejection::from(reason).for_payer(self.config.payer).into()
+    }
+
+    /// The state of the channel, of a voucher that its authorizer's key signed. Asks a node only if the channel was not
+    /// read in this block.
+    async fn state_in_this_block(
+        &self,
+        network: &NetworkContext,
+    ) -> Result<ChannelState, VerifyError> {
+        let head = network.head.block(&*network.chain, &*network.clock).await?;
+        let now_ms = network.clock.mono_ms();
+        let known = network.snapshots.get(&self.channel, now_ms);
+        if let Some((_block, state)) = known.filter(|(block, _state)| *block == head) {
+            return Ok(state);
         }
-        let gas = if may_be_contract { UNTRUSTED_CALL_GAS } else { TRUSTED_CALL_GAS };
-        let codes = if may_be_contract { vec![payer] } else { Vec::new() };
-        let wanted = Reads { codes, calls, gas, exact: None, is_trusted: !may_be_contract };
+        let wanted = Reads {
+            calls: state_reads::calls(&network.contracts, self.channel).to_vec(),
+            gas: TRUSTED_CALL_GAS,
+            is_trusted: true,
+            ..Reads::default()
+        };
+        let outcomes = reads::read(network, wanted, Priority::Now).await?.outcomes;
+        let state = outcomes.and_then(state_reads::read);
+        let state = state.ok_or_else(|| self.reject(Reason::ChannelNotFound))?;
+        network.snapshots.insert(self.channel, (head, state), now_ms);
+        Ok(state)
+    }
+
+    /// The state of the channel, if its payer signed the voucher: as a key, or as a contract that is asked.
+    async fn ask_contract(&self, network: &NetworkContext) -> Result<ChannelState, VerifyError> {
+        let payer = self.config.payer;
+        let digest =
+            terms::domain(network).voucher_digest(self.channel, self.voucher.max_claimable);
+        let mut calls = state_reads::calls(&network.contracts, self.channel).to_vec();
+        calls.push(reads::signature_call(payer, digest, self.voucher.signature.clone()));
+        let wanted =
+            Reads { codes: vec![payer], calls, gas: UNTRUSTED_CALL_GAS, ..Reads::default() };
         let answers = reads::read(network, wanted, Priority::Now).await?;
         let Some(mut outcomes) = answers.outcomes else {
-            return Err(reject(Reason::VoucherSignature));
+            return Err(self.reject(Reason::VoucherSignature));
         };
-        if may_be_contract {
-            let accepted = reads::is_accepted(outcomes.pop().and_then(|last| last.returned_data()));
-            let has_code = answers.codes.first().copied().unwrap_or_default();
-            let is_signed = if has_code { accepted } else { self.proof == VoucherProof::Key };
-            if !is_signed {
-                return Err(reject(Reason::VoucherSignature));
-            }
+        let accepted = reads::is_accepted(outcomes.pop().and_then(|last| last.returned_data()));
+        let has_code = answers.codes.first().copied().unwrap_or_default();
+        if !(if has_code { accepted } else { self.proof == VoucherProof::Key }) {
+            return Err(self.reject(Reason::VoucherSignature));
         }
-        let state = state_reads::read(outcomes).ok_or_else(|| reject(Reason::ChannelNotFound))?;
-        check_ceiling(&state, self.voucher.max_claimable, self.is_refund).map_err(reject)?;
-        Ok(Valid { payer: Some(payer), extra: Some(state.to_json(self.channel)) })
+        state_reads::read(outcomes).ok_or_else(|| self.reject(Reason::ChannelNotFound))
     }
 }
 

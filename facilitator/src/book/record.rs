@@ -15,7 +15,7 @@ use crate::work::Effect;
 /// Maximum number of mined transactions that may fail to carry out a payment before it is ended.
 pub const ATTEMPTS_MAX: u8 = 3;
 
-/// An accepted job. Stored as [`row`](crate::book::row) describes.
+/// An accepted job. `book/row` encodes it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Record {
     pub job: Job,

@@ -298,6 +298,8 @@ struct Effects {
 /// the block may not be final.
 async fn store_proven(settler: &Settler, batch: &Batch, hash: B256) -> Result<Effects, ChainFault> {
     let receipt = receipt(settler, hash).await?;
+    // What is known about the chain is older than this transaction.
+    settler.network.head.forget();
     let records = persist(settler, || settler.ledger.of_batch(batch)).await;
     let jobs: Vec<_> = records.iter().map(|record| &record.job).collect();
     let call = transaction::call(&settler.network.contracts, &jobs, batch.gas_limit);

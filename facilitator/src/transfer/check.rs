@@ -85,8 +85,8 @@ fn admit(network: &NetworkContext, parsed: &TransferProposal) -> Result<(), Reje
     Ok(())
 }
 
-/// Reads the payment of a request and compares it with the requirements. Asks no node. [`admit`] decides whether the
-/// payment is valid now, and [`check`] whether it can be carried out.
+/// Reads the payment of a request and compares it with the requirements. Asks no node. Whether the payment is accepted
+/// now, and can be carried out, is decided by its [`Proposal`].
 ///
 /// # Errors
 /// [`VerifyError::Malformed`], [`VerifyError::Rejected`].

@@ -4,12 +4,14 @@ use alloy_primitives::{Address, B256, U256, address, b256, keccak256};
 use bursar_core::networks::{ChainId, Network};
 use bursar_devnet::full::full_chain_or_skip;
 use bursar_devnet::{Call, WalletMode};
+use bursar_tests::counting_rpc::CountingRpc;
 use bursar_tests::payer::{PERMIT2, Payer, now_s, random_word};
 use bursar_x402::channel::deposit::{DepositTerms, Eip3009Authorization, Permit2Authorization};
 use bursar_x402::channel::payload::ClaimRow;
 use bursar_x402::channel::{ChannelConfig, EscrowDomain, IBatchSettlement, WithdrawDelay};
 use futures::future::join_all;
 use serde_json::{Value, json};
+use tokio::time::{Duration, Instant};
 
 use crate::kills::{assert_tidy, settle_all};
 use crate::stage::{BASE, INITIAL_BALANCE, ROBINHOOD, Stage, prepared_home};
@@ -614,6 +616,46 @@ async fn channel_jobs_that_would_fail_are_refused() {
     stage.facilitator.stop().await;
 }
 
+/// Vouchers of one channel are verified without a question about it, until there is a new block.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_channel_is_read_once_in_a_block() {
+    let Some(chain) = full_chain_or_skip(BASE).await else { return };
+    let node = CountingRpc::in_front_of(chain.url()).await;
+    let stage = Stage::through(chain, &node.url, 1, "", "").await;
+    let channel = stage.open_channel().await;
+    let first = stage.verify(&channel.voucher(2 * PRICE)).await;
+    assert_eq!(first["extra"], channel.state(DEPOSIT, 0, 0), "{first}");
+    let _before = node.take_methods();
+    for n in 3..100 {
+        let answer = stage.verify(&channel.voucher(n * PRICE)).await;
+        assert_eq!(answer["extra"], first["extra"], "{answer}");
+    }
+    // A voucher that its payer did not sign needs no node either.
+    let mut forged = channel.voucher(PRICE);
+    forged["paymentPayload"]["payload"]["voucher"]["maxClaimableAmount"] = json!("7");
+    assert_eq!(reason(&stage.verify(&forged).await), code("voucher_signature"));
+    let asked = node.take_methods().join(",");
+    assert!(!asked.contains("eth_call"), "{asked}");
+
+    // What a stranger's block changes is seen once the block is known.
+    let call =
+        IBatchSettlement::initiateWithdrawCall { config: (&channel.config).into(), amount: 5 };
+    let withdraw = Call::new(channel.config.payer, ESCROW, &call);
+    let gas = json!([channel.config.payer, U256::from(10).pow(U256::from(20))]);
+    stage.chain.request("anvil_setBalance", gas).await.expect("set");
+    stage.chain.send_as(&withdraw).await.expect("sent");
+    let end = Instant::now() + Duration::from_secs(20);
+    loop {
+        let answer = stage.verify(&channel.voucher(2 * PRICE)).await;
+        if answer["extra"]["withdrawRequestedAt"] != 0 {
+            break;
+        }
+        assert!(Instant::now() < end, "a snapshot is kept over a block: {answer}");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    stage.facilitator.stop().await;
+}
+
 /// Contracts as payer, as signer of vouchers and as authorizer: they are asked, each job goes alone, and one that burns
 /// all gas costs no more than its cap.
 #[tokio::test(flavor = "multi_thread")]
@@ -712,7 +754,7 @@ async fn a_sweep_by_a_stranger_is_the_success_of_the_request() {
             if pool["pending"] != "0x0" {
                 break;
             }
-            tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+            tokio::time::sleep(Duration::from_millis(10)).await;
         }
         let hash = stage.chain.queue_as(&sweep, 50_000_000_000).await.expect("queued");
         (hash, stage.keep_mining())

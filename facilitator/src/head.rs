@@ -1,0 +1,58 @@
+//! The newest block of a network, read at most ten times a second, however many requests need it.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use bursar_chain::ports::{Chain, ChainFault, Clock};
+
+/// How long a block counts as the newest, in milliseconds. Shorter than the block time of any network.
+const FRESH_MS: u64 = 100;
+
+/// The newest known block of a network.
+#[derive(Debug, Default)]
+pub struct Head {
+    /// The block, and when the question for it was sent.
+    // Held for a single look-up.
+    last: Mutex<Option<(u64, u64)>>,
+    /// How often the block was forgotten. An answer to an older question is not stored.
+    forgotten: AtomicU64,
+    /// Allows one question at a time.
+    asking: tokio::sync::Mutex<()>,
+}
+
+impl Head {
+    /// The newest block.
+    ///
+    /// # Errors
+    /// No node answers.
+    pub async fn block(&self, chain: &dyn Chain, clock: &dyn Clock) -> Result<u64, ChainFault> {
+        if let Some(block) = self.fresh(clock.mono_ms()) {
+            return Ok(block);
+        }
+        let _one = self.asking.lock().await;
+        // Another request may have asked while this one waited.
+        let asked_ms = clock.mono_ms();
+        if let Some(block) = self.fresh(asked_ms) {
+            return Ok(block);
+        }
+        let forgotten = self.forgotten.load(Ordering::Acquire);
+        let block = chain.block_number().await?;
+        if forgotten != self.forgotten.load(Ordering::Acquire) {
+            return Ok(block);
+        }
+        *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Some((block, asked_ms));
+        Ok(block)
+    }
+
+    /// Forgets the block, because there is a newer one.
+    pub fn forget(&self) {
+        self.forgotten.fetch_add(1, Ordering::AcqRel);
+        *self.last.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    }
+
+    fn fresh(&self, now_ms: u64) -> Option<u64> {
+        let last = *self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        let (block, at_ms) = last?;
+        (now_ms.saturating_sub(at_ms) < FRESH_MS).then_some(block)
+    }
+}
