@@ -50,6 +50,14 @@ pub fn split(signature: &[u8]) -> Option<(u8, B256, B256)> {
     Some((v, B256::new(*r), B256::new(*s)))
 }
 
+/// A signature of 65 bytes with `v` as contracts expect it, 27 or 28. Any other signature is unchanged.
+pub fn normalized(signature: &Bytes) -> Bytes {
+    match split(signature) {
+        Some((v, r, s)) => [r.as_slice(), s.as_slice(), &[v]].concat().into(),
+        None => signature.clone(),
+    }
+}
+
 /// The address whose key signed a digest. `None` for what tokens reject: not 65 bytes, scalars out of range, or the
 /// higher of the two possible values of `s` (EIP-2).
 pub fn signer(digest: &B256, signature: &[u8]) -> Option<Address> {

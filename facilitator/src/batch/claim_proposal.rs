@@ -91,14 +91,14 @@ impl CheckedClaims {
             let signed = (channel, row.max_claimable);
             let proof = terms::check_voucher(&domain, &row.channel, signed, &row.signature)?;
             if proof == VoucherProof::Key {
-                row.signature = terms::normalized(&row.signature);
+                row.signature = signature::normalized(&row.signature);
             }
             network.channels.insert(channel, row.channel.clone(), network.clock.mono_ms());
             rows.push((channel, row, proof));
         }
         let signature = signature.ok_or(Reason::AuthorizerMissing)?;
         let is_by_key = signature::signer(&digest, &signature) == Some(authorizer);
-        let signature = if is_by_key { terms::normalized(&signature) } else { signature };
+        let signature = if is_by_key { signature::normalized(&signature) } else { signature };
         Ok(Self { rows, authorizer, digest, signature, is_by_key })
     }
 

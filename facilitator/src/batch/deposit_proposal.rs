@@ -173,7 +173,7 @@ impl DepositProposal {
             before: ChannelState::default(),
         };
         if !job.contract_payer {
-            job.signature = terms::normalized(&job.signature);
+            job.signature = signature::normalized(&job.signature);
         }
         let mut facts = Facts::ask(network, self, &job, priority).await?;
         if facts.has_code && (job.deployment.is_some() || !job.contract_payer) {
@@ -441,7 +441,7 @@ impl Proposal for DepositProposal {
         let Job::Deposit(known) = job else { return false };
         let inner = &self.signature.inner;
         let is_signed = *inner == known.signature
-            || terms::normalized(inner) == known.signature
+            || signature::normalized(inner) == known.signature
             || signature::signer(&known.digest, inner) == Some(known.config.payer);
         is_signed
             && self.voucher == known.voucher
@@ -464,7 +464,7 @@ impl Proposal for DepositProposal {
     ) -> BoxFuture<'a, Result<Option<Job>, VerifyError>> {
         Box::pin(async move {
             let digest = self.digest(network).await?;
-            let signature = terms::normalized(&self.signature.inner);
+            let signature = signature::normalized(&self.signature.inner);
             if signature::signer(&digest, &signature) != Some(self.config.payer) {
                 return Ok(None);
             }

@@ -80,7 +80,7 @@ impl RefundProposal {
         }
         let digest = domain.refund_digest(channel, nonce, amount);
         let is_by_key = signature::signer(&digest, &signature) == Some(config.receiver_authorizer);
-        let signature = if is_by_key { terms::normalized(&signature) } else { signature };
+        let signature = if is_by_key { signature::normalized(&signature) } else { signature };
         network.channels.insert(channel, config.clone(), network.clock.mono_ms());
         let chain = network.contracts.chain;
         Ok(Self { chain, config, channel, amount, nonce, digest, signature, is_by_key, claims })

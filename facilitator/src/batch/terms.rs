@@ -1,6 +1,6 @@
 //! Checks of channels and vouchers that need no node.
 
-use alloy_primitives::{Address, B256, Bytes};
+use alloy_primitives::{Address, B256};
 use bursar_x402::channel::payload::SignedVoucher;
 use bursar_x402::channel::{
     ChannelConfig, ChannelFault, ChannelPayload, EscrowDomain, PayloadError, VoucherSigner,
@@ -111,13 +111,5 @@ pub(super) fn check_voucher(
         signer if signed_by == Some(signer.address()) => Ok(VoucherProof::Key),
         VoucherSigner::Payer(payer) => Ok(VoucherProof::Contract(payer)),
         VoucherSigner::Authorizer(_other) => Err(Reason::VoucherSignature),
-    }
-}
-
-/// A signature of a key as the escrow accepts it, with 27 or 28 at its end. Any other signature is unchanged.
-pub(super) fn normalized(signature: &Bytes) -> Bytes {
-    match signature::split(signature) {
-        Some((v, r, s)) => [r.as_slice(), s.as_slice(), &[v]].concat().into(),
-        None => signature.clone(),
     }
 }

@@ -13,6 +13,7 @@ use crate::contracts::Contracts;
 use crate::mined_transaction::MinedTransaction;
 use crate::payment::{Payment, Terms};
 use crate::reason::{Reason, Rejection};
+use crate::signature;
 use crate::transfer::domain::Domain;
 use crate::transfer::erc20::{IErc20, is_transfer_of};
 use crate::transfer::evidence::Evidence;
@@ -209,10 +210,7 @@ pub(crate) fn signature(payment: &Payment) -> Bytes {
     if payment.contract_payer {
         return payment.signature.clone();
     }
-    match crate::signature::split(&payment.signature) {
-        Some((v, r, s)) => [r.as_slice(), s.as_slice(), &[v]].concat().into(),
-        None => payment.signature.clone(),
-    }
+    signature::normalized(&payment.signature)
 }
 
 /// Whether an event is the proxy's report that a permit was settled.
