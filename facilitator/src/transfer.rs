@@ -3,6 +3,7 @@
 
 pub mod check;
 pub mod domain;
+pub(crate) mod eip3009;
 pub(crate) mod erc20;
 pub mod evidence;
 pub mod method;

@@ -16,16 +16,10 @@ use crate::job_key::JobKey;
 use crate::mined_transaction::MinedTransaction;
 use crate::payment::Deployment;
 use crate::reason::Reason;
+use crate::transfer::eip3009::IEip3009;
 use crate::transfer::erc20::IErc20;
 use crate::transfer::terms_check::check_window;
 use crate::work::{Content, Effect, SenderRule, SettlementEvent, TokenAmount, Work};
-
-alloy_sol_types::sol! {
-    #[derive(Debug)]
-    interface IEip3009Token {
-        event AuthorizationUsed(address indexed authorizer, bytes32 indexed nonce);
-    }
-}
 
 /// Gas limit of a deposit, for any token.
 const GAS: u64 = 350_000;
@@ -123,7 +117,7 @@ impl ChannelDeposit {
         match &self.authorization {
             DepositAuthorization::Eip3009(signed) => {
                 // The token emits the use, then the transfer to the collector; the escrow's event follows.
-                let event = IEip3009Token::AuthorizationUsed::SIGNATURE_HASH;
+                let event = IEip3009::AuthorizationUsed::SIGNATURE_HASH;
                 let own = [event, self.config.payer.into_word(), signed.nonce(self.channel)];
                 let is_use = |log: &Log| {
                     log.address == self.config.token && log.topics.first() == Some(&event)

@@ -2,7 +2,8 @@
 
 use alloy_primitives::{Address, B256, Bytes, U256};
 use alloy_sol_types::SolCall;
-use bursar_chain::ports::BoxFuture;
+use bursar_chain::ports::{BoxFuture, Question};
+use bursar_core::networks::ChainId;
 use bursar_x402::channel::payload::{Deposit, DepositAuthorization, SignedVoucher};
 use bursar_x402::channel::{ChannelConfig, DepositTerms};
 use bursar_x402::settlement::Requirements;
@@ -24,20 +25,12 @@ use crate::scheme::Proposal;
 use crate::signature::{self, Unwrapped};
 use crate::transaction;
 use crate::transfer::check::{claimed_separator, token_separator};
-use crate::transfer::domain::Domain;
+use crate::transfer::eip3009;
 use crate::transfer::erc20::IErc20;
 use crate::transfer::permit2;
 use crate::transfer::terms_check::check_window;
 use crate::verify::{Verified, VerifyError};
 use crate::work::{SenderRule, Work};
-
-alloy_sol_types::sol! {
-    #[derive(Debug)]
-    interface IAuthorizations {
-        function authorizationState(address authorizer, bytes32 nonce) external view returns (bool);
-        function nonceBitmap(address owner, uint256 word) external view returns (uint256);
-    }
-}
 
 /// Gas limit of the cheapest deposit.
 const LEAST_GAS: u64 = 150_000;
@@ -45,7 +38,7 @@ const LEAST_GAS: u64 = 150_000;
 /// A deposit that was read from a request and matches its requirements.
 #[derive(Debug)]
 pub(super) struct DepositProposal {
-    chain: bursar_core::networks::ChainId,
+    chain: ChainId,
     config: ChannelConfig,
     channel: B256,
     amount: u128,
@@ -136,11 +129,7 @@ impl DepositProposal {
                 Ok(signed.digest(separator, &terms))
             }
             DepositAuthorization::Permit2(signed) => {
-                let separator = match permit2::domain(&network.contracts) {
-                    Domain::Known(separator) => separator,
-                    Domain::Token => B256::ZERO,
-                };
-                Ok(signed.digest(separator))
+                Ok(signed.digest(permit2::separator(&network.contracts)))
             }
         }
     }
@@ -228,17 +217,16 @@ impl DepositProposal {
                     Some(used) if !used.is_zero() => Reason::NonceUsed,
                     Some(_free) => Reason::DepositSimulation,
                 },
-                DepositAuthorization::Permit2(signed) => {
-                    let bit = usize::from(signed.nonce.to_be_bytes::<32>()[31]);
-                    match (facts.nonce, facts.allowance) {
-                        (Some(bitmap), _any) if bitmap.bit(bit) => Reason::Permit2Nonce,
-                        (Some(_free), Some(allowance)) if allowance < amount => {
-                            Reason::DepositAllowance
-                        }
-                        (Some(_free), _enough) => Reason::DepositSimulation,
-                        (None, _any) => Reason::Permit2Proxy,
+                DepositAuthorization::Permit2(signed) => match (facts.nonce, facts.allowance) {
+                    (Some(bitmap), _any) if permit2::is_used(bitmap, signed.nonce) => {
+                        Reason::Permit2Nonce
                     }
-                }
+                    (Some(_free), Some(allowance)) if allowance < amount => {
+                        Reason::DepositAllowance
+                    }
+                    (Some(_free), _enough) => Reason::DepositSimulation,
+                    (None, _any) => Reason::Permit2Proxy,
+                },
             };
             let is_underfunded = facts.payer_balance.is_some_and(|balance| balance < amount);
             let is_used = [Reason::NonceUsed, Reason::Permit2Nonce].contains(&reason);
@@ -325,14 +313,11 @@ impl Facts {
         calls.push(call(token, IErc20::balanceOfCall { owner: payer }.abi_encode()));
         let (nonce, spender) = match &job.authorization {
             DepositAuthorization::Eip3009(signed) => {
-                let nonce = signed.nonce(job.channel);
-                let used = IAuthorizations::authorizationStateCall { authorizer: payer, nonce };
-                (call(token, used.abi_encode()), contracts.erc3009_collector)
+                let used = eip3009::nonce_call(token, payer, signed.nonce(job.channel));
+                (used, contracts.erc3009_collector)
             }
             DepositAuthorization::Permit2(signed) => {
-                let word = signed.nonce >> 8;
-                let bitmap = IAuthorizations::nonceBitmapCall { owner: payer, word };
-                (call(contracts.permit2, bitmap.abi_encode()), contracts.permit2)
+                (permit2::nonce_call(contracts, payer, signed.nonce), contracts.permit2)
             }
         };
         calls.push(nonce);
@@ -382,10 +367,7 @@ impl Facts {
 }
 
 /// The exact transaction that would be sent: a contract can observe its gas.
-fn exact_question(
-    network: &NetworkContext,
-    job: &ChannelDeposit,
-) -> Option<bursar_chain::ports::Question> {
+fn exact_question(network: &NetworkContext, job: &ChannelDeposit) -> Option<Question> {
     let job = Job::Deposit(Box::new(job.clone()));
     let gas = transaction::gas(&network.contracts, &[&job], network.config.gas_cap_contract)?;
     let sent = transaction::call(&network.contracts, &[&job], gas);

@@ -15,6 +15,7 @@ use crate::payment::{MethodId, Payment, Terms};
 use crate::reason::Reason;
 use crate::signature;
 use crate::transfer::domain::Domain;
+use crate::transfer::eip3009::{self, IEip3009};
 use crate::transfer::erc20::{IErc20, is_transfer_of};
 use crate::transfer::evidence::Evidence;
 use crate::transfer::method::Method;
@@ -23,12 +24,6 @@ use crate::transfer::terms_check::{Purpose, compare};
 use crate::work::SettlementEvent;
 
 alloy_sol_types::sol! {
-    #[derive(Debug)]
-    interface IEip3009 {
-        event AuthorizationUsed(address indexed authorizer, bytes32 indexed nonce);
-        function authorizationState(address authorizer, bytes32 nonce) external view returns (bool);
-    }
-
     #[derive(Debug)]
     interface ISplitSignature {
         function transferWithAuthorization(
@@ -143,8 +138,7 @@ impl Method for Eip3009 {
     }
 
     fn facts(&self, _contracts: &Contracts, terms: &Terms) -> Vec<ContractCall> {
-        let used = IEip3009::authorizationStateCall { authorizer: terms.payer, nonce: terms.nonce };
-        vec![ContractCall { to: terms.token, data: used.abi_encode().into() }]
+        vec![eip3009::nonce_call(terms.token, terms.payer, terms.nonce)]
     }
 
     fn missing_contract(&self, _evidence: &Evidence<'_>) -> Option<Reason> {

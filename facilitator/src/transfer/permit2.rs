@@ -14,7 +14,6 @@ use crate::mined_transaction::MinedTransaction;
 use crate::payment::{Payment, Terms};
 use crate::reason::{Reason, Rejection};
 use crate::signature;
-use crate::transfer::domain::Domain;
 use crate::transfer::erc20::{IErc20, is_transfer_of};
 use crate::transfer::evidence::Evidence;
 use crate::transfer::payload::ReadError;
@@ -83,11 +82,11 @@ pub(crate) fn read<'a>(
     Ok((terms, witness))
 }
 
-/// The EIP-712 domain of Permit2.
-pub(crate) fn domain(contracts: &Contracts) -> Domain {
+/// The separator of Permit2's EIP-712 domain.
+pub(crate) fn separator(contracts: &Contracts) -> B256 {
     let words =
         (DOMAIN_TYPE, keccak256("Permit2"), U256::from(contracts.chain.0), contracts.permit2);
-    Domain::Known(keccak256(words.abi_encode()))
+    keccak256(words.abi_encode())
 }
 
 /// The EIP-712 hash of a permit. `kind` is the type hash of `PermitWitnessTransferFrom(…)` with the type of the
@@ -107,13 +106,23 @@ pub(crate) fn permit(terms: &Terms) -> Permit {
     ((terms.token, terms.authorized), nonce, terms.valid_before)
 }
 
+/// The call that reads the word of the payer's bitmap in which Permit2 marks a nonce as used.
+pub(crate) fn nonce_call(contracts: &Contracts, payer: Address, nonce: U256) -> ContractCall {
+    let used = IPermit2::nonceBitmapCall { owner: payer, word: nonce >> 8 };
+    ContractCall { to: contracts.permit2, data: used.abi_encode().into() }
+}
+
+/// Whether a nonce is marked as used in the answer to a [`nonce_call`].
+pub(crate) fn is_used(bitmap: U256, nonce: U256) -> bool {
+    bitmap.bit(usize::from(nonce.byte(0)))
+}
+
 /// The calls whose answers explain why a transfer would fail, in the order that [`diagnose`] expects.
 pub(crate) fn facts(contracts: &Contracts, terms: &Terms, proxy: Address) -> Vec<ContractCall> {
     let nonce = U256::from_be_bytes(terms.nonce.0);
-    let used = IPermit2::nonceBitmapCall { owner: terms.payer, word: nonce >> 8 };
     let allowance = IErc20::allowanceCall { owner: terms.payer, spender: contracts.permit2 };
     vec![
-        ContractCall { to: contracts.permit2, data: used.abi_encode().into() },
+        nonce_call(contracts, terms.payer, nonce),
         ContractCall { to: terms.token, data: allowance.abi_encode().into() },
         ContractCall { to: proxy, data: IProxy::PERMIT2Call {}.abi_encode().into() },
     ]
@@ -126,9 +135,9 @@ pub(crate) fn missing_contract(evidence: &Evidence<'_>) -> Option<Reason> {
 
 /// Why the transfer would fail.
 pub(crate) fn diagnose(payment: &Payment, evidence: &Evidence<'_>) -> Reason {
-    let bit = usize::from(payment.terms.nonce.0.last().copied().unwrap_or_default());
+    let nonce = U256::from_be_bytes(payment.terms.nonce.0);
     match (evidence.number(0), evidence.number(1)) {
-        (Some(bitmap), _any) if bitmap.bit(bit) => Reason::Permit2Nonce,
+        (Some(bitmap), _any) if is_used(bitmap, nonce) => Reason::Permit2Nonce,
         _any if evidence.is_underfunded(payment) => Reason::InsufficientBalance,
         (_any, Some(allowance)) if allowance < payment.amount => Reason::Permit2Allowance,
         // Permit2 is missing: a call of an address without code returns no number.

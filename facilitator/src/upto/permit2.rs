@@ -75,7 +75,7 @@ impl Method for UptoPermit2 {
     }
 
     fn domain(&self, contracts: &Contracts) -> Domain {
-        permit2::domain(contracts)
+        Domain::Known(permit2::separator(contracts))
     }
 
     fn struct_hash(&self, contracts: &Contracts, terms: &Terms) -> B256 {
