@@ -52,6 +52,7 @@ mod reads;
 pub mod reason;
 pub mod scheme;
 pub mod schemes;
+mod sent_transaction;
 pub mod service;
 pub mod settle;
 pub mod signature;

@@ -193,7 +193,7 @@ pub(crate) async fn read(
 ) -> Result<ReadAnswers, ChainFault> {
     let Reads { codes, calls, gas, exact, is_trusted } = reads;
     let (code_count, call_count) = (codes.len(), calls.len());
-    let is_batched = network.has_multicall().await?;
+    let is_batched = !calls.is_empty() && network.has_multicall().await?;
     let mut questions: Vec<Question> = codes.into_iter().map(Question::Code).collect();
     let has_exact = exact.is_some();
     questions.extend(exact);

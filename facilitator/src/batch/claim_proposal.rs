@@ -16,9 +16,10 @@ use crate::job::Job;
 use crate::job_key::JobKey;
 use crate::network::NetworkContext;
 use crate::node::Priority;
-use crate::reads::{self, CallOutcome, Reads, TRUSTED_CALL_GAS, UNTRUSTED_CALL_GAS, call_question};
+use crate::reads::{self, CallOutcome, Reads, TRUSTED_CALL_GAS, UNTRUSTED_CALL_GAS};
 use crate::reason::{Reason, Rejection};
 use crate::scheme::Proposal;
+use crate::sent_transaction;
 use crate::signature::{self, BYTES_MAX};
 use crate::transaction;
 use crate::verify::{Verified, VerifyError};
@@ -214,31 +215,6 @@ impl ClaimProposal {
     }
 }
 
-/// Simulates the exact transaction of a job that runs the code of a signer or of a token that is not trusted: such code
-/// can observe its gas.
-///
-/// # Errors
-/// [`VerifyError`]: `failed` if the transaction would fail.
-pub(super) async fn check_exact(
-    network: &NetworkContext,
-    job: &Job,
-    failed: Reason,
-) -> Result<u64, VerifyError> {
-    let gas = transaction::gas(&network.contracts, &[job], network.config.gas_cap_contract);
-    let gas = gas.ok_or_else(|| VerifyError::from(failed))?;
-    if !job.work().runs_foreign_code() && network.trusts_token(job.work().moves().token) {
-        return Ok(gas);
-    }
-    let sent = transaction::call(&network.contracts, &[job], gas);
-    let from = network.simulated_sender(SenderRule::Any);
-    let exact = call_question(from, ContractCall { to: sent.to, data: sent.data }, gas);
-    let wanted = Reads { exact: Some(exact), gas: UNTRUSTED_CALL_GAS, ..Reads::default() };
-    match reads::read(network, wanted, Priority::Batched).await?.exact_revert {
-        Some(_revert) => Err(failed.into()),
-        None => Ok(gas),
-    }
-}
-
 /// Checks again whether a verified batch can be carried out. If it has nothing left to do, its rows were claimed by
 /// another transaction.
 ///
@@ -301,7 +277,7 @@ impl Proposal for ClaimProposal {
             let claim = self.batch.check(network, priority).await?;
             let is_done = !claim.rows.iter().any(Row::adds);
             let job = Job::Claim(Box::new(claim));
-            let gas = check_exact(network, &job, Reason::ClaimSimulation).await?;
+            let gas = sent_transaction::check(network, &job, Reason::ClaimSimulation).await?;
             Ok(Verified { job, is_done, extra: None, balance: U256::ZERO, gas })
         })
     }

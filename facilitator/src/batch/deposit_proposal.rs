@@ -2,7 +2,7 @@
 
 use alloy_primitives::{Address, B256, Bytes, U256};
 use alloy_sol_types::SolCall;
-use bursar_chain::ports::{BoxFuture, Question};
+use bursar_chain::ports::BoxFuture;
 use bursar_core::networks::ChainId;
 use bursar_x402::channel::payload::{Deposit, DepositAuthorization, SignedVoucher};
 use bursar_x402::channel::{ChannelConfig, DepositTerms};
@@ -17,11 +17,10 @@ use crate::job::Job;
 use crate::job_key::JobKey;
 use crate::network::NetworkContext;
 use crate::node::Priority;
-use crate::reads::{
-    self, CallOutcome, ReadAnswers, Reads, TRUSTED_CALL_GAS, UNTRUSTED_CALL_GAS, call_question,
-};
+use crate::reads::{self, CallOutcome, ReadAnswers, Reads, TRUSTED_CALL_GAS, UNTRUSTED_CALL_GAS};
 use crate::reason::{Reason, Rejection};
 use crate::scheme::Proposal;
+use crate::sent_transaction;
 use crate::signature::{self, Unwrapped};
 use crate::transaction;
 use crate::transfer::check::{claimed_separator, token_separator};
@@ -335,7 +334,12 @@ impl Facts {
         }
         calls.push(job.call(contracts));
         let is_trusted = network.trusts_token(token) && !job.contract_payer;
-        let exact = if job.contract_payer { exact_question(network, job) } else { None };
+        let exact = if job.contract_payer {
+            let job = Job::Deposit(Box::new(job.clone()));
+            sent_transaction::question(network, &job).map(|(question, _gas)| question)
+        } else {
+            None
+        };
         let gas = if is_trusted { TRUSTED_CALL_GAS } else { UNTRUSTED_CALL_GAS };
         let wanted = Reads { codes: vec![payer], calls, gas, exact, is_trusted };
         let ReadAnswers { codes, outcomes, exact_revert } =
@@ -364,15 +368,6 @@ impl Facts {
             failure,
         })
     }
-}
-
-/// The exact transaction that would be sent: a contract can observe its gas.
-fn exact_question(network: &NetworkContext, job: &ChannelDeposit) -> Option<Question> {
-    let job = Job::Deposit(Box::new(job.clone()));
-    let gas = transaction::gas(&network.contracts, &[&job], network.config.gas_cap_contract)?;
-    let sent = transaction::call(&network.contracts, &[&job], gas);
-    let from = network.simulated_sender(SenderRule::Any);
-    Some(call_question(from, ContractCall { to: sent.to, data: sent.data }, gas))
 }
 
 impl Proposal for DepositProposal {

@@ -7,7 +7,7 @@ use bursar_x402::channel::ChannelConfig;
 use bursar_x402::channel::payload::CompletedRefund;
 
 use crate::batch::claim::ROW_GAS;
-use crate::batch::claim_proposal::{CheckedClaims, check_exact};
+use crate::batch::claim_proposal::CheckedClaims;
 use crate::batch::refund::{ChannelRefund, GAS};
 use crate::batch::state::ChannelState;
 use crate::batch::state_reads;
@@ -19,6 +19,7 @@ use crate::node::Priority;
 use crate::reads::{self, CallOutcome, Reads, UNTRUSTED_CALL_GAS};
 use crate::reason::{Reason, Rejection};
 use crate::scheme::Proposal;
+use crate::sent_transaction;
 use crate::signature;
 use crate::transaction;
 use crate::verify::{Verified, VerifyError};
@@ -97,7 +98,7 @@ impl RefundProposal {
     ) -> Result<Verified, VerifyError> {
         let job = self.job(network, priority).await?;
         let job = Job::Refund(Box::new(job));
-        let gas = check_exact(network, &job, Reason::RefundSimulation).await?;
+        let gas = sent_transaction::check(network, &job, Reason::RefundSimulation).await?;
         Ok(Verified { job, is_done: false, extra: None, balance: U256::ZERO, gas })
     }
 

@@ -6,7 +6,6 @@ use bursar_chain::ports::BoxFuture;
 use bursar_x402::channel::IBatchSettlement;
 use bursar_x402::channel::payload::SettleRequest;
 
-use crate::batch::claim_proposal::check_exact;
 use crate::batch::sweep::{ChannelSweep, GAS};
 use crate::contract_call::ContractCall;
 use crate::job::Job;
@@ -16,6 +15,7 @@ use crate::node::Priority;
 use crate::reads::{self, Reads, UNTRUSTED_CALL_GAS};
 use crate::reason::{Reason, Rejection};
 use crate::scheme::Proposal;
+use crate::sent_transaction;
 use crate::transaction;
 use crate::verify::{Verified, VerifyError};
 use crate::work::{SenderRule, Work};
@@ -135,7 +135,7 @@ impl Proposal for SweepProposal {
         Box::pin(async move {
             check_again(network, &self.sweep).await?;
             let job = Job::Sweep(self.sweep);
-            let gas = check_exact(network, &job, Reason::SweepSimulation).await?;
+            let gas = sent_transaction::check(network, &job, Reason::SweepSimulation).await?;
             Ok(Verified { job, is_done: false, extra: None, balance: U256::ZERO, gas })
         })
     }

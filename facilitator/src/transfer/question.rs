@@ -8,7 +8,6 @@ use bursar_chain::simulate::SimulationMethod;
 use bursar_submit::Call;
 
 use crate::contract_call::ContractCall;
-use crate::job::Job;
 use crate::network::NetworkContext;
 use crate::node::Priority;
 use crate::payment::Payment;
@@ -16,7 +15,7 @@ use crate::reads::{
     CallOutcome, TRUSTED_CALL_GAS, UNTRUSTED_CALL_GAS, batch_outcomes, batch_question,
     call_question, is_accepted, number, signature_call, word,
 };
-use crate::transaction;
+use crate::sent_transaction;
 use crate::transfer::erc20::IErc20;
 use crate::transfer::registry;
 use crate::work::{SenderRule, Work};
@@ -78,9 +77,13 @@ pub(super) async fn ask(
     if known_code.is_none() {
         questions.push(Question::Code(payment.terms.payer));
     }
-    let sent_transaction = sent_transaction(network, payment);
-    let is_sent_alone = sent_transaction.is_some();
-    questions.extend(sent_transaction);
+    let sent = if payment.contract_payer {
+        sent_transaction::question(network, &payment.clone().into())
+    } else {
+        None
+    };
+    let is_sent_alone = sent.is_some();
+    questions.extend(sent.map(|(question, _gas)| question));
     if is_batched {
         questions.push(calls.batched(network, gas));
     } else {
@@ -119,19 +122,6 @@ pub(super) async fn ask(
         calls.read_balances_around_transfer(network, &mut answer).await?;
     }
     Ok(answer)
-}
-
-/// The exact transaction that would be sent, if the payer is a contract. A contract can observe its gas: it could
-/// succeed with the gas of the simulation and fail with that of the transaction, at the signer's cost.
-fn sent_transaction(network: &NetworkContext, payment: &Payment) -> Option<Question> {
-    if !payment.contract_payer {
-        return None;
-    }
-    let job = Job::from(payment.clone());
-    let gas = transaction::gas(&network.contracts, &[&job], network.config.gas_cap_contract)?;
-    let sent = transaction::call(&network.contracts, &[&job], gas);
-    let from = network.simulated_sender(payment.sender());
-    Some(call_question(from, ContractCall { to: sent.to, data: sent.data }, gas))
 }
 
 /// The calls of a question, in the order in which they run.
