@@ -3,16 +3,16 @@
 
 pub mod bare;
 pub mod claim;
-mod claim_proposal;
+pub(crate) mod claim_proposal;
 pub mod deposit;
-mod deposit_proposal;
+pub(crate) mod deposit_proposal;
 pub mod refund;
-mod refund_proposal;
+pub(crate) mod refund_proposal;
 pub mod report;
 pub mod state;
 mod state_reads;
 pub mod sweep;
-mod sweep_proposal;
+pub(crate) mod sweep_proposal;
 mod terms;
 mod voucher;
 
@@ -30,7 +30,6 @@ use crate::batch::refund_proposal::RefundProposal;
 use crate::batch::sweep_proposal::SweepProposal;
 use crate::batch::voucher::VoucherStatement;
 use crate::contracts::Contracts;
-use crate::job::Job;
 use crate::network::NetworkContext;
 use crate::reason::Reason;
 use crate::scheme::{Proposed, Scheme};
@@ -106,18 +105,4 @@ async fn propose(
             return Err(Reason::BatchPayloadType.into());
         }
     })
-}
-
-/// Checks again whether a verified job of this scheme can be carried out.
-///
-/// # Errors
-/// [`VerifyError`].
-pub async fn check_again(network: &NetworkContext, job: &Job) -> Result<(), VerifyError> {
-    match job {
-        Job::Payment(_payment) => Ok(()),
-        Job::Deposit(deposit) => deposit_proposal::check_again(network, deposit).await,
-        Job::Claim(claim) => claim_proposal::check_again(network, claim).await,
-        Job::Sweep(sweep) => sweep_proposal::check_again(network, sweep).await,
-        Job::Refund(refund) => refund_proposal::check_again(network, refund).await,
-    }
 }

@@ -3,7 +3,7 @@
 //! The names are the specification's; where it has none, those of the official libraries; where they have none, our
 //! own. A released code never changes its meaning.
 
-use alloy_primitives::{Address, B256};
+use alloy_primitives::{Address, B256, Bytes};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 bursar_core::code_table! {
@@ -140,6 +140,14 @@ impl Rejection {
     #[must_use]
     pub fn for_payer(mut self, payer: impl Into<Option<Address>>) -> Self {
         self.payer = payer.into();
+        self
+    }
+
+    /// Adds to the message why a call reverted, as its revert data say.
+    #[must_use]
+    pub fn with_revert(mut self, data: &Bytes) -> Self {
+        let why = bursar_chain::revert::reason(data);
+        self.message = format!("{} ({})", self.message, bursar_core::text::visible(&why));
         self
     }
 

@@ -3,7 +3,7 @@
 use bursar_core::networks::{self, ChainId};
 use bursar_x402::settlement::SettlementRequest;
 
-use crate::batch::{self, Batch};
+use crate::batch::{Batch, claim_proposal, deposit_proposal, refund_proposal, sweep_proposal};
 use crate::exact::Exact;
 use crate::job::Job;
 use crate::network::NetworkContext;
@@ -58,8 +58,9 @@ pub async fn look_for_contracts(network: &NetworkContext) {
 pub async fn check_again(network: &NetworkContext, job: &Job) -> Result<(), VerifyError> {
     match job {
         Job::Payment(payment) => check::check_again(network, payment).await,
-        Job::Deposit(_) | Job::Claim(_) | Job::Sweep(_) | Job::Refund(_) => {
-            batch::check_again(network, job).await
-        }
+        Job::Deposit(deposit) => deposit_proposal::check_again(network, deposit).await,
+        Job::Claim(claim) => claim_proposal::check_again(network, claim).await,
+        Job::Sweep(sweep) => sweep_proposal::check_again(network, sweep).await,
+        Job::Refund(refund) => refund_proposal::check_again(network, refund).await,
     }
 }

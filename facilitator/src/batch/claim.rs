@@ -19,6 +19,8 @@ use crate::work::{Content, Effect, SenderRule, SettlementEvent, TokenAmount, Wor
 pub(super) const BASE_GAS: u64 = 60_000;
 /// Gas limit of a row, if no code of its payer runs.
 pub(super) const ROW_GAS: u64 = 80_000;
+/// Bytes of call data of a row, without its signature and with the longest padding: 480 with the signature of a key.
+const ROW_BYTES: usize = 415;
 /// Bytes of call data that a transaction with one plain claim has room for.
 const ROOM_BYTES: usize = 700;
 
@@ -61,6 +63,12 @@ pub(super) fn call_of<'a>(
         authorizerSignature: signature.clone(),
     };
     ContractCall { to: contracts.escrow, data: call.abi_encode().into() }
+}
+
+/// Upper bound of the call data that rows take, in bytes.
+pub(super) fn bytes_of<'a>(rows: impl Iterator<Item = &'a ClaimRow>) -> usize {
+    let each = rows.map(|row| row.signature.len().saturating_add(ROW_BYTES));
+    each.fold(0, usize::saturating_add)
 }
 
 /// Whether the events of a transaction show that a row was claimed.
@@ -139,9 +147,8 @@ impl Work for ChannelClaim {
     }
 
     fn extra_bytes(&self) -> usize {
-        // 480 bytes for a row with the signature of a key.
-        let rows = self.rows.iter().map(|row| row.claim.signature.len().saturating_add(415));
-        rows.fold(self.signature.len(), usize::saturating_add).saturating_sub(ROOM_BYTES)
+        let rows = bytes_of(self.rows.iter().map(|row| &row.claim));
+        rows.saturating_add(self.signature.len()).saturating_sub(ROOM_BYTES)
     }
 
     fn expires(&self) -> Option<U256> {

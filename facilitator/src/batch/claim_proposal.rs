@@ -28,8 +28,6 @@ use crate::work::SenderRule;
 /// Maximum number of rows, the default of official servers. More would not fit into a transaction.
 const ROWS_MAX: usize = 100;
 
-/// Bytes of call data for a row, without its signature.
-const ROW_BYTES: usize = 416;
 /// Maximum length of a batch's call data, without the parts that are the same for each.
 const CALL_BYTES_MAX: usize = 110_000;
 
@@ -68,10 +66,10 @@ impl CheckedClaims {
         }
         // The common limit of a transaction is 128 KiB.
         let lengths = claims.iter().map(|row| row.signature.len());
-        let bytes = lengths.clone().fold(0, usize::saturating_add);
-        let bytes = bytes.saturating_add(claims.len().saturating_mul(ROW_BYTES));
         let longest = lengths.chain(signature.iter().map(|signed| signed.len())).max();
-        if bytes > CALL_BYTES_MAX || longest.is_some_and(|longest| longest > BYTES_MAX) {
+        if claim::bytes_of(claims.iter()) > CALL_BYTES_MAX
+            || longest.is_some_and(|longest| longest > BYTES_MAX)
+        {
             return Err(invalid());
         }
         let digest = domain.claim_batch_digest(&claims);
@@ -187,9 +185,7 @@ impl CheckedClaims {
             return Err(Rejection::with_message(Reason::ClaimSimulation, why).into());
         }
         if let Some(revert) = revert {
-            let why = bursar_core::text::visible(&bursar_chain::revert::reason(&revert));
-            let why = format!("{} ({why})", Reason::ClaimSimulation.sentence());
-            return Err(Rejection::with_message(Reason::ClaimSimulation, why).into());
+            return Err(Rejection::from(Reason::ClaimSimulation).with_revert(&revert).into());
         }
         let payer_code = self.rows.iter().any(|(_channel, row, _proof)| {
             row.channel.voucher_signer().may_be_contract() && has_code(row.channel.payer)
@@ -220,7 +216,7 @@ impl ClaimProposal {
 ///
 /// # Errors
 /// [`VerifyError`].
-pub(super) async fn check_again(
+pub(crate) async fn check_again(
     network: &NetworkContext,
     job: &ChannelClaim,
 ) -> Result<(), VerifyError> {

@@ -231,12 +231,9 @@ impl DepositProposal {
             let is_used = [Reason::NonceUsed, Reason::Permit2Nonce].contains(&reason);
             let reason =
                 if is_underfunded && !is_used { Reason::InsufficientBalance } else { reason };
-            let mut rejection = self.reject(reason);
-            if !revert.is_empty() {
-                let why = bursar_chain::revert::reason(revert);
-                let why = bursar_core::text::visible(&why);
-                rejection.message = format!("{} ({why})", rejection.message);
-            }
+            let rejection = self.reject(reason);
+            let rejection =
+                if revert.is_empty() { rejection } else { rejection.with_revert(revert) };
             return Err(rejection.into());
         }
         if !is_voucher_signed {
@@ -257,7 +254,7 @@ impl DepositProposal {
 ///
 /// # Errors
 /// [`VerifyError`].
-pub(super) async fn check_again(
+pub(crate) async fn check_again(
     network: &NetworkContext,
     job: &ChannelDeposit,
 ) -> Result<(), VerifyError> {
@@ -445,14 +442,8 @@ impl Proposal for DepositProposal {
             if signature::signer(&digest, &signature) != Some(self.config.payer) {
                 return Ok(None);
             }
-            let wanted = Reads {
-                calls: state_reads::calls(&network.contracts, self.channel).to_vec(),
-                gas: TRUSTED_CALL_GAS,
-                is_trusted: true,
-                ..Reads::default()
-            };
-            let answers = reads::read(network, wanted, Priority::Batched).await?;
-            let before = state_reads::read(answers.outcomes.unwrap_or_default());
+            let outcomes = state_reads::ask(network, self.channel, Priority::Batched).await?;
+            let before = state_reads::read(outcomes);
             // The voucher is what pays the merchant, so it must be good too.
             let ceiling = self.voucher.max_claimable;
             let is_good = |state: &ChannelState| {

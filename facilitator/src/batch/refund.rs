@@ -123,8 +123,8 @@ impl Work for ChannelRefund {
     }
 
     fn extra_bytes(&self) -> usize {
-        let rows = self.rows.iter().map(|row| row.claim.signature.len().saturating_add(415));
-        rows.fold(self.claim_signature.len(), usize::saturating_add)
+        claim::bytes_of(self.rows.iter().map(|row| &row.claim))
+            .saturating_add(self.claim_signature.len())
             .saturating_add(self.signature.len().saturating_sub(65))
     }
 
@@ -138,7 +138,7 @@ impl Work for ChannelRefund {
 
     /// The escrow's event has no nonce, so the call data must contain this refund.
     fn effect(&self, contracts: &Contracts, mined: &MinedTransaction<'_>) -> Option<Effect> {
-        let [delay] = [self.config.withdraw_delay.seconds()];
+        let delay = self.config.withdraw_delay.seconds();
         let signed = [
             B256::from(U256::from(delay)),
             self.config.salt,

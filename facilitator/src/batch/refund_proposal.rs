@@ -166,10 +166,7 @@ impl RefundProposal {
             return Err(self.reject(Reason::RefundNoBalance).into());
         }
         if let Some(revert) = revert {
-            let mut rejection = self.reject(Reason::RefundSimulation);
-            let why = bursar_core::text::visible(&bursar_chain::revert::reason(&revert));
-            rejection.message = format!("{} ({why})", rejection.message);
-            return Err(rejection.into());
+            return Err(self.reject(Reason::RefundSimulation).with_revert(&revert).into());
         }
         job.foreign_code = has_code || claims_run_code;
         Ok(job)
@@ -180,7 +177,7 @@ impl RefundProposal {
 ///
 /// # Errors
 /// [`VerifyError`].
-pub(super) async fn check_again(
+pub(crate) async fn check_again(
     network: &NetworkContext,
     job: &ChannelRefund,
 ) -> Result<(), VerifyError> {

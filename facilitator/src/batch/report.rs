@@ -9,21 +9,13 @@ use serde_json::{Value, json};
 use crate::batch::state_reads;
 use crate::network::NetworkContext;
 use crate::node::Priority;
-use crate::reads::{self, Reads, TRUSTED_CALL_GAS};
 
 /// The state of a channel. `None` if the escrow has never had a channel with this id.
 ///
 /// # Errors
 /// No node answers.
 pub async fn channel(network: &NetworkContext, id: B256) -> Result<Option<Value>, ChainFault> {
-    let wanted = Reads {
-        calls: state_reads::calls(&network.contracts, id).to_vec(),
-        gas: TRUSTED_CALL_GAS,
-        is_trusted: true,
-        ..Reads::default()
-    };
-    let outcomes = reads::read(network, wanted, Priority::Batched).await?.outcomes;
-    let Some(outcomes) = outcomes else { return Ok(None) };
+    let outcomes = state_reads::ask(network, id, Priority::Batched).await?;
     let pending = outcomes.get(1).and_then(state_reads::pending);
     let Some(state) = state_reads::read(outcomes) else { return Ok(None) };
     if state.balance == 0 && state.total_claimed == 0 && state.refund_nonce.is_zero() {

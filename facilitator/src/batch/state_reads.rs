@@ -2,12 +2,15 @@
 
 use alloy_primitives::{B256, Bytes};
 use alloy_sol_types::SolCall;
+use bursar_chain::ports::ChainFault;
 use bursar_x402::channel::IBatchSettlement;
 
 use crate::batch::state::ChannelState;
 use crate::contract_call::ContractCall;
 use crate::contracts::Contracts;
-use crate::reads::CallOutcome;
+use crate::network::NetworkContext;
+use crate::node::Priority;
+use crate::reads::{self, CallOutcome, Reads, TRUSTED_CALL_GAS};
 
 /// Number of calls of [`calls`].
 pub(super) const CALLS: usize = 3;
@@ -20,6 +23,24 @@ pub(super) fn calls(contracts: &Contracts, channel: B256) -> [ContractCall; CALL
         of_escrow(IBatchSettlement::pendingWithdrawalsCall { channelId: channel }.abi_encode()),
         of_escrow(IBatchSettlement::refundNonceCall { channelId: channel }.abi_encode()),
     ]
+}
+
+/// Asks for the state of a channel alone. The outcomes are for [`read`], and empty if the calls used up all gas.
+///
+/// # Errors
+/// No node answers.
+pub(super) async fn ask(
+    network: &NetworkContext,
+    channel: B256,
+    priority: Priority,
+) -> Result<Vec<CallOutcome>, ChainFault> {
+    let wanted = Reads {
+        calls: calls(&network.contracts, channel).to_vec(),
+        gas: TRUSTED_CALL_GAS,
+        is_trusted: true,
+        ..Reads::default()
+    };
+    Ok(reads::read(network, wanted, priority).await?.outcomes.unwrap_or_default())
 }
 
 /// Reads the answers to [`calls`]. `None` if the escrow is missing.

@@ -76,7 +76,7 @@ async fn look_up(
 ///
 /// # Errors
 /// [`VerifyError`].
-pub(super) async fn check_again(
+pub(crate) async fn check_again(
     network: &NetworkContext,
     sweep: &ChannelSweep,
 ) -> Result<(), VerifyError> {

@@ -11,7 +11,7 @@ use crate::batch::state_reads;
 use crate::batch::terms::{self, VoucherProof};
 use crate::network::NetworkContext;
 use crate::node::Priority;
-use crate::reads::{self, Reads, TRUSTED_CALL_GAS, UNTRUSTED_CALL_GAS};
+use crate::reads::{self, Reads, UNTRUSTED_CALL_GAS};
 use crate::reason::{Reason, Rejection};
 use crate::scheme::Statement;
 use crate::verify::{Valid, VerifyError};
@@ -73,14 +73,8 @@ impl VoucherStatement {
         if let Some((_block, state)) = known.filter(|(block, _state)| *block == head) {
             return Ok(state);
         }
-        let wanted = Reads {
-            calls: state_reads::calls(&network.contracts, self.channel).to_vec(),
-            gas: TRUSTED_CALL_GAS,
-            is_trusted: true,
-            ..Reads::default()
-        };
-        let outcomes = reads::read(network, wanted, Priority::Now).await?.outcomes;
-        let state = outcomes.and_then(state_reads::read);
+        let outcomes = state_reads::ask(network, self.channel, Priority::Now).await?;
+        let state = state_reads::read(outcomes);
         let state = state.ok_or_else(|| self.reject(Reason::ChannelNotFound))?;
         network.snapshots.insert(self.channel, (head, state), now_ms);
         Ok(state)

@@ -66,8 +66,7 @@ fn admit(network: &NetworkContext, parsed: &TransferProposal) -> Result<(), Reje
         }
     }
     check_time(&parsed.terms, network.now_seconds()).map_err(reject)?;
-    if parsed.method.sender(&parsed.terms) != SenderRule::Any && parsed.terms.facilitator.is_some()
-    {
+    if parsed.terms.facilitator.is_some() {
         // The record of a closed authorization is kept until it expires.
         let latest = network.now_seconds().saturating_add(VALID_SECONDS_MAX);
         if parsed.terms.valid_before > U256::from(latest) {
@@ -409,13 +408,8 @@ fn check_transfer(
     }
     if answer.failure.is_some() {
         let reason = method.diagnose(payment, &evidence);
-        let mut rejection = reject(reason);
-        if !revert.is_empty() {
-            let why = bursar_chain::revert::reason(revert);
-            rejection.message =
-                format!("{} ({})", rejection.message, bursar_core::text::visible(&why));
-        }
-        return Err(rejection);
+        let rejection = reject(reason);
+        return Err(if revert.is_empty() { rejection } else { rejection.with_revert(revert) });
     }
     // If the balances around the transfer are known, the payee must have received exactly the expected amount. A
     // transfer can succeed although the token moves nothing or keeps a part.
