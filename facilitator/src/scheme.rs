@@ -77,7 +77,9 @@ pub trait Proposal: Send + Sync + Debug {
     fn key(&self) -> JobKey;
 
     /// The key of the job with the preceding nonce. Meaningful only for methods that count nonces.
-    fn preceding_key(&self) -> Option<JobKey>;
+    fn preceding_key(&self) -> Option<JobKey> {
+        None
+    }
 
     /// The payer that answers name.
     fn payer(&self) -> Option<Address>;
@@ -86,10 +88,14 @@ pub trait Proposal: Send + Sync + Debug {
     fn payees(&self) -> Vec<Address>;
 
     /// Whether the job needs a transaction. One that moves nothing does not.
-    fn needs_transaction(&self) -> bool;
+    fn needs_transaction(&self) -> bool {
+        true
+    }
 
     /// Who may send the job.
-    fn sender(&self) -> SenderRule;
+    fn sender(&self) -> SenderRule {
+        SenderRule::Any
+    }
 
     /// Lower bound of the gas limit of the job's transaction, without gas for data.
     fn least_gas(&self) -> u64;
@@ -98,7 +104,9 @@ pub trait Proposal: Send + Sync + Debug {
     ///
     /// # Errors
     /// [`Rejection`].
-    fn admit(&self, network: &NetworkContext) -> Result<(), Rejection>;
+    fn admit(&self, _network: &NetworkContext) -> Result<(), Rejection> {
+        Ok(())
+    }
 
     /// Whether a known job is exactly this one, signed by the same account. Asks no node.
     fn is_same(&self, job: &Job) -> bool;
@@ -110,9 +118,12 @@ pub trait Proposal: Send + Sync + Debug {
         priority: Priority,
     ) -> BoxFuture<'a, Result<Verified, VerifyError>>;
 
-    /// The job, if its payer's key signed it. `None` for other signatures.
+    /// The job, if its payer's key signed it or it needs no signature. `None` if that or the job's content is not known
+    /// without [`Proposal::check`].
     fn signed_by_key<'a>(
         &'a self,
-        network: &'a NetworkContext,
-    ) -> BoxFuture<'a, Result<Option<Job>, VerifyError>>;
+        _network: &'a NetworkContext,
+    ) -> BoxFuture<'a, Result<Option<Job>, VerifyError>> {
+        Box::pin(std::future::ready(Ok(None)))
+    }
 }

@@ -23,7 +23,6 @@ use crate::sent_transaction;
 use crate::signature::{self, BYTES_MAX};
 use crate::transaction;
 use crate::verify::{Verified, VerifyError};
-use crate::work::SenderRule;
 
 /// Maximum number of rows, the default of official servers. More would not fit into a transaction.
 const ROWS_MAX: usize = 100;
@@ -231,10 +230,6 @@ impl Proposal for ClaimProposal {
         JobKey::of_claim(self.chain, self.batch.digest)
     }
 
-    fn preceding_key(&self) -> Option<JobKey> {
-        None
-    }
-
     fn payer(&self) -> Option<Address> {
         None
     }
@@ -243,20 +238,8 @@ impl Proposal for ClaimProposal {
         self.batch.receivers()
     }
 
-    fn needs_transaction(&self) -> bool {
-        true
-    }
-
-    fn sender(&self) -> SenderRule {
-        SenderRule::Any
-    }
-
     fn least_gas(&self) -> u64 {
         transaction::least_gas(BASE_GAS.saturating_add(ROW_GAS))
-    }
-
-    fn admit(&self, _network: &NetworkContext) -> Result<(), Rejection> {
-        Ok(())
     }
 
     fn is_same(&self, job: &Job) -> bool {
@@ -276,13 +259,5 @@ impl Proposal for ClaimProposal {
             let gas = sent_transaction::check(network, &job, Reason::ClaimSimulation).await?;
             Ok(Verified { job, is_done, extra: None, balance: U256::ZERO, gas })
         })
-    }
-
-    fn signed_by_key<'a>(
-        &'a self,
-        _network: &'a NetworkContext,
-    ) -> BoxFuture<'a, Result<Option<Job>, VerifyError>> {
-        // Claims that another transaction made have nothing left to do, which `check` finds.
-        Box::pin(std::future::ready(Ok(None)))
     }
 }

@@ -29,7 +29,7 @@ use crate::transfer::erc20::IErc20;
 use crate::transfer::permit2;
 use crate::transfer::terms_check::check_window;
 use crate::verify::{Verified, VerifyError};
-use crate::work::{SenderRule, Work};
+use crate::work::Work;
 
 /// Gas limit of the cheapest deposit.
 const LEAST_GAS: u64 = 150_000;
@@ -372,24 +372,12 @@ impl Proposal for DepositProposal {
         deposit::key_of(self.chain, &self.config, self.channel, &self.authorization)
     }
 
-    fn preceding_key(&self) -> Option<JobKey> {
-        None
-    }
-
     fn payer(&self) -> Option<Address> {
         Some(self.config.payer)
     }
 
     fn payees(&self) -> Vec<Address> {
         vec![self.config.receiver]
-    }
-
-    fn needs_transaction(&self) -> bool {
-        true
-    }
-
-    fn sender(&self) -> SenderRule {
-        SenderRule::Any
     }
 
     fn least_gas(&self) -> u64 {

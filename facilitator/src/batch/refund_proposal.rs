@@ -23,7 +23,7 @@ use crate::sent_transaction;
 use crate::signature;
 use crate::transaction;
 use crate::verify::{Verified, VerifyError};
-use crate::work::{SenderRule, Work};
+use crate::work::Work;
 
 /// A refund that was read from a request.
 #[derive(Debug)]
@@ -207,10 +207,6 @@ impl Proposal for RefundProposal {
         JobKey::of_refund(self.chain, self.channel, self.nonce)
     }
 
-    fn preceding_key(&self) -> Option<JobKey> {
-        None
-    }
-
     fn payer(&self) -> Option<Address> {
         Some(self.config.payer)
     }
@@ -220,20 +216,8 @@ impl Proposal for RefundProposal {
         claimed.chain([self.config.receiver]).collect()
     }
 
-    fn needs_transaction(&self) -> bool {
-        true
-    }
-
-    fn sender(&self) -> SenderRule {
-        SenderRule::Any
-    }
-
     fn least_gas(&self) -> u64 {
         transaction::least_gas(GAS)
-    }
-
-    fn admit(&self, _network: &NetworkContext) -> Result<(), Rejection> {
-        Ok(())
     }
 
     fn is_same(&self, job: &Job) -> bool {
@@ -252,13 +236,5 @@ impl Proposal for RefundProposal {
         priority: Priority,
     ) -> BoxFuture<'a, Result<Verified, VerifyError>> {
         Box::pin(self.check_at(network, priority))
-    }
-
-    fn signed_by_key<'a>(
-        &'a self,
-        _network: &'a NetworkContext,
-    ) -> BoxFuture<'a, Result<Option<Job>, VerifyError>> {
-        // The state before a refund that another transaction made is not known any more.
-        Box::pin(std::future::ready(Ok(None)))
     }
 }

@@ -1,6 +1,6 @@
 //! Reads and checks requests to pay out what was claimed.
 
-use alloy_primitives::{Address, Bytes, U256};
+use alloy_primitives::{Address, U256};
 use alloy_sol_types::SolCall;
 use bursar_chain::ports::BoxFuture;
 use bursar_x402::channel::IBatchSettlement;
@@ -18,12 +18,14 @@ use crate::scheme::Proposal;
 use crate::sent_transaction;
 use crate::transaction;
 use crate::verify::{Verified, VerifyError};
-use crate::work::{SenderRule, Work};
+use crate::work::Work;
 
 /// A payout that a request proposes. Its key needs what the receiver has claimed, so it is read first.
 #[derive(Debug)]
 pub(super) struct SweepProposal {
     sweep: ChannelSweep,
+    /// Whether the payout would fail.
+    would_fail: bool,
 }
 
 impl SweepProposal {
@@ -38,17 +40,17 @@ impl SweepProposal {
         if !network.config.takes_token(request.token) {
             return Err(Reason::AssetNotServed.into());
         }
-        let (sweep, _revert) = look_up(network, request.receiver, request.token).await?;
-        Ok(Self { sweep })
+        let (sweep, would_fail) = look_up(network, request.receiver, request.token).await?;
+        Ok(Self { sweep, would_fail })
     }
 }
 
-/// Reads the payout that is possible now, and the revert data if it would fail.
+/// Reads the payout that is possible now, and whether it would fail.
 async fn look_up(
     network: &NetworkContext,
     receiver: Address,
     token: Address,
-) -> Result<(ChannelSweep, Option<Bytes>), VerifyError> {
+) -> Result<(ChannelSweep, bool), VerifyError> {
     let totals = IBatchSettlement::receiversCall { receiver, token }.abi_encode();
     let sweep =
         ChannelSweep { chain: network.contracts.chain, receiver, token, claimed: 0, settled: 0 };
@@ -66,9 +68,9 @@ async fn look_up(
     let totals = outcomes.next().and_then(|outcome| outcome.returned_data()).unwrap_or_default();
     let totals = IBatchSettlement::receiversCall::abi_decode_returns_validate(&totals)
         .map_err(|_missing| VerifyError::from(Reason::SweepSimulation))?;
-    let revert = outcomes.next().and_then(|outcome| outcome.revert_data());
+    let would_fail = outcomes.next().is_some_and(|outcome| outcome.revert_data().is_some());
     let (claimed, settled) = (totals.totalClaimed, totals.totalSettled);
-    Ok((ChannelSweep { claimed, settled, ..sweep }, revert))
+    Ok((ChannelSweep { claimed, settled, ..sweep }, would_fail))
 }
 
 /// Checks again whether a verified payout can be carried out. If there is nothing left to pay out, somebody else paid
@@ -80,20 +82,16 @@ pub(crate) async fn check_again(
     network: &NetworkContext,
     sweep: &ChannelSweep,
 ) -> Result<(), VerifyError> {
-    let (now, revert) = look_up(network, sweep.receiver, sweep.token).await?;
+    let (now, would_fail) = look_up(network, sweep.receiver, sweep.token).await?;
     if now.settled >= sweep.claimed {
         return Err(Reason::NothingToSettle.into());
     }
-    if revert.is_some() { Err(Reason::SweepSimulation.into()) } else { Ok(()) }
+    if would_fail { Err(Reason::SweepSimulation.into()) } else { Ok(()) }
 }
 
 impl Proposal for SweepProposal {
     fn key(&self) -> JobKey {
         self.sweep.key()
-    }
-
-    fn preceding_key(&self) -> Option<JobKey> {
-        None
     }
 
     fn payer(&self) -> Option<Address> {
@@ -102,14 +100,6 @@ impl Proposal for SweepProposal {
 
     fn payees(&self) -> Vec<Address> {
         vec![self.sweep.receiver]
-    }
-
-    fn needs_transaction(&self) -> bool {
-        true
-    }
-
-    fn sender(&self) -> SenderRule {
-        SenderRule::Any
     }
 
     fn least_gas(&self) -> u64 {
@@ -133,7 +123,9 @@ impl Proposal for SweepProposal {
         _priority: Priority,
     ) -> BoxFuture<'a, Result<Verified, VerifyError>> {
         Box::pin(async move {
-            check_again(network, &self.sweep).await?;
+            if self.would_fail {
+                return Err(Reason::SweepSimulation.into());
+            }
             let job = Job::Sweep(self.sweep);
             let gas = sent_transaction::check(network, &job, Reason::SweepSimulation).await?;
             Ok(Verified { job, is_done: false, extra: None, balance: U256::ZERO, gas })
