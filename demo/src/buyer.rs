@@ -1,4 +1,4 @@
-//! A buyer with a key of its own, who pays in the scheme `upto`: the wallet does not sign it. Made for the
+//! A buyer with a separate key that pays in the scheme `upto`, which the wallet does not sign. Made for the
 //! demonstration, where the shop is known: the buyer trusts its offer.
 
 use std::path::Path;

@@ -202,12 +202,12 @@ fn print_result(stdout: Vec<u8>) -> anyhow::Result<()> {
     }
 }
 
-/// Lets a buyer with a key of its own authorize the most that a text may cost. The shop settles what it did cost.
+/// A buyer with a separate key authorizes the maximum price of a text. The shop settles the actual price.
 async fn buy_by_the_meter(chain: &Devnet, folder: &Path, shop: &str) -> anyhow::Result<()> {
     let file = folder.join("buyer.key");
     write_private(&file, &new_key()?)?;
     let buyer = SigningKey::load(&file, None)?.address();
-    say("  the wallet does not sign the scheme upto, so this buyer has a key of its own:")?;
+    say("  the wallet does not sign the scheme upto, so this buyer signs with a separate key:")?;
     say(&format!("  {buyer}, which approves Permit2 once"))?;
     chain.mint(buyer, BUYER_BALANCE).await?;
     let Contracts { permit2, .. } = Contracts::of(CHAIN).context("the network is unknown")?;

@@ -17,7 +17,7 @@ use axum::extract::{DefaultBodyLimit, Extension, Query, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::middleware;
 use axum::response::{IntoResponse, Response};
-use axum::routing::{get, post};
+use axum::routing::{MethodRouter, get, post};
 use bursar_serve::http::{Refusal, RefusalWriter};
 use serde::Deserialize;
 use serde_json::Value;
@@ -28,6 +28,7 @@ use crate::reason::{Reason, Rejection};
 use crate::verify::VerifyError;
 use access::Caller;
 pub use catalogue::Catalogue;
+use channels::PayloadType;
 use request::{BODY_BYTES_MAX, BodyResult, RequestError, parse};
 use settling::settle_parsed;
 pub use state::Api;
@@ -37,10 +38,10 @@ pub fn router(api: Arc<Api>) -> Router {
     let guarded = Router::new()
         .route("/verify", post(verify))
         .route("/settle", post(settle))
-        .route("/batch/deposit", post(batch_deposit))
-        .route("/batch/claim", post(batch_claim))
-        .route("/batch/settle", post(batch_settle))
-        .route("/batch/refund", post(batch_refund))
+        .route("/batch/deposit", settling_of(channels::DEPOSIT))
+        .route("/batch/claim", settling_of(channels::CLAIM))
+        .route("/batch/settle", settling_of(channels::SETTLE))
+        .route("/batch/refund", settling_of(channels::REFUND))
         .route("/batch/channel/{id}", get(channels::channel))
         .layer(DefaultBodyLimit::max(BODY_BYTES_MAX))
         .layer(middleware::from_fn_with_state(Arc::clone(&api), access::guard));
@@ -66,6 +67,11 @@ pub fn router(api: Arc<Api>) -> Router {
             )
         })
         .with_state(api)
+}
+
+/// The endpoint that settles one type of channel payload.
+fn settling_of(kind: PayloadType) -> MethodRouter<Arc<Api>> {
+    post(channels::settle).layer(Extension(kind))
 }
 
 /// Responses to requests that reach no route.
@@ -129,25 +135,6 @@ async fn settle(
 ) -> Response {
     settle_parsed(api, || parse(body, &caller, &headers)).await
 }
-
-/// Defines the handler of an endpoint that settles one type of payload.
-macro_rules! channel_handler {
-    ($name:ident, $kind:expr) => {
-        async fn $name(
-            State(api): State<Arc<Api>>,
-            Extension(caller): Extension<Caller>,
-            headers: HeaderMap,
-            body: BodyResult,
-        ) -> Response {
-            channels::settle(api, (caller, headers, body), $kind).await
-        }
-    };
-}
-
-channel_handler!(batch_deposit, channels::DEPOSIT);
-channel_handler!(batch_claim, channels::CLAIM);
-channel_handler!(batch_settle, channels::SETTLE);
-channel_handler!(batch_refund, channels::REFUND);
 
 #[derive(Debug, Deserialize)]
 struct View {

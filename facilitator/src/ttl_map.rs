@@ -1,4 +1,4 @@
-//! A bounded cache whose entries expire. Holds which payers have code, which wasted gas, and the domains of tokens.
+//! A bounded cache whose entries expire. Holds what was learned about payers, tokens and channels.
 
 use std::collections::HashMap;
 use std::hash::Hash;

@@ -35,8 +35,8 @@ pub struct SettlementEvent {
     pub contract: Address,
     pub event: B256,
     pub indexed: Vec<B256>,
-    /// Whether the event names the nonce. Such an event is rare, so a search for it is cheap.
-    pub names_nonce: bool,
+    /// Whether few events match, because they name a nonce or a channel. A search for such an event is cheap.
+    pub is_rare: bool,
 }
 
 /// What a job did on the chain, as far as only the events of its transaction show it.

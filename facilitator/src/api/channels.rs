@@ -29,11 +29,13 @@ pub(super) const CLAIM: PayloadType = PayloadType("claim");
 pub(super) const SETTLE: PayloadType = PayloadType("settle");
 pub(super) const REFUND: PayloadType = PayloadType("refund");
 
-/// Settles a payload of this type.
+/// Settles a payload of the endpoint's type.
 pub(super) async fn settle(
-    api: Arc<Api>,
-    (caller, headers, body): (Caller, HeaderMap, BodyResult),
-    kind: PayloadType,
+    State(api): State<Arc<Api>>,
+    Extension(caller): Extension<Caller>,
+    Extension(kind): Extension<PayloadType>,
+    headers: HeaderMap,
+    body: BodyResult,
 ) -> Response {
     settle_parsed(api, || parse(body, &caller, &headers, kind)).await
 }
@@ -44,7 +46,7 @@ fn parse(
     headers: &HeaderMap,
     kind: PayloadType,
 ) -> ParsedRequest {
-    let origin = caller.origin(headers).map_err(RequestError::Key)?;
+    let origin = caller.origin(headers).map_err(RequestError::Invalid)?;
     let body = body_of(body)?;
     let request = if body.get("paymentPayload").is_some() {
         parse_whole(&body)?
@@ -63,12 +65,12 @@ fn parse(
 
 /// Reads `{network, ...payload}`. The type may be left out, because the path names it.
 fn read_bare(body: &Value, kind: PayloadType) -> Result<SettlementRequest, RequestError> {
-    let malformed = |why: &'static str| RequestError::Key(why);
-    let object = body.as_object().ok_or_else(|| malformed("The body must be an object."))?;
+    let object =
+        body.as_object().ok_or_else(|| RequestError::Invalid("The body must be an object."))?;
     let network = match object.get("network") {
         Some(Value::String(text)) => text.clone(),
         Some(Value::Number(number)) => number.text().to_owned(),
-        _missing => return Err(malformed("The body must name its network.")),
+        _missing => return Err(RequestError::Invalid("The body must name its network.")),
     };
     let mut payload = object.clone();
     if payload.get("type").is_none() {
@@ -78,7 +80,9 @@ fn read_bare(body: &Value, kind: PayloadType) -> Result<SettlementRequest, Reque
         VerifyError::Malformed(fault) => RequestError::Malformed(fault),
         VerifyError::Rejected(rejection) => RequestError::Bare { network, rejection },
         // Reading asks no node and no store.
-        VerifyError::Chain(_) | VerifyError::Store(_) => malformed("The body cannot be read."),
+        VerifyError::Chain(_) | VerifyError::Store(_) => {
+            RequestError::Invalid("The body cannot be read.")
+        }
     })
 }
 

@@ -29,8 +29,8 @@ pub(super) enum RequestError {
     Body(BytesRejection),
     Json(json::JsonError),
     Malformed(X402Error),
-    /// An invalid `Idempotency-Key`.
-    Key(&'static str),
+    /// A part that is missing or invalid, as a sentence for the caller.
+    Invalid(&'static str),
     /// An unsupported version. The answer repeats the requested `network`. `short` marks the requests of older
     /// clients, which check the status alone.
     Version {
@@ -82,7 +82,7 @@ impl RequestError {
                 let body = responses::settle_failure_body_of(Some(&network), &rejection);
                 return (rejection.reason.text(), responses::settle_failure(true, body));
             }
-            Self::Key(why) => why.to_owned(),
+            Self::Invalid(why) => why.to_owned(),
             Self::Json(fault) => format!("The body is not valid JSON: {fault}."),
             Self::Malformed(fault) => {
                 format!("The body is not a valid request: {}.", fault.reason())
@@ -94,7 +94,7 @@ impl RequestError {
 
 /// Reads a request of `/verify` and `/settle`.
 pub(super) fn parse(body: BodyResult, caller: &Caller, headers: &HeaderMap) -> ParsedRequest {
-    let origin = caller.origin(headers).map_err(RequestError::Key)?;
+    let origin = caller.origin(headers).map_err(RequestError::Invalid)?;
     Ok((parse_whole(&body_of(body)?)?, origin))
 }
 

@@ -9,7 +9,7 @@ use bursar_x402::settlement::{ChannelExtra, Requirements, SettlementRequest};
 use crate::reason::Reason;
 use crate::verify::VerifyError;
 
-/// What a payload says about its requirements.
+/// The requirements that a payload implies.
 struct Terms {
     asset: Address,
     pay_to: Address,

@@ -171,7 +171,7 @@ impl Work for ChannelClaim {
             contract: contracts.escrow,
             event: IBatchSettlement::Claimed::SIGNATURE_HASH,
             indexed: self.first().map(|row| row.channel).into_iter().collect(),
-            names_nonce: true,
+            is_rare: true,
         }
     }
 

@@ -261,7 +261,7 @@ impl Work for ChannelDeposit {
             contract: contracts.escrow,
             event: IBatchSettlement::Deposited::SIGNATURE_HASH,
             indexed: vec![self.channel],
-            names_nonce: true,
+            is_rare: true,
         }
     }
 

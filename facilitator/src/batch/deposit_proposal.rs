@@ -155,7 +155,7 @@ impl DepositProposal {
             voucher: self.voucher.clone(),
             digest,
             signature: self.signature.inner.clone(),
-            // An account with a key is no wallet that must be deployed.
+            // A payer that signed with its key needs no deployment.
             deployment: self.signature.deployment.clone().filter(|_planned| !is_by_key),
             contract_payer: !is_by_key || known_code == Some(true),
             before: ChannelState::default(),

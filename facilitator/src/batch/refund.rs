@@ -148,7 +148,7 @@ impl Work for ChannelRefund {
         if !mined.input_contains(&signed) {
             return None;
         }
-        // Anybody can send a refund without the claims that belong to it.
+        // Another sender can send a refund without its claims.
         let mut adding = self.rows.iter().filter(|row| row.adds());
         if !mined.sent_by_us && !adding.all(|row| claim::is_claimed(contracts, row, mined)) {
             return None;
@@ -172,7 +172,7 @@ impl Work for ChannelRefund {
             contract: contracts.escrow,
             event: IBatchSettlement::Refunded::SIGNATURE_HASH,
             indexed: vec![self.channel],
-            names_nonce: true,
+            is_rare: true,
         }
     }
 

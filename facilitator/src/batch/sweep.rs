@@ -112,7 +112,7 @@ impl Work for ChannelSweep {
             event: IBatchSettlement::Settled::SIGNATURE_HASH,
             indexed: vec![self.receiver.into_word(), self.token.into_word()],
             // An earlier payout emits the same event. So it is searched for only once the money is known to be paid out.
-            names_nonce: false,
+            is_rare: false,
         }
     }
 

@@ -73,8 +73,8 @@ async fn look_up(
     Ok((ChannelSweep { claimed, settled, ..sweep }, would_fail))
 }
 
-/// Checks again whether a verified payout can be carried out. If there is nothing left to pay out, somebody else paid
-/// it out.
+/// Checks again whether a verified payout can be carried out. If there is nothing left to pay out, another
+/// sender paid it out.
 ///
 /// # Errors
 /// [`VerifyError`].

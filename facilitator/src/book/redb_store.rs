@@ -372,7 +372,7 @@ fn pruned_after(record: &Record) -> Utc {
     if !matches!(record.state, State::Closed { .. }) {
         return ended;
     }
-    // A job that never expires can be carried out by anybody, so its record prevents nothing.
+    // A job that never expires can be carried out by any sender, so its record prevents nothing.
     let Some(expires) = record.job.work().expires() else { return ended };
     let expires = i64::try_from(expires).map_or(Utc(i64::MAX), Utc::from_seconds);
     expires.max(ended)

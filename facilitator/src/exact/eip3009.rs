@@ -209,7 +209,7 @@ impl Method for Eip3009 {
             contract: terms.token,
             event: IEip3009::AuthorizationUsed::SIGNATURE_HASH,
             indexed: vec![terms.payer.into_word(), terms.nonce],
-            names_nonce: true,
+            is_rare: true,
         }
     }
 

@@ -238,7 +238,7 @@ impl Method for Prism {
             indexed: [terms.token, terms.payer, terms.payee]
                 .map(|party| party.into_word())
                 .to_vec(),
-            names_nonce: true,
+            is_rare: true,
         }
     }
 

@@ -281,14 +281,14 @@ fn each_method_states_its_payers_senders_and_settlement_event() {
         )
     };
     let (contract_payers, any_sender, event) = of(MethodId::Eip3009);
-    assert!(contract_payers && any_sender && event.names_nonce && event.contract == TOKEN);
+    assert!(contract_payers && any_sender && event.is_rare && event.contract == TOKEN);
     assert_eq!(event.indexed, [PAYER.into_word(), terms().nonce]);
     let (contract_payers, any_sender, event) = of(MethodId::Permit2);
-    assert!(contract_payers && any_sender && !event.names_nonce && event.contract == TOKEN);
+    assert!(contract_payers && any_sender && !event.is_rare && event.contract == TOKEN);
     assert_eq!(event.indexed, [PAYER.into_word(), PAYEE.into_word()]);
     let (contract_payers, any_sender, event) = of(MethodId::Prism);
     assert!(
-        !contract_payers && !any_sender && event.names_nonce && event.contract == contracts().prism
+        !contract_payers && !any_sender && event.is_rare && event.contract == contracts().prism
     );
     assert_eq!(event.indexed, [TOKEN, PAYER, PAYEE].map(|party| party.into_word()));
     assert_eq!(BYTES_MAX, 8_192);

@@ -50,7 +50,7 @@ const BROADCAST_MARGIN_SECONDS: u64 = 2;
 /// Age in milliseconds at which an undecided payment is resolved without waiting for its expiry.
 const CHAIN_DECIDES_MS: i64 = 24 * 60 * 60 * 1_000;
 
-/// Age in milliseconds at which a job that never expires is no longer sent again.
+/// Age in milliseconds after which a job that never expires is not retried.
 const UNEXPIRING_MS: i64 = 10 * 60 * 1_000;
 
 impl Settler {
@@ -576,7 +576,7 @@ async fn decided_state(settler: &Settler, record: &Record) -> Result<Option<Stat
     let chain_time = settler.network.chain.block_time().await?;
     // A job whose event an earlier job may have emitted is searched for only once it is known to be carried out.
     let event = job.work().settlement_event(&settler.network.contracts);
-    let is_searchable = event.names_nonce || job.work().expires().is_some();
+    let is_searchable = event.is_rare || job.work().expires().is_some();
     if is_searchable
         && let Some(found) = settlement_search::find(settler, job, record.since_block).await?
     {
@@ -654,7 +654,7 @@ async fn next_state(
         |reason: Reason, message: String| (State::Failed { reason, message, at }, attempts);
     let fail_with = |reason: Reason| failed(reason, reason.sentence().to_owned());
     let event = job.work().settlement_event(&settler.network.contracts);
-    if event.names_nonce
+    if event.is_rare
         && let Some(found) = settlement_search::find(settler, job, record.since_block).await?
     {
         return Ok(settled(found));

@@ -209,7 +209,7 @@ pub(crate) fn settlement_event(terms: &Terms) -> SettlementEvent {
         contract: terms.token,
         event: IErc20::Transfer::SIGNATURE_HASH,
         indexed: vec![terms.payer.into_word(), terms.payee.into_word()],
-        names_nonce: false,
+        is_rare: false,
     }
 }
 

@@ -153,7 +153,7 @@ async fn settling_zero_closes_the_authorization_for_good() {
     let of_wallet = PaymentTerms { from: wallet, ..terms_for(&stage, &owner) };
     let by_wallet = owner.pay(TransferMethod::Upto, &of_wallet);
     let before = stage.balance(SHOP).await;
-    // A stranger cannot close an authorization with a signature of its own.
+    // A stranger cannot close an authorization with its own signature.
     for of in [&terms, &of_wallet] {
         let forged = Payer::random().pay(TransferMethod::Upto, of).settle_body(0);
         let reply = stage.settle(&forged).await;

@@ -102,7 +102,7 @@ impl Eip3009Authorization {
     }
 }
 
-/// A deposit by Permit2, with the terms that the payer says it signed.
+/// A deposit by Permit2, with the terms that its payload states.
 ///
 /// The chain uses the payer, token, amount and id of the deposit itself, and its own collector. The caller compares.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
