@@ -5,6 +5,7 @@ pub mod bare;
 pub mod claim;
 pub(crate) mod claim_proposal;
 pub mod deposit;
+mod deposit_facts;
 pub(crate) mod deposit_proposal;
 pub mod refund;
 pub(crate) mod refund_proposal;

@@ -1,7 +1,6 @@
 //! Reads and checks requests to deposit.
 
-use alloy_primitives::{Address, B256, Bytes, U256};
-use alloy_sol_types::SolCall;
+use alloy_primitives::{Address, B256, U256};
 use bursar_chain::ports::BoxFuture;
 use bursar_core::networks::ChainId;
 use bursar_x402::channel::payload::{Deposit, DepositAuthorization, SignedVoucher};
@@ -9,27 +8,22 @@ use bursar_x402::channel::{ChannelConfig, DepositTerms};
 use bursar_x402::settlement::Requirements;
 
 use crate::batch::deposit::{self, ChannelDeposit};
+use crate::batch::deposit_facts::Facts;
 use crate::batch::state::ChannelState;
 use crate::batch::state_reads;
 use crate::batch::terms::{self, VoucherProof};
-use crate::contract_call::ContractCall;
 use crate::job::Job;
 use crate::job_key::JobKey;
 use crate::network::NetworkContext;
 use crate::node::Priority;
-use crate::reads::{self, CallOutcome, ReadAnswers, Reads, TRUSTED_CALL_GAS, UNTRUSTED_CALL_GAS};
 use crate::reason::{Reason, Rejection};
 use crate::scheme::Proposal;
-use crate::sent_transaction;
 use crate::signature::{self, Unwrapped};
 use crate::transaction;
 use crate::transfer::check::{claimed_separator, token_separator};
-use crate::transfer::eip3009;
-use crate::transfer::erc20::IErc20;
 use crate::transfer::permit2;
 use crate::transfer::terms_check::check_window;
 use crate::verify::{Verified, VerifyError};
-use crate::work::Work;
 
 /// Gas limit of the cheapest deposit.
 const LEAST_GAS: u64 = 150_000;
@@ -163,12 +157,12 @@ impl DepositProposal {
         if !job.contract_payer {
             job.signature = signature::normalized(&job.signature);
         }
-        let mut facts = Facts::ask(network, self, &job, priority).await?;
+        let mut facts = Facts::ask(network, &job, priority).await?;
         if facts.has_code && (job.deployment.is_some() || !job.contract_payer) {
             // A deployed wallet is not deployed again, and the code of a contract is simulated as such.
             (job.deployment, job.contract_payer) = (None, true);
             job.signature = self.signature.inner.clone();
-            facts = Facts::ask(network, self, &job, priority).await?;
+            facts = Facts::ask(network, &job, priority).await?;
         }
         if job.deployment.is_none() {
             network.codes.insert(payer, facts.has_code, network.clock.mono_ms());
@@ -196,7 +190,6 @@ impl DepositProposal {
     ) -> Result<ChannelState, VerifyError> {
         let reject = |reason: Reason| VerifyError::from(self.reject(reason));
         let Some(state) = facts.state else { return Err(reject(Reason::DepositSimulation)) };
-        let amount = U256::from(self.amount);
         let is_unsigned = !is_by_key && facts.accepts_authorization != Some(true);
         let voucher_by_key = self.voucher_proof == VoucherProof::Key;
         let payer_signs = self.config.voucher_signer().may_be_contract();
@@ -210,28 +203,7 @@ impl DepositProposal {
             if is_unsigned && job.contract_payer {
                 return Err(reject(Reason::InvalidSignature));
             }
-            let reason = match &self.authorization {
-                DepositAuthorization::Eip3009(_signed) => match facts.nonce {
-                    None => Reason::NotEip3009,
-                    Some(used) if !used.is_zero() => Reason::NonceUsed,
-                    Some(_free) => Reason::DepositSimulation,
-                },
-                DepositAuthorization::Permit2(signed) => match (facts.nonce, facts.allowance) {
-                    (Some(bitmap), _any) if permit2::is_used(bitmap, signed.nonce) => {
-                        Reason::Permit2Nonce
-                    }
-                    (Some(_free), Some(allowance)) if allowance < amount => {
-                        Reason::DepositAllowance
-                    }
-                    (Some(_free), _enough) => Reason::DepositSimulation,
-                    (None, _any) => Reason::Permit2Proxy,
-                },
-            };
-            let is_underfunded = facts.payer_balance.is_some_and(|balance| balance < amount);
-            let is_used = [Reason::NonceUsed, Reason::Permit2Nonce].contains(&reason);
-            let reason =
-                if is_underfunded && !is_used { Reason::InsufficientBalance } else { reason };
-            let rejection = self.reject(reason);
+            let rejection = self.reject(self.failure_reason(facts));
             let rejection =
                 if revert.is_empty() { rejection } else { rejection.with_revert(revert) };
             return Err(rejection.into());
@@ -247,6 +219,29 @@ impl DepositProposal {
             return Err(reject(Reason::VoucherBelowClaimed));
         }
         Ok(state)
+    }
+
+    /// Why a deposit would fail.
+    fn failure_reason(&self, facts: &Facts) -> Reason {
+        let amount = U256::from(self.amount);
+        let is_underfunded = facts.payer_balance.is_some_and(|balance| balance < amount);
+        match &self.authorization {
+            DepositAuthorization::Eip3009(_signed) => match facts.nonce {
+                Some(used) if !used.is_zero() => Reason::NonceUsed,
+                _any if is_underfunded => Reason::InsufficientBalance,
+                None => Reason::NotEip3009,
+                Some(_free) => Reason::DepositSimulation,
+            },
+            DepositAuthorization::Permit2(signed) => match (facts.nonce, facts.allowance) {
+                (Some(bitmap), _any) if permit2::is_used(bitmap, signed.nonce) => {
+                    Reason::Permit2Nonce
+                }
+                _any if is_underfunded => Reason::InsufficientBalance,
+                (Some(_free), Some(allowance)) if allowance < amount => Reason::DepositAllowance,
+                (Some(_free), _enough) => Reason::DepositSimulation,
+                (None, _any) => Reason::Permit2Proxy,
+            },
+        }
     }
 }
 
@@ -271,7 +266,7 @@ pub(crate) async fn check_again(
     };
     check_window(deposit::window_of(&job.authorization), network.now_seconds())
         .map_err(|reason| proposal.reject(reason))?;
-    let facts = Facts::ask(network, &proposal, job, Priority::Batched).await?;
+    let facts = Facts::ask(network, job, Priority::Batched).await?;
     if facts.has_code && !job.contract_payer {
         return Err(proposal.reject(Reason::DepositTransactionFailed).into());
     }
@@ -279,92 +274,6 @@ pub(crate) async fn check_again(
         return Ok(());
     }
     proposal.check_facts(job, &facts, true).map(|_state| ())
-}
-
-/// What a node returned about a deposit.
-struct Facts {
-    has_code: bool,
-    state: Option<ChannelState>,
-    payer_balance: Option<U256>,
-    /// EIP-3009: whether the nonce is used. Permit2: the bitmap of its word.
-    nonce: Option<U256>,
-    allowance: Option<U256>,
-    accepts_voucher: Option<bool>,
-    accepts_authorization: Option<bool>,
-    /// The revert data of the deposit; `None` if it succeeded.
-    failure: Option<Bytes>,
-}
-
-impl Facts {
-    async fn ask(
-        network: &NetworkContext,
-        proposal: &DepositProposal,
-        job: &ChannelDeposit,
-        priority: Priority,
-    ) -> Result<Self, VerifyError> {
-        let contracts = &network.contracts;
-        let (payer, token) = (job.config.payer, job.config.token);
-        let mut calls = state_reads::calls(contracts, job.channel).to_vec();
-        let call = |to: Address, data: Vec<u8>| ContractCall { to, data: data.into() };
-        calls.push(call(token, IErc20::balanceOfCall { owner: payer }.abi_encode()));
-        let (nonce, spender) = match &job.authorization {
-            DepositAuthorization::Eip3009(signed) => {
-                let used = eip3009::nonce_call(token, payer, signed.nonce(job.channel));
-                (used, contracts.erc3009_collector)
-            }
-            DepositAuthorization::Permit2(signed) => {
-                (permit2::nonce_call(contracts, payer, signed.nonce), contracts.permit2)
-            }
-        };
-        calls.push(nonce);
-        calls.push(call(token, IErc20::allowanceCall { owner: payer, spender }.abi_encode()));
-        let deploys = job.deployment.as_ref();
-        calls.extend(
-            deploys.map(|deploys| ContractCall { to: deploys.factory, data: deploys.data.clone() }),
-        );
-        if job.contract_payer {
-            let ceiling = proposal.voucher.max_claimable;
-            let voucher = terms::domain(network).voucher_digest(job.channel, ceiling);
-            let signature = proposal.voucher.signature.clone();
-            calls.push(reads::signature_call(payer, voucher, signature));
-            calls.push(reads::signature_call(payer, job.digest, job.signature.clone()));
-        }
-        calls.push(job.call(contracts));
-        let is_trusted = network.trusts_token(token) && !job.contract_payer;
-        let exact = if job.contract_payer {
-            let job = Job::Deposit(Box::new(job.clone()));
-            sent_transaction::question(network, &job).map(|(question, _gas)| question)
-        } else {
-            None
-        };
-        let gas = if is_trusted { TRUSTED_CALL_GAS } else { UNTRUSTED_CALL_GAS };
-        let wanted = Reads { codes: vec![payer], calls, gas, exact, is_trusted };
-        let ReadAnswers { codes, outcomes, exact_revert } =
-            reads::read(network, wanted, priority).await?;
-        let has_code = codes.first().copied().unwrap_or_default();
-        let mut outcomes = outcomes.unwrap_or_default().into_iter();
-        let state = state_reads::read(outcomes.by_ref().take(state_reads::CALLS));
-        let mut next = || outcomes.next().unwrap_or(CallOutcome::Reverted(Bytes::new()));
-        let mut number = || next().returned_data().as_ref().and_then(reads::number);
-        let (payer_balance, nonce, allowance) = (number(), number(), number());
-        if deploys.is_some() {
-            // The wallet may be deployed already, so a failure means nothing.
-            let _done = next();
-        }
-        let mut accepts = || job.contract_payer.then(|| reads::is_accepted(next().returned_data()));
-        let (accepts_voucher, accepts_authorization) = (accepts(), accepts());
-        let failure = next().revert_data().or(exact_revert);
-        Ok(Self {
-            has_code,
-            state,
-            payer_balance,
-            nonce,
-            allowance,
-            accepts_voucher,
-            accepts_authorization,
-            failure,
-        })
-    }
 }
 
 impl Proposal for DepositProposal {

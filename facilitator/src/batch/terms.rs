@@ -5,7 +5,7 @@ use bursar_x402::channel::payload::SignedVoucher;
 use bursar_x402::channel::{
     ChannelConfig, ChannelFault, ChannelPayload, EscrowDomain, PayloadError, VoucherSigner,
 };
-use bursar_x402::settlement::Requirements;
+use bursar_x402::settlement::{Requirements, SettlementRequest};
 
 use crate::network::NetworkContext;
 use crate::reason::{Reason, Rejection};
@@ -43,9 +43,7 @@ pub(super) fn domain(network: &NetworkContext) -> EscrowDomain {
 ///
 /// # Errors
 /// [`VerifyError::Malformed`], [`VerifyError::Rejected`].
-pub(super) fn payload(
-    request: &bursar_x402::settlement::SettlementRequest,
-) -> Result<ChannelPayload, VerifyError> {
+pub(super) fn payload(request: &SettlementRequest) -> Result<ChannelPayload, VerifyError> {
     Ok(ChannelPayload::parse(&request.payload, "paymentPayload.payload.")?)
 }
 
