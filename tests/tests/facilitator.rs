@@ -12,6 +12,12 @@ mod access;
 #[path = "facilitator/catalogue.rs"]
 mod catalogue;
 #[cfg(test)]
+#[path = "facilitator/channel.rs"]
+mod channel;
+#[cfg(test)]
+#[path = "facilitator/channel_refusals.rs"]
+mod channel_refusals;
+#[cfg(test)]
 #[path = "facilitator/channels.rs"]
 mod channels;
 #[cfg(test)]

@@ -6,7 +6,7 @@ use bursar_core::networks::ChainId;
 use bursar_tests::payer::{PERMIT2, PROXY, Payer};
 use serde_json::{Value, json};
 
-use crate::channels::{Channel, DEPOSIT, PRICE};
+use crate::channel::{Channel, DEPOSIT, PRICE};
 use crate::reference_differences::{assert_differ_as_listed, fields};
 use crate::reference_pair::{Case, Pair, settle, verify};
 use crate::sdk_channel_differences::DIFFERENCES;

@@ -8,7 +8,7 @@ use bursar_tests::payer::Payer;
 use bursar_tests::sdk::Framework;
 use serde_json::{Value, json};
 
-use crate::channels::ESCROW;
+use crate::channel::ESCROW;
 use crate::market::{
     CONTENT, FETCH_V2, HTTPX, Market, PRICE, PayerAccount, REQUESTS, explicit_price,
 };

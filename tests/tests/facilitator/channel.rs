@@ -1,0 +1,250 @@
+//! A payment channel with the keys of its payer and its merchant, which composes requests.
+
+use alloy_primitives::{Address, B256, U256, address, b256, keccak256};
+use bursar_core::networks::Network;
+use bursar_tests::payer::{PERMIT2, Payer, now_s, random_word};
+use bursar_x402::channel::deposit::{DepositTerms, Eip3009Authorization, Permit2Authorization};
+use bursar_x402::channel::payload::ClaimRow;
+use bursar_x402::channel::{ChannelConfig, EscrowDomain, WithdrawDelay};
+use serde_json::{Value, json};
+
+use crate::stage::Stage;
+
+pub(crate) const ESCROW: Address = address!("0x4020074e9dF2ce1deE5A9C1b5c3f541D02a10003");
+pub(crate) const EIP3009_COLLECTOR: Address =
+    address!("0x4020806089470a89826cB9fB1f4059150b550004");
+pub(crate) const PERMIT2_COLLECTOR: Address =
+    address!("0x4020425FAf3B746C082C2f942b4E5159887B0005");
+pub(crate) const DEPOSIT: u128 = 1_000_000;
+pub(crate) const PRICE: u128 = 1_000;
+
+/// A channel between a payer and a merchant, with the keys of both.
+pub(crate) struct Channel {
+    network: &'static Network,
+    pub(crate) payer: Payer,
+    pub(crate) authorizer: Payer,
+    pub(crate) config: ChannelConfig,
+    pub(crate) id: B256,
+}
+
+impl Channel {
+    pub(crate) fn new(network: &'static Network, payer: Payer, receiver: Address) -> Self {
+        Self::with(network, payer, receiver, |_config| {})
+    }
+
+    /// Like `new`, with a changed config.
+    pub(crate) fn with(
+        network: &'static Network,
+        payer: Payer,
+        receiver: Address,
+        change: impl FnOnce(&mut ChannelConfig),
+    ) -> Self {
+        let authorizer = Payer::random();
+        let mut config = ChannelConfig {
+            payer: payer.address(),
+            payer_authorizer: payer.address(),
+            receiver,
+            receiver_authorizer: authorizer.address(),
+            token: network.stablecoin.address,
+            withdraw_delay: WithdrawDelay::try_from(900).expect("short"),
+            salt: random_word(),
+        };
+        change(&mut config);
+        let id = EscrowDomain::new(network.chain, ESCROW).channel_id(&config);
+        Self { network, payer, authorizer, config, id }
+    }
+
+    pub(crate) fn domain(&self) -> EscrowDomain {
+        EscrowDomain::new(self.network.chain, ESCROW)
+    }
+
+    pub(crate) fn config_json(&self) -> Value {
+        let config = &self.config;
+        json!({
+            "payer": config.payer, "payerAuthorizer": config.payer_authorizer,
+            "receiver": config.receiver, "receiverAuthorizer": config.receiver_authorizer,
+            "token": config.token, "withdrawDelay": config.withdraw_delay.seconds(),
+            "salt": config.salt,
+        })
+    }
+
+    pub(crate) fn voucher_signature(&self, ceiling: u128) -> String {
+        self.payer.sign(self.domain().voucher_digest(self.id, ceiling))
+    }
+
+    pub(crate) fn voucher_json(&self, ceiling: u128) -> Value {
+        json!({
+            "channelId": self.id, "maxClaimableAmount": ceiling.to_string(),
+            "signature": self.voucher_signature(ceiling),
+        })
+    }
+
+    /// The body of a request with this payload.
+    pub(crate) fn body(&self, payload: Value) -> Value {
+        let coin = &self.network.stablecoin;
+        let wanted = json!({
+            "scheme": "batch-settlement", "network": self.network.caip2(),
+            "amount": PRICE.to_string(), "asset": self.config.token, "payTo": self.config.receiver,
+            "maxTimeoutSeconds": 60,
+            "extra": {
+                "name": coin.domain_name, "version": coin.domain_version,
+                "receiverAuthorizer": self.config.receiver_authorizer,
+                "withdrawDelay": self.config.withdraw_delay.seconds(),
+            },
+        });
+        json!({
+            "x402Version": 2,
+            "paymentPayload": { "x402Version": 2, "accepted": wanted, "payload": payload },
+            "paymentRequirements": wanted,
+        })
+    }
+
+    /// A deposit by EIP-3009, with a voucher for `ceiling`.
+    pub(crate) fn deposit(&self, amount: u128, ceiling: u128) -> Value {
+        let authorization = Eip3009Authorization {
+            valid_after: U256::ZERO,
+            valid_before: U256::from(now_s() + 300),
+            salt: U256::from_be_bytes(random_word().0),
+            signature: Default::default(),
+        };
+        let terms = DepositTerms {
+            payer: self.config.payer,
+            collector: EIP3009_COLLECTOR,
+            channel_id: self.id,
+            amount,
+        };
+        let digest = authorization.digest(self.network.stablecoin.domain_separator, &terms);
+        self.body(json!({
+            "type": "deposit", "channelConfig": self.config_json(),
+            "voucher": self.voucher_json(ceiling),
+            "deposit": { "amount": amount.to_string(), "authorization": { "erc3009Authorization": {
+                "validAfter": "0", "validBefore": authorization.valid_before.to_string(),
+                "salt": format!("0x{:064x}", authorization.salt),
+                "signature": self.payer.sign(digest),
+            } } },
+        }))
+    }
+
+    /// A deposit by Permit2, with a voucher for `ceiling`.
+    pub(crate) fn deposit_by_permit2(&self, amount: u128, ceiling: u128) -> Value {
+        let authorization = Permit2Authorization {
+            from: self.config.payer,
+            token: self.config.token,
+            amount: U256::from(amount),
+            spender: PERMIT2_COLLECTOR,
+            nonce: U256::from_be_bytes(random_word().0),
+            deadline: U256::from(now_s() + 300),
+            channel_id: self.id,
+            signature: Default::default(),
+        };
+        let kind = b256!("0x8cad95687ba82c2ce50e74f7b754645e5117c3a5bec8151c0726d5857980a866");
+        let chain = B256::from(U256::from(self.network.chain.0));
+        let separator =
+            keccak256([kind, keccak256("Permit2"), chain, PERMIT2.into_word()].concat());
+        let digest = authorization.digest(separator);
+        self.body(json!({
+            "type": "deposit", "channelConfig": self.config_json(),
+            "voucher": self.voucher_json(ceiling),
+            "deposit": { "amount": amount.to_string(), "authorization": { "permit2Authorization": {
+                "from": authorization.from,
+                "permitted": { "token": authorization.token, "amount": amount.to_string() },
+                "spender": authorization.spender, "nonce": authorization.nonce.to_string(),
+                "deadline": authorization.deadline.to_string(),
+                "witness": { "channelId": self.id }, "signature": self.payer.sign(digest),
+            } } },
+        }))
+    }
+
+    pub(crate) fn voucher(&self, ceiling: u128) -> Value {
+        self.body(json!({
+            "type": "voucher", "channelConfig": self.config_json(),
+            "voucher": self.voucher_json(ceiling),
+        }))
+    }
+
+    pub(crate) fn row(&self, ceiling: u128, total: u128) -> (ClaimRow, Value) {
+        let signature = self.voucher_signature(ceiling);
+        let row = ClaimRow {
+            channel: self.config.clone(),
+            max_claimable: ceiling,
+            signature: signature.parse().expect("hex"),
+            total_claimed: total,
+        };
+        let json = json!({
+            "voucher": { "channel": self.config_json(), "maxClaimableAmount": ceiling.to_string() },
+            "signature": signature, "totalClaimed": total.to_string(),
+        });
+        (row, json)
+    }
+
+    /// A claim of `total`, under a voucher for `ceiling`.
+    pub(crate) fn claim(&self, ceiling: u128, total: u128) -> Value {
+        let (row, json) = self.row(ceiling, total);
+        let signature = self.authorizer.sign(self.domain().claim_batch_digest(&[row]));
+        self.body(json!({
+            "type": "claim", "claims": [json], "claimAuthorizerSignature": signature,
+        }))
+    }
+
+    pub(crate) fn sweep(&self) -> Value {
+        self.body(json!({
+            "type": "settle", "receiver": self.config.receiver, "token": self.config.token,
+        }))
+    }
+
+    /// A refund, with a claim of `claimed` first if that is not zero.
+    pub(crate) fn refund(&self, amount: u128, nonce: u64, claimed: u128) -> Value {
+        let digest = self.domain().refund_digest(self.id, U256::from(nonce), amount);
+        let mut payload = json!({
+            "type": "refund", "channelConfig": self.config_json(),
+            "voucher": self.voucher_json(claimed), "amount": amount.to_string(),
+            "refundNonce": nonce.to_string(), "claims": [],
+            "refundAuthorizerSignature": self.authorizer.sign(digest),
+        });
+        if claimed > 0 {
+            let (row, json) = self.row(claimed, claimed);
+            payload["claims"] = json!([json]);
+            let batch = self.domain().claim_batch_digest(&[row]);
+            payload["claimAuthorizerSignature"] = json!(self.authorizer.sign(batch));
+        }
+        self.body(payload)
+    }
+
+    pub(crate) fn state(&self, balance: u128, claimed: u128, nonce: u64) -> Value {
+        json!({
+            "channelId": self.id, "balance": balance.to_string(),
+            "totalClaimed": claimed.to_string(), "withdrawRequestedAt": 0,
+            "refundNonce": nonce.to_string(),
+        })
+    }
+}
+
+pub(crate) fn reason(answer: &Value) -> &str {
+    let code = [&answer["errorReason"], &answer["invalidReason"]];
+    code.into_iter().find_map(Value::as_str).unwrap_or_default()
+}
+
+/// A code of the scheme.
+pub(crate) fn code(name: &str) -> String {
+    format!("invalid_batch_settlement_evm_{name}")
+}
+
+impl Stage {
+    pub(crate) async fn channel(&self) -> Channel {
+        Channel::new(self.network(), self.payer().await, Payer::random().address())
+    }
+
+    /// A channel with a deposit.
+    pub(crate) async fn open_channel(&self) -> Channel {
+        let channel = self.channel().await;
+        let answer = self.settle(&channel.deposit(DEPOSIT, PRICE)).await;
+        assert_eq!(answer["success"], true, "{answer}");
+        channel
+    }
+
+    pub(crate) async fn settled(&self, body: &Value) -> Value {
+        let answer = self.settle(body).await;
+        assert_eq!(answer["success"], true, "{answer}");
+        answer
+    }
+}
