@@ -663,10 +663,10 @@ async fn next_state(
         return Ok(fail_with(Reason::GasTooHigh));
     }
     match schemes::check_again(&settler.network, job).await {
-        // A contract wallet's payment that failed in a block is not retried: a retry would cost as much gas again.
         Ok(()) if failure == NotCarriedOut::NeverMined && is_stale(record, at) => {
             Ok(fail_with(Reason::Withdrawn))
         }
+        // A contract wallet's payment that failed in a block is not retried: a retry would cost as much gas again.
         Ok(()) if attempts < ATTEMPTS_MAX && (attempts == 0 || !job.work().runs_foreign_code()) => {
             Ok((State::Queued, attempts))
         }
