@@ -44,7 +44,7 @@ async fn refusals_of_channels_that_need_no_node_are_given_without_one() {
             "type": "claim", "claims": json, "claimAuthorizerSignature": signature,
         }))
     };
-    let upper_id = format!("0x{:X}", U256::from_be_bytes(channel.id.0));
+    let upper_id = format!("0x{:064X}", U256::from_be_bytes(channel.id.0));
     // At both endpoints.
     let cases = [
         ("scheme", with(&deposit, "/paymentPayload/accepted/scheme", json!("exact"))),
