@@ -101,7 +101,7 @@ async fn verify(
     let started_ms = api.clock.mono_ms();
     let (result, response) = match parse(body, &caller, &headers) {
         Err(error) => error.response(Route::verify),
-        Ok((request, origin)) => match api.settlement.verify(&request, origin).await {
+        Ok((request, requester)) => match api.settlement.verify(&request, &requester).await {
             Ok(valid) => ("good", responses::valid(&valid)),
             Err(VerifyError::Rejected(rejection)) => {
                 (rejection.reason.text(), responses::invalid(&rejection))

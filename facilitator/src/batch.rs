@@ -1,6 +1,7 @@
 //! The scheme `batch-settlement`: payment channels. A payer deposits into an escrow once and pays by signed vouchers;
 //! the merchant claims them in batches and has them paid out.
 
+pub mod authorizer;
 pub mod bare;
 pub mod claim;
 pub(crate) mod claim_proposal;
@@ -23,7 +24,7 @@ use bursar_x402::channel::payload::RefundRequest;
 use bursar_x402::channel::{ChannelPayload, SCHEME};
 use bursar_x402::required::Version;
 use bursar_x402::settlement::SettlementRequest;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::batch::claim_proposal::ClaimProposal;
 use crate::batch::deposit_proposal::DepositProposal;
@@ -33,6 +34,7 @@ use crate::batch::voucher::VoucherStatement;
 use crate::contracts::Contracts;
 use crate::network::NetworkContext;
 use crate::reason::Reason;
+use crate::requester::Requester;
 use crate::scheme::{Proposed, Scheme};
 use crate::transfer::terms_check::Purpose;
 use crate::verify::VerifyError;
@@ -54,8 +56,9 @@ impl Scheme for Batch {
         (Reason::BatchScheme, Reason::BatchNetwork)
     }
 
-    fn extra(&self, _network: &NetworkContext) -> Option<Value> {
-        None
+    fn extra(&self, network: &NetworkContext) -> Option<Value> {
+        let authorizer = network.authorizer.as_ref()?;
+        Some(json!({ "receiverAuthorizer": authorizer.address() }))
     }
 
     fn contracts(&self, contracts: &Contracts) -> Vec<Address> {
@@ -67,8 +70,9 @@ impl Scheme for Batch {
         network: &'a NetworkContext,
         request: &'a SettlementRequest,
         purpose: Purpose,
+        requester: &'a Requester,
     ) -> BoxFuture<'a, Result<Proposed, VerifyError>> {
-        Box::pin(propose(network, request, purpose))
+        Box::pin(propose(network, request, purpose, requester))
     }
 }
 
@@ -76,6 +80,7 @@ async fn propose(
     network: &NetworkContext,
     request: &SettlementRequest,
     purpose: Purpose,
+    requester: &Requester,
 ) -> Result<Proposed, VerifyError> {
     let requirements = &request.requirements;
     let voucher = |config, voucher, is_refund| {
@@ -94,10 +99,10 @@ async fn propose(
             voucher(refund.config, refund.voucher, true)?
         }
         (ChannelPayload::CompletedRefund(refund), Purpose::Settle) => {
-            Proposed::Job(Box::new(RefundProposal::read(network, *refund)?))
+            Proposed::Job(Box::new(RefundProposal::read(network, *refund, requester)?))
         }
         (ChannelPayload::Claim(claim), Purpose::Settle) => {
-            Proposed::Job(Box::new(ClaimProposal::read(network, claim)?))
+            Proposed::Job(Box::new(ClaimProposal::read(network, claim, requester)?))
         }
         (ChannelPayload::Settle(sweep), Purpose::Settle) => {
             Proposed::Job(Box::new(SweepProposal::read(network, sweep).await?))

@@ -19,6 +19,7 @@ use serde_json::Value;
 use crate::contracts::Contracts;
 use crate::network::NetworkContext;
 use crate::reason::Reason;
+use crate::requester::Requester;
 use crate::scheme::{Proposed, Scheme};
 use crate::transfer::check;
 use crate::transfer::method::Method;
@@ -59,6 +60,7 @@ impl Scheme for Exact {
         network: &'a NetworkContext,
         request: &'a SettlementRequest,
         purpose: Purpose,
+        _requester: &'a Requester,
     ) -> BoxFuture<'a, Result<Proposed, VerifyError>> {
         let proposal = check::parse(network, &METHODS, request, purpose);
         Box::pin(ready(proposal.map(|proposal| Proposed::Job(Box::new(proposal)))))

@@ -50,6 +50,7 @@ pub mod payment;
 pub mod program;
 mod reads;
 pub mod reason;
+pub mod requester;
 pub mod scheme;
 pub mod schemes;
 mod sent_transaction;

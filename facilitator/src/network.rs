@@ -10,6 +10,7 @@ use bursar_chain::simulate::Simulator;
 use bursar_core::networks::{MULTICALL3, Network};
 use bursar_x402::channel::ChannelConfig;
 
+use crate::batch::authorizer::Authorizer;
 use crate::batch::state::ChannelState;
 use crate::config::NetworkConfig;
 use crate::contracts::Contracts;
@@ -31,6 +32,15 @@ const CHANNEL_TTL_MS: u64 = 31 * 24 * 60 * 60_000;
 /// How long the state of a channel is kept. It is used only within the block in which it was read.
 const SNAPSHOT_TTL_MS: u64 = 60_000;
 
+/// Our accounts on a network.
+#[derive(Debug, Default)]
+pub struct Accounts {
+    /// In the order of the settings.
+    pub signers: Vec<Address>,
+    pub retired_signers: Vec<Address>,
+    pub authorizer: Option<Authorizer>,
+}
+
 /// Everything that serving a network needs.
 #[derive(Debug)]
 pub struct NetworkContext {
@@ -44,6 +54,8 @@ pub struct NetworkContext {
     pub signers: Vec<Address>,
     /// Former signers, which send only the jobs that are bound to them.
     pub retired_signers: Vec<Address>,
+    /// Signs claims and refunds of payment channels for their receivers.
+    pub authorizer: Option<Authorizer>,
     /// Whether an account has code.
     pub codes: TtlMap<Address, bool>,
     /// EIP-712 domain separators that tokens returned.
@@ -68,8 +80,9 @@ impl NetworkContext {
         config: NetworkConfig,
         chain: Arc<dyn Chain>,
         clock: Arc<dyn Clock>,
-        (signers, retired_signers): (Vec<Address>, Vec<Address>),
+        accounts: Accounts,
     ) -> Self {
+        let Accounts { signers, retired_signers, authorizer } = accounts;
         let contracts = Contracts {
             chain: config.chain(),
             multicall3: MULTICALL3,
@@ -88,6 +101,7 @@ impl NetworkContext {
             clock,
             signers,
             retired_signers,
+            authorizer,
             codes: TtlMap::new(CODE_TTL_MS),
             domains: TtlMap::new(DOMAIN_TTL_MS),
             channels: TtlMap::new(CHANNEL_TTL_MS),

@@ -69,6 +69,7 @@ bursar_core::code_table! {
     ClaimPayload "invalid_batch_settlement_evm_claim_payload" "A claim has 1 to 100 rows, each of another channel, all with one receiverAuthorizer.";
     ClaimSimulation "invalid_batch_settlement_evm_claim_simulation_failed" "The claim would fail on the chain now.";
     ClaimTransactionFailed "invalid_batch_settlement_evm_claim_transaction_failed" "The transaction was mined, but the claim in it failed.";
+    AuthorizerMismatch "invalid_batch_settlement_evm_authorizer_address_mismatch" "The signature of the receiver's authorizer is missing, and the channel names another authorizer than this facilitator's.";
     AuthorizerMissing "invalid_batch_settlement_evm_authorizer_not_configured" "The signature of the receiver's authorizer is missing, and this facilitator does not sign for it.";
     NothingToSettle "invalid_batch_settlement_evm_nothing_to_settle" "Nothing is claimed that was not paid out.";
     SweepSimulation "invalid_batch_settlement_evm_settle_simulation_failed" "The payout would fail on the chain now.";

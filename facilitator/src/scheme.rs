@@ -13,6 +13,7 @@ use crate::job_key::JobKey;
 use crate::network::NetworkContext;
 use crate::node::Priority;
 use crate::reason::{Reason, Rejection};
+use crate::requester::Requester;
 use crate::transfer::terms_check::Purpose;
 use crate::verify::{Valid, Verified, VerifyError};
 use crate::work::SenderRule;
@@ -43,6 +44,7 @@ pub trait Scheme: Send + Sync + Debug {
         network: &'a NetworkContext,
         request: &'a SettlementRequest,
         purpose: Purpose,
+        requester: &'a Requester,
     ) -> BoxFuture<'a, Result<Proposed, VerifyError>>;
 }
 

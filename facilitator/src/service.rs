@@ -24,6 +24,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::api::{self, Api, Catalogue};
+use crate::batch::authorizer::Authorizer;
 use crate::book::batch::Batch;
 use crate::book::ledger::Ledger;
 use crate::book::record::Record;
@@ -33,7 +34,7 @@ use crate::config::{Config, NetworkConfig};
 use crate::health::ServiceHealth;
 use crate::keys::KeyRing;
 use crate::metrics::Metrics;
-use crate::network::NetworkContext;
+use crate::network::{Accounts, NetworkContext};
 use crate::schemes;
 use crate::settle::intake::SettlementService;
 use crate::settle::queue::Limits;
@@ -114,11 +115,11 @@ pub fn load_keys(config: &Config) -> Result<BTreeMap<ChainId, KeyRing>, crate::k
     let configured = config.networks.values().filter(|network| network.is_configured());
     configured
         .map(|network| {
-            let ring = KeyRing::load(
-                &network.signers,
-                &network.retired_signers,
-                network.password_file.as_deref(),
-            )?;
+            let password = network.password_file.as_deref();
+            let mut ring = KeyRing::load(&network.signers, &network.retired_signers, password)?;
+            if let Some(file) = &network.authorizer {
+                ring = ring.with_authorizer(file, password)?;
+            }
             Ok((network.chain(), ring))
         })
         .collect()
@@ -400,8 +401,13 @@ impl SettlerBuilder<'_> {
             network.clone(),
             Arc::clone(&chain),
             Arc::clone(self.clock),
-            (ring.addresses().collect(), ring.retired().collect()),
+            Accounts {
+                signers: ring.addresses().collect(),
+                retired_signers: ring.retired().collect(),
+                authorizer: ring.authorizer().map(Authorizer::new),
+            },
         );
+
         let limits = Limits {
             batch_max: self.config.batch_calls,
             window_ms: self.config.batch_window_ms,

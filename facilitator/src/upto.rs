@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 use crate::contracts::Contracts;
 use crate::network::NetworkContext;
 use crate::reason::{Reason, Rejection};
+use crate::requester::Requester;
 use crate::scheme::{Proposed, Scheme};
 use crate::transfer::check;
 use crate::transfer::method::Method;
@@ -53,6 +54,7 @@ impl Scheme for Upto {
         network: &'a NetworkContext,
         request: &'a SettlementRequest,
         purpose: Purpose,
+        _requester: &'a Requester,
     ) -> BoxFuture<'a, Result<Proposed, VerifyError>> {
         Box::pin(ready(propose(network, request, purpose)))
     }

@@ -16,6 +16,9 @@ use tempfile::TempDir;
 use crate::service::ServiceProcess;
 use crate::service_key::ServiceKey;
 
+/// The key in `authorizer.key`.
+const AUTHORIZER_KEY: &str = "6161616161616161616161616161616161616161616161616161616161616161";
+
 /// A facilitator's folder: settings, keys and store.
 #[derive(Debug)]
 pub struct FacilitatorHome {
@@ -32,12 +35,17 @@ impl FacilitatorHome {
         let folder = tempfile::tempdir().expect("a folder");
         let mut files = Vec::new();
         let mut addresses = Vec::new();
-        for n in 0..signers {
-            let key = format!("{:064x}", 0x5151 + u64::from(n));
-            let file = folder.path().join(format!("signer{n}.key"));
-            std::fs::write(&file, &key).expect("written");
+        let write = |name: &str, key: &str| {
+            let file = folder.path().join(name);
+            std::fs::write(&file, key).expect("written");
             let closed = std::fs::Permissions::from_mode(0o600);
             std::fs::set_permissions(&file, closed).expect("closed");
+        };
+        // The settings name it where a test wants an authorizer.
+        write("authorizer.key", AUTHORIZER_KEY);
+        for n in 0..signers {
+            let key = format!("{:064x}", 0x5151 + u64::from(n));
+            write(&format!("signer{n}.key"), &key);
             addresses.push(ServiceKey::from_hex(&key).address());
             files.push(format!("\"signer{n}.key\""));
         }
@@ -49,6 +57,11 @@ impl FacilitatorHome {
         writeln!(text, "signers = [{}]\n{poll}\n{more}", files.join(", ")).expect("text");
         std::fs::write(folder.path().join("facilitator.toml"), text).expect("written");
         Self { folder, signers: addresses }
+    }
+
+    /// The address of the key in `authorizer.key`.
+    pub fn authorizer(&self) -> Address {
+        ServiceKey::from_hex(AUTHORIZER_KEY).address()
     }
 
     /// The path of the settings file.

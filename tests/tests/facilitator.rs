@@ -9,6 +9,9 @@ mod acceptance;
 #[path = "facilitator/access.rs"]
 mod access;
 #[cfg(test)]
+#[path = "facilitator/authorizer.rs"]
+mod authorizer;
+
 #[path = "facilitator/catalogue.rs"]
 mod catalogue;
 #[cfg(test)]

@@ -1,41 +1,57 @@
 //! Rejects callers without access, and identifies the others.
 
+use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use alloy_primitives::{B256, keccak256};
+use alloy_primitives::{Address, B256, keccak256};
 use axum::extract::{ConnectInfo, Request, State};
 use axum::http::{HeaderMap, StatusCode};
 use axum::middleware::Next;
 use axum::response::Response;
-use bursar_serve::access::AccessRefusal;
+use bursar_serve::access::{self, AccessRefusal};
 
 use crate::api::responses;
 use crate::api::state::Api;
 use crate::book::record::RequestOrigin;
+use crate::requester::Requester;
 
 /// Maximum length of an `Idempotency-Key` in bytes.
 const KEY_BYTES_MAX: usize = 255;
 
-/// A digest of the caller's name.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Caller(B256);
+/// An admitted caller.
+#[derive(Debug, Clone)]
+pub(super) struct Caller {
+    /// A digest of its name.
+    digest: B256,
+    /// The receivers of its API key.
+    receivers: Arc<BTreeSet<Address>>,
+}
 
 impl Caller {
-    /// The caller and its `Idempotency-Key`.
+    fn of(caller: access::Caller<'_>) -> Self {
+        let receivers = match caller {
+            access::Caller::Key(key) => key.receivers.clone(),
+            access::Caller::Address(_) | access::Caller::Unknown => BTreeSet::new(),
+        };
+        Self { digest: keccak256(caller.account()), receivers: Arc::new(receivers) }
+    }
+
+    /// The caller with the `Idempotency-Key` of its request.
     ///
     /// # Errors
     /// A sentence for the caller, if the key is not valid.
-    pub(super) fn origin(&self, headers: &HeaderMap) -> Result<RequestOrigin, &'static str> {
+    pub(super) fn requester(&self, headers: &HeaderMap) -> Result<Requester, &'static str> {
         let mut keys = headers.get_all("idempotency-key").iter();
         let idempotency = match (keys.next(), keys.next()) {
             (None, _none) => None,
             (Some(key), None) if (1..=KEY_BYTES_MAX).contains(&key.len()) => {
-                Some(keccak256([self.0.as_slice(), key.as_bytes()].concat()))
+                Some(keccak256([self.digest.as_slice(), key.as_bytes()].concat()))
             }
             _odd => return Err("Send one Idempotency-Key of 1 to 255 bytes, or leave it out."),
         };
-        Ok(RequestOrigin { caller: self.0, idempotency })
+        let origin = RequestOrigin { caller: self.digest, idempotency };
+        Ok(Requester { origin, receivers: Arc::clone(&self.receivers) })
     }
 }
 
@@ -49,7 +65,7 @@ pub(super) async fn guard(
     let peer = peer.map(|ConnectInfo(peer)| peer.ip());
     match api.access.admit(request.headers(), peer) {
         Ok(caller) => {
-            let caller = Caller(keccak256(caller.account()));
+            let caller = Caller::of(caller);
             request.extensions_mut().insert(caller);
             next.run(request).await
         }
@@ -79,15 +95,16 @@ mod tests {
 
     #[test]
     fn idempotency_key_repeats_a_request_of_the_same_caller_only() {
-        let (one, other) = (Caller(B256::repeat_byte(1)), Caller(B256::repeat_byte(2)));
-        let by = |caller: &Caller, keys: &[&str]| caller.origin(&headers(keys)).unwrap();
+        let named = |digest| Caller { digest, receivers: Arc::default() };
+        let (one, other) = (named(B256::repeat_byte(1)), named(B256::repeat_byte(2)));
+        let by = |caller: &Caller, keys: &[&str]| caller.requester(&headers(keys)).unwrap().origin;
         assert!(by(&one, &["a"]).repeats(&by(&one, &["a"])));
         assert!(!by(&one, &["a"]).repeats(&by(&one, &["b"])));
         assert!(!by(&one, &["a"]).repeats(&by(&other, &["a"])));
         assert!(!by(&one, &[]).repeats(&by(&one, &[])), "without a key nothing is repeated");
         let long = "k".repeat(256);
         for odd in [&[""][..], &[long.as_str()], &["a", "a"]] {
-            assert!(one.origin(&headers(odd)).is_err());
+            assert!(one.requester(&headers(odd)).is_err());
         }
     }
 }

@@ -46,7 +46,7 @@ fn parse(
     headers: &HeaderMap,
     kind: PayloadType,
 ) -> ParsedRequest {
-    let origin = caller.origin(headers).map_err(RequestError::Invalid)?;
+    let requester = caller.requester(headers).map_err(RequestError::Invalid)?;
     let body = body_of(body)?;
     let request = if body.get("paymentPayload").is_some() {
         parse_whole(&body)?
@@ -60,7 +60,7 @@ fn parse(
             request: Box::new(request),
         });
     }
-    Ok((request, origin))
+    Ok((request, requester))
 }
 
 /// Reads `{network, ...payload}`. The type may be left out, because the path names it.

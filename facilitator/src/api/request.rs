@@ -10,9 +10,9 @@ use bursar_x402::settlement::{SettlementFault, SettlementRequest};
 
 use crate::api::access::Caller;
 use crate::api::responses;
-use crate::book::record::RequestOrigin;
 use crate::metrics::Route;
 use crate::reason::{Reason, Rejection};
+use crate::requester::Requester;
 
 /// Maximum length of a body in bytes. The payment of a wallet with many owners takes some kilobytes.
 pub(super) const BODY_BYTES_MAX: usize = 256 << 10;
@@ -49,8 +49,8 @@ pub(super) enum RequestError {
     },
 }
 
-/// A request that was read, and where it comes from.
-pub(super) type ParsedRequest = Result<(SettlementRequest, RequestOrigin), RequestError>;
+/// A request that was read, and who makes it.
+pub(super) type ParsedRequest = Result<(SettlementRequest, Requester), RequestError>;
 
 impl RequestError {
     /// The answer: a verdict for an unsupported version or a refused payload, otherwise an error.
@@ -94,8 +94,8 @@ impl RequestError {
 
 /// Reads a request of `/verify` and `/settle`.
 pub(super) fn parse(body: BodyResult, caller: &Caller, headers: &HeaderMap) -> ParsedRequest {
-    let origin = caller.origin(headers).map_err(RequestError::Invalid)?;
-    Ok((parse_whole(&body_of(body)?)?, origin))
+    let requester = caller.requester(headers).map_err(RequestError::Invalid)?;
+    Ok((parse_whole(&body_of(body)?)?, requester))
 }
 
 /// Reads the JSON of a body.

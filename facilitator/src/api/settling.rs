@@ -28,7 +28,7 @@ pub(super) async fn settle_parsed(
     let started_ms = api.clock.mono_ms();
     let (result, response) = match parse() {
         Err(error) => error.response(Route::settle),
-        Ok((request, origin)) => match api.settlement.settle(&request, origin).await {
+        Ok((request, requester)) => match api.settlement.settle(&request, &requester).await {
             Ok(mut outcome) => {
                 let mut answer = responses::settled(&request, &outcome);
                 if let SettleOutcome::Settled { right, .. } = &mut outcome

@@ -9,6 +9,7 @@ use bursar_core::networks::ChainId;
 use bursar_x402::channel::IBatchSettlement;
 use bursar_x402::channel::payload::{ClaimRequest, ClaimRow};
 
+use crate::batch::authorizer::Permission;
 use crate::batch::claim::{self, BASE_GAS, ChannelClaim, ROW_GAS, Row};
 use crate::batch::terms::{self, VoucherProof};
 use crate::contract_call::ContractCall;
@@ -18,6 +19,7 @@ use crate::network::NetworkContext;
 use crate::node::Priority;
 use crate::reads::{self, CallOutcome, Reads, TRUSTED_CALL_GAS, UNTRUSTED_CALL_GAS};
 use crate::reason::{Reason, Rejection};
+use crate::requester::Requester;
 use crate::scheme::Proposal;
 use crate::sent_transaction;
 use crate::signature::{self, BYTES_MAX};
@@ -48,7 +50,8 @@ pub(super) struct CheckedClaims {
 }
 
 impl CheckedClaims {
-    /// Checks the rows of a batch and the signature of their authorizer. Asks no node.
+    /// Checks the rows of a batch and the signature of their authorizer. Signs them as the authorizer if the signature is
+    /// missing and permitted. Asks no node.
     ///
     /// # Errors
     /// [`Rejection`].
@@ -56,6 +59,7 @@ impl CheckedClaims {
         network: &NetworkContext,
         claims: Vec<ClaimRow>,
         signature: Option<Bytes>,
+        permission: Permission<'_>,
     ) -> Result<Self, Rejection> {
         let domain = terms::domain(network);
         let invalid = || Rejection::from(Reason::ClaimPayload);
@@ -94,7 +98,13 @@ impl CheckedClaims {
             network.channels.insert(channel, row.channel.clone(), network.clock.mono_ms());
             rows.push((channel, row, proof));
         }
-        let signature = signature.ok_or(Reason::AuthorizerMissing)?;
+        let signature = match signature {
+            Some(signature) => signature,
+            None => {
+                let receivers = rows.iter().map(|(_channel, row, _proof)| row.channel.receiver);
+                permission.sign(digest, authorizer, receivers)?
+            }
+        };
         let is_by_key = signature::signer(&digest, &signature) == Some(authorizer);
         let signature = if is_by_key { signature::normalized(&signature) } else { signature };
         Ok(Self { rows, authorizer, digest, signature, is_by_key })
@@ -204,8 +214,14 @@ impl ClaimProposal {
     ///
     /// # Errors
     /// [`Rejection`].
-    pub(super) fn read(network: &NetworkContext, request: ClaimRequest) -> Result<Self, Rejection> {
-        let batch = CheckedClaims::read(network, request.claims, request.claim_signature)?;
+    pub(super) fn read(
+        network: &NetworkContext,
+        request: ClaimRequest,
+        requester: &Requester,
+    ) -> Result<Self, Rejection> {
+        let permission = Permission::of(network, requester);
+        let (claims, signature) = (request.claims, request.claim_signature);
+        let batch = CheckedClaims::read(network, claims, signature, permission)?;
         Ok(Self { chain: network.contracts.chain, batch })
     }
 }
@@ -220,7 +236,8 @@ pub(crate) async fn check_again(
     job: &ChannelClaim,
 ) -> Result<(), VerifyError> {
     let claims = job.rows.iter().map(|row| row.claim.clone()).collect();
-    let batch = CheckedClaims::read(network, claims, Some(job.signature.clone()))?;
+    let batch =
+        CheckedClaims::read(network, claims, Some(job.signature.clone()), Permission::NONE)?;
     let now = batch.check(network, Priority::Batched).await?;
     if now.rows.iter().any(Row::adds) { Ok(()) } else { Err(Reason::VoucherBelowClaimed.into()) }
 }

@@ -6,6 +6,7 @@ use bursar_core::networks::ChainId;
 use bursar_x402::channel::ChannelConfig;
 use bursar_x402::channel::payload::CompletedRefund;
 
+use crate::batch::authorizer::Permission;
 use crate::batch::claim::ROW_GAS;
 use crate::batch::claim_proposal::CheckedClaims;
 use crate::batch::refund::{ChannelRefund, GAS};
@@ -18,6 +19,7 @@ use crate::network::NetworkContext;
 use crate::node::Priority;
 use crate::reads::{self, CallOutcome, Reads, UNTRUSTED_CALL_GAS};
 use crate::reason::{Reason, Rejection};
+use crate::requester::Requester;
 use crate::scheme::Proposal;
 use crate::sent_transaction;
 use crate::signature;
@@ -40,13 +42,14 @@ pub(super) struct RefundProposal {
 }
 
 impl RefundProposal {
-    /// Reads a refund. Asks no node.
+    /// Reads a refund. Signs it as the authorizer where a signature is missing and permitted. Asks no node.
     ///
     /// # Errors
     /// [`Rejection`].
     pub(super) fn read(
         network: &NetworkContext,
         refund: CompletedRefund,
+        requester: &Requester,
     ) -> Result<Self, Rejection> {
         let CompletedRefund {
             config,
@@ -59,6 +62,7 @@ impl RefundProposal {
         } = refund;
         let reject = |reason: Reason| Rejection::from(reason).for_payer(config.payer);
         let domain = terms::domain(network);
+        let permission = Permission::of(network, requester);
         let channel = domain.channel_id(&config);
         if channel != voucher.channel_id {
             return Err(reject(Reason::ChannelIdMismatch));
@@ -72,14 +76,19 @@ impl RefundProposal {
         let claims = if claims.is_empty() {
             None
         } else {
-            let claims = CheckedClaims::read(network, claims, claim_signature);
+            let claims = CheckedClaims::read(network, claims, claim_signature, permission);
             Some(claims.map_err(|rejection| rejection.for_payer(config.payer))?)
         };
-        let signature = refund_signature.ok_or_else(|| reject(Reason::AuthorizerMissing))?;
+        let digest = domain.refund_digest(channel, nonce, amount);
+        let signature = match refund_signature {
+            Some(signature) => signature,
+            None => permission
+                .sign(digest, config.receiver_authorizer, [config.receiver])
+                .map_err(|rejection| rejection.for_payer(config.payer))?,
+        };
         if signature.len() > signature::BYTES_MAX {
             return Err(reject(Reason::RefundSimulation));
         }
-        let digest = domain.refund_digest(channel, nonce, amount);
         let is_by_key = signature::signer(&digest, &signature) == Some(config.receiver_authorizer);
         let signature = if is_by_key { signature::normalized(&signature) } else { signature };
         network.channels.insert(channel, config.clone(), network.clock.mono_ms());
@@ -185,7 +194,8 @@ pub(crate) async fn check_again(
     let claims = if claims.is_empty() {
         None
     } else {
-        Some(CheckedClaims::read(network, claims, Some(job.claim_signature.clone()))?)
+        let signature = Some(job.claim_signature.clone());
+        Some(CheckedClaims::read(network, claims, signature, Permission::NONE)?)
     };
     let proposal = RefundProposal {
         chain: job.chain,

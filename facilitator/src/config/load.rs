@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use bursar_core::networks::ChainId;
 use bursar_serve::access::add_key_file;
 use bursar_serve::settings::{ConfigFault, Environment, non_blank, set_from_environment};
 
@@ -52,6 +53,7 @@ impl Config {
         for network in self.networks.values_mut() {
             network.signers.iter_mut().for_each(resolve);
             network.retired_signers.iter_mut().for_each(resolve);
+            network.authorizer.iter_mut().for_each(resolve);
             network.password_file.iter_mut().for_each(resolve);
         }
     }
@@ -59,6 +61,9 @@ impl Config {
     /// Checks keys that depend on each other.
     fn check(&self) -> Result<(), ConfigFault> {
         for (chain, network) in &self.networks {
+            if network.is_configured() && network.authorizer.is_some() {
+                self.check_receivers(*chain)?;
+            }
             let lacks_price =
                 network.max_gas_share_percent.is_some() && network.native_micro_usd.is_none();
             if network.is_configured() && lacks_price {
@@ -69,6 +74,22 @@ impl Config {
             }
         }
         Ok(())
+    }
+
+    /// Checks that every caller has its own receivers. The configs of channels are public: a caller who can have a refund
+    /// signed takes what the receiver has not claimed yet.
+    fn check_receivers(&self, chain: ChainId) -> Result<(), ConfigFault> {
+        let variable = format!("AUTHORIZER_FILE{}", suffix(chain));
+        let nameless = self.api_keys.iter().find(|key| key.receivers.is_empty());
+        let why = match nameless {
+            None if !self.api_keys.is_empty() => return Ok(()),
+            None => "an authorizer needs api_keys: give each merchant a key with its receivers"
+                .to_owned(),
+            Some(key) => {
+                format!("an authorizer needs the receivers of each key: add those of {}", key.name)
+            }
+        };
+        Err(ConfigFault::Variable { variable, why })
     }
 
     fn read_api_keys_file(&mut self) -> Result<(), ConfigFault> {

@@ -60,7 +60,9 @@ pub struct NetworkConfig {
     pub retired_signers: Vec<PathBuf>,
     /// The account that payers of the scheme `upto` name as the facilitator; `None`: the first signer.
     pub upto_facilitator: Option<Address>,
-    /// The file with the password of all encrypted files among `signers` and `retired_signers`.
+    /// The key file of the account that merchants may name as `receiverAuthorizer`: it signs their claims and refunds.
+    pub authorizer: Option<PathBuf>,
+    /// The file with the password of all encrypted files among `signers`, `retired_signers` and `authorizer`.
     pub password_file: Option<PathBuf>,
     /// The highest price per unit of gas for a payment, in wei. Above it, payments are rejected with `gas_too_high`.
     /// A transaction that withdraws a payment may offer four times as much.
@@ -122,6 +124,7 @@ impl NetworkConfig {
             signers: Vec::new(),
             retired_signers: Vec::new(),
             upto_facilitator: None,
+            authorizer: None,
             password_file: None,
             max_gas_price: default_ceiling(network),
             min_signer_balance: U256::from(5_000_000_000_000_000_u64),

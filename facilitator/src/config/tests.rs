@@ -2,8 +2,10 @@ mod layers;
 mod refusals;
 mod values;
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 
+use alloy_primitives::Address;
 use bursar_core::networks::{ChainId, Gas};
 use bursar_serve::settings::{ConfigFault, RawSetting};
 use tempfile::TempDir;
@@ -88,6 +90,7 @@ fn defaults_shown_in_the_example_are_the_real_defaults() {
         "min_deposit",
         "eip6492",
         "upto_facilitator",
+        "authorizer",
         "  {",
         "]",
     ];
@@ -116,11 +119,16 @@ fn defaults_shown_in_the_example_are_the_real_defaults() {
     assert_ne!(uncommented(false), text);
     assert_eq!(folder.load(&[]).unwrap(), plain);
 
-    std::fs::write(folder.0.path().join("api-keys"), format!("till:{}", digest(7))).unwrap();
+    std::fs::write(
+        folder.0.path().join("api-keys"),
+        format!("till:{}:0x{}", digest(7), "bb".repeat(20)),
+    )
+    .unwrap();
     std::fs::write(folder.file(), uncommented(true)).unwrap();
     let full = folder.load(&[]).unwrap();
     let names: Vec<_> = full.api_keys.iter().map(|key| key.name.as_str()).collect();
     assert_eq!(names, ["shop", "till"]);
+    assert_eq!(full.api_keys[0].receivers, [Address::with_last_byte(0xaa)].into());
     assert_eq!(full.networks[&BASE].max_gas_price, 500_000_000);
     assert_eq!(full.networks[&BASE].native_micro_usd, Some(3_500_000_000));
 }
@@ -129,7 +137,7 @@ fn defaults_shown_in_the_example_are_the_real_defaults() {
 fn settings_table_states_the_real_defaults() {
     // Described in words, because the default differs per network, is too long, or is a path of that name.
     let words = ["max_gas_price_gwei", "confirmations", "eip6492_factories", "upto_facilitator"];
-    let no_list = ["api_keys_file", "password_file"];
+    let no_list = ["api_keys_file", "authorizer", "password_file"];
     let skipped = |name| words.contains(&name) || no_list.contains(&name);
     let mut config = Config::default();
     for key in table::service::SERVICE.iter().filter(|key| !skipped(key.name)) {

@@ -43,4 +43,9 @@ pub enum KeyFault {
     NoEntropy,
     #[error("{} contains the key of {address} a second time: list each key once.", file.display())]
     Duplicate { file: PathBuf, address: Address },
+    #[error(
+        "{} contains the key of {address}, which also pays gas: create another key for the authorizer.",
+        file.display()
+    )]
+    AuthorizerSends { file: PathBuf, address: Address },
 }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use alloy_primitives::{Address, B256};
 use bursar_chain::ports::BoxFuture;
@@ -20,6 +21,8 @@ pub struct KeyRing {
     /// In the order of the settings.
     active: Vec<Address>,
     retired: Vec<Address>,
+    /// Signs for receivers of payment channels, and no transactions.
+    authorizer: Option<Arc<SigningKey>>,
 }
 
 impl KeyRing {
@@ -37,6 +40,29 @@ impl KeyRing {
         ring.active = ring.read(active, password_file)?;
         ring.retired = ring.read(retired, password_file)?;
         Ok(ring)
+    }
+
+    /// Adds the authorizer, whose key signs for receivers of payment channels. Blocks, as [`SigningKey::load`] does.
+    ///
+    /// # Errors
+    /// The file has no valid key, or the key of an account that sends transactions.
+    pub fn with_authorizer(
+        mut self,
+        file: &Path,
+        password_file: Option<&Path>,
+    ) -> Result<Self, KeyFault> {
+        let key = SigningKey::load(file, password_file)?;
+        let address = key.address();
+        if self.keys.contains_key(&address) {
+            return Err(KeyFault::AuthorizerSends { file: file.to_owned(), address });
+        }
+        self.authorizer = Some(Arc::new(key));
+        Ok(self)
+    }
+
+    /// The key of the authorizer, which no outbox uses.
+    pub fn authorizer(&self) -> Option<Arc<SigningKey>> {
+        self.authorizer.clone()
     }
 
     fn read(

@@ -19,6 +19,7 @@ use crate::job::Job;
 use crate::network::NetworkContext;
 use crate::node::Priority;
 use crate::reason::{Reason, Rejection};
+use crate::requester::Requester;
 use crate::scheme::{Proposal, Proposed, Scheme};
 use crate::schemes;
 use crate::settle::price::{Need, Price};
@@ -177,14 +178,14 @@ impl SettlementService {
     pub async fn verify(
         &self,
         request: &SettlementRequest,
-        origin: RequestOrigin,
+        requester: &Requester,
     ) -> Result<Valid, VerifyError> {
         let (scheme, settler) = self.choose(request)?;
         let clock = &settler.network.clock;
         let deadline = clock.mono_ms().saturating_add(ANSWER_MS);
         // cancel-safe: it changes nothing.
         tokio::select! {
-            verified = self.verify_by(scheme, settler, request, origin) => verified,
+            verified = self.verify_by(scheme, settler, request, requester) => verified,
             () = clock.sleep_until(deadline) => Err(VerifyError::Chain(timed_out())),
         }
     }
@@ -194,11 +195,11 @@ impl SettlementService {
         scheme: &dyn Scheme,
         settler: &Arc<Settler>,
         request: &SettlementRequest,
-        origin: RequestOrigin,
+        requester: &Requester,
     ) -> Result<Valid, VerifyError> {
         let network = &settler.network;
-        match scheme.propose(network, request, Purpose::Verify).await? {
-            Proposed::Job(proposal) => self.verify_job(settler, &*proposal, origin).await,
+        match scheme.propose(network, request, Purpose::Verify, requester).await? {
+            Proposed::Job(proposal) => self.verify_job(settler, &*proposal, requester.origin).await,
             Proposed::Statement(statement) => {
                 self.check_payees(&statement.payees(), statement.payer())?;
                 statement.check(network).await
@@ -272,7 +273,7 @@ impl SettlementService {
     pub async fn settle(
         &self,
         request: &SettlementRequest,
-        origin: RequestOrigin,
+        requester: &Requester,
     ) -> Result<SettleOutcome, SettleError> {
         let (scheme, settler) = match self.choose(request) {
             Ok(chosen) => chosen,
@@ -284,12 +285,12 @@ impl SettlementService {
         // settled already.
         // cancel-safe: reading a request changes nothing.
         let proposed = tokio::select! {
-            proposed = scheme.propose(&settler.network, request, Purpose::Settle) => proposed,
+            proposed = scheme.propose(&settler.network, request, Purpose::Settle, requester) => proposed,
             () = clock.sleep_until(deadline) => Err(VerifyError::Chain(timed_out())),
         };
         let outcome = match proposed {
             Ok(Proposed::Job(proposal)) => {
-                self.settle_until(settler, &*proposal, origin, deadline).await
+                self.settle_until(settler, &*proposal, requester.origin, deadline).await
             }
             Ok(Proposed::Statement(statement)) => {
                 let rejection = Rejection::from(statement.settle_refusal());

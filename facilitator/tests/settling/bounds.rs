@@ -29,7 +29,7 @@ async fn of_sixteen_copies_one_has_the_success_and_the_others_learn_the_transact
     let pay = stage.pays(1, 700, 1);
     let copies: Vec<_> = (0..16).map(|_copy| stage.settling(&pay)).collect();
     stage.pass(500).await;
-    let open = stage.settlement.verify(&pay.request, by(1)).await;
+    let open = stage.settlement.verify(&pay.request, &by(1).into()).await;
     assert_eq!(verdict(&open), Some(Reason::Duplicate), "in flight for another request");
     stage.keep_mining();
     let (mut success_rights, mut hashes) = (Vec::new(), Vec::new());
@@ -53,7 +53,7 @@ async fn of_sixteen_copies_one_has_the_success_and_the_others_learn_the_transact
     assert_eq!(stage.paid(), 700);
     // Not delivered: the next request may have the success, and a verification before it succeeds.
     drop(success_rights);
-    assert!(stage.settlement.verify(&pay.request, by(2)).await.is_ok());
+    assert!(stage.settlement.verify(&pay.request, &by(2).into()).await.is_ok());
     let end = stage.settle_by(&pay, by(2)).await;
     let Ok(SettleOutcome::Settled { right: Some(right), repeated: false, .. }) = end else {
         panic!("{end:?}")
@@ -62,7 +62,7 @@ async fn of_sixteen_copies_one_has_the_success_and_the_others_learn_the_transact
     drop(right);
     assert_eq!(reason(&stage.settle_by(&pay, by(2)).await), Some(Reason::Duplicate));
     assert_eq!(
-        verdict(&stage.settlement.verify(&pay.request, by(2)).await),
+        verdict(&stage.settlement.verify(&pay.request, &by(2).into()).await),
         Some(Reason::Duplicate)
     );
 }
@@ -72,11 +72,15 @@ async fn a_repeat_with_the_same_key_receives_the_same_end() {
     let mut stage = Stage::set().await;
     let pay = stage.pays(1, 700, 1);
     let (settlement, request) = (std::sync::Arc::clone(&stage.settlement), pay.request.clone());
-    let first = tokio::spawn(async move { settlement.settle(&request, with_key(7)).await });
+    let first = tokio::spawn(async move { settlement.settle(&request, &with_key(7).into()).await });
     stage.pass(300).await;
-    assert!(stage.settlement.verify(&pay.request, with_key(7)).await.is_ok(), "it would share");
+    assert!(
+        stage.settlement.verify(&pay.request, &with_key(7).into()).await.is_ok(),
+        "it would share"
+    );
     let (settlement, request) = (std::sync::Arc::clone(&stage.settlement), pay.request.clone());
-    let second = tokio::spawn(async move { settlement.settle(&request, with_key(7)).await });
+    let second =
+        tokio::spawn(async move { settlement.settle(&request, &with_key(7).into()).await });
     let other = stage.settling(&pay);
     stage.pass(300).await;
     stage.keep_mining();
@@ -146,12 +150,12 @@ async fn a_silent_node_holds_no_request_longer_than_ten_seconds() {
     let plan = Plan { wait_ms: 10_000, ..Plan::default() };
     let stage = Stage::with(plan).await;
     let pay = stage.pays(1, 700, 1);
-    assert!(stage.settlement.verify(&pay.request, by(1)).await.is_ok());
+    assert!(stage.settlement.verify(&pay.request, &by(1).into()).await.is_ok());
     stage.world.state().node = Node::Mute;
     for age in [100, 20_000] {
         stage.pass(age).await;
         let begun = stage.clock_ms();
-        let verified = stage.settlement.verify(&pay.request, by(1)).await;
+        let verified = stage.settlement.verify(&pay.request, &by(1).into()).await;
         assert!(matches!(verified, Err(VerifyError::Chain(_))), "{verified:?}");
         assert!(stage.clock_ms() - begun <= 10_000);
         let begun = stage.clock_ms();
@@ -231,7 +235,7 @@ async fn without_coin_no_payment_is_accepted() {
     stage.world.fund(signer(1), U256::from(1));
     let pay = stage.pays(1, 700, 1);
     assert_eq!(
-        verdict(&stage.settlement.verify(&pay.request, by(1)).await),
+        verdict(&stage.settlement.verify(&pay.request, &by(1).into()).await),
         Some(Reason::OutOfGas)
     );
     assert_eq!(reason(&stage.settle(&pay).await), Some(Reason::OutOfGas));
@@ -258,7 +262,7 @@ async fn a_success_that_was_returned_meanwhile_is_not_returned_again() {
     let pay = stage.pays(2, 700, 2);
     let settle = || {
         let (settlement, request) = (std::sync::Arc::clone(&stage.settlement), pay.request.clone());
-        tokio::spawn(async move { settlement.settle(&request, with_key(7)).await })
+        tokio::spawn(async move { settlement.settle(&request, &with_key(7).into()).await })
     };
     let first = settle();
     stage.pass(300).await;
@@ -277,11 +281,11 @@ async fn a_payment_whose_nonce_was_just_used_is_still_good_for_its_own_request()
     let stage = Stage::set().await;
     let pay = stage.pays(1, 700, 1);
     let (settlement, request) = (std::sync::Arc::clone(&stage.settlement), pay.request.clone());
-    let first = tokio::spawn(async move { settlement.settle(&request, with_key(7)).await });
+    let first = tokio::spawn(async move { settlement.settle(&request, &with_key(7).into()).await });
     stage.pass(300).await;
     stage.world.bring(network().stablecoin.address, pay.call());
     assert!(stage.record(&pay).await.unwrap().state.is_open());
-    let verified = stage.settlement.verify(&pay.request, with_key(7)).await;
+    let verified = stage.settlement.verify(&pay.request, &with_key(7).into()).await;
     assert!(verified.is_ok(), "{verified:?}");
     first.abort();
 }

@@ -179,7 +179,7 @@ async fn gas_counts_for_the_caller_that_had_the_payment_accepted() {
     let pay = stage.pays(1, 700, 1);
     let settlement = std::sync::Arc::clone(&stage.settlement);
     let request = pay.request.clone();
-    let first = tokio::spawn(async move { settlement.settle(&request, by(7)).await });
+    let first = tokio::spawn(async move { settlement.settle(&request, &by(7).into()).await });
     stage.pass(100).await;
     first.abort();
     assert!(stage.usage(7).caller.gas > 0);

@@ -17,7 +17,7 @@ use bursar_facilitator::book::{Record, RequestOrigin};
 use bursar_facilitator::config::NetworkConfig;
 use bursar_facilitator::job_key::JobKey;
 use bursar_facilitator::metrics::Metrics;
-use bursar_facilitator::network::NetworkContext;
+use bursar_facilitator::network::{Accounts, NetworkContext};
 use bursar_facilitator::payment::{MethodId, Terms};
 use bursar_facilitator::settle::intake::{SettleError, SettleOutcome, SettlementService};
 use bursar_facilitator::settle::queue::Limits;
@@ -178,7 +178,7 @@ impl Stage {
             plan.config.clone(),
             chain,
             Arc::clone(&any_clock),
-            (signers, Vec::new()),
+            Accounts { signers, ..Accounts::default() },
         ));
         let metrics = Arc::new(Metrics::default());
         let deps = SettlerDeps {
@@ -292,7 +292,7 @@ impl Stage {
         pay: &Pay,
         by: RequestOrigin,
     ) -> Result<SettleOutcome, SettleError> {
-        self.settlement.settle(&pay.request, by).await
+        self.settlement.settle(&pay.request, &by.into()).await
     }
 
     /// Settles in a separate task.
@@ -301,7 +301,7 @@ impl Stage {
         pay: &Pay,
     ) -> tokio::task::JoinHandle<Result<SettleOutcome, SettleError>> {
         let (settlement, request) = (Arc::clone(&self.settlement), pay.request.clone());
-        tokio::spawn(async move { settlement.settle(&request, by(1)).await })
+        tokio::spawn(async move { settlement.settle(&request, &by(1).into()).await })
     }
 
     pub(crate) async fn record(&self, pay: &Pay) -> Option<Record> {

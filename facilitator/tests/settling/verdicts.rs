@@ -20,7 +20,7 @@ const UNDEPLOYED: [u8; 32] = [
 ];
 
 async fn verdict(stage: &Stage, pay: &Pay) -> Option<Reason> {
-    match stage.settlement.verify(&pay.request, by(1)).await {
+    match stage.settlement.verify(&pay.request, &by(1).into()).await {
         Ok(_payer) => None,
         Err(VerifyError::Rejected(rejection)) => Some(rejection.reason),
         Err(fault) => panic!("{fault:?}"),
@@ -203,7 +203,7 @@ async fn a_node_error_is_not_a_verdict() {
     let stage = Stage::set().await;
     let pay = stage.pays(1, 700, 1);
     stage.world.state().call_trouble = Some("header not found");
-    let result = stage.settlement.verify(&pay.request, by(1)).await;
+    let result = stage.settlement.verify(&pay.request, &by(1).into()).await;
     assert!(matches!(result, Err(VerifyError::Chain(_))), "{result:?}");
     let result = stage.settle(&pay).await;
     assert!(matches!(result, Err(SettleError::Unavailable(_))), "{result:?}");

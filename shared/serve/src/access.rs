@@ -28,8 +28,8 @@ type Limiter = RateLimiter<String, HashMapStateStore<String>, LimiterClock, NoOp
 /// A caller, as far as callers can be distinguished.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Caller<'a> {
-    /// The holder of the key with this name.
-    Key(&'a str),
+    /// The holder of this key.
+    Key(&'a ApiKey),
     /// A caller without a key: the nearest address that is not one of our proxies.
     Address(IpAddr),
     /// A caller without a key or a known address.
@@ -42,7 +42,7 @@ impl Caller<'_> {
     /// Keys have a prefix, because a key's name may look like an address.
     pub fn account(self) -> String {
         match self {
-            Self::Key(name) => format!("key {name}"),
+            Self::Key(key) => format!("key {}", key.name),
             Self::Address(address) => client_address(address).to_string(),
             Self::Unknown => String::new(),
         }
@@ -99,7 +99,7 @@ impl Access {
     ) -> Result<Caller<'_>, AccessRefusal> {
         let origin = peer.map(|peer| self.origin(peer, headers));
         let caller = match (self.key_of(headers), origin) {
-            (Some(name), _any) => Caller::Key(name),
+            (Some(key), _any) => Caller::Key(key),
             (None, _any) if !self.keys.is_empty() => return Err(AccessRefusal::NoKey),
             (None, Some(origin)) => Caller::Address(origin),
             (None, None) => Caller::Unknown,
@@ -108,8 +108,8 @@ impl Access {
         if exempt || self.allows(caller) { Ok(caller) } else { Err(AccessRefusal::TooMany) }
     }
 
-    /// Returns the name of the caller's key. Compares with all keys, so that the duration reveals nothing.
-    fn key_of(&self, headers: &HeaderMap) -> Option<&str> {
+    /// Returns the caller's key. Compares with all keys, so that the duration reveals nothing.
+    fn key_of(&self, headers: &HeaderMap) -> Option<&ApiKey> {
         let bearer = headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
         let bearer = bearer.and_then(|value| value.strip_prefix("Bearer "));
         let plain = headers.get("x-api-key").and_then(|value| value.to_str().ok());
@@ -117,7 +117,7 @@ impl Access {
         let mut found = None;
         for key in &self.keys {
             if bool::from(key.sha256.ct_eq(digest.as_slice())) {
-                found = Some(key.name.as_str());
+                found = Some(key);
             }
         }
         found
@@ -189,10 +189,15 @@ mod tests {
     use super::*;
     use bursar_chain::clock::SystemClock;
 
+    /// A key with this name, which is `secret`.
+    fn key(name: &str) -> ApiKey {
+        let sha256 = Sha256::digest("secret").into();
+        ApiKey { name: name.to_owned(), sha256, receivers: [].into() }
+    }
+
     fn access(proxies: &[&str]) -> Access {
         let proxies = proxies.iter().map(|text| text.parse().unwrap()).collect();
-        let key = ApiKey { name: "shop".to_owned(), sha256: Sha256::digest("secret").into() };
-        Access::new(vec![key], proxies, 1, Arc::new(SystemClock::new().unwrap()))
+        Access::new(vec![key("shop")], proxies, 1, Arc::new(SystemClock::new().unwrap()))
     }
 
     fn headers(pairs: &[(&'static str, &str)]) -> HeaderMap {
@@ -202,7 +207,8 @@ mod tests {
     #[test]
     fn an_api_key_is_recognized_in_either_header() {
         let access = access(&[]);
-        let name = |name, value| access.key_of(&headers(&[(name, value)])).map(str::to_owned);
+        let name =
+            |name, value| access.key_of(&headers(&[(name, value)])).map(|key| key.name.clone());
         assert_eq!(name("authorization", "Bearer secret").as_deref(), Some("shop"));
         assert_eq!(name("x-api-key", "secret").as_deref(), Some("shop"));
         assert_eq!(name("x-api-key", "Secret"), None);
@@ -285,9 +291,10 @@ mod tests {
     #[test]
     fn each_caller_has_its_own_allowance() {
         let access = access(&[]);
-        assert!(access.allows(Caller::Key("a")));
-        assert!(!access.allows(Caller::Key("a")));
-        assert!(access.allows(Caller::Key("b")));
+        let (a, b) = (key("a"), key("b"));
+        assert!(access.allows(Caller::Key(&a)));
+        assert!(!access.allows(Caller::Key(&a)));
+        assert!(access.allows(Caller::Key(&b)));
         let address = |text: &str| Caller::Address(text.parse().unwrap());
         assert!(access.allows(address("2001:db8::1")));
         assert!(!access.allows(address("2001:db8::2")), "one caller has a /64");
@@ -300,7 +307,7 @@ mod tests {
         let (one, other) = (Some([1; 4].into()), Some([2; 4].into()));
         let guarded = access(&[]);
         assert_eq!(guarded.admit(&nothing, one), Err(AccessRefusal::NoKey));
-        assert_eq!(guarded.admit(&shop, one), Ok(Caller::Key("shop")));
+        assert_eq!(guarded.admit(&shop, one), Ok(Caller::Key(&key("shop"))));
         assert_eq!(
             guarded.admit(&shop, other),
             Err(AccessRefusal::TooMany),

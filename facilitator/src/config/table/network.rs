@@ -62,6 +62,15 @@ pub(in crate::config) const NETWORK: &[Key<NetworkConfig>] = &[
         set: |network, given| put(&mut network.upto_facilitator, given.address().map(Some)),
     },
     Key {
+        name: "authorizer",
+        variable: "AUTHORIZER_FILE",
+        default: "none",
+        meaning: "The key file of the account that merchants may name as the `receiverAuthorizer` of their \
+             payment channels. It signs claims and refunds for them, sends no transactions and must not be a \
+             signer. Needs `api_keys`, each with its `receivers`.",
+        set: |network, given| put(&mut network.authorizer, given.path().map(Some)),
+    },
+    Key {
         name: "password_file",
         variable: "SIGNER_PASSWORD_FILE",
         default: "none",

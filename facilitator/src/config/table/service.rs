@@ -91,14 +91,16 @@ pub(in crate::config) const SERVICE: &[Key<Config>] = &[
         variable: "FACILITATOR_API_KEYS",
         default: "none",
         meaning: "The API keys: `{ name, sha256 }` for each, in the environment `name:sha256`. The sha256 \
-             is the digest of the key, never the key. Without keys, any caller is accepted.",
+             is the digest of the key, never the key. Without keys, any caller is accepted. With an \
+             `authorizer`, each key also lists its merchant's `receivers`: `receivers = [\"0x…\"]`, in the \
+             environment `name:sha256:0x…+0x…`.",
         set: |config, given| put(&mut config.api_keys, api_keys(given)),
     },
     Key {
         name: "api_keys_file",
         variable: "FACILITATOR_API_KEYS_FILE",
         default: "none",
-        meaning: "A file with further keys, one `name:sha256` per line.",
+        meaning: "A file with further keys, one per line, written as in the environment.",
         set: |config, given| put(&mut config.api_keys_file, given.path().map(Some)),
     },
     Key {

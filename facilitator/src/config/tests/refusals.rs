@@ -112,6 +112,65 @@ fn api_keys_must_be_digests_with_distinct_names() {
 }
 
 #[test]
+fn api_keys_name_receivers_by_their_addresses() {
+    let (one, two) = (digest(1), digest(2));
+    let (a, b) = (format!("0x{}", "aa".repeat(20)), format!("0x{}", "bb".repeat(20)));
+    let table = |receivers: &str| {
+        load(
+            &format!(
+                "api_keys = [{{ name = \"a\", sha256 = \"{one}\", receivers = {receivers} }}]"
+            ),
+            &[],
+        )
+    };
+    let both: BTreeSet<Address> = [a.parse().unwrap(), b.parse().unwrap()].into();
+    assert_eq!(table(&format!("[\"{a}\", \"{b}\"]")).unwrap().api_keys[0].receivers, both);
+    assert_eq!(table("[]").unwrap().api_keys[0].receivers, [].into());
+    let text = format!("a:{one}:{a}+{b},b:{two}");
+    let keys = from_env(&[("FACILITATOR_API_KEYS", &text)]).unwrap().api_keys;
+    assert_eq!((&keys[0].receivers, &keys[1].receivers), (&both, &[].into()));
+    for odd in ["\"SECRET\"", "[\"SECRET\"]", "[1]", "[\"0xSECRET\"]", "1"] {
+        let message = table(odd).unwrap_err().to_string();
+        assert!(message.contains("api_keys") && !message.contains("SECRET"), "{odd}: {message}");
+    }
+    for odd in ["SECRET", "", "0x+"] {
+        let text = format!("a:{one}:{odd}");
+        let message = from_env(&[("FACILITATOR_API_KEYS", &text)]).unwrap_err().to_string();
+        assert!(message.contains("address") && !message.contains("SECRET"), "{odd}: {message}");
+    }
+}
+
+/// The configs of channels are public, so a caller without receivers of its own could have any refund signed.
+#[test]
+fn an_authorizer_requires_the_receivers_of_each_api_key() {
+    let network = "[networks.8453]\nrpc = [\"http://a\"]\nsigners = [\"/a\"]\nauthorizer = \"/b\"";
+    let receivers = format!("receivers = [\"0x{}\"]", "aa".repeat(20));
+    let key =
+        |n: u8, more: &str| format!("{{ name = \"key{n}\", sha256 = \"{}\"{more} }}", digest(n));
+    let (with, without) = (key(1, &format!(", {receivers}")), key(2, ""));
+    let of = |keys: &str| load(&format!("api_keys = [{keys}]\n{network}"), &[]);
+    for (keys, word) in [
+        ("", "needs api_keys"),
+        (&*without, "those of key2"),
+        (&*format!("{with}, {without}"), "those of key2"),
+        (&*key(3, ", receivers = []"), "those of key3"),
+    ] {
+        let message = of(keys).unwrap_err().to_string();
+        assert!(message.contains(word) && message.contains("AUTHORIZER_FILE_8453"), "{message}");
+    }
+    assert!(of(&with).is_ok());
+    // Keys of the file count too.
+    let folder = Folder::with(&format!("api_keys_file = \"keys\"\n{network}"));
+    let write = |text: String| std::fs::write(folder.0.path().join("keys"), text).unwrap();
+    write(format!("till:{}", digest(4)));
+    assert!(folder.load(&[]).unwrap_err().to_string().contains("those of till"));
+    write(format!("till:{}:0x{}", digest(4), "cc".repeat(20)));
+    assert!(folder.load(&[]).is_ok());
+    // A network that is not served needs nothing.
+    assert!(load("[networks.8453]\nauthorizer = \"/b\"", &[]).is_ok());
+}
+
+#[test]
 fn empty_api_keys_file_does_not_admit_every_caller() {
     let folder = Folder::with("api_keys_file = \"keys\"");
     for (text, word) in [

@@ -381,6 +381,26 @@ async fn key_ring_signs_for_its_own_addresses_only() {
     assert_eq!(KeyRing::default().sign(outbox(OWNER), digest).await, SignOutcome::Declined);
 }
 
+#[tokio::test]
+async fn authorizer_is_no_signer_and_signs_no_transactions() {
+    let folder = Folder::new();
+    let (first, one) = folder.quick("one.json");
+    let second = folder.write("two", SECRET.as_bytes(), 0o600);
+    let password = folder.password(PASSWORD);
+    let load = |retired: &[PathBuf]| {
+        KeyRing::load(std::slice::from_ref(&first), retired, Some(&password)).unwrap()
+    };
+    let ring = load(&[]).with_authorizer(&second, Some(&password)).unwrap();
+    assert_eq!(ring.authorizer().unwrap().address(), OWNER);
+    assert_eq!(ring.addresses().collect::<Vec<_>>(), [one.address()]);
+    let digest = keccak256("a transaction");
+    assert_eq!(ring.sign(outbox(OWNER), digest).await, SignOutcome::Declined);
+    for (ring, file) in [(load(&[]), &first), (load(std::slice::from_ref(&second)), &second)] {
+        let text = ring.with_authorizer(file, Some(&password)).unwrap_err().to_string();
+        assert!(text.contains("also pays gas"), "{text}");
+    }
+}
+
 #[test]
 fn key_listed_in_two_files_is_rejected() {
     let folder = Folder::new();

@@ -1,9 +1,10 @@
 //! API keys. Only their digests are stored: a caller's key is hashed and compared.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::path::Path;
 
-use alloy_primitives::hex;
+use alloy_primitives::{Address, hex};
 use toml::Value;
 
 use crate::settings::{ConfigFault, RawSetting, comma_separated, read_text};
@@ -14,6 +15,8 @@ pub struct ApiKey {
     pub name: String,
     /// SHA-256 of the key.
     pub sha256: [u8; 32],
+    /// Addresses that belong to the holder of the key; may be empty.
+    pub receivers: BTreeSet<Address>,
 }
 
 impl ApiKey {
@@ -31,22 +34,46 @@ impl ApiKey {
                  sha256sum` prints";
             return Err(wanted.to_owned());
         }
-        Ok(Self { name: name.to_owned(), sha256: digest })
+        Ok(Self { name: name.to_owned(), sha256: digest, receivers: BTreeSet::new() })
     }
 
-    /// Parses `name:sha256`.
+    /// Parses `name:sha256`, or `name:sha256:receivers` with a plus sign between addresses.
     fn parse(text: &str) -> Result<Self, String> {
-        let wanted = "each key must be written as name:sha256";
-        let (name, sha256) = text.split_once(':').ok_or(wanted)?;
-        Self::new(name.trim(), sha256.trim())
+        let wanted = "each key must be written as name:sha256 or name:sha256:receiver+receiver";
+        let (name, rest) = text.split_once(':').ok_or(wanted)?;
+        let (sha256, receivers) = match rest.split_once(':') {
+            Some((sha256, receivers)) => (sha256, addresses(receivers.split('+'))?),
+            None => (rest, BTreeSet::new()),
+        };
+        Ok(Self { receivers, ..Self::new(name.trim(), sha256.trim())? })
     }
 
     fn from_table(value: &Value) -> Result<Self, String> {
-        let wanted = "each key must be written as { name = \"…\", sha256 = \"…\" }";
-        let table = value.as_table().filter(|table| table.len() == 2).ok_or(wanted)?;
+        let wanted = "each key must be written as { name = \"…\", sha256 = \"…\" }, with receivers = \
+                      [\"0x…\"] if it has any";
+        let table = value.as_table().ok_or(wanted)?;
         let text = |key: &str| table.get(key).and_then(Value::as_str).ok_or(wanted);
-        Self::new(text("name")?, text("sha256")?)
+        let known = ["name", "sha256", "receivers"];
+        if table.keys().any(|key| !known.contains(&key.as_str())) {
+            return Err(wanted.to_owned());
+        }
+        let receivers = match table.get("receivers") {
+            None => BTreeSet::new(),
+            Some(list) => {
+                let list = list.as_array().ok_or(wanted)?;
+                let texts: Option<Vec<&str>> = list.iter().map(Value::as_str).collect();
+                addresses(texts.ok_or(wanted)?)?
+            }
+        };
+        Ok(Self { receivers, ..Self::new(text("name")?, text("sha256")?)? })
     }
+}
+
+/// Parses addresses. Errors never repeat the input.
+fn addresses<'a>(texts: impl IntoIterator<Item = &'a str>) -> Result<BTreeSet<Address>, String> {
+    let each = texts.into_iter().map(|text| text.trim().parse::<Address>());
+    let all: Result<BTreeSet<Address>, _> = each.collect();
+    all.map_err(|_odd| "each receiver of a key must be an address of 40 hex digits".to_owned())
 }
 
 impl fmt::Debug for ApiKey {
@@ -75,7 +102,7 @@ pub fn api_keys(given: RawSetting<'_>) -> Result<Vec<ApiKey>, String> {
     Ok(keys)
 }
 
-/// Adds the keys of a file: one `name:sha256` per line, and comment lines that begin with `#`.
+/// Adds the keys of a file: one `name:sha256` or `name:sha256:receivers` per line, and comment lines that begin with `#`.
 ///
 /// # Errors
 /// The file cannot be read, a line is not a valid key or repeats one, or there are no keys.

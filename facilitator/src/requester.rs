@@ -1,0 +1,24 @@
+//! Who makes a request, and what its API key permits.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use alloy_primitives::Address;
+
+use crate::book::record::RequestOrigin;
+
+/// Who makes a request.
+#[derive(Debug, Clone, Default)]
+pub struct Requester {
+    /// What the book keeps of it.
+    pub origin: RequestOrigin,
+    /// The receivers of its API key. The authorizer signs claims and refunds of these alone for it.
+    pub receivers: Arc<BTreeSet<Address>>,
+}
+
+/// A requester whose API key lists no receivers.
+impl From<RequestOrigin> for Requester {
+    fn from(origin: RequestOrigin) -> Self {
+        Self { origin, receivers: Arc::default() }
+    }
+}

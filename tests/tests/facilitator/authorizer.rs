@@ -1,0 +1,142 @@
+//! The facilitator as the authorizer of receivers: it signs claims and refunds for the receivers of the caller's API key
+//! alone. Anybody can read the config of a channel, and a refund takes what its receiver has not claimed yet.
+
+use alloy_primitives::{Address, U256};
+use bursar_tests::payer::Payer;
+use bursar_x402::channel::payload::ClaimRow;
+use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
+
+use crate::channel::{Channel, DEPOSIT, PRICE, code, reason};
+use crate::stage::{BASE, Stage};
+
+/// A facilitator with an authorizer, and the keys of two merchants.
+struct Merchants {
+    stage: Stage,
+    shop: Address,
+    stall: Address,
+}
+
+impl Merchants {
+    async fn set_up() -> Option<Self> {
+        let (shop, stall) = (Payer::random().address(), Payer::random().address());
+        let key = |name: &str, receiver: Address| {
+            let digest = hex::encode(Sha256::digest(format!("key of {name}")));
+            format!("{{ name = \"{name}\", sha256 = \"{digest}\", receivers = [\"{receiver}\"] }}")
+        };
+        let general = format!("api_keys = [{}, {}]", key("shop", shop), key("stall", stall));
+        let chain = bursar_devnet::full::full_chain_or_skip(BASE).await?;
+        let stage = Stage::on(chain, 1, &general, "authorizer = \"authorizer.key\"").await;
+        Some(Self { stage, shop, stall })
+    }
+
+    /// Posts a body with the key of a merchant.
+    async fn post(&self, name: &str, path: &str, body: &Value) -> Value {
+        let request = self.stage.facilitator.request("POST", path).json(body);
+        let request = request.header("x-api-key", format!("key of {name}"));
+        let answer = request.send().await.expect("answered");
+        assert!([200, 402].contains(&answer.status().as_u16()), "{answer:?}");
+        answer.json().await.expect("JSON")
+    }
+
+    async fn settle(&self, name: &str, body: &Value) -> Value {
+        self.post(name, "/settle", body).await
+    }
+
+    /// A channel of a receiver with this authorizer and a deposit.
+    async fn channel(&self, receiver: Address, authorizer: Address) -> Channel {
+        let payer = self.stage.payer().await;
+        let channel = Channel::with(self.stage.network(), payer, receiver, |config| {
+            config.receiver_authorizer = authorizer;
+        });
+        let deposited = self.settle("shop", &channel.deposit(DEPOSIT, PRICE)).await;
+        assert_eq!(deposited["success"], true, "{deposited}");
+        channel
+    }
+
+    async fn own_channel(&self, receiver: Address) -> Channel {
+        self.channel(receiver, self.stage.home.authorizer()).await
+    }
+}
+
+/// The request without the signatures of the receiver's authorizer.
+fn unsigned(mut body: Value) -> Value {
+    let payload = body["paymentPayload"]["payload"].as_object_mut().expect("a payload");
+    payload.remove("claimAuthorizerSignature");
+    payload.remove("refundAuthorizerSignature");
+    body
+}
+
+/// A claim of the price from each of these channels, without the authorizer's signature.
+fn claim_of(channels: &[&Channel]) -> Value {
+    let rows: Vec<(ClaimRow, Value)> =
+        channels.iter().map(|channel| channel.row(PRICE, PRICE)).collect();
+    let rows: Vec<Value> = rows.into_iter().map(|(_row, json)| json).collect();
+    channels[0].body(json!({ "type": "claim", "claims": rows }))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn claims_and_refunds_are_signed_for_the_callers_own_receivers() {
+    let Some(merchants) = Merchants::set_up().await else { return };
+    let stage = &merchants.stage;
+    // The kinds of the scheme name the authorizer, which is no signer.
+    let (_status, supported) = stage.facilitator.get("/supported").await;
+    let kinds = supported["kinds"].as_array().expect("kinds");
+    let kind = kinds.iter().find(|kind| kind["scheme"] == "batch-settlement").expect("listed");
+    let authorizer = stage.home.authorizer();
+    assert_eq!(kind["extra"], json!({ "receiverAuthorizer": authorizer }));
+    let signers = supported["signers"]["eip155:*"].to_string().to_lowercase();
+    assert!(!signers.contains(&authorizer.to_string().to_lowercase()), "{signers}");
+
+    let own = merchants.own_channel(merchants.shop).await;
+    let others = merchants.own_channel(merchants.stall).await;
+    let foreign = merchants.channel(merchants.shop, Payer::random().address()).await;
+    let refused = code("authorizer_not_configured");
+
+    // Refused: of another receiver, alone or among own ones, in every form, and of another authorizer.
+    let refund = |channel: &Channel, claimed: u128| unsigned(channel.refund(PRICE, 0, claimed));
+    for (body, code) in [
+        (claim_of(&[&others]), &refused),
+        (claim_of(&[&own, &others]), &refused),
+        (refund(&others, 0), &refused),
+        (refund(&others, PRICE), &refused),
+        (claim_of(&[&foreign]), &code("authorizer_address_mismatch")),
+        (refund(&foreign, 0), &code("authorizer_address_mismatch")),
+    ] {
+        let answer = merchants.settle("shop", &body).await;
+        assert_eq!(reason(&answer), code, "{answer}");
+        let mut bare = body["paymentPayload"]["payload"].clone();
+        bare["network"] = json!(stage.network().caip2());
+        let path = format!("/batch/{}", bare["type"].as_str().expect("a type"));
+        let answer = merchants.post("shop", &path, &bare).await;
+        assert_eq!(reason(&answer), code, "{answer}");
+    }
+    // A refund of an own channel with claims of another's is signed for neither.
+    let mut mixed = refund(&own, PRICE);
+    mixed["paymentPayload"]["payload"]["claims"] = json!([others.row(PRICE, PRICE).1]);
+    assert_eq!(reason(&merchants.settle("shop", &mixed).await), refused);
+
+    // Signed: the merchant's own claim, and its own refund with claims.
+    let claimed = merchants.settle("shop", &claim_of(&[&own])).await;
+    assert_eq!(claimed["success"], true, "{claimed}");
+    let claimed = merchants.settle("stall", &claim_of(&[&others])).await;
+    assert_eq!(claimed["success"], true, "{claimed}");
+    let repeated = merchants.settle("stall", &claim_of(&[&others])).await;
+    assert_eq!(reason(&repeated), "duplicate_settlement", "{repeated}");
+    let before = stage.balance(own.payer.address()).await;
+    let refunded = merchants.settle("shop", &unsigned(own.refund(DEPOSIT, 0, 2 * PRICE))).await;
+    assert_eq!(refunded["success"], true, "{refunded}");
+    assert_eq!(refunded["amount"], (DEPOSIT - 2 * PRICE).to_string());
+    let paid_back = stage.balance(own.payer.address()).await - before;
+    assert_eq!(paid_back, U256::from(DEPOSIT - 2 * PRICE));
+    let repeated = merchants.settle("shop", &unsigned(own.refund(DEPOSIT, 0, 2 * PRICE))).await;
+    assert_eq!(reason(&repeated), "duplicate_settlement", "{repeated}");
+
+    // With the signature of their own authorizer, the requests of any caller are carried out.
+    let payer = stage.payer().await;
+    let signed = Channel::new(stage.network(), payer, merchants.stall);
+    let deposited = merchants.settle("shop", &signed.deposit(DEPOSIT, PRICE)).await;
+    assert_eq!(deposited["success"], true, "{deposited}");
+    let refunded = merchants.settle("shop", &signed.refund(PRICE, 0, 0)).await;
+    assert_eq!(refunded["success"], true, "{refunded}");
+}
