@@ -2,9 +2,10 @@
 
 It verifies and settles at the facilitator whose URL it is given, and has no code specific to ours.
 
-usage: fastapi_shop.py '{ "facilitator": URL, "payTo": address, "v2": routes, "channels": settings }'
+usage: fastapi_shop.py '{ "facilitator": URL, "payTo": address, "v2": routes, "channels": settings, "apiKey": key }'
 
-`channels` is `{ key, network, asset }`: the key authorizes claims and refunds of payment channels. With it, each line
+`channels` is `{ key, network, asset }`: the key authorizes claims and refunds of payment channels; without one the
+facilitator does. With `channels`, each line
 of input calls a method of the channel manager, `claim`, `settle` or `refund`; the result or error goes on one line.
 
 A route is an entry of `accepts` without receiver; its scheme is `exact` unless it names another. A visit with
@@ -21,7 +22,7 @@ import sys
 import uvicorn
 from fastapi import FastAPI, Response
 from x402 import x402ResourceServer
-from x402.http import FacilitatorConfig, HTTPFacilitatorClient
+from x402.http import HTTPFacilitatorClient
 from x402.http.middleware.fastapi import payment_middleware, set_settlement_overrides
 from x402.mechanisms.evm.batch_settlement.authorizer_signer import LocalAuthorizerSigner
 from x402.mechanisms.evm.batch_settlement.server import (
@@ -50,15 +51,22 @@ def routes():
     }
 
 
-client = HTTPFacilitatorClient(FacilitatorConfig(url=SETTINGS["facilitator"]))
+def auth_headers():
+    key = SETTINGS.get("apiKey")
+    headers = {"Authorization": f"Bearer {key}"} if key else {}
+    return {"verify": headers, "settle": headers, "supported": headers}
+
+
+client = HTTPFacilitatorClient({"url": SETTINGS["facilitator"], "create_headers": auth_headers})
 server = x402ResourceServer(client)
 register_exact_evm_server(server).register("eip155:*", UptoEvmServerScheme())
 
 
 def channel_manager(channels):
     # Without a cache of the channels' state, the facilitator verifies each voucher.
+    key = channels.get("key")
     config = BatchSettlementEvmSchemeServerConfig(
-        receiver_authorizer_signer=LocalAuthorizerSigner(channels["key"]),
+        receiver_authorizer_signer=LocalAuthorizerSigner(key) if key else None,
         onchain_state_ttl_ms=-1,
     )
     scheme = BatchSettlementEvmScheme(SETTINGS["payTo"], config)

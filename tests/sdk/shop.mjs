@@ -1,9 +1,10 @@
 // A shop as others build theirs: express, the protocol's own middlewares of both versions, and a facilitator
 // at a URL, which is ours. No line here knows anything of it.
 //
-// usage: shop.mjs '{ "facilitator": URL, "payTo": address, "v1": routes, "v2": routes, "channels": settings }'
+// usage: shop.mjs '{ "facilitator": URL, "payTo": address, "v1": routes, "v2": routes, "channels": settings, "apiKey": key }'
 //
-// `channels` is `{ key, network, asset }`: the key authorizes claims and refunds of payment channels. With it, each line
+// `channels` is `{ key, network, asset }`: the key authorizes claims and refunds of payment channels; without one the
+// facilitator does. With `channels`, each line
 // of input calls a method of the channel manager, `claim`, `settle` or `refund`; the result or error goes on one line.
 //
 // A route is what the middlewares take: version 1 `{ network, price }`, version 2 an entry of `accepts`
@@ -21,18 +22,20 @@ import express from "express";
 import { privateKeyToAccount } from "viem/accounts";
 import { paymentMiddleware as paymentMiddlewareV1 } from "x402-express";
 
-const { facilitator, payTo, v1, v2, channels } = JSON.parse(process.argv[2]);
+const { facilitator, payTo, v1, v2, channels, apiKey } = JSON.parse(process.argv[2]);
 const each = (routes, make) =>
   Object.fromEntries(Object.entries(routes).map(([path, route]) => [`GET ${path}`, make(route)]));
 
 const shop = express();
 let channelManager;
 if (v2) {
-  const client = new HTTPFacilitatorClient({ url: facilitator });
+  const headers = apiKey ? { Authorization: `Bearer ${apiKey}` } : {};
+  const createAuthHeaders = async () => ({ verify: headers, settle: headers, supported: headers });
+  const client = new HTTPFacilitatorClient({ url: facilitator, createAuthHeaders });
   const server = new x402ResourceServer(client);
   server.register("eip155:*", new ExactEvmScheme()).register("eip155:*", new UptoEvmScheme());
   if (channels) {
-    const receiverAuthorizerSigner = privateKeyToAccount(channels.key);
+    const receiverAuthorizerSigner = channels.key && privateKeyToAccount(channels.key);
     // Without a cache of the channels' state, the facilitator verifies each voucher.
     const options = { receiverAuthorizerSigner, onchainStateTtlMs: -1 };
     const scheme = new BatchSettlementEvmScheme(payTo, options);

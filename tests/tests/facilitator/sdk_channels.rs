@@ -3,10 +3,12 @@
 
 use alloy_primitives::{B256, U256};
 use bursar_core::networks::ChainId;
+use bursar_devnet::full::full_chain_or_skip;
 use bursar_tests::offers::decode_header;
 use bursar_tests::payer::Payer;
 use bursar_tests::sdk::Framework;
 use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
 
 use crate::channel::ESCROW;
 use crate::market::{
@@ -14,8 +16,32 @@ use crate::market::{
 };
 use crate::stage::{BASE, ROBINHOOD, SHOP, Stage};
 
+/// The shop's API key, where the facilitator is the authorizer.
+const API_KEY: &str = "a shop's key";
+
 /// What a customer deposits at once: the price of four requests.
 const DEPOSIT: u64 = 4 * PRICE;
+
+/// Whose key signs claims and refunds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Authorizer {
+    Shop,
+    Facilitator,
+}
+
+impl Authorizer {
+    /// A facilitator on a chain; `None` without the programs of the chain.
+    async fn stage(self, chain: ChainId) -> Option<Stage> {
+        if self == Self::Shop {
+            return Stage::set_up(chain, 1, "").await;
+        }
+        let digest = hex::encode(Sha256::digest(API_KEY));
+        let key = format!("name = \"shop\", sha256 = \"{digest}\", receivers = [\"{SHOP}\"]");
+        let chain = full_chain_or_skip(chain).await?;
+        let more = "authorizer = \"authorizer.key\"";
+        Some(Stage::on(chain, 1, &format!("api_keys = [{{ {key} }}]"), more).await)
+    }
+}
 
 /// The balances of the token that a channel can change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -34,7 +60,7 @@ struct ChannelMarket {
 }
 
 /// The items: one paid by EIP-3009 deposits, one by Permit2 deposits. Both are paid from one channel.
-fn routes(stage: &Stage) -> Value {
+fn routes(stage: &Stage, authorizer: Authorizer) -> Value {
     let network = stage.network();
     let route = |method: &str| {
         let mut price = explicit_price(stage);
@@ -44,18 +70,26 @@ fn routes(stage: &Stage) -> Value {
             "extra": { "minDeposit": DEPOSIT.to_string() },
         })
     };
-    json!({
+    let mut routes = json!({
         "v2": { "/eip3009": route("eip3009"), "/permit2": route("permit2") },
         "channels": {
-            "key": Payer::random().key(), "network": network.caip2(),
-            "asset": network.stablecoin.address,
+            "network": network.caip2(), "asset": network.stablecoin.address,
         },
-    })
+    });
+    match authorizer {
+        Authorizer::Shop => routes["channels"]["key"] = json!(Payer::random().key()),
+        Authorizer::Facilitator => routes["apiKey"] = json!(API_KEY),
+    }
+    routes
 }
 
 impl ChannelMarket {
-    async fn open(stage: Stage, framework: Framework, client: &'static str) -> Self {
-        let routes = routes(&stage);
+    async fn open(
+        stage: Stage,
+        (framework, authorizer): (Framework, Authorizer),
+        client: &'static str,
+    ) -> Self {
+        let routes = routes(&stage, authorizer);
         let market = Market::between(stage, framework, client, routes).await;
         let account = PayerAccount::of(&market.stage.payer().await);
         let expected = balances(&market, &account).await;
@@ -168,8 +202,17 @@ async fn block_number(market: &Market) -> Value {
 
 /// Every step of a channel's life, between one shop and two customers.
 async fn a_channel_lives(chain: ChainId, framework: Framework, client: &'static str) {
-    let Some(stage) = Stage::set_up(chain, 1, "").await else { return };
-    let mut shop = ChannelMarket::open(stage, framework, client).await;
+    a_channel_lives_with(Authorizer::Shop, chain, framework, client).await;
+}
+
+async fn a_channel_lives_with(
+    authorizer: Authorizer,
+    chain: ChainId,
+    framework: Framework,
+    client: &'static str,
+) {
+    let Some(stage) = authorizer.stage(chain).await else { return };
+    let mut shop = ChannelMarket::open(stage, (framework, authorizer), client).await;
     let first = shop.expected;
 
     shop.deposits("/eip3009", "deposit with the first request").await;
@@ -230,6 +273,13 @@ async fn express_keeps_channels_of_customers_with_fetch_on_robinhood() {
 async fn fastapi_keeps_channels_of_customers_in_python() {
     a_channel_lives(BASE, Framework::FastApi, HTTPX).await;
     a_channel_lives(ROBINHOOD, Framework::FastApi, REQUESTS).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn shops_without_an_authorizer_use_the_facilitators() {
+    let by = Authorizer::Facilitator;
+    a_channel_lives_with(by, BASE, Framework::Express, FETCH_V2).await;
+    a_channel_lives_with(by, ROBINHOOD, Framework::FastApi, HTTPX).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
