@@ -89,7 +89,7 @@ async fn propose(
     };
     Ok(match (terms::payload(request)?, purpose) {
         (ChannelPayload::Deposit(deposit), _any) => {
-            Proposed::Job(Box::new(DepositProposal::read(network, requirements, *deposit)?))
+            Proposed::Job(Box::new(DepositProposal::read(network, request, *deposit)?))
         }
         (ChannelPayload::Voucher(signed), _any) => voucher(signed.config, signed.voucher, false)?,
         (ChannelPayload::Refund(RefundRequest { config, voucher: signed, .. }), _any) => {

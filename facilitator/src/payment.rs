@@ -2,6 +2,7 @@
 
 use alloy_primitives::{Address, B256, Bytes, U256};
 use bursar_core::networks::ChainId;
+use bursar_x402::sponsoring::Eip2612Permit;
 use serde::{Deserialize, Serialize};
 
 /// How a payment is carried out. Serialized by position: append new variants.
@@ -50,6 +51,33 @@ pub struct Deployment {
     pub data: Bytes,
 }
 
+/// How Permit2 receives an allowance of a payer that has not approved it. Serialized by position: append new variants.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Sponsoring {
+    /// A permit that the job's own transaction redeems (EIP-2612).
+    Permit(Eip2612Permit),
+    /// An approval transaction that the payer signed. It is broadcast before the job.
+    Approval(Bytes),
+}
+
+impl Sponsoring {
+    /// The permit, if it is one.
+    pub fn permit(&self) -> Option<&Eip2612Permit> {
+        match self {
+            Self::Permit(permit) => Some(permit),
+            Self::Approval(_) => None,
+        }
+    }
+
+    /// The signed approval, if it is one.
+    pub fn approval(&self) -> Option<&Bytes> {
+        match self {
+            Self::Permit(_) => None,
+            Self::Approval(raw) => Some(raw),
+        }
+    }
+}
+
 /// A signed payment, ready to be simulated and settled.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Payment {
@@ -66,4 +94,6 @@ pub struct Payment {
     /// The payer has code, or will have after its deployment. That code decides which signatures are valid and how much
     /// gas a transfer uses.
     pub contract_payer: bool,
+    /// Only of methods by Permit2.
+    pub sponsoring: Option<Sponsoring>,
 }

@@ -167,6 +167,7 @@ mod tests {
             signature: vec![0xff; signature].into(),
             deployment: None,
             contract_payer: signature != 65,
+            sponsoring: None,
         }
     }
 

@@ -1,6 +1,7 @@
 //! One token transfer by a signature: what the schemes `exact` and `upto` share. A method is one way to move a token;
 //! the folders of the schemes contain their methods, and [`registry`] finds a method by its id.
 
+pub(crate) mod approval;
 pub mod check;
 pub mod domain;
 pub(crate) mod eip3009;
@@ -11,5 +12,6 @@ pub mod payload;
 pub(crate) mod permit2;
 mod question;
 pub mod registry;
+pub(crate) mod sponsoring;
 pub mod terms_check;
 mod work;

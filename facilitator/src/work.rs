@@ -1,6 +1,6 @@
 //! What settling a job needs to know about it, whatever its kind. Pure.
 
-use alloy_primitives::{Address, B256, U256};
+use alloy_primitives::{Address, B256, Bytes, U256};
 use bursar_core::networks::ChainId;
 use serde::{Deserialize, Serialize};
 
@@ -92,6 +92,11 @@ pub trait Work {
 
     /// How the payer's wallet is deployed before the job (EIP-6492).
     fn deployment(&self) -> Option<&Deployment>;
+
+    /// A transaction, signed by the account, that must give Permit2 an allowance before the job is sent.
+    fn approval(&self) -> Option<&Bytes> {
+        None
+    }
 
     /// The call that carries out the job, without the deployment.
     fn call(&self, contracts: &Contracts) -> ContractCall;

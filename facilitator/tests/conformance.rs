@@ -33,6 +33,7 @@ fn record(n: u8) -> Record {
         signature: Bytes::from(vec![n; 65]),
         deployment: None,
         contract_payer: false,
+        sponsoring: None,
     };
     Record {
         job: payment.into(),

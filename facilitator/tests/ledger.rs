@@ -44,6 +44,7 @@ fn payment(nonce: u8, digest: u8) -> Job {
         signature: Bytes::from(vec![1; 65]),
         deployment: None,
         contract_payer: false,
+        sponsoring: None,
     })
 }
 

@@ -93,6 +93,9 @@ mod sdk_reference;
 #[path = "facilitator/sdk_upto.rs"]
 mod sdk_upto;
 #[cfg(test)]
+#[path = "facilitator/sponsoring.rs"]
+mod sponsoring;
+
 #[path = "facilitator/stage.rs"]
 mod stage;
 #[cfg(test)]

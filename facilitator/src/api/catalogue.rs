@@ -6,10 +6,11 @@ use std::sync::Arc;
 use alloy_primitives::Address;
 use bursar_core::networks::{ChainId, MULTICALL3};
 use bursar_x402::required::Version;
+use bursar_x402::sponsoring;
 use serde_json::{Map, Value, json};
 
 use crate::api::responses::Body;
-use crate::config::Config;
+use crate::config::{Config, NetworkConfig};
 use crate::exact::METHODS;
 use crate::network::NetworkContext;
 use crate::schemes::{SCHEMES, is_offered};
@@ -68,7 +69,7 @@ impl Catalogue {
             METHODS.iter().map(|method| (method.id().text().to_owned(), json!(true))).collect();
         capabilities.insert("smartWallet".to_owned(), json!(true));
         json!({
-            "kinds": self.kinds(), "extensions": [], "signers": signers, "x402Version": 2,
+            "kinds": self.kinds(), "extensions": self.extensions(), "signers": signers, "x402Version": 2,
             "schemes": self.schemes(), "capabilities": capabilities,
         })
     }
@@ -113,6 +114,17 @@ impl Catalogue {
         let is_offered =
             |scheme: &&&_| self.served.values().any(|network| is_offered(**scheme, network));
         SCHEMES.iter().filter(is_offered).map(|scheme| scheme.name()).collect()
+    }
+
+    /// The extensions that are on for a network or more.
+    fn extensions(&self) -> Vec<&'static str> {
+        let is_on = |is_on: fn(&NetworkConfig) -> bool| {
+            self.served.values().any(|network| is_on(&network.config))
+        };
+        let permit = is_on(|config| config.eip2612_gas_sponsoring).then_some(sponsoring::EIP2612);
+        let approval = is_on(|config| config.erc20_approval_gas_sponsoring)
+            .then_some(sponsoring::ERC20_APPROVAL);
+        permit.into_iter().chain(approval).collect()
     }
 
     /// The active signers of each network.

@@ -6,6 +6,7 @@ use bursar_chain::ports::Log;
 use bursar_core::networks::ChainId;
 use bursar_x402::channel::payload::{DepositAuthorization, SignedVoucher};
 use bursar_x402::channel::{ChannelConfig, IBatchSettlement};
+use bursar_x402::sponsoring::Eip2612Permit;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
@@ -14,10 +15,11 @@ use crate::contract_call::ContractCall;
 use crate::contracts::Contracts;
 use crate::job_key::JobKey;
 use crate::mined_transaction::MinedTransaction;
-use crate::payment::Deployment;
+use crate::payment::{Deployment, Sponsoring};
 use crate::reason::Reason;
 use crate::transfer::eip3009::IEip3009;
 use crate::transfer::erc20::IErc20;
+use crate::transfer::permit2::{PERMIT_BYTES, PERMIT_GAS};
 use crate::transfer::terms_check::check_window;
 use crate::work::{Content, Effect, SenderRule, SettlementEvent, TokenAmount, Work};
 
@@ -44,6 +46,8 @@ pub struct ChannelDeposit {
     pub contract_payer: bool,
     /// The state of the channel when the deposit was checked.
     pub before: ChannelState,
+    /// Only of deposits by Permit2.
+    pub sponsoring: Option<Sponsoring>,
 }
 
 /// The key of a deposit: its authorization can be used once.
@@ -63,32 +67,12 @@ pub(super) fn key_of(
     }
 }
 
-/// The call of a deposit. The collector comes from the settings, never from a request.
-pub(super) fn call_of(
-    contracts: &Contracts,
-    config: &ChannelConfig,
-    amount: u128,
-    authorization: &DepositAuthorization,
-    signature: &[u8],
-) -> ContractCall {
-    let (collector, data) = match authorization {
-        DepositAuthorization::Eip3009(signed) => {
-            (contracts.erc3009_collector, signed.collector_data(signature))
-        }
-        DepositAuthorization::Permit2(signed) => {
-            (contracts.permit2_collector, signed.collector_data(signature, None))
-        }
-    };
-    let call = IBatchSettlement::depositCall {
-        config: config.into(),
-        amount,
-        collector,
-        collectorData: data,
-    };
-    ContractCall { to: contracts.escrow, data: call.abi_encode().into() }
-}
-
 impl ChannelDeposit {
+    /// The EIP-2612 permit that the deposit's transaction redeems.
+    fn permit(&self) -> Option<&Eip2612Permit> {
+        self.sponsoring.as_ref()?.permit()
+    }
+
     /// The validity of the authorization, in Unix seconds.
     fn window(&self) -> (U256, U256) {
         window_of(&self.authorization)
@@ -230,16 +214,38 @@ impl Work for ChannelDeposit {
         self.deployment.as_ref()
     }
 
+    fn approval(&self) -> Option<&Bytes> {
+        self.sponsoring.as_ref()?.approval()
+    }
+
     fn call(&self, contracts: &Contracts) -> ContractCall {
-        call_of(contracts, &self.config, self.amount, &self.authorization, &self.signature)
+        // The collector comes from the settings, never from a request.
+        let (collector, data) = match &self.authorization {
+            DepositAuthorization::Eip3009(signed) => {
+                (contracts.erc3009_collector, signed.collector_data(&self.signature))
+            }
+            DepositAuthorization::Permit2(signed) => {
+                let data = signed.collector_data(&self.signature, self.permit());
+                (contracts.permit2_collector, data)
+            }
+        };
+        let call = IBatchSettlement::depositCall {
+            config: (&self.config).into(),
+            amount: self.amount,
+            collector,
+            collectorData: data,
+        };
+        ContractCall { to: contracts.escrow, data: call.abi_encode().into() }
     }
 
     fn gas(&self) -> u64 {
-        GAS
+        let permit = if self.permit().is_some() { PERMIT_GAS } else { 0 };
+        GAS.saturating_add(permit)
     }
 
     fn extra_bytes(&self) -> usize {
-        self.signature.len().saturating_sub(65)
+        let permit = if self.permit().is_some() { PERMIT_BYTES } else { 0 };
+        self.signature.len().saturating_sub(65).saturating_add(permit)
     }
 
     fn expires(&self) -> Option<U256> {

@@ -5,7 +5,7 @@ use bursar_chain::ports::BoxFuture;
 use bursar_core::networks::ChainId;
 use bursar_x402::channel::payload::{Deposit, DepositAuthorization, SignedVoucher};
 use bursar_x402::channel::{ChannelConfig, DepositTerms};
-use bursar_x402::settlement::Requirements;
+use bursar_x402::settlement::SettlementRequest;
 
 use crate::batch::deposit::{self, ChannelDeposit};
 use crate::batch::deposit_facts::Facts;
@@ -16,14 +16,18 @@ use crate::job::Job;
 use crate::job_key::JobKey;
 use crate::network::NetworkContext;
 use crate::node::Priority;
+use crate::payment::Sponsoring;
 use crate::reason::{Reason, Rejection};
 use crate::scheme::Proposal;
 use crate::signature::{self, Unwrapped};
 use crate::transaction;
+use crate::transfer::approval::Approval;
 use crate::transfer::check::{claimed_separator, token_separator};
 use crate::transfer::permit2;
+use crate::transfer::sponsoring::{self, Authorized, Codes};
 use crate::transfer::terms_check::check_window;
 use crate::verify::{Verified, VerifyError};
+use crate::work::Work;
 
 /// Gas limit of the cheapest deposit.
 const LEAST_GAS: u64 = 150_000;
@@ -39,6 +43,7 @@ pub(super) struct DepositProposal {
     voucher_proof: VoucherProof,
     authorization: DepositAuthorization,
     signature: Unwrapped,
+    sponsoring: Option<Sponsoring>,
     claimed: Option<B256>,
 }
 
@@ -49,9 +54,10 @@ impl DepositProposal {
     /// [`Rejection`].
     pub(super) fn read(
         network: &NetworkContext,
-        requirements: &Requirements,
+        request: &SettlementRequest,
         payload: Deposit,
     ) -> Result<Self, Rejection> {
+        let requirements = &request.requirements;
         let Deposit { config, voucher, amount, authorization } = payload;
         let reject = |reason: Reason| Rejection::from(reason).for_payer(config.payer);
         let channel = terms::check_channel(network, &config, &voucher, requirements)?;
@@ -88,6 +94,22 @@ impl DepositProposal {
             }
         };
         let signature = signature::unwrap(sent).ok_or_else(|| reject(Reason::InvalidSignature))?;
+        let sponsoring = match &authorization {
+            DepositAuthorization::Eip3009(_signed) => None,
+            DepositAuthorization::Permit2(signed) => {
+                let authorized = Authorized {
+                    payer: config.payer,
+                    token: config.token,
+                    amount: signed.amount,
+                    deadline: signed.deadline,
+                };
+                let codes = Codes {
+                    permit_amount: Reason::DepositPermitAmount,
+                    no_approvals: Some(Reason::DepositApprovalOff),
+                };
+                sponsoring::read(network, &request.extensions, &authorized, codes)?
+            }
+        };
         let chain = network.contracts.chain;
         let claimed = claimed_separator(chain, requirements);
         Ok(Self {
@@ -99,6 +121,7 @@ impl DepositProposal {
             voucher_proof,
             authorization,
             signature,
+            sponsoring,
             claimed,
         })
     }
@@ -153,6 +176,7 @@ impl DepositProposal {
             deployment: self.signature.deployment.clone().filter(|_planned| !is_by_key),
             contract_payer: !is_by_key || known_code == Some(true),
             before: ChannelState::default(),
+            sponsoring: self.sponsoring.clone(),
         };
         if !job.contract_payer {
             job.signature = signature::normalized(&job.signature);
@@ -172,6 +196,12 @@ impl DepositProposal {
             return Err(self.reject(Reason::InvalidSignature).into());
         }
         job.before = self.check_facts(&job, &facts, is_by_key)?;
+        if facts.failure.is_some()
+            && let Some(approval) = Approval::of(network, &job)
+        {
+            // Only the allowance is missing, which the approval gives.
+            approval.check(network).await?;
+        }
         let extra = Some(job.before.to_json(self.channel));
         let job = Job::Deposit(Box::new(job));
         let cap = network.config.gas_cap_contract;
@@ -203,10 +233,14 @@ impl DepositProposal {
             if is_unsigned && job.contract_payer {
                 return Err(reject(Reason::InvalidSignature));
             }
-            let rejection = self.reject(self.failure_reason(facts));
-            let rejection =
-                if revert.is_empty() { rejection } else { rejection.with_revert(revert) };
-            return Err(rejection.into());
+            let reason = self.failure_reason(facts);
+            let is_approved_first = reason == Reason::DepositAllowance && job.approval().is_some();
+            if !is_approved_first {
+                let rejection = self.reject(reason);
+                let rejection =
+                    if revert.is_empty() { rejection } else { rejection.with_revert(revert) };
+                return Err(rejection.into());
+            }
         }
         if !is_voucher_signed {
             return Err(reject(Reason::VoucherSignature));
@@ -262,6 +296,7 @@ pub(crate) async fn check_again(
         voucher_proof: VoucherProof::Key,
         authorization: job.authorization.clone(),
         signature: Unwrapped { inner: job.signature.clone(), deployment: job.deployment.clone() },
+        sponsoring: job.sponsoring.clone(),
         claimed: None,
     };
     check_window(deposit::window_of(&job.authorization), network.now_seconds())
@@ -363,6 +398,7 @@ impl Proposal for DepositProposal {
                 deployment: None,
                 contract_payer: false,
                 before: before.unwrap_or_default(),
+                sponsoring: self.sponsoring.clone(),
             }))))
         })
     }

@@ -1,4 +1,5 @@
-//! How a record is stored. Rows of the first version, which knew only payments of the scheme `exact`, are read too.
+//! How a record is stored. Rows of earlier versions are read too: the first knew only payments of the scheme `exact`, the
+//! second no sponsoring.
 //!
 //! A row begins with [`VERSION`]. A row of the first version begins with its chain id, which is never 0.
 
@@ -7,16 +8,26 @@ use bursar_core::networks::ChainId;
 use bursar_core::time::Utc;
 use bursar_rows::StoreError;
 use bursar_submit::SubmissionId;
+use bursar_x402::channel::ChannelConfig;
+use bursar_x402::channel::payload::{DepositAuthorization, SignedVoucher};
 use serde::Deserialize;
 
+use crate::batch::claim::ChannelClaim;
+use crate::batch::deposit::ChannelDeposit;
+use crate::batch::refund::ChannelRefund;
+use crate::batch::state::ChannelState;
+use crate::batch::sweep::ChannelSweep;
 use crate::book::record::{Record, RequestOrigin, State};
+use crate::job::Job;
 use crate::payment::{Deployment, MethodId, Payment, Terms};
 use crate::reason::Reason;
 use crate::work::Effect;
 
 /// The first bytes of a row. A program of the first version reads them as a method that it does not know, and reports
 /// a damaged row.
-const VERSION: [u8; 2] = [0, 102];
+const VERSION: [u8; 2] = [0, 103];
+/// The first bytes of a row of the second version.
+const SECOND_VERSION: [u8; 2] = [0, 102];
 
 /// Encodes a record.
 ///
@@ -33,9 +44,139 @@ pub(super) fn encode(record: &Record) -> Result<Vec<u8>, StoreError> {
 /// # Errors
 /// [`StoreError::Corrupt`].
 pub(super) fn decode(row: &[u8]) -> Result<Record, StoreError> {
-    match row.strip_prefix(&VERSION) {
-        Some(record) => bursar_rows::decode(record),
+    if let Some(record) = row.strip_prefix(&VERSION) {
+        return bursar_rows::decode(record);
+    }
+    match row.strip_prefix(&SECOND_VERSION) {
+        Some(record) => Ok(bursar_rows::decode::<SecondRecord>(record)?.into()),
         None => Ok(bursar_rows::decode::<FirstRecord>(row)?.into()),
+    }
+}
+
+/// A record of the second version.
+#[derive(Deserialize)]
+#[cfg_attr(test, derive(serde::Serialize))]
+struct SecondRecord {
+    job: SecondJob,
+    accepted_at: Utc,
+    since_block: u64,
+    attempts: u8,
+    state: State,
+    gas: u64,
+    gas_of: B256,
+    asked: RequestOrigin,
+    answered: Option<Utc>,
+}
+
+#[derive(Deserialize)]
+#[cfg_attr(test, derive(serde::Serialize))]
+enum SecondJob {
+    Payment(Box<SecondPayment>),
+    Deposit(Box<SecondDeposit>),
+    Claim(Box<ChannelClaim>),
+    Sweep(ChannelSweep),
+    Refund(Box<ChannelRefund>),
+}
+
+#[derive(Deserialize)]
+#[cfg_attr(test, derive(serde::Serialize))]
+struct SecondPayment {
+    chain: ChainId,
+    method: MethodId,
+    terms: Terms,
+    amount: U256,
+    digest: B256,
+    signature: Bytes,
+    deployment: Option<Deployment>,
+    contract_payer: bool,
+}
+
+#[derive(Deserialize)]
+#[cfg_attr(test, derive(serde::Serialize))]
+struct SecondDeposit {
+    chain: ChainId,
+    config: ChannelConfig,
+    channel: B256,
+    amount: u128,
+    authorization: DepositAuthorization,
+    voucher: SignedVoucher,
+    digest: B256,
+    signature: Bytes,
+    deployment: Option<Deployment>,
+    contract_payer: bool,
+    before: ChannelState,
+}
+
+impl From<SecondJob> for Job {
+    fn from(second: SecondJob) -> Self {
+        match second {
+            SecondJob::Payment(payment) => Self::Payment((*payment).into()),
+            SecondJob::Deposit(deposit) => Self::Deposit(Box::new((*deposit).into())),
+            SecondJob::Claim(claim) => Self::Claim(claim),
+            SecondJob::Sweep(sweep) => Self::Sweep(sweep),
+            SecondJob::Refund(refund) => Self::Refund(refund),
+        }
+    }
+}
+
+impl From<SecondPayment> for Payment {
+    fn from(second: SecondPayment) -> Self {
+        let SecondPayment {
+            chain,
+            method,
+            terms,
+            amount,
+            digest,
+            signature,
+            deployment,
+            contract_payer,
+        } = second;
+        Self {
+            chain,
+            method,
+            terms,
+            amount,
+            digest,
+            signature,
+            deployment,
+            contract_payer,
+            sponsoring: None,
+        }
+    }
+}
+
+impl From<SecondDeposit> for ChannelDeposit {
+    fn from(second: SecondDeposit) -> Self {
+        Self {
+            chain: second.chain,
+            config: second.config,
+            channel: second.channel,
+            amount: second.amount,
+            authorization: second.authorization,
+            voucher: second.voucher,
+            digest: second.digest,
+            signature: second.signature,
+            deployment: second.deployment,
+            contract_payer: second.contract_payer,
+            before: second.before,
+            sponsoring: None,
+        }
+    }
+}
+
+impl From<SecondRecord> for Record {
+    fn from(second: SecondRecord) -> Self {
+        Self {
+            job: second.job.into(),
+            accepted_at: second.accepted_at,
+            since_block: second.since_block,
+            attempts: second.attempts,
+            state: second.state,
+            gas: second.gas,
+            gas_of: second.gas_of,
+            asked: second.asked,
+            answered: second.answered,
+        }
     }
 }
 
@@ -111,8 +252,17 @@ impl From<FirstRecord> for Record {
             valid_before,
             facilitator: None,
         };
-        let payment =
-            Payment { chain, method, terms, amount, digest, signature, deployment, contract_payer };
+        let payment = Payment {
+            chain,
+            method,
+            terms,
+            amount,
+            digest,
+            signature,
+            deployment,
+            contract_payer,
+            sponsoring: None,
+        };
         Self {
             job: payment.into(),
             accepted_at: first.accepted_at,
@@ -123,6 +273,71 @@ impl From<FirstRecord> for Record {
             gas_of: first.gas_of,
             asked: first.asked,
             answered: first.answered,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn second(job: SecondJob) -> SecondRecord {
+        SecondRecord {
+            job,
+            accepted_at: Utc(7),
+            since_block: 8,
+            attempts: 1,
+            state: State::Queued,
+            gas: 9,
+            gas_of: B256::repeat_byte(1),
+            asked: RequestOrigin::default(),
+            answered: Some(Utc(10)),
+        }
+    }
+
+    #[test]
+    fn rows_of_the_second_version_are_read() {
+        let terms = Terms {
+            token: Address::repeat_byte(1),
+            payer: Address::repeat_byte(2),
+            payee: Address::repeat_byte(3),
+            authorized: U256::from(4),
+            nonce: B256::repeat_byte(5),
+            valid_after: U256::ZERO,
+            valid_before: U256::MAX,
+            facilitator: Some(Address::repeat_byte(6)),
+        };
+        let payment = SecondPayment {
+            chain: ChainId(8453),
+            method: MethodId::UptoPermit2,
+            terms: terms.clone(),
+            amount: U256::from(3),
+            digest: B256::repeat_byte(7),
+            signature: vec![8; 65].into(),
+            deployment: None,
+            contract_payer: true,
+        };
+        let sweep = ChannelSweep {
+            chain: ChainId(8453),
+            receiver: Address::repeat_byte(1),
+            token: Address::repeat_byte(2),
+            claimed: 3,
+            settled: 2,
+        };
+        for job in [SecondJob::Payment(Box::new(payment)), SecondJob::Sweep(sweep)] {
+            let old = second(job);
+            let mut row = SECOND_VERSION.to_vec();
+            row.extend(bursar_rows::encode(&old).unwrap());
+            let record = decode(&row).unwrap();
+            if let Job::Payment(payment) = &record.job {
+                assert_eq!((&payment.terms, payment.amount), (&terms, U256::from(3)));
+                assert_eq!((payment.contract_payer, &payment.sponsoring), (true, &None));
+            }
+            assert_eq!((record.gas, record.answered), (9, Some(Utc(10))));
+            // It is written in the newest version, and read again.
+            let row = encode(&record).unwrap();
+            assert!(row.starts_with(&VERSION));
+            assert_eq!(decode(&row).unwrap(), record);
         }
     }
 }

@@ -96,6 +96,10 @@ pub struct NetworkConfig {
     pub gas_budget_caller_percent: u8,
     /// How much of the signers' coin may be spent per day, in percent.
     pub gas_budget_percent: u8,
+    /// Whether payers may bring an EIP-2612 permit for Permit2.
+    pub eip2612_gas_sponsoring: bool,
+    /// Whether approvals of Permit2 that payers signed are broadcast.
+    pub erc20_approval_gas_sponsoring: bool,
     /// The smallest payment of a token, in its smallest unit.
     pub min_amount: BTreeMap<Address, U256>,
     /// The smallest deposit of a token into a payment channel, in its smallest unit.
@@ -145,6 +149,8 @@ impl NetworkConfig {
             native_micro_usd: None,
             gas_budget_caller_percent: 10,
             gas_budget_percent: 50,
+            eip2612_gas_sponsoring: true,
+            erc20_approval_gas_sponsoring: true,
             min_amount: BTreeMap::new(),
             min_deposit: BTreeMap::new(),
         }

@@ -26,6 +26,11 @@ alloy_sol_types::sol! {
             ((address, uint256), uint256, uint256) permit, address owner,
             (address, uint256) witness, bytes signature
         ) external;
+        function settleWithPermit(
+            (uint256, uint256, bytes32, bytes32, uint8) permit2612,
+            ((address, uint256), uint256, uint256) permit, address owner,
+            (address, uint256) witness, bytes signature
+        ) external;
     }
 }
 
@@ -82,15 +87,29 @@ impl Method for Permit2 {
         true
     }
 
+    fn takes_sponsoring(&self) -> bool {
+        true
+    }
+
     fn transfer(&self, contracts: &Contracts, payment: &Payment) -> ContractCall {
         let terms = &payment.terms;
-        let data = IExactProxy::settleCall {
-            permit: permit2::permit(terms),
-            owner: terms.payer,
-            witness: (terms.payee, terms.valid_after),
-            signature: permit2::signature(payment),
+        let (permit, owner) = (permit2::permit(terms), terms.payer);
+        let witness = (terms.payee, terms.valid_after);
+        let signature = permit2::signature(payment);
+        let data = match permit2::token_permit(payment) {
+            None => IExactProxy::settleCall { permit, owner, witness, signature }.abi_encode(),
+            Some(permit2612) => {
+                let call = IExactProxy::settleWithPermitCall {
+                    permit2612,
+                    permit,
+                    owner,
+                    witness,
+                    signature,
+                };
+                call.abi_encode()
+            }
         };
-        ContractCall { to: contracts.exact_permit2_proxy, data: data.abi_encode().into() }
+        ContractCall { to: contracts.exact_permit2_proxy, data: data.into() }
     }
 
     fn facts(&self, contracts: &Contracts, terms: &Terms) -> Vec<ContractCall> {
@@ -112,8 +131,14 @@ impl Method for Permit2 {
         mined: &MinedTransaction<'_>,
     ) -> bool {
         permit2::is_proven(contracts, payment, mined, contracts.exact_permit2_proxy, |data| {
-            let IExactProxy::settleCall { permit, owner, witness: (payee, valid_after), .. } =
-                IExactProxy::settleCall::abi_decode(data).ok()?;
+            let (permit, owner, (payee, valid_after)) =
+                if data.starts_with(&IExactProxy::settleWithPermitCall::SELECTOR) {
+                    let call = IExactProxy::settleWithPermitCall::abi_decode(data).ok()?;
+                    (call.permit, call.owner, call.witness)
+                } else {
+                    let call = IExactProxy::settleCall::abi_decode(data).ok()?;
+                    (call.permit, call.owner, call.witness)
+                };
             let terms = permit2::terms_of(permit, owner, payee, valid_after);
             Some(ProxyCall { amount: terms.authorized, terms })
         })

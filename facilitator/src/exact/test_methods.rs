@@ -59,6 +59,7 @@ fn payment(id: MethodId) -> Payment {
         signature: Bytes::new(),
         deployment: None,
         contract_payer: false,
+        sponsoring: None,
     }
 }
 

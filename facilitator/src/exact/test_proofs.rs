@@ -5,11 +5,12 @@ use alloy_sol_types::SolCall;
 use bursar_chain::abi::multicall3::IMulticall3;
 use bursar_chain::ports::Log;
 use bursar_core::networks::{ChainId, MULTICALL3};
+use bursar_x402::sponsoring::Eip2612Permit;
 
 use crate::contract_call::ContractCall;
 use crate::contracts::Contracts;
 use crate::mined_transaction::MinedTransaction;
-use crate::payment::{MethodId, Payment, Terms};
+use crate::payment::{MethodId, Payment, Sponsoring, Terms};
 use crate::transfer::registry::method;
 
 const TOKEN: Address = Address::repeat_byte(0x11);
@@ -54,7 +55,22 @@ fn payment_of(id: MethodId, terms: &Terms) -> Payment {
         signature: vec![0x1b; 65].into(),
         deployment: None,
         contract_payer: false,
+        sponsoring: None,
     }
+}
+
+/// The payment's call with an EIP-2612 permit of the token.
+fn call_with_permit(terms: &Terms) -> ContractCall {
+    let permit = Eip2612Permit {
+        value: terms.authorized,
+        deadline: terms.valid_before,
+        v: 27,
+        r: B256::repeat_byte(1),
+        s: B256::repeat_byte(2),
+    };
+    let sponsoring = Some(Sponsoring::Permit(permit));
+    let payment = Payment { sponsoring, ..payment_of(MethodId::Permit2, terms) };
+    method(MethodId::Permit2).transfer(&contracts(), &payment)
 }
 
 fn call_of(id: MethodId, terms: &Terms) -> ContractCall {
@@ -226,6 +242,21 @@ fn foreign_permit_is_proven_only_if_every_proxy_call_succeeded() {
             _payer => changed.payer = STRANGER,
         }
         assert!(!proves(id, &terms(1), &call_of(id, &changed), &logs, false), "{term}");
+    }
+}
+
+#[test]
+fn payment_with_a_token_permit_is_proven_like_one_without() {
+    let call = call_with_permit(&terms(1));
+    assert_eq!(call.data.get(..4), Some(&[0xfa, 0x34, 0x03, 0x78][..]));
+    let reported = Log { topics: vec![topic("SettledWithPermit()")], ..settled() };
+    let logs = [moved(TOKEN, PAYEE, 700), reported];
+    for sent_by_us in [true, false] {
+        // Whether the mined call had the permit or not, and whether our payment has.
+        for mined in [&call, &call_of(MethodId::Permit2, &terms(1))] {
+            assert!(proves(MethodId::Permit2, &terms(1), mined, &logs, sent_by_us));
+            assert!(!proves(MethodId::Permit2, &terms(2), mined, &logs, sent_by_us));
+        }
     }
 }
 

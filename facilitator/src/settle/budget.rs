@@ -133,6 +133,7 @@ mod tests {
             signature: Bytes::new(),
             deployment: None,
             contract_payer: false,
+            sponsoring: None,
         })
     }
 

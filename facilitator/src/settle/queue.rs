@@ -189,6 +189,7 @@ mod tests {
             signature: Bytes::new(),
             deployment: None,
             contract_payer: false,
+            sponsoring: None,
         };
         Arc::new(Record {
             job: payment.into(),

@@ -100,8 +100,8 @@ impl Settler {
         (settler, receiver)
     }
 
-    /// Queues a payment for a transaction.
-    pub fn enqueue(&self, record: Arc<Record>) {
+    /// Hands a payment to the dispatcher.
+    pub(super) fn queue(&self, record: Arc<Record>) {
         // The dispatcher ends only when the facilitator stops. The payment is on disk, and the next start resumes it.
         let _stopped = self.events.send(DispatchEvent::Queued(record));
     }

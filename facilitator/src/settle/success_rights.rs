@@ -143,6 +143,7 @@ mod tests {
             signature: Bytes::new(),
             deployment: None,
             contract_payer: false,
+            sponsoring: None,
         };
         Record {
             job: payment.into(),

@@ -13,17 +13,19 @@ use crate::job::Job;
 use crate::job_key::JobKey;
 use crate::network::NetworkContext;
 use crate::node::Priority;
-use crate::payment::{MethodId, Payment, Terms};
+use crate::payment::{MethodId, Payment, Sponsoring, Terms};
 use crate::reason::{Reason, Rejection};
 use crate::scheme::Proposal;
 use crate::signature::{self, Unwrapped};
 use crate::transaction;
+use crate::transfer::approval::Approval;
 use crate::transfer::domain::{self, Domain};
 use crate::transfer::evidence::Evidence;
 use crate::transfer::method::Method;
 use crate::transfer::payload;
 use crate::transfer::question;
 use crate::transfer::registry;
+use crate::transfer::sponsoring::{self, Authorized, Codes};
 use crate::transfer::terms_check::{Purpose, check_time};
 use crate::verify::{Verified, VerifyError};
 use crate::work::{SenderRule, Work};
@@ -40,6 +42,7 @@ pub struct TransferProposal {
     /// The amount to move.
     pub(crate) amount: U256,
     pub(crate) signature: Unwrapped,
+    pub(crate) sponsoring: Option<Sponsoring>,
     /// The domain separator computed from the token name and version in `extra`; `None` if one of them is missing.
     claimed: Option<B256>,
 }
@@ -111,7 +114,19 @@ pub fn parse(
     let signature = signature::unwrap(&signed).ok_or_else(|| reject(Reason::InvalidSignature))?;
     let chain = network.contracts.chain;
     let claimed = claimed_separator(chain, requirements);
-    Ok(TransferProposal { chain, method, terms, amount, signature, claimed })
+    let sponsoring = if method.takes_sponsoring() {
+        let authorized = Authorized {
+            payer: terms.payer,
+            token: terms.token,
+            amount: terms.authorized,
+            deadline: terms.valid_before,
+        };
+        let codes = Codes { permit_amount: Reason::Permit2612Amount, no_approvals: None };
+        sponsoring::read(network, &request.extensions, &authorized, codes)?
+    } else {
+        None
+    };
+    Ok(TransferProposal { chain, method, terms, amount, signature, sponsoring, claimed })
 }
 
 impl TransferProposal {
@@ -227,6 +242,12 @@ async fn check(
         answer = question::ask(network, &payment, priority).await?;
     }
     let payment = check_answer(network, parsed, payment, (separator, signed_by_key), &answer)?;
+    if answer.failure.is_some()
+        && let Some(approval) = Approval::of(network, &payment)
+    {
+        // Only the allowance is missing, which the approval gives.
+        approval.check(network).await?;
+    }
     let cap = network.config.gas_cap_contract;
     let payer = payment.terms.payer;
     let job = Job::from(payment);
@@ -251,7 +272,12 @@ async fn check_undeployed(
     }
     network.codes.insert(payer, true, network.clock.mono_ms());
     let signature = Unwrapped { inner: parsed.signature.inner.clone(), deployment: None };
-    let deployed = TransferProposal { signature, terms: parsed.terms.clone(), ..*parsed };
+    let deployed = TransferProposal {
+        signature,
+        terms: parsed.terms.clone(),
+        sponsoring: parsed.sponsoring.clone(),
+        ..*parsed
+    };
     Box::pin(check(network, &deployed, priority)).await
 }
 
@@ -296,7 +322,16 @@ pub async fn check_again(network: &NetworkContext, payment: &Payment) -> Result<
         let reason = method.failed_reason();
         return Err(Rejection::from(reason).for_payer(payment.terms.payer).into());
     }
-    check_transfer(method, payment, &answer).map_err(VerifyError::from)
+    match check_transfer(method, payment, &answer) {
+        // Without its allowance the payment waits for its approval.
+        Err(rejection) if is_approved_first(payment, &rejection) => Ok(()),
+        checked => checked.map_err(VerifyError::from),
+    }
+}
+
+/// Whether only the allowance is missing that the payment's own approval gives.
+fn is_approved_first(payment: &Payment, rejection: &Rejection) -> bool {
+    rejection.reason == Reason::Permit2Allowance && payment.approval().is_some()
 }
 
 /// Composes the payment, and reports whether the payer's key signed it. Fails if the payer cannot have signed it.
@@ -324,6 +359,7 @@ fn compose_payment(
         // A wallet that is known to be deployed is not deployed again.
         deployment: signature.deployment.clone().filter(|_planned| has_code != Some(true)),
         contract_payer: !signed_by_key || has_code == Some(true),
+        sponsoring: parsed.sponsoring.clone(),
     };
     Ok((payment, signed_by_key))
 }
@@ -380,6 +416,9 @@ fn check_answer(
             ];
             if is_unsigned && !public_reasons.contains(&rejection.reason) {
                 return Err(Rejection::from(Reason::InvalidSignature).for_payer(payer).into());
+            }
+            if is_approved_first(&payment, &rejection) {
+                return Ok(payment);
             }
             Err(rejection.into())
         }

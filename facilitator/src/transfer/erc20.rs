@@ -11,6 +11,7 @@ sol! {
     interface IErc20 {
         event Transfer(address indexed from, address indexed to, uint256 value);
         function balanceOf(address owner) external view returns (uint256);
+        function approve(address spender, uint256 amount) external returns (bool);
         function allowance(address owner, address spender) external view returns (uint256);
         function DOMAIN_SEPARATOR() external view returns (bytes32);
     }

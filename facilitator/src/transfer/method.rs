@@ -52,6 +52,11 @@ pub trait Method: Send + Sync + Debug {
     /// Whether contract wallets can pay by this method (EIP-1271, EIP-6492).
     fn allows_contract_payers(&self) -> bool;
 
+    /// Whether a payment can bring the allowance that it needs: an EIP-2612 permit or a signed approval.
+    fn takes_sponsoring(&self) -> bool {
+        false
+    }
+
     /// Who may send the transaction. Only a payment that any account may send can share one.
     fn sender(&self, _terms: &Terms) -> SenderRule {
         SenderRule::Any

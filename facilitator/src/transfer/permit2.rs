@@ -7,6 +7,7 @@ use bursar_chain::ports::Log;
 use bursar_core::json::Object;
 use bursar_x402::fields::Fields;
 use bursar_x402::settlement::Requirements;
+use bursar_x402::sponsoring::Eip2612Permit;
 
 use crate::contract_call::ContractCall;
 use crate::contracts::Contracts;
@@ -42,6 +43,10 @@ const PERMITTED_TYPE: B256 =
 
 /// Gas limit of one transfer, for any token.
 pub(crate) const GAS: u64 = 180_000;
+/// Gas limit that an EIP-2612 permit adds, for any token.
+pub(crate) const PERMIT_GAS: u64 = 120_000;
+/// Bytes of call data that an EIP-2612 permit adds.
+pub(crate) const PERMIT_BYTES: usize = 5 * 32;
 
 /// Reads the terms of a permit, and rejects terms that differ from the requirements. `spender` is the proxy that must
 /// be named. Returns the members of the witness too.
@@ -99,6 +104,15 @@ pub(crate) fn struct_hash(kind: B256, terms: &Terms, spender: Address, witness: 
 
 /// A permit as the proxies take it: token and amount, nonce, deadline.
 pub(crate) type Permit = ((Address, U256), U256, U256);
+
+/// An EIP-2612 permit as the proxies take it: value, deadline, r, s, v.
+pub(crate) type TokenPermit = (U256, U256, B256, B256, u8);
+
+/// The EIP-2612 permit of a payment as the proxies take it.
+pub(crate) fn token_permit(payment: &Payment) -> Option<TokenPermit> {
+    let Eip2612Permit { value, deadline, v, r, s } = *payment.permit()?;
+    Some((value, deadline, r, s, v))
+}
 
 /// The permit as the proxies take it.
 pub(crate) fn permit(terms: &Terms) -> Permit {

@@ -1,7 +1,8 @@
 //! A payment as a job of the settlement.
 
-use alloy_primitives::{Address, B256, U256, keccak256};
+use alloy_primitives::{Address, B256, Bytes, U256, keccak256};
 use bursar_core::networks::ChainId;
+use bursar_x402::sponsoring::Eip2612Permit;
 
 use crate::contract_call::ContractCall;
 use crate::contracts::Contracts;
@@ -9,11 +10,17 @@ use crate::job_key::JobKey;
 use crate::mined_transaction::MinedTransaction;
 use crate::payment::{Deployment, Payment};
 use crate::reason::Reason;
+use crate::transfer::permit2;
 use crate::transfer::registry;
 use crate::transfer::terms_check;
 use crate::work::{Content, Effect, SenderRule, SettlementEvent, TokenAmount, Work};
 
 impl Payment {
+    /// The EIP-2612 permit that the payment's transaction redeems.
+    pub(crate) fn permit(&self) -> Option<&Eip2612Permit> {
+        self.sponsoring.as_ref()?.permit()
+    }
+
     /// Whether the events of one transaction distinguish two payments.
     pub fn is_distinguishable_from(&self, other: &Self) -> bool {
         registry::method(self.method).are_distinguishable(self, other)
@@ -62,16 +69,22 @@ impl Work for Payment {
         self.deployment.as_ref()
     }
 
+    fn approval(&self) -> Option<&Bytes> {
+        self.sponsoring.as_ref()?.approval()
+    }
+
     fn call(&self, contracts: &Contracts) -> ContractCall {
         registry::method(self.method).transfer(contracts, self)
     }
 
     fn gas(&self) -> u64 {
-        registry::method(self.method).gas()
+        let permit = if self.permit().is_some() { permit2::PERMIT_GAS } else { 0 };
+        registry::method(self.method).gas().saturating_add(permit)
     }
 
     fn extra_bytes(&self) -> usize {
-        self.signature.len().saturating_sub(65)
+        let permit = if self.permit().is_some() { permit2::PERMIT_BYTES } else { 0 };
+        self.signature.len().saturating_sub(65).saturating_add(permit)
     }
 
     fn expires(&self) -> Option<U256> {

@@ -26,6 +26,11 @@ alloy_sol_types::sol! {
             ((address, uint256), uint256, uint256) permit, uint256 amount, address owner,
             (address, address, uint256) witness, bytes signature
         ) external;
+        function settleWithPermit(
+            (uint256, uint256, bytes32, bytes32, uint8) permit2612,
+            ((address, uint256), uint256, uint256) permit, uint256 amount, address owner,
+            (address, address, uint256) witness, bytes signature
+        ) external;
     }
 }
 
@@ -89,6 +94,10 @@ impl Method for UptoPermit2 {
         true
     }
 
+    fn takes_sponsoring(&self) -> bool {
+        true
+    }
+
     fn sender(&self, terms: &Terms) -> SenderRule {
         // Without a facilitator no account may send it; the zero address is none of ours.
         SenderRule::Only(terms.facilitator.unwrap_or_default())
@@ -96,14 +105,26 @@ impl Method for UptoPermit2 {
 
     fn transfer(&self, contracts: &Contracts, payment: &Payment) -> ContractCall {
         let terms = &payment.terms;
-        let data = IUptoProxy::settleCall {
-            permit: permit2::permit(terms),
-            amount: payment.amount,
-            owner: terms.payer,
-            witness: (terms.payee, terms.facilitator.unwrap_or_default(), terms.valid_after),
-            signature: permit2::signature(payment),
+        let (permit, amount, owner) = (permit2::permit(terms), payment.amount, terms.payer);
+        let witness = (terms.payee, terms.facilitator.unwrap_or_default(), terms.valid_after);
+        let signature = permit2::signature(payment);
+        let data = match permit2::token_permit(payment) {
+            None => {
+                IUptoProxy::settleCall { permit, amount, owner, witness, signature }.abi_encode()
+            }
+            Some(permit2612) => {
+                let call = IUptoProxy::settleWithPermitCall {
+                    permit2612,
+                    permit,
+                    amount,
+                    owner,
+                    witness,
+                    signature,
+                };
+                call.abi_encode()
+            }
         };
-        ContractCall { to: contracts.upto_permit2_proxy, data: data.abi_encode().into() }
+        ContractCall { to: contracts.upto_permit2_proxy, data: data.into() }
     }
 
     fn facts(&self, contracts: &Contracts, terms: &Terms) -> Vec<ContractCall> {
@@ -125,9 +146,14 @@ impl Method for UptoPermit2 {
         mined: &MinedTransaction<'_>,
     ) -> bool {
         permit2::is_proven(contracts, payment, mined, contracts.upto_permit2_proxy, |data| {
-            let IUptoProxy::settleCall { permit, amount, owner, witness, .. } =
-                IUptoProxy::settleCall::abi_decode(data).ok()?;
-            let (payee, facilitator, valid_after) = witness;
+            let (permit, amount, owner, (payee, facilitator, valid_after)) =
+                if data.starts_with(&IUptoProxy::settleWithPermitCall::SELECTOR) {
+                    let call = IUptoProxy::settleWithPermitCall::abi_decode(data).ok()?;
+                    (call.permit, call.amount, call.owner, call.witness)
+                } else {
+                    let call = IUptoProxy::settleCall::abi_decode(data).ok()?;
+                    (call.permit, call.amount, call.owner, call.witness)
+                };
             let terms = permit2::terms_of(permit, owner, payee, valid_after);
             Some(ProxyCall { terms: Terms { facilitator: Some(facilitator), ..terms }, amount })
         })

@@ -22,7 +22,7 @@ pub use config::{
     ChannelConfig, DelayTooLong, VoucherSigner, WITHDRAW_DELAY_SECONDS, WithdrawDelay,
 };
 pub use contract::IBatchSettlement;
-pub use deposit::{DepositTerms, Eip2612Permit, Eip3009Authorization, Permit2Authorization};
+pub use deposit::{DepositTerms, Eip3009Authorization, Permit2Authorization};
 pub use domain::EscrowDomain;
 pub use fault::ChannelFault;
 pub use payload::{ChannelPayload, PayloadError};

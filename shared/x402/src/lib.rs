@@ -12,8 +12,8 @@
 //! 5. [`payment::payment_header`] writes the `PAYMENT-SIGNATURE` or `X-PAYMENT` text from stored pieces
 //!    ([`payment::Echo`]), so that a restarted wallet gives the same answer again.
 //!
-//! [`channel`] holds the payloads and digests of payment channels, the scheme `batch-settlement`, and [`upto`]
-//! the digest of the scheme of that name.
+//! [`channel`] holds the payloads and digests of payment channels, the scheme `batch-settlement`, [`upto`] the digest of
+//! the scheme of that name, and [`sponsoring`] the extensions for payers without an allowance.
 //!
 //! # Examples
 //!
@@ -73,6 +73,7 @@ pub mod required;
 pub mod requirements;
 pub mod settlement;
 pub mod signature;
+pub mod sponsoring;
 pub mod typed_data;
 pub mod upto;
 mod version;

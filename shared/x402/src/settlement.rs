@@ -26,6 +26,8 @@ pub struct SettlementRequest {
     pub paid_network: Option<String>,
     /// The signed data, in the form of the scheme.
     pub payload: Object,
+    /// What the payer's client wrote for extensions of the protocol; empty if it wrote none.
+    pub extensions: Object,
     /// The requirements have no `extra`. Older clients send none, and check only the HTTP status of a response.
     pub without_extra: bool,
 }
@@ -96,6 +98,7 @@ impl SettlementRequest {
             paid_scheme: named.text("scheme")?.map(str::to_owned),
             paid_network: named.digits("network")?.map(str::to_owned),
             payload: paid.required("payload", paid.object("payload")?)?.clone(),
+            extensions: paid.object("extensions").ok().flatten().cloned().unwrap_or_default(),
             without_extra: wanted.value("extra").is_none(),
         })
     }
@@ -110,6 +113,7 @@ impl SettlementRequest {
             paid_scheme: None,
             paid_network: None,
             payload,
+            extensions: Object::default(),
             without_extra: true,
         }
     }

@@ -56,6 +56,7 @@ fn record(n: u64) -> Record {
             signature: Bytes::copy_from_slice(&[7; 65]),
             deployment: None,
             contract_payer: false,
+            sponsoring: None,
         }
         .into(),
         accepted_at: Utc(1_767_225_600_000),

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use tokio::time::{Duration, Instant};
 
 use crate::channel::{Channel, DEPOSIT, ESCROW, PERMIT2_COLLECTOR, PRICE, code, reason};
-use crate::kills::{assert_tidy, settle_all};
+use crate::kills::{assert_tidy, funded_approval, settle_all};
 use crate::stage::{BASE, INITIAL_BALANCE, ROBINHOOD, Stage, prepared_home};
 
 async fn whole_life(chain: ChainId) {
@@ -333,6 +333,9 @@ async fn killed_at(point: &str, time: u8) {
         chain.approve_as(payer.address(), coin, PERMIT2).await.expect("approved");
         channels.push(Channel::new(chain.network(), payer, Payer::random().address()));
     }
+    let payer = Payer::random();
+    let approval = funded_approval(&chain, &payer).await;
+    let approved = Channel::new(chain.network(), payer, Payer::random().address());
     // Another facilitator prepares the channels, so that the killed one has no earlier work to resume.
     let earlier = prepared_home(&chain, chain.url(), 1, "", "").await;
     let deposits: Vec<Value> =
@@ -347,12 +350,17 @@ async fn killed_at(point: &str, time: u8) {
         channels[2].claim(PRICE, PRICE),
         channels[3].sweep(),
         channels[4].refund(DEPOSIT, 0, 2 * PRICE),
+        {
+            let mut body = approved.deposit_by_permit2(DEPOSIT, PRICE);
+            body["paymentPayload"]["extensions"] = approval;
+            body
+        },
     ];
     let deaths = settle_all(&chain, &home, Some(&fault), &bodies, &fault).await;
     assert_eq!(deaths, 1, "{fault}: it was not reached");
     let balance = async |owner: Address| chain.balance_of(owner).await.expect("answered");
-    // What the five channels hold, less the refund, and what was paid out of the fourth.
-    let held = 5 * DEPOSIT - (DEPOSIT - 2 * PRICE) - PRICE;
+    // What the six channels hold, less the refund, and what was paid out of the fourth.
+    let held = 6 * DEPOSIT - (DEPOSIT - 2 * PRICE) - PRICE;
     assert_eq!(balance(ESCROW).await, U256::from(held), "{fault}");
     assert_eq!(balance(channels[3].config.receiver).await, U256::from(PRICE), "{fault}");
     let refunded = U256::from(INITIAL_BALANCE - 2 * PRICE);

@@ -9,6 +9,7 @@ use bursar_devnet::Devnet;
 use bursar_devnet::full::full_chain_or_skip;
 use bursar_tests::facilitator::{FacilitatorHome, ask};
 use bursar_tests::payer::{PERMIT2, Payer, TransferMethod};
+use bursar_tests::sponsored::ApprovalTerms;
 use futures::future::join_all;
 use serde_json::{Value, json};
 use tokio::time::{Duration, Instant, sleep};
@@ -19,9 +20,11 @@ const TIMEOUT: Duration = Duration::from_secs(40);
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// Each failpoint, and the hits (counted from 1) at which the process dies, one per run.
-pub(crate) const POINTS: [(&str, &[u8]); 18] = [
+pub(crate) const POINTS: [(&str, &[u8]); 20] = [
     ("settle.before accept", &[1, 4]),
     ("settle.after accept", &[1, 4]),
+    ("settle.before approval", &[1]),
+    ("settle.after approval", &[1]),
     ("settle.before batch", &[1, 2]),
     ("settle.after batch", &[1, 2]),
     ("settle.after submit", &[1, 2]),
@@ -122,6 +125,25 @@ pub(crate) async fn assert_tidy(chain: &Devnet, home: &FacilitatorHome, case: &s
     assert_eq!(pool["queued"], "0x0", "{case}: a nonce is missing");
 }
 
+/// A payment of a payer without an allowance, which brings an approval that it can pay for.
+async fn payment_with_approval(chain: &Devnet, amount: u64) -> Value {
+    let payer = Payer::random();
+    let terms = payer.terms(chain.network(), SHOP, amount);
+    let mut body = payer.pay(TransferMethod::Permit2, &terms).body(2);
+    body["paymentPayload"]["extensions"] = funded_approval(chain, &payer).await;
+    body
+}
+
+/// Gives an account tokens, and coin for an approval; returns the approval as `extensions`.
+pub(crate) async fn funded_approval(chain: &Devnet, payer: &Payer) -> Value {
+    let network = chain.network();
+    let terms = ApprovalTerms::new(network.chain.0, network.stablecoin.address);
+    chain.mint(payer.address(), INITIAL_BALANCE).await.expect("minted");
+    let coin = json!([payer.address(), terms.coin()]);
+    chain.request("anvil_setBalance", coin).await.expect("set");
+    payer.approval(&terms)
+}
+
 async fn killed_at(point: &str, time: u8) {
     let Some(chain) = full_chain_or_skip(BASE).await else { return };
     let fault = format!("{point}:{time}");
@@ -146,11 +168,13 @@ async fn killed_at(point: &str, time: u8) {
         terms.facilitator = home.signers[0];
         bodies.push(payer.pay(TransferMethod::Upto, &terms).settle_body(n));
     }
+    // A payment that brings an approval of Permit2.
+    bodies.push(payment_with_approval(&chain, 2_000).await);
     let before = chain.balance_of(SHOP).await.expect("answered");
     let deaths = settle_all(&chain, &home, Some(&fault), &bodies, &fault).await;
     assert_eq!(deaths, 1, "{fault}: it was not reached");
     let moved = chain.balance_of(SHOP).await.expect("answered") - before;
-    assert_eq!(moved, U256::from(6_015 + 500), "{fault}");
+    assert_eq!(moved, U256::from(6_015 + 500 + 2_000), "{fault}");
     assert_tidy(&chain, &home, &fault).await;
 }
 

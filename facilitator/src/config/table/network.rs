@@ -230,6 +230,22 @@ pub(in crate::config) const NETWORK: &[Key<NetworkConfig>] = &[
         set: |network, given| put(&mut network.gas_budget_percent, given.whole_number(0..=100)),
     },
     Key {
+        name: "eip2612_gas_sponsoring",
+        variable: "EIP2612_GAS_SPONSORING",
+        default: "true",
+        meaning: "Whether a payer that has not approved Permit2 may send an EIP-2612 permit with its payment. \
+             The settlement then costs more gas.",
+        set: |network, given| put(&mut network.eip2612_gas_sponsoring, given.flag()),
+    },
+    Key {
+        name: "erc20_approval_gas_sponsoring",
+        variable: "ERC20_APPROVAL_GAS_SPONSORING",
+        default: "true",
+        meaning: "Whether a payer may send a signed transaction that approves Permit2. It is broadcast before \
+             the settlement, and the payer pays its gas.",
+        set: |network, given| put(&mut network.erc20_approval_gas_sponsoring, given.flag()),
+    },
+    Key {
         name: "min_amount",
         variable: "MIN_AMOUNT",
         default: "none",

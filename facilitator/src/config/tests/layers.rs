@@ -49,6 +49,8 @@ const NETWORK: &[(&str, &str, &str, &str)] = &[
     ("native_usd", "\"3500.5\"", "3500.5", "1"),
     ("gas_budget_caller_percent", "1", "1", "0"),
     ("gas_budget_percent", "1", "1", "100"),
+    ("eip2612_gas_sponsoring", "false", "false", "true"),
+    ("erc20_approval_gas_sponsoring", "false", "false", "true"),
     ("min_amount", "[\"0x00000000000000000000000000000000000000aa=5\"]", LEAST, "none"),
     ("min_deposit", "[\"0x00000000000000000000000000000000000000aa=5\"]", LEAST, "none"),
 ];

@@ -5,6 +5,7 @@ use alloy_primitives::{Address, B256, Bytes, U256, keccak256};
 use alloy_sol_types::SolValue;
 use serde::{Deserialize, Serialize};
 
+use crate::sponsoring::Eip2612Permit;
 use crate::typed_data::digest;
 
 mod eip3009 {
@@ -140,30 +141,16 @@ impl Permit2Authorization {
     /// `signature` is what Permit2 checks: the inner signature, if [`Self::signature`] is wrapped by EIP-6492.
     pub fn collector_data(&self, signature: &[u8], permit: Option<&Eip2612Permit>) -> Bytes {
         let signature = Bytes::copy_from_slice(signature);
-        let permit = permit.map(Eip2612Permit::encode).unwrap_or_default();
+        let permit = permit.map(encode).unwrap_or_default();
         (self.nonce, self.deadline, signature, permit).abi_encode_params().into()
     }
 }
 
-/// A signed EIP-2612 permit of the payer for Permit2.
-///
-/// The collector reverts unless `value` is the deposit's amount, and ignores a permit that the token rejects.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Eip2612Permit {
-    /// In the smallest unit of the token.
-    pub value: U256,
-    /// Unix seconds.
-    pub deadline: U256,
-    pub v: u8,
-    pub r: B256,
-    pub s: B256,
-}
-
-impl Eip2612Permit {
-    fn encode(&self) -> Bytes {
-        // A uint8 is encoded as a whole word, like any other number.
-        (self.value, self.deadline, U256::from(self.v), self.r, self.s).abi_encode_params().into()
-    }
+/// The permit as the collector takes it.
+fn encode(permit: &Eip2612Permit) -> Bytes {
+    // A uint8 is encoded as a whole word, like any other number.
+    let words = (permit.value, permit.deadline, U256::from(permit.v), permit.r, permit.s);
+    words.abi_encode_params().into()
 }
 
 #[cfg(test)]

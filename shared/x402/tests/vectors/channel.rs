@@ -7,9 +7,10 @@ use bursar_core::json::parse;
 use bursar_core::networks::ChainId;
 use bursar_x402::channel::payload::{ClaimRow, DepositAuthorization, SignedVoucher};
 use bursar_x402::channel::{
-    ChannelConfig, ChannelPayload, DepositTerms, Eip2612Permit, Eip3009Authorization, EscrowDomain,
+    ChannelConfig, ChannelPayload, DepositTerms, Eip3009Authorization, EscrowDomain,
     IBatchSettlement as I, Permit2Authorization,
 };
+use bursar_x402::sponsoring::Eip2612Permit;
 use bursar_x402::{Signature65, recover};
 use serde_json::Value;
 

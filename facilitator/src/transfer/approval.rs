@@ -1,0 +1,174 @@
+//! A transaction in which a payer approves Permit2, signed beforehand. We broadcast it as it is, and the payer pays its
+//! gas (the extension `erc20ApprovalGasSponsoring`).
+
+use alloy_consensus::{Transaction, TxEnvelope};
+use alloy_eips::eip2718::Decodable2718;
+use alloy_primitives::{Address, Bytes, U256};
+use alloy_sol_types::SolCall;
+use bursar_chain::ports::{BlockTag, ChainFault};
+use bursar_core::networks::ChainId;
+use bursar_submit::Raw;
+
+use crate::contract_call::ContractCall;
+use crate::network::NetworkContext;
+use crate::reads::{CallOutcome, call_question};
+use crate::reason::{Reason, Rejection};
+use crate::signature;
+use crate::transfer::erc20::IErc20;
+use crate::verify::VerifyError;
+use crate::work::Work;
+
+/// Maximum length of a signed approval in bytes. A usual one has 180.
+pub(crate) const BYTES_MAX: usize = 1 << 10;
+
+/// Length of the call data of `approve(address,uint256)` in bytes.
+const CALL_BYTES: usize = 68;
+
+/// A signed approval, decoded.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Approval {
+    payer: Address,
+    token: Address,
+    /// In the smallest unit of the token.
+    amount: U256,
+    pub(crate) nonce: u64,
+    gas_limit: u64,
+    /// The highest price of a unit of gas that it pays, in wei.
+    max_fee: u128,
+    pub(crate) raw: Raw,
+    data: Bytes,
+}
+
+/// What a signed approval must be for.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Wanted {
+    pub(crate) chain: ChainId,
+    pub(crate) payer: Address,
+    pub(crate) token: Address,
+    /// Permit2.
+    pub(crate) spender: Address,
+    /// In the smallest unit of the token.
+    pub(crate) amount: U256,
+}
+
+impl Approval {
+    /// The approval that a job brings. `None` if it brings none that is valid for it.
+    pub(crate) fn of(network: &NetworkContext, work: &dyn Work) -> Option<Self> {
+        let moves = work.moves();
+        let wanted = Wanted {
+            chain: work.chain(),
+            payer: work.account(),
+            token: moves.token,
+            spender: network.contracts.permit2,
+            amount: moves.amount,
+        };
+        Self::read(work.approval()?, wanted).ok()
+    }
+
+    /// Decodes a signed approval, and rejects one that does anything else than approving Permit2.
+    ///
+    /// # Errors
+    /// [`Rejection`].
+    pub(crate) fn read(raw: &Bytes, wanted: Wanted) -> Result<Self, Rejection> {
+        let decoded = TxEnvelope::decode_2718_exact(raw).map_err(|_bytes| Reason::ApprovalParse)?;
+        let (signed, digest) = match &decoded {
+            TxEnvelope::Legacy(signed) => (signed.signature(), signed.signature_hash()),
+            TxEnvelope::Eip1559(signed) => (signed.signature(), signed.signature_hash()),
+            TxEnvelope::Eip2930(_) | TxEnvelope::Eip4844(_) | TxEnvelope::Eip7702(_) => {
+                let why = "An approval is a transaction of type 0 or 2.";
+                return Err(Rejection::with_message(Reason::ApprovalParse, why));
+            }
+        };
+        if decoded.to() != Some(wanted.token) {
+            return Err(Reason::ApprovalTarget.into());
+        }
+        let data = decoded.input();
+        if !data.starts_with(&IErc20::approveCall::SELECTOR) {
+            return Err(Reason::ApprovalSelector.into());
+        }
+        let call = IErc20::approveCall::abi_decode_validate(data);
+        let call = call.ok().filter(|_call| data.len() == CALL_BYTES);
+        let IErc20::approveCall { spender, amount } = call.ok_or(Reason::ApprovalCalldata)?;
+        if spender != wanted.spender {
+            return Err(Reason::ApprovalTxSpender.into());
+        }
+        if amount < wanted.amount {
+            let why = "The approval is for less than the payment.";
+            return Err(Rejection::with_message(Reason::ApprovalCalldata, why));
+        }
+        if !decoded.value().is_zero() {
+            let why = "The approval sends coin: sign it with the value 0.";
+            return Err(Rejection::with_message(Reason::ApprovalCalldata, why));
+        }
+        if decoded.chain_id() != Some(wanted.chain.0) {
+            let why = "The approval is not signed for this network.";
+            return Err(Rejection::with_message(Reason::ApprovalSignature, why));
+        }
+        let parity = 27_u8.saturating_add(u8::from(signed.v()));
+        let bytes =
+            [&signed.r().to_be_bytes::<32>()[..], &signed.s().to_be_bytes::<32>(), &[parity]];
+        let signer =
+            signature::signer(&digest, &bytes.concat()).ok_or(Reason::ApprovalSignature)?;
+        if signer != wanted.payer {
+            return Err(Reason::ApprovalSigner.into());
+        }
+        Ok(Self {
+            payer: wanted.payer,
+            token: wanted.token,
+            amount,
+            nonce: decoded.nonce(),
+            gas_limit: decoded.gas_limit(),
+            max_fee: decoded.max_fee_per_gas(),
+            raw: Raw { hash: *decoded.tx_hash(), bytes: raw.clone() },
+            data: data.clone(),
+        })
+    }
+
+    /// Checks whether the approval can be mined next, and whether the token would accept it.
+    ///
+    /// # Errors
+    /// [`VerifyError`].
+    pub(crate) async fn check(&self, network: &NetworkContext) -> Result<(), VerifyError> {
+        let chain = &network.chain;
+        let approve = ContractCall { to: self.token, data: self.data.clone() };
+        let (nonce, balance, fees, answers) = futures::try_join!(
+            chain.transaction_count(self.payer, BlockTag::Latest),
+            chain.balance(self.payer, BlockTag::Latest),
+            chain.fee_facts(),
+            chain.answers(vec![call_question(self.payer, approve, self.gas_limit)]),
+        )?;
+        let refused = |why: String| {
+            let rejection = Rejection::with_message(Reason::ApprovalBroadcast, why);
+            Err(rejection.for_payer(self.payer).into())
+        };
+        if self.nonce != nonce {
+            return refused(format!(
+                "The approval has the nonce {}, and the payer's next one is {nonce}: sign it with that.",
+                self.nonce
+            ));
+        }
+        let price = fees.base_fee.or(fees.gas_price).unwrap_or_default();
+        if self.max_fee < price {
+            return refused(format!(
+                "The approval pays at most {} wei for a unit of gas, which costs {price}: sign it with more.",
+                self.max_fee
+            ));
+        }
+        let most = U256::from(self.gas_limit).saturating_mul(U256::from(self.max_fee));
+        if balance < most {
+            return refused(format!(
+                "The payer has {balance} wei, and its approval may cost {most}: fund it, or sign an approval \\
+                 that costs less."
+            ));
+        }
+        let answer = answers.into_iter().next();
+        let answer = answer.unwrap_or(Err(ChainFault::Unavailable { tried: Vec::new() }));
+        match CallOutcome::of(answer)?.revert_data() {
+            Some(revert) => {
+                let failed = Rejection::from(Reason::ApprovalFailed).with_revert(&revert);
+                Err(failed.for_payer(self.payer).into())
+            }
+            None => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,120 @@
+//! Payers that have not approved Permit2 yet: what their clients send for the extensions `eip2612GasSponsoring` and
+//! `erc20ApprovalGasSponsoring`.
+
+use alloy_primitives::{Address, U256};
+use bursar_core::json::Object;
+use bursar_x402::sponsoring;
+
+use crate::network::NetworkContext;
+use crate::payment::Sponsoring;
+use crate::reason::{Reason, Rejection};
+use crate::transfer::approval::{self, Approval, Wanted};
+
+/// The Permit2 authorization that needs an allowance.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Authorized {
+    pub(crate) payer: Address,
+    pub(crate) token: Address,
+    /// In the smallest unit of the token.
+    pub(crate) amount: U256,
+    /// Unix seconds.
+    pub(crate) deadline: U256,
+}
+
+/// The codes in which payments and deposits differ.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Codes {
+    /// The permit is for another amount than the authorization.
+    pub(crate) permit_amount: Reason,
+    /// This facilitator broadcasts no approvals. `None`: the approval is ignored.
+    pub(crate) no_approvals: Option<Reason>,
+}
+
+/// Reads what the payer sent to give Permit2 an allowance, and rejects what is not for this authorization. `None` if it
+/// sent nothing, or the settings turn the extension off. Asks no node.
+///
+/// # Errors
+/// [`Rejection`].
+pub(crate) fn read(
+    network: &NetworkContext,
+    extensions: &Object,
+    authorized: &Authorized,
+    codes: Codes,
+) -> Result<Option<Sponsoring>, Rejection> {
+    let reject = |rejection: Rejection| rejection.for_payer(authorized.payer);
+    let read = read_permit(network, extensions, authorized, codes)
+        .transpose()
+        .or_else(|| read_approval(network, extensions, authorized, codes).transpose());
+    read.transpose().map_err(reject)
+}
+
+fn read_permit(
+    network: &NetworkContext,
+    extensions: &Object,
+    authorized: &Authorized,
+    codes: Codes,
+) -> Result<Option<Sponsoring>, Rejection> {
+    if !network.config.eip2612_gas_sponsoring {
+        return Ok(None);
+    }
+    let info = sponsoring::eip2612(extensions).map_err(|_form| Reason::Eip2612Format)?;
+    let Some(info) = info else { return Ok(None) };
+    if info.from != authorized.payer {
+        return Err(Reason::Eip2612From.into());
+    }
+    if info.asset != authorized.token {
+        return Err(Reason::Eip2612Asset.into());
+    }
+    if info.spender != network.contracts.permit2 {
+        return Err(Reason::Eip2612Spender.into());
+    }
+    // A permit that expires first would leave a transaction that fails.
+    if info.permit.deadline < authorized.deadline {
+        return Err(Reason::Eip2612Deadline.into());
+    }
+    if info.permit.value != authorized.amount {
+        return Err(codes.permit_amount.into());
+    }
+    Ok(Some(Sponsoring::Permit(info.permit)))
+}
+
+fn read_approval(
+    network: &NetworkContext,
+    extensions: &Object,
+    authorized: &Authorized,
+    codes: Codes,
+) -> Result<Option<Sponsoring>, Rejection> {
+    let is_on = network.config.erc20_approval_gas_sponsoring;
+    if !is_on && codes.no_approvals.is_none() {
+        return Ok(None);
+    }
+    let info = sponsoring::erc20_approval(extensions).map_err(|_form| Reason::ApprovalFormat)?;
+    let Some(info) = info else { return Ok(None) };
+    if let Some(reason) = codes.no_approvals.filter(|_reason| !is_on) {
+        return Err(reason.into());
+    }
+    if info.signed_transaction.len() > approval::BYTES_MAX {
+        return Err(Reason::ApprovalFormat.into());
+    }
+    if info.from != authorized.payer {
+        return Err(Reason::ApprovalFrom.into());
+    }
+    if info.asset != authorized.token {
+        return Err(Reason::ApprovalAsset.into());
+    }
+    if info.spender != network.contracts.permit2 {
+        return Err(Reason::ApprovalSpender.into());
+    }
+    Approval::read(&info.signed_transaction, wanted(network, authorized))?;
+    Ok(Some(Sponsoring::Approval(info.signed_transaction)))
+}
+
+fn wanted(network: &NetworkContext, authorized: &Authorized) -> Wanted {
+    Wanted {
+        chain: network.contracts.chain,
+        payer: authorized.payer,
+        token: authorized.token,
+        spender: network.contracts.permit2,
+        amount: authorized.amount,
+    }
+}
