@@ -5,7 +5,7 @@
 // Prints READY, then takes an order on each line and prints what came of it on one:
 //   { client, url, key, rpc?, allowed?, wallet?, refund? }
 //     ->  { status, body, receipt, challenge, header: { name, value } } or { error }
-// `allowed` are the assets beside those that a client knows, `wallet` is the contract that the key owns, with
+// `rpc` is the endpoint at which the clients look up allowances, nonces and channels. `allowed` are the assets beside those that a client knows, `wallet` is the contract that the key owns, with
 // `factory` and `calldata` if it has yet to be made. `challenge` is the header of a refusal.
 
 import "./local.mjs";
@@ -21,15 +21,19 @@ import { decodeXPaymentResponse, wrapFetchWithPayment as wrapFetchWithPaymentV1 
 const storage = new InMemoryClientChannelStorage();
 
 function channelScheme(signer, rpc) {
-  const reader = rpc ? createPublicClient({ transport: http(rpc) }) : {};
-  return new BatchSettlementEvmScheme({ ...signer, readContract: reader.readContract }, { storage });
+  const { readContract, getTransactionCount, estimateFeesPerGas } = rpc
+    ? createPublicClient({ transport: http(rpc) })
+    : {};
+  const reader = { readContract, getTransactionCount, estimateFeesPerGas };
+  return new BatchSettlementEvmScheme({ ...signer, ...reader }, { storage });
 }
 
 const CLIENTS = {
   "@x402/fetch": (send, signer, { allowed, rpc }) => {
     const client = new x402Client();
-    registerExactEvmScheme(client, { signer })
-      .register("eip155:*", new UptoEvmScheme(signer))
+    const options = rpc && { rpcUrl: rpc };
+    registerExactEvmScheme(client, { signer, schemeOptions: options })
+      .register("eip155:*", new UptoEvmScheme(signer, options))
       .register("eip155:*", channelScheme(signer, rpc));
     if (allowed) client.setSpendControls({ allowedAssets: allowed });
     return wrapFetchWithPayment(send, client);

@@ -7,7 +7,7 @@ Prints READY, then takes an order on each line and prints its outcome on one:
     ->  { status, body, receipt, challenge, header: { name, value } } or { error }
 `allowed` are assets in addition to those that a client knows. `challenge` is the header of a refusal.
 With `refund`, which is `{ amount? }`, the customer asks for money back from its payment channel, and only `receipt`
-comes back. Channels are remembered between orders; the endpoint `rpc` is read to recover the state of a channel.
+comes back. Channels are remembered between orders; the clients look up allowances, nonces and channels at the endpoint `rpc`.
 """
 
 import asyncio
@@ -35,15 +35,18 @@ HEADER = "PAYMENT-SIGNATURE"
 OPTIONS = BatchSettlementEvmSchemeOptions(storage=InMemoryClientChannelStorage())
 
 
-def channel_scheme(order):
+def signer_of(order):
     account = Account.from_key(order["key"])
     rpc = order.get("rpc")
-    signer = EthAccountSignerWithRPC(account, rpc) if rpc else EthAccountSigner(account)
-    return BatchSettlementEvmScheme(signer, OPTIONS)
+    return EthAccountSignerWithRPC(account, rpc) if rpc else EthAccountSigner(account)
+
+
+def channel_scheme(order):
+    return BatchSettlementEvmScheme(signer_of(order), OPTIONS)
 
 
 def wallet(kind, order):
-    signer = EthAccountSigner(Account.from_key(order["key"]))
+    signer = signer_of(order)
     client = register_exact_evm_client(kind(), signer)
     client.register("eip155:*", UptoEvmClientScheme(signer))
     client.register("eip155:*", channel_scheme(order))

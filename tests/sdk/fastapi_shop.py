@@ -41,11 +41,13 @@ sold = 0
 
 def routes():
     known = {"scheme": "exact", "payTo": SETTINGS["payTo"], "maxTimeoutSeconds": 60}
+    extensions = {path: route.pop("extensions", None) for path, route in SETTINGS["v2"].items()}
     return {
         f"GET {path}": {
             "accepts": {**known, **route},
             "description": "a test",
             "mimeType": "application/json",
+            "extensions": extensions.get(path),
         }
         for path, route in SETTINGS["v2"].items()
     }

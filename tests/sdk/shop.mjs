@@ -42,8 +42,9 @@ if (v2) {
     server.register("eip155:*", scheme);
     channelManager = scheme.createChannelManager(client, channels.network, channels.asset);
   }
-  const routes = each(v2, (route) => ({
+  const routes = each(v2, ({ extensions, ...route }) => ({
     accepts: { scheme: "exact", payTo, maxTimeoutSeconds: 60, ...route },
+    extensions,
     description: "a test",
     mimeType: "application/json",
   }));

@@ -90,6 +90,9 @@ mod sdk_channels;
 #[path = "facilitator/sdk_reference.rs"]
 mod sdk_reference;
 #[cfg(test)]
+#[path = "facilitator/sdk_sponsoring.rs"]
+mod sdk_sponsoring;
+
 #[path = "facilitator/sdk_upto.rs"]
 mod sdk_upto;
 #[cfg(test)]

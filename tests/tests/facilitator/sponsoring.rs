@@ -48,13 +48,13 @@ struct Request {
 
 impl Stage {
     /// A payer with tokens, no coin and no allowance.
-    async fn bare_payer(&self) -> Payer {
+    pub(crate) async fn bare_payer(&self) -> Payer {
         let payer = Payer::random();
         self.chain.mint(payer.address(), INITIAL_BALANCE).await.expect("minted");
         payer
     }
 
-    async fn set_coin(&self, owner: Address, wei: U256) {
+    pub(crate) async fn set_coin(&self, owner: Address, wei: U256) {
         self.chain.request("anvil_setBalance", json!([owner, wei])).await.expect("set");
     }
 
@@ -97,7 +97,7 @@ impl Stage {
         self.chain.read(self.coin(), question).await.expect("answered")
     }
 
-    async fn sent_by(&self, owner: Address) -> Value {
+    pub(crate) async fn sent_by(&self, owner: Address) -> Value {
         let asked = self.chain.request("eth_getTransactionCount", json!([owner, "latest"])).await;
         asked.expect("answered")
     }
