@@ -1,5 +1,6 @@
-// A facilitator for the schemes upto and batch-settlement, made of the protocol's own packages: the checks and the
-// settlements are theirs. Only the HTTP server is ours, with the statuses of their example.
+// A facilitator for the schemes exact, upto and batch-settlement, made of the protocol's own packages: the checks and the
+// settlements are theirs. Ours are the HTTP server, with the statuses of their example, and the account that sends signed
+// approvals, which no package contains.
 //
 // usage: facilitator.mjs <JSON-RPC endpoint of a local chain> <network, such as eip155:8453> <key that pays gas>
 //
@@ -9,6 +10,7 @@ import "./local.mjs";
 import { createServer } from "node:http";
 import { x402Facilitator } from "@x402/core/facilitator";
 import { BatchSettlementEvmScheme } from "@x402/evm/batch-settlement/facilitator";
+import { ExactEvmScheme } from "@x402/evm/exact/facilitator";
 import { UptoEvmScheme } from "@x402/evm/upto/facilitator";
 import { facilitatorSigner } from "./facilitator_signer.mjs";
 
@@ -18,8 +20,26 @@ const chain = {
   name: network,
   nativeCurrency: { name: "coin", symbol: "ETH", decimals: 18 },
 };
-const { signer } = await facilitatorSigner(rpc, chain, key);
+const { wallet, signer } = await facilitatorSigner(rpc, chain, key);
+
+/** Sends transactions one after the other, those that are signed and those of the facilitator's account. */
+async function sendTransactions(transactions) {
+  const hashes = [];
+  for (const transaction of transactions) {
+    const hash =
+      typeof transaction === "string"
+        ? await wallet.sendRawTransaction({ serializedTransaction: transaction })
+        : await wallet.sendTransaction(transaction);
+    await wallet.waitForTransactionReceipt({ hash });
+    hashes.push(hash);
+  }
+  return hashes;
+}
+
 const facilitator = new x402Facilitator()
+  .registerExtension({ key: "eip2612GasSponsoring" })
+  .registerExtension({ key: "erc20ApprovalGasSponsoring", signer: { ...signer, sendTransactions } })
+  .register(network, new ExactEvmScheme(signer))
   .register(network, new UptoEvmScheme(signer))
   .register(network, new BatchSettlementEvmScheme(signer));
 

@@ -93,6 +93,9 @@ mod sdk_reference;
 #[path = "facilitator/sdk_sponsoring.rs"]
 mod sdk_sponsoring;
 
+#[path = "facilitator/sdk_sponsoring_reference.rs"]
+mod sdk_sponsoring_reference;
+
 #[path = "facilitator/sdk_upto.rs"]
 mod sdk_upto;
 #[cfg(test)]

@@ -14,7 +14,7 @@ use crate::stage::Stage;
 /// Both facilitators, with the same state of the chain behind each.
 pub(crate) struct Pair {
     pub(crate) stage: Stage,
-    their_chain: Devnet,
+    pub(crate) their_chain: Devnet,
     their_url: String,
     client: reqwest::Client,
     _script: Script,
