@@ -39,6 +39,14 @@ pub async fn check(config: &Config) -> Result<Findings, StartFault> {
         };
         let signers: Vec<Address> = ring.addresses().chain(ring.retired()).collect();
         check.network(network, &clock, &signers).await?;
+        if let Some(authorizer) = ring.authorizer() {
+            let text = format!(
+                "{} signs claims and refunds of payment channels for {} API keys",
+                authorizer.address(),
+                config.api_keys.len()
+            );
+            check.findings.add(Severity::Good, network.network.title, text);
+        }
     }
     let served: Vec<_> = keys.keys().filter_map(|chain| Some(by_chain(*chain)?.title)).collect();
     check.findings.add(Severity::Good, "configured", served.join(", "));

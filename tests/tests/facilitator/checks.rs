@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use bursar_tests::payer::TransferMethod;
 
-use crate::stage::{BASE, Stage, prepared_home};
+use crate::stage::{BASE, SHOP, Stage, prepared_home};
 
 async fn findings(home: &FacilitatorHome) -> Vec<Finding> {
     let all = check(&home.config()).await.expect("it would start");
@@ -35,6 +35,12 @@ async fn check_reports_what_is_present_and_what_is_missing() {
     let whole = prepared_home(&chain, chain.url(), 2, "", "").await;
     let answer = findings(&whole).await;
     assert!(answer.iter().all(|finding| finding.severity == Severity::Good), "{answer:#?}");
+
+    let key = format!("name = \"shop\", sha256 = \"{}\", receivers = [\"{SHOP}\"]", "11".repeat(32));
+    let (keys, more) = (format!("api_keys = [{{ {key} }}]"), "authorizer = \"authorizer.key\"");
+    let signing = FacilitatorHome::new(chain.network(), chain.url(), 2, &keys, more);
+    let text = format!("{} signs claims and refunds", signing.authorizer());
+    assert!(reports(&findings(&signing).await, Severity::Good, &text));
 
     let no_code = json!([bursar_tests::payer::PROXY, "0x"]);
     chain.request("anvil_setCode", no_code).await.expect("set");
