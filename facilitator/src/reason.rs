@@ -113,7 +113,7 @@ bursar_core::code_table! {
     // Our own.
     OutOfGas "facilitator_out_of_gas" "No signer of this facilitator can pay for gas now, so the payment was not made: try again later or elsewhere.";
     GasBudget "gas_budget_spent" "The gas budget of the day, for this caller or for all, is used up: try again tomorrow.";
-    Withdrawn "settlement_withdrawn" "No node accepted the transaction in time, so the payment was withdrawn and not made: send the request again.";
+    Withdrawn "settlement_withdrawn" "Neither the transaction nor the approval before it was accepted in time, so the payment was withdrawn and not made: send the request again.";
     BelowMinimum "amount_below_minimum" "The payment is below this facilitator's min_amount for that token.";
     DeadlineTooLate "upto_deadline_too_late" "The authorization is valid for more than 31 days: sign one with an earlier deadline.";
     PrismAllowance "prism_allowance_required" "The payer must approve the Prism contract for this token once.";

@@ -9,6 +9,7 @@ use crate::job::Job;
 use crate::network::NetworkContext;
 use crate::reason::{Reason, Rejection};
 use crate::scheme::Scheme;
+use crate::transfer::approval::AllowanceRule;
 use crate::transfer::check;
 use crate::upto::Upto;
 use crate::verify::VerifyError;
@@ -55,10 +56,14 @@ pub async fn look_for_contracts(network: &NetworkContext) {
 ///
 /// # Errors
 /// [`VerifyError`].
-pub async fn check_again(network: &NetworkContext, job: &Job) -> Result<(), VerifyError> {
+pub(crate) async fn check_again(
+    network: &NetworkContext,
+    job: &Job,
+    rule: AllowanceRule,
+) -> Result<(), VerifyError> {
     match job {
-        Job::Payment(payment) => check::check_again(network, payment).await,
-        Job::Deposit(deposit) => deposit_proposal::check_again(network, deposit).await,
+        Job::Payment(payment) => check::check_again(network, payment, rule).await,
+        Job::Deposit(deposit) => deposit_proposal::check_again(network, deposit, rule).await,
         Job::Claim(claim) => claim_proposal::check_again(network, claim).await,
         Job::Sweep(sweep) => sweep_proposal::check_again(network, sweep).await,
         Job::Refund(refund) => refund_proposal::check_again(network, refund).await,

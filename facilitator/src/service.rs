@@ -32,7 +32,7 @@ use crate::book::redb_store::RedbPayments;
 use crate::book::store::{OpenWork, Payments};
 use crate::config::{Config, NetworkConfig};
 use crate::health::ServiceHealth;
-use crate::keys::KeyRing;
+use crate::keys::{KeyFault, KeyRing};
 use crate::metrics::Metrics;
 use crate::network::{Accounts, NetworkContext};
 use crate::schemes;
@@ -110,10 +110,10 @@ struct Lifecycle {
 /// Loads the keys of each configured network. Blocks for about a second per encrypted file.
 ///
 /// # Errors
-/// The first file without a valid key.
-pub fn load_keys(config: &Config) -> Result<BTreeMap<ChainId, KeyRing>, crate::keys::KeyFault> {
-    let configured = config.networks.values().filter(|network| network.is_configured());
-    configured
+/// The first file without a valid key, and an authorizer that pays gas on any network.
+pub fn load_keys(config: &Config) -> Result<BTreeMap<ChainId, KeyRing>, KeyFault> {
+    let configured = || config.networks.values().filter(|network| network.is_configured());
+    let rings: BTreeMap<ChainId, KeyRing> = configured()
         .map(|network| {
             let password = network.password_file.as_deref();
             let mut ring = KeyRing::load(&network.signers, &network.retired_signers, password)?;
@@ -122,7 +122,17 @@ pub fn load_keys(config: &Config) -> Result<BTreeMap<ChainId, KeyRing>, crate::k
             }
             Ok((network.chain(), ring))
         })
-        .collect()
+        .collect::<Result<_, _>>()?;
+    for network in configured() {
+        let authorizer = rings.get(&network.chain()).and_then(KeyRing::authorizer);
+        if let (Some(file), Some(key)) = (&network.authorizer, authorizer)
+            && rings.values().any(|ring| ring.get(key.address()).is_some())
+        {
+            let (file, address) = (file.clone(), key.address());
+            return Err(KeyFault::AuthorizerSends { file, address });
+        }
+    }
+    Ok(rings)
 }
 
 /// Checks that each configured `upto_facilitator` is an active signer.

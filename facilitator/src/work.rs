@@ -1,6 +1,6 @@
 //! What settling a job needs to know about it, whatever its kind. Pure.
 
-use alloy_primitives::{Address, B256, Bytes, U256};
+use alloy_primitives::{Address, B256, U256};
 use bursar_core::networks::ChainId;
 use serde::{Deserialize, Serialize};
 
@@ -8,7 +8,7 @@ use crate::contract_call::ContractCall;
 use crate::contracts::Contracts;
 use crate::job_key::JobKey;
 use crate::mined_transaction::MinedTransaction;
-use crate::payment::Deployment;
+use crate::payment::{Deployment, Sponsoring};
 use crate::reason::Reason;
 
 /// Which of our accounts may send a transaction.
@@ -93,8 +93,8 @@ pub trait Work {
     /// How the payer's wallet is deployed before the job (EIP-6492).
     fn deployment(&self) -> Option<&Deployment>;
 
-    /// A transaction, signed by the account, that must give Permit2 an allowance before the job is sent.
-    fn approval(&self) -> Option<&Bytes> {
+    /// How Permit2 receives the allowance that the job needs, if the payer sent that with it.
+    fn sponsoring(&self) -> Option<&Sponsoring> {
         None
     }
 

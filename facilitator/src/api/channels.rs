@@ -63,7 +63,7 @@ fn parse(
     Ok((request, requester))
 }
 
-/// Reads `{network, ...payload}`. The type may be left out, because the path names it.
+/// Reads `{network, ...payload}`, with `extensions` if there are some. The type may be left out, because the path names it.
 fn read_bare(body: &Value, kind: PayloadType) -> Result<SettlementRequest, RequestError> {
     let object =
         body.as_object().ok_or_else(|| RequestError::Invalid("The body must be an object."))?;
@@ -76,7 +76,9 @@ fn read_bare(body: &Value, kind: PayloadType) -> Result<SettlementRequest, Reque
     if payload.get("type").is_none() {
         payload.insert("type", kind.0);
     }
-    bare::request(&network, payload).map_err(|error| match error {
+    let extensions = object.get("extensions").and_then(Value::as_object);
+    let extensions = extensions.cloned().unwrap_or_default();
+    bare::request(&network, payload, extensions).map_err(|error| match error {
         VerifyError::Malformed(fault) => RequestError::Malformed(fault),
         VerifyError::Rejected(rejection) => RequestError::Bare { network, rejection },
         // Reading asks no node and no store.

@@ -45,7 +45,7 @@ impl<'a> Permission<'a> {
     }
 
     /// Signs a claim or refund of channels that name `named` as their authorizer and pay `receivers`. Signs only if all of
-    /// them belong to the caller: a refund takes what a receiver has not claimed yet, and anybody can read the config
+    /// them belong to the caller: a refund takes what a receiver has not claimed yet, and everyone can read the config
     /// of a channel on the chain.
     ///
     /// # Errors

@@ -35,7 +35,11 @@ impl Terms {
 ///
 /// # Errors
 /// [`VerifyError::Malformed`], [`VerifyError::Rejected`].
-pub fn request(network: &str, payload: Object) -> Result<SettlementRequest, VerifyError> {
+pub fn request(
+    network: &str,
+    payload: Object,
+    extensions: Object,
+) -> Result<SettlementRequest, VerifyError> {
     let terms = match ChannelPayload::parse(&payload, "")? {
         ChannelPayload::Deposit(deposit) => Terms::of(&deposit.config, deposit.amount),
         ChannelPayload::CompletedRefund(refund) => Terms::of(&refund.config, 0),
@@ -62,5 +66,5 @@ pub fn request(network: &str, payload: Object) -> Result<SettlementRequest, Veri
         extra: Default::default(),
         channel: terms.channel,
     };
-    Ok(SettlementRequest::bare(requirements, payload))
+    Ok(SettlementRequest { extensions, ..SettlementRequest::bare(requirements, payload) })
 }

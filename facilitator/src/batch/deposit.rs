@@ -214,8 +214,8 @@ impl Work for ChannelDeposit {
         self.deployment.as_ref()
     }
 
-    fn approval(&self) -> Option<&Bytes> {
-        self.sponsoring.as_ref()?.approval()
+    fn sponsoring(&self) -> Option<&Sponsoring> {
+        self.sponsoring.as_ref()
     }
 
     fn call(&self, contracts: &Contracts) -> ContractCall {

@@ -21,13 +21,12 @@ use crate::reason::{Reason, Rejection};
 use crate::scheme::Proposal;
 use crate::signature::{self, Unwrapped};
 use crate::transaction;
-use crate::transfer::approval::Approval;
+use crate::transfer::approval::{AllowanceRule, Approval};
 use crate::transfer::check::{claimed_separator, token_separator};
 use crate::transfer::permit2;
 use crate::transfer::sponsoring::{self, Authorized, Codes};
 use crate::transfer::terms_check::check_window;
 use crate::verify::{Verified, VerifyError};
-use crate::work::Work;
 
 /// Gas limit of the cheapest deposit.
 const LEAST_GAS: u64 = 150_000;
@@ -195,7 +194,12 @@ impl DepositProposal {
         if !facts.has_code && job.deployment.is_none() && !is_by_key {
             return Err(self.reject(Reason::InvalidSignature).into());
         }
-        job.before = self.check_facts(&job, &facts, is_by_key)?;
+        let rule = AllowanceRule::MayFollow;
+        job.before = self.check_facts(&job, &facts, (is_by_key, rule))?;
+        if facts.allowance.is_some_and(|allowance| allowance >= U256::from(self.amount)) {
+            // A permit would replace an allowance that is good already.
+            job.sponsoring = None;
+        }
         if facts.failure.is_some()
             && let Some(approval) = Approval::of(network, &job)
         {
@@ -216,7 +220,7 @@ impl DepositProposal {
         &self,
         job: &ChannelDeposit,
         facts: &Facts,
-        is_by_key: bool,
+        (is_by_key, rule): (bool, AllowanceRule),
     ) -> Result<ChannelState, VerifyError> {
         let reject = |reason: Reason| VerifyError::from(self.reject(reason));
         let Some(state) = facts.state else { return Err(reject(Reason::DepositSimulation)) };
@@ -234,7 +238,13 @@ impl DepositProposal {
                 return Err(reject(Reason::InvalidSignature));
             }
             let reason = self.failure_reason(facts);
-            let is_approved_first = reason == Reason::DepositAllowance && job.approval().is_some();
+            let approval = job.sponsoring.as_ref().and_then(Sponsoring::approval);
+            // Permit2 asks the code of an account that has some, whoever signed.
+            let is_confirmed = !job.contract_payer || facts.accepts_authorization == Some(true);
+            let is_approved_first = reason == Reason::DepositAllowance
+                && rule == AllowanceRule::MayFollow
+                && approval.is_some()
+                && is_confirmed;
             if !is_approved_first {
                 let rejection = self.reject(reason);
                 let rejection =
@@ -286,6 +296,7 @@ impl DepositProposal {
 pub(crate) async fn check_again(
     network: &NetworkContext,
     job: &ChannelDeposit,
+    rule: AllowanceRule,
 ) -> Result<(), VerifyError> {
     let proposal = DepositProposal {
         chain: job.chain,
@@ -308,7 +319,7 @@ pub(crate) async fn check_again(
     if facts.failure.is_none() {
         return Ok(());
     }
-    proposal.check_facts(job, &facts, true).map(|_state| ())
+    proposal.check_facts(job, &facts, (true, rule)).map(|_state| ())
 }
 
 impl Proposal for DepositProposal {

@@ -19,6 +19,7 @@ use crate::book::reservation::GasReservation;
 use crate::book::store::{Change, ChangeResult, GasSpent, OpenWork, Payments};
 use crate::job::Job;
 use crate::job_key::JobKey;
+use crate::payment::Sponsoring;
 
 /// Maximum number of commands per commit.
 const COMMIT_COMMANDS_MAX: usize = 256;
@@ -107,13 +108,37 @@ pub struct Usage {
     pub count: usize,
     /// Their sum in the token of the new payment, in its smallest unit.
     pub amount: U256,
+    /// How many of them bring an EIP-2612 permit of that token.
+    pub permits: usize,
+    /// How many of them bring a signed approval.
+    pub approvals: usize,
     pub gas: GasUsage,
+}
+
+/// What an open or claimed payment counts.
+#[derive(Clone, Copy)]
+struct Counted {
+    token: Address,
+    amount: U256,
+    has_permit: bool,
+    has_approval: bool,
+}
+
+impl Counted {
+    fn of(job: &Job) -> Self {
+        let (moves, sponsoring) = (job.work().moves(), job.work().sponsoring());
+        Self {
+            token: moves.token,
+            amount: moves.amount,
+            has_permit: matches!(sponsoring, Some(Sponsoring::Permit(_))),
+            has_approval: matches!(sponsoring, Some(Sponsoring::Approval(_))),
+        }
+    }
 }
 
 #[derive(Clone, Copy)]
 struct Claimed {
-    token: Address,
-    amount: U256,
+    counted: Counted,
     /// Number of requests that hold a claim for this payment.
     holders: usize,
 }
@@ -146,22 +171,26 @@ impl Drop for Claim {
 }
 
 impl OpenPayments {
-    /// Number of a payer's open and claimed payments without `except`, and their sum in a token.
-    fn usage_of_payer(&self, except: &JobKey, payer: Address, token: Address) -> (usize, U256) {
+    /// What a payer's open and claimed payments count without `except`, against a payment in a token. Without gas.
+    fn usage_of_payer(&self, except: &JobKey, payer: Address, token: Address) -> Usage {
         let mut all = BTreeMap::new();
         for key in self.by_payer.get(&payer).into_iter().flatten() {
             if let Some(entry) = self.by_key.get(key) {
-                let moves = entry.record.job.work().moves();
-                all.insert(*key, (moves.token, moves.amount));
+                all.insert(*key, Counted::of(&entry.record.job));
             }
         }
         for (key, claimed) in self.claimed.get(&payer).into_iter().flatten() {
-            all.insert(*key, (claimed.token, claimed.amount));
+            all.insert(*key, claimed.counted);
         }
         all.remove(except);
-        let of_token = all.values().filter(|(of, _amount)| *of == token);
-        let sum = of_token.fold(U256::ZERO, |sum, (_token, amount)| sum.saturating_add(*amount));
-        (all.len(), sum)
+        let of_token = || all.values().filter(|one| one.token == token);
+        Usage {
+            count: all.len(),
+            amount: of_token().fold(U256::ZERO, |sum, one| sum.saturating_add(one.amount)),
+            permits: of_token().filter(|one| one.has_permit).count(),
+            approvals: all.values().filter(|one| one.has_approval).count(),
+            gas: GasUsage::default(),
+        }
     }
 
     fn insert(&mut self, record: &Record) {
@@ -384,9 +413,7 @@ impl Ledger {
     /// Whether exactly this payment, by its digest, is queued.
     pub fn is_queued(&self, record: &Record) -> bool {
         let open = self.shared.open();
-        open.by_key
-            .get(&record.key())
-            .is_some_and(|entry| entry.record.is_queued_with_same_digest(record))
+        open.by_key.get(&record.key()).is_some_and(|entry| entry.record.is_queued_as(record))
     }
 
     /// Closes a transaction that needs no further work, and stores what it cost each caller.
@@ -410,6 +437,13 @@ impl Ledger {
         self.shared.open().by_key.len()
     }
 
+    /// Number of open payments that bring a signed approval. Looks at each open payment.
+    pub fn approval_count(&self) -> usize {
+        let open = self.shared.open();
+        let brings = |entry: &&Entry| Counted::of(&entry.record.job).has_approval;
+        open.by_key.values().filter(brings).count()
+    }
+
     /// Claims room for a payment and its gas, if `fits` accepts the usage that already counts.
     ///
     /// # Errors
@@ -424,13 +458,12 @@ impl Ledger {
         let work = job.work();
         let (key, payer, moves) = (work.key(), work.account(), work.moves());
         let mut open = self.shared.open();
-        let (count, amount) = open.usage_of_payer(&key, payer, moves.token);
-        let gas_usage = open.gas.usage_except(&key, work.chain(), caller, day_of(now));
-        fits(&Usage { count, amount, gas: gas_usage })?;
+        let usage = open.usage_of_payer(&key, payer, moves.token);
+        let gas = open.gas.usage_except(&key, work.chain(), caller, day_of(now));
+        fits(&Usage { gas, ..usage })?;
         open.gas.hold(key, work.chain(), caller, reservation);
         let claimed = open.claimed.entry(payer).or_default().entry(key);
-        let claimed =
-            claimed.or_insert(Claimed { token: moves.token, amount: moves.amount, holders: 0 });
+        let claimed = claimed.or_insert(Claimed { counted: Counted::of(job), holders: 0 });
         claimed.holders = claimed.holders.saturating_add(1);
         Ok(Claim { shared: Arc::clone(&self.shared), payer, key })
     }

@@ -51,9 +51,12 @@ impl Record {
         GasReservation { gas: self.gas, kilobytes: transaction::kilobytes(&self.job) }
     }
 
-    /// Whether this payment is queued and has the same digest. Another payment can have the same nonce.
-    pub fn is_queued_with_same_digest(&self, other: &Self) -> bool {
-        self.state == State::Queued && self.digest() == other.digest()
+    /// Whether this payment is queued, and the same acceptance of the same job. Another payment can have the same nonce, and
+    /// a payment that has failed can be accepted again.
+    pub fn is_queued_as(&self, other: &Self) -> bool {
+        self.state == State::Queued
+            && self.digest() == other.digest()
+            && self.accepted_at == other.accepted_at
     }
 }
 

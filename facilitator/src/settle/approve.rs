@@ -1,5 +1,5 @@
-//! Approvals that payers signed: each is broadcast until Permit2 has the allowance that a job needs. Only then may the
-//! job be sent. The job is on disk before, so a restart broadcasts the same bytes again.
+//! Approvals that payers signed: each is broadcast until Permit2 has the allowance that a job needs. Only then is the job
+//! sent. The job is on disk before, so a restart broadcasts the same bytes again.
 
 use std::sync::Arc;
 
@@ -9,23 +9,36 @@ use bursar_chain::chain_tasks;
 use bursar_chain::ports::{BlockTag, ChainFault};
 use bursar_submit::SendAnswer;
 
-use crate::book::record::{Record, State};
-use crate::reads;
+use crate::book::record::Record;
+use crate::contract_call::ContractCall;
+use crate::reads::{self, CallOutcome, UNTRUSTED_CALL_GAS, call_question};
 use crate::reason::{Reason, Rejection};
 use crate::schemes;
 use crate::settle::settler::Settler;
-use crate::transfer::approval::Approval;
+use crate::settle::watch;
+use crate::transfer::approval::{AllowanceRule, Approval};
 use crate::transfer::erc20::IErc20;
 use crate::verify::VerifyError;
 
-/// Maximum number of broadcasts that nodes may refuse before the approval is given up.
-const REFUSALS_MAX: u8 = 3;
+/// How long a job waits for its approval, in milliseconds. Its caller waits less.
+const WAIT_MS: u64 = 60_000;
 
 /// How often an approval without a block is broadcast again, in milliseconds.
 const AGAIN_MS: u64 = 2_000;
 
-/// How an approval stands.
-enum Progress {
+/// How long a broadcast may take, in milliseconds. Nodes that do not answer get it again.
+const BROADCAST_MS: u64 = 1_000;
+
+/// Number of refused broadcasts in a row after which an approval is given up.
+const REFUSALS_MAX: u8 = 3;
+
+/// Number of looks in a row that must find an approval's nonce used without the allowance. One look may have asked a node
+/// that does not know the newest block.
+const SPENT_LOOKS: u8 = 3;
+
+/// What a look at the chain shows of an approval.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Look {
     /// Permit2 has the allowance.
     Given,
     /// A transaction of the payer has used the approval's nonce, and the allowance is missing.
@@ -37,7 +50,8 @@ enum Progress {
 impl Settler {
     /// Queues a payment for a transaction, after its approval if it brings one.
     pub fn enqueue(self: &Arc<Self>, record: Arc<Record>) {
-        if record.job.work().approval().is_some() {
+        let sponsoring = record.job.work().sponsoring();
+        if sponsoring.is_some_and(|sponsoring| sponsoring.approval().is_some()) {
             self.tasks.spawn(approve_and_queue(Arc::clone(self), record));
         } else {
             self.queue(record);
@@ -45,7 +59,7 @@ impl Settler {
     }
 }
 
-/// Queues a job once Permit2 has the allowance that it needs. Ends the job if its approval can no longer be mined.
+/// Queues a job once Permit2 has the allowance that it needs. Ends the job if that does not happen in time.
 async fn approve_and_queue(settler: Arc<Settler>, record: Arc<Record>) {
     let stopping = settler.stopping.clone();
     // cancel-safe: the job is on disk as queued, and the next start begins again.
@@ -58,98 +72,123 @@ async fn approve_and_queue(settler: Arc<Settler>, record: Arc<Record>) {
 async fn approve(settler: &Arc<Settler>, record: Arc<Record>) {
     let network = &settler.network;
     let Some(approval) = Approval::of(network, record.job.work()) else {
-        // The settings of the network have changed since the job was accepted.
-        return fail(settler, &record, Reason::ApprovalParse.into()).await;
+        let why = "The settings of the network have changed since the approval was accepted.";
+        let rejection = Rejection::with_message(Reason::ApprovalFailed, why);
+        return watch::end_refused(settler, &record, rejection).await;
     };
-    let (mut refusals, mut sent_ms) = (0_u8, None::<u64>);
-    loop {
-        if !settler.ledger.is_queued(&record) {
-            // Withdrawn, because its answer was due.
-            return;
-        }
+    let until_ms = network.clock.mono_ms().saturating_add(WAIT_MS);
+    let (mut seen, mut sent_ms) = (None::<u64>, None::<u64>);
+    let (mut refusals, mut spent) = (0_u8, 0_u8);
+    // A withdrawn job has left the queue.
+    while settler.ledger.is_queued(&record) {
         if let Err(reason) = record.job.work().check_time(network.now_seconds()) {
-            return fail(settler, &record, reason.into()).await;
+            return watch::end_refused(settler, &record, reason.into()).await;
         }
-        match progress(settler, &record, &approval).await {
-            Ok(Progress::Given) => match schemes::check_again(network, &record.job).await {
-                Ok(()) => return settler.queue(record),
-                Err(VerifyError::Rejected(rejection)) => {
-                    return fail(settler, &record, rejection).await;
-                }
-                Err(fault) => tracing::debug!(%fault, "an approved job could not be checked"),
-            },
-            Ok(Progress::Spent) => {
-                return fail(settler, &record, Reason::ApprovalFailed.into()).await;
-            }
-            Ok(Progress::Waiting) => {
-                let now_ms = network.clock.mono_ms();
-                if sent_ms.is_none_or(|sent| now_ms.saturating_sub(sent) >= AGAIN_MS) {
-                    sent_ms = Some(now_ms);
-                    if !broadcast(settler, &approval).await {
-                        refusals = refusals.saturating_add(1);
+        // A job whose success was returned, and whose block was reorganised away, is not given up before it expires.
+        if network.clock.mono_ms() >= until_ms && record.answered.is_none() {
+            return watch::end_refused(settler, &record, Reason::Withdrawn.into()).await;
+        }
+        let head = network.head.block(&*network.chain, &*network.clock).await.ok();
+        // Without a new block nothing changes, except that another node may answer.
+        let look = if head.is_some() && head == seen && spent == 0 {
+            Ok(Look::Waiting)
+        } else {
+            look_at(settler, &record, &approval).await
+        };
+        match look {
+            Ok(found) => {
+                seen = head;
+                spent = if found == Look::Spent { spent.saturating_add(1) } else { 0 };
+                if found == Look::Given || spent >= SPENT_LOOKS {
+                    if try_to_queue(settler, &record, found).await {
+                        return;
                     }
-                    if refusals >= REFUSALS_MAX {
-                        return fail(settler, &record, Reason::ApprovalBroadcast.into()).await;
-                    }
+                    // A node that does not know the newest block yet has denied the allowance.
+                    seen = None;
                 }
             }
             Err(fault) => tracing::debug!(%fault, "an approval could not be looked up"),
+        }
+        let now_ms = network.clock.mono_ms();
+        if sent_ms.is_none_or(|sent| now_ms.saturating_sub(sent) >= AGAIN_MS) {
+            let is_refused = broadcast(settler, &approval, sent_ms.is_some()).await;
+            sent_ms = Some(now_ms);
+            refusals = if is_refused { refusals.saturating_add(1) } else { 0 };
+            if refusals >= REFUSALS_MAX {
+                let rejection = Reason::ApprovalBroadcast.into();
+                return watch::end_refused(settler, &record, rejection).await;
+            }
         }
         settler.pause(network.config.poll_ms).await;
     }
 }
 
-/// Reads how an approval stands.
-async fn progress(
+/// Checks a job whose approval has ended: hands it to the dispatcher, or ends it. `false` if that cannot be decided yet.
+async fn try_to_queue(settler: &Arc<Settler>, record: &Arc<Record>, found: Look) -> bool {
+    let rule = AllowanceRule::Required;
+    match schemes::check_again(&settler.network, &record.job, rule).await {
+        Ok(()) => settler.queue(Arc::clone(record)),
+        Err(VerifyError::Rejected(rejection)) if watch::is_allowance(rejection.reason) => {
+            if found != Look::Spent {
+                return false;
+            }
+            watch::end_refused(settler, record, Reason::ApprovalFailed.into()).await;
+        }
+        Err(VerifyError::Rejected(rejection)) => {
+            watch::end_refused(settler, record, rejection).await;
+        }
+        Err(fault) => {
+            tracing::debug!(%fault, "an approved job could not be checked");
+            return false;
+        }
+    }
+    true
+}
+
+/// Looks at the chain for the allowance that an approval gives.
+async fn look_at(
     settler: &Settler,
     record: &Record,
     approval: &Approval,
-) -> Result<Progress, ChainFault> {
+) -> Result<Look, ChainFault> {
     let chain = &settler.network.chain;
     let (owner, moves) = (record.job.work().account(), record.job.work().moves());
     // The nonce first: if it is used, the allowance that is read afterwards includes the approval.
     let nonce = chain.transaction_count(owner, BlockTag::Latest).await?;
     let spender = settler.network.contracts.permit2;
     let question = IErc20::allowanceCall { owner, spender }.abi_encode();
-    let answer = chain.call(moves.token, question.into(), BlockTag::Latest).await;
-    let allowance = match answer {
-        Ok(word) => reads::number(&word).unwrap_or(U256::ZERO),
-        Err(ChainFault::Reverted { .. }) => U256::ZERO,
-        Err(fault) => return Err(fault),
-    };
+    let call = ContractCall { to: moves.token, data: question.into() };
+    let answers = chain.answers(vec![call_question(owner, call, UNTRUSTED_CALL_GAS)]).await?;
+    let answer = answers.into_iter().next();
+    let answer = answer.unwrap_or(Err(ChainFault::Unavailable { tried: Vec::new() }));
+    let returned = CallOutcome::of(answer)?.returned_data();
+    let allowance = returned.as_ref().and_then(reads::number).unwrap_or(U256::ZERO);
     Ok(if allowance >= moves.amount {
-        Progress::Given
+        Look::Given
     } else if nonce > approval.nonce {
-        Progress::Spent
+        Look::Spent
     } else {
-        Progress::Waiting
+        Look::Waiting
     })
 }
 
-/// Broadcasts an approval as the payer signed it. Returns whether a node may have it.
-async fn broadcast(settler: &Settler, approval: &Approval) -> bool {
+/// Broadcasts an approval as the payer signed it, the first time to one node. Returns whether it was refused.
+async fn broadcast(settler: &Settler, approval: &Approval, again: bool) -> bool {
     settler.failpoints.pass("settle.before approval");
-    let answer = chain_tasks::send(&*settler.network.chain, &approval.raw, true).await;
+    // cancel-safe: a broadcast without an answer is repeated.
+    let answer = tokio::select! {
+        answer = chain_tasks::send(&*settler.network.chain, &approval.raw, again) => answer,
+        () = settler.pause(BROADCAST_MS) => SendAnswer::Unclear,
+    };
     settler.failpoints.pass("settle.after approval");
     match answer {
-        // A used nonce shows when the approval is looked up next.
+        // A used nonce shows at the next look. An underpriced approval may be mined later, and another one of the same
+        // nonce may be in its place.
         SendAnswer::Accepted
         | SendAnswer::AlreadyKnown
         | SendAnswer::NonceTooLow
-        | SendAnswer::Unclear => true,
-        SendAnswer::Underpriced | SendAnswer::Unfunded | SendAnswer::Refused => false,
-    }
-}
-
-/// Ends a job whose approval was not mined. It was never sent.
-async fn fail(settler: &Arc<Settler>, record: &Record, rejection: Rejection) {
-    let at = settler.network.clock.utc();
-    let state = State::Failed { reason: rejection.reason, message: rejection.message, at };
-    let attempts = record.attempts;
-    while let Err(fault) =
-        settler.ledger.transition(&record.job, State::Queued, state.clone(), attempts).await
-    {
-        tracing::error!(%fault, "could not store that an approval failed");
-        settler.pause(AGAIN_MS).await;
+        | SendAnswer::Underpriced
+        | SendAnswer::Unclear => false,
+        SendAnswer::Unfunded | SendAnswer::Refused => true,
     }
 }

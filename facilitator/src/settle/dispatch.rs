@@ -107,7 +107,7 @@ impl Settler {
         let mut left = Vec::with_capacity(records.len());
         for record in records {
             let known = self.ledger.find(record.key()).await?;
-            if known.is_some_and(|known| known.record().is_queued_with_same_digest(&record)) {
+            if known.is_some_and(|known| known.record().is_queued_as(&record)) {
                 left.push(record);
             }
         }

@@ -18,6 +18,7 @@ use crate::book::redb_store::fresh_id;
 use crate::job::Job;
 use crate::network::NetworkContext;
 use crate::node::Priority;
+use crate::payment::Sponsoring;
 use crate::reason::{Reason, Rejection};
 use crate::requester::Requester;
 use crate::scheme::{Proposal, Proposed, Scheme};
@@ -35,6 +36,14 @@ use crate::work::{Content, Effect};
 pub const OPEN_MAX: usize = 20_000;
 /// Maximum number of payments in flight per payer.
 const OPEN_PER_PAYER_MAX: usize = 256;
+
+/// Maximum number of payments in flight per payer and token that bring an EIP-2612 permit. The token accepts one permit of
+/// a nonce, and the next payment of the same nonce would fail at the signer's cost.
+const PERMITS_PER_PAYER_MAX: usize = 1;
+/// Maximum number of payments in flight that bring a signed approval: per payer, and in all. Each is looked up until it
+/// is mined.
+const APPROVALS_PER_PAYER_MAX: usize = 4;
+const APPROVALS_MAX: usize = 256;
 
 /// Pause before a payment may be retried after its last permitted transaction failed, in milliseconds.
 const COOLDOWN_MS: i64 = 10 * 60_000;
@@ -470,7 +479,10 @@ impl SettlementService {
         (caller, need): (B256, Need),
         price: &Price,
     ) -> Result<Claim, EarlyExit> {
-        if self.ledger.open_count() >= OPEN_MAX {
+        let is_approval = matches!(job.work().sponsoring(), Some(Sponsoring::Approval(_)));
+        if self.ledger.open_count() >= OPEN_MAX
+            || is_approval && self.ledger.approval_count() >= APPROVALS_MAX
+        {
             return Err(SettleError::Busy.into());
         }
         let (payer, moves) = (job.work().payer(), job.work().moves());
@@ -479,7 +491,13 @@ impl SettlementService {
         let newest = settler.prices.last();
         let price = newest.as_deref().unwrap_or(price);
         self.ledger.claim(job, (caller, need.reservation), now, |usage: &Usage| {
-            if usage.count >= OPEN_PER_PAYER_MAX {
+            let is_busy = usage.count >= OPEN_PER_PAYER_MAX
+                || match job.work().sponsoring() {
+                    None => false,
+                    Some(Sponsoring::Permit(_)) => usage.permits >= PERMITS_PER_PAYER_MAX,
+                    Some(Sponsoring::Approval(_)) => usage.approvals >= APPROVALS_PER_PAYER_MAX,
+                };
+            if is_busy {
                 return Err(EarlyExit::from(SettleError::Busy));
             }
             if usage.amount.saturating_add(moves.amount) > balance {

@@ -20,13 +20,14 @@ use crate::book::store::GasSpent;
 use crate::job::Job;
 use crate::job_key::JobKey;
 use crate::mined_transaction::MinedTransaction;
-use crate::reason::Reason;
+use crate::reason::{Reason, Rejection};
 use crate::schemes;
 use crate::settle::price::Need;
 use crate::settle::settlement_search::{self, Found};
 use crate::settle::settler::Settler;
 use crate::settle::submission_lock::SubmissionLock;
 use crate::transaction;
+use crate::transfer::approval::AllowanceRule;
 use crate::verify::VerifyError;
 
 /// Delay before a node or the disk is asked again, in milliseconds.
@@ -588,7 +589,7 @@ async fn decided_state(settler: &Settler, record: &Record) -> Result<Option<Stat
     if job.work().expires().is_some_and(|expires| seconds >= expires) {
         return Ok(failed(Reason::Expired));
     }
-    match schemes::check_again(&settler.network, job).await {
+    match schemes::check_again(&settler.network, job, AllowanceRule::MayFollow).await {
         Err(VerifyError::Rejected(rejection)) if is_used(rejection.reason) => {
             // The nonce may have been used since the search above.
             match settlement_search::find(settler, job, record.since_block).await? {
@@ -619,6 +620,32 @@ fn is_used(reason: Reason) -> bool {
         Reason::RefundNonce,
     ];
     used.contains(&reason)
+}
+
+/// Whether a job was refused because Permit2 has no allowance.
+pub(super) fn is_allowance(reason: Reason) -> bool {
+    [Reason::Permit2Allowance, Reason::DepositAllowance].contains(&reason)
+}
+
+/// Ends a queued job that was refused before it was sent, or records that another sender has carried it out. Retries until
+/// nodes answer.
+pub(super) async fn end_refused(settler: &Arc<Settler>, record: &Record, rejection: Rejection) {
+    let at = settler.network.clock.utc();
+    let mut state = State::Failed { reason: rejection.reason, message: rejection.message, at };
+    while is_used(rejection.reason) {
+        match settlement_search::find(settler, &record.job, record.since_block).await {
+            Ok(Some(found)) => {
+                state = found.state(at);
+                break;
+            }
+            Ok(None) => break,
+            Err(fault) => {
+                tracing::debug!(%fault, "the outcome of a payment is not known yet");
+                settler.pause(PAUSE_MS).await;
+            }
+        }
+    }
+    store_state(settler, record, state, record.attempts).await;
 }
 
 /// Stores the next state of a payment that its transaction did not carry out. Retries until nodes answer.
@@ -662,7 +689,7 @@ async fn next_state(
     if failure == NotCarriedOut::TooExpensive {
         return Ok(fail_with(Reason::GasTooHigh));
     }
-    match schemes::check_again(&settler.network, job).await {
+    match schemes::check_again(&settler.network, job, AllowanceRule::MayFollow).await {
         Ok(()) if failure == NotCarriedOut::NeverMined && is_stale(record, at) => {
             Ok(fail_with(Reason::Withdrawn))
         }
@@ -676,6 +703,11 @@ async fn next_state(
             Ok(fail_with(job.work().failed_reason()))
         }
         Err(VerifyError::Rejected(rejection)) => {
+            if failure == NotCarriedOut::FailedInBlock && is_allowance(rejection.reason) {
+                // Its payer may have sent several payments with one allowance.
+                let clock = &settler.network.clock;
+                settler.wasteful_payers.insert(job.work().account(), (), clock.mono_ms());
+            }
             // The nonce may have been used since the search above.
             if is_used(rejection.reason)
                 && let Some(found) =

@@ -11,7 +11,7 @@ use bursar_submit::Raw;
 
 use crate::contract_call::ContractCall;
 use crate::network::NetworkContext;
-use crate::reads::{CallOutcome, call_question};
+use crate::reads::{CallOutcome, UNTRUSTED_CALL_GAS, call_question};
 use crate::reason::{Reason, Rejection};
 use crate::signature;
 use crate::transfer::erc20::IErc20;
@@ -23,6 +23,15 @@ pub(crate) const BYTES_MAX: usize = 1 << 10;
 
 /// Length of the call data of `approve(address,uint256)` in bytes.
 const CALL_BYTES: usize = 68;
+
+/// Whether a job may be checked while its own approval is not mined.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum AllowanceRule {
+    /// Permit2 must have the allowance now.
+    Required,
+    /// The allowance may still be missing if the job brings an approval.
+    MayFollow,
+}
 
 /// A signed approval, decoded.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -62,7 +71,7 @@ impl Approval {
             spender: network.contracts.permit2,
             amount: moves.amount,
         };
-        Self::read(work.approval()?, wanted).ok()
+        Self::read(work.sponsoring()?.approval()?, wanted).ok()
     }
 
     /// Decodes a signed approval, and rejects one that does anything else than approving Permit2.
@@ -130,12 +139,10 @@ impl Approval {
     /// [`VerifyError`].
     pub(crate) async fn check(&self, network: &NetworkContext) -> Result<(), VerifyError> {
         let chain = &network.chain;
-        let approve = ContractCall { to: self.token, data: self.data.clone() };
-        let (nonce, balance, fees, answers) = futures::try_join!(
+        let (nonce, balance, fees) = futures::try_join!(
             chain.transaction_count(self.payer, BlockTag::Latest),
             chain.balance(self.payer, BlockTag::Latest),
             chain.fee_facts(),
-            chain.answers(vec![call_question(self.payer, approve, self.gas_limit)]),
         )?;
         let refused = |why: String| {
             let rejection = Rejection::with_message(Reason::ApprovalBroadcast, why);
@@ -157,10 +164,13 @@ impl Approval {
         let most = U256::from(self.gas_limit).saturating_mul(U256::from(self.max_fee));
         if balance < most {
             return refused(format!(
-                "The payer has {balance} wei, and its approval may cost {most}: fund it, or sign an approval \\
-                 that costs less."
+                "The payer has {balance} wei, and its approval may cost {most}: fund it, or sign an approval with a \
+                 lower fee."
             ));
         }
+        let approve = ContractCall { to: self.token, data: self.data.clone() };
+        let gas = self.gas_limit.min(UNTRUSTED_CALL_GAS);
+        let answers = chain.answers(vec![call_question(self.payer, approve, gas)]).await?;
         let answer = answers.into_iter().next();
         let answer = answer.unwrap_or(Err(ChainFault::Unavailable { tried: Vec::new() }));
         match CallOutcome::of(answer)?.revert_data() {

@@ -18,11 +18,12 @@ use crate::reason::{Reason, Rejection};
 use crate::scheme::Proposal;
 use crate::signature::{self, Unwrapped};
 use crate::transaction;
-use crate::transfer::approval::Approval;
+use crate::transfer::approval::{AllowanceRule, Approval};
 use crate::transfer::domain::{self, Domain};
 use crate::transfer::evidence::Evidence;
 use crate::transfer::method::Method;
 use crate::transfer::payload;
+use crate::transfer::permit2;
 use crate::transfer::question;
 use crate::transfer::registry;
 use crate::transfer::sponsoring::{self, Authorized, Codes};
@@ -241,7 +242,13 @@ async fn check(
         payment.deployment = None;
         answer = question::ask(network, &payment, priority).await?;
     }
-    let payment = check_answer(network, parsed, payment, (separator, signed_by_key), &answer)?;
+    let mut payment = check_answer(network, parsed, payment, (separator, signed_by_key), &answer)?;
+    if parsed.method.takes_sponsoring()
+        && permit2::allowance(&answer.facts).is_some_and(|allowance| allowance >= payment.amount)
+    {
+        // A permit would replace an allowance that is good already.
+        payment.sponsoring = None;
+    }
     if answer.failure.is_some()
         && let Some(approval) = Approval::of(network, &payment)
     {
@@ -313,7 +320,11 @@ async fn check_authorization(
 ///
 /// # Errors
 /// [`VerifyError`].
-pub async fn check_again(network: &NetworkContext, payment: &Payment) -> Result<(), VerifyError> {
+pub(crate) async fn check_again(
+    network: &NetworkContext,
+    payment: &Payment,
+    rule: AllowanceRule,
+) -> Result<(), VerifyError> {
     check_time(&payment.terms, network.now_seconds())?;
     let answer = question::ask(network, payment, Priority::Batched).await?;
     let method = registry::method(payment.method);
@@ -323,8 +334,11 @@ pub async fn check_again(network: &NetworkContext, payment: &Payment) -> Result<
         return Err(Rejection::from(reason).for_payer(payment.terms.payer).into());
     }
     match check_transfer(method, payment, &answer) {
-        // Without its allowance the payment waits for its approval.
-        Err(rejection) if is_approved_first(payment, &rejection) => Ok(()),
+        Err(rejection)
+            if rule == AllowanceRule::MayFollow && is_approved_first(payment, &rejection) =>
+        {
+            Ok(())
+        }
         checked => checked.map_err(VerifyError::from),
     }
 }
@@ -406,7 +420,8 @@ fn check_answer(
         Err(rejection) => {
             // A contract wallet decides itself whether it has signed. A caller without a valid signature may learn
             // about the token and the network, but not about the payment, for example that it was settled.
-            let is_unsigned = !signed_by_key && answer.signature_confirmed != Some(true);
+            let is_confirmed = answer.signature_confirmed == Some(true);
+            let is_unsigned = !signed_by_key && !is_confirmed;
             let public_reasons = [
                 Reason::NotDeployed,
                 Reason::NotEip3009,
@@ -417,7 +432,8 @@ fn check_answer(
             if is_unsigned && !public_reasons.contains(&rejection.reason) {
                 return Err(Rejection::from(Reason::InvalidSignature).for_payer(payer).into());
             }
-            if is_approved_first(&payment, &rejection) {
+            // Permit2 asks the code of an account that has some, whoever signed.
+            if is_approved_first(&payment, &rejection) && (!has_code || is_confirmed) {
                 return Ok(payment);
             }
             Err(rejection.into())

@@ -13,6 +13,7 @@ use crate::contract_call::ContractCall;
 use crate::contracts::Contracts;
 use crate::mined_transaction::MinedTransaction;
 use crate::payment::{Payment, Terms};
+use crate::reads::number;
 use crate::reason::{Reason, Rejection};
 use crate::signature;
 use crate::transfer::erc20::{IErc20, is_transfer_of};
@@ -140,6 +141,11 @@ pub(crate) fn facts(contracts: &Contracts, terms: &Terms, proxy: Address) -> Vec
         ContractCall { to: terms.token, data: allowance.abi_encode().into() },
         ContractCall { to: proxy, data: IProxy::PERMIT2Call {}.abi_encode().into() },
     ]
+}
+
+/// What Permit2 may move of the payer's token, from the answers to [`facts`].
+pub(crate) fn allowance(facts: &[Option<Bytes>]) -> Option<U256> {
+    number(facts.get(1)?.as_ref()?)
 }
 
 /// The reason if the proxy is missing on the network.

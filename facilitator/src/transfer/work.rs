@@ -8,7 +8,7 @@ use crate::contract_call::ContractCall;
 use crate::contracts::Contracts;
 use crate::job_key::JobKey;
 use crate::mined_transaction::MinedTransaction;
-use crate::payment::{Deployment, Payment};
+use crate::payment::{Deployment, Payment, Sponsoring};
 use crate::reason::Reason;
 use crate::transfer::permit2;
 use crate::transfer::registry;
@@ -16,6 +16,11 @@ use crate::transfer::terms_check;
 use crate::work::{Content, Effect, SenderRule, SettlementEvent, TokenAmount, Work};
 
 impl Payment {
+    /// The approval that is broadcast before the payment.
+    pub(crate) fn approval(&self) -> Option<&Bytes> {
+        self.sponsoring.as_ref()?.approval()
+    }
+
     /// The EIP-2612 permit that the payment's transaction redeems.
     pub(crate) fn permit(&self) -> Option<&Eip2612Permit> {
         self.sponsoring.as_ref()?.permit()
@@ -69,8 +74,8 @@ impl Work for Payment {
         self.deployment.as_ref()
     }
 
-    fn approval(&self) -> Option<&Bytes> {
-        self.sponsoring.as_ref()?.approval()
+    fn sponsoring(&self) -> Option<&Sponsoring> {
+        self.sponsoring.as_ref()
     }
 
     fn call(&self, contracts: &Contracts) -> ContractCall {

@@ -1,5 +1,5 @@
 //! The facilitator as the authorizer of receivers: it signs claims and refunds for the receivers of the caller's API key
-//! alone. Anybody can read the config of a channel, and a refund takes what its receiver has not claimed yet.
+//! alone. The config of a channel is public, and a refund takes what its receiver has not claimed yet.
 
 use alloy_primitives::{Address, U256};
 use bursar_tests::payer::Payer;

@@ -36,7 +36,8 @@ async fn check_reports_what_is_present_and_what_is_missing() {
     let answer = findings(&whole).await;
     assert!(answer.iter().all(|finding| finding.severity == Severity::Good), "{answer:#?}");
 
-    let key = format!("name = \"shop\", sha256 = \"{}\", receivers = [\"{SHOP}\"]", "11".repeat(32));
+    let key =
+        format!("name = \"shop\", sha256 = \"{}\", receivers = [\"{SHOP}\"]", "11".repeat(32));
     let (keys, more) = (format!("api_keys = [{{ {key} }}]"), "authorizer = \"authorizer.key\"");
     let signing = FacilitatorHome::new(chain.network(), chain.url(), 2, &keys, more);
     let text = format!("{} signs claims and refunds", signing.authorizer());

@@ -1,7 +1,7 @@
 //! Payers that have not approved Permit2: they send an EIP-2612 permit or a signed approval with their payment, in every
 //! scheme. With a permit they need no coin; an approval they pay themselves.
 
-use alloy_primitives::{Address, U256, keccak256};
+use alloy_primitives::{Address, U256, keccak256, uint};
 use alloy_sol_types::sol;
 use bursar_core::networks::ChainId;
 use bursar_devnet::Call;
@@ -15,6 +15,9 @@ use serde_json::{Value, json};
 use crate::channel::{Channel, ESCROW, code, reason};
 use crate::kills::funded_approval;
 use crate::stage::{BASE, INITIAL_BALANCE, ROBINHOOD, SHOP, Stage, prepared_home};
+
+/// The order of the curve secp256k1.
+const ORDER: U256 = uint!(0xfffffffffffffffffffffffffffffffebaaedce6af48a03bbfd25e8cd0364141_U256);
 
 /// The price of everything, in smallest units.
 const PRICE: u64 = 40_000;
@@ -147,7 +150,7 @@ async fn a_payer_without_coin_pays_by_a_permit_on_robinhood() {
     permits_are_redeemed(ROBINHOOD).await;
 }
 
-/// Anybody can redeem a permit first. It then gives the allowance all the same.
+/// Any account can redeem a permit first. It then gives the allowance all the same.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_permit_that_a_stranger_redeems_first_does_no_harm() {
     let Some(stage) = Stage::set_up(BASE, 1, "").await else { return };
@@ -266,13 +269,16 @@ async fn sponsoring_that_is_not_for_the_payment_is_refused_without_a_node() {
             changed
         };
         let foreign = hex::encode(Payer::random().signed_approval(&terms));
-        let high_s = {
-            // The last word is s; all ones are above the order of the curve.
-            let mut changed = raw.clone();
-            let length = changed.len();
-            changed[length - 32..].fill(0xff);
-            changed
-        };
+        // The malleable twin of the signature: the same r, and the order of the curve minus s. Mostly s has 32 bytes.
+        let high_s = (0..)
+            .find_map(|nonce| {
+                let raw = payer.signed_approval(&ApprovalTerms { nonce, ..terms });
+                let (start, s) = raw.split_at(raw.len() - 32);
+                let twin = ORDER - U256::from_be_slice(s);
+                let is_whole = start.last() == Some(&0xa0);
+                is_whole.then(|| [start, &twin.to_be_bytes::<32>()].concat())
+            })
+            .expect("a long s");
         let approvals = [
             ("invalid_erc20_approval_extension_format", field("amount", json!("much"))),
             ("invalid_erc20_approval_extension_format", with_bytes(&[1; 2_000])),
@@ -327,7 +333,7 @@ async fn approvals_that_cannot_be_mined_are_refused() {
             }
         };
         let broadcast = "erc20_approval_broadcast_failed";
-        refused(&of(&terms), broadcast, "fund it").await;
+        refused(&of(&terms), broadcast, "fund it, or sign an approval with a lower fee.").await;
         stage.set_coin(payer.address(), terms.coin() - U256::from(1)).await;
         refused(&of(&terms), broadcast, "fund it").await;
         stage.set_coin(payer.address(), terms.coin()).await;
@@ -343,6 +349,83 @@ async fn approvals_that_cannot_be_mined_are_refused() {
         refused(&of(&terms), broadcast, "next one is 1").await;
         assert_eq!(stage.allowance(payer.address()).await, U256::ZERO);
         assert_eq!(stage.balance(payer.address()).await, U256::from(INITIAL_BALANCE));
+    }
+    stage.facilitator.stop().await;
+}
+
+/// A permit would replace an allowance, and leave none.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_allowance_that_is_good_already_stays() {
+    let Some(stage) = Stage::set_up(BASE, 1, "").await else { return };
+    for kind in KINDS {
+        let payer = stage.payer().await;
+        let mut request = stage.request(kind, &payer);
+        let permit = payer.permit(&stage.permit_terms(request.deadline));
+        request.body = with(request.body, &permit);
+        stage.moves_the_price(&request, &payer, &format!("{kind:?}")).await;
+        assert!(stage.allowance(payer.address()).await > U256::from(u128::MAX), "{kind:?}");
+    }
+    stage.facilitator.stop().await;
+}
+
+/// A token accepts one permit of a nonce. A second payment with it would fail at the signer's cost.
+#[tokio::test(flavor = "multi_thread")]
+async fn one_payment_with_a_permit_is_in_flight_for_each_payer() {
+    let Some(stage) = Stage::set_up(BASE, 1, "").await else { return };
+    let payer = stage.bare_payer().await;
+    let [first, second] = [Kind::Exact, Kind::Upto].map(|kind| {
+        let request = stage.request(kind, &payer);
+        with(request.body, &payer.permit(&stage.permit_terms(request.deadline)))
+    });
+    stage.chain.set_automine(false).await.expect("off");
+    let signer = stage.home.signers[0];
+    let (answer, ()) = tokio::join!(stage.settle(&first), async {
+        let pending = json!([signer, "pending"]);
+        let count = async || stage.chain.request("eth_getTransactionCount", pending.clone()).await;
+        let before = stage.sent_by(signer).await;
+        while count().await.expect("answered") == before {
+            tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+        }
+        let (status, answer) = stage.facilitator.post("/settle", &second).await;
+        assert_eq!((status, reason(&answer)), (503, "unexpected_settle_error"), "{answer}");
+        stage.chain.mine(1).await.expect("mined");
+    });
+    assert_eq!(answer["success"], true, "{answer}");
+    // The next block shows that its nonce is used.
+    let refused = stage.verify(&second).await;
+    assert_eq!(reason(&refused), "permit2_allowance_required", "{refused}");
+    stage.facilitator.stop().await;
+}
+
+/// The payer uses the nonce of its approval for something else.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_payment_ends_once_its_approval_can_no_longer_be_mined() {
+    let Some(stage) = Stage::set_up(BASE, 1, "").await else { return };
+    for kind in KINDS {
+        let payer = Payer::random();
+        let approval = funded_approval(&stage.chain, &payer).await;
+        let request = stage.request(kind, &payer);
+        let body = with(request.body, &approval);
+        stage.chain.set_automine(false).await.expect("off");
+        let raw = payer.signed_approval(&stage.approval_terms());
+        let hash = json!([keccak256(raw)]);
+        let (answer, ()) = tokio::join!(stage.settle(&body), async {
+            let known =
+                async || stage.chain.request("eth_getTransactionByHash", hash.clone()).await;
+            while known().await.expect("answered").is_null() {
+                tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+            }
+            stage.chain.request("anvil_dropTransaction", hash.clone()).await.expect("dropped");
+            stage
+                .chain
+                .request("anvil_setNonce", json!([payer.address(), "0x1"]))
+                .await
+                .expect("set");
+            stage.chain.mine(1).await.expect("mined");
+        });
+        assert_eq!(reason(&answer), "erc20_approval_tx_failed", "{kind:?}: {answer}");
+        assert_eq!(stage.balance(payer.address()).await, U256::from(INITIAL_BALANCE), "{kind:?}");
+        stage.chain.set_automine(true).await.expect("on");
     }
     stage.facilitator.stop().await;
 }
