@@ -2,13 +2,15 @@
 //! alone. The config of a channel is public, and a refund takes what its receiver has not claimed yet.
 
 use alloy_primitives::{Address, U256};
+use bursar_facilitator::service::load_keys;
+use bursar_tests::facilitator::FacilitatorHome;
 use bursar_tests::payer::Payer;
 use bursar_x402::channel::payload::ClaimRow;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
 use crate::channel::{Channel, DEPOSIT, PRICE, code, reason};
-use crate::stage::{BASE, Stage};
+use crate::stage::{BASE, ROBINHOOD, SHOP, Stage};
 
 /// A facilitator with an authorizer, and the keys of two merchants.
 struct Merchants {
@@ -79,7 +81,7 @@ fn claim_of(channels: &[&Channel]) -> Value {
 async fn claims_and_refunds_are_signed_for_the_callers_own_receivers() {
     let Some(merchants) = Merchants::set_up().await else { return };
     let stage = &merchants.stage;
-    // The kinds of the scheme name the authorizer, which is no signer.
+    // The kinds of the scheme name the authorizer, which is not a signer.
     let (_status, supported) = stage.facilitator.get("/supported").await;
     let kinds = supported["kinds"].as_array().expect("kinds");
     let kind = kinds.iter().find(|kind| kind["scheme"] == "batch-settlement").expect("listed");
@@ -139,4 +141,23 @@ async fn claims_and_refunds_are_signed_for_the_callers_own_receivers() {
     assert_eq!(deposited["success"], true, "{deposited}");
     let refunded = merchants.settle("shop", &signed.refund(PRICE, 0, 0)).await;
     assert_eq!(refunded["success"], true, "{refunded}");
+}
+
+/// Its key is not among those that pay gas, on any network.
+#[tokio::test]
+async fn an_authorizer_pays_gas_on_no_network() {
+    let network = bursar_core::networks::by_chain(BASE).expect("a row");
+    let digest = "11".repeat(32);
+    let keys = format!(
+        "api_keys = [{{ name = \"shop\", sha256 = \"{digest}\", receivers = [\"{SHOP}\"] }}]"
+    );
+    let more = "authorizer = \"authorizer.key\"";
+    let home = FacilitatorHome::new(network, "http://127.0.0.1:1", 1, &keys, more);
+    let mut config = home.config();
+    assert!(load_keys(&config).is_ok());
+    let rpc = config.networks[&BASE].rpc.clone();
+    let other = config.networks.get_mut(&ROBINHOOD).expect("a row");
+    (other.rpc, other.signers) = (rpc, vec![home.folder().join("authorizer.key")]);
+    let refused = load_keys(&config).expect_err("one key for both").to_string();
+    assert!(refused.contains("also pays gas"), "{refused}");
 }

@@ -150,6 +150,20 @@ async fn a_payer_without_coin_pays_by_a_permit_on_robinhood() {
     permits_are_redeemed(ROBINHOOD).await;
 }
 
+/// The endpoint of deposits takes extensions in its bare form too.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_bare_deposit_brings_a_permit() {
+    let Some(stage) = Stage::set_up(BASE, 1, "").await else { return };
+    let payer = stage.bare_payer().await;
+    let request = stage.request(Kind::Deposit, &payer);
+    let mut bare = request.body["paymentPayload"]["payload"].clone();
+    bare["network"] = json!(stage.network().caip2());
+    bare["extensions"] = payer.permit(&stage.permit_terms(request.deadline));
+    let (status, answer) = stage.facilitator.post("/batch/deposit", &bare).await;
+    assert_eq!((status, &answer["success"]), (200, &json!(true)), "{answer}");
+    stage.facilitator.stop().await;
+}
+
 /// Any account can redeem a permit first. It then gives the allowance all the same.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_permit_that_a_stranger_redeems_first_does_no_harm() {
