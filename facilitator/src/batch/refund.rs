@@ -37,7 +37,8 @@ pub struct ChannelRefund {
     pub digest: B256,
     /// A payer or the authorizer has code, which runs.
     pub foreign_code: bool,
-    /// The state of the channel when the refund was checked.
+    /// The state of the channel when the refund was checked. Without the pending withdrawal if the refund ends it, as
+    /// one of at least its amount does.
     pub before: ChannelState,
 }
 

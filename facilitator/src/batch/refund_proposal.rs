@@ -153,6 +153,7 @@ impl RefundProposal {
         let answers = reads::read(network, wanted, priority).await?;
         let has_code = answers.codes.first().copied().unwrap_or_default();
         let mut outcomes = answers.outcomes.unwrap_or_default().into_iter();
+        let pending = outcomes.as_slice().get(1).and_then(state_reads::pending);
         let state = state_reads::read(outcomes.by_ref().take(state_reads::CALLS));
         let state = state.ok_or_else(|| self.reject(Reason::RefundSimulation))?;
         let revert = outcomes.next().unwrap_or(CallOutcome::Reverted(Bytes::new())).revert_data();
@@ -176,6 +177,9 @@ impl RefundProposal {
         }
         if let Some(revert) = revert {
             return Err(self.reject(Reason::RefundSimulation).with_revert(&revert).into());
+        }
+        if pending.is_some_and(|pending| job.value().amount >= U256::from(pending)) {
+            job.before.withdraw_requested_at = 0;
         }
         job.foreign_code = has_code || claims_run_code;
         Ok(job)

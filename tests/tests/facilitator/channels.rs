@@ -194,6 +194,30 @@ async fn a_channel_is_read_once_in_a_block() {
     stage.facilitator.stop().await;
 }
 
+/// A refund reduces a pending withdrawal, and ends it with its last unit.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_refund_of_the_whole_withdrawal_ends_it() {
+    let Some(stage) = Stage::set_up(BASE, 1, "").await else { return };
+    let channel = stage.open_channel().await;
+    let call =
+        IBatchSettlement::initiateWithdrawCall { config: (&channel.config).into(), amount: 10 };
+    let gas = json!([channel.config.payer, U256::from(10).pow(U256::from(20))]);
+    stage.chain.request("anvil_setBalance", gas).await.expect("set");
+    stage.chain.send_as(&Call::new(channel.config.payer, ESCROW, &call)).await.expect("sent");
+    let begun =
+        stage.verify(&channel.deposit(1, PRICE)).await["extra"]["withdrawRequestedAt"].clone();
+    assert_ne!(begun, 0);
+    let state = async |amount: u128, nonce: u64| {
+        let answer = stage.settled(&channel.refund(amount, nonce, 0)).await;
+        answer["extra"]["channelState"]["withdrawRequestedAt"].clone()
+    };
+    assert_eq!(state(9, 0).await, begun, "one unit is still to be withdrawn");
+    assert_eq!(state(1, 1).await, 0);
+    let verified = stage.verify(&channel.deposit(1, PRICE)).await;
+    assert_eq!(verified["extra"], channel.state(DEPOSIT - 10, 0, 2));
+    stage.facilitator.stop().await;
+}
+
 /// A stranger sends the payout first: the merchant's request succeeds with the stranger's transaction.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_sweep_by_a_stranger_is_the_success_of_the_request() {
