@@ -181,10 +181,13 @@ impl Work for ChannelRefund {
         Reason::RefundTransactionFailed
     }
 
+    /// The state before the refund, less what it returned: a simultaneous deposit, claim or withdrawal shows in the next
+    /// verdict. A balance below what is claimed cannot be; then a deposit came in between.
     fn content(&self, effect: &Effect) -> Content {
+        let total_claimed = self.total_claimed();
         let state = ChannelState {
-            balance: effect.balance.unwrap_or(self.before.balance),
-            total_claimed: self.total_claimed(),
+            balance: effect.balance.unwrap_or(self.before.balance).max(total_claimed),
+            total_claimed,
             refund_nonce: self.nonce.saturating_add(U256::from(1)),
             ..self.before
         };
@@ -192,5 +195,45 @@ impl Work for ChannelRefund {
             amount: effect.amount.map(U256::from),
             extra: Some(json!({ "channelState": state.to_json(self.channel) })),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bursar_x402::channel::WithdrawDelay;
+
+    #[test]
+    fn balance_is_at_least_what_is_claimed_after_a_simultaneous_deposit() {
+        let refund = ChannelRefund {
+            chain: ChainId(8453),
+            config: ChannelConfig {
+                payer: Address::repeat_byte(1),
+                payer_authorizer: Address::repeat_byte(1),
+                receiver: Address::repeat_byte(2),
+                receiver_authorizer: Address::repeat_byte(3),
+                token: Address::repeat_byte(4),
+                withdraw_delay: WithdrawDelay::try_from(900).unwrap(),
+                salt: B256::ZERO,
+            },
+            channel: B256::repeat_byte(5),
+            amount: u128::MAX,
+            nonce: U256::ZERO,
+            signature: Bytes::new(),
+            rows: Vec::new(),
+            claim_signature: Bytes::new(),
+            digest: B256::ZERO,
+            foreign_code: false,
+            before: ChannelState { balance: 47, total_claimed: 5, ..ChannelState::default() },
+        };
+        let shown = |refunded: u128| {
+            let balance = Some(refund.before.balance.saturating_sub(refunded));
+            let content = refund.content(&Effect { amount: Some(refunded), balance });
+            content.extra.unwrap()["channelState"]["balance"].clone()
+        };
+        assert_eq!(shown(2), "45");
+        assert_eq!(shown(42), "5");
+        // A deposit of 500 came before the refund.
+        assert_eq!(shown(542), "5");
     }
 }
