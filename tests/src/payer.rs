@@ -86,7 +86,12 @@ pub fn random_word() -> B256 {
 impl Payer {
     /// Creates a payer with a random key.
     pub fn random() -> Self {
-        Self { key: SigningKey::from_slice(random_word().as_slice()).expect("a key") }
+        Self::from_word(random_word())
+    }
+
+    /// Creates a payer with this key.
+    pub fn from_word(key: B256) -> Self {
+        Self { key: SigningKey::from_slice(key.as_slice()).expect("a key") }
     }
 
     /// Returns the key's address.

@@ -18,8 +18,44 @@ mod catalogue;
 #[path = "facilitator/channel.rs"]
 mod channel;
 #[cfg(test)]
+#[path = "facilitator/channel_actions.rs"]
+mod channel_actions;
+#[cfg(test)]
+#[path = "facilitator/channel_actors.rs"]
+mod channel_actors;
+#[cfg(test)]
+#[path = "facilitator/channel_answers.rs"]
+mod channel_answers;
+#[cfg(test)]
+#[path = "facilitator/channel_audit.rs"]
+mod channel_audit;
+#[cfg(test)]
+#[path = "facilitator/channel_draws.rs"]
+mod channel_draws;
+#[cfg(test)]
+#[path = "facilitator/channel_model.rs"]
+mod channel_model;
+#[cfg(test)]
+#[path = "facilitator/channel_moves.rs"]
+mod channel_moves;
+#[cfg(test)]
+#[path = "facilitator/channel_play.rs"]
+mod channel_play;
+#[cfg(test)]
+#[path = "facilitator/channel_random.rs"]
+mod channel_random;
+#[cfg(test)]
 #[path = "facilitator/channel_refusals.rs"]
 mod channel_refusals;
+#[cfg(test)]
+#[path = "facilitator/channel_requests.rs"]
+mod channel_requests;
+#[cfg(test)]
+#[path = "facilitator/channel_verdicts.rs"]
+mod channel_verdicts;
+#[cfg(test)]
+#[path = "facilitator/channel_world.rs"]
+mod channel_world;
 #[cfg(test)]
 #[path = "facilitator/channels.rs"]
 mod channels;

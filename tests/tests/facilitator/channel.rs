@@ -4,7 +4,7 @@ use alloy_primitives::{Address, B256, U256, address, b256, keccak256};
 use bursar_core::networks::Network;
 use bursar_tests::payer::{PERMIT2, Payer, now_s, random_word};
 use bursar_x402::channel::deposit::{DepositTerms, Eip3009Authorization, Permit2Authorization};
-use bursar_x402::channel::payload::ClaimRow;
+use bursar_x402::channel::payload::{ClaimRow, DepositAuthorization};
 use bursar_x402::channel::{ChannelConfig, EscrowDomain, WithdrawDelay};
 use serde_json::{Value, json};
 
@@ -23,6 +23,8 @@ pub(crate) struct Channel {
     network: &'static Network,
     pub(crate) payer: Payer,
     pub(crate) authorizer: Payer,
+    /// Signs the vouchers: the payer, unless a test replaces it.
+    pub(crate) voucher_key: Payer,
     pub(crate) config: ChannelConfig,
     pub(crate) id: B256,
 }
@@ -51,7 +53,8 @@ impl Channel {
         };
         change(&mut config);
         let id = EscrowDomain::new(network.chain, ESCROW).channel_id(&config);
-        Self { network, payer, authorizer, config, id }
+        let voucher_key = payer.clone();
+        Self { network, payer, authorizer, voucher_key, config, id }
     }
 
     pub(crate) fn domain(&self) -> EscrowDomain {
@@ -69,7 +72,7 @@ impl Channel {
     }
 
     pub(crate) fn voucher_signature(&self, ceiling: u128) -> String {
-        self.payer.sign(self.domain().voucher_digest(self.id, ceiling))
+        self.voucher_key.sign(self.domain().voucher_digest(self.id, ceiling))
     }
 
     pub(crate) fn voucher_json(&self, ceiling: u128) -> Value {
@@ -101,10 +104,27 @@ impl Channel {
 
     /// A deposit by EIP-3009, with a voucher for `ceiling`.
     pub(crate) fn deposit(&self, amount: u128, ceiling: u128) -> Value {
-        let authorization = Eip3009Authorization {
+        let authorization = self.eip3009_authorization(amount, random_word(), now_s() + 300);
+        self.deposit_body(amount, ceiling, &DepositAuthorization::Eip3009(authorization))
+    }
+
+    /// A deposit by Permit2, with a voucher for `ceiling`.
+    pub(crate) fn deposit_by_permit2(&self, amount: u128, ceiling: u128) -> Value {
+        let authorization = self.permit2_authorization(amount, random_word(), now_s() + 300);
+        self.deposit_body(amount, ceiling, &DepositAuthorization::Permit2(authorization))
+    }
+
+    /// A signed authorization that is valid until `expires_s`, in Unix seconds.
+    pub(crate) fn eip3009_authorization(
+        &self,
+        amount: u128,
+        salt: B256,
+        expires_s: u64,
+    ) -> Eip3009Authorization {
+        let mut authorization = Eip3009Authorization {
             valid_after: U256::ZERO,
-            valid_before: U256::from(now_s() + 300),
-            salt: U256::from_be_bytes(random_word().0),
+            valid_before: U256::from(expires_s),
+            salt: U256::from_be_bytes(salt.0),
             signature: Default::default(),
         };
         let terms = DepositTerms {
@@ -114,26 +134,24 @@ impl Channel {
             amount,
         };
         let digest = authorization.digest(self.network.stablecoin.domain_separator, &terms);
-        self.body(json!({
-            "type": "deposit", "channelConfig": self.config_json(),
-            "voucher": self.voucher_json(ceiling),
-            "deposit": { "amount": amount.to_string(), "authorization": { "erc3009Authorization": {
-                "validAfter": "0", "validBefore": authorization.valid_before.to_string(),
-                "salt": format!("0x{:064x}", authorization.salt),
-                "signature": self.payer.sign(digest),
-            } } },
-        }))
+        authorization.signature = self.payer.sign(digest).parse().expect("hex");
+        authorization
     }
 
-    /// A deposit by Permit2, with a voucher for `ceiling`.
-    pub(crate) fn deposit_by_permit2(&self, amount: u128, ceiling: u128) -> Value {
-        let authorization = Permit2Authorization {
+    /// A signed permit that is valid until `expires_s`, in Unix seconds.
+    pub(crate) fn permit2_authorization(
+        &self,
+        amount: u128,
+        nonce: B256,
+        expires_s: u64,
+    ) -> Permit2Authorization {
+        let mut authorization = Permit2Authorization {
             from: self.config.payer,
             token: self.config.token,
             amount: U256::from(amount),
             spender: PERMIT2_COLLECTOR,
-            nonce: U256::from_be_bytes(random_word().0),
-            deadline: U256::from(now_s() + 300),
+            nonce: U256::from_be_bytes(nonce.0),
+            deadline: U256::from(expires_s),
             channel_id: self.id,
             signature: Default::default(),
         };
@@ -141,17 +159,35 @@ impl Channel {
         let chain = B256::from(U256::from(self.network.chain.0));
         let separator =
             keccak256([kind, keccak256("Permit2"), chain, PERMIT2.into_word()].concat());
-        let digest = authorization.digest(separator);
+        authorization.signature =
+            self.payer.sign(authorization.digest(separator)).parse().expect("hex");
+        authorization
+    }
+
+    /// A deposit with a signed authorization.
+    pub(crate) fn deposit_body(
+        &self,
+        amount: u128,
+        ceiling: u128,
+        authorization: &DepositAuthorization,
+    ) -> Value {
+        let authorization = match authorization {
+            DepositAuthorization::Eip3009(signed) => json!({ "erc3009Authorization": {
+                "validAfter": "0", "validBefore": signed.valid_before.to_string(),
+                "salt": format!("0x{:064x}", signed.salt), "signature": signed.signature,
+            } }),
+            DepositAuthorization::Permit2(signed) => json!({ "permit2Authorization": {
+                "from": signed.from,
+                "permitted": { "token": signed.token, "amount": amount.to_string() },
+                "spender": signed.spender, "nonce": signed.nonce.to_string(),
+                "deadline": signed.deadline.to_string(),
+                "witness": { "channelId": self.id }, "signature": signed.signature,
+            } }),
+        };
         self.body(json!({
             "type": "deposit", "channelConfig": self.config_json(),
             "voucher": self.voucher_json(ceiling),
-            "deposit": { "amount": amount.to_string(), "authorization": { "permit2Authorization": {
-                "from": authorization.from,
-                "permitted": { "token": authorization.token, "amount": amount.to_string() },
-                "spender": authorization.spender, "nonce": authorization.nonce.to_string(),
-                "deadline": authorization.deadline.to_string(),
-                "witness": { "channelId": self.id }, "signature": self.payer.sign(digest),
-            } } },
+            "deposit": { "amount": amount.to_string(), "authorization": authorization },
         }))
     }
 
