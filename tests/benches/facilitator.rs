@@ -9,6 +9,8 @@ mod compare;
 mod http;
 #[path = "services/process.rs"]
 mod process;
+#[path = "facilitator/schemes.rs"]
+mod schemes;
 #[path = "facilitator/settle.rs"]
 mod settle;
 #[path = "facilitator/stage.rs"]
@@ -28,6 +30,9 @@ fn main() {
         }
         if wanted("settle") {
             settle::measure().await;
+        }
+        if wanted("schemes") {
+            schemes::measure().await;
         }
         if wanted("compare") {
             compare::measure().await;

@@ -3,6 +3,7 @@
 
 pub mod bench;
 pub mod caller;
+pub mod channel;
 pub mod counting_rpc;
 pub mod dice;
 pub mod doubles;

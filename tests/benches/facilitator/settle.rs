@@ -143,10 +143,7 @@ async fn lone(chain: &Devnet, process: &Process, payers: &[bursar_tests::payer::
 async fn gas(chain: &Devnet, hashes: &BTreeMap<String, usize>) {
     let mut by_size: BTreeMap<usize, Vec<f64>> = BTreeMap::new();
     for (hash, payments) in hashes {
-        let receipt =
-            chain.request("eth_getTransactionReceipt", json!([hash])).await.expect("answered");
-        let used = receipt["gasUsed"].as_str().expect("text").trim_start_matches("0x").to_owned();
-        let used = u64::from_str_radix(&used, 16).expect("hex") as f64;
+        let used = gas_of(chain, hash).await as f64;
         by_size.entry(*payments).or_default().push(used / *payments as f64);
     }
     let mut line = Vec::new();
@@ -157,8 +154,16 @@ async fn gas(chain: &Devnet, hashes: &BTreeMap<String, usize>) {
     println!("gas a payment, by the size of the batch: {}", line.join(", "));
 }
 
+/// Returns the gas that a transaction used.
+pub async fn gas_of(chain: &Devnet, hash: &str) -> u64 {
+    let receipt = chain.request("eth_getTransactionReceipt", json!([hash])).await;
+    let receipt = receipt.expect("answered");
+    let used = receipt["gasUsed"].as_str().expect("text").trim_start_matches("0x").to_owned();
+    u64::from_str_radix(&used, 16).expect("hex")
+}
+
 /// Starts a proxy in front of the node that counts exchanges.
-async fn counting_node(url: &str) -> (String, Arc<AtomicUsize>) {
+pub async fn counting_node(url: &str) -> (String, Arc<AtomicUsize>) {
     #[derive(Clone)]
     struct Counted(String, reqwest::Client, Arc<AtomicUsize>);
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
