@@ -8,6 +8,7 @@ pub(crate) mod claim_proposal;
 pub mod deposit;
 mod deposit_facts;
 pub(crate) mod deposit_proposal;
+mod permission;
 pub mod refund;
 pub(crate) mod refund_proposal;
 pub mod report;

@@ -9,8 +9,8 @@ use bursar_core::networks::ChainId;
 use bursar_x402::channel::IBatchSettlement;
 use bursar_x402::channel::payload::{ClaimRequest, ClaimRow};
 
-use crate::batch::authorizer::Permission;
 use crate::batch::claim::{self, BASE_GAS, ChannelClaim, ROW_GAS, Row};
+use crate::batch::permission::Permission;
 use crate::batch::terms::{self, VoucherProof};
 use crate::contract_call::ContractCall;
 use crate::job::Job;

@@ -6,9 +6,9 @@ use bursar_core::networks::ChainId;
 use bursar_x402::channel::ChannelConfig;
 use bursar_x402::channel::payload::CompletedRefund;
 
-use crate::batch::authorizer::Permission;
 use crate::batch::claim::ROW_GAS;
 use crate::batch::claim_proposal::CheckedClaims;
+use crate::batch::permission::Permission;
 use crate::batch::refund::{ChannelRefund, GAS};
 use crate::batch::state::ChannelState;
 use crate::batch::state_reads;

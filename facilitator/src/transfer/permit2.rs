@@ -13,7 +13,6 @@ use crate::contract_call::ContractCall;
 use crate::contracts::Contracts;
 use crate::mined_transaction::MinedTransaction;
 use crate::payment::{Payment, Terms};
-use crate::reads::number;
 use crate::reason::{Reason, Rejection};
 use crate::signature;
 use crate::transfer::erc20::{IErc20, is_transfer_of};
@@ -145,7 +144,8 @@ pub(crate) fn facts(contracts: &Contracts, terms: &Terms, proxy: Address) -> Vec
 
 /// What Permit2 may move of the payer's token, from the answers to [`facts`].
 pub(crate) fn allowance(facts: &[Option<Bytes>]) -> Option<U256> {
-    number(facts.get(1)?.as_ref()?)
+    let word = facts.get(1)?.as_ref()?;
+    (word.len() == 32).then(|| U256::from_be_slice(word))
 }
 
 /// The reason if the proxy is missing on the network.

@@ -1,0 +1,53 @@
+//! For whom the authorizer may sign.
+
+use std::collections::BTreeSet;
+
+use alloy_primitives::{Address, B256, Bytes};
+
+use crate::batch::authorizer::Authorizer;
+use crate::network::NetworkContext;
+use crate::reason::{Reason, Rejection};
+use crate::requester::Requester;
+
+/// Whose channels the authorizer may sign for, as one request asks for it.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Permission<'a> {
+    authorizer: Option<&'a Authorizer>,
+    /// The receivers of the caller's API key.
+    receivers: &'a BTreeSet<Address>,
+}
+
+impl<'a> Permission<'a> {
+    /// Permits no signature.
+    pub(super) const NONE: Permission<'static> =
+        Permission { authorizer: None, receivers: &BTreeSet::new() };
+
+    /// What this requester may have signed.
+    pub(super) fn of(network: &'a NetworkContext, requester: &'a Requester) -> Self {
+        Self { authorizer: network.authorizer.as_ref(), receivers: &requester.receivers }
+    }
+
+    /// Signs a claim or refund of channels that name `named` as their authorizer and pay `receivers`. Signs only if all of
+    /// them belong to the caller: a refund takes what a receiver has not claimed yet, and everyone can read the config
+    /// of a channel on the chain.
+    ///
+    /// # Errors
+    /// [`Rejection`].
+    pub(super) fn sign(
+        &self,
+        digest: B256,
+        named: Address,
+        receivers: impl IntoIterator<Item = Address>,
+    ) -> Result<Bytes, Rejection> {
+        let authorizer = self.authorizer.ok_or(Reason::AuthorizerMissing)?;
+        if authorizer.address() != named {
+            return Err(Reason::AuthorizerMismatch.into());
+        }
+        if !receivers.into_iter().all(|receiver| self.receivers.contains(&receiver)) {
+            let why = "The API key of this request does not list the receiver, so this facilitator does not \
+                       sign for it.";
+            return Err(Rejection::with_message(Reason::AuthorizerMissing, why));
+        }
+        Ok(authorizer.sign(digest).ok_or(Reason::AuthorizerMissing)?)
+    }
+}
