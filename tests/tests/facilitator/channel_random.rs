@@ -28,8 +28,8 @@ const FAILURES_MAX: usize = 3;
 /// No seed takes this long, so one that does hangs.
 const TIMEOUT: Duration = Duration::from_secs(300);
 
-/// Ends of steps that the default seeds must have reached.
-const REACHED: [&str; 36] = [
+/// Ends of steps that the default seeds must have reached, on a machine of any speed.
+const REACHED: [&str; 34] = [
     "claim claim_payload",
     "claim claim_simulation_failed",
     "claim cumulative_exceeds_balance",
@@ -52,9 +52,7 @@ const REACHED: [&str; 36] = [
     "own sweep mined",
     "pair: claim done",
     "pair: deposit done",
-    "pair: deposit found",
     "pair: refund done",
-    "pair: seen refund mined",
     "pair: sweep done",
     "refund done",
     "refund refund_nonce_mismatch",
