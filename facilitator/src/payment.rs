@@ -61,6 +61,22 @@ pub enum Sponsoring {
 }
 
 impl Sponsoring {
+    /// Gas limit that it adds to the job's call, for any token.
+    pub fn gas(&self) -> u64 {
+        match self {
+            Self::Permit(_) => 120_000,
+            Self::Approval(_) => 0,
+        }
+    }
+
+    /// Bytes that it adds to the data of the job's call: the five words of a permit.
+    pub fn call_bytes(&self) -> usize {
+        match self {
+            Self::Permit(_) => 5 * 32,
+            Self::Approval(_) => 0,
+        }
+    }
+
     /// The permit, if it is one.
     pub fn permit(&self) -> Option<&Eip2612Permit> {
         match self {

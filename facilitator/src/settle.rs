@@ -1,7 +1,7 @@
 //! Settles payments: each accepted payment is carried out at most once, even if the process crashes in between.
 //!
-//! A valid payment is stored and waits in its network's [`queue`], where a payment that brings an approval of Permit2 goes
-//! after `approve` has seen it mined. `dispatch` puts it into a transaction of one of
+//! A valid payment is stored and waits in its network's [`queue`], which a payment with an approval of Permit2 enters
+//! once that approval is mined (`approve`). `dispatch` puts it into a transaction of one of
 //! the signers, and `watch` follows that transaction. The outbox stores the raw bytes before they are broadcast. The
 //! verdict on each payment is read from the events of the mined transaction. [`intake`] takes requests and returns their
 //! answers.

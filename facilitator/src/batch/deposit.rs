@@ -6,7 +6,6 @@ use bursar_chain::ports::Log;
 use bursar_core::networks::ChainId;
 use bursar_x402::channel::payload::{DepositAuthorization, SignedVoucher};
 use bursar_x402::channel::{ChannelConfig, IBatchSettlement};
-use bursar_x402::sponsoring::Eip2612Permit;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
@@ -19,7 +18,6 @@ use crate::payment::{Deployment, Sponsoring};
 use crate::reason::Reason;
 use crate::transfer::eip3009::IEip3009;
 use crate::transfer::erc20::IErc20;
-use crate::transfer::permit2::{PERMIT_BYTES, PERMIT_GAS};
 use crate::transfer::terms_check::check_window;
 use crate::work::{Content, Effect, SenderRule, SettlementEvent, TokenAmount, Work};
 
@@ -68,11 +66,6 @@ pub(super) fn key_of(
 }
 
 impl ChannelDeposit {
-    /// The EIP-2612 permit that the deposit's transaction redeems.
-    fn permit(&self) -> Option<&Eip2612Permit> {
-        self.sponsoring.as_ref()?.permit()
-    }
-
     /// The validity of the authorization, in Unix seconds.
     fn window(&self) -> (U256, U256) {
         window_of(&self.authorization)
@@ -225,7 +218,8 @@ impl Work for ChannelDeposit {
                 (contracts.erc3009_collector, signed.collector_data(&self.signature))
             }
             DepositAuthorization::Permit2(signed) => {
-                let data = signed.collector_data(&self.signature, self.permit());
+                let permit = self.sponsoring.as_ref().and_then(Sponsoring::permit);
+                let data = signed.collector_data(&self.signature, permit);
                 (contracts.permit2_collector, data)
             }
         };
@@ -239,13 +233,12 @@ impl Work for ChannelDeposit {
     }
 
     fn gas(&self) -> u64 {
-        let permit = if self.permit().is_some() { PERMIT_GAS } else { 0 };
-        GAS.saturating_add(permit)
+        GAS.saturating_add(self.sponsoring.as_ref().map_or(0, Sponsoring::gas))
     }
 
     fn extra_bytes(&self) -> usize {
-        let permit = if self.permit().is_some() { PERMIT_BYTES } else { 0 };
-        self.signature.len().saturating_sub(65).saturating_add(permit)
+        let sponsoring = self.sponsoring.as_ref().map_or(0, Sponsoring::call_bytes);
+        self.signature.len().saturating_sub(65).saturating_add(sponsoring)
     }
 
     fn expires(&self) -> Option<U256> {

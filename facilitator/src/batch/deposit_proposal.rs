@@ -21,7 +21,7 @@ use crate::reason::{Reason, Rejection};
 use crate::scheme::Proposal;
 use crate::signature::{self, Unwrapped};
 use crate::transaction;
-use crate::transfer::approval::{AllowanceRule, Approval};
+use crate::transfer::approval::{AllowanceRule, Approval, NeededAllowance};
 use crate::transfer::check::{claimed_separator, token_separator};
 use crate::transfer::permit2;
 use crate::transfer::sponsoring::{self, Authorized, Codes};
@@ -96,12 +96,9 @@ impl DepositProposal {
         let sponsoring = match &authorization {
             DepositAuthorization::Eip3009(_signed) => None,
             DepositAuthorization::Permit2(signed) => {
-                let authorized = Authorized {
-                    payer: config.payer,
-                    token: config.token,
-                    amount: signed.amount,
-                    deadline: signed.deadline,
-                };
+                let (payer, token) = (config.payer, config.token);
+                let needed = NeededAllowance { payer, token, amount: signed.amount };
+                let authorized = Authorized { needed, deadline: signed.deadline };
                 let codes = Codes {
                     permit_amount: Reason::DepositPermitAmount,
                     no_approvals: Some(Reason::DepositApprovalOff),
@@ -197,11 +194,11 @@ impl DepositProposal {
         let rule = AllowanceRule::MayFollow;
         job.before = self.check_facts(&job, &facts, (is_by_key, rule))?;
         if facts.allowance.is_some_and(|allowance| allowance >= U256::from(self.amount)) {
-            // A permit would replace an allowance that is good already.
+            // The allowance suffices, and a permit would overwrite it.
             job.sponsoring = None;
         }
         if facts.failure.is_some()
-            && let Some(approval) = Approval::of(network, &job)
+            && let Some(approval) = Approval::of(&network.contracts, &job)
         {
             // Only the allowance is missing, which the approval gives.
             approval.check(network).await?;
@@ -239,7 +236,7 @@ impl DepositProposal {
             }
             let reason = self.failure_reason(facts);
             let approval = job.sponsoring.as_ref().and_then(Sponsoring::approval);
-            // Permit2 asks the code of an account that has some, whoever signed.
+            // For an account with code, Permit2 calls that code even if the account's key signed.
             let is_confirmed = !job.contract_payer || facts.accepts_authorization == Some(true);
             let is_approved_first = reason == Reason::DepositAllowance
                 && rule == AllowanceRule::MayFollow

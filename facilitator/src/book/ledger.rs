@@ -108,9 +108,9 @@ pub struct Usage {
     pub count: usize,
     /// Their sum in the token of the new payment, in its smallest unit.
     pub amount: U256,
-    /// How many of them bring an EIP-2612 permit of that token.
+    /// How many of them include an EIP-2612 permit of that token.
     pub permits: usize,
-    /// How many of them bring a signed approval.
+    /// How many of them include a signed approval.
     pub approvals: usize,
     pub gas: GasUsage,
 }
@@ -437,11 +437,11 @@ impl Ledger {
         self.shared.open().by_key.len()
     }
 
-    /// Number of open payments that bring a signed approval. Looks at each open payment.
+    /// Number of open payments that include a signed approval. Visits every open payment.
     pub fn approval_count(&self) -> usize {
         let open = self.shared.open();
-        let brings = |entry: &&Entry| Counted::of(&entry.record.job).has_approval;
-        open.by_key.values().filter(brings).count()
+        let has_approval = |entry: &&Entry| Counted::of(&entry.record.job).has_approval;
+        open.by_key.values().filter(has_approval).count()
     }
 
     /// Claims room for a payment and its gas, if `fits` accepts the usage that already counts.

@@ -11,7 +11,8 @@ use bursar_submit::SendAnswer;
 
 use crate::book::record::Record;
 use crate::contract_call::ContractCall;
-use crate::reads::{self, CallOutcome, UNTRUSTED_CALL_GAS, call_question};
+use crate::node::Priority;
+use crate::reads::{self, CallOutcome, Reads, UNTRUSTED_CALL_GAS};
 use crate::reason::{Reason, Rejection};
 use crate::schemes;
 use crate::settle::settler::Settler;
@@ -32,13 +33,13 @@ const BROADCAST_MS: u64 = 1_000;
 /// Number of refused broadcasts in a row after which an approval is given up.
 const REFUSALS_MAX: u8 = 3;
 
-/// Number of looks in a row that must find an approval's nonce used without the allowance. One look may have asked a node
-/// that does not know the newest block.
-const SPENT_LOOKS: u8 = 3;
+/// Number of consecutive reads that must find an approval's nonce used without the allowance. A single read may come from a
+/// node that does not know the newest block.
+const SPENT_READS: u8 = 3;
 
-/// What a look at the chain shows of an approval.
+/// The state of an approval on the chain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Look {
+enum ApprovalState {
     /// Permit2 has the allowance.
     Given,
     /// A transaction of the payer has used the approval's nonce, and the allowance is missing.
@@ -48,7 +49,7 @@ enum Look {
 }
 
 impl Settler {
-    /// Queues a payment for a transaction, after its approval if it brings one.
+    /// Queues a payment for a transaction, after its approval if it includes one.
     pub fn enqueue(self: &Arc<Self>, record: Arc<Record>) {
         let sponsoring = record.job.work().sponsoring();
         if sponsoring.is_some_and(|sponsoring| sponsoring.approval().is_some()) {
@@ -71,7 +72,7 @@ async fn approve_and_queue(settler: Arc<Settler>, record: Arc<Record>) {
 
 async fn approve(settler: &Arc<Settler>, record: Arc<Record>) {
     let network = &settler.network;
-    let Some(approval) = Approval::of(network, record.job.work()) else {
+    let Some(approval) = Approval::of(&network.contracts, record.job.work()) else {
         let why = "The settings of the network have changed since the approval was accepted.";
         let rejection = Rejection::with_message(Reason::ApprovalFailed, why);
         return watch::end_refused(settler, &record, rejection).await;
@@ -90,16 +91,16 @@ async fn approve(settler: &Arc<Settler>, record: Arc<Record>) {
         }
         let head = network.head.block(&*network.chain, &*network.clock).await.ok();
         // Without a new block nothing changes, except that another node may answer.
-        let look = if head.is_some() && head == seen && spent == 0 {
-            Ok(Look::Waiting)
+        let state = if head.is_some() && head == seen && spent == 0 {
+            Ok(ApprovalState::Waiting)
         } else {
-            look_at(settler, &record, &approval).await
+            read_state(settler, &record, &approval).await
         };
-        match look {
+        match state {
             Ok(found) => {
                 seen = head;
-                spent = if found == Look::Spent { spent.saturating_add(1) } else { 0 };
-                if found == Look::Given || spent >= SPENT_LOOKS {
+                spent = if found == ApprovalState::Spent { spent.saturating_add(1) } else { 0 };
+                if found == ApprovalState::Given || spent >= SPENT_READS {
                     if try_to_queue(settler, &record, found).await {
                         return;
                     }
@@ -107,7 +108,7 @@ async fn approve(settler: &Arc<Settler>, record: Arc<Record>) {
                     seen = None;
                 }
             }
-            Err(fault) => tracing::debug!(%fault, "an approval could not be looked up"),
+            Err(fault) => tracing::debug!(%fault, "an approval could not be read"),
         }
         let now_ms = network.clock.mono_ms();
         if sent_ms.is_none_or(|sent| now_ms.saturating_sub(sent) >= AGAIN_MS) {
@@ -124,12 +125,12 @@ async fn approve(settler: &Arc<Settler>, record: Arc<Record>) {
 }
 
 /// Checks a job whose approval has ended: hands it to the dispatcher, or ends it. `false` if that cannot be decided yet.
-async fn try_to_queue(settler: &Arc<Settler>, record: &Arc<Record>, found: Look) -> bool {
+async fn try_to_queue(settler: &Arc<Settler>, record: &Arc<Record>, found: ApprovalState) -> bool {
     let rule = AllowanceRule::Required;
     match schemes::check_again(&settler.network, &record.job, rule).await {
         Ok(()) => settler.queue(Arc::clone(record)),
         Err(VerifyError::Rejected(rejection)) if watch::is_allowance(rejection.reason) => {
-            if found != Look::Spent {
+            if found != ApprovalState::Spent {
                 return false;
             }
             watch::end_refused(settler, record, Reason::ApprovalFailed.into()).await;
@@ -145,12 +146,12 @@ async fn try_to_queue(settler: &Arc<Settler>, record: &Arc<Record>, found: Look)
     true
 }
 
-/// Looks at the chain for the allowance that an approval gives.
-async fn look_at(
+/// Reads whether an approval has given its allowance.
+async fn read_state(
     settler: &Settler,
     record: &Record,
     approval: &Approval,
-) -> Result<Look, ChainFault> {
+) -> Result<ApprovalState, ChainFault> {
     let chain = &settler.network.chain;
     let (owner, moves) = (record.job.work().account(), record.job.work().moves());
     // The nonce first: if it is used, the allowance that is read afterwards includes the approval.
@@ -158,17 +159,19 @@ async fn look_at(
     let spender = settler.network.contracts.permit2;
     let question = IErc20::allowanceCall { owner, spender }.abi_encode();
     let call = ContractCall { to: moves.token, data: question.into() };
-    let answers = chain.answers(vec![call_question(owner, call, UNTRUSTED_CALL_GAS)]).await?;
-    let answer = answers.into_iter().next();
-    let answer = answer.unwrap_or(Err(ChainFault::Unavailable { tried: Vec::new() }));
-    let returned = CallOutcome::of(answer)?.returned_data();
+    let is_trusted = settler.network.trusts_token(moves.token);
+    let wanted =
+        Reads { calls: vec![call], gas: UNTRUSTED_CALL_GAS, is_trusted, ..Reads::default() };
+    let answers = reads::read(&settler.network, wanted, Priority::Batched).await?;
+    let outcome = answers.outcomes.and_then(|mut outcomes| outcomes.pop());
+    let returned = outcome.and_then(CallOutcome::returned_data);
     let allowance = returned.as_ref().and_then(reads::number).unwrap_or(U256::ZERO);
     Ok(if allowance >= moves.amount {
-        Look::Given
+        ApprovalState::Given
     } else if nonce > approval.nonce {
-        Look::Spent
+        ApprovalState::Spent
     } else {
-        Look::Waiting
+        ApprovalState::Waiting
     })
 }
 
@@ -182,7 +185,7 @@ async fn broadcast(settler: &Settler, approval: &Approval, again: bool) -> bool 
     };
     settler.failpoints.pass("settle.after approval");
     match answer {
-        // A used nonce shows at the next look. An underpriced approval may be mined later, and another one of the same
+        // The next read shows a used nonce. An underpriced approval may be mined later, and another one of the same
         // nonce may be in its place.
         SendAnswer::Accepted
         | SendAnswer::AlreadyKnown

@@ -37,11 +37,11 @@ pub const OPEN_MAX: usize = 20_000;
 /// Maximum number of payments in flight per payer.
 const OPEN_PER_PAYER_MAX: usize = 256;
 
-/// Maximum number of payments in flight per payer and token that bring an EIP-2612 permit. The token accepts one permit of
-/// a nonce, and the next payment of the same nonce would fail at the signer's cost.
+/// Maximum number of payments in flight per payer and token that include an EIP-2612 permit. The token accepts one permit
+/// of a nonce, and the next payment of the same nonce would fail at the signer's cost.
 const PERMITS_PER_PAYER_MAX: usize = 1;
-/// Maximum number of payments in flight that bring a signed approval: per payer, and in all. Each is looked up until it
-/// is mined.
+/// Maximum number of payments in flight that include a signed approval: per payer, and in all. Nodes are asked
+/// about each until it is mined.
 const APPROVALS_PER_PAYER_MAX: usize = 4;
 const APPROVALS_MAX: usize = 256;
 

@@ -627,25 +627,45 @@ pub(super) fn is_allowance(reason: Reason) -> bool {
     [Reason::Permit2Allowance, Reason::DepositAllowance].contains(&reason)
 }
 
-/// Ends a queued job that was refused before it was sent, or records that another sender has carried it out. Retries until
-/// nodes answer.
-pub(super) async fn end_refused(settler: &Arc<Settler>, record: &Record, rejection: Rejection) {
+/// The final state of a job that was refused when it was checked again. Searches for another sender's transaction, which may
+/// have carried it out.
+async fn refused_state(
+    settler: &Settler,
+    record: &Record,
+    rejection: &Rejection,
+) -> Result<State, ChainFault> {
     let at = settler.network.clock.utc();
-    let mut state = State::Failed { reason: rejection.reason, message: rejection.message, at };
-    while is_used(rejection.reason) {
-        match settlement_search::find(settler, &record.job, record.since_block).await {
-            Ok(Some(found)) => {
-                state = found.state(at);
-                break;
-            }
-            Ok(None) => break,
+    if is_used(rejection.reason)
+        && let Some(found) =
+            settlement_search::find(settler, &record.job, record.since_block).await?
+    {
+        return Ok(found.state(at));
+    }
+    if rejection.reason == Reason::VoucherBelowClaimed {
+        // Several transactions claimed the rows, so no single one carried out the batch.
+        return Ok(State::Closed { at });
+    }
+    Ok(State::Failed { reason: rejection.reason, message: rejection.message.clone(), at })
+}
+
+/// Ends a queued job that was refused before it was sent. Retries until nodes answer.
+pub(super) async fn end_refused(settler: &Arc<Settler>, record: &Record, rejection: Rejection) {
+    let state = loop {
+        match refused_state(settler, record, &rejection).await {
+            Ok(state) => break state,
             Err(fault) => {
                 tracing::debug!(%fault, "the outcome of a payment is not known yet");
                 settler.pause(PAUSE_MS).await;
             }
         }
-    }
+    };
     store_state(settler, record, state, record.attempts).await;
+}
+
+/// Rejects further jobs of an account for a while, because one of its jobs cost gas in vain.
+fn penalize(settler: &Settler, job: &Job) {
+    let now_ms = settler.network.clock.mono_ms();
+    settler.wasteful_payers.insert(job.work().account(), (), now_ms);
 }
 
 /// Stores the next state of a payment that its transaction did not carry out. Retries until nodes answer.
@@ -698,32 +718,19 @@ async fn next_state(
             Ok((State::Queued, attempts))
         }
         Ok(()) => {
-            let clock = &settler.network.clock;
-            settler.wasteful_payers.insert(job.work().account(), (), clock.mono_ms());
+            penalize(settler, job);
             Ok(fail_with(job.work().failed_reason()))
         }
         Err(VerifyError::Rejected(rejection)) => {
-            if failure == NotCarriedOut::FailedInBlock && is_allowance(rejection.reason) {
-                // Its payer may have sent several payments with one allowance.
-                let clock = &settler.network.clock;
-                settler.wasteful_payers.insert(job.work().account(), (), clock.mono_ms());
-            }
             // The nonce may have been used since the search above.
-            if is_used(rejection.reason)
-                && let Some(found) =
-                    settlement_search::find(settler, job, record.since_block).await?
-            {
-                return Ok(settled(found));
+            let state = refused_state(settler, record, &rejection).await?;
+            // The payer may have sent several payments with one allowance, and a merchant several claims of one channel.
+            let is_shared = is_allowance(rejection.reason) || matches!(state, State::Closed { .. });
+            if failure == NotCarriedOut::FailedInBlock && is_shared {
+                penalize(settler, job);
             }
-            if rejection.reason == Reason::VoucherBelowClaimed {
-                // Several transactions claimed the rows, so no single one carried out the batch.
-                if failure == NotCarriedOut::FailedInBlock {
-                    let clock = &settler.network.clock;
-                    settler.wasteful_payers.insert(job.work().account(), (), clock.mono_ms());
-                }
-                return Ok((State::Closed { at }, record.attempts));
-            }
-            Ok(failed(rejection.reason, rejection.message))
+            let is_failed = matches!(state, State::Failed { .. });
+            Ok((state, if is_failed { attempts } else { record.attempts }))
         }
         Err(VerifyError::Chain(fault)) => Err(fault),
         // The request was parsed successfully before.

@@ -5,18 +5,19 @@ use alloy_consensus::{Transaction, TxEnvelope};
 use alloy_eips::eip2718::Decodable2718;
 use alloy_primitives::{Address, Bytes, U256};
 use alloy_sol_types::SolCall;
-use bursar_chain::ports::{BlockTag, ChainFault};
-use bursar_core::networks::ChainId;
+use bursar_chain::ports::BlockTag;
 use bursar_submit::Raw;
 
 use crate::contract_call::ContractCall;
+use crate::contracts::Contracts;
 use crate::network::NetworkContext;
-use crate::reads::{CallOutcome, UNTRUSTED_CALL_GAS, call_question};
+use crate::node::Priority;
+use crate::reads::{self, Reads, UNTRUSTED_CALL_GAS, call_question};
 use crate::reason::{Reason, Rejection};
 use crate::signature;
 use crate::transfer::erc20::IErc20;
 use crate::verify::VerifyError;
-use crate::work::Work;
+use crate::work::{TokenAmount, Work};
 
 /// Maximum length of a signed approval in bytes. A usual one has 180.
 pub(crate) const BYTES_MAX: usize = 1 << 10;
@@ -29,17 +30,15 @@ const CALL_BYTES: usize = 68;
 pub(crate) enum AllowanceRule {
     /// Permit2 must have the allowance now.
     Required,
-    /// The allowance may still be missing if the job brings an approval.
+    /// The allowance may still be missing if the job includes an approval.
     MayFollow,
 }
 
 /// A signed approval, decoded.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug)]
 pub(crate) struct Approval {
     payer: Address,
     token: Address,
-    /// In the smallest unit of the token.
-    amount: U256,
     pub(crate) nonce: u64,
     gas_limit: u64,
     /// The highest price of a unit of gas that it pays, in wei.
@@ -48,37 +47,32 @@ pub(crate) struct Approval {
     data: Bytes,
 }
 
-/// What a signed approval must be for.
+/// The allowance for Permit2 that a job needs.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Wanted {
-    pub(crate) chain: ChainId,
+pub(crate) struct NeededAllowance {
     pub(crate) payer: Address,
     pub(crate) token: Address,
-    /// Permit2.
-    pub(crate) spender: Address,
     /// In the smallest unit of the token.
     pub(crate) amount: U256,
 }
 
 impl Approval {
-    /// The approval that a job brings. `None` if it brings none that is valid for it.
-    pub(crate) fn of(network: &NetworkContext, work: &dyn Work) -> Option<Self> {
-        let moves = work.moves();
-        let wanted = Wanted {
-            chain: work.chain(),
-            payer: work.account(),
-            token: moves.token,
-            spender: network.contracts.permit2,
-            amount: moves.amount,
-        };
-        Self::read(work.sponsoring()?.approval()?, wanted).ok()
+    /// The approval that a job includes. `None` if it includes none that is valid for it.
+    pub(crate) fn of(contracts: &Contracts, work: &dyn Work) -> Option<Self> {
+        let TokenAmount { token, amount } = work.moves();
+        let needed = NeededAllowance { payer: work.account(), token, amount };
+        Self::read(work.sponsoring()?.approval()?, contracts, needed).ok()
     }
 
     /// Decodes a signed approval, and rejects one that does anything else than approving Permit2.
     ///
     /// # Errors
     /// [`Rejection`].
-    pub(crate) fn read(raw: &Bytes, wanted: Wanted) -> Result<Self, Rejection> {
+    pub(crate) fn read(
+        raw: &Bytes,
+        contracts: &Contracts,
+        needed: NeededAllowance,
+    ) -> Result<Self, Rejection> {
         let decoded = TxEnvelope::decode_2718_exact(raw).map_err(|_bytes| Reason::ApprovalParse)?;
         let (signed, digest) = match &decoded {
             TxEnvelope::Legacy(signed) => (signed.signature(), signed.signature_hash()),
@@ -88,7 +82,7 @@ impl Approval {
                 return Err(Rejection::with_message(Reason::ApprovalParse, why));
             }
         };
-        if decoded.to() != Some(wanted.token) {
+        if decoded.to() != Some(needed.token) {
             return Err(Reason::ApprovalTarget.into());
         }
         let data = decoded.input();
@@ -98,10 +92,10 @@ impl Approval {
         let call = IErc20::approveCall::abi_decode_validate(data);
         let call = call.ok().filter(|_call| data.len() == CALL_BYTES);
         let IErc20::approveCall { spender, amount } = call.ok_or(Reason::ApprovalCalldata)?;
-        if spender != wanted.spender {
+        if spender != contracts.permit2 {
             return Err(Reason::ApprovalTxSpender.into());
         }
-        if amount < wanted.amount {
+        if amount < needed.amount {
             let why = "The approval is for less than the payment.";
             return Err(Rejection::with_message(Reason::ApprovalCalldata, why));
         }
@@ -109,7 +103,7 @@ impl Approval {
             let why = "The approval sends coin: sign it with the value 0.";
             return Err(Rejection::with_message(Reason::ApprovalCalldata, why));
         }
-        if decoded.chain_id() != Some(wanted.chain.0) {
+        if decoded.chain_id() != Some(contracts.chain.0) {
             let why = "The approval is not signed for this network.";
             return Err(Rejection::with_message(Reason::ApprovalSignature, why));
         }
@@ -118,13 +112,12 @@ impl Approval {
             [&signed.r().to_be_bytes::<32>()[..], &signed.s().to_be_bytes::<32>(), &[parity]];
         let signer =
             signature::signer(&digest, &bytes.concat()).ok_or(Reason::ApprovalSignature)?;
-        if signer != wanted.payer {
+        if signer != needed.payer {
             return Err(Reason::ApprovalSigner.into());
         }
         Ok(Self {
-            payer: wanted.payer,
-            token: wanted.token,
-            amount,
+            payer: needed.payer,
+            token: needed.token,
             nonce: decoded.nonce(),
             gas_limit: decoded.gas_limit(),
             max_fee: decoded.max_fee_per_gas(),
@@ -170,10 +163,9 @@ impl Approval {
         }
         let approve = ContractCall { to: self.token, data: self.data.clone() };
         let gas = self.gas_limit.min(UNTRUSTED_CALL_GAS);
-        let answers = chain.answers(vec![call_question(self.payer, approve, gas)]).await?;
-        let answer = answers.into_iter().next();
-        let answer = answer.unwrap_or(Err(ChainFault::Unavailable { tried: Vec::new() }));
-        match CallOutcome::of(answer)?.revert_data() {
+        let exact = Some(call_question(self.payer, approve, gas));
+        let answers = reads::read(network, Reads { exact, ..Reads::default() }, Priority::Batched);
+        match answers.await?.exact_revert {
             Some(revert) => {
                 let failed = Rejection::from(Reason::ApprovalFailed).with_revert(&revert);
                 Err(failed.for_payer(self.payer).into())

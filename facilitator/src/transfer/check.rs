@@ -18,7 +18,7 @@ use crate::reason::{Reason, Rejection};
 use crate::scheme::Proposal;
 use crate::signature::{self, Unwrapped};
 use crate::transaction;
-use crate::transfer::approval::{AllowanceRule, Approval};
+use crate::transfer::approval::{AllowanceRule, Approval, NeededAllowance};
 use crate::transfer::domain::{self, Domain};
 use crate::transfer::evidence::Evidence;
 use crate::transfer::method::Method;
@@ -116,12 +116,9 @@ pub fn parse(
     let chain = network.contracts.chain;
     let claimed = claimed_separator(chain, requirements);
     let sponsoring = if method.takes_sponsoring() {
-        let authorized = Authorized {
-            payer: terms.payer,
-            token: terms.token,
-            amount: terms.authorized,
-            deadline: terms.valid_before,
-        };
+        let Terms { payer, token, authorized: amount, valid_before: deadline, .. } = terms;
+        let needed = NeededAllowance { payer, token, amount };
+        let authorized = Authorized { needed, deadline };
         let codes = Codes { permit_amount: Reason::Permit2612Amount, no_approvals: None };
         sponsoring::read(network, &request.extensions, &authorized, codes)?
     } else {
@@ -246,11 +243,11 @@ async fn check(
     if parsed.method.takes_sponsoring()
         && permit2::allowance(&answer.facts).is_some_and(|allowance| allowance >= payment.amount)
     {
-        // A permit would replace an allowance that is good already.
+        // The allowance suffices, and a permit would overwrite it.
         payment.sponsoring = None;
     }
     if answer.failure.is_some()
-        && let Some(approval) = Approval::of(network, &payment)
+        && let Some(approval) = Approval::of(&network.contracts, &payment)
     {
         // Only the allowance is missing, which the approval gives.
         approval.check(network).await?;
@@ -432,7 +429,7 @@ fn check_answer(
             if is_unsigned && !public_reasons.contains(&rejection.reason) {
                 return Err(Rejection::from(Reason::InvalidSignature).for_payer(payer).into());
             }
-            // Permit2 asks the code of an account that has some, whoever signed.
+            // For an account with code, Permit2 calls that code even if the account's key signed.
             if is_approved_first(&payment, &rejection) && (!has_code || is_confirmed) {
                 return Ok(payment);
             }

@@ -43,10 +43,6 @@ const PERMITTED_TYPE: B256 =
 
 /// Gas limit of one transfer, for any token.
 pub(crate) const GAS: u64 = 180_000;
-/// Gas limit that an EIP-2612 permit adds, for any token.
-pub(crate) const PERMIT_GAS: u64 = 120_000;
-/// Bytes of call data that an EIP-2612 permit adds.
-pub(crate) const PERMIT_BYTES: usize = 5 * 32;
 
 /// Reads the terms of a permit, and rejects terms that differ from the requirements. `spender` is the proxy that must
 /// be named. Returns the members of the witness too.

@@ -8,15 +8,12 @@ use bursar_x402::sponsoring;
 use crate::network::NetworkContext;
 use crate::payment::Sponsoring;
 use crate::reason::{Reason, Rejection};
-use crate::transfer::approval::{self, Approval, Wanted};
+use crate::transfer::approval::{self, Approval, NeededAllowance};
 
 /// The Permit2 authorization that needs an allowance.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Authorized {
-    pub(crate) payer: Address,
-    pub(crate) token: Address,
-    /// In the smallest unit of the token.
-    pub(crate) amount: U256,
+    pub(crate) needed: NeededAllowance,
     /// Unix seconds.
     pub(crate) deadline: U256,
 }
@@ -41,7 +38,7 @@ pub(crate) fn read(
     authorized: &Authorized,
     codes: Codes,
 ) -> Result<Option<Sponsoring>, Rejection> {
-    let reject = |rejection: Rejection| rejection.for_payer(authorized.payer);
+    let reject = |rejection: Rejection| rejection.for_payer(authorized.needed.payer);
     let read = read_permit(network, extensions, authorized, codes)
         .transpose()
         .or_else(|| read_approval(network, extensions, authorized, codes).transpose());
@@ -59,20 +56,13 @@ fn read_permit(
     }
     let info = sponsoring::eip2612(extensions).map_err(|_form| Reason::Eip2612Format)?;
     let Some(info) = info else { return Ok(None) };
-    if info.from != authorized.payer {
-        return Err(Reason::Eip2612From.into());
-    }
-    if info.asset != authorized.token {
-        return Err(Reason::Eip2612Asset.into());
-    }
-    if info.spender != network.contracts.permit2 {
-        return Err(Reason::Eip2612Spender.into());
-    }
+    let reasons = [Reason::Eip2612From, Reason::Eip2612Asset, Reason::Eip2612Spender];
+    check_parties(network, [info.from, info.asset, info.spender], authorized, reasons)?;
     // A permit that expires first would leave a transaction that fails.
     if info.permit.deadline < authorized.deadline {
         return Err(Reason::Eip2612Deadline.into());
     }
-    if info.permit.value != authorized.amount {
+    if info.permit.value != authorized.needed.amount {
         return Err(codes.permit_amount.into());
     }
     Ok(Some(Sponsoring::Permit(info.permit)))
@@ -96,25 +86,24 @@ fn read_approval(
     if info.signed_transaction.len() > approval::BYTES_MAX {
         return Err(Reason::ApprovalFormat.into());
     }
-    if info.from != authorized.payer {
-        return Err(Reason::ApprovalFrom.into());
-    }
-    if info.asset != authorized.token {
-        return Err(Reason::ApprovalAsset.into());
-    }
-    if info.spender != network.contracts.permit2 {
-        return Err(Reason::ApprovalSpender.into());
-    }
-    Approval::read(&info.signed_transaction, wanted(network, authorized))?;
+    let reasons = [Reason::ApprovalFrom, Reason::ApprovalAsset, Reason::ApprovalSpender];
+    check_parties(network, [info.from, info.asset, info.spender], authorized, reasons)?;
+    Approval::read(&info.signed_transaction, &network.contracts, authorized.needed)?;
     Ok(Some(Sponsoring::Approval(info.signed_transaction)))
 }
 
-fn wanted(network: &NetworkContext, authorized: &Authorized) -> Wanted {
-    Wanted {
-        chain: network.contracts.chain,
-        payer: authorized.payer,
-        token: authorized.token,
-        spender: network.contracts.permit2,
-        amount: authorized.amount,
+/// Checks that an extension names the payer, the token and Permit2, each with its reason.
+fn check_parties(
+    network: &NetworkContext,
+    named: [Address; 3],
+    authorized: &Authorized,
+    reasons: [Reason; 3],
+) -> Result<(), Reason> {
+    let NeededAllowance { payer, token, .. } = authorized.needed;
+    let expected = [payer, token, network.contracts.permit2];
+    let mut each = named.into_iter().zip(expected).zip(reasons);
+    match each.find(|((named, expected), _reason)| named != expected) {
+        Some((_differing, reason)) => Err(reason),
+        None => Ok(()),
     }
 }

@@ -10,7 +10,6 @@ use crate::job_key::JobKey;
 use crate::mined_transaction::MinedTransaction;
 use crate::payment::{Deployment, Payment, Sponsoring};
 use crate::reason::Reason;
-use crate::transfer::permit2;
 use crate::transfer::registry;
 use crate::transfer::terms_check;
 use crate::work::{Content, Effect, SenderRule, SettlementEvent, TokenAmount, Work};
@@ -83,13 +82,13 @@ impl Work for Payment {
     }
 
     fn gas(&self) -> u64 {
-        let permit = if self.permit().is_some() { permit2::PERMIT_GAS } else { 0 };
-        registry::method(self.method).gas().saturating_add(permit)
+        let sponsoring = self.sponsoring.as_ref().map_or(0, Sponsoring::gas);
+        registry::method(self.method).gas().saturating_add(sponsoring)
     }
 
     fn extra_bytes(&self) -> usize {
-        let permit = if self.permit().is_some() { permit2::PERMIT_BYTES } else { 0 };
-        self.signature.len().saturating_sub(65).saturating_add(permit)
+        let sponsoring = self.sponsoring.as_ref().map_or(0, Sponsoring::call_bytes);
+        self.signature.len().saturating_sub(65).saturating_add(sponsoring)
     }
 
     fn expires(&self) -> Option<U256> {
