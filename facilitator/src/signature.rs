@@ -7,6 +7,8 @@ use secp256k1::{Message, SECP256K1};
 
 use crate::payment::Deployment;
 
+pub use bursar_x402::signature::split;
+
 /// The suffix of a wrapped signature (EIP-6492).
 const MAGIC: [u8; 32] = [
     0x64, 0x92, 0x64, 0x92, 0x64, 0x92, 0x64, 0x92, 0x64, 0x92, 0x64, 0x92, 0x64, 0x92, 0x64, 0x92,
@@ -35,19 +37,6 @@ pub fn unwrap(signature: &Bytes) -> Option<Unwrapped> {
     let (factory, data, inner) =
         <(Address, Bytes, Bytes)>::abi_decode_params_validate(wrapped).ok()?;
     Some(Unwrapped { inner, deployment: Some(Deployment { factory, data }) })
-}
-
-/// Splits a signature of 65 bytes into `v`, `r` and `s`, with `v` as contracts expect it, 27 or 28. `None` for any
-/// other signature.
-pub fn split(signature: &[u8]) -> Option<(u8, B256, B256)> {
-    let (r, rest) = signature.split_first_chunk::<32>()?;
-    let (s, v) = rest.split_first_chunk::<32>()?;
-    let v = match v {
-        [0 | 27] => 27,
-        [1 | 28] => 28,
-        _other => return None,
-    };
-    Some((v, B256::new(*r), B256::new(*s)))
 }
 
 /// A signature of 65 bytes with `v` as contracts expect it, 27 or 28. Any other signature is unchanged.

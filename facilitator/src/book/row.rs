@@ -53,20 +53,41 @@ pub(super) fn decode(row: &[u8]) -> Result<Record, StoreError> {
     }
 }
 
-/// A record of the second version.
+/// A record of an earlier version, whose job and state had other forms.
 #[derive(Deserialize)]
 #[cfg_attr(test, derive(serde::Serialize))]
-struct SecondRecord {
-    job: SecondJob,
+struct EarlierRecord<J, S> {
+    job: J,
     accepted_at: Utc,
     since_block: u64,
     attempts: u8,
-    state: State,
+    state: S,
     gas: u64,
     gas_of: B256,
     asked: RequestOrigin,
     answered: Option<Utc>,
 }
+
+impl<J: Into<Job>, S: Into<State>> From<EarlierRecord<J, S>> for Record {
+    fn from(earlier: EarlierRecord<J, S>) -> Self {
+        Self {
+            job: earlier.job.into(),
+            accepted_at: earlier.accepted_at,
+            since_block: earlier.since_block,
+            attempts: earlier.attempts,
+            state: earlier.state.into(),
+            gas: earlier.gas,
+            gas_of: earlier.gas_of,
+            asked: earlier.asked,
+            answered: earlier.answered,
+        }
+    }
+}
+
+/// A record of the first version.
+type FirstRecord = EarlierRecord<FirstPayment, FirstState>;
+/// A record of the second version.
+type SecondRecord = EarlierRecord<SecondJob, State>;
 
 #[derive(Deserialize)]
 #[cfg_attr(test, derive(serde::Serialize))]
@@ -121,25 +142,15 @@ impl From<SecondJob> for Job {
 
 impl From<SecondPayment> for Payment {
     fn from(second: SecondPayment) -> Self {
-        let SecondPayment {
-            chain,
-            method,
-            terms,
-            amount,
-            digest,
-            signature,
-            deployment,
-            contract_payer,
-        } = second;
         Self {
-            chain,
-            method,
-            terms,
-            amount,
-            digest,
-            signature,
-            deployment,
-            contract_payer,
+            chain: second.chain,
+            method: second.method,
+            terms: second.terms,
+            amount: second.amount,
+            digest: second.digest,
+            signature: second.signature,
+            deployment: second.deployment,
+            contract_payer: second.contract_payer,
             sponsoring: None,
         }
     }
@@ -162,36 +173,6 @@ impl From<SecondDeposit> for ChannelDeposit {
             sponsoring: None,
         }
     }
-}
-
-impl From<SecondRecord> for Record {
-    fn from(second: SecondRecord) -> Self {
-        Self {
-            job: second.job.into(),
-            accepted_at: second.accepted_at,
-            since_block: second.since_block,
-            attempts: second.attempts,
-            state: second.state,
-            gas: second.gas,
-            gas_of: second.gas_of,
-            asked: second.asked,
-            answered: second.answered,
-        }
-    }
-}
-
-/// A record of the first version.
-#[derive(Deserialize)]
-struct FirstRecord {
-    payment: FirstPayment,
-    accepted_at: Utc,
-    since_block: u64,
-    attempts: u8,
-    state: FirstState,
-    gas: u64,
-    gas_of: B256,
-    asked: RequestOrigin,
-    answered: Option<Utc>,
 }
 
 #[derive(Deserialize)]
@@ -237,10 +218,10 @@ impl From<FirstState> for State {
     }
 }
 
-impl From<FirstRecord> for Record {
-    fn from(first: FirstRecord) -> Self {
+impl From<FirstPayment> for Job {
+    fn from(first: FirstPayment) -> Self {
         let FirstPayment { chain, method, terms, digest, signature, deployment, contract_payer } =
-            first.payment;
+            first;
         let FirstTerms { token, payer, payee, amount, nonce, valid_after, valid_before } = terms;
         let terms = Terms {
             token,
@@ -252,7 +233,7 @@ impl From<FirstRecord> for Record {
             valid_before,
             facilitator: None,
         };
-        let payment = Payment {
+        let second = SecondPayment {
             chain,
             method,
             terms,
@@ -261,19 +242,8 @@ impl From<FirstRecord> for Record {
             signature,
             deployment,
             contract_payer,
-            sponsoring: None,
         };
-        Self {
-            job: payment.into(),
-            accepted_at: first.accepted_at,
-            since_block: first.since_block,
-            attempts: first.attempts,
-            state: first.state.into(),
-            gas: first.gas,
-            gas_of: first.gas_of,
-            asked: first.asked,
-            answered: first.answered,
-        }
+        Payment::from(second).into()
     }
 }
 

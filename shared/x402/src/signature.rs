@@ -156,6 +156,19 @@ fn scalars(r: &B256, s: &B256) -> Result<Signature, SignatureError> {
     Signature::from_scalars(r.0, s.0).map_err(|_range| SignatureError::Scalar)
 }
 
+/// Splits a signature of 65 bytes into `v`, `r` and `s`, with `v` as contracts expect it, 27 or 28. `None` for any
+/// other signature.
+pub fn split(signature: &[u8]) -> Option<(u8, B256, B256)> {
+    let (r, rest) = signature.split_first_chunk::<32>()?;
+    let (s, v) = rest.split_first_chunk::<32>()?;
+    let v = match v {
+        [0 | 27] => 27,
+        [1 | 28] => 28,
+        _other => return None,
+    };
+    Some((v, B256::new(*r), B256::new(*s)))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -6,6 +6,7 @@ use bursar_core::json::{Object, Value};
 use serde::{Deserialize, Serialize};
 
 use crate::fields::Fields;
+use crate::signature;
 
 /// The key of the extension with an EIP-2612 permit.
 pub const EIP2612: &str = "eip2612GasSponsoring";
@@ -62,7 +63,7 @@ pub fn eip2612(extensions: &Object) -> Result<Option<Eip2612Info>, InvalidInfo> 
     let Some(info) = info(extensions, EIP2612, &members) else { return Ok(None) };
     let info = Info::new(info)?;
     let _nonce = info.number("nonce")?;
-    let (r, s, v) = split(&info.bytes("signature")?)?;
+    let (v, r, s) = signature::split(&info.bytes("signature")?).ok_or(InvalidInfo)?;
     let permit = Eip2612Permit {
         value: info.number("amount")?,
         deadline: info.number("deadline")?,
@@ -125,19 +126,6 @@ impl<'a> Info<'a> {
     fn bytes(&self, key: &str) -> Result<Bytes, InvalidInfo> {
         self.fields.bytes(key).map_err(|_error| InvalidInfo)
     }
-}
-
-/// Splits a signature of 65 bytes into r, s and v, with v as tokens expect it, 27 or 28.
-fn split(signature: &[u8]) -> Result<(B256, B256, u8), InvalidInfo> {
-    let [r @ .., _] = signature else { return Err(InvalidInfo) };
-    let (Some(v), 64) = (signature.last(), r.len()) else { return Err(InvalidInfo) };
-    let (r, s) = r.split_at(32);
-    let v = match v {
-        0 | 27 => 27,
-        1 | 28 => 28,
-        _other => return Err(InvalidInfo),
-    };
-    Ok((B256::from_slice(r), B256::from_slice(s), v))
 }
 
 #[cfg(test)]
