@@ -138,6 +138,9 @@ mod sdk_upto;
 #[path = "facilitator/sponsoring.rs"]
 mod sponsoring;
 
+#[path = "facilitator/sponsoring_refusals.rs"]
+mod sponsoring_refusals;
+
 #[path = "facilitator/stage.rs"]
 mod stage;
 #[cfg(test)]

@@ -243,7 +243,7 @@ impl Play<'_> {
             let from = sent.await["from"].clone();
             let signers = &self.world.stage.home.signers;
             if !signers.iter().any(|signer| json!(signer) == from) {
-                return Err(format!("no signer sent the transaction, but {from}"));
+                return Err(format!("{from} sent the transaction and is not a signer"));
             }
         }
         Ok(())

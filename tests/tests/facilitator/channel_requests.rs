@@ -64,7 +64,7 @@ pub(crate) enum Expected {
         payer: usize,
         state: Option<(usize, ChannelState)>,
     },
-    /// What the endpoint of channels reports. `None` if there is no such channel.
+    /// The answer of `GET /batch/channel/{id}`; `None` if the channel does not exist.
     Report(usize, Option<ChannelState>),
     Mined(bool),
 }

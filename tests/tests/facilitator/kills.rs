@@ -125,7 +125,7 @@ pub(crate) async fn assert_tidy(chain: &Devnet, home: &FacilitatorHome, case: &s
     assert_eq!(pool["queued"], "0x0", "{case}: a nonce is missing");
 }
 
-/// A payment of a payer without an allowance, which brings an approval that it can pay for.
+/// A payment of a payer without an allowance, with an approval whose gas the payer can pay.
 async fn payment_with_approval(chain: &Devnet, amount: u64) -> Value {
     let payer = Payer::random();
     let terms = payer.terms(chain.network(), SHOP, amount);
@@ -168,7 +168,7 @@ async fn killed_at(point: &str, time: u8) {
         terms.facilitator = home.signers[0];
         bodies.push(payer.pay(TransferMethod::Upto, &terms).settle_body(n));
     }
-    // A payment that brings an approval of Permit2.
+    // A payment with an approval of Permit2.
     bodies.push(payment_with_approval(&chain, 2_000).await);
     let before = chain.balance_of(SHOP).await.expect("answered");
     let deaths = settle_all(&chain, &home, Some(&fault), &bodies, &fault).await;

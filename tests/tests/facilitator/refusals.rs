@@ -486,7 +486,7 @@ fn every_code_has_a_test_that_causes_it() {
         include_str!("upto.rs"),
         include_str!("channel_refusals.rs"),
         include_str!("authorizer.rs"),
-        include_str!("sponsoring.rs"),
+        include_str!("sponsoring_refusals.rs"),
     ]
     .concat();
     let missing: BTreeSet<&str> = Reason::ALL

@@ -13,6 +13,7 @@ use crate::reference_differences::{
     assert_differ_as_listed, differs,
 };
 use crate::reference_pair::{Case, Pair, settle, verify};
+use crate::sponsoring::{KINDS, Kind};
 use crate::stage::{BASE, INITIAL_BALANCE, ROBINHOOD, SHOP};
 
 const PRICE: u64 = 10_000;
@@ -47,14 +48,6 @@ const DIFFERENCES: [Difference; 6] = [
     differs(EVERY, "invalidMessage", ABSENT, TEXT, SENTENCE),
     differs(EVERY, "errorMessage", ABSENT, TEXT, SENTENCE),
 ];
-
-/// What needs the allowance.
-#[derive(Debug, Clone, Copy)]
-enum Kind {
-    Exact,
-    Upto,
-    Deposit,
-}
 
 impl Pair {
     /// A request of a new payer without an allowance, which has coin for an approval.
@@ -163,7 +156,7 @@ impl Pair {
 async fn answers_differ_only_as_listed(chain: ChainId) {
     let Some(pair) = Pair::set_up(chain).await else { return };
     let mut cases = Vec::new();
-    for kind in [Kind::Exact, Kind::Upto, Kind::Deposit] {
+    for kind in KINDS {
         cases.extend(pair.sponsored(kind).await);
     }
     let answers = pair.all_answers(&cases).await;
