@@ -114,19 +114,19 @@ impl NetworkContext {
         }
     }
 
-    /// The account that a rule binds a job to; `None` if every signer may send it.
-    pub fn bound_sender(&self, rule: SenderRule) -> Option<Address> {
+    /// The accounts that a rule binds a job to; `None` if every signer may send it.
+    pub fn bound_senders(&self, rule: SenderRule) -> Option<Vec<Address>> {
         match rule {
             SenderRule::Any => None,
-            SenderRule::First => self.signers.first().copied(),
-            SenderRule::Only(account) => Some(account),
+            SenderRule::First => Some(self.signers.first().copied().into_iter().collect()),
+            SenderRule::Only(account) => Some(vec![account]),
         }
     }
 
     /// The account from which a job with this rule is simulated.
     pub fn simulated_sender(&self, rule: SenderRule) -> Address {
-        let first = self.signers.first().copied();
-        self.bound_sender(rule).or(first).unwrap_or_default()
+        let bound = self.bound_senders(rule).and_then(|senders| senders.first().copied());
+        bound.or(self.signers.first().copied()).unwrap_or_default()
     }
 
     /// The account that payers of the scheme `upto` name as the facilitator.

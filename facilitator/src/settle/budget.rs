@@ -21,7 +21,7 @@ pub(super) fn check_affordable(
     config: &NetworkConfig,
     price: &Price,
     job: &Job,
-    need: Need,
+    need: &Need,
     usage: &GasUsage,
 ) -> Result<(), Rejection> {
     let reject = |reason: Reason| Rejection::from(reason).for_payer(job.work().payer());
@@ -142,7 +142,7 @@ mod tests {
     }
 
     fn hundred() -> Need {
-        Need { reservation: of(100), sender: None }
+        Need { reservation: of(100), senders: None }
     }
 
     fn reason(
@@ -152,7 +152,7 @@ mod tests {
         amount: u64,
     ) -> Option<Reason> {
         let dollar = config.network.stablecoin.address;
-        let result = check_affordable(config, price, &payment(dollar, amount), hundred(), usage);
+        let result = check_affordable(config, price, &payment(dollar, amount), &hundred(), usage);
         result.err().map(|rejection| rejection.reason)
     }
 
@@ -169,7 +169,7 @@ mod tests {
         assert_eq!(reason(&set, &price, &none, 50_000), None, "a fifth of five cents");
         assert_eq!(reason(&set, &price, &none, 49_999), Some(Reason::GasTooHigh));
         let other = payment(Address::repeat_byte(9), u64::MAX);
-        let result = check_affordable(&set, &price, &other, hundred(), &none).unwrap_err();
+        let result = check_affordable(&set, &price, &other, &hundred(), &none).unwrap_err();
         assert_eq!(result.reason, Reason::GasTooHigh, "its value is not known");
         assert_eq!(reason(&config(), &price, &none, 1), None, "off by default");
     }

@@ -174,16 +174,15 @@ impl<'a> SignerPicker<'a> {
     /// The least busy signer that can pay for a payment in addition to its load.
     fn pick(&self, record: &Record) -> Option<Address> {
         let network = &self.settler.network;
-        let only = network.bound_sender(record.job.work().sender());
+        let bound = network.bound_senders(record.job.work().sender());
         let reservation = record.reservation();
         let reservation = GasReservation {
             gas: reservation.gas.max(transaction::gas_share(&record.job)),
             ..reservation
         };
         // A retired signer sends only what is bound to it.
-        let unbound = network.signers.iter().copied().filter(|_signer| only.is_none());
-        let allowed = unbound.chain(only).filter(|signer| network.is_signer(*signer));
-        let free = allowed.filter(|signer| {
+        let allowed = bound.as_ref().unwrap_or(&network.signers).iter().copied();
+        let free = allowed.filter(|signer| network.is_signer(*signer)).filter(|signer| {
             self.load(*signer).unmined < self.settler.limits.in_flight
                 && self.can_pay(*signer, reservation)
         });

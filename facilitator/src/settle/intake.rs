@@ -169,8 +169,8 @@ impl SettlementService {
         let now = network.clock.utc();
         let usage = self.ledger.gas_usage(network.contracts.chain, origin.caller, now);
         let reservation = price.with_data(proposal.least_gas(), 1);
-        let need = Need { reservation, sender: network.bound_sender(proposal.sender()) };
-        if !price.can_pay(need, usage.open) {
+        let need = Need { reservation, senders: network.bound_senders(proposal.sender()) };
+        if !price.can_pay(&need, usage.open) {
             return Err(reject(Reason::OutOfGas));
         }
         if budget::is_within_budgets(&network.config, price, reservation, &usage) {
@@ -242,7 +242,7 @@ impl SettlementService {
         let need = settler.need_of(&verified.job, verified.gas);
         let usage =
             self.ledger.gas_usage(network.contracts.chain, origin.caller, network.clock.utc());
-        budget::check_affordable(&network.config, &price, &verified.job, need, &usage)?;
+        budget::check_affordable(&network.config, &price, &verified.job, &need, &usage)?;
         Ok(valid(verified.extra))
     }
 
@@ -421,7 +421,7 @@ impl SettlementService {
             return Ok(Rejection::with_message(reason, why).for_payer(payer).into());
         }
         let need = settler.need_of(&job, gas);
-        let claim = self.claim_room(settler, &job, balance, (origin.caller, need), &price)?;
+        let claim = self.claim_room(settler, &job, balance, (origin.caller, &need), &price)?;
         let record = Record {
             job,
             accepted_at: network.clock.utc(),
@@ -476,7 +476,7 @@ impl SettlementService {
         settler: &Settler,
         job: &Job,
         balance: U256,
-        (caller, need): (B256, Need),
+        (caller, need): (B256, &Need),
         price: &Price,
     ) -> Result<Claim, EarlyExit> {
         let is_approval = matches!(job.work().sponsoring(), Some(Sponsoring::Approval(_)));

@@ -11,18 +11,18 @@ use crate::book::reservation::GasReservation;
 use crate::transaction::LEAST_GAS;
 
 /// What a payment needs from the signer that sends it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Need {
     /// Gas and data that are reserved for the payment.
     pub reservation: GasReservation,
-    /// The only signer that may send it; `None` if every signer may.
-    pub sender: Option<Address>,
+    /// The only signers that may send it; `None` if every signer may.
+    pub senders: Option<Vec<Address>>,
 }
 
 impl Need {
     /// The need of the cheapest payment.
     pub const LEAST: Self =
-        Self { reservation: GasReservation { gas: LEAST_GAS, kilobytes: 1 }, sender: None };
+        Self { reservation: GasReservation { gas: LEAST_GAS, kilobytes: 1 }, senders: None };
 }
 
 /// The price of gas on a network and the balances of its signers. All sums are in wei.
@@ -104,15 +104,15 @@ impl Price {
 
     /// Whether a signer can pay for a payment in addition to `reserved`, however the signers share `reserved`. Always
     /// true if gas is free.
-    pub fn can_pay(&self, need: Need, reserved: GasReservation) -> bool {
+    pub fn can_pay(&self, need: &Need, reserved: GasReservation) -> bool {
         let Some(cost) = self.cost(need.reservation) else { return false };
         if cost.is_zero() {
             return true;
         }
         // If each signer had less than `cost` left after its share of `reserved`, then `reserved` would exceed the
         // sum of `room`.
-        let is_allowed = |signer: &Address| match need.sender {
-            Some(only) => only == *signer,
+        let is_allowed = |signer: &Address| match &need.senders {
+            Some(bound) => bound.contains(signer),
             None => !self.retired.contains(signer),
         };
         let allowed = self.balances.iter().filter(|(signer, _wei)| is_allowed(signer));
@@ -198,7 +198,9 @@ mod tests {
         reserved: GasReservation,
         sender: Option<Address>,
     ) -> bool {
-        price.can_pay(Need { reservation: GasReservation { gas, kilobytes: 1 }, sender }, reserved)
+        let senders = sender.map(|only| vec![only]);
+        let reservation = GasReservation { gas, kilobytes: 1 };
+        price.can_pay(&Need { reservation, senders }, reserved)
     }
 
     #[test]
@@ -266,9 +268,9 @@ mod tests {
     fn a_payment_with_more_data_costs_more() {
         let both = Price { data_fee: U256::from(5), data_gas: 20, ..price(10, &[1_050]) };
         assert_eq!(both.with_data(100, 3), GasReservation { gas: 160, kilobytes: 3 });
-        let need = |kilobytes| Need { reservation: both.with_data(80, kilobytes), sender: None };
-        assert!(both.can_pay(need(1), reservation(0)));
-        assert!(!both.can_pay(need(2), reservation(0)));
+        let need = |kilobytes| Need { reservation: both.with_data(80, kilobytes), senders: None };
+        assert!(both.can_pay(&need(1), reservation(0)));
+        assert!(!both.can_pay(&need(2), reservation(0)));
         let half = Price { next_block_price: 5, ..both };
         assert_eq!(half.next_block_cost(half.with_data(80, 2)), Some(U256::from(610)));
     }

@@ -36,7 +36,7 @@ impl Settler {
             return Ok(price);
         }
         // The first request after a top-up must see the new balance, not a cached one that is too low.
-        if !price.can_pay(Need::LEAST, GasReservation::default()) {
+        if !price.can_pay(&Need::LEAST, GasReservation::default()) {
             return self.look_up_price().await;
         }
         if !self.prices.refreshing.swap(true, Ordering::AcqRel) {

@@ -9,8 +9,9 @@ use crate::book::record::Record;
 use crate::book::reservation::GasReservation;
 use crate::job::{Job, are_distinguishable};
 use crate::transaction;
+use crate::work::SenderRule;
 
-/// Maximum number of unshared payments to examine for one that a signer can send now.
+/// Maximum number of payments that are sent alone to examine for one that a signer can send now.
 const LOOK_AHEAD: usize = 256;
 
 /// When payments are sent, and how many together.
@@ -34,16 +35,32 @@ struct QueuedPayment {
     since_ms: u64,
 }
 
-/// Payments in order of arrival: those that may share a transaction, and those that are sent alone. The two kinds take
-/// turns, so that many payments of one kind do not delay the other.
+/// Which payments are in a lane.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum LaneKind {
+    /// Payments that may share a transaction: all of them have this rule.
+    Shared(SenderRule),
+    /// Payments that are sent alone.
+    Alone,
+}
+
+/// Payments of one kind, in order of arrival.
+#[derive(Debug, Clone)]
+struct Lane {
+    kind: LaneKind,
+    payments: VecDeque<QueuedPayment>,
+}
+
+/// Payments in lanes, by what may share a transaction. The lanes take turns, so that many payments of one kind do not
+/// delay the others.
 #[derive(Debug, Clone, Default)]
 pub struct Queue {
     /// Tokens whose payments may share a transaction.
     known_tokens: BTreeSet<Address>,
-    shared: VecDeque<QueuedPayment>,
-    unshared: VecDeque<QueuedPayment>,
-    /// Whether a payment that is sent alone goes first, if both kinds are ready.
-    unshared_next: bool,
+    /// In the order of their first payments. A lane is kept when it is empty: there are only as many as sender rules.
+    lanes: Vec<Lane>,
+    /// The index of the lane that goes first, if several are ready.
+    turn: usize,
 }
 
 impl Queue {
@@ -57,15 +74,20 @@ impl Queue {
         let known = |token| self.known_tokens.contains(&token);
         // A payment that failed in a shared transaction is tried alone.
         let shares = record.attempts == 0 && transaction::can_share(&record.job, known);
+        let rule = record.job.work().sender();
+        let kind = if shares { LaneKind::Shared(rule) } else { LaneKind::Alone };
         let queued = QueuedPayment { record, since_ms: now_ms };
-        if shares { self.shared.push_back(queued) } else { self.unshared.push_back(queued) }
+        match self.lanes.iter_mut().find(|lane| lane.kind == kind) {
+            Some(lane) => lane.payments.push_back(queued),
+            None => self.lanes.push(Lane { kind, payments: VecDeque::from([queued]) }),
+        }
     }
 
     /// Drops payments at the front that are no longer queued.
     pub fn drop_withdrawn(&mut self, is_queued: impl Fn(&Record) -> bool) {
-        for payments in [&mut self.shared, &mut self.unshared] {
-            while payments.front().is_some_and(|first| !is_queued(&first.record)) {
-                payments.pop_front();
+        for lane in &mut self.lanes {
+            while lane.payments.front().is_some_and(|first| !is_queued(&first.record)) {
+                lane.payments.pop_front();
             }
         }
     }
@@ -73,11 +95,9 @@ impl Queue {
     /// The time of the next attempt, in milliseconds; `None` if nothing is queued. The attempt waits until a payment
     /// becomes due, or for `pause_ms` if a payment is due but no signer can send it.
     pub fn wake_ms(&self, limits: &Limits, now_ms: u64, pause_ms: u64) -> Option<u64> {
-        let alone = self.unshared.front().map(|first| first.since_ms);
-        let shared =
-            self.shared.front().map(|first| first.since_ms.saturating_add(limits.window_ms));
+        let due = |lane: &Lane| Some(lane.kind.due_ms(lane.payments.front()?, limits));
         let wake = |due: u64| if due > now_ms { due } else { now_ms.saturating_add(pause_ms) };
-        alone.into_iter().chain(shared).map(wake).min()
+        self.lanes.iter().filter_map(due).map(wake).min()
     }
 
     /// Takes the payments of the next transaction and picks its sender. Returns `None` if no payment is due, or if
@@ -93,25 +113,64 @@ impl Queue {
         sender: impl Fn(&Record) -> Option<S>,
         can_pay: impl Fn(&S, GasReservation) -> bool,
     ) -> Option<(S, Vec<Arc<Record>>)> {
-        let full = self.shared.len() >= limits.batch_max;
-        let ready = self.shared.front().and_then(|first| {
-            let due = first.since_ms.saturating_add(limits.window_ms) <= now_ms;
-            if idle || full || due { sender(&first.record) } else { None }
-        });
-        if ready.is_none() || self.unshared_next {
-            // A payment that waits for its signer does not block the ones behind it.
-            let mut candidates = self.unshared.iter().enumerate().take(LOOK_AHEAD);
-            let next =
-                candidates.find_map(|(index, queued)| Some((index, sender(&queued.record)?)));
-            if let Some((index, sender)) = next
-                && let Some(alone) = self.unshared.remove(index)
-            {
-                self.unshared_next = false;
-                return Some((sender, vec![alone.record]));
+        let count = self.lanes.len();
+        for index in (self.turn..count).chain(0..self.turn.min(count)) {
+            let Some(lane) = self.lanes.get_mut(index) else { continue };
+            let next = match lane.kind {
+                LaneKind::Shared(_rule) => {
+                    lane.next_shared(limits, idle, now_ms, &sender, &can_pay)
+                }
+                LaneKind::Alone => lane.next_alone(&sender),
+            };
+            if next.is_some() {
+                self.turn = index.saturating_add(1);
+                return next;
             }
         }
-        let sender = ready?;
-        self.unshared_next = true;
+        None
+    }
+}
+
+impl LaneKind {
+    /// When the first payment of the lane is sent at the latest, if a signer can send it.
+    fn due_ms(self, first: &QueuedPayment, limits: &Limits) -> u64 {
+        match self {
+            Self::Shared(_rule) => first.since_ms.saturating_add(limits.window_ms),
+            Self::Alone => first.since_ms,
+        }
+    }
+}
+
+impl Lane {
+    /// Takes the next payment that a signer can send now.
+    fn next_alone<S>(
+        &mut self,
+        sender: impl Fn(&Record) -> Option<S>,
+    ) -> Option<(S, Vec<Arc<Record>>)> {
+        // A payment that waits for its signer does not block the ones behind it.
+        let mut candidates = self.payments.iter().enumerate().take(LOOK_AHEAD);
+        let (index, sender) =
+            candidates.find_map(|(index, queued)| Some((index, sender(&queued.record)?)))?;
+        let alone = self.payments.remove(index)?;
+        Some((sender, vec![alone.record]))
+    }
+
+    /// Takes the payments of the next shared transaction.
+    fn next_shared<S>(
+        &mut self,
+        limits: &Limits,
+        idle: bool,
+        now_ms: u64,
+        sender: impl Fn(&Record) -> Option<S>,
+        can_pay: impl Fn(&S, GasReservation) -> bool,
+    ) -> Option<(S, Vec<Arc<Record>>)> {
+        let first = self.payments.front()?;
+        let full = self.payments.len() >= limits.batch_max;
+        let due = self.kind.due_ms(first, limits) <= now_ms;
+        if !(idle || full || due) {
+            return None;
+        }
+        let sender = sender(&first.record)?;
         let records = self.take_shared(limits, |reservation| {
             reservation.gas <= limits.gas && can_pay(&sender, reservation)
         });
@@ -124,7 +183,7 @@ impl Queue {
         limits: &Limits,
         fits: impl Fn(GasReservation) -> bool,
     ) -> Vec<Arc<Record>> {
-        let Some(first) = self.shared.pop_front() else { return Vec::new() };
+        let Some(first) = self.payments.pop_front() else { return Vec::new() };
         let reservation_of = |job: &Job| {
             let kilobytes = transaction::kilobytes(job);
             let data_gas = limits.data_gas.saturating_mul(kilobytes);
@@ -136,7 +195,7 @@ impl Queue {
         // Bounds the scan, because the queue may be long.
         while taken.len() < limits.batch_max
             && skipped.len() < limits.batch_max
-            && let Some(next) = self.shared.pop_front()
+            && let Some(next) = self.payments.pop_front()
         {
             let job = &next.record.job;
             let mut total_with_next = total;
@@ -151,7 +210,7 @@ impl Queue {
             }
         }
         for next in skipped.into_iter().rev() {
-            self.shared.push_front(next);
+            self.payments.push_front(next);
         }
         taken
     }
@@ -286,7 +345,7 @@ mod tests {
         let two = Limits { batch_max: 2, ..LIMITS };
         let order: Vec<_> =
             (0..5).map(|_turn| numbers(next(&mut both, &two, false, 100))).collect();
-        assert_eq!(order, [vec![4, 5], vec![1], vec![6, 7], vec![2], vec![3]]);
+        assert_eq!(order, [vec![1], vec![4, 5], vec![2], vec![6, 7], vec![3]]);
     }
 
     #[test]

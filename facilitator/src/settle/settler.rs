@@ -125,7 +125,7 @@ impl Settler {
     /// What a job needs from its signer. `gas` is the [`transaction::gas`] of the job alone.
     pub(super) fn need_of(&self, job: &Job, gas: u64) -> Need {
         let reservation = self.with_data(gas, &[job]);
-        Need { reservation, sender: self.network.bound_sender(job.work().sender()) }
+        Need { reservation, senders: self.network.bound_senders(job.work().sender()) }
     }
 
     /// Upper bound of the gas and data of a transaction. `None` if it exceeds the gas limit of a transaction.

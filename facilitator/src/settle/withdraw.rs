@@ -242,11 +242,11 @@ impl Settler {
     /// The reason for withdrawing a payment that is still queued.
     fn queued_reason(&self, record: &Record) -> Reason {
         let Some(price) = self.prices.last() else { return Reason::Withdrawn };
-        let sender = self.network.bound_sender(record.job.work().sender());
-        let need = Need { reservation: record.reservation(), sender };
+        let senders = self.network.bound_senders(record.job.work().sender());
+        let need = Need { reservation: record.reservation(), senders };
         if !price.affordable {
             Reason::GasTooHigh
-        } else if !price.can_pay(need, GasReservation::default()) {
+        } else if !price.can_pay(&need, GasReservation::default()) {
             Reason::OutOfGas
         } else {
             Reason::Withdrawn
