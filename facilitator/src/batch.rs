@@ -32,7 +32,6 @@ use crate::batch::deposit_proposal::DepositProposal;
 use crate::batch::refund_proposal::RefundProposal;
 use crate::batch::sweep_proposal::SweepProposal;
 use crate::batch::voucher::VoucherStatement;
-use crate::contracts::Contracts;
 use crate::network::NetworkContext;
 use crate::reason::Reason;
 use crate::requester::Requester;
@@ -62,7 +61,8 @@ impl Scheme for Batch {
         Some(json!({ "receiverAuthorizer": authorizer.address() }))
     }
 
-    fn contracts(&self, contracts: &Contracts) -> Vec<Address> {
+    fn contracts(&self, network: &NetworkContext) -> Vec<Address> {
+        let contracts = &network.contracts;
         vec![contracts.escrow, contracts.erc3009_collector, contracts.permit2_collector]
     }
 

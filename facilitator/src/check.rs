@@ -15,8 +15,10 @@ use crate::book::store::Payments;
 use crate::config::{Config, NetworkConfig};
 use crate::exact::prism;
 use crate::keys::KeyRing;
+use crate::network::upto_contracts;
 use crate::service::{StartFault, chain_of, check_facilitators, load_keys};
 use crate::transfer::erc20::IErc20;
+use crate::upto::contract::UptoContract;
 
 /// Checks nodes, contracts, signers and the store.
 ///
@@ -93,6 +95,7 @@ impl Check {
         }
         let chain = chain_of(network, clock)?;
         self.contracts(network, &chain).await;
+        self.upto_contracts(network, &chain).await;
         self.domain(network, &chain).await;
         for signer in signers {
             self.signer(network, &chain, *signer).await;
@@ -207,6 +210,37 @@ impl Check {
                 }
                 Ok(_code) => {
                     self.findings.add(Severity::Good, title, format!("{name} is at {address}"))
+                }
+                Err(fault) => self.findings.add(Severity::Bad, title, fault.to_string()),
+            }
+        }
+    }
+
+    /// Reports the contracts of our accounts. Their addresses prove their code and their accounts.
+    async fn upto_contracts(&mut self, network: &NetworkConfig, chain: &dyn Chain) {
+        let title = network.network.title;
+        for (index, contract) in upto_contracts(network).into_iter().enumerate() {
+            let UptoContract { address, senders, .. } = contract;
+            match chain.code_at(address, BlockTag::Latest).await {
+                Ok(code) if code.is_empty() => {
+                    let consequence = if index == 0 {
+                        "the scheme upto is not offered"
+                    } else {
+                        "no payment can name it"
+                    };
+                    let text = format!(
+                        "a contract of upto_contracts is missing at {address}: {consequence}; \
+                         `bursar-facilitator upto-contract` prints how to deploy it"
+                    );
+                    self.findings.add(Severity::Warning, title, text);
+                }
+                Ok(_code) => {
+                    let each: Vec<_> = senders.iter().map(Address::to_string).collect();
+                    let text = format!(
+                        "the upto contract {address} can be called by {} alone",
+                        each.join(", ")
+                    );
+                    self.findings.add(Severity::Good, title, text);
                 }
                 Err(fault) => self.findings.add(Severity::Bad, title, fault.to_string()),
             }

@@ -16,7 +16,6 @@ use bursar_x402::required::Version;
 use bursar_x402::settlement::SettlementRequest;
 use serde_json::Value;
 
-use crate::contracts::Contracts;
 use crate::network::NetworkContext;
 use crate::reason::Reason;
 use crate::requester::Requester;
@@ -51,7 +50,7 @@ impl Scheme for Exact {
     }
 
     /// The method `eip3009` needs only the token.
-    fn contracts(&self, _contracts: &Contracts) -> Vec<Address> {
+    fn contracts(&self, _network: &NetworkContext) -> Vec<Address> {
         Vec::new()
     }
 

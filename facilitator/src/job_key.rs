@@ -19,7 +19,7 @@ impl JobKey {
                 let owner = [terms.token.as_slice(), terms.payer.as_slice()].concat();
                 Self::seeded(chain, method.text(), &owner, terms.nonce)
             }
-            MethodId::Permit2 | MethodId::UptoPermit2 => {
+            MethodId::Permit2 | MethodId::UptoPermit2 | MethodId::UptoPermit2ByContract => {
                 Self::of_permit2(chain, terms.payer, terms.nonce)
             }
         }
@@ -85,7 +85,12 @@ mod tests {
         let facilitator = Some(Address::repeat_byte(8));
         for same in [
             JobKey::of(CHAIN, MethodId::Permit2, &other_token),
-            JobKey::of(CHAIN, MethodId::UptoPermit2, &Terms { facilitator, ..other_token }),
+            JobKey::of(CHAIN, MethodId::UptoPermit2, &Terms { facilitator, ..terms() }),
+            JobKey::of(
+                CHAIN,
+                MethodId::UptoPermit2ByContract,
+                &Terms { facilitator, ..other_token },
+            ),
             JobKey::of_permit2(CHAIN, terms().payer, terms().nonce),
         ] {
             assert_eq!(same, exact);

@@ -17,6 +17,7 @@ use crate::contracts::Contracts;
 use crate::head::Head;
 use crate::node::NodeBatcher;
 use crate::ttl_map::TtlMap;
+use crate::upto::contract::UptoContract;
 use crate::work::SenderRule;
 
 /// How long the lookup of a payer's code is cached. Settling a payment that the payer's key signed reads the code
@@ -54,6 +55,8 @@ pub struct NetworkContext {
     pub signers: Vec<Address>,
     /// Former signers, which send only the jobs that are bound to them.
     pub retired_signers: Vec<Address>,
+    /// Contracts that payers of the scheme `upto` may name as the facilitator. The first is offered.
+    pub upto_contracts: Vec<UptoContract>,
     /// Signs claims and refunds of payment channels for their receivers.
     pub authorizer: Option<Authorizer>,
     /// Whether an account has code.
@@ -72,6 +75,13 @@ pub struct NetworkContext {
     /// Contracts of schemes that were found on the network. They cannot disappear.
     // Held for a single look-up.
     found_contracts: Mutex<BTreeSet<Address>>,
+}
+
+/// The contracts that payers of the scheme `upto` may name, in the order of the settings.
+pub fn upto_contracts(config: &NetworkConfig) -> Vec<UptoContract> {
+    let contract =
+        |senders: &Vec<Address>| UptoContract::new(config.upto_permit2_proxy, senders.clone());
+    config.upto_contracts.iter().map(contract).collect()
 }
 
 impl NetworkContext {
@@ -101,6 +111,7 @@ impl NetworkContext {
             clock,
             signers,
             retired_signers,
+            upto_contracts: upto_contracts(&config),
             authorizer,
             codes: TtlMap::new(CODE_TTL_MS),
             domains: TtlMap::new(DOMAIN_TTL_MS),
@@ -120,6 +131,7 @@ impl NetworkContext {
             SenderRule::Any => None,
             SenderRule::First => Some(self.signers.first().copied().into_iter().collect()),
             SenderRule::Only(account) => Some(vec![account]),
+            SenderRule::Through(contract) => Some(self.senders_through(contract)),
         }
     }
 
@@ -129,9 +141,26 @@ impl NetworkContext {
         bound.or(self.signers.first().copied()).unwrap_or_default()
     }
 
-    /// The account that payers of the scheme `upto` name as the facilitator.
+    /// The account or contract that payers of the scheme `upto` name as the facilitator.
     pub fn upto_facilitator(&self) -> Option<Address> {
-        self.config.upto_facilitator.or(self.signers.first().copied())
+        let contract = self.upto_contracts.first().map(|contract| contract.address);
+        contract.or(self.config.upto_facilitator).or(self.signers.first().copied())
+    }
+
+    /// Whether an address is a contract that payers of the scheme `upto` may name as the facilitator.
+    pub fn is_upto_contract(&self, address: Address) -> bool {
+        self.upto_contracts.iter().any(|contract| contract.address == address)
+    }
+
+    /// Our accounts that can call a contract: the active ones, or the retired ones if no other is left.
+    fn senders_through(&self, contract: Address) -> Vec<Address> {
+        let known = self.upto_contracts.iter().find(|known| known.address == contract);
+        let Some(known) = known else { return Vec::new() };
+        let listed = |signers: &[Address]| -> Vec<Address> {
+            signers.iter().filter(|signer| known.senders.contains(signer)).copied().collect()
+        };
+        let active = listed(&self.signers);
+        if active.is_empty() { listed(&self.retired_signers) } else { active }
     }
 
     /// Whether an account is one of our signers, active or retired.

@@ -11,8 +11,10 @@ pub enum MethodId {
     Eip3009,
     Permit2,
     Prism,
-    /// Permit2 through the proxy of the scheme `upto`.
+    /// Permit2 through the proxy of the scheme `upto`, for a payer that names one of our accounts.
     UptoPermit2,
+    /// The same, for a payer that names a contract of ours.
+    UptoPermit2ByContract,
 }
 
 impl MethodId {
@@ -20,7 +22,7 @@ impl MethodId {
     pub fn text(self) -> &'static str {
         match self {
             Self::Eip3009 => "eip3009",
-            Self::Permit2 | Self::UptoPermit2 => "permit2",
+            Self::Permit2 | Self::UptoPermit2 | Self::UptoPermit2ByContract => "permit2",
             Self::Prism => "prism",
         }
     }
@@ -40,7 +42,7 @@ pub struct Terms {
     pub valid_after: U256,
     /// Unix seconds.
     pub valid_before: U256,
-    /// The only account that may send the transfer, if the payer names one.
+    /// The only account or contract that may call the proxy, if the payer names one.
     pub facilitator: Option<Address>,
 }
 

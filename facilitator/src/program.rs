@@ -7,7 +7,9 @@ use std::sync::Arc;
 
 use crate::check;
 use crate::config::Config;
+use crate::contract_call::ContractCall;
 use crate::keys::SigningKey;
+use crate::network::upto_contracts;
 use crate::service::{self, Running};
 use bursar_chain::failpoints::Failpoints;
 use bursar_outbound::{Client, PlainHttpHosts, Target};
@@ -40,6 +42,8 @@ enum Command {
     Status,
     /// Print the manual of the settings, as Markdown
     Settings,
+    /// Print the contracts of the setting upto_contracts, and the transactions that deploy them
+    UptoContract,
     /// Manage the keys that pay gas
     #[command(subcommand)]
     Key(Key),
@@ -89,12 +93,40 @@ fn run(failpoints: Arc<dyn Failpoints>) -> anyhow::Result<ExitCode> {
             write!(std::io::stdout(), "{}", crate::config::reference())?;
             Ok(ExitCode::SUCCESS)
         }
+        Command::UptoContract => {
+            let text = upto_deployments(&load()?)?;
+            write!(std::io::stdout(), "{text}")?;
+            Ok(ExitCode::SUCCESS)
+        }
         Command::Key(Key::New { file, password_file }) => {
             let key = SigningKey::create_keystore_by_file(&file, &password_file)?;
             writeln!(std::io::stdout(), "{}", key.address())?;
             Ok(ExitCode::SUCCESS)
         }
     }
+}
+
+/// The contracts of the settings, each with the transaction that deploys it.
+fn upto_deployments(config: &Config) -> anyhow::Result<String> {
+    let mut text = String::new();
+    for network in config.networks.values() {
+        for contract in upto_contracts(network) {
+            let senders: Vec<_> = contract.senders.iter().map(ToString::to_string).collect();
+            let ContractCall { to, data } = contract.deployment();
+            text.push_str(&format!(
+                "network: {}\ncontract: {}\naccounts: {}\n\
+                 Deploy it with this transaction, which any account can send:\nto: {to}\nvalue: 0\ndata: {data}\n\n",
+                network.network.caip2(),
+                contract.address,
+                senders.join(" "),
+            ));
+        }
+    }
+    anyhow::ensure!(
+        !text.is_empty(),
+        "no network has upto_contracts: set it to the addresses of the accounts, like [\"0x… 0x…\"]"
+    );
+    Ok(text)
 }
 
 /// The report of the running facilitator, from its listener for metrics.

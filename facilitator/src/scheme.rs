@@ -7,7 +7,6 @@ use bursar_chain::ports::BoxFuture;
 use bursar_x402::required::Version;
 use bursar_x402::settlement::SettlementRequest;
 
-use crate::contracts::Contracts;
 use crate::job::Job;
 use crate::job_key::JobKey;
 use crate::network::NetworkContext;
@@ -33,7 +32,7 @@ pub trait Scheme: Send + Sync + Debug {
     fn extra(&self, network: &NetworkContext) -> Option<serde_json::Value>;
 
     /// The contracts without which the scheme is not offered on a network.
-    fn contracts(&self, contracts: &Contracts) -> Vec<Address>;
+    fn contracts(&self, network: &NetworkContext) -> Vec<Address>;
 
     /// Reads a request and compares it with its requirements. Asks a node only for what the key of the job needs.
     ///

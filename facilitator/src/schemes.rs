@@ -43,12 +43,12 @@ pub fn of(request: &SettlementRequest) -> Result<(&'static dyn Scheme, ChainId),
 
 /// Whether a scheme is offered on a network: all its contracts were found there. Asks no node.
 pub fn is_offered(scheme: &dyn Scheme, network: &NetworkContext) -> bool {
-    network.has_found(&scheme.contracts(&network.contracts))
+    network.has_found(&scheme.contracts(network))
 }
 
 /// Looks for the contracts of schemes that are not offered on a network yet.
 pub async fn look_for_contracts(network: &NetworkContext) {
-    let all = SCHEMES.iter().flat_map(|scheme| scheme.contracts(&network.contracts));
+    let all = SCHEMES.iter().flat_map(|scheme| scheme.contracts(network));
     network.look_for(all.collect()).await;
 }
 

@@ -70,6 +70,10 @@ pub enum StartFault {
     )]
     Facilitator { chain: ChainId, address: Address },
     #[error(
+        "upto_contracts of {chain} contains {address}, which is none of our accounts and could settle payments: add its key to signers or retired_signers, or remove it"
+    )]
+    ForeignSender { chain: ChainId, address: Address },
+    #[error(
         "no network is configured: set rpc and signers for one, as in facilitator.example.toml"
     )]
     NoNetwork,
@@ -135,18 +139,25 @@ pub fn load_keys(config: &Config) -> Result<BTreeMap<ChainId, KeyRing>, KeyFault
     Ok(rings)
 }
 
-/// Checks that each configured `upto_facilitator` is an active signer.
+/// Checks that each configured `upto_facilitator` is an active signer, and that the accounts of each of
+/// `upto_contracts` are ours.
 ///
 /// # Errors
-/// [`StartFault::Facilitator`].
+/// [`StartFault::Facilitator`], [`StartFault::ForeignSender`].
 pub(crate) fn check_facilitators(
     config: &Config,
     keys: &BTreeMap<ChainId, KeyRing>,
 ) -> Result<(), StartFault> {
     for (chain, ring) in keys {
-        let named = config.networks.get(chain).and_then(|network| network.upto_facilitator);
+        let Some(network) = config.networks.get(chain) else { continue };
+        let named = network.upto_facilitator;
         if let Some(address) = named.filter(|named| ring.addresses().all(|own| own != *named)) {
             return Err(StartFault::Facilitator { chain: *chain, address });
+        }
+        // A foreign account could settle what we report as closed.
+        let mut listed = network.upto_contracts.iter().flatten();
+        if let Some(address) = listed.find(|address| ring.get(**address).is_none()) {
+            return Err(StartFault::ForeignSender { chain: *chain, address: *address });
         }
     }
     Ok(())
@@ -420,6 +431,7 @@ impl SettlerBuilder<'_> {
 
         let limits = Limits {
             batch_max: self.config.batch_calls,
+            has_multicall: false,
             window_ms: self.config.batch_window_ms,
             in_flight: self.config.in_flight,
             gas: u64::MAX,

@@ -11,7 +11,8 @@ use bursar_submit::fees::batch_gas;
 use crate::contract_call::ContractCall;
 use crate::contracts::Contracts;
 use crate::job::Job;
-use crate::work::SenderRule;
+use crate::upto::contract;
+use crate::work::{SenderRule, Work};
 
 /// Gas that a transaction uses before its call begins, with a reserve. The gas for data is added separately.
 const BASE_GAS: u64 = 60_000;
@@ -31,7 +32,7 @@ pub const GAS_MAX: u64 = 1 << 24;
 /// without code, in known tokens, can share.
 pub fn can_share(job: &Job, is_known: impl Fn(Address) -> bool) -> bool {
     let work = job.work();
-    work.sender() == SenderRule::Any
+    matches!(work.sender(), SenderRule::Any | SenderRule::Through(_))
         && !work.runs_foreign_code()
         && work.deployment().is_none()
         && is_known(work.moves().token)
@@ -88,13 +89,24 @@ pub fn kilobytes(job: &Job) -> u64 {
     u64::try_from(units).unwrap_or(u64::MAX)
 }
 
-/// The call of the transaction: the job's own call for one job, Multicall3 for several. A wallet is also
-/// deployed through Multicall3: the payer chooses that call, and our accounts must not make it themselves.
+/// The call that an account of ours makes for one job, without its deployment: the job's own call, or that of the
+/// contract that makes it.
+pub fn sent_call(contracts: &Contracts, work: &dyn Work) -> ContractCall {
+    let own = work.call(contracts);
+    match work.sender() {
+        SenderRule::Through(through) => contract::settle_one(through, own),
+        SenderRule::Any | SenderRule::First | SenderRule::Only(_) => own,
+    }
+}
+
+/// The call of the transaction: [`sent_call`] for one job; for several, Multicall3, or the contract that makes their
+/// calls. A wallet is also deployed through Multicall3: the payer chooses that call, and our accounts must not make it
+/// themselves.
 pub fn call(contracts: &Contracts, jobs: &[&Job], gas_limit: u64) -> Call {
     let own = |job: &Job| job.work().call(contracts);
     let ContractCall { to, data } = match jobs {
         [only] => match only.work().deployment() {
-            None => own(only),
+            None => sent_call(contracts, only.work()),
             Some(deployment) => {
                 let deploys =
                     ContractCall { to: deployment.factory, data: deployment.data.clone() };
@@ -102,7 +114,12 @@ pub fn call(contracts: &Contracts, jobs: &[&Job], gas_limit: u64) -> Call {
                 multicall(contracts, [(deploys, true), (own(only), false)])
             }
         },
-        several => multicall(contracts, several.iter().map(|job| (own(job), true))),
+        several => match several.first().map(|first| first.work().sender()) {
+            Some(SenderRule::Through(through)) => {
+                contract::settle_many(through, several.iter().map(|job| own(job)))
+            }
+            _any => multicall(contracts, several.iter().map(|job| (own(job), true))),
+        },
     };
     Call { to, value: U256::ZERO, data, gas_limit }
 }
@@ -186,6 +203,7 @@ mod tests {
             (MethodId::Permit2, 65),
             (MethodId::Prism, 65),
             (MethodId::UptoPermit2, 65),
+            (MethodId::UptoPermit2ByContract, 65),
             (MethodId::Permit2, 8_192),
         ] {
             let one = job(method, signature);
@@ -238,6 +256,25 @@ mod tests {
         }
         let deployment = Some(Deployment { factory: Address::ZERO, data: Bytes::new() });
         assert!(!can_share(&Payment { deployment, ..plain }.into(), known));
+    }
+
+    #[test]
+    fn payments_of_one_contract_share_a_transaction_through_it() {
+        let known = |token| token == Address::repeat_byte(1);
+        let one = job(MethodId::UptoPermit2ByContract, 65);
+        assert!(can_share(&one, known) && !can_share(&one, |_token| false));
+        let through = Address::repeat_byte(5);
+        let own = one.work().call(&contracts());
+        assert_eq!(own.to, contracts().upto_permit2_proxy);
+        for count in [1, 2] {
+            let call = call(&contracts(), &vec![&one; count], 0);
+            assert_eq!(call.to, through);
+            let calls = contract::settlements(contracts().upto_permit2_proxy, &call.data);
+            assert_eq!(calls, vec![own.clone(); count]);
+        }
+        let by_account = job(MethodId::UptoPermit2, 65);
+        assert_eq!(call(&contracts(), &[&by_account], 0).to, contracts().upto_permit2_proxy);
+        assert!(gas_of(&[&one]) > gas_of(&[&by_account]));
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! The scheme `upto`: a payer signs the most that a request may cost, and the merchant settles what it did cost.
 
+pub mod contract;
 pub mod permit2;
 
 use std::future::ready;
@@ -10,7 +11,6 @@ use bursar_x402::required::Version;
 use bursar_x402::settlement::SettlementRequest;
 use serde_json::{Value, json};
 
-use crate::contracts::Contracts;
 use crate::network::NetworkContext;
 use crate::reason::{Reason, Rejection};
 use crate::requester::Requester;
@@ -20,8 +20,8 @@ use crate::transfer::method::Method;
 use crate::transfer::terms_check::Purpose;
 use crate::verify::VerifyError;
 
-/// The only method of the scheme.
-static METHODS: [&dyn Method; 1] = [&permit2::UptoPermit2];
+/// The only method by which requests are read.
+static METHODS: [&dyn Method; 1] = [&permit2::BY_ACCOUNT];
 
 /// The scheme `upto`.
 #[derive(Debug)]
@@ -40,13 +40,15 @@ impl Scheme for Upto {
         (Reason::UptoScheme, Reason::UptoNetwork)
     }
 
-    /// The account that payers name as the facilitator.
+    /// The account or contract that payers name as the facilitator.
     fn extra(&self, network: &NetworkContext) -> Option<Value> {
         Some(json!({ "facilitatorAddress": network.upto_facilitator() }))
     }
 
-    fn contracts(&self, contracts: &Contracts) -> Vec<Address> {
-        vec![contracts.permit2, contracts.upto_permit2_proxy]
+    fn contracts(&self, network: &NetworkContext) -> Vec<Address> {
+        let offered = network.upto_contracts.first().map(|contract| contract.address);
+        let contracts = [network.contracts.permit2, network.contracts.upto_permit2_proxy];
+        contracts.into_iter().chain(offered).collect()
     }
 
     fn propose<'a>(
@@ -65,9 +67,12 @@ fn propose(
     request: &SettlementRequest,
     purpose: Purpose,
 ) -> Result<Proposed, VerifyError> {
-    let proposal = check::parse(network, &METHODS, request, purpose)?;
-    // The proxy lets only the named account send the transfer.
-    if !proposal.terms.facilitator.is_some_and(|named| network.is_signer(named)) {
+    let mut proposal = check::parse(network, &METHODS, request, purpose)?;
+    // The proxy lets only the named account or contract make the transfer.
+    let named = proposal.terms.facilitator.unwrap_or_default();
+    if network.is_upto_contract(named) {
+        proposal.method = &permit2::BY_CONTRACT;
+    } else if !network.is_signer(named) {
         let rejection = Rejection::from(Reason::FacilitatorMismatch);
         return Err(rejection.for_payer(proposal.terms.payer).into());
     }

@@ -20,6 +20,8 @@ pub enum SenderRule {
     First,
     /// This account alone.
     Only(Address),
+    /// The accounts that can call this contract, which makes the job's call.
+    Through(Address),
 }
 
 /// An amount of a token, in its smallest unit.

@@ -44,9 +44,8 @@ impl FacilitatorHome {
         // The settings name it where a test wants an authorizer.
         write("authorizer.key", AUTHORIZER_KEY);
         for n in 0..signers {
-            let key = format!("{:064x}", 0x5151 + u64::from(n));
-            write(&format!("signer{n}.key"), &key);
-            addresses.push(ServiceKey::from_hex(&key).address());
+            write(&format!("signer{n}.key"), &signer_key(n));
+            addresses.push(signer_address(n));
             files.push(format!("\"signer{n}.key\""));
         }
         let mut text = String::new();
@@ -108,6 +107,15 @@ impl FacilitatorHome {
     pub fn start_process(&self, fault: Option<&str>) -> ServiceProcess {
         ServiceProcess::start("bursar-test-facilitator", &self.settings(), "warn", fault)
     }
+}
+
+/// The address of the `n`th signer of every home, from 0.
+pub fn signer_address(n: u8) -> Address {
+    ServiceKey::from_hex(&signer_key(n)).address()
+}
+
+fn signer_key(n: u8) -> String {
+    format!("{:064x}", 0x5151 + u64::from(n))
 }
 
 fn client() -> reqwest::Client {

@@ -11,7 +11,7 @@ mod access;
 #[cfg(test)]
 #[path = "facilitator/authorizer.rs"]
 mod authorizer;
-
+#[cfg(test)]
 #[path = "facilitator/catalogue.rs"]
 mod catalogue;
 #[cfg(test)]
@@ -128,19 +128,19 @@ mod sdk_reference;
 #[cfg(test)]
 #[path = "facilitator/sdk_sponsoring.rs"]
 mod sdk_sponsoring;
-
+#[cfg(test)]
 #[path = "facilitator/sdk_sponsoring_reference.rs"]
 mod sdk_sponsoring_reference;
-
+#[cfg(test)]
 #[path = "facilitator/sdk_upto.rs"]
 mod sdk_upto;
 #[cfg(test)]
 #[path = "facilitator/sponsoring.rs"]
 mod sponsoring;
-
+#[cfg(test)]
 #[path = "facilitator/sponsoring_refusals.rs"]
 mod sponsoring_refusals;
-
+#[cfg(test)]
 #[path = "facilitator/stage.rs"]
 mod stage;
 #[cfg(test)]
@@ -149,6 +149,9 @@ mod troubles;
 #[cfg(test)]
 #[path = "facilitator/upto.rs"]
 mod upto;
+#[cfg(test)]
+#[path = "facilitator/upto_contract.rs"]
+mod upto_contract;
 #[cfg(test)]
 #[path = "facilitator/verdict.rs"]
 mod verdict;

@@ -64,6 +64,12 @@ impl Config {
             if network.is_configured() && network.authorizer.is_some() {
                 self.check_receivers(*chain)?;
             }
+            if network.upto_facilitator.is_some() && !network.upto_contracts.is_empty() {
+                let variable = format!("UPTO_FACILITATOR{}", suffix(*chain));
+                let why = "payers name either upto_facilitator or the first of upto_contracts: keep one of the two"
+                    .to_owned();
+                return Err(ConfigFault::Variable { variable, why });
+            }
             let lacks_price =
                 network.max_gas_share_percent.is_some() && network.native_micro_usd.is_none();
             if network.is_configured() && lacks_price {

@@ -60,6 +60,9 @@ pub struct NetworkConfig {
     pub retired_signers: Vec<PathBuf>,
     /// The account that payers of the scheme `upto` name as the facilitator; `None`: the first signer.
     pub upto_facilitator: Option<Address>,
+    /// The accounts of each contract that payers of the scheme `upto` may name as the facilitator. The first contract is
+    /// offered.
+    pub upto_contracts: Vec<Vec<Address>>,
     /// The key file of the account that merchants may name as `receiverAuthorizer`: it signs their claims and refunds.
     pub authorizer: Option<PathBuf>,
     /// The file with the password of all encrypted files among `signers`, `retired_signers` and `authorizer`.
@@ -128,6 +131,7 @@ impl NetworkConfig {
             signers: Vec::new(),
             retired_signers: Vec::new(),
             upto_facilitator: None,
+            upto_contracts: Vec::new(),
             authorizer: None,
             password_file: None,
             max_gas_price: default_ceiling(network),

@@ -130,18 +130,24 @@ impl Method for Permit2 {
         payment: &Payment,
         mined: &MinedTransaction<'_>,
     ) -> bool {
-        permit2::is_proven(contracts, payment, mined, contracts.exact_permit2_proxy, |data| {
-            let (permit, owner, (payee, valid_after)) =
-                if data.starts_with(&IExactProxy::settleWithPermitCall::SELECTOR) {
-                    let call = IExactProxy::settleWithPermitCall::abi_decode(data).ok()?;
-                    (call.permit, call.owner, call.witness)
-                } else {
-                    let call = IExactProxy::settleCall::abi_decode(data).ok()?;
-                    (call.permit, call.owner, call.witness)
-                };
-            let terms = permit2::terms_of(permit, owner, payee, valid_after);
-            Some(ProxyCall { amount: terms.authorized, terms })
-        })
+        permit2::is_proven(
+            &mined.calls(contracts),
+            payment,
+            mined,
+            contracts.exact_permit2_proxy,
+            |data| {
+                let (permit, owner, (payee, valid_after)) =
+                    if data.starts_with(&IExactProxy::settleWithPermitCall::SELECTOR) {
+                        let call = IExactProxy::settleWithPermitCall::abi_decode(data).ok()?;
+                        (call.permit, call.owner, call.witness)
+                    } else {
+                        let call = IExactProxy::settleCall::abi_decode(data).ok()?;
+                        (call.permit, call.owner, call.witness)
+                    };
+                let terms = permit2::terms_of(permit, owner, payee, valid_after);
+                Some(ProxyCall { amount: terms.authorized, terms })
+            },
+        )
     }
 
     fn are_distinguishable(&self, one: &Payment, other: &Payment) -> bool {

@@ -74,11 +74,13 @@ fn payload(id: MethodId) -> Value {
             "from": PAYER, "to": PAYEE, "value": amount, "validAfter": times.0,
             "validBefore": times.1, "nonce": "258",
         }}),
-        MethodId::Permit2 | MethodId::UptoPermit2 => json!({"permit2Authorization": {
-            "from": PAYER, "spender": contracts().exact_permit2_proxy, "nonce": "258",
-            "deadline": times.1, "permitted": {"token": TOKEN, "amount": amount},
-            "witness": {"to": PAYEE, "validAfter": times.0},
-        }}),
+        MethodId::Permit2 | MethodId::UptoPermit2 | MethodId::UptoPermit2ByContract => {
+            json!({"permit2Authorization": {
+                "from": PAYER, "spender": contracts().exact_permit2_proxy, "nonce": "258",
+                "deadline": times.1, "permitted": {"token": TOKEN, "amount": amount},
+                "witness": {"to": PAYEE, "validAfter": times.0},
+            }})
+        }
     }
 }
 

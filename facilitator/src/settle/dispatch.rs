@@ -148,9 +148,8 @@ impl Settler {
         let block = last.as_ref().and_then(|price| price.block_gas);
         let data_gas = last.map_or(0, |price| price.data_gas);
         let gas = block.map_or(u64::MAX, |block| (block / 100).saturating_mul(share));
-        // Payments share a transaction only once a lookup has found Multicall3.
-        let batch_max = if self.network.is_multicall_known() { self.limits.batch_max } else { 1 };
-        Limits { gas: gas.min(transaction::GAS_MAX / 2), data_gas, batch_max, ..self.limits }
+        let has_multicall = self.network.is_multicall_known();
+        Limits { gas: gas.min(transaction::GAS_MAX / 2), data_gas, has_multicall, ..self.limits }
     }
 }
 

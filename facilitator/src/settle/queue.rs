@@ -19,6 +19,9 @@ const LOOK_AHEAD: usize = 256;
 pub struct Limits {
     /// Maximum number of payments per transaction.
     pub batch_max: usize,
+    /// Whether the network is known to have Multicall3, through which payments that any signer may send share a
+    /// transaction.
+    pub has_multicall: bool,
     /// How long a payment waits for others while transactions are in flight, in milliseconds.
     pub window_ms: u64,
     /// Maximum number of unmined transactions per signer.
@@ -132,6 +135,15 @@ impl Queue {
 }
 
 impl LaneKind {
+    /// Maximum number of payments of the lane per transaction.
+    fn batch_max(self, limits: &Limits) -> usize {
+        match self {
+            Self::Shared(SenderRule::Through(_contract)) => limits.batch_max,
+            Self::Shared(_multicall) if limits.has_multicall => limits.batch_max,
+            Self::Shared(_) | Self::Alone => 1,
+        }
+    }
+
     /// When the first payment of the lane is sent at the latest, if a signer can send it.
     fn due_ms(self, first: &QueuedPayment, limits: &Limits) -> u64 {
         match self {
@@ -165,7 +177,7 @@ impl Lane {
         can_pay: impl Fn(&S, GasReservation) -> bool,
     ) -> Option<(S, Vec<Arc<Record>>)> {
         let first = self.payments.front()?;
-        let full = self.payments.len() >= limits.batch_max;
+        let full = self.payments.len() >= self.kind.batch_max(limits);
         let due = self.kind.due_ms(first, limits) <= now_ms;
         if !(idle || full || due) {
             return None;
@@ -193,8 +205,9 @@ impl Lane {
         let mut taken = vec![first.record];
         let mut skipped = Vec::new();
         // Bounds the scan, because the queue may be long.
-        while taken.len() < limits.batch_max
-            && skipped.len() < limits.batch_max
+        let batch_max = self.kind.batch_max(limits);
+        while taken.len() < batch_max
+            && skipped.len() < batch_max
             && let Some(next) = self.payments.pop_front()
         {
             let job = &next.record.job;
@@ -225,8 +238,14 @@ mod tests {
     use bursar_core::networks::ChainId;
     use bursar_core::time::Utc;
 
-    const LIMITS: Limits =
-        Limits { batch_max: 3, window_ms: 50, in_flight: 1, gas: u64::MAX, data_gas: 0 };
+    const LIMITS: Limits = Limits {
+        batch_max: 3,
+        has_multicall: true,
+        window_ms: 50,
+        in_flight: 1,
+        gas: u64::MAX,
+        data_gas: 0,
+    };
 
     fn record(n: u8, method: MethodId) -> Arc<Record> {
         let terms = Terms {
@@ -346,6 +365,41 @@ mod tests {
         let order: Vec<_> =
             (0..5).map(|_turn| numbers(next(&mut both, &two, false, 100))).collect();
         assert_eq!(order, [vec![1], vec![4, 5], vec![2], vec![6, 7], vec![3]]);
+    }
+
+    #[test]
+    fn payments_through_a_contract_share_only_with_their_own_kind_and_block_no_other() {
+        let through = |n, contract| {
+            let mut through = (*record(n, MethodId::UptoPermit2ByContract)).clone();
+            payment_of(&mut through).terms.facilitator = Some(Address::repeat_byte(contract));
+            Arc::new(through)
+        };
+        let any = |n| record(n, MethodId::Permit2);
+        let mixed = || queue([through(1, 7), any(2), through(3, 8), through(4, 7), any(5)]);
+        let mut all = mixed();
+        for together in [vec![1, 4], vec![2, 5], vec![3]] {
+            assert_eq!(numbers(next(&mut all, &LIMITS, true, 100)), together);
+        }
+        let mut blocked = mixed();
+        let busy = SenderRule::Through(Address::repeat_byte(7));
+        let sender = |record: &Record| (record.job.work().sender() != busy).then_some(());
+        let mut taken = || {
+            numbers(
+                blocked
+                    .next(&LIMITS, true, 100, sender, |_sender, _gas| true)
+                    .map(|(_sender, records)| records),
+            )
+        };
+        assert_eq!(taken(), [2, 5]);
+        assert_eq!(taken(), [3]);
+        assert_eq!(taken(), [0_u8; 0]);
+        assert_eq!(numbers(next(&mut blocked, &LIMITS, true, 100)), [1, 4]);
+        // Only the others need Multicall3 for it.
+        let without = Limits { has_multicall: false, ..LIMITS };
+        let mut all = mixed();
+        for together in [vec![1, 4], vec![2], vec![3], vec![5]] {
+            assert_eq!(numbers(next(&mut all, &without, true, 100)), together);
+        }
     }
 
     #[test]

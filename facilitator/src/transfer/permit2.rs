@@ -180,7 +180,8 @@ pub(crate) fn terms_of(
     Terms { token, payer, payee, authorized, nonce, valid_after, valid_before, facilitator: None }
 }
 
-/// Whether a mined transaction carried out a payment through `proxy`. `read` reads a call of the proxy.
+/// Whether a mined transaction carried out a payment through `proxy`. `calls` are the transaction's calls, and `read`
+/// reads a call of the proxy.
 ///
 /// The proxy's event contains no terms, and the token's event contains no nonce. So the call data shows which permits
 /// were tried, and the events show whether this permit succeeded.
@@ -189,13 +190,12 @@ pub(crate) fn terms_of(
 /// Another sender may mix in calls that fail and transfers of the same amount. So that transaction counts only if it
 /// calls nothing but the proxy and each of its calls succeeded.
 pub(crate) fn is_proven(
-    contracts: &Contracts,
+    calls: &[ContractCall],
     payment: &Payment,
     mined: &MinedTransaction<'_>,
     proxy: Address,
     read: impl Fn(&[u8]) -> Option<ProxyCall>,
 ) -> bool {
-    let calls = mined.calls(contracts);
     let of_proxy = calls.iter().filter(|call| call.to == proxy);
     let tried: Vec<_> = of_proxy.filter_map(|call| read(&call.data)).collect();
     let is_own = |call: &ProxyCall| call.terms == payment.terms && call.amount == payment.amount;

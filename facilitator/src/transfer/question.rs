@@ -16,6 +16,7 @@ use crate::reads::{
     call_question, is_accepted, number, signature_call, word,
 };
 use crate::sent_transaction;
+use crate::transaction;
 use crate::transfer::erc20::IErc20;
 use crate::transfer::registry;
 use crate::work::{SenderRule, Work};
@@ -158,7 +159,7 @@ impl Calls {
             facts: method.facts(&network.contracts, terms),
             signature_check,
             deployment,
-            transfer: method.transfer(&network.contracts, payment),
+            transfer: transaction::sent_call(&network.contracts, payment),
         }
     }
 

@@ -1,5 +1,6 @@
 //! The method of the scheme `upto`: a permit of at most an amount. The upto proxy of x402 carries it out, for the
-//! facilitator that the payer's witness names, and for no other sender.
+//! facilitator that the payer's witness names, and for no other sender. That is one of our accounts, or a contract that
+//! our accounts can call.
 
 use alloy_primitives::{B256, U256, b256, keccak256};
 use alloy_sol_types::{SolCall, SolValue};
@@ -17,6 +18,7 @@ use crate::transfer::method::Method;
 use crate::transfer::payload::ReadError;
 use crate::transfer::permit2::{self, ProxyCall};
 use crate::transfer::terms_check::{Purpose, compare};
+use crate::upto::contract;
 use crate::work::{Content, SenderRule, SettlementEvent};
 
 alloy_sol_types::sol! {
@@ -41,13 +43,28 @@ const PERMIT_TYPE: B256 =
 const WITNESS_TYPE: B256 =
     b256!("0xd4171c445a74218b01d4fd8af34ff1106580ea1e36ff837e64484bfaa2253b75");
 
+/// What the payer names as the facilitator.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Facilitator {
+    Account,
+    Contract,
+}
+
 /// The method `permit2` of the scheme `upto`.
 #[derive(Debug)]
-pub struct UptoPermit2;
+pub struct UptoPermit2(Facilitator);
+
+/// The method for payers that name one of our accounts.
+pub static BY_ACCOUNT: UptoPermit2 = UptoPermit2(Facilitator::Account);
+/// The method for payers that name a contract of ours.
+pub static BY_CONTRACT: UptoPermit2 = UptoPermit2(Facilitator::Contract);
 
 impl Method for UptoPermit2 {
     fn id(&self) -> MethodId {
-        MethodId::UptoPermit2
+        match self.0 {
+            Facilitator::Account => MethodId::UptoPermit2,
+            Facilitator::Contract => MethodId::UptoPermit2ByContract,
+        }
     }
 
     fn matches(&self, payload: &Object, _requirements: &Requirements) -> bool {
@@ -100,7 +117,11 @@ impl Method for UptoPermit2 {
 
     fn sender(&self, terms: &Terms) -> SenderRule {
         // Without a facilitator no account may send it; the zero address is none of ours.
-        SenderRule::Only(terms.facilitator.unwrap_or_default())
+        let facilitator = terms.facilitator.unwrap_or_default();
+        match self.0 {
+            Facilitator::Account => SenderRule::Only(facilitator),
+            Facilitator::Contract => SenderRule::Through(facilitator),
+        }
     }
 
     fn transfer(&self, contracts: &Contracts, payment: &Payment) -> ContractCall {
@@ -145,7 +166,16 @@ impl Method for UptoPermit2 {
         payment: &Payment,
         mined: &MinedTransaction<'_>,
     ) -> bool {
-        permit2::is_proven(contracts, payment, mined, contracts.upto_permit2_proxy, |data| {
+        let proxy = contracts.upto_permit2_proxy;
+        let calls = match self.0 {
+            Facilitator::Account => mined.calls(contracts),
+            Facilitator::Contract if mined.to == payment.terms.facilitator => {
+                contract::settlements(proxy, mined.input)
+            }
+            // Only our accounts can call the contract, and they call it directly.
+            Facilitator::Contract => Vec::new(),
+        };
+        permit2::is_proven(&calls, payment, mined, proxy, |data| {
             let (permit, amount, owner, (payee, facilitator, valid_after)) =
                 if data.starts_with(&IUptoProxy::settleWithPermitCall::SELECTOR) {
                     let call = IUptoProxy::settleWithPermitCall::abi_decode(data).ok()?;
@@ -168,7 +198,10 @@ impl Method for UptoPermit2 {
     }
 
     fn gas(&self) -> u64 {
-        permit2::GAS
+        match self.0 {
+            Facilitator::Account => permit2::GAS,
+            Facilitator::Contract => permit2::GAS.saturating_add(contract::GAS),
+        }
     }
 
     fn failed_reason(&self) -> Reason {

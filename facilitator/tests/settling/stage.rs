@@ -87,8 +87,14 @@ pub(crate) struct Plan {
 impl Default for Plan {
     fn default() -> Self {
         let config = NetworkConfig { confirmations: 3, ..NetworkConfig::of(network()) };
-        let limits =
-            Limits { batch_max: 50, window_ms: 50, in_flight: 16, gas: u64::MAX, data_gas: 0 };
+        let limits = Limits {
+            batch_max: 50,
+            has_multicall: false,
+            window_ms: 50,
+            in_flight: 16,
+            gas: u64::MAX,
+            data_gas: 0,
+        };
         Self { config, limits, signers: 1, wait_ms: 4_000 }
     }
 }

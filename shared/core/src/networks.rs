@@ -195,6 +195,10 @@ impl Network {
 /// expect an address without code.
 pub const MULTICALL3: Address = address!("0xcA11bde05977b3631167028862bE2a173976CA11");
 
+/// The deployment proxy for CREATE2, at the same address on every network that has it. Any account can deploy through it, and
+/// the address of what it deploys depends on the salt and the creation code alone (EIP-1014).
+pub const CREATE2_DEPLOYER: Address = address!("0x4e59b44847b379578588920cA78FbF26c0B4956C");
+
 /// The predeploy that reports the data fee of a transaction, on every OP stack network.
 pub const OP_GAS_PRICE_ORACLE: Address = address!("0x420000000000000000000000000000000000000F");
 

@@ -4,16 +4,17 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use alloy_primitives::U256;
-use bursar_devnet::Devnet;
+use alloy_primitives::{Address, U256};
+use bursar_devnet::{Call, Devnet};
+use bursar_facilitator::upto::contract::UptoContract;
 use bursar_tests::channel::Channel;
-use bursar_tests::facilitator::FacilitatorHome;
-use bursar_tests::payer::{PERMIT2, Payer, TransferMethod};
+use bursar_tests::facilitator::{FacilitatorHome, signer_address};
+use bursar_tests::payer::{PERMIT2, Payer, TransferMethod, UPTO_PROXY};
 use serde_json::{Value, json};
 
 use crate::http::{drive, post};
 use crate::process::Process;
-use crate::settle::{counting_node, gas_of};
+use crate::settle::{counting_node, gas, gas_of, settled};
 use crate::stage::{SHOP, chain, fund, payers, payments, started};
 
 /// Requests of a turn of `/verify`, and the number of turns.
@@ -31,7 +32,20 @@ const DEPOSIT: u128 = 1_000_000_000;
 pub async fn measure() {
     vouchers().await;
     gas_per_voucher().await;
-    upto().await;
+    upto(Contest {
+        title: "one signer, one payment in a transaction",
+        signers: 1,
+        batch_calls: 1,
+        by_contract: false,
+    })
+    .await;
+    upto(Contest {
+        title: "two signers through a contract, at most ten payments in a transaction",
+        signers: 2,
+        batch_calls: 10,
+        by_contract: true,
+    })
+    .await;
 }
 
 /// Opens channels of these payers with one receiver and one authorizer, as a merchant has them.
@@ -164,12 +178,34 @@ async fn gas_per_voucher() {
     );
 }
 
-/// `upto` beside `exact` by Permit2: one signer, one payment in a transaction, a block each second.
-async fn upto() {
+/// `upto` beside `exact` by Permit2 under the same settings, a block each second.
+struct Contest {
+    title: &'static str,
+    signers: u8,
+    batch_calls: usize,
+    /// Whether payers name a contract of all signers, instead of the first signer.
+    by_contract: bool,
+}
+
+async fn upto(contest: Contest) {
+    let Contest { title, signers, batch_calls, by_contract } = contest;
     let chain = chain().await;
-    let home =
-        FacilitatorHome::new(chain.network(), chain.url(), 1, "batch_calls = 1", "poll_ms = 100\n");
+    let accounts: Vec<Address> = (0..signers).map(signer_address).collect();
+    let contract = UptoContract::new(UPTO_PROXY, accounts.clone());
+    let names: Vec<_> = accounts.iter().map(Address::to_string).collect();
+    let setting = if by_contract {
+        format!("upto_contracts = [\"{}\"]", names.join(" "))
+    } else {
+        String::new()
+    };
+    let general = format!("batch_calls = {batch_calls}");
+    let more = format!("poll_ms = 100\n{setting}");
+    let home = FacilitatorHome::new(chain.network(), chain.url(), signers, &general, &more);
     fund(&chain, &home).await;
+    let deployment = contract.deployment();
+    let call =
+        Call { from: accounts[0], to: deployment.to, value: U256::ZERO, data: deployment.data };
+    chain.send_as(&call).await.expect("deployed");
     chain.mine(12).await.expect("mined");
     let process = started(&home);
     let payers = payers(&chain, PAYMENTS).await;
@@ -178,12 +214,13 @@ async fn upto() {
         chain.approve_as(payer.address(), coin, PERMIT2).await.expect("approved");
     }
     chain.set_block_time(1).await.expect("set");
+    let facilitator = if by_contract { contract.address } else { accounts[0] };
     let bodies = |method: TransferMethod| {
         let of = |payer: &Payer| {
             let mut terms = payer.terms(chain.network(), SHOP, 1_000);
             terms.valid_before_s += 3_600;
             if method == TransferMethod::Upto {
-                terms.facilitator = home.signers[0];
+                terms.facilitator = facilitator;
             }
             let signed = payer.pay(method, &terms);
             let body = if method == TransferMethod::Upto {
@@ -195,27 +232,24 @@ async fn upto() {
         };
         Arc::new(payers.iter().map(of).collect::<Vec<_>>())
     };
-    let (mut ratios, mut gas) = (Vec::new(), BTreeMap::new());
+    println!("{title}:");
+    let (mut ratios, mut hashes) = (Vec::new(), BTreeMap::<_, BTreeMap<_, _>>::new());
     for run in 0..RUNS {
         let mut rates = BTreeMap::new();
         for scheme in [run % 2, 1 - run % 2] {
             let method = if scheme == 0 { TransferMethod::Upto } else { TransferMethod::Permit2 };
             let run = drive(&process.address, 64, PAYMENTS, bodies(method), true).await;
-            let answer = assert_success(&run.answers[0].1);
-            gas.insert(scheme, gas_of(&chain, answer["transaction"].as_str().expect("hash")).await);
+            hashes.entry(scheme).or_default().extend(settled(&run));
             rates.insert(scheme, run.rate());
         }
         println!("upto {:.1} a second, exact by permit2 {:.1}", rates[&0], rates[&1]);
         ratios.push(rates[&0] / rates[&1]);
     }
-    println!(
-        "upto: {:.2} of the rate of exact by permit2, one signer and one payment in a transaction; {} and {} gas",
-        median(ratios),
-        gas[&0],
-        gas[&1]
-    );
-    let paid = chain.balance_of(SHOP).await.expect("a balance");
-    assert!(paid > U256::ZERO);
+    println!("upto: {:.2} of the rate of exact by permit2", median(ratios));
+    for (scheme, name) in ["upto", "exact by permit2"].into_iter().enumerate() {
+        print!("{name}: ");
+        gas(&chain, &hashes[&scheme]).await;
+    }
 }
 
 fn median(mut all: Vec<f64>) -> f64 {

@@ -93,7 +93,7 @@ async fn run(load: Load) {
 }
 
 /// Returns the number of payments in each transaction.
-fn settled(run: &Run) -> BTreeMap<String, usize> {
+pub fn settled(run: &Run) -> BTreeMap<String, usize> {
     let mut hashes = BTreeMap::new();
     for (_at, body) in &run.answers {
         let answer: Value = serde_json::from_slice(body).expect("JSON");
@@ -140,7 +140,7 @@ async fn lone(chain: &Devnet, process: &Process, payers: &[bursar_tests::payer::
 }
 
 /// Prints the gas per payment, by the size of the batch.
-async fn gas(chain: &Devnet, hashes: &BTreeMap<String, usize>) {
+pub async fn gas(chain: &Devnet, hashes: &BTreeMap<String, usize>) {
     let mut by_size: BTreeMap<usize, Vec<f64>> = BTreeMap::new();
     for (hash, payments) in hashes {
         let used = gas_of(chain, hash).await as f64;

@@ -7,12 +7,12 @@ use std::time::{Duration, Instant};
 use bursar_devnet::full::full_chain_or_skip;
 use bursar_facilitator::check::check;
 use bursar_serve::findings::{Finding, Severity};
-use bursar_tests::facilitator::FacilitatorHome;
+use bursar_tests::facilitator::{FacilitatorHome, signer_address};
 use serde_json::{Value, json};
 
 use bursar_tests::payer::TransferMethod;
 
-use crate::stage::{BASE, SHOP, Stage, prepared_home};
+use crate::stage::{BASE, SHOP, Stage, deploy_upto_contract, prepared_home};
 
 async fn findings(home: &FacilitatorHome) -> Vec<Finding> {
     let all = check(&home.config()).await.expect("it would start");
@@ -42,6 +42,15 @@ async fn check_reports_what_is_present_and_what_is_missing() {
     let signing = FacilitatorHome::new(chain.network(), chain.url(), 2, &keys, more);
     let text = format!("{} signs claims and refunds", signing.authorizer());
     assert!(reports(&findings(&signing).await, Severity::Good, &text));
+
+    let accounts = [0, 1].map(signer_address);
+    let named = format!("upto_contracts = [\"{} {}\"]", accounts[0], accounts[1]);
+    let by_contract = FacilitatorHome::new(chain.network(), chain.url(), 2, "", &named);
+    let answer = findings(&by_contract).await;
+    assert!(reports(&answer, Severity::Warning, "the scheme upto is not offered"), "{answer:#?}");
+    let contract = deploy_upto_contract(&chain, &accounts).await;
+    let text = format!("the upto contract {contract} can be called by ");
+    assert!(reports(&findings(&by_contract).await, Severity::Good, &text));
 
     let no_code = json!([bursar_tests::payer::PROXY, "0x"]);
     chain.request("anvil_setCode", no_code).await.expect("set");
@@ -96,4 +105,21 @@ async fn status_reports_balances_spent_gas_and_a_stopped_facilitator() {
     assert!(!answer.status.success());
     let text = String::from_utf8_lossy(&answer.stderr);
     assert!(text.contains("no facilitator answers at"), "{text}");
+}
+
+/// An account that is not ours could settle a payment that names the contract.
+#[tokio::test(flavor = "multi_thread")]
+async fn payers_can_name_only_our_own_accounts() {
+    let network = bursar_core::networks::by_chain(BASE).expect("a network");
+    let refusal = async |setting: String| {
+        let home = FacilitatorHome::new(network, "http://127.0.0.1:1", 1, "", &setting);
+        check(&home.config()).await.expect_err("refused").to_string()
+    };
+    let own = signer_address(0);
+    let text = refusal(format!("upto_contracts = [\"{own} {SHOP}\"]")).await;
+    assert!(text.contains(&format!("{SHOP}, which is none of our accounts")), "{text}");
+    let text = refusal(format!("upto_contracts = [\"{own}\", \"{SHOP}\"]")).await;
+    assert!(text.contains("none of our accounts"), "{text}");
+    let text = refusal(format!("upto_facilitator = \"{SHOP}\"")).await;
+    assert!(text.contains("not one of its signers"), "{text}");
 }

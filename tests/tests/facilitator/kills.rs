@@ -7,14 +7,14 @@ use std::path::{Path, PathBuf};
 use alloy_primitives::U256;
 use bursar_devnet::Devnet;
 use bursar_devnet::full::full_chain_or_skip;
-use bursar_tests::facilitator::{FacilitatorHome, ask};
+use bursar_tests::facilitator::{FacilitatorHome, ask, signer_address};
 use bursar_tests::payer::{PERMIT2, Payer, TransferMethod};
 use bursar_tests::sponsored::ApprovalTerms;
 use futures::future::join_all;
 use serde_json::{Value, json};
 use tokio::time::{Duration, Instant, sleep};
 
-use crate::stage::{BASE, INITIAL_BALANCE, SHOP, prepared_home};
+use crate::stage::{BASE, INITIAL_BALANCE, SHOP, deploy_upto_contract, prepared_home};
 
 const TIMEOUT: Duration = Duration::from_secs(40);
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
@@ -148,9 +148,15 @@ async fn killed_at(point: &str, time: u8) {
     let Some(chain) = full_chain_or_skip(BASE).await else { return };
     let fault = format!("{point}:{time}");
     // Six payments make at least two transactions, however quickly they arrive.
-    let home =
-        prepared_home(&chain, chain.url(), 1, "wait_ms = 1500\nin_flight = 2\nbatch_calls = 3", "")
-            .await;
+    let home = prepared_home(
+        &chain,
+        chain.url(),
+        1,
+        "wait_ms = 1500\nin_flight = 2\nbatch_calls = 3",
+        &format!("upto_contracts = [\"{}\"]", signer_address(0)),
+    )
+    .await;
+    let contract = deploy_upto_contract(&chain, &home.signers).await;
     let mut bodies = Vec::new();
     for n in 0..6 {
         let payer = Payer::random();
@@ -158,15 +164,17 @@ async fn killed_at(point: &str, time: u8) {
         let terms = payer.terms(chain.network(), SHOP, 1_000 + n);
         bodies.push(payer.pay(TransferMethod::Eip3009, &terms).body(2));
     }
-    // Payments up to an amount: half of it, and nothing.
+    // Payments up to an amount, by a signer and by the contract: a part of it, and nothing.
     let coin = chain.network().stablecoin.address;
-    for n in [500, 0] {
+    for (facilitator, amount) in
+        [(home.signers[0], 500), (home.signers[0], 0), (contract, 300), (contract, 400)]
+    {
         let payer = Payer::random();
         chain.mint(payer.address(), INITIAL_BALANCE).await.expect("minted");
         chain.approve_as(payer.address(), coin, PERMIT2).await.expect("approved");
         let mut terms = payer.terms(chain.network(), SHOP, 1_000);
-        terms.facilitator = home.signers[0];
-        bodies.push(payer.pay(TransferMethod::Upto, &terms).settle_body(n));
+        terms.facilitator = facilitator;
+        bodies.push(payer.pay(TransferMethod::Upto, &terms).settle_body(amount));
     }
     // A payment with an approval of Permit2.
     bodies.push(payment_with_approval(&chain, 2_000).await);
@@ -174,7 +182,7 @@ async fn killed_at(point: &str, time: u8) {
     let deaths = settle_all(&chain, &home, Some(&fault), &bodies, &fault).await;
     assert_eq!(deaths, 1, "{fault}: it was not reached");
     let moved = chain.balance_of(SHOP).await.expect("answered") - before;
-    assert_eq!(moved, U256::from(6_015 + 500 + 2_000), "{fault}");
+    assert_eq!(moved, U256::from(6_015 + 500 + 300 + 400 + 2_000), "{fault}");
     assert_tidy(&chain, &home, &fault).await;
 }
 

@@ -62,6 +62,16 @@ pub(in crate::config) const NETWORK: &[Key<NetworkConfig>] = &[
         set: |network, given| put(&mut network.upto_facilitator, given.address().map(Some)),
     },
     Key {
+        name: "upto_contracts",
+        variable: "UPTO_CONTRACTS",
+        default: "none",
+        meaning: "Instead of one signer, payers of the scheme `upto` name a contract that all these accounts can \
+             call: `[\"0xA… 0xB…\"]`. Each entry is one contract; the first is offered, and the others, of \
+             former signers, are accepted. `bursar-facilitator upto-contract` prints how to deploy it. Every \
+             account must be one of `signers` or `retired_signers`.",
+        set: |network, given| put(&mut network.upto_contracts, contract_senders(given)),
+    },
+    Key {
         name: "authorizer",
         variable: "AUTHORIZER_FILE",
         default: "none",
@@ -269,6 +279,24 @@ fn signer_files(given: RawSetting<'_>) -> Result<Vec<PathBuf>, String> {
         return Err(format!("a network has at most {SIGNERS_MAX} signers"));
     }
     Ok(files)
+}
+
+fn contract_senders(given: RawSetting<'_>) -> Result<Vec<Vec<Address>>, String> {
+    let wrong = || {
+        let example = "\"0x… 0x…\"";
+        format!(
+            "write the addresses of each contract's accounts, separated by spaces, like {example}"
+        )
+    };
+    let each = given.list()?.into_iter().map(|one| {
+        let senders: Vec<Address> = one
+            .split_whitespace()
+            .map(|address| address.parse().map_err(|_odd| wrong()))
+            .collect::<Result<_, _>>()?;
+        let fits = (1..=SIGNERS_MAX).contains(&senders.len());
+        if fits { Ok(senders) } else { Err(wrong()) }
+    });
+    each.collect()
 }
 
 fn endpoints(given: RawSetting<'_>) -> Result<Vec<Endpoint>, String> {

@@ -28,6 +28,7 @@ const NETWORK: &[(&str, &str, &str, &str)] = &[
     ("signers", "[\"/a\", \"/b\"]", "/a, /b", "/c"),
     ("retired_signers", "[\"/FOLDER/d\"]", "/FOLDER/d", "e.key"),
     ("upto_facilitator", "\"0x00000000000000000000000000000000000000aa\"", PAYEE, OTHER),
+    ("upto_contracts", "[\"0x00000000000000000000000000000000000000aa\"]", PAYEE, OTHER),
     ("authorizer", "\"/FOLDER/authorizer\"", "/FOLDER/authorizer", "other.key"),
     ("password_file", "\"/p\"", "/p", "/q"),
     ("max_gas_price_gwei", "\"0.5\"", "0.5", "7"),

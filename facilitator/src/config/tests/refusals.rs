@@ -266,3 +266,23 @@ fn max_gas_share_percent_requires_native_usd() {
         assert!(load(&format!("{network}{odd}"), &[]).is_err(), "{odd}");
     }
 }
+
+#[test]
+fn upto_contracts_need_addresses_and_exclude_upto_facilitator() {
+    let network = "[networks.8453]\n";
+    let account = "0x00000000000000000000000000000000000000aa";
+    let loads = |text: &str| Folder::with(&format!("{network}{text}")).load(&[]);
+    let config =
+        loads(&format!("upto_contracts = [\"{account} {account}\", \"{account}\"]")).unwrap();
+    assert_eq!(
+        config.networks[&BASE].upto_contracts.iter().map(Vec::len).collect::<Vec<_>>(),
+        [2, 1]
+    );
+    for wrong in ["\"\"", "\"0xaa\"", &format!("\"{account};{account}\""), "7"] {
+        let fault = loads(&format!("upto_contracts = [{wrong}]")).unwrap_err().to_string();
+        assert!(fault.contains("upto_contracts"), "{wrong}: {fault}");
+    }
+    let both = format!("upto_contracts = [\"{account}\"]\nupto_facilitator = \"{account}\"");
+    let fault = loads(&both).unwrap_err().to_string();
+    assert!(fault.contains("keep one of the two"), "{fault}");
+}

@@ -1,0 +1,145 @@
+//! The contract that payers of the scheme `upto` can name as the facilitator, so that several of our accounts can settle
+//! their payments, and many of them in one transaction. Its source is `contracts/UptoFacilitator.sol`. Pure.
+
+use alloy_primitives::{Address, B256, Bytes};
+use alloy_sol_types::{SolCall, SolValue};
+use bursar_core::networks::CREATE2_DEPLOYER;
+use serde::Deserialize;
+
+use crate::contract_call::ContractCall;
+
+alloy_sol_types::sol! {
+    #[derive(Debug)]
+    interface IUptoFacilitator {
+        function settleOne(bytes settlement) external;
+        function settleMany(bytes[] settlements) external;
+    }
+}
+
+/// The compiled contract: its creation code and the hash of its source.
+const COMPILED: &str = include_str!("../../contracts/UptoFacilitator.json");
+
+const SALT: B256 = B256::ZERO;
+
+/// Gas that the contract uses in addition to the settlement of one payment.
+pub(crate) const GAS: u64 = 15_000;
+
+/// A contract, whether it is deployed or not.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UptoContract {
+    /// It proves the code, the proxy and the senders: another contract would have another address.
+    pub address: Address,
+    /// The only accounts that can call it, in ascending order.
+    pub senders: Vec<Address>,
+    creation_code: Bytes,
+}
+
+impl UptoContract {
+    /// The contract that settles through `proxy` for these accounts, whatever their order.
+    pub fn new(proxy: Address, mut senders: Vec<Address>) -> Self {
+        senders.sort_unstable();
+        senders.dedup();
+        let arguments = (proxy, senders.clone()).abi_encode_params();
+        let creation_code = Bytes::from([creation_code().as_ref(), &arguments].concat());
+        let address = CREATE2_DEPLOYER.create2_from_code(SALT, &creation_code);
+        Self { address, senders, creation_code }
+    }
+
+    /// The call that deploys it. Any account can make it.
+    pub fn deployment(&self) -> ContractCall {
+        let data = [SALT.as_slice(), &self.creation_code].concat();
+        ContractCall { to: CREATE2_DEPLOYER, data: data.into() }
+    }
+}
+
+fn creation_code() -> Bytes {
+    #[derive(Deserialize)]
+    struct Compiled {
+        bytecode: Bytes,
+    }
+    // The file is part of the program, and a test reads it.
+    serde_json::from_str(COMPILED).map(|compiled: Compiled| compiled.bytecode).unwrap_or_default()
+}
+
+/// The call that settles one payment through the contract, and reverts as the proxy does. `settlement` is the call of
+/// the proxy.
+pub(crate) fn settle_one(contract: Address, settlement: ContractCall) -> ContractCall {
+    let call = IUptoFacilitator::settleOneCall { settlement: settlement.data };
+    ContractCall { to: contract, data: call.abi_encode().into() }
+}
+
+/// The call that settles several payments through the contract, whether or not others of them fail.
+pub(crate) fn settle_many(
+    contract: Address,
+    settlements: impl IntoIterator<Item = ContractCall>,
+) -> ContractCall {
+    let settlements = settlements.into_iter().map(|settlement| settlement.data).collect();
+    let call = IUptoFacilitator::settleManyCall { settlements };
+    ContractCall { to: contract, data: call.abi_encode().into() }
+}
+
+/// The calls of `proxy` that a call of the contract with this data makes.
+pub(crate) fn settlements(proxy: Address, data: &[u8]) -> Vec<ContractCall> {
+    let several =
+        || IUptoFacilitator::settleManyCall::abi_decode_validate(data).map(|call| call.settlements);
+    let settlements = IUptoFacilitator::settleOneCall::abi_decode_validate(data)
+        .map(|call| vec![call.settlement])
+        .or_else(|_other| several())
+        .unwrap_or_default();
+    settlements.into_iter().map(|data| ContractCall { to: proxy, data }).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloy_primitives::address;
+    use sha2::{Digest, Sha256};
+
+    const PROXY: Address = address!("0x4020A4f3b7b90ccA423B9fabCc0CE57C6C240002");
+
+    #[test]
+    fn the_bytecode_matches_its_source_and_its_interface_the_calls() {
+        let compiled: serde_json::Value = serde_json::from_str(COMPILED).unwrap();
+        let source = include_str!("../../contracts/UptoFacilitator.sol");
+        assert_eq!(
+            compiled["source_sha256"],
+            alloy_primitives::hex::encode(Sha256::digest(source)),
+            "UptoFacilitator.sol changed: cargo xtask devnet --recompile"
+        );
+        assert!(creation_code().len() > 1_000);
+        for signature in [
+            IUptoFacilitator::settleOneCall::SIGNATURE,
+            IUptoFacilitator::settleManyCall::SIGNATURE,
+        ] {
+            let interface = compiled["interface"].to_string();
+            assert!(interface.contains(&format!("function {signature} ")), "{interface}");
+        }
+    }
+
+    #[test]
+    fn address_depends_on_the_proxy_and_on_the_accounts_in_any_order() {
+        let [one, other] = [1, 2].map(Address::repeat_byte);
+        let contract = UptoContract::new(PROXY, vec![one, other]);
+        assert_eq!(contract, UptoContract::new(PROXY, vec![other, one, other]));
+        assert_eq!(contract.senders, [one, other]);
+        for different in [
+            UptoContract::new(PROXY, vec![one]),
+            UptoContract::new(PROXY, vec![one, Address::repeat_byte(3)]),
+            UptoContract::new(one, vec![one, other]),
+        ] {
+            assert_ne!(different.address, contract.address);
+        }
+    }
+
+    #[test]
+    fn calls_of_the_contract_contain_the_calls_of_the_proxy() {
+        let contract = Address::repeat_byte(7);
+        let call = |n: u8| ContractCall { to: PROXY, data: vec![n; 40].into() };
+        let one = settle_one(contract, call(1));
+        assert_eq!((one.to, settlements(PROXY, &one.data)), (contract, vec![call(1)]));
+        let many = settle_many(contract, (1..4).map(call));
+        assert_eq!((many.to, settlements(PROXY, &many.data).len()), (contract, 3));
+        assert_eq!(settlements(PROXY, &many.data), [call(1), call(2), call(3)]);
+        assert!(settlements(PROXY, &[1, 2, 3]).is_empty());
+    }
+}

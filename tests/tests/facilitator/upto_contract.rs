@@ -1,0 +1,310 @@
+//! Payers of the scheme `upto` name a contract of ours: several signers settle their payments, many in one transaction.
+
+use std::collections::BTreeSet;
+use std::process::Command;
+
+use alloy_primitives::{Address, Bytes, U256};
+use alloy_sol_types::{SolCall, SolError, sol};
+use bursar_devnet::Call;
+use bursar_devnet::full::full_chain_or_skip;
+use bursar_tests::facilitator::signer_address;
+use bursar_tests::payer::{Payer, PaymentTerms, SignedPayment, TransferMethod, UPTO_PROXY};
+use bursar_tests::sponsored::PermitTerms;
+use futures::future::join_all;
+use serde_json::{Value, json};
+use tokio::time::{Duration, Instant, sleep};
+
+use crate::sponsoring::with;
+use crate::stage::{BASE, INITIAL_BALANCE, SHOP, Stage, deploy_upto_contract};
+
+sol! {
+    function settleOne(bytes settlement);
+    function settleMany(bytes[] settlements);
+    function transfer(address to, uint256 amount);
+    error NotASigner();
+    error NotASettlement();
+}
+
+const CAP: u64 = 10_000;
+const TIMEOUT: Duration = Duration::from_secs(30);
+
+/// The setting with one contract for each list of signers, by their numbers.
+fn setting(lists: &[&[u8]]) -> String {
+    let each = lists.iter().map(|list| {
+        let accounts: Vec<_> = list.iter().map(|n| signer_address(*n).to_string()).collect();
+        format!("\"{}\"", accounts.join(" "))
+    });
+    format!("upto_contracts = [{}]", each.collect::<Vec<_>>().join(", "))
+}
+
+async fn signed(stage: &Stage, contract: Address) -> SignedPayment {
+    let payer = stage.payer().await;
+    let terms = payer.terms(stage.network(), SHOP, CAP);
+    payer.pay(TransferMethod::Upto, &PaymentTerms { facilitator: contract, ..terms })
+}
+
+/// The offered kind of the scheme; null if it is not offered.
+async fn offered(stage: &Stage) -> Value {
+    let (_status, answer) = stage.facilitator.get("/supported").await;
+    let kinds = answer["kinds"].as_array().expect("kinds").clone();
+    kinds.into_iter().find(|kind| kind["scheme"] == "upto").unwrap_or_default()
+}
+
+/// The transaction of a success.
+async fn transaction(stage: &Stage, answer: &Value) -> Value {
+    let hash = &answer["transaction"];
+    assert!(hash.is_string(), "{answer}");
+    stage.chain.request("eth_getTransactionByHash", json!([hash])).await.expect("answered")
+}
+
+fn selector<C: SolCall>() -> String {
+    format!("0x{}", hex::encode(C::SELECTOR))
+}
+
+fn address(value: &Value) -> Address {
+    value.as_str().unwrap_or_else(|| panic!("{value}")).parse().expect("an address")
+}
+
+fn reason(answer: &Value) -> &str {
+    let code = [&answer["errorReason"], &answer["invalidReason"]];
+    code.into_iter().find_map(Value::as_str).unwrap_or_default()
+}
+
+/// An operator deploys the contract with nothing but what the command prints. Until then the scheme is not offered.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_printed_transaction_deploys_the_contract_that_is_then_offered() {
+    let Some(chain) = full_chain_or_skip(BASE).await else { return };
+    let stage = Stage::on(chain, 2, "", &setting(&[&[0, 1]])).await;
+    assert_eq!(offered(&stage).await, Value::Null);
+    let mut command = Command::new(env!("CARGO_BIN_EXE_bursar-test-facilitator"));
+    command.arg("--config").arg(stage.home.settings()).arg("upto-contract");
+    let done = tokio::task::spawn_blocking(move || command.output().expect("started")).await;
+    let done = done.expect("joined");
+    assert!(done.status.success(), "{done:?}");
+    let text = String::from_utf8(done.stdout).expect("text");
+    let line = |name: &str| {
+        let mut lines = text.lines().filter_map(|line| line.strip_prefix(name));
+        lines.next().unwrap_or_else(|| panic!("{text}")).trim().to_owned()
+    };
+    assert_eq!(line("network:"), "eip155:8453");
+    assert!(
+        stage.home.signers.iter().all(|signer| line("accounts:").contains(&signer.to_string()))
+    );
+    let (to, data): (Address, Bytes) =
+        (line("to:").parse().expect("an address"), line("data:").parse().expect("bytes"));
+    let deployer = Payer::random().address();
+    let coin = json!([deployer, U256::from(10).pow(U256::from(20))]);
+    stage.chain.request("anvil_setBalance", coin).await.expect("set");
+    let deployment = Call { from: deployer, to, value: U256::ZERO, data };
+    stage.chain.send_as(&deployment).await.expect("deployed");
+
+    let end = Instant::now() + TIMEOUT;
+    let contract: Address = line("contract:").parse().expect("an address");
+    while offered(&stage).await["extra"] != json!({ "facilitatorAddress": contract }) {
+        assert!(Instant::now() < end, "{}", offered(&stage).await);
+        sleep(Duration::from_millis(50)).await;
+    }
+    let paid = signed(&stage, contract).await;
+    assert_eq!(stage.verify(&paid.body(2)).await["isValid"], true);
+    let answer = stage.settle(&paid.settle_body(4_321)).await;
+    assert_eq!((&answer["success"], &answer["amount"]), (&json!(true), &json!("4321")), "{answer}");
+    assert_eq!(address(&transaction(&stage, &answer).await["to"]), contract);
+    stage.facilitator.stop().await;
+}
+
+/// The first payments leave alone, the others share transactions of both signers. One whose payer cannot pay twice does
+/// not affect the others.
+#[tokio::test(flavor = "multi_thread")]
+async fn payments_share_transactions_of_all_signers_and_fail_alone() {
+    let Some(chain) = full_chain_or_skip(BASE).await else { return };
+    let contract = deploy_upto_contract(&chain, &[0, 1].map(signer_address)).await;
+    let general = "in_flight = 1\nbatch_window_ms = 20";
+    let stage = Stage::on(chain, 3, general, &setting(&[&[0, 1]])).await;
+    let mut bodies = Vec::new();
+    for n in 0..16 {
+        bodies.push(signed(&stage, contract).await.settle_body(1_000 + n));
+    }
+    // Each is good alone, but the payer can pay only one of them.
+    let poor = stage.payer().await;
+    let whole = u64::try_from(INITIAL_BALANCE).expect("small");
+    for _one in 0..2 {
+        let terms = poor.terms(stage.network(), SHOP, whole);
+        let paid = poor.pay(TransferMethod::Upto, &PaymentTerms { facilitator: contract, ..terms });
+        bodies.push(paid.settle_body(whole));
+    }
+    let before = stage.balance(SHOP).await;
+    stage.chain.set_automine(false).await.expect("set");
+    let settles = join_all(bodies.iter().map(|body| stage.settle(body)));
+    let mining = async {
+        for _block in 0..60 {
+            sleep(Duration::from_millis(100)).await;
+            stage.chain.mine(1).await.expect("mined");
+        }
+    };
+    let answers = tokio::select! {
+        answers = settles => answers,
+        () = mining => panic!("no answers"),
+    };
+    let (good, bad): (Vec<_>, Vec<_>) =
+        answers.iter().partition(|answer| answer["success"] == true);
+    assert_eq!((good.len(), bad.len()), (17, 1), "{answers:?}");
+    assert_eq!(reason(bad[0]), "insufficient_balance", "{}", bad[0]);
+    let sum: u64 = (0..16).map(|n| 1_000 + n).sum();
+    assert_eq!(stage.balance(SHOP).await - before, U256::from(sum + whole));
+    let (mut senders, mut hashes, mut shared) = (BTreeSet::new(), BTreeSet::new(), 0);
+    for answer in &good {
+        if !hashes.insert(answer["transaction"].to_string()) {
+            continue;
+        }
+        let sent = transaction(&stage, answer).await;
+        assert_eq!(address(&sent["to"]), contract, "{sent}");
+        senders.insert(address(&sent["from"]));
+        let input = sent["input"].as_str().expect("text").to_owned();
+        shared += usize::from(input.starts_with(&selector::<settleManyCall>()));
+    }
+    assert_eq!(senders, [0, 1].map(signer_address).into(), "the listed signers, and no other");
+    assert!(shared > 0 && hashes.len() < 10, "{} transactions, {shared} shared", hashes.len());
+    stage.facilitator.stop().await;
+}
+
+/// The same promises as for payments that name a signer: each is used once, zero closes, wallets pay too.
+#[tokio::test(flavor = "multi_thread")]
+async fn each_authorization_that_names_the_contract_is_used_once() {
+    let Some(chain) = full_chain_or_skip(BASE).await else { return };
+    let contract = deploy_upto_contract(&chain, &[0, 1].map(signer_address)).await;
+    let stage = Stage::on(chain, 2, "", &setting(&[&[0, 1]])).await;
+    for amount in [5_000, 0] {
+        let paid = signed(&stage, contract).await;
+        let body = paid.settle_body(amount);
+        let before = stage.balance(SHOP).await;
+        let answers = join_all((0..100).map(|_one| stage.settle_without_key(&body))).await;
+        let (good, bad): (Vec<_>, Vec<_>) =
+            answers.iter().partition(|answer| answer["success"] == true);
+        assert_eq!((good.len(), bad.len()), (1, 99), "{amount}");
+        for duplicate in bad {
+            assert_eq!(reason(duplicate), "duplicate_settlement", "{duplicate}");
+        }
+        assert_eq!(stage.balance(SHOP).await - before, U256::from(amount));
+        let reply = stage.settle(&paid.settle_body(CAP)).await;
+        assert_eq!(reason(&reply), "duplicate_settlement", "{reply}");
+    }
+    // A wallet with code is sent alone.
+    let owner = Payer::random();
+    let wallet = stage.chain.deploy_wallet(owner.address()).await.expect("deployed");
+    stage.chain.mint(wallet, INITIAL_BALANCE).await.expect("minted");
+    let coin = stage.coin();
+    stage.chain.approve_as(wallet, coin, bursar_tests::payer::PERMIT2).await.expect("approved");
+    let terms = owner.terms(stage.network(), SHOP, CAP);
+    let terms = PaymentTerms { from: wallet, facilitator: contract, ..terms };
+    let answer = stage.settle(&owner.pay(TransferMethod::Upto, &terms).settle_body(9)).await;
+    assert_eq!(answer["success"], true, "{answer}");
+    let sent = transaction(&stage, &answer).await;
+    assert!(sent["input"].as_str().expect("text").starts_with(&selector::<settleOneCall>()));
+    // A payer without allowance and coin brings a permit.
+    let bare = stage.bare_payer().await;
+    let terms = bare.terms(stage.network(), SHOP, CAP);
+    let terms = PaymentTerms { facilitator: contract, ..terms };
+    let permit = stage.permit_terms(terms.valid_before_s);
+    let permit = bare.permit(&PermitTerms { value: U256::from(CAP), ..permit });
+    let body = with(bare.pay(TransferMethod::Upto, &terms).settle_body(9), &permit);
+    let answer = stage.settle(&body).await;
+    assert_eq!(answer["success"], true, "{answer}");
+    assert_eq!(address(&transaction(&stage, &answer).await["to"]), contract);
+    // A payer without the money is refused for the token's reason, which the contract passes on.
+    let empty = Payer::random();
+    stage
+        .chain
+        .approve_as(empty.address(), coin, bursar_tests::payer::PERMIT2)
+        .await
+        .expect("approved");
+    let terms = empty.terms(stage.network(), SHOP, CAP);
+    let unfunded =
+        empty.pay(TransferMethod::Upto, &PaymentTerms { facilitator: contract, ..terms });
+    assert_eq!(reason(&stage.verify(&unfunded.body(2)).await), "insufficient_balance");
+    stage.facilitator.stop().await;
+}
+
+/// A new list of signers is a new contract. What payers signed before the change is settled through the old one, also
+/// by a signer that was retired.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_change_of_signers_strands_no_authorization() {
+    let Some(chain) = full_chain_or_skip(BASE).await else { return };
+    let [old, sole, new] = [vec![0, 1], vec![1], vec![0, 2]]
+        .map(|list: Vec<u8>| list.into_iter().map(signer_address).collect::<Vec<_>>());
+    let old = deploy_upto_contract(&chain, &old).await;
+    let sole = deploy_upto_contract(&chain, &sole).await;
+    let new = deploy_upto_contract(&chain, &new).await;
+    let stage = Stage::on(chain, 3, "", &setting(&[&[0, 1], &[1]])).await;
+    assert_eq!(offered(&stage).await["extra"]["facilitatorAddress"], json!(old));
+    let before = [signed(&stage, old).await, signed(&stage, sole).await];
+    let unknown = signed(&stage, new).await;
+    assert_eq!(reason(&stage.verify(&unknown.body(2)).await), "facilitator_mismatch");
+    let Stage { chain, facilitator, home } = stage;
+    facilitator.stop().await;
+    let text = std::fs::read_to_string(home.settings()).expect("read");
+    let changed = text
+        .replace(
+            "signers = [\"signer0.key\", \"signer1.key\", \"signer2.key\"]",
+            "signers = [\"signer0.key\", \"signer2.key\"]\nretired_signers = [\"signer1.key\"]",
+        )
+        .replace(&setting(&[&[0, 1], &[1]]), &setting(&[&[0, 2], &[0, 1], &[1]]));
+    assert!(changed.contains("retired_signers"), "{changed}");
+    std::fs::write(home.settings(), changed).expect("written");
+    let facilitator = home.start_again().await;
+    let stage = Stage { chain, facilitator, home };
+    assert_eq!(offered(&stage).await["extra"]["facilitatorAddress"], json!(new));
+    let [by_old, by_sole] = before;
+    for (paid, senders) in [(by_old, vec![0]), (by_sole, vec![1]), (unknown, vec![0, 2])] {
+        let answer = stage.settle(&paid.settle_body(77)).await;
+        assert_eq!(answer["success"], true, "{answer}");
+        let sent = transaction(&stage, &answer).await;
+        assert_eq!(address(&sent["to"]), paid.terms.facilitator, "{sent}");
+        let senders: Vec<_> = senders.into_iter().map(signer_address).collect();
+        assert!(senders.contains(&address(&sent["from"])), "{sent}");
+    }
+    stage.facilitator.stop().await;
+}
+
+/// The contract obeys the listed signers alone, and does nothing but settle.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_contract_obeys_its_signers_alone_and_only_settles() {
+    let Some(chain) = full_chain_or_skip(BASE).await else { return };
+    let contract = deploy_upto_contract(&chain, &[0, 1].map(signer_address)).await;
+    let stage = Stage::on(chain, 3, "", &setting(&[&[0, 1]])).await;
+    let chain = &stage.chain;
+    let paid = signed(&stage, contract).await;
+    // What the facilitator itself sends for this payment.
+    let answer = stage.settle(&paid.settle_body(10)).await;
+    let input: Bytes =
+        transaction(&stage, &answer).await["input"].as_str().expect("text").parse().expect("bytes");
+    let settlement = settleOneCall::abi_decode(&input).expect("alone").settlement;
+    let call = |from: Address, to: Address, data: Bytes| Call { from, to, value: U256::ZERO, data };
+    let fails_with = async |call: Call, error: [u8; 4]| {
+        let answer = chain.simulate(&call).await.expect_err("reverts").to_string();
+        assert!(answer.contains(&hex::encode(error)), "{answer}");
+    };
+    for stranger in [signer_address(2), SHOP, contract] {
+        for data in [
+            settleOneCall { settlement: settlement.clone() }.abi_encode(),
+            settleManyCall { settlements: vec![settlement.clone()] }.abi_encode(),
+            settleManyCall { settlements: Vec::new() }.abi_encode(),
+        ] {
+            fails_with(call(stranger, contract, data.into()), NotASigner::SELECTOR).await;
+        }
+    }
+    let foreign = Bytes::from(transferCall { to: SHOP, amount: U256::from(1) }.abi_encode());
+    for data in [foreign, Bytes::new(), Bytes::from_static(&[0xff, 0x11])] {
+        let one = settleOneCall { settlement: data.clone() }.abi_encode();
+        fails_with(call(signer_address(0), contract, one.into()), NotASettlement::SELECTOR).await;
+        let many = settleManyCall { settlements: vec![settlement.clone(), data] }.abi_encode();
+        fails_with(call(signer_address(1), contract, many.into()), NotASettlement::SELECTOR).await;
+    }
+    // It accepts no coin, and a signer alone cannot call the proxy for the contract.
+    let coins = call(signer_address(0), contract, Bytes::new()).with_value(U256::from(1));
+    chain.simulate(&coins).await.expect_err("it accepts no coin");
+    chain
+        .simulate(&call(signer_address(0), UPTO_PROXY, settlement))
+        .await
+        .expect_err("the payer named the contract");
+    stage.facilitator.stop().await;
+}
