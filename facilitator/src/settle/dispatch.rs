@@ -229,6 +229,11 @@ async fn dispatch(
         }
         // Drop withdrawn payments, so that they do not delay others.
         queue.drop_withdrawn(|record| settler.ledger.is_queued(record));
+        let now_s = settler.network.now_seconds();
+        let expired = queue.take_expired(|record| record.job.work().check_time(now_s).is_err());
+        if !expired.is_empty() {
+            settler.tasks.spawn(end_expired(Arc::clone(&settler), expired));
+        }
         loop {
             let idle = loads.values().all(|load| load.unmined == 0);
             let picker = SignerPicker::new(&settler, &loads);
@@ -268,6 +273,13 @@ fn handle(queue: &mut Queue, loads: &mut Loads, event: DispatchEvent, now_ms: u6
         DispatchEvent::Released(signer, reservation) => {
             loads.entry(signer).or_default().remove(reservation)
         }
+    }
+}
+
+/// Ends payments that expired in the queue.
+async fn end_expired(settler: Arc<Settler>, records: Vec<Arc<Record>>) {
+    for valid in settler.drop_expired(records).await {
+        settler.queue(valid);
     }
 }
 

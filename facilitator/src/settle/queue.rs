@@ -95,6 +95,17 @@ impl Queue {
         }
     }
 
+    /// Takes payments at the front that have expired, so that those that no signer can send end too.
+    pub fn take_expired(&mut self, is_expired: impl Fn(&Record) -> bool) -> Vec<Arc<Record>> {
+        let mut expired = Vec::new();
+        for lane in &mut self.lanes {
+            while let Some(first) = lane.payments.pop_front_if(|first| is_expired(&first.record)) {
+                expired.push(first.record);
+            }
+        }
+        expired
+    }
+
     /// The time of the next attempt, in milliseconds; `None` if nothing is queued. The attempt waits until a payment
     /// becomes due, or for `pause_ms` if a payment is due but no signer can send it.
     pub fn wake_ms(&self, limits: &Limits, now_ms: u64, pause_ms: u64) -> Option<u64> {

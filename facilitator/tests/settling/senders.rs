@@ -1,6 +1,7 @@
 //! Which signer sends which payment.
 
 use alloy_primitives::U256;
+use bursar_facilitator::book::record::State;
 use bursar_facilitator::book::reservation::GasReservation;
 use bursar_facilitator::reason::Reason;
 use bursar_facilitator::settle::queue::Limits;
@@ -78,6 +79,28 @@ async fn a_signer_has_no_more_in_flight_than_it_can_pay_for() {
             assert!(settled(&settling.await.unwrap()));
         }
     }
+}
+
+/// Its caller is gone, so nothing but the queue can end it.
+#[tokio::test(start_paused = true)]
+async fn a_queued_payment_that_no_signer_sends_ends_when_it_expires() {
+    let limits = Limits { in_flight: 1, batch_max: 1, ..Plan::default().limits };
+    let stage = Stage::with(Plan { limits, ..Plan::default() }).await;
+    let sent = stage.settling(&stage.pays(1, 10, 1));
+    stage.pass(100).await;
+    let pay = stage.pays_for(2, 10, 2, 60);
+    let queued = stage.settling(&pay);
+    stage.pass(100).await;
+    queued.abort();
+    stage.pass(1_000).await;
+    assert_eq!(stage.record(&pay).await.unwrap().state, State::Queued);
+    assert!(stage.usage(1).open.gas > 0);
+    let before = stage.usage(1).open.gas;
+    stage.pass(60_000).await;
+    let state = stage.record(&pay).await.unwrap().state;
+    assert!(matches!(state, State::Failed { reason: Reason::Expired, .. }), "{state:?}");
+    assert!(stage.usage(1).open.gas < before, "its gas is no longer reserved");
+    sent.abort();
 }
 
 /// Gas in flight counts against the coin of the only signer: a payment that it could pay for alone is refused.
