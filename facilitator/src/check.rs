@@ -7,9 +7,10 @@ use alloy_primitives::Address;
 use alloy_sol_types::SolCall;
 use bursar_chain::clock::SystemClock;
 use bursar_chain::ports::{BlockTag, Chain, Clock};
-use bursar_core::networks::{ChainId, MULTICALL3, by_chain};
+use bursar_core::networks::{CREATE2_DEPLOYER, ChainId, MULTICALL3, by_chain};
 use bursar_serve::findings::{Findings, Severity};
 
+use crate::book::record::Record;
 use crate::book::redb_store::RedbPayments;
 use crate::book::store::Payments;
 use crate::config::{Config, NetworkConfig};
@@ -19,6 +20,7 @@ use crate::network::upto_contracts;
 use crate::service::{StartFault, chain_of, check_facilitators, load_keys};
 use crate::transfer::erc20::IErc20;
 use crate::upto::contract::UptoContract;
+use crate::work::SenderRule;
 
 /// Checks nodes, contracts, signers and the store.
 ///
@@ -58,6 +60,27 @@ pub async fn check(config: &Config) -> Result<Findings, StartFault> {
     }
     check.store(config, &keys).await;
     Ok(check.findings)
+}
+
+/// The account or contract that an open job is bound to, if it is not in the settings.
+fn unknown_facilitator(
+    config: &Config,
+    keys: &BTreeMap<ChainId, KeyRing>,
+    record: &Record,
+) -> Option<(ChainId, Address)> {
+    let work = record.job.work();
+    let chain = work.chain();
+    let (named, is_known) = match work.sender() {
+        SenderRule::Any | SenderRule::First => return None,
+        SenderRule::Only(account) => {
+            (account, keys.get(&chain).is_some_and(|ring| ring.get(account).is_some()))
+        }
+        SenderRule::Through(contract) => {
+            let known = config.networks.get(&chain).map(upto_contracts).unwrap_or_default();
+            (contract, known.iter().any(|known| known.address == contract))
+        }
+    };
+    (!is_known).then_some((chain, named))
 }
 
 #[derive(Default)]
@@ -144,6 +167,18 @@ impl Check {
             );
             self.findings.add(Severity::Bad, title, text);
         }
+        let senderless: BTreeSet<(ChainId, Address)> = open
+            .records
+            .iter()
+            .filter_map(|record| unknown_facilitator(config, keys, record))
+            .collect();
+        for (chain, named) in senderless {
+            let text = format!(
+                "payments on {chain} name {named} as their facilitator, which is not in the settings: \
+                 add it again to signers, retired_signers or upto_contracts, or they expire"
+            );
+            self.findings.add(Severity::Bad, title, text);
+        }
     }
 
     async fn contracts(&mut self, network: &NetworkConfig, chain: &dyn Chain) {
@@ -226,11 +261,20 @@ impl Check {
                     let consequence = if index == 0 {
                         "the scheme upto is not offered"
                     } else {
-                        "no payment can name it"
+                        "payments that name it are refused"
+                    };
+                    let deployer = chain.code_at(CREATE2_DEPLOYER, BlockTag::Latest).await;
+                    let remedy = match deployer {
+                        Ok(code) if code.is_empty() => format!(
+                            "it cannot be deployed here, because the network has no deployment proxy at \
+                             {CREATE2_DEPLOYER}: remove it from upto_contracts"
+                        ),
+                        Ok(_) | Err(_) => {
+                            "`bursar-facilitator upto-contract` prints how to deploy it".to_owned()
+                        }
                     };
                     let text = format!(
-                        "a contract of upto_contracts is missing at {address}: {consequence}; \
-                         `bursar-facilitator upto-contract` prints how to deploy it"
+                        "a contract of upto_contracts is missing at {address}: {consequence}; {remedy}"
                     );
                     self.findings.add(Severity::Warning, title, text);
                 }

@@ -147,6 +147,11 @@ impl NetworkContext {
         contract.or(self.config.upto_facilitator).or(self.signers.first().copied())
     }
 
+    /// Whether payers of the scheme `upto` may name this account or contract as the facilitator.
+    pub fn is_upto_facilitator(&self, address: Address) -> bool {
+        self.is_upto_contract(address) || self.is_signer(address)
+    }
+
     /// Whether an address is a contract that payers of the scheme `upto` may name as the facilitator.
     pub fn is_upto_contract(&self, address: Address) -> bool {
         self.upto_contracts.iter().any(|contract| contract.address == address)
@@ -202,18 +207,26 @@ impl NetworkContext {
         contracts.iter().all(|contract| found.contains(contract))
     }
 
+    /// Whether a contract exists. A positive answer is cached, because it cannot disappear.
+    ///
+    /// # Errors
+    /// No node answers.
+    pub async fn has_contract(&self, contract: Address) -> Result<bool, ChainFault> {
+        if self.has_found(&[contract]) {
+            return Ok(true);
+        }
+        let code = self.chain.code_at(contract, BlockTag::Latest).await?;
+        if !code.is_empty() {
+            self.found_contracts().insert(contract);
+        }
+        Ok(!code.is_empty())
+    }
+
     /// Looks for those of these contracts that were not found yet. An unanswered question finds nothing.
     pub async fn look_for(&self, contracts: BTreeSet<Address>) {
         for contract in contracts {
-            if self.has_found(&[contract]) {
-                continue;
-            }
-            match self.chain.code_at(contract, BlockTag::Latest).await {
-                Ok(code) if !code.is_empty() => {
-                    self.found_contracts().insert(contract);
-                }
-                Ok(_none) => {}
-                Err(fault) => tracing::debug!(%contract, %fault, "could not look for a contract"),
+            if let Err(fault) = self.has_contract(contract).await {
+                tracing::debug!(%contract, %fault, "could not look for a contract");
             }
         }
     }

@@ -94,7 +94,10 @@ fn run(failpoints: Arc<dyn Failpoints>) -> anyhow::Result<ExitCode> {
             Ok(ExitCode::SUCCESS)
         }
         Command::UptoContract => {
-            let text = upto_deployments(&load()?)?;
+            let config = load()?;
+            // A contract that a foreign account can call must not be deployed.
+            service::check_facilitators(&config, &service::load_keys(&config)?)?;
+            let text = upto_deployments(&config)?;
             write!(std::io::stdout(), "{text}")?;
             Ok(ExitCode::SUCCESS)
         }

@@ -17,7 +17,7 @@ bursar_core::code_table! {
     Expired "invalid_exact_evm_payload_authorization_valid_before" "The payment has expired or expires within six seconds: sign a new one.";
     NotYetValid "invalid_exact_evm_payload_authorization_valid_after" "The payment is not valid yet: wait, or sign a valid one.";
     UnsupportedNetwork "unsupported_network" "This facilitator does not serve that network: see /supported.";
-    FacilitatorMismatch "facilitator_mismatch" "The witness names an account that is not a signer of this facilitator: see extra.facilitatorAddress in /supported.";
+    FacilitatorMismatch "facilitator_mismatch" "The witness names neither a signer nor a contract of this facilitator: see extra.facilitatorAddress in /supported.";
     GasTooHigh "gas_too_high" "Gas costs more than this facilitator pays for this payment now: try again later.";
     // From the official libraries.
     Version "invalid_x402_version" "x402Version must be 1 or 2, and the same everywhere in the request.";

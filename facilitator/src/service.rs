@@ -70,6 +70,10 @@ pub enum StartFault {
     )]
     Facilitator { chain: ChainId, address: Address },
     #[error(
+        "the first of upto_contracts of {chain} contains none of its signers: put a contract first that a signer can call"
+    )]
+    NoSender { chain: ChainId },
+    #[error(
         "upto_contracts of {chain} contains {address}, which is none of our accounts and could settle payments: add its key to signers or retired_signers, or remove it"
     )]
     ForeignSender { chain: ChainId, address: Address },
@@ -139,11 +143,11 @@ pub fn load_keys(config: &Config) -> Result<BTreeMap<ChainId, KeyRing>, KeyFault
     Ok(rings)
 }
 
-/// Checks that each configured `upto_facilitator` is an active signer, and that the accounts of each of
-/// `upto_contracts` are ours.
+/// Checks that each configured `upto_facilitator` is an active signer, that the accounts of each of `upto_contracts` are
+/// ours, and that an active signer can call the first.
 ///
 /// # Errors
-/// [`StartFault::Facilitator`], [`StartFault::ForeignSender`].
+/// [`StartFault::Facilitator`], [`StartFault::NoSender`], [`StartFault::ForeignSender`].
 pub(crate) fn check_facilitators(
     config: &Config,
     keys: &BTreeMap<ChainId, KeyRing>,
@@ -153,6 +157,11 @@ pub(crate) fn check_facilitators(
         let named = network.upto_facilitator;
         if let Some(address) = named.filter(|named| ring.addresses().all(|own| own != *named)) {
             return Err(StartFault::Facilitator { chain: *chain, address });
+        }
+        if let Some(offered) = network.upto_contracts.first()
+            && ring.addresses().all(|own| !offered.contains(&own))
+        {
+            return Err(StartFault::NoSender { chain: *chain });
         }
         // A foreign account could settle what we report as closed.
         let mut listed = network.upto_contracts.iter().flatten();

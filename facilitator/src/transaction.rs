@@ -47,6 +47,10 @@ pub fn gas(contracts: &Contracts, jobs: &[&Job], cap_contract: u64) -> Option<u6
         }
         [only] if only.work().runs_foreign_code() => BASE_GAS.checked_add(cap_contract)?,
         [only] => BASE_GAS.checked_add(only.work().gas())?,
+        several if is_through_a_contract(several) => {
+            let limits = several.iter().map(|job| job.work().gas());
+            BASE_GAS.checked_add(contract::gas_of_several(limits)?)?
+        }
         several => {
             // `batch_gas` adds half, so two thirds yield the full gas of the call.
             let used = |job: &&Job| {
@@ -116,12 +120,18 @@ pub fn call(contracts: &Contracts, jobs: &[&Job], gas_limit: u64) -> Call {
         },
         several => match several.first().map(|first| first.work().sender()) {
             Some(SenderRule::Through(through)) => {
-                contract::settle_many(through, several.iter().map(|job| own(job)))
+                let each = several.iter().map(|job| (job.work().gas(), own(job)));
+                contract::settle_many(through, each)
             }
             _any => multicall(contracts, several.iter().map(|job| (own(job), true))),
         },
     };
     Call { to, value: U256::ZERO, data, gas_limit }
+}
+
+/// Whether a contract makes the calls of these jobs, which have one sender rule.
+fn is_through_a_contract(jobs: &[&Job]) -> bool {
+    jobs.first().is_some_and(|first| matches!(first.work().sender(), SenderRule::Through(_)))
 }
 
 fn multicall(
@@ -238,10 +248,14 @@ mod tests {
 
     #[test]
     fn sum_of_gas_shares_covers_the_batch_gas_limit() {
-        let some: Vec<Job> = (0..30).map(|_one| job(MethodId::Eip3009, 65)).collect();
-        let all: Vec<&Job> = some.iter().collect();
-        let sum: u64 = all.iter().map(|job| gas_share(job)).sum();
-        assert!(sum + 2 * BASE_GAS >= gas_of(&all).unwrap());
+        for method in [MethodId::Eip3009, MethodId::UptoPermit2ByContract] {
+            let some: Vec<Job> = (0..30).map(|_one| job(method, 65)).collect();
+            let all: Vec<&Job> = some.iter().collect();
+            let sum: u64 = all.iter().map(|job| gas_share(job)).sum();
+            assert!(sum + 2 * BASE_GAS >= gas_of(&all).unwrap(), "{method:?}");
+            let limits: u64 = all.iter().map(|job| job.work().gas()).sum();
+            assert!(gas_of(&all).unwrap() > limits + limits / 64, "{method:?}");
+        }
     }
 
     #[test]

@@ -12,7 +12,7 @@ use bursar_x402::settlement::SettlementRequest;
 use serde_json::{Value, json};
 
 use crate::network::NetworkContext;
-use crate::reason::{Reason, Rejection};
+use crate::reason::Reason;
 use crate::requester::Requester;
 use crate::scheme::{Proposed, Scheme};
 use crate::transfer::check;
@@ -68,13 +68,8 @@ fn propose(
     purpose: Purpose,
 ) -> Result<Proposed, VerifyError> {
     let mut proposal = check::parse(network, &METHODS, request, purpose)?;
-    // The proxy lets only the named account or contract make the transfer.
-    let named = proposal.terms.facilitator.unwrap_or_default();
-    if network.is_upto_contract(named) {
+    if proposal.terms.facilitator.is_some_and(|named| network.is_upto_contract(named)) {
         proposal.method = &permit2::BY_CONTRACT;
-    } else if !network.is_signer(named) {
-        let rejection = Rejection::from(Reason::FacilitatorMismatch);
-        return Err(rejection.for_payer(proposal.terms.payer).into());
     }
     Ok(Proposed::Job(Box::new(proposal)))
 }

@@ -56,7 +56,7 @@ pub struct NetworkConfig {
     pub allow_plain_http: bool,
     /// Key files of the accounts that pay gas.
     pub signers: Vec<PathBuf>,
-    /// Key files of former signers. They send only payments that name them.
+    /// Key files of former signers. They send only payments that name them, or a contract that no signer can call.
     pub retired_signers: Vec<PathBuf>,
     /// The account that payers of the scheme `upto` name as the facilitator; `None`: the first signer.
     pub upto_facilitator: Option<Address>,

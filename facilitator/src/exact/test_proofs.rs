@@ -12,6 +12,7 @@ use crate::contracts::Contracts;
 use crate::mined_transaction::MinedTransaction;
 use crate::payment::{MethodId, Payment, Sponsoring, Terms};
 use crate::transfer::registry::method;
+use crate::upto::contract;
 
 const TOKEN: Address = Address::repeat_byte(0x11);
 const PAYER: Address = Address::repeat_byte(0x22);
@@ -274,4 +275,48 @@ fn permit_in_our_batch_is_proven_by_a_transfer_before_the_proxy_event() {
     assert!(proves(id, &more, &batch, &mixed, true));
     let both = [moved(TOKEN, PAYEE, 700), settled(), moved(TOKEN, PAYEE, 900), settled()];
     assert!(proves(id, &terms(1), &batch, &both, true) && proves(id, &more, &batch, &both, true));
+}
+
+/// A payment of at most 900 that moves 700, for a payer that named this contract.
+fn through_contract(nonce: u8, contract: Address) -> Payment {
+    let terms = Terms { facilitator: Some(contract), authorized: U256::from(900), ..terms(nonce) };
+    Payment { amount: U256::from(700), ..payment_of(MethodId::UptoPermit2ByContract, &terms) }
+}
+
+fn proves_upto(payment: &Payment, call: &ContractCall, logs: &[Log]) -> bool {
+    let mined = MinedTransaction { sent_by_us: true, to: Some(call.to), input: &call.data, logs };
+    method(payment.method).is_proven(&contracts(), payment, &mined)
+}
+
+#[test]
+fn payment_through_a_contract_is_proven_by_its_own_transfer_in_a_call_of_that_contract() {
+    let ours = Address::repeat_byte(0x55);
+    let proxy_settled = Log { address: contracts().upto_permit2_proxy, ..settled() };
+    let logs = [moved(TOKEN, PAYEE, 700), proxy_settled.clone()];
+    let one = through_contract(1, ours);
+    let call = |payment: &Payment| method(payment.method).transfer(&contracts(), payment);
+    let alone = contract::settle_one(ours, call(&one));
+    assert!(proves_upto(&one, &alone, &logs));
+    assert!(!proves_upto(&one, &alone, &logs[..1]), "no event of the proxy");
+    assert!(!proves_upto(&one, &alone, &logs[1..]), "no transfer");
+    assert!(!proves_upto(&one, &alone, &logs.clone().map(|log| Log { address: STRANGER, ..log })));
+    // Of several, those whose transfer is followed by the proxy's event.
+    let less = Payment { amount: U256::from(300), ..through_contract(2, ours) };
+    let both = contract::settle_many(ours, [&one, &less].map(|payment| (1, call(payment))));
+    assert!(proves_upto(&one, &both, &logs) && !proves_upto(&less, &both, &logs));
+    let other = [moved(TOKEN, PAYEE, 300), proxy_settled];
+    assert!(!proves_upto(&one, &both, &other) && proves_upto(&less, &both, &other));
+    let all = [&logs[..], &other[..]].concat();
+    assert!(proves_upto(&one, &both, &all) && proves_upto(&less, &both, &all));
+    // Another payment, another amount, another contract, and a call that is not of the contract.
+    for changed in [
+        through_contract(3, ours),
+        Payment { amount: U256::from(701), ..one.clone() },
+        through_contract(1, STRANGER),
+    ] {
+        assert!(!proves_upto(&changed, &alone, &logs), "{changed:?}");
+    }
+    assert!(!proves_upto(&one, &ContractCall { to: STRANGER, ..alone.clone() }, &logs));
+    assert!(!proves_upto(&one, &call(&one), &logs), "the proxy refuses this sender");
+    assert!(!proves_upto(&one, &together(&[alone]), &logs), "the contract refuses Multicall3");
 }

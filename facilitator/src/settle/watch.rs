@@ -724,9 +724,12 @@ async fn next_state(
         Err(VerifyError::Rejected(rejection)) => {
             // The nonce may have been used since the search above.
             let state = refused_state(settler, record, &rejection).await?;
-            // The payer may have sent several payments with one allowance, and a merchant several claims of one channel.
-            let is_shared = is_allowance(rejection.reason) || matches!(state, State::Closed { .. });
-            if failure == NotCarriedOut::FailedInBlock && is_shared {
+            // The payer may have sent several payments with one allowance, and a merchant several claims of one channel. Or
+            // the payer got code meanwhile, which may use much gas.
+            let is_wasteful = is_allowance(rejection.reason)
+                || rejection.reason == job.work().failed_reason()
+                || matches!(state, State::Closed { .. });
+            if failure == NotCarriedOut::FailedInBlock && is_wasteful {
                 penalize(settler, job);
             }
             let is_failed = matches!(state, State::Failed { .. });

@@ -48,12 +48,16 @@ pub struct TransferProposal {
     claimed: Option<B256>,
 }
 
-/// Checks whether a payment is accepted now: token, amount, time and deployment. Asks no node.
+/// Checks whether a payment is accepted now: facilitator, token, amount, time and deployment. Asks no node.
 ///
 /// # Errors
 /// [`Rejection`].
 fn admit(network: &NetworkContext, parsed: &TransferProposal) -> Result<(), Rejection> {
     let reject = |reason: Reason| Rejection::from(reason).for_payer(parsed.terms.payer);
+    // The proxy lets only the named account or contract make the transfer.
+    if parsed.terms.facilitator.is_some_and(|named| !network.is_upto_facilitator(named)) {
+        return Err(reject(Reason::FacilitatorMismatch));
+    }
     if !network.config.takes_token(parsed.terms.token) {
         return Err(reject(Reason::AssetNotServed));
     }
@@ -220,6 +224,14 @@ async fn check(
     let (mut payment, signed_by_key) = compose_payment(network, parsed, separator)?;
     if payment.deployment.is_some() && payment.sender() != SenderRule::Any {
         return check_undeployed(network, parsed, priority).await;
+    }
+    if let SenderRule::Through(contract) = payment.sender()
+        && !network.has_contract(contract).await?
+    {
+        let why =
+            "The payer named a contract of this facilitator that is not deployed on the network.";
+        let rejection = Rejection::with_message(Reason::FacilitatorMismatch, why);
+        return Err(rejection.for_payer(payment.terms.payer).into());
     }
     if parsed.moves_nothing() {
         return check_authorization(network, payment, signed_by_key, priority).await;

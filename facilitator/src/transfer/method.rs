@@ -57,7 +57,7 @@ pub trait Method: Send + Sync + Debug {
         false
     }
 
-    /// Who may send the transaction. Only a payment that any account may send can share one.
+    /// Who may send the transaction. A payment that only one account may send cannot share one.
     fn sender(&self, _terms: &Terms) -> SenderRule {
         SenderRule::Any
     }

@@ -1,7 +1,7 @@
 //! The contract that payers of the scheme `upto` can name as the facilitator, so that several of our accounts can settle
 //! their payments, and many of them in one transaction. Its source is `contracts/UptoFacilitator.sol`. Pure.
 
-use alloy_primitives::{Address, B256, Bytes};
+use alloy_primitives::{Address, B256, Bytes, U256};
 use alloy_sol_types::{SolCall, SolValue};
 use bursar_core::networks::CREATE2_DEPLOYER;
 use serde::Deserialize;
@@ -11,18 +11,35 @@ use crate::contract_call::ContractCall;
 alloy_sol_types::sol! {
     #[derive(Debug)]
     interface IUptoFacilitator {
-        function settleOne(bytes settlement) external;
-        function settleMany(bytes[] settlements) external;
+        struct Settlement {
+            uint256 gasLimit;
+            bytes data;
+        }
+
+        function settleOne(bytes data) external;
+        function settleMany(Settlement[] settlements) external;
     }
 }
 
-/// The compiled contract: its creation code and the hash of its source.
+/// The compiled contract: its creation code and the hash of its source. It must not change: the addresses that payers have
+/// signed for depend on it. A new contract is a further one.
 const COMPILED: &str = include_str!("../../contracts/UptoFacilitator.json");
 
 const SALT: B256 = B256::ZERO;
 
 /// Gas that the contract uses in addition to the settlement of one payment.
 pub(crate) const GAS: u64 = 15_000;
+/// Gas that the contract uses between two settlements.
+const LOOP_GAS: u64 = 3_000;
+
+/// Upper bound of the gas that a call of the contract uses for several settlements with these gas limits. `None` on
+/// overflow.
+pub(crate) fn gas_of_several(limits: impl IntoIterator<Item = u64>) -> Option<u64> {
+    limits.into_iter().try_fold(GAS, |sum, limit| {
+        // A call gets at most 63/64 of the gas left (EIP-150).
+        sum.checked_add(limit)?.checked_add(limit / 63)?.checked_add(LOOP_GAS)
+    })
+}
 
 /// A contract, whether it is deployed or not.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -64,35 +81,39 @@ fn creation_code() -> Bytes {
 /// The call that settles one payment through the contract, and reverts as the proxy does. `settlement` is the call of
 /// the proxy.
 pub(crate) fn settle_one(contract: Address, settlement: ContractCall) -> ContractCall {
-    let call = IUptoFacilitator::settleOneCall { settlement: settlement.data };
+    let call = IUptoFacilitator::settleOneCall { data: settlement.data };
     ContractCall { to: contract, data: call.abi_encode().into() }
 }
 
-/// The call that settles several payments through the contract, whether or not others of them fail.
+/// The call that settles several payments through the contract, each with a gas limit, whether or not others of them
+/// fail.
 pub(crate) fn settle_many(
     contract: Address,
-    settlements: impl IntoIterator<Item = ContractCall>,
+    settlements: impl IntoIterator<Item = (u64, ContractCall)>,
 ) -> ContractCall {
-    let settlements = settlements.into_iter().map(|settlement| settlement.data).collect();
-    let call = IUptoFacilitator::settleManyCall { settlements };
+    let each = settlements.into_iter().map(|(gas, settlement)| IUptoFacilitator::Settlement {
+        gasLimit: U256::from(gas),
+        data: settlement.data,
+    });
+    let call = IUptoFacilitator::settleManyCall { settlements: each.collect() };
     ContractCall { to: contract, data: call.abi_encode().into() }
 }
 
 /// The calls of `proxy` that a call of the contract with this data makes.
 pub(crate) fn settlements(proxy: Address, data: &[u8]) -> Vec<ContractCall> {
-    let several =
-        || IUptoFacilitator::settleManyCall::abi_decode_validate(data).map(|call| call.settlements);
-    let settlements = IUptoFacilitator::settleOneCall::abi_decode_validate(data)
-        .map(|call| vec![call.settlement])
-        .or_else(|_other| several())
-        .unwrap_or_default();
-    settlements.into_iter().map(|data| ContractCall { to: proxy, data }).collect()
+    let all: Vec<Bytes> = match IUptoFacilitator::settleOneCall::abi_decode_validate(data) {
+        Ok(call) => vec![call.data],
+        Err(_another) => IUptoFacilitator::settleManyCall::abi_decode_validate(data)
+            .map(|call| call.settlements.into_iter().map(|each| each.data).collect())
+            .unwrap_or_default(),
+    };
+    all.into_iter().map(|data| ContractCall { to: proxy, data }).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use alloy_primitives::address;
+    use alloy_primitives::{address, b256, keccak256};
     use sha2::{Digest, Sha256};
 
     const PROXY: Address = address!("0x4020A4f3b7b90ccA423B9fabCc0CE57C6C240002");
@@ -106,7 +127,9 @@ mod tests {
             alloy_primitives::hex::encode(Sha256::digest(source)),
             "UptoFacilitator.sol changed: cargo xtask devnet --recompile"
         );
-        assert!(creation_code().len() > 1_000);
+        // Addresses that payers have signed for depend on it.
+        let frozen = b256!("0xc39f7b51ab17f7f6c0dd8184b3c24051a9cc1eeb305e508ef77cc4f1c52cb3ac");
+        assert_eq!(keccak256(creation_code()), frozen);
         for signature in [
             IUptoFacilitator::settleOneCall::SIGNATURE,
             IUptoFacilitator::settleManyCall::SIGNATURE,
@@ -120,6 +143,7 @@ mod tests {
     fn address_depends_on_the_proxy_and_on_the_accounts_in_any_order() {
         let [one, other] = [1, 2].map(Address::repeat_byte);
         let contract = UptoContract::new(PROXY, vec![one, other]);
+        assert_eq!(contract.address, address!("0x31c40e09bf73aababf5f647df487492b2bde0c74"));
         assert_eq!(contract, UptoContract::new(PROXY, vec![other, one, other]));
         assert_eq!(contract.senders, [one, other]);
         for different in [
@@ -137,7 +161,7 @@ mod tests {
         let call = |n: u8| ContractCall { to: PROXY, data: vec![n; 40].into() };
         let one = settle_one(contract, call(1));
         assert_eq!((one.to, settlements(PROXY, &one.data)), (contract, vec![call(1)]));
-        let many = settle_many(contract, (1..4).map(call));
+        let many = settle_many(contract, (1..4).map(|n| (7, call(n))));
         assert_eq!((many.to, settlements(PROXY, &many.data).len()), (contract, 3));
         assert_eq!(settlements(PROXY, &many.data), [call(1), call(2), call(3)]);
         assert!(settlements(PROXY, &[1, 2, 3]).is_empty());

@@ -120,6 +120,8 @@ async fn payers_can_name_only_our_own_accounts() {
     assert!(text.contains(&format!("{SHOP}, which is none of our accounts")), "{text}");
     let text = refusal(format!("upto_contracts = [\"{own}\", \"{SHOP}\"]")).await;
     assert!(text.contains("none of our accounts"), "{text}");
+    let text = refusal(format!("upto_contracts = [\"{SHOP}\"]")).await;
+    assert!(text.contains("contains none of its signers"), "{text}");
     let text = refusal(format!("upto_facilitator = \"{SHOP}\"")).await;
     assert!(text.contains("not one of its signers"), "{text}");
 }

@@ -4,12 +4,15 @@
 use std::time::Duration;
 
 use alloy_primitives::{Address, B256, Bytes, U256};
+use bursar_devnet::full::full_chain_or_skip;
 use bursar_devnet::{Call, WalletMode};
+use bursar_tests::facilitator::signer_address;
 use bursar_tests::payer::{PERMIT2, Payer, PaymentTerms, SignedPayment, TransferMethod};
 use serde_json::{Value, json};
 use tokio::time::timeout;
 
-use crate::stage::{BASE, INITIAL_BALANCE, SHOP, Stage};
+use crate::stage::{BASE, INITIAL_BALANCE, SHOP, Stage, deploy_upto_contract};
+use crate::troubles::metric;
 use crate::verdict::{Refusal, check_settle, check_verify, with};
 
 /// Gas: the default limit for a contract's payment, plus its transaction's overhead.
@@ -373,6 +376,61 @@ async fn deploy_by_other_sender(stage: &Stage, factory: Address, data: &Bytes) {
     stage.chain.request("anvil_setBalance", coin).await.expect("set");
     let deploy = Call { from: SHOP, to: factory, value: U256::ZERO, data: data.clone() };
     stage.chain.send_as(&deploy).await.expect("deployed");
+}
+
+/// The same in a transaction of our contract, which limits the gas of each payment: the other is settled by this very
+/// transaction.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_account_that_starts_burning_gas_spoils_no_transaction_of_the_contract() {
+    let Some(chain) = full_chain_or_skip(BASE).await else { return };
+    let contract = deploy_upto_contract(&chain, &[signer_address(0)]).await;
+    let setting = format!("upto_contracts = [\"{}\"]", signer_address(0));
+    let stage = Stage::on(chain, 1, "in_flight = 1\nwait_ms = 10000", &setting).await;
+    let signed = async || {
+        let payer = stage.payer().await;
+        let terms = payer.terms(stage.network(), SHOP, 100);
+        let terms = PaymentTerms { facilitator: contract, ..terms };
+        (payer.pay(TransferMethod::Upto, &terms).settle_body(70), payer)
+    };
+    let ((first, _), (good, _), (bad, payer)) = (signed().await, signed().await, signed().await);
+    let code = stage.code_for(&payer).await;
+    stage.chain.set_automine(false).await.expect("set");
+    let has_sent = async |count: u64| {
+        let signer = json!([stage.home.signers[0], "pending"]);
+        while stage.number("eth_getTransactionCount", signer.clone()).await != U256::from(count) {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    let turns = async {
+        has_sent(1).await;
+        let both = futures::future::join(stage.settle(&bad), stage.settle(&good));
+        let burns = async {
+            // Both wait behind the first transaction, and leave together after it.
+            while metric(&stage, "facilitator_open_payments").await != "3" {
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+            stage.chain.mine(1).await.expect("mined");
+            has_sent(2).await;
+            stage.give_code(&payer, &code, BURNS_GAS).await;
+            stage.chain.set_automine(true).await.expect("set");
+            stage.keep_mining()
+        };
+        let ((bad, good), _mining) = tokio::join!(both, burns);
+        (bad, good)
+    };
+    let (first, (bad, good)) = tokio::join!(stage.settle(&first), turns);
+    assert_eq!((&first["success"], &good["success"]), (&json!(true), &json!(true)), "{good}");
+    assert_eq!(bad["success"], false, "{bad}");
+    let hash = json!([good["transaction"]]);
+    let sent = stage.chain.request("eth_getTransactionByHash", hash).await.expect("answered");
+    assert_eq!((&sent["nonce"], &sent["to"]), (&json!("0x1"), &json!(contract)), "{sent}");
+    // The account waits although it has no code any more, because its payment cost gas.
+    stage.chain.request("anvil_setCode", json!([payer.address(), "0x"])).await.expect("set");
+    let again = payer.terms(stage.network(), SHOP, 100);
+    let again = payer.pay(TransferMethod::Eip3009, &again).body(2);
+    let answer = stage.settle(&again).await;
+    assert!(answer.to_string().contains("wait a minute"), "{answer}");
+    stage.facilitator.stop().await;
 }
 
 /// The account gets code (EIP-7702) after its payment was batched with another payer's.

@@ -23,7 +23,7 @@ async fn wait_until(what: &str, mut condition: impl AsyncFnMut() -> bool) {
     }
 }
 
-async fn metric(stage: &Stage, name: &str) -> String {
+pub(crate) async fn metric(stage: &Stage, name: &str) -> String {
     let address = stage.facilitator.running.metrics_address.expect("metrics");
     let client = reqwest::Client::builder().no_proxy().build().expect("a client");
     let answer = client.get(format!("http://{address}/metrics")).send().await.expect("answered");

@@ -5,10 +5,13 @@ use std::process::Command;
 
 use alloy_primitives::{Address, Bytes, U256};
 use alloy_sol_types::{SolCall, SolError, sol};
-use bursar_devnet::Call;
 use bursar_devnet::full::full_chain_or_skip;
+use bursar_devnet::{Call, WalletMode};
+use bursar_facilitator::upto::contract::UptoContract;
 use bursar_tests::facilitator::signer_address;
-use bursar_tests::payer::{Payer, PaymentTerms, SignedPayment, TransferMethod, UPTO_PROXY};
+use bursar_tests::payer::{
+    PERMIT2, Payer, PaymentTerms, SignedPayment, TransferMethod, UPTO_PROXY,
+};
 use bursar_tests::sponsored::PermitTerms;
 use futures::future::join_all;
 use serde_json::{Value, json};
@@ -18,11 +21,21 @@ use crate::sponsoring::with;
 use crate::stage::{BASE, INITIAL_BALANCE, SHOP, Stage, deploy_upto_contract};
 
 sol! {
-    function settleOne(bytes settlement);
-    function settleMany(bytes[] settlements);
+    struct Settlement {
+        uint256 gasLimit;
+        bytes data;
+    }
+
+    function settleOne(bytes data);
+    function settleMany(Settlement[] settlements);
+    function settle(
+        ((address, uint256), uint256, uint256) permit, uint256 amount, address owner,
+        (address, address, uint256) witness, bytes signature
+    );
     function transfer(address to, uint256 amount);
     error NotASigner();
     error NotASettlement();
+    error UnauthorizedFacilitator();
 }
 
 const CAP: u64 = 10_000;
@@ -193,7 +206,7 @@ async fn each_authorization_that_names_the_contract_is_used_once() {
     let wallet = stage.chain.deploy_wallet(owner.address()).await.expect("deployed");
     stage.chain.mint(wallet, INITIAL_BALANCE).await.expect("minted");
     let coin = stage.coin();
-    stage.chain.approve_as(wallet, coin, bursar_tests::payer::PERMIT2).await.expect("approved");
+    stage.chain.approve_as(wallet, coin, PERMIT2).await.expect("approved");
     let terms = owner.terms(stage.network(), SHOP, CAP);
     let terms = PaymentTerms { from: wallet, facilitator: contract, ..terms };
     let answer = stage.settle(&owner.pay(TransferMethod::Upto, &terms).settle_body(9)).await;
@@ -212,11 +225,7 @@ async fn each_authorization_that_names_the_contract_is_used_once() {
     assert_eq!(address(&transaction(&stage, &answer).await["to"]), contract);
     // A payer without the money is refused for the token's reason, which the contract passes on.
     let empty = Payer::random();
-    stage
-        .chain
-        .approve_as(empty.address(), coin, bursar_tests::payer::PERMIT2)
-        .await
-        .expect("approved");
+    stage.chain.approve_as(empty.address(), coin, PERMIT2).await.expect("approved");
     let terms = empty.terms(stage.network(), SHOP, CAP);
     let unfunded =
         empty.pay(TransferMethod::Upto, &PaymentTerms { facilitator: contract, ..terms });
@@ -265,46 +274,176 @@ async fn a_change_of_signers_strands_no_authorization() {
     stage.facilitator.stop().await;
 }
 
+/// Settings may list a contract that nobody has deployed. A call of it would succeed and do nothing.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_payment_that_names_a_contract_without_code_is_refused() {
+    let Some(chain) = full_chain_or_skip(BASE).await else { return };
+    let deployed = deploy_upto_contract(&chain, &[0, 1].map(signer_address)).await;
+    let missing = UptoContract::new(UPTO_PROXY, vec![signer_address(0)]).address;
+    let stage = Stage::on(chain, 2, "", &setting(&[&[0, 1], &[0]])).await;
+    let paid = signed(&stage, missing).await;
+    let answers = [
+        stage.verify(&paid.body(2)).await,
+        stage.settle(&paid.settle_body(10)).await,
+        stage.settle(&paid.settle_body(0)).await,
+    ];
+    for answer in answers {
+        assert_eq!(reason(&answer), "facilitator_mismatch", "{answer}");
+        let text = answer.to_string();
+        assert!(text.contains("is not deployed on the network"), "{answer}");
+    }
+    assert_eq!(stage.verify(&signed(&stage, deployed).await.body(2)).await["isValid"], true);
+    stage.facilitator.stop().await;
+}
+
+/// A merchant that repeats its request after the settings have lost the contract still receives its success, and a
+/// payment of unknown state is not refused for good.
+#[tokio::test(flavor = "multi_thread")]
+async fn known_payments_are_answered_after_the_settings_have_lost_their_contract() {
+    let Some(chain) = full_chain_or_skip(BASE).await else { return };
+    let contract = deploy_upto_contract(&chain, &[0, 1].map(signer_address)).await;
+    let stage = Stage::on(chain, 2, "", &setting(&[&[0, 1]])).await;
+    let (settled, closed) = (signed(&stage, contract).await, signed(&stage, contract).await);
+    let new = signed(&stage, contract).await;
+    let bodies = [settled.settle_body(77), closed.settle_body(0)];
+    let mut answers = Vec::new();
+    for body in &bodies {
+        answers.push(stage.settle(body).await);
+    }
+    let Stage { chain, facilitator, home } = stage;
+    facilitator.stop().await;
+    let text = std::fs::read_to_string(home.settings()).expect("read");
+    let changed = text.replace(&setting(&[&[0, 1]]), &setting(&[&[0]]));
+    assert_ne!(changed, text);
+    std::fs::write(home.settings(), changed).expect("written");
+    let facilitator = home.start_again().await;
+    let stage = Stage { chain, facilitator, home };
+    for (body, answer) in bodies.iter().zip(&answers) {
+        assert_eq!(answer["success"], true, "{answer}");
+        assert_eq!(stage.settle(body).await, *answer);
+    }
+    assert_eq!(reason(&stage.settle(&new.settle_body(1)).await), "facilitator_mismatch");
+    stage.facilitator.stop().await;
+}
+
+/// The data of the proxy's call that settles this amount.
+fn settlement(paid: &SignedPayment, amount: u64) -> Bytes {
+    let terms = &paid.terms;
+    let signature = paid.payload["signature"].as_str().expect("text");
+    let (nonce, deadline) = (terms.nonce.into(), U256::from(terms.valid_before_s));
+    let call = settleCall {
+        permit: ((terms.token, terms.amount), nonce, deadline),
+        amount: U256::from(amount),
+        owner: terms.from,
+        witness: (terms.to, terms.facilitator, U256::from(terms.valid_after_s)),
+        signature: hex::decode(&signature[2..]).expect("hex").into(),
+    };
+    call.abi_encode().into()
+}
+
+fn call(from: Address, to: Address, call: &impl SolCall) -> Call {
+    Call { from, to, value: U256::ZERO, data: call.abi_encode().into() }
+}
+
+fn settle_many(gas_limit: u64, all: &[Bytes]) -> settleManyCall {
+    let gas_limit = U256::from(gas_limit);
+    let each = |data: &Bytes| Settlement { gasLimit: gas_limit, data: data.clone() };
+    settleManyCall { settlements: all.iter().map(each).collect() }
+}
+
+/// Sends a transaction with a gas limit, and returns whether it succeeded.
+async fn send(stage: &Stage, call: &Call, gas: u64) -> bool {
+    stage.chain.request("anvil_impersonateAccount", json!([call.from])).await.expect("set");
+    let sent = json!([{
+        "from": call.from, "to": call.to, "data": call.data, "gas": U256::from(gas),
+    }]);
+    let hash = stage.chain.request("eth_sendTransaction", sent).await.expect("sent");
+    let end = Instant::now() + TIMEOUT;
+    loop {
+        let receipt = stage.chain.request("eth_getTransactionReceipt", json!([hash])).await;
+        let receipt = receipt.expect("answered");
+        if !receipt.is_null() {
+            return receipt["status"] == "0x1";
+        }
+        assert!(Instant::now() < end, "{hash} is not mined");
+        sleep(Duration::from_millis(10)).await;
+    }
+}
+
+/// The contract itself isolates what fails, however it fails.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_settlement_that_fails_or_wastes_gas_affects_no_other() {
+    let Some(chain) = full_chain_or_skip(BASE).await else { return };
+    let contract = deploy_upto_contract(&chain, &[0, 1].map(signer_address)).await;
+    let stage = Stage::on(chain, 2, "", &setting(&[&[0, 1]])).await;
+    let mut bad = Vec::new();
+    for mode in [WalletMode::BurnsGas, WalletMode::HugeAnswer, WalletMode::Reverts] {
+        let owner = Payer::random();
+        let wallet = stage.chain.deploy_hostile_wallet(owner.address(), mode).await;
+        let wallet = wallet.expect("deployed");
+        stage.chain.mint(wallet, INITIAL_BALANCE).await.expect("minted");
+        stage.chain.approve_as(wallet, stage.coin(), PERMIT2).await.expect("approved");
+        let terms = owner.terms(stage.network(), SHOP, CAP);
+        let terms = PaymentTerms { from: wallet, facilitator: contract, ..terms };
+        bad.push(settlement(&owner.pay(TransferMethod::Upto, &terms), 1));
+    }
+    let used = signed(&stage, contract).await;
+    assert_eq!(stage.settle(&used.settle_body(1)).await["success"], true);
+    bad.push(settlement(&used, 1));
+    bad.push(settlement(&signed(&stage, contract).await, CAP + 1));
+    bad.push(settlement(&signed(&stage, SHOP).await, 1));
+    let mut all = Vec::new();
+    for one in bad {
+        all.push(settlement(&signed(&stage, contract).await, 1_000));
+        all.push(one);
+    }
+    all.push(settlement(&signed(&stage, contract).await, 1_000));
+    let before = stage.balance(SHOP).await;
+    let many = settle_many(200_000, &all);
+    assert!(send(&stage, &call(signer_address(1), contract, &many), 4_000_000).await);
+    assert_eq!(stage.balance(SHOP).await - before, U256::from(7_000));
+    // Without gas for the second, the first is settled nevertheless.
+    let two = [
+        settlement(&signed(&stage, contract).await, 10),
+        settlement(&signed(&stage, contract).await, 20),
+    ];
+    let many = settle_many(300_000, &two);
+    assert!(send(&stage, &call(signer_address(0), contract, &many), 400_000).await);
+    assert_eq!(stage.balance(SHOP).await - before, U256::from(7_010));
+    stage.facilitator.stop().await;
+}
+
 /// The contract obeys the listed signers alone, and does nothing but settle.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_contract_obeys_its_signers_alone_and_only_settles() {
     let Some(chain) = full_chain_or_skip(BASE).await else { return };
     let contract = deploy_upto_contract(&chain, &[0, 1].map(signer_address)).await;
     let stage = Stage::on(chain, 3, "", &setting(&[&[0, 1]])).await;
-    let chain = &stage.chain;
-    let paid = signed(&stage, contract).await;
-    // What the facilitator itself sends for this payment.
-    let answer = stage.settle(&paid.settle_body(10)).await;
-    let input: Bytes =
-        transaction(&stage, &answer).await["input"].as_str().expect("text").parse().expect("bytes");
-    let settlement = settleOneCall::abi_decode(&input).expect("alone").settlement;
-    let call = |from: Address, to: Address, data: Bytes| Call { from, to, value: U256::ZERO, data };
+    let good = settlement(&signed(&stage, contract).await, 10);
     let fails_with = async |call: Call, error: [u8; 4]| {
-        let answer = chain.simulate(&call).await.expect_err("reverts").to_string();
+        let answer = stage.chain.simulate(&call).await.expect_err("reverts").to_string();
         assert!(answer.contains(&hex::encode(error)), "{answer}");
     };
+    let one = settleOneCall { data: good.clone() };
     for stranger in [signer_address(2), SHOP, contract] {
-        for data in [
-            settleOneCall { settlement: settlement.clone() }.abi_encode(),
-            settleManyCall { settlements: vec![settlement.clone()] }.abi_encode(),
-            settleManyCall { settlements: Vec::new() }.abi_encode(),
-        ] {
-            fails_with(call(stranger, contract, data.into()), NotASigner::SELECTOR).await;
+        fails_with(call(stranger, contract, &one), NotASigner::SELECTOR).await;
+        for all in [&[good.clone()][..], &[]] {
+            let many = settle_many(200_000, all);
+            fails_with(call(stranger, contract, &many), NotASigner::SELECTOR).await;
         }
     }
     let foreign = Bytes::from(transferCall { to: SHOP, amount: U256::from(1) }.abi_encode());
     for data in [foreign, Bytes::new(), Bytes::from_static(&[0xff, 0x11])] {
-        let one = settleOneCall { settlement: data.clone() }.abi_encode();
-        fails_with(call(signer_address(0), contract, one.into()), NotASettlement::SELECTOR).await;
-        let many = settleManyCall { settlements: vec![settlement.clone(), data] }.abi_encode();
-        fails_with(call(signer_address(1), contract, many.into()), NotASettlement::SELECTOR).await;
+        let many = settle_many(200_000, &[good.clone(), data.clone()]);
+        fails_with(call(signer_address(1), contract, &many), NotASettlement::SELECTOR).await;
+        let one = settleOneCall { data };
+        fails_with(call(signer_address(0), contract, &one), NotASettlement::SELECTOR).await;
     }
-    // It accepts no coin, and a signer alone cannot call the proxy for the contract.
-    let coins = call(signer_address(0), contract, Bytes::new()).with_value(U256::from(1));
-    chain.simulate(&coins).await.expect_err("it accepts no coin");
-    chain
-        .simulate(&call(signer_address(0), UPTO_PROXY, settlement))
-        .await
-        .expect_err("the payer named the contract");
+    // A signer alone cannot call the proxy for the contract, and the contract accepts no coin.
+    let direct = Call { data: good, ..call(signer_address(0), UPTO_PROXY, &one) };
+    fails_with(direct, UnauthorizedFacilitator::SELECTOR).await;
+    let own = call(signer_address(0), contract, &one);
+    stage.chain.simulate(&own).await.expect("a signer can settle");
+    stage.chain.simulate(&own.with_value(U256::from(1))).await.expect_err("it accepts no coin");
     stage.facilitator.stop().await;
 }

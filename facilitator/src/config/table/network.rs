@@ -49,8 +49,9 @@ pub(in crate::config) const NETWORK: &[Key<NetworkConfig>] = &[
         name: "retired_signers",
         variable: "RETIRED_SIGNER_FILES",
         default: "none",
-        meaning: "Key files of former signers. They send only `upto` payments whose payers named them. Keep \
-             a former signer here, with coin, until the last of those payments has expired.",
+        meaning: "Key files of former signers. They send only `upto` payments whose payers named them, or named \
+             a contract that no other signer can call. Keep a former signer here, with coin, until the last of \
+             those payments has expired.",
         set: |network, given| put(&mut network.retired_signers, signer_files(given)),
     },
     Key {
@@ -291,7 +292,7 @@ fn contract_senders(given: RawSetting<'_>) -> Result<Vec<Vec<Address>>, String> 
     let each = given.list()?.into_iter().map(|one| {
         let senders: Vec<Address> = one
             .split_whitespace()
-            .map(|address| address.parse().map_err(|_odd| wrong()))
+            .map(|address| bursar_core::address::parse(address).map_err(|_odd| wrong()))
             .collect::<Result<_, _>>()?;
         let fits = (1..=SIGNERS_MAX).contains(&senders.len());
         if fits { Ok(senders) } else { Err(wrong()) }
