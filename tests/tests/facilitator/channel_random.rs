@@ -129,7 +129,11 @@ async fn play_one(world: Arc<World>, races: Arc<Races>, seed: u64) -> bool {
 async fn random_orders_of_all_actors_keep_the_books_of_the_model() {
     let seeds: Vec<u64> = match setting("BURSAR_CHANNEL_SEED") {
         Some(seed) => vec![seed],
-        None => (1..=setting("BURSAR_CHANNEL_SEEDS").unwrap_or(SEEDS)).collect(),
+        None => {
+            let first = setting("BURSAR_CHANNEL_FIRST").unwrap_or(1);
+            let count = setting("BURSAR_CHANNEL_SEEDS").unwrap_or(SEEDS);
+            (first..first + count).collect()
+        }
     };
     let is_whole = seeds.len() as u64 >= SEEDS;
     let (even, odd): (Vec<u64>, Vec<u64>) = seeds.into_iter().partition(|seed| seed % 2 == 0);
