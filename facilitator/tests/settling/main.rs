@@ -4,6 +4,7 @@
 #![expect(clippy::unwrap_used, reason = "a test: what goes wrong fails it")]
 #![expect(clippy::expect_used, clippy::panic, clippy::arithmetic_side_effects, reason = "a test")]
 
+mod approvals;
 mod bounds;
 mod ends;
 mod senders;

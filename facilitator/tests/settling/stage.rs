@@ -3,7 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use alloy_primitives::{Address, B256, U256, keccak256};
+use alloy_consensus::transaction::RlpEcdsaEncodableTx;
+use alloy_consensus::{SignableTransaction, TxEip1559};
+use alloy_primitives::{Address, B256, TxKind, U256, keccak256};
+use alloy_sol_types::SolCall;
 use bursar_chain::failpoints::NoFailpoints;
 use bursar_chain::follower::Follower;
 use bursar_chain::ports::{BoxFuture, Chain, Clock};
@@ -15,6 +18,7 @@ use bursar_facilitator::book::redb_store::RedbPayments;
 use bursar_facilitator::book::store::Payments;
 use bursar_facilitator::book::{Record, RequestOrigin};
 use bursar_facilitator::config::NetworkConfig;
+use bursar_facilitator::contracts::Contracts;
 use bursar_facilitator::job_key::JobKey;
 use bursar_facilitator::metrics::Metrics;
 use bursar_facilitator::network::{Accounts, NetworkContext};
@@ -23,6 +27,7 @@ use bursar_facilitator::settle::intake::{SettleError, SettleOutcome, SettlementS
 use bursar_facilitator::settle::queue::Limits;
 use bursar_facilitator::settle::settler::{Settler, SettlerDeps, SignerSlot};
 use bursar_facilitator::settle::success_rights::{Repeats, SuccessRights};
+use bursar_facilitator::transfer::domain::Domain;
 use bursar_outbox::service::{OutboxDeps, ServiceOutbox, Signer};
 use bursar_outbox::store::Store;
 use bursar_submit::OutboxKey;
@@ -33,7 +38,7 @@ use tokio::time::Duration;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::world::{CHAIN, World, WorldClock, network};
+use crate::world::{CHAIN, GWEI, IToken, PERMIT2, PROXY, World, WorldClock, network};
 
 pub(crate) const SHOP: Address = Address::repeat_byte(0x55);
 /// One coin, in wei.
@@ -285,6 +290,13 @@ impl Stage {
         Pay::signed(payer, terms)
     }
 
+    /// Signs a payment by Permit2 with an approval, for a payer that has coin for it.
+    pub(crate) fn pays_with_approval(&self, payer: u8, amount: u64, nonce: u64) -> Pay {
+        let plain = self.pays_for(payer, amount, nonce, 300);
+        self.world.fund(self::payer(payer), COIN);
+        Pay::with_approval(payer, plain.terms, 0)
+    }
+
     pub(crate) fn pays(&self, payer: u8, amount: u64, nonce: u64) -> Pay {
         self.pays_for(payer, amount, nonce, 300)
     }
@@ -331,6 +343,42 @@ pub(crate) fn by(caller: u8) -> RequestOrigin {
     RequestOrigin { caller: B256::repeat_byte(caller), idempotency: None }
 }
 
+fn contracts() -> Contracts {
+    Contracts {
+        chain: CHAIN,
+        multicall3: bursar_core::networks::MULTICALL3,
+        permit2: Address::ZERO,
+        exact_permit2_proxy: Address::ZERO,
+        upto_permit2_proxy: Address::ZERO,
+        prism: Address::ZERO,
+        escrow: Address::repeat_byte(0x20),
+        erc3009_collector: Address::repeat_byte(0x21),
+        permit2_collector: Address::repeat_byte(0x22),
+    }
+}
+
+/// A signed transaction that approves Permit2.
+fn approval(key: &SigningKey, token: Address, nonce: u64) -> Vec<u8> {
+    let approve = IToken::approveCall { spender: PERMIT2, amount: U256::MAX };
+    let tx = TxEip1559 {
+        chain_id: CHAIN.0,
+        nonce,
+        gas_limit: 60_000,
+        max_fee_per_gas: 100 * GWEI,
+        max_priority_fee_per_gas: GWEI,
+        to: TxKind::Call(token),
+        value: U256::ZERO,
+        access_list: Default::default(),
+        input: approve.abi_encode().into(),
+    };
+    let signed = sign(key, tx.signature_hash());
+    let (r, s) = (U256::from_be_bytes(signed.r().0), U256::from_be_bytes(signed.s().0));
+    let signature = alloy_primitives::Signature::new(r, s, signed.v() == 28);
+    let mut raw = vec![2];
+    tx.rlp_encode_signed(&signature, &mut raw);
+    raw
+}
+
 /// A signed payment.
 #[derive(Debug, Clone)]
 pub(crate) struct Pay {
@@ -353,17 +401,7 @@ impl Pay {
         name: &str,
     ) -> Self {
         let method = bursar_facilitator::transfer::registry::method(MethodId::Eip3009);
-        let contracts = bursar_facilitator::contracts::Contracts {
-            chain: CHAIN,
-            multicall3: bursar_core::networks::MULTICALL3,
-            permit2: Address::ZERO,
-            exact_permit2_proxy: Address::ZERO,
-            upto_permit2_proxy: Address::ZERO,
-            prism: Address::ZERO,
-            escrow: Address::repeat_byte(0x20),
-            erc3009_collector: Address::repeat_byte(0x21),
-            permit2_collector: Address::repeat_byte(0x22),
-        };
+        let contracts = contracts();
         let separator = network().stablecoin.domain_separator;
         let digest = bursar_facilitator::transfer::domain::digest(
             separator,
@@ -398,9 +436,54 @@ impl Pay {
         Self { terms, request, key, signature }
     }
 
+    /// A payment by Permit2 of a payer that has not approved it, with an approval of this nonce.
+    pub(crate) fn with_approval(payer: u8, terms: Terms, nonce: u64) -> Self {
+        let method = bursar_facilitator::transfer::registry::method(MethodId::Permit2);
+        let contracts = Contracts { permit2: PERMIT2, exact_permit2_proxy: PROXY, ..contracts() };
+        let Domain::Known(separator) = method.domain(&contracts) else { panic!("of Permit2") };
+        let digest = bursar_facilitator::transfer::domain::digest(
+            separator,
+            method.struct_hash(&contracts, &terms),
+        );
+        let key = self::key(100 + payer);
+        let signature = sign(&key, digest);
+        let whole = [signature.r().as_slice(), signature.s().as_slice(), &[signature.v()]].concat();
+        let hex = |bytes: &[u8]| format!("0x{}", alloy_primitives::hex::encode(bytes));
+        let raw = approval(&key, terms.token, nonce);
+        let body = serde_json::json!({
+            "x402Version": 2,
+            "paymentPayload": {
+                "x402Version": 2,
+                "accepted": {"scheme": "exact", "network": "eip155:8453"},
+                "payload": {
+                    "signature": hex(&whole),
+                    "permit2Authorization": {
+                        "permitted": {"token": terms.token, "amount": terms.authorized.to_string()},
+                        "from": terms.payer, "spender": PROXY,
+                        "nonce": U256::from_be_bytes(terms.nonce.0).to_string(),
+                        "deadline": terms.valid_before.to_string(),
+                        "witness": {"to": terms.payee, "validAfter": terms.valid_after.to_string()},
+                    },
+                },
+                "extensions": { "erc20ApprovalGasSponsoring": { "schema": {}, "info": {
+                    "from": terms.payer, "asset": terms.token, "spender": PERMIT2,
+                    "amount": U256::MAX.to_string(), "signedTransaction": hex(&raw), "version": "1",
+                } } },
+            },
+            "paymentRequirements": {
+                "scheme": "exact", "network": "eip155:8453", "asset": terms.token,
+                "payTo": terms.payee, "amount": terms.authorized.to_string(), "maxTimeoutSeconds": 60,
+                "extra": {"name": "USD Coin", "version": "2", "assetTransferMethod": "permit2"},
+            },
+        });
+        let body: Value = bursar_core::json::parse(body.to_string().as_bytes(), 16).unwrap();
+        let request = SettlementRequest::parse(&body).unwrap();
+        let key = JobKey::of(CHAIN, MethodId::Permit2, &terms);
+        Self { terms, request, key, signature }
+    }
+
     /// Returns the call that settles the payment, for any sender.
     pub(crate) fn call(&self) -> alloy_primitives::Bytes {
-        use alloy_sol_types::SolCall;
         let Terms { payer, payee, authorized, nonce, valid_after, valid_before, .. } = self.terms;
         crate::world::IToken::transferWithAuthorizationCall {
             from: payer,

@@ -1,4 +1,4 @@
-//! A chain in memory with one token and Multicall3, and a clock that moves only while all tasks wait.
+//! A chain in memory with one token, Multicall3 and Permit2 with its proxy, and a clock that moves only while all tasks wait.
 //!
 //! Its node can be down, silent, late and wrong.
 
@@ -29,6 +29,8 @@ sol! {
         function balanceOf(address owner) external view returns (uint256);
         function authorizationState(address authorizer, bytes32 nonce) external view returns (bool);
         function DOMAIN_SEPARATOR() external view returns (bytes32);
+        function allowance(address owner, address spender) external view returns (uint256);
+        function approve(address spender, uint256 amount) external returns (bool);
         function transferWithAuthorization(
             address from, address to, uint256 value, uint256 validAfter, uint256 validBefore,
             bytes32 nonce, uint8 v, bytes32 r, bytes32 s
@@ -50,7 +52,24 @@ pub(crate) fn network() -> &'static Network {
     by_chain(CHAIN).unwrap()
 }
 
+/// The official addresses, which are the defaults of the settings.
+pub(crate) const PERMIT2: Address = address!("0x000000000022D473030F116dDEE9F6B43aC78BA3");
+pub(crate) const PROXY: Address = address!("0x402085c248EeA27D92E8b30b2C58ed07f9E20001");
+
 sol! {
+    interface IPermit2 {
+        function nonceBitmap(address owner, uint256 word) external view returns (uint256);
+    }
+
+    interface IProxy {
+        event Settled();
+        function PERMIT2() external view returns (address);
+        function settle(
+            ((address, uint256), uint256, uint256) permit, address owner,
+            (address, uint256) witness, bytes signature
+        ) external;
+    }
+
     interface ILongSignature {
         function transferWithAuthorization(
             address from, address to, uint256 value, uint256 validAfter, uint256 validBefore,
@@ -155,6 +174,8 @@ pub(crate) enum Node {
 struct Token {
     balances: BTreeMap<Address, U256>,
     used: BTreeMap<(Address, B256), u64>,
+    /// What Permit2 may move of each account's tokens.
+    allowances: BTreeMap<Address, U256>,
     wallets: BTreeMap<Address, B256>,
     keeps: u64,
     blind: Option<Address>,
@@ -424,6 +445,23 @@ impl Token {
                 if is_question { answer.abi_encode().into() } else { Bytes::new() },
             ));
         }
+        if to == PERMIT2 {
+            let call =
+                IPermit2::nonceBitmapCall::abi_decode(data).map_err(|_other| Bytes::new())?;
+            let of_word = self.used.keys().filter_map(|(owner, nonce)| {
+                let nonce = U256::from_be_bytes(nonce.0);
+                (*owner == call.owner && nonce >> 8 == call.word).then_some(nonce)
+            });
+            let bit = |nonce: U256| U256::from(1) << (nonce & U256::from(0xff)).to::<usize>();
+            let bitmap = of_word.fold(U256::ZERO, |bitmap, nonce| bitmap | bit(nonce));
+            return Ok((Vec::new(), bitmap.abi_encode().into()));
+        }
+        if to == PROXY {
+            return match IProxy::settleCall::abi_decode(data) {
+                Ok(call) => self.settle_permit(&call, now_s),
+                Err(_question) => Ok((Vec::new(), PERMIT2.abi_encode().into())),
+            };
+        }
         if ![network().stablecoin.address, OTHER_TOKEN].contains(&to) {
             return Ok((Vec::new(), Bytes::new()));
         }
@@ -436,6 +474,14 @@ impl Token {
         if let Ok(call) = IToken::authorizationStateCall::abi_decode(data) {
             let used = self.used.contains_key(&(call.authorizer, call.nonce));
             return Ok((Vec::new(), used.abi_encode().into()));
+        }
+        if let Ok(call) = IToken::allowanceCall::abi_decode(data) {
+            let allowance = self.allowances.get(&call.owner).copied().unwrap_or_default();
+            return Ok((Vec::new(), allowance.abi_encode().into()));
+        }
+        if IToken::approveCall::abi_decode(data).is_ok() {
+            // The block that contains it stores the allowance, because only that knows the sender.
+            return Ok((Vec::new(), true.abi_encode().into()));
         }
         if IToken::DOMAIN_SEPARATORCall::abi_decode(data).is_ok() {
             let separator = self.separator.unwrap_or(network().stablecoin.domain_separator);
@@ -472,13 +518,39 @@ impl Token {
         self.balances.insert(pay.to, payee);
         let used = IToken::AuthorizationUsed { authorizer: pay.from, nonce: pay.nonce };
         let moved = IToken::Transfer { from: pay.from, to: pay.to, value: received };
-        let log = |data: alloy_primitives::LogData| Log {
-            address: to,
-            topics: data.topics().to_vec(),
-            data: data.data.clone(),
-        };
-        Ok((vec![log(used.encode_log_data()), log(moved.encode_log_data())], Bytes::new()))
+        let logs = vec![log(to, &used.encode_log_data()), log(to, &moved.encode_log_data())];
+        Ok((logs, Bytes::new()))
     }
+
+    /// Moves money by a permit, which was checked before.
+    fn settle_permit(
+        &mut self,
+        call: &IProxy::settleCall,
+        now_s: u64,
+    ) -> Result<(Vec<Log>, Bytes), Bytes> {
+        let ((token, amount), nonce, deadline) = call.permit;
+        let (owner, payee) = (call.owner, call.witness.0);
+        let key = (owner, B256::from(nonce));
+        let allowance = self.allowances.get(&owner).copied().unwrap_or_default();
+        let has = self.balance(owner);
+        let late = U256::from(now_s) > deadline;
+        if self.used.contains_key(&key) || allowance < amount || has < amount || late {
+            return Err(Bytes::new());
+        }
+        self.used.insert(key, now_s);
+        self.balances.insert(owner, has - amount);
+        let received = self.balance(payee) + amount;
+        self.balances.insert(payee, received);
+        let moved = IToken::Transfer { from: owner, to: payee, value: amount };
+        let settled = IProxy::Settled {};
+        let logs =
+            vec![log(token, &moved.encode_log_data()), log(PROXY, &settled.encode_log_data())];
+        Ok((logs, Bytes::new()))
+    }
+}
+
+fn log(address: Address, data: &alloy_primitives::LogData) -> Log {
+    Log { address, topics: data.topics().to_vec(), data: data.data.clone() }
 }
 
 impl State {
@@ -518,6 +590,10 @@ impl State {
                 true => Err(Bytes::new()),
                 false => self.token.run(tx.to, &tx.input, now_s),
             };
+            let approve = IToken::approveCall::abi_decode(&tx.input);
+            if let (Ok(_), Ok(IToken::approveCall { spender: PERMIT2, amount })) = (&ran, approve) {
+                self.token.allowances.insert(tx.from, amount);
+            }
             let (ok, logs) = match ran {
                 Ok((logs, _returned)) => (true, logs),
                 Err(_why) => (false, Vec::new()),

@@ -1,0 +1,100 @@
+//! Approvals that payers signed: broadcast until they are mined, and given up when they cannot be.
+
+use bursar_facilitator::book::record::State;
+use bursar_facilitator::reason::Reason;
+
+use crate::stage::{Plan, Stage, payer, signer};
+use crate::withdrawals::{reason, settled};
+use crate::world::Send;
+
+/// The time that a job waits for its approval, in milliseconds.
+const MINUTE_MS: u64 = 60_000;
+
+#[tokio::test(start_paused = true)]
+async fn a_payment_is_sent_once_its_approval_is_mined() {
+    let mut stage = Stage::with(Plan { wait_ms: 8_000, ..Plan::default() }).await;
+    stage.keep_mining();
+    let end = stage.settle(&stage.pays_with_approval(1, 700, 1)).await;
+    assert!(settled(&end), "{end:?}");
+    assert_eq!(stage.paid(), 700);
+    let senders: Vec<_> = stage.world.state().sent.iter().map(|tx| tx.from).collect();
+    assert_eq!(senders, [payer(1), signer(1)], "each once, the approval first");
+}
+
+/// A broadcast that a node refuses is tried three times. One that gets through in between counts.
+#[tokio::test(start_paused = true)]
+async fn an_approval_is_given_up_after_three_refusals_in_a_row() {
+    let refuse = || Send::Refuse("max priority fee per gas higher than max fee per gas");
+    let cases = [
+        (vec![refuse(), refuse(), refuse()], false),
+        (vec![refuse(), refuse()], true),
+        (vec![refuse(), refuse(), Send::ConfirmWithoutTaking, refuse(), refuse()], true),
+    ];
+    for (sends, is_settled) in cases {
+        let mut stage = Stage::set().await;
+        let case = format!("{sends:?}");
+        stage.world.state().sends.extend(sends);
+        stage.keep_mining();
+        let pay = stage.pays_with_approval(1, 700, 1);
+        let caller = stage.settling(&pay);
+        // Its caller would withdraw it after ten seconds.
+        stage.pass(500).await;
+        caller.abort();
+        stage.pass(20_000).await;
+        let state = stage.record(&pay).await.unwrap().state;
+        if is_settled {
+            assert!(matches!(state, State::Settled { .. }), "{case}: {state:?}");
+        } else {
+            let reason = Reason::ApprovalBroadcast;
+            assert!(
+                matches!(&state, State::Failed { reason: why, .. } if *why == reason),
+                "{state:?}"
+            );
+            assert_eq!(stage.world.state().sent.len(), 3, "{case}");
+            assert_eq!(stage.usage(1).open.gas, 0, "its gas is no longer reserved");
+        }
+        assert_eq!(stage.paid(), if is_settled { 700 } else { 0 }, "{case}");
+    }
+}
+
+/// Nodes confirm the approval and never have it. Its caller is gone, so nothing but the minute ends the payment.
+#[tokio::test(start_paused = true)]
+async fn an_approval_that_is_never_mined_ends_its_payment_after_a_minute() {
+    let mut stage = Stage::set().await;
+    stage.world.state().sends.extend(std::iter::repeat_n(Send::ConfirmWithoutTaking, 100));
+    stage.keep_mining();
+    let pay = stage.pays_with_approval(1, 700, 1);
+    let caller = stage.settling(&pay);
+    stage.pass(500).await;
+    caller.abort();
+    stage.pass(MINUTE_MS - 2_000).await;
+    assert_eq!(stage.record(&pay).await.unwrap().state, State::Queued);
+    stage.pass(4_000).await;
+    let state = stage.record(&pay).await.unwrap().state;
+    assert!(matches!(state, State::Failed { reason: Reason::Withdrawn, .. }), "{state:?}");
+    let sent = stage.world.state().sent.clone();
+    assert!(sent.iter().all(|tx| tx.from == payer(1)), "no signer has sent anything");
+    let times = sent.len();
+    assert!((25..=35).contains(&times), "every two seconds, not at each look: {times}");
+    assert_eq!(stage.usage(1).open.gas, 0);
+    // Another request may pay by the same approval.
+    stage.world.state().sends.clear();
+    let end = stage.settle(&pay).await;
+    assert!(settled(&end), "{end:?}");
+    assert_eq!(stage.paid(), 700);
+}
+
+/// The payer sends another transaction with the approval's nonce.
+#[tokio::test(start_paused = true)]
+async fn an_approval_whose_nonce_is_used_otherwise_ends_its_payment() {
+    let mut stage = Stage::with(Plan { wait_ms: 20_000, ..Plan::default() }).await;
+    stage.world.state().sends.extend(std::iter::repeat_n(Send::ConfirmWithoutTaking, 100));
+    stage.keep_mining();
+    let pay = stage.pays_with_approval(1, 700, 1);
+    let caller = stage.settling(&pay);
+    stage.pass(500).await;
+    stage.world.use_nonce(payer(1));
+    let end = caller.await.unwrap();
+    assert_eq!(reason(&end), Some(Reason::ApprovalFailed), "{end:?}");
+    assert_eq!(stage.paid(), 0);
+}
