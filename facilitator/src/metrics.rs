@@ -183,9 +183,5 @@ fn network_label(network: &Network) -> NetworkLabel {
 /// Converts wei to whole coins, for display only.
 #[expect(clippy::float_arithmetic, reason = "for display, not money")]
 pub fn coins(wei: U256) -> f64 {
-    let micro = wei / U256::from(1_000_000_000_000_u64);
-    let micro = u64::try_from(micro).unwrap_or(u64::MAX);
-    let (high, low) = (u32::try_from(micro >> 32), u32::try_from(micro & 0xffff_ffff));
-    let whole = f64::from(high.unwrap_or(u32::MAX)) * 4_294_967_296.0 + f64::from(low.unwrap_or(0));
-    whole / 1_000_000.0
+    f64::from(wei) / 1e18
 }

@@ -109,6 +109,11 @@ pub trait Proposal: Send + Sync + Debug {
         Ok(())
     }
 
+    /// What a caller whose request is a duplicate shall know instead of the sentence of the code.
+    fn duplicate_message(&self) -> Option<&'static str> {
+        None
+    }
+
     /// Whether a known job is exactly this one, signed by the same account. Asks no node.
     fn is_same(&self, job: &Job) -> bool;
 

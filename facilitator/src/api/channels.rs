@@ -106,7 +106,7 @@ pub(super) async fn channel(
     };
     let row = query.network.as_deref().and_then(networks::by_text);
     let Some(settler) = row.and_then(|row| api.settlement.settlers.get(&row.chain)) else {
-        let text = "Name a network of /supported, as in ?network=eip155:1.";
+        let text = "Name a network as /supported does, in ?network=.";
         return responses::error(StatusCode::BAD_REQUEST, text);
     };
     match report::channel(&settler.network, id).await {

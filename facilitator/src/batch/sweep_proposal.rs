@@ -113,6 +113,13 @@ impl Proposal for SweepProposal {
         Ok(())
     }
 
+    /// Nobody signs a payout, and without a new claim there is nothing to repeat.
+    fn duplicate_message(&self) -> Option<&'static str> {
+        Some(
+            "Everything that the receiver has claimed is paid out or being paid out: claim more first.",
+        )
+    }
+
     fn is_same(&self, job: &Job) -> bool {
         matches!(job, Job::Sweep(known) if known.key() == self.key())
     }

@@ -795,7 +795,11 @@ fn effect_of(state: &State) -> Effect {
 
 /// The refusal of a duplicate. If the job is settled, a caller with the identical job also receives the hash.
 fn duplicate(proposal: &dyn Proposal, record: &Record) -> Rejection {
-    let rejection = Rejection::from(Reason::Duplicate).for_payer(record.job.work().payer());
+    let rejection = match proposal.duplicate_message() {
+        Some(message) => Rejection::with_message(Reason::Duplicate, message),
+        None => Reason::Duplicate.into(),
+    };
+    let rejection = rejection.for_payer(record.job.work().payer());
     match settled_in(&record.state) {
         Some(hash) if proposal.is_same(&record.job) => rejection.settled_in(hash),
         Some(_) | None => rejection,
