@@ -149,6 +149,11 @@ impl Model {
         if !refund.claims.rows.is_empty() {
             self.judge_claims(&refund.claims)?;
         }
+        self.judge_refund_alone(refund)
+    }
+
+    /// Faults of a refund whose claims are good.
+    fn judge_refund_alone(&self, refund: &Refund) -> Result<(), String> {
         let state = &self.view.channels[refund.channel];
         ensure(state.balance > 0, "channel_not_found")?;
         if state.nonce != refund.nonce {
@@ -352,7 +357,14 @@ impl Model {
             let effect = Effect { amount: Some(amount), new_balance: None };
             return vec![(after.success(request, job.clone(), Proof::Own, &effect), after)];
         }
-        after.settle(request, false)
+        let mut outcomes = after.settle(request, false);
+        // The facilitator reads the claims of a refund before it reads the refund: the claims may still have been good.
+        if let Request::Refund(refund) = request
+            && let Err(code) = after.judge_refund_alone(refund)
+        {
+            outcomes.push((Expected::Refused(code), after));
+        }
+        outcomes
     }
 
     /// The verdict on a deposit.
