@@ -108,7 +108,7 @@ pub(crate) async fn direct(yes: bool) -> anyhow::Result<()> {
 }
 
 /// Step 1: starts anvil, if it is installed or npm can install it.
-async fn local_chain() -> anyhow::Result<Option<Devnet>> {
+pub(crate) async fn local_chain() -> anyhow::Result<Option<Devnet>> {
     step(1, "A local chain with the dollar token at its real address")?;
     let found = match find_anvil() {
         Err(MissingChain::NotInstalled) => {
@@ -120,7 +120,7 @@ async fn local_chain() -> anyhow::Result<Option<Devnet>> {
     match found {
         Ok(anvil) => {
             let chain = Devnet::start_at(&anvil, CHAIN).await?;
-            chain.add_upto().await?;
+            chain.add_x402().await?;
             say(&format!("  anvil, chain id {CHAIN}: payments settle on it"))?;
             Ok(Some(chain))
         }

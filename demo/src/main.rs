@@ -9,6 +9,7 @@ mod director;
 mod market;
 mod metered;
 mod roles;
+mod sandbox;
 mod stage;
 
 use std::process::ExitCode;
@@ -26,7 +27,7 @@ struct Cli {
     role: Option<Role>,
 }
 
-/// The roles of this program. The director starts all of them except `pay`.
+/// The roles of this program. The director starts all of them except `pay` and `sandbox`.
 #[derive(Debug, Subcommand)]
 enum Role {
     #[command(hide = true)]
@@ -60,6 +61,11 @@ enum Role {
     /// Set the agent's four variables with `eval "$(bursar agent instructions <agent>)"`. The merchant only checks
     /// the signatures and settles nothing; the payments count against the agent's limits until they expire.
     Pay,
+    /// Runs a local chain and a facilitator for a server and a client of your own, until Ctrl-C.
+    ///
+    /// The chain has the contracts of all schemes of x402. The first lines set the variables that the programs of
+    /// `examples/merchant` read. Nothing on the chain has any value, and nothing is left at the end.
+    Sandbox,
 }
 
 fn main() -> ExitCode {
@@ -79,6 +85,7 @@ fn main() -> ExitCode {
             Some(Role::Shop { facilitator, pay_to }) => roles::shop(&facilitator, pay_to).await,
             Some(Role::Buyer { url, key }) => roles::buyer(&url, &key).await,
             Some(Role::Pay) => roles::pay().await,
+            Some(Role::Sandbox) => sandbox::run().await,
             Some(Role::Agent { url, body }) => {
                 return Ok(ExitCode::from(roles::agent(url, body).await));
             }

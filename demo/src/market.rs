@@ -118,7 +118,7 @@ fn chat_request(question: &str, tokens: u32) -> Value {
 }
 
 /// Starts a facilitator on the chain, with a new key that has native coin for gas.
-async fn start_facilitator(chain: &Devnet, folder: &Path) -> anyhow::Result<Actor> {
+pub(crate) async fn start_facilitator(chain: &Devnet, folder: &Path) -> anyhow::Result<Actor> {
     let folder = folder.join("facilitator");
     fs::create_dir(&folder)?;
     let (key, secret) = (folder.join("gas.json"), folder.join("password"));

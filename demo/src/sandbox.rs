@@ -1,0 +1,75 @@
+//! A local chain and a facilitator, for a server and a client of the user: what `examples/merchant` needs.
+
+use std::time::Duration;
+
+use alloy_primitives::{Address, U256};
+use anyhow::{Context, bail};
+use bursar_devnet::Devnet;
+use bursar_devnet::full::Contracts;
+use bursar_facilitator::keys::SigningKey;
+use tokio::signal::unix::{SignalKind, signal};
+
+use crate::director::local_chain;
+use crate::market::{start_facilitator, write_private};
+use crate::roles::CHAIN;
+use crate::stage::{new_key, say, step};
+
+/// The initial balance of the buyer, in smallest units: 10 dollars.
+const BUYER_BALANCE: u128 = 10_000_000;
+/// The time between two blocks in which nothing happens. Clients with a clock need a chain with a clock.
+const BLOCK: Duration = Duration::from_secs(1);
+
+/// Runs until Ctrl-C.
+pub(crate) async fn run() -> anyhow::Result<()> {
+    let folder = tempfile::Builder::new().prefix("bursar-sandbox-").tempdir()?;
+    let Some(chain) = local_chain().await? else {
+        bail!("the sandbox needs a local chain: install Node 18 or newer with npm");
+    };
+    step(2, "A facilitator, a buyer and a merchant")?;
+    let facilitator = start_facilitator(&chain, folder.path()).await?;
+    let [buyer, merchant] = [new_key()?, new_key()?];
+    let mut addresses = Vec::new();
+    for (name, key) in [("buyer", &buyer), ("merchant", &merchant)] {
+        let file = folder.path().join(name);
+        write_private(&file, key)?;
+        addresses.push(SigningKey::load(&file, None)?.address());
+    }
+    let [buyer_address, merchant_address] = *addresses else { bail!("two accounts were made") };
+    fund(&chain, buyer_address).await?;
+    say(
+        "  the buyer has 10.000000 USDC and 1 ETH, and has approved Permit2; the merchant has nothing",
+    )?;
+    say(&format!("  the buyer {buyer_address}, the merchant {merchant_address}"))?;
+    say("\nIn other terminals:\n")?;
+    for (variable, value) in [
+        ("NODE_URL", chain.url().to_owned()),
+        ("FACILITATOR_URL", facilitator.url.clone()),
+        ("BUYER_KEY", format!("0x{buyer}")),
+        ("MERCHANT_KEY", format!("0x{merchant}")),
+    ] {
+        say(&format!("export {variable}={value}"))?;
+    }
+    say("\nREADY: Ctrl-C ends the sandbox, and nothing of it is left.")?;
+    let (mut interrupt, mut terminate) =
+        (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
+    loop {
+        // cancel-safe: all of them only wait.
+        tokio::select! {
+            _ctrl_c = interrupt.recv() => break,
+            _stopped = terminate.recv() => break,
+            () = tokio::time::sleep(BLOCK) => chain.mine(1).await?,
+        }
+    }
+    facilitator.end().await
+}
+
+/// Gives an account money and coin, and approves Permit2 for it.
+async fn fund(chain: &Devnet, account: Address) -> anyhow::Result<()> {
+    let contracts = Contracts::of(CHAIN).context("the chain has no contracts")?;
+    chain.mint(account, BUYER_BALANCE).await?;
+    let coin = U256::from(10).pow(U256::from(18));
+    chain.request("anvil_setBalance", serde_json::json!([account, coin])).await?;
+    let token = chain.network().stablecoin.address;
+    chain.approve_as(account, token, contracts.permit2).await?;
+    Ok(())
+}
