@@ -89,9 +89,7 @@ impl Queue {
     /// Drops payments at the front that are no longer queued.
     pub fn drop_withdrawn(&mut self, is_queued: impl Fn(&Record) -> bool) {
         for lane in &mut self.lanes {
-            while lane.payments.front().is_some_and(|first| !is_queued(&first.record)) {
-                lane.payments.pop_front();
-            }
+            while lane.payments.pop_front_if(|first| !is_queued(&first.record)).is_some() {}
         }
     }
 
@@ -130,10 +128,11 @@ impl Queue {
         let count = self.lanes.len();
         for index in (self.turn..count).chain(0..self.turn.min(count)) {
             let Some(lane) = self.lanes.get_mut(index) else { continue };
+            if !idle && !lane.is_due(limits, now_ms) {
+                continue;
+            }
             let next = match lane.kind {
-                LaneKind::Shared(_rule) => {
-                    lane.next_shared(limits, idle, now_ms, &sender, &can_pay)
-                }
+                LaneKind::Shared(_rule) => lane.next_shared(limits, &sender, &can_pay),
                 LaneKind::Alone => lane.next_alone(&sender),
             };
             if next.is_some() {
@@ -165,6 +164,13 @@ impl LaneKind {
 }
 
 impl Lane {
+    /// Whether the first payment has waited for others long enough, or a transaction is full.
+    fn is_due(&self, limits: &Limits, now_ms: u64) -> bool {
+        let is_full = self.payments.len() >= self.kind.batch_max(limits);
+        let first = self.payments.front();
+        first.is_some_and(|first| is_full || self.kind.due_ms(first, limits) <= now_ms)
+    }
+
     /// Takes the next payment that a signer can send now.
     fn next_alone<S>(
         &mut self,
@@ -182,18 +188,10 @@ impl Lane {
     fn next_shared<S>(
         &mut self,
         limits: &Limits,
-        idle: bool,
-        now_ms: u64,
         sender: impl Fn(&Record) -> Option<S>,
         can_pay: impl Fn(&S, GasReservation) -> bool,
     ) -> Option<(S, Vec<Arc<Record>>)> {
-        let first = self.payments.front()?;
-        let full = self.payments.len() >= self.kind.batch_max(limits);
-        let due = self.kind.due_ms(first, limits) <= now_ms;
-        if !(idle || full || due) {
-            return None;
-        }
-        let sender = sender(&first.record)?;
+        let sender = sender(&self.payments.front()?.record)?;
         let records = self.take_shared(limits, |reservation| {
             reservation.gas <= limits.gas && can_pay(&sender, reservation)
         });
