@@ -5,8 +5,6 @@ pub mod permit2;
 pub mod prism;
 #[cfg(test)]
 mod test_methods;
-#[cfg(test)]
-mod test_proofs;
 
 use std::future::ready;
 

@@ -14,4 +14,6 @@ mod question;
 pub mod registry;
 pub(crate) mod sponsoring;
 pub mod terms_check;
+#[cfg(test)]
+mod test_proofs;
 mod work;
