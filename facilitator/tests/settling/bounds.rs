@@ -8,9 +8,10 @@ use bursar_facilitator::settle::intake::{SettleError, SettleOutcome};
 use bursar_facilitator::settle::price::Need;
 use bursar_facilitator::verify::{Valid, VerifyError};
 
+use crate::contracts::network;
 use crate::stage::{COIN, Pay, Plan, Stage, by, signer};
 use crate::withdrawals::{reason, settled};
-use crate::world::{GWEI, Node, network};
+use crate::world::{GWEI, Node};
 
 fn with_key(key: u8) -> RequestOrigin {
     RequestOrigin { caller: B256::repeat_byte(1), idempotency: Some(B256::repeat_byte(key)) }

@@ -4,9 +4,10 @@ use bursar_facilitator::book::State;
 use bursar_facilitator::reason::Reason;
 use bursar_facilitator::settle::intake::SettleOutcome;
 
+use crate::contracts::network;
 use crate::stage::{Plan, Stage, by, signer};
 use crate::withdrawals::{reason, reason_of, settled};
-use crate::world::{GWEI, Node, Send, network};
+use crate::world::{GWEI, Node, Send};
 
 fn is_settled_in(state: &State, expected: alloy_primitives::B256) -> bool {
     matches!(state, State::Settled { hash, .. } if *hash == expected)

@@ -6,6 +6,7 @@
 
 mod approvals;
 mod bounds;
+mod contracts;
 mod ends;
 mod senders;
 mod stage;

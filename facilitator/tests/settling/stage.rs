@@ -34,11 +34,13 @@ use bursar_submit::OutboxKey;
 use bursar_x402::settlement::SettlementRequest;
 use bursar_x402::signature::Signature65;
 use k256::ecdsa::SigningKey;
+use serde_json::Value as Json;
 use tokio::time::Duration;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::world::{CHAIN, GWEI, IToken, PERMIT2, PROXY, World, WorldClock, network};
+use crate::contracts::{CHAIN, IToken, PERMIT2, PROXY, network};
+use crate::world::{GWEI, World, WorldClock};
 
 pub(crate) const SHOP: Address = Address::repeat_byte(0x55);
 /// One coin, in wei.
@@ -357,6 +359,29 @@ fn contracts() -> Contracts {
     }
 }
 
+/// A payer's signature of terms in a domain.
+fn signature_of(
+    payer: u8,
+    method: MethodId,
+    contracts: &Contracts,
+    (separator, terms): (B256, &Terms),
+) -> Signature65 {
+    let method = bursar_facilitator::transfer::registry::method(method);
+    let digest = bursar_facilitator::transfer::domain::digest(
+        separator,
+        method.struct_hash(contracts, terms),
+    );
+    sign(&key(100 + payer), digest)
+}
+
+fn whole(signature: &Signature65) -> Vec<u8> {
+    [signature.r().as_slice(), signature.s().as_slice(), &[signature.v()]].concat()
+}
+
+fn hex(bytes: &[u8]) -> String {
+    format!("0x{}", alloy_primitives::hex::encode(bytes))
+}
+
 /// A signed transaction that approves Permit2.
 fn approval(key: &SigningKey, token: Address, nonce: u64) -> Vec<u8> {
     let approve = IToken::approveCall { spender: PERMIT2, amount: U256::MAX };
@@ -400,40 +425,18 @@ impl Pay {
         change: impl FnOnce(Vec<u8>) -> Vec<u8>,
         name: &str,
     ) -> Self {
-        let method = bursar_facilitator::transfer::registry::method(MethodId::Eip3009);
-        let contracts = contracts();
         let separator = network().stablecoin.domain_separator;
-        let digest = bursar_facilitator::transfer::domain::digest(
-            separator,
-            method.struct_hash(&contracts, &terms),
-        );
-        let signature = sign(&self::key(100 + payer), digest);
-        let whole = [signature.r().as_slice(), signature.s().as_slice(), &[signature.v()]].concat();
-        let sent = change(whole);
-        let body = serde_json::json!({
-            "x402Version": 2,
-            "paymentPayload": {
-                "x402Version": 2,
-                "accepted": {"scheme": "exact", "network": "eip155:8453"},
-                "payload": {
-                    "signature": format!("0x{}", alloy_primitives::hex::encode(sent)),
-                    "authorization": {
-                        "from": terms.payer, "to": terms.payee, "value": terms.authorized.to_string(),
-                        "validAfter": "0", "validBefore": terms.valid_before.to_string(),
-                        "nonce": terms.nonce,
-                    },
-                },
-            },
-            "paymentRequirements": {
-                "scheme": "exact", "network": "eip155:8453", "asset": terms.token,
-                "payTo": terms.payee, "amount": terms.authorized.to_string(), "maxTimeoutSeconds": 60,
-                "extra": {"name": name, "version": "2"},
+        let signature = signature_of(payer, MethodId::Eip3009, &contracts(), (separator, &terms));
+        let payload = serde_json::json!({
+            "signature": hex(&change(whole(&signature))),
+            "authorization": {
+                "from": terms.payer, "to": terms.payee, "value": terms.authorized.to_string(),
+                "validAfter": "0", "validBefore": terms.valid_before.to_string(),
+                "nonce": terms.nonce,
             },
         });
-        let body: Value = bursar_core::json::parse(body.to_string().as_bytes(), 16).unwrap();
-        let request = SettlementRequest::parse(&body).unwrap();
-        let key = JobKey::of(CHAIN, MethodId::Eip3009, &terms);
-        Self { terms, request, key, signature }
+        let extra = serde_json::json!({"name": name, "version": "2"});
+        Self::sent(MethodId::Eip3009, terms, signature, (payload, None, extra))
     }
 
     /// A payment by Permit2 of a payer that has not approved it, with an approval of this nonce.
@@ -441,51 +444,61 @@ impl Pay {
         let method = bursar_facilitator::transfer::registry::method(MethodId::Permit2);
         let contracts = Contracts { permit2: PERMIT2, exact_permit2_proxy: PROXY, ..contracts() };
         let Domain::Known(separator) = method.domain(&contracts) else { panic!("of Permit2") };
-        let digest = bursar_facilitator::transfer::domain::digest(
-            separator,
-            method.struct_hash(&contracts, &terms),
-        );
-        let key = self::key(100 + payer);
-        let signature = sign(&key, digest);
-        let whole = [signature.r().as_slice(), signature.s().as_slice(), &[signature.v()]].concat();
-        let hex = |bytes: &[u8]| format!("0x{}", alloy_primitives::hex::encode(bytes));
-        let raw = approval(&key, terms.token, nonce);
-        let body = serde_json::json!({
+        let signature = signature_of(payer, MethodId::Permit2, &contracts, (separator, &terms));
+        let raw = approval(&self::key(100 + payer), terms.token, nonce);
+        let payload = serde_json::json!({
+            "signature": hex(&whole(&signature)),
+            "permit2Authorization": {
+                "permitted": {"token": terms.token, "amount": terms.authorized.to_string()},
+                "from": terms.payer, "spender": PROXY,
+                "nonce": U256::from_be_bytes(terms.nonce.0).to_string(),
+                "deadline": terms.valid_before.to_string(),
+                "witness": {"to": terms.payee, "validAfter": terms.valid_after.to_string()},
+            },
+        });
+        let extensions = serde_json::json!({ "erc20ApprovalGasSponsoring": { "schema": {}, "info": {
+            "from": terms.payer, "asset": terms.token, "spender": PERMIT2,
+            "amount": U256::MAX.to_string(), "signedTransaction": hex(&raw), "version": "1",
+        } } });
+        let extra = serde_json::json!({
+            "name": "USD Coin", "version": "2", "assetTransferMethod": "permit2",
+        });
+        Self::sent(MethodId::Permit2, terms, signature, (payload, Some(extensions), extra))
+    }
+
+    /// The payment as a request with this payload, these extensions and this `extra` of the requirements.
+    fn sent(
+        method: MethodId,
+        terms: Terms,
+        signature: Signature65,
+        (payload, extensions, extra): (Json, Option<Json>, Json),
+    ) -> Self {
+        let mut body = serde_json::json!({
             "x402Version": 2,
             "paymentPayload": {
                 "x402Version": 2,
                 "accepted": {"scheme": "exact", "network": "eip155:8453"},
-                "payload": {
-                    "signature": hex(&whole),
-                    "permit2Authorization": {
-                        "permitted": {"token": terms.token, "amount": terms.authorized.to_string()},
-                        "from": terms.payer, "spender": PROXY,
-                        "nonce": U256::from_be_bytes(terms.nonce.0).to_string(),
-                        "deadline": terms.valid_before.to_string(),
-                        "witness": {"to": terms.payee, "validAfter": terms.valid_after.to_string()},
-                    },
-                },
-                "extensions": { "erc20ApprovalGasSponsoring": { "schema": {}, "info": {
-                    "from": terms.payer, "asset": terms.token, "spender": PERMIT2,
-                    "amount": U256::MAX.to_string(), "signedTransaction": hex(&raw), "version": "1",
-                } } },
+                "payload": payload,
             },
             "paymentRequirements": {
                 "scheme": "exact", "network": "eip155:8453", "asset": terms.token,
                 "payTo": terms.payee, "amount": terms.authorized.to_string(), "maxTimeoutSeconds": 60,
-                "extra": {"name": "USD Coin", "version": "2", "assetTransferMethod": "permit2"},
+                "extra": extra,
             },
         });
+        if let Some(extensions) = extensions {
+            body["paymentPayload"]["extensions"] = extensions;
+        }
         let body: Value = bursar_core::json::parse(body.to_string().as_bytes(), 16).unwrap();
         let request = SettlementRequest::parse(&body).unwrap();
-        let key = JobKey::of(CHAIN, MethodId::Permit2, &terms);
+        let key = JobKey::of(CHAIN, method, &terms);
         Self { terms, request, key, signature }
     }
 
     /// Returns the call that settles the payment, for any sender.
     pub(crate) fn call(&self) -> alloy_primitives::Bytes {
         let Terms { payer, payee, authorized, nonce, valid_after, valid_before, .. } = self.terms;
-        crate::world::IToken::transferWithAuthorizationCall {
+        IToken::transferWithAuthorizationCall {
             from: payer,
             to: payee,
             value: authorized,

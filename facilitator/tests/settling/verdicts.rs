@@ -9,9 +9,9 @@ use bursar_facilitator::settle::intake::{SettleError, SettleOutcome};
 use bursar_facilitator::settle::queue::Limits;
 use bursar_facilitator::verify::VerifyError;
 
+use crate::contracts::{EIP1271_MAGIC, OTHER_TOKEN, network};
 use crate::stage::{COIN, Pay, Plan, SHOP, Stage, by, payer, signer};
 use crate::withdrawals::{reason, settled};
-use crate::world::{EIP1271_MAGIC, OTHER_TOKEN, network};
 
 /// Suffix of a signature by a wallet that is not deployed yet (EIP-6492).
 const UNDEPLOYED: [u8; 32] = [
