@@ -15,14 +15,12 @@ use bursar_core::money::{Atoms, TokenAmount};
 use bursar_core::networks::by_chain;
 use bursar_demo::operator::Operator;
 use bursar_devnet::Devnet;
-use bursar_devnet::full::Contracts;
 use bursar_devnet::install::{MissingChain, anvil_binary, find_anvil};
-use bursar_facilitator::keys::SigningKey;
 use bursar_tui::link::Link;
 use serde_json::Value;
 use tokio::process::Child;
 
-use crate::market::{Market, Product, SELLER, write_private};
+use crate::market::{Market, Product, SELLER, account_in, fund_buyer};
 use crate::roles::CHAIN;
 use crate::stage::{Actor, new_key, password, role, say, step, wait_for_key};
 
@@ -205,13 +203,10 @@ fn print_result(stdout: Vec<u8>) -> anyhow::Result<()> {
 /// A buyer with a separate key authorizes the maximum price of a text. The shop settles the actual price.
 async fn buy_by_the_meter(chain: &Devnet, folder: &Path, shop: &str) -> anyhow::Result<()> {
     let file = folder.join("buyer.key");
-    write_private(&file, &new_key()?)?;
-    let buyer = SigningKey::load(&file, None)?.address();
+    let buyer = account_in(&file, &new_key()?)?;
     say("  the wallet does not sign the scheme upto, so this buyer signs with a separate key:")?;
     say(&format!("  {buyer}, which approves Permit2 once"))?;
-    chain.mint(buyer, BUYER_BALANCE).await?;
-    let Contracts { permit2, .. } = Contracts::of(CHAIN).context("the network is unknown")?;
-    chain.approve_as(buyer, chain.network().stablecoin.address, permit2).await?;
+    fund_buyer(chain, buyer, BUYER_BALANCE).await?;
     let file = file.to_str().context("the folder's name is not valid UTF-8")?;
     let bought = role(&["buyer", shop, file])?.output().await?;
     let bought: Value =

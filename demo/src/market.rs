@@ -8,6 +8,7 @@ use alloy_primitives::{Address, address};
 use anyhow::Context;
 use bursar_demo::model::NAME;
 use bursar_devnet::Devnet;
+use bursar_devnet::full::Contracts;
 use bursar_facilitator::keys::SigningKey;
 use serde_json::{Value, json};
 
@@ -128,7 +129,7 @@ pub(crate) async fn start_facilitator(chain: &Devnet, folder: &Path) -> anyhow::
         move || SigningKey::create_keystore_by_file(&key, &secret)
     });
     let signer = signer.await??.address();
-    chain.request("anvil_setBalance", json!([signer, "0xde0b6b3a7640000"])).await?;
+    fund_gas(chain, signer).await?;
     let settings = folder.join("facilitator.toml");
     let lines = format!(
         "listen = \"127.0.0.1:0\"\nmetrics_listen = \"off\"\n[networks.{CHAIN}]\nrpc = [{:?}]\n\
@@ -143,8 +144,27 @@ fn path_text(path: &Path) -> anyhow::Result<&str> {
     path.to_str().context("the folder's name is not valid UTF-8")
 }
 
+/// Writes the private key of an account to a new file. Returns its address.
+pub(crate) fn account_in(file: &Path, key: &str) -> anyhow::Result<Address> {
+    write_private(file, key)?;
+    Ok(SigningKey::load(file, None)?.address())
+}
+
+/// Gives a buyer this much of the dollar token, in smallest units, and has it approve Permit2.
+pub(crate) async fn fund_buyer(chain: &Devnet, buyer: Address, amount: u128) -> anyhow::Result<()> {
+    chain.mint(buyer, amount).await?;
+    let Contracts { permit2, .. } = Contracts::of(CHAIN).context("the network is unknown")?;
+    Ok(chain.approve_as(buyer, chain.network().stablecoin.address, permit2).await?)
+}
+
+/// Gives an account one coin for gas.
+pub(crate) async fn fund_gas(chain: &Devnet, account: Address) -> anyhow::Result<()> {
+    chain.request("anvil_setBalance", json!([account, "0xde0b6b3a7640000"])).await?;
+    Ok(())
+}
+
 /// Creates a file that only its owner may read.
-pub(crate) fn write_private(file: &Path, text: &str) -> anyhow::Result<()> {
+fn write_private(file: &Path, text: &str) -> anyhow::Result<()> {
     use std::io::Write as _;
     use std::os::unix::fs::OpenOptionsExt;
     let mut file = fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(file)?;

@@ -2,21 +2,16 @@
 
 use std::time::Duration;
 
-use alloy_primitives::{Address, U256};
-use anyhow::{Context, bail};
-use bursar_devnet::Devnet;
-use bursar_devnet::full::Contracts;
-use bursar_facilitator::keys::SigningKey;
+use anyhow::bail;
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::director::local_chain;
-use crate::market::{start_facilitator, write_private};
-use crate::roles::CHAIN;
+use crate::market::{account_in, fund_buyer, fund_gas, start_facilitator};
 use crate::stage::{new_key, say, step};
 
 /// The initial balance of the buyer, in smallest units: 10 dollars.
 const BUYER_BALANCE: u128 = 10_000_000;
-/// The time between two blocks in which nothing happens. Clients with a clock need a chain with a clock.
+/// The time between blocks without transactions. Without them the chain's time would fall behind that of the clients.
 const BLOCK: Duration = Duration::from_secs(1);
 
 /// Runs until Ctrl-C.
@@ -28,14 +23,10 @@ pub(crate) async fn run() -> anyhow::Result<()> {
     step(2, "A facilitator, a buyer and a merchant")?;
     let facilitator = start_facilitator(&chain, folder.path()).await?;
     let [buyer, merchant] = [new_key()?, new_key()?];
-    let mut addresses = Vec::new();
-    for (name, key) in [("buyer", &buyer), ("merchant", &merchant)] {
-        let file = folder.path().join(name);
-        write_private(&file, key)?;
-        addresses.push(SigningKey::load(&file, None)?.address());
-    }
-    let [buyer_address, merchant_address] = *addresses else { bail!("two accounts were made") };
-    fund(&chain, buyer_address).await?;
+    let buyer_address = account_in(&folder.path().join("buyer.key"), &buyer)?;
+    let merchant_address = account_in(&folder.path().join("merchant.key"), &merchant)?;
+    fund_buyer(&chain, buyer_address, BUYER_BALANCE).await?;
+    fund_gas(&chain, buyer_address).await?;
     say(
         "  the buyer has 10.000000 USDC and 1 ETH, and has approved Permit2; the merchant has nothing",
     )?;
@@ -61,15 +52,4 @@ pub(crate) async fn run() -> anyhow::Result<()> {
         }
     }
     facilitator.end().await
-}
-
-/// Gives an account money and coin, and approves Permit2 for it.
-async fn fund(chain: &Devnet, account: Address) -> anyhow::Result<()> {
-    let contracts = Contracts::of(CHAIN).context("the chain has no contracts")?;
-    chain.mint(account, BUYER_BALANCE).await?;
-    let coin = U256::from(10).pow(U256::from(18));
-    chain.request("anvil_setBalance", serde_json::json!([account, coin])).await?;
-    let token = chain.network().stablecoin.address;
-    chain.approve_as(account, token, contracts.permit2).await?;
-    Ok(())
 }
