@@ -31,5 +31,6 @@ pub mod service_key;
 pub mod sponsored;
 pub mod two_faced_rpc;
 pub mod upstream;
+pub mod upto_contract;
 
 pub use bursar_devnet::agent;

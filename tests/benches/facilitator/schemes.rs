@@ -4,12 +4,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use alloy_primitives::{Address, U256};
-use bursar_devnet::{Call, Devnet};
-use bursar_facilitator::upto::contract::UptoContract;
+use bursar_devnet::Devnet;
 use bursar_tests::channel::Channel;
-use bursar_tests::facilitator::{FacilitatorHome, signer_address};
-use bursar_tests::payer::{PERMIT2, Payer, TransferMethod, UPTO_PROXY};
+use bursar_tests::facilitator::FacilitatorHome;
+use bursar_tests::payer::{PERMIT2, Payer, TransferMethod};
+use bursar_tests::upto_contract;
 use serde_json::{Value, json};
 
 use crate::http::{drive, post};
@@ -32,14 +31,14 @@ const DEPOSIT: u128 = 1_000_000_000;
 pub async fn measure() {
     vouchers().await;
     gas_per_voucher().await;
-    upto(Contest {
+    upto(Comparison {
         title: "one signer, one payment in a transaction",
         signers: 1,
         batch_calls: 1,
         by_contract: false,
     })
     .await;
-    upto(Contest {
+    upto(Comparison {
         title: "two signers through a contract, at most ten payments in a transaction",
         signers: 2,
         batch_calls: 10,
@@ -178,8 +177,8 @@ async fn gas_per_voucher() {
     );
 }
 
-/// `upto` beside `exact` by Permit2 under the same settings, a block each second.
-struct Contest {
+/// A comparison of `upto` with `exact` by Permit2 under the same settings, a block each second.
+struct Comparison {
     title: &'static str,
     signers: u8,
     batch_calls: usize,
@@ -187,25 +186,16 @@ struct Contest {
     by_contract: bool,
 }
 
-async fn upto(contest: Contest) {
-    let Contest { title, signers, batch_calls, by_contract } = contest;
+async fn upto(comparison: Comparison) {
+    let Comparison { title, signers, batch_calls, by_contract } = comparison;
     let chain = chain().await;
-    let accounts: Vec<Address> = (0..signers).map(signer_address).collect();
-    let contract = UptoContract::new(UPTO_PROXY, accounts.clone());
-    let names: Vec<_> = accounts.iter().map(Address::to_string).collect();
-    let setting = if by_contract {
-        format!("upto_contracts = [\"{}\"]", names.join(" "))
-    } else {
-        String::new()
-    };
+    let numbers: Vec<u8> = (0..signers).collect();
+    let setting = if by_contract { upto_contract::setting(&[&numbers]) } else { String::new() };
     let general = format!("batch_calls = {batch_calls}");
     let more = format!("poll_ms = 100\n{setting}");
     let home = FacilitatorHome::new(chain.network(), chain.url(), signers, &general, &more);
     fund(&chain, &home).await;
-    let deployment = contract.deployment();
-    let call =
-        Call { from: accounts[0], to: deployment.to, value: U256::ZERO, data: deployment.data };
-    chain.send_as(&call).await.expect("deployed");
+    let contract = upto_contract::deploy(&chain, &numbers).await;
     chain.mine(12).await.expect("mined");
     let process = started(&home);
     let payers = payers(&chain, PAYMENTS).await;
@@ -214,7 +204,7 @@ async fn upto(contest: Contest) {
         chain.approve_as(payer.address(), coin, PERMIT2).await.expect("approved");
     }
     chain.set_block_time(1).await.expect("set");
-    let facilitator = if by_contract { contract.address } else { accounts[0] };
+    let facilitator = if by_contract { contract } else { home.signers[0] };
     let bodies = |method: TransferMethod| {
         let of = |payer: &Payer| {
             let mut terms = payer.terms(chain.network(), SHOP, 1_000);

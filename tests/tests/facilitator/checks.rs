@@ -11,8 +11,9 @@ use bursar_tests::facilitator::{FacilitatorHome, signer_address};
 use serde_json::{Value, json};
 
 use bursar_tests::payer::TransferMethod;
+use bursar_tests::upto_contract;
 
-use crate::stage::{BASE, SHOP, Stage, deploy_upto_contract, prepared_home};
+use crate::stage::{BASE, SHOP, Stage, prepared_home};
 
 async fn findings(home: &FacilitatorHome) -> Vec<Finding> {
     let all = check(&home.config()).await.expect("it would start");
@@ -43,12 +44,11 @@ async fn check_reports_what_is_present_and_what_is_missing() {
     let text = format!("{} signs claims and refunds", signing.authorizer());
     assert!(reports(&findings(&signing).await, Severity::Good, &text));
 
-    let accounts = [0, 1].map(signer_address);
-    let named = format!("upto_contracts = [\"{} {}\"]", accounts[0], accounts[1]);
+    let named = upto_contract::setting(&[&[0, 1]]);
     let by_contract = FacilitatorHome::new(chain.network(), chain.url(), 2, "", &named);
     let answer = findings(&by_contract).await;
     assert!(reports(&answer, Severity::Warning, "the scheme upto is not offered"), "{answer:#?}");
-    let contract = deploy_upto_contract(&chain, &accounts).await;
+    let contract = upto_contract::deploy(&chain, &[0, 1]).await;
     let text = format!("the upto contract {contract} can be called by ");
     assert!(reports(&findings(&by_contract).await, Severity::Good, &text));
 

@@ -6,12 +6,12 @@ use std::time::Duration;
 use alloy_primitives::{Address, B256, Bytes, U256};
 use bursar_devnet::full::full_chain_or_skip;
 use bursar_devnet::{Call, WalletMode};
-use bursar_tests::facilitator::signer_address;
 use bursar_tests::payer::{PERMIT2, Payer, PaymentTerms, SignedPayment, TransferMethod};
+use bursar_tests::upto_contract;
 use serde_json::{Value, json};
 use tokio::time::timeout;
 
-use crate::stage::{BASE, INITIAL_BALANCE, SHOP, Stage, deploy_upto_contract};
+use crate::stage::{BASE, INITIAL_BALANCE, SHOP, Stage};
 use crate::troubles::metric;
 use crate::verdict::{Refusal, check_settle, check_verify, with};
 
@@ -383,8 +383,8 @@ async fn deploy_by_other_sender(stage: &Stage, factory: Address, data: &Bytes) {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_account_that_starts_burning_gas_spoils_no_transaction_of_the_contract() {
     let Some(chain) = full_chain_or_skip(BASE).await else { return };
-    let contract = deploy_upto_contract(&chain, &[signer_address(0)]).await;
-    let setting = format!("upto_contracts = [\"{}\"]", signer_address(0));
+    let contract = upto_contract::deploy(&chain, &[0]).await;
+    let setting = upto_contract::setting(&[&[0]]);
     let stage = Stage::on(chain, 1, "in_flight = 1\nwait_ms = 10000", &setting).await;
     let signed = async || {
         let payer = stage.payer().await;

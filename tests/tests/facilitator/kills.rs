@@ -7,14 +7,15 @@ use std::path::{Path, PathBuf};
 use alloy_primitives::U256;
 use bursar_devnet::Devnet;
 use bursar_devnet::full::full_chain_or_skip;
-use bursar_tests::facilitator::{FacilitatorHome, ask, signer_address};
+use bursar_tests::facilitator::{FacilitatorHome, ask};
 use bursar_tests::payer::{PERMIT2, Payer, TransferMethod};
 use bursar_tests::sponsored::ApprovalTerms;
+use bursar_tests::upto_contract;
 use futures::future::join_all;
 use serde_json::{Value, json};
 use tokio::time::{Duration, Instant, sleep};
 
-use crate::stage::{BASE, INITIAL_BALANCE, SHOP, deploy_upto_contract, prepared_home};
+use crate::stage::{BASE, INITIAL_BALANCE, SHOP, prepared_home};
 
 const TIMEOUT: Duration = Duration::from_secs(40);
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
@@ -153,10 +154,10 @@ async fn killed_at(point: &str, time: u8) {
         chain.url(),
         1,
         "wait_ms = 1500\nin_flight = 2\nbatch_calls = 3",
-        &format!("upto_contracts = [\"{}\"]", signer_address(0)),
+        &upto_contract::setting(&[&[0]]),
     )
     .await;
-    let contract = deploy_upto_contract(&chain, &home.signers).await;
+    let contract = upto_contract::deploy(&chain, &[0]).await;
     let mut bodies = Vec::new();
     for n in 0..6 {
         let payer = Payer::random();

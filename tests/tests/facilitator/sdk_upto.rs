@@ -11,10 +11,10 @@ use axum::http::{Method, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
 use bursar_core::networks::ChainId;
 use bursar_devnet::full::full_chain_or_skip;
-use bursar_tests::facilitator::signer_address;
 use bursar_tests::offers::decode_header;
 use bursar_tests::payer::Payer;
 use bursar_tests::sdk::Framework;
+use bursar_tests::upto_contract;
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
@@ -22,7 +22,7 @@ use tokio::task::JoinHandle;
 use crate::market::{
     CONTENT, FETCH_V2, HTTPX, Market, PRICE, PayerAccount, REQUESTS, explicit_price,
 };
-use crate::stage::{BASE, INITIAL_BALANCE, ROBINHOOD, Stage, deploy_upto_contract};
+use crate::stage::{BASE, INITIAL_BALANCE, ROBINHOOD, Stage};
 
 /// An account that is not a signer of ours.
 const STRANGER: Address = address!("0x1111111111111111111111111111111111111111");
@@ -183,10 +183,8 @@ async fn fastapi_settles_what_customers_in_python_used_on_robinhood() {
 /// Between a shop and customers in different languages. The customers name our contract as the facilitator.
 async fn partial_amounts_are_settled(chain: ChainId, framework: Framework, clients: &[&str]) {
     let Some(chain) = full_chain_or_skip(chain).await else { return };
-    let accounts = [0, 1].map(signer_address);
-    let contract = deploy_upto_contract(&chain, &accounts).await;
-    let setting = format!("upto_contracts = [\"{} {}\"]", accounts[0], accounts[1]);
-    let stage = Stage::on(chain, 2, "", &setting).await;
+    let contract = upto_contract::deploy(&chain, &[0, 1]).await;
+    let stage = Stage::on(chain, 2, "", &upto_contract::setting(&[&[0, 1]])).await;
     let (_status, supported) = stage.facilitator.get("/supported").await;
     let named = json!({ "facilitatorAddress": contract }).to_string();
     assert!(supported.to_string().contains(&named), "{supported}");

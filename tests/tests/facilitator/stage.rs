@@ -4,11 +4,10 @@ use std::time::Duration;
 
 use alloy_primitives::{Address, U256, address};
 use bursar_core::networks::{ChainId, Network};
+use bursar_devnet::Devnet;
 use bursar_devnet::full::full_chain_or_skip;
-use bursar_devnet::{Call, Devnet};
-use bursar_facilitator::upto::contract::UptoContract;
 use bursar_tests::facilitator::{Facilitator, FacilitatorHome, idempotency_key};
-use bursar_tests::payer::{PERMIT2, PRISM, Payer, SignedPayment, TransferMethod, UPTO_PROXY};
+use bursar_tests::payer::{PERMIT2, PRISM, Payer, SignedPayment, TransferMethod};
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 
@@ -159,17 +158,4 @@ pub(crate) async fn prepared_home(
     // A loaded chain has no earlier blocks: later ones count as final only after these.
     chain.mine(12).await.expect("mined");
     home
-}
-
-/// Deploys the contract by which these accounts settle payments of the scheme `upto`; returns its address.
-pub(crate) async fn deploy_upto_contract(chain: &Devnet, senders: &[Address]) -> Address {
-    let contract = UptoContract::new(UPTO_PROXY, senders.to_vec());
-    let deployment = contract.deployment();
-    let call = Call { from: SHOP, to: deployment.to, value: U256::ZERO, data: deployment.data };
-    chain
-        .request("anvil_setBalance", json!([SHOP, U256::from(10).pow(U256::from(20))]))
-        .await
-        .expect("set");
-    chain.send_as(&call).await.expect("deployed");
-    contract.address
 }

@@ -25,7 +25,7 @@ async fn signed(stage: &Stage) -> SignedPayment {
     payer.pay(TransferMethod::Upto, &terms_for(stage, &payer))
 }
 
-fn reason(answer: &Value) -> &str {
+pub(crate) fn reason(answer: &Value) -> &str {
     let code = [&answer["errorReason"], &answer["invalidReason"]];
     code.into_iter().find_map(Value::as_str).unwrap_or_default()
 }
@@ -39,7 +39,7 @@ async fn sender(stage: &Stage, answer: &Value) -> Address {
 }
 
 /// The offered kind of the scheme; null if it is not offered.
-async fn offered(stage: &Stage) -> Value {
+pub(crate) async fn offered(stage: &Stage) -> Value {
     let (_status, answer) = stage.facilitator.get("/supported").await;
     let kinds = answer["kinds"].as_array().expect("kinds").clone();
     kinds.into_iter().find(|kind| kind["scheme"] == "upto").unwrap_or_default()
@@ -235,18 +235,27 @@ async fn one_permit2_nonce_is_settled_once_over_schemes_and_tokens() {
 async fn a_hundred_parallel_settles_are_one_success_and_99_duplicates() {
     let Some(stage) = Stage::set_up(BASE, 2, "").await else { return };
     for amount in [5_000, 0] {
-        let body = signed(&stage).await.settle_body(amount);
-        let before = stage.balance(SHOP).await;
-        let answers = join_all((0..100).map(|_one| stage.settle_without_key(&body))).await;
-        let (good, bad): (Vec<_>, Vec<_>) =
-            answers.iter().partition(|answer| answer["success"] == true);
-        assert_eq!((good.len(), bad.len()), (1, 99), "{amount}");
-        for duplicate in bad {
-            assert_eq!(reason(duplicate), "duplicate_settlement", "{duplicate}");
-        }
-        assert_eq!(stage.balance(SHOP).await - before, U256::from(amount));
+        assert_one_of_a_hundred_settles(&stage, &signed(&stage).await, amount).await;
     }
     stage.facilitator.stop().await;
+}
+
+/// Asserts that of a hundred simultaneous settlements of a payment one succeeds and moves the amount.
+pub(crate) async fn assert_one_of_a_hundred_settles(
+    stage: &Stage,
+    paid: &SignedPayment,
+    amount: u64,
+) {
+    let body = paid.settle_body(amount);
+    let before = stage.balance(SHOP).await;
+    let answers = join_all((0..100).map(|_one| stage.settle_without_key(&body))).await;
+    let (good, bad): (Vec<_>, Vec<_>) =
+        answers.iter().partition(|answer| answer["success"] == true);
+    assert_eq!((good.len(), bad.len()), (1, 99), "{amount}");
+    for duplicate in bad {
+        assert_eq!(reason(duplicate), "duplicate_settlement", "{duplicate}");
+    }
+    assert_eq!(stage.balance(SHOP).await - before, U256::from(amount));
 }
 
 /// Only the named account can settle, so each payment is simulated and sent from it, also if it was retired since.

@@ -7,18 +7,19 @@ use alloy_primitives::{Address, Bytes, U256};
 use alloy_sol_types::{SolCall, SolError, sol};
 use bursar_devnet::full::full_chain_or_skip;
 use bursar_devnet::{Call, WalletMode};
-use bursar_facilitator::upto::contract::UptoContract;
 use bursar_tests::facilitator::signer_address;
 use bursar_tests::payer::{
     PERMIT2, Payer, PaymentTerms, SignedPayment, TransferMethod, UPTO_PROXY,
 };
 use bursar_tests::sponsored::PermitTerms;
+use bursar_tests::upto_contract::{self, setting};
 use futures::future::join_all;
 use serde_json::{Value, json};
 use tokio::time::{Duration, Instant, sleep};
 
 use crate::sponsoring::with;
-use crate::stage::{BASE, INITIAL_BALANCE, SHOP, Stage, deploy_upto_contract};
+use crate::stage::{BASE, INITIAL_BALANCE, SHOP, Stage};
+use crate::upto::{assert_one_of_a_hundred_settles, offered, reason};
 
 sol! {
     struct Settlement {
@@ -41,26 +42,17 @@ sol! {
 const CAP: u64 = 10_000;
 const TIMEOUT: Duration = Duration::from_secs(30);
 
-/// The setting with one contract for each list of signers, by their numbers.
-fn setting(lists: &[&[u8]]) -> String {
-    let each = lists.iter().map(|list| {
-        let accounts: Vec<_> = list.iter().map(|n| signer_address(*n).to_string()).collect();
-        format!("\"{}\"", accounts.join(" "))
-    });
-    format!("upto_contracts = [{}]", each.collect::<Vec<_>>().join(", "))
+/// A facilitator with this many signers, whose contract the first two can call.
+async fn set_up(signers: u8, general: &str) -> Option<(Stage, Address)> {
+    let chain = full_chain_or_skip(BASE).await?;
+    let contract = upto_contract::deploy(&chain, &[0, 1]).await;
+    Some((Stage::on(chain, signers, general, &setting(&[&[0, 1]])).await, contract))
 }
 
 async fn signed(stage: &Stage, contract: Address) -> SignedPayment {
     let payer = stage.payer().await;
     let terms = payer.terms(stage.network(), SHOP, CAP);
     payer.pay(TransferMethod::Upto, &PaymentTerms { facilitator: contract, ..terms })
-}
-
-/// The offered kind of the scheme; null if it is not offered.
-async fn offered(stage: &Stage) -> Value {
-    let (_status, answer) = stage.facilitator.get("/supported").await;
-    let kinds = answer["kinds"].as_array().expect("kinds").clone();
-    kinds.into_iter().find(|kind| kind["scheme"] == "upto").unwrap_or_default()
 }
 
 /// The transaction of a success.
@@ -76,11 +68,6 @@ fn selector<C: SolCall>() -> String {
 
 fn address(value: &Value) -> Address {
     value.as_str().unwrap_or_else(|| panic!("{value}")).parse().expect("an address")
-}
-
-fn reason(answer: &Value) -> &str {
-    let code = [&answer["errorReason"], &answer["invalidReason"]];
-    code.into_iter().find_map(Value::as_str).unwrap_or_default()
 }
 
 /// An operator deploys the contract with nothing but what the command prints. Until then the scheme is not offered.
@@ -125,14 +112,12 @@ async fn the_printed_transaction_deploys_the_contract_that_is_then_offered() {
     stage.facilitator.stop().await;
 }
 
-/// The first payments leave alone, the others share transactions of both signers. One whose payer cannot pay twice does
-/// not affect the others.
+/// The first payments are sent alone, the others share transactions of both signers. A payer that cannot pay twice is
+/// refused once.
 #[tokio::test(flavor = "multi_thread")]
 async fn payments_share_transactions_of_all_signers_and_fail_alone() {
-    let Some(chain) = full_chain_or_skip(BASE).await else { return };
-    let contract = deploy_upto_contract(&chain, &[0, 1].map(signer_address)).await;
     let general = "in_flight = 1\nbatch_window_ms = 20";
-    let stage = Stage::on(chain, 3, general, &setting(&[&[0, 1]])).await;
+    let Some((stage, contract)) = set_up(3, general).await else { return };
     let mut bodies = Vec::new();
     for n in 0..16 {
         bodies.push(signed(&stage, contract).await.settle_body(1_000 + n));
@@ -183,21 +168,10 @@ async fn payments_share_transactions_of_all_signers_and_fail_alone() {
 /// The same promises as for payments that name a signer: each is used once, zero closes, wallets pay too.
 #[tokio::test(flavor = "multi_thread")]
 async fn each_authorization_that_names_the_contract_is_used_once() {
-    let Some(chain) = full_chain_or_skip(BASE).await else { return };
-    let contract = deploy_upto_contract(&chain, &[0, 1].map(signer_address)).await;
-    let stage = Stage::on(chain, 2, "", &setting(&[&[0, 1]])).await;
+    let Some((stage, contract)) = set_up(2, "").await else { return };
     for amount in [5_000, 0] {
         let paid = signed(&stage, contract).await;
-        let body = paid.settle_body(amount);
-        let before = stage.balance(SHOP).await;
-        let answers = join_all((0..100).map(|_one| stage.settle_without_key(&body))).await;
-        let (good, bad): (Vec<_>, Vec<_>) =
-            answers.iter().partition(|answer| answer["success"] == true);
-        assert_eq!((good.len(), bad.len()), (1, 99), "{amount}");
-        for duplicate in bad {
-            assert_eq!(reason(duplicate), "duplicate_settlement", "{duplicate}");
-        }
-        assert_eq!(stage.balance(SHOP).await - before, U256::from(amount));
+        assert_one_of_a_hundred_settles(&stage, &paid, amount).await;
         let reply = stage.settle(&paid.settle_body(CAP)).await;
         assert_eq!(reason(&reply), "duplicate_settlement", "{reply}");
     }
@@ -238,11 +212,9 @@ async fn each_authorization_that_names_the_contract_is_used_once() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_change_of_signers_strands_no_authorization() {
     let Some(chain) = full_chain_or_skip(BASE).await else { return };
-    let [old, sole, new] = [vec![0, 1], vec![1], vec![0, 2]]
-        .map(|list: Vec<u8>| list.into_iter().map(signer_address).collect::<Vec<_>>());
-    let old = deploy_upto_contract(&chain, &old).await;
-    let sole = deploy_upto_contract(&chain, &sole).await;
-    let new = deploy_upto_contract(&chain, &new).await;
+    let old = upto_contract::deploy(&chain, &[0, 1]).await;
+    let sole = upto_contract::deploy(&chain, &[1]).await;
+    let new = upto_contract::deploy(&chain, &[0, 2]).await;
     let stage = Stage::on(chain, 3, "", &setting(&[&[0, 1], &[1]])).await;
     assert_eq!(offered(&stage).await["extra"]["facilitatorAddress"], json!(old));
     let before = [signed(&stage, old).await, signed(&stage, sole).await];
@@ -274,12 +246,12 @@ async fn a_change_of_signers_strands_no_authorization() {
     stage.facilitator.stop().await;
 }
 
-/// Settings may list a contract that nobody has deployed. A call of it would succeed and do nothing.
+/// A call of a contract that is not deployed would succeed and do nothing.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_payment_that_names_a_contract_without_code_is_refused() {
     let Some(chain) = full_chain_or_skip(BASE).await else { return };
-    let deployed = deploy_upto_contract(&chain, &[0, 1].map(signer_address)).await;
-    let missing = UptoContract::new(UPTO_PROXY, vec![signer_address(0)]).address;
+    let deployed = upto_contract::deploy(&chain, &[0, 1]).await;
+    let missing = upto_contract::contract_of(&[0]).address;
     let stage = Stage::on(chain, 2, "", &setting(&[&[0, 1], &[0]])).await;
     let paid = signed(&stage, missing).await;
     let answers = [
@@ -296,13 +268,10 @@ async fn a_payment_that_names_a_contract_without_code_is_refused() {
     stage.facilitator.stop().await;
 }
 
-/// A merchant that repeats its request after the settings have lost the contract still receives its success, and a
-/// payment of unknown state is not refused for good.
+/// A merchant that repeats its request after the settings have lost the contract still receives its success.
 #[tokio::test(flavor = "multi_thread")]
 async fn known_payments_are_answered_after_the_settings_have_lost_their_contract() {
-    let Some(chain) = full_chain_or_skip(BASE).await else { return };
-    let contract = deploy_upto_contract(&chain, &[0, 1].map(signer_address)).await;
-    let stage = Stage::on(chain, 2, "", &setting(&[&[0, 1]])).await;
+    let Some((stage, contract)) = set_up(2, "").await else { return };
     let (settled, closed) = (signed(&stage, contract).await, signed(&stage, contract).await);
     let new = signed(&stage, contract).await;
     let bodies = [settled.settle_body(77), closed.settle_body(0)];
@@ -373,9 +342,7 @@ async fn send(stage: &Stage, call: &Call, gas: u64) -> bool {
 /// The contract itself isolates what fails, however it fails.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_settlement_that_fails_or_wastes_gas_affects_no_other() {
-    let Some(chain) = full_chain_or_skip(BASE).await else { return };
-    let contract = deploy_upto_contract(&chain, &[0, 1].map(signer_address)).await;
-    let stage = Stage::on(chain, 2, "", &setting(&[&[0, 1]])).await;
+    let Some((stage, contract)) = set_up(2, "").await else { return };
     let mut bad = Vec::new();
     for mode in [WalletMode::BurnsGas, WalletMode::HugeAnswer, WalletMode::Reverts] {
         let owner = Payer::random();
@@ -416,9 +383,7 @@ async fn a_settlement_that_fails_or_wastes_gas_affects_no_other() {
 /// The contract obeys the listed signers alone, and does nothing but settle.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_contract_obeys_its_signers_alone_and_only_settles() {
-    let Some(chain) = full_chain_or_skip(BASE).await else { return };
-    let contract = deploy_upto_contract(&chain, &[0, 1].map(signer_address)).await;
-    let stage = Stage::on(chain, 3, "", &setting(&[&[0, 1]])).await;
+    let Some((stage, contract)) = set_up(3, "").await else { return };
     let good = settlement(&signed(&stage, contract).await, 10);
     let fails_with = async |call: Call, error: [u8; 4]| {
         let answer = stage.chain.simulate(&call).await.expect_err("reverts").to_string();
