@@ -1,5 +1,5 @@
-// A shop with two prices that nobody knows beforehand: a text by the character (scheme upto), and ticks that are too
-// cheap for a transaction each (scheme batch-settlement).
+// A shop that sells a text by the character (scheme upto), and ticks that are too cheap for a transaction each (scheme
+// batch-settlement).
 import { HTTPFacilitatorClient } from "@x402/core/server";
 import { BatchSettlementEvmScheme } from "@x402/evm/batch-settlement/server";
 import { UptoEvmScheme } from "@x402/evm/upto/server";

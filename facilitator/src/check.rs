@@ -83,6 +83,17 @@ fn unknown_facilitator(
     (!is_known).then_some((chain, named))
 }
 
+/// What to do about a contract of `upto_contracts` that is not deployed.
+async fn deployment_remedy(chain: &dyn Chain) -> String {
+    match chain.code_at(CREATE2_DEPLOYER, BlockTag::Latest).await {
+        Ok(code) if code.is_empty() => format!(
+            "it cannot be deployed here, because the network has no deployment proxy at \
+             {CREATE2_DEPLOYER}: remove it from upto_contracts"
+        ),
+        Ok(_) | Err(_) => "`bursar-facilitator upto-contract` prints how to deploy it".to_owned(),
+    }
+}
+
 #[derive(Default)]
 struct Check {
     findings: Findings,
@@ -263,16 +274,7 @@ impl Check {
                     } else {
                         "payments that name it are refused"
                     };
-                    let deployer = chain.code_at(CREATE2_DEPLOYER, BlockTag::Latest).await;
-                    let remedy = match deployer {
-                        Ok(code) if code.is_empty() => format!(
-                            "it cannot be deployed here, because the network has no deployment proxy at \
-                             {CREATE2_DEPLOYER}: remove it from upto_contracts"
-                        ),
-                        Ok(_) | Err(_) => {
-                            "`bursar-facilitator upto-contract` prints how to deploy it".to_owned()
-                        }
-                    };
+                    let remedy = deployment_remedy(chain).await;
                     let text = format!(
                         "a contract of upto_contracts is missing at {address}: {consequence}; {remedy}"
                     );

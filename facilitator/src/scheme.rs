@@ -109,7 +109,7 @@ pub trait Proposal: Send + Sync + Debug {
         Ok(())
     }
 
-    /// What a caller whose request is a duplicate shall know instead of the sentence of the code.
+    /// The message of the refusal as a duplicate; `None`: the sentence of the code.
     fn duplicate_message(&self) -> Option<&'static str> {
         None
     }

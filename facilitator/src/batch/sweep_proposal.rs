@@ -113,7 +113,7 @@ impl Proposal for SweepProposal {
         Ok(())
     }
 
-    /// Nobody signs a payout, and without a new claim there is nothing to repeat.
+    /// A payout has no signature, so the sentence of the code does not apply.
     fn duplicate_message(&self) -> Option<&'static str> {
         Some(
             "Everything that the receiver has claimed is paid out or being paid out: claim more first.",

@@ -67,8 +67,8 @@ pub(in crate::config) const NETWORK: &[Key<NetworkConfig>] = &[
         variable: "UPTO_CONTRACTS",
         default: "none",
         meaning: "Instead of one signer, payers of the scheme `upto` name a contract that all these accounts can \
-             call: `[\"0xA… 0xB…\"]`. Each entry is one contract; the first is offered, and the others, of \
-             former signers, are accepted. `bursar-facilitator upto-contract` prints how to deploy it. Every \
+             call: `[\"0xA… 0xB…\"]`. Each entry is one contract; the first is offered, and earlier ones \
+             after it are accepted. `bursar-facilitator upto-contract` prints how to deploy it. Every \
              account must be one of `signers` or `retired_signers`.",
         set: |network, given| put(&mut network.upto_contracts, contract_senders(given)),
     },
