@@ -15,6 +15,7 @@ use alloy_primitives::Address;
 use bursar_chain::ports::BoxFuture;
 use bursar_core::auth::AuthMode;
 use bursar_core::codes::Code;
+use bursar_core::derivation::{DerivationPath, PathError, Template};
 use bursar_core::fault::Fault;
 use bursar_core::ids::{AgentId, Name, SeedId};
 use bursar_domain::State;
@@ -28,7 +29,7 @@ use zeroize::Zeroizing;
 
 use crate::journal::{Head, Slip};
 use crate::ports::{SignFault, Signer};
-use derive::{DerivationPath, Layout, PrivateKey};
+use derive::PrivateKey;
 use file::{
     AgentSecret, Fallback, JournalNote, OpenWallet, OpenedFrom, WalletFileError, WalletFiles,
 };
@@ -318,7 +319,7 @@ impl Vault {
     /// # Errors
     /// `WALLET_LOCKED`, `BAD_INPUT` if the index is too large, `WALLET_DAMAGED` if the file lacks the seed.
     pub fn derive(&self, id: SeedId, index: u32) -> Result<(String, Address), Fault> {
-        let path = Layout::SOFTWARE.path(index).map_err(bad_path)?;
+        let path = Template::SEEDS.path(index).map_err(bad_path)?;
         let key = self.with(|wallet| key_at(wallet, id, &path))?;
         Ok((path.to_string(), key.address()))
     }
@@ -516,7 +517,7 @@ fn derive_key_at(master: &Master, path: &DerivationPath) -> Result<PrivateKey, F
         .map_err(|error| Fault::new(Code::InternalError).with_detail(error))
 }
 
-fn bad_path(error: derive::PathError) -> Fault {
+fn bad_path(error: PathError) -> Fault {
     Fault::because(Code::BadInput, error.to_string())
 }
 

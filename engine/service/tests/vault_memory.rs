@@ -12,9 +12,10 @@ use std::sync::{Arc, mpsc};
 use std::thread;
 
 use alloy_primitives::B256;
+use bursar_core::derivation::Template;
 use bursar_core::ids::{AgentId, Name, SeedId};
 use bursar_engine::ports::NoFailpoints;
-use bursar_engine::vault::derive::{Layout, PrivateKey, private_key};
+use bursar_engine::vault::derive::{PrivateKey, private_key};
 use bursar_engine::vault::file::{OpenWallet, WalletFiles};
 use bursar_engine::vault::kdf::{KdfBounds, KdfParams};
 use bursar_engine::vault::seed::Seed;
@@ -65,7 +66,7 @@ fn make_a_wallet() {
 
     let seed = &wallet.seeds()[&SeedId(1)];
     let stretched = seed.bip39_seed(&SecretString::from("")).unwrap();
-    let key = private_key(&stretched, &Layout::SOFTWARE.path(0).unwrap()).unwrap();
+    let key = private_key(&stretched, &Template::SEEDS.path(0).unwrap()).unwrap();
     let root = private_key(&stretched, &"m".parse().unwrap()).unwrap();
     let reversed = |mut bytes: Vec<u8>| {
         bytes.reverse();
@@ -185,7 +186,7 @@ fn stretched(wallet: &Option<OpenWallet>) -> SecretBox<[u8; 64]> {
 }
 
 fn key(wallet: &Option<OpenWallet>) -> PrivateKey {
-    private_key(&stretched(wallet), &Layout::SOFTWARE.path(0).unwrap()).unwrap()
+    private_key(&stretched(wallet), &Template::SEEDS.path(0).unwrap()).unwrap()
 }
 
 /// The steps run in a thread that stands still while this one searches, so that whatever a step left on its

@@ -10,7 +10,8 @@ use std::collections::BTreeMap;
 use std::fs;
 
 use alloy_primitives::B256;
-use bursar_engine::vault::derive::{DerivationPath, Layout, PrivateKey, private_key};
+use bursar_core::derivation::{DerivationPath, Layout};
+use bursar_engine::vault::derive::{PrivateKey, private_key};
 use bursar_engine::vault::sealed::{self, Nonce, SealError, Sealed};
 use bursar_engine::vault::seed::Seed;
 use secrecy::{ExposeSecret, SecretString};
@@ -88,12 +89,10 @@ fn the_wrapper_agrees_with_wycheproof_and_takes_no_other_nonce_size() {
 /// Returns the path for the layout and index of a case, and checks that it is the one that the case names.
 fn path_of(case: &Value) -> DerivationPath {
     let index = || u32::try_from(case["index"].as_u64().unwrap()).unwrap();
-    let path = match text(case, "layout") {
-        "live" => Layout::Live.path(index()).unwrap(),
-        "bip44" => Layout::Bip44.path(index()).unwrap(),
-        "legacy" => Layout::Legacy.path(index()).unwrap(),
-        "custom" => DerivationPath::parse(text(case, "path")).unwrap(),
-        other => panic!("layout {other}"),
+    let layout: Layout = text(case, "layout").parse().unwrap();
+    let path = match layout.template() {
+        Some(template) => template.path(index()).unwrap(),
+        None => DerivationPath::parse(text(case, "path")).unwrap(),
     };
     assert_eq!(path.to_string(), text(case, "path"));
     assert_eq!(DerivationPath::parse(text(case, "path")), Ok(path.clone()));

@@ -39,6 +39,7 @@ pub mod change;
 pub mod client;
 mod code_table;
 pub mod codes;
+pub mod derivation;
 pub mod digest;
 pub mod fault;
 pub mod hosts;

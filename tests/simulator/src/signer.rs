@@ -5,10 +5,11 @@ use std::sync::{Arc, Mutex, OnceLock};
 use alloy_primitives::Address;
 use bursar_auditor::observations::{Observation, Signed};
 use bursar_chain::ports::BoxFuture;
+use bursar_core::derivation::Template;
 use bursar_engine::journal::Slip;
 use bursar_engine::ports::{SignFault, Signer};
 use bursar_engine::vault::Vault;
-use bursar_engine::vault::derive::{Layout, PrivateKey, private_key};
+use bursar_engine::vault::derive::{PrivateKey, private_key};
 use bursar_engine::vault::seed::Seed;
 use bursar_x402::signature::Signature65;
 use secrecy::SecretString;
@@ -40,7 +41,7 @@ fn keys(count: u32) -> impl Iterator<Item = PrivateKey> {
     let seed = Seed::from_phrase(&phrase).expect("a phrase");
     let master = seed.bip39_seed(&SecretString::from("")).expect("a master");
     (0..count).map(move |index| {
-        let path = Layout::SOFTWARE.path(index).expect("a path");
+        let path = Template::SEEDS.path(index).expect("a path");
         private_key(&master, &path).expect("a key")
     })
 }
