@@ -74,6 +74,7 @@ fn crates_depend_only_on_the_crates_they_may() {
         ("bursar-x402", &["bursar-core"]),
         ("bursar-uniswap", &["bursar-core"]),
         ("bursar-morpho", &["bursar-core"]),
+        ("bursar-ledger", &["bursar-core", "bursar-x402"]),
         ("bursar-submit", &["bursar-core", "bursar-x402"]),
         ("bursar-outbound", &[]),
         ("bursar-chain", &["bursar-core", "bursar-x402", "bursar-submit", "bursar-outbound"]),
@@ -90,6 +91,8 @@ fn crates_depend_only_on_the_crates_they_may() {
         ),
         // The auditor judges the wallet, so it shares nothing with it.
         ("bursar-auditor", &[]),
+        // A device that shared code with the wallet would share its mistakes.
+        ("bursar-ledger-device", &[]),
         (
             "bursar-engine",
             &[
@@ -191,6 +194,7 @@ fn pure_crates_have_no_io_dependencies() {
         "bursar-submit",
         "bursar-morpho",
         "bursar-uniswap",
+        "bursar-ledger",
         "bursar-domain",
     ];
     for name in pure {

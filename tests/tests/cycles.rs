@@ -17,6 +17,7 @@ const CRATES: &[&str] = &[
     "shared/x402",
     "shared/morpho",
     "shared/uniswap",
+    "shared/ledger",
     "shared/outbound",
     "shared/chain",
     "shared/chain/submit",

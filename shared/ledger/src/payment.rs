@@ -1,0 +1,55 @@
+//! A payment as typed data: EIP-3009's `TransferWithAuthorization`.
+
+use alloy_primitives::U256;
+use bursar_x402::authorization::Authorization;
+use bursar_x402::typed_data::TokenDomain;
+
+use crate::typed_data::{DOMAIN, Field, Kind, StructType, TypedData, Value};
+
+/// The number of bytes of a `uint256` or `bytes32`.
+const WORD: u8 = 32;
+
+/// Returns the type and the values of a domain with name, version, chain and contract.
+pub fn domain(domain: &TokenDomain) -> (StructType, Value) {
+    let fields = vec![
+        Field::new("name", Kind::String),
+        Field::new("version", Kind::String),
+        Field::new("chainId", Kind::Uint(WORD)),
+        Field::new("verifyingContract", Kind::Address),
+    ];
+    let values = vec![
+        Value::string(&domain.name),
+        Value::string(&domain.version),
+        Value::number(U256::from(domain.chain.0)),
+        Value::address(domain.contract),
+    ];
+    (StructType::new(DOMAIN, fields), Value::Struct(values))
+}
+
+/// Returns the terms of a payment, as the device shows them.
+pub fn typed_data(token: &TokenDomain, terms: &Authorization) -> TypedData {
+    const NAME: &str = "TransferWithAuthorization";
+    let (domain_type, domain) = domain(token);
+    let fields = vec![
+        Field::new("from", Kind::Address),
+        Field::new("to", Kind::Address),
+        Field::new("value", Kind::Uint(WORD)),
+        Field::new("validAfter", Kind::Uint(WORD)),
+        Field::new("validBefore", Kind::Uint(WORD)),
+        Field::new("nonce", Kind::FixedBytes(WORD)),
+    ];
+    let values = vec![
+        Value::address(terms.from),
+        Value::address(terms.to),
+        Value::number(terms.value),
+        Value::number(U256::from(terms.valid_after)),
+        Value::number(U256::from(terms.valid_before)),
+        Value::Atom(terms.nonce.to_vec()),
+    ];
+    TypedData {
+        types: vec![domain_type, StructType::new(NAME, fields)],
+        domain,
+        primary: NAME.to_owned(),
+        message: Value::Struct(values),
+    }
+}
