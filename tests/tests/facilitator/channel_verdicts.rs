@@ -294,6 +294,10 @@ impl Model {
             }
             Verdict::Send => {
                 let effect = after.execute(request, self).expect("a job that was accepted");
+                // A payout that was sent now is in the book under this total.
+                if let Job::Sweep(receiver, total) = job {
+                    after.uncertain_sweeps.remove(&(receiver, total));
+                }
                 let mut all = vec![(after.success(request, job, Proof::Own, &effect), after)];
                 all.extend(
                     self.penalty(request).map(|code| (Expected::Refused(code), self.clone())),
@@ -335,7 +339,13 @@ impl Model {
         };
         if let Some(effect) = after.execute(request, judged) {
             let after = recorded(after);
-            return vec![(after.success(request, job.clone(), Proof::Own, &effect), after)];
+            let success = after.success(request, job.clone(), Proof::Own, &effect);
+            let mut outcomes = vec![(success, after)];
+            if self.is_counted_twice(request, judged) {
+                let code = "insufficient_balance".to_owned();
+                outcomes.push((Expected::Refused(code), self.clone()));
+            }
+            return outcomes;
         }
         // The job failed in its block: the facilitator searches for another transaction that did it, and checks again.
         let found = match (request, other) {
@@ -365,6 +375,17 @@ impl Model {
             outcomes.push((Expected::Refused(code), after));
         }
         outcomes
+    }
+
+    /// Whether a deposit may be refused because a simultaneous one of its payer counts twice: it is mined, so the balance
+    /// is lower, and the facilitator still counts it as in flight.
+    fn is_counted_twice(&self, request: &Request, judged: &Self) -> bool {
+        let Request::Deposit { number, .. } = request else { return false };
+        let authorization = self.authorizations[*number];
+        let payer = self.terms(authorization.channel).payer;
+        let left = self.view.payer_tokens[payer];
+        let other = judged.view.payer_tokens[payer].saturating_sub(left);
+        other > 0 && left < other.saturating_add(authorization.amount)
     }
 
     /// The verdict on a deposit.
