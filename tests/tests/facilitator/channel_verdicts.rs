@@ -362,17 +362,18 @@ impl Model {
             }
             _others => None,
         };
-        if let Some(amount) = found {
+        let mut outcomes = if let Some(amount) = found {
             let after = recorded(after);
             let effect = Effect { amount: Some(amount), new_balance: None };
-            return vec![(after.success(request, job.clone(), Proof::Own, &effect), after)];
-        }
-        let mut outcomes = after.settle(request, false);
+            vec![(after.success(request, job.clone(), Proof::Own, &effect), after)]
+        } else {
+            after.settle(request, false)
+        };
         // The facilitator reads the claims of a refund before it reads the refund: the claims may still have been good.
         if let Request::Refund(refund) = request
-            && let Err(code) = after.judge_refund_alone(refund)
+            && let Err(code) = self.judge_refund_alone(refund)
         {
-            outcomes.push((Expected::Refused(code), after));
+            outcomes.push((Expected::Refused(code), self.clone()));
         }
         outcomes
     }
