@@ -40,7 +40,7 @@ pub(crate) async fn run() -> anyhow::Result<()> {
     ] {
         say(&format!("export {variable}={value}"))?;
     }
-    say("\nREADY: Ctrl-C ends the sandbox, and nothing of it is left.")?;
+    say("\nREADY: Ctrl-C ends the sandbox and deletes its chain.")?;
     let (mut interrupt, mut terminate) =
         (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
     loop {

@@ -105,13 +105,23 @@ fn the_readmes_merchant_sells_by_the_meter_and_all_money_is_accounted_for() {
         command.current_dir(folder.path()).envs(variables.iter().copied());
         command
     };
-    let (_shop, mut shop_lines) = start(in_folder("node").arg("shop.mjs"));
-    lines_until(&mut shop_lines, "the shop:");
+    let open_shop = || {
+        let (shop, mut lines) = start(in_folder("node").arg("shop.mjs"));
+        lines_until(&mut lines, "the shop:");
+        shop
+    };
+    let mut shop = open_shop();
 
     let mut outputs = Vec::new();
     let commands = commands();
     assert_eq!(commands.len(), 7, "{commands:?}");
     for command in &commands {
+        if command.contains("claim") {
+            // The vouchers survive the shop.
+            shop.0.kill().unwrap();
+            shop.0.wait().unwrap();
+            shop = open_shop();
+        }
         let command = command.replace("4022", &(port + 1).to_string());
         let done = in_folder("sh").arg("-c").arg(&command).output().unwrap();
         let text = String::from_utf8(done.stdout).unwrap();
@@ -135,6 +145,18 @@ fn the_readmes_merchant_sells_by_the_meter_and_all_money_is_accounted_for() {
             assert!(output.contains(part), "{part:?} is missing in {output}");
         }
     }
+    for (command, parts) in [
+        (format!("curl -sX POST http://127.0.0.1:{}/claim", port + 1), "[]"),
+        (format!("curl -sX POST http://127.0.0.1:{}/payout", port + 1), "duplicate_settlement"),
+        ("node buyer.mjs refund".to_owned(), "refused "),
+        ("node buyer.mjs text 501".to_owned(), "settlement_exceeds_amount"),
+    ] {
+        let done = in_folder("sh").arg("-c").arg(&command).output().unwrap();
+        let text = String::from_utf8(done.stdout).unwrap();
+        assert!(text.contains(parts), "{command}: {text}");
+        assert!(done.stderr.is_empty(), "{command}: {}", String::from_utf8_lossy(&done.stderr));
+    }
+    drop(shop);
     let stopped = Command::new("kill").args(["-INT", &sandbox.0.id().to_string()]).status();
     assert!(stopped.unwrap().success());
     assert!(sandbox.0.wait().unwrap().success(), "Ctrl-C ends it");

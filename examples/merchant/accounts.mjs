@@ -5,7 +5,7 @@ import { base } from "viem/chains";
 
 function required(name) {
   const value = process.env[name];
-  if (!value) throw new Error(`${name} is missing: bursar-demo sandbox prints it`);
+  if (!value) throw new Error(`${name} is missing: the sandbox prints it, see README.md`);
   return value;
 }
 

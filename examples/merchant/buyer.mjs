@@ -11,6 +11,7 @@ import {
 const signer = toClientEvmSigner(buyer, node);
 // The newest voucher of a channel is money: keep it over restarts.
 const storage = new FileClientChannelStorage({ directory: process.env.CHANNELS ?? "channels" });
+// A deposit is five times the price, but at least what the shop demands as the first one.
 const channels = new BatchSettlementEvmScheme(signer, {
   storage,
   depositPolicy: { depositMultiplier: 5 },
@@ -25,7 +26,20 @@ async function buy(path) {
   console.log(response.status, await response.text());
   const receipt = response.headers.get("PAYMENT-RESPONSE");
   if (receipt) console.log("receipt", JSON.stringify(decodePaymentResponseHeader(receipt)));
-  if (!response.ok) process.exitCode = 1;
+  if (response.ok) return;
+  // Why the payment was refused before it was settled.
+  const required = response.headers.get("PAYMENT-REQUIRED");
+  if (required) console.log("refused", JSON.parse(atob(required)).error);
+  process.exitCode = 1;
+}
+
+async function refund() {
+  try {
+    console.log(JSON.stringify(await channels.refund(`${shopUrl}/tick`)));
+  } catch (error) {
+    console.log("refused", error.message);
+    process.exitCode = 1;
+  }
 }
 
 async function balances() {
@@ -49,7 +63,7 @@ if (command === "text") {
 } else if (command === "tick") {
   for (let times = Number(argument ?? 1); times > 0; times -= 1) await buy("/tick");
 } else if (command === "refund") {
-  console.log(JSON.stringify(await channels.refund(`${shopUrl}/tick`)));
+  await refund();
 } else if (command === "balances") {
   await balances();
 } else {
