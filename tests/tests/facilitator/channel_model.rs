@@ -201,6 +201,8 @@ pub(crate) struct Mined {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Spent {
     pub(crate) new_balance: u128,
+    /// The balance that a simultaneous action may have left instead, if the order of both does not show.
+    pub(crate) or_balance: Option<u128>,
     pub(crate) mined: Option<Mined>,
 }
 
@@ -258,7 +260,7 @@ impl Model {
         let left = self.view.payer_tokens[payer].checked_sub(amount)?;
         self.view.payer_tokens[payer] = left;
         self.view.channels[channel].balance = new_balance;
-        self.spent.insert(number, Spent { new_balance, mined });
+        self.spent.insert(number, Spent { new_balance, or_balance: None, mined });
         Some(new_balance)
     }
 

@@ -14,7 +14,7 @@ enum Verdict {
     Close,
     Send,
     /// An actor's own transaction used the deposit's authorization.
-    Found(Mined, u128),
+    Found(Mined, [Option<u128>; 2]),
 }
 
 /// What a transaction of the facilitator's signers did for a job.
@@ -182,7 +182,9 @@ impl Model {
         if let Some(spent) = self.spent.get(&number) {
             let is_good = forged.is_none() && ceiling <= state.balance && ceiling > state.claimed;
             return match spent.mined.filter(|_mined| is_good) {
-                Some(mined) => Ok(Verdict::Found(mined, spent.new_balance)),
+                Some(mined) => {
+                    Ok(Verdict::Found(mined, [Some(spent.new_balance), spent.or_balance]))
+                }
                 None if method == Method::Permit2 => Err("permit2_invalid_nonce".to_owned()),
                 None => Err("invalid_exact_evm_nonce_already_used".to_owned()),
             };
@@ -286,11 +288,15 @@ impl Model {
         match self.judge(request) {
             Verdict::Refuse(code) => vec![(Expected::Refused(code), self.clone())],
             Verdict::Close => vec![(after.success(request, job, Proof::Nothing, &nothing), after)],
-            Verdict::Found(mined, balance) => {
+            Verdict::Found(mined, balances) => {
                 let Request::Deposit { number, .. } = request else { unreachable!("a deposit") };
                 let amount = Some(self.authorizations[*number].amount);
-                let effect = Effect { amount, new_balance: Some(balance) };
-                vec![(after.success(request, job, Proof::Of(mined), &effect), after)]
+                let found = |new_balance: u128| {
+                    let effect = Effect { amount, new_balance: Some(new_balance) };
+                    let proof = Proof::Of(mined);
+                    (after.success(request, job.clone(), proof, &effect), after.clone())
+                };
+                balances.into_iter().flatten().map(found).collect()
             }
             Verdict::Send => {
                 let effect = after.execute(request, self).expect("a job that was accepted");
