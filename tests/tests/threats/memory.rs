@@ -4,8 +4,9 @@
 use std::os::unix::fs::FileExt;
 
 use bursar_control::answers::Answer;
+use bursar_core::derivation::Template;
 use bursar_core::ids::SeedId;
-use bursar_engine::vault::derive::{Layout, private_key};
+use bursar_engine::vault::derive::private_key;
 use bursar_engine::vault::seed::Seed;
 use bursar_tests::offers::offer;
 use bursar_tests::operator::{Expect, PASSWORD};
@@ -59,7 +60,7 @@ fn secrets_of(phrase: &str, name: &str, needles: &mut Needles) -> Vec<u8> {
     add("seed", stretched.expose_secret().as_slice());
     let mut key = Vec::new();
     // Last to first, so that the key of the first address is returned.
-    for path in [Layout::SOFTWARE.path(0).unwrap(), "m".parse().unwrap()].iter().rev() {
+    for path in [Template::SEEDS.path(0).unwrap(), "m".parse().unwrap()].iter().rev() {
         key = private_key(&stretched, path).unwrap().expose_bytes().to_vec();
         add("key", &key);
         // The little-endian form, as a scalar's limbs are stored.
