@@ -75,6 +75,7 @@ fn crates_depend_only_on_the_crates_they_may() {
         ("bursar-uniswap", &["bursar-core"]),
         ("bursar-morpho", &["bursar-core"]),
         ("bursar-ledger", &["bursar-core", "bursar-x402"]),
+        ("bursar-device", &["bursar-ledger"]),
         ("bursar-submit", &["bursar-core", "bursar-x402"]),
         ("bursar-outbound", &[]),
         ("bursar-chain", &["bursar-core", "bursar-x402", "bursar-submit", "bursar-outbound"]),

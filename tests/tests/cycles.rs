@@ -24,6 +24,7 @@ const CRATES: &[&str] = &[
     "shared/outbox",
     "shared/rows",
     "shared/serve",
+    "device",
     "engine/domain",
     "engine/service",
     "tui",

@@ -23,6 +23,7 @@ pub mod app;
 pub mod command;
 pub mod message;
 pub mod payment;
+pub mod port;
 pub mod signature;
 pub mod status;
 pub mod transaction;

@@ -174,7 +174,8 @@ impl TypedData {
         parts: &mut Iter<'_, Part>,
         shown: &mut Vec<(String, String)>,
     ) -> Option<[u8; 32]> {
-        if let Some((level, inner)) = levels.split_first() {
+        // The last level that is written is the outermost.
+        if let Some((level, inner)) = levels.split_last() {
             let Part::Items(count) = parts.next()? else { return None };
             if level.is_some_and(|fixed| usize::from(fixed) != *count) {
                 return None;

@@ -1,0 +1,56 @@
+//! The port to the devices of a machine. The real side is in `bursar-device`.
+
+use std::fmt;
+use std::pin::Pin;
+use std::sync::Arc;
+
+/// A future that can move between threads.
+pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+
+/// Why devices cannot be found or opened.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ConnectFault {
+    #[error(
+        "this account may not use the Ledger: install the udev rule that `doctor` prints, then plug the Ledger in again"
+    )]
+    NoPermission,
+    #[error("another program uses the Ledger: close it")]
+    InUse,
+    #[error("the Ledgers of this machine cannot be listed or opened: {0}")]
+    Failed(String),
+}
+
+/// Why a command has no answer.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ExchangeFault {
+    /// The answer to an earlier command, whose caller has gone away, is still missing.
+    #[error("the Ledger still shows an earlier request: reject it there")]
+    OwesAnswer,
+    /// The connection is lost: the device was unplugged, or the machine's USB failed.
+    #[error("the Ledger is disconnected: plug it in and unlock it")]
+    Disconnected,
+}
+
+/// The devices of a machine.
+pub trait Devices: Send + Sync + fmt::Debug {
+    /// Opens every device that is plugged in now. A device that is still open from an earlier call is returned again.
+    fn connect(&self) -> BoxFuture<'_, Result<Vec<Arc<dyn Device>>, ConnectFault>>;
+}
+
+/// A connected device.
+pub trait Device: Send + Sync + fmt::Debug {
+    /// Returns the model and serial number, for people.
+    fn name(&self) -> &str;
+
+    /// Sends a command and returns its answer: data and status word.
+    ///
+    /// A caller that drops the future does not withdraw the command. Its answer is read and dropped; until then the
+    /// device takes no other command. So no answer is ever returned for another command.
+    fn exchange(&self, command: Vec<u8>) -> BoxFuture<'_, Result<Vec<u8>, ExchangeFault>>;
+
+    /// Whether the answer to a command is missing, also to one whose caller has gone away.
+    fn owes_answer(&self) -> bool;
+
+    /// Whether the connection is lost for ever. A device that is plugged in again is another connection.
+    fn is_lost(&self) -> bool;
+}

@@ -1,0 +1,10 @@
+//! Ledger devices: the protocol and its transport with a simulated device, and with what Ledger's own host library sends.
+
+#[path = "ledger/connection.rs"]
+mod connection;
+#[path = "ledger/host_library.rs"]
+mod host_library;
+#[path = "ledger/transcripts.rs"]
+mod transcripts;
+#[path = "ledger/typed_json.rs"]
+mod typed_json;
