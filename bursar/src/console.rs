@@ -21,6 +21,7 @@ use jiff::tz::TimeZone;
 use tokio::sync::mpsc;
 
 use crate::cli::{Color, Global, Screen};
+use crate::devices::devices;
 use crate::signals::{Signal, Signals};
 
 /// The file in the data folder that keeps the lines entered in consoles.
@@ -89,7 +90,8 @@ async fn run_own_engine(
 ) -> Result<u8, Fault> {
     let mut signals = SignalRelay::spawn(Signals::listen_on_a_terminal()?);
     let password = crate::engine_command::password(global.password()).await?;
-    let settings = engine::Options::new(folder, lock, Edition::full(), Mode::Full);
+    let mut settings = engine::Options::new(folder, lock, Edition::full(), Mode::Full);
+    settings.devices = devices();
     let engine = Engine::open(settings).await?;
     let ended = run_console(&engine, password, setup, &mut signals).await;
     signals.terminal_restored();

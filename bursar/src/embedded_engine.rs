@@ -22,6 +22,8 @@ use bursar_tui::secret_source::SecretSource;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::UnixStream;
 
+use crate::devices::devices;
+
 /// One end of a socket pair that carries frames.
 struct FrameStream {
     stream: UnixStream,
@@ -185,6 +187,7 @@ impl JournalUse {
 fn engine_options(folder: &DataFolder, lock: InstanceLock, journal: JournalUse) -> engine::Options {
     let mut options =
         engine::Options::new(folder.clone(), lock, Edition::full(), Mode::Maintenance);
+    options.devices = devices();
     options.begin_journal = journal == JournalUse::OpenOrCreate;
     if journal == JournalUse::Skip {
         options.store = Some(Box::new(MemoryStore::default()));

@@ -16,6 +16,7 @@ use bursar_tui::secret_source::{SecretSource, Stdin};
 use secrecy::SecretString;
 
 use crate::cli::{EngineArgs, Global};
+use crate::devices::devices;
 use crate::service_manager::ServiceManager;
 use crate::signals::{Signal, Signals};
 
@@ -99,6 +100,7 @@ async fn open(
     start_unlock: Option<String>,
 ) -> Result<Engine, Fault> {
     let mut options = engine::Options::new(folder, lock, Edition::full(), Mode::Full);
+    options.devices = devices();
     options.listen = args.listen.clone();
     options.start_unlock = start_unlock;
     Engine::open(options).await

@@ -5,6 +5,7 @@ mod boot_service;
 mod cli;
 mod companion;
 mod console;
+mod devices;
 mod embedded_engine;
 mod engine_command;
 mod failure;

@@ -116,6 +116,7 @@ async fn engine(path: &Path) -> Engine {
         chains: Default::default(),
         explorers: Default::default(),
         prices: PriceSource::default(),
+        devices: None,
         signer: None,
         rules: Rules::default(),
     });

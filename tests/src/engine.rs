@@ -25,6 +25,7 @@ use bursar_engine::rules::Rules;
 use bursar_engine::service::data_dir::DataFolder;
 use bursar_engine::service::instance::{ENGINE_WAITS, Instance, InstanceLock, claim, running};
 use bursar_engine::vault::kdf::{KdfBounds, KdfParams};
+use bursar_ledger::port::Devices;
 use bursar_tui::link::Link;
 use serde_json::Value;
 use tempfile::TempDir;
@@ -52,6 +53,7 @@ pub struct Setup {
     pub mode: Mode,
     pub store: Option<Box<dyn Store>>,
     pub signer: Option<Arc<dyn Signer>>,
+    pub devices: Option<Arc<dyn Devices>>,
     pub failpoints: Arc<dyn Failpoints>,
     pub rules: Rules,
     pub clock: Arc<ManualClock>,
@@ -72,6 +74,7 @@ impl Default for Setup {
             mode: Mode::Full,
             store: None,
             signer: None,
+            devices: None,
             failpoints: Arc::new(NoFailpoints),
             rules: Rules::default(),
             clock: Arc::new(ManualClock::new(Utc::from_seconds(NEW_YEAR_S))),
@@ -134,6 +137,7 @@ impl TestEngine {
             chains: setup.chains.into_iter().collect(),
             explorers: setup.explorers.into_iter().collect(),
             prices: PriceSource::default(),
+            devices: setup.devices,
             signer: setup.signer,
             rules: setup.rules,
         });

@@ -58,22 +58,22 @@ fn manual(name: &str, generated: &str) {
     );
 }
 
+/// Appends a row for each command below `tree` that runs by itself.
+fn push_commands(tree: &clap::Command, above: &str, rows: &mut String) {
+    for command in tree.get_subcommands().filter(|command| command.get_name() != "help") {
+        let name = format!("{above}{}", command.get_name());
+        if !command.is_subcommand_required_set() {
+            let about = command.get_about().map(ToString::to_string).unwrap_or_default();
+            *rows += &format!("| `{name}` | {about} |\n");
+        }
+        push_commands(command, &format!("{name} "), rows);
+    }
+}
+
 #[test]
 fn the_manual_of_commands_lists_the_grammar() {
     let mut rows = String::new();
-    for noun in Order::tree().get_subcommands().filter(|noun| noun.get_name() != "help") {
-        let mut verbs = noun.get_subcommands().filter(|verb| verb.get_name() != "help").peekable();
-        let about = |command: &str, text: Option<String>| {
-            format!("| `{command}` | {} |\n", text.unwrap_or_default())
-        };
-        if verbs.peek().is_none() {
-            rows += &about(noun.get_name(), noun.get_about().map(ToString::to_string));
-        }
-        for verb in verbs {
-            let command = format!("{} {}", noun.get_name(), verb.get_name());
-            rows += &about(&command, verb.get_about().map(ToString::to_string));
-        }
-    }
+    push_commands(&Order::tree(), "", &mut rows);
     let head = "# Commands\n\nEvery command of the operator. Each has `--help`, and `--json` prints one object. \
                 The console takes\nthe same lines after `:`. Generated from the grammar.\n\n\
                 | command | effect |\n|---|---|\n";

@@ -2,6 +2,8 @@
 
 #[path = "ledger/connection.rs"]
 mod connection;
+#[path = "ledger/enrol.rs"]
+mod enrol;
 #[path = "ledger/host_library.rs"]
 mod host_library;
 #[path = "ledger/transcripts.rs"]

@@ -27,6 +27,8 @@ fn counterparties(ports: &Ports) -> [&'static str; 2] {
         clock: _,
         random: _,
         disk: _,
+        // On this machine.
+        devices: _,
         failpoints: _,
         signer: _,
         rules: _,

@@ -17,8 +17,8 @@ const fn row(
 /// Ordered so that no command removes what a later one needs. Balances are read while every network is off, because
 /// no node answers. Words in braces are values that the stage has made.
 ///
-/// Twelve commands cannot succeed here. The wallet exists and the engine runs; only a jump of the clock gives
-/// something to renew; and without a network nothing is measured or sent, or can be cancelled.
+/// Fifteen commands cannot succeed here. The wallet exists and the engine runs; only a jump of the clock gives
+/// something to renew; without a network nothing is measured or sent, or can be cancelled; and no Ledger is plugged in.
 #[rustfmt::skip]
 pub(crate) const TABLE: &[Row] = &[
     row("wallet.create", "", ("wallet create again", "WALLET_EXISTS"), "WALLET_EXISTS", "WALLET_EXISTS"),
@@ -34,6 +34,9 @@ pub(crate) const TABLE: &[Row] = &[
     row("seed.words", "seed words S001 --reveal", ("seed words S009 --reveal", "NOTHING_FOUND"), "WALLET_LOCKED", "CONFIRMATION_NEEDED"),
     row("address.create", "address create more 7 --seed S001", ("address create pay 0 --seed S001", "NAME_TAKEN"), "WALLET_LOCKED", "CONFIRMATION_NEEDED"),
     row("address.list", "address list", ("address list x", "BAD_INPUT"), "", ""),
+    row("address.ledger.list", "", ("address ledger list --count 51", "BAD_INPUT"), "BAD_INPUT", "BAD_INPUT"),
+    row("address.ledger.add", "", ("address ledger add 0,x", "BAD_INPUT"), "BAD_INPUT", "BAD_INPUT"),
+    row("address.ledger.verify", "", ("address ledger verify nothing", "NOTHING_FOUND"), "WALLET_LOCKED", "CONFIRMATION_NEEDED"),
     row("address.rename", "address rename spare fresh", ("address rename nothing fresh", "NOTHING_FOUND"), "WALLET_LOCKED", "CONFIRMATION_NEEDED"),
     row("address.export", "address export pay --reveal", ("address export pay", "CONFIRMATION_NEEDED"), "WALLET_LOCKED", "CONFIRMATION_NEEDED"),
     row("address.delete", "address delete unused --yes", ("address delete pay --yes", "IN_USE"), "WALLET_LOCKED", "CONFIRMATION_NEEDED"),

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use alloy_primitives::Address;
+use bursar_core::derivation::Layout;
 use bursar_core::ids::{Name, SeedId};
 use bursar_core::time::Utc;
 use serde::{Deserialize, Serialize};
@@ -45,6 +46,10 @@ pub struct PayingAddress {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Backing {
     Seed(SeedId),
+    /// A hardware device, which has the key and shows what it signs.
+    Device {
+        layout: Layout,
+    },
 }
 
 impl Wallet {

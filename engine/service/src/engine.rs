@@ -43,7 +43,7 @@ use crate::lanes::trading::Trading;
 use crate::lanes::tx_driver::{self, TxDriver};
 use crate::operator::wallet::lock::lock;
 use crate::operator::wallet::open::open_with;
-use crate::ports::{NoFailpoints, Ports, Signer, SystemDisk, SystemRandom};
+use crate::ports::{Devices, NoFailpoints, Ports, Signer, SystemDisk, SystemRandom};
 use crate::rules::Rules;
 use crate::service::data_dir::DataFolder;
 use crate::service::instance::InstanceLock;
@@ -66,6 +66,8 @@ pub struct Options {
     pub store: Option<Box<dyn Store>>,
     /// Allows a new journal although a wallet file exists: the journal of that wallet is lost.
     pub begin_journal: bool,
+    /// The hardware devices of the system's ports; `None` in a build without support for them.
+    pub devices: Option<Arc<dyn Devices>>,
     /// What opens the wallet at this start, in words; `None` if a person will.
     pub start_unlock: Option<String>,
 }
@@ -73,9 +75,20 @@ pub struct Options {
 impl Options {
     /// Returns options with the system's ports and the journal of the folder.
     pub fn new(folder: DataFolder, lock: InstanceLock, edition: Edition, mode: Mode) -> Self {
-        let (listen, ports, store, start_unlock) = (None, None, None, None);
+        let (listen, ports, store, devices, start_unlock) = (None, None, None, None, None);
         let begin_journal = false;
-        Self { folder, lock, edition, mode, listen, ports, store, begin_journal, start_unlock }
+        Self {
+            folder,
+            lock,
+            edition,
+            mode,
+            listen,
+            ports,
+            store,
+            begin_journal,
+            devices,
+            start_unlock,
+        }
     }
 }
 
@@ -112,6 +125,7 @@ impl Engine {
             ports,
             store,
             begin_journal,
+            devices,
             start_unlock,
         } = options;
         complete_restore(&folder)?;
@@ -123,7 +137,7 @@ impl Engine {
         let settings = Arc::new(LiveConfig::open(folder.file("settings.toml"), listen)?);
         let ports = match ports {
             Some(ports) => ports,
-            None => system_ports(&settings.get())?,
+            None => system_ports(&settings.get(), devices)?,
         };
         let gate = Arc::new(Gate::default());
         let (opening, opening_gate) = (edition.clone(), Arc::clone(&gate));
@@ -322,7 +336,7 @@ fn complete_restore(folder: &DataFolder) -> Result<(), Fault> {
     })
 }
 
-fn system_ports(config: &Config) -> Result<Ports, Fault> {
+fn system_ports(config: &Config, devices: Option<Arc<dyn Devices>>) -> Result<Ports, Fault> {
     let clock: Arc<dyn Clock> = Arc::new(
         SystemClock::new().map_err(|error| Fault::because(Code::DataFolder, error.to_string()))?,
     );
@@ -339,6 +353,7 @@ fn system_ports(config: &Config) -> Result<Ports, Fault> {
         chains: each.into_iter().filter_map(|(id, chain)| Some((id, chain?))).collect(),
         explorers: explorers.into_iter().filter_map(|(id, one)| Some((id, one?))).collect(),
         prices: endpoints::prices(config)?.into(),
+        devices,
         signer: None,
     })
 }

@@ -9,6 +9,7 @@ pub mod config;
 mod context;
 pub mod control;
 pub mod core;
+mod device;
 pub mod edition;
 mod endpoints;
 pub mod engine;

@@ -13,6 +13,7 @@ mod config;
 pub(crate) mod dialogue;
 pub mod doctor;
 mod history;
+mod ledger;
 mod lending;
 mod policies;
 mod quotes;

@@ -14,6 +14,7 @@ use bursar_x402::signature::Signature65;
 use crate::journal::Slip;
 use crate::rules::Rules;
 pub use bursar_chain::failpoints::{Failpoints, NoFailpoints};
+pub use bursar_ledger::port::Devices;
 
 /// Why a slip was not signed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -161,6 +162,8 @@ pub struct Ports {
     pub explorers: Explorers,
     /// Without it the value of ETH is unknown.
     pub prices: PriceSource,
+    /// The hardware devices; `None` in a build without support for them.
+    pub devices: Option<Arc<dyn Devices>>,
     /// Signs in place of the vault; only in tests.
     pub signer: Option<Arc<dyn Signer>>,
     /// The rules that the core runs; mutated only in simulations.

@@ -456,7 +456,7 @@ fn keyring(
     // Stretching a phrase costs as much as deriving many keys, so each seed is stretched once.
     let mut masters: BTreeMap<SeedId, Result<Master, Fault>> = BTreeMap::new();
     for address in state.wallet.iter().flat_map(|wallet| wallet.addresses.values()) {
-        let Backing::Seed(seed) = address.backing;
+        let Backing::Seed(seed) = address.backing else { continue };
         let path = DerivationPath::parse(&address.path).map_err(bad_path)?;
         let master = masters.entry(seed).or_insert_with(|| master_of(wallet, seed));
         let key =

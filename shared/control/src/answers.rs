@@ -73,6 +73,7 @@ pub enum Answer {
     Seeds { seeds: Vec<SeedAnswer> },
     Address(AddressAnswer),
     Addresses { addresses: Vec<AddressAnswer> },
+    LedgerAddresses(LedgerAddressesAnswer),
     Send(SendAnswer),
     Sends { sends: Vec<SendAnswer> },
     Balances { addresses: Vec<HoldingsAnswer> },
@@ -148,10 +149,28 @@ pub struct AddressAnswer {
     pub label: String,
     pub index: u32,
     pub description: String,
-    /// The source of the key, such as `seed S001`.
+    /// The source of the key, such as `seed S001` or `Ledger (live)`.
     pub backing: String,
     pub path: String,
     pub address: String,
+}
+
+/// Addresses of a Ledger.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LedgerAddressesAnswer {
+    /// Model and serial number.
+    pub device: String,
+    pub addresses: Vec<LedgerAddressAnswer>,
+}
+
+/// An address of a Ledger.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LedgerAddressAnswer {
+    pub index: u32,
+    pub path: String,
+    pub address: String,
+    /// Its label, if the wallet has it.
+    pub label: Option<String>,
 }
 
 /// A policy with every field.

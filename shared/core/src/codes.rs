@@ -145,6 +145,10 @@ crate::code_table! {
     JournalUntrusted "JOURNAL_UNTRUSTED" "The journal does not match the wallet: run `audit verify`, then `audit accept`." = at(403, 13).hint("audit verify");
     VersionMismatch "VERSION_MISMATCH" "The engine and this program have different versions: restart the engine." = at(409, 14).hint("engine");
     ChainUnavailable "CHAIN_UNAVAILABLE" "No endpoint of the network answered." = at(502, 11);
+    LedgerRejected "LEDGER_REJECTED" "It was refused on the Ledger." = at(403, 12);
+    LedgerDisconnected "LEDGER_DISCONNECTED" "No Ledger is ready: plug it in, unlock it and open its Ethereum app." = at(503, 12);
+    LedgerError "LEDGER_ERROR" "The Ledger did not answer as expected: close its Ethereum app and open it again." = at(500, 12);
+    LedgerSignNotAvailable "LEDGER_SIGN_NOT_AVAILABLE" "Signatures of a Ledger are not available." = at(503, 9);
     NoServiceManager "NO_SERVICE_MANAGER" "No service manager answers on this machine." = at(503, 9);
     NeedsRoot "NEEDS_ROOT" "This needs root." = at(403, 1);
     UnitEdited "UNIT_EDITED" "The service's unit was changed by hand." = at(409, 10);

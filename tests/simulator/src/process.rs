@@ -97,6 +97,7 @@ impl Process {
             chains: environment.chains.clone(),
             explorers: Default::default(),
             prices: environment.prices.clone(),
+            devices: None,
             signer: Some(Arc::clone(&signer) as _),
             rules: Rules::mutated(Arc::clone(environment.faults) as _),
         });

@@ -70,6 +70,7 @@ async fn run() -> Result<(), Fault> {
         random: Arc::new(SystemRandom),
         disk: Arc::new(SystemDisk),
         failpoints: faults(),
+        devices: None,
         signer: None,
         rules: Rules::default(),
     });

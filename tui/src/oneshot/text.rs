@@ -30,6 +30,7 @@ pub(super) fn sheet(answer: &Answer, context: Context<'_>) -> Sheet {
         Answer::Seeds { seeds } => wallet::seeds(to, seeds),
         Answer::Address(address) => wallet::address(to, address, context),
         Answer::Addresses { addresses } => wallet::addresses(to, addresses),
+        Answer::LedgerAddresses(listed) => wallet::ledger_addresses(to, listed),
         Answer::Send(send) => sends::send(to, send),
         Answer::Sends { sends } => sends::sends(to, sends),
         Answer::Balances { addresses } => balances::balances(to, addresses),

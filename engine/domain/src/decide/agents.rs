@@ -15,6 +15,7 @@ use crate::event::{Assignment, Event};
 use crate::refusal::Refusal;
 use crate::requests::Request;
 use crate::state::State;
+use crate::wallets::Backing;
 
 pub(super) fn register(
     state: &State,
@@ -76,6 +77,10 @@ pub(super) fn commission(
                 format!("There is no address {label}: see `address list`."),
             )
         })?;
+    if let Backing::Device { .. } = address.backing {
+        let why = "Agents cannot pay from an address of a Ledger yet: choose an address of a seed.";
+        return Err(Refusal::because(Code::LedgerSignNotAvailable, why));
+    }
     // A new policy does not start a new allowance: the current one continues.
     let start = match &agent.commission {
         Some(_running) => None,

@@ -16,6 +16,7 @@ use crate::refusal::Refusal;
 use crate::requests::Request;
 use crate::state::State;
 use crate::unsealed_tail::may_happen_while_locked;
+use crate::wallets::Backing;
 
 /// Opens a send whose card the operator has approved.
 pub(super) fn send(state: &State, command: &Command, send: &Send) -> Result<Decision, Refusal> {
@@ -27,9 +28,14 @@ pub(super) fn send(state: &State, command: &Command, send: &Send) -> Result<Deci
         return Err(Refusal::new(Code::NetworkDisabled));
     }
     let wallet = state.wallet.as_ref().ok_or(Refusal::new(Code::NoWallet))?;
-    if !wallet.addresses.values().any(|known| known.address == send.from) {
+    let known = wallet.addresses.values().find(|known| known.address == send.from);
+    let known = known.ok_or_else(|| {
         let message = format!("The address {} no longer exists: see `address list`.", send.label);
-        return Err(Refusal::because(Code::NothingFound, message));
+        Refusal::because(Code::NothingFound, message)
+    })?;
+    if let Backing::Device { .. } = known.backing {
+        let why = "A Ledger cannot sign transactions yet: send from an address of a seed.";
+        return Err(Refusal::because(Code::LedgerSignNotAvailable, why));
     }
     check_revocation(state, send)?;
     check_withdrawal(state, send)?;

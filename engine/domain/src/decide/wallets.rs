@@ -112,8 +112,9 @@ pub(super) fn add_address(
 ) -> Result<Decision, Refusal> {
     require_unlocked(command)?;
     let wallet = wallet(state)?;
-    let Backing::Seed(seed) = added.backing;
-    if !wallet.seeds.contains_key(&seed) {
+    if let Backing::Seed(seed) = added.backing
+        && !wallet.seeds.contains_key(&seed)
+    {
         return Err(Refusal::because(Code::NothingFound, format!("There is no seed {seed}.")));
     }
     if wallet.address(&added.label).is_some() {

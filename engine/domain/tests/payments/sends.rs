@@ -2,12 +2,14 @@
 
 use alloy_primitives::{Address, B256, U256, keccak256};
 use bursar_core::codes::Code;
+use bursar_core::derivation::Layout;
 use bursar_core::ids::RequestId;
 use bursar_core::money::{Atoms, TokenAmount};
 use bursar_core::networks::ChainId;
 use bursar_domain::event::Entry;
 use bursar_domain::outboxes::Send;
 use bursar_domain::unsealed_tail::may_follow_a_seal;
+use bursar_domain::wallets::Backing;
 use bursar_domain::{Action, Effect, Event};
 use bursar_submit::fees::FeeQuote;
 use bursar_submit::{
@@ -17,7 +19,7 @@ use bursar_submit::{
 use bursar_x402::signature::Signature65;
 use k256::ecdsa::SigningKey;
 
-use crate::support::build::ordinary;
+use crate::support::build::{commission, ordinary};
 use crate::support::{OPERATOR, World};
 
 /// The key of the address that sends.
@@ -42,12 +44,16 @@ fn outbox() -> OutboxKey {
 
 /// A world whose wallet has the address of our key.
 fn world() -> World {
+    world_with(Backing::Seed("S001".parse().expect("a seed")))
+}
+
+fn world_with(backing: Backing) -> World {
     let mut world = ordinary();
     world.must(Action::AddAddress(Box::new(bursar_domain::event::AddressAdded {
         label: "sends".parse().expect("a name"),
         description: String::new(),
         index: 9,
-        backing: bursar_domain::wallets::Backing::Seed("S001".parse().expect("a seed")),
+        backing,
         path: "m/44'/60'/0'/0/9".to_owned(),
         address: signer(),
     })));
@@ -102,6 +108,15 @@ fn authorized(world: &mut World, n: u8) -> B256 {
 
 fn seen(found: Option<Found>, head: u64) -> Action {
     input(Input::LookedUp { id: id(1), asked: 1, found, known: true, head, settled: head })
+}
+
+#[test]
+fn an_address_of_a_device_sends_nothing_and_pays_for_no_agent() {
+    let mut world = world_with(Backing::Device { layout: Layout::Live });
+    let refused = world.refused(Action::Send(Box::new(send(1))));
+    assert_eq!(refused.code, Code::LedgerSignNotAvailable);
+    let refused = world.refused(commission(0, "daily bread", "sends"));
+    assert_eq!(refused.code, Code::LedgerSignNotAvailable);
 }
 
 #[test]

@@ -19,7 +19,7 @@ use super::support::confirm::agree;
 use super::support::lookup::{labelled, wallet};
 use super::support::password::prove_operator;
 use super::support::{Done, act, describe, needs_trust};
-use super::{balances, sends};
+use super::{balances, ledger, sends};
 use crate::blocking::blocking;
 use crate::context::EngineContext;
 use crate::vault::seed::{Seed, WordCount};
@@ -115,6 +115,7 @@ pub(super) async fn address(
         AddressOrder::Send(order) => sends::send(engine, &order, dialogue).await,
         AddressOrder::Sends => sends::list(engine),
         AddressOrder::Cancel { id } => sends::cancel(engine, &id).await,
+        AddressOrder::Ledger(order) => ledger::run(engine, order, dialogue).await,
         AddressOrder::Create { label, index, description, seed } => {
             create(engine, &label, index, description, seed).await
         }
@@ -166,14 +167,15 @@ async fn delete(
 ) -> Result<Done, Fault> {
     let known = wallet(engine)?.address(label).cloned();
     if let Some(known) = &known {
-        let Backing::Seed(seed) = known.backing;
+        let restore = match known.backing {
+            Backing::Seed(seed) => {
+                format!("`address create <label> {}` with the seed {seed}", known.index)
+            }
+            Backing::Device { .. } => format!("`address ledger add` at {}", known.path),
+        };
         let lines = vec![
             format!("{} ({})", known.address.to_checksum(None), known.label),
-            format!(
-                "Its money stays there; `address create <label> {}` with the seed {seed} restores \
-                 it.",
-                known.index
-            ),
+            format!("Its money stays there; {restore} restores it."),
         ];
         agree(dialogue, lines, "Remove it?").await?;
     }
@@ -189,8 +191,11 @@ async fn export(
     dialogue: &mut dyn Dialogue,
 ) -> Result<Done, Fault> {
     let known = Arc::clone(labelled(&*wallet(engine)?, label)?);
+    let Backing::Seed(seed) = known.backing else {
+        let why = format!("{} is on a Ledger, and its key never leaves it.", known.label);
+        return Err(Fault::because(Code::LedgerSignNotAvailable, why));
+    };
     prove_operator(engine, dialogue).await?;
-    let Backing::Seed(seed) = known.backing;
     let (vault, path) = (Arc::clone(&engine.vault), known.path.clone());
     let key = blocking(move || vault.private_key(seed, &path)).await??;
     dialogue.send_secret(Zeroizing::new(key.as_bytes().to_vec())).await?;

@@ -1,6 +1,7 @@
 //! The command `doctor`: checks what a wallet needs, and changes nothing. Each check consists of a probe and a pure
 //! function that judges the probe's result.
 
+mod devices;
 mod folder;
 mod lending;
 mod machine;
@@ -36,6 +37,7 @@ pub(super) async fn run(
         checks
     })
     .await?;
+    checks.extend(devices::check(engine.ports.devices.as_ref()).await);
     dialogue.progress("asking the networks").await;
     let state = engine.core.view().state.clone();
     let enabled = NETWORKS.iter().filter(|row| state.network_enabled(row.chain));

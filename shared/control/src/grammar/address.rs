@@ -1,5 +1,6 @@
 //! The `address` commands.
 
+use bursar_core::derivation::{Layout, Template};
 use bursar_core::ids::{Name, SeedId};
 use clap::{Args, Subcommand};
 use serde::{Deserialize, Serialize};
@@ -19,6 +20,9 @@ pub enum AddressOrder {
     },
     /// All addresses with their paths.
     List,
+    /// Addresses whose keys never leave a Ledger.
+    #[command(subcommand)]
+    Ledger(LedgerOrder),
     /// Rename an address; agents that pay from it are not affected.
     Rename { label: Name, to: Name },
     /// Remove an address that no agent pays from; its money stays where it is.
@@ -41,6 +45,78 @@ pub enum AddressOrder {
         /// The id of the send, or the beginning of it.
         id: String,
     },
+}
+
+/// The `address ledger` commands. The Ledger must be plugged in and unlocked, with its Ethereum app open.
+#[derive(Debug, Clone, PartialEq, Eq, Subcommand, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LedgerOrder {
+    /// Addresses of the Ledger that is plugged in; marks those of this wallet.
+    List {
+        #[command(flatten)]
+        layout: LayoutArgs,
+        /// The first index.
+        #[arg(long, default_value_t = 0)]
+        start: u32,
+        /// How many, at most 50.
+        #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=50))]
+        count: u32,
+    },
+    /// Add addresses of the Ledger to the wallet: one index, or several with commas.
+    Add {
+        #[arg(value_delimiter = ',', required = true)]
+        indexes: Vec<u32>,
+        /// The label; with several indexes, each index is appended [default: ledger-INDEX].
+        #[arg(default_value = None)]
+        label: Option<Name>,
+        #[command(flatten)]
+        layout: LayoutArgs,
+    },
+    /// Show an address on the Ledger, to compare it before you fund it; succeeds only if you confirm it there.
+    Verify { label: Name },
+}
+
+/// Where the addresses of a Ledger are.
+#[derive(Debug, Clone, PartialEq, Eq, Args, Serialize, Deserialize)]
+pub struct LayoutArgs {
+    /// live (m/44'/60'/x'/0/0), bip44 (m/44'/60'/0'/0/x), legacy (m/44'/60'/0'/x) or custom.
+    #[arg(long, default_value = "live", value_parser = layout)]
+    pub layout: Layout,
+    /// The path of the layout custom, with {} in place of the index.
+    #[arg(long, value_name = "TEMPLATE", required_if_eq("layout", "custom"))]
+    pub path: Option<String>,
+}
+
+fn layout(text: &str) -> Result<Layout, String> {
+    text.parse().map_err(|_unknown| "the layouts are live, bip44, legacy and custom".to_owned())
+}
+
+impl LayoutArgs {
+    /// Returns the template of the paths.
+    ///
+    /// # Errors
+    /// The sentence for the operator: the path is missing, not a template, or given with another layout.
+    pub fn template(&self) -> Result<Template, String> {
+        match (self.layout.template(), &self.path) {
+            (Some(template), None) => Ok(template),
+            (None, Some(path)) => path.parse().map_err(|error| format!("--path: {error}.")),
+            (None, None) => Err("The layout custom needs --path.".to_owned()),
+            (Some(_template), Some(_path)) => {
+                Err("--path needs the layout custom: add --layout custom.".to_owned())
+            }
+        }
+    }
+}
+
+impl LedgerOrder {
+    /// Returns the command's name in the JSON envelope.
+    pub fn name(&self) -> &'static str {
+        match self {
+            LedgerOrder::List { .. } => "address.ledger.list",
+            LedgerOrder::Add { .. } => "address.ledger.add",
+            LedgerOrder::Verify { .. } => "address.ledger.verify",
+        }
+    }
 }
 
 /// `address send`.
@@ -75,6 +151,7 @@ impl AddressOrder {
         match self {
             AddressOrder::Create { .. } => "address.create",
             AddressOrder::List => "address.list",
+            AddressOrder::Ledger(order) => order.name(),
             AddressOrder::Rename { .. } => "address.rename",
             AddressOrder::Delete { .. } => "address.delete",
             AddressOrder::Export { .. } => "address.export",

@@ -42,6 +42,22 @@ async fn addresses() {
     shown("addresses_none", "address list", Answer::Addresses { addresses: vec![] }).await;
     let other =
         AddressAnswer { label: "b".into(), index: 11, description: String::new(), ..address() };
+    let path = "m/44'/60'/0'/0/0".to_owned();
+    let on_ledger =
+        AddressAnswer { label: "safe".into(), backing: "Ledger (live)".into(), path, ..address() };
+    shown("address_ledger", "address ledger add 0 safe", Answer::Address(on_ledger)).await;
+    let listed = |index: u32, label: Option<&str>| LedgerAddressAnswer {
+        index,
+        path: format!("m/44'/60'/{index}'/0/0"),
+        address: address().address,
+        label: label.map(str::to_owned),
+    };
+    let listed = LedgerAddressesAnswer {
+        device: "Ledger Flex (0001)".into(),
+        addresses: vec![listed(0, Some("safe")), listed(1, None)],
+    };
+    shown("ledger_addresses", "address ledger list --count 2", Answer::LedgerAddresses(listed))
+        .await;
     let addresses = vec![address(), other];
     shown("addresses", "address list", Answer::Addresses { addresses }).await;
 }

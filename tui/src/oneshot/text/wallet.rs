@@ -1,7 +1,8 @@
 //! Wallet, seeds and addresses.
 
 use bursar_control::answers::{
-    AddressAnswer, BackupAnswer, RestoreAnswer, SecretField, SeedAnswer, WalletAnswer,
+    AddressAnswer, BackupAnswer, LedgerAddressAnswer, LedgerAddressesAnswer, RestoreAnswer,
+    SecretField, SeedAnswer, WalletAnswer,
 };
 use bursar_core::text::about;
 
@@ -131,8 +132,27 @@ pub(super) fn address(to: &mut Sheet, address: &AddressAnswer, context: Context<
     if context.command == "address.export" {
         return;
     }
+    if address.backing.starts_with("Ledger") {
+        let command = format!("bursar address ledger verify {}", word(&address.label));
+        return to.next("Compare it on the Ledger before you fund it", &command);
+    }
     let command = format!("bursar agent commission <agent> <policy> {}", word(&address.label));
     to.next("Let an agent pay from it with", &command);
+}
+
+pub(super) fn ledger_addresses(to: &mut Sheet, listed: &LedgerAddressesAnswer) {
+    to.line(&listed.device);
+    let row = |address: &LedgerAddressAnswer| {
+        [
+            address.index.to_string(),
+            address.address.clone(),
+            address.path.clone(),
+            address.label.clone().unwrap_or_default(),
+        ]
+    };
+    let rows: Vec<_> = listed.addresses.iter().map(row).collect();
+    to.table(["INDEX", "ADDRESS", "PATH", "LABEL"], &rows);
+    to.next("Add one with", "bursar address ledger add <index> [label]");
 }
 
 pub(super) fn addresses(to: &mut Sheet, addresses: &[AddressAnswer]) {

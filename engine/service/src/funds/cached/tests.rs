@@ -85,6 +85,7 @@ impl Stage {
             chains: [(network().chain, Arc::clone(&chain) as Arc<dyn Chain>)].into_iter().collect(),
             explorers: crate::ports::Explorers::default(),
             prices: PriceSource::default(),
+            devices: None,
             signer: None,
         };
         Self { funds: Arc::new(Funds::new(&ports)), chain, clock }

@@ -20,6 +20,7 @@ use bursar_core::time::Utc;
 use bursar_domain::cards::own_label;
 use bursar_domain::outboxes::{Outboxes, Send};
 use bursar_domain::payees::{Paid, Payee};
+use bursar_domain::wallets::Backing;
 use bursar_submit::{Call, OutboxKey, fees};
 
 use super::resolve::{Asset, asset, network, payee};
@@ -66,6 +67,10 @@ pub(super) async fn plan(
     let view = engine.core.view();
     let wallet = view.state.wallet.clone().ok_or(Fault::new(Code::NoWallet))?;
     let known = labelled(&wallet, &order.label)?.clone();
+    if let Backing::Device { .. } = known.backing {
+        let why = "A Ledger cannot sign transactions yet: send from an address of a seed.";
+        return Err(Fault::because(Code::LedgerSignNotAvailable, why));
+    }
     let network = network(order, |row| view.state.network_enabled(row.chain))?;
     let chain = engine.ports.chains.get(&network.chain).ok_or_else(|| {
         let message = format!("No endpoint is set for {}.", network.title);

@@ -46,12 +46,15 @@ pub(crate) fn seed(id: SeedId, seed: &Seed) -> SeedAnswer {
 }
 
 pub(crate) fn address(known: &PayingAddress) -> AddressAnswer {
-    let Backing::Seed(seed) = known.backing;
+    let backing = match known.backing {
+        Backing::Seed(seed) => format!("seed {seed}"),
+        Backing::Device { layout } => format!("Ledger ({})", layout.name()),
+    };
     AddressAnswer {
         label: known.label.as_str().to_owned(),
         index: known.index,
         description: known.description.clone(),
-        backing: format!("seed {seed}"),
+        backing,
         path: known.path.clone(),
         address: known.address.to_checksum(None),
     }

@@ -1,0 +1,69 @@
+//! Checks whether Ledgers can be used.
+
+use std::sync::Arc;
+
+use bursar_control::answers::CheckAnswer;
+use bursar_ledger::port::{ConnectFault, Devices};
+
+const CHECK: &str = "ledger";
+
+/// Lets the person at the machine use a Ledger.
+const UDEV_RULE: &str = "SUBSYSTEM==\"hidraw\", ATTRS{idVendor}==\"2c97\", TAG+=\"uaccess\"";
+
+/// Looks for Ledgers; `None` in a build without support for them.
+pub(super) async fn check(devices: Option<&Arc<dyn Devices>>) -> Option<CheckAnswer> {
+    let found = devices?.connect().await;
+    Some(judge(found.map(|all| all.iter().map(|device| device.name().to_owned()).collect())))
+}
+
+fn judge(found: Result<Vec<String>, ConnectFault>) -> CheckAnswer {
+    match found {
+        Ok(names) if names.is_empty() => CheckAnswer::ok(CHECK, "none is plugged in"),
+        Ok(names) => CheckAnswer::ok(CHECK, format!("plugged in: {}", names.join(", "))),
+        Err(ConnectFault::NoPermission) => CheckAnswer::warn(
+            CHECK,
+            "one is plugged in, but this account may not use it",
+            format!(
+                "as root, write the line {UDEV_RULE} to /etc/udev/rules.d/70-ledger.rules, run udevadm control \
+                 --reload, and plug it in again"
+            ),
+        ),
+        Err(ConnectFault::InUse) => CheckAnswer::warn(
+            CHECK,
+            "another program uses the one that is plugged in",
+            "close that program before you use the Ledger with the wallet",
+        ),
+        Err(ConnectFault::Failed(why)) => CheckAnswer::warn(
+            CHECK,
+            format!("none can be used: {why}"),
+            "plug it in again, or use another port",
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bursar_control::answers::CheckResult;
+
+    #[test]
+    fn a_missing_permission_names_the_udev_rule() {
+        let check = judge(Err(ConnectFault::NoPermission));
+        assert_eq!(check.result, CheckResult::Warn);
+        let advice = check.advice.unwrap();
+        assert!(advice.contains(r#"ATTRS{idVendor}=="2c97", TAG+="uaccess""#), "{advice}");
+    }
+
+    #[test]
+    fn no_ledger_is_no_fault() {
+        assert_eq!(judge(Ok(Vec::new())).result, CheckResult::Ok);
+        let found = judge(Ok(vec!["Ledger Flex (0001)".to_owned()]));
+        assert_eq!(
+            (found.result, found.finding.as_str()),
+            (CheckResult::Ok, "plugged in: Ledger Flex (0001)")
+        );
+        for fault in [ConnectFault::InUse, ConnectFault::Failed("x".to_owned())] {
+            assert_eq!(judge(Err(fault)).result, CheckResult::Warn);
+        }
+    }
+}
