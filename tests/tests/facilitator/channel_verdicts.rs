@@ -335,8 +335,9 @@ impl Model {
             && judged.known(request, &judged.job(request), false).is_none()
             && matches!(judged.judge(request), Verdict::Send);
         let job = judged.job(request);
+        let between = self.settle_between(request, judged).into_iter();
         if !is_accepted || self.book.contains_key(&job) {
-            return Vec::new();
+            return between.collect();
         }
         let mut after = self.clone();
         let recorded = |mut model: Self| {
@@ -347,6 +348,7 @@ impl Model {
             let after = recorded(after);
             let success = after.success(request, job.clone(), Proof::Own, &effect);
             let mut outcomes = vec![(success, after)];
+            outcomes.extend(between);
             if self.is_counted_twice(request, judged) {
                 let code = "insufficient_balance".to_owned();
                 outcomes.push((Expected::Refused(code), self.clone()));
@@ -375,13 +377,20 @@ impl Model {
         } else {
             after.settle(request, false)
         };
-        // The facilitator reads the claims of a refund before it reads the refund: the claims may still have been good.
-        if let Request::Refund(refund) = request
-            && let Err(code) = self.judge_refund_alone(refund)
-        {
-            outcomes.push((Expected::Refused(code), self.clone()));
-        }
+        outcomes.extend(between);
         outcomes
+    }
+
+    /// The refusal of a refund whose claims were read before a simultaneous action, as `judged` saw them, and the rest
+    /// after it: the facilitator reads the claims first.
+    fn settle_between(&self, request: &Request, judged: &Self) -> Option<(Expected, Self)> {
+        let Request::Refund(refund) = request else { return None };
+        let has_claims = !refund.claims.rows.is_empty();
+        let is_read = judged.check_request(request).is_ok()
+            && judged.known(request, &judged.job(request), false).is_none()
+            && (!has_claims || judged.judge_claims(&refund.claims).is_ok());
+        let code = self.judge_refund_alone(refund).err().filter(|_code| is_read)?;
+        Some((Expected::Refused(code), self.clone()))
     }
 
     /// Whether a deposit may be refused because a simultaneous one of its payer counts twice: it is mined, so the balance
