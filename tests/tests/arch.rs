@@ -210,6 +210,23 @@ fn pure_crates_have_no_io_dependencies() {
     assert!(!found["bursar-engine"].contains("reqwest"), "only the chain port opens connections");
 }
 
+#[test]
+fn one_crate_reaches_devices_and_no_program_reaches_an_emulator() {
+    for (name, needs) in dependencies() {
+        for library in ["coins-ledger", "hidapi"] {
+            let may = name == "bursar-device" || !needs.contains(library);
+            assert!(may, "{name} must not depend on {library}");
+        }
+    }
+    for package in packages().iter().filter(|package| package["name"] != "bursar-tests") {
+        for dependency in package["dependencies"].as_array().unwrap() {
+            let features = dependency["features"].as_array().unwrap();
+            let emulates = features.iter().any(|feature| feature == "emulator");
+            assert!(!emulates, "{} must not turn the emulator on", package["name"]);
+        }
+    }
+}
+
 /// Returns the production lines of a file: without its tests at the foot, and without comments.
 fn production(path: &Path) -> String {
     let text = std::fs::read_to_string(path).unwrap();
