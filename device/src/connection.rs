@@ -1,71 +1,141 @@
 //! A connection to one device.
 
+use std::collections::HashMap;
 use std::fmt;
-use std::sync::Arc;
+use std::hash::Hash;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bursar_ledger::port::{BoxFuture, Device, ExchangeFault};
 use coins_ledger::transports::LedgerTransport;
 use coins_ledger::{ApduCommand, Ledger, LedgerError};
-use tokio::sync::Mutex;
+
+/// The devices whose answer is missing, or whose connection failed while one may be missing. Each stays open and takes no
+/// command, because another connection to it could receive that answer.
+pub(crate) struct Owing<K>(Arc<Mutex<HashMap<K, Arc<dyn Device>>>>);
+
+impl<K> Default for Owing<K> {
+    fn default() -> Self {
+        Self(Arc::default())
+    }
+}
+
+impl<K> Clone for Owing<K> {
+    fn clone(&self) -> Self {
+        Self(Arc::clone(&self.0))
+    }
+}
+
+impl<K> fmt::Debug for Owing<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Owing")
+    }
+}
+
+impl<K: Eq + Hash> Owing<K> {
+    fn all(&self) -> MutexGuard<'_, HashMap<K, Arc<dyn Device>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns the device, if it takes no command.
+    pub(crate) fn get(&self, key: &K) -> Option<Arc<dyn Device>> {
+        self.all().get(key).cloned()
+    }
+
+    /// Forgets the devices that are unplugged.
+    pub(crate) fn retain(&self, is_plugged: impl Fn(&K) -> bool) {
+        self.all().retain(|key, _device| is_plugged(key));
+    }
+}
 
 /// A connection over one of the library's transports.
 ///
 /// An exchange runs in its own task and without a time limit of the library: its USB transport would return a late
 /// answer to the next command. The task ends only with the answer, so a caller that goes away leaves no answer behind.
-pub(crate) struct Connection<T> {
+pub(crate) struct Connection<K, T> {
+    inner: Arc<Inner<K, T>>,
+}
+
+struct Inner<K, T> {
+    key: K,
     name: String,
-    /// Locked by the task of an exchange until its answer is read.
-    ledger: Arc<Mutex<Ledger<T>>>,
-    is_lost: Arc<AtomicBool>,
+    owing: Owing<K>,
+    owes_answer: AtomicBool,
+    is_lost: AtomicBool,
+    /// Locked by the task of the only exchange.
+    ledger: tokio::sync::Mutex<Ledger<T>>,
 }
 
-impl<T> fmt::Debug for Connection<T> {
+impl<K, T> Clone for Connection<K, T> {
+    fn clone(&self) -> Self {
+        Self { inner: Arc::clone(&self.inner) }
+    }
+}
+
+impl<K, T> fmt::Debug for Connection<K, T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Connection").field("name", &self.name).finish_non_exhaustive()
+        f.debug_struct("Connection").field("name", &self.inner.name).finish_non_exhaustive()
     }
 }
 
-impl<T> Connection<T> {
-    /// Uses an open transport.
-    pub(crate) fn new(name: String, transport: T) -> Self {
-        let ledger = Ledger::from_transport(transport);
-        Self { name, ledger: Arc::new(Mutex::new(ledger)), is_lost: Arc::default() }
+impl<K, T> Connection<K, T> {
+    /// Uses an open transport to the device with this key.
+    pub(crate) fn new(key: K, name: String, transport: T, owing: &Owing<K>) -> Self {
+        let ledger = tokio::sync::Mutex::new(Ledger::from_transport(transport));
+        let (owes_answer, is_lost, owing) =
+            (AtomicBool::default(), AtomicBool::default(), owing.clone());
+        Self { inner: Arc::new(Inner { key, name, owing, owes_answer, is_lost, ledger }) }
     }
 }
 
-impl<T: LedgerTransport + Send + 'static> Device for Connection<T> {
+impl<K, T> Device for Connection<K, T>
+where
+    K: Eq + Hash + Clone + Send + Sync + 'static,
+    T: LedgerTransport + Send + 'static,
+{
     fn name(&self) -> &str {
-        &self.name
+        &self.inner.name
     }
 
     fn exchange(&self, command: Vec<u8>) -> BoxFuture<'_, Result<Vec<u8>, ExchangeFault>> {
         Box::pin(async move {
+            let inner = &self.inner;
             if self.is_lost() {
                 return Err(ExchangeFault::Disconnected);
             }
-            let free = Arc::clone(&self.ledger).try_lock_owned();
-            let mut ledger = free.map_err(|_busy| ExchangeFault::OwesAnswer)?;
             let command = command_of(&command).ok_or(ExchangeFault::Disconnected)?;
-            let is_lost = Arc::clone(&self.is_lost);
-            let exchange = tokio::spawn(async move {
-                let answer = answer_of(ledger.exchange(command).await);
-                if answer.is_err() {
-                    is_lost.store(true, Ordering::Release);
-                }
-                answer
-            });
+            if inner.owes_answer.swap(true, Ordering::AcqRel) {
+                return Err(ExchangeFault::OwesAnswer);
+            }
+            inner.owing.all().insert(inner.key.clone(), Arc::new(self.clone()));
+            let running = Arc::clone(inner);
+            let exchange = tokio::spawn(async move { running.run(command).await });
             // cancel-safe: the task reads the answer even if nobody waits for it.
             exchange.await.unwrap_or(Err(ExchangeFault::Disconnected))
         })
     }
 
     fn owes_answer(&self) -> bool {
-        self.ledger.try_lock().is_err()
+        self.inner.owes_answer.load(Ordering::Acquire)
     }
 
     fn is_lost(&self) -> bool {
-        self.is_lost.load(Ordering::Acquire)
+        self.inner.is_lost.load(Ordering::Acquire)
+    }
+}
+
+impl<K: Eq + Hash, T: LedgerTransport> Inner<K, T> {
+    async fn run(&self, command: ApduCommand) -> Result<Vec<u8>, ExchangeFault> {
+        let answer = answer_of(self.ledger.lock().await.exchange(command).await);
+        match &answer {
+            Ok(_bytes) => {
+                self.owing.all().remove(&self.key);
+                self.owes_answer.store(false, Ordering::Release);
+            }
+            // It stays among those that owe: the device may still answer to another connection.
+            Err(_lost) => self.is_lost.store(true, Ordering::Release),
+        }
+        answer
     }
 }
 
@@ -75,7 +145,7 @@ fn command_of(bytes: &[u8]) -> Option<ApduCommand> {
     let head = ApduCommand::builder().cla(class).ins(instruction).p1(p1).p2(p2);
     // Without data the library leaves the length byte out; as its last byte it has the same place and value.
     let command = if data.is_empty() { head.le(0) } else { head.data(data) };
-    (data.len() == usize::from(length)).then(|| command.build().ok())?
+    if data.len() == usize::from(length) { command.build().ok() } else { None }
 }
 
 /// Returns the bytes of an answer, or that the connection is lost.

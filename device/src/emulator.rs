@@ -1,41 +1,39 @@
 //! Devices behind the socket of Ledger's emulator (speculos), for tests.
 
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use bursar_ledger::port::{BoxFuture, ConnectFault, Device, Devices};
 use coins_ledger::Model;
 use coins_ledger::transports::SpeculosTransport;
 
-use crate::connection::Connection;
+use crate::connection::{Connection, Owing};
 
 /// Emulators at these addresses.
 #[derive(Debug)]
 pub struct Emulators {
     addresses: Vec<SocketAddr>,
-    open: Mutex<Vec<(SocketAddr, Arc<dyn Device>)>>,
+    owing: Owing<SocketAddr>,
 }
 
 impl Emulators {
     /// Uses the emulators at these addresses, whether they run or not.
     pub fn new(addresses: Vec<SocketAddr>) -> Self {
-        Self { addresses, open: Mutex::default() }
-    }
-
-    fn known(&self, address: SocketAddr) -> Option<Arc<dyn Device>> {
-        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
-        open.retain(|(_at, device)| !device.is_lost());
-        let known = open.iter().find(|(at, _device)| *at == address);
-        known.map(|(_at, device)| Arc::clone(device))
+        Self { addresses, owing: Owing::default() }
     }
 }
 
 impl Devices for Emulators {
     fn connect(&self) -> BoxFuture<'_, Result<Vec<Arc<dyn Device>>, ConnectFault>> {
         Box::pin(async move {
+            // An emulator has no id that changes when it is plugged in again.
+            let is_lost =
+                |at: &SocketAddr| self.owing.get(at).is_some_and(|device| device.is_lost());
+            let lost: Vec<SocketAddr> = self.addresses.iter().copied().filter(is_lost).collect();
+            self.owing.retain(|at| !lost.contains(at));
             let mut devices = Vec::new();
             for address in &self.addresses {
-                if let Some(device) = self.known(*address) {
+                if let Some(device) = self.owing.get(address) {
                     devices.push(device);
                     continue;
                 }
@@ -44,10 +42,8 @@ impl Devices for Emulators {
                     continue;
                 };
                 let name = format!("Ledger Flex ({})", address.port());
-                let device: Arc<dyn Device> = Arc::new(Connection::new(name, transport));
-                let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
-                open.push((*address, Arc::clone(&device)));
-                devices.push(device);
+                let connection = Connection::new(*address, name, transport, &self.owing);
+                devices.push(Arc::new(connection) as Arc<dyn Device>);
             }
             Ok(devices)
         })

@@ -42,7 +42,7 @@ pub struct PayingAddress {
     pub created: Utc,
 }
 
-/// Where the key of an address comes from.
+/// Where the key of an address comes from. Journal entries contain the position of a variant: new ones are appended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Backing {
     Seed(SeedId),

@@ -58,6 +58,8 @@ pub(crate) struct EngineContext {
     pub(crate) lan_until_stopped: AtomicBool,
     /// Serializes changes of the wallet file and of the journal's entries about it.
     pub(crate) wallet_changes: tokio::sync::Mutex<()>,
+    /// Which command uses the hardware devices.
+    pub(crate) device_turn: crate::device::Turn,
     /// Serializes backups: each needs disk space for the whole journal.
     pub(crate) backups: tokio::sync::Mutex<()>,
     /// Serializes password attempts. Holds the journal's count of wrong passwords at the last correct one.

@@ -13,50 +13,99 @@ use bursar_ledger::app;
 use bursar_ledger::command::{AnswerFault, Command, TooLong, read_answer};
 use bursar_ledger::port::{ConnectFault, Device, Devices, ExchangeFault};
 use bursar_ledger::status::Meaning;
+use tokio::sync::{Mutex, OwnedMutexGuard};
 
 /// How long a device may take to answer a command that asks no person.
 const ANSWER_MS: u64 = 5_000;
 /// How long a person may take to compare an address on the device.
 const CONFIRM_MS: u64 = 120_000;
 
+/// One command at a time uses the devices.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Turn(Arc<Mutex<()>>);
+
+/// The devices that are ready, for one command. They are closed when it ends.
+#[derive(Debug)]
+pub(crate) struct ReadyDevices {
+    pub(crate) all: Vec<ReadyDevice>,
+    _turn: OwnedMutexGuard<()>,
+}
+
 /// A device whose Ethereum app is open.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub(crate) struct ReadyDevice {
     device: Arc<dyn Device>,
     clock: Arc<dyn Clock>,
 }
 
-/// Returns the devices that are ready.
+/// Waits for the turn, and returns the devices that are ready.
 ///
 /// # Errors
-/// `LEDGER_SIGN_NOT_AVAILABLE` in a build without support, `LEDGER_DISCONNECTED` with what to do if no device is ready.
+/// `LEDGER_SIGN_NOT_AVAILABLE` in a build without support, `BUSY` if another command uses the devices,
+/// `LEDGER_DISCONNECTED` with what to do if no device is ready.
 pub(crate) async fn ready(
     devices: Option<&Arc<dyn Devices>>,
+    turn: &Turn,
     clock: &Arc<dyn Clock>,
-) -> Result<Vec<ReadyDevice>, Fault> {
+) -> Result<ReadyDevices, Fault> {
     let devices = devices.ok_or_else(|| {
         let why = "This build has no support for Ledgers: build it with the feature `ledger`.";
         Fault::because(Code::LedgerSignNotAvailable, why)
     })?;
-    let connected = devices.connect().await.map_err(not_connected)?;
-    let (mut ready, mut first_fault) = (Vec::new(), None);
+    let until = clock.mono_ms().saturating_add(ANSWER_MS);
+    // cancel-safe: it only waits.
+    let turn = tokio::select! {
+        biased;
+        turn = Arc::clone(&turn.0).lock_owned() => turn,
+        () = clock.sleep_until(until) => {
+            let why = "Another command uses the Ledger: try again when it has ended.";
+            return Err(Fault::because(Code::Busy, why));
+        }
+    };
+    let until = clock.mono_ms().saturating_add(ANSWER_MS);
+    // cancel-safe: devices that are opened too late are closed.
+    let connected = tokio::select! {
+        biased;
+        connected = devices.connect() => connected.map_err(not_connected)?,
+        () = clock.sleep_until(until) => {
+            let why = "This machine's USB does not answer: plug the Ledger into another port.";
+            return Err(Fault::because(Code::LedgerDisconnected, why));
+        }
+    };
+    let (mut all, mut first_fault) = (Vec::new(), None);
     for device in connected {
         let device = ReadyDevice { device, clock: Arc::clone(clock) };
         match device.check_app().await {
-            Ok(()) => ready.push(device),
+            Ok(()) => all.push(device),
             Err(fault) => first_fault = first_fault.or(Some(fault)),
         }
     }
-    if ready.is_empty() {
+    if all.is_empty() {
         return Err(first_fault.unwrap_or(Fault::new(Code::LedgerDisconnected)));
     }
-    Ok(ready)
+    Ok(ReadyDevices { all, _turn: turn })
 }
 
 impl ReadyDevice {
     /// Returns model and serial number, for people.
     pub(crate) fn name(&self) -> &str {
         self.device.name()
+    }
+
+    /// Checks that every answer so far was one to this program. If another program used the device meanwhile, or an answer
+    /// to an earlier program came late, each answer was that to the command before, and this one has another form.
+    ///
+    /// # Errors
+    /// `LEDGER_ERROR`: nothing that the device answered may be used.
+    pub(crate) async fn check_answers(&self) -> Result<(), Fault> {
+        self.check_app().await.map_err(|_other_form| {
+            let why = format!(
+                "The answers of the {} got mixed up with those to another program: close that program, finish what the \
+                 device shows, and try again.",
+                self.name()
+            );
+            Fault::because(Code::LedgerError, why)
+        })
     }
 
     /// Checks that the Ethereum app is open.
@@ -122,7 +171,7 @@ impl ReadyDevice {
                 format!("The {} still shows an earlier request: reject it there.", self.name())
             }
             ExchangeFault::Disconnected => {
-                format!("The {} was disconnected: plug it in and unlock it.", self.name())
+                format!("The connection to the {} is lost: plug it in again.", self.name())
             }
         };
         Fault::because(Code::LedgerDisconnected, why)

@@ -191,6 +191,7 @@ impl Engine {
             server: tokio::sync::Mutex::new(None),
             lan_until_stopped: AtomicBool::new(false),
             wallet_changes: tokio::sync::Mutex::new(()),
+            device_turn: crate::device::Turn::default(),
             backups: tokio::sync::Mutex::new(()),
             password_tries: tokio::sync::Mutex::default(),
             last_used_ms,

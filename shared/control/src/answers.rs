@@ -160,6 +160,9 @@ pub struct AddressAnswer {
 pub struct LedgerAddressesAnswer {
     /// Model and serial number.
     pub device: String,
+    pub layout: String,
+    /// The paths of the layout custom.
+    pub template: Option<String>,
     pub addresses: Vec<LedgerAddressAnswer>,
 }
 

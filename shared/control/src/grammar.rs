@@ -19,7 +19,7 @@ use clap::{CommandFactory, Parser, Subcommand};
 use serde::{Deserialize, Serialize};
 
 pub use activity::{ActivityOrder, WatchOrder};
-pub use address::{AddressOrder, LayoutArgs, LedgerOrder, SendOrder};
+pub use address::{AddressOrder, Indexes, LayoutArgs, LedgerOrder, SendOrder};
 pub use agent::AgentOrder;
 pub use balances::BalancesOrder;
 pub use config::ConfigOrder;

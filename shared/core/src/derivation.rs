@@ -11,7 +11,8 @@ use strum::{EnumString, IntoStaticStr, VariantArray};
 const HARDENED: u32 = 1 << 31;
 
 /// Where the addresses of a seed or a hardware device are. Seeds of the wallet use [`Layout::Bip44`]; a hardware device
-/// may use any layout. With the same seed, layout and index, both derive the same address.
+/// may use any layout. With the same seed, layout and index, both derive the same address. Journal entries contain the
+/// position of a variant: new ones are appended.
 #[derive(
     Debug,
     Clone,
@@ -78,7 +79,9 @@ impl FromStr for Template {
     type Err = PathError;
 
     fn from_str(text: &str) -> Result<Self, PathError> {
-        if text.matches(Self::INDEX).count() != 1 {
+        let is_index = |step: &&str| step.strip_suffix('\'').unwrap_or(step) == Self::INDEX;
+        let whole_steps = text.split('/').filter(is_index).count();
+        if whole_steps != 1 || text.matches(Self::INDEX).count() != 1 {
             return Err(PathError::NoIndex);
         }
         let template = Self(Cow::Owned(text.to_owned()));
@@ -104,7 +107,7 @@ pub enum PathError {
     IndexTooLarge,
     #[error("a derivation path has at most 255 steps")]
     TooDeep,
-    #[error("a template contains {{}} once, in place of the index, as in m/44'/60'/0'/0/{{}}")]
+    #[error("a template contains {{}} once, in place of a whole step, as in m/44'/60'/0'/0/{{}}")]
     NoIndex,
 }
 
@@ -233,7 +236,8 @@ mod tests {
             ("m/44'/60'/0'", PathError::NoIndex),
             ("m/{}/{}", PathError::NoIndex),
             ("44'/{}", PathError::NoRoot),
-            ("m/1{}/x", PathError::BadStep(2)),
+            ("m/1{}/0", PathError::NoIndex),
+            ("m/{}/x", PathError::BadStep(2)),
         ] {
             assert_eq!(text.parse::<Template>(), Err(error), "{text}");
         }

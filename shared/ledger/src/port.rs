@@ -33,7 +33,8 @@ pub enum ExchangeFault {
 
 /// The devices of a machine.
 pub trait Devices: Send + Sync + fmt::Debug {
-    /// Opens every device that is plugged in now. A device that is still open from an earlier call is returned again.
+    /// Opens every device that is plugged in now; dropping a device closes it. A device whose answer is missing stays open
+    /// and is returned again.
     fn connect(&self) -> BoxFuture<'_, Result<Vec<Arc<dyn Device>>, ConnectFault>>;
 }
 

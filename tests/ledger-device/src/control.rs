@@ -65,14 +65,17 @@ fn order(device: &Device, words: &[&str]) -> Option<String> {
         ["delay", milliseconds] => {
             device.set_delay(Duration::from_millis(milliseconds.parse().ok()?))
         }
-        ["lie", which] => device.set_lie(match *which {
-            "truncated" => Some(Lie::Truncated),
-            "longer" => Some(Lie::Longer),
-            "changed" => Some(Lie::Changed),
-            "earlier" => Some(Lie::Earlier),
-            "off" => None,
-            _other => return None,
-        }),
+        ["lie", which] => device.set_lie(
+            0,
+            match *which {
+                "truncated" => Some(Lie::Truncated),
+                "longer" => Some(Lie::Longer),
+                "changed" => Some(Lie::Changed),
+                "earlier" => Some(Lie::Earlier),
+                "off" => None,
+                _other => return None,
+            },
+        ),
         ["log"] => return Some(device.log().join("; ")),
         _other => return None,
     }

@@ -47,6 +47,8 @@ struct State {
     decides_itself: Option<Decision>,
     delay: Duration,
     lie: Option<Lie>,
+    /// Honest answers until the lie begins.
+    honest: u64,
     earlier: Vec<u8>,
     /// Commands until the cable is pulled: before the command is handled, or before it is answered.
     cut_before: Option<u64>,
@@ -88,6 +90,7 @@ impl Device {
             decides_itself: None,
             delay: Duration::ZERO,
             lie: None,
+            honest: 0,
             earlier: Vec::new(),
             cut_before: None,
             cut_after: None,
@@ -136,7 +139,9 @@ impl Device {
         if !state.is_plugged || state.unplugged != plugged {
             return None;
         }
-        let told = match state.lie {
+        let lie = if state.honest == 0 { state.lie } else { None };
+        state.honest = state.honest.saturating_sub(1);
+        let told = match lie {
             None => data.clone(),
             Some(Lie::Truncated) => {
                 data.split_last().map_or(Vec::new(), |(_last, rest)| rest.to_vec())
@@ -311,9 +316,10 @@ impl Device {
         self.state().delay = delay;
     }
 
-    /// Falsifies each answer.
-    pub fn set_lie(&self, lie: Option<Lie>) {
-        self.state().lie = lie;
+    /// Falsifies each answer after some honest ones.
+    pub fn set_lie(&self, honest: u64, lie: Option<Lie>) {
+        let mut state = self.state();
+        (state.honest, state.lie) = (honest, lie);
     }
 
     /// Changes the app: its switches, its version or its seed.

@@ -1,7 +1,6 @@
 //! Connections to a simulated device: one exchange at a time, and no answer for another command.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use alloy_primitives::{Address, B256, U256};
 use bursar_core::derivation::{DerivationPath, Layout};
@@ -128,7 +127,9 @@ async fn a_late_answer_is_dropped_and_never_returned_for_another_command() {
         assert!(device.owes_answer());
         let asked = device.exchange(app::ask_app().to_bytes()).await;
         assert_eq!(asked, Err(ExchangeFault::OwesAnswer));
-        assert!(Arc::ptr_eq(&bench.connect().await, &device), "it is not opened a second time");
+        let again = bench.connect().await;
+        assert!(again.owes_answer(), "it is not opened a second time");
+        assert_eq!(address_of(&*again).await, Err(ExchangeFault::OwesAnswer));
 
         assert!(bench.device.press(decision));
         while device.owes_answer() {
@@ -174,7 +175,11 @@ async fn a_cable_that_is_pulled_at_any_command_ends_the_connection_and_no_other(
 async fn two_callers_never_share_an_exchange() {
     let bench = Bench::start();
     let device = bench.connect().await;
-    bench.device.set_delay(Duration::from_millis(20));
-    let (one, other) = tokio::join!(address_of(&*device), address_of(&*device));
-    assert!(one.is_ok() && other == Err(ExchangeFault::OwesAnswer));
+    let (shown, request) = (address::ask(&path(), Display::Confirm).unwrap(), Arc::clone(&device));
+    let first = tokio::spawn(async move { request.exchange(shown.to_bytes()).await });
+    bench.wait_for_prompt().await;
+    assert_eq!(address_of(&*device).await, Err(ExchangeFault::OwesAnswer));
+    assert!(bench.device.press(Decision::Press));
+    assert!(first.await.unwrap().is_ok());
+    assert!(address_of(&*device).await.is_ok());
 }

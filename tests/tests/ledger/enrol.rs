@@ -6,7 +6,7 @@ use bursar_control::answers::{AddressAnswer, Answer, CheckResult, LedgerAddresse
 use bursar_core::codes::Code;
 use bursar_device::emulator::Emulators;
 use bursar_ledger_device::app::EthereumApp;
-use bursar_ledger_device::device::{Decision, Device};
+use bursar_ledger_device::device::{Decision, Device, Lie};
 use bursar_ledger_device::key::Seed;
 use bursar_ledger_device::server::serve;
 use bursar_tests::engine::{Setup, TestEngine};
@@ -149,15 +149,11 @@ async fn each_state_of_a_device_says_what_to_do() {
     device.set_plugged(false);
     says(Code::LedgerDisconnected, "plug it in").await;
     device.set_plugged(true);
-    for lie in [
-        bursar_ledger_device::device::Lie::Truncated,
-        bursar_ledger_device::device::Lie::Longer,
-        bursar_ledger_device::device::Lie::Earlier,
-    ] {
-        device.set_lie(Some(lie));
+    for lie in [Lie::Truncated, Lie::Longer, Lie::Earlier] {
+        device.set_lie(0, Some(lie));
         says(Code::LedgerError, "open its Ethereum app again").await;
     }
-    device.set_lie(None);
+    device.set_lie(0, None);
     let fault =
         engine.operator().refused("address ledger list --layout custom --path m/{}/1").await;
     assert_eq!(fault.code, Code::BadInput, "{fault:?}");
@@ -165,6 +161,37 @@ async fn each_state_of_a_device_says_what_to_do() {
     engine.operator().must("address ledger list").await;
     engine.operator().must("wallet lock").await;
     assert_eq!(engine.operator().refused("address ledger list").await.code, Code::WalletLocked);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn answers_to_other_commands_are_never_used() {
+    let (device, at) = plug_in(WORDS);
+    let engine = engine(vec![at]).await;
+    let mut operator = engine.operator();
+    // Another program, or a late answer: from some answer on, each is the one to the command before.
+    for honest in 1..=4 {
+        for line in ["address ledger list --count 3", "address ledger add 0,1,2"] {
+            device.set_lie(honest, Some(Lie::Earlier));
+            let fault = operator.refused(line).await;
+            assert_eq!(fault.code, Code::LedgerError, "{line} after {honest}: {fault:?}");
+        }
+    }
+    device.set_lie(0, None);
+    let listed = listed(&engine, "address ledger list").await;
+    assert!(listed.addresses.iter().all(|address| address.label.is_none()), "{listed:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn several_addresses_are_added_together_or_not_at_all() {
+    let (_device, at) = plug_in(WORDS);
+    let engine = engine(vec![at]).await;
+    let mut operator = engine.operator();
+    operator.must("address ledger add 1").await;
+    assert_eq!(operator.refused("address ledger add 0,1,2 more").await.code, Code::NameTaken);
+    assert_eq!(operator.refused("address ledger add 3,3").await.code, Code::BadInput);
+    let listed = listed(&engine, "address ledger list --count 3").await;
+    let labels: Vec<_> = listed.addresses.iter().map(|address| address.label.as_deref()).collect();
+    assert_eq!(labels, [None, Some("ledger-1"), None]);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -9,7 +9,8 @@ use super::head::{Hash, Head};
 /// Initial capacity in bytes: most records and entries fit without growing.
 pub(super) const RECORD_BYTES: usize = 1024;
 
-/// The version of the encoding. Raise it with every change of an event's form. Other versions are rejected.
+/// The version of the encoding. Raise it with every change of an event's form, unless it only appends a variant to an enum:
+/// entries that were written before do not contain it. Other versions are rejected.
 const VERSION: u8 = 7;
 
 pub(super) fn hash(bytes: &[u8]) -> Hash {

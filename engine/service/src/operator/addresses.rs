@@ -6,6 +6,7 @@ use bursar_control::answers::{Answer, SecretField, SeedAnswer};
 use bursar_control::grammar::{AddressOrder, BalancesOrder, SeedOrder, Words};
 use bursar_control::wire::SecretPrompt;
 use bursar_core::codes::Code;
+use bursar_core::derivation::Layout;
 use bursar_core::fault::Fault;
 use bursar_core::ids::{Name, SeedId};
 use bursar_domain::Action;
@@ -171,7 +172,15 @@ async fn delete(
             Backing::Seed(seed) => {
                 format!("`address create <label> {}` with the seed {seed}", known.index)
             }
-            Backing::Device { .. } => format!("`address ledger add` at {}", known.path),
+            Backing::Device { layout: Layout::Custom } => format!(
+                "`address ledger add {} <label> --layout custom` with the path {}",
+                known.index, known.path
+            ),
+            Backing::Device { layout } => format!(
+                "`address ledger add {} <label> --layout {}` with the same Ledger",
+                known.index,
+                layout.name()
+            ),
         };
         let lines = vec![
             format!("{} ({})", known.address.to_checksum(None), known.label),

@@ -37,7 +37,7 @@ pub(super) async fn run(
         checks
     })
     .await?;
-    checks.extend(devices::check(engine.ports.devices.as_ref()).await);
+    checks.extend(devices::check(&engine.ports).await);
     dialogue.progress("asking the networks").await;
     let state = engine.core.view().state.clone();
     let enabled = NETWORKS.iter().filter(|row| state.network_enabled(row.chain));

@@ -1,5 +1,6 @@
 //! The commands `address ledger …`.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use bursar_control::answers::{Answer, LedgerAddressAnswer, LedgerAddressesAnswer};
@@ -14,9 +15,12 @@ use bursar_domain::wallets::Backing;
 
 use super::dialogue::Dialogue;
 use super::support::lookup::{labelled, wallet};
-use super::support::{Done, act, describe};
+use super::support::{Done, act, describe, rehearse};
 use crate::context::EngineContext;
-use crate::device::{self, ReadyDevice};
+use crate::device::{self, ReadyDevice, ReadyDevices};
+
+/// The most addresses that one command adds.
+const ADD_MAX: usize = 50;
 
 pub(super) async fn run(
     engine: &Arc<EngineContext>,
@@ -30,21 +34,21 @@ pub(super) async fn run(
     match order {
         LedgerOrder::List { layout, start, count } => list(engine, &layout, start, count).await,
         LedgerOrder::Add { indexes, label, layout } => {
-            add(engine, &indexes, label.as_ref(), &layout).await
+            add(engine, &indexes.0, label.as_ref(), &layout).await
         }
         LedgerOrder::Verify { label } => verify(engine, &label, dialogue).await,
     }
 }
 
-async fn devices(engine: &EngineContext) -> Result<Vec<ReadyDevice>, Fault> {
-    device::ready(engine.ports.devices.as_ref(), &engine.ports.clock).await
+async fn devices(engine: &EngineContext) -> Result<ReadyDevices, Fault> {
+    let ports = &engine.ports;
+    device::ready(ports.devices.as_ref(), &engine.device_turn, &ports.clock).await
 }
 
 /// Returns the only device that is ready.
-async fn the_device(engine: &EngineContext) -> Result<ReadyDevice, Fault> {
-    let mut all = devices(engine).await?;
-    match (all.pop(), all.is_empty()) {
-        (Some(only), true) => Ok(only),
+fn only(devices: &ReadyDevices) -> Result<&ReadyDevice, Fault> {
+    match devices.all.as_slice() {
+        [only] => Ok(only),
         _several => Err(Fault::because(
             Code::Ambiguous,
             "Several Ledgers are connected: unplug all but the one with the addresses.",
@@ -70,7 +74,8 @@ async fn list(
     let end = start.checked_add(count).filter(|end| *end <= 1 << 31);
     let end =
         end.ok_or_else(|| Fault::because(Code::BadInput, "An index is at most 2147483647."))?;
-    let device = the_device(engine).await?;
+    let devices = devices(engine).await?;
+    let device = only(&devices)?;
     let mut addresses = Vec::new();
     for index in start..end {
         let path = path(&template, index)?;
@@ -83,11 +88,17 @@ async fn list(
             label: same.map(|known| known.label.as_str().to_owned()),
         });
     }
-    let device = device.name().to_owned();
-    Ok(Answer::LedgerAddresses(LedgerAddressesAnswer { device, addresses }).into())
+    device.check_answers().await?;
+    Ok(Answer::LedgerAddresses(LedgerAddressesAnswer {
+        device: device.name().to_owned(),
+        layout: layout.layout.name().to_owned(),
+        template: layout.path.clone(),
+        addresses,
+    })
+    .into())
 }
 
-/// Adds the addresses in their order; the first that is refused ends the command, and those before it stay.
+/// Adds all the addresses, or none if the rules refuse one of them.
 async fn add(
     engine: &Arc<EngineContext>,
     indexes: &[u32],
@@ -95,7 +106,13 @@ async fn add(
     layout: &LayoutArgs,
 ) -> Result<Done, Fault> {
     let template = template(layout)?;
-    let device = the_device(engine).await?;
+    let distinct: BTreeSet<u32> = indexes.iter().copied().collect();
+    if distinct.len() != indexes.len() || indexes.len() > ADD_MAX {
+        let why = format!("Name each index once, and at most {ADD_MAX} of them.");
+        return Err(Fault::because(Code::BadInput, why));
+    }
+    let devices = devices(engine).await?;
+    let device = only(&devices)?;
     let mut found = Vec::new();
     for index in indexes {
         let path = path(&template, *index)?;
@@ -108,7 +125,12 @@ async fn add(
             address: device.address(&path).await?,
         });
     }
+    device.check_answers().await?;
+    drop(devices);
     let _one_at_a_time = engine.wallet_changes.lock().await;
+    for added in &found {
+        rehearse(engine, Action::AddAddress(Box::new(added.clone())))?;
+    }
     let mut labels = Vec::new();
     for added in found {
         let label = added.label.clone();
@@ -160,14 +182,20 @@ async fn verify(
     };
     let path = DerivationPath::parse(&known.path)
         .map_err(|error| Fault::because(Code::InternalError, error.to_string()))?;
-    let mut found = None;
-    for device in devices(engine).await? {
-        if device.address(&path).await? == known.address {
-            found = Some(device);
-            break;
+    let devices = devices(engine).await?;
+    let (mut found, mut first_fault) = (None, None);
+    for device in &devices.all {
+        match device.address(&path).await {
+            Ok(address) if address == known.address => {
+                found = Some(device);
+                break;
+            }
+            Ok(_another) => {}
+            Err(fault) => first_fault = first_fault.or(Some(fault)),
         }
     }
-    let device = found.ok_or_else(|| other_seed(&known.label, layout))?;
+    let missing = || first_fault.unwrap_or_else(|| other_seed(&known.label, layout));
+    let device = found.ok_or_else(missing)?;
     let shown = known.address.to_checksum(None);
     dialogue
         .progress(&format!(
@@ -184,6 +212,7 @@ async fn verify(
             return Err(Fault::because(Code::Cancelled, why));
         }
     };
+    device.check_answers().await?;
     if confirmed == known.address {
         show(engine, label)
     } else {

@@ -64,16 +64,25 @@ pub enum LedgerOrder {
     },
     /// Add addresses of the Ledger to the wallet: one index, or several with commas.
     Add {
-        #[arg(value_delimiter = ',', required = true)]
-        indexes: Vec<u32>,
+        /// One index, or several with commas: 0,1,2.
+        #[arg(value_name = "INDEX", value_parser = indexes)]
+        indexes: Indexes,
         /// The label; with several indexes, each index is appended [default: ledger-INDEX].
-        #[arg(default_value = None)]
         label: Option<Name>,
         #[command(flatten)]
         layout: LayoutArgs,
     },
     /// Show an address on the Ledger, to compare it before you fund it; succeeds only if you confirm it there.
     Verify { label: Name },
+}
+
+/// Indexes of addresses.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Indexes(pub Vec<u32>);
+
+fn indexes(text: &str) -> Result<Indexes, String> {
+    let each = text.split(',').map(str::parse).collect::<Result<_, _>>();
+    each.map(Indexes).map_err(|_number| "write one index, or several like 0,1,2".to_owned())
 }
 
 /// Where the addresses of a Ledger are.

@@ -54,10 +54,16 @@ async fn addresses() {
     };
     let listed = LedgerAddressesAnswer {
         device: "Ledger Flex (0001)".into(),
+        layout: "live".into(),
+        template: None,
         addresses: vec![listed(0, Some("safe")), listed(1, None)],
     };
-    shown("ledger_addresses", "address ledger list --count 2", Answer::LedgerAddresses(listed))
-        .await;
+    let answer = Answer::LedgerAddresses(listed.clone());
+    shown("ledger_addresses", "address ledger list --count 2", answer).await;
+    let template = Some("m/44'/60'/3'/1/{}".to_owned());
+    let custom = LedgerAddressesAnswer { layout: "custom".into(), template, ..listed };
+    let line = "address ledger list --layout custom --path \"m/44'/60'/3'/1/{}\" --count 2";
+    shown("ledger_addresses_custom", line, Answer::LedgerAddresses(custom)).await;
     let addresses = vec![address(), other];
     shown("addresses", "address list", Answer::Addresses { addresses }).await;
 }

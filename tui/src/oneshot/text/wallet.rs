@@ -152,7 +152,12 @@ pub(super) fn ledger_addresses(to: &mut Sheet, listed: &LedgerAddressesAnswer) {
     };
     let rows: Vec<_> = listed.addresses.iter().map(row).collect();
     to.table(["INDEX", "ADDRESS", "PATH", "LABEL"], &rows);
-    to.next("Add one with", "bursar address ledger add <index> [label]");
+    let options = match (listed.layout.as_str(), &listed.template) {
+        ("live", None) => String::new(),
+        (layout, None) => format!(" --layout {layout}"),
+        (layout, Some(template)) => format!(" --layout {layout} --path {}", word(template)),
+    };
+    to.next("Add one with", &format!("bursar address ledger add <index> [label]{options}"));
 }
 
 pub(super) fn addresses(to: &mut Sheet, addresses: &[AddressAnswer]) {

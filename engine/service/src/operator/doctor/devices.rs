@@ -1,18 +1,31 @@
 //! Checks whether Ledgers can be used.
 
-use std::sync::Arc;
-
 use bursar_control::answers::CheckAnswer;
-use bursar_ledger::port::{ConnectFault, Devices};
+use bursar_ledger::port::ConnectFault;
+
+use crate::ports::Ports;
 
 const CHECK: &str = "ledger";
 
-/// Lets the person at the machine use a Ledger.
-const UDEV_RULE: &str = "SUBSYSTEM==\"hidraw\", ATTRS{idVendor}==\"2c97\", TAG+=\"uaccess\"";
+/// Lets the person at the machine use a Ledger, and the account `bursar` of the service.
+const UDEV_RULE: &str = "SUBSYSTEM==\"hidraw\", ATTRS{idVendor}==\"2c97\", TAG+=\"uaccess\", \
+                         GROUP=\"bursar\", MODE=\"0660\"";
+
+/// How long the machine's USB may take to answer.
+const ANSWER_MS: u64 = 5_000;
 
 /// Looks for Ledgers; `None` in a build without support for them.
-pub(super) async fn check(devices: Option<&Arc<dyn Devices>>) -> Option<CheckAnswer> {
-    let found = devices?.connect().await;
+pub(super) async fn check(ports: &Ports) -> Option<CheckAnswer> {
+    let devices = ports.devices.as_ref()?;
+    let until = ports.clock.mono_ms().saturating_add(ANSWER_MS);
+    // cancel-safe: devices that are opened too late are closed.
+    let found = tokio::select! {
+        biased;
+        found = devices.connect() => found,
+        () = ports.clock.sleep_until(until) => {
+            Err(ConnectFault::Failed("USB does not answer".to_owned()))
+        }
+    };
     Some(judge(found.map(|all| all.iter().map(|device| device.name().to_owned()).collect())))
 }
 
