@@ -5,10 +5,13 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use alloy_primitives::Address;
+use bursar_core::codes::Code;
 use bursar_core::derivation::Layout;
 use bursar_core::ids::{Name, SeedId};
 use bursar_core::time::Utc;
 use serde::{Deserialize, Serialize};
+
+use crate::refusal::Refusal;
 
 /// The one wallet of a data folder.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -50,6 +53,22 @@ pub enum Backing {
     Device {
         layout: Layout,
     },
+}
+
+impl PayingAddress {
+    /// Checks that the wallet can sign transactions of this address.
+    ///
+    /// # Errors
+    /// `LEDGER_SIGN_NOT_AVAILABLE` for an address of a device.
+    pub fn check_sends(&self) -> Result<(), Refusal> {
+        match self.backing {
+            Backing::Seed(_) => Ok(()),
+            Backing::Device { .. } => Err(Refusal::because(
+                Code::LedgerSignNotAvailable,
+                "A Ledger cannot sign transactions yet: send from an address of a seed.",
+            )),
+        }
+    }
 }
 
 impl Wallet {

@@ -16,7 +16,6 @@ use crate::refusal::Refusal;
 use crate::requests::Request;
 use crate::state::State;
 use crate::unsealed_tail::may_happen_while_locked;
-use crate::wallets::Backing;
 
 /// Opens a send whose card the operator has approved.
 pub(super) fn send(state: &State, command: &Command, send: &Send) -> Result<Decision, Refusal> {
@@ -33,10 +32,7 @@ pub(super) fn send(state: &State, command: &Command, send: &Send) -> Result<Deci
         let message = format!("The address {} no longer exists: see `address list`.", send.label);
         Refusal::because(Code::NothingFound, message)
     })?;
-    if let Backing::Device { .. } = known.backing {
-        let why = "A Ledger cannot sign transactions yet: send from an address of a seed.";
-        return Err(Refusal::because(Code::LedgerSignNotAvailable, why));
-    }
+    known.check_sends()?;
     check_revocation(state, send)?;
     check_withdrawal(state, send)?;
     if state.outboxes.sends.contains_key(&send.id) {

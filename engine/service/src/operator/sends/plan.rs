@@ -20,12 +20,12 @@ use bursar_core::time::Utc;
 use bursar_domain::cards::own_label;
 use bursar_domain::outboxes::{Outboxes, Send};
 use bursar_domain::payees::{Paid, Payee};
-use bursar_domain::wallets::Backing;
 use bursar_submit::{Call, OutboxKey, fees};
 
 use super::resolve::{Asset, asset, network, payee};
 use super::unavailable::{or_unavailable, unavailable};
 use crate::context::EngineContext;
+use crate::core;
 use crate::operator::support::lookup::labelled;
 
 /// Highest gas estimate that is accepted for a transfer, including tokens with extra logic.
@@ -67,10 +67,7 @@ pub(super) async fn plan(
     let view = engine.core.view();
     let wallet = view.state.wallet.clone().ok_or(Fault::new(Code::NoWallet))?;
     let known = labelled(&wallet, &order.label)?.clone();
-    if let Backing::Device { .. } = known.backing {
-        let why = "A Ledger cannot sign transactions yet: send from an address of a seed.";
-        return Err(Fault::because(Code::LedgerSignNotAvailable, why));
-    }
+    known.check_sends().map_err(|refusal| core::fault(&refusal))?;
     let network = network(order, |row| view.state.network_enabled(row.chain))?;
     let chain = engine.ports.chains.get(&network.chain).ok_or_else(|| {
         let message = format!("No endpoint is set for {}.", network.title);
