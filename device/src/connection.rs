@@ -6,6 +6,7 @@ use std::hash::Hash;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use bursar_ledger::command::Command;
 use bursar_ledger::port::{BoxFuture, Device, ExchangeFault};
 use coins_ledger::transports::LedgerTransport;
 use coins_ledger::{ApduCommand, Ledger, LedgerError};
@@ -97,20 +98,21 @@ where
         &self.inner.name
     }
 
-    fn exchange(&self, command: Vec<u8>) -> BoxFuture<'_, Result<Vec<u8>, ExchangeFault>> {
+    fn exchange(&self, command: &Command) -> BoxFuture<'_, Result<Vec<u8>, ExchangeFault>> {
+        let command = converted(command);
         Box::pin(async move {
             let inner = &self.inner;
             if self.is_lost() {
                 return Err(ExchangeFault::Disconnected);
             }
-            let command = command_of(&command).ok_or(ExchangeFault::Disconnected)?;
+            let command = command.map_err(|_too_long| ExchangeFault::Disconnected)?;
             if inner.owes_answer.swap(true, Ordering::AcqRel) {
                 return Err(ExchangeFault::OwesAnswer);
             }
             inner.owing.all().insert(inner.key.clone(), Arc::new(self.clone()));
             let running = Arc::clone(inner);
             let exchange = tokio::spawn(async move { running.run(command).await });
-            // cancel-safe: the task reads the answer even if nobody waits for it.
+            // cancel-safe: the task reads the answer also if the caller has gone away.
             exchange.await.unwrap_or(Err(ExchangeFault::Disconnected))
         })
     }
@@ -139,13 +141,13 @@ impl<K: Eq + Hash, T: LedgerTransport> Inner<K, T> {
     }
 }
 
-/// Converts a command; `None` if its length byte does not fit its data.
-fn command_of(bytes: &[u8]) -> Option<ApduCommand> {
-    let (&[class, instruction, p1, p2, length], data) = bytes.split_first_chunk::<5>()?;
-    let head = ApduCommand::builder().cla(class).ins(instruction).p1(p1).p2(p2);
+/// Converts a command into the library's form.
+fn converted(command: &Command) -> Result<ApduCommand, LedgerError> {
+    let [p1, p2] = command.parameters();
+    let head = ApduCommand::builder().cla(command.class()).ins(command.instruction()).p1(p1).p2(p2);
     // Without data the library leaves the length byte out; as its last byte it has the same place and value.
-    let command = if data.is_empty() { head.le(0) } else { head.data(data) };
-    if data.len() == usize::from(length) { command.build().ok() } else { None }
+    let whole = if command.data().is_empty() { head.le(0) } else { head.data(command.data()) };
+    whole.build()
 }
 
 /// Returns the bytes of an answer, or that the connection is lost.

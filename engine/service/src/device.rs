@@ -11,7 +11,7 @@ use bursar_core::fault::Fault;
 use bursar_ledger::address::{self, Display};
 use bursar_ledger::app;
 use bursar_ledger::command::{AnswerFault, Command, TooLong, read_answer};
-use bursar_ledger::port::{ConnectFault, Device, Devices, ExchangeFault};
+use bursar_ledger::port::{Device, Devices, ExchangeFault};
 use bursar_ledger::status::Meaning;
 use tokio::sync::{Mutex, OwnedMutexGuard};
 
@@ -66,7 +66,9 @@ pub(crate) async fn ready(
     // cancel-safe: devices that are opened too late are closed.
     let connected = tokio::select! {
         biased;
-        connected = devices.connect() => connected.map_err(not_connected)?,
+        connected = devices.connect() => connected.map_err(|fault| {
+            Fault::because(Code::LedgerDisconnected, fault.to_string())
+        })?,
         () = clock.sleep_until(until) => {
             let why = "This machine's USB does not answer: plug the Ledger into another port.";
             return Err(Fault::because(Code::LedgerDisconnected, why));
@@ -150,7 +152,7 @@ impl ReadyDevice {
         // cancel-safe: the device's connection reads and drops a late answer.
         let answer = tokio::select! {
             biased;
-            answer = self.device.exchange(command.to_bytes()) => answer,
+            answer = self.device.exchange(command) => answer,
             () = self.clock.sleep_until(until) => return Err(self.silent()),
         };
         let answer = answer.map_err(|fault| self.unanswered(&fault))?;
@@ -191,14 +193,6 @@ impl ReadyDevice {
         };
         Fault::because(code, fault.to_string())
     }
-}
-
-fn not_connected(fault: ConnectFault) -> Fault {
-    let text = fault.to_string();
-    let mut chars = text.chars();
-    let first = chars.next().map(|first| first.to_ascii_uppercase());
-    let sentence: String = first.into_iter().chain(chars).chain(std::iter::once('.')).collect();
-    Fault::because(Code::LedgerDisconnected, sentence)
 }
 
 fn too_long(fault: TooLong) -> Fault {

@@ -4,19 +4,21 @@ use std::fmt;
 use std::pin::Pin;
 use std::sync::Arc;
 
+use crate::command::Command;
+
 /// A future that can move between threads.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
-/// Why devices cannot be found or opened.
+/// Why devices cannot be found or opened. The text is a sentence for the operator.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ConnectFault {
     #[error(
-        "this account may not use the Ledger: install the udev rule that `doctor` prints, then plug the Ledger in again"
+        "This account may not use the Ledger: install the udev rule that `doctor` prints, then plug the Ledger in again."
     )]
     NoPermission,
-    #[error("another program uses the Ledger: close it")]
+    #[error("Another program uses the Ledger: close it.")]
     InUse,
-    #[error("the Ledgers of this machine cannot be listed or opened: {0}")]
+    #[error("The Ledgers of this machine cannot be listed or opened: {0}.")]
     Failed(String),
 }
 
@@ -24,10 +26,10 @@ pub enum ConnectFault {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ExchangeFault {
     /// The answer to an earlier command, whose caller has gone away, is still missing.
-    #[error("the Ledger still shows an earlier request: reject it there")]
+    #[error("the answer to an earlier command is missing")]
     OwesAnswer,
     /// The connection is lost: the device was unplugged, or the machine's USB failed.
-    #[error("the Ledger is disconnected: plug it in and unlock it")]
+    #[error("the connection is lost")]
     Disconnected,
 }
 
@@ -47,11 +49,11 @@ pub trait Device: Send + Sync + fmt::Debug {
     ///
     /// A caller that drops the future does not withdraw the command. Its answer is read and dropped; until then the
     /// device takes no other command. So no answer is ever returned for another command.
-    fn exchange(&self, command: Vec<u8>) -> BoxFuture<'_, Result<Vec<u8>, ExchangeFault>>;
+    fn exchange(&self, command: &Command) -> BoxFuture<'_, Result<Vec<u8>, ExchangeFault>>;
 
     /// Whether the answer to a command is missing, also to one whose caller has gone away.
     fn owes_answer(&self) -> bool;
 
-    /// Whether the connection is lost for ever. A device that is plugged in again is another connection.
+    /// Whether the connection is lost and takes no command any more. A device that is plugged in again is another one.
     fn is_lost(&self) -> bool;
 }

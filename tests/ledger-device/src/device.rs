@@ -141,7 +141,7 @@ impl Device {
         }
         let lie = if state.honest == 0 { state.lie } else { None };
         state.honest = state.honest.saturating_sub(1);
-        let told = match lie {
+        let sent = match lie {
             None => data.clone(),
             Some(Lie::Truncated) => {
                 data.split_last().map_or(Vec::new(), |(_last, rest)| rest.to_vec())
@@ -157,8 +157,8 @@ impl Device {
             Some(Lie::Earlier) => state.earlier.clone(),
         };
         state.earlier = data;
-        state.log.push(format!("<= {}{status:04x}", hex::encode(&told)));
-        Some((told, status))
+        state.log.push(format!("<= {}{status:04x}", hex::encode(&sent)));
+        Some((sent, status))
     }
 
     /// Returns an answer, or the data that the person must confirm; the prompt is then on the screen.

@@ -74,7 +74,7 @@ fn payment(signer: Address, value: u64) -> Vec<Command> {
 
 async fn address_of(device: &dyn Device) -> Result<Address, ExchangeFault> {
     let ask = address::ask(&path(), Display::Silent).unwrap();
-    let answer = device.exchange(ask.to_bytes()).await?;
+    let answer = device.exchange(&ask).await?;
     Ok(address::read(read_answer(&answer).unwrap()).unwrap())
 }
 
@@ -82,18 +82,18 @@ async fn address_of(device: &dyn Device) -> Result<Address, ExchangeFault> {
 async fn send(device: &dyn Device, commands: &[Command]) -> Result<Vec<u8>, ExchangeFault> {
     let (last, before) = commands.split_last().unwrap();
     for command in before {
-        read_empty(&device.exchange(command.to_bytes()).await?).unwrap();
+        read_empty(&device.exchange(command).await?).unwrap();
     }
-    device.exchange(last.to_bytes()).await
+    device.exchange(last).await
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_payment_is_signed_after_a_press() {
     let bench = Bench::start();
     let device = bench.connect().await;
-    let answer = device.exchange(app::ask_app().to_bytes()).await.unwrap();
+    let answer = device.exchange(&app::ask_app()).await.unwrap();
     assert_eq!(app::read_app(read_answer(&answer).unwrap()).unwrap().name, "Ethereum");
-    let answer = device.exchange(app::ask_configuration().to_bytes()).await.unwrap();
+    let answer = device.exchange(&app::ask_configuration()).await.unwrap();
     assert!(app::read_configuration(read_answer(&answer).unwrap()).unwrap().blind_signing);
     let signer = address_of(&*device).await.unwrap();
 
@@ -125,7 +125,7 @@ async fn a_late_answer_is_dropped_and_never_returned_for_another_command() {
         request.abort();
         assert!(request.await.unwrap_err().is_cancelled());
         assert!(device.owes_answer());
-        let asked = device.exchange(app::ask_app().to_bytes()).await;
+        let asked = device.exchange(&app::ask_app()).await;
         assert_eq!(asked, Err(ExchangeFault::OwesAnswer));
         let again = bench.connect().await;
         assert!(again.owes_answer(), "it is not opened a second time");
@@ -176,7 +176,7 @@ async fn two_callers_never_share_an_exchange() {
     let bench = Bench::start();
     let device = bench.connect().await;
     let (shown, request) = (address::ask(&path(), Display::Confirm).unwrap(), Arc::clone(&device));
-    let first = tokio::spawn(async move { request.exchange(shown.to_bytes()).await });
+    let first = tokio::spawn(async move { request.exchange(&shown).await });
     bench.wait_for_prompt().await;
     assert_eq!(address_of(&*device).await, Err(ExchangeFault::OwesAnswer));
     assert!(bench.device.press(Decision::Press));
