@@ -476,6 +476,7 @@ fn a_lower_module_never_names_a_higher_one() {
         ("core", 3),
         ("vault", 2),
         ("funds", 2),
+        ("device", 2),
         ("ports", 1),
         ("journal", 0),
     ];
