@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex};
 use bursar_chain::clock::SystemClock;
 use bursar_chain::ports::{BoxFuture, Clock};
 use bursar_core::time::{LocalDay, Moment, Utc};
-use bursar_engine::journal::Slip;
+use bursar_engine::journal::{Slip, Terms};
 use bursar_engine::ports::{Disk, Failpoints, Random, SignFault, Signer, SystemRandom};
 use bursar_x402::signature::Signature65;
 use tokio::sync::{mpsc, oneshot};
@@ -187,6 +187,7 @@ pub struct SlowSigner {
 #[derive(Debug)]
 pub struct SignRequest {
     pub slip: Slip,
+    pub terms: Terms,
     pub answer: oneshot::Sender<Result<Signature65, SignFault>>,
 }
 
@@ -212,11 +213,11 @@ impl Signer for SlowSigner {
         self.person
     }
 
-    fn sign(&self, slip: Slip) -> BoxFuture<'_, Result<Signature65, SignFault>> {
+    fn sign(&self, slip: Slip, terms: Terms) -> BoxFuture<'_, Result<Signature65, SignFault>> {
         Box::pin(async move {
             let (answer, answered) = oneshot::channel();
             let refused = || SignFault::Refused("the device went away".to_owned());
-            self.requests.send(SignRequest { slip, answer }).map_err(|_gone| refused())?;
+            self.requests.send(SignRequest { slip, terms, answer }).map_err(|_gone| refused())?;
             answered.await.map_err(|_gone| refused())?
         })
     }

@@ -4,8 +4,14 @@
 mod connection;
 #[path = "ledger/enrol.rs"]
 mod enrol;
+#[path = "ledger/faults.rs"]
+mod faults;
 #[path = "ledger/host_library.rs"]
 mod host_library;
+#[path = "ledger/payments.rs"]
+mod payments;
+#[path = "ledger/support.rs"]
+mod support;
 #[path = "ledger/transcripts.rs"]
 mod transcripts;
 #[path = "ledger/typed_json.rs"]

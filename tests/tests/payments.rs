@@ -248,7 +248,7 @@ async fn a_freeze_between_commit_and_signature_returns_no_signature() {
     let mut operator = engine.operator();
     operator.must("freeze").await;
     let vault = engine.engine.vault();
-    let late = vault.sign(held_back.slip).await;
+    let late = vault.sign(held_back.slip, held_back.terms).await;
     assert!(late.is_err(), "a signature left after the freeze was answered");
     held_back.answer.send(late).unwrap();
     let (status, answer) = ask.await.unwrap();
@@ -258,7 +258,7 @@ async fn a_freeze_between_commit_and_signature_returns_no_signature() {
     // After the thaw the same terms are signed.
     operator.must("thaw").await;
     let again = sign_requests.recv().await.expect("a new slip");
-    let signature = vault.sign(again.slip).await;
+    let signature = vault.sign(again.slip, again.terms).await;
     assert!(signature.is_ok(), "{signature:?}");
     again.answer.send(signature).unwrap();
     let path = format!("/sign/status/{}", answer["request_id"].as_str().unwrap());
@@ -287,12 +287,15 @@ async fn a_signer_that_asks_a_person_does_not_block_other_requests() {
     operator.must("freeze").await;
     operator.must("thaw").await;
     // The request stays in progress, and its slip is stale since the freeze.
-    let slip = waiting.slip.clone();
+    let (slip, terms) = (waiting.slip.clone(), waiting.terms.clone());
     let path = format!("/sign/status/{}", answer["request_id"].as_str().unwrap());
     assert_eq!(engine.get(&path).await.1["status"], "executing");
     drop(waiting);
     assert_eq!(engine.get(&path).await.1["status"], "executing");
-    assert!(engine.engine.vault().sign(slip).await.is_err(), "the slip is of an earlier epoch");
+    assert!(
+        engine.engine.vault().sign(slip, terms).await.is_err(),
+        "the slip is of an earlier epoch"
+    );
 }
 
 #[tokio::test]
@@ -310,7 +313,7 @@ async fn a_signature_after_the_wait_is_returned_by_polling() {
     let (status, answer) = ask.await.unwrap();
     assert_eq!((status, &answer["status"]), (202, &json!("executing")), "{answer}");
 
-    slow.answer.send(engine.engine.vault().sign(slow.slip).await).unwrap();
+    slow.answer.send(engine.engine.vault().sign(slow.slip, slow.terms).await).unwrap();
     let path = format!("/sign/status/{}", answer["request_id"].as_str().unwrap());
     let mut polled = engine.get(&path).await;
     while polled.0 == 202 {

@@ -7,7 +7,12 @@ use bursar_core::status::{EntryKind, PolicyVerdict, RequestStatus};
 
 /// Returns the word for a request's status.
 pub(crate) fn status(status: RequestStatus) -> &'static str {
-    if status == RequestStatus::Pending { "waiting" } else { status.text() }
+    match status {
+        RequestStatus::Pending => "waiting",
+        RequestStatus::AwaitingDevice => "waits for the Ledger",
+        RequestStatus::NotSigned => "not signed",
+        other => other.text(),
+    }
 }
 
 /// Returns the words for a journal entry's kind, like `policy set`.

@@ -21,6 +21,7 @@ use crate::deadline::Deadline;
 use crate::event::{AddressAdded, Entry, Event, RequestDraft};
 use crate::loans::{Confirmation, LoanPlace};
 use crate::plan::{Execution, ExecutionEnd, PlanStep, Quote, StepPurpose, Volume, submission_id};
+use crate::prompts::{DeviceTurn, Prompt, WaitEnd};
 use crate::requests::{LaneAsk, Request, Status};
 use crate::settlement::Settlement;
 use crate::state::State;
@@ -322,6 +323,60 @@ fn apply_event(state: &mut State, entry: &Entry) -> Option<ChangedRecord> {
         Event::PasswordChanged => {}
         // Until a person opens the wallet. It is in force before the gate opens.
         Event::EngineStarted => state.unattended.active = true,
+        Event::DeviceAwaited { asked, until } => {
+            with_agent(state, &asked.agent, |agent| agent.usage.count(at, asked.ask.padding()));
+            let turn = device_turn(Approver::Policy, at, until);
+            let request = request(asked, entry, Status::AwaitingDevice(Box::new(turn)));
+            return Some(ChangedRecord::Request(await_device(state, request)));
+        }
+        Event::DeviceAwaitApproved { id, by, until, asset } => {
+            let mut request = release(state, id)?;
+            if let Some((asset, payment)) = asset.as_ref().zip(request.ask.payment_mut()) {
+                payment.set_asset((**asset).clone());
+            }
+            let turn = device_turn(Approver::Operator(*by), at, until);
+            request.status = Status::AwaitingDevice(Box::new(turn));
+            return Some(ChangedRecord::Request(await_device(state, request)));
+        }
+        Event::PaymentPrompted { id, terms } => {
+            return change_turn(state, id, |turn| {
+                let first = Prompt { terms: terms.clone(), at, count: 0 };
+                let prompt = turn.prompt.get_or_insert(first);
+                prompt.count = prompt.count.saturating_add(1);
+            });
+        }
+        Event::PromptFailed { id } => {
+            return change_turn(state, id, |turn| {
+                if let Some(prompt) = &mut turn.prompt {
+                    prompt.count = prompt.count.saturating_sub(1);
+                }
+                turn.prompt = turn.prompt.take().filter(|prompt| prompt.count > 0);
+            });
+        }
+        Event::DeviceWaitEnded { id, end, told_until } => {
+            // The person refused the only prompt with these terms.
+            if *end == WaitEnd::Refused {
+                change_turn(state, id, |turn| {
+                    turn.prompt = turn.prompt.take().filter(|prompt| prompt.count > 1);
+                });
+            }
+            let mut request = release(state, id)?;
+            request.status = Status::NotSigned { end: *end, at, told_until: told_until.clone() };
+            return Some(ChangedRecord::Request(Arc::new(request)));
+        }
+        Event::PaymentLapsed { id } => {
+            let lapsed = Arc::make_mut(&mut state.unanswered).remove(id)?;
+            unreserve(state, &lapsed.agent, Lane::Payment, lapsed.ask.usd());
+        }
+        Event::SignedOnDevice { id, signature } => {
+            let mut request = (*Arc::make_mut(&mut state.waiting).remove(id)?).clone();
+            let Status::AwaitingDevice(turn) = &request.status else { return None };
+            let (by, terms) = (turn.by, turn.prompt.as_ref()?.terms.clone());
+            unreserve(state, &request.agent, Lane::Payment, request.ask.usd());
+            spend(state, &request.agent, Lane::Payment, request.ask.usd());
+            request.status = Status::Authorized { terms, at, by, signature: Some(*signature) };
+            return Some(ChangedRecord::Request(await_redemption(state, request)));
+        }
         Event::PaymentSigned { id, signature } => {
             let request = Arc::make_mut(state.authorized.get_mut(id)?);
             if let Status::Authorized { signature: slot, .. } = &mut request.status {
@@ -602,8 +657,40 @@ fn change_execution(
     Some(request)
 }
 
-/// Takes a request out of the queue and releases its reservation.
+fn device_turn(by: Approver, at: Utc, until: &Deadline) -> DeviceTurn {
+    DeviceTurn { by, at, until: until.clone(), prompt: None }
+}
+
+fn await_device(state: &mut State, request: Request) -> Arc<Request> {
+    let request = Arc::new(request);
+    reserve(state, &request.agent, Lane::Payment, request.ask.usd());
+    Arc::make_mut(&mut state.waiting).insert(request.id, Arc::clone(&request));
+    request
+}
+
+fn change_turn(
+    state: &mut State,
+    id: &RequestId,
+    change: impl FnOnce(&mut DeviceTurn),
+) -> Option<ChangedRecord> {
+    let slot = Arc::make_mut(&mut state.waiting).get_mut(id)?;
+    if let Status::AwaitingDevice(turn) = &mut Arc::make_mut(slot).status {
+        change(turn);
+    }
+    Some(ChangedRecord::Request(Arc::clone(slot)))
+}
+
+/// Takes a request out of the queue of the operator or of the devices, and releases its reservation, unless a device may
+/// have signed it.
 fn release(state: &mut State, id: &RequestId) -> Option<Request> {
+    if let Some(request) = Arc::make_mut(&mut state.waiting).remove(id) {
+        if request.terms().is_some() {
+            Arc::make_mut(&mut state.unanswered).insert(*id, Arc::clone(&request));
+        } else {
+            unreserve(state, &request.agent, Lane::Payment, request.ask.usd());
+        }
+        return Some((*request).clone());
+    }
     let request = Arc::make_mut(&mut state.held).remove(id)?;
     unreserve(state, &request.agent, request.ask.lane(), request.ask.usd());
     Some((*request).clone())

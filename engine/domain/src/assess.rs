@@ -28,9 +28,14 @@ pub fn clock_is_off(moment: &Moment) -> bool {
 
 /// Holds a request, if the queue has room for it.
 pub(crate) fn hold(reason: HoldReason, held_by_agent: usize, held_in_all: usize) -> Verdict {
-    if held_by_agent >= HELD_PER_AGENT || held_in_all >= HELD_TOTAL {
+    if is_full(held_by_agent, held_in_all) {
         Verdict::Refuse(Refusal::new(Code::TooManyPending))
     } else {
         Verdict::Hold(reason)
     }
+}
+
+/// Returns whether the queue has no room for another request.
+pub(crate) fn is_full(by_agent: usize, in_all: usize) -> bool {
+    by_agent >= HELD_PER_AGENT || in_all >= HELD_TOTAL
 }

@@ -2,7 +2,8 @@
 
 use alloy_primitives::{Address, U256};
 use bursar_core::card::{
-    self, AssetCard, Balance, Card, Change, Lane, LoanCard, LoanTerms, Terms, TradeCard, TradeTerms,
+    self, AssetCard, Balance, Card, Change, HoldReason, Lane, LoanCard, LoanTerms, Terms,
+    TradeCard, TradeTerms,
 };
 use bursar_core::ids::Name;
 use bursar_core::money::{Atoms, TokenAmount, Usd};
@@ -57,9 +58,19 @@ pub fn balance(payment: &PaymentAsk, held: TokenAmount, symbol: &str, read: Utc)
 
 /// Returns the card of what an approval of `request` would do now.
 ///
-/// `None` if the request is not held, or if its agent or policy no longer exists: then there is nothing to approve.
+/// A request that waits for a device can only be denied. `None` if the request waits for no person, or if its agent or policy no longer exists: then there is nothing to approve.
 pub fn card(state: &State, request: &Request, moment: &Moment) -> Option<Card> {
-    let Status::Held { reason, deadline } = &request.status else { return None };
+    let (reason, left_ms) = match &request.status {
+        Status::Held { reason, deadline } => (*reason, deadline.left_ms(moment)),
+        Status::AwaitingDevice(turn) => (HoldReason::Device, turn.left_ms(moment)),
+        Status::Authorized { .. }
+        | Status::Executing(_)
+        | Status::Ended(_)
+        | Status::Refused { .. }
+        | Status::Denied { .. }
+        | Status::Expired { .. }
+        | Status::NotSigned { .. } => return None,
+    };
     let agent = state.agents.get(&request.agent)?;
     let policy = state.policy(&agent.commission.as_ref()?.policy)?;
     let network = request.ask.network()?;
@@ -99,14 +110,14 @@ pub fn card(state: &State, request: &Request, moment: &Moment) -> Option<Card> {
         LaneAsk::Payment(_) | LaneAsk::Trade(_) => request.ask.usd(),
     };
     let spent = *state.spent(agent, moment).of(lane);
-    let digest = card::digest(&terms, *reason, policy.version);
+    let digest = card::digest(&terms, reason, policy.version);
     // A tenth of the policy's largest request: above that, an accidental approval is expensive.
     let tenth = Usd(per_request_max.0.checked_div(10).unwrap_or(0));
     let typed_from = state.settings.confirm_typing_above.unwrap_or(tenth.max(DEFAULT_TYPED_FROM));
     Some(Card {
         id: request.id,
         terms,
-        hold: *reason,
+        hold: reason,
         obstacle: obstacle(state, request, moment).map(|refusal| refusal.describe()),
         policy: policy.name.clone(),
         policy_version: policy.version,
@@ -121,7 +132,7 @@ pub fn card(state: &State, request: &Request, moment: &Moment) -> Option<Card> {
         per_request_max,
         auto_below,
         reserved: *agent.reserved.of(lane),
-        expires_in_seconds: deadline.left_ms(moment).div_ceil(1000),
+        expires_in_seconds: left_ms.div_ceil(1000),
         // Without a price, the operator types the price that the approval finds.
         type_amount: usd >= typed_from || unpriced,
         digest,
@@ -134,6 +145,7 @@ pub fn card(state: &State, request: &Request, moment: &Moment) -> Option<Card> {
         trade,
         loan,
         asset,
+        device: None,
     })
 }
 

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use bursar_core::card::{ByLane, Lane};
+use bursar_x402::authorization::Authorization;
 
 use crate::plan::outbox_key;
 use crate::requests::{Request, Status};
@@ -39,7 +40,13 @@ pub fn check_held(state: &State) -> Result<(), Violation> {
             let held = state.held.values().filter(of_lane).map(|request| request.ask.usd());
             let executing = state.executing.values().filter(of_lane);
             let executing = executing.filter_map(|request| Some(request.execution()?.reserved()));
-            let sum = held.chain(executing).map(|usd| usd.0).try_fold(0u64, u64::checked_add);
+            let by_device = state.waiting.values().chain(state.unanswered.values());
+            let by_device = by_device.filter(of_lane).map(|request| request.ask.usd());
+            let sum = held
+                .chain(executing)
+                .chain(by_device)
+                .map(|usd| usd.0)
+                .try_fold(0u64, u64::checked_add);
             if sum != Some(reserved.0) {
                 return Err(Violation(format!(
                     "agent {} reserves {reserved} USD but its open requests of the lane {} are \
@@ -70,7 +77,39 @@ pub fn check_held(state: &State) -> Result<(), Violation> {
             return Err(Violation(format!("{id:?} is held for an agent that no longer exists")));
         }
     }
+    check_devices(state)?;
     check_executing(state)
+}
+
+/// Checks the payments that wait for a device, and those that a device may have signed.
+fn check_devices(state: &State) -> Result<(), Violation> {
+    let unanswered = state.unanswered.iter().map(|one| (one, true));
+    for ((id, request), has_ended) in state.waiting.iter().map(|one| (one, false)).chain(unanswered)
+    {
+        let payment = request.ask.payment();
+        let (Some(turn), Some(payment)) = (request.device_turn(), payment) else {
+            return Err(Violation(format!("{id:?} waits for a device but is no such payment")));
+        };
+        if *id != request.id || (has_ended && turn.prompt.is_none()) {
+            return Err(Violation(format!("{id:?} cannot have been signed by a device")));
+        }
+        if !has_ended && !state.agents.contains_key(&request.agent) {
+            return Err(Violation(format!("{id:?} waits for an agent that no longer exists")));
+        }
+        let is_bound = |terms: &Authorization| {
+            terms.value == payment.amount.0
+                && terms.to == payment.payee
+                && terms.from == request.from
+        };
+        if turn.prompt.as_ref().is_some_and(|prompt| prompt.count == 0 || !is_bound(&prompt.terms))
+        {
+            return Err(Violation(format!("{id:?} was prompted for other terms than requested")));
+        }
+        if state.held.contains_key(id) || state.authorized.contains_key(id) {
+            return Err(Violation(format!("{id:?} waits for a device and is elsewhere too")));
+        }
+    }
+    Ok(())
 }
 
 /// Checks the running plans: of an address and network, one at a time has begun, and each open step has its submission.

@@ -137,6 +137,25 @@ pub enum Action {
         id: RequestId,
         signature: Signature65,
     },
+    /// The device is ready for this request: fixes the terms, or repeats those of an earlier prompt.
+    Prompt {
+        id: RequestId,
+        /// The EIP-3009 nonce, drawn in case it is needed.
+        nonce: [u8; 32],
+    },
+    /// The device took no prompt.
+    FailPrompt {
+        id: RequestId,
+    },
+    /// A person refused on the device.
+    RefusedOnDevice {
+        id: RequestId,
+    },
+    /// The device signed the terms of its prompt.
+    SignedOnDevice {
+        id: RequestId,
+        signature: Signature65,
+    },
     Report(Box<Report>),
     /// The result of a pending settlement's chain lookup.
     Checked {

@@ -8,6 +8,7 @@ mod payments;
 mod permits;
 mod plans;
 mod policies;
+mod prompts;
 mod requests;
 mod settlements;
 mod steps;
@@ -132,8 +133,9 @@ pub fn decide(state: &State, command: &Command) -> Result<Decision, Refusal> {
         }
         Action::AcceptJournal => {
             require_unlocked(command)?;
-            // Accepting a journal accepts no plan in it.
+            // Accepting a journal accepts no plan in it, and no payment that waits for a device.
             let mut events = plans::stop_all(state, Code::JournalUntrusted);
+            events.extend(prompts::reject_all(state, Code::JournalUntrusted));
             events.push(Event::JournalAccepted);
             let now = command.moment.utc;
             events.extend(
@@ -152,6 +154,10 @@ pub fn decide(state: &State, command: &Command) -> Result<Decision, Refusal> {
             requests::deny(state, command, *id, reason.as_ref(), *by)
         }
         Action::Signed { id, signature } => Ok(payments::signed(state, *id, signature)),
+        Action::Prompt { id, nonce } => prompts::prompt(state, command, *id, *nonce),
+        Action::FailPrompt { id } => prompts::failed(state, command, *id),
+        Action::RefusedOnDevice { id } => prompts::refused(state, command, *id),
+        Action::SignedOnDevice { id, signature } => prompts::signed(state, command, *id, signature),
         Action::Report(report) => settlements::report(state, command, report),
         Action::Checked { id, tx_hash, found } => {
             Ok(settlements::checked(state, *id, *tx_hash, found))

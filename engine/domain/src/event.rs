@@ -25,6 +25,7 @@ use crate::identity::Identity;
 use crate::loans::LoanPlace;
 use crate::outboxes::Send;
 use crate::plan::{ExecutionEnd, Quote, StepPurpose};
+use crate::prompts::WaitEnd;
 use crate::refusal::Refusal;
 use crate::requests::LaneAsk;
 use crate::settlement::{Check, Settlement};
@@ -277,6 +278,44 @@ pub enum Event {
     /// A day of the limit `unattended.daily` began.
     UnattendedDayStarted {
         start: WindowStart,
+    },
+    /// The policy allowed a payment from an address of a device. It waits until the device is ready.
+    DeviceAwaited {
+        asked: Box<RequestDraft>,
+        until: Deadline,
+    },
+    /// The operator approved a payment from an address of a device. It waits until the device is ready.
+    DeviceAwaitApproved {
+        id: RequestId,
+        by: Client,
+        until: Deadline,
+        /// As in [`Event::PaymentApproved`].
+        asset: Option<Box<ForeignAsset>>,
+    },
+    /// The device is asked to sign these terms next. A later prompt of the same request has the same terms.
+    PaymentPrompted {
+        id: RequestId,
+        terms: Authorization,
+    },
+    /// The device signed the terms of its prompt. The payment is authorized and signed.
+    SignedOnDevice {
+        id: RequestId,
+        signature: Signature65,
+    },
+    /// The device took no prompt, so it signed nothing.
+    PromptFailed {
+        id: RequestId,
+    },
+    /// The wait for the device ended without a signature. Until `told_until`, an identical request of a bearer agent gets
+    /// this result.
+    DeviceWaitEnded {
+        id: RequestId,
+        end: WaitEnd,
+        told_until: Deadline,
+    },
+    /// The terms of an ended request, which a device may have signed, can no longer be redeemed.
+    PaymentLapsed {
+        id: RequestId,
     },
 }
 

@@ -64,11 +64,14 @@ pub fn repeat(prior: &Prior, identity: &Identity, moment: &Moment) -> Repeat {
 fn is_remembered(first: &Request, moment: &Moment) -> bool {
     match &first.status {
         // A bearer agent's trade is only recognised by its idempotency key.
-        Status::Held { .. } | Status::Executing(_) | Status::Ended(_) => true,
+        Status::Held { .. }
+        | Status::Executing(_)
+        | Status::Ended(_)
+        | Status::AwaitingDevice(_) => true,
         Status::Authorized { .. } => first.is_redeemable(moment.utc),
-        Status::Denied { told_until, .. } | Status::Expired { told_until, .. } => {
-            !told_until.has_passed(moment)
-        }
+        Status::Denied { told_until, .. }
+        | Status::Expired { told_until, .. }
+        | Status::NotSigned { told_until, .. } => !told_until.has_passed(moment),
         Status::Refused { .. } => false,
     }
 }

@@ -74,6 +74,7 @@ pub mod outboxes;
 pub mod payees;
 pub mod plan;
 pub mod plan_text;
+pub mod prompts;
 pub mod refusal;
 pub mod requests;
 pub mod settlement;

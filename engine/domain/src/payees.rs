@@ -14,8 +14,9 @@ use bursar_core::time::Utc;
 use serde::{Deserialize, Serialize};
 
 use crate::apply::{ChangedRecord, apply};
+use crate::approver::Approver;
 use crate::event::{Entry, Event};
-use crate::requests::PaymentAsk;
+use crate::requests::{PaymentAsk, Request, Status};
 use crate::state::State;
 
 /// One address on one network.
@@ -73,11 +74,16 @@ impl Paid {
 
 /// Returns the payment that an entry authorized, if any.
 ///
-/// Held, denied, refused and expired requests are not payments, and neither is the record of a signature.
+/// Held, denied, refused and expired requests are not payments, and neither is the record of a signature, except that of a
+/// device: before it, the payment was not authorized.
 pub fn payment(entry: &Entry, changed: Option<&ChangedRecord>) -> Option<(Payee, Paid)> {
     let approved = match &entry.event {
         Event::PaymentAuthorized { .. } => 0,
         Event::PaymentApproved { .. } => 1,
+        Event::SignedOnDevice { .. } => match changed {
+            Some(ChangedRecord::Request(request)) => u64::from(is_approved(request)),
+            Some(ChangedRecord::Settlement(_)) | None => return None,
+        },
         Event::WalletCreated { .. }
         | Event::SeedAdded { .. }
         | Event::AddressAdded(_)
@@ -128,12 +134,22 @@ pub fn payment(entry: &Entry, changed: Option<&ChangedRecord>) -> Option<(Payee,
         | Event::PasswordRefused { .. }
         | Event::JournalRestored { .. }
         | Event::EngineStarted
-        | Event::RestoreDated { .. } => return None,
+        | Event::RestoreDated { .. }
+        | Event::DeviceAwaited { .. }
+        | Event::DeviceAwaitApproved { .. }
+        | Event::PaymentPrompted { .. }
+        | Event::PromptFailed { .. }
+        | Event::DeviceWaitEnded { .. }
+        | Event::PaymentLapsed { .. } => return None,
     };
     let Some(ChangedRecord::Request(request)) = changed else { return None };
     let payment = request.ask.payment()?;
     let paid = Paid { times: 1, approved, first: entry.at, last: entry.at, usd: payment.usd };
     Some((Payee::of(payment), paid))
+}
+
+fn is_approved(request: &Request) -> bool {
+    matches!(request.status, Status::Authorized { by: Approver::Operator(_), .. })
 }
 
 /// Counts the payments of consecutive entries by replaying them.

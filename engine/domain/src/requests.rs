@@ -21,6 +21,7 @@ pub use crate::deadline::Deadline;
 use crate::identity::Identity;
 use crate::loans::LoanAsk;
 use crate::plan::Execution;
+use crate::prompts::{DeviceTurn, WaitEnd};
 use crate::refusal::Refusal;
 use crate::trades::TradeAsk;
 
@@ -204,6 +205,15 @@ pub enum Status {
         at: Utc,
         told_until: Deadline,
     },
+    /// Allowed, and waits for a signature of its device.
+    AwaitingDevice(Box<DeviceTurn>),
+    /// Allowed, but not signed by its device.
+    NotSigned {
+        end: WaitEnd,
+        at: Utc,
+        /// As for a denied request.
+        told_until: Deadline,
+    },
 }
 
 impl PaymentAsk {
@@ -284,11 +294,41 @@ impl PaymentAsk {
 }
 
 impl Request {
-    /// Returns the digest to sign, if the request is authorized and has a price.
+    /// Returns the terms that may be signed: of an authorized payment, or of a device's prompt.
+    pub fn terms(&self) -> Option<&Authorization> {
+        match &self.status {
+            Status::Authorized { terms, .. } => Some(terms),
+            Status::AwaitingDevice(turn) => turn.prompt.as_ref().map(|prompt| &prompt.terms),
+            Status::Held { .. }
+            | Status::Executing(_)
+            | Status::Ended(_)
+            | Status::Refused { .. }
+            | Status::Denied { .. }
+            | Status::Expired { .. }
+            | Status::NotSigned { .. } => None,
+        }
+    }
+
+    /// Returns the device's part; `None` if the request does not wait for a device.
+    pub fn device_turn(&self) -> Option<&DeviceTurn> {
+        match &self.status {
+            Status::AwaitingDevice(turn) => Some(turn),
+            Status::Held { .. }
+            | Status::Authorized { .. }
+            | Status::Executing(_)
+            | Status::Ended(_)
+            | Status::Refused { .. }
+            | Status::Denied { .. }
+            | Status::Expired { .. }
+            | Status::NotSigned { .. } => None,
+        }
+    }
+
+    /// Returns the digest to sign, if there are terms to sign and the request has a price.
     ///
     /// It is the EIP-712 digest of EIP-3009's `TransferWithAuthorization`, under [`PaymentAsk::token_domain`].
     pub fn digest(&self) -> Option<B256> {
-        let Status::Authorized { terms, .. } = &self.status else { return None };
+        let terms = self.terms()?;
         let payment = self.ask.payment().filter(|payment| !payment.is_unpriced())?;
         Some(payment.token_domain()?.digest(terms))
     }
@@ -326,7 +366,9 @@ impl Request {
             | Status::Authorized { .. }
             | Status::Refused { .. }
             | Status::Denied { .. }
-            | Status::Expired { .. } => None,
+            | Status::Expired { .. }
+            | Status::AwaitingDevice(_)
+            | Status::NotSigned { .. } => None,
         }
     }
 
@@ -355,15 +397,30 @@ impl Request {
             | Status::Ended(_)
             | Status::Refused { .. }
             | Status::Denied { .. }
-            | Status::Expired { .. } => None,
+            | Status::Expired { .. }
+            | Status::AwaitingDevice(_)
+            | Status::NotSigned { .. } => None,
         }
     }
 
-    /// Returns the second of journal time from which the authorization may be dropped.
+    /// Returns the second of journal time from which the terms can no longer be redeemed.
     ///
     /// Journal time may be ahead of the clock that fixed `valid_before`, if the clock was set back.
     pub fn lapses_at(&self) -> Option<u64> {
-        let Status::Authorized { terms, at, .. } = &self.status else { return None };
+        let (terms, at) = match &self.status {
+            Status::Authorized { terms, at, .. } => (terms, at),
+            Status::AwaitingDevice(turn) => {
+                let prompt = turn.prompt.as_ref()?;
+                (&prompt.terms, &prompt.at)
+            }
+            Status::Held { .. }
+            | Status::Executing(_)
+            | Status::Ended(_)
+            | Status::Refused { .. }
+            | Status::Denied { .. }
+            | Status::Expired { .. }
+            | Status::NotSigned { .. } => return None,
+        };
         let at = u64::try_from(at.seconds()).unwrap_or(0);
         let lasts = self.ask.payment()?.valid_seconds.max(MIN_VALIDITY_SECONDS);
         Some(terms.valid_before.max(at.saturating_add(lasts)))

@@ -24,7 +24,7 @@ use crate::plan::Quote;
 use crate::requests::{LaneAsk, Request};
 use crate::settlement::Settlement;
 use crate::unattended::Unattended;
-use crate::wallets::Wallet;
+use crate::wallets::{Backing, Wallet};
 
 /// The live state of the wallet: the replay of the journal.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -69,6 +69,10 @@ pub struct State {
     pub loans: Arc<Loans>,
     /// Whether a person opened the wallet, and what agents spent since.
     pub unattended: Unattended,
+    /// Allowed payments that wait for a signature of their device.
+    pub waiting: Arc<BTreeMap<RequestId, Arc<Request>>>,
+    /// Ended requests, as they were, whose terms a device may have signed. Their value stays reserved until they lapse.
+    pub unanswered: Arc<BTreeMap<RequestId, Arc<Request>>>,
 }
 
 impl State {
@@ -110,7 +114,16 @@ impl State {
             outboxes: Arc::clone(&self.outboxes),
             loans: Arc::clone(&self.loans),
             unattended: self.unattended.clone(),
+            waiting: Arc::clone(&self.waiting),
+            unanswered: Arc::clone(&self.unanswered),
         }
+    }
+
+    /// Returns whether the key of an address is in a hardware device.
+    pub fn is_on_device(&self, address: Address) -> bool {
+        let own = self.wallet.iter().flat_map(|wallet| wallet.addresses.values());
+        let mut same = own.filter(|known| known.address == address);
+        same.any(|known| matches!(known.backing, Backing::Device { .. }))
     }
 
     /// Returns whether a network is enabled, for payments and for sends.
@@ -165,7 +178,9 @@ impl State {
         let signed = self.authorized.values().filter(|request| {
             request.from == from && request.lapses_at().is_some_and(|lapses_at| lapses_at > now)
         });
-        let payments = signed.filter_map(|request| request.ask.payment());
+        let by_device = self.waiting.values().chain(self.unanswered.values());
+        let by_device = by_device.filter(|request| request.from == from);
+        let payments = signed.chain(by_device).filter_map(|request| request.ask.payment());
         let payments =
             payments.filter(|payment| payment.chain == chain && Some(payment.asset) == token);
         let token_in =

@@ -28,7 +28,8 @@ pub fn may_follow_a_seal(before: &State, entry: &Entry) -> bool {
         | Event::NetworkSet { enabled: false, .. } => true,
         // Only without held requests: a request without its agent could not be decided.
         Event::AgentDeleted { agent } => {
-            before.held.values().all(|request| request.agent != *agent)
+            let mut waits = before.held.values().chain(before.waiting.values());
+            waits.all(|request| request.agent != *agent)
         }
         Event::VenueUntrusted { chain, venue } => {
             before.loans.venue(*chain, *venue).is_some_and(|record| record.confirmed.is_some())
@@ -46,9 +47,10 @@ pub fn may_follow_a_seal(before: &State, entry: &Entry) -> bool {
             let ends = !matches!(found, Check::Pending { .. } | Check::Off);
             ends && before.settling.contains_key(id)
         }
-        Event::RequestDenied { id, .. } | Event::RequestExpired { id, .. } => {
-            before.held.contains_key(id)
+        Event::RequestDenied { id, .. } => {
+            before.held.contains_key(id) || before.waiting.contains_key(id)
         }
+        Event::RequestExpired { id, .. } => before.held.contains_key(id),
         Event::PaymentSigned { id, signature } => {
             before.authorized.get(id).is_some_and(|request| {
                 let unsigned = matches!(request.status, Status::Authorized { signature: None, .. });
@@ -100,7 +102,15 @@ pub fn may_follow_a_seal(before: &State, entry: &Entry) -> bool {
         | Event::RequestHeld { .. }
         | Event::RequestRefused { .. }
         | Event::PaymentApproved { .. }
-        | Event::RequestRejected { .. } => false,
+        | Event::RequestRejected { .. }
+        // A locked wallet asks no device, and what a device may have signed stays reserved.
+        | Event::DeviceAwaited { .. }
+        | Event::DeviceAwaitApproved { .. }
+        | Event::PaymentPrompted { .. }
+        | Event::SignedOnDevice { .. }
+        | Event::PromptFailed { .. }
+        | Event::DeviceWaitEnded { .. }
+        | Event::PaymentLapsed { .. } => false,
     }
 }
 

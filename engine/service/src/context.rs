@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
 use secrecy::SecretBox;
+use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -18,6 +19,7 @@ use crate::config::LiveConfig;
 use crate::core::handle::Handle;
 use crate::edition::Edition;
 use crate::funds::Funds;
+use crate::lanes::devices::DeviceStatus;
 use crate::lanes::lending::Lending;
 use crate::lanes::payments::Execution;
 use crate::lanes::plans::Executed;
@@ -60,6 +62,8 @@ pub(crate) struct EngineContext {
     pub(crate) wallet_changes: tokio::sync::Mutex<()>,
     /// Which command uses the hardware devices.
     pub(crate) device_turn: crate::device::Turn,
+    /// What the queue of the devices does now.
+    pub(crate) device_status: watch::Receiver<Arc<DeviceStatus>>,
     /// Serializes backups: each needs disk space for the whole journal.
     pub(crate) backups: tokio::sync::Mutex<()>,
     /// Serializes password attempts. Holds the journal's count of wrong passwords at the last correct one.

@@ -37,7 +37,7 @@ use bursar_x402::signature::Signature65;
 pub use publish::View;
 
 use crate::edition::{Edition, Retention};
-use crate::journal::{Committed, Head, Journal, JournalError, Slip, Snapshot, Store};
+use crate::journal::{Committed, Head, Journal, JournalError, SigningOrder, Slip, Snapshot, Store};
 use crate::rules::Rules;
 use crate::vault::gate::Gate;
 
@@ -45,8 +45,8 @@ use crate::vault::gate::Gate;
 #[derive(Debug, Clone)]
 pub struct Outcome {
     pub answer: ActionAnswer,
-    /// The slips of the signatures that the action allows, issued after its commit.
-    pub slips: Vec<Slip>,
+    /// The signatures that the action allows, issued after its commit.
+    pub orders: Vec<SigningOrder>,
     /// The work for outboxes, released after the commit.
     pub work: Vec<Work>,
 }
@@ -55,8 +55,8 @@ pub struct Outcome {
 #[derive(Debug, Clone)]
 pub struct Work {
     pub action: bursar_submit::Action,
-    /// The right to sign, if the action is a signature.
-    pub slip: Option<Slip>,
+    /// What to sign, if the action is a signature.
+    pub order: Option<SigningOrder>,
 }
 
 /// The answer to an accepted action.
@@ -324,6 +324,7 @@ impl Core {
         let new = matches!(
             event,
             Event::PaymentAuthorized { .. }
+                | Event::DeviceAwaited { .. }
                 | Event::ExecutionStarted { .. }
                 | Event::RequestHeld { .. }
                 | Event::RequestRefused { .. }
@@ -408,7 +409,9 @@ impl Core {
         let epoch = self.gate.epoch();
         let issue = |to_sign: &ToSign| {
             let request = match to_sign {
-                ToSign::Payment(id) => self.state.authorized.get(id)?,
+                ToSign::Payment(id) => {
+                    self.state.authorized.get(id).or_else(|| self.state.waiting.get(id))?
+                }
                 ToSign::Permit(id) => self.state.executing.get(id)?,
             };
             let agent = self.state.agents.get(&request.agent)?;
@@ -420,14 +423,14 @@ impl Core {
         };
         // A freeze stops agents. The operator's transfers continue.
         let work = |(outbox, action): (OutboxKey, OutboxAction)| {
-            let slip = match &action {
+            let order = match &action {
                 OutboxAction::Sign { id, attempt, .. } => proof.and_then(|proof| {
                     let at = self.state.outboxes.get(&outbox);
                     Slip::for_attempt(proof, &at, *id, *attempt, epoch)
                 }),
                 _no_signature => None,
             };
-            Work { action, slip }
+            Work { action, order }
         };
         let outcome = |drafted: Drafted| {
             let draft = match drafted {
@@ -440,7 +443,7 @@ impl Core {
             };
             Ok(Outcome {
                 answer,
-                slips: draft.slips.iter().filter_map(issue).collect(),
+                orders: draft.slips.iter().filter_map(issue).collect(),
                 work: draft.work.into_iter().map(work).collect(),
             })
         };
@@ -486,7 +489,8 @@ impl Core {
     /// # Errors
     /// The record cannot be read.
     pub fn find(&self, id: RequestId) -> Result<Option<Arc<Request>>, JournalError> {
-        let open = self.state.authorized.get(&id).or_else(|| self.state.held.get(&id));
+        let waiting = || self.state.held.get(&id).or_else(|| self.state.waiting.get(&id));
+        let open = self.state.authorized.get(&id).or_else(waiting);
         match open {
             Some(request) => self.whole(request).map(Some),
             None => Ok(self.journal.record(id)?.map(Arc::new)),
@@ -566,12 +570,12 @@ impl Draft {
 /// the merchant chooses the echo's length.
 fn without_echo(mut event: Event) -> (Event, Option<Echo>) {
     let echo = match &mut event {
-        Event::PaymentAuthorized { asked, .. } | Event::RequestHeld { asked, .. } => {
-            asked.ask.payment_mut().map(|payment| {
-                let stripped = payment.echo.stripped();
-                std::mem::replace(&mut payment.echo, stripped)
-            })
-        }
+        Event::PaymentAuthorized { asked, .. }
+        | Event::DeviceAwaited { asked, .. }
+        | Event::RequestHeld { asked, .. } => asked.ask.payment_mut().map(|payment| {
+            let stripped = payment.echo.stripped();
+            std::mem::replace(&mut payment.echo, stripped)
+        }),
         _other => None,
     };
     (event, echo)

@@ -35,6 +35,7 @@ use crate::journal::{
     Checkpoints, JournalError, RedbStore, Store, StoreError, check_closed_journal,
     create_owner_only,
 };
+use crate::lanes::devices;
 use crate::lanes::lending::Lending;
 use crate::lanes::lending::scan::{self, FileStore, MemoryStore, ScanStore, ScanTask};
 use crate::lanes::payments::{self, Execution};
@@ -155,9 +156,12 @@ impl Engine {
             WalletFiles::new(folder.path(), edition.kdf_bounds, Arc::clone(&ports.failpoints));
         let vault = Arc::new(Vault::new(files, edition.kdf, gate));
         let tasks = TaskTracker::new();
+        let (device_turn, stopping) = (crate::device::Turn::default(), CancellationToken::new());
+        let (own, device_queue, device_status) =
+            devices::new(&ports, &device_turn, &core, &vault, &stopping);
         let signer: Arc<dyn Signer> = match &ports.signer {
             Some(double) => Arc::clone(double),
-            None => Arc::clone(&vault) as Arc<dyn Signer>,
+            None => Arc::new(own),
         };
         let execution = Execution {
             signer,
@@ -191,16 +195,18 @@ impl Engine {
             server: tokio::sync::Mutex::new(None),
             lan_until_stopped: AtomicBool::new(false),
             wallet_changes: tokio::sync::Mutex::new(()),
-            device_turn: crate::device::Turn::default(),
+            device_turn,
+            device_status,
             backups: tokio::sync::Mutex::new(()),
             password_tries: tokio::sync::Mutex::default(),
             last_used_ms,
-            stopping: CancellationToken::new(),
+            stopping,
             consoles: Arc::new(()),
             start_unlock,
         });
         if mode == Mode::Full {
             spawn_background(&context, scan_store);
+            context.tasks.spawn(device_queue.run());
         }
         Ok((Self { context, control: tokio::sync::Mutex::new(None), _lock: lock }, core_loop))
     }

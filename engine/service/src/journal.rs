@@ -32,5 +32,5 @@ pub(crate) use payees::rows_equal;
 pub use redb_store::{
     Checkpoints, RedbStore, check_closed_journal, copy_owner_only, create_owner_only,
 };
-pub use slip::{Slip, Subject};
+pub use slip::{SigningOrder, Slip, Subject, Terms};
 pub use store::{Batch, Reader, Seal, Snapshot, Store, StoreError, Visit, VisitPaid, VisitRequest};

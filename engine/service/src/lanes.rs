@@ -3,6 +3,7 @@
 
 pub mod allowances;
 mod batch;
+pub(crate) mod devices;
 mod fields;
 mod kept;
 pub mod lending;

@@ -11,7 +11,7 @@ use bursar_chain::ports::{BoxFuture, Chain, Clock, Explorer, Prices};
 use bursar_core::networks::ChainId;
 use bursar_x402::signature::Signature65;
 
-use crate::journal::Slip;
+use crate::journal::{Slip, Terms};
 use crate::rules::Rules;
 pub use bursar_chain::failpoints::{Failpoints, NoFailpoints};
 pub use bursar_ledger::port::Devices;
@@ -36,11 +36,12 @@ pub trait Signer: Send + Sync + fmt::Debug {
     /// it.
     fn asks_a_person(&self, slip: &Slip) -> bool;
 
-    /// Signs the slip's digest.
+    /// Signs the slip's digest. `terms` are what the digest is the hash of; a signer that shows them to a person checks
+    /// that.
     ///
     /// # Errors
     /// The slip is stale, there is no key for its signer, or the signer refuses.
-    fn sign(&self, slip: Slip) -> BoxFuture<'_, Result<Signature65, SignFault>>;
+    fn sign(&self, slip: Slip, terms: Terms) -> BoxFuture<'_, Result<Signature65, SignFault>>;
 }
 
 /// Entropy for ids, nonces and secrets.

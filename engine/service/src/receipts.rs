@@ -65,9 +65,14 @@ fn status(request: &Request, settlement: Option<&Settlement>) -> &'static str {
             Some(ExecutionEnd::Rejected(_)) => "trade-rejected",
             Some(ExecutionEnd::Failed { .. }) => "trade-failed",
         },
-        (Status::Refused { .. } | Status::Denied { .. } | Status::Expired { .. }, _) => {
-            "payment-rejected"
-        }
+        (
+            Status::Refused { .. }
+            | Status::Denied { .. }
+            | Status::Expired { .. }
+            | Status::NotSigned { .. },
+            _,
+        ) => "payment-rejected",
+        (Status::AwaitingDevice(_), _) => "payment-required",
         (Status::Authorized { .. }, None) => "payment-verified",
         (
             Status::Authorized { .. },
@@ -96,10 +101,12 @@ fn authorization(request: &Request) -> Object {
         Status::Executing(execution) | Status::Ended(execution) => {
             (method(execution.by), Value::from(text::utc(execution.at)))
         }
+        Status::AwaitingDevice(turn) => (method(turn.by), Value::from(text::utc(turn.at))),
         Status::Held { .. }
         | Status::Refused { .. }
         | Status::Denied { .. }
-        | Status::Expired { .. } => (Value::Null, Value::Null),
+        | Status::Expired { .. }
+        | Status::NotSigned { .. } => (Value::Null, Value::Null),
     };
     let wallet = Object::new()
         .with("address", request.from.to_checksum(None))
@@ -218,12 +225,13 @@ fn rejection(request: &Request) -> Option<&str> {
             Some(reason.as_deref().unwrap_or(Code::RequestDenied.sentence()))
         }
         Status::Expired { .. } => Some(Code::RequestExpired.sentence()),
+        Status::NotSigned { end, .. } => Some(end.sentence()),
         Status::Executing(execution) | Status::Ended(execution) => match &execution.end {
             Some(ExecutionEnd::Rejected(refusal) | ExecutionEnd::Failed { refusal, .. }) => {
                 Some(refusal.sentence())
             }
             Some(ExecutionEnd::Executed { .. }) | None => None,
         },
-        Status::Held { .. } | Status::Authorized { .. } => None,
+        Status::Held { .. } | Status::Authorized { .. } | Status::AwaitingDevice(_) => None,
     }
 }

@@ -27,7 +27,7 @@ use secrecy::{ExposeSecret, SecretBox, SecretString};
 use sha2::{Digest, Sha256};
 use zeroize::Zeroizing;
 
-use crate::journal::{Head, Slip};
+use crate::journal::{Head, Slip, Terms};
 use crate::ports::{SignFault, Signer};
 use derive::PrivateKey;
 use file::{
@@ -245,6 +245,11 @@ impl Vault {
         Ok(text)
     }
 
+    /// Returns the gate's epoch: slips of earlier ones are void.
+    pub(crate) fn epoch(&self) -> u64 {
+        self.gate.epoch()
+    }
+
     /// Removes the keys from memory. Slips issued before can no longer be signed.
     pub fn lock(&self) {
         self.gate.close();
@@ -422,7 +427,7 @@ impl Signer for Vault {
         false
     }
 
-    fn sign(&self, slip: Slip) -> BoxFuture<'_, Result<Signature65, SignFault>> {
+    fn sign(&self, slip: Slip, _terms: Terms) -> BoxFuture<'_, Result<Signature65, SignFault>> {
         let signed = self.gate.sign(&slip);
         Box::pin(async move { signed })
     }

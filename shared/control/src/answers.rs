@@ -439,6 +439,9 @@ pub struct StatusAnswer {
     /// Trades in execution, at most [`EXECUTING_SHOWN`].
     #[serde(default)]
     pub executing: Vec<ExecutingAnswer>,
+    /// The hardware device, while requests or transactions wait for it.
+    #[serde(default)]
+    pub device: Option<DeviceAnswer>,
     /// Attached consoles that run in other processes.
     #[serde(default)]
     pub consoles: usize,
@@ -464,6 +467,19 @@ pub struct StatusAnswer {
     pub unattended: Option<UnattendedAnswer>,
     pub data: String,
     pub version: String,
+}
+
+/// The state of the hardware device for which requests wait.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DeviceAnswer {
+    /// Two or three words, like `locked`.
+    pub label: String,
+    /// What the operator does now, as a sentence.
+    pub state: String,
+    /// The device shows a request now.
+    pub is_prompting: bool,
+    /// Requests and transactions in the queue.
+    pub waiting: usize,
 }
 
 /// What agents spent while the last unlock was unattended.

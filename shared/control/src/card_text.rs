@@ -1,6 +1,8 @@
 //! How a card is shown to the operator: one text for console, command line and prompts.
 
-use bursar_core::card::{AssetCard, Balance, Card, HoldReason, LoanCard, LoanTerms, TradeCard};
+use bursar_core::card::{
+    AssetCard, Balance, Card, DeviceCard, HoldReason, LoanCard, LoanTerms, TradeCard,
+};
 use bursar_core::money::Usd;
 use bursar_core::text::{self, Zone};
 
@@ -73,8 +75,11 @@ fn lines_by(card: &Card, zone: Option<&Zone>) -> Vec<String> {
     ]);
     lines
         .extend(card.terms.other_urls.iter().map(|other| row("and", url(Some(other), "merchant"))));
+    match &card.device {
+        Some(device) => lines.extend(device_lines(device)),
+        None => lines.push(row("held", hold_text(card.hold, card.usd, card.auto_below))),
+    }
     lines.extend([
-        row("held", hold_text(card.hold, card.usd, card.auto_below)),
         row(
             "today",
             if card.unpriced {
@@ -102,6 +107,14 @@ fn lines_by(card: &Card, zone: Option<&Zone>) -> Vec<String> {
         lines.push(row("refused", format!("cannot be approved now: {obstacle}")));
     }
     lines
+}
+
+/// Formats what the operator does with the device, and what it shows.
+fn device_lines(device: &DeviceCard) -> Vec<String> {
+    let shows = device.shows.iter().map(|(name, value)| row("shows", format!("{name} {value}")));
+    let state = row("device", device.state.clone());
+    let note = device.note.iter().map(|note| row("note", note.clone()));
+    std::iter::once(state).chain(shows).chain(note).collect()
 }
 
 /// Formats what is known about a token outside our table.
@@ -451,6 +464,7 @@ mod tests {
     fn card() -> Card {
         let terms = terms();
         Card {
+            device: None,
             id: "01234567-89ab-4cde-8f01-23456789abcd".parse().unwrap(),
             digest: digest(&terms, HoldReason::AboveThreshold, 7),
             terms,

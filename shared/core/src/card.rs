@@ -119,6 +119,8 @@ pub enum HoldReason {
     ExitUnfunded,
     /// Over the setting `unattended.daily`, and no person has opened the wallet since the engine started.
     UnattendedLimit,
+    /// The key of the paying address is in a hardware device. Only cards have this reason: such a request is not held.
+    Device,
 }
 
 impl HoldReason {
@@ -152,6 +154,7 @@ impl HoldReason {
             HoldReason::ThinLiquidity => "thin_liquidity",
             HoldReason::ExitUnfunded => "exit_unfunded",
             HoldReason::UnattendedLimit => "unattended_limit",
+            HoldReason::Device => "device",
         }
     }
 
@@ -212,6 +215,7 @@ impl HoldReason {
             }
             HoldReason::ThinLiquidity => "the venue has less free money than ten times the deposit",
             HoldReason::ExitUnfunded => "too little ETH would be left to withdraw the money again",
+            HoldReason::Device => "the key of the paying address is in a Ledger",
             HoldReason::UnattendedLimit => {
                 "over unattended.daily, the limit while no person has opened the wallet since the engine started"
             }
@@ -468,8 +472,24 @@ pub struct Card {
     /// What only a payment in a token outside our table shows.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub asset: Option<Box<AssetCard>>,
+    /// What only a request shows that waits for a hardware device. It can be denied, but not approved.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub device: Option<Box<DeviceCard>>,
     /// The [`digest`] of terms, hold reason and policy version, in hex.
     pub digest: String,
+}
+
+/// What a card shows of a hardware device.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DeviceCard {
+    /// What the operator does now, as a sentence.
+    pub state: String,
+    /// The device shows the request now.
+    pub is_prompting: bool,
+    /// Names and values that the device may show, in its order. Amounts are in the token's smallest unit.
+    pub shows: Vec<(String, String)>,
+    /// What the device shows differently.
+    pub note: Option<String>,
 }
 
 /// Returns the SHA-256 of the canonical JSON of terms, hold reason and policy version, in hex.

@@ -143,6 +143,8 @@ pub struct Network {
     pub lending: Option<&'static Lending>,
     /// Enabled by default in the full edition.
     pub on_by_default: bool,
+    /// Ledger's Ethereum app knows the network's name and its coin (measured with version 1.22).
+    pub named_on_ledger: bool,
 }
 
 /// The network of a trade that names none.
@@ -232,6 +234,7 @@ pub static NETWORKS: &[Network] = &[
         exchange: Some(&exchange::ROBINHOOD),
         lending: Some(&lending::ROBINHOOD),
         on_by_default: true,
+        named_on_ledger: false,
     },
     Network {
         chain: ChainId(46630),
@@ -257,6 +260,7 @@ pub static NETWORKS: &[Network] = &[
         exchange: None,
         lending: None,
         on_by_default: false,
+        named_on_ledger: false,
     },
     Network {
         chain: ChainId(8453),
@@ -286,6 +290,7 @@ pub static NETWORKS: &[Network] = &[
         exchange: Some(&exchange::BASE),
         lending: Some(&lending::BASE),
         on_by_default: true,
+        named_on_ledger: true,
     },
     Network {
         chain: ChainId(84532),
@@ -311,6 +316,7 @@ pub static NETWORKS: &[Network] = &[
         exchange: None,
         lending: None,
         on_by_default: false,
+        named_on_ledger: true,
     },
     Network {
         chain: ChainId(1_187_947_933),
@@ -336,6 +342,7 @@ pub static NETWORKS: &[Network] = &[
         exchange: None,
         lending: None,
         on_by_default: false,
+        named_on_ledger: false,
     },
     Network {
         chain: ChainId(324_705_682),
@@ -361,6 +368,7 @@ pub static NETWORKS: &[Network] = &[
         exchange: None,
         lending: None,
         on_by_default: false,
+        named_on_ledger: false,
     },
     Network {
         chain: ChainId(1),
@@ -386,6 +394,7 @@ pub static NETWORKS: &[Network] = &[
         exchange: None,
         lending: None,
         on_by_default: false,
+        named_on_ledger: true,
     },
     Network {
         chain: ChainId(11_155_111),
@@ -411,6 +420,7 @@ pub static NETWORKS: &[Network] = &[
         exchange: None,
         lending: None,
         on_by_default: false,
+        named_on_ledger: false,
     },
 ];
 

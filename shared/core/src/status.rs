@@ -41,6 +41,10 @@ pub enum RequestStatus {
     Refused,
     Denied,
     Expired,
+    /// Allowed, and waits for a signature of its hardware device.
+    AwaitingDevice,
+    /// Allowed, but not signed by its hardware device.
+    NotSigned,
 }
 
 impl RequestStatus {
@@ -70,6 +74,8 @@ pub enum DecidedStatus {
     /// Approved; the signature follows.
     Executing,
     Denied,
+    /// Approved; its hardware device must sign it.
+    AwaitingDevice,
 }
 
 impl DecidedStatus {
@@ -261,6 +267,16 @@ pub enum EntryKind {
     PaymentExpired,
     #[strum(serialize = "payment.rejected")]
     PaymentRejected,
+    #[strum(serialize = "payment.awaits_device")]
+    PaymentAwaitsDevice,
+    #[strum(serialize = "payment.prompted")]
+    PaymentPrompted,
+    #[strum(serialize = "payment.prompt_failed")]
+    PaymentPromptFailed,
+    #[strum(serialize = "payment.not_signed")]
+    PaymentNotSigned,
+    #[strum(serialize = "payment.lapsed")]
+    PaymentLapsed,
     #[strum(serialize = "payment.signed")]
     PaymentSigned,
     #[strum(serialize = "trade.started")]
@@ -410,9 +426,9 @@ mod tests {
         assert_eq!(
             texts::<RequestStatus>().join(" "),
             "pending executing signed submitted settled refuted verified executed failed refused \
-             denied expired"
+             denied expired awaiting_device not_signed"
         );
-        assert_eq!(texts::<DecidedStatus>().join(" "), "signed executing denied");
+        assert_eq!(texts::<DecidedStatus>().join(" "), "signed executing denied awaiting_device");
         assert_eq!(
             texts::<AgentStatus>().join(" "),
             "uncommissioned active limit_reached suspended"

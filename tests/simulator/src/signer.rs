@@ -6,7 +6,7 @@ use alloy_primitives::Address;
 use bursar_auditor::observations::{Observation, Signed};
 use bursar_chain::ports::BoxFuture;
 use bursar_core::derivation::Template;
-use bursar_engine::journal::Slip;
+use bursar_engine::journal::{Slip, Terms};
 use bursar_engine::ports::{SignFault, Signer};
 use bursar_engine::vault::Vault;
 use bursar_engine::vault::derive::{PrivateKey, private_key};
@@ -102,7 +102,7 @@ impl Signer for WorldSigner {
         self.is_slow()
     }
 
-    fn sign(&self, slip: Slip) -> BoxFuture<'_, Result<Signature65, SignFault>> {
+    fn sign(&self, slip: Slip, terms: Terms) -> BoxFuture<'_, Result<Signature65, SignFault>> {
         Box::pin(async move {
             let wait = {
                 let mut queue = self.queue.lock().unwrap();
@@ -122,7 +122,7 @@ impl Signer for WorldSigner {
             }
             let vault = self.vault.get().expect("a vault");
             let (signer, digest, request) = (slip.signer(), slip.digest(), slip.request());
-            let signature = match vault.sign(slip.clone()).await {
+            let signature = match vault.sign(slip.clone(), terms).await {
                 Err(SignFault::Stale) if self.ignores_freeze => sign_without_epochs(&slip),
                 signed => signed?,
             };

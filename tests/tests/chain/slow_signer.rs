@@ -99,7 +99,7 @@ impl Scene {
     }
 
     async fn sign(&self, request: SignRequest) {
-        let signature = self.engine.engine.vault().sign(request.slip).await;
+        let signature = self.engine.engine.vault().sign(request.slip, request.terms).await;
         request.answer.send(signature).expect("somebody waits");
     }
 }
@@ -167,7 +167,7 @@ async fn a_slip_made_stale_by_a_freeze_is_issued_again() {
     let device = scene.next_request().await;
     // A freeze stops agents at once; the operator's send continues with a new slip.
     scene.operator.must("freeze").await;
-    let stale = scene.engine.engine.vault().sign(device.slip).await;
+    let stale = scene.engine.engine.vault().sign(device.slip, device.terms).await;
     assert_eq!(stale, Err(SignFault::Stale));
     device.answer.send(stale).expect("somebody waits");
     let again = scene.next_request().await;

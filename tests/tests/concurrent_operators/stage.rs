@@ -73,7 +73,7 @@ impl Stage {
                     .unwrap()
                     .entry(asked.slip.request().expect("a payment"))
                     .or_default() += 1;
-                let _nobody_waits = asked.answer.send(vault.sign(asked.slip).await);
+                let _nobody_waits = asked.answer.send(vault.sign(asked.slip, asked.terms).await);
             }
         });
         engine.set_up_wallet(POLICY).await;

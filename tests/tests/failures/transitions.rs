@@ -91,7 +91,7 @@ async fn a_returned_header_can_be_polled_after_a_failed_commit() {
         tokio::spawn(async move { engine.post("/sign", &body).await })
     };
     let held_back = timeout(TIMEOUT, sign_requests.recv()).await.expect("in time").expect("a slip");
-    let signed = engine.engine.vault().sign(held_back.slip).await;
+    let signed = engine.engine.vault().sign(held_back.slip, held_back.terms).await;
     assert!(signed.is_ok(), "{signed:?}");
     // A commit fails between the signature and its record.
     faults.armed.store(true, Ordering::SeqCst);

@@ -200,12 +200,7 @@ async fn what_a_ledger_cannot_do_yet_is_refused_before_anything_happens() {
     let engine = engine(vec![at]).await;
     let mut operator = engine.operator();
     operator.must("address ledger add 0 safe").await;
-    operator.must("agent register bot").await;
-    for line in [
-        "agent commission bot p safe",
-        "address export safe",
-        "address send safe pay 1 --network base --confirm 1",
-    ] {
+    for line in ["address export safe", "address send safe pay 1 --network base --confirm 1"] {
         let fault = operator.refused(line).await;
         assert_eq!(fault.code, Code::LedgerSignNotAvailable, "{line}: {fault:?}");
     }

@@ -108,7 +108,7 @@ async fn no_signature_is_made_after_its_agent_was_deleted_or_suspended() {
         let ask = tokio::spawn(async move { asking.post("/sign", &body).await });
         let held_back = sign_requests.recv().await.expect("the authorization is committed");
         engine.operator().must(line).await;
-        let late = engine.engine.vault().sign(held_back.slip).await;
+        let late = engine.engine.vault().sign(held_back.slip, held_back.terms).await;
         assert!(late.is_err(), "{line}: a signature left");
         held_back.answer.send(late).unwrap();
         assert_eq!(ask.await.unwrap().0, 202, "{line}");

@@ -269,7 +269,7 @@ impl Model {
     /// Returns whether the last answers allow an approval of the open card; true if no card is open.
     pub(crate) fn may_approve(&self) -> bool {
         match &self.overlay {
-            Some(Overlay::Card(view)) => view.card.obstacle.is_none() && !self.server.is_locked(),
+            Some(Overlay::Card(view)) => view.may_be_approved() && !self.server.is_locked(),
             _other => true,
         }
     }

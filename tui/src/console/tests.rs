@@ -2,6 +2,7 @@
 
 mod asking;
 mod deciding;
+mod devices;
 mod first_run;
 mod hostile;
 mod life;

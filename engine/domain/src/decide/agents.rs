@@ -15,7 +15,6 @@ use crate::event::{Assignment, Event};
 use crate::refusal::Refusal;
 use crate::requests::Request;
 use crate::state::State;
-use crate::wallets::Backing;
 
 pub(super) fn register(
     state: &State,
@@ -77,10 +76,6 @@ pub(super) fn commission(
                 format!("There is no address {label}: see `address list`."),
             )
         })?;
-    if let Backing::Device { .. } = address.backing {
-        let why = "Agents cannot pay from an address of a Ledger yet: choose an address of a seed.";
-        return Err(Refusal::because(Code::LedgerSignNotAvailable, why));
-    }
     // A new policy does not start a new allowance: the current one continues.
     let start = match &agent.commission {
         Some(_running) => None,
@@ -137,6 +132,8 @@ pub(super) fn delete(
             "A trade of this agent is being executed: suspend the agent, and delete it afterwards.";
         return Err(Refusal::because(Code::InUse, message));
     }
+    waiting =
+        waiting.saturating_add(state.waiting.values().filter(|one| one.agent == agent.id).count());
     if waiting > 0 {
         let (verb, them) = if waiting == 1 { ("waits", "it") } else { ("wait", "them") };
         // Suspending leaves held requests undecided, so the message offers it only to stop the agent.
@@ -145,8 +142,9 @@ pub(super) fn delete(
         } else {
             format!(" To stop it now: `agent suspend {}`.", agent.id)
         };
-        let message =
-            format!("{waiting} of its requests {verb} for your decision: deny {them} first.{stop}");
+        let message = format!(
+            "{waiting} of its requests {verb} for your decision or for a Ledger: deny {them} first.{stop}"
+        );
         return Err(Refusal::because(Code::InUse, message));
     }
     events.push(Event::AgentDeleted { agent: agent.id.clone() });

@@ -23,7 +23,7 @@ pub(super) struct Intake<'a> {
     pub(super) queue: &'a Queue,
 }
 
-/// The queue at this moment. Expired holds reserve nothing, even before their expiry is recorded.
+/// The requests that wait for a person at this moment: for the operator, or at a device. Expired holds reserve nothing, even before their expiry is recorded.
 pub(super) struct Queue {
     pub(super) expired: Vec<RequestId>,
     /// Reserved by the agent's open requests.
@@ -48,6 +48,10 @@ impl Queue {
                 queue.in_all = queue.in_all.saturating_add(1);
                 queue.by_agent = queue.by_agent.saturating_add(usize::from(own));
             }
+        }
+        for request in state.waiting.values() {
+            queue.in_all = queue.in_all.saturating_add(1);
+            queue.by_agent = queue.by_agent.saturating_add(usize::from(request.agent == agent.id));
         }
         queue
     }

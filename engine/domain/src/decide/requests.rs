@@ -10,10 +10,10 @@ use bursar_core::limits::PADDING_A_DAY;
 
 use super::intake::{Intake, Queue};
 use super::unattended::exceeds;
-use super::{loans, payments, plans, steps, trades};
+use super::{loans, payments, plans, prompts, steps, trades};
 use crate::agents::Agent;
 use crate::approval::{fresh_price, fresh_verdict, may_be_approved, may_work};
-use crate::assess::{Verdict, hold};
+use crate::assess::{Verdict, hold, is_full};
 use crate::cards;
 use crate::command::{Approval, Ask, Command, Recall, Requote};
 use crate::decision::{Decision, Effect, Reply, require_unlocked};
@@ -38,12 +38,12 @@ pub(super) fn ask(state: &State, command: &Command, ask: &Ask) -> Result<Decisio
         return Ok(decision);
     }
     within_bounds(state, agent, command, ask)?;
-    let from = state
-        .wallet
-        .as_ref()
-        .and_then(|wallet| wallet.address(&commission.label))
-        .ok_or(Refusal::new(Code::AgentNotCommissioned))?
-        .address;
+    let paying = state.wallet.as_ref().and_then(|wallet| wallet.address(&commission.label));
+    let paying = paying.ok_or(Refusal::new(Code::AgentNotCommissioned))?;
+    let from = paying.address;
+    if ask.ask.payment().is_none() {
+        paying.check_sends()?;
+    }
     let (mut events, spent) = renewal_if_due(agent, commission, &command.moment);
     events.extend(unattended_day_if_due(state, &command.moment));
     let queue = Queue::now(state, agent, &command.moment);
@@ -72,10 +72,23 @@ pub(super) fn ask(state: &State, command: &Command, ask: &Ask) -> Result<Decisio
         }
         verdict @ (Verdict::Act | Verdict::Hold(_) | Verdict::Refuse(_)) => verdict,
     };
+    let by_device = state.is_on_device(from);
+    let verdict = match verdict {
+        // A person must press a button, so the request takes a place in the queue.
+        Verdict::Act if by_device && is_full(queue.by_agent, queue.in_all) => {
+            Verdict::Refuse(Refusal::new(Code::TooManyPending))
+        }
+        verdict @ (Verdict::Act | Verdict::Hold(_) | Verdict::Refuse(_)) => verdict,
+    };
     let reply = Reply::Request(ask.id);
     match verdict {
         Verdict::Act => {
             let effects = match &ask.ask {
+                LaneAsk::Payment(_) if by_device => {
+                    let until = prompts::wait_deadline(&command.moment);
+                    events.push(Event::DeviceAwaited { asked, until });
+                    Vec::new()
+                }
                 LaneAsk::Payment(payment) => {
                     let terms = payments::terms(from, payment, &command.moment, ask.nonce)?;
                     events.push(Event::PaymentAuthorized { asked, terms });
@@ -229,15 +242,23 @@ pub(super) fn approve(
     }
     let effects = match &request.ask {
         LaneAsk::Payment(payment) => {
-            let terms = payments::terms(request.from, payment, &command.moment, approval.nonce)?;
             let asset = match &approval.quote {
                 Some(Ok(Requote::Asset(asset))) if payment.foreign().is_some() => {
                     Some(asset.clone())
                 }
                 Some(_) | None => None,
             };
-            events.push(Event::PaymentApproved { id: request.id, terms, by: approval.by, asset });
-            vec![Effect::Sign(request.id)]
+            let (id, by) = (request.id, approval.by);
+            if state.is_on_device(request.from) {
+                let until = prompts::wait_deadline(&command.moment);
+                events.push(Event::DeviceAwaitApproved { id, by, until, asset });
+                Vec::new()
+            } else {
+                let moment = &command.moment;
+                let terms = payments::terms(request.from, payment, moment, approval.nonce)?;
+                events.push(Event::PaymentApproved { id, terms, by, asset });
+                vec![Effect::Sign(id)]
+            }
         }
         LaneAsk::Trade(_) | LaneAsk::Loan(_) => {
             events.push(steps::approved(state, command, request, approval)?);
@@ -254,9 +275,12 @@ pub(super) fn deny(
     reason: Option<&String>,
     by: Client,
 ) -> Result<Decision, Refusal> {
-    let request = held_request(state, id)?;
-    if let Some(expiry) = expiry_if_due(request, &command.moment) {
-        return Ok(Decision::reply(vec![expiry], Reply::Refused(Code::RequestExpired.into())));
+    // A request that waits for its device can still be denied.
+    if !state.waiting.contains_key(&id) {
+        let request = held_request(state, id)?;
+        if let Some(expiry) = expiry_if_due(request, &command.moment) {
+            return Ok(Decision::reply(vec![expiry], Reply::Refused(Code::RequestExpired.into())));
+        }
     }
     let told_until = Deadline::after(&command.moment);
     let event = Event::RequestDenied { id, reason: reason.cloned(), by, told_until };
@@ -272,6 +296,7 @@ pub(super) fn tick(state: &State, command: &Command) -> Decision {
     if command.unlocked {
         events.extend(renewals(state, moment));
         events.extend(plans::overdue(state, moment));
+        events.extend(prompts::overdue(state, moment));
     }
     Decision::done(events)
 }
@@ -289,6 +314,8 @@ fn held_request(state: &State, id: RequestId) -> Result<&Arc<Request>, Refusal> 
     if let Some(request) = state.held.get(&id) {
         return Ok(request);
     }
-    let decided = state.authorized.contains_key(&id) || state.executing.contains_key(&id);
+    let decided = state.authorized.contains_key(&id)
+        || state.executing.contains_key(&id)
+        || state.waiting.contains_key(&id);
     Err(Refusal::new(if decided { Code::AlreadyDecided } else { Code::RequestNotFound }))
 }

@@ -13,8 +13,8 @@ use crate::refusal::Refusal;
 use crate::requests::Request;
 use crate::state::State;
 
-/// Returns whether spending `usd` would exceed the limit of an unattended day. What running plans may still spend counts,
-/// except that of the plan `own`. An operation without value, such as a withdrawal, exceeds nothing.
+/// Returns whether spending `usd` would exceed the limit of an unattended day. What running plans and devices may still spend
+/// counts, except that of the plan `own`. An operation without value, such as a withdrawal, exceeds nothing.
 pub(super) fn exceeds(state: &State, moment: &Moment, usd: Usd, own: Option<RequestId>) -> bool {
     let Some(limit) = state.settings.unattended_daily.filter(|_limit| state.unattended.active)
     else {
@@ -22,8 +22,11 @@ pub(super) fn exceeds(state: &State, moment: &Moment, usd: Usd, own: Option<Requ
     };
     let running = state.executing.values().filter(|request| Some(request.id) != own);
     let running = running.filter_map(|request| Some(request.execution()?.reserved()));
+    let by_device = state.waiting.values().chain(state.unanswered.values());
+    let by_device = by_device.map(|request| request.ask.usd());
     let spent = state.unattended.spent_at(moment);
-    let sum = running.chain([usd]).try_fold(spent, |sum, one| sum.checked_add(one));
+    let sum =
+        running.chain(by_device).chain([usd]).try_fold(spent, |sum, one| sum.checked_add(one));
     usd > Usd::ZERO && sum.map_or(true, |sum| sum > limit)
 }
 

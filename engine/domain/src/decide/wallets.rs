@@ -86,6 +86,10 @@ pub(super) fn delete(state: &State, command: &Command, lost: bool) -> Result<Dec
         })?;
         events.push(ended);
     }
+    if !state.waiting.is_empty() {
+        let message = "A request is waiting for a Ledger: sign it there, or deny it.";
+        return Err(Refusal::because(Code::InUse, message));
+    }
     let working = state.agents.values().filter(|agent| !agent.suspended);
     events.extend(working.map(|agent| Event::AgentSuspended { agent: agent.id.clone() }));
     events.push(Event::WalletDeleted);
@@ -180,6 +184,10 @@ pub(super) fn delete_address(
         let message = "A request for a payment from this address is pending: decide it first.";
         return Err(Refusal::because(Code::InUse, message));
     }
+    if state.waiting.values().any(|request| request.from == known.address) {
+        let message = "A request for a payment from this address waits for its Ledger: sign it there, or deny it.";
+        return Err(Refusal::because(Code::InUse, message));
+    }
     if state.executing.values().any(|request| request.from == known.address) {
         let message = "A trade from this address is being executed: wait for its end.";
         return Err(Refusal::because(Code::InUse, message));
@@ -208,9 +216,9 @@ fn wallet(state: &State) -> Result<&Arc<Wallet>, Refusal> {
 const RESTORED: &str = "The wallet was restored from a backup in which this request waited. It may have been approved \
                         after the backup was made: your operator must check the payments before you pay again.";
 
-/// Ends all held requests of a backup: they may have been approved and signed after it was made.
+/// Ends all undecided and unsigned requests of a backup: they may have been approved and signed after it was made.
 pub(super) fn restored(state: &State, moment: &Moment) -> Vec<Event> {
-    let ended = state.held.keys().map(|id| Event::RequestDenied {
+    let ended = state.held.keys().chain(state.waiting.keys()).map(|id| Event::RequestDenied {
         id: *id,
         reason: Some(RESTORED.to_owned()),
         by: Client::Inside,

@@ -5,6 +5,8 @@
 
 mod approvals;
 mod asks;
+mod device_histories;
+mod devices;
 mod domains;
 mod endings;
 mod foreign;

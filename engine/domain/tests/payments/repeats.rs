@@ -77,7 +77,9 @@ fn each(test: impl Fn(&mut World, Asker)) {
 #[track_caller]
 fn id_of(answer: &Answer) -> RequestId {
     match answer {
-        Answer::Signs(id) | Answer::Holds(id, _) | Answer::Refuses(id, _) => *id,
+        Answer::Signs(id) | Answer::Holds(id, _) | Answer::Awaits(id) | Answer::Refuses(id, _) => {
+            *id
+        }
         Answer::Unrecorded(_) | Answer::Earlier(_) => panic!("no new request: {answer:?}"),
     }
 }

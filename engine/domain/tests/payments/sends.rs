@@ -19,7 +19,7 @@ use bursar_submit::{
 use bursar_x402::signature::Signature65;
 use k256::ecdsa::SigningKey;
 
-use crate::support::build::{commission, ordinary};
+use crate::support::build::ordinary;
 use crate::support::{OPERATOR, World};
 
 /// The key of the address that sends.
@@ -111,11 +111,9 @@ fn seen(found: Option<Found>, head: u64) -> Action {
 }
 
 #[test]
-fn an_address_of_a_device_sends_nothing_and_pays_for_no_agent() {
+fn an_address_of_a_device_sends_nothing() {
     let mut world = world_with(Backing::Device { layout: Layout::Live });
     let refused = world.refused(Action::Send(Box::new(send(1))));
-    assert_eq!(refused.code, Code::LedgerSignNotAvailable);
-    let refused = world.refused(commission(0, "daily bread", "sends"));
     assert_eq!(refused.code, Code::LedgerSignNotAvailable);
 }
 

@@ -4,6 +4,7 @@
 use std::sync::LazyLock;
 
 use alloy_primitives::{Address, B256, U256, keccak256};
+use bursar_core::derivation::Layout;
 use bursar_core::hosts::{HostEntry, HostLists};
 use bursar_core::ids::{AgentId, Name, SeedId};
 use bursar_core::json;
@@ -183,6 +184,27 @@ pub(crate) fn register(world: &mut World, index: usize, credential: Credential) 
 
 pub(crate) fn commission(index: usize, policy: &str, label: &str) -> Action {
     Action::Commission { agent: agent(index), policy: name(policy), label: name(label) }
+}
+
+/// A world whose first agent pays from an address of a device, labelled `main`.
+pub(crate) fn with_device(clock: Clock, policy: &Policy) -> World {
+    let mut world = World::empty(clock);
+    world.must(Action::CreateWallet { name: name("wallet"), wallet_id: [9; 16] });
+    world.must(Action::AddAddress(Box::new(AddressAdded {
+        label: name("main"),
+        description: String::new(),
+        index: 0,
+        backing: Backing::Device { layout: Layout::Live },
+        path: "m/44'/60'/0'/0/0".to_owned(),
+        address: address("main"),
+    })));
+    register(&mut world, 0, Credential::Hmac { check: [7; 32] });
+    world.must(Action::CreatePolicy {
+        name: super::policy_name(),
+        policy: Box::new(policy.clone()),
+    });
+    world.must(commission(0, super::policy_name().as_str(), "main"));
+    world
 }
 
 /// A world at noon of a winter's day in UTC, under [`policy`].

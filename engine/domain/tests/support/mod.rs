@@ -46,6 +46,8 @@ pub(crate) enum Answer {
     /// Authorized, and to be signed now.
     Signs(RequestId),
     Holds(RequestId, HoldReason),
+    /// Allowed, and waits for its device.
+    Awaits(RequestId),
     /// Refused, with a record.
     Refuses(RequestId, Refusal),
     /// Refused without a record.
@@ -59,7 +61,7 @@ impl Answer {
     pub(crate) fn code(&self) -> Option<Code> {
         match self {
             Answer::Refuses(_, refusal) | Answer::Unrecorded(refusal) => Some(refusal.code),
-            Answer::Signs(_) | Answer::Holds(..) | Answer::Earlier(_) => None,
+            Answer::Signs(_) | Answer::Holds(..) | Answer::Awaits(_) | Answer::Earlier(_) => None,
         }
     }
 
@@ -67,9 +69,11 @@ impl Answer {
     pub(crate) fn held_for(&self) -> Option<HoldReason> {
         match self {
             Answer::Holds(_, reason) => Some(*reason),
-            Answer::Signs(_) | Answer::Refuses(..) | Answer::Unrecorded(_) | Answer::Earlier(_) => {
-                None
-            }
+            Answer::Signs(_)
+            | Answer::Awaits(_)
+            | Answer::Refuses(..)
+            | Answer::Unrecorded(_)
+            | Answer::Earlier(_) => None,
         }
     }
 }
@@ -333,9 +337,11 @@ impl World {
             Status::Authorized { .. } => (Answer::Signs(id), vec![Effect::Sign(id)]),
             Status::Held { reason, .. } => (Answer::Holds(id, *reason), Vec::new()),
             Status::Refused { refusal, .. } => (Answer::Refuses(id, refusal.clone()), Vec::new()),
+            Status::AwaitingDevice(_) => (Answer::Awaits(id), Vec::new()),
             over @ (Status::Executing(_)
             | Status::Ended(_)
             | Status::Denied { .. }
+            | Status::NotSigned { .. }
             | Status::Expired { .. }) => panic!("asked and {over:?}"),
         };
         assert_eq!(decision.effects, effects);

@@ -37,7 +37,9 @@ fn rank(status: &Status) -> u8 {
         | Status::Refused { .. }
         | Status::Denied { .. }
         | Status::Expired { .. } => 2,
-        Status::Authorized { .. } => panic!("a trade signs no payment"),
+        Status::Authorized { .. } | Status::AwaitingDevice(_) | Status::NotSigned { .. } => {
+            panic!("a trade signs no payment")
+        }
     }
 }
 

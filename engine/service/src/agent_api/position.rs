@@ -221,9 +221,12 @@ fn describe(record: &Request) -> Answer {
         Status::Held { .. } => pending(&id, loan),
         Status::Refused { refusal, was_held, .. } => rejected(&id, loan, refusal, *was_held),
         Status::Executing(execution) | Status::Ended(execution) => executed(&id, loan, execution),
-        Status::Denied { .. } | Status::Expired { .. } | Status::Authorized { .. } => {
-            over(record, loan)
-        }
+        // Only payments are authorized, or wait for a device.
+        Status::Denied { .. }
+        | Status::Expired { .. }
+        | Status::Authorized { .. }
+        | Status::AwaitingDevice(_)
+        | Status::NotSigned { .. } => over(record, loan),
     }
 }
 
@@ -251,6 +254,8 @@ fn polled(record: &Request, moment: &Moment) -> Answer {
         | Status::Refused { .. }
         | Status::Denied { .. }
         | Status::Expired { .. }
+        | Status::AwaitingDevice(_)
+        | Status::NotSigned { .. }
         | Status::Authorized { .. } => describe(record).with_status(200),
     }
 }

@@ -86,10 +86,10 @@ async fn try_sign(api: &Api, request: HttpRequest) -> Result<Answer, Fault> {
         tracing::info!(id, %agent, amount, "a payment waits for approval: run `bursar requests`");
     }
     let mut signature = None;
-    for slip in outcome.slips {
+    for order in outcome.orders {
         // If the signer refuses or a freeze comes in between, the authorization stays unsigned: a poll says
         // `executing`, and a later slip may still be signed.
-        signature = execute(&api.execution, slip).await.unwrap_or(None);
+        signature = execute(&api.execution, order).await.unwrap_or(None);
     }
     let reached = api.ports.failpoints.hit("reply.before");
     reached.map_err(|error| Fault::new(Code::InternalError).with_detail(error))?;

@@ -225,9 +225,12 @@ fn describe(record: &Request) -> Answer {
                 Some(ExecutionEnd::Failed { .. }) => Answer::new(500, body),
             }
         }
-        Status::Denied { .. } | Status::Expired { .. } | Status::Authorized { .. } => {
-            Answer::new(400, over(record, trade).body())
-        }
+        // Only payments are authorized, or wait for a device.
+        Status::Denied { .. }
+        | Status::Expired { .. }
+        | Status::Authorized { .. }
+        | Status::AwaitingDevice(_)
+        | Status::NotSigned { .. } => Answer::new(400, over(record, trade).body()),
     }
 }
 
@@ -265,9 +268,12 @@ fn polled(record: &Request, moment: &Moment) -> Answer {
             let code = refusal_code(refusal, *was_held);
             Answer::new(200, TradeResult { reason: Some(refusal), code, ..result }.body())
         }
-        Status::Denied { .. } | Status::Expired { .. } | Status::Authorized { .. } => {
-            Answer::new(200, over(record, trade).body())
-        }
+        // Only payments are authorized, or wait for a device.
+        Status::Denied { .. }
+        | Status::Expired { .. }
+        | Status::Authorized { .. }
+        | Status::AwaitingDevice(_)
+        | Status::NotSigned { .. } => Answer::new(200, over(record, trade).body()),
     }
 }
 

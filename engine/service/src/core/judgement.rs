@@ -249,6 +249,7 @@ impl Examination {
         let known = match &entry.event {
             // A repeat of a forgotten request is refused, so it needs no index entry.
             Event::PaymentAuthorized { asked, .. }
+            | Event::DeviceAwaited { asked, .. }
             | Event::RequestHeld { asked, .. }
             | Event::RequestRefused { asked, .. } => {
                 core.journal.is_forgotten(&asked.identity).and_then(|forgotten| {

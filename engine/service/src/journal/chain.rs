@@ -219,6 +219,7 @@ impl Journal {
         let _proof = self.replay(Head::default(), |entry| {
             let identity = match &entry.event {
                 Event::PaymentAuthorized { asked, .. }
+                | Event::DeviceAwaited { asked, .. }
                 | Event::RequestHeld { asked, .. }
                 | Event::RequestRefused { asked, .. } => &asked.identity,
                 Event::SettlementReported { identity, .. } => identity,

@@ -2,8 +2,12 @@
 
 use alloy_primitives::{Address, B256};
 use bursar_core::ids::RequestId;
+use bursar_core::networks::ChainId;
 use bursar_domain::Request;
-use bursar_submit::{Outbox, SubmissionId};
+use bursar_submit::{Outbox, SubmissionId, Unsigned};
+use bursar_uniswap::Permit;
+use bursar_x402::authorization::Authorization;
+use bursar_x402::typed_data::TokenDomain;
 
 use super::chain::Committed;
 
@@ -18,6 +22,32 @@ pub enum Subject {
     Attempt { submission: SubmissionId, attempt: usize },
 }
 
+/// What a digest is the hash of, for signers that show it to a person.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Terms {
+    Payment { token: TokenDomain, authorization: Authorization },
+    Permit { chain: ChainId, permit2: Address, permit: Permit },
+    Transaction(Unsigned),
+}
+
+impl Terms {
+    /// Returns the digest of these terms; `None` if a field of a permit is too large.
+    pub fn digest(&self) -> Option<B256> {
+        match self {
+            Self::Payment { token, authorization } => Some(token.digest(authorization)),
+            Self::Permit { chain, permit2, permit } => permit.digest(*chain, *permit2).ok(),
+            Self::Transaction(unsigned) => Some(unsigned.digest()),
+        }
+    }
+}
+
+/// A slip and the terms of its digest.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SigningOrder {
+    pub slip: Slip,
+    pub terms: Terms,
+}
+
 /// The right to sign one digest with one key in one epoch. Every constructor takes the proof of a commit or replay, so
 /// a slip exists only for a digest that the journal contains.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -30,15 +60,31 @@ pub struct Slip {
 
 impl Slip {
     /// Issues the slip of an authorized request; `None` if it is not authorized, or its price or network is unknown.
-    pub(crate) fn issue(_on_disk: &Committed, request: &Request, epoch: u64) -> Option<Self> {
+    pub(crate) fn issue(
+        _on_disk: &Committed,
+        request: &Request,
+        epoch: u64,
+    ) -> Option<SigningOrder> {
         let digest = request.digest()?;
-        Some(Self { subject: Subject::Request(request.id), signer: request.from, digest, epoch })
+        let token = request.ask.payment()?.token_domain()?;
+        let terms = Terms::Payment { token, authorization: request.terms()?.clone() };
+        let subject = Subject::Request(request.id);
+        Some(SigningOrder { slip: Self { subject, signer: request.from, digest, epoch }, terms })
     }
 
     /// Issues the slip of a running trade's newest permit; `None` if it is signed, or the trade has ended.
-    pub(crate) fn for_permit(_on_disk: &Committed, request: &Request, epoch: u64) -> Option<Self> {
+    pub(crate) fn for_permit(
+        _on_disk: &Committed,
+        request: &Request,
+        epoch: u64,
+    ) -> Option<SigningOrder> {
         let digest = request.permit_digest()?;
-        Some(Self { subject: Subject::Permit(request.id), signer: request.from, digest, epoch })
+        let permit = request.execution()?.permit.as_ref()?.permit;
+        let network = request.ask.network()?;
+        let (chain, permit2) = (network.chain, network.exchange?.permit2);
+        let subject = Subject::Permit(request.id);
+        let slip = Self { subject, signer: request.from, digest, epoch };
+        Some(SigningOrder { slip, terms: Terms::Permit { chain, permit2, permit } })
     }
 
     /// Issues the slip of an outbox's attempt; `None` if it is unknown, signed or declined, or its digest is wrong.
@@ -48,17 +94,19 @@ impl Slip {
         submission: SubmissionId,
         attempt: usize,
         epoch: u64,
-    ) -> Option<Self> {
+    ) -> Option<SigningOrder> {
         let tried = outbox.open.get(&submission)?.attempts.get(attempt)?;
         // Recompute the digest from the outbox's terms: the digest in the entry alone is not trusted.
-        let same = outbox.unsigned(submission, attempt)?.digest() == tried.digest;
+        let unsigned = outbox.unsigned(submission, attempt)?;
+        let same = unsigned.digest() == tried.digest;
         let signable = tried.raw.is_none() && !tried.declined && same;
-        signable.then_some(Self {
+        let slip = Self {
             subject: Subject::Attempt { submission, attempt },
             signer: outbox.key.signer,
             digest: tried.digest,
             epoch,
-        })
+        };
+        signable.then_some(SigningOrder { slip, terms: Terms::Transaction(unsigned) })
     }
 
     /// Returns the object to sign.

@@ -27,7 +27,7 @@ use super::rehearsal::{APPROVAL_GAS, NextStep, PartKind};
 use super::trading::{self, Trading};
 use crate::core;
 use crate::core::handle::Handle;
-use crate::journal::Slip;
+use crate::journal::SigningOrder;
 use crate::ports::{Ports, SignFault, Signer};
 
 /// Pause after a step that could not be taken, in milliseconds.
@@ -124,7 +124,7 @@ impl Worker {
             None => Err(Fault::new(Code::Busy)),
         };
         let taken = match (taken, permit) {
-            (Ok(outcome), Some(permit)) => self.sign(request, permit, outcome.slips).await,
+            (Ok(outcome), Some(permit)) => self.sign(request, permit, outcome.orders).await,
             (taken, _no_permit) => taken.map(|_outcome| ()),
         };
         if executes && taken.is_ok() {
@@ -175,11 +175,16 @@ impl Worker {
     }
 
     /// Signs a permit. A restart before the signature is recorded orders another one.
-    async fn sign(&self, request: &Request, permit: Permit, slips: Vec<Slip>) -> Result<(), Fault> {
+    async fn sign(
+        &self,
+        request: &Request,
+        permit: Permit,
+        orders: Vec<SigningOrder>,
+    ) -> Result<(), Fault> {
         let failpoints = &self.ports.failpoints;
-        for slip in slips {
+        for order in orders {
             failpoints.pass("plan.permit_sign");
-            let signed = self.signer.sign(slip).await;
+            let signed = self.signer.sign(order.slip, order.terms).await;
             let signature = signed.map_err(|refused| match refused {
                 // Locked or frozen meanwhile: the plan ends, or continues when the wallet is open.
                 SignFault::Stale => Fault::new(Code::Busy),

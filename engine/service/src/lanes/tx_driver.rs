@@ -14,7 +14,7 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use super::payments::Execution;
-use crate::journal::Slip;
+use crate::journal::SigningOrder;
 use crate::ports::{Ports, SignFault};
 
 /// The dependencies of the wallet's outboxes.
@@ -77,7 +77,7 @@ struct WalletHost {
 }
 
 impl Host for WalletHost {
-    type SigningRight = Slip;
+    type SigningRight = SigningOrder;
 
     fn outbox(&self) -> Arc<Outbox> {
         self.tx_driver.execution.core.view().state.outboxes.get(&self.key)
@@ -99,7 +99,7 @@ impl Host for WalletHost {
         })
     }
 
-    fn handle(&self, notice: Notice) -> BoxFuture<'_, Vec<tx_driver::PendingAction<Slip>>> {
+    fn handle(&self, notice: Notice) -> BoxFuture<'_, Vec<tx_driver::PendingAction<SigningOrder>>> {
         let action = match notice {
             Notice::Input(input) => Action::Outbox { key: self.key, input: Box::new(input) },
             Notice::Resume => Action::ResumeOutbox(self.key),
@@ -110,7 +110,7 @@ impl Host for WalletHost {
                     let work = outcome.work.into_iter();
                     work.map(|work| tx_driver::PendingAction {
                         action: work.action,
-                        signing_right: work.slip,
+                        signing_right: work.order,
                     })
                     .collect()
                 }
@@ -122,10 +122,10 @@ impl Host for WalletHost {
         })
     }
 
-    fn sign(&self, signing_right: Slip) -> BoxFuture<'static, SignOutcome> {
+    fn sign(&self, order: SigningOrder) -> BoxFuture<'static, SignOutcome> {
         let signer = Arc::clone(&self.tx_driver.execution.signer);
         Box::pin(async move {
-            match signer.sign(signing_right).await {
+            match signer.sign(order.slip, order.terms).await {
                 Ok(signature) => SignOutcome::Signed(signature),
                 // Locked or frozen meanwhile: the outbox retries when the wallet is open.
                 Err(SignFault::Stale) => SignOutcome::NotNow,

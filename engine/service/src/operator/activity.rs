@@ -57,6 +57,7 @@ pub(super) async fn watch(
     dialogue: &mut dyn Dialogue,
 ) -> Result<Done, Fault> {
     let mut views = engine.core.watch();
+    let mut devices = engine.device_status.clone();
     let head = views.borrow().head.seq;
     let mut shown = order.since.unwrap_or(head);
     if shown > head {
@@ -80,12 +81,14 @@ pub(super) async fn watch(
                 sent = dialogue.entries(entries) => sent?,
             }
         } else {
-            // cancel-safe: all three branches only wait.
+            // cancel-safe: all branches only wait.
             tokio::select! {
                 biased;
                 () = engine.stopping.cancelled() => return Err(stopped()),
                 () = dialogue.cancelled() => return Err(Fault::new(Code::Cancelled)),
                 changed = views.changed() => changed.map_err(|_core_ended| stopped())?,
+                // No entries: the program reads again what waits for a device.
+                Ok(()) = devices.changed() => dialogue.entries(Vec::new()).await?,
             }
         }
     }

@@ -190,6 +190,8 @@ fn status(request: &Request, settlement: Option<&Settlement>) -> RequestStatus {
         (Status::Refused { .. }, _) => RequestStatus::Refused,
         (Status::Denied { .. }, _) => RequestStatus::Denied,
         (Status::Expired { .. }, _) => RequestStatus::Expired,
+        (Status::AwaitingDevice(_), _) => RequestStatus::AwaitingDevice,
+        (Status::NotSigned { .. }, _) => RequestStatus::NotSigned,
         (Status::Authorized { .. }, Some(SettlementStatus::Submitted)) => RequestStatus::Submitted,
         (Status::Authorized { .. }, Some(SettlementStatus::Failed)) => RequestStatus::Failed,
         (Status::Authorized { .. }, Some(SettlementStatus::SettledByReport)) => {

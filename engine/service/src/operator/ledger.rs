@@ -17,7 +17,7 @@ use super::dialogue::Dialogue;
 use super::support::lookup::{labelled, wallet};
 use super::support::{Done, act, describe, rehearse};
 use crate::context::EngineContext;
-use crate::device::{self, ReadyDevice, ReadyDevices};
+use crate::device::{self, NotReady, ReadyDevice, ReadyDevices};
 
 /// The most addresses that one command adds.
 const ADD_MAX: usize = 50;
@@ -42,7 +42,7 @@ pub(super) async fn run(
 
 async fn devices(engine: &EngineContext) -> Result<ReadyDevices, Fault> {
     let ports = &engine.ports;
-    device::ready(ports.devices.as_ref(), &engine.device_turn, &ports.clock).await
+    Ok(device::ready(ports.devices.as_ref(), &engine.device_turn, &ports.clock).await?)
 }
 
 /// Returns the only device that is ready.
@@ -183,19 +183,12 @@ async fn verify(
     let path = DerivationPath::parse(&known.path)
         .map_err(|error| Fault::because(Code::InternalError, error.to_string()))?;
     let devices = devices(engine).await?;
-    let (mut found, mut first_fault) = (None, None);
-    for device in &devices.all {
-        match device.address(&path).await {
-            Ok(address) if address == known.address => {
-                found = Some(device);
-                break;
-            }
-            Ok(_another) => {}
-            Err(fault) => first_fault = first_fault.or(Some(fault)),
-        }
-    }
-    let missing = || first_fault.unwrap_or_else(|| other_seed(&known.label, layout));
-    let device = found.ok_or_else(missing)?;
+    let found = devices.with_address(&path, known.address).await;
+    let index = found.map_err(|why| match why {
+        NotReady::OtherSeed => other_seed(&known.label, layout),
+        other => other.into(),
+    })?;
+    let device = devices.all.get(index).ok_or_else(|| other_seed(&known.label, layout))?;
     let shown = known.address.to_checksum(None);
     dialogue
         .progress(&format!(

@@ -21,6 +21,7 @@ use bursar_domain::requests::Approver;
 use bursar_domain::{Action, PaymentAsk, Request, State, Status};
 
 use super::cards::CardContext;
+use super::device_status;
 use super::dialogue::Dialogue;
 use super::repricing::{is_another_price, requote, with_price};
 use super::support::frame_budget::truncate_to_fit;
@@ -42,16 +43,24 @@ pub(super) async fn list(
     // The pending requests may have changed while balances were read.
     let view = engine.core.view();
     let moment = engine.core.now();
+    let places = device_status::places(engine, &view);
     let described = |request: &Arc<Request>| {
-        let card = context.card(&view.state, request, &moment);
-        describe::request(request, card.map(Card::listed), &moment)
+        let place = places.get(&request.id);
+        let mut card = context.card(&view.state, request, &moment);
+        if let (Some(card), Some(place)) = (&mut card, place) {
+            card.device = device_status::card(request, place).map(Box::new);
+        }
+        let mut answer = describe::request(request, card.map(Card::listed), &moment);
+        answer.step = answer.step.or(place.map(|place| place.label.clone()));
+        answer
     };
     let mut requests: Vec<_> =
         pending_requests(&view.state, &moment).iter().map(described).collect();
     if order.all {
         let recent = engine.core.reader().latest(RECENT);
         let recent = recent.map_err(|error| read_fault(&error))?;
-        let decided = recent.iter().filter(|request| !view.state.held.contains_key(&request.id));
+        let waits = |id| view.state.held.contains_key(id) || view.state.waiting.contains_key(id);
+        let decided = recent.iter().filter(|request| !waits(&request.id));
         requests.extend(decided.map(|request| describe::request(request, None, &moment)));
     }
     let left = truncate_to_fit(&mut requests, FRAME_BYTES.saturating_sub(FRAME_BYTES / 8));
@@ -65,10 +74,11 @@ pub(super) async fn list(
     Ok(Done { answer: Answer::Requests { requests }, warnings, secret: None })
 }
 
-/// Returns the pending requests, sorted by journal entry: several can have the same time, and a clock can be set back.
+/// Returns the requests that wait for a person, for the operator or at a device, sorted by journal entry: several can have the same time, and a clock can be set back.
 fn pending_requests(state: &State, moment: &Moment) -> Vec<Arc<Request>> {
     let held = state.held.values().filter(|request| !request.is_over(moment));
-    let mut pending: Vec<Arc<Request>> = held.map(Arc::clone).collect();
+    let waiting = state.waiting.values();
+    let mut pending: Vec<Arc<Request>> = held.chain(waiting).map(Arc::clone).collect();
     pending.sort_by_key(|request| request.seq);
     pending
 }
@@ -92,6 +102,9 @@ pub(super) async fn approve(
     // Without seeing the card, the operator could approve the wrong request by a short prefix.
     let shortest = if agreed && order.card.is_none() { SHOWN } else { SHORTEST };
     let request = find(engine, &view.state, &order.id, shortest)?;
+    if request.device_turn().is_some() {
+        return Err(explain_end(engine, request.id, Fault::new(Code::AlreadyDecided)));
+    }
     if request.is_over(&engine.core.now()) {
         // Records the expiry before reporting it: a clock set back must not make the request pending again.
         act(engine, Action::Tick).await?;
@@ -124,10 +137,15 @@ pub(super) async fn approve(
         ));
     }
     let mut signed = false;
-    for slip in outcome.slips {
-        signed = matches!(execute(&engine.execution, slip).await, Ok(Some(_signature)));
+    for order in outcome.orders {
+        signed = matches!(execute(&engine.execution, order).await, Ok(Some(_signature)));
     }
-    Ok(decided(&card, if signed { DecidedStatus::Signed } else { DecidedStatus::Executing }))
+    let status = match (signed, &record.status) {
+        (true, _any) => DecidedStatus::Signed,
+        (false, Status::AwaitingDevice(_)) => DecidedStatus::AwaitingDevice,
+        (false, _other) => DecidedStatus::Executing,
+    };
+    Ok(decided(&card, status))
 }
 
 /// Asks for confirmation. A large amount must be typed; otherwise a yes is enough.
@@ -260,6 +278,13 @@ fn ending(status: &Status) -> Option<String> {
             let why = text::visible(&refusal.describe());
             format!("refused at {}: {}", text::utc(*at), why.trim_end_matches('.'))
         }
+        Status::AwaitingDevice(turn) => {
+            format!("{}, and waits for its Ledger", allowed(turn.by, turn.at))
+        }
+        Status::NotSigned { end, at, .. } => {
+            let why = end.sentence().trim_end_matches('.');
+            format!("not signed at {}: {why}", text::utc(*at))
+        }
         Status::Held { .. } | Status::Expired { .. } => return None,
     })
 }
@@ -297,8 +322,9 @@ fn find(
         };
         return Err(Fault::because(Code::BadInput, message));
     }
+    let waiting = state.held.values().chain(state.waiting.values());
     let fits: Vec<&Arc<Request>> =
-        state.held.values().filter(|request| request.id.has_prefix(prefix)).collect();
+        waiting.filter(|request| request.id.has_prefix(prefix)).collect();
     match fits.as_slice() {
         [only] => Ok(Arc::clone(only)),
         [] => {

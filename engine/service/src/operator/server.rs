@@ -13,6 +13,7 @@ use bursar_core::text;
 use bursar_domain::Action;
 
 use super::config;
+use super::device_status;
 use super::dialogue::Dialogue;
 use super::support::lookup;
 use super::support::password::prove_operator;
@@ -123,6 +124,7 @@ pub(super) async fn status(engine: &Arc<EngineContext>) -> Result<Done, Fault> {
         agents: view.state.agents.len(),
         requests: view.state.held.len(),
         executing: describe::executing(&view.state),
+        device: device_status::answer(engine),
         consoles: Arc::strong_count(&engine.consoles).saturating_sub(1),
         frozen: view.state.frozen.is_some(),
         journal: view.head.seq,

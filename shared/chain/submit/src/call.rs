@@ -62,6 +62,22 @@ impl Unsigned {
         }
     }
 
+    /// Returns the bytes whose hash is the digest, for signers that read the transaction.
+    pub fn payload(&self) -> Payload {
+        match self.fees {
+            Fees::Legacy { gas_price } => {
+                // The list ends with the chain id and two zeros (EIP-155), and a zero is one byte.
+                let tail = rlp_length(self.chain.0).saturating_add(2);
+                let bytes = self.legacy(gas_price).encoded_for_signing();
+                Payload { bytes, tail: Some(tail) }
+            }
+            Fees::Dynamic { max_fee, tip } => {
+                let bytes = self.dynamic(max_fee, tip).encoded_for_signing();
+                Payload { bytes, tail: None }
+            }
+        }
+    }
+
     /// Returns the bytes to broadcast and the transaction's hash.
     pub fn signed(&self, signature: &Signature65) -> Raw {
         let signature = Signature::new(
@@ -127,6 +143,20 @@ impl Raw {
                 && unsigned.signed(&signature) == *self
         })
     }
+}
+
+/// Returns the number of bytes of a number as an RLP item.
+fn rlp_length(number: u64) -> usize {
+    let significant = number.to_be_bytes().iter().skip_while(|byte| **byte == 0).count();
+    if number < 0x80 { 1 } else { significant.saturating_add(1) }
+}
+
+/// The bytes of an unsigned transaction.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Payload {
+    pub bytes: Vec<u8>,
+    /// The number of bytes of the last three items of a legacy transaction; `None` for a typed one.
+    pub tail: Option<usize>,
 }
 
 /// A signed transaction. Any holder can broadcast it repeatedly, but it takes effect at most once.

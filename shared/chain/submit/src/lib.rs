@@ -55,7 +55,7 @@ mod step;
 mod stop;
 
 pub use apply::apply;
-pub use call::{Call, Fees, Raw, Unsigned};
+pub use call::{Call, Fees, Payload, Raw, Unsigned};
 pub use event::{Event, Outcome};
 pub use input::{Action, Found, Input, Quote, Refusal, Rules, SendAnswer, Step};
 pub use outbox::{

@@ -93,6 +93,8 @@ fn status_value(status: RequestStatus) -> PossibleValue {
         }
         RequestStatus::Verified => value.help("Confirmed by the chain"),
         RequestStatus::Executed => value.help("A trade whose swap is final"),
+        RequestStatus::AwaitingDevice => value.help("Allowed, and waits for its Ledger"),
+        RequestStatus::NotSigned => value.help("Allowed, but not signed on its Ledger"),
         RequestStatus::Signed
         | RequestStatus::Failed
         | RequestStatus::Refused

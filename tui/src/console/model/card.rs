@@ -92,6 +92,16 @@ impl CardView {
         })
     }
 
+    /// Whether an approval could be accepted. A request that waits for its device is approved already.
+    pub(crate) fn may_be_approved(&self) -> bool {
+        self.card.obstacle.is_none() && self.card.device.is_none()
+    }
+
+    /// Whether the operator types the amount to approve it.
+    pub(crate) fn types_amount(&self) -> bool {
+        self.card.type_amount && self.may_be_approved()
+    }
+
     /// Records the rows that are visible now.
     pub(crate) fn see(&mut self, width: usize, rows: impl Iterator<Item = RowKey>) {
         if self.seen_width != width {

@@ -245,6 +245,8 @@ impl Server {
                 EntryKind::PaymentRejected | EntryKind::TradeRejected | EntryKind::LoanRejected => {
                     Some("refused")
                 }
+                EntryKind::PaymentNotSigned => Some("not signed"),
+                EntryKind::PaymentSigned => self.signed_on_device(&row).then_some("signed"),
                 _other => None,
             };
             if let (Some(ended), Some(id)) = (ended, &row.request)
@@ -260,6 +262,12 @@ impl Server {
             }
             self.feed.append(row, self.viewed_entry);
         }
+    }
+
+    /// Whether an entry is the signature of a request that waited for its device.
+    fn signed_on_device(&self, row: &ActivityRow) -> bool {
+        let known = row.request.as_deref().and_then(|id| self.queued(id));
+        known.is_some_and(|known| known.request.status == RequestStatus::AwaitingDevice)
     }
 
     /// Records the engine's answer to a decision made here.
@@ -316,6 +324,11 @@ pub(crate) fn stale_topics(kind: EntryKind) -> &'static [Topic] {
         | EntryKind::PaymentDenied
         | EntryKind::PaymentExpired
         | EntryKind::PaymentRejected
+        | EntryKind::PaymentAwaitsDevice
+        | EntryKind::PaymentPrompted
+        | EntryKind::PaymentPromptFailed
+        | EntryKind::PaymentNotSigned
+        | EntryKind::PaymentLapsed
         | EntryKind::PaymentSigned => &[Topic::Requests, Topic::Agents, Topic::Sent, Topic::Status],
         EntryKind::TradeStarted
         | EntryKind::TradeHeld
@@ -418,6 +431,8 @@ fn was_allowed(status: RequestStatus) -> bool {
         | RequestStatus::Executed
         | RequestStatus::Failed => true,
         RequestStatus::Pending
+        | RequestStatus::AwaitingDevice
+        | RequestStatus::NotSigned
         | RequestStatus::Refused
         | RequestStatus::Denied
         | RequestStatus::Expired => false,

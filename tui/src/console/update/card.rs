@@ -82,9 +82,9 @@ pub(super) fn pressed(model: &mut Model, key: &KeyEvent, action: Option<KeyActio
     let stray = match action {
         Some(KeyAction::Yes | KeyAction::No) => None,
         Some(KeyAction::Unlock) if locked => None,
-        _other if view.card.obstacle.is_some() => Some(Hint::OnlyN),
-        _other if is_digit(key.code) && view.card.type_amount => None,
-        _other if view.card.type_amount => Some(Hint::OnlyDigits),
+        _other if !view.may_be_approved() => Some(Hint::OnlyN),
+        _other if is_digit(key.code) && view.types_amount() => None,
+        _other if view.types_amount() => Some(Hint::OnlyDigits),
         _other => Some(Hint::OnlyY),
     };
     if now_ms < view.deniable_at_ms || too_small {
@@ -105,10 +105,10 @@ pub(super) fn pressed(model: &mut Model, key: &KeyEvent, action: Option<KeyActio
         (Some(action @ (KeyAction::Yes | KeyAction::No)), _) => {
             model.unconfirmed_key = Some((action, now_ms))
         }
-        (_, KeyCode::Char(digit @ ('0'..='9' | '.'))) if view.card.type_amount => {
+        (_, KeyCode::Char(digit @ ('0'..='9' | '.'))) if view.types_amount() => {
             view.type_digit(digit);
         }
-        (_, KeyCode::Backspace) if view.card.type_amount => {
+        (_, KeyCode::Backspace) if view.types_amount() => {
             view.typed.pop();
         }
         // The key may have been typed or pasted for something else.
@@ -156,6 +156,10 @@ fn approve(model: &mut Model) {
     // Report an obstacle first, because no key on the card can remove it.
     if let Some(obstacle) = &view.card.obstacle {
         view.fault = Some(format!("Not approved: {obstacle}"));
+        return;
+    }
+    if let Some(device) = &view.card.device {
+        view.fault = Some(device.state.clone());
         return;
     }
     if locked {

@@ -38,6 +38,10 @@ pub(super) fn received(model: &mut Model, frame: Received) -> Vec<Intent> {
     match message {
         ToClient::Progress { text, .. } => model.note(text),
         ToClient::Entries { entries, .. } => {
+            if entries.is_empty() {
+                // The queue of the hardware devices changed.
+                model.mark_stale(&[Topic::Status, Topic::Requests]);
+            }
             for row in &entries {
                 model.mark_stale(stale_topics(row.kind));
             }
@@ -283,7 +287,11 @@ fn retry(model: &mut Model, id: u64, order: Order, why: &str) {
 fn decided(model: &mut Model, id: &str, approve: bool, result: Result<Answer, Fault>) {
     model.mark_stale(&[Topic::Requests, Topic::Agents, Topic::Status, Topic::Sent]);
     let short = short(id);
-    if result.is_ok() {
+    let waits_for_device = matches!(
+        &result,
+        Ok(Answer::Decided(done)) if done.status == DecidedStatus::AwaitingDevice
+    );
+    if result.is_ok() && !waits_for_device {
         let what = if approve { "approved" } else { "denied" };
         model.server.decided(id, what, model.now_ms);
     }
@@ -294,6 +302,7 @@ fn decided(model: &mut Model, id: &str, approve: bool, result: Result<Answer, Fa
                 DecidedStatus::Signed => "approved and signed",
                 DecidedStatus::Executing => "approved, being carried out",
                 DecidedStatus::Denied => "denied",
+                DecidedStatus::AwaitingDevice => "approved: now sign it on the Ledger",
             };
             (format!("{short}: {amount} {what}."), None)
         }

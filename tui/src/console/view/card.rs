@@ -184,6 +184,9 @@ pub(super) fn warning(card: &Card, line: &str) -> Option<Role> {
         }
         "trust" if card.loan.as_ref().is_some_and(|loan| !loan.is_trusted) => Some(Role::Warn),
         "balance" if card.is_short() => Some(Role::Warn),
+        "device" if card.device.as_ref().is_some_and(|device| !device.is_prompting) => {
+            Some(Role::Warn)
+        }
         _other => None,
     }
 }
@@ -198,7 +201,7 @@ pub(super) fn rank(card: &Card, line: &str) -> u8 {
         _warns if warning(card, line).is_some() => WARNS,
         // Of `at least`, the first word.
         "leaves" | "to" | "gives" | "gets" | "at" | "lends" | "withdraws" | "venue" => 0,
-        "lent" => 1,
+        "lent" | "device" => 1,
         "balance" => 3,
         "from" | "address" => 4,
         "policy" => 5,

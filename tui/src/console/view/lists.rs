@@ -182,12 +182,13 @@ pub(super) fn sent(model: &Model, paint: &mut Paint<'_>, area: Rect) {
                 Role::Good
             }
             RequestStatus::Refused | RequestStatus::Failed => Role::Alarm,
-            RequestStatus::Pending => Role::Warn,
+            RequestStatus::Pending | RequestStatus::AwaitingDevice => Role::Warn,
             RequestStatus::Executing
             | RequestStatus::Signed
             | RequestStatus::Submitted
             | RequestStatus::Refuted
             | RequestStatus::Denied
+            | RequestStatus::NotSigned
             | RequestStatus::Expired => Role::Plain,
         };
         vec![

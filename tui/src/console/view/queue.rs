@@ -3,6 +3,7 @@
 use bursar_control::answers::RequestAnswer;
 use bursar_control::card_text;
 use bursar_core::card::Card;
+use bursar_core::status::RequestStatus;
 use bursar_core::text::{Zone, quoted};
 use ratatui::layout::Rect;
 
@@ -145,6 +146,12 @@ fn subject(request: &RequestAnswer) -> (String, String) {
         Some(trade) => (format!("for {}", trade.gets), trade.gives.clone()),
         None => {
             let what = request.domain.clone().unwrap_or_else(|| request.payee.clone());
+            let what = match &request.step {
+                Some(step) if request.status == RequestStatus::AwaitingDevice => {
+                    format!("LEDGER {step}: {what}")
+                }
+                Some(_) | None => what,
+            };
             (what, request.amount.clone())
         }
     }

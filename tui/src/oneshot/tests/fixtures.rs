@@ -3,7 +3,8 @@
 use bursar_control::answers::*;
 use bursar_core::auth::AuthMode;
 use bursar_core::card::{
-    Balance, Card, Change, HoldReason, Lane, PaidBefore, Terms, TradeCard, TradeTerms, digest,
+    Balance, Card, Change, DeviceCard, HoldReason, Lane, PaidBefore, Terms, TradeCard, TradeTerms,
+    digest,
 };
 use bursar_core::money::Usd;
 use bursar_core::policy::Policy;
@@ -261,6 +262,38 @@ pub(crate) fn card(request_url: &str) -> Card {
         }),
         balance_unknown_reason: None,
         asset: None,
+        device: None,
+    }
+}
+
+/// The card of a payment that waits for its device.
+pub(crate) fn device_card(state: &str, is_prompting: bool) -> Card {
+    let card = card("https://api.example.com/report");
+    let row = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+    let shows = vec![
+        row("name", "USD Coin"),
+        row("version", "2"),
+        row("chainId", "8453"),
+        row("verifyingContract", USDC),
+        row("from", PAYER),
+        row("to", &card.terms.payee),
+        row("value", "1500000"),
+        row("validAfter", "0"),
+        row("validBefore", "1767225660"),
+        row("nonce", "0x5f0e0e0e0e0e0e0e0e0e0e0e0e0e0e0e0e0e0e0e0e0e0e0e0e0e0e0e0e0e0e91"),
+        row("domain hash", "0x02fa7265e7c5d81118673727957699e4d68f74cd74b7db77da710fe8a2c7834f"),
+        row("message hash", "0x7c1e90aa41f20b3d7c1e90aa41f20b3d7c1e90aa41f20b3d7c1e90aa41f20b3d"),
+    ];
+    let note = Some("The Ledger shows this network as the bare number 4663, and its coin as ???.");
+    Card {
+        hold: HoldReason::Device,
+        device: Some(Box::new(DeviceCard {
+            state: state.to_owned(),
+            is_prompting,
+            shows,
+            note: note.map(str::to_owned),
+        })),
+        ..card
     }
 }
 
@@ -396,6 +429,7 @@ pub(crate) fn status() -> StatusAnswer {
         agents: 3,
         requests: 2,
         executing: Vec::new(),
+        device: None,
         consoles: 0,
         frozen: false,
         journal: 1042,

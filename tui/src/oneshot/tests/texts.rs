@@ -142,11 +142,22 @@ async fn requests_and_decisions() {
     };
     let requests = vec![waiting_trade(), executing];
     shown("requests_trades", "requests --all", Answer::Requests { requests }).await;
+    let device = RequestAnswer {
+        status: "awaiting_device".parse().unwrap(),
+        step: Some("locked".into()),
+        card: Some(device_card("The Ledger Flex (0001) is locked: enter its PIN.", false)),
+        ..waiting("https://api.example.com/report", "api.example.com")
+    };
+    let refused = RequestAnswer { status: "not_signed".parse().unwrap(), ..past(None) };
+    let requests = vec![device, refused];
+    shown("requests_device", "requests --all", Answer::Requests { requests }).await;
     let trade = |status| DecidedAnswer { lane: Lane::Trade, ..decided(status) };
     shown("decided_trade", "approve 0123abcd", Answer::Decided(trade("executing"))).await;
     shown("decided_trade_denied", "deny 0123abcd", Answer::Decided(trade("denied"))).await;
     shown("decided_signed", "approve 0123abcd", Answer::Decided(decided("signed"))).await;
     shown("decided_executing", "approve 0123abcd", Answer::Decided(decided("executing"))).await;
+    let device = Answer::Decided(decided("awaiting_device"));
+    shown("decided_device", "approve 0123abcd", device).await;
     shown("decided_denied", "deny 0123abcd", Answer::Decided(decided("denied"))).await;
 }
 
@@ -314,6 +325,14 @@ async fn status_and_its_exit_code() {
     shown_alone("status_alone", "status", Answer::Status(stopped.clone())).await;
     let empty = StatusAnswer { wallet: no_wallet(), journal: 0, agents: 0, ..stopped };
     shown_alone("status_empty", "status", Answer::Status(empty)).await;
+    let device = DeviceAnswer {
+        label: "locked".into(),
+        state: "The Ledger Flex (0001) is locked: enter its PIN.".into(),
+        is_prompting: false,
+        waiting: 2,
+    };
+    let device = StatusAnswer { device: Some(device), ..status() };
+    shown("status_device", "status", Answer::Status(device)).await;
     let refused_before = Some("2026-01-15T00:00:00Z".to_owned());
     let unattended = StatusAnswer {
         start_unlock: Some("host key".into()),

@@ -1,7 +1,8 @@
 //! The engine itself: status, server, networks, freeze, journal.
 
 use bursar_control::answers::{
-    AuditAnswer, ExecutingAnswer, NetworkAnswer, ServerAnswer, StatusAnswer, UnattendedAnswer,
+    AuditAnswer, DeviceAnswer, ExecutingAnswer, NetworkAnswer, ServerAnswer, StatusAnswer,
+    UnattendedAnswer,
 };
 
 use super::context::Context;
@@ -89,6 +90,9 @@ pub(super) fn status(to: &mut Sheet, status: &StatusAnswer, context: Context<'_>
         ("requests", format!("{} waiting", status.requests)),
     ];
     rows.extend(status.executing.iter().map(|trade| ("trade", executing(trade))));
+    if let Some(device) = &status.device {
+        rows.push(("ledger", device_text(device)));
+    }
     if let Some(with) = &status.start_unlock {
         rows.push(("at start", format!("the wallet opens without you ({with})")));
     }
@@ -121,6 +125,10 @@ pub(super) fn status(to: &mut Sheet, status: &StatusAnswer, context: Context<'_>
     } else if let Some((what, command)) = next(status, context) {
         to.next(what, command);
     }
+}
+
+fn device_text(device: &DeviceAnswer) -> String {
+    format!("{} in its queue. {}", count(device.waiting, "request"), device.state)
 }
 
 fn unattended(today: &UnattendedAnswer) -> String {

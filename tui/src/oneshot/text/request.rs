@@ -25,7 +25,9 @@ pub(super) fn requests(to: &mut Sheet, requests: &[RequestAnswer]) {
                 for line in card_text::lines(card) {
                     to.line(&line);
                 }
-                if card.obstacle.is_some() {
+                if card.device.is_some() {
+                    to.line(&format!("Sign it on the Ledger, or: bursar deny {id}"));
+                } else if card.obstacle.is_some() {
                     to.line(&format!("Decide with: bursar deny {id}"));
                 } else {
                     to.line(&format!("Decide with: bursar approve {id}   or: bursar deny {id}"));
@@ -76,6 +78,10 @@ pub(super) fn decided(to: &mut Sheet, decided: &DecidedAnswer) {
         (DecidedStatus::Executing, Lane::Payment) => {
             to.line(&format!("Approved {id}: {amount} to {payee} is being signed."));
             to.next("Follow it with", "bursar requests --all");
+        }
+        (DecidedStatus::AwaitingDevice, _) => {
+            to.line(&format!("Approved {id}: sign {amount} to {payee} on the Ledger."));
+            to.next("Follow it with", "bursar requests");
         }
         (DecidedStatus::Executing, Lane::Trade) => {
             to.line(&format!("Approved {id}: {amount} is being traded."));

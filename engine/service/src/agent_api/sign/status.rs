@@ -12,6 +12,7 @@ use bursar_core::json::{Object, Value};
 use bursar_core::text;
 use bursar_core::time::Moment;
 use bursar_domain::identity::Identity;
+use bursar_domain::prompts::WaitEnd;
 use bursar_domain::{Action, Request, Status};
 use bursar_x402::payment_header;
 use bursar_x402::signature::Signature65;
@@ -55,8 +56,14 @@ async fn try_status(api: &Api, id: &str) -> Result<Answer, Fault> {
             }
             expired(&record)
         }
+        // The end is recorded once the wallet is open.
+        Status::AwaitingDevice(turn) if turn.is_over(&moment) => {
+            not_signed(&record, WaitEnd::TooLate)
+        }
         Status::Held { .. }
         | Status::Authorized { .. }
+        | Status::AwaitingDevice(_)
+        | Status::NotSigned { .. }
         | Status::Executing(_)
         | Status::Ended(_)
         | Status::Denied { .. }
@@ -88,27 +95,13 @@ pub(super) fn describe(
                         .with("transaction_id", record.id.to_string());
                     Answer::new(200, body)
                 }
-                None => {
-                    let body = Object::new()
-                        .with("status", "executing")
-                        .with("request_id", record.id.to_string());
-                    Answer::new(202, body).with_outcome(Outcome::InProgress)
-                }
+                None => executing(record),
             }
         }
-        Status::Held { .. } => {
-            let body = Object::new()
-                .with("status", "pending")
-                .with("message", Code::ApprovalRequired.sentence())
-                .with("request_id", record.id.to_string())
-                .with("code", Code::ApprovalRequired.text())
-                .with("amount_micro", amount_micro(record))
-                .with("agent_id", record.agent.as_str())
-                .with("created_at", text::utc(record.created));
-            Answer::new(202, body)
-                .with_code(Code::ApprovalRequired)
-                .with_outcome(Outcome::InProgress)
-        }
+        Status::Held { .. } => pending(record, Code::ApprovalRequired.sentence()),
+        Status::AwaitingDevice(turn) if turn.prompt.is_none() => pending(record, AWAITS_DEVICE),
+        Status::AwaitingDevice(_) => executing(record),
+        Status::NotSigned { end, .. } => not_signed(record, *end),
         Status::Refused { refusal, .. } => {
             let mut answer =
                 Answer::refusal(&Fault::because(refusal.code, refusal.sentence().to_owned()));
@@ -135,6 +128,32 @@ pub(super) fn describe(
         }
         Status::Expired { .. } => expired(record),
     }
+}
+
+/// The message of a request that is allowed and waits for its device.
+const AWAITS_DEVICE: &str = "Waits for the operator's hardware device";
+
+fn pending(record: &Request, message: &str) -> Answer {
+    let body = Object::new()
+        .with("status", "pending")
+        .with("message", message)
+        .with("request_id", record.id.to_string())
+        .with("code", Code::ApprovalRequired.text())
+        .with("amount_micro", amount_micro(record))
+        .with("agent_id", record.agent.as_str())
+        .with("created_at", text::utc(record.created));
+    Answer::new(202, body).with_code(Code::ApprovalRequired).with_outcome(Outcome::InProgress)
+}
+
+fn executing(record: &Request) -> Answer {
+    let body = Object::new().with("status", "executing").with("request_id", record.id.to_string());
+    Answer::new(202, body).with_outcome(Outcome::InProgress)
+}
+
+fn not_signed(record: &Request, end: WaitEnd) -> Answer {
+    let mut answer = rejected(record, end.sentence(), end.code());
+    answer.body.insert("hint", send_again(record));
+    answer
 }
 
 /// Creates the answer for a payment that is already settled: no second header, and a hint how to pay again.

@@ -146,6 +146,21 @@ fn describe(event: &Event) -> Description<'_> {
         Event::PaymentAuthorized { asked, .. } => {
             (EntryKind::PaymentAuthorized, Asked(asked), None)
         }
+        Event::DeviceAwaited { asked, .. } => {
+            (EntryKind::PaymentAwaitsDevice, Asked(asked), some("allowed by the policy"))
+        }
+        Event::DeviceAwaitApproved { id, by, .. } => {
+            (EntryKind::PaymentAwaitsDevice, Request(*id), Some(format!("approved by {by}")))
+        }
+        Event::PaymentPrompted { id, .. } => (EntryKind::PaymentPrompted, Request(*id), None),
+        Event::PromptFailed { id } => (EntryKind::PaymentPromptFailed, Request(*id), None),
+        Event::SignedOnDevice { id, .. } => {
+            (EntryKind::PaymentSigned, Request(*id), some("on its Ledger"))
+        }
+        Event::DeviceWaitEnded { id, end, .. } => {
+            (EntryKind::PaymentNotSigned, Request(*id), some(end.sentence()))
+        }
+        Event::PaymentLapsed { id } => (EntryKind::PaymentLapsed, Request(*id), None),
         Event::RequestHeld { asked, reason, .. } => {
             (EntryKind::PaymentHeld, Asked(asked), some(reason.sentence()))
         }

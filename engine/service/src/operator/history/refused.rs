@@ -49,7 +49,9 @@ fn refusal_of(request: &Request) -> Option<&Refusal> {
         Status::Held { .. }
         | Status::Authorized { .. }
         | Status::Denied { .. }
-        | Status::Expired { .. } => None,
+        | Status::Expired { .. }
+        | Status::AwaitingDevice(_)
+        | Status::NotSigned { .. } => None,
     }
 }
 

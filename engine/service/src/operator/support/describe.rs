@@ -167,6 +167,8 @@ pub(crate) fn request(request: &Request, card: Option<Card>, moment: &Moment) ->
         Status::Refused { .. } => (RequestStatus::Refused, None),
         Status::Denied { .. } => (RequestStatus::Denied, None),
         Status::Expired { .. } => (RequestStatus::Expired, None),
+        Status::AwaitingDevice(turn) => (RequestStatus::AwaitingDevice, Some(turn.left_ms(moment))),
+        Status::NotSigned { .. } => (RequestStatus::NotSigned, None),
     };
     RequestAnswer {
         id: request.id.to_string(),
@@ -225,7 +227,9 @@ pub(crate) fn step(request: &Request) -> Option<String> {
         | Status::Ended(_)
         | Status::Refused { .. }
         | Status::Denied { .. }
-        | Status::Expired { .. } => None,
+        | Status::Expired { .. }
+        | Status::AwaitingDevice(_)
+        | Status::NotSigned { .. } => None,
     }
 }
 

@@ -115,11 +115,11 @@ pub(crate) async fn reissue(engine: &Arc<EngineContext>) {
     }
     match act(engine, Action::Reissue).await {
         Ok(outcome) => {
-            for slip in outcome.slips {
+            for order in outcome.orders {
                 let run = engine.execution.clone();
                 engine.tasks.spawn(async move {
                     // The core has recorded the outcome, so a poll returns it.
-                    let _recorded = execute(&run, slip).await;
+                    let _recorded = execute(&run, order).await;
                 });
             }
         }

@@ -37,7 +37,11 @@ pub(super) fn lines(
     if let Some(fault) = &view.fault {
         lines.push((fault.clone(), Role::Alarm));
     }
-    if view.card.type_amount && view.card.obstacle.is_none() && !model.setup.observe {
+    if let Some(device) = &view.card.device {
+        let role = if device.is_prompting { Role::Strong } else { Role::Warn };
+        lines.push((device.state.clone(), role));
+    }
+    if view.types_amount() && !model.setup.observe {
         let what = if view.card.unpriced {
             "Type the dollars that it may cost".to_owned()
         } else {
@@ -61,6 +65,8 @@ pub(super) fn lines(
         return lines;
     } else if model.now_ms < view.armed_at_ms {
         "y and n work in a moment   esc not now".to_owned()
+    } else if view.card.device.is_some() {
+        "n deny   esc not now   (only the Ledger signs it)".to_owned()
     } else if view.card.obstacle.is_some() {
         "n deny   esc not now   (it cannot be approved)".to_owned()
     } else if model.server.is_locked() {

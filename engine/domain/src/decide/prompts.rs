@@ -1,0 +1,156 @@
+//! Payments from an address of a device: their turn, their prompt and how it ends.
+
+use std::sync::Arc;
+
+use bursar_core::codes::Code;
+use bursar_core::ids::RequestId;
+use bursar_core::time::Moment;
+use bursar_x402::signature::{Signature65, recover};
+
+use super::payments;
+use crate::approval::{fresh_verdict, may_work};
+use crate::command::Command;
+use crate::deadline::Deadline;
+use crate::decision::{Decision, Effect, Reply, require_unlocked};
+use crate::due::{renewal_if_due, unattended_day_if_due};
+use crate::event::Event;
+use crate::prompts::{DeviceTurn, WaitEnd};
+use crate::refusal::Refusal;
+use crate::requests::Request;
+use crate::state::State;
+
+/// Returns until when a device must be ready for a payment that is allowed now.
+pub(super) fn wait_deadline(moment: &Moment) -> Deadline {
+    Deadline::after(moment)
+}
+
+/// Fixes the terms of a payment whose device is ready, or repeats those of an earlier prompt.
+///
+/// # Errors
+/// Nothing may be signed now. If the request is over, the refusal follows the event that ends it.
+pub(super) fn prompt(
+    state: &State,
+    command: &Command,
+    id: RequestId,
+    nonce: [u8; 32],
+) -> Result<Decision, Refusal> {
+    let (request, turn) = may_be_signed(state, command, id)?;
+    if let Some(over) = over(request, turn, &command.moment) {
+        return Ok(Decision::reply(vec![over], Reply::Refused(WaitEnd::TooLate.code().into())));
+    }
+    let (mut events, verdict) =
+        fresh_verdict(state, &command.moment, command.trusted, request, None);
+    if let Err(refusal) = verdict {
+        events.push(Event::RequestRejected { id, refusal: refusal.clone() });
+        return Ok(Decision::reply(events, Reply::Refused(refusal)));
+    }
+    let terms = match (&turn.prompt, request.ask.payment()) {
+        (Some(prompt), _any) => prompt.terms.clone(),
+        (None, Some(payment)) => payments::terms(request.from, payment, &command.moment, nonce)?,
+        (None, None) => return Err(Refusal::new(Code::InternalError)),
+    };
+    events.push(Event::PaymentPrompted { id, terms });
+    Ok(Decision { events, effects: vec![Effect::Sign(id)], reply: Reply::Request(id) })
+}
+
+/// Records that the device took no prompt.
+pub(super) fn failed(state: &State, command: &Command, id: RequestId) -> Result<Decision, Refusal> {
+    require_sealed(command)?;
+    prompted(state, id)?;
+    Ok(Decision::reply(vec![Event::PromptFailed { id }], Reply::Request(id)))
+}
+
+/// Ends a payment that a person refused on the device.
+pub(super) fn refused(
+    state: &State,
+    command: &Command,
+    id: RequestId,
+) -> Result<Decision, Refusal> {
+    require_sealed(command)?;
+    prompted(state, id)?;
+    Ok(Decision::reply(vec![ended(id, WaitEnd::Refused, &command.moment)], Reply::Request(id)))
+}
+
+/// Records what the device signed. A signature for an ended request, a stopped agent or other terms is discarded.
+pub(super) fn signed(
+    state: &State,
+    command: &Command,
+    id: RequestId,
+    signature: &Signature65,
+) -> Result<Decision, Refusal> {
+    let (request, turn) = may_be_signed(state, command, id)?;
+    let digest = request.digest().ok_or(Refusal::new(Code::RequestNotFound))?;
+    if recover(digest, signature).ok() != Some(request.from) {
+        return Err(Refusal::new(Code::LedgerError));
+    }
+    let now = u64::try_from(command.moment.utc.seconds()).unwrap_or(0);
+    if turn.prompt.as_ref().is_none_or(|prompt| prompt.terms.valid_before <= now) {
+        return Err(Refusal::new(Code::PaymentExpired));
+    }
+    // What is spent now counts in the allowance of this moment.
+    let mut events: Vec<Event> =
+        unattended_day_if_due(state, &command.moment).into_iter().collect();
+    if let Some(agent) = state.agents.get(&request.agent)
+        && let Some(commission) = &agent.commission
+    {
+        events.extend(renewal_if_due(agent, commission, &command.moment).0);
+    }
+    events.push(Event::SignedOnDevice { id, signature: *signature });
+    Ok(Decision::reply(events, Reply::Request(id)))
+}
+
+/// Returns the events of waits that are over, and of terms that can no longer be redeemed. The caller has checked that the
+/// wallet is unlocked.
+pub(super) fn overdue(state: &State, moment: &Moment) -> Vec<Event> {
+    let waits =
+        state.waiting.values().filter_map(|request| over(request, request.device_turn()?, moment));
+    let now = u64::try_from(moment.utc.max(state.clock).seconds()).unwrap_or(0);
+    let lapsed = state
+        .unanswered
+        .values()
+        .filter(|request| request.lapses_at().is_none_or(|lapses_at| lapses_at <= now));
+    waits.chain(lapsed.map(|request| Event::PaymentLapsed { id: request.id })).collect()
+}
+
+/// Ends every wait, because the operator accepted the journal but not what is undecided in it.
+pub(super) fn reject_all(state: &State, code: Code) -> Vec<Event> {
+    let all = state.waiting.keys();
+    all.map(|id| Event::RequestRejected { id: *id, refusal: code.into() }).collect()
+}
+
+fn over(request: &Request, turn: &DeviceTurn, moment: &Moment) -> Option<Event> {
+    turn.is_over(moment).then(|| ended(request.id, WaitEnd::TooLate, moment))
+}
+
+fn ended(id: RequestId, end: WaitEnd, moment: &Moment) -> Event {
+    Event::DeviceWaitEnded { id, end, told_until: Deadline::after(moment) }
+}
+
+fn may_be_signed<'a>(
+    state: &'a State,
+    command: &Command,
+    id: RequestId,
+) -> Result<(&'a Arc<Request>, &'a DeviceTurn), Refusal> {
+    require_sealed(command)?;
+    let (request, turn) = waiting(state, id)?;
+    let agent = state.agents.get(&request.agent).ok_or(Refusal::new(Code::AgentNotCommissioned))?;
+    may_work(state, agent)?;
+    Ok((request, turn))
+}
+
+fn waiting(state: &State, id: RequestId) -> Result<(&Arc<Request>, &DeviceTurn), Refusal> {
+    let request = state.waiting.get(&id);
+    let turn = request.and_then(|request| request.device_turn());
+    request.zip(turn).ok_or(Refusal::new(Code::RequestNotFound))
+}
+
+fn prompted(state: &State, id: RequestId) -> Result<(), Refusal> {
+    let (_request, turn) = waiting(state, id)?;
+    turn.prompt.as_ref().map(|_any| ()).ok_or(Refusal::new(Code::RequestNotFound))
+}
+
+/// Refuses while the wallet is locked or its journal untrusted: no seal would cover the entry.
+fn require_sealed(command: &Command) -> Result<(), Refusal> {
+    require_unlocked(command)?;
+    if command.trusted { Ok(()) } else { Err(Refusal::new(Code::JournalUntrusted)) }
+}

@@ -1,0 +1,87 @@
+//! Payments from an address of a hardware device: they wait for their turn, then the device shows the terms to a person,
+//! who signs or refuses. The value stays reserved until the device has signed, or can no longer have signed anything that
+//! is redeemable.
+
+use bursar_core::codes::Code;
+use bursar_core::time::{Moment, Utc};
+use bursar_x402::authorization::Authorization;
+use serde::{Deserialize, Serialize};
+
+use crate::approver::Approver;
+use crate::deadline::Deadline;
+
+/// How long before the end of the terms the wallet gives a prompt up, in seconds. What is signed later would reach the
+/// merchant too late.
+pub const PROMPT_MARGIN_S: u64 = 10;
+
+/// The device's part of an allowed payment.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DeviceTurn {
+    pub by: Approver,
+    /// When it was allowed.
+    pub at: Utc,
+    /// Until then the device must be ready. Afterwards only the terms of a prompt may still be signed.
+    pub until: Deadline,
+    /// What the device was asked to sign; `None` until it was, and if it took no prompt.
+    pub prompt: Option<Prompt>,
+}
+
+/// The terms that a device was asked to sign.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Prompt {
+    pub terms: Authorization,
+    /// When the terms were fixed, in journal time.
+    pub at: Utc,
+    /// How many prompts with these terms the device may have shown. The outcome of all but the last is unknown.
+    pub count: u32,
+}
+
+/// How the wait for a device ended without a signature.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum WaitEnd {
+    /// A person refused on the device.
+    Refused,
+    /// The device was not ready in time, or no person answered its prompt in time.
+    TooLate,
+}
+
+impl WaitEnd {
+    /// Returns the code for agents and operators.
+    pub fn code(self) -> Code {
+        match self {
+            Self::Refused => Code::LedgerRejected,
+            Self::TooLate => Code::LedgerDisconnected,
+        }
+    }
+
+    /// Returns what happened, as a sentence.
+    pub fn sentence(self) -> &'static str {
+        match self {
+            Self::Refused => "It was refused on the Ledger.",
+            Self::TooLate => "It was not signed on the Ledger in time.",
+        }
+    }
+}
+
+impl DeviceTurn {
+    /// Returns the milliseconds until the wait ends: for the device, or for the person at its prompt.
+    pub fn left_ms(&self, moment: &Moment) -> u64 {
+        match &self.prompt {
+            None => self.until.left_ms(moment),
+            Some(prompt) => prompt.left_s(moment.utc).saturating_mul(1000),
+        }
+    }
+
+    /// Returns whether it is too late for another prompt.
+    pub fn is_over(&self, moment: &Moment) -> bool {
+        self.left_ms(moment) == 0
+    }
+}
+
+impl Prompt {
+    /// Returns how many seconds a person has to answer the prompt.
+    pub fn left_s(&self, now: Utc) -> u64 {
+        let now = u64::try_from(now.seconds()).unwrap_or(0);
+        self.terms.valid_before.saturating_sub(PROMPT_MARGIN_S).saturating_sub(now)
+    }
+}

@@ -1,0 +1,269 @@
+//! Seeded histories of payments from a device, with a person who presses, refuses, pulls the cable and is late. A model of
+//! the device knows what it signed, whether or not the wallet read it.
+
+use std::collections::BTreeMap;
+
+use bursar_core::ids::RequestId;
+use bursar_core::money::Usd;
+use bursar_domain::{Action, Effect, Event, Status};
+use bursar_x402::authorization::Authorization;
+use bursar_x402::signature::Signature65;
+use bursar_x402::typed_data::TokenDomain;
+
+use crate::support::clock::{Clock, DAY, HOUR, MINUTE, SECOND};
+use crate::support::{Answer, World, build, denial};
+use build::{payment, policy};
+
+const HISTORIES: u64 = 1_000;
+const STEPS: usize = 120;
+
+/// What the device signed: every press, also those whose answer was lost.
+#[derive(Debug, Clone)]
+struct Pressed {
+    terms: Authorization,
+    signature: Signature65,
+    /// The wallet read the answer and recorded it.
+    recorded: bool,
+}
+
+struct History {
+    world: World,
+    dice: u64,
+    asked: Vec<RequestId>,
+    /// The prompt on the device's screen.
+    screen: Option<(RequestId, Authorization)>,
+    pressed: Vec<(RequestId, Pressed)>,
+    /// The terms that were recorded before the device was asked for them.
+    recorded: BTreeMap<RequestId, Vec<Authorization>>,
+    seen: BTreeMap<&'static str, u32>,
+}
+
+impl History {
+    fn new(seed: u64) -> Self {
+        let mut policy = policy();
+        policy.payments.daily = Usd::dollars(6);
+        policy.payments.auto_below = Usd::dollars(3);
+        let world = build::with_device(Clock::at("2026-01-15T21:00:00Z", "UTC"), &policy);
+        let (asked, pressed) = (Vec::new(), Vec::new());
+        let (recorded, seen) = (BTreeMap::new(), BTreeMap::new());
+        let dice = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+        Self { world, dice, asked, screen: None, pressed, recorded, seen }
+    }
+
+    /// A number below `sides` (xorshift).
+    fn roll(&mut self, sides: u64) -> u64 {
+        self.dice ^= self.dice << 13;
+        self.dice ^= self.dice >> 7;
+        self.dice ^= self.dice << 17;
+        (self.dice >> 11) % sides
+    }
+
+    /// An index below `len`.
+    fn index(&mut self, len: usize) -> usize {
+        let sides = u64::try_from(len).expect("few");
+        usize::try_from(self.roll(sides)).expect("few")
+    }
+
+    fn any(&mut self) -> Option<RequestId> {
+        let count = self.asked.len();
+        // A recent one.
+        let back = self.index(count.clamp(1, 4));
+        (count > back).then(|| self.asked[count - 1 - back])
+    }
+
+    fn note(&mut self, what: &'static str) {
+        *self.seen.entry(what).or_default() += 1;
+    }
+
+    fn step(&mut self) {
+        match self.roll(20) {
+            0..=3 => {
+                let micros = 100_000 * (1 + self.roll(40));
+                let answer = self.world.ask(payment(micros));
+                match answer {
+                    Answer::Awaits(id) | Answer::Holds(id, _) => self.asked.push(id),
+                    Answer::Refuses(..) | Answer::Unrecorded(_) => self.note("refused at once"),
+                    Answer::Signs(_) | Answer::Earlier(_) => panic!("signed without a device"),
+                }
+            }
+            4 => {
+                if let Some(id) = self.any() {
+                    drop(self.world.approve(id));
+                }
+            }
+            5..=8 => self.prompt(),
+            9..=12 => self.answer(),
+            13 => {
+                let ms = [SECOND, 20 * SECOND, MINUTE, 10 * MINUTE, HOUR][self.index(5)];
+                self.world.clock.pass(ms);
+                self.world.tick();
+            }
+            14 => {
+                let ms = i64::try_from(self.roll(120)).expect("small") * SECOND - MINUTE;
+                self.world.clock.set_by(ms);
+                self.note("clock set");
+            }
+            15 => {
+                if let Some(id) = self.any() {
+                    drop(self.world.run(denial(id)));
+                }
+            }
+            16 => {
+                let frozen = self.world.state.frozen.is_some();
+                drop(self.world.run(if frozen { Action::Thaw } else { Action::Freeze }));
+            }
+            17 => {
+                if self.world.unlocked {
+                    self.world.lock()
+                } else {
+                    self.world.unlock()
+                }
+            }
+            18 => {
+                // The engine dies: what it read from the device and did not record is lost.
+                self.world = self.world.restarted();
+                self.screen = None;
+                self.note("restarted");
+            }
+            _pass => {
+                self.world.clock.pass(SECOND);
+                self.world.tick();
+            }
+        }
+        self.check();
+    }
+
+    /// The wallet finds the device ready for a request, and asks it.
+    fn prompt(&mut self) {
+        let waiting: Vec<RequestId> = self.world.state.waiting.keys().copied().collect();
+        if waiting.is_empty() || self.screen.is_some() {
+            return;
+        }
+        let id = waiting[self.index(waiting.len())];
+        let nonce = self.world.draw_nonce();
+        let Ok(decision) = self.world.run(Action::Prompt { id, nonce }) else { return };
+        for event in &decision.events {
+            if let Event::PaymentPrompted { id, terms } = event {
+                self.recorded.entry(*id).or_default().push(terms.clone());
+            }
+        }
+        if decision.effects == [Effect::Sign(id)] {
+            let terms = self.world.records[&id].terms().expect("terms").clone();
+            self.screen = Some((id, terms));
+        }
+    }
+
+    /// The person answers the prompt, or the wallet loses sight of it.
+    fn answer(&mut self) {
+        let Some((id, terms)) = self.screen.take() else { return };
+        let digest = domain_of(&self.world, id).digest(&terms);
+        let signature = build::sign("main", digest);
+        match self.roll(8) {
+            0..=2 => {
+                let pressed = Pressed { terms, signature, recorded: false };
+                self.pressed.push((id, pressed));
+                if self.world.run(Action::SignedOnDevice { id, signature }).is_ok() {
+                    if let Some((_id, last)) = self.pressed.last_mut() {
+                        last.recorded = true;
+                    }
+                    self.note("signed");
+                } else {
+                    self.note("signed too late");
+                }
+            }
+            // Pressed, but the cable came out before the answer.
+            3 | 4 => {
+                self.pressed.push((id, Pressed { terms, signature, recorded: false }));
+                self.note("answer lost");
+            }
+            5 => {
+                drop(self.world.run(Action::RefusedOnDevice { id }));
+                self.note("refused on the device");
+            }
+            6 => {
+                drop(self.world.run(Action::FailPrompt { id }));
+                self.note("not shown");
+            }
+            _abandoned => self.note("abandoned"),
+        }
+    }
+
+    fn check(&mut self) {
+        let state = &self.world.state;
+        for (id, pressed) in &self.pressed {
+            let recorded = &self.recorded[id];
+            assert!(recorded.contains(&pressed.terms), "signed terms that were not recorded");
+            // The merchant's facilitator has an honest clock: that of the machine, or earlier entries' if it was set back.
+            let now =
+                u64::try_from(self.world.clock.utc.max(state.clock).seconds()).expect("after 1970");
+            if pressed.recorded {
+                assert!(matches!(self.world.records[id].status, Status::Authorized { .. }));
+            } else if now < pressed.terms.valid_before {
+                let waits =
+                    state.waiting.get(id).is_some_and(|one| one.terms() == Some(&pressed.terms));
+                let is_signed = matches!(&self.world.records[id].status, Status::Authorized { terms, .. } if *terms == pressed.terms);
+                assert!(
+                    waits || is_signed || state.unanswered.contains_key(id),
+                    "{id:?} may be redeemed, and its value is free"
+                );
+            }
+        }
+        for (id, request) in &self.world.records {
+            if let Status::Authorized { signature, .. } = &request.status {
+                let made = self
+                    .pressed
+                    .iter()
+                    .any(|(of, one)| of == id && Some(one.signature) == *signature);
+                assert!(made, "I-l: {id:?} has a signature without a press");
+            }
+        }
+        let limit = Usd::dollars(6);
+        let sum = self.world.spent().checked_add(self.world.reserved()).expect("a small sum");
+        assert!(sum <= limit, "{sum} of {limit}");
+    }
+
+    /// After everything has lapsed nothing stays reserved.
+    fn finish(mut self) -> BTreeMap<&'static str, u32> {
+        if !self.world.unlocked {
+            self.world.unlock();
+        }
+        self.world.clock.pass(2 * DAY);
+        self.world.tick();
+        self.world.tick();
+        let held: u64 = self.world.state.held.values().map(|request| request.ask.usd().0).sum();
+        assert_eq!(self.world.reserved(), Usd(held), "value is lost");
+        self.seen
+    }
+}
+
+fn domain_of(world: &World, id: RequestId) -> TokenDomain {
+    let payment = world.records[&id].ask.payment().expect("a payment");
+    payment.token_domain().expect("a reference stablecoin")
+}
+
+#[test]
+fn no_history_signs_without_a_press_over_other_terms_or_loses_value() {
+    let mut seen: BTreeMap<&'static str, u32> = BTreeMap::new();
+    for seed in 0..HISTORIES {
+        let mut history = History::new(seed);
+        for _step in 0..STEPS {
+            history.step();
+        }
+        for (what, count) in history.finish() {
+            *seen.entry(what).or_default() += count;
+        }
+    }
+    for what in [
+        "signed",
+        "signed too late",
+        "answer lost",
+        "refused on the device",
+        "not shown",
+        "abandoned",
+        "restarted",
+        "clock set",
+        "refused at once",
+    ] {
+        assert!(seen.get(what).is_some_and(|count| *count > 100), "{what} is rare: {seen:?}");
+    }
+}

@@ -1,0 +1,362 @@
+//! Payments from an address of a hardware device: what is fixed when, and what a value does until the device has answered.
+
+use bursar_core::card::HoldReason;
+use bursar_core::codes::Code;
+use bursar_core::ids::RequestId;
+use bursar_core::limits::{HELD_PER_AGENT, HOLD_MS};
+use bursar_core::money::Usd;
+use bursar_domain::prompts::{PROMPT_MARGIN_S, WaitEnd};
+use bursar_domain::{Action, Effect, Event, Reply, Status, cards};
+use bursar_x402::authorization::Authorization;
+
+use crate::support::clock::{Clock, DAY, HOUR, MINUTE, SECOND};
+use crate::support::{Answer, World, build, denial, policy_name};
+use build::{payment, policy};
+
+fn world() -> World {
+    build::with_device(Clock::at("2026-01-15T12:00:00Z", "UTC"), &policy())
+}
+
+#[track_caller]
+fn awaits(world: &mut World, micros: u64) -> RequestId {
+    match world.ask(payment(micros)) {
+        Answer::Awaits(id) => id,
+        other => panic!("does not wait: {other:?}"),
+    }
+}
+
+/// The device is ready for the request: returns the terms that it is asked to sign.
+#[track_caller]
+fn prompt(world: &mut World, id: RequestId) -> Authorization {
+    let nonce = world.draw_nonce();
+    let decision = world.must(Action::Prompt { id, nonce });
+    assert_eq!((decision.reply, decision.effects), (Reply::Request(id), vec![Effect::Sign(id)]));
+    world.records[&id].terms().expect("terms").clone()
+}
+
+fn sign(world: &World, id: RequestId) -> Action {
+    Action::SignedOnDevice { id, signature: build::signature(world.records.get(&id)) }
+}
+
+fn code(world: &mut World, action: Action) -> Code {
+    world.refused(action).code
+}
+
+fn counts(world: &World) -> (Usd, Usd) {
+    (world.spent(), world.reserved())
+}
+
+#[test]
+fn times_begin_with_the_prompt_and_the_value_is_spent_with_the_signature() {
+    let mut world = world();
+    let id = awaits(&mut world, 900_000);
+    assert_eq!(counts(&world), (Usd::ZERO, Usd(900_000)));
+    assert!(world.records[&id].digest().is_none(), "nothing to sign yet");
+    world.clock.pass(10 * MINUTE);
+    let terms = prompt(&mut world, id);
+    let now = u64::try_from(world.clock.utc.seconds()).unwrap();
+    assert_eq!(terms.valid_before, now + 60);
+    assert_eq!(counts(&world), (Usd::ZERO, Usd(900_000)));
+    world.clock.pass(20 * SECOND);
+    let signed = sign(&world, id);
+    world.must(signed);
+    assert_eq!(counts(&world), (Usd(900_000), Usd::ZERO));
+    let Status::Authorized { terms: kept, signature: Some(_), .. } = world.status(id) else {
+        panic!("{:?}", world.status(id))
+    };
+    assert_eq!(*kept, terms);
+    // Once only.
+    let again = Action::SignedOnDevice { id, signature: build::signature(world.records.get(&id)) };
+    assert_eq!(code(&mut world, again), Code::RequestNotFound);
+}
+
+#[test]
+fn an_approved_payment_waits_for_its_device_too() {
+    let mut world = world();
+    let id = world.holds(payment(5_000_000));
+    let decision = world.approve(id).unwrap();
+    assert_eq!(decision.effects, vec![], "nothing is signed without the device");
+    assert!(matches!(world.status(id), Status::AwaitingDevice(_)));
+    assert_eq!(counts(&world), (Usd::ZERO, Usd(5_000_000)));
+    prompt(&mut world, id);
+    let signed = sign(&world, id);
+    world.must(signed);
+    assert_eq!(counts(&world), (Usd(5_000_000), Usd::ZERO));
+    assert_eq!(world.approve(id).unwrap_err().code, Code::AlreadyDecided);
+}
+
+#[test]
+fn a_refusal_of_the_only_prompt_returns_the_value_at_once() {
+    let mut world = world();
+    let id = awaits(&mut world, 900_000);
+    prompt(&mut world, id);
+    world.must(Action::RefusedOnDevice { id });
+    assert_eq!(counts(&world), (Usd::ZERO, Usd::ZERO));
+    assert!(matches!(world.status(id), Status::NotSigned { end: WaitEnd::Refused, .. }));
+    let signed = sign(&world, id);
+    assert_eq!(code(&mut world, signed), Code::RequestNotFound);
+}
+
+#[test]
+fn after_an_unknown_outcome_a_refusal_returns_the_value_only_once_the_terms_lapse() {
+    let mut world = world();
+    let id = awaits(&mut world, 900_000);
+    let first = prompt(&mut world, id);
+    // The cable came out: the person may have pressed before.
+    world.clock.pass(5 * SECOND);
+    let second = prompt(&mut world, id);
+    assert_eq!(first, second, "the same terms, and so at most one payment");
+    world.must(Action::RefusedOnDevice { id });
+    assert!(matches!(world.status(id), Status::NotSigned { end: WaitEnd::Refused, .. }));
+    for (pass, reserved) in [(0, 900_000), (54 * SECOND, 900_000), (SECOND, 0)] {
+        world.clock.pass(pass);
+        world.tick();
+        assert_eq!(counts(&world), (Usd::ZERO, Usd(reserved)), "after {pass} ms");
+    }
+}
+
+#[test]
+fn a_prompt_that_was_not_shown_leaves_no_terms() {
+    let mut world = world();
+    let id = awaits(&mut world, 900_000);
+    let first = prompt(&mut world, id);
+    world.must(Action::FailPrompt { id });
+    assert!(world.records[&id].terms().is_none());
+    world.clock.pass(MINUTE);
+    let later = prompt(&mut world, id);
+    assert!(later.valid_before > first.valid_before && later.nonce != first.nonce);
+    // One of two prompts was shown: its terms stay.
+    prompt(&mut world, id);
+    world.must(Action::FailPrompt { id });
+    assert_eq!(world.records[&id].terms(), Some(&later));
+}
+
+#[test]
+fn a_prompt_ends_ten_seconds_before_its_terms_and_the_wait_after_fifteen_minutes() {
+    let mut world = world();
+    let (early, late) = (awaits(&mut world, 100_000), awaits(&mut world, 200_000));
+    world.clock.pass(HOLD_MS - 60 * SECOND);
+    prompt(&mut world, late);
+    let shown = 60 * SECOND - i64::try_from(PROMPT_MARGIN_S).unwrap() * SECOND;
+    world.clock.pass(shown - SECOND);
+    world.tick();
+    assert!(matches!(world.status(late), Status::AwaitingDevice(_)));
+    world.clock.pass(SECOND);
+    let nonce = world.draw_nonce();
+    let ended = world.must(Action::Prompt { id: late, nonce });
+    assert_eq!(ended.reply, Reply::Refused(Code::LedgerDisconnected.into()));
+    assert!(matches!(world.status(late), Status::NotSigned { end: WaitEnd::TooLate, .. }));
+    assert!(matches!(world.status(early), Status::AwaitingDevice(_)));
+    assert_eq!(world.reserved(), Usd(300_000), "the device may have signed");
+    world.clock.pass(10 * SECOND);
+    world.tick();
+    assert!(matches!(world.status(early), Status::NotSigned { end: WaitEnd::TooLate, .. }));
+    assert_eq!(world.reserved(), Usd::ZERO);
+}
+
+#[test]
+fn a_late_signature_is_never_recorded() {
+    type Stop = fn(&mut World, RequestId);
+    let stops: [(&str, Stop, Code); 6] = [
+        ("frozen", |world, _id| drop(world.must(Action::Freeze)), Code::AgentsFrozen),
+        ("locked", |world, _id| world.lock(), Code::WalletLocked),
+        ("denied", |world, id| drop(world.must(denial(id))), Code::RequestNotFound),
+        (
+            "suspended",
+            |world, _id| drop(world.must(Action::Suspend { agent: build::agent(0) })),
+            Code::AgentSuspended,
+        ),
+        ("expired", |world, _id| world.clock.pass(MINUTE), Code::PaymentExpired),
+        ("untrusted", |world, _id| world.trusted = false, Code::JournalUntrusted),
+    ];
+    for (what, stop, expected) in stops {
+        let mut world = world();
+        let id = awaits(&mut world, 900_000);
+        prompt(&mut world, id);
+        stop(&mut world, id);
+        let signed = sign(&world, id);
+        assert_eq!(code(&mut world, signed), expected, "{what}");
+        assert_eq!(world.reserved(), Usd(900_000), "{what}: it may exist");
+    }
+}
+
+#[test]
+fn only_the_signature_of_the_address_over_the_terms_is_recorded() {
+    let mut world = world();
+    let id = awaits(&mut world, 900_000);
+    // Before the prompt there are no terms.
+    let unprompted = sign(&world, id);
+    assert_eq!(code(&mut world, unprompted), Code::RequestNotFound);
+    prompt(&mut world, id);
+    let digest = world.records[&id].digest().unwrap();
+    let other_key = build::sign("spare", digest);
+    let other_terms = build::sign("main", alloy_primitives::B256::repeat_byte(1));
+    for signature in [other_key, other_terms] {
+        let action = Action::SignedOnDevice { id, signature };
+        assert_eq!(code(&mut world, action), Code::LedgerError);
+    }
+    let signed = sign(&world, id);
+    world.must(signed);
+}
+
+#[test]
+fn a_freeze_or_lock_keeps_the_request_and_prompts_go_on_with_the_same_terms() {
+    let mut world = world();
+    let id = awaits(&mut world, 900_000);
+    let terms = prompt(&mut world, id);
+    world.must(Action::Freeze);
+    let nonce = world.draw_nonce();
+    assert_eq!(code(&mut world, Action::Prompt { id, nonce }), Code::AgentsFrozen);
+    world.must(Action::Thaw);
+    world.lock();
+    assert_eq!(code(&mut world, Action::Prompt { id, nonce }), Code::WalletLocked);
+    assert_eq!(code(&mut world, Action::RefusedOnDevice { id }), Code::WalletLocked);
+    world.unlock();
+    assert_eq!(prompt(&mut world, id), terms);
+    let mut restarted = world.restarted();
+    assert_eq!(prompt(&mut restarted, id), terms);
+    let signed = sign(&restarted, id);
+    restarted.must(signed);
+}
+
+#[test]
+fn a_tightened_policy_rejects_the_request_at_its_turn() {
+    let mut world = world();
+    let id = awaits(&mut world, 900_000);
+    world.edit(|policy| policy.payments.per_request = Usd(500_000)).unwrap();
+    let nonce = world.draw_nonce();
+    let decision = world.must(Action::Prompt { id, nonce });
+    assert!(
+        matches!(decision.reply, Reply::Refused(ref why) if why.code == Code::ExceedsPerRequestMax)
+    );
+    assert!(decision.effects.is_empty());
+    assert!(matches!(world.status(id), Status::Refused { .. }));
+    assert_eq!(counts(&world), (Usd::ZERO, Usd::ZERO));
+}
+
+#[test]
+fn waiting_payments_count_against_every_limit_and_have_a_bound() {
+    let mut policy = policy();
+    policy.payments.daily = Usd::dollars(2);
+    let mut world = build::with_device(Clock::at("2026-01-15T12:00:00Z", "UTC"), &policy);
+    awaits(&mut world, 900_000);
+    awaits(&mut world, 900_000);
+    assert_eq!(world.refuses(payment(900_000)).code, Code::ExceedsDailyLimit);
+    let mut world = self::world();
+    for _place in 0..HELD_PER_AGENT {
+        awaits(&mut world, 10_000);
+    }
+    assert_eq!(world.refuses(payment(10_000)).code, Code::TooManyPending);
+}
+
+#[test]
+fn what_is_signed_after_midnight_counts_on_the_new_day() {
+    let mut world = world();
+    world.clock.pass(12 * HOUR - 30 * SECOND);
+    let spent = awaits(&mut world, 900_000);
+    prompt(&mut world, spent);
+    let signed = sign(&world, spent);
+    world.must(signed);
+    let late = awaits(&mut world, 800_000);
+    prompt(&mut world, late);
+    world.clock.pass(45 * SECOND);
+    let signed = sign(&world, late);
+    world.must(signed);
+    assert_eq!(counts(&world), (Usd(800_000), Usd::ZERO));
+}
+
+#[test]
+fn a_repeat_gets_the_answer_of_the_first() {
+    for end in [WaitEnd::Refused, WaitEnd::TooLate] {
+        let mut world = world();
+        let agent = build::agent(0);
+        let identity = build::bearer(&agent, b"report", None);
+        let Answer::Awaits(id) = world.ask_as(&agent, identity.clone(), payment(900_000)) else {
+            panic!("it waits")
+        };
+        let first = |answer| matches!(answer, Answer::Earlier(first) if first.id == id);
+        assert!(first(world.ask_as(&agent, identity.clone(), payment(900_000))));
+        prompt(&mut world, id);
+        assert!(first(world.ask_as(&agent, identity.clone(), payment(900_000))));
+        match end {
+            WaitEnd::Refused => drop(world.must(Action::RefusedOnDevice { id })),
+            WaitEnd::TooLate => {
+                world.clock.pass(MINUTE);
+                world.tick();
+            }
+        }
+        assert!(first(world.ask_as(&agent, identity.clone(), payment(900_000))));
+        world.clock.pass(HOLD_MS);
+        assert!(matches!(world.ask_as(&agent, identity, payment(900_000)), Answer::Awaits(_)));
+    }
+}
+
+#[test]
+fn an_address_an_agent_and_a_wallet_with_a_waiting_payment_stay() {
+    let mut world = world();
+    let id = awaits(&mut world, 900_000);
+    assert_eq!(code(&mut world, Action::DeleteAgent { agent: build::agent(0) }), Code::InUse);
+    assert_eq!(code(&mut world, Action::DeleteWallet { lost: false }), Code::InUse);
+    world.must(denial(id));
+    world.must(Action::DeleteAgent { agent: build::agent(0) });
+    world.must(Action::DeleteAddress { label: build::name("main") });
+}
+
+#[test]
+fn accepting_a_journal_or_restoring_a_backup_ends_what_waits() {
+    for action in [Action::AcceptJournal, Action::RecordRestore] {
+        let mut world = world();
+        let (waiting, prompted) = (awaits(&mut world, 100_000), awaits(&mut world, 200_000));
+        prompt(&mut world, prompted);
+        world.must(action);
+        for id in [waiting, prompted] {
+            assert!(!matches!(world.status(id), Status::AwaitingDevice(_)));
+            let nonce = world.draw_nonce();
+            assert_eq!(code(&mut world, Action::Prompt { id, nonce }), Code::RequestNotFound);
+        }
+        assert_eq!(world.reserved(), Usd(200_000));
+        world.clock.pass(MINUTE);
+        world.tick();
+        assert_eq!(world.reserved(), Usd::ZERO);
+    }
+}
+
+#[test]
+fn a_forger_can_neither_free_a_value_nor_end_a_wait() {
+    let mut world = world();
+    let id = awaits(&mut world, 900_000);
+    prompt(&mut world, id);
+    let at = world.state.clock;
+    let told_until = bursar_domain::requests::Deadline::after(&world.now());
+    for event in [
+        Event::DeviceWaitEnded { id, end: WaitEnd::Refused, told_until: told_until.clone() },
+        Event::PromptFailed { id },
+        Event::PaymentLapsed { id },
+        Event::SignedOnDevice { id, signature: build::signature(world.records.get(&id)) },
+        Event::RequestExpired { id, told_until },
+    ] {
+        let entry = bursar_domain::Entry { seq: world.state.seq + 1, at, event };
+        let may = bursar_domain::unsealed_tail::may_follow_a_seal(&world.state, &entry);
+        assert!(!may, "{:?}", entry.event);
+    }
+    // Denying is possible while locked, and frees nothing that may be signed.
+    world.lock();
+    world.must(denial(id));
+    assert_eq!(world.reserved(), Usd(900_000));
+}
+
+#[test]
+fn the_card_names_the_device_and_a_commission_may_use_it() {
+    let mut world = world();
+    let id = awaits(&mut world, 900_000);
+    let card = cards::card(&world.state, &world.records[&id], &world.now()).unwrap();
+    assert_eq!((card.hold, card.expires_in_seconds), (HoldReason::Device, 900));
+    let action = world.approval(id, &card.digest);
+    assert_eq!(code(&mut world, action), Code::AlreadyDecided);
+    let again = build::commission(0, policy_name().as_str(), "main");
+    world.must(again);
+    // A day later nothing is left of it.
+    world.clock.pass(DAY + HOUR);
+    world.tick();
+    assert_eq!(world.reserved(), Usd::ZERO);
+}

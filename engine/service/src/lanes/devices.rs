@@ -1,0 +1,9 @@
+//! The queue of the hardware devices: payments and transactions whose key is in a device wait here until it is ready, and
+//! are shown to the person one at a time. While one waits for its device, it holds no connection.
+
+mod prompter;
+mod queue;
+mod status;
+
+pub(crate) use queue::{new, waiting};
+pub(crate) use status::DeviceStatus;

@@ -1,0 +1,246 @@
+//! One try: find the device, fix the terms, show the prompt and record its answer.
+
+use std::sync::Arc;
+
+use alloy_primitives::Address;
+use bursar_core::derivation::DerivationPath;
+use bursar_core::ids::RequestId;
+use bursar_core::time::Utc;
+use bursar_domain::prompts::PROMPT_MARGIN_S;
+use bursar_domain::wallets::Backing;
+use bursar_domain::{Action, Request};
+use bursar_ledger::app::Configuration;
+use bursar_x402::signature::Signature65;
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+
+use super::status::{DeviceStatus, Prompting};
+use crate::core::View;
+use crate::core::handle::Handle;
+use crate::device::{self, Answered, NotReady, Prompt, ReadyDevice, ReadyDevices, Turn};
+use crate::journal::{SigningOrder, Subject, Terms};
+use crate::ports::{Ports, SignFault};
+use crate::vault::Vault;
+
+/// How often a prompt's reasons to be abandoned are checked.
+const CHECK_MS: u64 = 250;
+
+/// How a try ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Tried {
+    /// The device answered, or the request is over: the next one may follow at once.
+    Answered,
+    /// Not now.
+    NotReady,
+}
+
+/// A device that is ready for one address.
+struct Ready {
+    devices: ReadyDevices,
+    index: usize,
+    path: DerivationPath,
+    configuration: Configuration,
+}
+
+impl Ready {
+    fn device(&self) -> Option<&ReadyDevice> {
+        self.devices.all.get(self.index)
+    }
+}
+
+/// Shows requests on the devices.
+#[derive(Debug)]
+pub(super) struct Prompter {
+    pub(super) ports: Ports,
+    pub(super) turn: Turn,
+    pub(super) core: Handle,
+    pub(super) vault: Arc<Vault>,
+    pub(super) stopping: CancellationToken,
+    pub(super) status: watch::Sender<Arc<DeviceStatus>>,
+}
+
+impl Prompter {
+    /// Publishes a change of the status.
+    pub(super) fn publish(&self, change: impl FnOnce(&mut DeviceStatus)) {
+        self.status.send_if_modified(|status| {
+            let mut after = (**status).clone();
+            change(&mut after);
+            let is_new = after != **status;
+            *status = Arc::new(after);
+            is_new
+        });
+    }
+
+    /// Tries the oldest payment of an address.
+    pub(super) async fn try_payment(&self, view: &View, request: &Request) -> Tried {
+        let ready = match self.ready(view, request.from).await {
+            Ok(ready) => ready,
+            Err(why) => return self.not_ready(request.from, why),
+        };
+        let Some(device) = ready.device() else { return Tried::NotReady };
+        if let Err(why) = device::check_typed_data(device, &ready.configuration) {
+            return self.not_ready(request.from, why);
+        }
+        let Some(order) = self.prompted(request.id).await else { return Tried::NotReady };
+        let until = request_deadline(&order);
+        let answered = self.show(&ready, device, &order, until).await;
+        drop(ready);
+        self.ports.failpoints.pass("device.answered");
+        let id = request.id;
+        let (action, tried) = match answered {
+            Answered::Signed(signature) => {
+                (Some(Action::SignedOnDevice { id, signature }), Tried::Answered)
+            }
+            Answered::Refused => (Some(Action::RefusedOnDevice { id }), Tried::Answered),
+            Answered::NotShown(why) => {
+                (Some(Action::FailPrompt { id }), self.not_ready(request.from, why))
+            }
+            Answered::Unknown(why) => (None, self.not_ready(request.from, why)),
+        };
+        if let Some(action) = action
+            && let Err(fault) = self.core.act(action).await
+        {
+            // The request is over, or an agent was stopped meanwhile: what the device answered is discarded.
+            tracing::warn!(request = %id.short(), code = %fault.code, "a device's answer was discarded");
+        }
+        self.ports.failpoints.pass("device.recorded");
+        tried
+    }
+
+    /// Tries a transaction; `None` if not now.
+    pub(super) async fn try_transaction(
+        &self,
+        view: &View,
+        order: &SigningOrder,
+    ) -> Option<Result<Signature65, SignFault>> {
+        let signer = order.slip.signer();
+        let shown = match self.ready(view, signer).await {
+            Ok(ready) => match ready.device() {
+                Some(device) => self.show(&ready, device, order, None).await,
+                None => return None,
+            },
+            Err(why) => Answered::NotShown(why),
+        };
+        match shown {
+            Answered::Signed(signature) => Some(Ok(signature)),
+            Answered::Refused => Some(Err(SignFault::Refused("refused on the device".to_owned()))),
+            Answered::NotShown(why) | Answered::Unknown(why) => {
+                self.not_ready(signer, why);
+                None
+            }
+        }
+    }
+
+    /// Finds the device of an address.
+    async fn ready(&self, view: &View, address: Address) -> Result<Ready, NotReady> {
+        let path = path_of(view, address).ok_or(NotReady::OtherSeed)?;
+        let ports = &self.ports;
+        let devices = device::ready(ports.devices.as_ref(), &self.turn, &ports.clock).await?;
+        let index = devices.with_address(&path, address).await?;
+        let device = devices.all.get(index).ok_or(NotReady::OtherSeed)?;
+        let configuration = device.configuration().await?;
+        device.check_answers().await?;
+        Ok(Ready { devices, index, path, configuration })
+    }
+
+    /// Has the core fix the terms of a payment. `None` if nothing may be signed now.
+    async fn prompted(&self, id: RequestId) -> Option<SigningOrder> {
+        let mut nonce = [0; 32];
+        if let Err(error) = self.ports.random.fill(&mut nonce) {
+            tracing::warn!(%error, "no entropy");
+            return None;
+        }
+        self.ports.failpoints.pass("device.ready");
+        let outcome = match self.core.act(Action::Prompt { id, nonce }).await {
+            Ok(outcome) => outcome,
+            Err(fault) => {
+                tracing::debug!(request = %id.short(), code = %fault.code, "no prompt");
+                return None;
+            }
+        };
+        self.ports.failpoints.pass("device.prompted");
+        outcome.orders.into_iter().next()
+    }
+
+    async fn show(
+        &self,
+        ready: &Ready,
+        device: &ReadyDevice,
+        order: &SigningOrder,
+        until: Option<Utc>,
+    ) -> Answered {
+        let prompt = match Prompt::of(order, &ready.path, &ready.configuration, device) {
+            Ok(prompt) => prompt,
+            Err(why) => return Answered::NotShown(why),
+        };
+        let (subject, signer) = (order.slip.subject(), order.slip.signer());
+        let shown = Prompting { subject, device: device.name().to_owned(), until };
+        self.publish(|status| {
+            status.not_ready.remove(&signer);
+            status.prompting = Some(shown);
+        });
+        let answered = device.show(&prompt, order, self.abandoned(order, until)).await;
+        self.publish(|status| status.prompting = None);
+        answered
+    }
+
+    /// Completes when a prompt must be given up: its time is over, its order is void, or nothing needs it any more.
+    async fn abandoned(&self, order: &SigningOrder, until: Option<Utc>) {
+        let clock = &self.ports.clock;
+        let begun = clock.now();
+        let lasts_ms = until.map(|until| u64::try_from(until.since_ms(begun.utc)).unwrap_or(0));
+        loop {
+            // The wall clock may be set while the prompt is shown, so both clocks end it.
+            let is_late = until.is_some_and(|until| clock.now().utc >= until)
+                || lasts_ms.is_some_and(|ms| clock.mono_ms() >= begun.mono_ms.saturating_add(ms));
+            if is_late || !self.is_wanted(order) {
+                return;
+            }
+            let wake = clock.mono_ms().saturating_add(CHECK_MS);
+            // cancel-safe: both branches only wait.
+            tokio::select! {
+                biased;
+                () = self.stopping.cancelled() => return,
+                () = clock.sleep_until(wake) => {}
+            }
+        }
+    }
+
+    /// Whether the order's signature may still be used.
+    fn is_wanted(&self, order: &SigningOrder) -> bool {
+        let is_valid = order.slip.epoch() == self.vault.epoch();
+        let view = self.core.view();
+        match order.slip.subject() {
+            Subject::Request(id) => is_valid && view.state.waiting.contains_key(&id),
+            Subject::Attempt { submission, attempt } => {
+                let open =
+                    view.state.outboxes.busy().find_map(|outbox| outbox.open.get(&submission));
+                let tried = open.and_then(|one| one.attempts.get(attempt));
+                is_valid && tried.is_some_and(|tried| tried.raw.is_none() && !tried.declined)
+            }
+            Subject::Permit(_) => is_valid,
+        }
+    }
+
+    fn not_ready(&self, address: Address, why: NotReady) -> Tried {
+        self.publish(|status| {
+            status.not_ready.insert(address, why);
+        });
+        Tried::NotReady
+    }
+}
+
+/// Returns when the prompt of a payment is given up.
+fn request_deadline(order: &SigningOrder) -> Option<Utc> {
+    let Terms::Payment { authorization, .. } = &order.terms else { return None };
+    let end_s = authorization.valid_before.saturating_sub(PROMPT_MARGIN_S);
+    Some(Utc::from_seconds(i64::try_from(end_s).unwrap_or(i64::MAX)))
+}
+
+/// Returns the path at which a device has the key of an address.
+fn path_of(view: &View, address: Address) -> Option<DerivationPath> {
+    let known = view.state.wallet.as_ref()?.addresses.values();
+    let mut known = known.filter(|known| matches!(known.backing, Backing::Device { .. }));
+    let known = known.find(|known| known.address == address)?;
+    DerivationPath::parse(&known.path).ok()
+}

@@ -1,0 +1,213 @@
+//! The queue itself: which request is shown next.
+
+use std::collections::{BTreeSet, VecDeque};
+use std::sync::Arc;
+
+use alloy_primitives::Address;
+use bursar_chain::ports::BoxFuture;
+use bursar_domain::Request;
+use bursar_x402::signature::Signature65;
+use tokio::sync::{mpsc, oneshot, watch};
+use tokio_util::sync::CancellationToken;
+
+use super::prompter::{Prompter, Tried};
+use super::status::DeviceStatus;
+use crate::core::View;
+use crate::core::handle::Handle;
+use crate::device::Turn;
+use crate::journal::{SigningOrder, Slip, Terms};
+use crate::ports::{Ports, SignFault, Signer};
+use crate::vault::Vault;
+
+/// Transactions in the queue. Outboxes have fewer open attempts.
+const JOBS: usize = 256;
+/// How long the queue rests after a device was not ready.
+const RETRY_MS: u64 = 1_000;
+
+/// A transaction that waits for its device.
+#[derive(Debug)]
+struct Job {
+    order: SigningOrder,
+    answer: oneshot::Sender<Result<Signature65, SignFault>>,
+}
+
+/// Signs with the vault or, for the addresses of devices, by way of their queue.
+#[derive(Debug)]
+pub(crate) struct WalletSigner {
+    vault: Arc<Vault>,
+    core: Handle,
+    jobs: mpsc::Sender<Job>,
+}
+
+/// The task that owns the queue.
+#[derive(Debug)]
+pub(crate) struct DeviceQueue {
+    prompter: Prompter,
+    inbox: mpsc::Receiver<Job>,
+    jobs: VecDeque<Job>,
+}
+
+/// Creates the signer of a wallet, the queue of its devices, and the queue's status.
+pub(crate) fn new(
+    ports: &Ports,
+    turn: &Turn,
+    core: &Handle,
+    vault: &Arc<Vault>,
+    stopping: &CancellationToken,
+) -> (WalletSigner, DeviceQueue, watch::Receiver<Arc<DeviceStatus>>) {
+    let (jobs, inbox) = mpsc::channel(JOBS);
+    let (status, shown) = watch::channel(Arc::default());
+    let signer = WalletSigner { vault: Arc::clone(vault), core: core.clone(), jobs };
+    let prompter = Prompter {
+        ports: ports.clone(),
+        turn: turn.clone(),
+        core: core.clone(),
+        vault: Arc::clone(vault),
+        stopping: stopping.clone(),
+        status,
+    };
+    (signer, DeviceQueue { prompter, inbox, jobs: VecDeque::new() }, shown)
+}
+
+impl Signer for WalletSigner {
+    fn asks_a_person(&self, slip: &Slip) -> bool {
+        self.core.view().state.is_on_device(slip.signer())
+    }
+
+    fn sign(&self, slip: Slip, terms: Terms) -> BoxFuture<'_, Result<Signature65, SignFault>> {
+        if !self.asks_a_person(&slip) {
+            return self.vault.sign(slip, terms);
+        }
+        Box::pin(async move {
+            let (answer, answered) = oneshot::channel();
+            let job = Job { order: SigningOrder { slip, terms }, answer };
+            // The engine stops, or has no queue: a later order may be signed.
+            self.jobs.send(job).await.map_err(|_stopped| SignFault::Stale)?;
+            answered.await.unwrap_or(Err(SignFault::Stale))
+        })
+    }
+}
+
+impl DeviceQueue {
+    /// Serves the queue until the engine stops.
+    pub(crate) async fn run(mut self) {
+        let mut views = self.prompter.core.watch();
+        loop {
+            while let Ok(job) = self.inbox.try_recv() {
+                self.jobs.push_back(job);
+            }
+            let view = Arc::clone(&views.borrow_and_update());
+            self.drop_stale_jobs();
+            self.publish(&view);
+            let (mut progress, mut waits) = (false, false);
+            for next in self.next(&view) {
+                waits = true;
+                let tried = match next {
+                    Next::Job(index) => self.try_job(&view, index).await,
+                    Next::Payment(request) => self.prompter.try_payment(&view, &request).await,
+                };
+                if self.prompter.stopping.is_cancelled() {
+                    return;
+                }
+                if tried == Tried::Answered {
+                    progress = true;
+                    break;
+                }
+            }
+            if progress {
+                continue;
+            }
+            // After a try, view changes do not wake the queue: they are frequent, and each try opens the devices.
+            let wake = self.prompter.ports.clock.mono_ms().saturating_add(RETRY_MS);
+            // cancel-safe: every branch only waits, and `recv` keeps what it has not returned.
+            tokio::select! {
+                biased;
+                () = self.prompter.stopping.cancelled() => return,
+                Some(job) = self.inbox.recv() => self.jobs.push_back(job),
+                changed = views.changed(), if !waits => if changed.is_err() { return },
+                () = self.prompter.ports.clock.sleep_until(wake), if waits => {}
+            }
+        }
+    }
+
+    /// Returns what may be shown next: per address the oldest transaction or, without one, the oldest payment.
+    fn next(&self, view: &View) -> Vec<Next> {
+        let mut served = BTreeSet::new();
+        let jobs = self.jobs.iter().enumerate();
+        let mut next: Vec<Next> = jobs
+            .filter(|(_index, job)| served.insert(job.order.slip.signer()))
+            .map(|(index, _job)| Next::Job(index))
+            .collect();
+        if !self.prompter.vault.is_unlocked()
+            || view.untrusted.is_some()
+            || view.state.frozen.is_some()
+        {
+            return next;
+        }
+        let payments = waiting(view).into_iter().filter(|request| served.insert(request.from));
+        next.extend(payments.map(Next::Payment));
+        next
+    }
+
+    /// Tries the job at this position.
+    async fn try_job(&mut self, view: &View, index: usize) -> Tried {
+        let Some(job) = self.jobs.get(index) else { return Tried::NotReady };
+        let Some(signed) = self.prompter.try_transaction(view, &job.order).await else {
+            return Tried::NotReady;
+        };
+        if let Some(Job { answer, .. }) = self.jobs.remove(index) {
+            let _gone = answer.send(signed);
+        }
+        Tried::Answered
+    }
+
+    /// Publishes the transactions in the queue, and forgets the states of addresses for which nothing waits.
+    fn publish(&self, view: &View) {
+        let transactions: Vec<_> = self
+            .jobs
+            .iter()
+            .map(|job| (job.order.slip.subject(), job.order.slip.signer()))
+            .collect();
+        self.prompter.publish(|status| {
+            let waits = |address: &Address| {
+                view.state.waiting.values().any(|request| request.from == *address)
+                    || transactions.iter().any(|(_any, from)| from == address)
+            };
+            status.not_ready.retain(|address, _why| waits(address));
+            status.transactions.clone_from(&transactions);
+        });
+    }
+
+    /// Answers the jobs whose right to sign is void, and drops those that have no caller any more.
+    fn drop_stale_jobs(&mut self) {
+        let epoch = self.prompter.vault.epoch();
+        let (valid, stale) = std::mem::take(&mut self.jobs)
+            .into_iter()
+            .filter(|job| !job.answer.is_closed())
+            .partition(|job| job.order.slip.epoch() == epoch);
+        self.jobs = valid;
+        let stale: VecDeque<Job> = stale;
+        for job in stale {
+            let _gone = job.answer.send(Err(SignFault::Stale));
+        }
+    }
+}
+
+/// What the queue tries next.
+enum Next {
+    /// The job at this position.
+    Job(usize),
+    Payment(Arc<Request>),
+}
+
+/// Returns the payments that wait for a device and whose agents may work, the oldest first.
+pub(crate) fn waiting(view: &View) -> Vec<Arc<Request>> {
+    let may_work = |request: &Request| {
+        let agent = view.state.agents.get(&request.agent);
+        agent.is_some_and(|agent| !agent.suspended)
+    };
+    let all = view.state.waiting.values().filter(|request| may_work(request));
+    let mut all: Vec<_> = all.cloned().collect();
+    all.sort_by_key(|request| request.seq);
+    all
+}

@@ -1,0 +1,29 @@
+//! What the queue of the devices does now, for the operator.
+
+use std::collections::BTreeMap;
+
+use alloy_primitives::Address;
+use bursar_core::time::Utc;
+
+use crate::device::NotReady;
+use crate::journal::Subject;
+
+/// The state of the queue.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct DeviceStatus {
+    pub(crate) prompting: Option<Prompting>,
+    /// Why the device of an address was not ready at the last try.
+    pub(crate) not_ready: BTreeMap<Address, NotReady>,
+    /// The transactions in the queue, the oldest first.
+    pub(crate) transactions: Vec<(Subject, Address)>,
+}
+
+/// The prompt that a device shows now.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Prompting {
+    pub(crate) subject: Subject,
+    /// Model and serial number.
+    pub(crate) device: String,
+    /// When the wallet gives it up; `None` if it waits for the person.
+    pub(crate) until: Option<Utc>,
+}

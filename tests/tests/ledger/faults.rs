@@ -1,0 +1,307 @@
+//! What a payment does while its device is not ready, lies, is pulled out or is left alone.
+
+use std::sync::Arc;
+
+use bursar_control::answers::{Answer, RequestAnswer};
+use bursar_core::card::DeviceCard;
+use bursar_device::emulator::Emulators;
+use bursar_ledger_device::device::{Decision, Lie};
+use bursar_ledger_device::key::Seed;
+use bursar_tests::engine::{Setup, UNLIMITED_RATE_SETTINGS};
+use bursar_tests::operator::Expect;
+use serde_json::{Value, json};
+
+use super::support::{Bench, OTHER_WORDS, WORDS, plug_in};
+
+const POLICY: &str = "--day 10 --txn 5 --auto 0.5";
+
+fn id(answer: &Value) -> String {
+    answer["request_id"].as_str().unwrap_or_else(|| panic!("{answer}")).to_owned()
+}
+
+impl Bench {
+    /// Asks for a payment that waits for the device; returns its id.
+    async fn waits(&self, n: u64) -> String {
+        let (code, answer) = self.ask(12_000, n).await;
+        assert_eq!((code, &answer["status"]), (202, &json!("pending")), "{answer}");
+        id(&answer)
+    }
+
+    async fn listed(&self) -> Vec<RequestAnswer> {
+        match self.engine.operator().must("requests").await {
+            Answer::Requests { requests } => requests,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// Waits until the card of a request says this of the device.
+    async fn says(&self, id: &str, part: &str) -> DeviceCard {
+        self.until(part, async || {
+            let listed = self.listed().await;
+            let card = listed.into_iter().find(|one| one.id == id)?.card?;
+            card.device.filter(|device| device.state.contains(part)).map(|device| *device)
+        })
+        .await
+    }
+
+    /// Presses when the device shows a prompt, and waits for the payment.
+    async fn pays(&self, id: &str) -> Value {
+        self.prompt().await;
+        self.press(Decision::Press).await;
+        self.status(id, "success").await
+    }
+
+    fn prompts(&self) -> usize {
+        self.device.log().iter().filter(|line| line.contains("asked:")).count()
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_payment_waits_while_the_device_is_not_ready_and_goes_on_by_itself() {
+    let bench = Bench::start(POLICY, "bearer").await;
+    let device = &bench.device;
+    device.set_plugged(false);
+    let request = bench.waits(1).await;
+    bench.says(&request, "plug it in").await;
+    device.set_locked(true);
+    device.set_plugged(true);
+    bench.says(&request, "is locked: enter its PIN").await;
+    device.set_locked(false);
+    device.open(Some(("BOLOS".to_owned(), "1.4.0".to_owned())));
+    bench.says(&request, "no app is open: open its Ethereum app").await;
+    device.open(Some(("\u{1b}[2JBitcoin".to_owned(), "2.0".to_owned())));
+    bench.says(&request, "the app ?[2JBitcoin is open").await;
+    device.open(None);
+    device.change(|app| app.raw_messages = false);
+    bench.says(&request, "Turn on \"Raw messages\" (or \"Blind signing\")").await;
+    device.change(|app| app.version = [1, 4, 0]);
+    bench.says(&request, "is too old: update it").await;
+    // By hashes only, and so with blind signing only.
+    device.change(|app| app.version = [1, 6, 0]);
+    bench.says(&request, "Turn on \"Blind signing\"").await;
+    device.change(|app| {
+        app.version = [1, 22, 0];
+        app.raw_messages = true;
+        app.seed = Seed::from_words(OTHER_WORDS).unwrap();
+    });
+    bench.says(&request, "plug in the one that was enrolled").await;
+    assert_eq!(bench.prompts(), 0, "{:?}", bench.device.log());
+    device.change(|app| app.seed = Seed::from_words(WORDS).unwrap());
+    bench.pays(&request).await;
+    assert!(bench.listed().await.is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_old_app_signs_the_hashes() {
+    let bench = Bench::start(POLICY, "hmac").await;
+    bench.device.change(|app| {
+        app.version = [1, 6, 0];
+        app.raw_messages = false;
+        app.blind_signing = true;
+    });
+    let request = bench.waits(1).await;
+    let shown = bench.prompt().await;
+    let card = bench.says(&request, "shows it: compare it").await;
+    let hash = |name: &str| {
+        let row = card.shows.iter().find(|(of, _value)| of == name).expect("a row");
+        row.1.trim_start_matches("0x").to_uppercase()
+    };
+    let shown = shown.join(" ").to_uppercase();
+    for name in ["domain hash", "message hash"] {
+        assert!(shown.contains(&hash(name)), "{name}: {shown}");
+    }
+    bench.pays(&request).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nobody_ready_in_time_ends_the_request_and_returns_its_value() {
+    let bench = Bench::start("--day 0.02 --txn 0.02 --auto 0.02", "bearer").await;
+    bench.device.set_plugged(false);
+    let request = bench.waits(1).await;
+    bench.says(&request, "plug it in").await;
+    bench.engine.clock.advance(15 * 60 * 1000);
+    let ended = bench.status(&request, "rejected").await;
+    assert_eq!(ended["code"], "LEDGER_DISCONNECTED", "{ended}");
+    let returned = bench.until("the value", async || {
+        let (_code, answer) = bench.ask(12_000, 2).await;
+        (answer["status"] == "pending").then_some(answer)
+    });
+    returned.await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cable_that_comes_out_at_any_command_costs_nothing() {
+    let bench = Bench::start(POLICY, "bearer").await;
+    let commands = || bench.device.log().iter().filter(|line| line.starts_with("=> ")).count();
+    let enrolled = commands();
+    let request = bench.waits(1).await;
+    bench.pays(&request).await;
+    let commands = u64::try_from(commands() - enrolled).unwrap();
+    assert!(commands > 25, "they find the device and ask for the signature: {commands}");
+    for before in 1..=commands {
+        let bench = Bench::start(POLICY, "bearer").await;
+        bench.device.cut(Some(before), None);
+        let request = bench.waits(1).await;
+        bench.until("the cut", async || (!bench.device.is_plugged()).then_some(())).await;
+        bench.device.cut(None, None);
+        bench.device.set_plugged(true);
+        bench.pays(&request).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_press_whose_answer_is_lost_is_asked_again_with_the_same_terms() {
+    let bench = Bench::start(POLICY, "bearer").await;
+    let request = bench.waits(1).await;
+    let first = bench.prompt().await;
+    // The person presses, and the cable comes out before the answer.
+    bench.device.cut(None, Some(1));
+    bench.press(Decision::Press).await;
+    bench.until("the cut", async || (!bench.device.is_plugged()).then_some(())).await;
+    bench.says(&request, "plug it in").await;
+    bench.device.cut(None, None);
+    bench.device.set_plugged(true);
+    assert_eq!(bench.prompt().await, first, "the same terms");
+    bench.pays(&request).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_late_press_after_a_stop_is_read_and_discarded() {
+    for stop in ["freeze", "wallet lock", "deny"] {
+        let bench = Bench::start(POLICY, "bearer").await;
+        let request = bench.waits(1).await;
+        bench.prompt().await;
+        let line = if stop == "deny" { format!("deny {request}") } else { stop.to_owned() };
+        bench.engine.operator().must(&line).await;
+        // The wallet gives the prompt up; the device still shows it.
+        bench
+            .until("given up", async || {
+                let Answer::Status(status) = bench.engine.operator().must("status").await else {
+                    panic!("a status")
+                };
+                (!status.device.is_some_and(|device| device.is_prompting)).then_some(())
+            })
+            .await;
+        match stop {
+            "freeze" => drop(bench.engine.operator().must("thaw").await),
+            "wallet lock" => drop(bench.engine.operator().must("wallet open").await),
+            _deny => {}
+        }
+        let other = if stop == "deny" { bench.waits(2).await } else { request.clone() };
+        bench.says(&other, "still shows an earlier request: reject it there").await;
+        // The operator signs the old prompt after all: nobody gets that signature.
+        bench.press(Decision::Press).await;
+        if stop == "deny" {
+            assert_eq!(bench.status(&request, "rejected").await["code"], "REQUEST_DENIED");
+        }
+        bench.pays(&other).await;
+        assert_eq!(bench.prompts(), 2, "{stop}: {:?}", bench.device.log());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn answers_to_other_commands_are_never_taken_for_a_signature() {
+    for lie in [Lie::Truncated, Lie::Longer, Lie::Changed, Lie::Earlier] {
+        let bench = Bench::start(POLICY, "bearer").await;
+        bench.device.decide_itself(Some(Decision::Press));
+        let request = bench.waits(1).await;
+        bench.status(&request, "success").await;
+        // Every answer of the next payment, and none of this one's.
+        for honest in 0..32 {
+            bench.device.set_lie(honest, Some(lie));
+            let other = bench.waits(10 + honest).await;
+            bench
+                .until("an exchange", async || {
+                    let lied = bench.device.log().len() > 60;
+                    lied.then_some(())
+                })
+                .await;
+            bench.device.set_lie(0, None);
+            let paid = bench.status(&other, "success").await;
+            assert_ne!(paid["header_value"], Value::Null);
+        }
+        bench.engine.operator().must("audit verify").await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn of_two_devices_the_one_with_the_address_is_used() {
+    let ((device, at), (other, other_at)) = (plug_in(WORDS), plug_in(OTHER_WORDS));
+    other.set_plugged(false);
+    let devices = Some(Arc::new(Emulators::new(vec![other_at, at])) as _);
+    let setup = Setup { devices, ..Setup::default() };
+    let bench = Bench::with(setup, (device, at), POLICY, "bearer").await;
+    other.set_plugged(true);
+    let request = bench.waits(1).await;
+    bench.pays(&request).await;
+    assert!(other.log().iter().all(|line| !line.contains("asked:")));
+    // Swapped between two payments.
+    bench.device.set_plugged(false);
+    let request = bench.waits(2).await;
+    bench.says(&request, "plug").await;
+    bench.device.set_plugged(true);
+    bench.pays(&request).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn twenty_wait_for_one_device_while_software_pays() {
+    let (device, at) = plug_in(WORDS);
+    let devices = Some(Arc::new(Emulators::new(vec![at])) as _);
+    let settings = UNLIMITED_RATE_SETTINGS;
+    let setup = Setup { devices, settings, ..Setup::default() };
+    let policy = "--day 1000 --txn 5 --auto 0.5";
+    let bench = Bench::with(setup, (device, at), policy, "bearer").await;
+    let software = bench.engine.add_agent("quick", "bearer").await;
+    let mut waiting = Vec::new();
+    for n in 0..20 {
+        waiting.push(bench.waits(n).await);
+    }
+    assert_eq!(bench.ask(12_000, 99).await.1["code"], "TOO_MANY_PENDING");
+    bench.prompt().await;
+    for n in 0..500 {
+        let offer = bursar_tests::offers::offer(10_000, 1_000 + n);
+        let body = software.ask(bench.engine.now_s(), &offer, None);
+        let (code, answer) = bench.engine.post("/sign", &body).await;
+        assert_eq!((code, &answer["status"]), (200, &json!("success")), "{answer}");
+    }
+    let last = waiting.last().expect("twenty");
+    bench.says(last, "other requests are shown on the Ledger before it").await;
+    // In the order in which they came.
+    for request in &waiting {
+        bench.pays(request).await;
+    }
+    assert_eq!(bench.prompts(), 20);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_prompt_that_nobody_answers_ends_before_its_terms() {
+    let bench = Bench::start(POLICY, "bearer").await;
+    let request = bench.waits(1).await;
+    bench.prompt().await;
+    bench.status(&request, "executing").await;
+    bench.engine.clock.advance(49_000);
+    bench.status(&request, "executing").await;
+    bench.engine.clock.advance(2_000);
+    let ended = bench.status(&request, "rejected").await;
+    assert_eq!(ended["code"], "LEDGER_DISCONNECTED", "{ended}");
+    let other = bench.waits(2).await;
+    bench.says(&other, "reject it there").await;
+    bench.press(Decision::Refuse).await;
+    bench.pays(&other).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_restart_at_the_prompt_asks_for_the_same_terms() {
+    let bench = Bench::start(POLICY, "bearer").await;
+    let request = bench.waits(1).await;
+    let first = bench.prompt().await;
+    let Bench { engine, device, agent, address, at } = bench;
+    let devices = Some(Arc::new(Emulators::new(vec![at])) as _);
+    let engine = engine.restart(Setup { devices, ..Setup::default() }).await;
+    engine.operator().must("wallet open").await;
+    let bench = Bench { engine, device, agent, address, at };
+    // The screen still has the first prompt: its answer goes to no one.
+    bench.press(Decision::Press).await;
+    assert_eq!(bench.prompt().await, first);
+    bench.pays(&request).await;
+}

@@ -1,0 +1,84 @@
+//! Payments from an address of a device: an agent asks, a person presses.
+
+use std::sync::Arc;
+
+use bursar_core::networks;
+use bursar_ledger_device::device::Decision;
+use bursar_tests::offers::{BASE, PAY_TO, decode_header};
+use bursar_tests::operator::Expect;
+use bursar_x402::authorization::Authorization;
+use bursar_x402::signature::{Signature65, recover};
+use bursar_x402::typed_data::TokenDomain;
+use serde_json::{Value, json};
+
+use super::support::Bench;
+
+const POLICY: &str = "--day 10 --txn 5 --auto 0.5";
+
+/// Returns the authorization in a header, and its signer.
+fn signed_terms(answer: &Value) -> (Authorization, String) {
+    let payload = decode_header(answer["header_value"].as_str().expect("a header"));
+    let terms = &payload["payload"]["authorization"];
+    let text = |name: &str| terms[name].as_str().expect("a string").to_owned();
+    let authorization = Authorization {
+        from: text("from").parse().unwrap(),
+        to: text("to").parse().unwrap(),
+        value: text("value").parse().unwrap(),
+        valid_after: text("validAfter").parse().unwrap(),
+        valid_before: text("validBefore").parse().unwrap(),
+        nonce: text("nonce").parse().unwrap(),
+    };
+    let network = networks::by_chain(BASE).unwrap();
+    let digest = TokenDomain::of_stablecoin(network).digest(&authorization);
+    let signature: Signature65 = payload["payload"]["signature"].as_str().unwrap().parse().unwrap();
+    (authorization, recover(digest, &signature).unwrap().to_string())
+}
+
+fn id(answer: &Value) -> &str {
+    answer["request_id"].as_str().expect("an id")
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_payment_waits_for_the_button_and_is_signed_by_the_device() {
+    for auth in ["hmac", "bearer"] {
+        let bench = Bench::start(POLICY, auth).await;
+        let (code, answer) = bench.ask(12_000, 1).await;
+        assert_eq!((code, &answer["status"]), (202, &json!("pending")), "{answer}");
+        let shown = bench.prompt().await;
+        assert!(shown.iter().any(|page| page.contains("12000")), "{shown:?}");
+        bench.status(id(&answer), "executing").await;
+        bench.press(Decision::Press).await;
+        let paid = bench.status(id(&answer), "success").await;
+        let (terms, signer) = signed_terms(&paid);
+        assert_eq!(signer, bench.address);
+        assert_eq!(terms.from.to_string(), signer);
+        assert_eq!(
+            (terms.to.to_string(), terms.value.to_string()),
+            (PAY_TO.into(), "12000".into())
+        );
+        // The same request gets the same answer, and asks the device no second time.
+        assert_eq!(bench.ask(12_000, 1).await.1["header_value"], paid["header_value"]);
+        let asked = bench.device.log().iter().filter(|line| line.contains("asked:")).count();
+        assert_eq!(asked, 1, "{:?}", bench.device.log());
+        let _alive = Arc::strong_count(&bench.device);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_refusal_on_the_device_rejects_the_payment_and_returns_its_value() {
+    let bench = Bench::start("--day 0.03 --txn 0.02 --auto 0.021", "bearer").await;
+    let (_code, first) = bench.ask(20_000, 1).await;
+    // Its value is reserved while it waits.
+    assert_eq!(bench.ask(20_000, 2).await.1["code"], "EXCEEDS_DAILY_LIMIT");
+    bench.prompt().await;
+    bench.press(Decision::Refuse).await;
+    let rejected = bench.status(id(&first), "rejected").await;
+    assert_eq!(rejected["code"], "LEDGER_REJECTED", "{rejected}");
+    // A repeat gets the same answer; another payment has the value again.
+    assert_eq!(bench.ask(20_000, 1).await.1["code"], "LEDGER_REJECTED");
+    let (_code, other) = bench.ask(20_000, 3).await;
+    bench.prompt().await;
+    bench.press(Decision::Press).await;
+    bench.status(id(&other), "success").await;
+    bench.engine.operator().must("audit verify").await;
+}

@@ -1,0 +1,129 @@
+//! An engine with a simulated device that is plugged in.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bursar_control::answers::{AddressAnswer, Answer};
+use bursar_device::emulator::Emulators;
+use bursar_ledger_device::app::EthereumApp;
+use bursar_ledger_device::device::{Decision, Device};
+use bursar_ledger_device::key::Seed;
+use bursar_ledger_device::server::serve;
+use bursar_tests::agent::Agent;
+use bursar_tests::engine::{Setup, TestEngine};
+use bursar_tests::operator::Expect;
+use serde_json::Value;
+
+pub(crate) const WORDS: &str =
+    "abandon abandon abandon abandon abandon abandon abandon abandon abandon abandon abandon about";
+pub(crate) const OTHER_WORDS: &str =
+    "legal winner thank year wave sausage worth useful legal winner thank yellow";
+
+/// How long a test watches for a state, in real time.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Plugs a device in. Its blind signing is off, and "Raw messages" on.
+pub(crate) fn plug_in(words: &str) -> (Arc<Device>, SocketAddr) {
+    let device = Arc::new(Device::new(EthereumApp::new(Seed::from_words(words).unwrap())));
+    device.change(|app| app.raw_messages = true);
+    let ports = serve(Arc::clone(&device), 0, 0).unwrap();
+    (device, ports.commands)
+}
+
+/// An engine, its device, and an agent that pays from an address of the device.
+pub(crate) struct Bench {
+    pub(crate) engine: TestEngine,
+    pub(crate) device: Arc<Device>,
+    pub(crate) agent: Agent,
+    /// The paying address.
+    pub(crate) address: String,
+    /// Where the device is plugged in.
+    pub(crate) at: SocketAddr,
+}
+
+impl Bench {
+    /// Starts with this policy and an agent that authenticates by `auth`.
+    pub(crate) async fn start(policy: &str, auth: &str) -> Self {
+        let (device, at) = plug_in(WORDS);
+        let devices = Some(Arc::new(Emulators::new(vec![at])) as _);
+        Self::with(Setup { devices, ..Setup::default() }, (device, at), policy, auth).await
+    }
+
+    pub(crate) async fn with(
+        setup: Setup,
+        (device, at): (Arc<Device>, SocketAddr),
+        policy: &str,
+        auth: &str,
+    ) -> Self {
+        let engine = TestEngine::start(setup).await;
+        engine.set_up_wallet(policy).await;
+        let agent = engine.add_agent("bot", auth).await;
+        let mut operator = engine.operator();
+        let Answer::Address(AddressAnswer { address, .. }) =
+            operator.must("address ledger add 0 safe").await
+        else {
+            panic!("an address")
+        };
+        operator.must(&format!("agent commission {} p safe", agent.id)).await;
+        Self { engine, device, agent, address, at }
+    }
+
+    /// Asks for a payment of so many units on Base.
+    pub(crate) async fn ask(&self, atoms: u64, n: u64) -> (u16, Value) {
+        let offer = bursar_tests::offers::offer(atoms, n);
+        self.engine.post("/sign", &self.agent.ask(self.engine.now_s(), &offer, None)).await
+    }
+
+    /// Lets time pass until `found` returns something. Two seconds of the engine pass in one.
+    pub(crate) async fn until<T>(
+        &self,
+        what: &str,
+        mut found: impl AsyncFnMut() -> Option<T>,
+    ) -> T {
+        until(&self.engine, what, async || found().await).await
+    }
+
+    /// Polls until the request has this status, and returns the answer.
+    pub(crate) async fn status(&self, id: &str, wanted: &str) -> Value {
+        let path = format!("/sign/status/{id}");
+        self.until(wanted, async || {
+            let (_code, answer) = self.engine.get(&path).await;
+            (answer["status"] == wanted).then_some(answer)
+        })
+        .await
+    }
+
+    /// Decides about the prompt on the screen, and waits until the device has answered it.
+    pub(crate) async fn press(&self, decision: Decision) {
+        let decided = || {
+            let log = self.device.log();
+            log.iter().filter(|line| *line == "press" || *line == "refuse").count()
+        };
+        let before = decided();
+        assert!(self.device.press(decision), "there is no prompt");
+        self.until("the decision", async || (decided() > before).then_some(())).await;
+    }
+
+    /// Waits until a prompt is on the device's screen.
+    pub(crate) async fn prompt(&self) -> Vec<String> {
+        self.until("a prompt", async || self.device.screen()).await
+    }
+}
+
+/// Lets time pass until `found` returns something. Two seconds of the engine pass in one.
+pub(crate) async fn until<T>(
+    engine: &TestEngine,
+    what: &str,
+    mut found: impl AsyncFnMut() -> Option<T>,
+) -> T {
+    let begun = std::time::Instant::now();
+    loop {
+        if let Some(found) = found().await {
+            return found;
+        }
+        assert!(begun.elapsed() < PATIENCE, "not in time: {what}");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+        engine.clock.advance(40);
+    }
+}
