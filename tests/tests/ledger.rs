@@ -8,10 +8,14 @@ mod enrol;
 mod faults;
 #[path = "ledger/host_library.rs"]
 mod host_library;
+#[path = "ledger/on_chain.rs"]
+mod on_chain;
 #[path = "ledger/payments.rs"]
 mod payments;
 #[path = "ledger/support.rs"]
 mod support;
+#[path = "ledger/threats.rs"]
+mod threats;
 #[path = "ledger/transcripts.rs"]
 mod transcripts;
 #[path = "ledger/typed_json.rs"]

@@ -244,7 +244,9 @@ impl Outboxes {
     }
 }
 
-/// Returns the rules of an outbox's network; `None` if the table does not have this network.
-pub fn rules(key: &OutboxKey) -> Option<Rules> {
-    by_chain(key.chain).map(|row| Rules::of(&row.gas, WINDOW))
+/// Returns the rules of an outbox's network; `None` if the table does not have this network. `by_person` is
+/// whether the signer is an address of a device.
+pub fn rules(key: &OutboxKey, by_person: bool) -> Option<Rules> {
+    let rules = by_chain(key.chain).map(|row| Rules::of(&row.gas, WINDOW))?;
+    Some(if by_person { rules.by_person() } else { rules })
 }

@@ -56,16 +56,16 @@ pub enum Backing {
 }
 
 impl PayingAddress {
-    /// Checks that the wallet can sign transactions of this address.
+    /// Checks that the wallet can execute plans, of trades and loans, from this address.
     ///
     /// # Errors
     /// `LEDGER_SIGN_NOT_AVAILABLE` for an address of a device.
-    pub fn check_sends(&self) -> Result<(), Refusal> {
+    pub fn check_plans(&self) -> Result<(), Refusal> {
         match self.backing {
             Backing::Seed(_) => Ok(()),
             Backing::Device { .. } => Err(Refusal::because(
                 Code::LedgerSignNotAvailable,
-                "A Ledger cannot sign transactions yet: send from an address of a seed.",
+                "Trades and loans from an address of a Ledger are not available: use an address of a seed.",
             )),
         }
     }

@@ -34,6 +34,12 @@ fn signed_terms(answer: &Value) -> (Authorization, String) {
     (authorization, recover(digest, &signature).unwrap().to_string())
 }
 
+/// Asserts that a header has a signature of this address over its terms.
+pub(crate) fn assert_signed_by(answer: &Value, address: &str) {
+    let (terms, signer) = signed_terms(answer);
+    assert_eq!((signer.as_str(), terms.from.to_string().as_str()), (address, address));
+}
+
 fn id(answer: &Value) -> &str {
     answer["request_id"].as_str().expect("an id")
 }

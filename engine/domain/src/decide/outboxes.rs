@@ -28,11 +28,10 @@ pub(super) fn send(state: &State, command: &Command, send: &Send) -> Result<Deci
     }
     let wallet = state.wallet.as_ref().ok_or(Refusal::new(Code::NoWallet))?;
     let known = wallet.addresses.values().find(|known| known.address == send.from);
-    let known = known.ok_or_else(|| {
+    known.ok_or_else(|| {
         let message = format!("The address {} no longer exists: see `address list`.", send.label);
         Refusal::because(Code::NothingFound, message)
     })?;
-    known.check_sends()?;
     check_revocation(state, send)?;
     check_withdrawal(state, send)?;
     if state.outboxes.sends.contains_key(&send.id) {
@@ -98,8 +97,9 @@ pub(super) fn apply_input(
     key: &OutboxKey,
     input: &Input,
 ) -> Result<Decision, Refusal> {
-    let rules = outboxes::rules(key).ok_or(Refusal::new(Code::InternalError))?;
-    if matches!(input, Input::Cancel { .. }) {
+    let rules = outboxes::rules(key, state.is_on_device(key.signer))
+        .ok_or(Refusal::new(Code::InternalError))?;
+    if matches!(input, Input::Cancel { .. } | Input::Raise { .. }) {
         require_unlocked(command)?;
         if !command.trusted {
             return Err(Refusal::new(Code::JournalUntrusted));
@@ -164,7 +164,9 @@ pub(super) fn with_owners(
 
 /// Returns the actions that an outbox needs after an engine start or an unlock.
 pub(super) fn resume(state: &State, command: &Command, key: &OutboxKey) -> Decision {
-    let Some(rules) = outboxes::rules(key) else { return Decision::done(Vec::new()) };
+    let Some(rules) = outboxes::rules(key, state.is_on_device(key.signer)) else {
+        return Decision::done(Vec::new());
+    };
     let may_sign = command.unlocked && command.trusted;
     let outbox = state.outboxes.get(key);
     let actions = bursar_submit::resume(&outbox, &rules, command.moment.utc);
@@ -193,6 +195,10 @@ fn refusal(refusal: OutboxRefusal) -> Refusal {
         OutboxRefusal::TooLate => Refusal::because(
             Code::AlreadyDecided,
             "This send is in a block already and cannot be stopped: see `address sends`.",
+        ),
+        OutboxRefusal::NotRaised => Refusal::because(
+            Code::BadInput,
+            "This send offers no more now: it is not signed yet, or it offers the most that Bursar allows.",
         ),
         OutboxRefusal::WrongSignature => Refusal::because(
             Code::InternalError,

@@ -42,7 +42,7 @@ pub(super) fn ask(state: &State, command: &Command, ask: &Ask) -> Result<Decisio
     let paying = paying.ok_or(Refusal::new(Code::AgentNotCommissioned))?;
     let from = paying.address;
     if ask.ask.payment().is_none() {
-        paying.check_sends()?;
+        paying.check_plans()?;
     }
     let (mut events, spent) = renewal_if_due(agent, commission, &command.moment);
     events.extend(unattended_day_if_due(state, &command.moment));
@@ -249,8 +249,11 @@ pub(super) fn approve(
                 Some(_) | None => None,
             };
             let (id, by) = (request.id, approval.by);
-            if state.is_on_device(request.from) {
-                let until = prompts::wait_deadline(&command.moment);
+            if let (true, Status::Held { deadline, .. }) =
+                (state.is_on_device(request.from), &request.status)
+            {
+                // The agent waits for no longer than it waits for a decision.
+                let until = deadline.clone();
                 events.push(Event::DeviceAwaitApproved { id, by, until, asset });
                 Vec::new()
             } else {

@@ -111,10 +111,22 @@ fn seen(found: Option<Found>, head: u64) -> Action {
 }
 
 #[test]
-fn an_address_of_a_device_sends_nothing() {
+fn a_send_of_a_device_offers_the_whole_ceiling_and_holds_one_nonce() {
     let mut world = world_with(Backing::Device { layout: Layout::Live });
-    let refused = world.refused(Action::Send(Box::new(send(1))));
-    assert_eq!(refused.code, Code::LedgerSignNotAvailable);
+    world.must(Action::Send(Box::new(send(1))));
+    world.must(Action::Send(Box::new(send(2))));
+    let decision = world.must(quoted());
+    let offers: Vec<_> = decision
+        .events
+        .iter()
+        .filter_map(|event| match event {
+            Event::Outbox { event: OutboxEvent::Authorized { id, fees, .. }, .. } => {
+                Some((*id, *fees))
+            }
+            _other => None,
+        })
+        .collect();
+    assert_eq!(offers, [(id(1), Fees::Dynamic { max_fee: send(1).ceiling, tip: 1 })]);
 }
 
 #[test]

@@ -34,8 +34,9 @@ pub async fn run(tx_driver: TxDriver) {
         outboxes.retain(|_key, task| !task.is_finished());
         let view = Arc::clone(&views.borrow_and_update());
         for outbox in view.state.outboxes.busy() {
+            let by_person = view.state.is_on_device(outbox.key.signer);
             let (Some(row), Some(rules)) =
-                (by_chain(outbox.key.chain), outboxes::rules(&outbox.key))
+                (by_chain(outbox.key.chain), outboxes::rules(&outbox.key, by_person))
             else {
                 continue;
             };

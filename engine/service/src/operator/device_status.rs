@@ -8,6 +8,7 @@ use bursar_core::card::DeviceCard;
 use bursar_core::ids::RequestId;
 use bursar_domain::Request;
 use bursar_domain::requests::PaymentAsk;
+use bursar_submit::SubmissionId;
 use bursar_x402::typed_data::{TokenDomain, struct_hash};
 
 use crate::context::EngineContext;
@@ -106,6 +107,20 @@ pub(super) fn answer(engine: &EngineContext) -> Option<DeviceAnswer> {
     };
     let Place { label, state, is_prompting } = place;
     Some(DeviceAnswer { label, state, is_prompting, waiting: count })
+}
+
+/// Returns what the device of a send waits for, in lower case; `None` if the send is not in the queue.
+pub(super) fn of_send(engine: &EngineContext, send: SubmissionId) -> Option<String> {
+    let status = Arc::clone(&engine.device_status.borrow());
+    let is_of = |subject: &Subject| matches!(subject, Subject::Attempt { submission, .. } if *submission == send);
+    if let Some(shown) = status.prompting.as_ref().filter(|shown| is_of(&shown.subject)) {
+        return Some(format!("compare it with the {}, and sign or refuse it there", shown.device));
+    }
+    let (_subject, from) = status.transactions.iter().find(|(subject, _from)| is_of(subject))?;
+    Some(match status.not_ready.get(from) {
+        Some(why) => format!("waits for the Ledger: {}", why.sentence()),
+        None => "waits for the Ledger".to_owned(),
+    })
 }
 
 /// Returns what a card shows of the device.

@@ -7,7 +7,8 @@ mod unavailable;
 
 use std::sync::Arc;
 
-use bursar_control::answers::Answer;
+use bursar_chain::chain_tasks;
+use bursar_control::answers::{Answer, SendAnswer};
 use bursar_control::grammar::SendOrder;
 use bursar_control::send_card::SendCard;
 use bursar_control::wire::Asking;
@@ -15,12 +16,14 @@ use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
 use bursar_core::ids::RequestId;
 use bursar_core::money::{Round, parse_decimal};
+use bursar_core::networks::by_chain;
 use bursar_core::status::SendStatus;
 use bursar_domain::cards::DEFAULT_TYPED_FROM;
 use bursar_domain::outboxes::{Send, SendRecord};
 use bursar_domain::{Action, State};
 use bursar_submit::Input;
 
+use super::device_status;
 use super::dialogue::Dialogue;
 use super::support::{Done, act, needs_trust};
 use crate::context::EngineContext;
@@ -37,6 +40,9 @@ pub(super) async fn send(
         return Err(Fault::new(Code::WalletLocked));
     }
     needs_trust(engine)?;
+    if let Some(id) = &order.faster {
+        return faster(engine, id, order, dialogue).await;
+    }
     let (send, card) = plan::plan(engine, order, dialogue.client()).await?;
     confirm(&engine.core.view().state, &send, &card, order, dialogue).await?;
     let id = send.id;
@@ -45,7 +51,39 @@ pub(super) async fn send(
         wait(engine, id, dialogue).await;
     }
     let record = find(&engine.core.view().state, &id.to_string())?;
-    Ok(Answer::Send(describe::send(&engine.core.view().state, &record)).into())
+    Ok(Answer::Send(describe(engine, &record)).into())
+}
+
+/// Signs an open send again at a higher price.
+async fn faster(
+    engine: &Arc<EngineContext>,
+    id: &str,
+    order: &SendOrder,
+    dialogue: &mut dyn Dialogue,
+) -> Result<Done, Fault> {
+    let record = find(&engine.core.view().state, id)?;
+    raise(engine, &record).await?;
+    if !order.no_wait {
+        wait(engine, record.send.id, dialogue).await;
+    }
+    let state = &engine.core.view().state;
+    let record = find(state, &record.send.id.to_string())?;
+    Ok(Answer::Send(describe(engine, &record)).into())
+}
+
+/// Has the outbox of a send make another attempt at the current prices.
+async fn raise(engine: &EngineContext, record: &SendRecord) -> Result<(), Fault> {
+    let send = &record.send;
+    let network = by_chain(send.chain).ok_or(Fault::new(Code::InternalError))?;
+    let unavailable = || {
+        let message = format!("The price of gas on {} cannot be read: try again.", network.title);
+        Fault::because(Code::ChainUnavailable, message)
+    };
+    let chain = engine.ports.chains.get(&send.chain).ok_or_else(unavailable)?;
+    let quote = chain_tasks::quote(&*chain, send.from, &network.gas).await;
+    let quote = quote.map_err(|_fault| unavailable())?;
+    let input = Box::new(Input::Raise { id: send.submission(), quote });
+    act(engine, Action::Outbox { key: send.key(), input }).await.map(|_authorized| ())
 }
 
 /// Asks for confirmation. A large amount, or one of unknown value, must be typed; otherwise a yes is enough.
@@ -89,7 +127,7 @@ async fn confirm(
 
 /// Whether the amount must be typed: it is large, or it has no price because it is not in the network's stablecoin.
 fn must_be_typed(state: &State, send: &Send) -> bool {
-    let row = bursar_core::networks::by_chain(send.chain);
+    let row = by_chain(send.chain);
     let dollar = row.filter(|row| send.token == Some(row.stablecoin.address));
     let usd =
         dollar.and_then(|row| send.amount.atoms.to_usd(row.stablecoin.decimals, Round::Up).ok());
@@ -101,13 +139,14 @@ fn must_be_typed(state: &State, send: &Send) -> bool {
 /// any case.
 pub(super) async fn wait(engine: &Arc<EngineContext>, id: RequestId, dialogue: &mut dyn Dialogue) {
     let mut views = engine.core.watch();
+    let mut devices = engine.device_status.clone();
     let clock = &engine.ports.clock;
     let until = clock.mono_ms().saturating_add(WAIT_MS);
     let mut shown = String::new();
     loop {
         let state = views.borrow_and_update().state.clone();
         let Ok(record) = find(&state, &id.to_string()) else { return };
-        let now = describe::send(&state, &record);
+        let now = describe(engine, &record);
         if record.ended.is_some() || now.status == SendStatus::Included {
             return;
         }
@@ -115,31 +154,53 @@ pub(super) async fn wait(engine: &Arc<EngineContext>, id: RequestId, dialogue: &
             dialogue.progress(&now.told).await;
             shown = now.told;
         }
-        // cancel-safe: all four branches only wait.
+        // cancel-safe: all branches only wait.
         tokio::select! {
             () = engine.stopping.cancelled() => return,
             () = clock.sleep_until(until) => return,
             () = dialogue.cancelled() => return,
             changed = views.changed() => if changed.is_err() { return },
+            Ok(()) = devices.changed() => {}
         }
     }
+}
+
+/// Describes a send, and what its device waits for.
+fn describe(engine: &EngineContext, record: &SendRecord) -> SendAnswer {
+    let mut answer = describe::send(&engine.core.view().state, record);
+    if let Some(state) = device_status::of_send(engine, record.send.submission()) {
+        answer.told = state;
+    }
+    answer
 }
 
 pub(super) fn list(engine: &EngineContext) -> Result<Done, Fault> {
     let view = engine.core.view();
     let mut records: Vec<&Arc<SendRecord>> = view.state.outboxes.sends.values().collect();
     records.sort_by_key(|record| std::cmp::Reverse(record.at));
-    let sends = records.into_iter().map(|record| describe::send(&view.state, record));
+    let sends = records.into_iter().map(|record| describe(engine, record));
     Ok(Answer::Sends { sends: sends.collect() }.into())
 }
 
 pub(super) async fn cancel(engine: &EngineContext, id: &str) -> Result<Done, Fault> {
     let record = find(&engine.core.view().state, id)?;
+    if was_cancelled(&engine.core.view().state, &record) {
+        // Asked again: a person may have refused to sign the empty transaction.
+        raise(engine, &record).await?;
+    }
     let input = Box::new(Input::Cancel { id: record.send.submission() });
     act(engine, Action::Outbox { key: record.send.key(), input }).await?;
-    let view = engine.core.view();
-    let record = find(&view.state, &record.send.id.to_string())?;
-    Ok(Answer::Send(describe::send(&view.state, &record)).into())
+    let record = find(&engine.core.view().state, &record.send.id.to_string())?;
+    Ok(Answer::Send(describe(engine, &record)).into())
+}
+
+/// Whether a send of a device was cancelled before, and nothing of it waits for a signature.
+fn was_cancelled(state: &State, record: &SendRecord) -> bool {
+    let key = record.send.key();
+    let outbox = state.outboxes.get(&key);
+    let open = outbox.open.get(&record.send.submission());
+    state.is_on_device(key.signer)
+        && open.is_some_and(|one| one.cancel && one.unsigned_attempt().is_none())
 }
 
 pub(super) fn find(state: &State, prefix: &str) -> Result<Arc<SendRecord>, Fault> {

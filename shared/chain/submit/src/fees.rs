@@ -89,6 +89,15 @@ pub fn within(quote: &FeeQuote, ceiling: u128) -> Option<Fees> {
     })
 }
 
+/// Returns the whole ceiling, in wei, as an offer, or `None` if the next block requires more. Only the price of the block
+/// is paid of it. A legacy offer is paid in full, so it is the current price.
+pub fn whole(quote: &FeeQuote, ceiling: u128) -> Option<Fees> {
+    Some(match within(quote, ceiling)? {
+        Fees::Dynamic { tip, .. } => Fees::Dynamic { max_fee: ceiling, tip },
+        legacy @ Fees::Legacy { .. } => legacy,
+    })
+}
+
 /// Returns the offer that replaces `before` on the same nonce. It raises every part by 12.5 %, which every
 /// client's mempool accepts as a replacement, or to the current price if that is higher. `None` if it would
 /// exceed the ceiling, in wei.

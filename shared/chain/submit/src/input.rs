@@ -22,6 +22,9 @@ pub struct Rules {
     /// The highest price of a unit of gas for empty transactions, in wei. Hosts set no submission's ceiling above
     /// it.
     pub ceiling: u128,
+    /// A person gives each signature. So the first offer is all that the ceiling allows, and only the host requests
+    /// further attempts.
+    pub by_person: bool,
 }
 
 impl Rules {
@@ -32,7 +35,15 @@ impl Rules {
             patience_ms: gas.patience_ms,
             window,
             ceiling: gas.ceiling,
+            by_person: false,
         }
+    }
+
+    /// Returns these rules for a signer that asks a person. One submission at a time holds a nonce, so that no refusal
+    /// leaves a gap of nonces that only further signatures would close.
+    #[must_use]
+    pub fn by_person(self) -> Self {
+        Self { window: 1, by_person: true, ..self }
     }
 }
 
@@ -44,6 +55,9 @@ pub enum Input {
     Open { id: SubmissionId, call: Call, ceiling: u128, until: Option<Utc> },
     /// A host requests that the call is not executed, if that is still possible.
     Cancel { id: SubmissionId },
+    /// A host requests another attempt of a signed submission: a higher offer for its call or, once it is cancelled, for
+    /// its empty transaction. The ceiling is that of the rules.
+    Raise { id: SubmissionId, quote: Quote },
     /// The answer to [`Action::Quote`].
     Quoted(Quote),
     /// The result of [`Action::Sign`].
@@ -138,6 +152,8 @@ pub enum Refusal {
     Unknown,
     #[error("a transaction of the submission is already in a block")]
     TooLate,
+    #[error("the submission is not signed yet, or its last offer is the highest that is allowed")]
+    NotRaised,
     #[error("the signature does not match the signer and the transaction")]
     WrongSignature,
 }

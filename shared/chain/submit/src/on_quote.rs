@@ -23,8 +23,33 @@ pub(crate) fn advance(outbox: &Outbox, rules: &Rules, at: Utc, quote: &Quote) ->
     let mut draft = Draft { outbox: outbox.clone(), at, step: Step::default() };
     draft.first_offers(rules, quote);
     draft.higher_offers(rules, quote);
-    draft.fill_gap(rules, quote);
+    // A person would have to sign what fills a gap, and is not asked for what no one requested.
+    if !rules.by_person {
+        draft.fill_gap(rules, quote);
+    }
     draft.step
+}
+
+/// Authorizes the attempt that the host requests; `None` if the submission is not signed, or has an attempt that waits for
+/// its signature, or no higher offer is allowed.
+pub(crate) fn raise(
+    outbox: &Outbox,
+    rules: &Rules,
+    at: Utc,
+    id: SubmissionId,
+    quote: &Quote,
+) -> Option<Step> {
+    let one = outbox.open.get(&id)?;
+    let (_newest, tried, _raw) = one.newest().filter(|_any| one.unsigned_attempt().is_none())?;
+    let empty = Kind::Empty { gas_limit: quote.plain_gas };
+    let kind = if one.cancel || one.filler { empty } else { tried.kind };
+    let first_empty = tried.kind == Kind::Call && kind != Kind::Call;
+    let ceiling = one.ceiling.max(rules.ceiling);
+    let current = || fees::within(&quote.fee, ceiling).filter(|_fees| first_empty);
+    let fees = fees::bump(&tried.fees, &quote.fee, ceiling).or_else(current)?;
+    let mut draft = Draft { outbox: outbox.clone(), at, step: Step::default() };
+    draft.authorize(id, kind, fees);
+    Some(draft.step)
 }
 
 /// Returns whether a submission needs a quote: to raise its offer, or to be replaced by an empty transaction.
@@ -33,6 +58,10 @@ pub(crate) fn is_due(one: &Submission, rules: &Rules, at: Utc) -> bool {
         return false;
     }
     let Some(last) = one.attempts.last() else { return false };
+    if rules.by_person {
+        // Asked once for the empty transaction that a cancelled call needs; the host requests everything else.
+        return one.cancel && !one.is_given_up() && one.is_signed() && !last.declined;
+    }
     // A cancelled call needs an empty transaction that the signer has not declined.
     if one.cancel && !one.is_given_up() && one.is_signed() {
         return true;
@@ -94,7 +123,11 @@ impl Draft {
                 self.record(Event::Finished { id, outcome: Outcome::Dropped });
                 continue;
             }
-            let offer = fees::within(&quote.fee, one.ceiling);
+            let offer = if rules.by_person {
+                fees::whole(&quote.fee, one.ceiling)
+            } else {
+                fees::within(&quote.fee, one.ceiling)
+            };
             let (trouble, accepted) =
                 match (offer, nonces::free(&self.outbox, quote.pending, quote.mined)) {
                     (None, _any) => (Some(Trouble::TooExpensive), None),

@@ -6,7 +6,7 @@ use bursar_x402::signature::{Signature65, recover};
 use crate::actions::{resend, sign, troubled};
 use crate::call::Call;
 use crate::event::{Event, Outcome};
-use crate::input::{Action, Input, Refusal, Rules, SendAnswer, Step};
+use crate::input::{Action, Input, Quote, Refusal, Rules, SendAnswer, Step};
 use crate::on_lookup::LookupResult;
 use crate::outbox::{ChainState, Kind, Outbox, Submission, SubmissionId, Trouble};
 use crate::{on_lookup, on_quote};
@@ -24,6 +24,7 @@ pub fn step(outbox: &Outbox, rules: &Rules, at: Utc, input: Input) -> Result<Ste
     match input {
         Input::Open { id, call, ceiling, until } => open(outbox, at, id, call, ceiling, until),
         Input::Cancel { id } => cancel(outbox, id),
+        Input::Raise { id, quote } => raise(outbox, rules, at, id, &quote),
         Input::Quoted(quote) => Ok(on_quote::advance(outbox, rules, at, &quote)),
         Input::Signature { id, attempt, signature } => signed(outbox, at, id, attempt, &signature),
         Input::Declined { id, attempt } => Ok(declined(outbox, id, attempt)),
@@ -116,6 +117,20 @@ fn cancel(outbox: &Outbox, id: SubmissionId) -> Result<Step, Refusal> {
         events.extend(unsigned.map(|attempt| Event::Declined { id, attempt }));
     }
     Ok(Step { events, actions: vec![Action::Quote] })
+}
+
+fn raise(
+    outbox: &Outbox,
+    rules: &Rules,
+    at: Utc,
+    id: SubmissionId,
+    quote: &Quote,
+) -> Result<Step, Refusal> {
+    let one = outbox.open.get(&id).ok_or(Refusal::Unknown)?;
+    if is_mined(one) {
+        return Err(Refusal::TooLate);
+    }
+    on_quote::raise(outbox, rules, at, id, quote).ok_or(Refusal::NotRaised)
 }
 
 fn signed(

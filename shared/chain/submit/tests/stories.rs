@@ -13,9 +13,11 @@ use bursar_submit::{
 use bursar_x402::signature::Signature65;
 use k256::ecdsa::SigningKey;
 
-const RULES: Rules = Rules { confirmations: 3, patience_ms: 10_000, window: 2, ceiling: 4_000 };
+const RULES: Rules =
+    Rules { confirmations: 3, patience_ms: 10_000, window: 2, ceiling: 4_000, by_person: false };
 
 struct Story {
+    rules: Rules,
     outbox: Outbox,
     key: SigningKey,
     now: Utc,
@@ -30,11 +32,11 @@ impl Story {
         let point = key.verifying_key().to_encoded_point(false);
         let signer = Address::from_word(keccak256(&point.as_bytes()[1..]));
         let outbox = Outbox::new(OutboxKey { chain: ChainId(1), signer });
-        Self { outbox, key, now: Utc(0), price: 100, pending: 0, mined: 0 }
+        Self { rules: RULES, outbox, key, now: Utc(0), price: 100, pending: 0, mined: 0 }
     }
 
     fn tell(&mut self, input: Input) -> (Vec<Event>, Vec<Action>) {
-        let taken = step(&self.outbox, &RULES, self.now, input).unwrap();
+        let taken = step(&self.outbox, &self.rules, self.now, input).unwrap();
         taken.events.iter().for_each(|event| apply(&mut self.outbox, event));
         (taken.events, taken.actions)
     }
@@ -500,4 +502,47 @@ fn a_used_nonce_is_not_a_refusal_and_changes_no_trouble() {
             assert_eq!(story.trouble(1), trouble);
         }
     }
+}
+
+#[test]
+fn a_person_is_asked_once_for_each_attempt_that_the_host_requests() {
+    let mut story = Story { rules: RULES.by_person(), ..Story::begin() };
+    story.open(1);
+    story.open(2);
+    let raise = |story: &Story| {
+        let fees = Fees::Dynamic { max_fee: story.price, tip: 8 };
+        let fee = FeeQuote { fees, needed: story.price / 2 };
+        Input::Raise { id: id(1), quote: Quote { fee, plain_gas: 21_000, pending: 0, mined: 0 } }
+    };
+    let unsigned = raise(&story);
+    let refused = step(&story.outbox, &story.rules, story.now, unsigned);
+    assert_eq!(refused, Err(Refusal::NotRaised), "nothing is signed yet");
+    let first = story.signed();
+    assert_eq!(first.len(), 1, "one submission at a time holds a nonce");
+    let offers = |story: &Story| -> Vec<Fees> {
+        story.outbox.open[&id(1)].attempts.iter().map(|attempt| attempt.fees).collect()
+    };
+    let whole = Fees::Dynamic { max_fee: 1_000, tip: 8 };
+    assert_eq!(offers(&story), [whole], "the whole ceiling");
+    // However long it waits, however the price rises: nothing more is signed by itself.
+    for later in 1..50 {
+        story.now = Utc(later * 10_000);
+        story.price = 100 * u128::try_from(later).unwrap();
+        assert!(story.signed().is_empty());
+    }
+    let again = raise(&story);
+    let (_events, actions) = story.tell(again);
+    let [Action::Sign { attempt: 1, digest, .. }] = actions[..] else { panic!("{actions:?}") };
+    let signature = story.sign(digest);
+    story.tell(Input::Signature { id: id(1), attempt: 1, signature });
+    assert!(offers(&story)[1].max_price() > 1_000, "more than before, within the rules' ceiling");
+    // The empty transaction of a cancelled call is requested once; a refusal is not asked again.
+    story.tell(Input::Cancel { id: id(1) });
+    let (_events, actions) = story.quoted();
+    let [Action::Sign { attempt: 2, .. }] = actions[..] else { panic!("{actions:?}") };
+    story.tell(Input::Declined { id: id(1), attempt: 2 });
+    assert!(story.signed().is_empty());
+    let again = raise(&story);
+    let (_events, actions) = story.tell(again);
+    assert!(matches!(actions[..], [Action::Sign { attempt: 3, .. }]), "{actions:?}");
 }

@@ -1,6 +1,8 @@
 //! The `address` commands.
 
+use bursar_core::codes::Code;
 use bursar_core::derivation::{Layout, Template};
+use bursar_core::fault::Fault;
 use bursar_core::ids::{Name, SeedId};
 use clap::{Args, Subcommand};
 use serde::{Deserialize, Serialize};
@@ -132,11 +134,17 @@ impl LedgerOrder {
 #[derive(Debug, Clone, PartialEq, Eq, Args, Serialize, Deserialize)]
 pub struct SendOrder {
     /// The label of the address that pays.
-    pub label: Name,
+    #[arg(required_unless_present = "faster")]
+    pub label: Option<Name>,
     /// The recipient: an address, or the label of another address of this wallet.
-    pub to: String,
+    #[arg(required_unless_present = "faster")]
+    pub to: Option<String>,
     /// The amount in coins or tokens, like 1.5.
-    pub amount: String,
+    #[arg(required_unless_present = "faster")]
+    pub amount: Option<String>,
+    /// Instead of a new send: sign this open one again at a higher price, as `address sends` lists it.
+    #[arg(long, value_name = "ID", conflicts_with_all = ["label", "to", "amount", "token", "network", "confirm"])]
+    pub faster: Option<String>,
     /// A symbol or the address of a token contract [default: the network's native coin].
     #[arg(long)]
     pub token: Option<String>,
@@ -152,6 +160,36 @@ pub struct SendOrder {
     /// Do not wait until the transaction is in a block.
     #[arg(long)]
     pub no_wait: bool,
+}
+
+impl SendOrder {
+    /// Returns the label of a new send.
+    ///
+    /// # Errors
+    /// `BAD_INPUT` if it is missing, as the grammar allows only with `--faster`.
+    pub fn label(&self) -> Result<&Name, Fault> {
+        self.label.as_ref().ok_or_else(|| missing("label"))
+    }
+
+    /// Returns the recipient of a new send.
+    ///
+    /// # Errors
+    /// As for the label.
+    pub fn to(&self) -> Result<&str, Fault> {
+        self.to.as_deref().ok_or_else(|| missing("recipient"))
+    }
+
+    /// Returns the amount of a new send.
+    ///
+    /// # Errors
+    /// As for the label.
+    pub fn amount(&self) -> Result<&str, Fault> {
+        self.amount.as_deref().ok_or_else(|| missing("amount"))
+    }
+}
+
+fn missing(what: &str) -> Fault {
+    Fault::because(Code::BadInput, format!("Name the {what} of the send."))
 }
 
 impl AddressOrder {

@@ -25,7 +25,6 @@ use bursar_submit::{Call, OutboxKey, fees};
 use super::resolve::{Asset, asset, network, payee};
 use super::unavailable::{or_unavailable, unavailable};
 use crate::context::EngineContext;
-use crate::core;
 use crate::operator::support::lookup::labelled;
 
 /// Highest gas estimate that is accepted for a transfer, including tokens with extra logic.
@@ -66,14 +65,13 @@ pub(super) async fn plan(
 ) -> Result<(Send, SendCard), Fault> {
     let view = engine.core.view();
     let wallet = view.state.wallet.clone().ok_or(Fault::new(Code::NoWallet))?;
-    let known = labelled(&wallet, &order.label)?.clone();
-    known.check_sends().map_err(|refusal| core::fault(&refusal))?;
+    let known = labelled(&wallet, order.label()?)?.clone();
     let network = network(order, |row| view.state.network_enabled(row.chain))?;
     let chain = engine.ports.chains.get(&network.chain).ok_or_else(|| {
         let message = format!("No endpoint is set for {}.", network.title);
         Fault::because(Code::ChainUnavailable, message).with_hint("network rpc")
     })?;
-    let to = payee(&wallet, &order.to)?;
+    let to = payee(&wallet, order.to()?)?;
     let asset = asset(&*chain, network, order.token.as_deref()).await?;
     check_payee(to, known.address, &asset)?;
     let amount = amount_of(order, &asset)?;
@@ -134,10 +132,14 @@ fn check_payee(to: Address, from: Address, asset: &Asset) -> Result<(), Fault> {
 }
 
 fn amount_of(order: &SendOrder, asset: &Asset) -> Result<TokenAmount, Fault> {
-    let atoms = parse_decimal(&order.amount, asset.decimals).map_err(|error| {
+    let atoms = parse_decimal(order.amount()?, asset.decimals).map_err(|error| {
         Fault::because(
             Code::BadInput,
-            format!("{} is not a valid amount of {}: {error}.", order.amount, asset.symbol),
+            format!(
+                "{} is not a valid amount of {}: {error}.",
+                order.amount.as_deref().unwrap_or(""),
+                asset.symbol
+            ),
         )
     })?;
     if atoms.is_zero() {

@@ -21,8 +21,13 @@ use crate::net::Net;
 use surroundings::sign;
 pub(crate) use tally::Tally;
 
-const RULES: Rules =
-    Rules { confirmations: 3, patience_ms: 10_000, window: 4, ceiling: 2 * CEILING };
+const RULES: Rules = Rules {
+    confirmations: 3,
+    patience_ms: 10_000,
+    window: 4,
+    ceiling: 2 * CEILING,
+    by_person: false,
+};
 const CEILING: u128 = 10_000;
 
 /// What nodes lie about.

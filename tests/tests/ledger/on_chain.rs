@@ -1,0 +1,213 @@
+//! Payments and sends that a device alone signs, on a local chain.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use alloy_primitives::{Address, U256};
+use bursar_chain::clock::manual::ManualClock;
+use bursar_chain::ports::{Chain, Clock};
+use bursar_chain::rpc::{RpcChain, RpcConfig};
+use bursar_control::answers::{Answer, SendAnswer};
+use bursar_core::time::Utc;
+use bursar_device::emulator::Emulators;
+use bursar_devnet::Devnet;
+use bursar_devnet::install::chain_or_skip;
+use bursar_devnet::merchant::{Merchant, MerchantConfig, Version};
+use bursar_ledger_device::device::Decision;
+use bursar_tests::engine::Setup;
+use bursar_tests::offers::{BASE, PAY_TO};
+use bursar_tests::operator::Expect;
+use serde_json::{Value, json};
+
+use super::support::{Bench, WORDS, plug_in};
+
+const PRICE: u128 = 12_000;
+const COINS: &str = "0x8ac7230489e80000";
+/// Not the merchant's address.
+const FRIEND: &str = "0x3a1DBb8A6ad007Aa58F31343231F0d7401559CF4";
+
+struct Scene {
+    bench: Bench,
+    chain: Devnet,
+    http: reqwest::Client,
+}
+
+impl Scene {
+    async fn start() -> Option<Self> {
+        let anvil = chain_or_skip()?;
+        let chain = Devnet::start_at(&anvil, BASE).await.expect("a local chain");
+        // The chain checks times by the machine's clock.
+        let clock = Arc::new(ManualClock::new(Utc(jiff::Timestamp::now().as_millisecond())));
+        let config = RpcConfig::new(BASE, [chain.url().to_owned()]);
+        let node = RpcChain::new(config, Arc::clone(&clock) as Arc<dyn Clock>).expect("a node");
+        let (device, at) = plug_in(WORDS);
+        device.change(|app| app.blind_signing = true);
+        let setup = Setup {
+            devices: Some(Arc::new(Emulators::new(vec![at])) as _),
+            chains: BTreeMap::from([(BASE, Arc::new(node) as Arc<dyn Chain>)]),
+            clock,
+            ..Setup::default()
+        };
+        let bench = Bench::with(setup, (device, at), "--day 10 --txn 5 --auto 0.5", "bearer").await;
+        let payer: Address = bench.address.parse().unwrap();
+        chain.mint(payer, 1_000_000).await.expect("minted");
+        chain.request("anvil_setBalance", json!([payer, COINS])).await.expect("set");
+        let http = reqwest::Client::builder().no_proxy().build().unwrap();
+        Some(Self { bench, chain, http })
+    }
+
+    async fn coins(&self, of: &str) -> U256 {
+        let held = self.chain.request("eth_getBalance", json!([of, "latest"])).await.unwrap();
+        held.as_str().unwrap().parse().unwrap()
+    }
+
+    async fn send(&self, amount: &str) -> SendAnswer {
+        let line = format!(
+            "address send safe {FRIEND} {amount} --network base --confirm {amount} --no-wait"
+        );
+        match self.bench.engine.operator().must(&line).await {
+            Answer::Send(sent) => sent,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// Waits for a status of a send. `mines` is whether the chain makes blocks meanwhile.
+    async fn until(&self, id: &str, status: &str, mines: bool) -> SendAnswer {
+        self.bench
+            .until(status, async || {
+                if mines {
+                    self.chain.request("anvil_mine", json!(["0x1"])).await.expect("mined");
+                }
+                let Answer::Sends { sends } =
+                    self.bench.engine.operator().must("address sends").await
+                else {
+                    panic!("no list")
+                };
+                let found = sends.into_iter().find(|send| send.id == id).expect("it is listed");
+                (found.status.text() == status).then_some(found)
+            })
+            .await
+    }
+
+    fn prompts(&self) -> usize {
+        self.bench.device.log().iter().filter(|line| line.contains("asked:")).count()
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn payments_of_both_versions_are_signed_by_the_device_and_settled() {
+    let Some(scene) = Scene::start().await else { return };
+    let payee: Address = PAY_TO.parse().unwrap();
+    let goods = MerchantConfig::new(BASE, payee)
+        .sell("/small", PRICE)
+        .sell_in(Version::V1, "/v1/small", PRICE)
+        .settle_on(scene.chain.clone());
+    let merchant = Merchant::serve(goods).await.expect("a port");
+    let payer: Address = scene.bench.address.parse().unwrap();
+    for (count, path) in [(1u128, "/small"), (2, "/v1/small")] {
+        let url = format!("{}{path}", merchant.url());
+        let answer = scene.http.get(&url).send().await.unwrap();
+        assert_eq!(answer.status(), 402);
+        let now = scene.bench.engine.now_s();
+        let agent = &scene.bench.agent;
+        let body = match answer.headers().get("payment-required").cloned() {
+            Some(offer) => agent.ask(now, offer.to_str().unwrap(), Some(&url)),
+            None => agent.ask_v1(now, &answer.json::<Value>().await.unwrap(), Some(&url)),
+        };
+        let (_code, asked) = scene.bench.engine.post("/sign", &body).await;
+        let id = asked["request_id"].as_str().unwrap_or_else(|| panic!("{asked}")).to_owned();
+        scene.bench.prompt().await;
+        scene.bench.press(Decision::Press).await;
+        let paid = scene.bench.status(&id, "success").await;
+        let (name, value) =
+            (paid["header_name"].as_str().unwrap(), paid["header_value"].as_str().unwrap());
+        let delivered = scene.http.get(&url).header(name, value).send().await.unwrap();
+        assert_eq!(delivered.status(), 200, "{path}");
+        let token = scene.chain.balance_of(payee).await.expect("read");
+        assert_eq!(token, U256::from(PRICE * count));
+        let left = scene.chain.balance_of(payer).await.expect("read");
+        assert_eq!(left, U256::from(1_000_000 - PRICE * count));
+    }
+    assert_eq!(scene.prompts(), 2);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_send_is_signed_by_one_press_and_offers_the_whole_ceiling() {
+    let Some(scene) = Scene::start().await else { return };
+    let sent = scene.send("0.25").await;
+    let shown = scene.bench.prompt().await;
+    assert!(shown.iter().any(|page| page.contains("0.25")), "{shown:?}");
+    let listed = scene.until(&sent.id, "waiting", false).await;
+    assert!(listed.told.contains("Ledger"), "{}", listed.told);
+    scene.bench.press(Decision::Press).await;
+    scene.until(&sent.id, "done", true).await;
+    assert_eq!(scene.coins(FRIEND).await, U256::from(250_000_000_000_000_000u64));
+    assert_eq!(scene.prompts(), 1, "one press for one send");
+    // A token, by blind signing only.
+    scene.bench.device.change(|app| app.blind_signing = false);
+    let line =
+        format!("address send safe {FRIEND} 0.5 --token USDC --network base --yes --no-wait");
+    let Answer::Send(sent) = scene.bench.engine.operator().must(&line).await else {
+        panic!("a send")
+    };
+    scene
+        .bench
+        .until("the switch", async || {
+            let Answer::Status(status) = scene.bench.engine.operator().must("status").await else {
+                panic!("a status")
+            };
+            status.device.filter(|device| device.state.contains("Turn on \"Blind signing\""))
+        })
+        .await;
+    scene.bench.device.change(|app| app.blind_signing = true);
+    scene.bench.prompt().await;
+    scene.bench.press(Decision::Press).await;
+    scene.until(&sent.id, "done", true).await;
+    let friend: Address = FRIEND.parse().unwrap();
+    assert_eq!(scene.chain.balance_of(friend).await.expect("read"), U256::from(500_000));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_refused_send_is_dropped_and_a_cancel_or_a_higher_offer_asks_again() {
+    let Some(scene) = Scene::start().await else { return };
+    let mut operator = scene.bench.engine.operator();
+    let refused = scene.send("0.1").await;
+    scene.bench.prompt().await;
+    scene.bench.press(Decision::Refuse).await;
+    scene.until(&refused.id, "dropped", false).await;
+    scene.chain.request("evm_setAutomine", json!([false])).await.expect("set");
+    let sent = scene.send("0.2").await;
+    scene.bench.prompt().await;
+    scene.bench.press(Decision::Press).await;
+    let first = scene.until(&sent.id, "sent", false).await;
+    assert_eq!(first.nonce, Some(0), "the refused send left no gap");
+    // Nothing is offered again by itself, however long it waits.
+    for _minute in 0..30 {
+        scene.bench.engine.clock.advance(60_000);
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(scene.prompts(), 2);
+    operator.must(&format!("address send --faster {} --no-wait", sent.id)).await;
+    scene.bench.prompt().await;
+    scene.bench.press(Decision::Press).await;
+    scene
+        .bench
+        .until("another hash", async || {
+            let now = scene.until(&sent.id, "sent", false).await;
+            (now.tx_hash != first.tx_hash).then_some(())
+        })
+        .await;
+    operator.must(&format!("address cancel {}", sent.id)).await;
+    scene.bench.prompt().await;
+    scene.bench.press(Decision::Refuse).await;
+    // Refused once, the cancellation asks again only when the operator says so.
+    scene.bench.engine.clock.advance(60_000);
+    assert_eq!(scene.prompts(), 4);
+    operator.must(&format!("address cancel {}", sent.id)).await;
+    scene.bench.prompt().await;
+    scene.bench.press(Decision::Press).await;
+    scene.bench.until("the empty one", async || (scene.prompts() == 5).then_some(())).await;
+    let ended = scene.until(&sent.id, "cancelled", true).await;
+    assert!(ended.block.is_some(), "{ended:?}");
+    assert_eq!(scene.coins(FRIEND).await, U256::ZERO);
+}
