@@ -132,8 +132,6 @@ pub(super) fn delete(
             "A trade of this agent is being executed: suspend the agent, and delete it afterwards.";
         return Err(Refusal::because(Code::InUse, message));
     }
-    waiting =
-        waiting.saturating_add(state.waiting.values().filter(|one| one.agent == agent.id).count());
     if waiting > 0 {
         let (verb, them) = if waiting == 1 { ("waits", "it") } else { ("wait", "them") };
         // Suspending leaves held requests undecided, so the message offers it only to stop the agent.
@@ -142,9 +140,12 @@ pub(super) fn delete(
         } else {
             format!(" To stop it now: `agent suspend {}`.", agent.id)
         };
-        let message = format!(
-            "{waiting} of its requests {verb} for your decision or for a Ledger: deny {them} first.{stop}"
-        );
+        let message =
+            format!("{waiting} of its requests {verb} for your decision: deny {them} first.{stop}");
+        return Err(Refusal::because(Code::InUse, message));
+    }
+    if state.waiting.values().any(|request| request.agent == agent.id) {
+        let message = "A request of this agent waits for its Ledger: sign it there, or deny it.";
         return Err(Refusal::because(Code::InUse, message));
     }
     events.push(Event::AgentDeleted { agent: agent.id.clone() });
