@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use bursar_ledger::port::{BoxFuture, ConnectFault, Device, Devices};
 use coins_ledger::transports::{HidDeviceId, HidTransport, NativeTransportError};
+use tokio::sync::Mutex;
 
 use crate::connection::{Connection, Owing};
 
@@ -16,13 +17,23 @@ use crate::connection::{Connection, Owing};
 #[derive(Debug, Default)]
 pub struct Usb {
     owing: Owing<HidDeviceId>,
+    /// Locked by the only look-up. If USB hangs, each further one would block another thread.
+    looking: Arc<Mutex<()>>,
 }
 
 impl Devices for Usb {
     fn connect(&self) -> BoxFuture<'_, Result<Vec<Arc<dyn Device>>, ConnectFault>> {
-        let owing = self.owing.clone();
+        let (owing, looking) = (self.owing.clone(), Arc::clone(&self.looking));
         Box::pin(async move {
-            let connected = tokio::task::spawn_blocking(move || connect(&owing)).await;
+            let Ok(only) = looking.try_lock_owned() else {
+                return Err(ConnectFault::Failed("USB does not answer".to_owned()));
+            };
+            let looked = tokio::task::spawn_blocking(move || {
+                let connected = connect(&owing);
+                drop(only);
+                connected
+            });
+            let connected = looked.await;
             connected.unwrap_or_else(|ended| Err(ConnectFault::Failed(ended.to_string())))
         })
     }

@@ -8,6 +8,8 @@ mod enrol;
 mod faults;
 #[path = "ledger/host_library.rs"]
 mod host_library;
+#[path = "ledger/kills.rs"]
+mod kills;
 #[path = "ledger/on_chain.rs"]
 mod on_chain;
 #[path = "ledger/payments.rs"]

@@ -489,6 +489,13 @@ impl Core {
     /// # Errors
     /// The record cannot be read.
     pub fn find(&self, id: RequestId) -> Result<Option<Arc<Request>>, JournalError> {
+        // What a device signed cannot be signed again, so no caller gets it unless it is on disk.
+        if self.failed.is_some()
+            && let Some(durable) = self.journal.reader().request(id)?
+            && durable.device_turn().is_some()
+        {
+            return Ok(Some(Arc::new(durable)));
+        }
         let waiting = || self.state.held.get(&id).or_else(|| self.state.waiting.get(&id));
         let open = self.state.authorized.get(&id).or_else(waiting);
         match open {

@@ -6,5 +6,5 @@ mod prompt;
 mod ready;
 
 pub(crate) use not_ready::NotReady;
-pub(crate) use prompt::{Answered, Prompt};
-pub(crate) use ready::{ReadyDevice, ReadyDevices, Turn, check_typed_data, ready};
+pub(crate) use prompt::{Answered, Beginning, Prompt};
+pub(crate) use ready::{ReadyDevice, ReadyDevices, Turn, ready};

@@ -1,10 +1,11 @@
 //! A payment as typed data: EIP-3009's `TransferWithAuthorization`.
 
-use alloy_primitives::U256;
+use alloy_primitives::{Address, B256, U256};
 use bursar_x402::authorization::Authorization;
 use bursar_x402::typed_data::TokenDomain;
 
-use crate::typed_data::{DOMAIN, Field, Kind, StructType, TypedData, Value};
+use crate::command::{Command, TooLong};
+use crate::typed_data::{DOMAIN, Field, Kind, StructType, TypedData, Value, ask_beginning};
 
 /// The number of bytes of a `uint256` or `bytes32`.
 const WORD: u8 = 32;
@@ -24,6 +25,22 @@ pub fn domain(domain: &TokenDomain) -> (StructType, Value) {
         Value::address(domain.contract),
     ];
     (StructType::new(DOMAIN, fields), Value::Struct(values))
+}
+
+/// Returns the first commands of each payment in this token, whatever its terms: see [`ask_beginning`].
+///
+/// # Errors
+/// [`TooLong`].
+pub fn beginning(token: &TokenDomain) -> Result<Vec<Command>, TooLong> {
+    let none = Authorization {
+        from: Address::ZERO,
+        to: Address::ZERO,
+        value: U256::ZERO,
+        valid_after: 0,
+        valid_before: 0,
+        nonce: B256::ZERO,
+    };
+    ask_beginning(&typed_data(token, &none))
 }
 
 /// Returns the terms of a payment, as the device shows them.

@@ -101,6 +101,28 @@ impl Value {
 /// # Errors
 /// [`TooLong`].
 pub fn ask_full(path: &DerivationPath, typed: &TypedData) -> Result<Vec<Command>, TooLong> {
+    let mut commands = define_types(typed)?;
+    for (name, value) in [(DOMAIN, &typed.domain), (&typed.primary, &typed.message)] {
+        commands.push(begin(name)?);
+        push_value(value, &mut commands)?;
+    }
+    commands.push(Command::new(ETHEREUM, instruction::TYPED_DATA, [0, 1], encode_path(path)?));
+    Ok(commands)
+}
+
+/// Returns the first commands of [`ask_full`]: the types, and the beginning of the domain. They are the same for all values. The
+/// app shows nothing yet, and refuses the last of them with [`crate::status::Status::INVALID_DATA`] if a switch of its
+/// settings is missing.
+///
+/// # Errors
+/// [`TooLong`].
+pub fn ask_beginning(typed: &TypedData) -> Result<Vec<Command>, TooLong> {
+    let mut commands = define_types(typed)?;
+    commands.push(begin(DOMAIN)?);
+    Ok(commands)
+}
+
+fn define_types(typed: &TypedData) -> Result<Vec<Command>, TooLong> {
     let mut commands = Vec::new();
     for one in &typed.types {
         commands.push(define(0x00, one.name.as_bytes().to_vec())?);
@@ -108,16 +130,16 @@ pub fn ask_full(path: &DerivationPath, typed: &TypedData) -> Result<Vec<Command>
             commands.push(define(0xFF, encode_field(field)?)?);
         }
     }
-    for (name, value) in [(DOMAIN, &typed.domain), (&typed.primary, &typed.message)] {
-        let name = name.as_bytes().to_vec();
-        if name.len() > DATA_MAX {
-            return Err(TooLong::Name);
-        }
-        commands.push(Command::new(ETHEREUM, instruction::VALUE, [0, 0x00], name));
-        push_value(value, &mut commands)?;
-    }
-    commands.push(Command::new(ETHEREUM, instruction::TYPED_DATA, [0, 1], encode_path(path)?));
     Ok(commands)
+}
+
+/// Returns the command that begins the values of a struct.
+fn begin(name: &str) -> Result<Command, TooLong> {
+    let name = name.as_bytes().to_vec();
+    if name.len() > DATA_MAX {
+        return Err(TooLong::Name);
+    }
+    Ok(Command::new(ETHEREUM, instruction::VALUE, [0, 0x00], name))
 }
 
 /// Returns the command that asks for the signature of typed data by the hashes of its domain and message.

@@ -8,6 +8,7 @@
 //! - `BURSAR_TEST_CARRY`: when the journal carries rows over to the history file.
 //! - `BURSAR_TEST_PASSWORD`: the password that opens the wallet at start.
 //! - `BURSAR_TEST_ROBINHOOD_RPC`: the endpoint of Robinhood Chain; without it, the engine does not know the chain.
+//! - `BURSAR_TEST_LEDGER`: the addresses of simulated Ledgers, with commas between several.
 //! - `BURSAR_TEST_PATIENCE`: the longest wait for a node's answer in milliseconds, and the pause after a failed one.
 //! - `BURSAR_LOG`: the log filter; without it, the engine does not log.
 
@@ -22,12 +23,14 @@ use bursar_chain::rpc::{RpcChain, RpcConfig, RpcLimits};
 use bursar_core::fault::Fault;
 use bursar_core::money::Usd;
 use bursar_core::networks::ChainId;
+use bursar_device::emulator::Emulators;
 use bursar_engine::engine::{Engine, Mode, Options};
 use bursar_engine::journal::Checkpoints;
 use bursar_engine::ports::{Failpoints, NoFailpoints, Ports, SystemDisk, SystemRandom};
 use bursar_engine::rules::Rules;
 use bursar_engine::service::data_dir::DataFolder;
 use bursar_engine::service::instance::{ENGINE_WAITS, Instance, claim};
+use bursar_ledger::port::Devices;
 use bursar_tests::doubles::{FaultPlan, SkewedClock};
 use bursar_tests::engine::test_edition;
 use secrecy::SecretString;
@@ -70,7 +73,7 @@ async fn run() -> Result<(), Fault> {
         random: Arc::new(SystemRandom),
         disk: Arc::new(SystemDisk),
         failpoints: faults(),
-        devices: None,
+        devices: devices(),
         signer: None,
         rules: Rules::default(),
     });
@@ -88,6 +91,12 @@ async fn run() -> Result<(), Fault> {
     term.recv().await;
     engine.stop().await;
     Ok(())
+}
+
+fn devices() -> Option<Arc<dyn Devices>> {
+    let text = std::env::var("BURSAR_TEST_LEDGER").ok()?;
+    let addresses = text.split(',').map(|one| one.parse().expect("an address"));
+    Some(Arc::new(Emulators::new(addresses.collect())))
 }
 
 fn checkpoints() -> Checkpoints {

@@ -1,14 +1,17 @@
 //! What a payment does while its device is not ready, lies, is pulled out or is left alone.
 
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
 use bursar_control::answers::{Answer, RequestAnswer};
 use bursar_core::card::DeviceCard;
 use bursar_device::emulator::Emulators;
+use bursar_engine::journal::{FaultyStore, MemoryStore};
 use bursar_ledger_device::device::{Decision, Lie};
 use bursar_ledger_device::key::Seed;
 use bursar_tests::engine::{Setup, UNLIMITED_RATE_SETTINGS};
 use bursar_tests::operator::Expect;
+use futures::FutureExt;
 use serde_json::{Value, json};
 
 use super::support::{Bench, OTHER_WORDS, WORDS, plug_in};
@@ -187,6 +190,18 @@ async fn a_late_press_after_a_stop_is_read_and_discarded() {
             "wallet lock" => drop(bench.engine.operator().must("wallet open").await),
             _deny => {}
         }
+        if stop == "deny" {
+            // Nothing waits any more, but the Ledger still shows the payment.
+            bench
+                .until("a warning", async || {
+                    let Answer::Status(status) = bench.engine.operator().must("status").await
+                    else {
+                        panic!("a status")
+                    };
+                    status.device.filter(|device| device.state.contains("reject it there"))
+                })
+                .await;
+        }
         let other = if stop == "deny" { bench.waits(2).await } else { request.clone() };
         bench.says(&other, "still shows an earlier request: reject it there").await;
         // The operator signs the old prompt after all: nobody gets that signature.
@@ -304,4 +319,65 @@ async fn a_restart_at_the_prompt_asks_for_the_same_terms() {
     bench.press(Decision::Press).await;
     assert_eq!(bench.prompt().await, first);
     bench.pays(&request).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_switch_that_is_off_fills_no_journal() {
+    let bench = Bench::start(POLICY, "bearer").await;
+    bench.device.change(|app| app.raw_messages = false);
+    let request = bench.waits(1).await;
+    bench.says(&request, "Turn on \"Raw messages\"").await;
+    let entries = async || {
+        let Answer::Status(status) = bench.engine.operator().must("status").await else {
+            panic!("a status")
+        };
+        status.journal
+    };
+    let before = entries().await;
+    let exchanges = || bench.device.log().len();
+    let asked = exchanges();
+    bench.until("ten tries", async || (exchanges() > asked + 300).then_some(())).await;
+    assert_eq!(entries().await, before, "no terms are fixed for what cannot be shown");
+    bench.device.change(|app| app.raw_messages = true);
+    bench.pays(&request).await;
+}
+
+/// Lets the disk be full after so many commits. Returns whether it was the signature that could not be recorded.
+async fn loses_the_signature(commits: usize) -> bool {
+    let (device, at) = plug_in(WORDS);
+    let store = FaultyStore::new(MemoryStore::default(), commits);
+    let devices = Some(Arc::new(Emulators::new(vec![at])) as _);
+    let setup = Setup { devices, store: Some(Box::new(store)), ..Setup::default() };
+    let bench = Bench::with(setup, (device, at), POLICY, "bearer").await;
+    let request = bench.waits(1).await;
+    let failed = async || {
+        let Answer::Status(status) = bench.engine.operator().must("status").await else {
+            panic!("a status")
+        };
+        status.failed
+    };
+    let shown = bench.until("a prompt or the failure", async || {
+        if failed().await.is_some() { Some(false) } else { bench.device.screen().map(|_any| true) }
+    });
+    if !shown.await {
+        return false;
+    }
+    bench.press(Decision::Press).await;
+    bench.until("the failure", async || failed().await).await;
+    let (_code, answer) = bench.engine.get(&format!("/sign/status/{request}")).await;
+    assert_eq!(answer["status"], "executing", "{answer}");
+    true
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_signature_that_is_not_on_disk_is_given_to_no_one() {
+    let mut lost = 0;
+    // With fewer commits the wallet is not set up, and with more everything is recorded.
+    for commits in 9..=14 {
+        let limit = std::time::Duration::from_secs(5);
+        let tried = tokio::time::timeout(limit, loses_the_signature(commits));
+        let tried = AssertUnwindSafe(tried).catch_unwind().await;
+        lost += usize::from(matches!(tried, Ok(Ok(true))));
+    }
+    assert_eq!(lost, 1, "one of the commits is that of the signature");
 }

@@ -187,7 +187,7 @@ async fn a_refused_send_is_dropped_and_a_cancel_or_a_higher_offer_asks_again() {
         tokio::task::yield_now().await;
     }
     assert_eq!(scene.prompts(), 2);
-    operator.must(&format!("address send --faster {} --no-wait", sent.id)).await;
+    operator.must(&format!("address send --faster {} --yes --no-wait", sent.id)).await;
     scene.bench.prompt().await;
     scene.bench.press(Decision::Press).await;
     scene
@@ -210,4 +210,44 @@ async fn a_refused_send_is_dropped_and_a_cancel_or_a_higher_offer_asks_again() {
     let ended = scene.until(&sent.id, "cancelled", true).await;
     assert!(ended.block.is_some(), "{ended:?}");
     assert_eq!(scene.coins(FRIEND).await, U256::ZERO);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cancelled_send_is_never_shown_and_payments_go_on() {
+    let Some(scene) = Scene::start().await else { return };
+    scene.bench.device.set_plugged(false);
+    let sent = scene.send("0.1").await;
+    scene
+        .bench
+        .until("the wait", async || {
+            let Answer::Sends { sends } = scene.bench.engine.operator().must("address sends").await
+            else {
+                panic!("no list")
+            };
+            sends[0].told.contains("waits for the Ledger").then_some(())
+        })
+        .await;
+    scene.bench.engine.operator().must(&format!("address cancel {}", sent.id)).await;
+    scene.until(&sent.id, "dropped", false).await;
+    let (_code, asked) = scene.bench.ask(12_000, 1).await;
+    let id = asked["request_id"].as_str().unwrap().to_owned();
+    scene.bench.device.set_plugged(true);
+    scene.bench.prompt().await;
+    scene.bench.press(Decision::Press).await;
+    scene.bench.status(&id, "success").await;
+    assert_eq!(scene.prompts(), 1, "only the payment was shown");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_send_that_needs_a_switch_keeps_no_payment_waiting() {
+    let Some(scene) = Scene::start().await else { return };
+    scene.bench.device.change(|app| app.blind_signing = false);
+    let line =
+        format!("address send safe {FRIEND} 0.5 --token USDC --network base --yes --no-wait");
+    scene.bench.engine.operator().must(&line).await;
+    let (_code, asked) = scene.bench.ask(12_000, 1).await;
+    let id = asked["request_id"].as_str().unwrap().to_owned();
+    scene.bench.prompt().await;
+    scene.bench.press(Decision::Press).await;
+    scene.bench.status(&id, "success").await;
 }

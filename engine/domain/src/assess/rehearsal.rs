@@ -212,5 +212,6 @@ pub fn plain_supply(network: &Network, usd: Usd) -> Option<LoanAsk> {
 pub const NOTHING_PROMISED: Promised = Promised { native: U256::ZERO, token_in: U256::ZERO };
 
 fn waiting(state: &State, moment: &Moment) -> usize {
-    state.held.values().filter(|request| expiry_if_due(request, moment).is_none()).count()
+    let held = state.held.values().filter(|request| expiry_if_due(request, moment).is_none());
+    held.count().saturating_add(state.waiting.len())
 }

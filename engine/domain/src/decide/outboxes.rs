@@ -115,7 +115,8 @@ pub(super) fn apply_input(
             bursar_submit::apply(&mut outbox, event);
         }
     }
-    let step = bursar_submit::step(&outbox, &rules, at, input.clone()).map_err(refusal)?;
+    let step = bursar_submit::step(&outbox, &rules, at, input.clone())
+        .map_err(|why| refusal(why, input))?;
     for event in &step.events {
         bursar_submit::apply(&mut outbox, event);
     }
@@ -183,8 +184,13 @@ pub(super) fn resume(state: &State, command: &Command, key: &OutboxKey) -> Decis
     }
 }
 
-fn refusal(refusal: OutboxRefusal) -> Refusal {
+fn refusal(refusal: OutboxRefusal, input: &Input) -> Refusal {
+    let raises = matches!(input, Input::Raise { .. });
     match refusal {
+        OutboxRefusal::Unknown | OutboxRefusal::TooLate if raises => Refusal::because(
+            Code::AlreadyDecided,
+            "This send has ended or is in a block already: see `address sends`.",
+        ),
         OutboxRefusal::OtherCall => Refusal::new(Code::IdempotencyConflict),
         // Only submissions with a time limit expire, and the wallet's have none.
         OutboxRefusal::Full | OutboxRefusal::Expired => Refusal::new(Code::Busy),

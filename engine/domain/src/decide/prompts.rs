@@ -83,8 +83,8 @@ pub(super) fn signed(
     if recover(digest, signature).ok() != Some(request.from) {
         return Err(Refusal::new(Code::LedgerError));
     }
-    let now = u64::try_from(command.moment.utc.seconds()).unwrap_or(0);
-    if turn.prompt.as_ref().is_none_or(|prompt| prompt.terms.valid_before <= now) {
+    // The agent may have heard already that the wait is over.
+    if turn.is_over(&command.moment) || turn.prompt.is_none() {
         return Err(Refusal::new(Code::PaymentExpired));
     }
     // What is spent now counts in the allowance of this moment.

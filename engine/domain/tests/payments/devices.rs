@@ -157,7 +157,8 @@ fn a_prompt_ends_ten_seconds_before_its_terms_and_the_wait_after_fifteen_minutes
 #[test]
 fn a_late_signature_is_never_recorded() {
     type Stop = fn(&mut World, RequestId);
-    let stops: [(&str, Stop, Code); 6] = [
+    let stops: [(&str, Stop, Code); 7] = [
+        ("given up", |world, _id| world.clock.pass(50 * SECOND), Code::PaymentExpired),
         ("frozen", |world, _id| drop(world.must(Action::Freeze)), Code::AgentsFrozen),
         ("locked", |world, _id| world.lock(), Code::WalletLocked),
         ("denied", |world, id| drop(world.must(denial(id))), Code::RequestNotFound),

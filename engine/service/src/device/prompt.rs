@@ -9,10 +9,10 @@ use bursar_ledger::status::Meaning;
 use bursar_ledger::{transaction, typed_data};
 use bursar_submit::Payload;
 use bursar_x402::signature::Signature65;
-use bursar_x402::typed_data::struct_hash;
+use bursar_x402::typed_data::{TokenDomain, struct_hash};
 
 use super::not_ready::{NotReady, Switch};
-use super::ready::{ReadyDevice, check_typed_data};
+use super::ready::{ANSWER_MS, ReadyDevice, check_typed_data};
 use crate::journal::{SigningOrder, Terms};
 
 /// The commands of one prompt, in order. The last one asks for the signature.
@@ -22,6 +22,10 @@ pub(crate) struct Prompt {
     /// The switch that is missing if the device refuses the data.
     switch: Switch,
 }
+
+/// The commands of a prompt that the device has received already.
+#[derive(Debug, Default)]
+pub(crate) struct Beginning(Vec<Command>);
 
 /// How a prompt ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -85,17 +89,46 @@ impl Prompt {
 }
 
 impl ReadyDevice {
+    /// Sends the beginning of a payment in this token, which is the same for all terms. The device shows nothing yet, but it
+    /// refuses the beginning if a switch is missing; so that is known before the terms are fixed.
+    ///
+    /// # Errors
+    /// The device cannot show the payment now.
+    pub(crate) async fn begin_payment(
+        &self,
+        token: &TokenDomain,
+        configuration: &Configuration,
+    ) -> Result<Beginning, NotReady> {
+        let commands = match check_typed_data(self, configuration)? {
+            Form::Full => payment::beginning(token)?,
+            Form::Hashes => Vec::new(),
+        };
+        for command in &commands {
+            let answer = self.exchange(command, ANSWER_MS).await?;
+            if let Err(fault) = read_empty(&answer) {
+                return Err(match self.not_signed(Switch::BlindSigningOrRawMessages, fault) {
+                    Answered::NotShown(why) | Answered::Unknown(why) => why,
+                    Answered::Refused | Answered::Signed(_) => self.unexpected(fault),
+                });
+            }
+        }
+        Ok(Beginning(commands))
+    }
+
     /// Shows a prompt until a person answers it or `abandoned` ends. The host cannot withdraw a prompt: if it gives up, the
     /// device takes no other command until the person has answered, and the answer is dropped.
     pub(crate) async fn show(
         &self,
         prompt: &Prompt,
+        begun: &Beginning,
         order: &SigningOrder,
         abandoned: impl Future<Output = ()>,
     ) -> Answered {
         let mut abandoned = std::pin::pin!(abandoned);
-        let Some((last, before)) = prompt.commands.split_last() else {
-            return Answered::NotShown(NotReady::TooOld { name: self.name().to_owned() });
+        let rest = prompt.commands.strip_prefix(begun.0.as_slice());
+        let Some((last, before)) = rest.and_then(<[Command]>::split_last) else {
+            let text = "The terms do not continue what the Ledger has received: try again.";
+            return Answered::NotShown(NotReady::Unexpected { text: text.to_owned() });
         };
         // Old devices show each value as it arrives, so each of these commands may wait for the person.
         for command in before {
@@ -110,7 +143,7 @@ impl ReadyDevice {
                 Err(fault) => return Answered::NotShown(self.unanswered(&fault)),
             };
             if let Err(fault) = read_empty(&answer) {
-                return self.not_signed(prompt, fault);
+                return self.confirmed(self.not_signed(prompt.switch, fault)).await;
             }
         }
         // cancel-safe: as above.
@@ -125,7 +158,9 @@ impl ReadyDevice {
         };
         let signature = match read_answer(&answer) {
             Ok(data) => DeviceSignature::read(data),
-            Err(fault @ AnswerFault::Status(_)) => return self.not_signed(prompt, fault),
+            Err(fault @ AnswerFault::Status(_)) => {
+                return self.confirmed(self.not_signed(prompt.switch, fault)).await;
+            }
             Err(fault @ AnswerFault::Malformed) => Err(fault),
         };
         let (signer, digest) = (order.slip.signer(), order.slip.digest());
@@ -139,19 +174,33 @@ impl ReadyDevice {
         }
     }
 
+    /// Believes that nothing was signed only if the answer was one to this program: then the device has none left to give.
+    async fn confirmed(&self, answered: Answered) -> Answered {
+        let state = self.check_app().await;
+        match (&answered, state) {
+            (_any, Ok(())) => answered,
+            // The device says the same twice: it was locked, or its app closed.
+            (
+                Answered::NotShown(_),
+                Err(NotReady::Locked { .. } | NotReady::NoApp { .. } | NotReady::OtherApp { .. }),
+            ) => answered,
+            (_any, Err(why)) => Answered::Unknown(why),
+        }
+    }
+
     fn silent(&self) -> NotReady {
         NotReady::OwesAnswer { name: self.name().to_owned() }
     }
 
     /// The device answered with another status than success, so it signed nothing.
-    fn not_signed(&self, prompt: &Prompt, fault: AnswerFault) -> Answered {
+    fn not_signed(&self, switch: Switch, fault: AnswerFault) -> Answered {
         let name = self.name().to_owned();
         let AnswerFault::Status(status) = fault else {
             return Answered::NotShown(self.unexpected(fault));
         };
         Answered::NotShown(match status.meaning() {
             Meaning::Refused => return Answered::Refused,
-            Meaning::SwitchOff => NotReady::SwitchOff { name, switch: prompt.switch },
+            Meaning::SwitchOff => NotReady::SwitchOff { name, switch },
             Meaning::AppTooOld => NotReady::TooOld { name },
             Meaning::Success
             | Meaning::Locked

@@ -17,7 +17,7 @@ use tokio::sync::{Mutex, OwnedMutexGuard};
 use super::not_ready::{NotReady, Switch};
 
 /// How long a device may take to answer a command that asks no person.
-const ANSWER_MS: u64 = 5_000;
+pub(super) const ANSWER_MS: u64 = 5_000;
 /// How long a person may take to compare an address on the device.
 const CONFIRM_MS: u64 = 120_000;
 
@@ -102,6 +102,16 @@ impl ReadyDevices {
 }
 
 impl ReadyDevice {
+    /// Returns the device itself, to see when it has answered.
+    pub(crate) fn handle(&self) -> Arc<dyn Device> {
+        Arc::clone(&self.device)
+    }
+
+    /// Whether the answer to a command is missing.
+    pub(crate) fn owes_answer(&self) -> bool {
+        self.device.owes_answer()
+    }
+
     /// Returns model and serial number, for people.
     pub(crate) fn name(&self) -> &str {
         self.device.name()
@@ -118,7 +128,7 @@ impl ReadyDevice {
     }
 
     /// Checks that the Ethereum app is open.
-    async fn check_app(&self) -> Result<(), NotReady> {
+    pub(super) async fn check_app(&self) -> Result<(), NotReady> {
         let app = self.ask(&app::ask_app(), ANSWER_MS, app::read_app).await?;
         let name = self.name().to_owned();
         match app.name.as_str() {
@@ -171,7 +181,11 @@ impl ReadyDevice {
         read_answer(&answer).and_then(read).map_err(|fault| self.unexpected(fault))
     }
 
-    async fn exchange(&self, command: &Command, patience_ms: u64) -> Result<Vec<u8>, NotReady> {
+    pub(super) async fn exchange(
+        &self,
+        command: &Command,
+        patience_ms: u64,
+    ) -> Result<Vec<u8>, NotReady> {
         let until = self.clock.mono_ms().saturating_add(patience_ms);
         // cancel-safe: the device's connection reads and drops a late answer.
         let answer = tokio::select! {

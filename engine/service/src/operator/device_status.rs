@@ -13,6 +13,7 @@ use bursar_x402::typed_data::{TokenDomain, struct_hash};
 
 use crate::context::EngineContext;
 use crate::core::View;
+use crate::device::NotReady;
 use crate::journal::Subject;
 use crate::lanes::devices::{DeviceStatus, waiting};
 
@@ -88,22 +89,28 @@ fn stop(is_open: bool, view: &View, request: &Request) -> Option<Place> {
     agent.suspended.then(|| Place::new("suspended", "Its agent is suspended: resume it, or deny."))
 }
 
-/// Returns the state of the queue; `None` if it is empty.
+/// Returns the state of the queue; `None` if it is empty and no device shows an old prompt.
 pub(super) fn answer(engine: &EngineContext) -> Option<DeviceAnswer> {
     let view = engine.core.view();
+    let moment = engine.core.now();
     let status = Arc::clone(&engine.device_status.borrow());
-    let count = view.state.waiting.len().saturating_add(status.transactions.len());
-    if count == 0 {
-        return None;
-    }
     let is_open = engine.vault.is_unlocked();
-    let mut oldest: Vec<&Arc<Request>> = view.state.waiting.values().collect();
-    oldest.sort_by_key(|request| request.seq);
-    let place = match (&status.prompting, status.not_ready.values().next(), oldest.first()) {
+    let mut waiting: Vec<&Arc<Request>> = view.state.waiting.values().collect();
+    waiting.retain(|request| request.device_turn().is_some_and(|turn| !turn.is_over(&moment)));
+    waiting.sort_by_key(|request| request.seq);
+    let count = waiting.len().saturating_add(status.transactions.len());
+    let transaction = status.transactions.first();
+    let place = match (&status.prompting, waiting.first(), transaction) {
         (Some(shown), ..) => Place::prompting(&shown.device),
-        (None, Some(why), _) if is_open => Place::new(why.label(), why.sentence()),
-        (None, _any, Some(first)) => place(&status, is_open, &view, first),
-        (None, _any, None) => Place::new("next", "The wallet looks for the Ledger."),
+        (None, Some(first), _any) => place(&status, is_open, &view, first),
+        (None, None, Some((_subject, from))) => match status.not_ready.get(from) {
+            Some(why) => Place::new(why.label(), why.sentence()),
+            None => Place::new("next", "The wallet looks for the Ledger."),
+        },
+        (None, None, None) => {
+            let why = NotReady::OwesAnswer { name: status.abandoned.clone()? };
+            Place::new(why.label(), why.sentence())
+        }
     };
     let Place { label, state, is_prompting } = place;
     Some(DeviceAnswer { label, state, is_prompting, waiting: count })

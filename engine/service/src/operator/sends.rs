@@ -7,6 +7,7 @@ mod unavailable;
 
 use std::sync::Arc;
 
+use alloy_primitives::U256;
 use bursar_chain::chain_tasks;
 use bursar_control::answers::{Answer, SendAnswer};
 use bursar_control::grammar::SendOrder;
@@ -15,13 +16,13 @@ use bursar_control::wire::Asking;
 use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
 use bursar_core::ids::RequestId;
-use bursar_core::money::{Round, parse_decimal};
-use bursar_core::networks::by_chain;
+use bursar_core::money::{Atoms, Round, TokenAmount, parse_decimal};
+use bursar_core::networks::{NATIVE_DECIMALS, by_chain};
 use bursar_core::status::SendStatus;
 use bursar_domain::cards::DEFAULT_TYPED_FROM;
-use bursar_domain::outboxes::{Send, SendRecord};
+use bursar_domain::outboxes::{Send, SendRecord, rules};
 use bursar_domain::{Action, State};
-use bursar_submit::Input;
+use bursar_submit::{Input, Quote, raised_offer};
 
 use super::device_status;
 use super::dialogue::Dialogue;
@@ -62,7 +63,24 @@ async fn faster(
     dialogue: &mut dyn Dialogue,
 ) -> Result<Done, Fault> {
     let record = find(&engine.core.view().state, id)?;
-    raise(engine, &record).await?;
+    let quote = quote(engine, &record).await?;
+    let most = most_after_raise(&engine.core.view().state, &record, &quote)?;
+    let agreed = order.yes || dialogue.asking() == Asking::Agreed;
+    match (agreed, dialogue.asking() == Asking::Interactive) {
+        (true, _) => {}
+        (false, true) => {
+            let lines = vec![format!(
+                "The send {} then costs at most {most} of gas.",
+                record.send.id.short()
+            )];
+            dialogue.confirm(lines, "Offer more?").await?;
+        }
+        (false, false) => {
+            let why = format!("It then costs at most {most} of gas: add --yes.");
+            return Err(Fault::because(Code::ConfirmationNeeded, why));
+        }
+    }
+    raise(engine, &record, quote).await?;
     if !order.no_wait {
         wait(engine, record.send.id, dialogue).await;
     }
@@ -71,8 +89,26 @@ async fn faster(
     Ok(Answer::Send(describe(engine, &record)).into())
 }
 
-/// Has the outbox of a send make another attempt at the current prices.
-async fn raise(engine: &EngineContext, record: &SendRecord) -> Result<(), Fault> {
+/// Returns the most that a raised send costs for gas, as text.
+fn most_after_raise(state: &State, record: &SendRecord, quote: &Quote) -> Result<String, Fault> {
+    let nothing = || {
+        let why = "This send offers no more now: it is not signed yet, it has ended, or it offers the most that Bursar allows.";
+        Fault::because(Code::BadInput, why)
+    };
+    let key = record.send.key();
+    let rules = rules(&key, state.is_on_device(key.signer)).ok_or_else(nothing)?;
+    let outbox = state.outboxes.get(&key);
+    let raised =
+        raised_offer(&outbox, &rules, record.send.submission(), quote).ok_or_else(nothing)?;
+    let gas = U256::from(record.send.call.gas_limit);
+    let cost = gas.checked_mul(U256::from(raised.max_price())).ok_or_else(nothing)?;
+    let row = by_chain(key.chain).ok_or_else(nothing)?;
+    let amount = TokenAmount { atoms: Atoms(cost), decimals: NATIVE_DECIMALS };
+    Ok(format!("{} {}", amount.to_column_text(), row.native))
+}
+
+/// Reads the current prices for a send.
+async fn quote(engine: &EngineContext, record: &SendRecord) -> Result<Quote, Fault> {
     let send = &record.send;
     let network = by_chain(send.chain).ok_or(Fault::new(Code::InternalError))?;
     let unavailable = || {
@@ -81,7 +117,12 @@ async fn raise(engine: &EngineContext, record: &SendRecord) -> Result<(), Fault>
     };
     let chain = engine.ports.chains.get(&send.chain).ok_or_else(unavailable)?;
     let quote = chain_tasks::quote(&*chain, send.from, &network.gas).await;
-    let quote = quote.map_err(|_fault| unavailable())?;
+    quote.map_err(|_fault| unavailable())
+}
+
+/// Has the outbox of a send make another attempt.
+async fn raise(engine: &EngineContext, record: &SendRecord, quote: Quote) -> Result<(), Fault> {
+    let send = &record.send;
     let input = Box::new(Input::Raise { id: send.submission(), quote });
     act(engine, Action::Outbox { key: send.key(), input }).await.map(|_authorized| ())
 }
@@ -168,8 +209,15 @@ pub(super) async fn wait(engine: &Arc<EngineContext>, id: RequestId, dialogue: &
 /// Describes a send, and what its device waits for.
 fn describe(engine: &EngineContext, record: &SendRecord) -> SendAnswer {
     let mut answer = describe::send(&engine.core.view().state, record);
-    if let Some(state) = device_status::of_send(engine, record.send.submission()) {
-        answer.told = state;
+    let is_on_device = engine.core.view().state.is_on_device(record.send.from);
+    match device_status::of_send(engine, record.send.submission()) {
+        Some(state) if record.ended.is_none() => answer.told = state,
+        // Nothing is offered again by itself.
+        _signed if is_on_device && answer.status == SendStatus::Sent => {
+            let id = record.send.id.short();
+            answer.told = format!("{}; `address send --faster {id}` offers more", answer.told);
+        }
+        _other => {}
     }
     answer
 }
@@ -186,7 +234,8 @@ pub(super) async fn cancel(engine: &EngineContext, id: &str) -> Result<Done, Fau
     let record = find(&engine.core.view().state, id)?;
     if was_cancelled(&engine.core.view().state, &record) {
         // Asked again: a person may have refused to sign the empty transaction.
-        raise(engine, &record).await?;
+        let quote = quote(engine, &record).await?;
+        raise(engine, &record, quote).await?;
     }
     let input = Box::new(Input::Cancel { id: record.send.submission() });
     act(engine, Action::Outbox { key: record.send.key(), input }).await?;

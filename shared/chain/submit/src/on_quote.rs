@@ -10,7 +10,7 @@ use crate::call::{Call, Fees};
 use crate::event::{Event, Outcome};
 use crate::fees;
 use crate::input::{Action, Quote, Rules, Step};
-use crate::outbox::{ChainState, Kind, Outbox, Submission, SubmissionId, Trouble};
+use crate::outbox::{Attempt, ChainState, Kind, Outbox, Submission, SubmissionId, Trouble};
 use crate::{apply, nonces};
 
 /// Most attempts of one submission; with an empty transaction, twice as many. If each offers an eighth more, the
@@ -30,6 +30,28 @@ pub(crate) fn advance(outbox: &Outbox, rules: &Rules, at: Utc, quote: &Quote) ->
     draft.step
 }
 
+/// Returns the offer that [`crate::Input::Raise`] makes; `None` if it is refused.
+pub fn raised_offer(
+    outbox: &Outbox,
+    rules: &Rules,
+    id: SubmissionId,
+    quote: &Quote,
+) -> Option<Fees> {
+    raised(outbox.open.get(&id)?, rules, quote).map(|(_kind, fees)| fees)
+}
+
+/// Returns the attempt that [`raise`] authorizes.
+fn raised(one: &Submission, rules: &Rules, quote: &Quote) -> Option<(Kind, Fees)> {
+    let (_newest, tried, _raw) = one.newest().filter(|_any| one.unsigned_attempt().is_none())?;
+    let empty = Kind::Empty { gas_limit: quote.plain_gas };
+    let kind = if one.cancel || one.filler { empty } else { tried.kind };
+    let first_empty = tried.kind == Kind::Call && kind != Kind::Call;
+    let ceiling = one.ceiling.max(rules.ceiling);
+    let current = || fees::within(&quote.fee, ceiling).filter(|_fees| first_empty);
+    let fees = fees::bump(&tried.fees, &quote.fee, ceiling).or_else(current)?;
+    Some((kind, fees))
+}
+
 /// Authorizes the attempt that the host requests; `None` if the submission is not signed, or has an attempt that waits for
 /// its signature, or no higher offer is allowed.
 pub(crate) fn raise(
@@ -39,14 +61,7 @@ pub(crate) fn raise(
     id: SubmissionId,
     quote: &Quote,
 ) -> Option<Step> {
-    let one = outbox.open.get(&id)?;
-    let (_newest, tried, _raw) = one.newest().filter(|_any| one.unsigned_attempt().is_none())?;
-    let empty = Kind::Empty { gas_limit: quote.plain_gas };
-    let kind = if one.cancel || one.filler { empty } else { tried.kind };
-    let first_empty = tried.kind == Kind::Call && kind != Kind::Call;
-    let ceiling = one.ceiling.max(rules.ceiling);
-    let current = || fees::within(&quote.fee, ceiling).filter(|_fees| first_empty);
-    let fees = fees::bump(&tried.fees, &quote.fee, ceiling).or_else(current)?;
+    let (kind, fees) = raised(outbox.open.get(&id)?, rules, quote)?;
     let mut draft = Draft { outbox: outbox.clone(), at, step: Step::default() };
     draft.authorize(id, kind, fees);
     Some(draft.step)
@@ -60,7 +75,8 @@ pub(crate) fn is_due(one: &Submission, rules: &Rules, at: Utc) -> bool {
     let Some(last) = one.attempts.last() else { return false };
     if rules.by_person {
         // Asked once for the empty transaction that a cancelled call needs; the host requests everything else.
-        return one.cancel && !one.is_given_up() && one.is_signed() && !last.declined;
+        let is_empty = |tried: &Attempt| matches!(tried.kind, Kind::Empty { .. });
+        return one.cancel && one.is_signed() && !one.attempts.iter().any(is_empty);
     }
     // A cancelled call needs an empty transaction that the signer has not declined.
     if one.cancel && !one.is_given_up() && one.is_signed() {

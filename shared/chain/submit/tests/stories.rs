@@ -546,3 +546,22 @@ fn a_person_is_asked_once_for_each_attempt_that_the_host_requests() {
     let (_events, actions) = story.tell(again);
     assert!(matches!(actions[..], [Action::Sign { attempt: 3, .. }]), "{actions:?}");
 }
+
+#[test]
+fn a_cancel_asks_a_person_for_the_empty_transaction_whatever_was_asked_before() {
+    for refused_first in [false, true] {
+        let mut story = Story { rules: RULES.by_person(), ..Story::begin() };
+        story.open(1);
+        story.signed();
+        let fees = Fees::Dynamic { max_fee: story.price, tip: 8 };
+        let fee = FeeQuote { fees, needed: story.price / 2 };
+        let quote = Quote { fee, plain_gas: 21_000, pending: 0, mined: 0 };
+        story.tell(Input::Raise { id: id(1), quote });
+        if refused_first {
+            story.tell(Input::Declined { id: id(1), attempt: 1 });
+        }
+        story.tell(Input::Cancel { id: id(1) });
+        let (_events, actions) = story.quoted();
+        let [Action::Sign { attempt: 2, .. }] = actions[..] else { panic!("{actions:?}") };
+    }
+}

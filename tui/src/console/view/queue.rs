@@ -119,7 +119,7 @@ fn paint_rows(model: &Model, paint: &mut Paint<'_>, inside: Rect, rows: (usize, 
         let plain = if is_closed { Role::Quiet } else { Role::Plain };
         let card = request.card.as_ref();
         let agent = card.map_or(request.agent_id.as_str(), |card| card.agent_name.as_str());
-        let (what, amount) = subject(request);
+        let (what, amount) = subject(request, is_closed);
         let tenths = waiting.left_ms(model.now_ms).div_ceil(CELL_MS);
         vec![
             (short(&request.id), plain),
@@ -133,7 +133,7 @@ fn paint_rows(model: &Model, paint: &mut Paint<'_>, inside: Rect, rows: (usize, 
 }
 
 /// Returns where a payment goes, what a trade buys or what a loan does, and what moves.
-fn subject(request: &RequestAnswer) -> (String, String) {
+fn subject(request: &RequestAnswer, is_closed: bool) -> (String, String) {
     let card = request.card.as_ref();
     if let Some((loan, terms)) =
         card.and_then(|card| card.loan.as_ref().zip(card.terms.loan.as_ref()))
@@ -147,7 +147,7 @@ fn subject(request: &RequestAnswer) -> (String, String) {
         None => {
             let what = request.domain.clone().unwrap_or_else(|| request.payee.clone());
             let what = match &request.step {
-                Some(step) if request.status == RequestStatus::AwaitingDevice => {
+                Some(step) if request.status == RequestStatus::AwaitingDevice && !is_closed => {
                     format!("LEDGER {step}: {what}")
                 }
                 Some(_) | None => what,
@@ -182,13 +182,13 @@ pub(super) fn preview(model: &Model, paint: &mut Paint<'_>, area: Rect) {
     };
     let room = usize::from(area.width.saturating_sub(4));
     let height = usize::from(area.height.saturating_sub(2));
-    let (rows, is_whole) = fitting(card, &model.zone(), room, height);
+    let closed = waiting.and_then(|waiting| waiting.closed(model.now_ms));
+    let (rows, is_whole) = fitting(card, &model.zone(), (room, height), closed.is_some());
     let note = match is_whole || paint.old {
         true => card.policy.as_str().to_owned(),
         false => format!("{}, enter shows all", card.policy),
     };
     // A closed request must not look as if it could be decided.
-    let closed = waiting.and_then(|waiting| waiting.closed(model.now_ms));
     let state = closed.map_or_else(String::new, |closed| format!(", {closed}"));
     let title = format!("{} from {}{state}", card.id.short(), card.agent_name);
     let inside = paint.pane(area, false, &title, &note);
@@ -199,9 +199,16 @@ pub(super) fn preview(model: &Model, paint: &mut Paint<'_>, area: Rect) {
 }
 
 /// Returns the rows of a card and whether all fit. If not, the most important rows come first.
-fn fitting(card: &Card, zone: &Zone, room: usize, height: usize) -> (Vec<(String, Role)>, bool) {
-    let lines =
-        card_text::lines_in(card, zone).into_iter().filter(|line| !line.starts_with("expires "));
+fn fitting(
+    card: &Card,
+    zone: &Zone,
+    (room, height): (usize, usize),
+    is_closed: bool,
+) -> (Vec<(String, Role)>, bool) {
+    // What a device waited for is of no use after the end.
+    let is_old =
+        |line: &str| line.starts_with("expires ") || (is_closed && line.starts_with("device "));
+    let lines = card_text::lines_in(card, zone).into_iter().filter(|line| !is_old(line));
     let mut rows: Vec<(u8, String, Role)> = Vec::new();
     for line in lines {
         let (rank, role) = (rank(card, &line), role_of(card, &line));

@@ -56,8 +56,11 @@ async fn try_status(api: &Api, id: &str) -> Result<Answer, Fault> {
             }
             expired(&record)
         }
-        // The end is recorded once the wallet is open.
         Status::AwaitingDevice(turn) if turn.is_over(&moment) => {
+            // As for a hold. While the wallet is locked the end is not recorded, and nothing is signed.
+            if let Err(fault) = api.core.act(Action::Tick).await {
+                tracing::warn!(code = %fault.code, "the end of a wait could not be recorded");
+            }
             not_signed(&record, WaitEnd::TooLate)
         }
         Status::Held { .. }
@@ -152,7 +155,10 @@ fn executing(record: &Request) -> Answer {
 
 fn not_signed(record: &Request, end: WaitEnd) -> Answer {
     let mut answer = rejected(record, end.sentence(), end.code());
-    answer.body.insert("hint", send_again(record));
+    // A refusal is a person's decision, like a denial.
+    if end == WaitEnd::TooLate {
+        answer.body.insert("hint", send_again(record));
+    }
     answer
 }
 

@@ -1,6 +1,6 @@
 //! One try: find the device, fix the terms, show the prompt and record its answer.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use alloy_primitives::Address;
 use bursar_core::derivation::DerivationPath;
@@ -8,8 +8,9 @@ use bursar_core::ids::RequestId;
 use bursar_core::time::Utc;
 use bursar_domain::prompts::PROMPT_MARGIN_S;
 use bursar_domain::wallets::Backing;
-use bursar_domain::{Action, Request};
+use bursar_domain::{Action, PaymentAsk, Request};
 use bursar_ledger::app::Configuration;
+use bursar_ledger::port::Device;
 use bursar_x402::signature::Signature65;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
@@ -17,7 +18,7 @@ use tokio_util::sync::CancellationToken;
 use super::status::{DeviceStatus, Prompting};
 use crate::core::View;
 use crate::core::handle::Handle;
-use crate::device::{self, Answered, NotReady, Prompt, ReadyDevice, ReadyDevices, Turn};
+use crate::device::{self, Answered, Beginning, NotReady, Prompt, ReadyDevice, ReadyDevices, Turn};
 use crate::journal::{SigningOrder, Subject, Terms};
 use crate::ports::{Ports, SignFault};
 use crate::vault::Vault;
@@ -32,6 +33,8 @@ pub(super) enum Tried {
     Answered,
     /// Not now.
     NotReady,
+    /// The device was asked in vain. Each such try is in the journal.
+    Failed,
 }
 
 /// A device that is ready for one address.
@@ -57,6 +60,9 @@ pub(super) struct Prompter {
     pub(super) vault: Arc<Vault>,
     pub(super) stopping: CancellationToken,
     pub(super) status: watch::Sender<Arc<DeviceStatus>>,
+    /// The device that still shows a prompt which the wallet gave up.
+    // A lock instead of an owning task: it is held for a moment, and only by the queue's task.
+    pub(super) abandoned: Mutex<Option<Arc<dyn Device>>>,
 }
 
 impl Prompter {
@@ -71,6 +77,23 @@ impl Prompter {
         });
     }
 
+    /// Publishes whether a device still shows a prompt that the wallet gave up, and returns it.
+    pub(super) fn check_abandoned(&self) -> bool {
+        let mut abandoned = self.abandoned.lock().unwrap_or_else(PoisonError::into_inner);
+        abandoned.take_if(|device| !device.owes_answer() || device.is_lost());
+        let name = abandoned.as_ref().map(|device| device.name().to_owned());
+        let is_left = name.is_some();
+        self.publish(|status| status.abandoned = name);
+        is_left
+    }
+
+    /// Whether only a switch of the device's settings is missing for the address.
+    pub(super) fn lacks_switch(&self, address: Option<Address>) -> bool {
+        let status = self.status.borrow();
+        let why = address.and_then(|address| status.not_ready.get(&address));
+        matches!(why, Some(NotReady::SwitchOff { .. }))
+    }
+
     /// Tries the oldest payment of an address.
     pub(super) async fn try_payment(&self, view: &View, request: &Request) -> Tried {
         let ready = match self.ready(view, request.from).await {
@@ -78,12 +101,16 @@ impl Prompter {
             Err(why) => return self.not_ready(request.from, why),
         };
         let Some(device) = ready.device() else { return Tried::NotReady };
-        if let Err(why) = device::check_typed_data(device, &ready.configuration) {
-            return self.not_ready(request.from, why);
-        }
+        let Some(token) = request.ask.payment().and_then(PaymentAsk::token_domain) else {
+            return Tried::NotReady;
+        };
+        let begun = match device.begin_payment(&token, &ready.configuration).await {
+            Ok(begun) => begun,
+            Err(why) => return self.not_ready(request.from, why),
+        };
         let Some(order) = self.prompted(request.id).await else { return Tried::NotReady };
         let until = request_deadline(&order);
-        let answered = self.show(&ready, device, &order, until).await;
+        let answered = self.show(&ready, device, &begun, &order, until).await;
         drop(ready);
         self.ports.failpoints.pass("device.answered");
         let id = request.id;
@@ -93,9 +120,13 @@ impl Prompter {
             }
             Answered::Refused => (Some(Action::RefusedOnDevice { id }), Tried::Answered),
             Answered::NotShown(why) => {
-                (Some(Action::FailPrompt { id }), self.not_ready(request.from, why))
+                self.not_ready(request.from, why);
+                (Some(Action::FailPrompt { id }), Tried::Failed)
             }
-            Answered::Unknown(why) => (None, self.not_ready(request.from, why)),
+            Answered::Unknown(why) => {
+                self.not_ready(request.from, why);
+                (None, Tried::Failed)
+            }
         };
         if let Some(action) = action
             && let Err(fault) = self.core.act(action).await
@@ -116,7 +147,7 @@ impl Prompter {
         let signer = order.slip.signer();
         let shown = match self.ready(view, signer).await {
             Ok(ready) => match ready.device() {
-                Some(device) => self.show(&ready, device, order, None).await,
+                Some(device) => self.show(&ready, device, &Beginning::default(), order, None).await,
                 None => return None,
             },
             Err(why) => Answered::NotShown(why),
@@ -166,6 +197,7 @@ impl Prompter {
         &self,
         ready: &Ready,
         device: &ReadyDevice,
+        begun: &Beginning,
         order: &SigningOrder,
         until: Option<Utc>,
     ) -> Answered {
@@ -179,9 +211,24 @@ impl Prompter {
             status.not_ready.remove(&signer);
             status.prompting = Some(shown);
         });
-        let answered = device.show(&prompt, order, self.abandoned(order, until)).await;
+        // It may have ended while its device was looked for.
+        if !self.is_wanted(order) {
+            return Answered::NotShown(NotReady::Busy);
+        }
+        let answered = device.show(&prompt, begun, order, self.abandoned(order, until)).await;
         self.publish(|status| status.prompting = None);
-        answered
+        if device.owes_answer() {
+            let mut abandoned = self.abandoned.lock().unwrap_or_else(PoisonError::into_inner);
+            *abandoned = Some(device.handle());
+        }
+        // A lock or freeze that was answered before the press was read voids it.
+        match answered {
+            Answered::Signed(_late) if order.slip.epoch() != self.vault.epoch() => {
+                let text = "What the Ledger signed came too late and was discarded.";
+                Answered::Unknown(NotReady::Unexpected { text: text.to_owned() })
+            }
+            answered => answered,
+        }
     }
 
     /// Completes when a prompt must be given up: its time is over, its order is void, or nothing needs it any more.
@@ -207,7 +254,7 @@ impl Prompter {
     }
 
     /// Whether the order's signature may still be used.
-    fn is_wanted(&self, order: &SigningOrder) -> bool {
+    pub(super) fn is_wanted(&self, order: &SigningOrder) -> bool {
         let is_valid = order.slip.epoch() == self.vault.epoch();
         let view = self.core.view();
         match order.slip.subject() {

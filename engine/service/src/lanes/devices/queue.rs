@@ -1,7 +1,7 @@
 //! The queue itself: which request is shown next.
 
 use std::collections::{BTreeSet, VecDeque};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use alloy_primitives::Address;
 use bursar_chain::ports::BoxFuture;
@@ -23,6 +23,8 @@ use crate::vault::Vault;
 const JOBS: usize = 256;
 /// How long the queue rests after a device was not ready.
 const RETRY_MS: u64 = 1_000;
+/// The longest rest. It doubles with each prompt in vain, because each one is in the journal.
+const REST_MAX_MS: u64 = 16_000;
 
 /// A transaction that waits for its device.
 #[derive(Debug)]
@@ -65,6 +67,7 @@ pub(crate) fn new(
         vault: Arc::clone(vault),
         stopping: stopping.clone(),
         status,
+        abandoned: Mutex::default(),
     };
     (signer, DeviceQueue { prompter, inbox, jobs: VecDeque::new() }, shown)
 }
@@ -92,6 +95,7 @@ impl DeviceQueue {
     /// Serves the queue until the engine stops.
     pub(crate) async fn run(mut self) {
         let mut views = self.prompter.core.watch();
+        let mut rest_ms = RETRY_MS;
         loop {
             while let Ok(job) = self.inbox.try_recv() {
                 self.jobs.push_back(job);
@@ -99,9 +103,15 @@ impl DeviceQueue {
             let view = Arc::clone(&views.borrow_and_update());
             self.drop_stale_jobs();
             self.publish(&view);
-            let (mut progress, mut waits) = (false, false);
+            let (mut progress, mut waits, mut failed) = (false, false, false);
+            let mut absent = BTreeSet::new();
             for next in self.next(&view) {
                 waits = true;
+                let address = self.address_of(&next);
+                // A device that is not there is not looked for twice in a round.
+                if address.is_none_or(|address| absent.contains(&address)) {
+                    continue;
+                }
                 let tried = match next {
                     Next::Job(index) => self.try_job(&view, index).await,
                     Next::Payment(request) => self.prompter.try_payment(&view, &request).await,
@@ -109,28 +119,41 @@ impl DeviceQueue {
                 if self.prompter.stopping.is_cancelled() {
                     return;
                 }
-                if tried == Tried::Answered {
-                    progress = true;
-                    break;
+                match tried {
+                    Tried::Answered => {
+                        progress = true;
+                        break;
+                    }
+                    Tried::Failed => failed = true,
+                    Tried::NotReady => {}
+                }
+                // A switch that transactions need is not needed by payments.
+                if !self.prompter.lacks_switch(address) {
+                    absent.extend(address);
                 }
             }
+            rest_ms = match failed {
+                true => rest_ms.saturating_mul(2).min(REST_MAX_MS),
+                false => RETRY_MS,
+            };
             if progress {
                 continue;
             }
+            let leaves_prompt = self.prompter.check_abandoned();
             // After a try, view changes do not wake the queue: they are frequent, and each try opens the devices.
-            let wake = self.prompter.ports.clock.mono_ms().saturating_add(RETRY_MS);
+            let wake = self.prompter.ports.clock.mono_ms().saturating_add(rest_ms);
             // cancel-safe: every branch only waits, and `recv` keeps what it has not returned.
             tokio::select! {
                 biased;
                 () = self.prompter.stopping.cancelled() => return,
                 Some(job) = self.inbox.recv() => self.jobs.push_back(job),
                 changed = views.changed(), if !waits => if changed.is_err() { return },
-                () = self.prompter.ports.clock.sleep_until(wake), if waits => {}
+                () = self.prompter.ports.clock.sleep_until(wake), if waits || leaves_prompt => {}
             }
         }
     }
 
-    /// Returns what may be shown next: per address the oldest transaction or, without one, the oldest payment.
+    /// Returns what may be shown next: per address the oldest transaction, and then the oldest payment.
     fn next(&self, view: &View) -> Vec<Next> {
         let mut served = BTreeSet::new();
         let jobs = self.jobs.iter().enumerate();
@@ -144,9 +167,18 @@ impl DeviceQueue {
         {
             return next;
         }
+        let mut served = BTreeSet::new();
         let payments = waiting(view).into_iter().filter(|request| served.insert(request.from));
         next.extend(payments.map(Next::Payment));
         next
+    }
+
+    /// Returns the address whose key signs; `None` if the job has ended.
+    fn address_of(&self, next: &Next) -> Option<Address> {
+        match next {
+            Next::Job(index) => self.jobs.get(*index).map(|job| job.order.slip.signer()),
+            Next::Payment(request) => Some(request.from),
+        }
     }
 
     /// Tries the job at this position.
@@ -178,13 +210,12 @@ impl DeviceQueue {
         });
     }
 
-    /// Answers the jobs whose right to sign is void, and drops those that have no caller any more.
+    /// Answers the jobs whose right to sign is void or that nothing needs any more, and drops those that have no caller any more.
     fn drop_stale_jobs(&mut self) {
-        let epoch = self.prompter.vault.epoch();
         let (valid, stale) = std::mem::take(&mut self.jobs)
             .into_iter()
             .filter(|job| !job.answer.is_closed())
-            .partition(|job| job.order.slip.epoch() == epoch);
+            .partition(|job| self.prompter.is_wanted(&job.order));
         self.jobs = valid;
         let stale: VecDeque<Job> = stale;
         for job in stale {

@@ -14,6 +14,8 @@ pub(crate) struct DeviceStatus {
     pub(crate) prompting: Option<Prompting>,
     /// Why the device of an address was not ready at the last try.
     pub(crate) not_ready: BTreeMap<Address, NotReady>,
+    /// The device that still shows a prompt which the wallet gave up: model and serial number.
+    pub(crate) abandoned: Option<String>,
     /// The transactions in the queue, the oldest first.
     pub(crate) transactions: Vec<(Subject, Address)>,
 }

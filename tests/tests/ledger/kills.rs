@@ -1,0 +1,133 @@
+//! `kill -9` at each point between a prompt and its record: the next engine asks for the same terms, and one payment
+//! results.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use bursar_control::answers::Answer;
+use bursar_ledger_device::device::Decision;
+use bursar_tests::agent::Agent;
+use bursar_tests::offers::{decode_header, offer};
+use bursar_tests::operator::Expect;
+use bursar_tests::process::{EngineProcess, Start};
+use serde_json::{Value, json};
+
+use super::support::{WORDS, plug_in};
+
+/// When the first engine is killed.
+const POINTS: [&str; 10] = [
+    "device.ready:1",
+    "device.prompted:1",
+    "device.answered:1",
+    "device.recorded:1",
+    // The ask, the prompt, the signature.
+    "journal.before_commit:3",
+    "journal.after_commit:3",
+    "journal.before_commit:4",
+    "journal.after_commit:4",
+    "journal.before_commit:5",
+    "journal.after_commit:5",
+];
+
+struct Wallet {
+    http: reqwest::Client,
+}
+
+impl Wallet {
+    async fn post(&self, url: &str, body: &Value) -> Option<Value> {
+        let answer = self.http.post(format!("{url}/sign")).json(body).send().await.ok()?;
+        answer.json().await.ok()
+    }
+
+    async fn poll(&self, url: &str, id: &str) -> Option<Value> {
+        let answer = self.http.get(format!("{url}/sign/status/{id}")).send().await.ok()?;
+        answer.json().await.ok()
+    }
+}
+
+/// Presses whenever the device shows a prompt, until `done`; returns what was on the screens.
+async fn press_until(
+    device: &bursar_ledger_device::device::Device,
+    mut done: impl AsyncFnMut() -> bool,
+) {
+    let begun = std::time::Instant::now();
+    while !done().await {
+        assert!(begun.elapsed() < Duration::from_secs(60), "not in time: {:?}", device.log());
+        if device.screen().is_some() {
+            device.press(Decision::Press);
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn after_a_kill_at_any_point_the_same_terms_are_signed_once() {
+    for point in POINTS {
+        let (device, at) = plug_in(WORDS);
+        let home = tempfile::tempdir().unwrap();
+        let folder = home.path().join("data");
+        let env = vec![("BURSAR_TEST_LEDGER".to_owned(), at.to_string())];
+        let start = Start { env: env.clone(), ..Start::default() };
+        let engine = EngineProcess::start(&folder, &start);
+        let mut operator = engine.operator().await;
+        operator.must("wallet create main").await;
+        operator.must("address ledger add 0 safe").await;
+        operator.must("policy create p --day 10 --txn 5 --auto 0.5").await;
+        let created = operator.outcome("agent register bot --auth bearer").await;
+        let Ok(Answer::Credentials(given)) = created.reply.result else { panic!("credentials") };
+        operator.must(&format!("agent commission {} p safe", given.agent_id)).await;
+        let token = created.secret.expect("a token");
+        let agent = Agent { id: given.agent_id, token, bearer: true };
+        drop((operator, engine));
+
+        let (fault, unlock) = (Some(format!("kill:{point}")), true);
+        let start = Start { env: env.clone(), fault, unlock, ..Start::default() };
+        let mut engine = EngineProcess::start(&folder, &start);
+        let wallet = Wallet { http: reqwest::Client::builder().no_proxy().build().unwrap() };
+        let body = agent.ask(engine.now_s(), &offer(12_000, 1), None);
+        let asked = wallet.post(&engine.url, &body).await;
+        press_until(&device, async || engine.has_exited()).await;
+        assert!(engine.wait_killed(), "{point}");
+        let prompts_before = prompts(&device);
+
+        let start = Start { env, unlock, ..Start::default() };
+        let engine = EngineProcess::start(&folder, &start);
+        let again = wallet.post(&engine.url, &body).await.expect("an answer");
+        if let Some(asked) = asked {
+            assert_eq!(
+                again["request_id"].as_str().or(again["transaction_id"].as_str()),
+                asked["request_id"].as_str()
+            );
+        }
+        let id = again["request_id"].as_str().or(again["transaction_id"].as_str());
+        let id = id.unwrap_or_else(|| panic!("{point}: {again}")).to_owned();
+        let mut paid = Value::Null;
+        press_until(&device, async || {
+            paid = wallet.poll(&engine.url, &id).await.unwrap_or_default();
+            paid["status"] == json!("success")
+        })
+        .await;
+        let terms =
+            &decode_header(paid["header_value"].as_str().unwrap())["payload"]["authorization"];
+        assert_eq!(terms["value"], json!("12000"));
+        // Every prompt that was shown had the same nonce, and so one payment at most exists.
+        let nonces: BTreeSet<String> = shown(&device, "nonce");
+        assert_eq!(nonces.len(), 1, "{point}: {nonces:?} ({prompts_before} before the kill)");
+        let mut operator = engine.operator().await;
+        let Answer::History(history) = operator.must("history").await else { panic!("rows") };
+        assert_eq!(history.requests.len(), 1, "{point}");
+        operator.must("audit verify").await;
+    }
+}
+
+fn prompts(device: &bursar_ledger_device::device::Device) -> usize {
+    device.log().iter().filter(|line| line.contains("asked:")).count()
+}
+
+/// Returns the values of a field on all screens so far.
+fn shown(device: &bursar_ledger_device::device::Device, field: &str) -> BTreeSet<String> {
+    let log = device.log();
+    let asked = log.iter().filter_map(|line| line.split_once("asked: "));
+    let pages = asked.flat_map(|(_before, pages)| pages.split(" / "));
+    pages.filter(|page| page.contains(field)).map(str::to_owned).collect()
+}
