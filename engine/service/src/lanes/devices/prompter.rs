@@ -205,16 +205,16 @@ impl Prompter {
             Ok(prompt) => prompt,
             Err(why) => return Answered::NotShown(why),
         };
+        // It may have ended while its device was looked for.
+        if !self.is_wanted(order) {
+            return Answered::NotShown(NotReady::Busy);
+        }
         let (subject, signer) = (order.slip.subject(), order.slip.signer());
         let shown = Prompting { subject, device: device.name().to_owned(), until };
         self.publish(|status| {
             status.not_ready.remove(&signer);
             status.prompting = Some(shown);
         });
-        // It may have ended while its device was looked for.
-        if !self.is_wanted(order) {
-            return Answered::NotShown(NotReady::Busy);
-        }
         let answered = device.show(&prompt, begun, order, self.abandoned(order, until)).await;
         self.publish(|status| status.prompting = None);
         if device.owes_answer() {
