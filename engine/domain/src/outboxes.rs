@@ -154,7 +154,8 @@ impl Outboxes {
         match token {
             None => outbox.open.values().try_fold(U256::ZERO, |sum, one| {
                 // An operator may have raised an offer above the ceiling.
-                let offers = one.attempts.iter().map(|tried| tried.fees.max_price());
+                let offers = one.attempts.iter().filter(|tried| !tried.declined);
+                let offers = offers.map(|tried| tried.fees.max_price());
                 let most = offers.fold(one.ceiling, u128::max);
                 let gas = U256::from(one.call.gas_limit).checked_mul(U256::from(most))?;
                 sum.checked_add(one.call.value)?.checked_add(gas)

@@ -126,6 +126,12 @@ impl State {
         same.any(|known| matches!(known.backing, Backing::Device { .. }))
     }
 
+    /// Returns how many payments wait for their device, without those whose wait is over.
+    pub fn waiting_at(&self, moment: &Moment) -> usize {
+        let turns = self.waiting.values().filter_map(|request| request.device_turn());
+        turns.filter(|turn| !turn.is_over(moment)).count()
+    }
+
     /// Returns whether a network is enabled, for payments and for sends.
     pub fn network_enabled(&self, chain: ChainId) -> bool {
         self.networks.get(&chain).copied().unwrap_or_else(|| self.networks_on.contains(&chain))

@@ -153,6 +153,9 @@ pub struct AddressAnswer {
     pub backing: String,
     pub path: String,
     pub address: String,
+    /// A person has just confirmed it on its hardware device.
+    #[serde(default)]
+    pub confirmed: bool,
 }
 
 /// Addresses of a Ledger.

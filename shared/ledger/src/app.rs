@@ -43,7 +43,16 @@ pub struct Configuration {
     pub version: Version,
 }
 
+/// The first version that is known to answer the beginning of typed data at once. Older ones may show it and wait for the
+/// person.
+const BEGINS_AT_ONCE_SINCE: Version = Version { major: 1, minor: 22, patch: 0 };
+
 impl Configuration {
+    /// Returns whether the app answers the beginning of typed data in full before it shows anything.
+    pub fn begins_at_once(&self) -> bool {
+        self.version >= BEGINS_AT_ONCE_SINCE
+    }
+
     /// Returns how this version of the app accepts typed data; `None` if it is too old.
     pub fn typed_data(&self) -> Option<Form> {
         match self.version {

@@ -336,7 +336,7 @@ async fn a_switch_that_is_off_fills_no_journal() {
     let before = entries().await;
     let exchanges = || bench.device.log().len();
     let asked = exchanges();
-    bench.until("ten tries", async || (exchanges() > asked + 300).then_some(())).await;
+    bench.until("several tries", async || (exchanges() > asked + 100).then_some(())).await;
     assert_eq!(entries().await, before, "no terms are fixed for what cannot be shown");
     bench.device.change(|app| app.raw_messages = true);
     bench.pays(&request).await;

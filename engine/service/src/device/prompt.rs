@@ -38,6 +38,8 @@ pub(crate) enum Answered {
     NotShown(NotReady),
     /// The device may have signed: its answer is missing or wrong.
     Unknown(NotReady),
+    /// The order was void before anything was sent.
+    Void,
 }
 
 impl Prompt {
@@ -100,15 +102,17 @@ impl ReadyDevice {
         configuration: &Configuration,
     ) -> Result<Beginning, NotReady> {
         let commands = match check_typed_data(self, configuration)? {
-            Form::Full => payment::beginning(token)?,
-            Form::Hashes => Vec::new(),
+            Form::Full if configuration.begins_at_once() => payment::beginning(token)?,
+            Form::Full | Form::Hashes => Vec::new(),
         };
         for command in &commands {
             let answer = self.exchange(command, ANSWER_MS).await?;
             if let Err(fault) = read_empty(&answer) {
                 return Err(match self.not_signed(Switch::BlindSigningOrRawMessages, fault) {
                     Answered::NotShown(why) | Answered::Unknown(why) => why,
-                    Answered::Refused | Answered::Signed(_) => self.unexpected(fault),
+                    Answered::Refused | Answered::Signed(_) | Answered::Void => {
+                        self.unexpected(fault)
+                    }
                 });
             }
         }

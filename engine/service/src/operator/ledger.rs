@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use bursar_control::answers::{Answer, LedgerAddressAnswer, LedgerAddressesAnswer};
+use bursar_control::answers::{AddressAnswer, Answer, LedgerAddressAnswer, LedgerAddressesAnswer};
 use bursar_control::grammar::{LayoutArgs, LedgerOrder};
 use bursar_core::codes::Code;
 use bursar_core::derivation::{DerivationPath, Layout, Template};
@@ -207,7 +207,8 @@ async fn verify(
     };
     device.check_answers().await?;
     if confirmed == known.address {
-        show(engine, label)
+        let shown = AddressAnswer { confirmed: true, ..describe::address(&known) };
+        Ok(Answer::Address(shown).into())
     } else {
         Err(other_seed(&known.label, layout))
     }

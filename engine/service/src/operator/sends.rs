@@ -22,7 +22,7 @@ use bursar_core::status::SendStatus;
 use bursar_domain::cards::DEFAULT_TYPED_FROM;
 use bursar_domain::outboxes::{Send, SendRecord, rules};
 use bursar_domain::{Action, State};
-use bursar_submit::{Input, Quote, raised_offer};
+use bursar_submit::{ChainState, Fees, Input, Quote, Submission, raised_offer};
 
 use super::device_status;
 use super::dialogue::Dialogue;
@@ -64,7 +64,7 @@ async fn faster(
 ) -> Result<Done, Fault> {
     let record = find(&engine.core.view().state, id)?;
     let quote = quote(engine, &record).await?;
-    let most = most_after_raise(&engine.core.view().state, &record, &quote)?;
+    let (fees, most) = after_raise(&engine.core.view().state, &record, &quote)?;
     let agreed = order.yes || dialogue.asking() == Asking::Agreed;
     match (agreed, dialogue.asking() == Asking::Interactive) {
         (true, _) => {}
@@ -80,7 +80,7 @@ async fn faster(
             return Err(Fault::because(Code::ConfirmationNeeded, why));
         }
     }
-    raise(engine, &record, quote).await?;
+    raise(engine, &record, quote, fees.max_price()).await?;
     if !order.no_wait {
         wait(engine, record.send.id, dialogue).await;
     }
@@ -89,8 +89,8 @@ async fn faster(
     Ok(Answer::Send(describe(engine, &record)).into())
 }
 
-/// Returns the most that a raised send costs for gas, as text.
-fn most_after_raise(state: &State, record: &SendRecord, quote: &Quote) -> Result<String, Fault> {
+/// Returns the offer of a raised send, and the most that its gas costs, as text.
+fn after_raise(state: &State, record: &SendRecord, quote: &Quote) -> Result<(Fees, String), Fault> {
     let nothing = || {
         let why = "This send offers no more now: it is not signed yet, it has ended, or it offers the most that Bursar allows.";
         Fault::because(Code::BadInput, why)
@@ -104,7 +104,7 @@ fn most_after_raise(state: &State, record: &SendRecord, quote: &Quote) -> Result
     let cost = gas.checked_mul(U256::from(raised.max_price())).ok_or_else(nothing)?;
     let row = by_chain(key.chain).ok_or_else(nothing)?;
     let amount = TokenAmount { atoms: Atoms(cost), decimals: NATIVE_DECIMALS };
-    Ok(format!("{} {}", amount.to_column_text(), row.native))
+    Ok((raised, format!("{} {}", amount.to_column_text(), row.native)))
 }
 
 /// Reads the current prices for a send.
@@ -120,10 +120,15 @@ async fn quote(engine: &EngineContext, record: &SendRecord) -> Result<Quote, Fau
     quote.map_err(|_fault| unavailable())
 }
 
-/// Has the outbox of a send make another attempt.
-async fn raise(engine: &EngineContext, record: &SendRecord, quote: Quote) -> Result<(), Fault> {
+/// Has the outbox of a send make another attempt that offers no more than `most`, in wei.
+async fn raise(
+    engine: &EngineContext,
+    record: &SendRecord,
+    quote: Quote,
+    most: u128,
+) -> Result<(), Fault> {
     let send = &record.send;
-    let input = Box::new(Input::Raise { id: send.submission(), quote });
+    let input = Box::new(Input::Raise { id: send.submission(), quote, most });
     act(engine, Action::Outbox { key: send.key(), input }).await.map(|_authorized| ())
 }
 
@@ -209,11 +214,12 @@ pub(super) async fn wait(engine: &Arc<EngineContext>, id: RequestId, dialogue: &
 /// Describes a send, and what its device waits for.
 fn describe(engine: &EngineContext, record: &SendRecord) -> SendAnswer {
     let mut answer = describe::send(&engine.core.view().state, record);
-    let is_on_device = engine.core.view().state.is_on_device(record.send.from);
     match device_status::of_send(engine, record.send.submission()) {
-        Some(state) if record.ended.is_none() => answer.told = state,
+        Some(state) if record.ended.is_none() && answer.status != SendStatus::Included => {
+            answer.told = state;
+        }
         // Nothing is offered again by itself.
-        _signed if is_on_device && answer.status == SendStatus::Sent => {
+        _signed if is_left_alone(&engine.core.view().state, record) => {
             let id = record.send.id.short();
             answer.told = format!("{}; `address send --faster {id}` offers more", answer.told);
         }
@@ -235,12 +241,26 @@ pub(super) async fn cancel(engine: &EngineContext, id: &str) -> Result<Done, Fau
     if was_cancelled(&engine.core.view().state, &record) {
         // Asked again: a person may have refused to sign the empty transaction.
         let quote = quote(engine, &record).await?;
-        raise(engine, &record, quote).await?;
+        raise(engine, &record, quote, u128::MAX).await?;
     }
     let input = Box::new(Input::Cancel { id: record.send.submission() });
     act(engine, Action::Outbox { key: record.send.key(), input }).await?;
     let record = find(&engine.core.view().state, &record.send.id.to_string())?;
     Ok(Answer::Send(describe(engine, &record)).into())
+}
+
+/// Whether a send of a device is signed and in no block, and nothing of it waits for a signature.
+fn is_left_alone(state: &State, record: &SendRecord) -> bool {
+    let key = record.send.key();
+    let outbox = state.outboxes.get(&key);
+    let open = outbox.open.get(&record.send.submission());
+    let waits = |one: &Submission| {
+        one.is_signed()
+            && !one.cancel
+            && one.unsigned_attempt().is_none()
+            && matches!(one.chain_state, ChainState::Pending)
+    };
+    state.is_on_device(key.signer) && open.is_some_and(waits)
 }
 
 /// Whether a send of a device was cancelled before, and nothing of it waits for a signature.

@@ -56,8 +56,9 @@ pub enum Input {
     /// A host requests that the call is not executed, if that is still possible.
     Cancel { id: SubmissionId },
     /// A host requests another attempt of a signed submission: a higher offer for its call or, once it is cancelled, for
-    /// its empty transaction. The ceiling is that of the rules.
-    Raise { id: SubmissionId, quote: Quote },
+    /// its empty transaction. The ceiling is that of the rules,
+    /// and `most` what the host agreed to, in wei for a unit of gas.
+    Raise { id: SubmissionId, quote: Quote, most: u128 },
     /// The answer to [`Action::Quote`].
     Quoted(Quote),
     /// The result of [`Action::Sign`].

@@ -42,7 +42,8 @@ pub fn raised_offer(
 
 /// Returns the attempt that [`raise`] authorizes.
 fn raised(one: &Submission, rules: &Rules, quote: &Quote) -> Option<(Kind, Fees)> {
-    let (_newest, tried, _raw) = one.newest().filter(|_any| one.unsigned_attempt().is_none())?;
+    let may_follow = one.unsigned_attempt().is_none() && one.chain_state == ChainState::Pending;
+    let (_newest, tried, _raw) = one.newest().filter(|_any| may_follow)?;
     let empty = Kind::Empty { gas_limit: quote.plain_gas };
     let kind = if one.cancel || one.filler { empty } else { tried.kind };
     let first_empty = tried.kind == Kind::Call && kind != Kind::Call;

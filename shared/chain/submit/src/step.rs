@@ -24,7 +24,7 @@ pub fn step(outbox: &Outbox, rules: &Rules, at: Utc, input: Input) -> Result<Ste
     match input {
         Input::Open { id, call, ceiling, until } => open(outbox, at, id, call, ceiling, until),
         Input::Cancel { id } => cancel(outbox, id),
-        Input::Raise { id, quote } => raise(outbox, rules, at, id, &quote),
+        Input::Raise { id, quote, most } => raise(outbox, rules, at, id, (&quote, most)),
         Input::Quoted(quote) => Ok(on_quote::advance(outbox, rules, at, &quote)),
         Input::Signature { id, attempt, signature } => signed(outbox, at, id, attempt, &signature),
         Input::Declined { id, attempt } => Ok(declined(outbox, id, attempt)),
@@ -124,11 +124,15 @@ fn raise(
     rules: &Rules,
     at: Utc,
     id: SubmissionId,
-    quote: &Quote,
+    (quote, most): (&Quote, u128),
 ) -> Result<Step, Refusal> {
     let one = outbox.open.get(&id).ok_or(Refusal::Unknown)?;
     if is_mined(one) {
         return Err(Refusal::TooLate);
+    }
+    let offer = on_quote::raised_offer(outbox, rules, id, quote);
+    if offer.is_none_or(|offer| offer.max_price() > most) {
+        return Err(Refusal::NotRaised);
     }
     on_quote::raise(outbox, rules, at, id, quote).ok_or(Refusal::NotRaised)
 }

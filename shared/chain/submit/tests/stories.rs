@@ -512,7 +512,11 @@ fn a_person_is_asked_once_for_each_attempt_that_the_host_requests() {
     let raise = |story: &Story| {
         let fees = Fees::Dynamic { max_fee: story.price, tip: 8 };
         let fee = FeeQuote { fees, needed: story.price / 2 };
-        Input::Raise { id: id(1), quote: Quote { fee, plain_gas: 21_000, pending: 0, mined: 0 } }
+        Input::Raise {
+            id: id(1),
+            quote: Quote { fee, plain_gas: 21_000, pending: 0, mined: 0 },
+            most: u128::MAX,
+        }
     };
     let unsigned = raise(&story);
     let refused = step(&story.outbox, &story.rules, story.now, unsigned);
@@ -556,7 +560,7 @@ fn a_cancel_asks_a_person_for_the_empty_transaction_whatever_was_asked_before() 
         let fees = Fees::Dynamic { max_fee: story.price, tip: 8 };
         let fee = FeeQuote { fees, needed: story.price / 2 };
         let quote = Quote { fee, plain_gas: 21_000, pending: 0, mined: 0 };
-        story.tell(Input::Raise { id: id(1), quote });
+        story.tell(Input::Raise { id: id(1), quote, most: u128::MAX });
         if refused_first {
             story.tell(Input::Declined { id: id(1), attempt: 1 });
         }

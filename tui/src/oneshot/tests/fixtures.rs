@@ -64,6 +64,7 @@ pub(crate) fn seed() -> SeedAnswer {
 
 pub(crate) fn address() -> AddressAnswer {
     AddressAnswer {
+        confirmed: false,
         label: "research".into(),
         index: 0,
         description: "pays for reports".into(),

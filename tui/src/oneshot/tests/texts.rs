@@ -45,7 +45,10 @@ async fn addresses() {
     let path = "m/44'/60'/0'/0/0".to_owned();
     let on_ledger =
         AddressAnswer { label: "safe".into(), backing: "Ledger (live)".into(), path, ..address() };
+    let confirmed = AddressAnswer { confirmed: true, ..on_ledger.clone() };
     shown("address_ledger", "address ledger add 0 safe", Answer::Address(on_ledger)).await;
+    let line = "address ledger verify safe";
+    shown("address_ledger_confirmed", line, Answer::Address(confirmed)).await;
     let listed = |index: u32, label: Option<&str>| LedgerAddressAnswer {
         index,
         path: format!("m/44'/60'/{index}'/0/0"),

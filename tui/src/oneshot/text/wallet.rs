@@ -132,7 +132,10 @@ pub(super) fn address(to: &mut Sheet, address: &AddressAnswer, context: Context<
     if context.command == "address.export" {
         return;
     }
-    if address.backing.starts_with("Ledger") {
+    if address.confirmed {
+        to.blank();
+        to.line("Confirmed on the Ledger: it has the key of this address.");
+    } else if address.backing.starts_with("Ledger") {
         let command = format!("bursar address ledger verify {}", word(&address.label));
         return to.next("Compare it on the Ledger before you fund it", &command);
     }

@@ -11,6 +11,7 @@ use bursar_domain::wallets::Backing;
 use bursar_domain::{Action, PaymentAsk, Request};
 use bursar_ledger::app::Configuration;
 use bursar_ledger::port::Device;
+use bursar_submit::ChainState;
 use bursar_x402::signature::Signature65;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
@@ -127,6 +128,7 @@ impl Prompter {
                 self.not_ready(request.from, why);
                 (None, Tried::Failed)
             }
+            Answered::Void => (Some(Action::FailPrompt { id }), Tried::NotReady),
         };
         if let Some(action) = action
             && let Err(fault) = self.core.act(action).await
@@ -159,6 +161,7 @@ impl Prompter {
                 self.not_ready(signer, why);
                 None
             }
+            Answered::Void => None,
         }
     }
 
@@ -207,7 +210,7 @@ impl Prompter {
         };
         // It may have ended while its device was looked for.
         if !self.is_wanted(order) {
-            return Answered::NotShown(NotReady::Busy);
+            return Answered::Void;
         }
         let (subject, signer) = (order.slip.subject(), order.slip.signer());
         let shown = Prompting { subject, device: device.name().to_owned(), until };
@@ -263,7 +266,10 @@ impl Prompter {
                 let open =
                     view.state.outboxes.busy().find_map(|outbox| outbox.open.get(&submission));
                 let tried = open.and_then(|one| one.attempts.get(attempt));
-                is_valid && tried.is_some_and(|tried| tried.raw.is_none() && !tried.declined)
+                let is_mined =
+                    open.is_some_and(|one| matches!(one.chain_state, ChainState::Included(_)));
+                let waits = tried.is_some_and(|tried| tried.raw.is_none() && !tried.declined);
+                is_valid && waits && !is_mined
             }
             Subject::Permit(_) => is_valid,
         }

@@ -23,6 +23,8 @@ use crate::vault::Vault;
 const JOBS: usize = 256;
 /// How long the queue rests after a device was not ready.
 const RETRY_MS: u64 = 1_000;
+/// How long it rests if a switch is missing: each try may cover the settings in which the person looks for it.
+const SWITCH_MS: u64 = 5_000;
 /// The longest rest. It doubles with each prompt in vain, because each one is in the journal.
 const REST_MAX_MS: u64 = 16_000;
 
@@ -103,8 +105,10 @@ impl DeviceQueue {
             let view = Arc::clone(&views.borrow_and_update());
             self.drop_stale_jobs();
             self.publish(&view);
+            // Closes the device once it has answered: a look-up opens it again.
+            self.prompter.check_abandoned();
             let (mut progress, mut waits, mut failed) = (false, false, false);
-            let mut absent = BTreeSet::new();
+            let (mut absent, mut lacks_switch) = (BTreeSet::new(), false);
             for next in self.next(&view) {
                 waits = true;
                 let address = self.address_of(&next);
@@ -128,13 +132,16 @@ impl DeviceQueue {
                     Tried::NotReady => {}
                 }
                 // A switch that transactions need is not needed by payments.
-                if !self.prompter.lacks_switch(address) {
+                if self.prompter.lacks_switch(address) {
+                    lacks_switch = true;
+                } else {
                     absent.extend(address);
                 }
             }
-            rest_ms = match failed {
-                true => rest_ms.saturating_mul(2).min(REST_MAX_MS),
-                false => RETRY_MS,
+            rest_ms = match (failed, lacks_switch) {
+                (true, _any) => rest_ms.saturating_mul(2).min(REST_MAX_MS),
+                (false, true) => SWITCH_MS,
+                (false, false) => RETRY_MS,
             };
             if progress {
                 continue;

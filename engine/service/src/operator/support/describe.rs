@@ -51,6 +51,7 @@ pub(crate) fn address(known: &PayingAddress) -> AddressAnswer {
         Backing::Device { layout } => format!("Ledger ({})", layout.name()),
     };
     AddressAnswer {
+        confirmed: false,
         label: known.label.as_str().to_owned(),
         index: known.index,
         description: known.description.clone(),
