@@ -59,3 +59,9 @@ impl Decision {
 pub(crate) fn require_unlocked(command: &Command) -> Result<(), Refusal> {
     if command.unlocked { Ok(()) } else { Err(Refusal::new(Code::WalletLocked)) }
 }
+
+/// Refuses the command while the wallet is locked or its journal untrusted: no seal would cover the entry.
+pub(crate) fn require_sealed(command: &Command) -> Result<(), Refusal> {
+    require_unlocked(command)?;
+    if command.trusted { Ok(()) } else { Err(Refusal::new(Code::JournalUntrusted)) }
+}

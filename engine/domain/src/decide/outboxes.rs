@@ -9,7 +9,7 @@ use bursar_submit::{
 
 use super::plans;
 use crate::command::Command;
-use crate::decision::{Decision, Effect, Reply, require_unlocked};
+use crate::decision::{Decision, Effect, Reply, require_sealed};
 use crate::event::Event;
 use crate::outboxes::{self, Send, SendRecord};
 use crate::refusal::Refusal;
@@ -19,10 +19,7 @@ use crate::unsealed_tail::may_happen_while_locked;
 
 /// Opens a send whose card the operator has approved.
 pub(super) fn send(state: &State, command: &Command, send: &Send) -> Result<Decision, Refusal> {
-    require_unlocked(command)?;
-    if !command.trusted {
-        return Err(Refusal::new(Code::JournalUntrusted));
-    }
+    require_sealed(command)?;
     if !state.network_enabled(send.chain) {
         return Err(Refusal::new(Code::NetworkDisabled));
     }
@@ -100,10 +97,7 @@ pub(super) fn apply_input(
     let rules = outboxes::rules(key, state.is_on_device(key.signer))
         .ok_or(Refusal::new(Code::InternalError))?;
     if matches!(input, Input::Cancel { .. } | Input::Raise { .. }) {
-        require_unlocked(command)?;
-        if !command.trusted {
-            return Err(Refusal::new(Code::JournalUntrusted));
-        }
+        require_sealed(command)?;
     }
     let at = command.moment.utc;
     let outbox = state.outboxes.get(key);

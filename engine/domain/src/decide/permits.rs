@@ -12,7 +12,7 @@ use super::steps::{acting_plan, check_continues};
 use super::trades::still_allowed;
 use super::unattended::check_unattended;
 use crate::command::{Command, PermitOrder};
-use crate::decision::{Decision, Effect, Reply, require_unlocked};
+use crate::decision::{Decision, Effect, Reply, require_sealed};
 use crate::event::Event;
 use crate::plan::{Execution, ExecutionEnd};
 use crate::refusal::Refusal;
@@ -55,10 +55,7 @@ pub(super) fn signed(
     permit: &Permit,
     signature: &Signature65,
 ) -> Result<Decision, Refusal> {
-    require_unlocked(command)?;
-    if !command.trusted {
-        return Err(Refusal::new(Code::JournalUntrusted));
-    }
+    require_sealed(command)?;
     let newest = state.executing.get(&id).and_then(|request| request.execution()?.permit.as_ref());
     let unsigned = newest.is_some_and(|one| one.permit == *permit && one.signature.is_none());
     let event = Event::PermitSigned { id, signature: *signature };

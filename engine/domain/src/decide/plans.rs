@@ -12,7 +12,7 @@ use super::unattended::check_unattended;
 use crate::approval::may_work;
 use crate::command::Command;
 use crate::deadline::Deadline;
-use crate::decision::{Decision, Reply, require_unlocked};
+use crate::decision::{Decision, Reply, require_sealed};
 use crate::due::{renewal_if_due, unattended_day_if_due};
 use crate::event::Event;
 use crate::plan::{Execution, ExecutionEnd, PLAN_MS, Quote, StepPurpose, Volume, outbox_key};
@@ -140,10 +140,7 @@ pub(super) fn end(
     steps: usize,
     end: &ExecutionEnd,
 ) -> Result<Decision, Refusal> {
-    require_unlocked(command)?;
-    if !command.trusted {
-        return Err(Refusal::new(Code::JournalUntrusted));
-    }
+    require_sealed(command)?;
     let request = state.executing.get(&id).ok_or(Refusal::new(Code::RequestNotFound))?;
     let execution = request.execution().ok_or(Refusal::new(Code::RequestNotFound))?;
     let stale = execution.steps.len() != steps || execution.open_step().is_some();
@@ -165,10 +162,7 @@ pub(super) fn end(
 /// # Errors
 /// The wallet is locked or its journal untrusted: no seal would cover the entry.
 pub(super) fn close(state: &State, command: &Command, id: RequestId) -> Result<Decision, Refusal> {
-    require_unlocked(command)?;
-    if !command.trusted {
-        return Err(Refusal::new(Code::JournalUntrusted));
-    }
+    require_sealed(command)?;
     let idle = state
         .executing
         .get(&id)

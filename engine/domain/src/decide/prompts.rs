@@ -11,7 +11,7 @@ use super::payments;
 use crate::approval::{fresh_verdict, may_work};
 use crate::command::Command;
 use crate::deadline::Deadline;
-use crate::decision::{Decision, Effect, Reply, require_unlocked};
+use crate::decision::{Decision, Effect, Reply, require_sealed};
 use crate::due::{renewal_if_due, unattended_day_if_due};
 use crate::event::Event;
 use crate::prompts::{DeviceTurn, WaitEnd};
@@ -147,10 +147,4 @@ fn waiting(state: &State, id: RequestId) -> Result<(&Arc<Request>, &DeviceTurn),
 fn prompted(state: &State, id: RequestId) -> Result<(), Refusal> {
     let (_request, turn) = waiting(state, id)?;
     turn.prompt.as_ref().map(|_any| ()).ok_or(Refusal::new(Code::RequestNotFound))
-}
-
-/// Refuses while the wallet is locked or its journal untrusted: no seal would cover the entry.
-fn require_sealed(command: &Command) -> Result<(), Refusal> {
-    require_unlocked(command)?;
-    if command.trusted { Ok(()) } else { Err(Refusal::new(Code::JournalUntrusted)) }
 }

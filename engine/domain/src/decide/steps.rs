@@ -12,7 +12,7 @@ use super::plans::{check_stops, ended, may_sign, plan_deadline};
 use super::unattended::check_unattended;
 use super::{loans, outboxes, trades};
 use crate::command::{Approval, Command, Requote, StepOrder};
-use crate::decision::{Decision, Reply, require_unlocked};
+use crate::decision::{Decision, Reply, require_sealed};
 use crate::event::Event;
 use crate::lines::is_acting;
 use crate::loan_context::check_current;
@@ -140,10 +140,7 @@ pub(super) fn acting_plan<'a>(
     id: RequestId,
     index: usize,
 ) -> Result<(&'a Request, &'a Execution), Refusal> {
-    require_unlocked(command)?;
-    if !command.trusted {
-        return Err(Refusal::new(Code::JournalUntrusted));
-    }
+    require_sealed(command)?;
     let request = state.executing.get(&id).ok_or(Refusal::new(Code::RequestNotFound))?;
     let execution = request.execution().ok_or(Refusal::new(Code::RequestNotFound))?;
     if execution.steps.len() != index || execution.open_step().is_some() {

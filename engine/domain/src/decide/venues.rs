@@ -7,7 +7,7 @@ use bursar_core::networks::ChainId;
 use bursar_morpho::VenueId;
 
 use crate::command::{Command, VenueTrust};
-use crate::decision::{Decision, require_unlocked};
+use crate::decision::{Decision, require_sealed, require_unlocked};
 use crate::event::Event;
 use crate::loans::LoanPlace;
 use crate::outboxes::SendRecord;
@@ -52,10 +52,7 @@ pub(super) fn book(
     id: RequestId,
     received: Option<Atoms>,
 ) -> Result<Decision, Refusal> {
-    require_unlocked(command)?;
-    if !command.trusted {
-        return Err(Refusal::new(Code::JournalUntrusted));
-    }
+    require_sealed(command)?;
     let is_due = state.outboxes.sends.get(&id).is_some_and(|record| record.unbooked().is_some());
     let event = Event::WithdrawalBooked { id, received };
     Ok(Decision::done(if is_due { vec![event] } else { Vec::new() }))
@@ -73,10 +70,7 @@ pub(super) fn write_off(
     place: &LoanPlace,
     to: Usd,
 ) -> Result<Decision, Refusal> {
-    require_unlocked(command)?;
-    if !command.trusted {
-        return Err(Refusal::new(Code::JournalUntrusted));
-    }
+    require_sealed(command)?;
     let is_here = |request: &Request| {
         let loan =
             request.loan().filter(|_any| request.execution().is_some_and(|one| one.end.is_none()));
