@@ -11,6 +11,9 @@ pub const DASHBOARD_NAME: &str = "BOLOS";
 const HASHES_SINCE: Version = Version { major: 1, minor: 5, patch: 0 };
 /// The first version that accepts typed data in full.
 const FULL_SINCE: Version = Version { major: 1, minor: 9, patch: 19 };
+/// The first version that is known to answer the beginning of typed data at once. Older ones may show it and wait for the
+/// person.
+const BEGINS_AT_ONCE_SINCE: Version = Version { major: 1, minor: 22, patch: 0 };
 
 /// An app as the device reports it. Characters that could act on a terminal are replaced by `?`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -42,10 +45,6 @@ pub struct Configuration {
     pub blind_signing: bool,
     pub version: Version,
 }
-
-/// The first version that is known to answer the beginning of typed data at once. Older ones may show it and wait for the
-/// person.
-const BEGINS_AT_ONCE_SINCE: Version = Version { major: 1, minor: 22, patch: 0 };
 
 impl Configuration {
     /// Returns whether the app answers the beginning of typed data in full before it shows anything.

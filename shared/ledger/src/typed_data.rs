@@ -110,9 +110,11 @@ pub fn ask_full(path: &DerivationPath, typed: &TypedData) -> Result<Vec<Command>
     Ok(commands)
 }
 
-/// Returns the first commands of [`ask_full`]: the types, and the beginning of the domain. They are the same for all values. An
-/// app that answers at once ([`crate::app::Configuration::begins_at_once`]) shows nothing yet, and refuses the last of them with [`crate::status::Status::INVALID_DATA`] if a switch of its
-/// settings is missing.
+/// Returns the first commands of [`ask_full`]: the types, and the beginning of the domain. They are the same for all
+/// values.
+///
+/// An app that answers at once ([`crate::app::Configuration::begins_at_once`]) does not show anything yet. It refuses the
+/// last of them with [`crate::status::Status::INVALID_DATA`] if a switch of its settings is off.
 ///
 /// # Errors
 /// [`TooLong`].
