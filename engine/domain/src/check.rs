@@ -8,7 +8,7 @@ use bursar_core::card::{ByLane, Lane};
 use bursar_x402::authorization::Authorization;
 
 use crate::plan::outbox_key;
-use crate::requests::{Request, Status};
+use crate::requests::{PaymentAsk, Request, Status};
 use crate::state::State;
 
 /// A broken invariant, in words.
@@ -40,8 +40,7 @@ pub fn check_held(state: &State) -> Result<(), Violation> {
             let held = state.held.values().filter(of_lane).map(|request| request.ask.usd());
             let executing = state.executing.values().filter(of_lane);
             let executing = executing.filter_map(|request| Some(request.execution()?.reserved()));
-            let by_device = state.waiting.values().chain(state.unanswered.values());
-            let by_device = by_device.filter(of_lane).map(|request| request.ask.usd());
+            let by_device = state.by_device().filter(of_lane).map(|request| request.ask.usd());
             let sum = held
                 .chain(executing)
                 .chain(by_device)
@@ -81,6 +80,11 @@ pub fn check_held(state: &State) -> Result<(), Violation> {
     check_executing(state)
 }
 
+/// Returns whether terms pay the requested amount, from the request's address to the requested payee.
+fn are_of(terms: &Authorization, request: &Request, payment: &PaymentAsk) -> bool {
+    terms.value == payment.amount.0 && terms.to == payment.payee && terms.from == request.from
+}
+
 /// Checks the payments that wait for a device, and those that a device may have signed.
 fn check_devices(state: &State) -> Result<(), Violation> {
     let unanswered = state.unanswered.iter().map(|one| (one, true));
@@ -96,11 +100,7 @@ fn check_devices(state: &State) -> Result<(), Violation> {
         if !has_ended && !state.agents.contains_key(&request.agent) {
             return Err(Violation(format!("{id:?} waits for an agent that no longer exists")));
         }
-        let is_bound = |terms: &Authorization| {
-            terms.value == payment.amount.0
-                && terms.to == payment.payee
-                && terms.from == request.from
-        };
+        let is_bound = |terms| are_of(terms, request, payment);
         if turn.prompt.as_ref().is_some_and(|prompt| prompt.count == 0 || !is_bound(&prompt.terms))
         {
             return Err(Violation(format!("{id:?} was prompted for other terms than requested")));
@@ -157,9 +157,7 @@ fn check_authorized(state: &State) -> Result<(), Violation> {
         let Some(payment) = request.ask.payment() else {
             return Err(Violation(format!("{id:?} is authorized but is not a payment")));
         };
-        let bound = terms.value == payment.amount.0
-            && terms.to == payment.payee
-            && terms.from == request.from;
+        let bound = are_of(terms, request, payment);
         let lapses = request.lapses_at().is_some_and(|at| state.lapses.contains(&(at, *id)));
         if !bound || !lapses {
             return Err(Violation(format!(

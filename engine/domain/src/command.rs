@@ -143,7 +143,7 @@ pub enum Action {
         /// The EIP-3009 nonce, drawn in case it is needed.
         nonce: [u8; 32],
     },
-    /// The device took no prompt.
+    /// The device did not accept the prompt.
     FailPrompt {
         id: RequestId,
     },

@@ -302,7 +302,7 @@ pub enum Event {
         id: RequestId,
         signature: Signature65,
     },
-    /// The device took no prompt, so it signed nothing.
+    /// The device did not accept the prompt, so it signed nothing.
     PromptFailed {
         id: RequestId,
     },

@@ -22,7 +22,7 @@ pub struct DeviceTurn {
     pub at: Utc,
     /// Until then the device must be ready. Afterwards only the terms of a prompt may still be signed.
     pub until: Deadline,
-    /// What the device was asked to sign; `None` until it was, and if it took no prompt.
+    /// What the device was asked to sign; `None` before that, and if it did not accept the prompt.
     pub prompt: Option<Prompt>,
 }
 

@@ -296,9 +296,16 @@ impl PaymentAsk {
 impl Request {
     /// Returns the terms that may be signed: of an authorized payment, or of a device's prompt.
     pub fn terms(&self) -> Option<&Authorization> {
+        self.fixed_terms().map(|(terms, _at)| terms)
+    }
+
+    /// Returns the terms that may be signed, and when they were fixed, in journal time.
+    fn fixed_terms(&self) -> Option<(&Authorization, Utc)> {
         match &self.status {
-            Status::Authorized { terms, .. } => Some(terms),
-            Status::AwaitingDevice(turn) => turn.prompt.as_ref().map(|prompt| &prompt.terms),
+            Status::Authorized { terms, at, .. } => Some((terms, *at)),
+            Status::AwaitingDevice(turn) => {
+                turn.prompt.as_ref().map(|prompt| (&prompt.terms, prompt.at))
+            }
             Status::Held { .. }
             | Status::Executing(_)
             | Status::Ended(_)
@@ -407,20 +414,7 @@ impl Request {
     ///
     /// Journal time may be ahead of the clock that fixed `valid_before`, if the clock was set back.
     pub fn lapses_at(&self) -> Option<u64> {
-        let (terms, at) = match &self.status {
-            Status::Authorized { terms, at, .. } => (terms, at),
-            Status::AwaitingDevice(turn) => {
-                let prompt = turn.prompt.as_ref()?;
-                (&prompt.terms, &prompt.at)
-            }
-            Status::Held { .. }
-            | Status::Executing(_)
-            | Status::Ended(_)
-            | Status::Refused { .. }
-            | Status::Denied { .. }
-            | Status::Expired { .. }
-            | Status::NotSigned { .. } => return None,
-        };
+        let (terms, at) = self.fixed_terms()?;
         let at = u64::try_from(at.seconds()).unwrap_or(0);
         let lasts = self.ask.payment()?.valid_seconds.max(MIN_VALIDITY_SECONDS);
         Some(terms.valid_before.max(at.saturating_add(lasts)))

@@ -21,6 +21,7 @@ use crate::assess::trading::Promised;
 use crate::loans::Loans;
 use crate::outboxes::Outboxes;
 use crate::plan::Quote;
+use crate::prompts::DeviceTurn;
 use crate::requests::{LaneAsk, Request};
 use crate::settlement::Settlement;
 use crate::unattended::Unattended;
@@ -126,10 +127,27 @@ impl State {
         same.any(|known| matches!(known.backing, Backing::Device { .. }))
     }
 
-    /// Returns how many payments wait for their device, without those whose wait is over.
-    pub fn waiting_at(&self, moment: &Moment) -> usize {
-        let turns = self.waiting.values().filter_map(|request| request.device_turn());
-        turns.filter(|turn| !turn.is_over(moment)).count()
+    /// Returns the payments that wait for their device, without those whose wait is over.
+    pub fn waiting_at(&self, moment: &Moment) -> impl Iterator<Item = &Arc<Request>> {
+        let is_open = |turn: &DeviceTurn| !turn.is_over(moment);
+        self.waiting.values().filter(move |request| request.device_turn().is_some_and(is_open))
+    }
+
+    /// Returns the payments whose value is reserved for a device: they wait for it, or it may have signed their terms.
+    pub fn by_device(&self) -> impl Iterator<Item = &Arc<Request>> {
+        self.waiting.values().chain(self.unanswered.values())
+    }
+
+    /// Returns the ended payments whose terms a device may have signed, but which can no longer be redeemed.
+    pub fn lapsed_at(&self, moment: &Moment) -> impl Iterator<Item = &Arc<Request>> {
+        let now = self.journal_second(moment);
+        let has_lapsed = move |lapses_at| lapses_at <= now;
+        self.unanswered.values().filter(move |request| request.lapses_at().is_none_or(has_lapsed))
+    }
+
+    /// Returns the journal time of an entry that is written now, as a Unix second.
+    fn journal_second(&self, moment: &Moment) -> u64 {
+        u64::try_from(moment.utc.max(self.clock).seconds()).unwrap_or(0)
     }
 
     /// Returns whether a network is enabled, for payments and for sends.
@@ -177,15 +195,14 @@ impl State {
         moment: &Moment,
         before: Option<u64>,
     ) -> Promised {
-        let now = u64::try_from(moment.utc.max(self.clock).seconds()).unwrap_or(0);
+        let now = self.journal_second(moment);
         let key = OutboxKey { chain, signer: from };
         let in_flight = |token| self.outboxes.in_flight(&key, token).unwrap_or(U256::MAX);
         // Lapsed payments leave the state only with the next entry.
         let signed = self.authorized.values().filter(|request| {
             request.from == from && request.lapses_at().is_some_and(|lapses_at| lapses_at > now)
         });
-        let by_device = self.waiting.values().chain(self.unanswered.values());
-        let by_device = by_device.filter(|request| request.from == from);
+        let by_device = self.by_device().filter(|request| request.from == from);
         let payments = signed.chain(by_device).filter_map(|request| request.ask.payment());
         let payments =
             payments.filter(|payment| payment.chain == chain && Some(payment.asset) == token);

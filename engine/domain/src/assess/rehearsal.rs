@@ -213,5 +213,5 @@ pub const NOTHING_PROMISED: Promised = Promised { native: U256::ZERO, token_in: 
 
 fn waiting(state: &State, moment: &Moment) -> usize {
     let held = state.held.values().filter(|request| expiry_if_due(request, moment).is_none());
-    held.count().saturating_add(state.waiting_at(moment))
+    held.count().saturating_add(state.waiting_at(moment).count())
 }

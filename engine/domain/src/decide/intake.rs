@@ -23,7 +23,8 @@ pub(super) struct Intake<'a> {
     pub(super) queue: &'a Queue,
 }
 
-/// The requests that wait for a person at this moment: for the operator, or at a device. Expired holds reserve nothing, even before their expiry is recorded.
+/// The requests that wait for a person at this moment: for the operator, or at a device. Expired holds reserve nothing,
+/// even before their expiry is recorded.
 pub(super) struct Queue {
     pub(super) expired: Vec<RequestId>,
     /// Reserved by the agent's open requests.

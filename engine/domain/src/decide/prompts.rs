@@ -19,11 +19,6 @@ use crate::refusal::Refusal;
 use crate::requests::Request;
 use crate::state::State;
 
-/// Returns until when a device must be ready for a payment that is allowed now.
-pub(super) fn wait_deadline(moment: &Moment) -> Deadline {
-    Deadline::after(moment)
-}
-
 /// Fixes the terms of a payment whose device is ready, or repeats those of an earlier prompt.
 ///
 /// # Errors
@@ -53,7 +48,7 @@ pub(super) fn prompt(
     Ok(Decision { events, effects: vec![Effect::Sign(id)], reply: Reply::Request(id) })
 }
 
-/// Records that the device took no prompt.
+/// Records that the device did not accept the prompt.
 pub(super) fn failed(state: &State, command: &Command, id: RequestId) -> Result<Decision, Refusal> {
     require_sealed(command)?;
     prompted(state, id)?;
@@ -104,12 +99,8 @@ pub(super) fn signed(
 pub(super) fn overdue(state: &State, moment: &Moment) -> Vec<Event> {
     let waits =
         state.waiting.values().filter_map(|request| over(request, request.device_turn()?, moment));
-    let now = u64::try_from(moment.utc.max(state.clock).seconds()).unwrap_or(0);
-    let lapsed = state
-        .unanswered
-        .values()
-        .filter(|request| request.lapses_at().is_none_or(|lapses_at| lapses_at <= now));
-    waits.chain(lapsed.map(|request| Event::PaymentLapsed { id: request.id })).collect()
+    let lapsed = state.lapsed_at(moment).map(|request| Event::PaymentLapsed { id: request.id });
+    waits.chain(lapsed).collect()
 }
 
 /// Ends every wait, because the operator accepted the journal but not what is undecided in it.

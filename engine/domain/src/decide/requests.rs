@@ -85,7 +85,7 @@ pub(super) fn ask(state: &State, command: &Command, ask: &Ask) -> Result<Decisio
         Verdict::Act => {
             let effects = match &ask.ask {
                 LaneAsk::Payment(_) if by_device => {
-                    let until = prompts::wait_deadline(&command.moment);
+                    let until = Deadline::after(&command.moment);
                     events.push(Event::DeviceAwaited { asked, until });
                     Vec::new()
                 }

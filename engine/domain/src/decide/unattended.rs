@@ -22,8 +22,7 @@ pub(super) fn exceeds(state: &State, moment: &Moment, usd: Usd, own: Option<Requ
     };
     let running = state.executing.values().filter(|request| Some(request.id) != own);
     let running = running.filter_map(|request| Some(request.execution()?.reserved()));
-    let by_device = state.waiting.values().chain(state.unanswered.values());
-    let by_device = by_device.map(|request| request.ask.usd());
+    let by_device = state.by_device().map(|request| request.ask.usd());
     let spent = state.unattended.spent_at(moment);
     let sum =
         running.chain(by_device).chain([usd]).try_fold(spent, |sum, one| sum.checked_add(one));

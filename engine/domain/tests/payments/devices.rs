@@ -185,7 +185,7 @@ fn a_late_signature_is_never_recorded() {
 fn only_the_signature_of_the_address_over_the_terms_is_recorded() {
     let mut world = world();
     let id = awaits(&mut world, 900_000);
-    // Before the prompt there are no terms.
+    // The terms are fixed only by the prompt.
     let unprompted = sign(&world, id);
     assert_eq!(code(&mut world, unprompted), Code::RequestNotFound);
     prompt(&mut world, id);

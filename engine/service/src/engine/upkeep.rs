@@ -45,11 +45,8 @@ fn is_due(shared: &EngineContext) -> bool {
     let mut plans = view.state.executing.values().filter_map(|request| request.execution());
     let mut overdue = || plans.any(|plan| plan.end.is_none() && plan.until.has_passed(&moment));
     let mut waits = view.state.waiting.values().filter_map(|request| request.device_turn());
-    let now = u64::try_from(moment.utc.max(view.state.clock).seconds()).unwrap_or(0);
-    let mut unanswered = view.state.unanswered.values();
     let mut by_device = || {
-        waits.any(|turn| turn.is_over(&moment))
-            || unanswered.any(|one| one.lapses_at().is_none_or(|lapses_at| lapses_at <= now))
+        waits.any(|turn| turn.is_over(&moment)) || view.state.lapsed_at(&moment).next().is_some()
     };
     // While the wallet is locked no allowance can be spent, so none renews, and no plan ends.
     expired || (shared.vault.is_unlocked() && (renews() || overdue() || by_device()))

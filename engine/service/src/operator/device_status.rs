@@ -38,6 +38,14 @@ impl Place {
         Self { is_prompting: true, ..Self::new("confirm on device", state) }
     }
 
+    /// Returns the place of the first of its device.
+    fn first(not_ready: Option<&NotReady>) -> Self {
+        match not_ready {
+            Some(why) => Self::new(why.label(), why.sentence()),
+            None => Self::new("next", "The wallet looks for the Ledger."),
+        }
+    }
+
     fn before(count: usize) -> Self {
         let (is, s) = if count == 1 { ("is", "") } else { ("are", "s") };
         let state = format!("{count} other request{s} {is} shown on the Ledger before it.");
@@ -66,9 +74,8 @@ fn place(status: &DeviceStatus, is_open: bool, view: &View, request: &Request) -
     let transactions = status.transactions.iter().filter(|(_any, from)| *from == request.from);
     let before = older.saturating_add(transactions.count());
     match (before, status.not_ready.get(&request.from), prompting) {
-        (0, Some(why), _) => Place::new(why.label(), why.sentence()),
         (0, None, Some(_other)) => Place::new("next", "The Ledger shows another request first."),
-        (0, None, None) => Place::new("next", "The wallet looks for the Ledger."),
+        (0, not_ready, _any) => Place::first(not_ready),
         (before, _any, _other) => Place::before(before),
     }
 }
@@ -95,21 +102,16 @@ pub(super) fn answer(engine: &EngineContext) -> Option<DeviceAnswer> {
     let moment = engine.core.now();
     let status = Arc::clone(&engine.device_status.borrow());
     let is_open = engine.vault.is_unlocked();
-    let mut waiting: Vec<&Arc<Request>> = view.state.waiting.values().collect();
-    waiting.retain(|request| request.device_turn().is_some_and(|turn| !turn.is_over(&moment)));
+    let mut waiting: Vec<&Arc<Request>> = view.state.waiting_at(&moment).collect();
     waiting.sort_by_key(|request| request.seq);
     let count = waiting.len().saturating_add(status.transactions.len());
     let transaction = status.transactions.first();
     let place = match (&status.prompting, waiting.first(), transaction) {
         (Some(shown), ..) => Place::prompting(&shown.device),
         (None, Some(first), _any) => place(&status, is_open, &view, first),
-        (None, None, Some((_subject, from))) => match status.not_ready.get(from) {
-            Some(why) => Place::new(why.label(), why.sentence()),
-            None => Place::new("next", "The wallet looks for the Ledger."),
-        },
+        (None, None, Some((_subject, from))) => Place::first(status.not_ready.get(from)),
         (None, None, None) => {
-            let why = NotReady::OwesAnswer { name: status.abandoned.clone()? };
-            Place::new(why.label(), why.sentence())
+            Place::first(Some(&NotReady::OwesAnswer { name: status.abandoned.clone()? }))
         }
     };
     let Place { label, state, is_prompting } = place;

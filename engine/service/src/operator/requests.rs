@@ -74,14 +74,11 @@ pub(super) async fn list(
     Ok(Done { answer: Answer::Requests { requests }, warnings, secret: None })
 }
 
-/// Returns the requests that wait for a person, for the operator or at a device, sorted by journal entry: several can have the same time, and a clock can be set back.
+/// Returns the requests that wait for a person, for the operator or at a device, sorted by journal entry: several can
+/// have the same time, and a clock can be set back.
 fn pending_requests(state: &State, moment: &Moment) -> Vec<Arc<Request>> {
     let held = state.held.values().filter(|request| !request.is_over(moment));
-    let waiting = state
-        .waiting
-        .values()
-        .filter(|request| request.device_turn().is_some_and(|turn| !turn.is_over(moment)));
-    let mut pending: Vec<Arc<Request>> = held.chain(waiting).map(Arc::clone).collect();
+    let mut pending: Vec<Arc<Request>> = held.chain(state.waiting_at(moment)).cloned().collect();
     pending.sort_by_key(|request| request.seq);
     pending
 }

@@ -122,7 +122,11 @@ pub(super) async fn status(engine: &Arc<EngineContext>) -> Result<Done, Fault> {
         wallet: describe::wallet(engine),
         server: describe::server(engine).await,
         agents: view.state.agents.len(),
-        requests: view.state.held.len().saturating_add(view.state.waiting_at(&engine.core.now())),
+        requests: view
+            .state
+            .held
+            .len()
+            .saturating_add(view.state.waiting_at(&engine.core.now()).count()),
         executing: describe::executing(&view.state),
         device: device_status::answer(engine),
         consoles: Arc::strong_count(&engine.consoles).saturating_sub(1),

@@ -213,7 +213,7 @@ impl Prompter {
             return Answered::Void;
         }
         let (subject, signer) = (order.slip.subject(), order.slip.signer());
-        let shown = Prompting { subject, device: device.name().to_owned(), until };
+        let shown = Prompting { subject, device: device.name().to_owned() };
         self.publish(|status| {
             status.not_ready.remove(&signer);
             status.prompting = Some(shown);

@@ -217,7 +217,8 @@ impl DeviceQueue {
         });
     }
 
-    /// Answers the jobs whose right to sign is void or that nothing needs any more, and drops those that have no caller any more.
+    /// Answers the jobs whose right to sign is void or whose signature is no longer needed, and drops those whose caller
+    /// no longer waits.
     fn drop_stale_jobs(&mut self) {
         let (valid, stale) = std::mem::take(&mut self.jobs)
             .into_iter()

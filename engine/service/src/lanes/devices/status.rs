@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 
 use alloy_primitives::Address;
-use bursar_core::time::Utc;
 
 use crate::device::NotReady;
 use crate::journal::Subject;
@@ -26,6 +25,4 @@ pub(crate) struct Prompting {
     pub(crate) subject: Subject,
     /// Model and serial number.
     pub(crate) device: String,
-    /// When the wallet gives it up; `None` if it waits for the person.
-    pub(crate) until: Option<Utc>,
 }
