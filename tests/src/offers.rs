@@ -3,6 +3,9 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bursar_core::networks::{self, ChainId};
+use bursar_x402::authorization::Authorization;
+use bursar_x402::signature::{Signature65, recover};
+use bursar_x402::typed_data::TokenDomain;
 use serde_json::{Value, json};
 
 /// Base, whose stablecoin most tests pay with.
@@ -44,4 +47,25 @@ pub fn offer(atoms: u64, n: u64) -> String {
 pub fn decode_header(header_value: &str) -> Value {
     let bytes = STANDARD.decode(header_value).expect("base64");
     serde_json::from_slice(&bytes).expect("JSON")
+}
+
+/// Returns the terms in a payment header, and the address that signed them under the domain of our table's stablecoin on
+/// [`BASE`].
+pub fn signed_terms(header_value: &str) -> (Authorization, String) {
+    let payload = decode_header(header_value);
+    let terms = &payload["payload"]["authorization"];
+    let text = |name: &str| terms[name].as_str().expect("a string").to_owned();
+    let authorization = Authorization {
+        from: text("from").parse().expect("an address"),
+        to: text("to").parse().expect("an address"),
+        value: text("value").parse().expect("a number"),
+        valid_after: text("validAfter").parse().expect("a number"),
+        valid_before: text("validBefore").parse().expect("a number"),
+        nonce: text("nonce").parse().expect("32 bytes"),
+    };
+    let signature = payload["payload"]["signature"].as_str().expect("a string");
+    let signature: Signature65 = signature.parse().expect("a signature");
+    let network = networks::by_chain(BASE).expect("a network of the table");
+    let digest = TokenDomain::of_stablecoin(network).digest(&authorization);
+    (authorization, recover(digest, &signature).expect("a signer").to_string())
 }

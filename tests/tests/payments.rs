@@ -7,17 +7,13 @@ use std::sync::atomic::Ordering;
 use bursar_control::answers::Answer;
 use bursar_core::codes::Code;
 use bursar_core::limits::{FREE_DISK_BYTES, HOLD_MS, SIGNER_WAIT_MS};
-use bursar_core::networks;
 use bursar_core::time::Utc;
 use bursar_engine::journal::{FaultyStore, MemoryStore};
 use bursar_engine::ports::Signer;
 use bursar_tests::doubles::SlowSigner;
 use bursar_tests::engine::{Setup, TestEngine};
-use bursar_tests::offers::{self, BASE, PAY_TO, decode_header, offer};
+use bursar_tests::offers::{self, BASE, PAY_TO, decode_header, offer, signed_terms};
 use bursar_tests::operator::{Expect, Operator, PASSWORD};
-use bursar_x402::authorization::Authorization;
-use bursar_x402::signature::{Signature65, recover};
-use bursar_x402::typed_data::TokenDomain;
 use serde_json::{Value, json};
 
 /// Half a dollar is automatic; the limit of one payment and of a day is ten dollars.
@@ -34,25 +30,6 @@ async fn paying_address(operator: &mut Operator) -> String {
         Answer::Addresses { addresses } => addresses[0].address.clone(),
         other => panic!("{other:?}"),
     }
-}
-
-/// Returns the authorization in a header, and its signer.
-fn signed_terms(header: &str) -> (Authorization, String) {
-    let payload = decode_header(header);
-    let terms = &payload["payload"]["authorization"];
-    let text = |name: &str| terms[name].as_str().expect("a string").to_owned();
-    let authorization = Authorization {
-        from: text("from").parse().unwrap(),
-        to: text("to").parse().unwrap(),
-        value: text("value").parse().unwrap(),
-        valid_after: text("validAfter").parse().unwrap(),
-        valid_before: text("validBefore").parse().unwrap(),
-        nonce: text("nonce").parse().unwrap(),
-    };
-    let network = networks::by_chain(BASE).unwrap();
-    let digest = TokenDomain::of_stablecoin(network).digest(&authorization);
-    let signature: Signature65 = payload["payload"]["signature"].as_str().unwrap().parse().unwrap();
-    (authorization, recover(digest, &signature).unwrap().to_string())
 }
 
 #[tokio::test]

@@ -20,8 +20,7 @@ use bursar_ledger_device::server::serve;
 use bursar_x402::authorization::Authorization;
 use bursar_x402::typed_data::TokenDomain;
 
-const WORDS: &str =
-    "abandon abandon abandon abandon abandon abandon abandon abandon abandon abandon abandon about";
+use super::support::WORDS;
 
 /// A simulated device, and the port that finds it.
 struct Bench {

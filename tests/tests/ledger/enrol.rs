@@ -5,23 +5,12 @@ use std::sync::Arc;
 use bursar_control::answers::{AddressAnswer, Answer, CheckResult, LedgerAddressesAnswer};
 use bursar_core::codes::Code;
 use bursar_device::emulator::Emulators;
-use bursar_ledger_device::app::EthereumApp;
-use bursar_ledger_device::device::{Decision, Device, Lie};
+use bursar_ledger_device::device::{Decision, Lie};
 use bursar_ledger_device::key::Seed;
-use bursar_ledger_device::server::serve;
 use bursar_tests::engine::{Setup, TestEngine};
 use bursar_tests::operator::Expect;
 
-const WORDS: &str =
-    "abandon abandon abandon abandon abandon abandon abandon abandon abandon abandon abandon about";
-const OTHER_WORDS: &str =
-    "legal winner thank year wave sausage worth useful legal winner thank yellow";
-
-fn plug_in(words: &str) -> (Arc<Device>, std::net::SocketAddr) {
-    let device = Arc::new(Device::new(EthereumApp::new(Seed::from_words(words).unwrap())));
-    let ports = serve(Arc::clone(&device), 0, 0).unwrap();
-    (device, ports.commands)
-}
+use super::support::{OTHER_WORDS, WORDS, plug_in};
 
 async fn engine(addresses: Vec<std::net::SocketAddr>) -> TestEngine {
     let devices = Some(Arc::new(Emulators::new(addresses)) as _);

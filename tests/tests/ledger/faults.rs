@@ -14,7 +14,7 @@ use bursar_tests::operator::Expect;
 use futures::FutureExt;
 use serde_json::{Value, json};
 
-use super::support::{Bench, OTHER_WORDS, WORDS, plug_in};
+use super::support::{Bench, OTHER_WORDS, WORDS, plug_in, prompts};
 
 const POLICY: &str = "--day 10 --txn 5 --auto 0.5";
 
@@ -55,7 +55,7 @@ impl Bench {
     }
 
     fn prompts(&self) -> usize {
-        self.device.log().iter().filter(|line| line.contains("asked:")).count()
+        prompts(&self.device)
     }
 }
 

@@ -12,7 +12,7 @@ use bursar_tests::operator::Expect;
 use bursar_tests::process::{EngineProcess, Start};
 use serde_json::{Value, json};
 
-use super::support::{WORDS, plug_in};
+use super::support::{WORDS, plug_in, prompts};
 
 /// When the first engine is killed.
 const POINTS: [&str; 10] = [
@@ -118,10 +118,6 @@ async fn after_a_kill_at_any_point_the_same_terms_are_signed_once() {
         assert_eq!(history.requests.len(), 1, "{point}");
         operator.must("audit verify").await;
     }
-}
-
-fn prompts(device: &bursar_ledger_device::device::Device) -> usize {
-    device.log().iter().filter(|line| line.contains("asked:")).count()
 }
 
 /// Returns the values of a field on all screens so far.

@@ -19,7 +19,7 @@ use bursar_tests::offers::{BASE, PAY_TO};
 use bursar_tests::operator::Expect;
 use serde_json::{Value, json};
 
-use super::support::{Bench, WORDS, plug_in};
+use super::support::{Bench, WORDS, plug_in, prompts};
 
 const PRICE: u128 = 12_000;
 const COINS: &str = "0x8ac7230489e80000";
@@ -90,7 +90,7 @@ impl Scene {
     }
 
     fn prompts(&self) -> usize {
-        self.bench.device.log().iter().filter(|line| line.contains("asked:")).count()
+        prompts(&self.bench.device)
     }
 }
 

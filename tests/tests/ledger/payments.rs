@@ -2,41 +2,22 @@
 
 use std::sync::Arc;
 
-use bursar_core::networks;
 use bursar_ledger_device::device::Decision;
-use bursar_tests::offers::{BASE, PAY_TO, decode_header};
+use bursar_tests::offers::{PAY_TO, signed_terms};
 use bursar_tests::operator::Expect;
-use bursar_x402::authorization::Authorization;
-use bursar_x402::signature::{Signature65, recover};
-use bursar_x402::typed_data::TokenDomain;
 use serde_json::{Value, json};
 
 use super::support::Bench;
 
 const POLICY: &str = "--day 10 --txn 5 --auto 0.5";
 
-/// Returns the authorization in a header, and its signer.
-fn signed_terms(answer: &Value) -> (Authorization, String) {
-    let payload = decode_header(answer["header_value"].as_str().expect("a header"));
-    let terms = &payload["payload"]["authorization"];
-    let text = |name: &str| terms[name].as_str().expect("a string").to_owned();
-    let authorization = Authorization {
-        from: text("from").parse().unwrap(),
-        to: text("to").parse().unwrap(),
-        value: text("value").parse().unwrap(),
-        valid_after: text("validAfter").parse().unwrap(),
-        valid_before: text("validBefore").parse().unwrap(),
-        nonce: text("nonce").parse().unwrap(),
-    };
-    let network = networks::by_chain(BASE).unwrap();
-    let digest = TokenDomain::of_stablecoin(network).digest(&authorization);
-    let signature: Signature65 = payload["payload"]["signature"].as_str().unwrap().parse().unwrap();
-    (authorization, recover(digest, &signature).unwrap().to_string())
+fn header(answer: &Value) -> &str {
+    answer["header_value"].as_str().expect("a header")
 }
 
 /// Asserts that a header has a signature of this address over its terms.
 pub(crate) fn assert_signed_by(answer: &Value, address: &str) {
-    let (terms, signer) = signed_terms(answer);
+    let (terms, signer) = signed_terms(header(answer));
     assert_eq!((signer.as_str(), terms.from.to_string().as_str()), (address, address));
 }
 
@@ -55,7 +36,7 @@ async fn a_payment_waits_for_the_button_and_is_signed_by_the_device() {
         bench.status(id(&answer), "executing").await;
         bench.press(Decision::Press).await;
         let paid = bench.status(id(&answer), "success").await;
-        let (terms, signer) = signed_terms(&paid);
+        let (terms, signer) = signed_terms(header(&paid));
         assert_eq!(signer, bench.address);
         assert_eq!(terms.from.to_string(), signer);
         assert_eq!(

@@ -31,6 +31,11 @@ pub(crate) fn plug_in(words: &str) -> (Arc<Device>, SocketAddr) {
     (device, ports.commands)
 }
 
+/// Returns how often a device asked a person.
+pub(crate) fn prompts(device: &Device) -> usize {
+    device.log().iter().filter(|line| line.contains("asked:")).count()
+}
+
 /// An engine, its device, and an agent that pays from an address of the device.
 pub(crate) struct Bench {
     pub(crate) engine: TestEngine,

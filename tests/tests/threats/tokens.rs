@@ -9,15 +9,11 @@ use bursar_core::card::HoldReason;
 use bursar_core::client::Client;
 use bursar_core::codes::Code;
 use bursar_core::ids::RequestId;
-use bursar_core::networks;
 use bursar_domain::Action;
 use bursar_domain::command::Approval;
 use bursar_tests::engine::TestEngine;
-use bursar_tests::offers::{BASE, PAY_TO};
+use bursar_tests::offers::{BASE, PAY_TO, signed_terms};
 use bursar_tests::operator::{Expect, Operator};
-use bursar_x402::authorization::Authorization;
-use bursar_x402::signature::{Signature65, recover};
-use bursar_x402::typed_data::TokenDomain;
 use serde_json::{Value, json};
 
 use crate::node::{Node, Silent};
@@ -37,20 +33,7 @@ async fn waiting(operator: &mut Operator) -> Vec<RequestAnswer> {
 
 /// Recovers the signer, assuming our table's token on Base was signed.
 fn signer_under_our_table(answer: &Value) -> String {
-    let terms = terms(answer);
-    let text = |name: &str| terms[name].as_str().unwrap().to_owned();
-    let authorization = Authorization {
-        from: text("from").parse().unwrap(),
-        to: text("to").parse().unwrap(),
-        value: text("value").parse().unwrap(),
-        valid_after: text("validAfter").parse().unwrap(),
-        valid_before: text("validBefore").parse().unwrap(),
-        nonce: text("nonce").parse().unwrap(),
-    };
-    let header = bursar_tests::offers::decode_header(answer["header_value"].as_str().unwrap());
-    let signature: Signature65 = header["payload"]["signature"].as_str().unwrap().parse().unwrap();
-    let domain = TokenDomain::of_stablecoin(networks::by_chain(BASE).unwrap());
-    recover(domain.digest(&authorization), &signature).unwrap().to_string()
+    signed_terms(answer["header_value"].as_str().unwrap()).1
 }
 
 #[tokio::test]
