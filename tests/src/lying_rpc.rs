@@ -41,7 +41,7 @@ pub enum Lie {
     TimeoutAfterAccept,
     /// Forwards a transaction, and has the node drop it before the next block.
     Forget,
-    /// Forwards a transaction, has it mined, and then removes the block by a reorganization.
+    /// Forwards a transaction, and removes its block by a reorganization as soon as it is mined.
     Reorg,
     /// Reports that the address has sent no transaction.
     CountBehind,
@@ -254,6 +254,24 @@ impl ProxyState {
         let call = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params});
         self.forward(&call).await["result"].clone()
     }
+
+    /// Removes the block that contains a transaction, and all later blocks, once it is mined. A block that the node
+    /// mines by itself during a reorganization would leave a gap in the numbers.
+    async fn remove_block_of(&self, transaction: &Value) {
+        let block = loop {
+            let receipt = self.call_node("eth_getTransactionReceipt", json!([transaction])).await;
+            if let Some(block) = number(&receipt["blockNumber"]) {
+                break block;
+            }
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        };
+        let head = number(&self.call_node("eth_blockNumber", json!([])).await).expect("a number");
+        self.call_node("anvil_reorg", json!([head - block + 1, []])).await;
+    }
+}
+
+fn number(quantity: &Value) -> Option<u64> {
+    u64::from_str_radix(quantity.as_str()?.strip_prefix("0x")?, 16).ok()
 }
 
 /// Returns a response whose body breaks off before its first byte: the caller sees a dead connection.
@@ -354,8 +372,9 @@ async fn answer_one(state: &ProxyState, call: &Value) -> Result<Value, Response>
         }
         Lie::Reorg => {
             let answer = state.forward(call).await;
-            state.call_node("anvil_mine", json!(["0x1"])).await;
-            state.call_node("anvil_reorg", json!([1, []])).await;
+            if answer["error"].is_null() {
+                state.remove_block_of(&hash()).await;
+            }
             answer
         }
         Lie::CountBehind => result(json!("0x0")),

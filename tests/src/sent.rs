@@ -4,6 +4,9 @@ use alloy_primitives::{Address, Bytes, U256};
 use bursar_devnet::Devnet;
 use serde_json::{Value, json};
 
+/// Number of walks along the chain that a reorganization may interrupt.
+const ATTEMPTS: usize = 100;
+
 /// A transaction of an account.
 #[derive(Debug, Clone)]
 pub struct Sent {
@@ -50,19 +53,36 @@ pub async fn pending(chain: &Devnet, account: Address) -> Vec<Sent> {
 }
 
 /// Returns an account's transactions in blocks from `first` on, in their order.
+///
+/// Follows the parents of the newest block: a block that a reorganization removes meanwhile starts the walk anew.
 pub async fn mined_since(chain: &Devnet, account: Address, first: u64) -> Vec<Sent> {
+    for _attempt in 0..ATTEMPTS {
+        if let Some(mut found) = follow_parents(chain, account, first).await {
+            found.reverse();
+            return found;
+        }
+    }
+    panic!("{}: a block of the chain is missing", chain.url());
+}
+
+/// Returns an account's transactions from the newest one back to block `first`; `None` if a block is missing.
+async fn follow_parents(chain: &Devnet, account: Address, first: u64) -> Option<Vec<Sent>> {
     let mut found = Vec::new();
-    for number in first..=head(chain).await {
-        let block = json!([format!("{number:#x}"), true]);
-        let block = chain.request("eth_getBlockByNumber", block).await.expect("a block");
+    let mut read = ("eth_getBlockByNumber", json!(["latest", true]));
+    loop {
+        let block = chain.request(read.0, read.1).await.expect("an answer");
+        let number: U256 = serde_json::from_value(block.get("number")?.clone()).expect("a number");
+        if number < U256::from(first) {
+            return Some(found);
+        }
         let all = block["transactions"].as_array().expect("transactions");
-        let own = all.iter().filter(|one| {
+        let own = all.iter().rev().filter(|one| {
             let sender = one["from"].as_str().and_then(|from| from.parse::<Address>().ok());
             sender == Some(account)
         });
         found.extend(own.map(Sent::read));
+        read = ("eth_getBlockByHash", json!([block["parentHash"], true]));
     }
-    found
 }
 
 /// Returns the number of the newest block.
