@@ -12,6 +12,7 @@ pub mod facilitator;
 pub mod files;
 pub mod framings;
 pub mod kill;
+pub mod ledger;
 pub mod lying_rpc;
 pub mod mount;
 pub mod node;

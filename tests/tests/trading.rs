@@ -4,6 +4,9 @@
 #[path = "trading/contracts.rs"]
 mod contracts;
 #[cfg(test)]
+#[path = "trading/devices.rs"]
+mod devices;
+#[cfg(test)]
 #[path = "trading/foreign.rs"]
 mod foreign;
 #[cfg(test)]

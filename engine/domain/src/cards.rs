@@ -61,10 +61,19 @@ pub fn balance(payment: &PaymentAsk, held: TokenAmount, symbol: &str, read: Utc)
 /// A request that waits for a device can only be denied. `None` if the request does not wait for a person, or if its
 /// agent or policy no longer exists: then there is nothing to approve.
 pub fn card(state: &State, request: &Request, moment: &Moment) -> Option<Card> {
-    let (reason, left_ms) = if let Status::Held { reason, deadline } = &request.status {
-        (*reason, deadline.left_ms(moment))
-    } else {
-        (HoldReason::Device, request.device_turn()?.left_ms(moment))
+    let (reason, left_ms) = match &request.status {
+        Status::Held { reason, deadline } => (*reason, deadline.left_ms(moment)),
+        Status::AwaitingDevice(turn) => (HoldReason::Device, turn.left_ms(moment)),
+        Status::Executing(execution) if state.may_be_denied(request) => {
+            (HoldReason::Device, execution.until.left_ms(moment))
+        }
+        Status::Authorized { .. }
+        | Status::Executing(_)
+        | Status::Ended(_)
+        | Status::Refused { .. }
+        | Status::Denied { .. }
+        | Status::Expired { .. }
+        | Status::NotSigned { .. } => return None,
     };
     let agent = state.agents.get(&request.agent)?;
     let policy = state.policy(&agent.commission.as_ref()?.policy)?;

@@ -17,6 +17,11 @@ use crate::trades::{SwapPermit, TradeQuote};
 /// How long a plan may still sign after its approval, in milliseconds. An approval is given for the prices of its
 /// moment.
 pub const PLAN_MS: i64 = 300_000;
+/// The same in seconds.
+pub const PLAN_S: u64 = 300;
+
+/// How long a swap is valid whose signature a person gives on a device, in seconds.
+pub const DEVICE_SWAP_S: u64 = 180;
 
 /// What the wallet measured about a request, by lane.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -140,6 +140,37 @@ pub fn progress(execution: &Execution) -> Option<String> {
     Some(format!("{at}/{of} {}", purpose.text()))
 }
 
+/// Describes the signature that a plan needs now from a device, like `2/3 permit`; `None` if it needs none.
+pub fn press(execution: &Execution) -> Option<String> {
+    if execution.end.is_some() {
+        return progress(execution);
+    }
+    let (opened, last) = (execution.steps.len(), execution.steps.last().map(|step| step.purpose));
+    let is_open = execution.open_step().is_some();
+    let signed = execution.permit.as_ref().is_some_and(|permit| permit.signature.is_some());
+    let steps = purposes_of(&execution.quote)
+        .into_iter()
+        .filter(|one| last.is_none_or(|last| rank(*one) > rank(last)));
+    let has_permit = matches!(&execution.quote, Quote::Trade(quote)
+        if quote.calls.iter().any(|call| matches!(call, Decoded::Permit { .. })));
+    // The permit comes before the swap, which contains it.
+    let permit = has_permit && !signed && !last.is_some_and(StepPurpose::is_main);
+    let before = opened.saturating_add(usize::from(signed));
+    let mut rest: Vec<&str> = Vec::new();
+    for purpose in steps {
+        if purpose.is_main() && permit {
+            rest.push("permit");
+        }
+        rest.push(purpose.text());
+    }
+    let of = before.saturating_add(rest.len());
+    match (is_open, rest.first()) {
+        (true, _any) => Some(format!("{before}/{of} {}", last?.text())),
+        (false, Some(next)) => Some(format!("{}/{of} {next}", before.saturating_add(1))),
+        (false, None) => None,
+    }
+}
+
 /// Describes a step that an entry of the journal opened, like `1/2 token approval`. `before` is the number of steps
 /// that were opened before it.
 pub fn step_text(purpose: StepPurpose, before: usize, quote: &Quote) -> String {

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::approver::Approver;
 use crate::deadline::Deadline;
+use crate::refusal::Refusal;
 
 /// How long before the end of the terms the wallet gives a prompt up, in seconds. What is signed later would reach the
 /// merchant too late.
@@ -52,6 +53,11 @@ impl WaitEnd {
             Self::Refused => Code::LedgerRejected,
             Self::TooLate => Code::LedgerDisconnected,
         }
+    }
+
+    /// Returns the refusal that ends a plan.
+    pub fn refusal(self) -> Refusal {
+        Refusal::because(self.code(), self.sentence())
     }
 
     /// Returns what happened, as a sentence.

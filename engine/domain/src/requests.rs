@@ -379,6 +379,11 @@ impl Request {
         }
     }
 
+    /// Returns whether the request has a plan that has not ended it yet.
+    pub fn is_running(&self) -> bool {
+        self.execution().is_some_and(|execution| execution.end.is_none())
+    }
+
     /// Returns the trade; `None` in the other lanes.
     pub fn trade(&self) -> Option<&TradeAsk> {
         match &self.ask {

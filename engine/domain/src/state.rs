@@ -20,7 +20,7 @@ use crate::agents::{Agent, PolicyRecord};
 use crate::assess::trading::Promised;
 use crate::loans::Loans;
 use crate::outboxes::Outboxes;
-use crate::plan::Quote;
+use crate::plan::{Quote, outbox_key};
 use crate::prompts::DeviceTurn;
 use crate::requests::{LaneAsk, Request};
 use crate::settlement::Settlement;
@@ -125,6 +125,42 @@ impl State {
         let own = self.wallet.iter().flat_map(|wallet| wallet.addresses.values());
         let mut same = own.filter(|known| known.address == address);
         same.any(|known| matches!(known.backing, Backing::Device { .. }))
+    }
+
+    /// Returns whether a device must give the next signature of a running plan.
+    pub fn awaits_press(&self, request: &Request) -> bool {
+        let Some(execution) = request.execution() else { return false };
+        if !self.is_on_device(request.from) {
+            return false;
+        }
+        match execution.open_step() {
+            Some(step) => {
+                let outbox = self.outboxes.get(&outbox_key(request.ask.chain(), request.from));
+                let open = outbox.open.get(&step.submission);
+                open.is_none_or(|one| !one.is_signed() || one.unsigned_attempt().is_some())
+            }
+            None if execution.end.is_some() => execution.leaves_allowance(),
+            None => execution.main_step().is_none(),
+        }
+    }
+
+    /// Returns whether the operator may still deny a running plan: it waits for a device, and its main transaction is
+    /// not signed.
+    pub fn may_be_denied(&self, request: &Request) -> bool {
+        request.is_running() && self.awaits_press(request)
+    }
+
+    /// Returns the running plans that wait for a signature of their device.
+    pub fn plans_at_device(&self) -> impl Iterator<Item = &Arc<Request>> {
+        self.executing.values().filter(|request| self.awaits_press(request))
+    }
+
+    /// Returns whether a plan has asked no device for anything yet, and will.
+    pub fn awaits_first_press(&self, request: &Request) -> bool {
+        let untouched = request.execution().is_some_and(|execution| {
+            execution.end.is_none() && execution.steps.is_empty() && execution.permit.is_none()
+        });
+        untouched && self.is_on_device(request.from)
     }
 
     /// Returns the payments that wait for their device, without those whose wait is over.

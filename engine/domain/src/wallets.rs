@@ -5,13 +5,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use alloy_primitives::Address;
-use bursar_core::codes::Code;
 use bursar_core::derivation::Layout;
 use bursar_core::ids::{Name, SeedId};
 use bursar_core::time::Utc;
 use serde::{Deserialize, Serialize};
-
-use crate::refusal::Refusal;
 
 /// The one wallet of a data folder.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -53,22 +50,6 @@ pub enum Backing {
     Device {
         layout: Layout,
     },
-}
-
-impl PayingAddress {
-    /// Checks that the wallet can execute plans, of trades and loans, from this address.
-    ///
-    /// # Errors
-    /// `LEDGER_SIGN_NOT_AVAILABLE` for an address of a device.
-    pub fn check_plans(&self) -> Result<(), Refusal> {
-        match self.backing {
-            Backing::Seed(_) => Ok(()),
-            Backing::Device { .. } => Err(Refusal::because(
-                Code::LedgerSignNotAvailable,
-                "Trades and loans from an address of a Ledger are not available: use an address of a seed.",
-            )),
-        }
-    }
 }
 
 impl Wallet {

@@ -2,9 +2,10 @@
 //! waits for anything but the device.
 
 mod not_ready;
+mod permit;
 mod prompt;
 mod ready;
 
-pub(crate) use not_ready::NotReady;
+pub(crate) use not_ready::{NotReady, Switch};
 pub(crate) use prompt::{Answered, Beginning, Prompt};
 pub(crate) use ready::{ReadyDevice, ReadyDevices, Turn, ready};

@@ -157,11 +157,10 @@ impl Engine {
         let vault = Arc::new(Vault::new(files, edition.kdf, gate));
         let tasks = TaskTracker::new();
         let (device_turn, stopping) = (crate::device::Turn::default(), CancellationToken::new());
-        let (own, device_queue, device_status) =
-            devices::new(&ports, &device_turn, &core, &vault, &stopping);
+        let (users, device_queue) = devices::new(&ports, &device_turn, &core, &vault, &stopping);
         let signer: Arc<dyn Signer> = match &ports.signer {
             Some(double) => Arc::clone(double),
-            None => Arc::new(own),
+            None => Arc::new(users.signer),
         };
         let execution = Execution {
             signer,
@@ -196,7 +195,7 @@ impl Engine {
             lan_until_stopped: AtomicBool::new(false),
             wallet_changes: tokio::sync::Mutex::new(()),
             device_turn,
-            device_status,
+            device_status: users.status,
             backups: tokio::sync::Mutex::new(()),
             password_tries: tokio::sync::Mutex::default(),
             last_used_ms,
@@ -205,7 +204,7 @@ impl Engine {
             start_unlock,
         });
         if mode == Mode::Full {
-            spawn_background(&context, scan_store);
+            spawn_background(&context, scan_store, users.turns);
             context.tasks.spawn(device_queue.run());
         }
         Ok((Self { context, control: tokio::sync::Mutex::new(None), _lock: lock }, core_loop))
@@ -383,7 +382,11 @@ fn open_core(
 
 /// Starts the tasks that a serving engine runs: upkeep, chain lookups of settlements, the outboxes, trades, and the scan
 /// of the lending lane.
-fn spawn_background(context: &Arc<EngineContext>, scan_store: Arc<dyn ScanStore>) {
+fn spawn_background(
+    context: &Arc<EngineContext>,
+    scan_store: Arc<dyn ScanStore>,
+    turns: devices::Turns,
+) {
     context.tasks.spawn(upkeep::run(Arc::clone(context)));
     let (core, ports) = (context.core.clone(), context.ports.clone());
     context.tasks.spawn(payments::follow(core, ports.clone(), context.stopping.clone()));
@@ -403,6 +406,7 @@ fn spawn_background(context: &Arc<EngineContext>, scan_store: Arc<dyn ScanStore>
         executed: context.executed.clone(),
         core: context.core.clone(),
         signer: Arc::clone(&context.execution.signer),
+        turns,
         tasks: context.tasks.clone(),
         stopping: context.stopping.clone(),
     }));

@@ -75,10 +75,7 @@ fn lines_by(card: &Card, zone: Option<&Zone>) -> Vec<String> {
     ]);
     lines
         .extend(card.terms.other_urls.iter().map(|other| row("and", url(Some(other), "merchant"))));
-    match &card.device {
-        Some(device) => lines.extend(device_lines(device)),
-        None => lines.push(row("held", hold_text(card.hold, card.usd, card.auto_below))),
-    }
+    lines.extend(reason_lines(card));
     lines.extend([
         row(
             "today",
@@ -107,6 +104,14 @@ fn lines_by(card: &Card, zone: Option<&Zone>) -> Vec<String> {
         lines.push(row("refused", format!("cannot be approved now: {obstacle}")));
     }
     lines
+}
+
+/// Formats why the request waits: for the operator, or for its device.
+fn reason_lines(card: &Card) -> Vec<String> {
+    match &card.device {
+        Some(device) => device_lines(device),
+        None => vec![row("held", hold_text(card.hold, card.usd, card.auto_below))],
+    }
 }
 
 /// Formats what the operator does with the device, and what it shows.
@@ -175,8 +180,8 @@ fn trade_lines(card: &Card, trade: &TradeCard, zone: Option<&Zone>) -> Vec<Strin
             counted: Some(card.usd),
         },
     ));
+    lines.extend(reason_lines(card));
     lines.extend([
-        row("held", hold_text(card.hold, card.usd, card.auto_below)),
         row(
             "today",
             format!(
@@ -212,9 +217,9 @@ fn loan_lines(card: &Card, loan: &LoanCard, zone: Option<&Zone>) -> Vec<String> 
         card.agent_name
     )];
     lines.extend(loan_rows(loan, terms.loan.as_ref(), &card.network_title, zone));
+    lines.extend([row("address", format!("{} ({})", terms.address, card.label))]);
+    lines.extend(reason_lines(card));
     lines.extend([
-        row("address", format!("{} ({})", terms.address, card.label)),
-        row("held", hold_text(card.hold, card.usd, card.auto_below)),
         row(
             "today",
             format!(

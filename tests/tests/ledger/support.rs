@@ -6,35 +6,18 @@ use std::time::Duration;
 
 use bursar_control::answers::{AddressAnswer, Answer};
 use bursar_device::emulator::Emulators;
-use bursar_ledger_device::app::EthereumApp;
 use bursar_ledger_device::device::{Decision, Device};
-use bursar_ledger_device::key::Seed;
-use bursar_ledger_device::server::serve;
 use bursar_tests::agent::Agent;
 use bursar_tests::engine::{Setup, TestEngine};
+pub(crate) use bursar_tests::ledger::{WORDS, plug_in, prompts};
 use bursar_tests::operator::Expect;
 use serde_json::Value;
 
-pub(crate) const WORDS: &str =
-    "abandon abandon abandon abandon abandon abandon abandon abandon abandon abandon abandon about";
 pub(crate) const OTHER_WORDS: &str =
     "legal winner thank year wave sausage worth useful legal winner thank yellow";
 
 /// How long a test watches for a state, in real time.
 const PATIENCE: Duration = Duration::from_secs(60);
-
-/// Plugs a device in. Its blind signing is off, and "Raw messages" on.
-pub(crate) fn plug_in(words: &str) -> (Arc<Device>, SocketAddr) {
-    let device = Arc::new(Device::new(EthereumApp::new(Seed::from_words(words).unwrap())));
-    device.change(|app| app.raw_messages = true);
-    let ports = serve(Arc::clone(&device), 0, 0).unwrap();
-    (device, ports.commands)
-}
-
-/// Returns how often a device asked a person.
-pub(crate) fn prompts(device: &Device) -> usize {
-    device.log().iter().filter(|line| line.contains("asked:")).count()
-}
 
 /// An engine, its device, and an agent that pays from an address of the device.
 pub(crate) struct Bench {

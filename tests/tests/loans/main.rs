@@ -2,6 +2,7 @@
 
 mod conversions;
 mod described;
+mod devices;
 mod example;
 mod exits;
 mod forced;

@@ -1,6 +1,7 @@
 //! The scene of these tests: a local chain with vaults and a market, and an engine process with an open wallet, a
 //! policy and an agent that lends.
 
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use alloy_primitives::{Address, B256, U256};
@@ -69,13 +70,33 @@ impl Stage {
             true => vec![("BURSAR_TEST_ROBINHOOD_RPC".into(), url)],
             false => Vec::new(),
         };
+        let create = "address create lend 0 \"for tests\"";
+        Some(Self::with_address(chain, (rpc, env), policy, create).await)
+    }
+
+    /// The same on Base, with an address of a simulated Ledger that is plugged in there.
+    pub(crate) async fn with_device(policy: &str, at: SocketAddr) -> Option<Self> {
+        let chain = lending_chain_or_skip(BASE).await?;
+        let env = vec![("BURSAR_TEST_LEDGER".to_owned(), at.to_string())];
+        let nodes = (Some(chain.url().to_owned()), env);
+        Some(Self::with_address(chain, nodes, policy, "address ledger add 0 lend").await)
+    }
+
+    /// `create` is the command that creates the address `lend`.
+    async fn with_address(
+        chain: Devnet,
+        (rpc, env): (Option<String>, Vec<(String, String)>),
+        policy: &str,
+        create: &str,
+    ) -> Self {
+        let id = chain.network().chain;
         let start = Start { unlock: false, rpc, env, ..Start::default() };
         let home = tempfile::tempdir().expect("a folder");
         let engine = EngineProcess::start(&home.path().join("data"), &start);
         let mut operator = engine.operator().await;
         operator.must("wallet create main").await;
         operator.must("seed create").await;
-        let created = operator.must("address create lend 0 \"for tests\"").await;
+        let created = operator.must(create).await;
         let Answer::Address(created) = created else { panic!("{created:?}") };
         let owner: Address = created.address.parse().expect("an address");
         let only = format!("--networks {}", id.0);
@@ -101,7 +122,7 @@ impl Stage {
             _home: home,
         };
         stage.mine_blocks();
-        Some(stage)
+        stage
     }
 
     /// Mines a block ten times a second from now on: transactions become final.

@@ -1,5 +1,6 @@
 //! The scene of these tests: a full local chain, and an engine process with an open wallet, a policy and an agent.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -108,7 +109,27 @@ impl Stage {
         chain: Devnet,
         url: String,
         policy: &str,
+        env: Vec<(String, String)>,
+    ) -> Self {
+        Self::with_address(chain, url, policy, env, "address create trade 0 \"for tests\"").await
+    }
+
+    /// The same, with an address of a simulated Ledger that is plugged in there.
+    pub(crate) async fn with_device(policy: &str, at: SocketAddr) -> Option<Self> {
+        let chain = full_chain_or_skip(BASE).await?;
+        let url = chain.url().to_owned();
+        let env = vec![("BURSAR_TEST_LEDGER".to_owned(), at.to_string())];
+        let enrol = "address ledger add 0 trade";
+        Some(Self::with_address(chain, url, policy, env, enrol).await)
+    }
+
+    /// `create` is the command that creates the address `trade`.
+    async fn with_address(
+        chain: Devnet,
+        url: String,
+        policy: &str,
         mut env: Vec<(String, String)>,
+        create: &str,
     ) -> Self {
         let id = chain.network().chain;
         env.push(("BURSAR_TEST_ETH_PRICE".into(), "3000".into()));
@@ -122,7 +143,7 @@ impl Stage {
         let mut operator = engine.operator().await;
         operator.must("wallet create main").await;
         operator.must("seed create").await;
-        let created = operator.must("address create trade 0 \"for tests\"").await;
+        let created = operator.must(create).await;
         let Answer::Address(created) = created else { panic!("{created:?}") };
         let owner: Address = created.address.parse().expect("an address");
         operator.must(&format!("policy create p {policy}")).await;

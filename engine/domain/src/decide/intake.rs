@@ -50,7 +50,8 @@ impl Queue {
                 queue.by_agent = queue.by_agent.saturating_add(usize::from(own));
             }
         }
-        for request in state.waiting.values() {
+        let plans = state.plans_at_device();
+        for request in state.waiting.values().chain(plans.filter(|one| one.is_running())) {
             queue.in_all = queue.in_all.saturating_add(1);
             queue.by_agent = queue.by_agent.saturating_add(usize::from(request.agent == agent.id));
         }

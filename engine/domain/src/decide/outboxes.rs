@@ -12,6 +12,7 @@ use crate::command::Command;
 use crate::decision::{Decision, Effect, Reply, require_sealed};
 use crate::event::Event;
 use crate::outboxes::{self, Send, SendRecord};
+use crate::prompts::WaitEnd;
 use crate::refusal::Refusal;
 use crate::requests::Request;
 use crate::state::State;
@@ -123,7 +124,10 @@ pub(super) fn apply_input(
         // The next probe with an unlocked wallet repeats the input.
         return Ok(Decision::done(Vec::new()));
     }
-    let owned = with_owners(state, command, key, &stopped, step.events);
+    let is_refused = matches!(input, Input::Declined { .. });
+    let why = if is_refused { WaitEnd::Refused } else { WaitEnd::TooLate };
+    let unsigned = state.is_on_device(key.signer).then_some(why);
+    let owned = with_owners(state, command, key, &stopped, unsigned, step.events);
     let events = stopped.into_iter().chain(owned).collect();
     Ok(Decision {
         events,
@@ -138,17 +142,19 @@ pub(super) fn apply_input(
 }
 
 /// Completes outbox events with those of the plans that own the submissions: an outcome and its consequence for the
-/// plan are one commit. `stopped` are the events of the same decision that stopped plans.
-pub(super) fn with_owners(
+/// plan are one commit. `stopped` are the events of the same decision that stopped plans. `unsigned` says why a device
+/// did not sign what is dropped.
+fn with_owners(
     state: &State,
     command: &Command,
     key: &OutboxKey,
     stopped: &[Event],
+    unsigned: Option<WaitEnd>,
     events: Vec<bursar_submit::Event>,
 ) -> Vec<Event> {
     let owned = events.into_iter().flat_map(|event| {
         let (before, after) = if let bursar_submit::Event::Finished { id, outcome } = &event {
-            plans::step_finished(state, &command.moment, stopped, *id, *outcome)
+            plans::step_finished(state, &command.moment, stopped, unsigned, (*id, *outcome))
         } else {
             (Vec::new(), Vec::new())
         };

@@ -14,7 +14,7 @@ use super::unattended::check_unattended;
 use crate::command::{Command, PermitOrder};
 use crate::decision::{Decision, Effect, Reply, require_sealed};
 use crate::event::Event;
-use crate::plan::{Execution, ExecutionEnd};
+use crate::plan::{Execution, ExecutionEnd, PLAN_S};
 use crate::refusal::Refusal;
 use crate::state::State;
 use crate::trades::{PERMITS_MAX, TradeAsk, TradeQuote, Venue};
@@ -36,7 +36,8 @@ pub(super) fn order(
         let events = ended(request, execution, ExecutionEnd::Rejected(refusal));
         return Ok(Decision::reply(events, Reply::Request(request.id)));
     }
-    check_permit(trade, &order.quote, &order.permit)?;
+    let by_device = state.is_on_device(request.from);
+    check_permit(trade, &order.quote, &order.permit, by_device)?;
     Ok(Decision {
         events: vec![Event::PermitOrdered { id: order.id, permit: order.permit }],
         effects: vec![Effect::SignPermit(order.id)],
@@ -71,12 +72,19 @@ fn check_count(execution: &Execution) -> Result<(), Refusal> {
     Err(Refusal::because(Code::PlanExpired, message))
 }
 
-/// Checks that the permit lets the router take exactly the input, until the swap's deadline at the latest.
-fn check_permit(trade: &TradeAsk, quote: &TradeQuote, permit: &Permit) -> Result<(), Refusal> {
+/// Checks that the permit lets the router take exactly the input, until the swap's deadline at the latest. A person at
+/// a device has as long as the plan, because the swap's own prompt comes later.
+fn check_permit(
+    trade: &TradeAsk,
+    quote: &TradeQuote,
+    permit: &Permit,
+    by_device: bool,
+) -> Result<(), Refusal> {
     let wrong = || Refusal::because(Code::BadInput, "The permit does not fit the trade.");
     let exchange = networks::by_chain(trade.chain).and_then(|network| network.exchange);
     let exchange = exchange.ok_or_else(wrong)?;
-    let latest = quote.block_time.saturating_add(exchange.deadline_seconds);
+    let lasts_s = if by_device { PLAN_S } else { exchange.deadline_seconds };
+    let latest = quote.block_time.saturating_add(lasts_s);
     let latest = trade.deadline.map_or(latest, |deadline| deadline.min(latest));
     let fits = matches!(trade.venue, Venue::V4 { .. })
         && trade.token_in.address == Some(permit.token)

@@ -16,6 +16,7 @@ use crate::decision::{Decision, Reply, require_sealed};
 use crate::due::{renewal_if_due, unattended_day_if_due};
 use crate::event::Event;
 use crate::plan::{Execution, ExecutionEnd, PLAN_MS, Quote, StepPurpose, Volume, outbox_key};
+use crate::prompts::WaitEnd;
 use crate::refusal::Refusal;
 use crate::requests::{LaneAsk, Request};
 use crate::state::State;
@@ -181,13 +182,14 @@ pub(super) fn ended(request: &Request, execution: &Execution, end: ExecutionEnd)
 }
 
 /// Returns what the end of a submission means for the plan that owns it: the events before and after that end.
-/// `stopped` are the events of the same decision that stopped plans.
+/// `stopped` are the events of the same decision that stopped plans. `unsigned` says why a device did not sign a dropped
+/// transaction.
 pub(super) fn step_finished(
     state: &State,
     moment: &Moment,
     stopped: &[Event],
-    id: SubmissionId,
-    outcome: Outcome,
+    unsigned: Option<WaitEnd>,
+    (id, outcome): (SubmissionId, Outcome),
 ) -> (Vec<Event>, Vec<Event>) {
     let owner = state.executing.values().find_map(|request| {
         let execution = request.execution()?;
@@ -217,17 +219,26 @@ pub(super) fn step_finished(
     }
     let mut events = vec![Event::StepEnded { id: request.id, outcome }];
     if after.end.is_none()
-        && let Some(end) = end_after(purpose, outcome)
+        && let Some(end) = end_after(purpose, outcome, unsigned)
     {
         after.end_request(end.clone());
         events.push(Event::ExecutionEnded { id: request.id, end });
     }
-    events.extend(after.is_over().then_some(Event::PlanClosed { id: request.id }));
+    // Who refuses the revocation on the device keeps the allowance, and is not asked again.
+    let keeps_allowance = purpose == StepPurpose::Revocation
+        && outcome == Outcome::Dropped
+        && unsigned == Some(WaitEnd::Refused);
+    let is_over = after.is_over() || keeps_allowance;
+    events.extend(is_over.then_some(Event::PlanClosed { id: request.id }));
     (renewals, events)
 }
 
 /// Returns how a request ends after a step; `None` if it continues. The lane reads what a main transaction moved.
-fn end_after(purpose: StepPurpose, outcome: Outcome) -> Option<ExecutionEnd> {
+fn end_after(
+    purpose: StepPurpose,
+    outcome: Outcome,
+    unsigned: Option<WaitEnd>,
+) -> Option<ExecutionEnd> {
     let failed = |sentence: &str, hash| ExecutionEnd::Failed {
         refusal: Refusal::because(Code::ExecutionError, sentence),
         hash,
@@ -243,9 +254,10 @@ fn end_after(purpose: StepPurpose, outcome: Outcome) -> Option<ExecutionEnd> {
         Outcome::Reverted { hash, .. } => {
             Some(failed("The token's approval was reverted: nothing moved.", Some(hash)))
         }
-        Outcome::Cancelled { .. } | Outcome::Dropped => {
-            Some(ExecutionEnd::Rejected(Refusal::new(Code::PlanExpired)))
-        }
+        Outcome::Dropped => Some(ExecutionEnd::Rejected(
+            unsigned.map_or(Refusal::new(Code::PlanExpired), WaitEnd::refusal),
+        )),
+        Outcome::Cancelled { .. } => Some(ExecutionEnd::Rejected(Refusal::new(Code::PlanExpired))),
         Outcome::NonceTaken => Some(failed(
             "Another transaction of this address took the place of this one: its effect is unknown.",
             None,
@@ -279,7 +291,12 @@ pub(super) fn stop_all(state: &State, code: Code) -> Vec<Event> {
         .collect()
 }
 
-fn stop_one(state: &State, request: &Request, refusal: &Refusal, declines: Declines) -> Vec<Event> {
+pub(super) fn stop_one(
+    state: &State,
+    request: &Request,
+    refusal: &Refusal,
+    declines: Declines,
+) -> Vec<Event> {
     let Some(execution) = request.execution() else { return Vec::new() };
     let mut events = Vec::new();
     let mut after = execution.clone();
@@ -332,8 +349,15 @@ pub(super) fn stop_idle(state: &State, command: &Command) -> Vec<Event> {
 /// Stops the plans that were allowed too long ago. The caller has checked that the wallet is unlocked.
 pub(super) fn overdue(state: &State, moment: &Moment) -> Vec<Event> {
     let late = state.executing.values().filter(|request| is_overdue(request, moment));
-    let refusal = Refusal::new(Code::PlanExpired);
-    late.flat_map(|request| stop_one(state, request, &refusal, Declines::Call)).collect()
+    late.flat_map(|request| {
+        let refusal = if state.may_be_denied(request) {
+            WaitEnd::TooLate.refusal()
+        } else {
+            Refusal::new(Code::PlanExpired)
+        };
+        stop_one(state, request, &refusal, Declines::Call)
+    })
+    .collect()
 }
 
 fn is_overdue(request: &Request, moment: &Moment) -> bool {

@@ -7,6 +7,7 @@ use bursar_core::client::Client;
 use bursar_core::codes::Code;
 use bursar_core::ids::RequestId;
 use bursar_core::limits::PADDING_A_DAY;
+use bursar_submit::Declines;
 
 use super::intake::{Intake, Queue};
 use super::unattended::exceeds;
@@ -41,9 +42,6 @@ pub(super) fn ask(state: &State, command: &Command, ask: &Ask) -> Result<Decisio
     let paying = state.wallet.as_ref().and_then(|wallet| wallet.address(&commission.label));
     let paying = paying.ok_or(Refusal::new(Code::AgentNotCommissioned))?;
     let from = paying.address;
-    if ask.ask.payment().is_none() {
-        paying.check_plans()?;
-    }
     let (mut events, spent) = renewal_if_due(agent, commission, &command.moment);
     events.extend(unattended_day_if_due(state, &command.moment));
     let queue = Queue::now(state, agent, &command.moment);
@@ -278,7 +276,18 @@ pub(super) fn deny(
     reason: Option<&String>,
     by: Client,
 ) -> Result<Decision, Refusal> {
-    // A request that waits for its device can still be denied.
+    // What waits for a device can still be denied.
+    if let Some(request) = state.executing.get(&id)
+        && state.may_be_denied(request)
+    {
+        let message = match reason {
+            Some(reason) => format!("The operator denied it: {reason}"),
+            None => "The operator denied it.".to_owned(),
+        };
+        let refusal = Refusal::because(Code::RequestDenied, message);
+        let events = plans::stop_one(state, request, &refusal, Declines::Any);
+        return Ok(Decision::reply(events, Reply::Request(id)));
+    }
     if !state.waiting.contains_key(&id) {
         let request = held_request(state, id)?;
         if let Some(expiry) = expiry_if_due(request, &command.moment) {

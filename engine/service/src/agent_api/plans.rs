@@ -46,9 +46,15 @@ pub(super) fn identity_of(
 }
 
 impl Api {
-    /// Waits for the end of an allowed trade or loan, at most [`WAIT`], and returns it as it is then.
+    /// Returns whether the request is allowed, and its device was not asked yet.
+    pub(super) fn awaits_press(&self, record: &Request) -> bool {
+        self.core.view().state.awaits_first_press(record)
+    }
+
+    /// Waits for the end of an allowed trade or loan, at most [`WAIT`], and returns it as it is then. One that a person
+    /// signs on a device is not waited for.
     pub(super) async fn end_of(&self, record: Arc<Request>) -> Arc<Request> {
-        if record.execution().is_none_or(|execution| execution.end.is_some()) {
+        if !record.is_running() || self.core.view().state.is_on_device(record.from) {
             return record;
         }
         let id = record.id;

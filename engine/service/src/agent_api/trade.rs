@@ -65,7 +65,7 @@ async fn try_trade(api: &Api, request: HttpRequest) -> Result<Answer, Fault> {
     match earlier.map_err(|fault| caller.hide_lock(fault))?.answer {
         ActionAnswer::Request(record) | ActionAnswer::Earlier(record) => {
             let record = api.end_of(record).await;
-            return Ok(describe(&record));
+            return Ok(describe(&record, api.awaits_press(&record)));
         }
         ActionAnswer::Settled(_) | ActionAnswer::Done | ActionAnswer::Reported(_) => {}
     }
@@ -94,7 +94,7 @@ async fn try_trade(api: &Api, request: HttpRequest) -> Result<Answer, Fault> {
         tracing::info!(id, %agent, amount, "a trade waits for approval: run `bursar requests`");
     }
     let record = api.end_of(record).await;
-    Ok(describe(&record))
+    Ok(describe(&record, api.awaits_press(&record)))
 }
 
 /// Measures and records a new request. The inner error is a refusal that no record describes.
@@ -113,7 +113,8 @@ async fn new_trade(
         .and_then(|given| state.wallet.as_ref().and_then(|wallet| wallet.address(&given.label)));
     let owner = address.ok_or(Fault::new(Code::AgentNotCommissioned))?.address;
     let outbox = state.outboxes.get(&outbox_key(input.chain(), owner));
-    let proposed = api.trading.propose(input, owner, &policy.trading).await;
+    let by_device = state.is_on_device(owner);
+    let proposed = api.trading.propose(input, owner, by_device, &policy.trading).await;
     let Proposal { ask: trade, measured } = match proposed {
         Ok(proposal) => proposal,
         Err(refusal) if refusal.code == Code::ChainUnavailable => return Err(refusal.into()),
@@ -171,7 +172,7 @@ async fn try_status(api: &Api, id: &str) -> Result<Answer, Fault> {
             tracing::warn!(code = %fault.code, "an expiry could not be recorded");
         }
     }
-    Ok(polled(&record, &moment))
+    Ok(polled(&record, api.awaits_press(&record), &moment))
 }
 
 /// Returns whether policy or market refuse a trade with this code.
@@ -203,12 +204,15 @@ fn refused(refusal: &Refusal) -> Answer {
 }
 
 /// Answers a call with the trade's full result.
-fn describe(record: &Request) -> Answer {
+fn describe(record: &Request, awaits_press: bool) -> Answer {
     let Some(trade) = record.trade() else { return Answer::from(Fault::new(Code::InternalError)) };
     let id = record.id.to_string();
     let result = |status| TradeResult { trade: Some(trade), ..TradeResult::new(&id, status) };
     match &record.status {
         Status::Held { .. } => {
+            Answer::new(202, result("pending").body()).with_outcome(Outcome::InProgress)
+        }
+        Status::Executing(_) if awaits_press => {
             Answer::new(202, result("pending").body()).with_outcome(Outcome::InProgress)
         }
         Status::Refused { refusal, was_held, .. } => {
@@ -225,7 +229,7 @@ fn describe(record: &Request) -> Answer {
                 Some(ExecutionEnd::Failed { .. }) => Answer::new(500, body),
             }
         }
-        // Only payments are authorized, or wait for a device.
+        // Only payments are authorized, or have a status of their own while they wait for a device.
         Status::Denied { .. }
         | Status::Expired { .. }
         | Status::Authorized { .. }
@@ -235,7 +239,7 @@ fn describe(record: &Request) -> Answer {
 }
 
 /// Answers a poll: always 200, except while the operator decides.
-fn polled(record: &Request, moment: &Moment) -> Answer {
+fn polled(record: &Request, awaits_press: bool, moment: &Moment) -> Answer {
     let Some(trade) = record.trade() else {
         return Answer::from(Fault::new(Code::RequestNotFound));
     };
@@ -257,6 +261,11 @@ fn polled(record: &Request, moment: &Moment) -> Answer {
             Answer::new(202, short("pending").with("expires_in_seconds", left))
                 .with_outcome(Outcome::InProgress)
         }
+        Status::Executing(execution) if awaits_press => {
+            let left = execution.until.left_ms(moment).div_ceil(1_000);
+            Answer::new(202, short("pending").with("expires_in_seconds", left))
+                .with_outcome(Outcome::InProgress)
+        }
         Status::Executing(execution) if execution.end.is_none() => {
             Answer::new(200, short("executing")).with_outcome(Outcome::InProgress)
         }
@@ -268,7 +277,7 @@ fn polled(record: &Request, moment: &Moment) -> Answer {
             let code = refusal_code(refusal, *was_held);
             Answer::new(200, TradeResult { reason: Some(refusal), code, ..result }.body())
         }
-        // Only payments are authorized, or wait for a device.
+        // Only payments are authorized, or have a status of their own while they wait for a device.
         Status::Denied { .. }
         | Status::Expired { .. }
         | Status::Authorized { .. }

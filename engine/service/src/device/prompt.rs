@@ -12,6 +12,7 @@ use bursar_x402::signature::Signature65;
 use bursar_x402::typed_data::{TokenDomain, struct_hash};
 
 use super::not_ready::{NotReady, Switch};
+use super::permit;
 use super::ready::{ANSWER_MS, ReadyDevice, check_typed_data};
 use crate::journal::{SigningOrder, Terms};
 
@@ -64,8 +65,11 @@ impl Prompt {
                 let hashes = [token.separator(), struct_hash(authorization)];
                 (payment::typed_data(token, authorization), hashes)
             }
-            // Only trades use permits, and no trade is made from an address of a device.
-            Terms::Permit { .. } => return Err(other()),
+            Terms::Permit { chain, permit2, permit: terms } => {
+                let message = terms.struct_hash().map_err(|_too_large| other())?;
+                let domain = bursar_uniswap::permit::domain(*chain, *permit2).separator();
+                (permit::typed_data(*chain, *permit2, terms), [domain, message])
+            }
             Terms::Transaction(unsigned) => {
                 let Payload { bytes, tail } = unsigned.payload();
                 let unsigned = match tail {

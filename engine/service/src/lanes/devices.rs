@@ -1,9 +1,11 @@
-//! The queue of the hardware devices: payments and transactions whose key is in a device wait here until it is ready, and
-//! are shown to the person one at a time. While one waits for its device, it holds no connection.
+//! The queue of the hardware devices: payments, plans and transactions whose key is in a device wait here until it is ready,
+//! and are shown to the person one at a time. While one waits for its device, it holds no connection.
 
 mod prompter;
 mod queue;
 mod status;
+mod turns;
 
 pub(crate) use queue::{new, waiting};
 pub(crate) use status::DeviceStatus;
+pub(crate) use turns::Turns;

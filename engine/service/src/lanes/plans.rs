@@ -14,6 +14,7 @@ use bursar_core::fault::Fault;
 use bursar_domain::command::{PermitOrder, StepOrder};
 use bursar_domain::outboxes::SendRecord;
 use bursar_domain::plan::{Execution, ExecutionEnd, Quote, StepPurpose, outbox_key};
+use bursar_domain::prompts::WaitEnd;
 use bursar_domain::{Action, LaneAsk, Refusal, Request, lines};
 use bursar_submit::{Call, OutboxKey, Outcome, fees};
 use bursar_uniswap::{Permit, swap};
@@ -22,6 +23,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::batch::unavailable;
+use super::devices::Turns;
 use super::lending::{self, Known, Lending};
 use super::rehearsal::{APPROVAL_GAS, NextStep, PartKind};
 use super::trading::{self, Trading};
@@ -60,6 +62,7 @@ pub struct Worker {
     pub executed: Executed,
     pub core: Handle,
     pub signer: Arc<dyn Signer>,
+    pub(crate) turns: Turns,
     pub tasks: TaskTracker,
     pub stopping: CancellationToken,
 }
@@ -77,7 +80,7 @@ pub async fn run(worker: Worker) {
                 continue;
             }
             let (worker, request) = (worker.clone(), Arc::clone(request));
-            let task = worker.tasks.clone().spawn(async move { worker.take_step(&request).await });
+            let task = worker.tasks.clone().spawn(async move { worker.take_turn(&request).await });
             busy.insert(line, task);
         }
         let unbooked = view.state.outboxes.sends.values().filter(|one| one.unbooked().is_some());
@@ -102,10 +105,46 @@ pub async fn run(worker: Worker) {
     }
 }
 
+/// How far a plan came.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Taken {
+    /// A transaction is opened; its outbox has it signed.
+    Opened,
+    Done,
+    NotNow,
+}
+
 impl Worker {
-    /// Takes the next step of a plan, or pauses if that is not possible now.
-    async fn take_step(&self, request: &Request) {
-        let Some(execution) = request.execution() else { return };
+    /// Takes the next step of a plan once its device is ready, so that the terms are fixed just before their prompt.
+    async fn take_turn(&self, request: &Request) {
+        if !self.core.view().state.awaits_press(request) {
+            let taken = self.take_step(request).await;
+            return self.pause_after(taken).await;
+        }
+        let Some(turn) = self.turns.take(request.id, request.from).await else {
+            return self.pause().await;
+        };
+        // It may have ended while its device was looked for.
+        let view = self.core.view();
+        let Some(request) = view.state.executing.get(&request.id) else { return };
+        let taken = self.take_step(request).await;
+        if taken == Taken::Opened {
+            turn.keep();
+        } else {
+            drop(turn);
+        }
+        self.pause_after(taken).await;
+    }
+
+    async fn pause_after(&self, taken: Taken) {
+        if taken == Taken::NotNow {
+            self.pause().await;
+        }
+    }
+
+    /// Takes the next step of a plan, if that is possible now.
+    async fn take_step(&self, request: &Request) -> Taken {
+        let Some(execution) = request.execution() else { return Taken::NotNow };
         let action = match self.next_action(request, execution).await {
             Ok(action) => action,
             Err(refusal) if is_temporary(&refusal) => None,
@@ -115,6 +154,7 @@ impl Worker {
         };
         let executes = matches!(&action, Some(Action::EndExecution { end, .. })
             if matches!(**end, ExecutionEnd::Executed { .. }));
+        let opens = matches!(&action, Some(Action::OpenStep(_)));
         let permit = match &action {
             Some(Action::OrderPermit(order)) => Some(order.permit),
             _other => None,
@@ -130,9 +170,13 @@ impl Worker {
         if executes && taken.is_ok() {
             self.executed.count();
         }
-        if let Err(fault) = taken {
-            tracing::debug!(request = %request.id.short(), code = %fault.code, "a plan pauses");
-            self.pause().await;
+        match taken {
+            Ok(()) if opens => Taken::Opened,
+            Ok(()) => Taken::Done,
+            Err(fault) => {
+                tracing::debug!(request = %request.id.short(), code = %fault.code, "a plan pauses");
+                Taken::NotNow
+            }
         }
     }
 
@@ -184,7 +228,12 @@ impl Worker {
         let failpoints = &self.ports.failpoints;
         for order in orders {
             failpoints.pass("plan.permit_sign");
+            let by_device = self.signer.asks_a_person(&order.slip);
             let signed = self.signer.sign(order.slip, order.terms).await;
+            if by_device && matches!(signed, Err(SignFault::Refused(_))) {
+                let refusal = WaitEnd::Refused.refusal();
+                return self.reject(request, refusal).await;
+            }
             let signature = signed.map_err(|refused| match refused {
                 // Locked or frozen meanwhile: the plan ends, or continues when the wallet is open.
                 SignFault::Stale => Fault::new(Code::Busy),
@@ -197,6 +246,15 @@ impl Worker {
             self.core.act(Action::PermitSigned { id: request.id, permit, signature }).await?;
             failpoints.pass("plan.permit_recorded");
         }
+        Ok(())
+    }
+
+    /// Ends a request whose permit a person refused.
+    async fn reject(&self, request: &Request, refusal: Refusal) -> Result<(), Fault> {
+        let view = self.core.view();
+        let Some(now) = view.state.executing.get(&request.id) else { return Ok(()) };
+        let Some(execution) = now.execution() else { return Ok(()) };
+        self.act(end(now, execution, ExecutionEnd::Rejected(refusal))).await?;
         Ok(())
     }
 
@@ -217,7 +275,8 @@ impl Worker {
         let outbox = self.core.view().state.outboxes.get(&key);
         let next = match &request.ask {
             LaneAsk::Trade(trade) => {
-                self.trading.next_step(request, trade, execution, &outbox).await?
+                let by_device = self.core.view().state.is_on_device(request.from);
+                self.trading.next_step(request, trade, execution, &outbox, by_device).await?
             }
             LaneAsk::Loan(loan) => {
                 let known = Known::of(&self.core.view().state, request);

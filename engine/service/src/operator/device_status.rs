@@ -3,12 +3,18 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use alloy_primitives::U256;
 use bursar_control::answers::DeviceAnswer;
 use bursar_core::card::DeviceCard;
 use bursar_core::ids::RequestId;
+use bursar_core::money::{Atoms, TokenAmount};
+use bursar_core::networks::{ChainId, NATIVE_DECIMALS, Network};
 use bursar_domain::Request;
+use bursar_domain::plan::{Execution, outbox_key};
 use bursar_domain::requests::PaymentAsk;
+use bursar_domain::state::State;
 use bursar_submit::SubmissionId;
+use bursar_uniswap::permit::domain as permit_domain;
 use bursar_x402::typed_data::{TokenDomain, struct_hash};
 
 use crate::context::EngineContext;
@@ -53,31 +59,61 @@ impl Place {
     }
 }
 
-/// Returns the places of all requests that wait for a device.
+/// Returns the places of all requests that wait for a device, and of plans that wait for it to take back an allowance.
 pub(super) fn places(engine: &EngineContext, view: &View) -> BTreeMap<RequestId, Place> {
     let status = Arc::clone(&engine.device_status.borrow());
     let is_open = engine.vault.is_unlocked();
-    let requests = view.state.waiting.values();
+    let requests = view.state.waiting.values().chain(view.state.plans_at_device());
     requests.map(|request| (request.id, place(&status, is_open, view, request))).collect()
+}
+
+/// Returns the labels of all places.
+pub(super) fn labels(engine: &EngineContext, view: &View) -> BTreeMap<RequestId, String> {
+    places(engine, view).into_iter().map(|(id, place)| (id, place.label)).collect()
 }
 
 fn place(status: &DeviceStatus, is_open: bool, view: &View, request: &Request) -> Place {
     let prompting = status.prompting.as_ref();
-    if let Some(shown) = prompting.filter(|one| one.subject == Subject::Request(request.id)) {
+    if let Some(shown) = prompting.filter(|one| belongs_to(&one.subject, request)) {
         return Place::prompting(&shown.device);
     }
     if let Some(stop) = stop(is_open, view, request) {
         return stop;
     }
-    let older = waiting(view).into_iter().filter(|one| one.from == request.from);
-    let older = older.take_while(|one| one.id != request.id).count();
-    let transactions = status.transactions.iter().filter(|(_any, from)| *from == request.from);
-    let before = older.saturating_add(transactions.count());
-    match (before, status.not_ready.get(&request.from), prompting) {
+    match (before(status, view, request), status.not_ready.get(&request.from), prompting) {
         (0, None, Some(_other)) => Place::new("next", "The Ledger shows another request first."),
         (0, not_ready, _any) => Place::first(not_ready),
         (before, _any, _other) => Place::before(before),
     }
+}
+
+/// Returns whether a signature is for this request.
+fn belongs_to(subject: &Subject, request: &Request) -> bool {
+    match subject {
+        Subject::Request(id) | Subject::Permit(id) => *id == request.id,
+        Subject::Attempt { submission, .. } => {
+            let step = request.execution().and_then(Execution::open_step);
+            step.is_some_and(|step| step.submission == *submission)
+        }
+    }
+}
+
+/// Returns how many are shown before a request on the device of its address: transactions, then plans, then payments.
+fn before(status: &DeviceStatus, view: &View, request: &Request) -> usize {
+    let transactions = status.transactions.iter().filter(|(_any, from)| *from == request.from);
+    let mut transactions = transactions.map(|(subject, _from)| belongs_to(subject, request));
+    let count = transactions.clone().count();
+    if let Some(own) = transactions.position(|is_own| is_own) {
+        return own;
+    }
+    let plans = status.plans.iter().filter(|(_any, from)| *from == request.from);
+    let plans = if request.execution().is_some() {
+        plans.take_while(|(id, _from)| *id != request.id).count()
+    } else {
+        let older = waiting(view).into_iter().filter(|one| one.from == request.from);
+        plans.count().saturating_add(older.take_while(|one| one.id != request.id).count())
+    };
+    count.saturating_add(plans)
 }
 
 /// Returns why nothing is shown on a device.
@@ -102,11 +138,18 @@ pub(super) fn answer(engine: &EngineContext) -> Option<DeviceAnswer> {
     let moment = engine.core.now();
     let status = Arc::clone(&engine.device_status.borrow());
     let is_open = engine.vault.is_unlocked();
-    let mut waiting: Vec<&Arc<Request>> = view.state.waiting_at(&moment).collect();
-    waiting.sort_by_key(|request| request.seq);
-    let count = waiting.len().saturating_add(status.transactions.len());
-    let transaction = status.transactions.first();
-    let place = match (&status.prompting, waiting.first(), transaction) {
+    let mut plans: Vec<&Arc<Request>> = view.state.plans_at_device().collect();
+    plans.sort_by_key(|request| request.seq);
+    let mut payments: Vec<&Arc<Request>> = view.state.waiting_at(&moment).collect();
+    payments.sort_by_key(|request| request.seq);
+    let mut sends = status
+        .transactions
+        .iter()
+        .filter(|(subject, _from)| !plans.iter().any(|request| belongs_to(subject, request)));
+    let requests = plans.len().saturating_add(payments.len());
+    let count = requests.saturating_add(sends.clone().count());
+    let first = payments.first().or(plans.first());
+    let place = match (&status.prompting, first, sends.next()) {
         (Some(shown), ..) => Place::prompting(&shown.device),
         (None, Some(first), _any) => place(&status, is_open, &view, first),
         (None, None, Some((_subject, from))) => Place::first(status.not_ready.get(from)),
@@ -133,18 +176,63 @@ pub(super) fn of_send(engine: &EngineContext, send: SubmissionId) -> Option<Stri
 }
 
 /// Returns what a card shows of the device.
-pub(super) fn card(request: &Request, place: &Place) -> Option<DeviceCard> {
-    let payment = request.ask.payment()?;
-    let token = payment.token_domain()?;
+pub(super) fn card(state: &State, request: &Request, place: &Place) -> Option<DeviceCard> {
+    let chain = request.ask.chain();
+    let rows = match request.ask.payment() {
+        Some(payment) => shows(request, payment, &payment.token_domain()?),
+        None => shows_of_plan(state, request).unwrap_or_default(),
+    };
+    let rows = rows.into_iter().map(|(name, value)| (name.to_owned(), value));
     Some(DeviceCard {
         state: place.state.clone(),
         is_prompting: place.is_prompting,
-        shows: shows(request, payment, &token),
-        note: note(payment),
+        shows: rows.collect(),
+        note: note(request.ask.network(), chain),
     })
 }
 
-fn shows(request: &Request, payment: &PaymentAsk, token: &TokenDomain) -> Vec<(String, String)> {
+/// Returns what the device shows of the step that a plan takes now; `None` before its terms are fixed.
+fn shows_of_plan(state: &State, request: &Request) -> Option<Vec<(&'static str, String)>> {
+    let execution = request.execution()?;
+    let network = request.ask.network()?;
+    let Some(step) = execution.open_step() else {
+        request.permit_digest()?;
+        let permit = execution.permit.as_ref()?.permit;
+        let permit2 = network.exchange?.permit2;
+        return Some(vec![
+            ("name", "Permit2".to_owned()),
+            ("chainId", network.chain.to_string()),
+            ("verifyingContract", permit2.to_checksum(None)),
+            ("token", permit.token.to_checksum(None)),
+            ("amount", permit.amount.to_string()),
+            ("expiration", permit.expiration.to_string()),
+            ("nonce", permit.nonce.to_string()),
+            ("spender", permit.spender.to_checksum(None)),
+            ("sigDeadline", permit.signature_deadline.to_string()),
+            ("domain hash", permit_domain(network.chain, permit2).separator().to_string()),
+            ("message hash", permit.struct_hash().ok()?.to_string()),
+        ]);
+    };
+    let outbox = state.outboxes.get(&outbox_key(network.chain, request.from));
+    let (attempt, tried) = outbox.open.get(&step.submission)?.unsigned_attempt()?;
+    let unsigned = outbox.unsigned(step.submission, attempt)?;
+    let most =
+        U256::from(tried.fees.max_price()).checked_mul(U256::from(unsigned.call.gas_limit))?;
+    let fees = TokenAmount { atoms: Atoms(most), decimals: NATIVE_DECIMALS };
+    Some(vec![
+        ("From", request.from.to_checksum(None)),
+        ("To", unsigned.call.to.to_checksum(None)),
+        ("Network", network.title.to_owned()),
+        ("Max fees", format!("{fees} ETH")),
+        ("Transaction hash", tried.digest.to_string()),
+    ])
+}
+
+fn shows(
+    request: &Request,
+    payment: &PaymentAsk,
+    token: &TokenDomain,
+) -> Vec<(&'static str, String)> {
     let mut rows = vec![
         ("name", token.name.clone()),
         ("version", token.version.clone()),
@@ -165,14 +253,13 @@ fn shows(request: &Request, payment: &PaymentAsk, token: &TokenDomain) -> Vec<(S
     if let Some(terms) = request.terms() {
         rows.push(("message hash", struct_hash(terms).to_string()));
     }
-    rows.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
+    rows
 }
 
 /// Notes that the app knows the names of a few networks only.
-fn note(payment: &PaymentAsk) -> Option<String> {
-    let unnamed = payment.network().is_none_or(|network| !network.named_on_ledger);
+fn note(network: Option<&Network>, chain: ChainId) -> Option<String> {
+    let unnamed = network.is_none_or(|network| !network.named_on_ledger);
     unnamed.then(|| {
-        let chain = payment.chain;
         format!("The Ledger may show this network as the bare number {chain}, and its coin as ???.")
     })
 }

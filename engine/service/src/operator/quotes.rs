@@ -41,7 +41,9 @@ pub(super) async fn run(engine: &Arc<EngineContext>, order: QuoteOrder) -> Resul
     let input = input(&order, network)?;
     let defaults = TradingPolicy::default();
     let trading = policy.as_ref().map_or(&defaults, |record| &record.policy.trading);
-    let Proposal { ask, measured } = engine.trading.propose(&input, known.address, trading).await?;
+    let by_device = view.state.is_on_device(known.address);
+    let proposed = engine.trading.propose(&input, known.address, by_device, trading).await?;
+    let Proposal { ask, measured } = proposed;
     measured?;
     let mut routes = engine.trading.compare(&ask, known.address).await?;
     let own = RouteQuote { venue: ask.venue.clone(), out: ask.quote.out };

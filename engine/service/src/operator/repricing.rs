@@ -42,7 +42,8 @@ pub(super) async fn requote(
         }
         LaneAsk::Trade(trade) => {
             let outbox = state.outboxes.get(&outbox_key(trade.chain, request.from));
-            return match engine.trading.requote(trade, request.from).await {
+            let by_device = state.is_on_device(request.from);
+            return match engine.trading.requote(trade, request.from, by_device).await {
                 Ok(measured) => {
                     let quote = measured.quote().clone().into();
                     engine.trading.keep(request.id, outbox, measured);

@@ -1,5 +1,6 @@
 //! The commands `requests`, `approve` and `deny`.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use bursar_control::answers::{Answer, DecidedAnswer, Warning};
@@ -38,8 +39,8 @@ pub(super) async fn list(
     engine: &Arc<EngineContext>,
     order: &RequestsOrder,
 ) -> Result<Done, Fault> {
-    let pending = pending_requests(&engine.core.view().state, &engine.core.now());
-    let context = CardContext::of(engine, &pending).await;
+    let first = pending(&engine.core.view().state, &engine.core.now());
+    let context = CardContext::of(engine, &first).await;
     // The pending requests may have changed while balances were read.
     let view = engine.core.view();
     let moment = engine.core.now();
@@ -48,19 +49,21 @@ pub(super) async fn list(
         let place = places.get(&request.id);
         let mut card = context.card(&view.state, request, &moment);
         if let (Some(card), Some(place)) = (&mut card, place) {
-            card.device = device_status::card(request, place).map(Box::new);
+            card.device = device_status::card(&view.state, request, place).map(Box::new);
         }
         let mut answer = describe::request(request, card.map(Card::listed), &moment);
-        answer.step = answer.step.or(place.map(|place| place.label.clone()));
+        if let Some(place) = place {
+            describe::at_device(&mut answer, request, &place.label, &moment);
+        }
         answer
     };
-    let mut requests: Vec<_> =
-        pending_requests(&view.state, &moment).iter().map(described).collect();
+    let shown = pending(&view.state, &moment);
+    let mut requests: Vec<_> = shown.iter().map(described).collect();
     if order.all {
         let recent = engine.core.reader().latest(RECENT);
         let recent = recent.map_err(|error| read_fault(&error))?;
-        let waits = |id| view.state.held.contains_key(id) || view.state.waiting.contains_key(id);
-        let decided = recent.iter().filter(|request| !waits(&request.id));
+        let shown: BTreeSet<RequestId> = shown.iter().map(|request| request.id).collect();
+        let decided = recent.iter().filter(|request| !shown.contains(&request.id));
         requests.extend(decided.map(|request| describe::request(request, None, &moment)));
     }
     let left = truncate_to_fit(&mut requests, FRAME_BYTES.saturating_sub(FRAME_BYTES / 8));
@@ -76,9 +79,11 @@ pub(super) async fn list(
 
 /// Returns the requests that wait for a person, for the operator or at a device, sorted by journal entry: several can
 /// have the same time, and a clock can be set back.
-fn pending_requests(state: &State, moment: &Moment) -> Vec<Arc<Request>> {
+pub(super) fn pending(state: &State, moment: &Moment) -> Vec<Arc<Request>> {
     let held = state.held.values().filter(|request| !request.is_over(moment));
-    let mut pending: Vec<Arc<Request>> = held.chain(state.waiting_at(moment)).cloned().collect();
+    let plans = state.plans_at_device().filter(|request| request.is_running());
+    let pending = held.chain(state.waiting_at(moment)).chain(plans);
+    let mut pending: Vec<Arc<Request>> = pending.cloned().collect();
     pending.sort_by_key(|request| request.seq);
     pending
 }
@@ -102,7 +107,7 @@ pub(super) async fn approve(
     // Without seeing the card, the operator could approve the wrong request by a short prefix.
     let shortest = if agreed && order.card.is_none() { SHOWN } else { SHORTEST };
     let request = find(engine, &view.state, &order.id, shortest)?;
-    if request.device_turn().is_some() {
+    if request.device_turn().is_some() || request.is_running() {
         return Err(explain_end(engine, request.id, Fault::new(Code::AlreadyDecided)));
     }
     if request.is_over(&engine.core.now()) {
@@ -143,6 +148,9 @@ pub(super) async fn approve(
     let status = match (signed, &record.status) {
         (true, _any) => DecidedStatus::Signed,
         (false, Status::AwaitingDevice(_)) => DecidedStatus::AwaitingDevice,
+        (false, _plan) if engine.core.view().state.awaits_press(&record) => {
+            DecidedStatus::AwaitingDevice
+        }
         (false, _other) => DecidedStatus::Executing,
     };
     Ok(decided(&card, status))
@@ -322,7 +330,8 @@ fn find(
         };
         return Err(Fault::because(Code::BadInput, message));
     }
-    let waiting = state.held.values().chain(state.waiting.values());
+    let plans = state.plans_at_device().filter(|request| request.is_running());
+    let waiting = state.held.values().chain(state.waiting.values()).chain(plans);
     let fits: Vec<&Arc<Request>> =
         waiting.filter(|request| request.id.has_prefix(prefix)).collect();
     match fits.as_slice() {

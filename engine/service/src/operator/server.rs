@@ -13,12 +13,12 @@ use bursar_core::text;
 use bursar_domain::Action;
 
 use super::config;
-use super::device_status;
 use super::dialogue::Dialogue;
 use super::support::lookup;
 use super::support::password::prove_operator;
 use super::support::{Done, act, describe, needs_trust};
 use super::wallet::open::reissue;
+use super::{device_status, requests};
 use crate::context::EngineContext;
 use crate::journal::hash_hex;
 
@@ -122,12 +122,8 @@ pub(super) async fn status(engine: &Arc<EngineContext>) -> Result<Done, Fault> {
         wallet: describe::wallet(engine),
         server: describe::server(engine).await,
         agents: view.state.agents.len(),
-        requests: view
-            .state
-            .held
-            .len()
-            .saturating_add(view.state.waiting_at(&engine.core.now()).count()),
-        executing: describe::executing(&view.state),
+        requests: requests::pending(&view.state, &engine.core.now()).len(),
+        executing: describe::executing(&view.state, &device_status::labels(engine, &view)),
         device: device_status::answer(engine),
         consoles: Arc::strong_count(&engine.consoles).saturating_sub(1),
         frozen: view.state.frozen.is_some(),

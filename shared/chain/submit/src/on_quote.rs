@@ -75,9 +75,10 @@ pub(crate) fn is_due(one: &Submission, rules: &Rules, at: Utc) -> bool {
     }
     let Some(last) = one.attempts.last() else { return false };
     if rules.by_person {
-        // Asked once for the empty transaction that a cancelled call needs; the host requests everything else.
+        // Asked once for the empty transaction that a cancelled or late call needs; the host requests everything else.
         let is_empty = |tried: &Attempt| matches!(tried.kind, Kind::Empty { .. });
-        return one.cancel && one.is_signed() && !one.attempts.iter().any(is_empty);
+        let is_over = !one.may_offer_call(at);
+        return is_over && one.is_signed() && !one.attempts.iter().any(is_empty);
     }
     // A cancelled call needs an empty transaction that the signer has not declined.
     if one.cancel && !one.is_given_up() && one.is_signed() {

@@ -134,6 +134,16 @@ fn paint_rows(model: &Model, paint: &mut Paint<'_>, inside: Rect, rows: (usize, 
 
 /// Returns where a payment goes, what a trade buys or what a loan does, and what moves.
 fn subject(request: &RequestAnswer, is_closed: bool) -> (String, String) {
+    let (what, moves) = subject_of_lane(request);
+    match &request.step {
+        Some(step) if request.status == RequestStatus::AwaitingDevice && !is_closed => {
+            (format!("LEDGER {step}: {what}"), moves)
+        }
+        Some(_) | None => (what, moves),
+    }
+}
+
+fn subject_of_lane(request: &RequestAnswer) -> (String, String) {
     let card = request.card.as_ref();
     if let Some((loan, terms)) =
         card.and_then(|card| card.loan.as_ref().zip(card.terms.loan.as_ref()))
@@ -146,12 +156,6 @@ fn subject(request: &RequestAnswer, is_closed: bool) -> (String, String) {
         Some(trade) => (format!("for {}", trade.gets), trade.gives.clone()),
         None => {
             let what = request.domain.clone().unwrap_or_else(|| request.payee.clone());
-            let what = match &request.step {
-                Some(step) if request.status == RequestStatus::AwaitingDevice && !is_closed => {
-                    format!("LEDGER {step}: {what}")
-                }
-                Some(_) | None => what,
-            };
             (what, request.amount.clone())
         }
     }

@@ -11,7 +11,7 @@ use bursar_domain::wallets::Backing;
 use bursar_domain::{Action, PaymentAsk, Request};
 use bursar_ledger::app::Configuration;
 use bursar_ledger::port::Device;
-use bursar_submit::ChainState;
+use bursar_submit::{ChainState, Kind};
 use bursar_x402::signature::Signature65;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
@@ -19,7 +19,9 @@ use tokio_util::sync::CancellationToken;
 use super::status::{DeviceStatus, Prompting};
 use crate::core::View;
 use crate::core::handle::Handle;
-use crate::device::{self, Answered, Beginning, NotReady, Prompt, ReadyDevice, ReadyDevices, Turn};
+use crate::device::{
+    self, Answered, Beginning, NotReady, Prompt, ReadyDevice, ReadyDevices, Switch, Turn,
+};
 use crate::journal::{SigningOrder, Subject, Terms};
 use crate::ports::{Ports, SignFault};
 use crate::vault::Vault;
@@ -140,7 +142,23 @@ impl Prompter {
         tried
     }
 
-    /// Tries a transaction; `None` if not now.
+    /// Checks that the device of an address is ready for the transactions of a plan. They call contracts, which the app
+    /// shows only as data.
+    pub(super) async fn try_plan(&self, view: &View, address: Address) -> Tried {
+        let ready = self.ready(view, address).await.and_then(|ready| match ready.device() {
+            Some(device) if !ready.configuration.blind_signing => {
+                let name = device.name().to_owned();
+                Err(NotReady::SwitchOff { name, switch: Switch::BlindSigning })
+            }
+            Some(_) | None => Ok(()),
+        });
+        match ready {
+            Ok(()) => Tried::Answered,
+            Err(why) => self.not_ready(address, why),
+        }
+    }
+
+    /// Tries a transaction or a permit; `None` if not now.
     pub(super) async fn try_transaction(
         &self,
         view: &View,
@@ -149,7 +167,10 @@ impl Prompter {
         let signer = order.slip.signer();
         let shown = match self.ready(view, signer).await {
             Ok(ready) => match ready.device() {
-                Some(device) => self.show(&ready, device, &Beginning::default(), order, None).await,
+                Some(device) => {
+                    let until = self.job_deadline(order);
+                    self.show(&ready, device, &Beginning::default(), order, until).await
+                }
                 None => return None,
             },
             Err(why) => Answered::NotShown(why),
@@ -269,9 +290,36 @@ impl Prompter {
                 let is_mined =
                     open.is_some_and(|one| matches!(one.chain_state, ChainState::Included(_)));
                 let waits = tried.is_some_and(|tried| tried.raw.is_none() && !tried.declined);
-                is_valid && waits && !is_mined
+                is_valid && waits && !is_mined && self.is_in_time(order)
             }
-            Subject::Permit(_) => is_valid,
+            Subject::Permit(id) => {
+                let request = view.state.executing.get(&id);
+                let unsigned = request.and_then(|request| request.permit_digest());
+                is_valid && unsigned == Some(order.slip.digest()) && self.is_in_time(order)
+            }
+        }
+    }
+
+    fn is_in_time(&self, order: &SigningOrder) -> bool {
+        let now = self.ports.clock.now().utc;
+        self.job_deadline(order).is_none_or(|until| now < until)
+    }
+
+    /// Returns when the prompt of a transaction or permit is given up; `None` if it has all the time that it needs.
+    fn job_deadline(&self, order: &SigningOrder) -> Option<Utc> {
+        let view = self.core.view();
+        match order.slip.subject() {
+            Subject::Request(_) => None,
+            Subject::Attempt { submission, attempt } => {
+                let mut outboxes = view.state.outboxes.busy();
+                let open = outboxes.find_map(|outbox| outbox.open.get(&submission))?;
+                let is_call = open.attempts.get(attempt)?.kind == Kind::Call;
+                open.until.filter(|_any| is_call)
+            }
+            Subject::Permit(id) => {
+                let execution = view.state.executing.get(&id)?.execution()?;
+                Some(execution.until.utc)
+            }
         }
     }
 

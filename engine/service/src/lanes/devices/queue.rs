@@ -12,6 +12,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::prompter::{Prompter, Tried};
 use super::status::DeviceStatus;
+use super::turns::{Entry, Job, PlanTurn, Turns, WaitingPlan};
 use crate::core::View;
 use crate::core::handle::Handle;
 use crate::device::Turn;
@@ -28,40 +29,47 @@ const SWITCH_MS: u64 = 5_000;
 /// The longest rest. It doubles with each prompt in vain, because each one is in the journal.
 const REST_MAX_MS: u64 = 16_000;
 
-/// A transaction that waits for its device.
-#[derive(Debug)]
-struct Job {
-    order: SigningOrder,
-    answer: oneshot::Sender<Result<Signature65, SignFault>>,
-}
+/// How long the queue waits for the order of the plan whose turn it is. The plan measures its step and opens it.
+const ORDER_MS: u64 = 30_000;
 
 /// Signs with the vault or, for the addresses of devices, by way of their queue.
 #[derive(Debug)]
 pub(crate) struct WalletSigner {
     vault: Arc<Vault>,
     core: Handle,
-    jobs: mpsc::Sender<Job>,
+    queue: mpsc::Sender<Entry>,
 }
 
 /// The task that owns the queue.
 #[derive(Debug)]
 pub(crate) struct DeviceQueue {
     prompter: Prompter,
-    inbox: mpsc::Receiver<Job>,
+    inbox: mpsc::Receiver<Entry>,
     jobs: VecDeque<Job>,
+    plans: VecDeque<WaitingPlan>,
+    /// The address whose plan has its turn: its job comes first.
+    first: Option<Address>,
 }
 
-/// Creates the signer of a wallet, the queue of its devices, and the queue's status.
+/// What uses the queue.
+pub(crate) struct Users {
+    pub(crate) signer: WalletSigner,
+    pub(crate) turns: Turns,
+    pub(crate) status: watch::Receiver<Arc<DeviceStatus>>,
+}
+
+/// Creates the queue of a wallet's devices, and what uses it.
 pub(crate) fn new(
     ports: &Ports,
     turn: &Turn,
     core: &Handle,
     vault: &Arc<Vault>,
     stopping: &CancellationToken,
-) -> (WalletSigner, DeviceQueue, watch::Receiver<Arc<DeviceStatus>>) {
-    let (jobs, inbox) = mpsc::channel(JOBS);
+) -> (Users, DeviceQueue) {
+    let (queue, inbox) = mpsc::channel(JOBS);
     let (status, shown) = watch::channel(Arc::default());
-    let signer = WalletSigner { vault: Arc::clone(vault), core: core.clone(), jobs };
+    let turns = Turns::new(queue.clone());
+    let signer = WalletSigner { vault: Arc::clone(vault), core: core.clone(), queue };
     let prompter = Prompter {
         ports: ports.clone(),
         turn: turn.clone(),
@@ -71,7 +79,9 @@ pub(crate) fn new(
         status,
         abandoned: Mutex::default(),
     };
-    (signer, DeviceQueue { prompter, inbox, jobs: VecDeque::new() }, shown)
+    let (jobs, plans) = (VecDeque::new(), VecDeque::new());
+    let queue = DeviceQueue { prompter, inbox, jobs, plans, first: None };
+    (Users { signer, turns, status: shown }, queue)
 }
 
 impl Signer for WalletSigner {
@@ -87,7 +97,10 @@ impl Signer for WalletSigner {
             let (answer, answered) = oneshot::channel();
             let job = Job { order: SigningOrder { slip, terms }, answer };
             // The engine stops, or has no queue: a later order may be signed.
-            self.jobs.send(job).await.map_err(|_stopped| SignFault::Stale)?;
+            self.queue
+                .send(Entry::Job(Box::new(job)))
+                .await
+                .map_err(|_stopped| SignFault::Stale)?;
             answered.await.unwrap_or(Err(SignFault::Stale))
         })
     }
@@ -99,11 +112,12 @@ impl DeviceQueue {
         let mut views = self.prompter.core.watch();
         let mut rest_ms = RETRY_MS;
         loop {
-            while let Ok(job) = self.inbox.try_recv() {
-                self.jobs.push_back(job);
+            while let Ok(entry) = self.inbox.try_recv() {
+                self.push(entry);
             }
             let view = Arc::clone(&views.borrow_and_update());
             self.drop_stale_jobs();
+            self.drop_stale_plans(&view);
             self.publish(&view);
             // Closes the device once it has answered: a look-up opens it again.
             self.prompter.check_abandoned();
@@ -118,6 +132,7 @@ impl DeviceQueue {
                 }
                 let tried = match next {
                     Next::Job(index) => self.try_job(&view, index).await,
+                    Next::Plan(index) => self.try_plan(&view, index).await,
                     Next::Payment(request) => self.prompter.try_payment(&view, &request).await,
                 };
                 if self.prompter.stopping.is_cancelled() {
@@ -153,18 +168,28 @@ impl DeviceQueue {
             tokio::select! {
                 biased;
                 () = self.prompter.stopping.cancelled() => return,
-                Some(job) = self.inbox.recv() => self.jobs.push_back(job),
+                Some(entry) = self.inbox.recv() => self.push(entry),
                 changed = views.changed(), if !waits => if changed.is_err() { return },
                 () = self.prompter.ports.clock.sleep_until(wake), if waits || leaves_prompt => {}
             }
         }
     }
 
-    /// Returns what may be shown next: per address the oldest transaction, and then the oldest payment.
+    fn push(&mut self, entry: Entry) {
+        match entry {
+            Entry::Job(job) => self.jobs.push_back(*job),
+            Entry::Plan(plan) => self.plans.push_back(plan),
+        }
+    }
+
+    /// Returns what may be shown next: per address the oldest transaction, then the oldest plan, and then the oldest
+    /// payment. The job of the plan whose turn it is comes before all.
     fn next(&self, view: &View) -> Vec<Next> {
         let mut served = BTreeSet::new();
-        let jobs = self.jobs.iter().enumerate();
+        let mut jobs: Vec<(usize, &Job)> = self.jobs.iter().enumerate().collect();
+        jobs.sort_by_key(|(_index, job)| self.first != Some(job.order.slip.signer()));
         let mut next: Vec<Next> = jobs
+            .into_iter()
             .filter(|(_index, job)| served.insert(job.order.slip.signer()))
             .map(|(index, _job)| Next::Job(index))
             .collect();
@@ -175,6 +200,10 @@ impl DeviceQueue {
             return next;
         }
         let mut served = BTreeSet::new();
+        let plans = self.plans.iter().enumerate();
+        let plans = plans.filter(|(_index, plan)| served.insert(plan.address));
+        next.extend(plans.map(|(index, _plan)| Next::Plan(index)));
+        let mut served = BTreeSet::new();
         let payments = waiting(view).into_iter().filter(|request| served.insert(request.from));
         next.extend(payments.map(Next::Payment));
         next
@@ -184,6 +213,7 @@ impl DeviceQueue {
     fn address_of(&self, next: &Next) -> Option<Address> {
         match next {
             Next::Job(index) => self.jobs.get(*index).map(|job| job.order.slip.signer()),
+            Next::Plan(index) => self.plans.get(*index).map(|plan| plan.address),
             Next::Payment(request) => Some(request.from),
         }
     }
@@ -194,10 +224,48 @@ impl DeviceQueue {
         let Some(signed) = self.prompter.try_transaction(view, &job.order).await else {
             return Tried::NotReady;
         };
-        if let Some(Job { answer, .. }) = self.jobs.remove(index) {
+        if let Some(Job { answer, order }) = self.jobs.remove(index) {
+            self.first.take_if(|first| *first == order.slip.signer());
             let _gone = answer.send(signed);
         }
         Tried::Answered
+    }
+
+    /// Gives the plan at this position its turn if its device is ready, and waits for its order.
+    async fn try_plan(&mut self, view: &View, index: usize) -> Tried {
+        let Some(plan) = self.plans.get(index) else { return Tried::NotReady };
+        if self.prompter.try_plan(view, plan.address).await == Tried::NotReady {
+            return Tried::NotReady;
+        }
+        let Some(plan) = self.plans.remove(index) else { return Tried::NotReady };
+        let (turn, is_kept) = PlanTurn::new();
+        if plan.granted.send(turn).is_ok() {
+            self.await_order(plan.address, is_kept).await;
+        }
+        Tried::Answered
+    }
+
+    /// Waits until the job of an address arrives, at most [`ORDER_MS`], or until its plan needs none.
+    async fn await_order(&mut self, address: Address, mut is_kept: oneshot::Receiver<()>) {
+        let clock = Arc::clone(&self.prompter.ports.clock);
+        let wake = clock.mono_ms().saturating_add(ORDER_MS);
+        let mut waits_for_plan = true;
+        while !self.jobs.iter().any(|job| job.order.slip.signer() == address) {
+            // cancel-safe: every branch only waits, and `recv` keeps what it has not returned.
+            tokio::select! {
+                biased;
+                () = self.prompter.stopping.cancelled() => return,
+                Some(entry) = self.inbox.recv() => self.push(entry),
+                kept = &mut is_kept, if waits_for_plan => {
+                    if kept.is_err() {
+                        return;
+                    }
+                    waits_for_plan = false;
+                }
+                () = clock.sleep_until(wake) => return,
+            }
+        }
+        self.first = Some(address);
     }
 
     /// Publishes the transactions in the queue, and forgets the states of addresses for which nothing waits.
@@ -207,13 +275,29 @@ impl DeviceQueue {
             .iter()
             .map(|job| (job.order.slip.subject(), job.order.slip.signer()))
             .collect();
+        let plans: Vec<_> = self.plans.iter().map(|plan| (plan.request, plan.address)).collect();
         self.prompter.publish(|status| {
             let waits = |address: &Address| {
                 view.state.waiting.values().any(|request| request.from == *address)
+                    || view.state.plans_at_device().any(|request| request.from == *address)
                     || transactions.iter().any(|(_any, from)| from == address)
             };
             status.not_ready.retain(|address, _why| waits(address));
             status.transactions.clone_from(&transactions);
+            status.plans.clone_from(&plans);
+        });
+    }
+
+    /// Drops the plans that have nothing to sign now.
+    fn drop_stale_plans(&mut self, view: &View) {
+        let may_sign = self.prompter.vault.is_unlocked()
+            && view.untrusted.is_none()
+            && view.state.frozen.is_none();
+        self.plans.retain(|plan| {
+            let request = view.state.executing.get(&plan.request);
+            may_sign
+                && !plan.granted.is_closed()
+                && request.is_some_and(|request| view.state.awaits_press(request))
         });
     }
 
@@ -236,6 +320,8 @@ impl DeviceQueue {
 enum Next {
     /// The job at this position.
     Job(usize),
+    /// The plan at this position.
+    Plan(usize),
     Payment(Arc<Request>),
 }
 

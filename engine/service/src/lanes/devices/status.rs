@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use alloy_primitives::Address;
+use bursar_core::ids::RequestId;
 
 use crate::device::NotReady;
 use crate::journal::Subject;
@@ -15,8 +16,10 @@ pub(crate) struct DeviceStatus {
     pub(crate) not_ready: BTreeMap<Address, NotReady>,
     /// The device that still shows a prompt which the wallet gave up: model and serial number.
     pub(crate) abandoned: Option<String>,
-    /// The transactions in the queue, the oldest first.
+    /// The transactions and permits in the queue, the oldest first.
     pub(crate) transactions: Vec<(Subject, Address)>,
+    /// The plans that wait for their turn, the oldest first.
+    pub(crate) plans: Vec<(RequestId, Address)>,
 }
 
 /// The prompt that a device shows now.

@@ -61,12 +61,13 @@ impl Trading {
         ask: &TradeAsk,
         execution: &Execution,
         outbox: &Outbox,
+        by_device: bool,
     ) -> Result<Measured, Refusal> {
         let now_ms = self.ports.clock.now().boottime_ms;
         if let Some(measured) = self.kept.take(request.id, execution, outbox, now_ms) {
             return Ok(measured);
         }
-        let committed = Committed { floor: execution.floor, execution: Some(execution) };
+        let committed = Committed { floor: execution.floor, execution: Some(execution), by_device };
         self.measure(ask, request.from, committed).await
     }
 

@@ -14,6 +14,8 @@ pub(super) struct Committed<'a> {
     pub(super) floor: Atoms,
     /// What a running plan has done so far.
     pub(super) execution: Option<&'a Execution>,
+    /// Whether a person signs on a device.
+    pub(super) by_device: bool,
 }
 
 /// The prices of a trade and its rehearsed plan.

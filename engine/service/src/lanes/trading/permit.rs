@@ -2,12 +2,19 @@
 //! the swap contains. With it, the terms of the swap.
 
 use bursar_core::money::Atoms;
-use bursar_domain::plan::Execution;
+use bursar_core::networks::Exchange;
+use bursar_core::time::Moment;
+use bursar_domain::plan::{DEVICE_SWAP_S, Execution, PLAN_S};
+use bursar_domain::trades::TradeAsk;
 use bursar_uniswap::read::Permit2Allowance;
 use bursar_uniswap::{Permit, SignedPermit};
 
 use super::market::Market;
+use super::measured::Committed;
 use super::spec::Spec;
+
+/// The least time that a right must last for the prompt of a swap, in seconds.
+const RIGHT_LEAST_S: u64 = 30;
 
 /// How the router may take the input.
 #[derive(Debug, Clone)]
@@ -32,20 +39,54 @@ pub(super) struct Accepted {
     pub(super) right: RouterRight,
 }
 
-/// Returns the router's right, and the swap's deadline: `latest`, or the earlier end of that right. Both in Unix
-/// seconds of chain time.
+/// The times of a swap, in Unix seconds of chain time.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Times {
+    /// The latest deadline of a swap that is made now.
+    latest: u64,
+    /// How long a new permit is valid.
+    permit: u64,
+    /// A right that ends before this is replaced.
+    least: u64,
+}
+
+impl Times {
+    /// Returns the times of a swap that is made now. A person at a device is asked for the permit and then for the swap,
+    /// so the permit is valid as long as the plan, and is used to its end.
+    pub(super) fn of(
+        market: &Market,
+        ask: &TradeAsk,
+        exchange: &Exchange,
+        committed: &Committed<'_>,
+        now: &Moment,
+    ) -> Self {
+        let until = |seconds: u64| {
+            let own = market.block_time.saturating_add(seconds);
+            ask.deadline.map_or(own, |deadline| deadline.min(own))
+        };
+        if committed.by_device {
+            let left = committed.execution.map(|one| one.until.left_ms(now).div_euclid(1_000));
+            let plan_s = left.unwrap_or(PLAN_S).min(PLAN_S);
+            let latest = until(DEVICE_SWAP_S);
+            return Self { latest, permit: until(plan_s), least: until(RIGHT_LEAST_S).min(latest) };
+        }
+        let latest = until(exchange.deadline_seconds);
+        // A right that ends before half of the time that a swap has is replaced.
+        let half = market.block_time.saturating_add(exchange.deadline_seconds / 2);
+        Self { latest, permit: latest, least: half.min(latest) }
+    }
+}
+
+/// Returns the router's right, and the swap's deadline: the latest one, or the earlier end of that right.
 pub(super) fn right(
     spec: &Spec<'_>,
     market: &Market,
     execution: Option<&Execution>,
-    latest: u64,
+    &Times { latest, permit: permit_until, least }: &Times,
 ) -> (RouterRight, u64) {
     let Some((allowance, token)) = market.permit2.zip(spec.token_in.address) else {
         return (RouterRight::NotNeeded, latest);
     };
-    // A right that ends before half of the time that a swap has is replaced.
-    let half = market.block_time.saturating_add(spec.exchange.deadline_seconds / 2);
-    let least = half.min(latest);
     if allowance.amount >= spec.amount_in.0 && allowance.expiration >= least {
         return (RouterRight::Allowed(allowance), latest.min(allowance.expiration));
     }
@@ -63,10 +104,10 @@ pub(super) fn right(
     let permit = Permit {
         token,
         amount: spec.amount_in.0,
-        expiration: latest,
+        expiration: permit_until,
         nonce: allowance.nonce,
         spender: spec.exchange.v4.router,
-        signature_deadline: latest,
+        signature_deadline: permit_until,
     };
-    (RouterRight::Missing(permit), latest)
+    (RouterRight::Missing(permit), latest.min(permit_until))
 }

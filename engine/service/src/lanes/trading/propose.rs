@@ -17,7 +17,7 @@ use super::input::{PoolInput, TradeInput};
 use super::lane::Trading;
 use super::market::{self, Market};
 use super::measured::{Committed, Measured};
-use super::permit::{self, Accepted};
+use super::permit::{self, Accepted, Times};
 use super::plan;
 use super::routes::{self, Comparison, Route};
 use super::spec::{self, DECIMALS_MAX, Spec};
@@ -48,6 +48,7 @@ impl Trading {
         &self,
         input: &TradeInput,
         owner: Address,
+        by_device: bool,
         policy: &TradingPolicy,
     ) -> Result<Proposal, Refusal> {
         let chain = self.chain(input.network)?;
@@ -77,7 +78,10 @@ impl Trading {
             counted: Usd::ZERO,
         };
         let measured = match self.choose_venue(&*chain, &mut ask, owner, input).await {
-            Ok(()) => self.measure(&ask, owner, Committed::default()).await,
+            Ok(()) => {
+                let committed = Committed { by_device, ..Committed::default() };
+                self.measure(&ask, owner, committed).await
+            }
             Err(refusal) => Err(refusal),
         };
         match &measured {
@@ -134,9 +138,9 @@ impl Trading {
         if quote.out.0 < floor.0 {
             return Err(Refusal::new(Code::PriceMoved));
         }
-        let own = market.block_time.saturating_add(exchange.deadline_seconds);
-        let latest = ask.deadline.map_or(own, |deadline| deadline.min(own));
-        let (right, deadline) = permit::right(&spec, &market, committed.execution, latest);
+        let now = self.ports.clock.now();
+        let times = Times::of(&market, ask, exchange, &committed, &now);
+        let (right, deadline) = permit::right(&spec, &market, committed.execution, &times);
         let terms = Accepted { floor, deadline, right };
         let simulator = self.simulator(ask.chain);
         let plan = plan::rehearse(&*chain, &simulator, &spec, &market, &terms).await?;
@@ -203,8 +207,13 @@ impl Trading {
     ///
     /// # Errors
     /// As of [`Trading::propose`].
-    pub async fn requote(&self, ask: &TradeAsk, owner: Address) -> Result<Measured, Refusal> {
-        let committed = Committed { floor: ask.floor(&ask.quote), execution: None };
+    pub async fn requote(
+        &self,
+        ask: &TradeAsk,
+        owner: Address,
+        by_device: bool,
+    ) -> Result<Measured, Refusal> {
+        let committed = Committed { floor: ask.floor(&ask.quote), execution: None, by_device };
         self.measure(ask, owner, committed).await
     }
 

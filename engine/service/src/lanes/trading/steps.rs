@@ -5,7 +5,8 @@ use bursar_core::codes::Code;
 use bursar_core::money::Atoms;
 use bursar_core::networks;
 use bursar_core::time::Utc;
-use bursar_domain::plan::{Execution, StepPurpose};
+use bursar_domain::plan::{DEVICE_SWAP_S, Execution, StepPurpose};
+use bursar_domain::prompts::PROMPT_MARGIN_S;
 use bursar_domain::trades::{TradeAsk, Venue};
 use bursar_domain::{Refusal, Request};
 use bursar_submit::Outbox;
@@ -30,19 +31,29 @@ impl Trading {
         trade: &TradeAsk,
         execution: &Execution,
         outbox: &Outbox,
+        by_device: bool,
     ) -> Result<Option<NextStep>, Refusal> {
-        let measured = self.measure_next(request, trade, execution, outbox).await?;
+        let measured = self.measure_next(request, trade, execution, outbox, by_device).await?;
         let Measured { quote, plan, .. } = measured;
         let Some(part) = plan.parts.into_iter().next() else { return Ok(None) };
         let is_swap = part.kind == PartKind::Step(StepPurpose::Swap);
-        let until = if is_swap { self.swap_until(trade, execution) } else { execution.until.utc };
+        let until = if is_swap {
+            self.swap_until(trade, execution, by_device)
+        } else {
+            execution.until.utc
+        };
         Ok(Some(NextStep { part, ceiling: plan.ceiling, until, quote: quote.into() }))
     }
 
-    /// Returns until when a swap may be broadcast, by our clock: it ends with its deadline on the chain.
-    fn swap_until(&self, trade: &TradeAsk, execution: &Execution) -> Utc {
+    /// Returns until when a swap may be broadcast, by our clock: it ends with its deadline on the chain. The prompt of a
+    /// device ends earlier, so that what is signed last still reaches a block.
+    fn swap_until(&self, trade: &TradeAsk, execution: &Execution, by_device: bool) -> Utc {
         let exchange = networks::by_chain(trade.chain).and_then(|network| network.exchange);
-        let seconds = exchange.map_or(0, |exchange| exchange.deadline_seconds);
+        let seconds = if by_device {
+            DEVICE_SWAP_S.saturating_sub(PROMPT_MARGIN_S)
+        } else {
+            exchange.map_or(0, |exchange| exchange.deadline_seconds)
+        };
         let ms = i64::try_from(seconds.saturating_mul(1_000)).unwrap_or(0);
         execution.until.utc.min(self.ports.clock.utc().plus_ms(ms))
     }

@@ -1,5 +1,6 @@
 //! Converts the state into the answers of commands.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use bursar_control::answers::{
@@ -9,7 +10,7 @@ use bursar_control::answers::{
 use bursar_control::card_text;
 use bursar_core::auth::AuthMode;
 use bursar_core::card::Card;
-use bursar_core::ids::SeedId;
+use bursar_core::ids::{RequestId, SeedId};
 use bursar_core::money::{TokenAmount, Usd};
 use bursar_core::networks::{NETWORKS, Network};
 use bursar_core::status::{PolicyVerdict, RequestStatus};
@@ -189,6 +190,26 @@ pub(crate) fn request(request: &Request, card: Option<Card>, moment: &Moment) ->
     }
 }
 
+/// Describes a request that waits for its device. `place` is its place in the queue.
+pub(crate) fn at_device(
+    answer: &mut RequestAnswer,
+    request: &Request,
+    place: &str,
+    moment: &Moment,
+) {
+    let Some(execution) = request.execution() else {
+        answer.step = Some(place.to_owned());
+        return;
+    };
+    answer.step = plan_text::press(execution).map(|press| format!("{press}, {place}"));
+    if execution.end.is_none() {
+        let left_ms = execution.until.left_ms(moment);
+        answer.status = RequestStatus::AwaitingDevice;
+        answer.expires_in_ms = Some(left_ms);
+        answer.expires_in_seconds = Some(left_ms.div_ceil(1_000));
+    }
+}
+
 /// Returns the verdict of a policy, its code and its reason in words. `acts` says what a policy does that acts at once.
 pub(crate) fn verdict(
     verdict: &Verdict,
@@ -234,8 +255,11 @@ pub(crate) fn step(request: &Request) -> Option<String> {
     }
 }
 
-/// Returns the first requests whose plans run, the earliest first.
-pub(crate) fn executing(state: &State) -> Vec<ExecutingAnswer> {
+/// Returns the first requests whose plans run, the earliest first. `places` are those in the queue of the devices.
+pub(crate) fn executing(
+    state: &State,
+    places: &BTreeMap<RequestId, String>,
+) -> Vec<ExecutingAnswer> {
     let mut running: Vec<&Arc<Request>> = state.executing.values().collect();
     running.sort_by_key(|request| request.seq);
     let described = running.into_iter().filter_map(|request| {
@@ -247,7 +271,12 @@ pub(crate) fn executing(state: &State) -> Vec<ExecutingAnswer> {
                 LaneAsk::Loan(loan) => lent(loan),
                 LaneAsk::Payment(_) => return None,
             },
-            step: step(request)?,
+            step: match (places.get(&request.id), request.execution()) {
+                (Some(place), Some(execution)) => {
+                    format!("{}, {place}", plan_text::press(execution)?)
+                }
+                (None | Some(_), _) => step(request)?,
+            },
         })
     });
     described.take(EXECUTING_SHOWN).collect()

@@ -1,0 +1,68 @@
+//! What enters the queue of the devices, and the turns of plans: a plan fixes the terms of its next step only once its device
+//! is ready for it.
+
+use alloy_primitives::Address;
+use bursar_core::ids::RequestId;
+use bursar_x402::signature::Signature65;
+use tokio::sync::{mpsc, oneshot};
+
+use crate::journal::SigningOrder;
+use crate::ports::SignFault;
+
+/// What enters the queue.
+#[derive(Debug)]
+pub(super) enum Entry {
+    Job(Box<Job>),
+    Plan(WaitingPlan),
+}
+
+/// A transaction or permit that waits for its device.
+#[derive(Debug)]
+pub(super) struct Job {
+    pub(super) order: SigningOrder,
+    pub(super) answer: oneshot::Sender<Result<Signature65, SignFault>>,
+}
+
+/// Gives plans their turns at the devices.
+#[derive(Debug, Clone)]
+pub(crate) struct Turns(mpsc::Sender<Entry>);
+
+/// A plan that waits for its turn.
+#[derive(Debug)]
+pub(super) struct WaitingPlan {
+    pub(super) request: RequestId,
+    pub(super) address: Address,
+    pub(super) granted: oneshot::Sender<PlanTurn>,
+}
+
+/// The turn of a plan: the queue shows nothing else until the plan's order arrives, or this is dropped.
+#[derive(Debug)]
+pub(crate) struct PlanTurn(oneshot::Sender<()>);
+
+impl Turns {
+    pub(super) fn new(queue: mpsc::Sender<Entry>) -> Self {
+        Self(queue)
+    }
+
+    /// Waits until the device of an address is ready for a plan. `None` if the plan has nothing to sign now, or the engine
+    /// stops.
+    pub(crate) async fn take(&self, request: RequestId, address: Address) -> Option<PlanTurn> {
+        let (granted, turn) = oneshot::channel();
+        let waiting = WaitingPlan { request, address, granted };
+        self.0.send(Entry::Plan(waiting)).await.ok()?;
+        turn.await.ok()
+    }
+}
+
+impl PlanTurn {
+    /// Creates a turn. The receiver gets a message if an order follows, and is closed otherwise.
+    pub(super) fn new() -> (Self, oneshot::Receiver<()>) {
+        let (kept, is_kept) = oneshot::channel();
+        (Self(kept), is_kept)
+    }
+
+    /// Keeps the turn for the signing order that the outbox makes next.
+    pub(crate) fn keep(self) {
+        let _gone = self.0.send(());
+    }
+}

@@ -1,0 +1,57 @@
+//! Simulated Ledgers for tests.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use bursar_ledger_device::app::EthereumApp;
+use bursar_ledger_device::device::{Decision, Device};
+use bursar_ledger_device::key::Seed;
+use bursar_ledger_device::server::serve;
+
+/// How long a test waits for a prompt or an answer.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// The seed of a test's device.
+pub const WORDS: &str =
+    "abandon abandon abandon abandon abandon abandon abandon abandon abandon abandon abandon about";
+
+/// Plugs a device in. Its blind signing is off, and "Raw messages" on.
+pub fn plug_in(words: &str) -> (Arc<Device>, SocketAddr) {
+    let seed = Seed::from_words(words).expect("the words of a seed");
+    let device = Arc::new(Device::new(EthereumApp::new(seed)));
+    device.change(|app| app.raw_messages = true);
+    let ports = serve(Arc::clone(&device), 0, 0).expect("two ports");
+    (device, ports.commands)
+}
+
+/// Returns how often a device asked a person.
+pub fn prompts(device: &Device) -> usize {
+    device.log().iter().filter(|line| line.contains("asked:")).count()
+}
+
+/// Waits for a prompt, decides, and waits until the device has answered. Returns what it showed.
+///
+/// # Panics
+/// There is no prompt in time.
+pub async fn decide(device: &Device, decision: Decision) -> Vec<String> {
+    let shown = wait_for("a prompt", || device.screen()).await;
+    assert!(device.press(decision), "the prompt is gone");
+    wait_for("an answer", || (device.screen().as_ref() != Some(&shown)).then_some(())).await;
+    shown
+}
+
+/// Waits until `found` returns something.
+///
+/// # Panics
+/// It does not in time.
+pub async fn wait_for<T>(what: &str, found: impl Fn() -> Option<T>) -> T {
+    let begun = Instant::now();
+    loop {
+        if let Some(found) = found() {
+            return found;
+        }
+        assert!(begun.elapsed() < PATIENCE, "not in time: {what}");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
