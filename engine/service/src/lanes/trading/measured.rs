@@ -1,7 +1,8 @@
 //! A measured trade.
 
 use bursar_core::money::Atoms;
-use bursar_domain::plan::Execution;
+use bursar_core::time::Moment;
+use bursar_domain::plan::{Execution, PLAN_S};
 use bursar_domain::trades::TradeQuote;
 
 use super::plan::Plan;
@@ -16,6 +17,14 @@ pub(super) struct Committed<'a> {
     pub(super) execution: Option<&'a Execution>,
     /// Whether a person signs on a device.
     pub(super) by_device: bool,
+}
+
+impl Committed<'_> {
+    /// Returns how many seconds the plan has left for the person at a device; `None` if no person signs.
+    pub(super) fn person_s(&self, now: &Moment) -> Option<u64> {
+        let left = self.execution.map(|one| one.until.left_ms(now).div_euclid(1_000));
+        self.by_device.then(|| left.unwrap_or(PLAN_S).min(PLAN_S))
+    }
 }
 
 /// The prices of a trade and its rehearsed plan.

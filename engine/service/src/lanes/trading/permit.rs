@@ -3,14 +3,12 @@
 
 use bursar_core::money::Atoms;
 use bursar_core::networks::Exchange;
-use bursar_core::time::Moment;
-use bursar_domain::plan::{DEVICE_SWAP_S, Execution, PLAN_S};
+use bursar_domain::plan::{DEVICE_SWAP_S, Execution};
 use bursar_domain::trades::TradeAsk;
 use bursar_uniswap::read::Permit2Allowance;
 use bursar_uniswap::{Permit, SignedPermit};
 
 use super::market::Market;
-use super::measured::Committed;
 use super::spec::Spec;
 
 /// The least time that a right must last for the prompt of a swap, in seconds.
@@ -51,22 +49,19 @@ pub(super) struct Times {
 }
 
 impl Times {
-    /// Returns the times of a swap that is made now. A person at a device is asked for the permit and then for the swap,
-    /// so the permit is valid as long as the plan, and is used to its end.
+    /// Returns the times of a swap that is made now. `person_s` is how many seconds the plan has left for the person at a
+    /// device, who is asked for the permit and then for the swap: the permit is valid as long, and is used to its end.
     pub(super) fn of(
         market: &Market,
         ask: &TradeAsk,
         exchange: &Exchange,
-        committed: &Committed<'_>,
-        now: &Moment,
+        person_s: Option<u64>,
     ) -> Self {
         let until = |seconds: u64| {
             let own = market.block_time.saturating_add(seconds);
             ask.deadline.map_or(own, |deadline| deadline.min(own))
         };
-        if committed.by_device {
-            let left = committed.execution.map(|one| one.until.left_ms(now).div_euclid(1_000));
-            let plan_s = left.unwrap_or(PLAN_S).min(PLAN_S);
+        if let Some(plan_s) = person_s {
             let latest = until(DEVICE_SWAP_S);
             return Self { latest, permit: until(plan_s), least: until(RIGHT_LEAST_S).min(latest) };
         }

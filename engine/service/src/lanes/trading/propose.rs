@@ -138,8 +138,8 @@ impl Trading {
         if quote.out.0 < floor.0 {
             return Err(Refusal::new(Code::PriceMoved));
         }
-        let now = self.ports.clock.now();
-        let times = Times::of(&market, ask, exchange, &committed, &now);
+        let person_s = committed.person_s(&self.ports.clock.now());
+        let times = Times::of(&market, ask, exchange, person_s);
         let (right, deadline) = permit::right(&spec, &market, committed.execution, &times);
         let terms = Accepted { floor, deadline, right };
         let simulator = self.simulator(ask.chain);
