@@ -1,19 +1,30 @@
 //! kill -9 at every point of a plan, on both networks. After each trade: at most one swap, balances to the unit, no
 //! allowance, and the volume counted once.
 
+use std::fmt::Debug;
+use std::str::FromStr;
+use std::sync::Arc;
+use std::time::Duration;
+
 use alloy_primitives::{Address, U256};
-use bursar_core::networks::ChainId;
 use bursar_core::status::EntryKind;
 use bursar_devnet::TokenQuirk;
+use bursar_ledger_device::device::Decision;
+use bursar_tests::ledger::{WORDS, plug_in, prompts};
 use bursar_tests::offers::BASE;
 use bursar_tests::plan_kills::{ANY_MOMENT, KilledLane, Kills, named_points, points_of_plan};
 use serde_json::{Value, json};
+use tokio::time::sleep;
 
 use crate::operations::Operation;
 use crate::stage::{DOLLAR, ROBINHOOD, Stage, atoms};
 
 /// Kills on both networks together, unless `BURSAR_TRADE_KILLS` names another number.
 const KILLS: usize = 40;
+
+/// Kills of plans by device, unless `BURSAR_TRADE_KILLS` names another number: as many as pass the permit, the allowance
+/// and the swap. A person takes longer than a key.
+const KILLS_BY_DEVICE: usize = 9;
 
 /// Every point of a plan, and those of the outbox and the journal that it passes. The last is any moment.
 const POINTS: [&str; 22] = [
@@ -72,8 +83,7 @@ struct Run {
 }
 
 impl Run {
-    async fn set_up(chain: ChainId, seed: u64) -> Option<Self> {
-        let mut stage = Stage::on(chain, POLICY).await?;
+    async fn set_up(mut stage: Stage, seed: u64) -> Self {
         let tokens = [
             stage.add_token("Later", TokenQuirk::RefusesLater).await,
             stage.add_token("Forgets", TokenQuirk::Forgets).await,
@@ -85,7 +95,7 @@ impl Run {
         stage.chain.mint(stage.owner, 1_000_000 * DOLLAR).await.expect("minted");
         stage.wrap_as(stage.owner, crate::stage::ETHER * 100).await;
         stage.engine.kill();
-        Some(Self {
+        Self {
             operations: Operation::all(&stage),
             first_block: stage.head().await + 1,
             day: stage.engine.now_s() / 86_400,
@@ -93,7 +103,7 @@ impl Run {
             kills: Kills::new(LANE, seed),
             tokens,
             executed: 0,
-        })
+        }
     }
 
     /// Chooses a trade that passes the planned point.
@@ -192,8 +202,10 @@ impl Run {
     }
 }
 
-async fn kill(chain: ChainId, wanted: usize, seed: u64) -> usize {
-    let Some(mut run) = Run::set_up(chain, seed).await else { return 0 };
+async fn kill(stage: Option<Stage>, wanted: usize, seed: u64) -> usize {
+    let Some(stage) = stage else { return 0 };
+    let chain = stage.id();
+    let mut run = Run::set_up(stage, seed).await;
     let mut trades = 0;
     while run.kills.count() < wanted {
         run.trade().await;
@@ -207,15 +219,37 @@ async fn kill(chain: ChainId, wanted: usize, seed: u64) -> usize {
     run.kills.count()
 }
 
+fn number<N: FromStr<Err: Debug>>(name: &str) -> Option<N> {
+    std::env::var(name).ok().map(|text| text.parse().expect("a number"))
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_kill_at_any_point_of_a_plan_swaps_at_most_once() {
-    let number = |name: &str| std::env::var(name).ok().map(|text| text.parse().expect("a number"));
-    let kills = number("BURSAR_TRADE_KILLS").map_or(KILLS, |kills: u64| kills as usize);
+    let kills = number("BURSAR_TRADE_KILLS").unwrap_or(KILLS);
     let seed = number("BURSAR_TRADE_SEED").unwrap_or(1);
     println!("seed {seed}");
     let half = kills.div_ceil(2);
-    let (one, other) = tokio::join!(kill(BASE, half, seed), kill(ROBINHOOD, half, seed + 1));
+    let (base, robinhood) = (Stage::on(BASE, POLICY).await, Stage::on(ROBINHOOD, POLICY).await);
+    let (one, other) = tokio::join!(kill(base, half, seed), kill(robinhood, half, seed + 1));
     println!("{} kills, 0 double swaps", one + other);
+}
+
+/// The same with a Ledger whose person signs whatever it shows. Prompts of dead engines are signed too.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_kill_at_any_point_of_a_plan_by_device_swaps_at_most_once() {
+    let (device, at) = plug_in(WORDS);
+    device.change(|app| app.blind_signing = true);
+    let signs = Arc::clone(&device);
+    let person = tokio::spawn(async move {
+        loop {
+            sleep(Duration::from_millis(30)).await;
+            signs.press(Decision::Press);
+        }
+    });
+    let wanted = number("BURSAR_TRADE_KILLS").unwrap_or(KILLS_BY_DEVICE);
+    let kills = kill(Stage::with_device(POLICY, at).await, wanted, 3).await;
+    person.abort();
+    println!("{kills} kills, 0 double swaps, {} prompts", prompts(&device));
 }
 
 /// A new point of the plan must be among those that are killed at.
