@@ -7,6 +7,8 @@ use bursar_uniswap::Decoded;
 
 use crate::loan_text;
 use crate::plan::{Execution, Quote, StepPurpose};
+use crate::requests::Request;
+use crate::state::State;
 use crate::trades::{TradeAsk, TradeQuote, TradeToken};
 
 /// Describes the calls of a quote's plan in their order, like `approve exactly 30.000000 USDC for SwapRouter02`.
@@ -141,7 +143,11 @@ pub fn progress(execution: &Execution) -> Option<String> {
 }
 
 /// Describes the signature that a plan needs now from a device, like `2/3 permit`; `None` if it needs none.
-pub fn press(execution: &Execution) -> Option<String> {
+pub fn press(state: &State, request: &Request) -> Option<String> {
+    let execution = request.execution()?;
+    if state.awaits_empty(request) {
+        return Some("empty transaction".to_owned());
+    }
     if execution.end.is_some() {
         return progress(execution);
     }

@@ -14,6 +14,8 @@ use crate::refusal::Refusal;
 /// How long before the end of the terms the wallet gives a prompt up, in seconds. What is signed later would reach the
 /// merchant too late.
 pub const PROMPT_MARGIN_S: u64 = 10;
+/// The same in milliseconds.
+pub const PROMPT_MARGIN_MS: i64 = 10_000;
 
 /// The device's part of an allowed payment.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -254,6 +254,8 @@ async fn a_swap_that_no_one_presses_for_ends_with_its_deadline() {
     scene.decide(Decision::Press).await;
     scene.step("2/2 swap, confirm on device").await;
     scene.stage.pass(171).await;
+    scene.step("2/2 swap, reject its prompt").await;
+    scene.stage.pass(10).await;
     let end = scene.stage.end_of(&id).await;
     assert_eq!(end["reason_code"], "LEDGER_DISCONNECTED", "{end}");
     // Until the old prompt is rejected, nothing else is shown. A late press changes nothing.
@@ -293,4 +295,70 @@ async fn after_a_crash_at_a_prompt_the_same_terms_are_shown_again() {
     scene.decide(Decision::Press).await;
     let end = scene.stage.end_of(&id).await;
     assert_eq!(end["status"], "executed", "{end}");
+}
+
+/// The agent's own deadline ends the prompt earlier, so that no swap is signed that would be too late.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_deadline_of_the_agent_ends_the_prompt_before_it() {
+    let Some(mut scene) = Scene::start(AUTOMATIC).await else { return };
+    let mut asked = scene.sale(false).request(&scene.stage);
+    asked["deadline"] = json!(scene.stage.engine.now_s() + 90);
+    let (_status, answer) = scene.stage.trade(&asked).await;
+    let id = answer["request_id"].clone();
+    scene.decide(Decision::Press).await;
+    let request = scene.step("2/2 swap, confirm on device").await;
+    let left = request.expires_in_seconds.expect("a limit");
+    assert!((40..=80).contains(&left), "{left}");
+    scene.stage.pass(82).await;
+    scene.step("2/2 swap, reject its prompt").await;
+    scene.stage.pass(10).await;
+    let end = scene.stage.end_of(&id).await;
+    assert_eq!(end["status"], "rejected", "{end}");
+    // With too little time left, nothing is shown.
+    scene.decide(Decision::Refuse).await;
+    scene.decide(Decision::Press).await;
+    scene.stage.await_closed(&id).await;
+    let shown = prompts(&scene.device);
+    asked["deadline"] = json!(scene.stage.engine.now_s() + 20);
+    let (_status, answer) = scene.stage.trade(&asked).await;
+    let end = scene.stage.end_of(&answer["request_id"]).await;
+    assert_eq!(end["status"], "rejected", "{end}");
+    assert_eq!(prompts(&scene.device), shown);
+}
+
+/// A step that is opened while another transaction has the next nonce would lose its time.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_plan_waits_for_the_operators_send() {
+    let Some(mut scene) = Scene::start(AUTOMATIC).await else { return };
+    let friend = "0x3a1DBb8A6ad007Aa58F31343231F0d7401559CF4";
+    let send = format!("address send trade {friend} 0.1 --network base --confirm 0.1 --no-wait");
+    scene.stage.operator.must(&send).await;
+    scene.prompt().await;
+    let id = scene.ask(false).await;
+    scene.step("1/2 token approval, ").await;
+    scene.stage.pass(200).await;
+    // The send, the approval, the swap.
+    for _prompt in 0..3 {
+        scene.decide(Decision::Press).await;
+    }
+    let end = scene.stage.end_of(&id).await;
+    assert_eq!(end["status"], "executed", "{end}");
+    assert_eq!(prompts(&scene.device), 3);
+}
+
+/// Without its Ledger, an allowance can be left on the chain by a denial.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_revocation_that_waits_for_its_device_can_be_denied() {
+    let Some(mut scene) = Scene::start(AUTOMATIC).await else { return };
+    let id = scene.ask(false).await;
+    scene.decide(Decision::Press).await;
+    scene.step("2/2 swap, confirm on device").await;
+    scene.decide(Decision::Refuse).await;
+    scene.prompt().await;
+    scene.device.set_plugged(false);
+    let short = id.as_str().expect("an id")[..8].to_owned();
+    scene.stage.operator.must(&format!("deny {short}")).await;
+    scene.stage.await_closed(&id).await;
+    assert_eq!(scene.stage.end_of(&id).await["reason_code"], "LEDGER_REJECTED");
+    assert_eq!(prompts(&scene.device), 3);
 }

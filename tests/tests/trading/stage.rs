@@ -85,6 +85,8 @@ pub(crate) struct Stage {
     start: Start,
     client: reqwest::Client,
     stamp: i64,
+    /// The seconds that have passed beyond real time.
+    passed: i64,
     /// Whether the chain mines blocks by itself.
     mines: Arc<AtomicBool>,
     _home: TempDir,
@@ -161,6 +163,7 @@ impl Stage {
             start,
             client: client.expect("a client"),
             stamp: 0,
+            passed: 0,
             mines: Arc::new(AtomicBool::new(true)),
             _home: home,
         };
@@ -259,7 +262,8 @@ impl Stage {
     pub(crate) async fn pass(&mut self, seconds: i64) {
         self.chain.request("evm_increaseTime", json!([seconds])).await.expect("set");
         self.chain.mine(1).await.expect("mined");
-        self.engine.skew(seconds * 1_000);
+        self.passed += seconds;
+        self.engine.skew(self.passed * 1_000);
         self.stamp += seconds;
     }
 

@@ -100,6 +100,7 @@ pub(super) fn stop_forbidden(state: &State, command: &Command, key: &OutboxKey) 
         .filter(|request| outbox_key(request.ask.chain(), request.from) == *key);
     let stopped = of_outbox.flat_map(|request| {
         forbidden(state, command, request)
+            .map(|refusal| in_time(state, request, refusal))
             .map(|refusal| stop_one(state, request, &refusal, Declines::Call))
             .unwrap_or_default()
     });
@@ -279,7 +280,7 @@ pub(super) fn stop(
     }
     let stopped = state.executing.values().filter(|request| which(request));
     stopped
-        .flat_map(|request| stop_one(state, request, &Refusal::new(code), Declines::Any))
+        .flat_map(|request| stop_one(state, request, &Refusal::new(code), declines(state, request)))
         .collect()
 }
 
@@ -287,16 +288,48 @@ pub(super) fn stop(
 pub(super) fn stop_all(state: &State, code: Code) -> Vec<Event> {
     let running = state.executing.values();
     running
-        .flat_map(|request| stop_one(state, request, &Refusal::new(code), Declines::Any))
+        .flat_map(|request| stop_one(state, request, &Refusal::new(code), declines(state, request)))
         .collect()
 }
 
-pub(super) fn stop_one(
+/// Returns what a stop declines. The host cannot have a person asked again for the empty transaction of a late call, so
+/// that one stays; nothing is signed for a stopped agent, and a stop voids its prompt.
+fn declines(state: &State, request: &Request) -> Declines {
+    if state.is_on_device(request.from) { Declines::Call } else { Declines::Any }
+}
+
+/// Ends a plan that waits for its device because the operator denies it. Of an ended plan, the allowance stays.
+///
+/// # Errors
+/// Its transaction is signed.
+pub(super) fn deny(
     state: &State,
     request: &Request,
     refusal: &Refusal,
-    declines: Declines,
-) -> Vec<Event> {
+) -> Result<Vec<Event>, Refusal> {
+    let Some(execution) = request.execution() else { return Ok(Vec::new()) };
+    if state.awaits_empty(request) {
+        let message = "It is signed already. Sign the empty transaction on the Ledger, so that it cannot take effect.";
+        return Err(Refusal::because(Code::AlreadyDecided, message));
+    }
+    let mut events = stop_one(state, request, refusal, Declines::Call);
+    let is_closed = events.iter().any(|event| matches!(event, Event::PlanClosed { .. }));
+    if execution.end.is_some() && !is_closed {
+        events.push(Event::PlanClosed { id: request.id });
+    }
+    Ok(events)
+}
+
+/// Returns the refusal of a plan that ran out of time: a person did not sign in time, where one had to.
+pub(super) fn in_time(state: &State, request: &Request, refusal: Refusal) -> Refusal {
+    if refusal.code == Code::PlanExpired && state.may_be_denied(request) {
+        WaitEnd::TooLate.refusal()
+    } else {
+        refusal
+    }
+}
+
+fn stop_one(state: &State, request: &Request, refusal: &Refusal, declines: Declines) -> Vec<Event> {
     let Some(execution) = request.execution() else { return Vec::new() };
     let mut events = Vec::new();
     let mut after = execution.clone();
@@ -340,7 +373,9 @@ pub(super) fn stop_idle(state: &State, command: &Command) -> Vec<Event> {
             may_work(state, agent).err()
         });
         events.extend(
-            refusal.iter().flat_map(|refusal| stop_one(state, request, refusal, Declines::Any)),
+            refusal
+                .iter()
+                .flat_map(|refusal| stop_one(state, request, refusal, declines(state, request))),
         );
     }
     events
@@ -350,11 +385,7 @@ pub(super) fn stop_idle(state: &State, command: &Command) -> Vec<Event> {
 pub(super) fn overdue(state: &State, moment: &Moment) -> Vec<Event> {
     let late = state.executing.values().filter(|request| is_overdue(request, moment));
     late.flat_map(|request| {
-        let refusal = if state.may_be_denied(request) {
-            WaitEnd::TooLate.refusal()
-        } else {
-            Refusal::new(Code::PlanExpired)
-        };
+        let refusal = in_time(state, request, Refusal::new(Code::PlanExpired));
         stop_one(state, request, &refusal, Declines::Call)
     })
     .collect()

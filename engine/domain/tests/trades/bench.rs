@@ -79,6 +79,12 @@ impl Bench {
         Self { world, mined: BTreeMap::new(), head: 100 }
     }
 
+    /// A bench whose first agent trades from an address of a device.
+    pub(crate) fn with_device() -> Self {
+        let world = build::with_device(Clock::at("2026-01-15T12:00:00Z", "UTC"), &policy());
+        Self { world, mined: BTreeMap::new(), head: 100 }
+    }
+
     // What agents ask.
 
     #[track_caller]
@@ -293,6 +299,15 @@ impl Bench {
         let key = self.key(id);
         let decision = self.authorizes(id);
         self.sign(key, &decision);
+        assert!(self.is_signed(key, self.submission(id)));
+    }
+
+    /// Signs the open step, whose signature is requested again.
+    #[track_caller]
+    pub(crate) fn signs_again(&mut self, id: RequestId) {
+        let key = self.key(id);
+        let asked = self.world.must(Action::ResumeOutbox(key));
+        self.sign(key, &asked);
         assert!(self.is_signed(key, self.submission(id)));
     }
 

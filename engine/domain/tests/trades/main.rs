@@ -13,6 +13,7 @@ mod bench;
 mod case;
 mod days;
 mod deadlines;
+mod devices;
 mod histories;
 mod ledger;
 mod leftovers;

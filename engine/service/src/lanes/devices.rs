@@ -8,4 +8,4 @@ mod turns;
 
 pub(crate) use queue::{new, waiting};
 pub(crate) use status::DeviceStatus;
-pub(crate) use turns::Turns;
+pub(crate) use turns::{PlanTurn, Turns};

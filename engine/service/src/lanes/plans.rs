@@ -11,6 +11,7 @@ use bursar_chain::ports::{BlockTag, ChainFault};
 use bursar_chain::{chain_tasks, token};
 use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
+use bursar_core::ids::RequestId;
 use bursar_domain::command::{PermitOrder, StepOrder};
 use bursar_domain::outboxes::SendRecord;
 use bursar_domain::plan::{Execution, ExecutionEnd, Quote, StepPurpose, outbox_key};
@@ -23,7 +24,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::batch::unavailable;
-use super::devices::Turns;
+use super::devices::{PlanTurn, Turns};
 use super::lending::{self, Known, Lending};
 use super::rehearsal::{APPROVAL_GAS, NextStep, PartKind};
 use super::trading::{self, Trading};
@@ -71,8 +72,11 @@ pub struct Worker {
 pub async fn run(worker: Worker) {
     let mut views = worker.core.watch();
     let mut busy: BTreeMap<OutboxKey, JoinHandle<()>> = BTreeMap::new();
+    // A plan may wait long for its device, and bookings do not.
+    let mut booking: BTreeMap<OutboxKey, JoinHandle<()>> = BTreeMap::new();
     loop {
         busy.retain(|_line, task| !task.is_finished());
+        booking.retain(|_line, task| !task.is_finished());
         let view = Arc::clone(&views.borrow_and_update());
         for (line, request) in lines::acting(&view.state) {
             let waits = request.execution().is_some_and(|one| one.open_step().is_some());
@@ -86,7 +90,7 @@ pub async fn run(worker: Worker) {
         let unbooked = view.state.outboxes.sends.values().filter(|one| one.unbooked().is_some());
         for record in unbooked.clone() {
             let line = record.send.key();
-            if let Entry::Vacant(idle) = busy.entry(line) {
+            if let Entry::Vacant(idle) = booking.entry(line) {
                 let (worker, record) = (worker.clone(), Arc::clone(record));
                 let task = worker.tasks.clone().spawn(async move { worker.book(&record).await });
                 idle.insert(task);
@@ -117,9 +121,15 @@ enum Taken {
 impl Worker {
     /// Takes the next step of a plan once its device is ready, so that the terms are fixed just before their prompt.
     async fn take_turn(&self, request: &Request) {
-        if !self.core.view().state.awaits_press(request) {
-            let taken = self.take_step(request).await;
+        let view = self.core.view();
+        if !view.state.awaits_press(request) || self.has_nothing_left(request).await {
+            let taken = self.take_step(request, None).await;
             return self.pause_after(taken).await;
+        }
+        // The step would wait for the nonce of another transaction while its time runs.
+        let key = outbox_key(request.ask.chain(), request.from);
+        if !view.state.outboxes.get(&key).open.is_empty() {
+            return self.pause().await;
         }
         let Some(turn) = self.turns.take(request.id, request.from).await else {
             return self.pause().await;
@@ -127,13 +137,21 @@ impl Worker {
         // It may have ended while its device was looked for.
         let view = self.core.view();
         let Some(request) = view.state.executing.get(&request.id) else { return };
-        let taken = self.take_step(request).await;
+        let taken = self.take_step(request, Some(&turn)).await;
         if taken == Taken::Opened {
             turn.keep();
         } else {
             drop(turn);
         }
         self.pause_after(taken).await;
+    }
+
+    /// Whether an ended plan has left no allowance, so that no signature is needed to close it.
+    async fn has_nothing_left(&self, request: &Request) -> bool {
+        let Some(execution) = request.execution().filter(|one| one.end.is_some()) else {
+            return false;
+        };
+        matches!(self.revoke(request, execution).await, Ok(Some(Action::ClosePlan { .. })))
     }
 
     async fn pause_after(&self, taken: Taken) {
@@ -143,7 +161,7 @@ impl Worker {
     }
 
     /// Takes the next step of a plan, if that is possible now.
-    async fn take_step(&self, request: &Request) -> Taken {
+    async fn take_step(&self, request: &Request, turn: Option<&PlanTurn>) -> Taken {
         let Some(execution) = request.execution() else { return Taken::NotNow };
         let action = match self.next_action(request, execution).await {
             Ok(action) => action,
@@ -154,7 +172,10 @@ impl Worker {
         };
         let executes = matches!(&action, Some(Action::EndExecution { end, .. })
             if matches!(**end, ExecutionEnd::Executed { .. }));
-        let opens = matches!(&action, Some(Action::OpenStep(_)));
+        // The device shows something else by now.
+        if turn.is_some_and(PlanTurn::is_lost) {
+            return Taken::NotNow;
+        }
         let permit = match &action {
             Some(Action::OrderPermit(order)) => Some(order.permit),
             _other => None,
@@ -171,13 +192,19 @@ impl Worker {
             self.executed.count();
         }
         match taken {
-            Ok(()) if opens => Taken::Opened,
+            Ok(()) if self.has_open_step(request.id) => Taken::Opened,
             Ok(()) => Taken::Done,
             Err(fault) => {
                 tracing::debug!(request = %request.id.short(), code = %fault.code, "a plan pauses");
                 Taken::NotNow
             }
         }
+    }
+
+    fn has_open_step(&self, id: RequestId) -> bool {
+        let view = self.core.view();
+        let execution = view.state.executing.get(&id).and_then(|request| request.execution());
+        execution.is_some_and(|execution| execution.open_step().is_some())
     }
 
     /// Books what a withdrawal of the operator brought back, or pauses if that is not possible now.

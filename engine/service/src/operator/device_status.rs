@@ -80,6 +80,9 @@ fn place(status: &DeviceStatus, is_open: bool, view: &View, request: &Request) -
     if let Some(stop) = stop(is_open, view, request) {
         return stop;
     }
+    if request.execution().is_some() && !view.state.awaits_press(request) {
+        return Place::new("sent", "Its last transaction is on the way to a block.");
+    }
     match (before(status, view, request), status.not_ready.get(&request.from), prompting) {
         (0, None, Some(_other)) => Place::new("next", "The Ledger shows another request first."),
         (0, not_ready, _any) => Place::first(not_ready),
@@ -138,7 +141,8 @@ pub(super) fn answer(engine: &EngineContext) -> Option<DeviceAnswer> {
     let moment = engine.core.now();
     let status = Arc::clone(&engine.device_status.borrow());
     let is_open = engine.vault.is_unlocked();
-    let mut plans: Vec<&Arc<Request>> = view.state.plans_at_device().collect();
+    let plans = view.state.plans_at_device().filter(|request| view.state.awaits_press(request));
+    let mut plans: Vec<&Arc<Request>> = plans.collect();
     plans.sort_by_key(|request| request.seq);
     let mut payments: Vec<&Arc<Request>> = view.state.waiting_at(&moment).collect();
     payments.sort_by_key(|request| request.seq);
@@ -148,7 +152,7 @@ pub(super) fn answer(engine: &EngineContext) -> Option<DeviceAnswer> {
         .filter(|(subject, _from)| !plans.iter().any(|request| belongs_to(subject, request)));
     let requests = plans.len().saturating_add(payments.len());
     let count = requests.saturating_add(sends.clone().count());
-    let first = payments.first().or(plans.first());
+    let first = plans.first().or(payments.first());
     let place = match (&status.prompting, first, sends.next()) {
         (Some(shown), ..) => Place::prompting(&shown.device),
         (None, Some(first), _any) => place(&status, is_open, &view, first),

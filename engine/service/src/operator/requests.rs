@@ -53,7 +53,7 @@ pub(super) async fn list(
         }
         let mut answer = describe::request(request, card.map(Card::listed), &moment);
         if let Some(place) = place {
-            describe::at_device(&mut answer, request, &place.label, &moment);
+            describe::at_device(&mut answer, &view.state, request, &place.label, &moment);
         }
         answer
     };
@@ -107,7 +107,7 @@ pub(super) async fn approve(
     // Without seeing the card, the operator could approve the wrong request by a short prefix.
     let shortest = if agreed && order.card.is_none() { SHOWN } else { SHORTEST };
     let request = find(engine, &view.state, &order.id, shortest)?;
-    if request.device_turn().is_some() || request.is_running() {
+    if request.device_turn().is_some() || request.execution().is_some() {
         return Err(explain_end(engine, request.id, Fault::new(Code::AlreadyDecided)));
     }
     if request.is_over(&engine.core.now()) {
@@ -330,7 +330,7 @@ fn find(
         };
         return Err(Fault::because(Code::BadInput, message));
     }
-    let plans = state.plans_at_device().filter(|request| request.is_running());
+    let plans = state.plans_at_device();
     let waiting = state.held.values().chain(state.waiting.values()).chain(plans);
     let fits: Vec<&Arc<Request>> =
         waiting.filter(|request| request.id.has_prefix(prefix)).collect();

@@ -17,6 +17,9 @@ use crate::{apply, nonces};
 /// last offer is about forty times the first.
 const ATTEMPTS_MAX: usize = 32;
 
+/// How many times the patience a very long wait is.
+const VERY_LONG: i64 = 8;
+
 /// Decides on all offers that a quote permits. Works on a copy of the outbox, so that each decision sees the
 /// previous ones.
 pub(crate) fn advance(outbox: &Outbox, rules: &Rules, at: Utc, quote: &Quote) -> Step {
@@ -75,10 +78,15 @@ pub(crate) fn is_due(one: &Submission, rules: &Rules, at: Utc) -> bool {
     }
     let Some(last) = one.attempts.last() else { return false };
     if rules.by_person {
-        // Asked once for the empty transaction that a cancelled or late call needs; the host requests everything else.
-        let is_empty = |tried: &Attempt| matches!(tried.kind, Kind::Empty { .. });
-        let is_over = !one.may_offer_call(at);
-        return is_over && one.is_signed() && !one.attempts.iter().any(is_empty);
+        // Asked for the empty transaction that a cancelled or late call needs; the host requests everything else.
+        let is_empty = |tried: &&Attempt| matches!(tried.kind, Kind::Empty { .. });
+        // A refused one is asked for again only where no host can: a late call has its nonce until then.
+        let very_long = rules.patience_ms.saturating_mul(VERY_LONG);
+        let again = |tried: &Attempt| {
+            one.until.is_some() && tried.declined && has_passed(very_long, tried.at, at)
+        };
+        let last = one.attempts.iter().rfind(is_empty);
+        return !one.may_offer_call(at) && one.is_signed() && last.is_none_or(again);
     }
     // A cancelled call needs an empty transaction that the signer has not declined.
     if one.cancel && !one.is_given_up() && one.is_signed() {
@@ -210,7 +218,7 @@ impl Draft {
         let above = quote.pending.max(self.outbox.floor);
         // A reorganization deeper than the confirmations may have removed transactions that count as mined.
         // Only a very long wait is evidence of that.
-        let very_long = rules.patience_ms.saturating_mul(8);
+        let very_long = rules.patience_ms.saturating_mul(VERY_LONG);
         let gap = self.gap_below_stuck(above, rules.patience_ms);
         let gap = gap.or_else(|| self.gap_below_stuck(quote.pending, very_long));
         let Some((stuck, one, gap)) = gap else { return };

@@ -7,6 +7,7 @@ use bursar_control::answers::{
     ActivityRow, AddressAnswer, AgentAnswer, Answer, HistoryRow, HoldingsAnswer, PolicyAnswer,
     PositionsAnswer, RequestAnswer, StatusAnswer,
 };
+use bursar_core::card::Lane;
 use bursar_core::settings::{ConsoleTime, Notices};
 use bursar_core::status::{EntryKind, RequestStatus};
 use bursar_core::text::Zone;
@@ -191,7 +192,13 @@ impl Server {
                 && known.end.is_none()
                 && !requests.iter().any(|one| one.id == known.request.id)
             {
-                let what = if known.left_ms(now_ms) == 0 { "expired" } else { "decided" };
+                let by_device = known.request.status == RequestStatus::AwaitingDevice;
+                let what = match (known.left_ms(now_ms), known.request.lane) {
+                    (0, _any) => "expired",
+                    // The Ledger has nothing left to sign for it.
+                    (_left, Lane::Trade | Lane::Loan) if by_device => "signed",
+                    (_left, _any) => "decided",
+                };
                 known.end = Some(RequestEnd::at(what, now_ms));
                 known.inferred = true;
             }
@@ -246,7 +253,10 @@ impl Server {
                     Some("refused")
                 }
                 EntryKind::PaymentNotSigned => Some("not signed"),
-                EntryKind::PaymentSigned => self.signed_on_device(&row).then_some("signed"),
+                EntryKind::TradeEnded | EntryKind::LoanEnded => {
+                    self.waits_for_device(&row).then_some("ended")
+                }
+                EntryKind::PaymentSigned => self.waits_for_device(&row).then_some("signed"),
                 _other => None,
             };
             if let (Some(ended), Some(id)) = (ended, &row.request)
@@ -258,14 +268,16 @@ impl Server {
                     origin: Some(EndOrigin::of(&row)),
                     ..RequestEnd::at(ended, at_ms)
                 });
-                known.inferred = false;
+                // An approved trade or loan may wait for its device next.
+                known.inferred =
+                    matches!(row.kind, EntryKind::TradeApproved | EntryKind::LoanApproved);
             }
             self.feed.append(row, self.viewed_entry);
         }
     }
 
-    /// Whether an entry is the signature of a request that waited for its device.
-    fn signed_on_device(&self, row: &ActivityRow) -> bool {
+    /// Whether an entry is about a request that waited for its device.
+    fn waits_for_device(&self, row: &ActivityRow) -> bool {
         let known = row.request.as_deref().and_then(|id| self.queued(id));
         known.is_some_and(|known| known.request.status == RequestStatus::AwaitingDevice)
     }

@@ -6,7 +6,8 @@ use alloy_primitives::Address;
 use bursar_core::derivation::DerivationPath;
 use bursar_core::ids::RequestId;
 use bursar_core::time::Utc;
-use bursar_domain::prompts::PROMPT_MARGIN_S;
+use bursar_domain::plan::Execution;
+use bursar_domain::prompts::{PROMPT_MARGIN_MS, PROMPT_MARGIN_S};
 use bursar_domain::wallets::Backing;
 use bursar_domain::{Action, PaymentAsk, Request};
 use bursar_ledger::app::Configuration;
@@ -300,6 +301,20 @@ impl Prompter {
         }
     }
 
+    /// Whether an order is for the step or permit that a plan's request needs now.
+    pub(super) fn belongs_to(&self, order: &SigningOrder, request: RequestId) -> bool {
+        match order.slip.subject() {
+            Subject::Request(_) => false,
+            Subject::Permit(id) => id == request,
+            Subject::Attempt { submission, .. } => {
+                let view = self.core.view();
+                let plan = view.state.executing.get(&request).and_then(|plan| plan.execution());
+                let open = plan.and_then(Execution::open_step);
+                open.is_some_and(|step| step.submission == submission)
+            }
+        }
+    }
+
     fn is_in_time(&self, order: &SigningOrder) -> bool {
         let now = self.ports.clock.now().utc;
         self.job_deadline(order).is_none_or(|until| now < until)
@@ -314,11 +329,11 @@ impl Prompter {
                 let mut outboxes = view.state.outboxes.busy();
                 let open = outboxes.find_map(|outbox| outbox.open.get(&submission))?;
                 let is_call = open.attempts.get(attempt)?.kind == Kind::Call;
-                open.until.filter(|_any| is_call)
+                open.until.filter(|_any| is_call).map(before)
             }
             Subject::Permit(id) => {
                 let execution = view.state.executing.get(&id)?.execution()?;
-                Some(execution.until.utc)
+                Some(before(execution.until.utc))
             }
         }
     }
@@ -329,6 +344,11 @@ impl Prompter {
         });
         Tried::NotReady
     }
+}
+
+/// Returns when a prompt is given up whose terms end then.
+fn before(end: Utc) -> Utc {
+    end.plus_ms(-PROMPT_MARGIN_MS)
 }
 
 /// Returns when the prompt of a payment is given up.

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use alloy_primitives::Address;
 use bursar_chain::ports::BoxFuture;
+use bursar_core::ids::RequestId;
 use bursar_domain::Request;
 use bursar_x402::signature::Signature65;
 use tokio::sync::{mpsc, oneshot, watch};
@@ -47,8 +48,8 @@ pub(crate) struct DeviceQueue {
     inbox: mpsc::Receiver<Entry>,
     jobs: VecDeque<Job>,
     plans: VecDeque<WaitingPlan>,
-    /// The address whose plan has its turn: its job comes first.
-    first: Option<Address>,
+    /// The request whose plan has its turn: its job comes first.
+    first: Option<RequestId>,
 }
 
 /// What uses the queue.
@@ -187,7 +188,9 @@ impl DeviceQueue {
     fn next(&self, view: &View) -> Vec<Next> {
         let mut served = BTreeSet::new();
         let mut jobs: Vec<(usize, &Job)> = self.jobs.iter().enumerate().collect();
-        jobs.sort_by_key(|(_index, job)| self.first != Some(job.order.slip.signer()));
+        let is_first =
+            |job: &Job| self.first.is_some_and(|id| self.prompter.belongs_to(&job.order, id));
+        jobs.sort_by_key(|(_index, job)| !is_first(job));
         let mut next: Vec<Next> = jobs
             .into_iter()
             .filter(|(_index, job)| served.insert(job.order.slip.signer()))
@@ -225,7 +228,7 @@ impl DeviceQueue {
             return Tried::NotReady;
         };
         if let Some(Job { answer, order }) = self.jobs.remove(index) {
-            self.first.take_if(|first| *first == order.slip.signer());
+            self.first.take_if(|first| self.prompter.belongs_to(&order, *first));
             let _gone = answer.send(signed);
         }
         Tried::Answered
@@ -240,17 +243,24 @@ impl DeviceQueue {
         let Some(plan) = self.plans.remove(index) else { return Tried::NotReady };
         let (turn, is_kept) = PlanTurn::new();
         if plan.granted.send(turn).is_ok() {
-            self.await_order(plan.address, is_kept).await;
+            self.await_order(plan.request, is_kept).await;
         }
         Tried::Answered
     }
 
-    /// Waits until the job of an address arrives, at most [`ORDER_MS`], or until its plan needs none.
-    async fn await_order(&mut self, address: Address, mut is_kept: oneshot::Receiver<()>) {
+    /// Waits until the job of a plan arrives, at most [`ORDER_MS`], or until the plan needs none.
+    async fn await_order(&mut self, plan: RequestId, mut is_kept: oneshot::Receiver<()>) {
         let clock = Arc::clone(&self.prompter.ports.clock);
         let wake = clock.mono_ms().saturating_add(ORDER_MS);
+        let mut views = self.prompter.core.watch();
         let mut waits_for_plan = true;
-        while !self.jobs.iter().any(|job| job.order.slip.signer() == address) {
+        while !self.jobs.iter().any(|job| self.prompter.belongs_to(&job.order, plan)) {
+            let state = &Arc::clone(&views.borrow_and_update()).state;
+            let request = state.executing.get(&plan);
+            // It was stopped or rejected meanwhile.
+            if !request.is_some_and(|request| state.awaits_press(request)) {
+                return;
+            }
             // cancel-safe: every branch only waits, and `recv` keeps what it has not returned.
             tokio::select! {
                 biased;
@@ -262,10 +272,11 @@ impl DeviceQueue {
                     }
                     waits_for_plan = false;
                 }
+                changed = views.changed() => if changed.is_err() { return },
                 () = clock.sleep_until(wake) => return,
             }
         }
-        self.first = Some(address);
+        self.first = Some(plan);
     }
 
     /// Publishes the transactions in the queue, and forgets the states of addresses for which nothing waits.
@@ -279,7 +290,7 @@ impl DeviceQueue {
         self.prompter.publish(|status| {
             let waits = |address: &Address| {
                 view.state.waiting.values().any(|request| request.from == *address)
-                    || view.state.plans_at_device().any(|request| request.from == *address)
+                    || view.state.plans_at_device().any(|plan| plan.from == *address)
                     || transactions.iter().any(|(_any, from)| from == address)
             };
             status.not_ready.retain(|address, _why| waits(address));

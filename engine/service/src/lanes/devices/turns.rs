@@ -61,6 +61,11 @@ impl PlanTurn {
         (Self(kept), is_kept)
     }
 
+    /// Whether the queue has gone on meanwhile.
+    pub(crate) fn is_lost(&self) -> bool {
+        self.0.is_closed()
+    }
+
     /// Keeps the turn for the signing order that the outbox makes next.
     pub(crate) fn keep(self) {
         let _gone = self.0.send(());

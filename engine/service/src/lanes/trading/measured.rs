@@ -35,6 +35,8 @@ pub struct Measured {
     pub(super) quote: TradeQuote,
     /// The least output that the plan's swap accepts.
     pub(super) floor: Atoms,
+    /// The deadline of the plan's swap, in Unix seconds of chain time.
+    pub(super) deadline: u64,
     pub(super) plan: Plan,
 }
 

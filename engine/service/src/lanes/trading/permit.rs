@@ -12,7 +12,7 @@ use super::market::Market;
 use super::spec::Spec;
 
 /// The least time that a right must last for the prompt of a swap, in seconds.
-const RIGHT_LEAST_S: u64 = 30;
+const RIGHT_LEAST_S: u64 = 25;
 
 /// How the router may take the input.
 #[derive(Debug, Clone)]

@@ -149,7 +149,7 @@ impl Trading {
         quote.effects = plan.effects;
         quote.received = plan.received;
         quote.calls.clone_from(&plan.calls);
-        Ok(Measured { at_ms, quote, floor, plan })
+        Ok(Measured { at_ms, quote, floor, deadline, plan })
     }
 
     /// Returns the route that pays most after gas.

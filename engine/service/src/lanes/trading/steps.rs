@@ -5,9 +5,9 @@ use bursar_core::codes::Code;
 use bursar_core::money::Atoms;
 use bursar_core::networks;
 use bursar_core::time::Utc;
-use bursar_domain::plan::{DEVICE_SWAP_S, Execution, StepPurpose};
-use bursar_domain::prompts::PROMPT_MARGIN_S;
-use bursar_domain::trades::{TradeAsk, Venue};
+use bursar_domain::plan::{Execution, StepPurpose};
+use bursar_domain::prompts::WaitEnd;
+use bursar_domain::trades::{TradeAsk, TradeQuote, Venue};
 use bursar_domain::{Refusal, Request};
 use bursar_submit::Outbox;
 use bursar_uniswap::{Flow, fill};
@@ -19,6 +19,9 @@ use super::propose::spec_of;
 use super::spec::Spec;
 use crate::lanes::batch::unavailable;
 use crate::lanes::rehearsal::{NextStep, PartKind};
+
+/// The least time that a person must have for a swap, with the margin of its prompt, in milliseconds.
+const PERSON_LEAST_MS: i64 = 25_000;
 
 impl Trading {
     /// Measures a running trade again and returns the next step of its plan; `None` if it has none.
@@ -34,26 +37,27 @@ impl Trading {
         by_device: bool,
     ) -> Result<Option<NextStep>, Refusal> {
         let measured = self.measure_next(request, trade, execution, outbox, by_device).await?;
-        let Measured { quote, plan, .. } = measured;
+        let Measured { quote, plan, deadline, .. } = measured;
         let Some(part) = plan.parts.into_iter().next() else { return Ok(None) };
         let is_swap = part.kind == PartKind::Step(StepPurpose::Swap);
-        let until = if is_swap {
-            self.swap_until(trade, execution, by_device)
-        } else {
-            execution.until.utc
+        let until = match (by_device, is_swap) {
+            (true, _any) => {
+                let ends = person_until(&quote, deadline).min(execution.until.utc);
+                if ends.since_ms(self.ports.clock.utc()) < PERSON_LEAST_MS {
+                    return Err(WaitEnd::TooLate.refusal());
+                }
+                if is_swap { ends } else { execution.until.utc }
+            }
+            (false, true) => self.swap_until(trade, execution),
+            (false, false) => execution.until.utc,
         };
         Ok(Some(NextStep { part, ceiling: plan.ceiling, until, quote: quote.into() }))
     }
 
-    /// Returns until when a swap may be broadcast, by our clock: it ends with its deadline on the chain. The prompt of a
-    /// device ends earlier, so that what is signed last still reaches a block.
-    fn swap_until(&self, trade: &TradeAsk, execution: &Execution, by_device: bool) -> Utc {
+    /// Returns until when a swap may be broadcast, by our clock: it ends with its deadline on the chain.
+    fn swap_until(&self, trade: &TradeAsk, execution: &Execution) -> Utc {
         let exchange = networks::by_chain(trade.chain).and_then(|network| network.exchange);
-        let seconds = if by_device {
-            DEVICE_SWAP_S.saturating_sub(PROMPT_MARGIN_S)
-        } else {
-            exchange.map_or(0, |exchange| exchange.deadline_seconds)
-        };
+        let seconds = exchange.map_or(0, |exchange| exchange.deadline_seconds);
         let ms = i64::try_from(seconds.saturating_mul(1_000)).unwrap_or(0);
         execution.until.utc.min(self.ports.clock.utc().plus_ms(ms))
     }
@@ -76,6 +80,13 @@ impl Trading {
         let spec = spec_of(trade, owner, network, exchange);
         Ok(fill_of(&spec, &logs).map(Atoms))
     }
+}
+
+/// Returns the end of a swap that is measured now, by our clock. It may be as early as the deadline that the agent set, or
+/// the end of the router's right.
+fn person_until(quote: &TradeQuote, deadline: u64) -> Utc {
+    let seconds = deadline.saturating_sub(quote.block_time);
+    quote.at.plus_ms(i64::try_from(seconds.saturating_mul(1_000)).unwrap_or(0))
 }
 
 /// Returns the token and the contract that a trade's plan lets take it; `None` if it needs no approval.

@@ -193,6 +193,7 @@ pub(crate) fn request(request: &Request, card: Option<Card>, moment: &Moment) ->
 /// Describes a request that waits for its device. `place` is its place in the queue.
 pub(crate) fn at_device(
     answer: &mut RequestAnswer,
+    state: &State,
     request: &Request,
     place: &str,
     moment: &Moment,
@@ -201,9 +202,9 @@ pub(crate) fn at_device(
         answer.step = Some(place.to_owned());
         return;
     };
-    answer.step = plan_text::press(execution).map(|press| format!("{press}, {place}"));
+    answer.step = plan_text::press(state, request).map(|press| format!("{press}, {place}"));
     if execution.end.is_none() {
-        let left_ms = execution.until.left_ms(moment);
+        let left_ms = state.press_left_ms(request, moment);
         answer.status = RequestStatus::AwaitingDevice;
         answer.expires_in_ms = Some(left_ms);
         answer.expires_in_seconds = Some(left_ms.div_ceil(1_000));
@@ -272,8 +273,8 @@ pub(crate) fn executing(
                 LaneAsk::Payment(_) => return None,
             },
             step: match (places.get(&request.id), request.execution()) {
-                (Some(place), Some(execution)) => {
-                    format!("{}, {place}", plan_text::press(execution)?)
+                (Some(place), Some(_plan)) => {
+                    format!("{}, {place}", plan_text::press(state, request)?)
                 }
                 (None | Some(_), _) => step(request)?,
             },
