@@ -1,11 +1,14 @@
 //! Requests that wait for a hardware device.
 
-use bursar_control::answers::{Answer, DeviceAnswer, StatusAnswer};
+use bursar_control::answers::{Answer, DeviceAnswer, RequestAnswer, StatusAnswer};
 use bursar_control::wire::ToClient;
+use bursar_core::card::Lane;
+use bursar_core::status::EntryKind;
 
 use super::looks::{ALL_SIZES, SIZES, assert_screen};
-use super::{Stage, held};
+use super::{Stage, feed, held};
 use crate::console::model::card::GUARD_MS;
+use crate::console::model::server::Topic;
 use crate::oneshot::tests::fixtures;
 
 const PRESS: &str =
@@ -68,4 +71,44 @@ fn a_request_at_a_device_can_only_be_denied() {
         "{:?}",
         stage.sent
     );
+}
+
+/// A trade has several presses: its approval does not take it off the list, and neither does what happens between them.
+#[test]
+fn an_approved_trade_stays_in_the_list_until_its_device_has_signed() {
+    let mut stage = Stage::full((80, 24));
+    let trade = |status: &str, step: Option<&str>| {
+        let mut request = held(1, 290_000, |_card| {});
+        request.lane = Lane::Trade;
+        request.status = status.parse().unwrap();
+        request.step = step.map(str::to_owned);
+        request
+    };
+    let read = |stage: &mut Stage, requests: Vec<RequestAnswer>| {
+        let now_ms = stage.model.now_ms;
+        stage.model.server.store(Topic::Requests, Answer::Requests { requests }, now_ms);
+    };
+    let entry = |stage: &mut Stage, kind: EntryKind| {
+        let [mut row] = <[_; 1]>::try_from(feed(1, 1)).unwrap();
+        (row.seq, row.kind) = (stage.model.server.feed.head() + 1, kind);
+        row.request = Some(trade("pending", None).id);
+        let now_ms = stage.model.now_ms;
+        stage.model.server.append(vec![row], now_ms);
+    };
+    let closed = |stage: &Stage| {
+        let row = &stage.model.server.queue[0];
+        row.closed(stage.model.now_ms).map(str::to_owned)
+    };
+    read(&mut stage, vec![trade("pending", None)]);
+    entry(&mut stage, EntryKind::TradeApproved);
+    let device = trade("awaiting_device", Some("1/2 token approval, confirm on device"));
+    read(&mut stage, vec![device]);
+    assert_eq!(closed(&stage), None);
+    let device = trade("awaiting_device", Some("2/2 swap, confirm on device"));
+    read(&mut stage, vec![device]);
+    assert_eq!(closed(&stage), None);
+    read(&mut stage, Vec::new());
+    assert_eq!(closed(&stage).as_deref(), Some("signed"));
+    entry(&mut stage, EntryKind::TradeEnded);
+    assert_eq!(closed(&stage).as_deref(), Some("ended"));
 }
