@@ -16,8 +16,7 @@ async fn a_supply_takes_two_presses_and_a_withdrawal_one() {
     let vault = stage.contracts.lending.vaults()[0];
     let venue = vault.to_checksum(None);
     let before = stage.dollars().await;
-    let (status, asked) = stage.supply(&venue, 1_000).await;
-    assert_eq!((status, &asked["status"]), (202, &json!("pending")), "{asked}");
+    let (_status, asked) = stage.supply(&venue, 1_000).await;
     decide(&device, Decision::Press).await;
     assert_eq!(stage.poll(&asked).await["status"], "executing");
     decide(&device, Decision::Press).await;
