@@ -64,7 +64,7 @@ pub fn card(state: &State, request: &Request, moment: &Moment) -> Option<Card> {
     let (reason, left_ms) = match &request.status {
         Status::Held { reason, deadline } => (*reason, deadline.left_ms(moment)),
         Status::AwaitingDevice(turn) => (HoldReason::Device, turn.left_ms(moment)),
-        Status::Executing(_) if state.may_be_denied(request) || state.awaits_press(request) => {
+        Status::Executing(_) if state.is_at_device(request) => {
             (HoldReason::Device, state.press_left_ms(request, moment))
         }
         Status::Authorized { .. }

@@ -73,6 +73,7 @@ pub mod loans;
 pub mod outboxes;
 pub mod payees;
 pub mod plan;
+mod plan_prompts;
 pub mod plan_text;
 pub mod prompts;
 pub mod refusal;

@@ -125,11 +125,7 @@ pub fn progress(execution: &Execution) -> Option<String> {
         return revokes.then(|| StepPurpose::Revocation.text().to_owned());
     }
     let last = execution.steps.last().map(|step| step.purpose);
-    // The newest quote may have been made before or after the last step was opened.
-    let rest: Vec<StepPurpose> = purposes_of(&execution.quote)
-        .into_iter()
-        .filter(|one| last.is_none_or(|last| rank(*one) > rank(last)))
-        .collect();
+    let rest = unopened(execution);
     let of = opened.saturating_add(rest.len());
     let (at, purpose) = match execution.open_step() {
         Some(step) => (opened, step.purpose),
@@ -151,30 +147,33 @@ pub fn press(state: &State, request: &Request) -> Option<String> {
     if execution.end.is_some() {
         return progress(execution);
     }
-    let (opened, last) = (execution.steps.len(), execution.steps.last().map(|step| step.purpose));
-    let is_open = execution.open_step().is_some();
     let signed = execution.permit.as_ref().is_some_and(|permit| permit.signature.is_some());
-    let steps = purposes_of(&execution.quote)
-        .into_iter()
-        .filter(|one| last.is_none_or(|last| rank(*one) > rank(last)));
-    let has_permit = matches!(&execution.quote, Quote::Trade(quote)
-        if quote.calls.iter().any(|call| matches!(call, Decoded::Permit { .. })));
-    // The permit comes before the swap, which contains it.
-    let permit = has_permit && !signed && !last.is_some_and(StepPurpose::is_main);
-    let before = opened.saturating_add(usize::from(signed));
+    let has_permit = execution
+        .quote
+        .trade()
+        .is_some_and(|quote| quote.calls.iter().any(|call| matches!(call, Decoded::Permit { .. })));
     let mut rest: Vec<&str> = Vec::new();
-    for purpose in steps {
-        if purpose.is_main() && permit {
+    for purpose in unopened(execution) {
+        // The permit comes before the swap, which contains it.
+        if purpose.is_main() && has_permit && !signed {
             rest.push("permit");
         }
         rest.push(purpose.text());
     }
+    let before = execution.steps.len().saturating_add(usize::from(signed));
     let of = before.saturating_add(rest.len());
-    match (is_open, rest.first()) {
-        (true, _any) => Some(format!("{before}/{of} {}", last?.text())),
-        (false, Some(next)) => Some(format!("{}/{of} {next}", before.saturating_add(1))),
-        (false, None) => None,
+    match execution.open_step() {
+        Some(step) => Some(format!("{before}/{of} {}", step.purpose.text())),
+        None => rest.first().map(|next| format!("{}/{of} {next}", before.saturating_add(1))),
     }
+}
+
+/// Returns the purposes of the transactions that a plan has still to open.
+fn unopened(execution: &Execution) -> Vec<StepPurpose> {
+    let last = execution.steps.last().map(|step| step.purpose);
+    // The newest quote may have been made before or after the last step was opened.
+    let after = |one: &StepPurpose| last.is_none_or(|last| rank(*one) > rank(last));
+    purposes_of(&execution.quote).into_iter().filter(after).collect()
 }
 
 /// Describes a step that an entry of the journal opened, like `1/2 token approval`. `before` is the number of steps

@@ -15,7 +15,12 @@ use crate::refusal::Refusal;
 /// merchant too late.
 pub const PROMPT_MARGIN_S: u64 = 10;
 /// The same in milliseconds.
-pub const PROMPT_MARGIN_MS: i64 = 10_000;
+const PROMPT_MARGIN_MS: i64 = 10_000;
+
+/// Returns when the wallet gives a prompt up whose terms end then.
+pub fn prompt_end(terms_end: Utc) -> Utc {
+    terms_end.plus_ms(-PROMPT_MARGIN_MS)
+}
 
 /// The device's part of an allowed payment.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

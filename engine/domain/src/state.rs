@@ -13,15 +13,15 @@ use bursar_core::policy::Policy;
 use bursar_core::settings::Settings;
 use bursar_core::status::AgentStatus;
 use bursar_core::time::{LocalDay, Moment, Utc};
-use bursar_submit::{Kind, OutboxKey, Submission};
+use bursar_submit::OutboxKey;
 use serde::{Deserialize, Serialize};
 
 use crate::agents::{Agent, PolicyRecord};
 use crate::assess::trading::Promised;
 use crate::loans::Loans;
 use crate::outboxes::Outboxes;
-use crate::plan::{Execution, Quote, outbox_key};
-use crate::prompts::{DeviceTurn, PROMPT_MARGIN_MS};
+use crate::plan::Quote;
+use crate::prompts::DeviceTurn;
 use crate::requests::{LaneAsk, Request};
 use crate::settlement::Settlement;
 use crate::unattended::Unattended;
@@ -125,73 +125,6 @@ impl State {
         let own = self.wallet.iter().flat_map(|wallet| wallet.addresses.values());
         let mut same = own.filter(|known| known.address == address);
         same.any(|known| matches!(known.backing, Backing::Device { .. }))
-    }
-
-    /// Returns whether a device must give the next signature of a running plan.
-    pub fn awaits_press(&self, request: &Request) -> bool {
-        let Some(execution) = request.execution() else { return false };
-        if !self.is_on_device(request.from) {
-            return false;
-        }
-        match execution.open_step() {
-            Some(step) => {
-                let outbox = self.outboxes.get(&outbox_key(request.ask.chain(), request.from));
-                let open = outbox.open.get(&step.submission);
-                open.is_none_or(|one| !one.is_signed() || one.unsigned_attempt().is_some())
-            }
-            None if execution.end.is_some() => execution.leaves_allowance(),
-            None => execution.main_step().is_none(),
-        }
-    }
-
-    /// Returns whether the operator may still deny a running plan: a device signs it, and its main transaction is not
-    /// signed.
-    pub fn may_be_denied(&self, request: &Request) -> bool {
-        let Some(execution) = request.execution() else { return false };
-        let main = execution.main_step();
-        let is_signed = main.is_some_and(|step| {
-            let outbox = self.outboxes.get(&outbox_key(request.ask.chain(), request.from));
-            step.outcome.is_some()
-                || outbox.open.get(&step.submission).is_some_and(Submission::is_signed)
-        });
-        execution.end.is_none() && self.is_on_device(request.from) && !is_signed
-    }
-
-    /// Returns whether the device is asked for an empty transaction, because the step of a plan was signed too late.
-    pub fn awaits_empty(&self, request: &Request) -> bool {
-        let step = request.execution().and_then(Execution::open_step);
-        let outbox = self.outboxes.get(&outbox_key(request.ask.chain(), request.from));
-        let open = step.and_then(|step| outbox.open.get(&step.submission));
-        let unsigned = open.and_then(|one| one.unsigned_attempt());
-        unsigned.is_some_and(|(_at, tried)| matches!(tried.kind, Kind::Empty { .. }))
-    }
-
-    /// Returns how many milliseconds a device has for a running plan: until the plan ends, or the prompt of its step.
-    pub fn press_left_ms(&self, request: &Request, moment: &Moment) -> u64 {
-        let Some(execution) = request.execution() else { return 0 };
-        let left = execution.until.left_ms(moment);
-        let outbox = self.outboxes.get(&outbox_key(request.ask.chain(), request.from));
-        let open = execution.open_step().and_then(|step| outbox.open.get(&step.submission));
-        let until = open.filter(|one| !one.is_signed()).and_then(|one| one.until);
-        let prompt = until.map(|until| {
-            u64::try_from(until.plus_ms(-PROMPT_MARGIN_MS).since_ms(moment.utc)).unwrap_or(0)
-        });
-        prompt.map_or(left, |prompt| prompt.min(left))
-    }
-
-    /// Returns the plans that a device signs: those that the operator may still deny, and those whose allowance it takes
-    /// back.
-    pub fn plans_at_device(&self) -> impl Iterator<Item = &Arc<Request>> {
-        let all = self.executing.values();
-        all.filter(|request| self.may_be_denied(request) || self.awaits_press(request))
-    }
-
-    /// Returns whether a plan has asked no device for anything yet, and will.
-    pub fn awaits_first_press(&self, request: &Request) -> bool {
-        let untouched = request.execution().is_some_and(|execution| {
-            execution.end.is_none() && execution.steps.is_empty() && execution.permit.is_none()
-        });
-        untouched && self.is_on_device(request.from)
     }
 
     /// Returns the payments that wait for their device, without those whose wait is over.

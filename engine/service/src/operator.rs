@@ -10,6 +10,7 @@ pub(crate) mod backup;
 mod balances;
 mod cards;
 mod config;
+mod device_card;
 mod device_status;
 pub(crate) mod dialogue;
 pub mod doctor;

@@ -6,7 +6,7 @@ use bursar_core::networks;
 use bursar_uniswap::Permit;
 use bursar_x402::signature::Signature65;
 
-use super::plans::{ended, in_time, may_sign};
+use super::plans::{ended, may_sign, with_cause};
 use super::steps::{acting_plan, check_continues};
 use super::trades::still_allowed;
 use super::unattended::check_unattended;
@@ -32,7 +32,7 @@ pub(super) fn order(
         .and_then(|()| still_allowed(state, command, request, (trade, execution), &order.quote))
         .and_then(|()| check_count(execution));
     if let Err(refusal) = allowed {
-        let refusal = in_time(state, request, refusal);
+        let refusal = with_cause(state, request, refusal);
         let events = ended(request, execution, ExecutionEnd::Rejected(refusal));
         return Ok(Decision::reply(events, Reply::Request(request.id)));
     }

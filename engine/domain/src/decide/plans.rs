@@ -100,7 +100,7 @@ pub(super) fn stop_forbidden(state: &State, command: &Command, key: &OutboxKey) 
         .filter(|request| outbox_key(request.ask.chain(), request.from) == *key);
     let stopped = of_outbox.flat_map(|request| {
         forbidden(state, command, request)
-            .map(|refusal| in_time(state, request, refusal))
+            .map(|refusal| with_cause(state, request, refusal))
             .map(|refusal| stop_one(state, request, &refusal, Declines::Call))
             .unwrap_or_default()
     });
@@ -301,28 +301,34 @@ fn declines(state: &State, request: &Request) -> Declines {
 /// Ends a plan that waits for its device because the operator denies it. Of an ended plan, the allowance stays.
 ///
 /// # Errors
-/// Its transaction is signed.
+/// Its transaction is signed, or the wallet is locked: no seal would cover the entry.
 pub(super) fn deny(
     state: &State,
+    command: &Command,
     request: &Request,
-    refusal: &Refusal,
-) -> Result<Vec<Event>, Refusal> {
-    let Some(execution) = request.execution() else { return Ok(Vec::new()) };
+    reason: Option<&String>,
+) -> Result<Decision, Refusal> {
+    require_sealed(command)?;
     if state.awaits_empty(request) {
         let message = "It is signed already. Sign the empty transaction on the Ledger, so that it cannot take effect.";
         return Err(Refusal::because(Code::AlreadyDecided, message));
     }
-    let mut events = stop_one(state, request, refusal, Declines::Call);
+    let message = match reason {
+        Some(reason) => format!("The operator denied it: {reason}"),
+        None => "The operator denied it.".to_owned(),
+    };
+    let refusal = Refusal::because(Code::RequestDenied, message);
+    let mut events = stop_one(state, request, &refusal, Declines::Call);
     let is_closed = events.iter().any(|event| matches!(event, Event::PlanClosed { .. }));
-    if execution.end.is_some() && !is_closed {
+    if !request.is_running() && !is_closed {
         events.push(Event::PlanClosed { id: request.id });
     }
-    Ok(events)
+    Ok(Decision::reply(events, Reply::Request(request.id)))
 }
 
-/// Returns the refusal of a plan that ran out of time: a person did not sign in time, where one had to.
-pub(super) fn in_time(state: &State, request: &Request, refusal: Refusal) -> Refusal {
-    if refusal.code == Code::PlanExpired && state.may_be_denied(request) {
+/// Returns a refusal with its cause: if a plan that a device signs has expired, the person did not sign in time.
+pub(super) fn with_cause(state: &State, request: &Request, refusal: Refusal) -> Refusal {
+    if refusal.code == Code::PlanExpired && state.is_unsigned_at_device(request) {
         WaitEnd::TooLate.refusal()
     } else {
         refusal
@@ -385,7 +391,7 @@ pub(super) fn stop_idle(state: &State, command: &Command) -> Vec<Event> {
 pub(super) fn overdue(state: &State, moment: &Moment) -> Vec<Event> {
     let late = state.executing.values().filter(|request| is_overdue(request, moment));
     late.flat_map(|request| {
-        let refusal = in_time(state, request, Refusal::new(Code::PlanExpired));
+        let refusal = with_cause(state, request, Refusal::new(Code::PlanExpired));
         stop_one(state, request, &refusal, Declines::Call)
     })
     .collect()

@@ -16,7 +16,7 @@ use crate::approval::{fresh_price, fresh_verdict, may_be_approved, may_work};
 use crate::assess::{Verdict, hold, is_full};
 use crate::cards;
 use crate::command::{Approval, Ask, Command, Recall, Requote};
-use crate::decision::{Decision, Effect, Reply, require_sealed, require_unlocked};
+use crate::decision::{Decision, Effect, Reply, require_unlocked};
 use crate::due::{expiry, expiry_if_due, renewal_if_due, renewals, unattended_day_if_due};
 use crate::event::{Event, RequestDraft};
 use crate::idempotency::{Prior, Repeat, repeat};
@@ -275,19 +275,10 @@ pub(super) fn deny(
     reason: Option<&String>,
     by: Client,
 ) -> Result<Decision, Refusal> {
-    // What waits for a device can still be denied.
-    if let Some(request) = state.executing.get(&id)
-        && (state.may_be_denied(request) || state.awaits_press(request))
-    {
-        require_sealed(command)?;
-        let message = match reason {
-            Some(reason) => format!("The operator denied it: {reason}"),
-            None => "The operator denied it.".to_owned(),
-        };
-        let refusal = Refusal::because(Code::RequestDenied, message);
-        let events = plans::deny(state, request, &refusal)?;
-        return Ok(Decision::reply(events, Reply::Request(id)));
+    if let Some(plan) = state.executing.get(&id).filter(|plan| state.is_at_device(plan)) {
+        return plans::deny(state, command, plan, reason);
     }
+    // A payment that waits for its device can also be denied.
     if !state.waiting.contains_key(&id) {
         let request = held_request(state, id)?;
         if let Some(expiry) = expiry_if_due(request, &command.moment) {

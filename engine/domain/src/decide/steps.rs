@@ -8,7 +8,7 @@ use bursar_core::codes::Code;
 use bursar_core::ids::RequestId;
 use bursar_submit::{Input, Outcome};
 
-use super::plans::{check_stops, ended, in_time, may_sign, plan_deadline};
+use super::plans::{check_stops, ended, may_sign, plan_deadline, with_cause};
 use super::unattended::check_unattended;
 use super::{loans, outboxes, trades};
 use crate::command::{Approval, Command, Requote, StepOrder};
@@ -65,7 +65,7 @@ pub(super) fn open_step(
         let allowed = check_first(plan, order.purpose)
             .and_then(|()| still_allowed(state, command, request, plan, &order.quote));
         if let Err(refusal) = allowed {
-            let refusal = in_time(state, request, refusal);
+            let refusal = with_cause(state, request, refusal);
             let events = ended(request, plan, ExecutionEnd::Rejected(refusal));
             return Ok(Decision::reply(events, Reply::Request(request.id)));
         }

@@ -47,7 +47,7 @@ pub(super) fn identity_of(
 
 impl Api {
     /// Returns whether the request is allowed, and its device was not asked yet.
-    pub(super) fn awaits_press(&self, record: &Request) -> bool {
+    pub(super) fn awaits_first_press(&self, record: &Request) -> bool {
         self.core.view().state.awaits_first_press(record)
     }
 

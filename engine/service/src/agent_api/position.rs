@@ -16,6 +16,7 @@ use bursar_domain::command::{Ask, Recall};
 use bursar_domain::idempotency::Prior;
 use bursar_domain::identity::Identity;
 use bursar_domain::plan::outbox_key;
+use bursar_domain::requests::Deadline;
 use bursar_domain::{Action, LaneAsk, Refusal, Request, Status};
 
 use self::result::{executed, over, pending, polled_quote, refused, rejected};
@@ -65,7 +66,7 @@ async fn try_position(api: &Api, request: HttpRequest) -> Result<Answer, Fault> 
     match earlier.map_err(|fault| caller.hide_lock(fault))?.answer {
         ActionAnswer::Request(record) | ActionAnswer::Earlier(record) => {
             let record = api.end_of(record).await;
-            return Ok(describe(&record, api.awaits_press(&record)));
+            return Ok(describe(&record, api.awaits_first_press(&record)));
         }
         ActionAnswer::Settled(_) | ActionAnswer::Done | ActionAnswer::Reported(_) => {}
     }
@@ -94,7 +95,7 @@ async fn try_position(api: &Api, request: HttpRequest) -> Result<Answer, Fault> 
         tracing::info!(id, %agent, amount, "a loan waits for approval: run `bursar requests`");
     }
     let record = api.end_of(record).await;
-    Ok(describe(&record, api.awaits_press(&record)))
+    Ok(describe(&record, api.awaits_first_press(&record)))
 }
 
 /// Measures and records a new request. The inner error is a refusal that no record describes.
@@ -210,16 +211,16 @@ async fn try_status(api: &Api, id: &str) -> Result<Answer, Fault> {
             tracing::warn!(code = %fault.code, "an expiry could not be recorded");
         }
     }
-    Ok(polled(&record, api.awaits_press(&record), &moment))
+    Ok(polled(&record, api.awaits_first_press(&record), &moment))
 }
 
 /// Answers a call with the loan's full result.
-fn describe(record: &Request, awaits_press: bool) -> Answer {
+fn describe(record: &Request, awaits_first_press: bool) -> Answer {
     let Some(loan) = record.loan() else { return Answer::from(Fault::new(Code::InternalError)) };
     let id = record.id.to_string();
     match &record.status {
         Status::Held { .. } => pending(&id, loan),
-        Status::Executing(_) if awaits_press => pending(&id, loan),
+        Status::Executing(_) if awaits_first_press => pending(&id, loan),
         Status::Refused { refusal, was_held, .. } => rejected(&id, loan, refusal, *was_held),
         Status::Executing(execution) | Status::Ended(execution) => executed(&id, loan, execution),
         // Only payments are authorized, or have a status of their own while they wait for a device.
@@ -231,26 +232,23 @@ fn describe(record: &Request, awaits_press: bool) -> Answer {
     }
 }
 
-/// Answers a poll: always 200, except while the operator decides.
-fn polled(record: &Request, awaits_press: bool, moment: &Moment) -> Answer {
+/// Answers a poll: always 200, except while a person decides: the operator, or at a device.
+fn polled(record: &Request, awaits_first_press: bool, moment: &Moment) -> Answer {
     let Some(loan) = record.loan() else {
         return Answer::from(Fault::new(Code::RequestNotFound));
     };
     let id = record.id.to_string();
+    let pending = |until: &Deadline| {
+        let left = until.left_ms(moment).div_ceil(1_000);
+        let body = polled_quote("pending", &id, loan).with("expires_in_seconds", left);
+        Answer::new(202, body).with_outcome(Outcome::InProgress)
+    };
     match &record.status {
         Status::Held { .. } if record.is_over(moment) => {
             rejected(&id, loan, &Refusal::new(Code::RequestExpired), true).with_status(200)
         }
-        Status::Held { deadline, .. } => {
-            let left = deadline.left_ms(moment).div_ceil(1_000);
-            let body = polled_quote("pending", &id, loan).with("expires_in_seconds", left);
-            Answer::new(202, body).with_outcome(Outcome::InProgress)
-        }
-        Status::Executing(execution) if awaits_press => {
-            let left = execution.until.left_ms(moment).div_ceil(1_000);
-            let body = polled_quote("pending", &id, loan).with("expires_in_seconds", left);
-            Answer::new(202, body).with_outcome(Outcome::InProgress)
-        }
+        Status::Held { deadline, .. } => pending(deadline),
+        Status::Executing(execution) if awaits_first_press => pending(&execution.until),
         Status::Executing(execution) if execution.end.is_none() => {
             let body = polled_quote("executing", &id, loan);
             Answer::new(200, body).with_outcome(Outcome::InProgress)
@@ -262,6 +260,6 @@ fn polled(record: &Request, awaits_press: bool, moment: &Moment) -> Answer {
         | Status::Expired { .. }
         | Status::AwaitingDevice(_)
         | Status::NotSigned { .. }
-        | Status::Authorized { .. } => describe(record, awaits_press).with_status(200),
+        | Status::Authorized { .. } => describe(record, awaits_first_press).with_status(200),
     }
 }

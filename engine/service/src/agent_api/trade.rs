@@ -17,7 +17,7 @@ use bursar_domain::command::{Ask, Recall};
 use bursar_domain::idempotency::Prior;
 use bursar_domain::identity::Identity;
 use bursar_domain::plan::{Execution, ExecutionEnd, outbox_key};
-use bursar_domain::requests::Approver;
+use bursar_domain::requests::{Approver, Deadline};
 use bursar_domain::trades::TradeAsk;
 use bursar_domain::{Action, LaneAsk, Refusal, Request, Status};
 
@@ -65,7 +65,7 @@ async fn try_trade(api: &Api, request: HttpRequest) -> Result<Answer, Fault> {
     match earlier.map_err(|fault| caller.hide_lock(fault))?.answer {
         ActionAnswer::Request(record) | ActionAnswer::Earlier(record) => {
             let record = api.end_of(record).await;
-            return Ok(describe(&record, api.awaits_press(&record)));
+            return Ok(describe(&record, api.awaits_first_press(&record)));
         }
         ActionAnswer::Settled(_) | ActionAnswer::Done | ActionAnswer::Reported(_) => {}
     }
@@ -94,7 +94,7 @@ async fn try_trade(api: &Api, request: HttpRequest) -> Result<Answer, Fault> {
         tracing::info!(id, %agent, amount, "a trade waits for approval: run `bursar requests`");
     }
     let record = api.end_of(record).await;
-    Ok(describe(&record, api.awaits_press(&record)))
+    Ok(describe(&record, api.awaits_first_press(&record)))
 }
 
 /// Measures and records a new request. The inner error is a refusal that no record describes.
@@ -172,7 +172,7 @@ async fn try_status(api: &Api, id: &str) -> Result<Answer, Fault> {
             tracing::warn!(code = %fault.code, "an expiry could not be recorded");
         }
     }
-    Ok(polled(&record, api.awaits_press(&record), &moment))
+    Ok(polled(&record, api.awaits_first_press(&record), &moment))
 }
 
 /// Returns whether policy or market refuse a trade with this code.
@@ -204,17 +204,14 @@ fn refused(refusal: &Refusal) -> Answer {
 }
 
 /// Answers a call with the trade's full result.
-fn describe(record: &Request, awaits_press: bool) -> Answer {
+fn describe(record: &Request, awaits_first_press: bool) -> Answer {
     let Some(trade) = record.trade() else { return Answer::from(Fault::new(Code::InternalError)) };
     let id = record.id.to_string();
     let result = |status| TradeResult { trade: Some(trade), ..TradeResult::new(&id, status) };
+    let pending = || Answer::new(202, result("pending").body()).with_outcome(Outcome::InProgress);
     match &record.status {
-        Status::Held { .. } => {
-            Answer::new(202, result("pending").body()).with_outcome(Outcome::InProgress)
-        }
-        Status::Executing(_) if awaits_press => {
-            Answer::new(202, result("pending").body()).with_outcome(Outcome::InProgress)
-        }
+        Status::Held { .. } => pending(),
+        Status::Executing(_) if awaits_first_press => pending(),
         Status::Refused { refusal, was_held, .. } => {
             let code = refusal_code(refusal, *was_held);
             let body = TradeResult { reason: Some(refusal), code, ..result("rejected") }.body();
@@ -238,8 +235,8 @@ fn describe(record: &Request, awaits_press: bool) -> Answer {
     }
 }
 
-/// Answers a poll: always 200, except while the operator decides.
-fn polled(record: &Request, awaits_press: bool, moment: &Moment) -> Answer {
+/// Answers a poll: always 200, except while a person decides: the operator, or at a device.
+fn polled(record: &Request, awaits_first_press: bool, moment: &Moment) -> Answer {
     let Some(trade) = record.trade() else {
         return Answer::from(Fault::new(Code::RequestNotFound));
     };
@@ -250,22 +247,19 @@ fn polled(record: &Request, awaits_press: bool, moment: &Moment) -> Answer {
             .with("request_id", id.as_str())
             .with("quote", quote(trade))
     };
+    let pending = |until: &Deadline| {
+        let left = until.left_ms(moment).div_ceil(1_000);
+        Answer::new(202, short("pending").with("expires_in_seconds", left))
+            .with_outcome(Outcome::InProgress)
+    };
     match &record.status {
         Status::Held { .. } if record.is_over(moment) => {
             let expired = Refusal::new(Code::RequestExpired);
             let result = TradeResult { trade: Some(trade), ..TradeResult::new(&id, "rejected") };
             Answer::new(200, TradeResult { reason: Some(&expired), ..result }.body())
         }
-        Status::Held { deadline, .. } => {
-            let left = deadline.left_ms(moment).div_ceil(1_000);
-            Answer::new(202, short("pending").with("expires_in_seconds", left))
-                .with_outcome(Outcome::InProgress)
-        }
-        Status::Executing(execution) if awaits_press => {
-            let left = execution.until.left_ms(moment).div_ceil(1_000);
-            Answer::new(202, short("pending").with("expires_in_seconds", left))
-                .with_outcome(Outcome::InProgress)
-        }
+        Status::Held { deadline, .. } => pending(deadline),
+        Status::Executing(execution) if awaits_first_press => pending(&execution.until),
         Status::Executing(execution) if execution.end.is_none() => {
             Answer::new(200, short("executing")).with_outcome(Outcome::InProgress)
         }

@@ -4,6 +4,7 @@ use alloy_primitives::{Address, B256};
 use bursar_core::ids::RequestId;
 use bursar_core::networks::ChainId;
 use bursar_domain::Request;
+use bursar_domain::plan::Execution;
 use bursar_submit::{Outbox, SubmissionId, Unsigned};
 use bursar_uniswap::Permit;
 use bursar_x402::authorization::Authorization;
@@ -20,6 +21,19 @@ pub enum Subject {
     Permit(RequestId),
     /// One attempt of a submission.
     Attempt { submission: SubmissionId, attempt: usize },
+}
+
+impl Subject {
+    /// Returns whether the signature is for this request: its payment, its permit, or the open step of its plan.
+    pub(crate) fn belongs_to(&self, request: &Request) -> bool {
+        match self {
+            Self::Request(id) | Self::Permit(id) => *id == request.id,
+            Self::Attempt { submission, .. } => {
+                let step = request.execution().and_then(Execution::open_step);
+                step.is_some_and(|step| step.submission == *submission)
+            }
+        }
+    }
 }
 
 /// What a digest is the hash of, for signers that show it to a person.

@@ -6,12 +6,13 @@ use std::collections::btree_map::Entry;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use alloy_primitives::{B256, U256};
-use bursar_chain::ports::{BlockTag, ChainFault};
+use alloy_primitives::{Address, B256, U256};
+use bursar_chain::ports::{BlockTag, Chain, ChainFault};
 use bursar_chain::{chain_tasks, token};
 use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
 use bursar_core::ids::RequestId;
+use bursar_core::networks::Network;
 use bursar_domain::command::{PermitOrder, StepOrder};
 use bursar_domain::outboxes::SendRecord;
 use bursar_domain::plan::{Execution, ExecutionEnd, Quote, StepPurpose, outbox_key};
@@ -84,7 +85,7 @@ pub async fn run(worker: Worker) {
                 continue;
             }
             let (worker, request) = (worker.clone(), Arc::clone(request));
-            let task = worker.tasks.clone().spawn(async move { worker.take_turn(&request).await });
+            let task = worker.tasks.clone().spawn(async move { worker.advance(&request).await });
             busy.insert(line, task);
         }
         let unbooked = view.state.outboxes.sends.values().filter(|one| one.unbooked().is_some());
@@ -109,6 +110,14 @@ pub async fn run(worker: Worker) {
     }
 }
 
+/// An allowance that is not zero.
+struct Allowance {
+    token: Address,
+    spender: Address,
+    network: &'static Network,
+    chain: Arc<dyn Chain>,
+}
+
 /// How far a plan came.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Taken {
@@ -119,45 +128,42 @@ enum Taken {
 }
 
 impl Worker {
-    /// Takes the next step of a plan once its device is ready, so that the terms are fixed just before their prompt.
-    async fn take_turn(&self, request: &Request) {
-        let view = self.core.view();
-        if !view.state.awaits_press(request) || self.has_nothing_left(request).await {
-            let taken = self.take_step(request, None).await;
-            return self.pause_after(taken).await;
+    /// Takes the next step of a plan, or pauses if that is not possible now.
+    async fn advance(&self, request: &Request) {
+        let needs_turn = self.core.view().state.awaits_press(request);
+        let taken = if needs_turn && !self.has_nothing_left(request).await {
+            self.take_turn(request).await
+        } else {
+            self.take_step(request, None).await
+        };
+        if taken == Taken::NotNow {
+            self.pause().await;
         }
+    }
+
+    /// Takes the next step of a plan once its device is ready, so that the terms are fixed just before their prompt.
+    async fn take_turn(&self, request: &Request) -> Taken {
         // The step would wait for the nonce of another transaction while its time runs.
         let key = outbox_key(request.ask.chain(), request.from);
-        if !view.state.outboxes.get(&key).open.is_empty() {
-            return self.pause().await;
+        if !self.core.view().state.outboxes.get(&key).open.is_empty() {
+            return Taken::NotNow;
         }
         let Some(turn) = self.turns.take(request.id, request.from).await else {
-            return self.pause().await;
+            return Taken::NotNow;
         };
         // It may have ended while its device was looked for.
         let view = self.core.view();
-        let Some(request) = view.state.executing.get(&request.id) else { return };
+        let Some(request) = view.state.executing.get(&request.id) else { return Taken::Done };
         let taken = self.take_step(request, Some(&turn)).await;
         if taken == Taken::Opened {
             turn.keep();
-        } else {
-            drop(turn);
         }
-        self.pause_after(taken).await;
+        taken
     }
 
     /// Whether an ended plan has left no allowance, so that no signature is needed to close it.
     async fn has_nothing_left(&self, request: &Request) -> bool {
-        let Some(execution) = request.execution().filter(|one| one.end.is_some()) else {
-            return false;
-        };
-        matches!(self.revoke(request, execution).await, Ok(Some(Action::ClosePlan { .. })))
-    }
-
-    async fn pause_after(&self, taken: Taken) {
-        if taken == Taken::NotNow {
-            self.pause().await;
-        }
+        !request.is_running() && matches!(self.allowance_left(request).await, Ok(None))
     }
 
     /// Takes the next step of a plan, if that is possible now.
@@ -344,28 +350,35 @@ impl Worker {
         Ok(ExecutionEnd::Executed { hash, received, position })
     }
 
-    /// Revokes the allowance that an ended request leaves, or closes its plan if there is none.
-    async fn revoke(
-        &self,
-        request: &Request,
-        execution: &Execution,
-    ) -> Result<Option<Action>, Refusal> {
-        let close = Action::ClosePlan { id: request.id };
+    /// Reads the allowance that an ended request leaves; `None` if it is zero, or if the plan gives none.
+    async fn allowance_left(&self, request: &Request) -> Result<Option<Allowance>, Refusal> {
         let approved = match &request.ask {
             LaneAsk::Trade(trade) => trading::approved(trade, request.from),
             LaneAsk::Loan(loan) => lending::approved(loan),
             LaneAsk::Payment(_) => None,
         };
         let Some(((token, spender), network)) = approved.zip(request.ask.network()) else {
-            return Ok(Some(close));
+            return Ok(None);
         };
         let chain = self.ports.chains.get(&network.chain).ok_or_else(unavailable)?;
         let question = token::allowance(request.from, spender);
         let answer = chain.call(token, question, BlockTag::Latest).await;
         let left = answer.map_err(|_fault| unavailable())?;
-        if U256::try_from_be_slice(&left) == Some(U256::ZERO) {
-            return Ok(Some(close));
-        }
+        let is_zero = U256::try_from_be_slice(&left) == Some(U256::ZERO);
+        Ok((!is_zero).then_some(Allowance { token, spender, network, chain }))
+    }
+
+    /// Revokes the allowance that an ended request leaves, or closes its plan if there is none.
+    async fn revoke(
+        &self,
+        request: &Request,
+        execution: &Execution,
+    ) -> Result<Option<Action>, Refusal> {
+        let Some(Allowance { token, spender, network, chain }) =
+            self.allowance_left(request).await?
+        else {
+            return Ok(Some(Action::ClosePlan { id: request.id }));
+        };
         let swap::Call { to, value, data } = swap::approve(token, spender, U256::ZERO);
         let mut call = Call { to, value, data, gas_limit: APPROVAL_GAS };
         match chain.estimate_gas(request.from, call.clone()).await {

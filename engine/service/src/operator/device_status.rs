@@ -1,21 +1,12 @@
-//! What the operator is shown of the hardware devices: the state of their queue, and what a device shows of a request.
+//! What the operator is shown of the queue of the hardware devices.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use alloy_primitives::U256;
 use bursar_control::answers::DeviceAnswer;
-use bursar_core::card::DeviceCard;
 use bursar_core::ids::RequestId;
-use bursar_core::money::{Atoms, TokenAmount};
-use bursar_core::networks::{ChainId, NATIVE_DECIMALS, Network};
 use bursar_domain::Request;
-use bursar_domain::plan::{Execution, outbox_key};
-use bursar_domain::requests::PaymentAsk;
-use bursar_domain::state::State;
 use bursar_submit::SubmissionId;
-use bursar_uniswap::permit::domain as permit_domain;
-use bursar_x402::typed_data::{TokenDomain, struct_hash};
 
 use crate::context::EngineContext;
 use crate::core::View;
@@ -74,7 +65,7 @@ pub(super) fn labels(engine: &EngineContext, view: &View) -> BTreeMap<RequestId,
 
 fn place(status: &DeviceStatus, is_open: bool, view: &View, request: &Request) -> Place {
     let prompting = status.prompting.as_ref();
-    if let Some(shown) = prompting.filter(|one| belongs_to(&one.subject, request)) {
+    if let Some(shown) = prompting.filter(|one| one.subject.belongs_to(request)) {
         return Place::prompting(&shown.device);
     }
     if let Some(stop) = stop(is_open, view, request) {
@@ -90,21 +81,10 @@ fn place(status: &DeviceStatus, is_open: bool, view: &View, request: &Request) -
     }
 }
 
-/// Returns whether a signature is for this request.
-fn belongs_to(subject: &Subject, request: &Request) -> bool {
-    match subject {
-        Subject::Request(id) | Subject::Permit(id) => *id == request.id,
-        Subject::Attempt { submission, .. } => {
-            let step = request.execution().and_then(Execution::open_step);
-            step.is_some_and(|step| step.submission == *submission)
-        }
-    }
-}
-
 /// Returns how many are shown before a request on the device of its address: transactions, then plans, then payments.
 fn before(status: &DeviceStatus, view: &View, request: &Request) -> usize {
     let transactions = status.transactions.iter().filter(|(_any, from)| *from == request.from);
-    let mut transactions = transactions.map(|(subject, _from)| belongs_to(subject, request));
+    let mut transactions = transactions.map(|(subject, _from)| subject.belongs_to(request));
     let count = transactions.clone().count();
     if let Some(own) = transactions.position(|is_own| is_own) {
         return own;
@@ -149,7 +129,7 @@ pub(super) fn answer(engine: &EngineContext) -> Option<DeviceAnswer> {
     let mut sends = status
         .transactions
         .iter()
-        .filter(|(subject, _from)| !plans.iter().any(|request| belongs_to(subject, request)));
+        .filter(|(subject, _from)| !plans.iter().any(|request| subject.belongs_to(request)));
     let requests = plans.len().saturating_add(payments.len());
     let count = requests.saturating_add(sends.clone().count());
     let first = plans.first().or(payments.first());
@@ -176,94 +156,5 @@ pub(super) fn of_send(engine: &EngineContext, send: SubmissionId) -> Option<Stri
     Some(match status.not_ready.get(from) {
         Some(why) => format!("waits for the Ledger: {}", why.sentence()),
         None => "waits for the Ledger".to_owned(),
-    })
-}
-
-/// Returns what a card shows of the device.
-pub(super) fn card(state: &State, request: &Request, place: &Place) -> Option<DeviceCard> {
-    let chain = request.ask.chain();
-    let rows = match request.ask.payment() {
-        Some(payment) => shows(request, payment, &payment.token_domain()?),
-        None => shows_of_plan(state, request).unwrap_or_default(),
-    };
-    let rows = rows.into_iter().map(|(name, value)| (name.to_owned(), value));
-    Some(DeviceCard {
-        state: place.state.clone(),
-        is_prompting: place.is_prompting,
-        shows: rows.collect(),
-        note: note(request.ask.network(), chain),
-    })
-}
-
-/// Returns what the device shows of the step that a plan takes now; `None` before its terms are fixed.
-fn shows_of_plan(state: &State, request: &Request) -> Option<Vec<(&'static str, String)>> {
-    let execution = request.execution()?;
-    let network = request.ask.network()?;
-    let Some(step) = execution.open_step() else {
-        request.permit_digest()?;
-        let permit = execution.permit.as_ref()?.permit;
-        let permit2 = network.exchange?.permit2;
-        return Some(vec![
-            ("name", "Permit2".to_owned()),
-            ("chainId", network.chain.to_string()),
-            ("verifyingContract", permit2.to_checksum(None)),
-            ("token", permit.token.to_checksum(None)),
-            ("amount", permit.amount.to_string()),
-            ("expiration", permit.expiration.to_string()),
-            ("nonce", permit.nonce.to_string()),
-            ("spender", permit.spender.to_checksum(None)),
-            ("sigDeadline", permit.signature_deadline.to_string()),
-            ("domain hash", permit_domain(network.chain, permit2).separator().to_string()),
-            ("message hash", permit.struct_hash().ok()?.to_string()),
-        ]);
-    };
-    let outbox = state.outboxes.get(&outbox_key(network.chain, request.from));
-    let (attempt, tried) = outbox.open.get(&step.submission)?.unsigned_attempt()?;
-    let unsigned = outbox.unsigned(step.submission, attempt)?;
-    let most =
-        U256::from(tried.fees.max_price()).checked_mul(U256::from(unsigned.call.gas_limit))?;
-    let fees = TokenAmount { atoms: Atoms(most), decimals: NATIVE_DECIMALS };
-    Some(vec![
-        ("From", request.from.to_checksum(None)),
-        ("To", unsigned.call.to.to_checksum(None)),
-        ("Network", network.title.to_owned()),
-        ("Max fees", format!("{fees} ETH")),
-        ("Transaction hash", tried.digest.to_string()),
-    ])
-}
-
-fn shows(
-    request: &Request,
-    payment: &PaymentAsk,
-    token: &TokenDomain,
-) -> Vec<(&'static str, String)> {
-    let mut rows = vec![
-        ("name", token.name.clone()),
-        ("version", token.version.clone()),
-        ("chainId", token.chain.to_string()),
-        ("verifyingContract", token.contract.to_checksum(None)),
-        ("from", request.from.to_checksum(None)),
-        ("to", payment.payee.to_checksum(None)),
-        ("value", payment.amount.to_string()),
-    ];
-    if let Some(terms) = request.terms() {
-        rows.extend([
-            ("validAfter", terms.valid_after.to_string()),
-            ("validBefore", terms.valid_before.to_string()),
-            ("nonce", terms.nonce.to_string()),
-        ]);
-    }
-    rows.push(("domain hash", token.separator().to_string()));
-    if let Some(terms) = request.terms() {
-        rows.push(("message hash", struct_hash(terms).to_string()));
-    }
-    rows
-}
-
-/// Notes that the app knows the names of a few networks only.
-fn note(network: Option<&Network>, chain: ChainId) -> Option<String> {
-    let unnamed = network.is_none_or(|network| !network.named_on_ledger);
-    unnamed.then(|| {
-        format!("The Ledger may show this network as the bare number {chain}, and its coin as ???.")
     })
 }

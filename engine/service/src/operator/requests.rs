@@ -22,11 +22,11 @@ use bursar_domain::requests::Approver;
 use bursar_domain::{Action, PaymentAsk, Request, State, Status};
 
 use super::cards::CardContext;
-use super::device_status;
 use super::dialogue::Dialogue;
 use super::repricing::{is_another_price, requote, with_price};
 use super::support::frame_budget::truncate_to_fit;
 use super::support::{Done, act, describe};
+use super::{device_card, device_status};
 use crate::context::EngineContext;
 use crate::core::ActionAnswer;
 use crate::journal::read_fault;
@@ -49,7 +49,7 @@ pub(super) async fn list(
         let place = places.get(&request.id);
         let mut card = context.card(&view.state, request, &moment);
         if let (Some(card), Some(place)) = (&mut card, place) {
-            card.device = device_status::card(&view.state, request, place).map(Box::new);
+            card.device = device_card::of(&view.state, request, place).map(Box::new);
         }
         let mut answer = describe::request(request, card.map(Card::listed), &moment);
         if let Some(place) = place {
@@ -107,7 +107,7 @@ pub(super) async fn approve(
     // Without seeing the card, the operator could approve the wrong request by a short prefix.
     let shortest = if agreed && order.card.is_none() { SHOWN } else { SHORTEST };
     let request = find(engine, &view.state, &order.id, shortest)?;
-    if request.device_turn().is_some() || request.execution().is_some() {
+    if !request.is_held() {
         return Err(explain_end(engine, request.id, Fault::new(Code::AlreadyDecided)));
     }
     if request.is_over(&engine.core.now()) {

@@ -6,8 +6,7 @@ use alloy_primitives::Address;
 use bursar_core::derivation::DerivationPath;
 use bursar_core::ids::RequestId;
 use bursar_core::time::Utc;
-use bursar_domain::plan::Execution;
-use bursar_domain::prompts::{PROMPT_MARGIN_MS, PROMPT_MARGIN_S};
+use bursar_domain::prompts::prompt_end;
 use bursar_domain::wallets::Backing;
 use bursar_domain::{Action, PaymentAsk, Request};
 use bursar_ledger::app::Configuration;
@@ -113,8 +112,7 @@ impl Prompter {
             Err(why) => return self.not_ready(request.from, why),
         };
         let Some(order) = self.prompted(request.id).await else { return Tried::NotReady };
-        let until = request_deadline(&order);
-        let answered = self.show(&ready, device, &begun, &order, until).await;
+        let answered = self.show(&ready, device, &begun, &order).await;
         drop(ready);
         self.ports.failpoints.pass("device.answered");
         let id = request.id;
@@ -168,10 +166,7 @@ impl Prompter {
         let signer = order.slip.signer();
         let shown = match self.ready(view, signer).await {
             Ok(ready) => match ready.device() {
-                Some(device) => {
-                    let until = self.job_deadline(order);
-                    self.show(&ready, device, &Beginning::default(), order, until).await
-                }
+                Some(device) => self.show(&ready, device, &Beginning::default(), order).await,
                 None => return None,
             },
             Err(why) => Answered::NotShown(why),
@@ -224,7 +219,6 @@ impl Prompter {
         device: &ReadyDevice,
         begun: &Beginning,
         order: &SigningOrder,
-        until: Option<Utc>,
     ) -> Answered {
         let prompt = match Prompt::of(order, &ready.path, &ready.configuration, device) {
             Ok(prompt) => prompt,
@@ -240,7 +234,7 @@ impl Prompter {
             status.not_ready.remove(&signer);
             status.prompting = Some(shown);
         });
-        let answered = device.show(&prompt, begun, order, self.abandoned(order, until)).await;
+        let answered = device.show(&prompt, begun, order, self.abandoned(order)).await;
         self.publish(|status| status.prompting = None);
         if device.owes_answer() {
             let mut abandoned = self.abandoned.lock().unwrap_or_else(PoisonError::into_inner);
@@ -257,8 +251,8 @@ impl Prompter {
     }
 
     /// Completes when a prompt must be given up: its time is over, its order is void, or nothing needs it any more.
-    async fn abandoned(&self, order: &SigningOrder, until: Option<Utc>) {
-        let clock = &self.ports.clock;
+    async fn abandoned(&self, order: &SigningOrder) {
+        let (clock, until) = (&self.ports.clock, self.ends_at(order));
         let begun = clock.now();
         let lasts_ms = until.map(|until| u64::try_from(until.since_ms(begun.utc)).unwrap_or(0));
         loop {
@@ -301,41 +295,36 @@ impl Prompter {
         }
     }
 
-    /// Whether an order is for the step or permit that a plan's request needs now.
+    /// Whether an order is for a request whose plan runs.
     pub(super) fn belongs_to(&self, order: &SigningOrder, request: RequestId) -> bool {
-        match order.slip.subject() {
-            Subject::Request(_) => false,
-            Subject::Permit(id) => id == request,
-            Subject::Attempt { submission, .. } => {
-                let view = self.core.view();
-                let plan = view.state.executing.get(&request).and_then(|plan| plan.execution());
-                let open = plan.and_then(Execution::open_step);
-                open.is_some_and(|step| step.submission == submission)
-            }
-        }
+        let view = self.core.view();
+        let plan = view.state.executing.get(&request);
+        plan.is_some_and(|plan| order.slip.subject().belongs_to(plan))
     }
 
     fn is_in_time(&self, order: &SigningOrder) -> bool {
         let now = self.ports.clock.now().utc;
-        self.job_deadline(order).is_none_or(|until| now < until)
+        self.ends_at(order).is_none_or(|until| now < until)
     }
 
-    /// Returns when the prompt of a transaction or permit is given up; `None` if it has all the time that it needs.
-    fn job_deadline(&self, order: &SigningOrder) -> Option<Utc> {
+    /// Returns when the prompt of an order is given up; `None` if it has all the time that it needs.
+    fn ends_at(&self, order: &SigningOrder) -> Option<Utc> {
         let view = self.core.view();
-        match order.slip.subject() {
-            Subject::Request(_) => None,
-            Subject::Attempt { submission, attempt } => {
+        let terms_end = match (order.slip.subject(), &order.terms) {
+            (_any, Terms::Payment { authorization, .. }) => {
+                let seconds = i64::try_from(authorization.valid_before).unwrap_or(i64::MAX);
+                Utc::from_seconds(seconds)
+            }
+            (Subject::Attempt { submission, attempt }, _) => {
                 let mut outboxes = view.state.outboxes.busy();
                 let open = outboxes.find_map(|outbox| outbox.open.get(&submission))?;
                 let is_call = open.attempts.get(attempt)?.kind == Kind::Call;
-                open.until.filter(|_any| is_call).map(before)
+                open.until.filter(|_any| is_call)?
             }
-            Subject::Permit(id) => {
-                let execution = view.state.executing.get(&id)?.execution()?;
-                Some(before(execution.until.utc))
-            }
-        }
+            (Subject::Permit(id), _) => view.state.executing.get(&id)?.execution()?.until.utc,
+            (Subject::Request(_), _) => return None,
+        };
+        Some(prompt_end(terms_end))
     }
 
     fn not_ready(&self, address: Address, why: NotReady) -> Tried {
@@ -344,18 +333,6 @@ impl Prompter {
         });
         Tried::NotReady
     }
-}
-
-/// Returns when a prompt is given up whose terms end then.
-fn before(end: Utc) -> Utc {
-    end.plus_ms(-PROMPT_MARGIN_MS)
-}
-
-/// Returns when the prompt of a payment is given up.
-fn request_deadline(order: &SigningOrder) -> Option<Utc> {
-    let Terms::Payment { authorization, .. } = &order.terms else { return None };
-    let end_s = authorization.valid_before.saturating_sub(PROMPT_MARGIN_S);
-    Some(Utc::from_seconds(i64::try_from(end_s).unwrap_or(i64::MAX)))
 }
 
 /// Returns the path at which a device has the key of an address.

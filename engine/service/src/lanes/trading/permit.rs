@@ -11,8 +11,8 @@ use bursar_uniswap::{Permit, SignedPermit};
 use super::market::Market;
 use super::spec::Spec;
 
-/// The least time that a right must last for the prompt of a swap, in seconds.
-const RIGHT_LEAST_S: u64 = 25;
+/// The least time that a person must have for a swap, with the margin of its prompt, in seconds.
+pub(super) const PERSON_LEAST_S: u64 = 25;
 
 /// How the router may take the input.
 #[derive(Debug, Clone)]
@@ -63,7 +63,11 @@ impl Times {
         };
         if let Some(plan_s) = person_s {
             let latest = until(DEVICE_SWAP_S);
-            return Self { latest, permit: until(plan_s), least: until(RIGHT_LEAST_S).min(latest) };
+            return Self {
+                latest,
+                permit: until(plan_s),
+                least: until(PERSON_LEAST_S).min(latest),
+            };
         }
         let latest = until(exchange.deadline_seconds);
         // A right that ends before half of the time that a swap has is replaced.

@@ -15,13 +15,11 @@ use bursar_uniswap::{Flow, fill};
 use super::effects::fill_log;
 use super::lane::Trading;
 use super::measured::Measured;
+use super::permit::PERSON_LEAST_S;
 use super::propose::spec_of;
 use super::spec::Spec;
 use crate::lanes::batch::unavailable;
 use crate::lanes::rehearsal::{NextStep, PartKind};
-
-/// The least time that a person must have for a swap, with the margin of its prompt, in milliseconds.
-const PERSON_LEAST_MS: i64 = 25_000;
 
 impl Trading {
     /// Measures a running trade again and returns the next step of its plan; `None` if it has none.
@@ -43,7 +41,8 @@ impl Trading {
         let until = match (by_device, is_swap) {
             (true, _any) => {
                 let ends = person_until(&quote, deadline).min(execution.until.utc);
-                if ends.since_ms(self.ports.clock.utc()) < PERSON_LEAST_MS {
+                let left_s = ends.since_ms(self.ports.clock.utc()).div_euclid(1_000);
+                if u64::try_from(left_s).unwrap_or(0) < PERSON_LEAST_S {
                     return Err(WaitEnd::TooLate.refusal());
                 }
                 if is_swap { ends } else { execution.until.utc }

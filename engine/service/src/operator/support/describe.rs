@@ -198,17 +198,22 @@ pub(crate) fn at_device(
     place: &str,
     moment: &Moment,
 ) {
-    let Some(execution) = request.execution() else {
+    if request.execution().is_none() {
         answer.step = Some(place.to_owned());
         return;
-    };
-    answer.step = plan_text::press(state, request).map(|press| format!("{press}, {place}"));
-    if execution.end.is_none() {
+    }
+    answer.step = step_at_device(state, request, place);
+    if request.is_running() {
         let left_ms = state.press_left_ms(request, moment);
         answer.status = RequestStatus::AwaitingDevice;
         answer.expires_in_ms = Some(left_ms);
         answer.expires_in_seconds = Some(left_ms.div_ceil(1_000));
     }
+}
+
+/// Returns the step that a plan takes now at its device, like `1/2 token approval, confirm on device`.
+fn step_at_device(state: &State, request: &Request, place: &str) -> Option<String> {
+    plan_text::press(state, request).map(|press| format!("{press}, {place}"))
 }
 
 /// Returns the verdict of a policy, its code and its reason in words. `acts` says what a policy does that acts at once.
@@ -272,11 +277,9 @@ pub(crate) fn executing(
                 LaneAsk::Loan(loan) => lent(loan),
                 LaneAsk::Payment(_) => return None,
             },
-            step: match (places.get(&request.id), request.execution()) {
-                (Some(place), Some(_plan)) => {
-                    format!("{}, {place}", plan_text::press(state, request)?)
-                }
-                (None | Some(_), _) => step(request)?,
+            step: match places.get(&request.id) {
+                Some(place) => step_at_device(state, request, place)?,
+                None => step(request)?,
             },
         })
     });

@@ -1,0 +1,101 @@
+//! What a card shows of a hardware device: the names and values on its screen.
+
+use alloy_primitives::U256;
+use bursar_core::card::DeviceCard;
+use bursar_core::money::{Atoms, TokenAmount};
+use bursar_core::networks::{ChainId, NATIVE_DECIMALS, Network};
+use bursar_domain::plan::outbox_key;
+use bursar_domain::{PaymentAsk, Request, State};
+use bursar_uniswap::permit::domain as permit_domain;
+use bursar_x402::typed_data::{TokenDomain, struct_hash};
+
+use super::device_status::Place;
+
+/// Returns what a card shows of the device.
+pub(super) fn of(state: &State, request: &Request, place: &Place) -> Option<DeviceCard> {
+    let chain = request.ask.chain();
+    let rows = match request.ask.payment() {
+        Some(payment) => shows(request, payment, &payment.token_domain()?),
+        None => shows_of_plan(state, request).unwrap_or_default(),
+    };
+    let rows = rows.into_iter().map(|(name, value)| (name.to_owned(), value));
+    Some(DeviceCard {
+        state: place.state.clone(),
+        is_prompting: place.is_prompting,
+        shows: rows.collect(),
+        note: note(request.ask.network(), chain),
+    })
+}
+
+/// Returns what the device shows of the step that a plan takes now; `None` before its terms are fixed.
+fn shows_of_plan(state: &State, request: &Request) -> Option<Vec<(&'static str, String)>> {
+    let execution = request.execution()?;
+    let network = request.ask.network()?;
+    let Some(step) = execution.open_step() else {
+        request.permit_digest()?;
+        let permit = execution.permit.as_ref()?.permit;
+        let permit2 = network.exchange?.permit2;
+        return Some(vec![
+            ("name", "Permit2".to_owned()),
+            ("chainId", network.chain.to_string()),
+            ("verifyingContract", permit2.to_checksum(None)),
+            ("token", permit.token.to_checksum(None)),
+            ("amount", permit.amount.to_string()),
+            ("expiration", permit.expiration.to_string()),
+            ("nonce", permit.nonce.to_string()),
+            ("spender", permit.spender.to_checksum(None)),
+            ("sigDeadline", permit.signature_deadline.to_string()),
+            ("domain hash", permit_domain(network.chain, permit2).separator().to_string()),
+            ("message hash", permit.struct_hash().ok()?.to_string()),
+        ]);
+    };
+    let outbox = state.outboxes.get(&outbox_key(network.chain, request.from));
+    let (attempt, tried) = outbox.open.get(&step.submission)?.unsigned_attempt()?;
+    let unsigned = outbox.unsigned(step.submission, attempt)?;
+    let most =
+        U256::from(tried.fees.max_price()).checked_mul(U256::from(unsigned.call.gas_limit))?;
+    let fees = TokenAmount { atoms: Atoms(most), decimals: NATIVE_DECIMALS };
+    Some(vec![
+        ("From", request.from.to_checksum(None)),
+        ("To", unsigned.call.to.to_checksum(None)),
+        ("Network", network.title.to_owned()),
+        ("Max fees", format!("{fees} ETH")),
+        ("Transaction hash", tried.digest.to_string()),
+    ])
+}
+
+fn shows(
+    request: &Request,
+    payment: &PaymentAsk,
+    token: &TokenDomain,
+) -> Vec<(&'static str, String)> {
+    let mut rows = vec![
+        ("name", token.name.clone()),
+        ("version", token.version.clone()),
+        ("chainId", token.chain.to_string()),
+        ("verifyingContract", token.contract.to_checksum(None)),
+        ("from", request.from.to_checksum(None)),
+        ("to", payment.payee.to_checksum(None)),
+        ("value", payment.amount.to_string()),
+    ];
+    if let Some(terms) = request.terms() {
+        rows.extend([
+            ("validAfter", terms.valid_after.to_string()),
+            ("validBefore", terms.valid_before.to_string()),
+            ("nonce", terms.nonce.to_string()),
+        ]);
+    }
+    rows.push(("domain hash", token.separator().to_string()));
+    if let Some(terms) = request.terms() {
+        rows.push(("message hash", struct_hash(terms).to_string()));
+    }
+    rows
+}
+
+/// Notes that the app knows the names of a few networks only.
+fn note(network: Option<&Network>, chain: ChainId) -> Option<String> {
+    let unnamed = network.is_none_or(|network| !network.named_on_ledger);
+    unnamed.then(|| {
+        format!("The Ledger may show this network as the bare number {chain}, and its coin as ???.")
+    })
+}
