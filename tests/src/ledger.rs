@@ -25,6 +25,13 @@ pub fn plug_in(words: &str) -> (Arc<Device>, SocketAddr) {
     (device, ports.commands)
 }
 
+/// Plugs a device in that signs calls of contracts too: its blind signing is on.
+pub fn plug_in_blind(words: &str) -> (Arc<Device>, SocketAddr) {
+    let (device, at) = plug_in(words);
+    device.change(|app| app.blind_signing = true);
+    (device, at)
+}
+
 /// Returns how often a device asked a person.
 pub fn prompts(device: &Device) -> usize {
     device.log().iter().filter(|line| line.contains("asked:")).count()

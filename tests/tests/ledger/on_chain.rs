@@ -19,7 +19,9 @@ use bursar_tests::offers::{BASE, PAY_TO};
 use bursar_tests::operator::Expect;
 use serde_json::{Value, json};
 
-use super::support::{Bench, WORDS, plug_in, prompts};
+use bursar_tests::ledger::plug_in_blind;
+
+use super::support::{Bench, WORDS, prompts};
 
 const PRICE: u128 = 12_000;
 const COINS: &str = "0x8ac7230489e80000";
@@ -40,8 +42,7 @@ impl Scene {
         let clock = Arc::new(ManualClock::new(Utc(jiff::Timestamp::now().as_millisecond())));
         let config = RpcConfig::new(BASE, [chain.url().to_owned()]);
         let node = RpcChain::new(config, Arc::clone(&clock) as Arc<dyn Clock>).expect("a node");
-        let (device, at) = plug_in(WORDS);
-        device.change(|app| app.blind_signing = true);
+        let (device, at) = plug_in_blind(WORDS);
         let setup = Setup {
             devices: Some(Arc::new(Emulators::new(vec![at])) as _),
             chains: BTreeMap::from([(BASE, Arc::new(node) as Arc<dyn Chain>)]),

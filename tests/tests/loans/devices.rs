@@ -1,19 +1,26 @@
 //! Loans from an address of a Ledger, and the operator's own withdrawal from it.
 
-use alloy_primitives::U256;
-use bursar_ledger_device::device::Decision;
-use bursar_tests::ledger::{WORDS, decide, plug_in, prompts};
+use std::sync::Arc;
+
+use alloy_primitives::{Address, U256};
+use bursar_ledger_device::device::{Decision, Device};
+use bursar_tests::ledger::{WORDS, decide, plug_in_blind, prompts};
 use bursar_tests::operator::Expect;
 use serde_json::json;
 
 use crate::stage::{AUTOMATIC, DOLLAR, Stage, atoms};
 
+/// A scene with a Ledger, and a vault.
+async fn start() -> Option<(Stage, Arc<Device>, Address)> {
+    let (device, at) = plug_in_blind(WORDS);
+    let stage = Stage::with_device(AUTOMATIC, at).await?;
+    let vault = stage.contracts.lending.vaults()[0];
+    Some((stage, device, vault))
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_supply_takes_two_presses_and_a_withdrawal_one() {
-    let (device, at) = plug_in(WORDS);
-    device.change(|app| app.blind_signing = true);
-    let Some(mut stage) = Stage::with_device(AUTOMATIC, at).await else { return };
-    let vault = stage.contracts.lending.vaults()[0];
+    let Some((mut stage, device, vault)) = start().await else { return };
     let venue = vault.to_checksum(None);
     let before = stage.dollars().await;
     let (_status, asked) = stage.supply(&venue, 1_000).await;
@@ -35,10 +42,7 @@ async fn a_supply_takes_two_presses_and_a_withdrawal_one() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_refused_supply_moves_nothing_and_takes_its_approval_back() {
-    let (device, at) = plug_in(WORDS);
-    device.change(|app| app.blind_signing = true);
-    let Some(mut stage) = Stage::with_device(AUTOMATIC, at).await else { return };
-    let vault = stage.contracts.lending.vaults()[0];
+    let Some((mut stage, device, vault)) = start().await else { return };
     let venue = vault.to_checksum(None);
     let before = stage.dollars().await;
     let (_status, refused) = stage.supply(&venue, 1_000).await;
@@ -61,10 +65,7 @@ async fn a_refused_supply_moves_nothing_and_takes_its_approval_back() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_operator_withdraws_by_one_press() {
-    let (device, at) = plug_in(WORDS);
-    device.change(|app| app.blind_signing = true);
-    let Some(mut stage) = Stage::with_device(AUTOMATIC, at).await else { return };
-    let vault = stage.contracts.lending.vaults()[0];
+    let Some((mut stage, device, vault)) = start().await else { return };
     let venue = vault.to_checksum(None);
     let (_status, asked) = stage.supply(&venue, 100).await;
     decide(&device, Decision::Press).await;

@@ -10,7 +10,7 @@ use alloy_primitives::{Address, U256};
 use bursar_core::status::EntryKind;
 use bursar_devnet::TokenQuirk;
 use bursar_ledger_device::device::Decision;
-use bursar_tests::ledger::{WORDS, plug_in, prompts};
+use bursar_tests::ledger::{WORDS, plug_in_blind, prompts};
 use bursar_tests::offers::BASE;
 use bursar_tests::plan_kills::{ANY_MOMENT, KilledLane, Kills, named_points, points_of_plan};
 use serde_json::{Value, json};
@@ -237,8 +237,7 @@ async fn a_kill_at_any_point_of_a_plan_swaps_at_most_once() {
 /// The same with a Ledger whose person signs whatever it shows. Prompts of dead engines are signed too.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_kill_at_any_point_of_a_plan_by_device_swaps_at_most_once() {
-    let (device, at) = plug_in(WORDS);
-    device.change(|app| app.blind_signing = true);
+    let (device, at) = plug_in_blind(WORDS);
     let signs = Arc::clone(&device);
     let person = tokio::spawn(async move {
         loop {
