@@ -50,6 +50,8 @@ pub(crate) struct DeviceQueue {
     plans: VecDeque<WaitingPlan>,
     /// The request whose plan has its turn: its job comes first.
     first: Option<RequestId>,
+    /// Whether the last turn of a plan brought no order. A payment goes before the next one.
+    payments_first: bool,
 }
 
 /// What uses the queue.
@@ -81,7 +83,7 @@ pub(crate) fn new(
         abandoned: Mutex::default(),
     };
     let (jobs, plans) = (VecDeque::new(), VecDeque::new());
-    let queue = DeviceQueue { prompter, inbox, jobs, plans, first: None };
+    let queue = DeviceQueue { prompter, inbox, jobs, plans, first: None, payments_first: false };
     (Users { signer, turns, status: shown }, queue)
 }
 
@@ -134,7 +136,7 @@ impl DeviceQueue {
                 let tried = match next {
                     Next::Job(index) => self.try_job(&view, index).await,
                     Next::Plan(index) => self.try_plan(&view, index).await,
-                    Next::Payment(request) => self.prompter.try_payment(&view, &request).await,
+                    Next::Payment(request) => self.try_payment(&view, &request).await,
                 };
                 if self.prompter.stopping.is_cancelled() {
                     return;
@@ -184,7 +186,8 @@ impl DeviceQueue {
     }
 
     /// Returns what may be shown next: per address the oldest transaction, then the oldest plan, and then the oldest
-    /// payment. The job of the plan whose turn it is comes before all.
+    /// payment. The job of the plan whose turn it is comes before all. After a turn in vain, payments go before plans:
+    /// plans that measure at nodes which do not answer would take turn after turn.
     fn next(&self, view: &View) -> Vec<Next> {
         let mut served = BTreeSet::new();
         let mut jobs: Vec<(usize, &Job)> = self.jobs.iter().enumerate().collect();
@@ -205,10 +208,15 @@ impl DeviceQueue {
         let mut served = BTreeSet::new();
         let plans = self.plans.iter().enumerate();
         let plans = plans.filter(|(_index, plan)| served.insert(plan.address));
-        next.extend(plans.map(|(index, _plan)| Next::Plan(index)));
+        let plans = plans.map(|(index, _plan)| Next::Plan(index));
         let mut served = BTreeSet::new();
         let payments = waiting(view).into_iter().filter(|request| served.insert(request.from));
-        next.extend(payments.map(Next::Payment));
+        let payments = payments.map(Next::Payment);
+        if self.payments_first {
+            next.extend(payments.chain(plans));
+        } else {
+            next.extend(plans.chain(payments));
+        }
         next
     }
 
@@ -234,6 +242,13 @@ impl DeviceQueue {
         Tried::Answered
     }
 
+    /// Tries a payment. Once one was tried at a device, plans go first again.
+    async fn try_payment(&mut self, view: &View, request: &Request) -> Tried {
+        let tried = self.prompter.try_payment(view, request).await;
+        self.payments_first &= tried == Tried::NotReady;
+        tried
+    }
+
     /// Gives the plan at this position its turn if its device is ready, and waits for its order.
     async fn try_plan(&mut self, view: &View, index: usize) -> Tried {
         let Some(plan) = self.plans.get(index) else { return Tried::NotReady };
@@ -243,13 +258,14 @@ impl DeviceQueue {
         let Some(plan) = self.plans.remove(index) else { return Tried::NotReady };
         let (turn, is_kept) = PlanTurn::new();
         if plan.granted.send(turn).is_ok() {
-            self.await_order(plan.request, is_kept).await;
+            let is_ordered = self.await_order(plan.request, is_kept).await;
+            self.payments_first = !is_ordered;
         }
         Tried::Answered
     }
 
-    /// Waits until the job of a plan arrives, at most [`ORDER_MS`], or until the plan needs none.
-    async fn await_order(&mut self, plan: RequestId, mut is_kept: oneshot::Receiver<()>) {
+    /// Waits until the job of a plan arrives, at most [`ORDER_MS`], or until the plan needs none. Returns whether it did.
+    async fn await_order(&mut self, plan: RequestId, mut is_kept: oneshot::Receiver<()>) -> bool {
         let clock = Arc::clone(&self.prompter.ports.clock);
         let wake = clock.mono_ms().saturating_add(ORDER_MS);
         let mut views = self.prompter.core.watch();
@@ -259,24 +275,25 @@ impl DeviceQueue {
             let request = state.executing.get(&plan);
             // It was stopped or rejected meanwhile.
             if !request.is_some_and(|request| state.awaits_press(request)) {
-                return;
+                return false;
             }
             // cancel-safe: every branch only waits, and `recv` keeps what it has not returned.
             tokio::select! {
                 biased;
-                () = self.prompter.stopping.cancelled() => return,
+                () = self.prompter.stopping.cancelled() => return false,
                 Some(entry) = self.inbox.recv() => self.push(entry),
                 kept = &mut is_kept, if waits_for_plan => {
                     if kept.is_err() {
-                        return;
+                        return false;
                     }
                     waits_for_plan = false;
                 }
-                changed = views.changed() => if changed.is_err() { return },
-                () = clock.sleep_until(wake) => return,
+                changed = views.changed() => if changed.is_err() { return false },
+                () = clock.sleep_until(wake) => return false,
             }
         }
         self.first = Some(plan);
+        true
     }
 
     /// Publishes the transactions in the queue, and forgets the states of addresses for which nothing waits.
