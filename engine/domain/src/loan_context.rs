@@ -4,7 +4,7 @@ use alloy_primitives::Address;
 use bursar_core::codes::Code;
 use bursar_core::ids::RequestId;
 use bursar_core::money::Usd;
-use bursar_core::policy::Policy;
+use bursar_core::policy::{AllowedNetworks, Policy};
 use bursar_core::time::Moment;
 
 use crate::agents::Agent;
@@ -73,17 +73,24 @@ pub(crate) fn context<'a>(
         // A measurement that did not read the loan's own network proves nothing.
         deployed: deployed(&state.loans, from, &policy.networks, &quote.exposure)
             .filter(|_sum| quote.exposure.networks.contains(&ask.chain)),
-        reserved: reserved(state, moment, from, request),
+        reserved: reserved(state, moment, from, &policy.networks, request),
         operations: operations(state, moment, agent, request),
         held_by_agent: 0,
         held_in_all: 0,
     }
 }
 
-/// Returns the supplies to come of all agents of an address, on all networks.
-pub fn reserved(state: &State, moment: &Moment, from: Address, without: Option<RequestId>) -> Usd {
+/// Returns the supplies to come of all agents of an address, on these networks.
+pub fn reserved(
+    state: &State,
+    moment: &Moment,
+    from: Address,
+    networks: &AllowedNetworks,
+    without: Option<RequestId>,
+) -> Usd {
     let mut sum = Usd::ZERO;
-    for request in open_loans(state, moment, without).filter(|one| one.from == from) {
+    let counts = |one: &&Request| one.from == from && networks.allows(one.ask.chain());
+    for request in open_loans(state, moment, without).filter(counts) {
         let value = request.execution().map_or_else(|| request.ask.usd(), Execution::reserved);
         sum = Usd(sum.0.saturating_add(value.0));
     }

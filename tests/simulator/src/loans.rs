@@ -7,6 +7,7 @@ use bursar_auditor::observations::{
 use bursar_chain::ports::Clock;
 use bursar_control::grammar::{Approve, Deny, Order as Parsed};
 use bursar_core::networks::ChainId;
+use bursar_core::policy::AllowedNetworks;
 use bursar_core::policy::LendingPolicy;
 use bursar_devnet::agent::Agent;
 use bursar_domain::loan_context::reserved;
@@ -370,7 +371,7 @@ impl World {
         let policy = policy.map(|policy| policy.lending.clone()).unwrap_or_default();
         let owner = self.owner_of(agent).unwrap_or_default();
         let state = self.process().core().state();
-        let coming = reserved(state, &moment, owner, None).0;
+        let coming = reserved(state, &moment, owner, &AllowedNetworks::AllEnabled, None).0;
         let deployed = self.deployed(owner);
         let left = policy.max_total.0.saturating_sub(deployed).saturating_sub(coming);
         let coin = Contracts::of(ChainId(self.chains[chain].id())).dollar();

@@ -406,7 +406,8 @@ impl Bench {
 
     /// Returns what all agents of an address may still supply, in micro-dollars.
     pub(crate) fn reserved(&self, label: &str) -> u64 {
-        reserved(&self.world.state, &self.world.now(), build::address(label), None).0
+        let (owner, all) = (build::address(label), AllowedNetworks::AllEnabled);
+        reserved(&self.world.state, &self.world.now(), owner, &all, None).0
     }
 
     /// Returns what the journal expects at a place, in micro-dollars.

@@ -7,6 +7,7 @@ use bursar_core::networks::{self, ChainId};
 use bursar_core::policy::AllowedNetworks;
 use bursar_domain::assess::lending::deployed;
 use bursar_domain::assess::{Verdict, rehearsal};
+use bursar_domain::loan_context::reserved;
 use bursar_domain::loans::{Exposure, LoanAsk};
 use bursar_domain::plan::StepPurpose;
 use bursar_morpho::VenueId;
@@ -78,6 +79,14 @@ fn networks_outside_the_policy_do_not_count() {
     let only = AllowedNetworks::Only([BASE].into());
     let sum = deployed(&bench.world.state.loans, build::address("main"), &only, &exposure);
     assert_eq!(sum, Some(Usd(40_000_000)));
+
+    let mut bench = lender();
+    let exposure = Exposure { networks: vec![ROBINHOOD], ..nothing_lent() };
+    bench.holds(0, at(ROBINHOOD, market(0x66), with(&exposure, supply(60_000_000))));
+    let (state, now) = (&bench.world.state, bench.world.now());
+    let to_come = |networks| reserved(state, &now, build::address("main"), networks, None);
+    assert_eq!(to_come(&AllowedNetworks::AllEnabled), Usd(60_000_000));
+    assert_eq!(to_come(&only), Usd::ZERO);
 }
 
 /// A disabled network is not read. What was lent there still counts.

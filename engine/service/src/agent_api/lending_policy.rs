@@ -26,7 +26,7 @@ pub(super) fn lending_policy(
         known.and_then(|(owner, exposure)| deployed(&state.loans, owner, networks, exposure));
     let liquid = exposure.map(|exposure| exposure.liquid).filter(|_any| lent.is_some());
     let limit = lent.zip(liquid).map(|(lent, liquid)| ceiling(policy, liquid, lent));
-    let open = owner.map_or(Usd::ZERO, |owner| reserved(state, moment, owner, None));
+    let open = owner.map_or(Usd::ZERO, |owner| reserved(state, moment, owner, networks, None));
     let left = limit.zip(lent).map(|(limit, lent)| limit.left_after(lent).left_after(open));
     let auto = Some(policy.auto_below).filter(|auto| *auto > Usd::ZERO);
     let done = operations(state, moment, agent, None);
