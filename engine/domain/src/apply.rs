@@ -340,6 +340,7 @@ fn apply_event(state: &mut State, entry: &Entry) -> Option<ChangedRecord> {
         }
         Event::PaymentPrompted { id, terms } => {
             return change_turn(state, id, |turn| {
+                turn.prompt = turn.prompt.take().filter(|prompt| prompt.count > 0);
                 let first = Prompt { terms: terms.clone(), at, count: 0 };
                 let prompt = turn.prompt.get_or_insert(first);
                 prompt.count = prompt.count.saturating_add(1);
@@ -350,7 +351,6 @@ fn apply_event(state: &mut State, entry: &Entry) -> Option<ChangedRecord> {
                 if let Some(prompt) = &mut turn.prompt {
                     prompt.count = prompt.count.saturating_sub(1);
                 }
-                turn.prompt = turn.prompt.take().filter(|prompt| prompt.count > 0);
             });
         }
         Event::DeviceWaitEnded { id, end, told_until } => {
@@ -371,7 +371,7 @@ fn apply_event(state: &mut State, entry: &Entry) -> Option<ChangedRecord> {
         Event::SignedOnDevice { id, signature } => {
             let mut request = (*Arc::make_mut(&mut state.waiting).remove(id)?).clone();
             let Status::AwaitingDevice(turn) = &request.status else { return None };
-            let (by, terms) = (turn.by, turn.prompt.as_ref()?.terms.clone());
+            let (by, terms) = (turn.by, turn.shown()?.terms.clone());
             unreserve(state, &request.agent, Lane::Payment, request.ask.usd());
             spend(state, &request.agent, Lane::Payment, request.ask.usd());
             request.status = Status::Authorized { terms, at, by, signature: Some(*signature) };

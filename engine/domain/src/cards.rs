@@ -63,7 +63,7 @@ pub fn balance(payment: &PaymentAsk, held: TokenAmount, symbol: &str, read: Utc)
 pub fn card(state: &State, request: &Request, moment: &Moment) -> Option<Card> {
     let (reason, left_ms) = match &request.status {
         Status::Held { reason, deadline } => (*reason, deadline.left_ms(moment)),
-        Status::AwaitingDevice(turn) => (HoldReason::Device, turn.left_ms(moment)),
+        Status::AwaitingDevice(_) => (HoldReason::Device, request.device_left_ms(moment)?),
         Status::Executing(_) if state.is_at_device(request) => {
             (HoldReason::Device, state.press_left_ms(request, moment))
         }

@@ -94,15 +94,14 @@ fn check_devices(state: &State) -> Result<(), Violation> {
         let (Some(turn), Some(payment)) = (request.device_turn(), payment) else {
             return Err(Violation(format!("{id:?} waits for a device but is no such payment")));
         };
-        if *id != request.id || (has_ended && turn.prompt.is_none()) {
+        if *id != request.id || (has_ended && turn.shown().is_none()) {
             return Err(Violation(format!("{id:?} cannot have been signed by a device")));
         }
         if !has_ended && !state.agents.contains_key(&request.agent) {
             return Err(Violation(format!("{id:?} waits for an agent that no longer exists")));
         }
         let is_bound = |terms| are_of(terms, request, payment);
-        if turn.prompt.as_ref().is_some_and(|prompt| prompt.count == 0 || !is_bound(&prompt.terms))
-        {
+        if turn.prompt.as_ref().is_some_and(|prompt| !is_bound(&prompt.terms)) {
             return Err(Violation(format!("{id:?} was prompted for other terms than requested")));
         }
         if state.held.contains_key(id) || state.authorized.contains_key(id) {

@@ -29,6 +29,15 @@ impl Deadline {
         }
     }
 
+    /// Returns the moment `ms` milliseconds later.
+    pub(crate) fn plus_ms(&self, ms: i64) -> Self {
+        Self {
+            utc: self.utc.plus_ms(ms),
+            boot_id: self.boot_id.clone(),
+            boot_ms: self.boot_ms.saturating_add_signed(ms),
+        }
+    }
+
     /// Returns the milliseconds left. At exactly zero the hold has ended.
     pub fn left_ms(&self, moment: &Moment) -> u64 {
         let wall = self.utc.since_ms(moment.utc);

@@ -30,7 +30,7 @@ pub struct DeviceTurn {
     pub at: Utc,
     /// Until then the device must be ready. Afterwards only the terms of a prompt may still be signed.
     pub until: Deadline,
-    /// What the device was asked to sign; `None` before that, and if it did not accept the prompt.
+    /// What the device was asked to sign; `None` before that.
     pub prompt: Option<Prompt>,
 }
 
@@ -40,7 +40,8 @@ pub struct Prompt {
     pub terms: Authorization,
     /// When the terms were fixed, in journal time.
     pub at: Utc,
-    /// How many prompts with these terms the device may have shown. The outcome of all but the last is unknown.
+    /// How many prompts with these terms the device may have shown. The outcome of all but the last is unknown. Zero if
+    /// the device accepted none: the terms are void, and the next prompt fixes others.
     pub count: u32,
 }
 
@@ -77,17 +78,19 @@ impl WaitEnd {
 }
 
 impl DeviceTurn {
-    /// Returns the milliseconds until the wait ends: for the device, or for the person at its prompt.
-    pub fn left_ms(&self, moment: &Moment) -> u64 {
-        match &self.prompt {
-            None => self.until.left_ms(moment),
-            Some(prompt) => prompt.left_s(moment.utc).saturating_mul(1000),
-        }
+    /// Returns the terms that the device may have signed.
+    pub fn shown(&self) -> Option<&Prompt> {
+        self.prompt.as_ref().filter(|prompt| prompt.count > 0)
     }
 
-    /// Returns whether it is too late for another prompt.
-    pub fn is_over(&self, moment: &Moment) -> bool {
-        self.left_ms(moment) == 0
+    /// Returns the milliseconds until the wait ends: for the device, or for the person at its prompt, whose terms are valid
+    /// for `valid_s` seconds.
+    pub(crate) fn left_ms(&self, moment: &Moment, valid_s: u64) -> u64 {
+        let Some(prompt) = self.shown() else { return self.until.left_ms(moment) };
+        // A prompt begins before the end of the wait for its device. So a clock that is set back prolongs nothing.
+        let valid_ms = i64::try_from(valid_s.saturating_mul(1000)).unwrap_or(i64::MAX);
+        let latest = self.until.plus_ms(valid_ms.saturating_sub(PROMPT_MARGIN_MS));
+        prompt.left_s(moment.utc).saturating_mul(1000).min(latest.left_ms(moment))
     }
 }
 

@@ -303,9 +303,7 @@ impl Request {
     fn fixed_terms(&self) -> Option<(&Authorization, Utc)> {
         match &self.status {
             Status::Authorized { terms, at, .. } => Some((terms, *at)),
-            Status::AwaitingDevice(turn) => {
-                turn.prompt.as_ref().map(|prompt| (&prompt.terms, prompt.at))
-            }
+            Status::AwaitingDevice(turn) => turn.shown().map(|prompt| (&prompt.terms, prompt.at)),
             Status::Held { .. }
             | Status::Executing(_)
             | Status::Ended(_)
@@ -329,6 +327,18 @@ impl Request {
             | Status::Expired { .. }
             | Status::NotSigned { .. } => None,
         }
+    }
+
+    /// Returns the milliseconds until the wait for a device ends, or that for the person at its prompt; `None` if the
+    /// request does not wait for a device.
+    pub fn device_left_ms(&self, moment: &Moment) -> Option<u64> {
+        let (turn, payment) = (self.device_turn()?, self.ask.payment()?);
+        Some(turn.left_ms(moment, payment.valid_seconds.max(MIN_VALIDITY_SECONDS)))
+    }
+
+    /// Returns whether the request waits for a device, and it is too late for another prompt.
+    pub fn is_wait_over(&self, moment: &Moment) -> bool {
+        self.device_left_ms(moment) == Some(0)
     }
 
     /// Returns the digest to sign, if there are terms to sign and the request has a price.

@@ -21,7 +21,6 @@ use crate::assess::trading::Promised;
 use crate::loans::Loans;
 use crate::outboxes::Outboxes;
 use crate::plan::Quote;
-use crate::prompts::DeviceTurn;
 use crate::requests::{LaneAsk, Request};
 use crate::settlement::Settlement;
 use crate::unattended::Unattended;
@@ -129,8 +128,7 @@ impl State {
 
     /// Returns the payments that wait for their device, without those whose wait is over.
     pub fn waiting_at(&self, moment: &Moment) -> impl Iterator<Item = &Arc<Request>> {
-        let is_open = |turn: &DeviceTurn| !turn.is_over(moment);
-        self.waiting.values().filter(move |request| request.device_turn().is_some_and(is_open))
+        self.waiting.values().filter(|request| !request.is_wait_over(moment))
     }
 
     /// Returns the payments whose value is reserved for a device: they wait for it, or it may have signed their terms.
@@ -139,10 +137,16 @@ impl State {
     }
 
     /// Returns the ended payments whose terms a device may have signed, but which can no longer be redeemed.
+    ///
+    /// The clock that fixed the end of the terms tells when it has come. Journal time may be far ahead of that clock, and
+    /// would reserve the value until the clock has caught up.
     pub fn lapsed_at(&self, moment: &Moment) -> impl Iterator<Item = &Arc<Request>> {
-        let now = self.journal_second(moment);
-        let has_lapsed = move |lapses_at| lapses_at <= now;
-        self.unanswered.values().filter(move |request| request.lapses_at().is_none_or(has_lapsed))
+        let now = moment.utc;
+        self.unanswered.values().filter(move |request| {
+            request
+                .terms()
+                .is_none_or(|terms| u64::try_from(now.seconds()).unwrap_or(0) >= terms.valid_before)
+        })
     }
 
     /// Returns the journal time of an entry that is written now, as a Unix second.

@@ -30,7 +30,7 @@ pub(super) fn prompt(
     nonce: [u8; 32],
 ) -> Result<Decision, Refusal> {
     let (request, turn) = may_be_signed(state, command, id)?;
-    if let Some(over) = over(request, turn, &command.moment) {
+    if let Some(over) = over(request, &command.moment) {
         return Ok(Decision::reply(vec![over], Reply::Refused(WaitEnd::TooLate.code().into())));
     }
     let (mut events, verdict) =
@@ -39,7 +39,7 @@ pub(super) fn prompt(
         events.push(Event::RequestRejected { id, refusal: refusal.clone() });
         return Ok(Decision::reply(events, Reply::Refused(refusal)));
     }
-    let terms = match (&turn.prompt, request.ask.payment()) {
+    let terms = match (turn.shown(), request.ask.payment()) {
         (Some(prompt), _any) => prompt.terms.clone(),
         (None, Some(payment)) => payments::terms(request.from, payment, &command.moment, nonce)?,
         (None, None) => return Err(Refusal::new(Code::InternalError)),
@@ -79,7 +79,7 @@ pub(super) fn signed(
         return Err(Refusal::new(Code::LedgerError));
     }
     // The agent may have heard already that the wait is over.
-    if turn.is_over(&command.moment) || turn.prompt.is_none() {
+    if request.is_wait_over(&command.moment) || turn.shown().is_none() {
         return Err(Refusal::new(Code::PaymentExpired));
     }
     // What is spent now counts in the allowance of this moment.
@@ -97,8 +97,7 @@ pub(super) fn signed(
 /// Returns the events of waits that are over, and of terms that can no longer be redeemed. The caller has checked that the
 /// wallet is unlocked.
 pub(super) fn overdue(state: &State, moment: &Moment) -> Vec<Event> {
-    let waits =
-        state.waiting.values().filter_map(|request| over(request, request.device_turn()?, moment));
+    let waits = state.waiting.values().filter_map(|request| over(request, moment));
     let lapsed = state.lapsed_at(moment).map(|request| Event::PaymentLapsed { id: request.id });
     waits.chain(lapsed).collect()
 }
@@ -109,8 +108,8 @@ pub(super) fn reject_all(state: &State, code: Code) -> Vec<Event> {
     all.map(|id| Event::RequestRejected { id: *id, refusal: code.into() }).collect()
 }
 
-fn over(request: &Request, turn: &DeviceTurn, moment: &Moment) -> Option<Event> {
-    turn.is_over(moment).then(|| ended(request.id, WaitEnd::TooLate, moment))
+fn over(request: &Request, moment: &Moment) -> Option<Event> {
+    request.is_wait_over(moment).then(|| ended(request.id, WaitEnd::TooLate, moment))
 }
 
 fn ended(id: RequestId, end: WaitEnd, moment: &Moment) -> Event {
@@ -137,5 +136,5 @@ fn waiting(state: &State, id: RequestId) -> Result<(&Arc<Request>, &DeviceTurn),
 
 fn prompted(state: &State, id: RequestId) -> Result<(), Refusal> {
     let (_request, turn) = waiting(state, id)?;
-    turn.prompt.as_ref().map(|_any| ()).ok_or(Refusal::new(Code::RequestNotFound))
+    turn.shown().map(|_any| ()).ok_or(Refusal::new(Code::RequestNotFound))
 }

@@ -122,6 +122,9 @@ fn a_prompt_that_was_not_shown_leaves_no_terms() {
     let first = prompt(&mut world, id);
     world.must(Action::FailPrompt { id });
     assert!(world.records[&id].terms().is_none());
+    // An agent that was told of the prompt is not told of an earlier stage.
+    let turn = world.records[&id].device_turn().expect("it waits");
+    assert!(turn.prompt.is_some() && turn.shown().is_none());
     world.clock.pass(MINUTE);
     let later = prompt(&mut world, id);
     assert!(later.valid_before > first.valid_before && later.nonce != first.nonce);
@@ -152,6 +155,47 @@ fn a_prompt_ends_ten_seconds_before_its_terms_and_the_wait_after_fifteen_minutes
     world.tick();
     assert!(matches!(world.status(early), Status::NotSigned { end: WaitEnd::TooLate, .. }));
     assert_eq!(world.reserved(), Usd::ZERO);
+}
+
+/// Setting the clock back prolongs neither the wait nor the prompt, and the value stays reserved while the terms may be
+/// redeemed.
+#[test]
+fn a_clock_that_is_set_back_prolongs_no_wait() {
+    let mut world = world();
+    let (waits, shown) = (awaits(&mut world, 100_000), awaits(&mut world, 200_000));
+    let terms = prompt(&mut world, shown);
+    world.clock.set_by(-2 * DAY);
+    world.clock.pass(HOLD_MS);
+    world.tick();
+    assert!(matches!(world.status(waits), Status::NotSigned { end: WaitEnd::TooLate, .. }));
+    assert!(matches!(world.status(shown), Status::AwaitingDevice(_)));
+    world.clock.pass(60 * SECOND - i64::try_from(PROMPT_MARGIN_S).unwrap() * SECOND);
+    world.tick();
+    assert!(matches!(world.status(shown), Status::NotSigned { end: WaitEnd::TooLate, .. }));
+    assert_eq!(world.reserved(), Usd(200_000));
+    let end = i64::try_from(terms.valid_before).unwrap() * SECOND;
+    world.clock.pass(end - SECOND - world.clock.utc.0);
+    world.tick();
+    assert_eq!(world.reserved(), Usd(200_000));
+    world.clock.pass(SECOND);
+    world.tick();
+    assert_eq!(world.reserved(), Usd::ZERO);
+}
+
+/// The journal's time is days ahead after the clock was: the value returns by the clock that fixed the terms.
+#[test]
+fn a_value_returns_when_its_terms_end_although_the_journal_is_ahead() {
+    let mut world = world();
+    world.clock.set_by(5 * DAY);
+    world.tick();
+    world.clock.set_by(-5 * DAY);
+    let id = awaits(&mut world, 100_000);
+    prompt(&mut world, id);
+    for (pass, reserved) in [(59 * SECOND, 100_000), (SECOND, 0)] {
+        world.clock.pass(pass);
+        world.tick();
+        assert_eq!(world.reserved(), Usd(reserved));
+    }
 }
 
 #[test]

@@ -44,9 +44,10 @@ fn is_due(shared: &EngineContext) -> bool {
         || given.any(|given| matches!(given.window.start.renewal(&moment), Renewal::Renew(_)));
     let mut plans = view.state.executing.values().filter_map(|request| request.execution());
     let mut overdue = || plans.any(|plan| plan.end.is_none() && plan.until.has_passed(&moment));
-    let mut waits = view.state.waiting.values().filter_map(|request| request.device_turn());
+    let mut waits = view.state.waiting.values();
     let mut by_device = || {
-        waits.any(|turn| turn.is_over(&moment)) || view.state.lapsed_at(&moment).next().is_some()
+        waits.any(|request| request.is_wait_over(&moment))
+            || view.state.lapsed_at(&moment).next().is_some()
     };
     // While the wallet is locked no allowance can be spent, so none renews, and no plan ends.
     expired || (shared.vault.is_unlocked() && (renews() || overdue() || by_device()))

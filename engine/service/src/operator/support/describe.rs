@@ -169,7 +169,9 @@ pub(crate) fn request(request: &Request, card: Option<Card>, moment: &Moment) ->
         Status::Refused { .. } => (RequestStatus::Refused, None),
         Status::Denied { .. } => (RequestStatus::Denied, None),
         Status::Expired { .. } => (RequestStatus::Expired, None),
-        Status::AwaitingDevice(turn) => (RequestStatus::AwaitingDevice, Some(turn.left_ms(moment))),
+        Status::AwaitingDevice(_) => {
+            (RequestStatus::AwaitingDevice, request.device_left_ms(moment))
+        }
         Status::NotSigned { .. } => (RequestStatus::NotSigned, None),
     };
     RequestAnswer {
