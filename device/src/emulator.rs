@@ -1,11 +1,16 @@
-//! Devices behind the socket of Ledger's emulator (speculos), for tests.
+//! Devices for tests: behind the socket of Ledger's emulator (speculos), or in this process.
 
+use std::fmt;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bursar_ledger::port::{BoxFuture, ConnectFault, Device, Devices};
 use coins_ledger::Model;
-use coins_ledger::transports::SpeculosTransport;
+use coins_ledger::common::{ApduAnswer, ApduBuffer, ApduCommand};
+use coins_ledger::errors::LedgerError;
+use coins_ledger::transports::{DeviceIdentity, LedgerTransport, SpeculosTransport};
+use tokio::sync::oneshot;
 
 use crate::connection::{Connection, Owing};
 
@@ -47,5 +52,65 @@ impl Devices for Emulators {
             }
             Ok(devices)
         })
+    }
+}
+
+/// A simulated device in this process.
+pub trait Simulated: Send + Sync + fmt::Debug {
+    /// Returns how often the device has been plugged in; `None` while it is not.
+    fn plugged(&self) -> Option<u64>;
+
+    /// Hands a command over. The answer is data and status word; the sender is dropped if the cable comes out first.
+    fn send(&self, command: &[u8]) -> oneshot::Receiver<Vec<u8>>;
+}
+
+/// A simulated device in this process, over the connection that real ones have.
+#[derive(Debug)]
+pub struct InProcess {
+    device: Arc<dyn Simulated>,
+    owing: Owing<u64>,
+}
+
+/// The cable to a simulated device.
+struct Cable(Arc<dyn Simulated>);
+
+impl InProcess {
+    /// Uses a device, whether it is plugged in or not.
+    pub fn new(device: Arc<dyn Simulated>) -> Self {
+        Self { device, owing: Owing::default() }
+    }
+}
+
+impl Devices for InProcess {
+    fn connect(&self) -> BoxFuture<'_, Result<Vec<Arc<dyn Device>>, ConnectFault>> {
+        let plugged = self.device.plugged();
+        self.owing.retain(|key| Some(*key) == plugged);
+        let device = plugged.map(|plugged| match self.owing.get(&plugged) {
+            Some(device) => device,
+            None => {
+                let cable = Cable(Arc::clone(&self.device));
+                let name = "Ledger Flex (0001)".to_owned();
+                Arc::new(Connection::new(plugged, name, cable, &self.owing)) as Arc<dyn Device>
+            }
+        });
+        Box::pin(std::future::ready(Ok(device.into_iter().collect())))
+    }
+}
+
+impl LedgerTransport for Cable {
+    fn identity(&self) -> Option<DeviceIdentity<'_>> {
+        None
+    }
+
+    async fn exchange(
+        &mut self,
+        packet: ApduCommand,
+        _timeout: Option<Duration>,
+    ) -> Result<ApduAnswer, LedgerError> {
+        let pulled = |_gone| LedgerError::Transport("the cable was pulled".into());
+        let answer = self.0.send(packet.as_bytes()).await.map_err(pulled)?;
+        let mut bytes = ApduBuffer::new();
+        bytes.extend_from_slice(&answer).map_err(|error| LedgerError::Transport(error.into()))?;
+        ApduAnswer::from_answer(bytes)
     }
 }

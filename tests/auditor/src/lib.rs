@@ -41,6 +41,7 @@ mod clocks;
 mod compare;
 mod config;
 mod decode;
+mod devices;
 mod domains;
 mod expect;
 mod foresee;
@@ -156,6 +157,7 @@ pub struct Auditor {
     pub(crate) transfers: transactions::Transfers,
     pub(crate) trades: trades::Trades,
     pub(crate) loans: loans::Loans,
+    pub(crate) devices: devices::Devices,
     /// The lending parts of the policies in orders.
     pub(crate) lending_orders: BTreeMap<observations::Ticket, observations::LendingPolicy>,
     /// Recorded refusals of each agent by clock minute: (least, most) that the wallet counts in it.
@@ -194,6 +196,7 @@ impl Auditor {
             transfers: transactions::Transfers::default(),
             trades: trades::Trades::new(&facts),
             loans: loans::Loans::default(),
+            devices: devices::Devices::default(),
             lending_orders: BTreeMap::new(),
             refusals: BTreeMap::new(),
             largest_limit: BTreeMap::new(),
@@ -290,6 +293,7 @@ impl Auditor {
             Observation::ExposureRead(read) => self.loans.readings.exposure(self.seq, read),
             Observation::LoanRehearsed(one) => self.loans.readings.rehearsed(self.seq, one),
             Observation::Deployed(truth) => self.on_deployed(truth)?,
+            Observation::Device(seen) => return self.on_device(seen),
             Observation::Died => self.on_died(),
             Observation::Stopped => self.on_stopped()?,
             Observation::Started => self.on_started(),

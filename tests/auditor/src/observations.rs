@@ -5,6 +5,7 @@
 //! protocols into them.
 
 pub use crate::basics::{Address, Atoms, Id, Micros, Proof, Ticket, Transaction};
+pub use crate::devices::{DeviceSeen, DeviceTerms};
 pub use crate::lending::{
     Deployed, ExposureReading, LendingFact, LendingPolicy, Loan, LoanAction, LoanAmount,
     LoanAnswer, LoanAsk, LoanRehearsed, LoanState, OperatorWithdrawal, PositionReading,
@@ -84,6 +85,8 @@ pub enum Observation {
     Deployed(Box<Deployed>),
     /// A chain moved the money of a signed payment, in this transaction.
     Redeemed { chain: u64, payer: Address, nonce: String, hash: String },
+    /// Something happened to a payment whose key is on a hardware device.
+    Device(DeviceSeen),
     /// The process died. Its open calls and orders are never answered, and how much of them is on disk is unknown.
     Died,
     /// The process stopped in an orderly way, after answering everything that was open.

@@ -1,5 +1,7 @@
 //! The Ethereum app: what it answers to each command, and what it asks the person.
 
+use alloy_primitives::Address;
+
 use crate::key::{Key, Seed};
 use crate::transaction::{self, Arrived};
 use crate::typed_data::TypedData;
@@ -21,10 +23,11 @@ pub mod word {
 #[derive(Debug, PartialEq, Eq)]
 pub enum Reply {
     Answer(Vec<u8>, u16),
-    /// Shows pages; the answer to a press is the data.
+    /// Shows pages; the answer to a press is the data. `signed` is whose key signs which digest, if any does.
     Ask {
         pages: Vec<String>,
         data: Vec<u8>,
+        signed: Option<(Address, [u8; 32])>,
     },
 }
 
@@ -163,6 +166,7 @@ impl EthereumApp {
         Ok(Reply::Ask {
             pages: vec!["Verify address".to_owned(), format!("Address | {text}")],
             data,
+            signed: None,
         })
     }
 
@@ -220,6 +224,7 @@ impl EthereumApp {
         Ok(Reply::Ask {
             pages: transaction.pages(key.address()),
             data: signature(transaction.v(parity), (r, s)),
+            signed: Some((key.address(), transaction.hash)),
         })
     }
 
@@ -234,7 +239,8 @@ impl EthereumApp {
         }
         let head = format!("\x19Ethereum Signed Message:\n{}", partial.length);
         let digest = crate::key::keccak(&[head.as_bytes(), &partial.bytes].concat());
-        let (parity, r, s) = valid(self.key(&partial.path)?.sign(&digest))?;
+        let key = self.key(&partial.path)?;
+        let (parity, r, s) = valid(key.sign(&digest))?;
         let text = match std::str::from_utf8(&partial.bytes) {
             Ok(text) => text.to_owned(),
             Err(_binary) => format!("0x{}", hex::encode(&partial.bytes)),
@@ -242,6 +248,7 @@ impl EthereumApp {
         Ok(Reply::Ask {
             pages: vec!["Review message".to_owned(), format!("Message | {text}")],
             data: signature(parity.saturating_add(27), (r, s)),
+            signed: Some((key.address(), digest)),
         })
     }
 
@@ -302,7 +309,9 @@ impl EthereumApp {
             pages.insert(0, "Blind signing ahead".to_owned());
         }
         let digest = crate::key::keccak(&[&[0x19, 0x01], &domain[..], &message[..]].concat());
-        let (parity, r, s) = valid(self.key(&path)?.sign(&digest))?;
-        Ok(Reply::Ask { pages, data: signature(parity.saturating_add(27), (r, s)) })
+        let key = self.key(&path)?;
+        let (parity, r, s) = valid(key.sign(&digest))?;
+        let data = signature(parity.saturating_add(27), (r, s));
+        Ok(Reply::Ask { pages, data, signed: Some((key.address(), digest)) })
     }
 }

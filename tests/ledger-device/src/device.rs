@@ -3,6 +3,8 @@
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use alloy_primitives::Address;
+
 use crate::app::{Command, EthereumApp, Reply, word};
 
 /// What a person decides about a prompt.
@@ -42,7 +44,9 @@ struct State {
     /// Counts the times that the cable was pulled.
     unplugged: u64,
     is_busy: bool,
-    prompt: Option<Vec<String>>,
+    prompt: Option<Screen>,
+    /// Counts the prompts.
+    prompts: u64,
     decision: Option<Decision>,
     decides_itself: Option<Decision>,
     delay: Duration,
@@ -56,7 +60,51 @@ struct State {
     log: Vec<String>,
 }
 
+/// A prompt on the screen.
+#[derive(Debug)]
+struct Screen {
+    pages: Vec<String>,
+    signed: Option<Signed>,
+}
+
+/// What a press signs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Signed {
+    /// The number of the prompt, from one.
+    pub prompt: u64,
+    pub signer: Address,
+    pub digest: [u8; 32],
+    /// The data of the answer: `v`, `r` and `s`.
+    pub answer: Vec<u8>,
+}
+
+/// A command on its way through a device.
+#[derive(Debug)]
+pub struct Call {
+    bytes: Vec<u8>,
+    /// How often the cable had been pulled when it came.
+    unplugged: u64,
+    is_handled: bool,
+    /// The answer, if the person agrees.
+    asked: Option<Vec<u8>>,
+}
+
+/// How far a command has come.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Progress {
+    /// The device handles another command, or waits for the person.
+    Waits,
+    /// Data and status word.
+    Answered(Vec<u8>, u16),
+    /// The cable was pulled.
+    Cut,
+}
+
 impl State {
+    fn call(&self, bytes: &[u8]) -> Call {
+        Call { bytes: bytes.to_vec(), unplugged: self.unplugged, is_handled: false, asked: None }
+    }
+
     fn pull(&mut self) {
         self.is_plugged = false;
         self.unplugged = self.unplugged.saturating_add(1);
@@ -86,6 +134,7 @@ impl Device {
             unplugged: 0,
             is_busy: false,
             prompt: None,
+            prompts: 0,
             decision: None,
             decides_itself: None,
             delay: Duration::ZERO,
@@ -110,19 +159,12 @@ impl Device {
     /// Handles one command; returns data and status word, or `None` if the cable was pulled.
     pub fn exchange(&self, bytes: &[u8]) -> Option<(Vec<u8>, u16)> {
         let mut state = self.state();
-        let plugged = state.unplugged;
-        // A device handles one command at a time; a command that comes early waits in its buffer.
-        while state.is_busy && state.is_plugged {
-            state = self.wait(state);
-        }
-        if !state.is_plugged || state.unplugged != plugged {
-            return None;
-        }
-        state.is_busy = true;
-        let answer = self.handle(&mut state, bytes);
-        let (mut state, answer) = match answer {
-            Ok(answer) => (state, Some(answer)),
-            Err(data) => self.decide(state, data),
+        let mut call = state.call(bytes);
+        let answer = loop {
+            match self.handled(&mut state, &mut call) {
+                Some(answer) => break answer,
+                None => state = self.wait(state),
+            }
         };
         let delay = state.delay;
         if delay > Duration::ZERO {
@@ -130,13 +172,67 @@ impl Device {
             std::thread::sleep(delay);
             state = self.state();
         }
-        state.is_busy = false;
-        if counts_down(&mut state.cut_after) {
-            state.pull();
+        self.answered(&mut state, &call, answer)
+    }
+
+    /// Accepts a command, which [`Device::advance`] then handles.
+    pub fn call(&self, bytes: &[u8]) -> Call {
+        self.state().call(bytes)
+    }
+
+    /// Goes on with a command as far as possible without waiting.
+    pub fn advance(&self, call: &mut Call) -> Progress {
+        let mut state = self.state();
+        match self.handled(&mut state, call) {
+            None => Progress::Waits,
+            Some(answer) => match self.answered(&mut state, call, answer) {
+                Some((data, status)) => Progress::Answered(data, status),
+                None => Progress::Cut,
+            },
         }
-        self.changed.notify_all();
+    }
+
+    /// Returns what the device makes of a command, or that the cable was pulled; `None` while it is busy with another
+    /// command or waits for the person.
+    fn handled(&self, state: &mut State, call: &mut Call) -> Option<Option<(Vec<u8>, u16)>> {
+        if state.unplugged != call.unplugged || !state.is_plugged {
+            return Some(None);
+        }
+        if let Some(data) = &call.asked {
+            return self.decided(state, data).map(Some);
+        }
+        // A device handles one command at a time; a command that comes early waits in its buffer.
+        if state.is_busy {
+            return None;
+        }
+        (state.is_busy, call.is_handled) = (true, true);
+        match self.handle(state, &call.bytes) {
+            Ok(answer) => Some(Some(answer)),
+            Err(data) => {
+                let decided = self.decided(state, &data);
+                call.asked = Some(data);
+                self.changed.notify_all();
+                decided.map(Some)
+            }
+        }
+    }
+
+    /// Sends the answer, if the cable is in.
+    fn answered(
+        &self,
+        state: &mut State,
+        call: &Call,
+        answer: Option<(Vec<u8>, u16)>,
+    ) -> Option<(Vec<u8>, u16)> {
+        if call.is_handled {
+            state.is_busy = false;
+            if counts_down(&mut state.cut_after) {
+                state.pull();
+            }
+            self.changed.notify_all();
+        }
         let (data, status) = answer?;
-        if !state.is_plugged || state.unplugged != plugged {
+        if !state.is_plugged || state.unplugged != call.unplugged {
             return None;
         }
         let lie = if state.honest == 0 { state.lie } else { None };
@@ -195,43 +291,36 @@ impl Device {
         let command = Command { instruction: *instruction, p1: *p1, p2: *p2, data };
         match state.app.handle(command) {
             Reply::Answer(data, status) => Ok((data, status)),
-            Reply::Ask { pages, data } => {
+            Reply::Ask { pages, data, signed } => {
                 state.log.push(format!("asked: {}", pages.join(" / ")));
-                state.prompt = Some(pages);
+                state.prompts = state.prompts.saturating_add(1);
+                let signed = signed.map(|(signer, digest)| Signed {
+                    prompt: state.prompts,
+                    signer,
+                    digest,
+                    answer: data.clone(),
+                });
+                state.prompt = Some(Screen { pages, signed });
                 state.decision = state.decides_itself;
                 Err(data)
             }
         }
     }
 
-    /// Waits for the person.
-    fn decide<'a>(
-        &'a self,
-        mut state: MutexGuard<'a, State>,
-        data: Vec<u8>,
-    ) -> (MutexGuard<'a, State>, Option<(Vec<u8>, u16)>) {
-        self.changed.notify_all();
-        let plugged = state.unplugged;
-        loop {
-            if state.unplugged != plugged {
-                return (state, None);
-            }
-            let decision = state.decision.take();
-            let answer = match decision {
-                Some(Decision::Press) => Some((data.clone(), word::OK)),
-                Some(Decision::Refuse) => Some((Vec::new(), word::REFUSED)),
-                None if state.is_locked => Some((Vec::new(), word::LOCKED)),
-                None => None,
-            };
-            if answer.is_some() {
-                if let Some(decision) = decision {
-                    state.log.push(format!("{decision:?}").to_lowercase());
-                }
-                state.prompt = None;
-                return (state, answer);
-            }
-            state = self.wait(state);
+    /// Returns the answer to a prompt once the person has decided.
+    fn decided(&self, state: &mut State, data: &[u8]) -> Option<(Vec<u8>, u16)> {
+        let decision = state.decision.take();
+        let answer = match decision {
+            Some(Decision::Press) => (data.to_vec(), word::OK),
+            Some(Decision::Refuse) => (Vec::new(), word::REFUSED),
+            None if state.is_locked => (Vec::new(), word::LOCKED),
+            None => return None,
+        };
+        if let Some(decision) = decision {
+            state.log.push(format!("{decision:?}").to_lowercase());
         }
+        state.prompt = None;
+        Some(answer)
     }
 
     /// Decides about the prompt on the screen; returns whether there is one.
@@ -257,15 +346,20 @@ impl Device {
 
     /// Returns the pages of the prompt on the screen.
     pub fn screen(&self) -> Option<Vec<String>> {
-        self.state().prompt.clone()
+        self.state().prompt.as_ref().map(|screen| screen.pages.clone())
+    }
+
+    /// Returns what a press would sign now.
+    pub fn signs(&self) -> Option<Signed> {
+        self.state().prompt.as_ref().and_then(|screen| screen.signed.clone())
     }
 
     /// Waits until a prompt is on the screen.
     pub fn wait_for_prompt(&self) -> Vec<String> {
         let mut state = self.state();
         loop {
-            if let Some(pages) = &state.prompt {
-                return pages.clone();
+            if let Some(screen) = &state.prompt {
+                return screen.pages.clone();
             }
             state = self.wait(state);
         }

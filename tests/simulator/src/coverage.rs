@@ -143,10 +143,21 @@ const CODES: &[&str] = &[
     "X402_DISABLED",
 ];
 
-/// What the auditor must have judged of loans.
+/// What the auditor must have judged of loans and of the payments of devices.
 const JUDGED: &[&str] = &[
     "broadcast: loan",
     "deployed",
+    "device: asked",
+    "device: paid",
+    "device: pressed",
+    "device: read",
+    "device: recorded",
+    "device: refused",
+    "device: rejected",
+    "device: signed",
+    "device: standing",
+    "device: swapped",
+    "device: waits",
     "included: loan",
     "loan: approved",
     "loan: automatic",

@@ -59,7 +59,7 @@ impl Plan {
                 steps.push(draw.concurrent_step());
             }
         }
-        Self { seed, swarm, bounds, watchful: false, steps }.with_loans(agents)
+        Self { seed, swarm, bounds, watchful: false, steps }.with_loans(agents).with_device()
     }
 }
 

@@ -6,6 +6,7 @@
 use std::io;
 use std::sync::{Arc, Mutex};
 
+use bursar_auditor::observations::{DeviceSeen, Observation};
 use bursar_core::money::Usd;
 use bursar_domain::allowance::WindowStart;
 use bursar_domain::apply::ChangedRecord;
@@ -14,6 +15,8 @@ use bursar_engine::ports::Failpoints;
 use bursar_engine::rules::MutatedRules;
 
 use crate::contents::Contents;
+use crate::device;
+use crate::device_faults;
 use crate::loan_faults;
 use crate::tape::Tape;
 use crate::trade_faults;
@@ -108,6 +111,12 @@ plants! {
     LoanUnlimited "the approval of a supply is not limited to the deposit";
     StaleCard "an approved loan is judged by what was measured for its card";
     RehearsalReused "after its approval a supply is not rehearsed again";
+    DeniedPressCounts "what a device signed for a payment that was denied meanwhile is recorded";
+    SignedBySoftware "a payment of a device is signed by a key in software";
+    LapseForgotten "the value of a payment that a device may have signed never returns";
+    NotDerived "a device is asked without the check that it has the address";
+    OtherTermsAgain "after a prompt with an unknown outcome a device is asked for other terms";
+    UnreadFreed "the value of a payment that a device may have signed returns at the end of the wait";
     SuppliedAgain "a restart forgets the open supply of a plan";
 }
 
@@ -136,6 +145,8 @@ struct Inner {
     /// The first day whose signed requests are remembered, under a planted bug.
     forgotten: u32,
     loans: loan_faults::Memory,
+    /// What the entries of this batch mean for the payments of devices; `None` in a world without a device.
+    of_devices: Option<Vec<DeviceSeen>>,
 }
 
 impl WorldFaults {
@@ -205,14 +216,30 @@ impl WorldFaults {
         self.inner.lock().unwrap().forgotten
     }
 
+    /// Shows the auditor what the journal says about the payments of devices, from now on.
+    pub(crate) fn watch_devices(&self) {
+        self.inner.lock().unwrap().of_devices = Some(Vec::new());
+    }
+
     /// Records a commit: the next decision begins a new batch.
     pub(crate) fn committed(&self) {
-        self.inner.lock().unwrap().before = None;
+        let mut inner = self.inner.lock().unwrap();
+        inner.before = None;
+        for seen in inner.of_devices.iter_mut().flat_map(std::mem::take) {
+            self.tape.show(Observation::Device(seen));
+        }
     }
 
     /// Notes that a process begins to read the journal, or has read it.
     pub(crate) fn start(&self, starts: bool) {
-        self.inner.lock().unwrap().loans.starts = starts;
+        let mut inner = self.inner.lock().unwrap();
+        inner.loans.starts = starts;
+        // What the process before did not write is lost, and what the journal holds is on disk.
+        for seen in inner.of_devices.iter_mut().flat_map(std::mem::take) {
+            if !starts {
+                self.tape.show(Observation::Device(seen));
+            }
+        }
     }
 
     /// Returns the same planted bug for a replay, without fault points.
@@ -252,8 +279,13 @@ impl MutatedRules for WorldFaults {
         trade_faults::change_input(plant, &mut state, &mut command);
         let memory = &mut self.inner.lock().unwrap().loans;
         loan_faults::change_input(plant, memory, &mut state, &mut command)?;
-        let mut decision = bursar_domain::decide(&state, &command)?;
+        device_faults::change_input(plant, &mut state, &command);
+        let mut decision = match bursar_domain::decide(&state, &command) {
+            Err(refusal) => device_faults::instead_of(plant, &command, refusal)?,
+            Ok(decision) => decision,
+        };
         trade_faults::change_output(plant, &command, &mut decision);
+        device_faults::change_output(plant, &state, &mut decision);
         Ok(change_output(plant, &state, &command, decision))
     }
 
@@ -277,13 +309,20 @@ impl MutatedRules for WorldFaults {
             }
             _other => None,
         };
+        if let Some(plant) = self.plant {
+            device_faults::before(plant, state, entry);
+        }
         let touched = bursar_domain::apply(state, entry);
         if let Some(plant) = self.plant {
+            device_faults::after(plant, state, entry);
             trade_faults::change_state(plant, state, running.as_deref(), &entry.event);
             let memory = &mut self.inner.lock().unwrap().loans;
             loan_faults::change_state(plant, memory, state, running.as_deref(), &entry.event);
         }
         self.contents.note(state, entry);
+        if let Some(noted) = &mut self.inner.lock().unwrap().of_devices {
+            noted.extend(device::of_entry(state, entry));
+        }
         let count = {
             let mut inner = self.inner.lock().unwrap();
             inner.applied += 1;

@@ -73,12 +73,17 @@ impl World {
         let mut operator = free.unwrap_or_else(|| Operator::new(self.process().attach(), PASSWORD));
         operator.password = if right { PASSWORD } else { WRONG_PASSWORD }.to_owned();
         let (tape, new_credentials) = (self.tape.clone(), Arc::clone(&self.new_credentials));
+        // Another module of the auditor judges the payments of devices.
+        let unlisted = self.device_payments.agent_ids();
         self.process().spawn(async move {
             // The link breaks when the process dies.
             let Ok(outcome) = operator.run_order(parsed).await else { return };
             idle.lock().unwrap().push(operator);
             new_credentials.lock().unwrap().extend(credentials(&outcome));
-            tape.write(Observation::OrderEnded { ticket, end: order_end(&order, &outcome) });
+            tape.write(Observation::OrderEnded {
+                ticket,
+                end: order_end(&order, &outcome, &unlisted),
+            });
         });
         if self.together {
             return Ok(());
@@ -345,7 +350,7 @@ fn credentials(outcome: &Outcome) -> Option<Agent> {
     Some(Agent { id: given.agent_id.clone(), token, bearer })
 }
 
-fn order_end(order: &Order, outcome: &Outcome) -> End {
+fn order_end(order: &Order, outcome: &Outcome, unlisted: &[String]) -> End {
     match &outcome.reply.result {
         Err(fault) => End::Refused { code: fault.code.to_string() },
         Ok(Answer::Credentials(given)) if matches!(order, Order::RegisterAgent { .. }) => {
@@ -355,7 +360,8 @@ fn order_end(order: &Order, outcome: &Outcome) -> End {
             End::Added { address: added.address.to_lowercase() }
         }
         Ok(Answer::Requests { requests }) => {
-            let cards = requests.iter().filter_map(|request| {
+            let requests = requests.iter().filter(|one| !unlisted.contains(&one.agent_id));
+            let cards = requests.filter_map(|request| {
                 Some(Listed {
                     id: request.id.clone(),
                     card: request.card.as_ref()?.digest.clone(),

@@ -8,6 +8,7 @@ use bursar_tests::dice::Dice;
 use bursar_tests::engine::test_edition;
 use serde::{Deserialize, Serialize};
 
+use crate::device_steps::DeviceStep;
 use crate::evm::VenueChange;
 
 /// An index into a list whose length is known only when the step runs.
@@ -496,6 +497,8 @@ pub enum Step {
         which: usize,
         variant: usize,
     },
+    /// A step of a payment from a hardware device.
+    Device(DeviceStep),
 }
 
 macro_rules! kinds {
@@ -521,7 +524,7 @@ kinds! {
     Trade TradeCopies TradeCrowd RepeatTrade PollTrade MovedTrade DisplacedTrade FrozenTrade Mine MovePool PriceMove Prices Nodes Reorg DropTx
     ReplaceNonce BaseFee Rebase
     Loan LoanCopies LoanCrowd RepeatLoan PollLoan Venues ApproveLoan DenyLoan ChangedLoan InterruptedLoan FrozenLoan Outsider
-    PauseCoin HidePositions BlindLoans EditLending
+    PauseCoin HidePositions BlindLoans EditLending Device
 }
 
 /// Number of the fault points that a payment passes; they come first.
@@ -556,11 +559,14 @@ macro_rules! swarm {
             /// Agents also lend. Older plans do not have it.
             #[serde(default, skip_serializing_if = "std::ops::Not::not")]
             pub loans: bool,
+            /// Agents also pay from a hardware device. Older plans do not have it.
+            #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+            pub devices: bool,
         }
 
         impl Swarm {
             pub(crate) fn draw(dice: &mut Dice) -> Self {
-                Self { $($field: dice.chance(1, 2),)* trades: false, loans: false }
+                Self { $($field: dice.chance(1, 2),)* ..Self::default() }
             }
 
             /// Returns whether chains execute transactions.
@@ -578,11 +584,14 @@ macro_rules! swarm {
                 if self.loans {
                     names.push("loans");
                 }
+                if self.devices {
+                    names.push("devices");
+                }
                 names
             }
 
             /// The names of all kinds of trouble.
-            pub const NAMES: &'static [&'static str] = &[$(stringify!($field),)* "trades", "loans"];
+            pub const NAMES: &'static [&'static str] = &[$(stringify!($field),)* "trades", "loans", "devices"];
         }
     };
 }

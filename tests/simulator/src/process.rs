@@ -11,6 +11,7 @@ use std::task::{Poll, Waker};
 use axum::Router;
 use bursar_chain::clock::manual::ManualClock;
 use bursar_demo::operator::Operator;
+use bursar_device::emulator::InProcess;
 use bursar_engine::agent_api::router;
 use bursar_engine::core::Core;
 use bursar_engine::core::handle::CoreLoop;
@@ -20,11 +21,13 @@ use bursar_engine::journal::Store;
 use bursar_engine::ports::{Chains, Ports, PriceSource};
 use bursar_engine::rules::Rules;
 use bursar_engine::service::data_dir::DataFolder;
+use bursar_ledger::port::Devices;
 use bursar_tests::doubles::TestDisk;
 use bursar_tests::engine::lock_folder;
 use bursar_tui::link::Link;
 use tokio::runtime::Runtime;
 
+use crate::device::WorldDevice;
 use crate::faults::WorldFaults;
 use crate::signer::WorldSigner;
 use crate::tape::{Death, Tape};
@@ -41,6 +44,8 @@ pub(crate) struct Environment<'a> {
     /// The core takes a turn at every poll, instead of only when all tasks are idle.
     pub(crate) eager: bool,
     pub(crate) edition: Edition,
+    /// `None` in a world without a device.
+    pub(crate) device: Option<&'a Arc<WorldDevice>>,
 }
 
 pub(crate) struct Process {
@@ -97,7 +102,9 @@ impl Process {
             chains: environment.chains.clone(),
             explorers: Default::default(),
             prices: environment.prices.clone(),
-            devices: None,
+            devices: environment.device.map(|device| {
+                Arc::new(InProcess::new(Arc::clone(device) as _)) as Arc<dyn Devices>
+            }),
             signer: Some(Arc::clone(&signer) as _),
             rules: Rules::mutated(Arc::clone(environment.faults) as _),
         });

@@ -27,6 +27,7 @@ impl World {
             tape: &self.tape,
             eager: self.swarm.eager,
             edition: self.bounds.edition(),
+            device: self.device.as_ref(),
         };
         self.process = Some(Process::begin(&environment, Box::new(store)));
         self.outcome.processes += 1;
@@ -42,7 +43,7 @@ impl World {
         for id in std::mem::take(&mut self.unreturned_loans) {
             self.poll_loan(&id)?;
         }
-        Ok(())
+        self.poll_device_payments(false)
     }
 
     /// Opens the journal's store. The process or the machine may die while the store is being repaired.

@@ -100,6 +100,7 @@ impl World {
             | Step::HidePositions { .. }
             | Step::BlindLoans { .. }
             | Step::EditLending { .. }) => self.loan_step(step),
+            Step::Device(step) => self.device_step(step),
             step @ (Step::Pass { .. }
             | Step::ToExpiry { .. }
             | Step::ToMidnight { .. }

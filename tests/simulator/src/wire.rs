@@ -42,7 +42,7 @@ pub(crate) struct Limits {
     pub(crate) networks: Option<&'static [u64]>,
 }
 
-const PLAIN: Limits = Limits {
+pub(crate) const PLAIN: Limits = Limits {
     daily: 10_000_000,
     per_request: 5_000_000,
     auto_below: 500_000,

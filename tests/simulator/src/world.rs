@@ -6,7 +6,8 @@ use std::sync::{Arc, Mutex};
 
 use bursar_auditor::Auditor;
 use bursar_auditor::observations::{
-    Answer, Ask, End, Observation, Payment, Signed, SignedContent, Ticket, TradeAnswer, TradeState,
+    Answer, Ask, DeviceSeen, End, Observation, Payment, Signed, SignedContent, Ticket, TradeAnswer,
+    TradeState,
 };
 use bursar_chain::clock::manual::ManualClock;
 use bursar_chain::ports::Chain;
@@ -22,6 +23,8 @@ use tempfile::TempDir;
 
 use crate::auditor_facts;
 use crate::chain::WorldChain;
+use crate::device::WorldDevice;
+use crate::device_steps::DevicePayments;
 use crate::disk::Disk;
 use crate::evm;
 use crate::faults::{PlantedBug, WorldFaults};
@@ -131,6 +134,9 @@ pub(crate) struct World {
     pub(crate) loans: LoanBook,
     pub(crate) sent_loans: Vec<SentLoan>,
     pub(crate) loan_ids: Vec<String>,
+    /// The hardware device; `None` in a world without one.
+    pub(crate) device: Option<Arc<WorldDevice>>,
+    pub(crate) device_payments: DevicePayments,
     /// The lending variant with which each policy was created.
     pub(crate) lending_variants: [usize; 4],
     /// Steps until the failed disk is noticed and the process restarted.
@@ -215,7 +221,6 @@ impl World {
             health: Arc::default(),
             auditor: Auditor::new(auditor_facts::of_networks(plan.bounds.signed_days))
                 .with_lending(&auditor_facts::of_lending(plan.swarm.loans)),
-            tape,
             process: None,
             folder,
             _home: home,
@@ -240,10 +245,13 @@ impl World {
             loans: LoanBook::default(),
             sent_loans: Vec::new(),
             loan_ids: Vec::new(),
+            device: plan.swarm.devices.then(|| WorldDevice::new(&tape, plant)),
+            device_payments: DevicePayments::default(),
             lending_variants: lending_policy::draw(plan.seed),
             restart_in: None,
             outcome: Outcome::default(),
             tail: Vec::new(),
+            tape,
         }
     }
 
@@ -256,6 +264,7 @@ impl World {
         self.begin()?;
         self.order_open(true)?;
         self.create_policies()?;
+        self.set_up_device()?;
         for (at, step) in plan.steps.iter().enumerate() {
             self.at = at;
             self.step(*step)?;
@@ -296,6 +305,9 @@ impl World {
                     seen
                 }
                 Seen::Audited(seen) => {
+                    if let Observation::Device(DeviceSeen::Answered { answer, .. }) = &seen {
+                        self.device_payments.note(answer);
+                    }
                     self.keep(Seen::Audited(seen.clone()));
                     seen
                 }
@@ -480,6 +492,7 @@ impl World {
         let signer = Arc::clone(&self.process().signer);
         signer.set_slow(false);
         signer.release_all();
+        self.calm_device()?;
         self.calm_markets();
         if self.swarm.has_markets() && self.block_off_ms.is_none() {
             self.block_off_ms = Some(0);
@@ -511,6 +524,7 @@ impl World {
         for agent in 0..self.agents.len() {
             self.read_standing(agent)?;
         }
+        self.poll_device_payments(true)?;
         self.tape.write(Observation::Over);
         self.feed_auditor()
     }

@@ -45,7 +45,7 @@ const FOUND_BY: &[(PlantedBug, u64)] = &[
     (PlantedBug::ValueByOutput, 7),
     (PlantedBug::FillFromQuote, 317),
     (PlantedBug::HookAutomatic, 141),
-    (PlantedBug::RepeatExecuted, 89),
+    (PlantedBug::RepeatExecuted, 136),
     (PlantedBug::LocalDeadline, 64),
     (PlantedBug::FloorWithoutGas, 915),
     (PlantedBug::CeilingIgnored, 5),
@@ -67,6 +67,12 @@ const FOUND_BY: &[(PlantedBug, u64)] = &[
     (PlantedBug::LoanUnlimited, 0),
     (PlantedBug::StaleCard, 67),
     (PlantedBug::RehearsalReused, 744),
+    (PlantedBug::DeniedPressCounts, 56),
+    (PlantedBug::SignedBySoftware, 2),
+    (PlantedBug::LapseForgotten, 19),
+    (PlantedBug::NotDerived, 2),
+    (PlantedBug::OtherTermsAgain, 133),
+    (PlantedBug::UnreadFreed, 616),
     (PlantedBug::SuppliedAgain, 52),
 ];
 

@@ -186,7 +186,10 @@ impl Auditor {
         let raised = self.best_since(rec, rec.from).map_or(0, |best| self.floor_of(rec, best));
         let most = most.max(raised);
         let (best, worst) = (self.best_since(rec, since), self.worst_since(rec, since));
-        if code == Some("PRICE_MOVED") && worst.is_none_or(|worst| worst >= most) {
+        // A trade that runs without an operator has this code too if it now needs one.
+        let automatic = rec.authorizations.iter().any(|auth| auth.by_call);
+        let stayed = worst.is_none_or(|worst| worst >= most);
+        if code == Some("PRICE_MOVED") && stayed && !automatic {
             let what = format!(
                 "it was rejected as PRICE_MOVED; the fresh quotes are {worst:?} or more, and its minimum is {most} or less"
             );

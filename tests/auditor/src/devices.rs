@@ -1,0 +1,376 @@
+//! Payments whose keys are on a hardware device: nothing leaves the wallet without a person's press on that device.
+//!
+//! Their requests are judged by what was recorded, shown, pressed and read, not by the rules that predict every answer to
+//! a payment from software keys.
+
+use crate::clocks::MIN_PERIOD_MS;
+use crate::observations::{Address, Answer, Atoms, Id, Micros, Payment};
+use crate::{Auditor, Violation, violation};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// How long the wallet knows an ended request, in milliseconds (30 days).
+const KNOWN_MS: i64 = 30 * 86_400_000;
+
+/// What happened to a payment from a hardware address.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum DeviceSeen {
+    /// The address is on a hardware device.
+    Enrolled { address: Address },
+    /// The agent pays from a hardware address. Payments of `auto_below` or more need the operator.
+    Commissioned { agent: String, daily: Micros, auto_below: Micros },
+    /// The journal has begun another allowance of the agent, which counts from this instant of the wall clock.
+    Renewed { agent: String, start_ms: i64 },
+    /// The journal holds terms on disk: from now on the device may be asked for them.
+    Recorded(DeviceTerms),
+    /// The device shows terms to a person.
+    Asked { signer: Address, digest: String },
+    /// The device that is plugged in told the wallet the address at the enrolled path.
+    Derived { address: Address },
+    /// A person decided on the device. `signature` is what it answers; `None` if the person refused.
+    Pressed { signer: Address, digest: String, signature: Option<String> },
+    /// The wallet read the answer of a prompt for this digest.
+    Read { digest: String },
+    /// The journal holds the signature of this request on disk.
+    Signed { request: Id, signature: String },
+    /// An operator orders the approval of this request, or has denied it.
+    Decided { request: Id, approved: bool },
+    /// The agent was answered. Once `settled`, nothing fails any more and all terms have lapsed.
+    Answered { agent: String, answer: Answer, settled: bool },
+}
+
+/// The terms of a payment, as the journal fixes them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DeviceTerms {
+    pub request: Id,
+    pub agent: String,
+    pub payer: Address,
+    pub digest: String,
+    pub nonce: String,
+    pub amount: Atoms,
+    pub micros: Micros,
+    pub valid_before_s: u64,
+}
+
+/// An agent that pays from a hardware address.
+#[derive(Debug)]
+struct Payer {
+    daily: Micros,
+    auto_below: Micros,
+    /// What was signed in this allowance.
+    spent: Micros,
+    /// When this allowance began.
+    start_ms: Option<i64>,
+}
+
+/// A request, as far as it was seen.
+#[derive(Debug, Default)]
+struct Seen {
+    terms: Option<DeviceTerms>,
+    signature: Option<String>,
+    header: Option<Payment>,
+    approved: bool,
+    denied: bool,
+    /// The last answer: 0 for pending, 1 for executing, 2 for rejected, 3 for paid.
+    rank: u8,
+    first_ms: i64,
+}
+
+/// All payments from hardware addresses.
+#[derive(Debug, Default)]
+pub(crate) struct Devices {
+    addresses: BTreeSet<Address>,
+    /// The address that was derived since the last prompt.
+    derived: Option<Address>,
+    payers: BTreeMap<String, Payer>,
+    requests: BTreeMap<Id, Seen>,
+    /// The request of each digest that the journal holds.
+    digests: BTreeMap<String, Id>,
+    /// What a person signed: digest and signature.
+    pressed: BTreeMap<String, String>,
+    read: BTreeSet<String>,
+}
+
+impl Auditor {
+    /// Judges what happened to a payment from a hardware address.
+    pub(crate) fn on_device(&mut self, seen: &DeviceSeen) -> Result<(), Violation> {
+        match seen {
+            DeviceSeen::Enrolled { address } => {
+                self.devices.addresses.insert(address.to_lowercase());
+            }
+            DeviceSeen::Commissioned { agent, daily, auto_below } => {
+                let (daily, auto_below) = (*daily, *auto_below);
+                let payer = Payer { daily, auto_below, spent: 0, start_ms: None };
+                self.devices.payers.insert(agent.clone(), payer);
+            }
+            DeviceSeen::Renewed { agent, start_ms } => self.on_device_renewal(agent, *start_ms)?,
+            DeviceSeen::Recorded(terms) => self.on_device_terms(terms)?,
+            DeviceSeen::Asked { signer, digest } => self.on_device_asked(signer, digest)?,
+            DeviceSeen::Derived { address } => {
+                self.devices.derived = Some(address.to_lowercase());
+            }
+            DeviceSeen::Pressed { signer, digest, signature } => {
+                self.devices.read.remove(digest);
+                let is_ours = self.devices.addresses.contains(&signer.to_lowercase());
+                if let Some(signature) = signature.as_ref().filter(|_signature| is_ours) {
+                    self.devices.pressed.insert(digest.clone(), signature.clone());
+                }
+                self.count(if signature.is_some() { "device: pressed" } else { "device: refused" });
+                self.check_device_limits()?;
+            }
+            DeviceSeen::Read { digest } => {
+                self.devices.read.insert(digest.clone());
+                self.count("device: read");
+            }
+            DeviceSeen::Signed { request, signature } => {
+                self.on_device_signed(request, signature)?;
+            }
+            DeviceSeen::Decided { request, approved } => {
+                let seen = self.devices.requests.entry(request.clone()).or_default();
+                seen.approved |= approved;
+                seen.denied |= !approved;
+            }
+            DeviceSeen::Answered { agent, answer, settled } => {
+                self.on_device_answer(agent, answer, *settled)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn on_device_renewal(&mut self, agent: &str, start_ms: i64) -> Result<(), Violation> {
+        let Some(payer) = self.devices.payers.get_mut(agent) else { return Ok(()) };
+        if let Some(before) = payer.start_ms {
+            // A process that starts reads its journal again.
+            if start_ms <= before {
+                return Ok(());
+            }
+            if start_ms.saturating_sub(before) < MIN_PERIOD_MS {
+                let what = format!("{agent} got allowances at {before} and at {start_ms}");
+                return Err(violation("I-d", what));
+            }
+        }
+        (payer.spent, payer.start_ms) = (0, Some(start_ms));
+        Ok(())
+    }
+
+    /// The journal may fix terms twice only if no person can have signed the first ones.
+    fn on_device_terms(&mut self, terms: &DeviceTerms) -> Result<(), Violation> {
+        let request = &terms.request;
+        let devices = &mut self.devices;
+        if !devices.addresses.contains(&terms.payer.to_lowercase()) {
+            let what = format!("{} is on no device: {terms:?}", terms.payer);
+            return Err(violation("T-35", what));
+        }
+        // A process that starts reads its journal again.
+        if devices.digests.contains_key(&terms.digest) {
+            return Ok(());
+        }
+        let seen = devices.requests.entry(request.clone()).or_default();
+        if let Some(before) = seen.terms.as_ref().filter(|before| before.digest != terms.digest)
+            && devices.pressed.contains_key(&before.digest)
+        {
+            let what = format!("{request} was signed as {before:?} and now has {terms:?}");
+            return Err(violation("I-b", what));
+        }
+        let needs_operator = |payer: &Payer| terms.micros >= payer.auto_below;
+        if devices.payers.get(&terms.agent).is_some_and(needs_operator) && !seen.approved {
+            let what = format!("the device is asked for {terms:?}, which no operator approved");
+            return Err(violation("I-j", what));
+        }
+        seen.terms = Some(terms.clone());
+        devices.digests.insert(terms.digest.clone(), request.clone());
+        self.count("device: recorded");
+        Ok(())
+    }
+
+    /// T-35: the address is derived before each prompt. A device that is swapped after that is asked in vain.
+    fn on_device_asked(&mut self, signer: &str, digest: &str) -> Result<(), Violation> {
+        let signer = signer.to_lowercase();
+        let derived = self.devices.derived.take();
+        if !derived.is_some_and(|derived| self.devices.addresses.contains(&derived)) {
+            let what =
+                format!("{signer} was asked for {digest}, and no address was derived before");
+            return Err(violation("T-35", what));
+        }
+        if !self.devices.addresses.contains(&signer) {
+            self.count("device: swapped");
+            return Ok(());
+        }
+        let Some(request) = self.devices.digests.get(digest) else {
+            let what = format!("{signer} is asked for {digest}, which is not in the journal");
+            return Err(violation("unrecorded", what));
+        };
+        let seen = self.devices.requests.get(request);
+        let terms = seen.and_then(|seen| seen.terms.as_ref());
+        if !terms.is_some_and(|terms| terms.digest == digest && terms.payer == signer) {
+            let what = format!("{signer} is asked for {digest}, but {request} has {terms:?}");
+            return Err(violation("unrecorded", what));
+        }
+        self.count("device: asked");
+        Ok(())
+    }
+
+    fn on_device_signed(&mut self, request: &str, signature: &str) -> Result<(), Violation> {
+        let now_ms = self.time.now.wall_ms;
+        let Some(seen) = self.devices.requests.get(request) else {
+            return Err(violation("unrecorded", format!("{request} is signed without terms")));
+        };
+        if seen.signature.is_some() {
+            // A process that starts reads its journal again.
+            return Ok(());
+        }
+        let Some(terms) = seen.terms.clone() else {
+            return Err(violation("unrecorded", format!("{request} is signed without terms")));
+        };
+        let made = self.devices.pressed.get(&terms.digest);
+        if made.is_none_or(|made| made != signature) {
+            let what = format!("{request} has a signature that no person pressed for: {terms:?}");
+            return Err(violation("I-l", what));
+        }
+        if !self.devices.read.contains(&terms.digest) {
+            let what = format!("{request} has a signature that the wallet did not read");
+            return Err(violation("I-l", what));
+        }
+        if let Some(rule) = self.forbids(Some(&terms.agent)) {
+            let what = format!("{request} was signed, but {} may not pay now", terms.agent);
+            return Err(violation(rule, what));
+        }
+        if seen.denied || seen.rank == 2 {
+            let what = format!("{request} was signed after its end: {terms:?}");
+            return Err(violation("late press", what));
+        }
+        if i64::try_from(terms.valid_before_s).is_ok_and(|end| now_ms >= end.saturating_mul(1000)) {
+            let what = format!("{request} was signed at {now_ms}, too late for {terms:?}");
+            return Err(violation("late press", what));
+        }
+        if let Some(seen) = self.devices.requests.get_mut(request) {
+            seen.signature = Some(signature.to_owned());
+        }
+        if let Some(payer) = self.devices.payers.get_mut(&terms.agent) {
+            payer.spent = payer.spent.saturating_add(terms.micros);
+        }
+        self.count("device: signed");
+        self.check_device_limits()
+    }
+
+    /// Rule I-a: what was signed in this allowance, and what may be redeemed although the wallet did not read it.
+    fn check_device_limits(&mut self) -> Result<(), Violation> {
+        for (agent, payer) in &self.devices.payers {
+            let all = payer.spent.saturating_add(self.unread(agent));
+            if all > payer.daily {
+                let what = format!("{agent} may take {all} micros of {}", payer.daily);
+                return Err(violation("I-a", what));
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns what a person signed for an agent and the wallet does not know, while it may be redeemed.
+    fn unread(&self, agent: &str) -> Micros {
+        let now_s = u64::try_from(self.time.latest_ms.div_euclid(1000)).unwrap_or(0);
+        let unread = self.devices.requests.values().filter(|seen| seen.signature.is_none());
+        let terms = unread.filter_map(|seen| seen.terms.as_ref()).filter(|terms| {
+            terms.agent == agent
+                && now_s < terms.valid_before_s
+                && self.devices.pressed.contains_key(&terms.digest)
+        });
+        terms.fold(0, |sum, terms| sum.saturating_add(terms.micros))
+    }
+
+    /// Returns what a device was asked for, unless it was signed or has lapsed by the wallet's clock.
+    fn unlapsed(&self, agent: &str) -> Micros {
+        let now_s = u64::try_from(self.time.now.wall_ms.div_euclid(1000)).unwrap_or(0);
+        let open = self.devices.requests.values().filter(|seen| seen.signature.is_none());
+        let terms = open.filter_map(|seen| seen.terms.as_ref());
+        let terms = terms.filter(|terms| terms.agent == agent && now_s < terms.valid_before_s);
+        terms.fold(0, |sum, terms| sum.saturating_add(terms.micros))
+    }
+
+    fn on_device_answer(
+        &mut self,
+        agent: &str,
+        answer: &Answer,
+        settled: bool,
+    ) -> Result<(), Violation> {
+        let now_ms = self.time.latest_ms;
+        let (id, rank) = match answer {
+            Answer::Header { id, payment } => {
+                self.check_device_header(id, payment)?;
+                (id, 3)
+            }
+            Answer::AlreadySigned { id } => (id, 3),
+            Answer::Pending { id } => (id, 0),
+            Answer::Executing { id } => (id, 1),
+            Answer::Rejected { id, .. } => (id, 2),
+            Answer::Standing(standing) => {
+                let (unread, unlapsed) = (self.unread(agent), self.unlapsed(agent));
+                let Some(payer) = self.devices.payers.get(agent) else { return Ok(()) };
+                // The standing shows a renewal that the next request records.
+                if ![0, payer.spent].contains(&standing.spent) {
+                    let what = format!("{agent} has spent {}: {standing:?}", payer.spent);
+                    return Err(violation("I-d", what));
+                }
+                let wrong = standing.reserved < unread || settled && standing.reserved > unlapsed;
+                if wrong {
+                    let what =
+                        format!("{unread} to {unlapsed} of {agent} may be redeemed: {standing:?}");
+                    return Err(violation("I-d", what));
+                }
+                self.count("device: standing");
+                return Ok(());
+            }
+            Answer::Refused { code, id: Some(id), .. } if code == "REQUEST_NOT_FOUND" => (id, 4),
+            _other => return Ok(()),
+        };
+        let seen = self.devices.requests.entry(id.clone()).or_default();
+        if seen.first_ms == 0 {
+            seen.first_ms = now_ms;
+        }
+        if rank == 4 {
+            if now_ms.saturating_sub(seen.first_ms) < KNOWN_MS {
+                return Err(violation("I-p", format!("{id} is forgotten: {seen:?}")));
+            }
+            return Ok(());
+        }
+        let is_paid = seen.signature.is_some();
+        if rank < seen.rank || (seen.rank == 2 && rank == 3) || is_paid && rank == 2 {
+            let what = format!("{id} was answered {answer:?} after {seen:?}");
+            return Err(violation("I-p", what));
+        }
+        if rank == 3 && !is_paid {
+            let what = format!("{id} was answered {answer:?}, but no signature is recorded");
+            return Err(violation("I-m", what));
+        }
+        if settled && rank < 2 {
+            return Err(violation("I-n", format!("{id} is not finished: {answer:?}, {seen:?}")));
+        }
+        seen.rank = rank;
+        self.count(match rank {
+            2 => "device: rejected",
+            3 => "device: paid",
+            _open => "device: waits",
+        });
+        Ok(())
+    }
+
+    fn check_device_header(&mut self, id: &str, payment: &Payment) -> Result<(), Violation> {
+        let Some(seen) = self.devices.requests.get_mut(id) else {
+            return Err(violation("I-l", format!("{id} was given {payment:?} without terms")));
+        };
+        let fits = seen.terms.as_ref().is_some_and(|terms| {
+            payment.payer.to_lowercase() == terms.payer
+                && payment.nonce.to_lowercase() == terms.nonce
+                && payment.amount == terms.amount
+                && payment.valid_before_s == terms.valid_before_s
+        });
+        if !fits || seen.signature.as_ref() != Some(&payment.signature) {
+            let what = format!("{id} was given {payment:?}, but has {seen:?}");
+            return Err(violation("I-l", what));
+        }
+        if seen.header.as_ref().is_some_and(|first| first != payment) {
+            let what = format!("{id} was given {:?} and now {payment:?}", seen.header);
+            return Err(violation("I-b", what));
+        }
+        seen.header = Some(payment.clone());
+        Ok(())
+    }
+}

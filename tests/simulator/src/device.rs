@@ -1,0 +1,272 @@
+//! The hardware device of a world: it outlives every process, and shows the auditor what it asks and what a person presses.
+
+use std::sync::{Arc, Mutex, OnceLock};
+
+use bursar_auditor::observations::{DeviceSeen, DeviceTerms, Observation};
+use bursar_device::emulator::Simulated;
+use bursar_domain::{Entry, Event, Request, State};
+use bursar_ledger_device::app::EthereumApp;
+use bursar_ledger_device::device::{Call, Decision, Device, Progress};
+use bursar_ledger_device::key::Seed;
+use tokio::sync::oneshot;
+
+use crate::faults::PlantedBug;
+use crate::orders::PHRASE;
+use crate::tape::Tape;
+
+const OTHER_PHRASE: &str =
+    "legal winner thank year wave sausage worth useful legal winner thank yellow";
+
+/// A device with one app, a person, and the commands on their way.
+#[derive(Debug)]
+pub(crate) struct WorldDevice {
+    device: Device,
+    tape: Tape,
+    plant: Option<PlantedBug>,
+    calls: Mutex<Vec<Sent>>,
+    /// The newest prompt that the auditor was shown.
+    shown: Mutex<u64>,
+    /// The first answer with an address.
+    address_answer: Mutex<Option<Vec<u8>>>,
+    /// Commands until the device is swapped for one with another seed.
+    swap_in: Mutex<Option<u64>>,
+}
+
+/// A command on its way.
+#[derive(Debug)]
+struct Sent {
+    command: Vec<u8>,
+    call: Call,
+    answer: oneshot::Sender<Vec<u8>>,
+    /// The digest of the prompt that it caused.
+    digest: Option<String>,
+}
+
+fn seed(phrase: &str) -> Seed {
+    Seed::from_words(phrase).expect("the words of a seed")
+}
+
+fn hex_of(bytes: &[u8]) -> String {
+    format!("0x{}", hex::encode(bytes))
+}
+
+/// Returns a signature as a payment header has it, from the answer of the device: `v`, `r` and `s`.
+fn signature(answer: &[u8]) -> String {
+    let (v, rest) = answer.split_first().expect("an answer");
+    hex_of(&[rest, &[*v]].concat())
+}
+
+/// Returns the address in the answer to the command that asks for one: after the public key, as digits.
+fn derived(command: &[u8], data: &[u8]) -> Option<String> {
+    let digits = data.get(67..107).filter(|_digits| command.starts_with(&[0xE0, 0x02]))?;
+    Some(format!("0x{}", String::from_utf8_lossy(digits).to_lowercase()))
+}
+
+impl WorldDevice {
+    pub(crate) fn new(tape: &Tape, plant: Option<PlantedBug>) -> Arc<Self> {
+        static SEEDS: OnceLock<[Seed; 2]> = OnceLock::new();
+        let [own, _other] = SEEDS.get_or_init(|| [seed(PHRASE), seed(OTHER_PHRASE)]);
+        let device = Device::new(EthereumApp::new(own.clone()));
+        device.change(|app| app.raw_messages = true);
+        Arc::new(Self {
+            device,
+            tape: tape.clone(),
+            plant,
+            calls: Mutex::default(),
+            shown: Mutex::default(),
+            address_answer: Mutex::default(),
+            swap_in: Mutex::default(),
+        })
+    }
+
+    /// A person decides about the prompt on the screen, if there is one.
+    pub(crate) fn press(&self, decision: Decision) {
+        if let Some(signed) = self.device.signs() {
+            let digest = hex_of(&signed.digest);
+            let agrees = decision == Decision::Press;
+            let signature = agrees.then(|| signature(&signed.answer));
+            let signer = format!("{:#x}", signed.signer);
+            self.tape.show(Observation::Device(DeviceSeen::Pressed { signer, digest, signature }));
+        }
+        self.device.press(decision);
+        self.go_on();
+    }
+
+    pub(crate) fn set_plugged(&self, is_plugged: bool) {
+        self.device.set_plugged(is_plugged);
+        self.go_on();
+    }
+
+    pub(crate) fn set_locked(&self, is_locked: bool) {
+        self.device.set_locked(is_locked);
+        self.go_on();
+    }
+
+    /// Opens another app, or the Ethereum app.
+    pub(crate) fn set_other_app(&self, is_other: bool) {
+        self.device.open(is_other.then(|| ("Bitcoin".to_owned(), "2.0".to_owned())));
+    }
+
+    /// Switches the showing of typed data on or off.
+    pub(crate) fn set_switch(&self, is_on: bool) {
+        self.device.change(|app| app.raw_messages = is_on);
+    }
+
+    /// Swaps the device for one with another seed, or back.
+    pub(crate) fn swap(&self, is_other: bool) {
+        let seed = seed(if is_other { OTHER_PHRASE } else { PHRASE });
+        self.device.change(|app| app.seed = seed);
+    }
+
+    /// Swaps the device before the n-th command from now.
+    pub(crate) fn swap_at(&self, command: u64) {
+        *self.swap_in.lock().unwrap() = Some(command);
+    }
+
+    /// Pulls the cable at the n-th command from now, before it is handled or before it is answered.
+    pub(crate) fn cut(&self, before: Option<u64>, after: Option<u64>) {
+        self.device.cut(before, after);
+    }
+
+    /// A person agrees, and the cable comes out before the answer.
+    pub(crate) fn press_and_pull(&self) {
+        self.cut(None, Some(1));
+        self.press(Decision::Press);
+        self.cut(None, None);
+    }
+
+    /// Ends all trouble.
+    pub(crate) fn calm(&self) {
+        *self.swap_in.lock().unwrap() = None;
+        self.cut(None, None);
+        self.set_plugged(true);
+        self.set_locked(false);
+        self.set_other_app(false);
+        self.set_switch(true);
+        self.swap(false);
+    }
+
+    /// Planted bug: returns the enrolled address whatever device is there, so that its check has no effect.
+    fn pretended(&self, command: &[u8]) -> Option<Vec<u8>> {
+        let asks = command.starts_with(&[0xE0, 0x02]);
+        if self.plant != Some(PlantedBug::NotDerived) || !asks || self.plugged().is_none() {
+            return None;
+        }
+        let mut known = self.address_answer.lock().unwrap();
+        if known.is_none() {
+            let mut call = self.device.call(command);
+            if let Progress::Answered(data, status) = self.device.advance(&mut call) {
+                *known = Some([&data[..], &status.to_be_bytes()].concat());
+            }
+        }
+        known.clone()
+    }
+
+    fn count_down(&self) {
+        let mut left = self.swap_in.lock().unwrap();
+        *left = left.map(|left| left.saturating_sub(1));
+        if left.take_if(|left| *left == 0).is_some() {
+            self.swap(true);
+        }
+    }
+
+    /// Goes on with all commands as far as possible.
+    fn go_on(&self) {
+        let mut calls = self.calls.lock().unwrap();
+        loop {
+            let before = calls.len();
+            let mut waiting = Vec::new();
+            for mut sent in calls.drain(..) {
+                match self.device.advance(&mut sent.call) {
+                    Progress::Waits => {
+                        self.show(&mut sent);
+                        waiting.push(sent);
+                    }
+                    Progress::Cut => {}
+                    Progress::Answered(data, status) => {
+                        if let Some(address) = derived(&sent.command, &data) {
+                            self.tape.show(Observation::Device(DeviceSeen::Derived { address }));
+                        }
+                        let answer = [&data[..], &status.to_be_bytes()].concat();
+                        let is_read = sent.answer.send(answer).is_ok();
+                        if let Some(digest) = sent.digest.filter(|_digest| is_read) {
+                            self.tape.show(Observation::Device(DeviceSeen::Read { digest }));
+                        }
+                    }
+                }
+            }
+            *calls = waiting;
+            if calls.len() == before {
+                return;
+            }
+        }
+    }
+
+    /// Shows the auditor the prompt that this command has just caused.
+    fn show(&self, sent: &mut Sent) {
+        let Some(signed) = self.device.signs() else { return };
+        let mut shown = self.shown.lock().unwrap();
+        if signed.prompt <= *shown {
+            return;
+        }
+        *shown = signed.prompt;
+        let digest = hex_of(&signed.digest);
+        sent.digest = Some(digest.clone());
+        let signer = format!("{:#x}", signed.signer);
+        self.tape.show(Observation::Device(DeviceSeen::Asked { signer, digest }));
+    }
+}
+
+impl Simulated for WorldDevice {
+    fn plugged(&self) -> Option<u64> {
+        self.device.is_plugged().then(|| self.device.unplugged())
+    }
+
+    fn send(&self, command: &[u8]) -> oneshot::Receiver<Vec<u8>> {
+        let (answer, answered) = oneshot::channel();
+        // A process that is dead sends nothing.
+        if !self.tape.is_dead() {
+            if let Some(answer_now) = self.pretended(command) {
+                let _gone = answer.send(answer_now);
+                return answered;
+            }
+            self.count_down();
+            let call = self.device.call(command);
+            let command = command.to_vec();
+            self.calls.lock().unwrap().push(Sent { command, call, answer, digest: None });
+            self.go_on();
+        }
+        answered
+    }
+}
+
+/// Returns what an entry of the journal means for the payments of devices. `state` is the state after the entry.
+pub(crate) fn of_entry(state: &State, entry: &Entry) -> Option<DeviceSeen> {
+    match &entry.event {
+        Event::PaymentPrompted { id, .. } => {
+            state.waiting.get(id).and_then(|request| terms(request)).map(DeviceSeen::Recorded)
+        }
+        Event::SignedOnDevice { id, signature } => Some(DeviceSeen::Signed {
+            request: id.to_string(),
+            signature: hex_of(&signature.to_bytes()),
+        }),
+        Event::AllowanceRenewed { agent, start } => {
+            Some(DeviceSeen::Renewed { agent: agent.to_string(), start_ms: start.utc.0 })
+        }
+        _other => None,
+    }
+}
+
+fn terms(request: &Request) -> Option<DeviceTerms> {
+    let (terms, digest) = (request.terms()?, request.digest()?);
+    Some(DeviceTerms {
+        request: request.id.to_string(),
+        agent: request.agent.to_string(),
+        payer: format!("{:#x}", terms.from),
+        digest: hex_of(digest.as_slice()),
+        nonce: hex_of(terms.nonce.as_slice()),
+        amount: terms.value.try_into().ok()?,
+        micros: request.ask.usd().0,
+        valid_before_s: terms.valid_before,
+    })
+}

@@ -1,0 +1,74 @@
+//! Planted bugs of payments from a device.
+
+use std::sync::Arc;
+
+use bursar_core::codes::Code;
+use bursar_core::ids::RequestId;
+use bursar_domain::{Action, Command, Decision, Entry, Event, Refusal, Reply, State, Status};
+
+use crate::faults::PlantedBug;
+use crate::signer;
+
+/// Changes what the rules read.
+pub(crate) fn change_input(plant: PlantedBug, state: &mut State, command: &Command) {
+    if let (PlantedBug::OtherTermsAgain, Action::Prompt { id, .. }) = (plant, &command.action) {
+        forget_terms(state, id);
+    }
+}
+
+/// Returns the decision that the bug takes instead of a refusal.
+///
+/// # Errors
+/// The refusal, if the bug does not concern it.
+pub(crate) fn instead_of(
+    plant: PlantedBug,
+    command: &Command,
+    refusal: Refusal,
+) -> Result<Decision, Refusal> {
+    let Action::SignedOnDevice { id, signature } = &command.action else { return Err(refusal) };
+    if plant != PlantedBug::DeniedPressCounts || refusal.code != Code::RequestNotFound {
+        return Err(refusal);
+    }
+    let event = Event::SignedOnDevice { id: *id, signature: *signature };
+    Ok(Decision { events: vec![event], effects: Vec::new(), reply: Reply::Request(*id) })
+}
+
+/// Changes a decision.
+pub(crate) fn change_output(plant: PlantedBug, state: &State, decision: &mut Decision) {
+    if plant == PlantedBug::LapseForgotten {
+        decision.events.retain(|event| !matches!(event, Event::PaymentLapsed { .. }));
+    }
+    if plant == PlantedBug::SignedBySoftware
+        && let Some(Event::PaymentPrompted { id, terms }) = decision.events.last()
+        && let Some(payment) = state.waiting.get(id).and_then(|request| request.ask.payment())
+        && let Some(domain) = payment.token_domain()
+    {
+        let signature = signer::sign_by_key(terms.from, &domain.digest(terms));
+        decision.events.push(Event::SignedOnDevice { id: *id, signature });
+    }
+}
+
+/// Changes the state before an entry.
+pub(crate) fn before(plant: PlantedBug, state: &mut State, entry: &Entry) {
+    if let (PlantedBug::OtherTermsAgain, Event::PaymentPrompted { id, .. }) = (plant, &entry.event)
+    {
+        forget_terms(state, id);
+    }
+}
+
+/// Changes the state after an entry.
+pub(crate) fn after(plant: PlantedBug, state: &mut State, entry: &Entry) {
+    if let (PlantedBug::UnreadFreed, Event::DeviceWaitEnded { id, .. }) = (plant, &entry.event) {
+        bursar_domain::apply(
+            state,
+            &Entry { event: Event::PaymentLapsed { id: *id }, ..entry.clone() },
+        );
+    }
+}
+
+fn forget_terms(state: &mut State, id: &RequestId) {
+    let Some(request) = Arc::make_mut(&mut state.waiting).get_mut(id) else { return };
+    if let Status::AwaitingDevice(turn) = &mut Arc::make_mut(request).status {
+        turn.prompt = None;
+    }
+}
