@@ -47,6 +47,12 @@ impl Deadline {
         if same_boot { wall.min(boot) } else { wall }
     }
 
+    /// Returns whether it has passed by the boot clock, which no process can set.
+    pub(crate) fn has_passed_in_boot(&self, moment: &Moment) -> bool {
+        let same_boot = !self.boot_id.is_empty() && self.boot_id == moment.boot_id;
+        same_boot && moment.boottime_ms >= self.boot_ms
+    }
+
     /// Returns whether the deadline has passed.
     pub fn has_passed(&self, moment: &Moment) -> bool {
         self.left_ms(moment) == 0

@@ -435,6 +435,25 @@ impl Request {
         Some(terms.valid_before.max(at.saturating_add(lasts)))
     }
 
+    /// Returns whether the terms that a device may have signed can no longer be redeemed. `journal_s` is the journal time of
+    /// an entry that is written now, as a Unix second.
+    ///
+    /// The clock that fixed the terms must have reached their end, and their duration must have passed by the journal's time
+    /// or by the boot clock. Journal time may be days ahead, and a wall clock may jump.
+    pub(crate) fn has_lapsed(&self, moment: &Moment, journal_s: u64) -> bool {
+        let (Some(terms), Some(payment)) = (self.terms(), self.ask.payment()) else { return true };
+        let now = u64::try_from(moment.utc.seconds()).unwrap_or(0);
+        let valid_s = payment.valid_seconds.max(MIN_VALIDITY_SECONDS);
+        let valid_ms = i64::try_from(valid_s.saturating_mul(1000)).unwrap_or(i64::MAX);
+        let by_boot = || {
+            // They were fixed before the end of the wait.
+            let turn = self.device_turn();
+            turn.is_some_and(|turn| turn.until.plus_ms(valid_ms).has_passed_in_boot(moment))
+        };
+        let by_journal = self.lapses_at().is_none_or(|lapses_at| lapses_at <= journal_s);
+        now >= terms.valid_before && (by_journal || by_boot())
+    }
+
     /// Returns whether the authorization can still be redeemed at `now`.
     pub fn is_redeemable(&self, now: Utc) -> bool {
         let now = u64::try_from(now.seconds()).unwrap_or(0);

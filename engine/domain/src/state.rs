@@ -137,16 +137,9 @@ impl State {
     }
 
     /// Returns the ended payments whose terms a device may have signed, but which can no longer be redeemed.
-    ///
-    /// The clock that fixed the end of the terms tells when it has come. Journal time may be far ahead of that clock, and
-    /// would reserve the value until the clock has caught up.
     pub fn lapsed_at(&self, moment: &Moment) -> impl Iterator<Item = &Arc<Request>> {
-        let now = moment.utc;
-        self.unanswered.values().filter(move |request| {
-            request
-                .terms()
-                .is_none_or(|terms| u64::try_from(now.seconds()).unwrap_or(0) >= terms.valid_before)
-        })
+        let journal_s = self.journal_second(moment);
+        self.unanswered.values().filter(move |request| request.has_lapsed(moment, journal_s))
     }
 
     /// Returns the journal time of an entry that is written now, as a Unix second.

@@ -73,6 +73,8 @@ struct Seen {
     /// The last answer: 0 for pending, 1 for executing, 2 for rejected, 3 for paid.
     rank: u8,
     first_ms: i64,
+    /// The boot in which its terms were recorded.
+    boot: u32,
 }
 
 /// All payments from hardware addresses.
@@ -176,7 +178,7 @@ impl Auditor {
             let what = format!("the device is asked for {terms:?}, which no operator approved");
             return Err(violation("I-j", what));
         }
-        seen.terms = Some(terms.clone());
+        (seen.terms, seen.boot) = (Some(terms.clone()), self.time.now.boot);
         devices.digests.insert(terms.digest.clone(), request.clone());
         self.count("device: recorded");
         Ok(())
@@ -276,12 +278,18 @@ impl Auditor {
         terms.fold(0, |sum, terms| sum.saturating_add(terms.micros))
     }
 
-    /// Returns what a device was asked for, unless it was signed or has lapsed by the wallet's clock.
+    /// Returns what a device was asked for, unless it was signed or has surely lapsed: by the wallet's clock, and after a
+    /// reboot by the latest time that was ever shown, too.
     fn unlapsed(&self, agent: &str) -> Micros {
         let now_s = u64::try_from(self.time.now.wall_ms.div_euclid(1000)).unwrap_or(0);
         let open = self.devices.requests.values().filter(|seen| seen.signature.is_none());
-        let terms = open.filter_map(|seen| seen.terms.as_ref());
-        let terms = terms.filter(|terms| terms.agent == agent && now_s < terms.valid_before_s);
+        let behind = self.time.now.wall_ms < self.time.latest_ms;
+        let terms = open.filter_map(|seen| {
+            let maybe = behind && seen.boot != self.time.now.boot;
+            seen.terms
+                .as_ref()
+                .filter(|terms| terms.agent == agent && (maybe || now_s < terms.valid_before_s))
+        });
         terms.fold(0, |sum, terms| sum.saturating_add(terms.micros))
     }
 
