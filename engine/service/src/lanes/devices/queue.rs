@@ -50,8 +50,8 @@ pub(crate) struct DeviceQueue {
     plans: VecDeque<WaitingPlan>,
     /// The request whose plan has its turn: its job comes first.
     first: Option<RequestId>,
-    /// Whether the last turn of a plan brought no order. A payment goes before the next one.
-    payments_first: bool,
+    /// The addresses whose last turn of a plan brought no order. Their payments go before the next one.
+    payments_first: BTreeSet<Address>,
 }
 
 /// What uses the queue.
@@ -83,7 +83,8 @@ pub(crate) fn new(
         abandoned: Mutex::default(),
     };
     let (jobs, plans) = (VecDeque::new(), VecDeque::new());
-    let queue = DeviceQueue { prompter, inbox, jobs, plans, first: None, payments_first: false };
+    let payments_first = BTreeSet::new();
+    let queue = DeviceQueue { prompter, inbox, jobs, plans, first: None, payments_first };
     (Users { signer, turns, status: shown }, queue)
 }
 
@@ -208,15 +209,14 @@ impl DeviceQueue {
         let mut served = BTreeSet::new();
         let plans = self.plans.iter().enumerate();
         let plans = plans.filter(|(_index, plan)| served.insert(plan.address));
-        let plans = plans.map(|(index, _plan)| Next::Plan(index));
+        let (late, early): (Vec<_>, Vec<_>) =
+            plans.partition(|(_index, plan)| self.payments_first.contains(&plan.address));
+        let by_index = |(index, _plan): (usize, &WaitingPlan)| Next::Plan(index);
         let mut served = BTreeSet::new();
         let payments = waiting(view).into_iter().filter(|request| served.insert(request.from));
-        let payments = payments.map(Next::Payment);
-        if self.payments_first {
-            next.extend(payments.chain(plans));
-        } else {
-            next.extend(plans.chain(payments));
-        }
+        next.extend(early.into_iter().map(by_index));
+        next.extend(payments.map(Next::Payment));
+        next.extend(late.into_iter().map(by_index));
         next
     }
 
@@ -242,11 +242,10 @@ impl DeviceQueue {
         Tried::Answered
     }
 
-    /// Tries a payment. Once one was tried at a device, plans go first again.
+    /// Tries a payment. Whatever becomes of it, the plans of its address go first again.
     async fn try_payment(&mut self, view: &View, request: &Request) -> Tried {
-        let tried = self.prompter.try_payment(view, request).await;
-        self.payments_first &= tried == Tried::NotReady;
-        tried
+        self.payments_first.remove(&request.from);
+        self.prompter.try_payment(view, request).await
     }
 
     /// Gives the plan at this position its turn if its device is ready, and waits for its order.
@@ -258,8 +257,11 @@ impl DeviceQueue {
         let Some(plan) = self.plans.remove(index) else { return Tried::NotReady };
         let (turn, is_kept) = PlanTurn::new();
         if plan.granted.send(turn).is_ok() {
-            let is_ordered = self.await_order(plan.request, is_kept).await;
-            self.payments_first = !is_ordered;
+            if self.await_order(plan.request, is_kept).await {
+                self.payments_first.remove(&plan.address);
+            } else {
+                self.payments_first.insert(plan.address);
+            }
         }
         Tried::Answered
     }
