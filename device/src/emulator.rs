@@ -57,7 +57,7 @@ impl Devices for Emulators {
 
 /// A simulated device in this process.
 pub trait Simulated: Send + Sync + fmt::Debug {
-    /// Returns how often the device has been plugged in; `None` while it is not.
+    /// Returns a number that changes each time the cable is pulled; `None` while the device is not plugged in.
     fn plugged(&self) -> Option<u64>;
 
     /// Hands a command over. The answer is data and status word; the sender is dropped if the cable comes out first.

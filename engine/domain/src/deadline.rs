@@ -41,16 +41,18 @@ impl Deadline {
     /// Returns the milliseconds left. At exactly zero the hold has ended.
     pub fn left_ms(&self, moment: &Moment) -> u64 {
         let wall = self.utc.since_ms(moment.utc);
-        let same_boot = !self.boot_id.is_empty() && self.boot_id == moment.boot_id;
         let boot = self.boot_ms.saturating_sub(moment.boottime_ms);
         let wall = u64::try_from(wall).unwrap_or(0);
-        if same_boot { wall.min(boot) } else { wall }
+        if self.is_of_boot(moment) { wall.min(boot) } else { wall }
+    }
+
+    fn is_of_boot(&self, moment: &Moment) -> bool {
+        !self.boot_id.is_empty() && self.boot_id == moment.boot_id
     }
 
     /// Returns whether it has passed by the boot clock, which no process can set.
     pub(crate) fn has_passed_in_boot(&self, moment: &Moment) -> bool {
-        let same_boot = !self.boot_id.is_empty() && self.boot_id == moment.boot_id;
-        same_boot && moment.boottime_ms >= self.boot_ms
+        self.is_of_boot(moment) && moment.boottime_ms >= self.boot_ms
     }
 
     /// Returns whether the deadline has passed.

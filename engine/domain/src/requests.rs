@@ -332,8 +332,7 @@ impl Request {
     /// Returns the milliseconds until the wait for a device ends, or that for the person at its prompt; `None` if the
     /// request does not wait for a device.
     pub fn device_left_ms(&self, moment: &Moment) -> Option<u64> {
-        let (turn, payment) = (self.device_turn()?, self.ask.payment()?);
-        Some(turn.left_ms(moment, payment.valid_seconds.max(MIN_VALIDITY_SECONDS)))
+        Some(self.device_turn()?.left_ms(moment, self.valid_s()?))
     }
 
     /// Returns whether the request waits for a device, and it is too late for another prompt.
@@ -431,8 +430,12 @@ impl Request {
     pub fn lapses_at(&self) -> Option<u64> {
         let (terms, at) = self.fixed_terms()?;
         let at = u64::try_from(at.seconds()).unwrap_or(0);
-        let lasts = self.ask.payment()?.valid_seconds.max(MIN_VALIDITY_SECONDS);
-        Some(terms.valid_before.max(at.saturating_add(lasts)))
+        Some(terms.valid_before.max(at.saturating_add(self.valid_s()?)))
+    }
+
+    /// Returns for how many seconds the terms of a payment are valid; `None` for other lanes.
+    fn valid_s(&self) -> Option<u64> {
+        self.ask.payment().map(|payment| payment.valid_seconds.max(MIN_VALIDITY_SECONDS))
     }
 
     /// Returns whether the terms that a device may have signed can no longer be redeemed. `journal_s` is the journal time of
@@ -441,9 +444,8 @@ impl Request {
     /// The clock that fixed the terms must have reached their end, and their duration must have passed by the journal's time
     /// or by the boot clock. Journal time may be days ahead, and a wall clock may jump.
     pub(crate) fn has_lapsed(&self, moment: &Moment, journal_s: u64) -> bool {
-        let (Some(terms), Some(payment)) = (self.terms(), self.ask.payment()) else { return true };
+        let (Some(terms), Some(valid_s)) = (self.terms(), self.valid_s()) else { return true };
         let now = u64::try_from(moment.utc.seconds()).unwrap_or(0);
-        let valid_s = payment.valid_seconds.max(MIN_VALIDITY_SECONDS);
         let valid_ms = i64::try_from(valid_s.saturating_mul(1000)).unwrap_or(i64::MAX);
         let by_boot = || {
             // They were fixed before the end of the wait.

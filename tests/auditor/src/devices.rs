@@ -24,7 +24,7 @@ pub enum DeviceSeen {
     Recorded(DeviceTerms),
     /// The device shows terms to a person.
     Asked { signer: Address, digest: String },
-    /// The device that is plugged in told the wallet the address at the enrolled path.
+    /// The connected device returned the address at the enrolled path.
     Derived { address: Address },
     /// A person decided on the device. `signature` is what it answers; `None` if the person refused.
     Pressed { signer: Address, digest: String, signature: Option<String> },

@@ -180,7 +180,7 @@ impl Device {
         self.state().call(bytes)
     }
 
-    /// Goes on with a command as far as possible without waiting.
+    /// Advances a command as far as possible without waiting.
     pub fn advance(&self, call: &mut Call) -> Progress {
         let mut state = self.state();
         match self.handled(&mut state, call) {

@@ -42,8 +42,11 @@ struct Sent {
     digest: Option<String>,
 }
 
-fn seed(phrase: &str) -> Seed {
-    Seed::from_words(phrase).expect("the words of a seed")
+/// Returns the seed of the enrolled device, or that of another one. Deriving it takes long.
+fn seed(is_other: bool) -> Seed {
+    static SEEDS: OnceLock<[Seed; 2]> = OnceLock::new();
+    let of = |phrase| Seed::from_words(phrase).expect("the words of a seed");
+    SEEDS.get_or_init(|| [of(PHRASE), of(OTHER_PHRASE)])[usize::from(is_other)].clone()
 }
 
 fn hex_of(bytes: &[u8]) -> String {
@@ -64,9 +67,7 @@ fn derived(command: &[u8], data: &[u8]) -> Option<String> {
 
 impl WorldDevice {
     pub(crate) fn new(tape: &Tape, plant: Option<PlantedBug>) -> Arc<Self> {
-        static SEEDS: OnceLock<[Seed; 2]> = OnceLock::new();
-        let [own, _other] = SEEDS.get_or_init(|| [seed(PHRASE), seed(OTHER_PHRASE)]);
-        let device = Device::new(EthereumApp::new(own.clone()));
+        let device = Device::new(EthereumApp::new(seed(false)));
         device.change(|app| app.raw_messages = true);
         Arc::new(Self {
             device,
@@ -89,17 +90,17 @@ impl WorldDevice {
             self.tape.show(Observation::Device(DeviceSeen::Pressed { signer, digest, signature }));
         }
         self.device.press(decision);
-        self.go_on();
+        self.advance_calls();
     }
 
     pub(crate) fn set_plugged(&self, is_plugged: bool) {
         self.device.set_plugged(is_plugged);
-        self.go_on();
+        self.advance_calls();
     }
 
     pub(crate) fn set_locked(&self, is_locked: bool) {
         self.device.set_locked(is_locked);
-        self.go_on();
+        self.advance_calls();
     }
 
     /// Opens another app, or the Ethereum app.
@@ -114,8 +115,7 @@ impl WorldDevice {
 
     /// Swaps the device for one with another seed, or back.
     pub(crate) fn swap(&self, is_other: bool) {
-        let seed = seed(if is_other { OTHER_PHRASE } else { PHRASE });
-        self.device.change(|app| app.seed = seed);
+        self.device.change(|app| app.seed = seed(is_other));
     }
 
     /// Swaps the device before the n-th command from now.
@@ -146,7 +146,7 @@ impl WorldDevice {
         self.swap(false);
     }
 
-    /// Planted bug: returns the enrolled address whatever device is there, so that its check has no effect.
+    /// Planted bug: returns the enrolled address for every device, so that the check has no effect.
     fn pretended(&self, command: &[u8]) -> Option<Vec<u8>> {
         let asks = command.starts_with(&[0xE0, 0x02]);
         if self.plant != Some(PlantedBug::NotDerived) || !asks || self.plugged().is_none() {
@@ -170,8 +170,8 @@ impl WorldDevice {
         }
     }
 
-    /// Goes on with all commands as far as possible.
-    fn go_on(&self) {
+    /// Advances all commands as far as possible.
+    fn advance_calls(&self) {
         let mut calls = self.calls.lock().unwrap();
         loop {
             let before = calls.len();
@@ -234,7 +234,7 @@ impl Simulated for WorldDevice {
             let call = self.device.call(command);
             let command = command.to_vec();
             self.calls.lock().unwrap().push(Sent { command, call, answer, digest: None });
-            self.go_on();
+            self.advance_calls();
         }
         answered
     }

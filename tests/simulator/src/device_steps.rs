@@ -1,8 +1,6 @@
 //! Payments from a hardware device: what agents, operators and the person at the device do.
 
-use bursar_auditor::observations::{
-    Answer, DeviceSeen, LendingPolicy, Observation, Order, TradingPolicy,
-};
+use bursar_auditor::observations::{Answer, DeviceSeen, Observation, Order, TradingPolicy};
 use bursar_chain::ports::Clock;
 use bursar_control::grammar::Order as Parsed;
 use bursar_demo::operator::Operator;
@@ -228,12 +226,9 @@ impl World {
         let mut known = known.filter(|known| known.label.as_str() == LABEL);
         let address = known.next().expect("it is enrolled").address;
         let address = format!("{address:#x}");
-        self.tape.show(Observation::Device(DeviceSeen::Enrolled { address }));
+        self.show_device(DeviceSeen::Enrolled { address });
         let policy = LIMITS.auditor_policy(TradingPolicy::default());
         let order = Order::CreatePolicy { name: POLICY.to_owned(), policy };
-        let lending = LendingPolicy::default();
-        let ticket = self.ticket + 1;
-        self.tape.show(Observation::LendingOrdered { ticket, lending });
         self.order(order, format!("policy create {POLICY} {}", LIMITS.options()), true)?;
         for (name, bearer) in NAMES.into_iter().zip([true, false]) {
             let order = Order::RegisterAgent { name: name.to_owned(), bearer };
@@ -247,7 +242,7 @@ impl World {
                 daily: LIMITS.daily,
                 auto_below: LIMITS.auto_below,
             };
-            self.tape.show(Observation::Device(seen));
+            self.show_device(seen);
             self.device_payments.agents.push(agent);
             let order = Order::Commission {
                 agent: id.clone(),

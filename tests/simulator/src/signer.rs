@@ -46,7 +46,7 @@ fn keys(count: u32) -> impl Iterator<Item = PrivateKey> {
     })
 }
 
-/// Signs with the key of an address, whatever the vault says.
+/// Signs with the key of an address, without the checks of the vault.
 pub(crate) fn sign_by_key(signer: Address, digest: &B256) -> Signature65 {
     let key = keys(100).find(|key| key.address() == signer).expect("one of ours");
     Signature65::from_bytes(&key.sign_digest(digest).expect("signed")).expect("65 bytes")

@@ -122,7 +122,7 @@ fn a_prompt_that_was_not_shown_leaves_no_terms() {
     let first = prompt(&mut world, id);
     world.must(Action::FailPrompt { id });
     assert!(world.records[&id].terms().is_none());
-    // An agent that was told of the prompt is not told of an earlier stage.
+    // The prompt stays on record, because a status of `executing` never returns to `pending`.
     let turn = world.records[&id].device_turn().expect("it waits");
     assert!(turn.prompt.is_some() && turn.shown().is_none());
     world.clock.pass(MINUTE);

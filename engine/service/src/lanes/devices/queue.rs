@@ -242,7 +242,7 @@ impl DeviceQueue {
         Tried::Answered
     }
 
-    /// Tries a payment. Whatever becomes of it, the plans of its address go first again.
+    /// Tries a payment. Afterwards the plans of its address go first again, also if the device did not show it.
     async fn try_payment(&mut self, view: &View, request: &Request) -> Tried {
         self.payments_first.remove(&request.from);
         self.prompter.try_payment(view, request).await
