@@ -256,17 +256,10 @@ impl LoanBook {
         self.recs.values().filter(mine).filter(|r| r.may_be_held(now)).count()
     }
 
-    /// Returns whether loans of this agent may not have ended, or have left an allowance that is to be revoked.
+    /// Returns whether loans of this agent may not have ended, or may have an open transaction after their end.
     pub(crate) fn may_live(&self, agent: &str) -> bool {
         let mut mine = self.recs.iter().filter(|(_, r)| r.agent == agent);
-        mine.any(|(key, r)| r.may_live() || self.may_revoke(*key))
-    }
-
-    fn may_revoke(&self, key: u64) -> bool {
-        let slots = || self.slots.of(key).map(|(_, slot)| slot);
-        let revoked = slots().any(|slot| slot.kind == Kind::Revoke && slot.mined == Some(true));
-        let open = slots().any(|slot| !slot.done());
-        open || (!revoked && slots().any(|slot| slot.kind == Kind::Approve))
+        mine.any(|(key, r)| r.may_live() || self.slots.may_be_open_after(*key))
     }
 
     /// Returns whether a loan may be executed from this address.

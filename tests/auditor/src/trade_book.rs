@@ -371,9 +371,12 @@ impl TradeBook {
         self.recs.values().filter(mine).filter(|r| r.may_be_held(now)).count()
     }
 
-    /// Returns whether trades of this agent may not have ended.
+    /// Returns whether trades of this agent may not have ended, or may have an open transaction after their end.
     pub(crate) fn may_live(&self, agent: &str) -> bool {
-        self.recs.values().any(|r| r.agent == agent && r.may_live())
+        let mut mine = self.recs.iter().filter(|(_, r)| r.agent == agent);
+        let open =
+            |key: u64, r: &TradeRecord| r.may_have_failed() && self.slots.may_be_open_after(key);
+        mine.any(|(key, r)| r.may_live() || open(*key, r))
     }
 
     /// Returns whether a trade may be executed from this address.

@@ -175,6 +175,13 @@ impl Slots {
         self.all.iter().filter(move |(_, slot)| slot.rec == Some(rec))
     }
 
+    /// Returns whether a plan that has ended may have an open transaction: it gave an allowance, which is then revoked.
+    /// The wallet learns later than the chain that the revocation was mined.
+    pub(crate) fn may_be_open_after(&self, rec: u64) -> bool {
+        let gave = |kind| matches!(kind, Kind::Approve | Kind::Permit2Approve | Kind::Revoke);
+        self.of(rec).any(|(_, slot)| !slot.done() || gave(slot.kind))
+    }
+
     pub(crate) fn in_flight(&self, from: &str) -> bool {
         self.all.iter().any(|((_, f, _), slot)| f == from && !slot.done())
     }
