@@ -4,9 +4,10 @@ use bursar_core::limits::HOLD_MS;
 use bursar_core::time::{Moment, Utc};
 use serde::{Deserialize, Serialize};
 
-/// The end of a hold, or of the period in which its result is returned.
+/// The end of a hold, of a plan, or of the period in which a result is returned.
 ///
-/// Kept on both clocks: setting the wall clock back does not extend it within a boot.
+/// Kept on both clocks: setting the wall clock back does not extend it within a boot. After a reboot, at least the time since
+/// that boot has passed, whatever the wall clock says.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Deadline {
     pub utc: Utc,
@@ -38,12 +39,23 @@ impl Deadline {
         }
     }
 
-    /// Returns the milliseconds left. At exactly zero the hold has ended.
+    /// Returns the milliseconds left of a hold or of a result's period. At exactly zero it has ended.
     pub fn left_ms(&self, moment: &Moment) -> u64 {
-        let wall = self.utc.since_ms(moment.utc);
-        let boot = self.boot_ms.saturating_sub(moment.boottime_ms);
-        let wall = u64::try_from(wall).unwrap_or(0);
-        if self.is_of_boot(moment) { wall.min(boot) } else { wall }
+        self.left_within_ms(moment, HOLD_MS)
+    }
+
+    /// Returns the milliseconds left of a deadline that was set `length_ms` milliseconds before its end.
+    pub(crate) fn left_within_ms(&self, moment: &Moment, length_ms: i64) -> u64 {
+        let wall = u64::try_from(self.utc.since_ms(moment.utc)).unwrap_or(0);
+        if self.boot_id.is_empty() || moment.boot_id.is_empty() {
+            return wall;
+        }
+        let boot = if self.is_of_boot(moment) {
+            self.boot_ms
+        } else {
+            u64::try_from(length_ms).unwrap_or(0)
+        };
+        wall.min(boot.saturating_sub(moment.boottime_ms))
     }
 
     fn is_of_boot(&self, moment: &Moment) -> bool {
@@ -55,7 +67,7 @@ impl Deadline {
         self.is_of_boot(moment) && moment.boottime_ms >= self.boot_ms
     }
 
-    /// Returns whether the deadline has passed.
+    /// Returns whether the end of the hold or of the result's period has passed.
     pub fn has_passed(&self, moment: &Moment) -> bool {
         self.left_ms(moment) == 0
     }

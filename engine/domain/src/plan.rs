@@ -3,7 +3,7 @@
 use alloy_primitives::{Address, B256, U256};
 use bursar_core::money::{Atoms, Usd};
 use bursar_core::networks::ChainId;
-use bursar_core::time::Utc;
+use bursar_core::time::{Moment, Utc};
 use bursar_submit::{OutboxKey, Outcome, SubmissionId};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
@@ -202,6 +202,16 @@ pub fn submission_id(request: bursar_core::ids::RequestId, index: usize) -> Subm
 }
 
 impl Execution {
+    /// Returns how many milliseconds the plan has left. At exactly zero it begins nothing more.
+    pub fn left_ms(&self, moment: &Moment) -> u64 {
+        self.until.left_within_ms(moment, PLAN_MS)
+    }
+
+    /// Returns whether the plan's time has passed.
+    pub fn is_late(&self, moment: &Moment) -> bool {
+        self.left_ms(moment) == 0
+    }
+
     /// Returns the step whose transaction has no outcome yet.
     pub fn open_step(&self) -> Option<&PlanStep> {
         self.steps.last().filter(|step| step.outcome.is_none())

@@ -62,7 +62,7 @@ impl State {
     /// Returns how many milliseconds a device has for a running plan: until the plan ends, or the prompt of its step.
     pub fn press_left_ms(&self, request: &Request, moment: &Moment) -> u64 {
         let Some(execution) = request.execution() else { return 0 };
-        let left = execution.until.left_ms(moment);
+        let left = execution.left_ms(moment);
         let unsigned = self.open_submission(request).filter(|one| !one.is_signed());
         let prompt = unsigned
             .and_then(|one| one.until)

@@ -3,6 +3,7 @@
 //! is redeemable.
 
 use bursar_core::codes::Code;
+use bursar_core::limits::HOLD_MS;
 use bursar_core::time::{Moment, Utc};
 use bursar_x402::authorization::Authorization;
 use serde::{Deserialize, Serialize};
@@ -86,11 +87,13 @@ impl DeviceTurn {
     /// Returns the milliseconds until the wait ends: for the device, or for the person at its prompt, whose terms are valid
     /// for `valid_s` seconds.
     pub(crate) fn left_ms(&self, moment: &Moment, valid_s: u64) -> u64 {
-        let Some(prompt) = self.shown() else { return self.until.left_ms(moment) };
+        let Some(prompt) = self.shown() else { return self.until.left_within_ms(moment, HOLD_MS) };
         // A prompt begins before the end of the wait for its device. So a clock that is set back prolongs nothing.
         let valid_ms = i64::try_from(valid_s.saturating_mul(1000)).unwrap_or(i64::MAX);
-        let latest = self.until.plus_ms(valid_ms.saturating_sub(PROMPT_MARGIN_MS));
-        prompt.left_s(moment.utc).saturating_mul(1000).min(latest.left_ms(moment))
+        let more_ms = valid_ms.saturating_sub(PROMPT_MARGIN_MS);
+        let latest = self.until.plus_ms(more_ms);
+        let latest_ms = latest.left_within_ms(moment, HOLD_MS.saturating_add(more_ms));
+        prompt.left_s(moment.utc).saturating_mul(1000).min(latest_ms)
     }
 }
 

@@ -6,6 +6,7 @@ use bursar_submit::{Event as OutboxEvent, OutboxKey};
 use bursar_x402::signature::recover;
 
 use crate::event::{Entry, Event};
+use crate::prompts::WaitEnd;
 use crate::requests::Status;
 use crate::settlement::Check;
 use crate::state::State;
@@ -51,6 +52,8 @@ pub fn may_follow_a_seal(before: &State, entry: &Entry) -> bool {
             before.held.contains_key(id) || before.waiting.contains_key(id)
         }
         Event::RequestExpired { id, .. } => before.held.contains_key(id),
+        // What the device may have signed stays reserved.
+        Event::DeviceWaitEnded { id, end: WaitEnd::TooLate, .. } => before.waiting.contains_key(id),
         Event::PaymentSigned { id, signature } => {
             before.authorized.get(id).is_some_and(|request| {
                 let unsigned = matches!(request.status, Status::Authorized { signature: None, .. });
@@ -103,13 +106,13 @@ pub fn may_follow_a_seal(before: &State, entry: &Entry) -> bool {
         | Event::RequestRefused { .. }
         | Event::PaymentApproved { .. }
         | Event::RequestRejected { .. }
-        // A locked wallet asks no device, and what a device may have signed stays reserved.
+        // A locked wallet asks no device and reads no answer of one.
         | Event::DeviceAwaited { .. }
         | Event::DeviceAwaitApproved { .. }
         | Event::PaymentPrompted { .. }
         | Event::SignedOnDevice { .. }
         | Event::PromptFailed { .. }
-        | Event::DeviceWaitEnded { .. }
+        | Event::DeviceWaitEnded { end: WaitEnd::Refused, .. }
         | Event::PaymentLapsed { .. } => false,
     }
 }

@@ -71,7 +71,7 @@ const FOUND_BY: &[(PlantedBug, u64)] = &[
     (PlantedBug::SignedBySoftware, 2),
     (PlantedBug::LapseForgotten, 19),
     (PlantedBug::NotDerived, 2),
-    (PlantedBug::OtherTermsAgain, 133),
+    (PlantedBug::OtherTermsAgain, 447),
     (PlantedBug::UnreadFreed, 616),
     (PlantedBug::SuppliedAgain, 52),
 ];

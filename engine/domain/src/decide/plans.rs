@@ -60,7 +60,7 @@ pub(super) fn may_sign(
     let agent = state.agents.get(&request.agent);
     let policy = agent.and_then(|agent| state.policy_of(agent));
     let policy = policy.ok_or(Refusal::new(Code::AgentNotCommissioned))?;
-    if execution.until.has_passed(&command.moment) {
+    if execution.is_late(&command.moment) {
         return Err(Refusal::new(Code::PlanExpired));
     }
     let (is_on, off) = match &request.ask {
@@ -398,5 +398,5 @@ pub(super) fn overdue(state: &State, moment: &Moment) -> Vec<Event> {
 }
 
 fn is_overdue(request: &Request, moment: &Moment) -> bool {
-    request.execution().is_some_and(|execution| execution.until.has_passed(moment))
+    request.execution().is_some_and(|execution| execution.is_late(moment))
 }

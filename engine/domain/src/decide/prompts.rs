@@ -94,12 +94,14 @@ pub(super) fn signed(
     Ok(Decision::reply(events, Reply::Request(id)))
 }
 
-/// Returns the events of waits that are over, and of terms that can no longer be redeemed. The caller has checked that the
-/// wallet is unlocked.
-pub(super) fn overdue(state: &State, moment: &Moment) -> Vec<Event> {
-    let waits = state.waiting.values().filter_map(|request| over(request, moment));
-    let lapsed = state.lapsed_at(moment).map(|request| Event::PaymentLapsed { id: request.id });
-    waits.chain(lapsed).collect()
+/// Returns the events of waits that are over. Also a locked wallet records them: what it has told agents must stay true.
+pub(super) fn waits_over(state: &State, moment: &Moment) -> Vec<Event> {
+    state.waiting.values().filter_map(|request| over(request, moment)).collect()
+}
+
+/// Returns the events of terms that can no longer be redeemed. The caller has checked that the wallet is unlocked.
+pub(super) fn lapsed(state: &State, moment: &Moment) -> Vec<Event> {
+    state.lapsed_at(moment).map(|request| Event::PaymentLapsed { id: request.id }).collect()
 }
 
 /// Ends every wait, because the operator accepted the journal but not what is undecided in it.

@@ -294,12 +294,13 @@ pub(super) fn tick(state: &State, command: &Command) -> Decision {
     let moment = &command.moment;
     let mut events: Vec<Event> =
         state.held.values().filter_map(|request| expiry_if_due(request, moment)).collect();
+    events.extend(prompts::waits_over(state, moment));
     // A locked wallet cannot spend, and no seal covers its entries. An allowance that is due renews at the next
     // unlock.
     if command.unlocked {
         events.extend(renewals(state, moment));
         events.extend(plans::overdue(state, moment));
-        events.extend(prompts::overdue(state, moment));
+        events.extend(prompts::lapsed(state, moment));
     }
     Decision::done(events)
 }

@@ -182,6 +182,51 @@ fn a_clock_that_is_set_back_prolongs_no_wait() {
     assert_eq!(world.reserved(), Usd::ZERO);
 }
 
+/// The clock was days ahead when the wait began and when its terms were fixed. After a reboot only the new boot clock shows
+/// that time passes.
+#[test]
+fn a_reboot_with_a_corrected_clock_prolongs_no_wait() {
+    let mut world = world();
+    world.clock.set_by(5 * DAY);
+    let (waits, shown) = (awaits(&mut world, 100_000), awaits(&mut world, 200_000));
+    prompt(&mut world, shown);
+    world.clock.set_by(-5 * DAY);
+    world.clock.reboot(MINUTE);
+    let end = 60 * SECOND - i64::try_from(PROMPT_MARGIN_S).unwrap() * SECOND;
+    let of = |world: &World, id| matches!(world.status(id), Status::AwaitingDevice(_));
+    for (pass, left) in
+        [(HOLD_MS - MINUTE - 1, (true, true)), (1, (false, true)), (end - 1, (false, true))]
+    {
+        world.clock.pass(pass);
+        world.tick();
+        assert_eq!((of(&world, waits), of(&world, shown)), left);
+    }
+    world.clock.pass(1);
+    world.tick();
+    assert!(matches!(world.status(shown), Status::NotSigned { end: WaitEnd::TooLate, .. }));
+    // The chain may redeem the terms for five more days.
+    assert_eq!(world.reserved(), Usd(200_000));
+}
+
+/// What an agent was told stays true: a locked wallet records the end, and a clock that is set back revives nothing.
+#[test]
+fn a_locked_wallet_records_the_end_of_a_wait_and_frees_only_what_was_not_shown() {
+    let mut world = world();
+    let (waits, shown) = (awaits(&mut world, 100_000), awaits(&mut world, 200_000));
+    prompt(&mut world, shown);
+    world.lock();
+    world.clock.set_by(5 * DAY);
+    world.tick();
+    world.clock.set_by(-5 * DAY);
+    let mut restarted = world.restarted();
+    restarted.unlock();
+    for id in [waits, shown] {
+        let status = restarted.status(id);
+        assert!(matches!(status, Status::NotSigned { end: WaitEnd::TooLate, .. }), "{status:?}");
+    }
+    assert_eq!(restarted.reserved(), Usd(200_000));
+}
+
 /// The journal's time is days ahead after the clock was: the value returns once the boot clock proves the end.
 #[test]
 fn a_value_returns_within_the_boot_although_the_journal_is_ahead() {
@@ -374,7 +419,7 @@ fn accepting_a_journal_or_restoring_a_backup_ends_what_waits() {
 }
 
 #[test]
-fn a_forger_can_neither_free_a_value_nor_end_a_wait() {
+fn a_forger_can_free_no_value_and_sign_nothing() {
     let mut world = world();
     let id = awaits(&mut world, 900_000);
     prompt(&mut world, id);
@@ -391,7 +436,11 @@ fn a_forger_can_neither_free_a_value_nor_end_a_wait() {
         let may = bursar_domain::unsealed_tail::may_follow_a_seal(&world.state, &entry);
         assert!(!may, "{:?}", entry.event);
     }
-    // Denying is possible while locked, and frees nothing that may be signed.
+    // Denying is possible while locked, and so is the end of a wait. Both free nothing that may be signed.
+    let told_until = bursar_domain::requests::Deadline::after(&world.now());
+    let event = Event::DeviceWaitEnded { id, end: WaitEnd::TooLate, told_until };
+    let entry = bursar_domain::Entry { seq: world.state.seq + 1, at, event };
+    assert!(bursar_domain::unsealed_tail::may_follow_a_seal(&world.state, &entry));
     world.lock();
     world.must(denial(id));
     assert_eq!(world.reserved(), Usd(900_000));

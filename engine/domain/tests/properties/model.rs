@@ -114,11 +114,11 @@ impl ModelStatus {
     }
 }
 
-/// Returns whether 15 minutes have passed, by the wall clock or by the clock of the same boot.
+/// Returns whether 15 minutes have passed, by the wall clock or since the boot of the machine, if that was later.
 fn a_quarter_after(since: &Moment, now: &Moment) -> bool {
     let boot = |moment: &Moment| i64::try_from(moment.boottime_ms).unwrap();
-    now.utc.0 - since.utc.0 >= QUARTER
-        || (now.boot_id == since.boot_id && boot(now) - boot(since) >= QUARTER)
+    let before = if now.boot_id == since.boot_id { boot(since) } else { 0 };
+    now.utc.0 - since.utc.0 >= QUARTER || boot(now) - before >= QUARTER
 }
 
 impl ModelRequest {

@@ -9,7 +9,7 @@ use bursar_submit::{Input, Kind};
 
 use crate::bench::{Bench, Fate, signatures, trade};
 use crate::stops::{Point, Stop, VALUE, plan_at};
-use crate::support::clock::HOUR;
+use crate::support::clock::{HOUR, MINUTE};
 
 /// The same after five minutes: the allowance is watched to its end, and the trade has ended.
 #[test]
@@ -51,6 +51,19 @@ fn a_plan_signs_until_five_minutes_and_not_at_five_minutes() {
         bench.try_open(id, StepPurpose::Swap).unwrap();
         assert_eq!(bench.end_code(id), late.then_some(Code::PlanExpired), "{what}");
         assert_eq!(bench.execution(id).open_step().is_some(), !late, "{what}");
+    }
+}
+
+/// After a reboot with a clock that was set back, the time since that boot counts.
+#[test]
+fn a_plan_ends_five_minutes_after_a_reboot_at_the_latest() {
+    for (passed, late) in [(PLAN_MS - MINUTE - 1, false), (PLAN_MS - MINUTE, true)] {
+        let (mut bench, id, _none) = plan_at(Point::AllowanceMined);
+        bench.world.clock.set_by(-HOUR);
+        bench.world.clock.reboot(0);
+        bench.world.clock.pass(passed);
+        bench.world.tick();
+        assert_eq!(bench.end_code(id), late.then_some(Code::PlanExpired), "{passed}");
     }
 }
 

@@ -16,7 +16,6 @@ use bursar_domain::command::{Ask, Recall};
 use bursar_domain::idempotency::Prior;
 use bursar_domain::identity::Identity;
 use bursar_domain::plan::outbox_key;
-use bursar_domain::requests::Deadline;
 use bursar_domain::{Action, LaneAsk, Refusal, Request, Status};
 
 use self::result::{executed, over, pending, polled_quote, refused, rejected};
@@ -238,8 +237,8 @@ fn polled(record: &Request, awaits_first_press: bool, moment: &Moment) -> Answer
         return Answer::from(Fault::new(Code::RequestNotFound));
     };
     let id = record.id.to_string();
-    let pending = |until: &Deadline| {
-        let left = until.left_ms(moment).div_ceil(1_000);
+    let pending = |left_ms: u64| {
+        let left = left_ms.div_ceil(1_000);
         let body = polled_quote("pending", &id, loan).with("expires_in_seconds", left);
         Answer::new(202, body).with_outcome(Outcome::InProgress)
     };
@@ -247,8 +246,8 @@ fn polled(record: &Request, awaits_first_press: bool, moment: &Moment) -> Answer
         Status::Held { .. } if record.is_over(moment) => {
             rejected(&id, loan, &Refusal::new(Code::RequestExpired), true).with_status(200)
         }
-        Status::Held { deadline, .. } => pending(deadline),
-        Status::Executing(execution) if awaits_first_press => pending(&execution.until),
+        Status::Held { deadline, .. } => pending(deadline.left_ms(moment)),
+        Status::Executing(execution) if awaits_first_press => pending(execution.left_ms(moment)),
         Status::Executing(execution) if execution.end.is_none() => {
             let body = polled_quote("executing", &id, loan);
             Answer::new(200, body).with_outcome(Outcome::InProgress)

@@ -17,7 +17,7 @@ use bursar_domain::command::{Ask, Recall};
 use bursar_domain::idempotency::Prior;
 use bursar_domain::identity::Identity;
 use bursar_domain::plan::{Execution, ExecutionEnd, outbox_key};
-use bursar_domain::requests::{Approver, Deadline};
+use bursar_domain::requests::Approver;
 use bursar_domain::trades::TradeAsk;
 use bursar_domain::{Action, LaneAsk, Refusal, Request, Status};
 
@@ -247,8 +247,8 @@ fn polled(record: &Request, awaits_first_press: bool, moment: &Moment) -> Answer
             .with("request_id", id.as_str())
             .with("quote", quote(trade))
     };
-    let pending = |until: &Deadline| {
-        let left = until.left_ms(moment).div_ceil(1_000);
+    let pending = |left_ms: u64| {
+        let left = left_ms.div_ceil(1_000);
         Answer::new(202, short("pending").with("expires_in_seconds", left))
             .with_outcome(Outcome::InProgress)
     };
@@ -258,8 +258,8 @@ fn polled(record: &Request, awaits_first_press: bool, moment: &Moment) -> Answer
             let result = TradeResult { trade: Some(trade), ..TradeResult::new(&id, "rejected") };
             Answer::new(200, TradeResult { reason: Some(&expired), ..result }.body())
         }
-        Status::Held { deadline, .. } => pending(deadline),
-        Status::Executing(execution) if awaits_first_press => pending(&execution.until),
+        Status::Held { deadline, .. } => pending(deadline.left_ms(moment)),
+        Status::Executing(execution) if awaits_first_press => pending(execution.left_ms(moment)),
         Status::Executing(execution) if execution.end.is_none() => {
             Answer::new(200, short("executing")).with_outcome(Outcome::InProgress)
         }

@@ -43,14 +43,11 @@ fn is_due(shared: &EngineContext) -> bool {
     let mut renews =
         || given.any(|given| matches!(given.window.start.renewal(&moment), Renewal::Renew(_)));
     let mut plans = view.state.executing.values().filter_map(|request| request.execution());
-    let mut overdue = || plans.any(|plan| plan.end.is_none() && plan.until.has_passed(&moment));
-    let mut waits = view.state.waiting.values();
-    let mut by_device = || {
-        waits.any(|request| request.is_wait_over(&moment))
-            || view.state.lapsed_at(&moment).next().is_some()
-    };
+    let mut overdue = || plans.any(|plan| plan.end.is_none() && plan.is_late(&moment));
+    let over = view.state.waiting.values().any(|request| request.is_wait_over(&moment));
+    let lapses = || view.state.lapsed_at(&moment).next().is_some();
     // While the wallet is locked no allowance can be spent, so none renews, and no plan ends.
-    expired || (shared.vault.is_unlocked() && (renews() || overdue() || by_device()))
+    expired || over || (shared.vault.is_unlocked() && (renews() || overdue() || lapses()))
 }
 
 async fn lock_if_unused(shared: &Arc<EngineContext>, watch: &mut Watch) {

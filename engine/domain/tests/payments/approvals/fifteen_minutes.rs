@@ -81,6 +81,20 @@ fn holds_expire_by_the_wall_clock_across_a_reboot() {
 }
 
 #[test]
+fn a_clock_set_back_extends_a_hold_by_no_more_than_the_time_before_a_reboot() {
+    let (mut world, id) = waiting();
+    world.clock.set_by(-10 * HOUR);
+    // The machine has been up for a minute.
+    world.clock.reboot(SECOND);
+    world.clock.pass(QUARTER - MINUTE - 1);
+    assert_eq!(world.card(id).expect("a card").expires_in_seconds, 1);
+    assert_eq!(world.tick().events, []);
+    world.clock.pass(1);
+    world.tick();
+    assert!(is_expired(&world, id));
+}
+
+#[test]
 fn holds_expire_by_the_wall_clock_without_a_boot_identity() {
     let clock = Clock::at("2026-01-15T12:00:00Z", "UTC").without_boot();
     let mut world = build::world(clock, &build::policy());

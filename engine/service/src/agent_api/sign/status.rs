@@ -57,7 +57,7 @@ async fn try_status(api: &Api, id: &str) -> Result<Answer, Fault> {
             expired(&record)
         }
         Status::AwaitingDevice(_) if record.is_wait_over(&moment) => {
-            // As for a hold. While the wallet is locked the end is not recorded, and nothing is signed.
+            // As for a hold.
             if let Err(fault) = api.core.act(Action::Tick).await {
                 tracing::warn!(code = %fault.code, "the end of a wait could not be recorded");
             }

@@ -22,7 +22,7 @@ pub(super) struct Committed<'a> {
 impl Committed<'_> {
     /// Returns how many seconds the plan has left for the person at a device; `None` if no person signs.
     pub(super) fn person_s(&self, now: &Moment) -> Option<u64> {
-        let left = self.execution.map(|one| one.until.left_ms(now).div_euclid(1_000));
+        let left = self.execution.map(|one| one.left_ms(now).div_euclid(1_000));
         self.by_device.then(|| left.unwrap_or(PLAN_S).min(PLAN_S))
     }
 }
