@@ -17,7 +17,9 @@ pub enum DeviceSeen {
     /// The address is on a hardware device.
     Enrolled { address: Address },
     /// The agent pays from a hardware address. Payments of `auto_below` or more need the operator.
-    Commissioned { agent: String, daily: Micros, auto_below: Micros },
+    Commissioned { agent: String, is_signed: bool, limits: DeviceLimits },
+    /// The agent asks for a payment, for the first time.
+    Called { call: u64, payment: DeviceAsk },
     /// The journal has begun another allowance of the agent, which counts from this instant of the wall clock.
     Renewed { agent: String, start_ms: i64 },
     /// The journal holds terms on disk: from now on the device may be asked for them.
@@ -34,8 +36,26 @@ pub enum DeviceSeen {
     Signed { request: Id, signature: String },
     /// An operator orders the approval of this request, or has denied it.
     Decided { request: Id, approved: bool },
-    /// The agent was answered. Once `settled`, nothing fails any more and all terms have lapsed.
-    Answered { agent: String, answer: Answer, settled: bool },
+    /// The agent was answered: to a call or a repeat of it, or to a question. Once `settled`, nothing fails any more and all
+    /// terms have lapsed.
+    Answered { agent: String, call: Option<u64>, answer: Answer, settled: bool },
+}
+
+/// The limits of an agent that pays from a hardware address.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DeviceLimits {
+    pub daily: Micros,
+    pub per_request: Micros,
+    pub auto_below: Micros,
+}
+
+/// What an agent asks to pay.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DeviceAsk {
+    pub chain: u64,
+    pub asset: Address,
+    pub payee: Address,
+    pub amount: Atoms,
 }
 
 /// The terms of a payment, as the journal fixes them.
@@ -54,8 +74,9 @@ pub struct DeviceTerms {
 /// An agent that pays from a hardware address.
 #[derive(Debug)]
 struct Payer {
-    daily: Micros,
-    auto_below: Micros,
+    /// Whether it signs its calls. A repeat of such a call never pays again.
+    is_signed: bool,
+    limits: DeviceLimits,
     /// What was signed in this allowance.
     spent: Micros,
     /// When this allowance began.
@@ -73,8 +94,26 @@ struct Seen {
     /// The last answer: 0 for pending, 1 for executing, 2 for rejected, 3 for paid.
     rank: u8,
     first_ms: i64,
-    /// The boot in which its terms were recorded.
+    /// The call that it answers, as far as an answer has shown.
+    call: Option<u64>,
+    /// The boot in which its terms were recorded, and the observation.
     boot: u32,
+    recorded: u64,
+    /// The latest time of the wall clock since then.
+    latest_ms: i64,
+    /// The observation since which this time is past the end of the terms.
+    lapsed: Option<u64>,
+}
+
+impl Seen {
+    fn note_time(&mut self, wall_ms: i64, seq: u64) {
+        self.latest_ms = self.latest_ms.max(wall_ms);
+        let end_s = self.terms.as_ref().map(|terms| terms.valid_before_s);
+        let end_ms = end_s.and_then(|end| i64::try_from(end.saturating_mul(1000)).ok());
+        if end_ms.is_some_and(|end| self.latest_ms >= end) {
+            self.lapsed.get_or_insert(seq);
+        }
+    }
 }
 
 /// All payments from hardware addresses.
@@ -85,11 +124,25 @@ pub(crate) struct Devices {
     derived: Option<Address>,
     payers: BTreeMap<String, Payer>,
     requests: BTreeMap<Id, Seen>,
+    calls: BTreeMap<u64, DeviceAsk>,
     /// The request of each digest that the journal holds.
     digests: BTreeMap<String, Id>,
     /// What a person signed: digest and signature.
     pressed: BTreeMap<String, String>,
     read: BTreeSet<String>,
+}
+
+impl Devices {
+    pub(crate) fn on_clocks(&mut self, wall_ms: i64, seq: u64) {
+        for seen in self.requests.values_mut().filter(|seen| seen.terms.is_some()) {
+            seen.note_time(wall_ms, seq);
+        }
+    }
+
+    /// Returns whether a person signed the terms of this request.
+    fn is_pressed(&self, seen: &Seen) -> bool {
+        seen.terms.as_ref().is_some_and(|terms| self.pressed.contains_key(&terms.digest))
+    }
 }
 
 impl Auditor {
@@ -99,10 +152,13 @@ impl Auditor {
             DeviceSeen::Enrolled { address } => {
                 self.devices.addresses.insert(address.to_lowercase());
             }
-            DeviceSeen::Commissioned { agent, daily, auto_below } => {
-                let (daily, auto_below) = (*daily, *auto_below);
-                let payer = Payer { daily, auto_below, spent: 0, start_ms: None };
+            DeviceSeen::Commissioned { agent, is_signed, limits } => {
+                let (is_signed, limits) = (*is_signed, *limits);
+                let payer = Payer { is_signed, limits, spent: 0, start_ms: None };
                 self.devices.payers.insert(agent.clone(), payer);
+            }
+            DeviceSeen::Called { call, payment } => {
+                self.devices.calls.insert(*call, payment.clone());
             }
             DeviceSeen::Renewed { agent, start_ms } => self.on_device_renewal(agent, *start_ms)?,
             DeviceSeen::Recorded(terms) => self.on_device_terms(terms)?,
@@ -115,6 +171,7 @@ impl Auditor {
                 let is_ours = self.devices.addresses.contains(&signer.to_lowercase());
                 if let Some(signature) = signature.as_ref().filter(|_signature| is_ours) {
                     self.devices.pressed.insert(digest.clone(), signature.clone());
+                    self.check_press(digest)?;
                 }
                 self.count(if signature.is_some() { "device: pressed" } else { "device: refused" });
                 self.check_device_limits()?;
@@ -131,8 +188,8 @@ impl Auditor {
                 seen.approved |= approved;
                 seen.denied |= !approved;
             }
-            DeviceSeen::Answered { agent, answer, settled } => {
-                self.on_device_answer(agent, answer, *settled)?;
+            DeviceSeen::Answered { agent, call, answer, settled } => {
+                self.on_device_answer(agent, *call, answer, *settled)?;
             }
         }
         Ok(())
@@ -173,12 +230,24 @@ impl Auditor {
             let what = format!("{request} was signed as {before:?} and now has {terms:?}");
             return Err(violation("I-b", what));
         }
-        let needs_operator = |payer: &Payer| terms.micros >= payer.auto_below;
+        let too_much = |payer: &Payer| terms.micros > payer.limits.per_request;
+        if devices.payers.get(&terms.agent).is_some_and(too_much) {
+            let what = format!("{terms:?} is over the limit of a payment");
+            return Err(violation("I-a", what));
+        }
+        let needs_operator = |payer: &Payer| terms.micros >= payer.limits.auto_below;
         if devices.payers.get(&terms.agent).is_some_and(needs_operator) && !seen.approved {
             let what = format!("the device is asked for {terms:?}, which no operator approved");
             return Err(violation("I-j", what));
         }
-        (seen.terms, seen.boot) = (Some(terms.clone()), self.time.now.boot);
+        *seen = Seen {
+            terms: Some(terms.clone()),
+            boot: self.time.now.boot,
+            recorded: self.seq,
+            latest_ms: self.time.now.wall_ms,
+            lapsed: None,
+            ..std::mem::take(seen)
+        };
         devices.digests.insert(terms.digest.clone(), request.clone());
         self.count("device: recorded");
         Ok(())
@@ -188,9 +257,8 @@ impl Auditor {
     fn on_device_asked(&mut self, signer: &str, digest: &str) -> Result<(), Violation> {
         let signer = signer.to_lowercase();
         let derived = self.devices.derived.take();
-        if !derived.is_some_and(|derived| self.devices.addresses.contains(&derived)) {
-            let what =
-                format!("{signer} was asked for {digest}, and no address was derived before");
+        if derived.as_ref().is_none_or(|derived| !self.devices.addresses.contains(derived)) {
+            let what = format!("{signer} was asked for {digest}, and derived was {derived:?}");
             return Err(violation("T-35", what));
         }
         if !self.devices.addresses.contains(&signer) {
@@ -207,7 +275,54 @@ impl Auditor {
             let what = format!("{signer} is asked for {digest}, but {request} has {terms:?}");
             return Err(violation("unrecorded", what));
         }
+        if let Some(seen) = seen.filter(|seen| seen.denied || seen.signature.is_some()) {
+            let what = format!("{signer} is asked for {digest} of an ended request: {seen:?}");
+            return Err(violation("late prompt", what));
+        }
+        let agent = terms.map(|terms| terms.agent.as_str());
+        if let Some(rule) = self.forbids(agent) {
+            let what = format!("{signer} is asked for {digest}, but {agent:?} may not pay now");
+            return Err(violation(rule, what));
+        }
         self.count("device: asked");
+        Ok(())
+    }
+
+    /// A person signs terms of the journal, and nothing else of the same request or of the same call.
+    fn check_press(&self, digest: &str) -> Result<(), Violation> {
+        let devices = &self.devices;
+        let Some(id) = devices.digests.get(digest) else {
+            return Err(violation("unrecorded", format!("{digest} is signed without terms")));
+        };
+        let mut same = devices.digests.iter().filter(|(other, of)| *of == id && *other != digest);
+        if let Some((other, _id)) = same.find(|(other, _id)| devices.pressed.contains_key(*other)) {
+            return Err(violation("I-b", format!("{id} was signed as {other} and as {digest}")));
+        }
+        devices
+            .requests
+            .get(id)
+            .and_then(|seen| seen.call)
+            .map_or(Ok(()), |call| self.check_call(call))
+    }
+
+    /// Rule I-b: a call pays once. A bearer agent that repeats it may pay again once the first terms have lapsed.
+    fn check_call(&self, call: u64) -> Result<(), Violation> {
+        let devices = &self.devices;
+        let mut paid: Vec<(&Id, &Seen)> = devices
+            .requests
+            .iter()
+            .filter(|(_id, seen)| seen.call == Some(call) && devices.is_pressed(seen))
+            .collect();
+        paid.sort_by_key(|(_id, seen)| seen.recorded);
+        for pair in paid.windows(2) {
+            let [(first, seen), (second, next)] = pair else { continue };
+            let agent = next.terms.as_ref().and_then(|terms| devices.payers.get(&terms.agent));
+            let never = agent.is_none_or(|payer| payer.is_signed);
+            if never || seen.lapsed.is_none_or(|lapsed| lapsed > next.recorded) {
+                let what = format!("call {call} was paid by {first} and by {second}");
+                return Err(violation("I-b", what));
+            }
+        }
         Ok(())
     }
 
@@ -258,8 +373,8 @@ impl Auditor {
     fn check_device_limits(&mut self) -> Result<(), Violation> {
         for (agent, payer) in &self.devices.payers {
             let all = payer.spent.saturating_add(self.unread(agent));
-            if all > payer.daily {
-                let what = format!("{agent} may take {all} micros of {}", payer.daily);
+            if all > payer.limits.daily {
+                let what = format!("{agent} may take {all} micros of {}", payer.limits.daily);
                 return Err(violation("I-a", what));
             }
         }
@@ -268,13 +383,11 @@ impl Auditor {
 
     /// Returns what a person signed for an agent and the wallet does not know, while it may be redeemed.
     fn unread(&self, agent: &str) -> Micros {
-        let now_s = u64::try_from(self.time.latest_ms.div_euclid(1000)).unwrap_or(0);
-        let unread = self.devices.requests.values().filter(|seen| seen.signature.is_none());
-        let terms = unread.filter_map(|seen| seen.terms.as_ref()).filter(|terms| {
-            terms.agent == agent
-                && now_s < terms.valid_before_s
-                && self.devices.pressed.contains_key(&terms.digest)
+        let unread = self.devices.requests.values().filter(|seen| {
+            seen.signature.is_none() && seen.lapsed.is_none() && self.devices.is_pressed(seen)
         });
+        let terms = unread.filter_map(|seen| seen.terms.as_ref());
+        let terms = terms.filter(|terms| terms.agent == agent);
         terms.fold(0, |sum, terms| sum.saturating_add(terms.micros))
     }
 
@@ -296,12 +409,14 @@ impl Auditor {
     fn on_device_answer(
         &mut self,
         agent: &str,
+        call: Option<u64>,
         answer: &Answer,
         settled: bool,
     ) -> Result<(), Violation> {
         let now_ms = self.time.latest_ms;
         let (id, rank) = match answer {
             Answer::Header { id, payment } => {
+                self.link(id, call)?;
                 self.check_device_header(id, payment)?;
                 (id, 3)
             }
@@ -313,7 +428,10 @@ impl Auditor {
                 let (unread, unlapsed) = (self.unread(agent), self.unlapsed(agent));
                 let Some(payer) = self.devices.payers.get(agent) else { return Ok(()) };
                 // The standing shows a renewal that the next request records.
-                if ![0, payer.spent].contains(&standing.spent) {
+                let renews = payer.start_ms.is_none_or(|start_ms| {
+                    self.time.latest_ms.saturating_sub(start_ms) >= MIN_PERIOD_MS
+                });
+                if standing.spent != payer.spent && !(renews && standing.spent == 0) {
                     let what = format!("{agent} has spent {}: {standing:?}", payer.spent);
                     return Err(violation("I-d", what));
                 }
@@ -333,6 +451,8 @@ impl Auditor {
         if seen.first_ms == 0 {
             seen.first_ms = now_ms;
         }
+        self.link(id, call)?;
+        let Some(seen) = self.devices.requests.get_mut(id) else { return Ok(()) };
         if rank == 4 {
             if now_ms.saturating_sub(seen.first_ms) < KNOWN_MS {
                 return Err(violation("I-p", format!("{id} is forgotten: {seen:?}")));
@@ -360,10 +480,37 @@ impl Auditor {
         Ok(())
     }
 
+    /// Notes the call that a request answers.
+    fn link(&mut self, id: &str, call: Option<u64>) -> Result<(), Violation> {
+        let Some(call) = call else { return Ok(()) };
+        let seen = self.devices.requests.entry(id.to_owned()).or_default();
+        if seen.call.is_some_and(|first| first != call) {
+            return Err(violation("I-p", format!("call {call} was answered as {id}: {seen:?}")));
+        }
+        seen.call = Some(call);
+        self.check_call(call)
+    }
+
     fn check_device_header(&mut self, id: &str, payment: &Payment) -> Result<(), Violation> {
         let Some(seen) = self.devices.requests.get_mut(id) else {
             return Err(violation("I-l", format!("{id} was given {payment:?} without terms")));
         };
+        if let Some(ask) = seen.call.and_then(|call| self.devices.calls.get(&call)) {
+            let given = DeviceAsk {
+                chain: payment.chain,
+                asset: payment.asset.to_lowercase(),
+                payee: payment.payee.to_lowercase(),
+                amount: payment.amount,
+            };
+            if given != *ask {
+                let what = format!("{id} was asked as {ask:?} and was given {payment:?}");
+                return Err(violation("I-l", what));
+            }
+        }
+        // Whoever receives the header recovers the signer over its terms.
+        if payment.signer.as_ref().is_some_and(|signer| *signer != payment.payer) {
+            return Err(violation("I-l", format!("{id} was given {payment:?} of another signer")));
+        }
         let fits = seen.terms.as_ref().is_some_and(|terms| {
             payment.payer.to_lowercase() == terms.payer
                 && payment.nonce.to_lowercase() == terms.nonce

@@ -14,6 +14,7 @@ impl Auditor {
     pub(crate) fn on_clocks(&mut self, to: &Clocks) {
         self.mark_concurrent();
         self.time.set(to, self.seq);
+        self.devices.on_clocks(to.wall_ms, self.seq);
         if let Some(time_s) = to.block_ms.and_then(|ms| u64::try_from(ms.div_euclid(1000)).ok()) {
             let lending = self.loans.facts.keys();
             let chains: Vec<u64> = self.trades.exchanges.keys().chain(lending).copied().collect();

@@ -5,7 +5,7 @@
 //! protocols into them.
 
 pub use crate::basics::{Address, Atoms, Id, Micros, Proof, Ticket, Transaction};
-pub use crate::devices::{DeviceSeen, DeviceTerms};
+pub use crate::devices::{DeviceAsk, DeviceLimits, DeviceSeen, DeviceTerms};
 pub use crate::lending::{
     Deployed, ExposureReading, LendingFact, LendingPolicy, Loan, LoanAction, LoanAmount,
     LoanAnswer, LoanAsk, LoanRehearsed, LoanState, OperatorWithdrawal, PositionReading,

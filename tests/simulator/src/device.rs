@@ -152,14 +152,14 @@ impl WorldDevice {
         if self.plant != Some(PlantedBug::NotDerived) || !asks || self.plugged().is_none() {
             return None;
         }
-        let mut known = self.address_answer.lock().unwrap();
-        if known.is_none() {
-            let mut call = self.device.call(command);
-            if let Progress::Answered(data, status) = self.device.advance(&mut call) {
-                *known = Some([&data[..], &status.to_be_bytes()].concat());
-            }
-        }
-        known.clone()
+        let Progress::Answered(data, status) = self.device.advance(&mut self.device.call(command))
+        else {
+            return None;
+        };
+        let answer = [&data[..], &status.to_be_bytes()].concat();
+        let Some(address) = derived(command, &data) else { return Some(answer) };
+        self.tape.show(Observation::Device(DeviceSeen::Derived { address }));
+        Some(self.address_answer.lock().unwrap().get_or_insert(answer).clone())
     }
 
     fn count_down(&self) {

@@ -4,15 +4,23 @@ use std::sync::Arc;
 
 use bursar_core::codes::Code;
 use bursar_core::ids::RequestId;
-use bursar_domain::{Action, Command, Decision, Entry, Event, Refusal, Reply, State, Status};
+use bursar_domain::{
+    Action, Command, Decision, Entry, Event, Refusal, Reply, Request, State, Status,
+};
 
 use crate::faults::PlantedBug;
 use crate::signer;
 
 /// Changes what the rules read.
-pub(crate) fn change_input(plant: PlantedBug, state: &mut State, command: &Command) {
-    if let (PlantedBug::OtherTermsAgain, Action::Prompt { id, .. }) = (plant, &command.action) {
-        forget_terms(state, id);
+pub(crate) fn change_input(plant: PlantedBug, state: &mut State, command: &mut Command) {
+    match (plant, &mut command.action) {
+        (PlantedBug::OtherTermsAgain, Action::Prompt { id, .. }) => forget_terms(state, id),
+        (PlantedBug::PressedAgain, Action::Ask(ask)) => {
+            let by_device = |first: &Request| state.is_on_device(first.from);
+            let paid = |first: &Request| matches!(first.status, Status::Authorized { .. });
+            ask.prior.same.take_if(|first| by_device(first) && paid(first));
+        }
+        _other => {}
     }
 }
 

@@ -1,6 +1,8 @@
 //! Payments from a hardware device: what agents, operators and the person at the device do.
 
-use bursar_auditor::observations::{Answer, DeviceSeen, Observation, Order, TradingPolicy};
+use bursar_auditor::observations::{
+    Answer, DeviceAsk, DeviceLimits, DeviceSeen, Observation, Order, TradingPolicy,
+};
 use bursar_chain::ports::Clock;
 use bursar_control::grammar::Order as Parsed;
 use bursar_demo::operator::Operator;
@@ -179,6 +181,8 @@ impl Plan {
 #[derive(Debug, Clone)]
 pub(crate) struct DeviceCall {
     agent: usize,
+    /// Its number. A repeat has the same.
+    call: u64,
     body: Value,
 }
 
@@ -189,6 +193,17 @@ pub(crate) struct DevicePayments {
     calls: Vec<DeviceCall>,
     ids: Vec<String>,
     asked: u64,
+}
+
+/// Reads an answer, and recovers the signer of a payment header over its terms.
+fn answer(status: u16, body: &Value) -> Answer {
+    let mut answer = wire::answer(status, body);
+    if let (Answer::Header { payment, .. }, Some(header)) =
+        (&mut answer, body["header_value"].as_str())
+    {
+        payment.signer = Some(offers::signed_terms(header).1.to_lowercase());
+    }
+    answer
 }
 
 impl DevicePayments {
@@ -237,12 +252,13 @@ impl World {
             // Other steps never use these agents.
             let agent = self.agents.pop().expect("it is registered");
             let id = agent.id.clone();
-            let seen = DeviceSeen::Commissioned {
-                agent: id.clone(),
+            let limits = DeviceLimits {
                 daily: LIMITS.daily,
+                per_request: LIMITS.per_request,
                 auto_below: LIMITS.auto_below,
             };
-            self.show_device(seen);
+            let (agent_id, is_signed) = (id.clone(), !bearer);
+            self.show_device(DeviceSeen::Commissioned { agent: agent_id, is_signed, limits });
             self.device_payments.agents.push(agent);
             let order = Order::Commission {
                 agent: id.clone(),
@@ -344,13 +360,23 @@ impl World {
         challenge["accepts"][0]["maxTimeoutSeconds"] = timeout_s.into();
         let now = self.clock.now().utc.seconds();
         let body = payments.agents[agent].ask(now, &offers::header(&challenge), None);
-        self.send_device(DeviceCall { agent, body })
+        let call = self.device_payments.asked;
+        let accepts = &challenge["accepts"][0];
+        let text = |name: &str| accepts[name].as_str().expect("a text").to_lowercase();
+        let payment = DeviceAsk {
+            chain: offers::BASE.0,
+            asset: text("asset"),
+            payee: text("payTo"),
+            amount: micros.into(),
+        };
+        self.show_device(DeviceSeen::Called { call, payment });
+        self.send_device(DeviceCall { agent, call, body })
     }
 
     fn send_device(&mut self, call: DeviceCall) -> Result<(), WorldFailure> {
         self.device_payments.calls.push(call.clone());
-        let agent = call.agent;
-        self.call_device("POST", "/sign", Some(call.body), agent, false, wire::answer)
+        let (agent, number) = (call.agent, Some(call.call));
+        self.call_device("POST", "/sign", Some(call.body), (agent, number), false, answer)
     }
 
     fn call_device(
@@ -358,7 +384,7 @@ impl World {
         method: &'static str,
         path: &str,
         body: Option<Value>,
-        agent: usize,
+        (agent, call): (usize, Option<u64>),
         settled: bool,
         read: fn(u16, &Value) -> Answer,
     ) -> Result<(), WorldFailure> {
@@ -369,19 +395,19 @@ impl World {
         self.process().spawn(async move {
             let (status, bytes) = ask(http, method, &path, body).await;
             let answer = read(status, &serde_json::from_slice(&bytes).unwrap_or(Value::Null));
-            tape.show(Observation::Device(DeviceSeen::Answered { agent, answer, settled }));
+            tape.show(Observation::Device(DeviceSeen::Answered { agent, call, answer, settled }));
         });
         self.settle()
     }
 
     fn poll_device(&mut self, id: &str, settled: bool) -> Result<(), WorldFailure> {
-        self.call_device("GET", &format!("/sign/status/{id}"), None, 0, settled, wire::answer)
+        self.call_device("GET", &format!("/sign/status/{id}"), None, (0, None), settled, answer)
     }
 
     fn read_device_standing(&mut self, agent: usize, settled: bool) -> Result<(), WorldFailure> {
         let now = self.clock.now().utc.seconds();
         let body = self.device_payments.agents[agent].read(now);
-        self.call_device("POST", "/status", Some(body), agent, settled, wire::standing)
+        self.call_device("POST", "/status", Some(body), (agent, None), settled, wire::standing)
     }
 
     /// Polls the newest payments. At the end, all of them, and the standings of their agents.

@@ -116,6 +116,7 @@ plants! {
     LapseForgotten "the value of a payment that a device may have signed never returns";
     NotDerived "a device is asked without the check that it has the address";
     OtherTermsAgain "after a prompt with an unknown outcome a device is asked for other terms";
+    PressedAgain "a payment that a device signed is asked for again when its call is repeated";
     UnreadFreed "the value of a payment that a device may have signed returns at the end of the wait";
     SuppliedAgain "a restart forgets the open supply of a plan";
 }
@@ -279,7 +280,7 @@ impl MutatedRules for WorldFaults {
         trade_faults::change_input(plant, &mut state, &mut command);
         let memory = &mut self.inner.lock().unwrap().loans;
         loan_faults::change_input(plant, memory, &mut state, &mut command)?;
-        device_faults::change_input(plant, &mut state, &command);
+        device_faults::change_input(plant, &mut state, &mut command);
         let mut decision = match bursar_domain::decide(&state, &command) {
             Err(refusal) => device_faults::instead_of(plant, &command, refusal)?,
             Ok(decision) => decision,

@@ -70,8 +70,9 @@ const FOUND_BY: &[(PlantedBug, u64)] = &[
     (PlantedBug::DeniedPressCounts, 56),
     (PlantedBug::SignedBySoftware, 2),
     (PlantedBug::LapseForgotten, 19),
-    (PlantedBug::NotDerived, 2),
+    (PlantedBug::NotDerived, 36),
     (PlantedBug::OtherTermsAgain, 447),
+    (PlantedBug::PressedAgain, 570),
     (PlantedBug::UnreadFreed, 616),
     (PlantedBug::SuppliedAgain, 52),
 ];
