@@ -25,6 +25,8 @@ pub enum Lie {
     Changed,
     /// The data of the answer before.
     Earlier,
+    /// This status, which was meant for another program. The next command gets the answer that was held up, once.
+    Foreign(u16),
 }
 
 /// A device. Its exchanges run one after the other.
@@ -54,6 +56,8 @@ struct State {
     /// Honest answers until the lie begins.
     honest: u64,
     earlier: Vec<u8>,
+    /// The answer that a foreign one held up.
+    held_up: Option<(Vec<u8>, u16)>,
     /// Commands until the cable is pulled: before the command is handled, or before it is answered.
     cut_before: Option<u64>,
     cut_after: Option<u64>,
@@ -108,8 +112,25 @@ impl State {
     fn pull(&mut self) {
         self.is_plugged = false;
         self.unplugged = self.unplugged.saturating_add(1);
-        self.prompt = None;
+        (self.prompt, self.held_up) = (None, None);
         self.app.restart();
+    }
+
+    /// Returns the data of an answer as a lie changes it.
+    fn falsified(&self, lie: Option<Lie>, data: &[u8]) -> Vec<u8> {
+        let mut sent = data.to_vec();
+        match lie {
+            None | Some(Lie::Foreign(_)) => {}
+            Some(Lie::Truncated) => drop(sent.pop()),
+            Some(Lie::Longer) => sent.push(0),
+            Some(Lie::Changed) => {
+                if let Some(byte) = sent.last_mut() {
+                    *byte ^= 1;
+                }
+            }
+            Some(Lie::Earlier) => return self.earlier.clone(),
+        }
+        sent
     }
 }
 
@@ -141,6 +162,7 @@ impl Device {
             lie: None,
             honest: 0,
             earlier: Vec::new(),
+            held_up: None,
             cut_before: None,
             cut_after: None,
             log: Vec::new(),
@@ -235,22 +257,16 @@ impl Device {
         if !state.is_plugged || state.unplugged != call.unplugged {
             return None;
         }
+        let (data, status) = state.held_up.take().unwrap_or((data, status));
         let lie = if state.honest == 0 { state.lie } else { None };
         state.honest = state.honest.saturating_sub(1);
-        let sent = match lie {
-            None => data.clone(),
-            Some(Lie::Truncated) => {
-                data.split_last().map_or(Vec::new(), |(_last, rest)| rest.to_vec())
+        let (sent, status) = match lie {
+            Some(Lie::Foreign(foreign)) => {
+                state.held_up = Some((data.clone(), status));
+                state.lie = None;
+                (Vec::new(), foreign)
             }
-            Some(Lie::Longer) => [&data[..], &[0]].concat(),
-            Some(Lie::Changed) => {
-                let mut changed = data.clone();
-                if let Some(byte) = changed.last_mut() {
-                    *byte ^= 1;
-                }
-                changed
-            }
-            Some(Lie::Earlier) => state.earlier.clone(),
+            lie => (state.falsified(lie, &data), status),
         };
         state.earlier = data;
         state.log.push(format!("<= {}{status:04x}", hex::encode(&sent)));

@@ -20,7 +20,7 @@ use bursar_ledger_device::server::serve;
 use bursar_x402::authorization::Authorization;
 use bursar_x402::typed_data::TokenDomain;
 
-use super::support::WORDS;
+use super::support::{PATIENCE, WORDS};
 
 /// A simulated device, and the port that finds it.
 struct Bench {
@@ -77,6 +77,11 @@ async fn address_of(device: &dyn Device) -> Result<Address, ExchangeFault> {
     Ok(address::read(read_answer(&answer).unwrap()).unwrap())
 }
 
+/// Fails where an exchange would wait for a person who never comes.
+async fn in_time<T>(exchange: impl Future<Output = T>) -> T {
+    tokio::time::timeout(PATIENCE, exchange).await.expect("it waits for the person")
+}
+
 /// Sends the commands of a request; returns its last answer.
 async fn send(device: &dyn Device, commands: &[Command]) -> Result<Vec<u8>, ExchangeFault> {
     let (last, before) = commands.split_last().unwrap();
@@ -124,11 +129,11 @@ async fn a_late_answer_is_dropped_and_never_returned_for_another_command() {
         request.abort();
         assert!(request.await.unwrap_err().is_cancelled());
         assert!(device.owes_answer());
-        let asked = device.exchange(&app::ask_app()).await;
+        let asked = in_time(device.exchange(&app::ask_app())).await;
         assert_eq!(asked, Err(ExchangeFault::OwesAnswer));
-        let again = bench.connect().await;
+        let again = in_time(bench.connect()).await;
         assert!(again.owes_answer(), "it is not opened a second time");
-        assert_eq!(address_of(&*again).await, Err(ExchangeFault::OwesAnswer));
+        assert_eq!(in_time(address_of(&*again)).await, Err(ExchangeFault::OwesAnswer));
 
         assert!(bench.device.press(decision));
         while device.owes_answer() {
@@ -177,7 +182,8 @@ async fn two_callers_never_share_an_exchange() {
     let (shown, request) = (address::ask(&path(), Display::Confirm).unwrap(), Arc::clone(&device));
     let first = tokio::spawn(async move { request.exchange(&shown).await });
     bench.wait_for_prompt().await;
-    assert_eq!(address_of(&*device).await, Err(ExchangeFault::OwesAnswer));
+    let second = in_time(address_of(&*device)).await;
+    assert_eq!(second, Err(ExchangeFault::OwesAnswer));
     assert!(bench.device.press(Decision::Press));
     assert!(first.await.unwrap().is_ok());
     assert!(address_of(&*device).await.is_ok());

@@ -239,6 +239,26 @@ async fn answers_to_other_commands_are_never_taken_for_a_signature() {
     }
 }
 
+/// The wallet reads a status that was meant for another program, while the device has signed. It believes neither a refusal
+/// nor that nothing was shown: the value stays reserved, and the same terms are shown again.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_status_for_another_program_ends_no_payment() {
+    let [refused, switch_off, locked] = [0x6985, 0x6a80, 0x5515];
+    for status in [refused, switch_off, locked] {
+        let bench = Bench::start(POLICY, "bearer").await;
+        let request = bench.waits(1).await;
+        let first = bench.prompt().await;
+        bench.device.set_lie(0, Some(Lie::Foreign(status)));
+        bench.press(Decision::Press).await;
+        let second = bench.prompt().await;
+        assert_eq!(first, second, "{status:04x}: the same terms");
+        assert_eq!(bench.prompts(), 2, "{:?}", bench.device.log());
+        bench.press(Decision::Press).await;
+        bench.status(&request, "success").await;
+        bench.engine.operator().must("audit verify").await;
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn of_two_devices_the_one_with_the_address_is_used() {
     let ((device, at), (other, other_at)) = (plug_in(WORDS), plug_in(OTHER_WORDS));

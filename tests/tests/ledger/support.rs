@@ -17,7 +17,7 @@ pub(crate) const OTHER_WORDS: &str =
     "legal winner thank year wave sausage worth useful legal winner thank yellow";
 
 /// How long a test watches for a state, in real time.
-const PATIENCE: Duration = Duration::from_secs(60);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 /// An engine, its device, and an agent that pays from an address of the device.
 pub(crate) struct Bench {

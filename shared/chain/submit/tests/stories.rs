@@ -8,7 +8,7 @@ use bursar_core::time::Utc;
 use bursar_submit::fees::FeeQuote;
 use bursar_submit::{
     Action, Call, Event, Fees, Found, Input, Outbox, OutboxKey, Outcome, Quote, Raw, Refusal,
-    Rules, SendAnswer, SubmissionId, Trouble, apply, resume, step,
+    Rules, SendAnswer, SubmissionId, Trouble, apply, raised_offer, resume, step,
 };
 use bursar_x402::signature::Signature65;
 use k256::ecdsa::SigningKey;
@@ -549,6 +549,26 @@ fn a_person_is_asked_once_for_each_attempt_that_the_host_requests() {
     let again = raise(&story);
     let (_events, actions) = story.tell(again);
     assert!(matches!(actions[..], [Action::Sign { attempt: 3, .. }]), "{actions:?}");
+}
+
+/// The host agreed to a price: one wei for a unit of gas less refuses the offer, and changes nothing.
+#[test]
+fn a_raised_offer_never_exceeds_what_the_host_agreed_to() {
+    let mut story = Story { rules: RULES.by_person(), ..Story::begin() };
+    story.open(1);
+    story.signed();
+    story.price = 2_000;
+    let fees = Fees::Dynamic { max_fee: story.price, tip: 8 };
+    let fee = FeeQuote { fees, needed: story.price / 2 };
+    let quote = Quote { fee, plain_gas: 21_000, pending: 0, mined: 0 };
+    let offer = raised_offer(&story.outbox, &story.rules, id(1), &quote).unwrap();
+    let raise = |most| Input::Raise { id: id(1), quote, most };
+    let short = raise(offer.max_price() - 1);
+    let refused = step(&story.outbox, &story.rules, story.now, short);
+    assert_eq!(refused, Err(Refusal::NotRaised));
+    let (_events, actions) = story.tell(raise(offer.max_price()));
+    assert!(matches!(actions[..], [Action::Sign { attempt: 1, .. }]), "{actions:?}");
+    assert_eq!(story.outbox.open[&id(1)].attempts[1].fees, offer);
 }
 
 #[test]
