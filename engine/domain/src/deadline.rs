@@ -1,4 +1,4 @@
-//! Deadlines on the wall clock and the boot clock. Only this module knows the 15-minute limit of a hold.
+//! Deadlines on the wall clock and the boot clock.
 
 use bursar_core::limits::HOLD_MS;
 use bursar_core::time::{Moment, Utc};
@@ -6,8 +6,8 @@ use serde::{Deserialize, Serialize};
 
 /// The end of a hold, of a plan, or of the period in which a result is returned.
 ///
-/// Kept on both clocks: setting the wall clock back does not extend it within a boot. After a reboot, at least the time since
-/// that boot has passed, whatever the wall clock says.
+/// Kept on both clocks: setting the wall clock back does not extend it within a boot. After a reboot it ends at the latest
+/// its own length after that boot, if the wall clock was set back behind its beginning.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Deadline {
     pub utc: Utc,
@@ -50,12 +50,13 @@ impl Deadline {
         if self.boot_id.is_empty() || moment.boot_id.is_empty() {
             return wall;
         }
-        let boot = if self.is_of_boot(moment) {
-            self.boot_ms
-        } else {
-            u64::try_from(length_ms).unwrap_or(0)
-        };
-        wall.min(boot.saturating_sub(moment.boottime_ms))
+        if self.is_of_boot(moment) {
+            return wall.min(self.boot_ms.saturating_sub(moment.boottime_ms));
+        }
+        // More is left than there ever was: the clock was set back, and cannot tell. The time since the boot has passed. With
+        // a right clock the wall decides alone: a container may get another boot id although its host did not boot.
+        let length = u64::try_from(length_ms).unwrap_or(0);
+        if wall > length { length.saturating_sub(moment.boottime_ms) } else { wall }
     }
 
     fn is_of_boot(&self, moment: &Moment) -> bool {

@@ -32,8 +32,9 @@ pub enum Repeat {
 
 /// Decides whether a request is a repeat, and of which request.
 ///
-/// Implements the table "Same ask, same answer" of the specification.
-pub fn repeat(prior: &Prior, identity: &Identity, moment: &Moment) -> Repeat {
+/// Implements the table "Same ask, same answer" of the specification. `is_open` says whether a device may have signed
+/// redeemable terms of the newest request, although that ended without a signature: until they lapse, it is not paid again.
+pub fn repeat(prior: &Prior, identity: &Identity, moment: &Moment, is_open: bool) -> Repeat {
     if let (Some(claim), Some(first)) = (identity.claim(), &prior.claimed) {
         let other = first.identity.claim().is_some_and(|first| first.content != claim.content);
         if other && is_remembered(first, moment) {
@@ -46,7 +47,7 @@ pub fn repeat(prior: &Prior, identity: &Identity, moment: &Moment) -> Repeat {
     if let Some(paid) = prior.paid.as_ref().filter(|paid| paid.id == first.id) {
         return Repeat::Settled(Box::new(paid.clone()));
     }
-    if is_remembered(first, moment) || (signed && !spent) {
+    if is_open || is_remembered(first, moment) || (signed && !spent) {
         Repeat::Same(Box::new(first.clone()))
     } else if signed {
         Repeat::Refuse(Code::PaymentExpired)

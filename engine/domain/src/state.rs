@@ -142,6 +142,12 @@ impl State {
         self.unanswered.values().filter(move |request| request.has_lapsed(moment, journal_s))
     }
 
+    /// Returns whether an ended payment may be redeemed, because a device may have signed its terms.
+    pub(crate) fn may_be_redeemed(&self, id: &RequestId, moment: &Moment) -> bool {
+        let journal_s = self.journal_second(moment);
+        self.unanswered.get(id).is_some_and(|request| !request.has_lapsed(moment, journal_s))
+    }
+
     /// Returns the journal time of an entry that is written now, as a Unix second.
     fn journal_second(&self, moment: &Moment) -> u64 {
         u64::try_from(moment.utc.max(self.clock).seconds()).unwrap_or(0)

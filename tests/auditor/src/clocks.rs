@@ -36,12 +36,12 @@ impl Instant {
         (wall, boot)
     }
 
-    /// Returns whether something that began here and lasts `ms` has ended, by whichever clock is first. It began before any
-    /// later boot.
+    /// Returns whether something that began here and lasts `ms` has ended, by whichever clock is first. In a later boot, the
+    /// boot clock counts if the wall clock is behind the beginning.
     pub(crate) fn has_elapsed(&self, now: &Self, ms: i64) -> bool {
         let (wall, boot) = self.elapsed(now);
-        let since_boot = || i64::try_from(now.boot_ms).unwrap_or(i64::MAX);
-        wall >= ms || boot.unwrap_or_else(since_boot) >= ms
+        let since_boot = i64::try_from(now.boot_ms).unwrap_or(i64::MAX);
+        wall >= ms || boot.unwrap_or(if wall < 0 { since_boot } else { wall }) >= ms
     }
 }
 

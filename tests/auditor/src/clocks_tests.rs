@@ -108,4 +108,5 @@ fn hold_expires_at_exactly_fifteen_minutes_by_either_clock_or_in_a_later_boot() 
     assert!(at.has_elapsed(&later(-5_000, 1, 900_005), HOLD_MS));
     assert!(!at.has_elapsed(&later(-5_000, 2, 899_999), HOLD_MS));
     assert!(at.has_elapsed(&later(-5_000, 2, 900_000), HOLD_MS));
+    assert!(!at.has_elapsed(&later(1_000, 2, 900_000), HOLD_MS));
 }

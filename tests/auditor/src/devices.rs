@@ -62,6 +62,8 @@ pub struct DeviceAsk {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DeviceTerms {
     pub request: Id,
+    /// The call that the request answers: each has its own URL.
+    pub call: u64,
     pub agent: String,
     pub payer: Address,
     pub digest: String,
@@ -250,7 +252,7 @@ impl Auditor {
         };
         devices.digests.insert(terms.digest.clone(), request.clone());
         self.count("device: recorded");
-        Ok(())
+        self.link(request, Some(terms.call))
     }
 
     /// T-35: the address is derived before each prompt. A device that is swapped after that is asked in vain.

@@ -86,9 +86,9 @@ pub(crate) fn poll(v: View<'_>, key: u64, rec: &RequestRecord) -> Vec<Expect> {
 fn since_end(ended: &[Instant], now: &Instant) -> (bool, bool) {
     let clocks = |at: &Instant| {
         let (wall, boot) = at.elapsed(now);
-        // It ended before any later boot.
+        // In a later boot, the boot clock counts if the wall clock is behind the end.
         let since_boot = i64::try_from(now.boot_ms).unwrap_or(i64::MAX);
-        [wall, boot.unwrap_or(wall.max(since_boot))]
+        [wall, boot.unwrap_or(if wall < 0 { since_boot } else { wall })]
     };
     let within = ended.iter().all(|at| clocks(at).iter().all(|ms| *ms < HOLD_MS));
     let past =

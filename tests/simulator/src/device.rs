@@ -259,8 +259,10 @@ pub(crate) fn of_entry(state: &State, entry: &Entry) -> Option<DeviceSeen> {
 
 fn terms(request: &Request) -> Option<DeviceTerms> {
     let (terms, digest) = (request.terms()?, request.digest()?);
+    let url = request.ask.payment()?.resource_url.as_deref()?;
     Some(DeviceTerms {
         request: request.id.to_string(),
+        call: url.rsplit('/').next()?.parse().ok()?,
         agent: request.agent.to_string(),
         payer: format!("{:#x}", terms.from),
         digest: hex_of(digest.as_slice()),

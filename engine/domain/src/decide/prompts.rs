@@ -110,7 +110,8 @@ pub(super) fn reject_all(state: &State, code: Code) -> Vec<Event> {
     all.map(|id| Event::RequestRejected { id: *id, refusal: code.into() }).collect()
 }
 
-fn over(request: &Request, moment: &Moment) -> Option<Event> {
+/// Returns the event that ends a wait, if it is over.
+pub(super) fn over(request: &Request, moment: &Moment) -> Option<Event> {
     request.is_wait_over(moment).then(|| ended(request.id, WaitEnd::TooLate, moment))
 }
 

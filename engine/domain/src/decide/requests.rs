@@ -145,7 +145,16 @@ fn answer_repeat(
         may_get(first)?;
         return Ok(Some(Decision::reply(vec![expiry], Reply::Request(first.id))));
     }
-    let decision = match repeat(prior, identity, &command.moment) {
+    let same = prior.same.as_ref();
+    // The same for the wait for a device.
+    if let Some(first) = same.and_then(|first| state.waiting.get(&first.id))
+        && let Some(over) = prompts::over(first, &command.moment)
+    {
+        may_get(first)?;
+        return Ok(Some(Decision::reply(vec![over], Reply::Request(first.id))));
+    }
+    let is_open = same.is_some_and(|first| state.may_be_redeemed(&first.id, &command.moment));
+    let decision = match repeat(prior, identity, &command.moment, is_open) {
         Repeat::New => return Ok(None),
         Repeat::Refuse(code) => return Err(Refusal::new(code)),
         Repeat::Same(first) => {

@@ -182,6 +182,45 @@ fn a_clock_that_is_set_back_prolongs_no_wait() {
     assert_eq!(world.reserved(), Usd::ZERO);
 }
 
+/// A device may have signed terms that are valid for longer than a result is told: no repeat is paid before they lapse.
+#[test]
+fn a_repeat_is_no_new_payment_while_the_device_may_have_signed_the_first() {
+    let mut world = world();
+    let agent = build::agent(0);
+    let identity = build::bearer(&agent, b"report", None);
+    let long = || {
+        let mut ask = payment(900_000);
+        ask.valid_seconds = 1_800;
+        ask
+    };
+    let Answer::Awaits(id) = world.ask_as(&agent, identity.clone(), long()) else {
+        panic!("it waits")
+    };
+    prompt(&mut world, id);
+    world.must(denial(id));
+    // The denial itself is told for 15 minutes.
+    world.clock.pass(1_799 * SECOND);
+    let answer = world.ask_as(&agent, identity.clone(), long());
+    assert!(matches!(&answer, Answer::Earlier(first) if first.id == id), "{answer:?}");
+    world.clock.pass(SECOND);
+    let Answer::Awaits(next) = world.ask_as(&agent, identity, long()) else { panic!("it waits") };
+    assert_ne!(next, id);
+}
+
+/// As for a hold: the repeat of an overdue request gets its end, also before the clock has recorded it.
+#[test]
+fn a_repeat_records_the_end_of_a_wait_that_is_over() {
+    let mut world = world();
+    let agent = build::agent(0);
+    let identity = build::bearer(&agent, b"report", None);
+    let Answer::Awaits(id) = world.ask_as(&agent, identity.clone(), payment(900_000)) else {
+        panic!("it waits")
+    };
+    world.clock.pass(HOLD_MS);
+    world.ask_as(&agent, identity, payment(900_000));
+    assert!(matches!(world.status(id), Status::NotSigned { end: WaitEnd::TooLate, .. }));
+}
+
 /// The clock was days ahead when the wait began and when its terms were fixed. After a reboot only the new boot clock shows
 /// that time passes.
 #[test]

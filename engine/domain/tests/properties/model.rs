@@ -114,11 +114,19 @@ impl ModelStatus {
     }
 }
 
-/// Returns whether 15 minutes have passed, by the wall clock or since the boot of the machine, if that was later.
+/// Returns whether 15 minutes have passed, by the wall clock or by the clock of the same boot; in a later boot since that
+/// boot, if the wall clock is behind the beginning.
 fn a_quarter_after(since: &Moment, now: &Moment) -> bool {
     let boot = |moment: &Moment| i64::try_from(moment.boottime_ms).unwrap();
-    let before = if now.boot_id == since.boot_id { boot(since) } else { 0 };
-    now.utc.0 - since.utc.0 >= QUARTER || boot(now) - before >= QUARTER
+    let wall = now.utc.0 - since.utc.0;
+    let by_boot = if now.boot_id == since.boot_id {
+        boot(now) - boot(since)
+    } else if wall < 0 {
+        boot(now)
+    } else {
+        0
+    };
+    wall >= QUARTER || by_boot >= QUARTER
 }
 
 impl ModelRequest {

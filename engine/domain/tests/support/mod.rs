@@ -338,10 +338,13 @@ impl World {
             Status::Held { reason, .. } => (Answer::Holds(id, *reason), Vec::new()),
             Status::Refused { refusal, .. } => (Answer::Refuses(id, refusal.clone()), Vec::new()),
             Status::AwaitingDevice(_) => (Answer::Awaits(id), Vec::new()),
+            // The wait for the device was over.
+            Status::NotSigned { .. } => {
+                (Answer::Earlier(Box::new(self.records[&id].clone())), Vec::new())
+            }
             over @ (Status::Executing(_)
             | Status::Ended(_)
             | Status::Denied { .. }
-            | Status::NotSigned { .. }
             | Status::Expired { .. }) => panic!("asked and {over:?}"),
         };
         assert_eq!(decision.effects, effects);

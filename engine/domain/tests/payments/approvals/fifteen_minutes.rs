@@ -94,6 +94,21 @@ fn a_clock_set_back_extends_a_hold_by_no_more_than_the_time_before_a_reboot() {
     assert!(is_expired(&world, id));
 }
 
+/// A container gets another boot id when it starts, and has the boot clock of its host.
+#[test]
+fn a_new_boot_id_alone_ends_no_hold() {
+    let mut clock = Clock::at("2026-01-15T12:00:00Z", "UTC");
+    clock.boottime_ms = (20 * DAY).unsigned_abs();
+    let mut world = build::world(clock, &build::policy());
+    let id = world.holds(payment(2_000_000));
+    world.clock.pass(MINUTE);
+    world.clock.boot_id = "another".to_owned();
+    assert_eq!(world.tick().events, []);
+    world.clock.pass(QUARTER - MINUTE);
+    world.tick();
+    assert!(is_expired(&world, id));
+}
+
 #[test]
 fn holds_expire_by_the_wall_clock_without_a_boot_identity() {
     let clock = Clock::at("2026-01-15T12:00:00Z", "UTC").without_boot();

@@ -57,11 +57,14 @@ async fn try_status(api: &Api, id: &str) -> Result<Answer, Fault> {
             expired(&record)
         }
         Status::AwaitingDevice(_) if record.is_wait_over(&moment) => {
-            // As for a hold.
-            if let Err(fault) = api.core.act(Action::Tick).await {
-                tracing::warn!(code = %fault.code, "the end of a wait could not be recorded");
+            // Until the end is on disk, the request waits: a clock that is set back lets it go on.
+            match api.core.act(Action::Tick).await {
+                Ok(_recorded) => not_signed(&record, WaitEnd::TooLate),
+                Err(fault) => {
+                    tracing::warn!(code = %fault.code, "the end of a wait could not be recorded");
+                    describe(&record, None, &moment)
+                }
             }
-            not_signed(&record, WaitEnd::TooLate)
         }
         Status::Held { .. }
         | Status::Authorized { .. }
