@@ -53,8 +53,8 @@ impl Deadline {
         if self.is_of_boot(moment) {
             return wall.min(self.boot_ms.saturating_sub(moment.boottime_ms));
         }
-        // More is left than there ever was: the clock was set back, and cannot tell. The time since the boot has passed. With
-        // a right clock the wall decides alone: a container may get another boot id although its host did not boot.
+        // If more is left than the whole length, the wall clock was set back, and the time since the boot limits the rest.
+        // Otherwise the boot clock must not count: a container may get a new boot id without a boot of its host.
         let length = u64::try_from(length_ms).unwrap_or(0);
         if wall > length { length.saturating_sub(moment.boottime_ms) } else { wall }
     }

@@ -87,7 +87,7 @@ impl DeviceTurn {
     /// Returns the milliseconds until the wait ends: for the device, or for the person at its prompt, whose terms are valid
     /// for `valid_s` seconds.
     pub(crate) fn left_ms(&self, moment: &Moment, valid_s: u64) -> u64 {
-        let Some(prompt) = self.shown() else { return self.until.left_within_ms(moment, HOLD_MS) };
+        let Some(prompt) = self.shown() else { return self.until.left_ms(moment) };
         // A prompt begins before the end of the wait for its device. So a clock that is set back prolongs nothing.
         let valid_ms = i64::try_from(valid_s.saturating_mul(1000)).unwrap_or(i64::MAX);
         let more_ms = valid_ms.saturating_sub(PROMPT_MARGIN_MS);

@@ -36,12 +36,17 @@ impl Instant {
         (wall, boot)
     }
 
-    /// Returns whether something that began here and lasts `ms` has ended, by whichever clock is first. In a later boot, the
-    /// boot clock counts if the wall clock is behind the beginning.
-    pub(crate) fn has_elapsed(&self, now: &Self, ms: i64) -> bool {
+    /// Returns the milliseconds since this instant, by the wall clock and by the clock that limits it: the boot clock of the
+    /// same boot, or the time since a later boot if the wall clock is behind this instant.
+    pub(crate) fn elapsed_by_both(&self, now: &Self) -> [i64; 2] {
         let (wall, boot) = self.elapsed(now);
         let since_boot = i64::try_from(now.boot_ms).unwrap_or(i64::MAX);
-        wall >= ms || boot.unwrap_or(if wall < 0 { since_boot } else { wall }) >= ms
+        [wall, boot.unwrap_or(if wall < 0 { since_boot } else { wall })]
+    }
+
+    /// Returns whether something that began here and lasts `ms` has ended, by whichever clock is first.
+    pub(crate) fn has_elapsed(&self, now: &Self, ms: i64) -> bool {
+        self.elapsed_by_both(now).iter().any(|passed| *passed >= ms)
     }
 }
 

@@ -96,7 +96,7 @@ struct Seen {
     /// The last answer: 0 for pending, 1 for executing, 2 for rejected, 3 for paid.
     rank: u8,
     first_ms: i64,
-    /// The call that it answers, as far as an answer has shown.
+    /// The call that it answers, as far as its terms or an answer have shown.
     call: Option<u64>,
     /// The boot in which its terms were recorded, and the observation.
     boot: u32,
@@ -242,17 +242,11 @@ impl Auditor {
             let what = format!("the device is asked for {terms:?}, which no operator approved");
             return Err(violation("I-j", what));
         }
-        *seen = Seen {
-            terms: Some(terms.clone()),
-            boot: self.time.now.boot,
-            recorded: self.seq,
-            latest_ms: self.time.now.wall_ms,
-            lapsed: None,
-            ..std::mem::take(seen)
-        };
+        (seen.terms, seen.boot) = (Some(terms.clone()), self.time.now.boot);
+        (seen.recorded, seen.latest_ms, seen.lapsed) = (self.seq, self.time.now.wall_ms, None);
         devices.digests.insert(terms.digest.clone(), request.clone());
         self.count("device: recorded");
-        self.link(request, Some(terms.call))
+        self.link(request, terms.call)
     }
 
     /// T-35: the address is derived before each prompt. A device that is swapped after that is asked in vain.
@@ -290,7 +284,7 @@ impl Auditor {
         Ok(())
     }
 
-    /// A person signs terms of the journal, and nothing else of the same request or of the same call.
+    /// Checks that the signed terms are in the journal, and that no others of the same request or call were signed.
     fn check_press(&self, digest: &str) -> Result<(), Violation> {
         let devices = &self.devices;
         let Some(id) = devices.digests.get(digest) else {
@@ -418,7 +412,6 @@ impl Auditor {
         let now_ms = self.time.latest_ms;
         let (id, rank) = match answer {
             Answer::Header { id, payment } => {
-                self.link(id, call)?;
                 self.check_device_header(id, payment)?;
                 (id, 3)
             }
@@ -449,12 +442,13 @@ impl Auditor {
             Answer::Refused { code, id: Some(id), .. } if code == "REQUEST_NOT_FOUND" => (id, 4),
             _other => return Ok(()),
         };
+        if let Some(call) = call {
+            self.link(id, call)?;
+        }
         let seen = self.devices.requests.entry(id.clone()).or_default();
         if seen.first_ms == 0 {
             seen.first_ms = now_ms;
         }
-        self.link(id, call)?;
-        let Some(seen) = self.devices.requests.get_mut(id) else { return Ok(()) };
         if rank == 4 {
             if now_ms.saturating_sub(seen.first_ms) < KNOWN_MS {
                 return Err(violation("I-p", format!("{id} is forgotten: {seen:?}")));
@@ -483,8 +477,7 @@ impl Auditor {
     }
 
     /// Notes the call that a request answers.
-    fn link(&mut self, id: &str, call: Option<u64>) -> Result<(), Violation> {
-        let Some(call) = call else { return Ok(()) };
+    fn link(&mut self, id: &str, call: u64) -> Result<(), Violation> {
         let seen = self.devices.requests.entry(id.to_owned()).or_default();
         if seen.call.is_some_and(|first| first != call) {
             return Err(violation("I-p", format!("call {call} was answered as {id}: {seen:?}")));
@@ -509,7 +502,7 @@ impl Auditor {
                 return Err(violation("I-l", what));
             }
         }
-        // Whoever receives the header recovers the signer over its terms.
+        // The driver recovers the signer over the terms of the header.
         if payment.signer.as_ref().is_some_and(|signer| *signer != payment.payer) {
             return Err(violation("I-l", format!("{id} was given {payment:?} of another signer")));
         }

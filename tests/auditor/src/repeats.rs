@@ -84,15 +84,11 @@ pub(crate) fn poll(v: View<'_>, key: u64, rec: &RequestRecord) -> Vec<Expect> {
 
 /// Returns whether something ended (surely within 15 minutes, surely longer ago).
 fn since_end(ended: &[Instant], now: &Instant) -> (bool, bool) {
-    let clocks = |at: &Instant| {
-        let (wall, boot) = at.elapsed(now);
-        // In a later boot, the boot clock counts if the wall clock is behind the end.
-        let since_boot = i64::try_from(now.boot_ms).unwrap_or(i64::MAX);
-        [wall, boot.unwrap_or(if wall < 0 { since_boot } else { wall })]
+    let all = |test: fn(i64) -> bool| {
+        ended.iter().all(|at| at.elapsed_by_both(now).into_iter().all(test))
     };
-    let within = ended.iter().all(|at| clocks(at).iter().all(|ms| *ms < HOLD_MS));
-    let past =
-        !ended.is_empty() && ended.iter().all(|at| clocks(at).iter().all(|ms| *ms > HOLD_MS));
+    let within = all(|ms| ms < HOLD_MS);
+    let past = !ended.is_empty() && all(|ms| ms > HOLD_MS);
     (within, past)
 }
 

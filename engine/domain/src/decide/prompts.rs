@@ -94,7 +94,7 @@ pub(super) fn signed(
     Ok(Decision::reply(events, Reply::Request(id)))
 }
 
-/// Returns the events of waits that are over. Also a locked wallet records them: what it has told agents must stay true.
+/// Returns the events of waits that are over. A locked wallet records them too, because it reports them to agents.
 pub(super) fn waits_over(state: &State, moment: &Moment) -> Vec<Event> {
     state.waiting.values().filter_map(|request| over(request, moment)).collect()
 }

@@ -182,7 +182,7 @@ fn a_clock_that_is_set_back_prolongs_no_wait() {
     assert_eq!(world.reserved(), Usd::ZERO);
 }
 
-/// A device may have signed terms that are valid for longer than a result is told: no repeat is paid before they lapse.
+/// Terms that a device may have signed can outlast the 15 minutes of a stored result. No repeat is paid before they lapse.
 #[test]
 fn a_repeat_is_no_new_payment_while_the_device_may_have_signed_the_first() {
     let mut world = world();
@@ -198,7 +198,7 @@ fn a_repeat_is_no_new_payment_while_the_device_may_have_signed_the_first() {
     };
     prompt(&mut world, id);
     world.must(denial(id));
-    // The denial itself is told for 15 minutes.
+    // The denial alone is returned for 15 minutes.
     world.clock.pass(1_799 * SECOND);
     let answer = world.ask_as(&agent, identity.clone(), long());
     assert!(matches!(&answer, Answer::Earlier(first) if first.id == id), "{answer:?}");
@@ -247,7 +247,7 @@ fn a_reboot_with_a_corrected_clock_prolongs_no_wait() {
     assert_eq!(world.reserved(), Usd(200_000));
 }
 
-/// What an agent was told stays true: a locked wallet records the end, and a clock that is set back revives nothing.
+/// A locked wallet records the end of a wait, so a clock that is set back does not reactivate the request.
 #[test]
 fn a_locked_wallet_records_the_end_of_a_wait_and_frees_only_what_was_not_shown() {
     let mut world = world();
