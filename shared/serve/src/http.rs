@@ -33,7 +33,7 @@ pub use bounds::{BodyBounds, Bounds, HeadBounds, Loopback, slots};
 pub use deliver::{DeliveryReport, DeliverySender, delivery};
 pub use edge::Edge;
 pub use refusal::{Refusal, RefusalWriter, RefusedRequest, plain_refusal};
-pub use service::{LocalAddress, ProvenCaller};
+pub use service::{LocalAddress, ProvenCaller, ResponseClaim};
 
 #[cfg(test)]
 mod tests;

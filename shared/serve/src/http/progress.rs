@@ -14,6 +14,8 @@ use super::refusal::Refusal;
 const STOP_BODY_MS: u64 = 500;
 /// How long a stopping server reads and discards after a last response.
 const STOP_LINGER_MS: u64 = 500;
+/// How long a route that has claimed its response may take, in multiples of the bound of other routes.
+const CLAIMED_HANDLERS: u64 = 2;
 
 /// The shared state of one connection.
 #[derive(Debug)]
@@ -132,6 +134,8 @@ pub(super) struct Progress {
     /// Bytes of the request that had arrived at the time `wanted`.
     wanted_at: usize,
     pub(super) response: ResponseState,
+    /// Only the route may respond to this request.
+    is_claimed: bool,
     pub(super) delivery: Option<DeliverySender>,
     /// Time since which the peer has read nothing.
     pub(super) stalled: Option<u64>,
@@ -141,7 +145,7 @@ pub(super) struct Progress {
 }
 
 impl Progress {
-    fn new(now: u64) -> Self {
+    pub(super) fn new(now: u64) -> Self {
         Self {
             phase: Phase::Idle,
             since: now,
@@ -152,6 +156,7 @@ impl Progress {
             wanted: None,
             wanted_at: 0,
             response: ResponseState::Open,
+            is_claimed: false,
             delivery: None,
             stalled: None,
             refusal: None,
@@ -165,7 +170,7 @@ impl Progress {
         match phase {
             Phase::Idle => {
                 (self.received, self.announced, self.wanted) = (0, 0, None);
-                self.response = ResponseState::Open;
+                (self.response, self.is_claimed) = (ResponseState::Open, false);
             }
             Phase::Head => self.began = now,
             Phase::Body | Phase::Received | Phase::Linger => {}
@@ -204,6 +209,12 @@ impl Progress {
         }
     }
 
+    /// Leaves the response to the route. Returns whether it may still respond.
+    pub(super) fn claim(&mut self) -> bool {
+        self.is_claimed = self.refused.is_none();
+        self.is_claimed
+    }
+
     /// Returns whether this request was or will be refused.
     pub(super) fn is_refused(&self) -> bool {
         self.refused.is_some()
@@ -239,7 +250,12 @@ impl Progress {
             (Some(ms), ResponseState::Open, Phase::Body | Phase::Received)
                 if self.refused.is_none() =>
             {
-                Some((self.began.saturating_add(ms), Due::Refuse(Refusal::Busy)))
+                // No response is better than one that does not know what the route has done.
+                let (ms, due) = match self.is_claimed {
+                    true => (ms.saturating_mul(CLAIMED_HANDLERS), Due::Close),
+                    false => (ms, Due::Refuse(Refusal::Busy)),
+                };
+                Some((self.began.saturating_add(ms), due))
             }
             _none => None,
         };

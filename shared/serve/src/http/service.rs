@@ -32,6 +32,31 @@ pub struct LocalAddress(pub SocketAddr);
 #[derive(Debug, Clone, Copy)]
 pub struct ProvenCaller;
 
+/// A route's claim to respond itself, as an extension of each request.
+///
+/// A route claims its response before it has an effect that only its own response may report.
+#[derive(Debug, Clone)]
+pub struct ResponseClaim {
+    link: Arc<Link>,
+    began_ms: u64,
+}
+
+impl ResponseClaim {
+    /// Returns when the request's first byte arrived, in milliseconds of the server's clock.
+    pub fn began_ms(&self) -> u64 {
+        self.began_ms
+    }
+
+    /// Leaves the response to the route: the edge no longer responds in its place. If the route does not respond within
+    /// twice the bound of a route, the connection ends without a response.
+    ///
+    /// Returns `false` if the edge has responded already. The route must then have no effect.
+    #[must_use]
+    pub fn claim(&self) -> bool {
+        self.link.progress().claim()
+    }
+}
+
 /// The addresses of both ends of a connection.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct ConnectionAddresses {
@@ -51,6 +76,8 @@ pub(super) async fn respond(
     let mut request = request.map(body);
     request.extensions_mut().insert(ConnectInfo(addresses.peer));
     request.extensions_mut().insert(LocalAddress(addresses.local));
+    let began_ms = link.progress().began;
+    request.extensions_mut().insert(ResponseClaim { link: Arc::clone(&link), began_ms });
     let mut routed = pin!(None);
     let mut request = Some(request);
     let response = poll_fn(|cx| {

@@ -2,6 +2,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use tokio::time::sleep;
 
+use super::super::progress::Progress;
 use super::*;
 
 #[tokio::test(start_paused = true)]
@@ -167,6 +168,45 @@ async fn a_route_that_never_responds_is_timed_out() {
     peer.send("HEAD /stuck HTTP/1.1\r\nHost: localhost\r\n\r\n").await;
     let (read, _after) = peer.rest().await;
     assert!(read.starts_with("HTTP/1.1 503 ") && read.ends_with("\r\n\r\n"), "{read}");
+}
+
+/// Only the route may respond once it has claimed to: at 30 s no refusal of the edge contradicts what it has done.
+#[tokio::test(start_paused = true)]
+async fn the_edge_never_responds_for_a_route_that_claimed_its_response() {
+    let bounds = Bounds { handler_ms: Some(30_000), ..bounds() };
+    let claiming = |pause_ms: u64| {
+        move |request: Request| async move {
+            let claim = request.extensions().get::<ResponseClaim>().unwrap().clone();
+            assert!(claim.claim());
+            sleep(Duration::from_millis(pause_ms)).await;
+            format!("{}", claim.began_ms())
+        }
+    };
+    let router = Router::new()
+        .route("/slow", get(claiming(31_000)))
+        .route("/stuck", get(claiming(3_600_000)));
+    let mut peer = Peer::with(router.clone(), bounds.clone(), 1 << 20);
+    peer.send("GET /slow HTTP/1.1\r\nHost: localhost\r\n\r\n").await;
+    let mut read = String::new();
+    while !read.contains("\r\n\r\n") {
+        let mut part = [0; 4096];
+        let count = peer.stream.read(&mut part).await.unwrap();
+        assert_ne!(count, 0, "the server closed: {read}");
+        read.push_str(std::str::from_utf8(&part[..count]).unwrap());
+    }
+    assert!(read.starts_with("HTTP/1.1 200 "), "{read}");
+    let mut peer = Peer::with(router, bounds, 1 << 20);
+    peer.send("GET /stuck HTTP/1.1\r\nHost: localhost\r\n\r\n").await;
+    assert_eq!(peer.rest().await, (String::new(), 60_000), "no response, not a false one");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_route_learns_that_the_edge_has_responded() {
+    let mut progress = Progress::new(0);
+    progress.refuse(Refusal::Busy, 1);
+    assert!(!progress.claim());
+    let mut progress = Progress::new(0);
+    assert!(progress.claim());
 }
 
 #[tokio::test(start_paused = true)]
