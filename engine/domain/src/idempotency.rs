@@ -2,10 +2,17 @@
 //! keeps, so a repeat gets the same answer after a restart too.
 
 use bursar_core::codes::Code;
+use bursar_core::limits::HOLD_MS;
 use bursar_core::time::{Moment, Utc};
 
 use crate::identity::Identity;
+use crate::plan::{Execution, PLAN_MS};
 use crate::requests::{Request, Status};
+
+/// How long a trade or loan without signature and idempotency key is recognised by its content, in milliseconds from the
+/// request on. Longer than an agent repeats a call whose answer it lost; shorter than most agents' schedules.
+const CONTENT_MERGE_MS: i64 = 600_000;
+const MERGED_AFTER_PLAN_MS: i64 = CONTENT_MERGE_MS - PLAN_MS;
 
 /// What the indexes know about a request. The core looks it up before it decides.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -64,17 +71,28 @@ pub fn repeat(prior: &Prior, identity: &Identity, moment: &Moment, is_open: bool
 /// result has not ended. For signed requests, [`repeat`] applies this limit only to authorizations.
 fn is_remembered(first: &Request, moment: &Moment) -> bool {
     match &first.status {
-        // A bearer agent's trade is only recognised by its idempotency key.
-        Status::Held { .. }
-        | Status::Executing(_)
-        | Status::Ended(_)
-        | Status::AwaitingDevice(_) => true,
+        Status::Held { .. } | Status::AwaitingDevice(_) => true,
+        Status::Executing(execution) | Status::Ended(execution) => {
+            !first.identity.is_by_content() || is_merged(first, execution, moment)
+        }
         Status::Authorized { .. } => first.is_redeemable(moment.utc),
         Status::Denied { told_until, .. }
         | Status::Expired { told_until, .. }
         | Status::NotSigned { told_until, .. } => !told_until.has_passed(moment),
         Status::Refused { .. } => false,
     }
+}
+
+/// Returns whether a request with the same content still is a repeat of `first`, whose plan this is: until it has ended,
+/// and then for the rest of [`CONTENT_MERGE_MS`], unless it ended before anything was broadcast.
+fn is_merged(first: &Request, execution: &Execution, moment: &Moment) -> bool {
+    if execution.end.is_none() {
+        return true;
+    }
+    // The plan's deadline is known on the boot clock too. It counts from the approval.
+    let waited_ms = execution.at.since_ms(first.created).clamp(0, HOLD_MS);
+    let until = execution.until.plus_ms(MERGED_AFTER_PLAN_MS.saturating_sub(waited_ms));
+    execution.may_have_broadcast() && until.left_whatever_is_set_ms(moment, CONTENT_MERGE_MS) > 0
 }
 
 /// Returns whether a signed timestamp is at most `window_s` seconds off the clock.

@@ -9,8 +9,7 @@ pub enum Identity {
     /// A hash of agent, endpoint and signature: repeating the signed body repeats the request. `day` is the UTC day
     /// of the signed timestamp (days since 1970); it keeps the index in time order.
     Hmac { day: u32, digest: [u8; 32] },
-    /// A hash of agent, endpoint and content, and of the idempotency key if one was given. A trade without a key has
-    /// its own id in place of the content, so nothing repeats it.
+    /// A hash of agent, endpoint and content, and of the idempotency key if one was given.
     Bearer { digest: [u8; 32], key: Option<KeyClaim> },
 }
 
@@ -51,6 +50,22 @@ impl Identity {
         key.push(b'k');
         key.extend_from_slice(&claim.name);
         Some(key)
+    }
+
+    /// Returns whether only its content identifies the request: it has neither a signature nor an idempotency key.
+    pub fn is_by_content(&self) -> bool {
+        matches!(self, Identity::Bearer { key: None, .. })
+    }
+
+    /// Names the identity for the agent: what a repeat is recognised by, and the first digits of its hash.
+    pub fn name(&self) -> String {
+        let (kind, digest) = match self {
+            Identity::Hmac { digest, .. } => ("signature", digest),
+            Identity::Bearer { digest, key: Some(_) } => ("idempotency_key", digest),
+            Identity::Bearer { digest, key: None } => ("content", digest),
+        };
+        let short: String = digest.iter().take(8).map(|byte| format!("{byte:02x}")).collect();
+        format!("{kind}:{short}")
     }
 
     /// Returns the hashes of the idempotency key and of its content; `None` for signed requests and without a key.

@@ -222,6 +222,11 @@ impl Execution {
         self.steps.iter().find(|step| step.purpose.is_main())
     }
 
+    /// Returns whether a transaction of the plan may have reached a node.
+    pub fn may_have_broadcast(&self) -> bool {
+        self.steps.iter().any(|step| step.outcome != Some(Outcome::Dropped))
+    }
+
     /// Returns whether the plan may leave an allowance: it may have given one that no main transaction used up, and no
     /// transaction has tried to revoke it on the chain.
     pub fn leaves_allowance(&self) -> bool {

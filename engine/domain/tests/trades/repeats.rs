@@ -144,6 +144,72 @@ fn a_bearers_repeat_under_its_key_gets_the_same_request() {
     }
 }
 
+/// Brings a request that only its content identifies to a status.
+fn by_content(when: When) -> (Bench, Identity, RequestId, TradeAsk) {
+    let mut bench = Bench::new();
+    let identity = build::bearer(&build::agent(2), b"trade", None);
+    let (id, same) = bring(&mut bench, 2, &identity, when);
+    (bench, identity, id, same)
+}
+
+/// Without a key, a bearer agent's trade is merged for ten minutes from the first ask on, and in any case until that has
+/// ended. An end before any broadcast makes the same content a new request.
+#[test]
+fn a_bearers_repeat_without_a_key_is_merged_by_its_content() {
+    for when in EVERY {
+        let (mut bench, identity, id, same) = by_content(when);
+        let repeat = ask(&mut bench, 2, &identity, same.clone());
+        if matches!(when, When::Refused | When::Stopped) {
+            assert!(
+                matches!(repeat.unwrap().reply, Reply::Request(other) if other != id),
+                "{when:?}"
+            );
+            continue;
+        }
+        assert_same(&mut bench, id, repeat, &format!("{when:?}"));
+        bench.world.clock.pass(10 * MINUTE - 1);
+        let repeat = ask(&mut bench, 2, &identity, same.clone());
+        assert_same(&mut bench, id, repeat, &format!("{when:?}, within ten minutes"));
+        bench.world.clock.pass(1);
+        let repeat = ask(&mut bench, 2, &identity, same.clone());
+        if matches!(when, When::Executed | When::Failed) {
+            let reply = repeat.unwrap().reply;
+            assert!(matches!(reply, Reply::Request(other) if other != id), "{when:?}");
+        } else {
+            assert_same(&mut bench, id, repeat, &format!("{when:?}, ten minutes later"));
+        }
+    }
+}
+
+/// The ten minutes count on the boot clock: a wall clock that is set does not make a repeat a second trade.
+#[test]
+fn a_clock_that_is_set_ends_no_merge() {
+    for set_by in [-DAY, DAY] {
+        let (mut bench, identity, id, same) = by_content(When::Executed);
+        bench.world.clock.set_by(set_by);
+        let repeat = ask(&mut bench, 2, &identity, same.clone());
+        assert_same(&mut bench, id, repeat, &format!("clock set by {set_by}"));
+        bench.world.clock.pass(10 * MINUTE);
+        let reply = ask(&mut bench, 2, &identity, same).unwrap().reply;
+        assert!(matches!(reply, Reply::Request(other) if other != id), "clock set by {set_by}");
+    }
+}
+
+/// The ten minutes count from the first ask, not from the operator's approval.
+#[test]
+fn a_merge_counts_from_the_ask() {
+    let (mut bench, identity, id, same) = by_content(When::Held);
+    bench.world.clock.pass(8 * MINUTE);
+    bench.approves(id, quote(60_000_000));
+    bench.takes(id, StepPurpose::Swap, Fate::Succeeded);
+    bench.executed(id);
+    let repeat = ask(&mut bench, 2, &identity, same.clone());
+    assert_same(&mut bench, id, repeat, "eight minutes after the ask");
+    bench.world.clock.pass(2 * MINUTE);
+    let reply = ask(&mut bench, 2, &identity, same).unwrap().reply;
+    assert!(matches!(reply, Reply::Request(other) if other != id), "ten minutes after the ask");
+}
+
 #[test]
 fn another_content_under_the_same_key_conflicts_while_the_first_is_remembered() {
     for when in EVERY {
