@@ -9,6 +9,8 @@ pub(crate) enum Context {
     Panes,
     /// A request's card.
     Card,
+    /// A request's card that was opened to deny it. No key approves there.
+    CardToDeny,
     /// A question that is answered with yes or no.
     YesNo,
     /// A field to type in.
@@ -22,9 +24,10 @@ pub(crate) enum Context {
 }
 
 impl Context {
-    pub(crate) const ALL: [Context; 7] = [
+    pub(crate) const ALL: [Context; 8] = [
         Context::Panes,
         Context::Card,
+        Context::CardToDeny,
         Context::YesNo,
         Context::Field,
         Context::Reading,
@@ -36,6 +39,7 @@ impl Context {
         match self {
             Context::Panes => "Panes",
             Context::Card => "A request's card",
+            Context::CardToDeny => "A request's card, opened with d to deny it",
             Context::YesNo => "A question",
             Context::Field => "A field",
             Context::Reading => "Text",
@@ -160,7 +164,7 @@ pub(crate) const KEYS: &[Binding] = &[
         Panes[ch('d', "d")],
         KeyAction::OpenToDeny,
         "",
-        "Open the request's card, to deny it with n"
+        "Open the request's card to deny it; no key approves there"
     ),
     bind!(Panes [TAB, ch('l', "l"), key(KeyCode::Right, "right")], KeyAction::Next, "pane", "Next pane"),
     bind!(Panes [BACK_TAB, ch('h', "h"), key(KeyCode::Left, "left")], KeyAction::Previous, "", "Previous pane"),
@@ -228,6 +232,14 @@ pub(crate) const KEYS: &[Binding] = &[
     bind!(Card [HOME, ch('g', "g")], KeyAction::First, "", "Its first row"),
     bind!(Card [END, ch('G', "G")], KeyAction::Last, "", "Its last row"),
     bind!(Card [ESC, ch('q', "q"), ctrl('c', "^C")], KeyAction::Close, "not now", "Close the card; the request stays waiting"),
+    bind!(CardToDeny [ch('y', "y"), ch('n', "n")], KeyAction::No, "deny", "Deny the request"),
+    bind!(CardToDeny [DOWN, ch('j', "j")], KeyAction::Down, "scroll", "One row down, if the card does not fit"),
+    bind!(CardToDeny [UP, ch('k', "k")], KeyAction::Up, "", "One row up"),
+    bind!(CardToDeny [PAGE_DOWN, ch(' ', "space")], KeyAction::PageDown, "", "One page down"),
+    bind!(CardToDeny[PAGE_UP], KeyAction::PageUp, "", "One page up"),
+    bind!(CardToDeny [HOME, ch('g', "g")], KeyAction::First, "", "Its first row"),
+    bind!(CardToDeny [END, ch('G', "G")], KeyAction::Last, "", "Its last row"),
+    bind!(CardToDeny [ESC, ch('q', "q"), ctrl('c', "^C")], KeyAction::Close, "not now", "Close the card; the request stays waiting"),
     bind!(YesNo[ch('y', "y")], KeyAction::Yes, "yes", "Yes"),
     bind!(YesNo [ch('n', "n"), ESC, ctrl('c', "^C")], KeyAction::No, "no", "No"),
     bind!(Field[ENTER], KeyAction::Enter, "go on", "Submit the input"),
@@ -326,11 +338,19 @@ mod tests {
     #[test]
     fn enter_approves_nowhere_and_every_overlay_can_be_left() {
         let press = |code| KeyEvent::new(code, KeyModifiers::NONE);
-        for context in [Context::Card, Context::YesNo] {
+        for context in [Context::Card, Context::CardToDeny, Context::YesNo] {
             assert_ne!(action(context, &press(KeyCode::Enter)), Some(KeyAction::Yes));
             assert!(action(context, &press(KeyCode::Esc)).is_some());
         }
         assert_eq!(action(Context::Card, &press(KeyCode::Char('y'))), Some(KeyAction::Yes));
+        let approves = |row: &&Binding| row.action == KeyAction::Yes;
+        assert_eq!(
+            KEYS.iter()
+                .filter(approves)
+                .find(|row| row.context == Context::CardToDeny)
+                .map(|row| row.about),
+            None
+        );
         let with_control = KeyEvent::new(KeyCode::Char('y'), KeyModifiers::CONTROL);
         assert_eq!(action(Context::Card, &with_control), None);
         let with_alt = KeyEvent::new(KeyCode::Char('y'), KeyModifiers::ALT);

@@ -30,7 +30,7 @@ pub(crate) struct CardView {
     pub(crate) fault: Option<String>,
     /// Why the last key did nothing.
     pub(crate) hint: Option<Hint>,
-    /// The card was opened with the key for denials.
+    /// The card was opened with the key for denials, and cannot be approved.
     pub(crate) opened_to_deny: bool,
     /// The card changed while it was open.
     pub(crate) changed: bool,
@@ -94,7 +94,7 @@ impl CardView {
 
     /// Whether an approval could be accepted. A request that waits for its device is approved already.
     pub(crate) fn may_be_approved(&self) -> bool {
-        self.card.obstacle.is_none() && self.card.device.is_none()
+        !self.opened_to_deny && self.card.obstacle.is_none() && self.card.device.is_none()
     }
 
     /// Whether the operator types the amount to approve it.

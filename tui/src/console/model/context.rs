@@ -7,6 +7,7 @@ use crate::console::keymap::Context;
 /// Returns the context that receives the keys now.
 pub(crate) fn context(model: &Model) -> Context {
     match &model.overlay {
+        Some(Overlay::Card(view)) if view.opened_to_deny => Context::CardToDeny,
         Some(Overlay::Card(_)) => Context::Card,
         Some(Overlay::Ask(question)) if question.is_yes_or_no() => Context::YesNo,
         Some(Overlay::Ask(_) | Overlay::Words(..)) => Context::Field,

@@ -11,6 +11,7 @@ use proptest::prelude::*;
 use super::{Stage, feed, held};
 use crate::console::keymap::KEYS;
 use crate::console::model::card::GUARD_MS;
+use crate::console::model::overlay::Overlay;
 use crate::console::model::{PASTE_GAP_MS, Setup};
 use crate::console::update::Message;
 
@@ -244,19 +245,38 @@ fn key_without_effect_on_a_card_shows_a_hint() {
 }
 
 #[test]
-fn deny_key_opens_the_card_and_only_n_on_it_denies() {
-    for (size, said) in [(SIZE, "n denies it   y approve"), ((60, 16), "n denies it   esc not now")]
-    {
-        let mut stage = Stage::full(size);
+fn after_the_deny_key_y_denies_and_no_key_approves() {
+    for (size, confirms) in [(SIZE, "y"), ((60, 16), "y"), (SIZE, "n")] {
+        // The second request needs its amount typed, the third cannot be approved.
+        for opens in ["d", "jd", "jjd"] {
+            let mut stage = Stage::full(size);
+            stage.keys(opens);
+            stage.wait(GUARD_MS);
+            let screen = stage.screen();
+            assert!(screen.contains("Deny request") && screen.contains("y denies it"), "{screen}");
+            stage.keys("d");
+            stage.wait(GUARD_MS);
+            assert!(stage.took("deny").is_none(), "the key that opened it does not confirm");
+            stage.keys(confirms);
+            assert!(approved(&mut stage).is_none(), "{opens} {confirms}");
+            assert!(stage.took("deny").is_some(), "{opens} {confirms}");
+        }
+    }
+}
+
+/// Whatever is pressed on it, a card that was opened to deny never approves: also not with the amount typed, or after the
+/// wallet was opened.
+#[test]
+fn no_key_approves_on_a_card_that_was_opened_to_deny() {
+    for keys in ["1.50y", "u1.50y", "ay", "jy", " y", "Gy"] {
+        let mut stage = Stage::full(SIZE);
         stage.keys("jd");
-        stage.wait(GUARD_MS);
-        assert!(stage.screen().contains(said), "{}", stage.screen());
-        stage.keys("d");
-        stage.wait(GUARD_MS);
-        assert!(stage.took("deny").is_none());
-        stage.keys("n");
-        stage.wait(PASTE_GAP_MS);
-        assert!(stage.took("deny").is_some());
+        for key in keys.chars() {
+            stage.wait(GUARD_MS);
+            stage.keys(&key.to_string());
+        }
+        assert!(approved(&mut stage).is_none(), "{keys}");
+        assert!(stage.took("wallet.open").is_none(), "{keys}");
     }
 }
 
@@ -353,14 +373,15 @@ fn strokes() -> impl Strategy<Value = Vec<(u64, KeyCode)>> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 512, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// An approval is always a lone `y` on a card that was opened by one of three keys. The key before it came at
-    /// least 400 ms earlier, unless it was a digit of the amount.
+    /// An approval is always a lone `y` on a card that was opened by one of two keys. The key before it came at least
+    /// 400 ms earlier, unless it was a digit of the amount.
     #[test]
     fn no_stream_of_keys_approves_by_accident(strokes in strokes()) {
         let mut stage = Stage::full(SIZE);
         // The last two key presses, each with the pause before it.
         let mut before: [Option<(u64, KeyCode)>; 2] = [None, None];
         let mut opened = false;
+        let mut on_deny_card = false;
         let end = [(GUARD_MS, KeyCode::Null)];
         for (pause, code) in strokes.into_iter().chain(end) {
             stage.wait(pause);
@@ -369,11 +390,13 @@ proptest! {
                 let (quiet, key) = decided.unwrap();
                 prop_assert_eq!(key, KeyCode::Char('y'));
                 prop_assert!(opened && pause >= PASTE_GAP_MS, "it came alone");
+                prop_assert!(!on_deny_card);
                 let digit = |key| matches!(key, KeyCode::Char('0'..='9' | '.'));
                 prop_assert!(quiet >= GUARD_MS || other.is_some_and(|(_, key)| digit(key)));
             }
+            on_deny_card = matches!(&stage.model.overlay, Some(Overlay::Card(v)) if v.opened_to_deny);
             stage.press(code);
-            opened |= matches!(code, KeyCode::Enter | KeyCode::Char('a' | 'd'));
+            opened |= matches!(code, KeyCode::Enter | KeyCode::Char('a'));
             before = [before[1], Some((pause, code))];
         }
     }

@@ -181,7 +181,7 @@ fn closed_requests_are_listed_below_pending_ones_and_not_opened_meanwhile() {
     stage.model.server.store(Topic::Requests, Answer::Requests { requests }, now);
     for key in ["a", "d", "ja", "jjja", "Ga"] {
         stage.keys(key);
-        assert!(stage.screen().contains("Request 0123ab09"), "{key}: {}", stage.screen());
+        assert!(stage.screen().contains("equest 0123ab09"), "{key}: {}", stage.screen());
         stage.press(KeyCode::Esc);
     }
     assert_eq!(list(&stage)[0], "09");

@@ -153,6 +153,9 @@ fn approve(model: &mut Model) {
     let locked = model.server.is_locked();
     let unseen = visibility::card_unseen(model).is_some();
     let Some(Overlay::Card(view)) = &mut model.overlay else { return };
+    if view.opened_to_deny {
+        return;
+    }
     // Report an obstacle first, because no key on the card can remove it.
     if let Some(obstacle) = &view.card.obstacle {
         view.fault = Some(format!("Not approved: {obstacle}"));

@@ -58,7 +58,7 @@ pub(super) fn pressed(model: &mut Model, key: &KeyEvent) -> Vec<Intent> {
         action(context, key).filter(|action| !model.setup.observe || action.allowed_for_observer());
     match context {
         Context::Panes => action.map_or_else(Vec::new, |action| in_panes(model, action)),
-        Context::Card => card::pressed(model, key, action),
+        Context::Card | Context::CardToDeny => card::pressed(model, key, action),
         Context::YesNo => overlays::yes_or_no(model, action),
         Context::Field => overlays::in_field(model, key, action),
         Context::Reading | Context::Words => {

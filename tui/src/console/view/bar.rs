@@ -76,9 +76,10 @@ fn does_something(model: &Model, here: Context, action: KeyAction) -> bool {
             model.may_approve() && visibility::card_unseen(model).is_none()
         }
         (Context::Card, KeyAction::Unlock) => model.server.is_locked(),
-        (Context::Card | Context::Reading | Context::Words, KeyAction::Down) => {
-            visibility::last_scroll(model) > 0
-        }
+        (
+            Context::Card | Context::CardToDeny | Context::Reading | Context::Words,
+            KeyAction::Down,
+        ) => visibility::last_scroll(model) > 0,
         (Context::Words, KeyAction::Check) => visibility::has_seen_words(model),
         (Context::Reading, KeyAction::Copy) => {
             matches!(&model.overlay, Some(Overlay::Text(TextView { copyable: true, .. })))

@@ -149,7 +149,8 @@ pub(super) fn draw(model: &Model, view: &CardView, paint: &mut Paint<'_>, body: 
         false => String::new(),
     };
     let note = format!("{position}{}", time_note(model, view));
-    let title = format!("Request {}", view.card.id.short());
+    let what = if view.opened_to_deny { "Deny request" } else { "Request" };
+    let title = format!("{what} {}", view.card.id.short());
     let inside = paint.dialog(body, (WIDTH, height.saturating_add(2)), &title, &note);
     let rows = layout.shown(view).map(|row| (&row.text, row.role));
     let rows = rows.chain(layout.state.iter().map(|(text, role)| (text, *role)));

@@ -61,10 +61,13 @@ pub(super) fn lines(
             (Hint::Unseen, Some(unseen)) => format!("not yet: {}", unseen.way()),
             (other, _seen) => other.text().to_owned(),
         };
-        lines.push((format!("{why}   n deny"), Role::Alarm));
+        let deny = if view.opened_to_deny { "y deny" } else { "n deny" };
+        lines.push((format!("{why}   {deny}"), Role::Alarm));
         return lines;
     } else if model.now_ms < view.armed_at_ms {
         "y and n work in a moment   esc not now".to_owned()
+    } else if view.opened_to_deny {
+        "y denies it, and n too   esc not now   (no key approves here)".to_owned()
     } else if view.card.device.is_some() {
         "n deny   esc not now   (only the Ledger signs it)".to_owned()
     } else if view.card.obstacle.is_some() {
@@ -81,13 +84,11 @@ pub(super) fn lines(
 /// Returns the keys of a card that can be decided.
 fn deciding(view: &CardView, unseen: Option<&Unseen>) -> String {
     let way = unseen.map(Unseen::way);
-    match (way, view.opened_to_deny) {
-        (Some(way), true) => format!("n denies it   esc not now   (y: {way})"),
-        (Some(way), false) => format!("{way}, then y   n deny   esc not now"),
-        (None, true) => "n denies it   y approve   esc not now".to_owned(),
-        (None, false) if view.card.type_amount => {
+    match way {
+        Some(way) => format!("{way}, then y   n deny   esc not now"),
+        None if view.card.type_amount => {
             "then y (not Enter) approves   n deny   esc not now".to_owned()
         }
-        (None, false) => "y approve   n deny   esc not now   (Enter does nothing)".to_owned(),
+        None => "y approve   n deny   esc not now   (Enter does nothing)".to_owned(),
     }
 }
