@@ -3,6 +3,7 @@
 
 mod devices;
 mod folder;
+mod gas;
 mod lending;
 mod machine;
 mod networks;

@@ -9,7 +9,7 @@ use bursar_core::networks::{ChainId, Network, Stablecoin};
 use bursar_core::time::Utc;
 use url::Url;
 
-use super::lending;
+use super::{gas, lending};
 use crate::config::Config;
 use crate::context::EngineContext;
 use crate::lanes::trading::{Unexpected, Wiring};
@@ -48,6 +48,7 @@ pub(super) async fn check(
         let progress = engine.lending.scan().progress(row.chain);
         checks.extend(lending::check(row, contracts, &*chain, progress).await);
     }
+    checks.extend(gas::check(row, &engine.core.view().state, &*chain).await);
     checks
 }
 
