@@ -62,7 +62,7 @@ def settle(position):
     """Returns the end of a supply or withdrawal, after the operator's decision if the wallet holds the request."""
     time.sleep(1.02 - time.time() % 1)  # equal requests of two runs in one second would be one
     # The signature is the idempotency key: after a lost answer exactly this body is sent again.
-    path, body, end = "/position", proven(position), time.monotonic() + 60
+    path, body, end = "/position", proven(position), time.monotonic() + 240
     while True:
         status, answer = ask(path, body)
         if body and answer.get("status") in ("pending", "executing"):

@@ -5,6 +5,7 @@ mod api;
 pub mod auth;
 mod balances;
 mod body;
+mod call_time;
 mod callback;
 mod calls;
 mod edge;

@@ -237,6 +237,9 @@ pub const IDLE_MS: u64 = 30_000;
 pub const WRITE_MS: u64 = 10_000;
 /// Time from the first byte of an agent's call until its response begins, including the wait for a signer.
 pub const HANDLER_MS: u64 = 30_000;
+/// Time from the first byte of a call that trades or lends until its answer: measuring, recording, and the wait for the end
+/// of its plan. Below [`HANDLER_MS`], and below the timeout of clients that give up after 30 seconds.
+pub const ANSWER_MS: u64 = 25_000;
 /// How long arriving bytes are discarded after the last response. A socket closed with unread data is reset, which can
 /// destroy the response.
 pub const LINGER_MS: u64 = 2_000;

@@ -18,6 +18,7 @@ use bursar_domain::wallets::PayingAddress;
 use super::api::Api;
 use super::auth::{Fresh, Proof, Proven, ProvenBy, authenticate, identity};
 use super::body;
+use super::call_time::CallTime;
 use super::message::Endpoint;
 use super::rate::WaitMs;
 use crate::core::View;
@@ -27,15 +28,17 @@ use crate::core::View;
 pub(super) struct Incoming {
     pub(super) body: Object,
     pub(super) peer: Option<SocketAddr>,
+    pub(super) time: CallTime,
     mark: Mark,
 }
 
 impl Incoming {
-    pub(super) async fn read(request: HttpRequest<Body>) -> Result<Self, Fault> {
+    pub(super) async fn read(api: &Api, request: HttpRequest<Body>) -> Result<Self, Fault> {
         let (parts, body) = request.into_parts();
         let peer = parts.extensions.get::<ConnectInfo<SocketAddr>>().map(|info| info.0);
         let mark = parts.extensions.get::<Mark>().cloned().unwrap_or_default();
-        Ok(Self { body: body::object(&parts.headers, body).await?, peer, mark })
+        let time = CallTime::of(&parts.extensions, &*api.ports.clock);
+        Ok(Self { body: body::object(&parts.headers, body).await?, peer, time, mark })
     }
 
     /// Returns the agent's id in the body, still unproven.

@@ -9,6 +9,7 @@ use bursar_core::limits::{OPEN_MINUTES, REQUESTS_A_DAY};
 use bursar_core::networks::ChainId;
 use bursar_core::time::{Moment, Utc};
 use bursar_domain::command::AskBounds;
+use tokio_util::sync::CancellationToken;
 
 use super::failed_auth::FailedProofLimit;
 use super::host::HostRule;
@@ -51,6 +52,8 @@ pub struct Api {
     pub(super) counters: Counters,
     pub(super) started: Utc,
     pub(super) started_offset_s: i32,
+    /// Cancelled when the server begins to stop: calls that only wait answer then.
+    pub(super) stopping: CancellationToken,
 }
 
 /// The counters that `/status` shows, since the server started.
@@ -147,6 +150,7 @@ impl Api {
             counters: Counters::default(),
             started: now.utc,
             started_offset_s: now.offset_s,
+            stopping: CancellationToken::new(),
         }
     }
 

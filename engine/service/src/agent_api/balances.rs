@@ -21,7 +21,7 @@ pub(super) async fn balances(State(api): State<Arc<Api>>, request: HttpRequest) 
 }
 
 async fn try_balances(api: &Api, request: HttpRequest) -> Result<Answer, Fault> {
-    let incoming = Incoming::read(request).await?;
+    let incoming = Incoming::read(api, request).await?;
     let caller = admit(api, Endpoint::Read, &incoming)?;
     let body = Object::new()
         .with("status", "ok")

@@ -27,7 +27,7 @@ pub(super) async fn callback(State(api): State<Arc<Api>>, request: HttpRequest) 
 }
 
 async fn try_callback(api: &Api, request: HttpRequest) -> Result<Answer, Fault> {
-    let incoming = Incoming::read(request).await?;
+    let incoming = Incoming::read(api, request).await?;
     incoming.named_agent(api)?;
     let (id, content) = read(&incoming)?;
     let caller = admit(api, Endpoint::Callback, &incoming)?;
@@ -42,6 +42,7 @@ async fn try_callback(api: &Api, request: HttpRequest) -> Result<Answer, Fault> 
         check_chain: api.verifies_settlements(),
         known: ReportContext::default(),
     };
+    incoming.time.claim()?;
     let reported = api.core.act(Action::Report(Box::new(report))).await;
     let outcome = reported.map_err(|fault| caller.hide_lock(fault))?;
     let ActionAnswer::Reported(stage) = outcome.answer else {

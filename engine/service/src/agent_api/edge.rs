@@ -68,7 +68,8 @@ pub(super) fn refuse() -> RefusalWriter {
             Refusal::Timeout => Code::RequestTimeout,
             Refusal::Busy => Code::Busy,
         };
-        let response = Answer::from(Fault::new(code)).into_http();
+        // A route that may have recorded its request has claimed the response, and is never refused here.
+        let response = Answer::from(Fault::new(code)).unrecorded().into_http();
         let method = refused.method.map_or("-", Method::as_str);
         calls::log(method, None, &response, refused.took_ms, refused.peer);
         response

@@ -27,7 +27,7 @@ pub(super) async fn ping(State(api): State<Arc<Api>>, request: HttpRequest) -> R
 }
 
 async fn try_ping(api: &Api, request: HttpRequest) -> Result<Answer, Fault> {
-    let incoming = Incoming::read(request).await?;
+    let incoming = Incoming::read(api, request).await?;
     let id = incoming.named_agent(api)?;
     let view = api.core.view();
     let agent = id.parse::<AgentId>().ok().and_then(|id| view.state.agents.get(&id));
@@ -64,7 +64,7 @@ async fn try_status(api: &Api, request: HttpRequest) -> Result<Answer, Fault> {
     };
     let headers = request.headers();
     let named = (header(headers, "x-agent-id"), header(headers, "x-agent-signature"));
-    let mut incoming = Incoming::read(request).await?;
+    let mut incoming = Incoming::read(api, request).await?;
     if let (Some(id), Some(proof)) = named {
         incoming.body.insert(api.agent_field, id);
         incoming.body.insert("signature", proof);

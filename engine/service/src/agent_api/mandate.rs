@@ -27,7 +27,7 @@ pub(super) async fn mandate(State(api): State<Arc<Api>>, request: HttpRequest) -
 }
 
 async fn try_mandate(api: &Api, request: HttpRequest) -> Result<Answer, Fault> {
-    let incoming = Incoming::read(request).await?;
+    let incoming = Incoming::read(api, request).await?;
     let caller = admit(api, Endpoint::Read, &incoming)?;
     let (agent, state) = (caller.agent(), &caller.view.state);
     let spent = state.spent(agent, &caller.moment).payment;

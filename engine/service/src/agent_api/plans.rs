@@ -1,10 +1,8 @@
 //! What the answers about trades and loans share: identities of requests, waits for their ends, and codes.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use bursar_core::codes::Code;
-use bursar_core::ids::RequestId;
 use bursar_core::json::{Number, Object, Value};
 use bursar_core::money::Atoms;
 use bursar_domain::Request;
@@ -14,18 +12,15 @@ use bursar_domain::plan::{Execution, StepPurpose};
 use super::admit::Caller;
 use super::api::Api;
 use super::auth::{ProvenBy, identity};
+use super::call_time::CallTime;
 use super::message::Endpoint;
 
-/// How long a call waits for the end of its request.
-const WAIT: Duration = Duration::from_secs(25);
-
-/// Returns the identity of a trade or a loan. A bearer agent's requests are merged only by its idempotency key.
+/// Returns the identity of a trade or a loan. Without a signature and an idempotency key, its content identifies it.
 pub(super) fn identity_of(
     caller: &Caller,
     endpoint: Endpoint,
     object: &Object,
     key: Option<&str>,
-    id: RequestId,
 ) -> Identity {
     if let ProvenBy::Hmac { day, digest } = &caller.proven.by {
         return Identity::Hmac { day: *day, digest: *digest };
@@ -39,7 +34,7 @@ pub(super) fn identity_of(
             key: Some(KeyClaim { name: identity(&[b"key", agent, endpoint, key]), content }),
         },
         None => Identity::Bearer {
-            digest: identity(&[b"bearer", agent, endpoint, id.as_bytes()]),
+            digest: identity(&[b"bearer", agent, endpoint, &content]),
             key: None,
         },
     }
@@ -51,15 +46,19 @@ impl Api {
         self.core.view().state.awaits_first_press(record)
     }
 
-    /// Waits for the end of an allowed trade or loan, at most [`WAIT`], and returns it as it is then. One that a person
-    /// signs on a device is not waited for.
-    pub(super) async fn end_of(&self, record: Arc<Request>) -> Arc<Request> {
+    /// Waits for the end of an allowed trade or loan, as long as the call has time and the server runs, and returns it as it
+    /// is then. One that a person signs on a device is not waited for.
+    pub(super) async fn end_of(&self, record: Arc<Request>, time: &CallTime) -> Arc<Request> {
         if !record.is_running() || self.core.view().state.is_on_device(record.from) {
             return record;
         }
         let id = record.id;
-        // Cancel-safe: the wait changes nothing.
-        let _waited = tokio::time::timeout(WAIT, self.core.trade_ended(id)).await;
+        // Cancel-safe: the waits change nothing.
+        tokio::select! {
+            () = self.core.trade_ended(id) => {}
+            () = tokio::time::sleep(time.left(&*self.ports.clock)) => {}
+            () = self.stopping.cancelled() => {}
+        }
         self.request(id).await.unwrap_or(record)
     }
 }

@@ -22,6 +22,7 @@ use self::result::{executed, over, pending, polled_quote, refused, rejected};
 use super::admit::{Caller, Incoming, admit};
 use super::api::Api;
 use super::body;
+use super::call_time::CallTime;
 use super::message::Endpoint;
 use super::objects::{check_fields, wanted};
 use super::path_id::{PathId, text_of};
@@ -44,30 +45,31 @@ pub(super) async fn position(State(api): State<Arc<Api>>, request: HttpRequest) 
 }
 
 async fn try_position(api: &Api, request: HttpRequest) -> Result<Answer, Fault> {
-    let incoming = Incoming::read(request).await?;
+    let incoming = Incoming::read(api, request).await?;
     incoming.named_agent(api)?;
     let object = wanted(&incoming, "position", Code::MissingPosition)?;
     check_fields(object)?;
     let key = body::idempotency_key(&incoming.body)?;
     let caller = admit(api, Endpoint::Position, &incoming)?;
-    if !api.has_room() {
-        return Err(Fault::new(Code::DiskFull));
-    }
+    incoming.time.claim()?;
     let state = &caller.view.state;
     let agent = caller.agent();
     let policy = state.policy_of(agent).ok_or(Fault::new(Code::AgentNotCommissioned))?;
     let id = RequestId::from_entropy(api.random()?);
-    let identity = identity_of(&caller, Endpoint::Position, object, key.as_deref(), id);
+    let identity = identity_of(&caller, Endpoint::Position, object, key.as_deref());
     // A repeat gets its answer before the chain is read again.
     let recall =
         Recall { agent: agent.id.clone(), identity: identity.clone(), prior: Prior::default() };
     let earlier = api.core.act(Action::Recall(Box::new(recall))).await;
     match earlier.map_err(|fault| caller.hide_lock(fault))?.answer {
         ActionAnswer::Request(record) | ActionAnswer::Earlier(record) => {
-            let record = api.end_of(record).await;
-            return Ok(describe(&record, api.awaits_first_press(&record)));
+            let record = api.end_of(record, &incoming.time).await;
+            return Ok(describe(&record, api.awaits_first_press(&record)).of_request(&record));
         }
         ActionAnswer::Settled(_) | ActionAnswer::Done | ActionAnswer::Reported(_) => {}
+    }
+    if !api.has_room() {
+        return Err(Fault::new(Code::DiskFull));
     }
     if !policy.lending.enabled {
         return Err(Fault::new(Code::DefiDisabled));
@@ -85,7 +87,7 @@ async fn try_position(api: &Api, request: HttpRequest) -> Result<Answer, Fault> 
         return Ok(refused(&Refusal::new(Code::NetworkNotAllowed)));
     }
     api.probe_chain_time(input.chain(), &caller.moment);
-    let record = match new_loan(api, caller, &input, identity, id).await? {
+    let record = match new_loan(api, caller, &input, identity, id, &incoming.time).await? {
         Ok(record) => record,
         Err(refusal) => return Ok(refused(&refusal)),
     };
@@ -93,8 +95,8 @@ async fn try_position(api: &Api, request: HttpRequest) -> Result<Answer, Fault> 
         let (id, agent, amount) = (record.id.short(), &record.agent, record.ask.amount_text());
         tracing::info!(id, %agent, amount, "a loan waits for approval: run `bursar requests`");
     }
-    let record = api.end_of(record).await;
-    Ok(describe(&record, api.awaits_first_press(&record)))
+    let record = api.end_of(record, &incoming.time).await;
+    Ok(describe(&record, api.awaits_first_press(&record)).of_request(&record))
 }
 
 /// Measures and records a new request. The inner error is a refusal that no record describes.
@@ -104,9 +106,10 @@ async fn new_loan(
     input: &LoanInput,
     identity: Identity,
     id: RequestId,
+    time: &CallTime,
 ) -> Result<Result<Arc<Request>, Refusal>, Fault> {
     for measured in 1..=MEASURED_MAX {
-        match try_loan(api, &caller, input, identity.clone(), id).await {
+        match try_loan(api, &caller, input, identity.clone(), id, time).await {
             Err(fault) if fault.code == Code::Busy && measured < MEASURED_MAX => {
                 caller.view = api.core.view();
             }
@@ -122,6 +125,7 @@ async fn try_loan(
     input: &LoanInput,
     identity: Identity,
     id: RequestId,
+    time: &CallTime,
 ) -> Result<Result<Arc<Request>, Refusal>, Fault> {
     let gone = || Fault::new(Code::AgentNotCommissioned);
     let (state, agent) = (&caller.view.state, caller.agent());
@@ -133,7 +137,8 @@ async fn try_loan(
     let owner = address.ok_or_else(gone)?.address;
     let outbox = state.outboxes.get(&outbox_key(input.chain(), owner));
     let known = Known::new(state, policy, owner);
-    let proposal = match api.lending.propose(input, owner, &known).await {
+    let proposal = api.lending.propose(input, owner, &known);
+    let proposal = match time.limit(&*api.ports.clock, proposal).await? {
         Ok(proposal) => proposal,
         Err(refusal) if refusal.code == Code::ChainUnavailable => return Err(refusal.into()),
         Err(refusal) => return Ok(Err(refusal)),
@@ -210,7 +215,7 @@ async fn try_status(api: &Api, id: &str) -> Result<Answer, Fault> {
             tracing::warn!(code = %fault.code, "an expiry could not be recorded");
         }
     }
-    Ok(polled(&record, api.awaits_first_press(&record), &moment))
+    Ok(polled(&record, api.awaits_first_press(&record), &moment).of_request(&record))
 }
 
 /// Answers a call with the loan's full result.

@@ -6,6 +6,7 @@ use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
 use bursar_core::json::Object;
 use bursar_core::limits::RATE_WINDOW_MS;
+use bursar_domain::Request;
 
 use super::rate::WaitMs;
 
@@ -74,10 +75,29 @@ impl Answer {
             .with("code", fault.code.text());
         let answer =
             Self::new(fault.code.http(), body).with_code(fault.code).with_outcome(Outcome::Refused);
-        match retry_after(fault.code) {
+        let answer = match retry_after(fault.code) {
             Some(seconds) => answer.retry_after(seconds),
             None => answer,
+        };
+        // These come before a request is recorded, or in place of it.
+        match fault.code {
+            Code::Busy | Code::ChainUnavailable | Code::DiskFull => answer.unrecorded(),
+            _other => answer,
         }
+    }
+
+    /// Names what a repeat of this request is recognised by.
+    #[must_use]
+    pub(super) fn of_request(mut self, record: &Request) -> Self {
+        self.body.insert("identity", record.identity.name());
+        self
+    }
+
+    /// States that the call has recorded nothing: a repeat of it cannot be a second request.
+    #[must_use]
+    pub(super) fn unrecorded(mut self) -> Self {
+        self.body.insert("recorded", false);
+        self
     }
 
     /// Creates the answer of the rate limit. It has no `status`, as in the original.

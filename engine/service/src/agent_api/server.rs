@@ -30,7 +30,7 @@ impl Server {
 
     /// Starts serving on bound listeners.
     pub fn start(api: Arc<Api>, address: SocketAddr, listeners: Vec<TcpListener>) -> Self {
-        let (tasks, stopping) = (TaskTracker::new(), CancellationToken::new());
+        let (tasks, stopping) = (TaskTracker::new(), api.stopping.clone());
         let clock = Arc::clone(&api.ports.clock);
         let edge = Edge { bounds: edge::bounds(), refuse: edge::refuse(), clock };
         http::serve(listeners, router(Arc::clone(&api)), edge, &tasks, &stopping);

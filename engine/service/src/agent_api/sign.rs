@@ -37,13 +37,11 @@ pub(super) async fn sign(State(api): State<Arc<Api>>, request: HttpRequest) -> R
 }
 
 async fn try_sign(api: &Api, request: HttpRequest) -> Result<Answer, Fault> {
-    let incoming = Incoming::read(request).await?;
+    let incoming = Incoming::read(api, request).await?;
     incoming.named_agent(api)?;
     let input = read(&incoming)?;
     let caller = admit(api, Endpoint::Sign, &incoming)?;
-    if !api.has_room() {
-        return Err(Fault::new(Code::DiskFull));
-    }
+    incoming.time.claim()?;
     let agent = caller.agent();
     let state = &caller.view.state;
     let policy = state.policy_of(agent);
@@ -53,6 +51,10 @@ async fn try_sign(api: &Api, request: HttpRequest) -> Result<Answer, Fault> {
     let mut payment = propose(&input.payment, input.request_url, &usable, &api.domains).await?;
     api.probe_chain_time(payment.chain, &caller.moment);
     let identity = identity_of(&caller, &input.payment, input.idempotency_key.as_deref());
+    // A repeat gets its recorded answer although nothing more can be recorded.
+    if !api.has_room() && api.is_new(&caller, &identity).await? {
+        return Err(Fault::new(Code::DiskFull));
+    }
     // The market is read only for a payment that the policy could allow, and not again for a repeat.
     if payment.foreign().is_some()
         && usable(payment.chain)

@@ -25,6 +25,7 @@ use self::quote::quote;
 use super::admit::{Caller, Incoming, admit};
 use super::api::Api;
 use super::body;
+use super::call_time::CallTime;
 use super::message::Endpoint;
 use super::objects::{check_fields, wanted};
 use super::path_id::{PathId, text_of};
@@ -44,30 +45,31 @@ pub(super) async fn trade(State(api): State<Arc<Api>>, request: HttpRequest) -> 
 }
 
 async fn try_trade(api: &Api, request: HttpRequest) -> Result<Answer, Fault> {
-    let incoming = Incoming::read(request).await?;
+    let incoming = Incoming::read(api, request).await?;
     incoming.named_agent(api)?;
     let object = wanted(&incoming, "trade", Code::MissingTrade)?;
     check_fields(object)?;
     let key = body::idempotency_key(&incoming.body)?;
     let caller = admit(api, Endpoint::Trade, &incoming)?;
-    if !api.has_room() {
-        return Err(Fault::new(Code::DiskFull));
-    }
+    incoming.time.claim()?;
     let state = &caller.view.state;
     let agent = caller.agent();
     let policy = state.policy_of(agent).ok_or(Fault::new(Code::AgentNotCommissioned))?;
     let id = RequestId::from_entropy(api.random()?);
-    let identity = identity_of(&caller, Endpoint::Trade, object, key.as_deref(), id);
+    let identity = identity_of(&caller, Endpoint::Trade, object, key.as_deref());
     // A repeat gets its answer before the market is read again.
     let recall =
         Recall { agent: agent.id.clone(), identity: identity.clone(), prior: Prior::default() };
     let earlier = api.core.act(Action::Recall(Box::new(recall))).await;
     match earlier.map_err(|fault| caller.hide_lock(fault))?.answer {
         ActionAnswer::Request(record) | ActionAnswer::Earlier(record) => {
-            let record = api.end_of(record).await;
-            return Ok(describe(&record, api.awaits_first_press(&record)));
+            let record = api.end_of(record, &incoming.time).await;
+            return Ok(describe(&record, api.awaits_first_press(&record)).of_request(&record));
         }
         ActionAnswer::Settled(_) | ActionAnswer::Done | ActionAnswer::Reported(_) => {}
+    }
+    if !api.has_room() {
+        return Err(Fault::new(Code::DiskFull));
     }
     if !policy.trading.enabled {
         return Ok(refused(&Refusal::new(Code::TradingDisabled)));
@@ -85,7 +87,7 @@ async fn try_trade(api: &Api, request: HttpRequest) -> Result<Answer, Fault> {
         return Ok(refused(&Refusal::new(Code::NetworkNotAllowed)));
     }
     api.probe_chain_time(input.chain(), &caller.moment);
-    let record = match new_trade(api, &caller, &input, identity, id).await? {
+    let record = match new_trade(api, &caller, &input, identity, id, &incoming.time).await? {
         Ok(record) => record,
         Err(refusal) => return Ok(refused(&refusal)),
     };
@@ -93,8 +95,8 @@ async fn try_trade(api: &Api, request: HttpRequest) -> Result<Answer, Fault> {
         let (id, agent, amount) = (record.id.short(), &record.agent, record.ask.amount_text());
         tracing::info!(id, %agent, amount, "a trade waits for approval: run `bursar requests`");
     }
-    let record = api.end_of(record).await;
-    Ok(describe(&record, api.awaits_first_press(&record)))
+    let record = api.end_of(record, &incoming.time).await;
+    Ok(describe(&record, api.awaits_first_press(&record)).of_request(&record))
 }
 
 /// Measures and records a new request. The inner error is a refusal that no record describes.
@@ -104,6 +106,7 @@ async fn new_trade(
     input: &TradeInput,
     identity: Identity,
     id: RequestId,
+    time: &CallTime,
 ) -> Result<Result<Arc<Request>, Refusal>, Fault> {
     let (state, agent) = (&caller.view.state, caller.agent());
     let policy = state.policy_of(agent).ok_or(Fault::new(Code::AgentNotCommissioned))?;
@@ -114,8 +117,8 @@ async fn new_trade(
     let owner = address.ok_or(Fault::new(Code::AgentNotCommissioned))?.address;
     let outbox = state.outboxes.get(&outbox_key(input.chain(), owner));
     let by_device = state.is_on_device(owner);
-    let proposed = api.trading.propose(input, owner, by_device, &policy.trading).await;
-    let Proposal { ask: trade, measured } = match proposed {
+    let proposal = api.trading.propose(input, owner, by_device, &policy.trading);
+    let Proposal { ask: trade, measured } = match time.limit(&*api.ports.clock, proposal).await? {
         Ok(proposal) => proposal,
         Err(refusal) if refusal.code == Code::ChainUnavailable => return Err(refusal.into()),
         Err(refusal) => return Ok(Err(refusal)),
@@ -172,7 +175,7 @@ async fn try_status(api: &Api, id: &str) -> Result<Answer, Fault> {
             tracing::warn!(code = %fault.code, "an expiry could not be recorded");
         }
     }
-    Ok(polled(&record, api.awaits_first_press(&record), &moment))
+    Ok(polled(&record, api.awaits_first_press(&record), &moment).of_request(&record))
 }
 
 /// Returns whether policy or market refuse a trade with this code.
@@ -387,5 +390,6 @@ impl TradeResult<'_> {
             .with("code", self.code.map(str::to_owned))
             .with("approval_tx_hash", self.approval.clone())
             .with("reason_code", reason_code.map(|code| code.text().to_owned()))
+            .with("identity", Value::Null)
     }
 }

@@ -31,7 +31,7 @@ pub(super) async fn venues(State(api): State<Arc<Api>>, request: HttpRequest) ->
 }
 
 async fn try_venues(api: &Api, request: HttpRequest) -> Result<Answer, Fault> {
-    let incoming = Incoming::read(request).await?;
+    let incoming = Incoming::read(api, request).await?;
     incoming.named_agent(api)?;
     let none = Object::new();
     let object = match incoming.body.get("position") {

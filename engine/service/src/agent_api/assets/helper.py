@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Pays x402 paywalls, and lends, with a wallet that signs for you. Python 3.8 or newer, standard library only.
+"""Pays x402 paywalls, trades and lends with a wallet that signs for you. Python 3.8 or newer, standard library only.
 
 As a program, which prints one JSON object (exit code 0: done, 1: not done, 2: wrong usage):
 
@@ -7,6 +7,7 @@ As a program, which prints one JSON object (exit code 0: done, 1: not done, 2: w
     python3 wallet_helper.py sign --payment-required VALUE --request-url URL
     python3 wallet_helper.py wait REQUEST_ID
     python3 wallet_helper.py callback TRANSACTION_ID settled --tx-hash 0x...
+    python3 wallet_helper.py trade USDC_ADDRESS ETH 25 --chain-id 8453 --route best
     python3 wallet_helper.py venues --chain-id 8453
     python3 wallet_helper.py position supply VENUE 25 --chain-id 8453
     python3 wallet_helper.py position withdraw VENUE --all --chain-id 8453
@@ -44,7 +45,7 @@ import uuid
 TIMEOUT_S = 30  # one call to the wallet
 RESOURCE_TIMEOUT_S = 120  # one call to a merchant, which may settle before it answers
 APPROVAL_S = 16 * 60  # the wallet ends a pending request after 15 minutes
-POSITION_S = 25 * 60  # then it sends transactions for 5 minutes at most, and waits until they are final
+PLAN_S = 25 * 60  # then it sends transactions for 5 minutes at most, and waits until they are final
 POLL_S = 2
 RETRY_WAITS_S = (0.5, 1, 2, 4)  # all tries end well within 300 s, the default validity of a proof
 STAMPS_AHEAD_S = 5  # how far the timestamps of equal purchases may run ahead of the clock
@@ -310,9 +311,15 @@ class Wallet:
         position = {} if chain_id is None else {"chain_id": chain_id}
         return self._proven({"position": position}, {"position": position} if position else {}, timestamp)
 
+    def trade_body(self, trade, idempotency_key=None, timestamp=None):
+        """The body of `POST /trade`. In hmac mode each body is a separate trade."""
+        return self._plan_body({"trade": trade}, idempotency_key, timestamp)
+
     def position_body(self, position, idempotency_key=None, timestamp=None):
         """The body of `POST /position`. In hmac mode each body is a separate request."""
-        content = {"position": position}
+        return self._plan_body({"position": position}, idempotency_key, timestamp)
+
+    def _plan_body(self, content, idempotency_key, timestamp):
         if timestamp is None and self.auth_mode == "hmac":
             timestamp = unused_second(dict(content, agent_id=self.agent_id))
         body = self._proven(content, content, timestamp)
@@ -429,12 +436,36 @@ class Wallet:
         """Reports the result of a payment: submitted, settled (with its tx_hash) or failed."""
         return self._good(*self._post("/callback", self.callback_body(transaction_id, event, tx_hash, error)))
 
+    def trade(self, token_in, token_out, amount_in, chain_id=None, idempotency_key=None, timeout=PLAN_S, poll=POLL_S,
+              **fields):
+        """Swaps tokens, waits for the end and returns the executed result.
+
+        Tokens are addresses or ETH; `amount_in` is text in whole coins. `fields` are the optional ones of the
+        wallet's `trade`, such as route="best" or fee_tier=500. Raises WalletError if the trade is rejected, has
+        failed, or is still open after `timeout` seconds (TIMEOUT: wait_trade).
+
+        Every call is a separate trade. With the same `idempotency_key` (bearer mode), repeated calls are one.
+        """
+        trade = dict(fields, token_in=token_in, token_out=token_out, amount_in=str(amount_in))
+        if chain_id is not None:
+            trade["chain_id"] = chain_id
+        if idempotency_key is None and self.auth_mode == "bearer":
+            idempotency_key = str(uuid.uuid4())
+        answer = self._executed(*self._post("/trade", self.trade_body(trade, idempotency_key)))
+        if answer["status"] == "executed":
+            return answer
+        return self.wait_trade(answer["request_id"], timeout, poll)
+
+    def wait_trade(self, request_id, timeout=PLAN_S, poll=POLL_S):
+        """Waits for the end of a trade and returns the executed result. Raises WalletError as `trade` does."""
+        return self._wait("/trade/status/", request_id, timeout, poll, self._executed, "executed")
+
     def venues(self, chain_id=None):
         """Where the stablecoin of a network can be lent, and what the agent's address has there."""
         return self._good(*self._post("/venues", self.venues_body(chain_id)))
 
     def position(self, action, venue, amount=None, withdraw_all=False, shares=False, chain_id=None, deadline=None,
-                 idempotency_key=None, timeout=POSITION_S, poll=POLL_S):
+                 idempotency_key=None, timeout=PLAN_S, poll=POLL_S):
         """Supplies to a venue or withdraws from it, waits for the end and returns the executed result.
 
         `amount` is text in whole coins; `withdraw_all` withdraws everything. Raises WalletError if the request
@@ -462,7 +493,7 @@ class Wallet:
             return answer
         return self.wait_position(answer["request_id"], timeout, poll)
 
-    def wait_position(self, request_id, timeout=POSITION_S, poll=POLL_S):
+    def wait_position(self, request_id, timeout=PLAN_S, poll=POLL_S):
         """Waits for the end of a position and returns the executed result. Raises WalletError as `position` does."""
         return self._wait("/position/status/", request_id, timeout, poll, self._executed, "executed")
 
@@ -525,7 +556,7 @@ class Wallet:
 
     @staticmethod
     def _executed(status, answer):
-        """An answer about a position: executed or still open. Everything else is raised."""
+        """An answer about a trade or position: executed or still open. Everything else is raised."""
         told = answer.get("status")
         if status == 200 and told == "executed":
             return answer
@@ -542,7 +573,7 @@ def wallet_answer(status, _headers, body):
 
 def refused(status, answer):
     rejected = answer.get("status") == "rejected"
-    # A position names its reason in `reason_code`; its `code` has the original wallet's fewer words.
+    # A trade or position names its reason in `reason_code`; its `code` has the original wallet's fewer words.
     code = answer.get("reason_code") or answer.get("code")
     code = code or ("REQUEST_DENIED" if rejected else "UNEXPECTED_ANSWER")
     message = answer.get("error") or answer.get("reason") or answer.get("message") or "HTTP %d" % status
@@ -610,13 +641,20 @@ def run_sign(wallet, given):
     return answer
 
 
+def run_trade(wallet, given):
+    wanted = ("route", "fee_tier", "tick_spacing", "hooks", "max_slippage_bps", "deadline")
+    fields = {name: getattr(given, name) for name in wanted if getattr(given, name) is not None}
+    return wallet.trade(given.token_in, given.token_out, given.amount, given.chain_id, given.idempotency_key,
+                        given.timeout, given.poll, **fields)
+
+
 def run_position(wallet, given):
     return wallet.position(given.action, given.venue, given.amount, given.all, given.shares, given.chain_id,
                            given.deadline, given.idempotency_key, given.timeout, given.poll)
 
 
 def arguments():
-    about = "Pay x402 paywalls, and lend, with a wallet that signs for you."
+    about = "Pay x402 paywalls, trade and lend with a wallet that signs for you."
     parser = argparse.ArgumentParser(description=about)
     commands = parser.add_subparsers(dest="command", metavar="COMMAND")
     commands.required = True
@@ -635,6 +673,18 @@ def arguments():
     sign.add_argument("--wait", action="store_true", help="wait for the operator")
     wait = commands.add_parser("wait", help="wait for the operator")
     wait.add_argument("request_id")
+    trade = commands.add_parser("trade", help="swap tokens, and wait for the end")
+    trade.add_argument("token_in", help="a token's address, or ETH")
+    trade.add_argument("token_out", help="a token's address, or ETH")
+    trade.add_argument("amount", help="of token_in in whole coins, such as 1.5")
+    trade.add_argument("--route", choices=("best",), help="take the route that pays most after gas")
+    trade.add_argument("--fee-tier", type=int, help="the pool's; 3000 without it")
+    trade.add_argument("--tick-spacing", type=int, help="of a v4 pool, with --hooks")
+    trade.add_argument("--hooks", help="address of a v4 pool's hooks")
+    trade.add_argument("--max-slippage-bps", type=int)
+    trade.add_argument("--deadline", type=int, help="Unix seconds")
+    wait_trade = commands.add_parser("wait-trade", help="wait for the end of a trade")
+    wait_trade.add_argument("request_id")
     venues = commands.add_parser("venues", help="where the stablecoin can be lent, and what is lent there")
     position = commands.add_parser("position", help="supply to a venue or withdraw from it, and wait for the end")
     position.add_argument("action", choices=("supply", "withdraw"))
@@ -643,17 +693,17 @@ def arguments():
     position.add_argument("--all", action="store_true", help="withdraw everything, instead of an amount")
     position.add_argument("--shares", action="store_true", help="the amount is a number of shares to withdraw")
     position.add_argument("--deadline", type=int, help="Unix seconds")
-    for command in (venues, position):
+    for command in (trade, venues, position):
         command.add_argument("--chain-id", type=int, help="8453 for Base; without it Robinhood Chain")
     wait_position = commands.add_parser("wait-position", help="wait for the end of a position")
     wait_position.add_argument("request_id")
-    for command in (pay, sign, position):
+    for command in (pay, sign, trade, position):
         command.add_argument("--idempotency-key", help="bearer mode: the name of this request")
     for command in (pay, sign, wait):
         command.add_argument("--timeout", type=float, default=APPROVAL_S, help="seconds to wait for the operator")
-    for command in (position, wait_position):
-        command.add_argument("--timeout", type=float, default=POSITION_S, help="seconds to wait for the end")
-    for command in (pay, sign, wait, position, wait_position):
+    for command in (trade, wait_trade, position, wait_position):
+        command.add_argument("--timeout", type=float, default=PLAN_S, help="seconds to wait for the end")
+    for command in (pay, sign, wait, trade, wait_trade, position, wait_position):
         command.add_argument("--poll", type=float, default=POLL_S, help="seconds between two polls")
     callback = commands.add_parser("callback", help="report the outcome of a payment")
     callback.add_argument("transaction_id")
@@ -680,6 +730,10 @@ def run(given):
         return run_sign(wallet, given)
     if given.command == "wait":
         return wallet.wait(given.request_id, given.timeout, given.poll)
+    if given.command == "trade":
+        return run_trade(wallet, given)
+    if given.command == "wait-trade":
+        return wallet.wait_trade(given.request_id, given.timeout, given.poll)
     if given.command == "venues":
         return wallet.venues(given.chain_id)
     if given.command == "position":

@@ -4,7 +4,7 @@ use bursar_core::codes::Code;
 use bursar_core::networks::{DEFAULT_TRADING, NETWORKS};
 use serde_json::{Map, Value, json};
 
-use super::schemas::{object, reference};
+use super::schemas::{identity, object, reference};
 
 /// The codes that `reason_code` of a loan may have.
 const LOAN_REASONS: &[Code] = &[
@@ -190,14 +190,16 @@ fn results() -> Map<String, Value> {
             "reason_code": { "type": ["string", "null"], "enum": reasons },
             "retry_after": { "type": "integer", "minimum": 0,
                 "description": "In seconds; only if retryable." },
+            "identity": identity(),
         }), &["request_id", "status", "reason", "tx_hash", "assets_moved", "assets_quoted",
-            "position_after", "quote", "code", "retryable", "approval_tx_hash", "reason_code"]),
+            "position_after", "quote", "code", "retryable", "approval_tx_hash", "reason_code",
+            "identity"]),
         "PositionOpen": object(json!({
             "status": { "type": "string", "enum": ["pending", "executing"] },
             "request_id": { "type": "string", "format": "uuid" },
             "quote": reference("PositionQuote"),
-            "expires_in_seconds": count(),
-        }), &["status", "request_id", "quote"]),
+            "expires_in_seconds": count(), "identity": identity(),
+        }), &["status", "request_id", "quote", "identity"]),
         "PositionPolled": { "oneOf": [reference("PositionOpen"), reference("PositionResult")] },
     }))
 }

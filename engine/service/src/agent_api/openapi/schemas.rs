@@ -47,6 +47,8 @@ pub(super) fn all() -> Value {
             "max_micro": micro,
             "remaining_micro": micro,
             "agent_name": text,
+            "recorded": { "const": false, "description": "Present if it is certain that the call recorded \
+                nothing: a repeat cannot be a second request." },
         }), &["code"]),
         "Health": object(json!({ "status": { "const": "ok" } }), &["status"]),
         "Status": object(json!({
@@ -138,6 +140,15 @@ pub(super) fn all() -> Value {
             "idempotency_key": { "type": "string", "minLength": 1, "maxLength": 128,
                 "description": "Bearer mode: a new one for each supply or withdrawal." },
         }), &["position"]),
+    })
+}
+
+/// The name of a request's identity.
+pub(super) fn identity() -> Value {
+    json!({
+        "type": ["string", "null"],
+        "description": "What a repeat of the request is recognised by: `signature`, `idempotency_key` or `content`, a colon, \
+            and the first digits of a hash. Null if the request was refused before it was recorded.",
     })
 }
 

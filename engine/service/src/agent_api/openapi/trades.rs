@@ -4,7 +4,7 @@ use bursar_core::codes::Code;
 use bursar_core::networks::{DEFAULT_TRADING, NETWORKS};
 use serde_json::{Map, Value, json};
 
-use super::schemas::{object, reference};
+use super::schemas::{identity, object, reference};
 
 /// The codes that `reason_code` of a trade may have.
 const TRADE_REASONS: &[Code] = &[
@@ -124,13 +124,14 @@ pub(super) fn schemas() -> Map<String, Value> {
                     "PRICE_MOVED", "EXECUTION_ERROR", null] },
             "approval_tx_hash": maybe("string"),
             "reason_code": { "type": ["string", "null"], "enum": reasons },
+            "identity": identity(),
         }), &["request_id", "status", "reason", "tx_hash", "amount_out", "amount_out_quoted",
-            "quote", "code", "approval_tx_hash", "reason_code"]),
+            "quote", "code", "approval_tx_hash", "reason_code", "identity"]),
         "TradeOpen": object(json!({
             "status": { "type": "string", "enum": ["pending", "executing"] },
             "request_id": uuid, "quote": reference("TradeQuote"),
-            "expires_in_seconds": count,
-        }), &["status", "request_id", "quote"]),
+            "expires_in_seconds": count, "identity": identity(),
+        }), &["status", "request_id", "quote", "identity"]),
         "TradePolled": { "oneOf": [reference("TradeOpen"), reference("TradeResult")] },
     });
     match schemas {

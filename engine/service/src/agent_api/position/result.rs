@@ -81,7 +81,8 @@ impl<'a> LoanResult<'a> {
             .with("code", self.code.map(str::to_owned))
             .with("retryable", self.is_retryable())
             .with("approval_tx_hash", self.execution.and_then(approval_hash))
-            .with("reason_code", self.reason_code.map(|code| code.text().to_owned()));
+            .with("reason_code", self.reason_code.map(|code| code.text().to_owned()))
+            .with("identity", Value::Null);
         if self.is_retryable() && status >= 400 {
             return Answer::new(503, body)
                 .retry_after(LIQUIDITY_WAIT_S)
