@@ -23,16 +23,10 @@ pub struct HintedClock {
 /// The latest probe of one chain.
 #[derive(Debug, Clone, Copy)]
 struct Probe {
-    /// The time of the probe, on the clock of [`age_clock_ms`].
+    /// The time of the probe, on the clock of [`Moment::age_clock_ms`].
     asked_ms: u64,
-    /// The time of the newest block, and when we saw it, on the clock of [`age_clock_ms`].
+    /// The time of the newest block, and when we saw it, on the clock of [`Moment::age_clock_ms`].
     block: Option<(Utc, u64)>,
-}
-
-/// Returns milliseconds on a clock that measures ages. Uses the boot clock if there is one: like the chains, it
-/// continues while the machine sleeps.
-fn age_clock_ms(moment: &Moment) -> u64 {
-    if moment.boottime_ms > 0 { moment.boottime_ms } else { moment.mono_ms }
 }
 
 impl HintedClock {
@@ -44,7 +38,7 @@ impl HintedClock {
     /// Whether `chain` is due for a probe. After `true` the caller must call [`HintedClock::ask`]; other callers
     /// receive `false`.
     pub fn is_due(&self, chain: ChainId, now: &Moment) -> bool {
-        let now_ms = age_clock_ms(now);
+        let now_ms = now.age_clock_ms();
         let mut chains = self.chains.lock().unwrap_or_else(PoisonError::into_inner);
         let known = chains.get(&chain);
         let due =
@@ -72,12 +66,12 @@ impl HintedClock {
         let now = self.machine.now();
         let apart = now.utc.since_ms(first);
         if apart.abs() <= CLOCK_OFF_CHAIN_WARN_MS {
-            return self.learn(chain, Some((first, age_clock_ms(&now))));
+            return self.learn(chain, Some((first, now.age_clock_ms())));
         }
         self.machine.sleep_until(now.mono_ms.saturating_add(CHAIN_AWAKE_MS)).await;
         let Ok(second) = node.block_time().await else { return };
         let awake = second > first || apart < 0;
-        let seen = awake.then(|| (second, age_clock_ms(&self.machine.now())));
+        let seen = awake.then(|| (second, self.machine.now().age_clock_ms()));
         if seen.is_some() {
             tracing::warn!(
                 network = %chain,
@@ -104,7 +98,7 @@ impl HintedClock {
 impl Clock for HintedClock {
     fn now(&self) -> Moment {
         let moment = self.machine.now();
-        Moment { chain_hint: self.hint(age_clock_ms(&moment)), ..moment }
+        Moment { chain_hint: self.hint(moment.age_clock_ms()), ..moment }
     }
 
     fn mono_ms(&self) -> u64 {

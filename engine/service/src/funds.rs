@@ -71,13 +71,13 @@ impl Funds {
             return Arc::new(unknown(network, Unknown::TooSlow));
         };
         if let Some((at, funds)) = latest.as_ref()
-            && self.clock.mono_ms().saturating_sub(*at) < FUNDS_FRESH_MS
+            && self.clock.now().age_clock_ms().saturating_sub(*at) < FUNDS_FRESH_MS
         {
             return Arc::clone(funds);
         }
         let funds = Arc::new(self.query(owner, network, deadline).await);
         let now = self.clock.now();
-        *latest = Some((now.mono_ms, Arc::clone(&funds)));
+        *latest = Some((now.age_clock_ms(), Arc::clone(&funds)));
         if funds.failure().is_none() {
             self.cache.note((owner, network.chain), &now, &funds);
         }

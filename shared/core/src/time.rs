@@ -58,6 +58,14 @@ pub struct Moment {
     pub chain_hint: Option<Utc>,
 }
 
+impl Moment {
+    /// Returns milliseconds on a clock that measures ages. Uses the boot clock if the platform reports one: like the
+    /// world outside, it continues while the machine sleeps.
+    pub fn age_clock_ms(&self) -> u64 {
+        if self.boottime_ms > 0 { self.boottime_ms } else { self.mono_ms }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,4 +1,4 @@
-//! Reads a secret from a file. On Unix, first checks that the file is closed to other users.
+//! Reads a secret from a file, after a check that the file is closed to other users.
 
 use std::fs::{File, Metadata};
 use std::io::Read;
@@ -25,7 +25,7 @@ pub(super) fn read_whole(path: &Path, owner: Owner) -> Result<Zeroizing<Vec<u8>>
     let file = File::open(path).map_err(|error| unreadable(path, &error))?;
     // Checks the open file and not the path, so that the file cannot be replaced between the check and the read.
     let metadata = file.metadata().map_err(|error| unreadable(path, &error))?;
-    check_private(path, &metadata, owner)?;
+    check_private(path, access_of(&metadata), owner)?;
     // Allocated at its full size: a vector that grows leaves copies behind.
     let capacity = PASSWORD_BYTES.saturating_add(3);
     let mut bytes = Zeroizing::new(Vec::with_capacity(capacity));
@@ -38,17 +38,43 @@ pub(super) fn read_whole(path: &Path, owner: Owner) -> Result<Zeroizing<Vec<u8>>
     Ok(bytes)
 }
 
+/// Who may do what with a file.
+#[derive(Debug, Clone, Copy)]
+struct Access {
+    /// The file belongs to our account.
+    is_own: bool,
+    /// The file belongs to root.
+    is_roots: bool,
+    mode: u32,
+}
+
+/// Returns who may read the file; `None` on platforms that do not show it.
 #[cfg(unix)]
-fn check_private(path: &Path, metadata: &Metadata, owner: Owner) -> Result<(), Fault> {
+#[expect(clippy::unnecessary_wraps, reason = "other platforms show no access")]
+fn access_of(metadata: &Metadata) -> Option<Access> {
     use std::os::unix::fs::MetadataExt;
 
-    let (shown, mode) = (path.display(), metadata.mode() & 0o777);
-    let user = rustix::process::geteuid().as_raw();
-    let (owned, open_to) = match owner {
-        Owner::User => (metadata.uid() == user, mode & 0o077),
-        Owner::ServiceManager => (metadata.uid() == user || metadata.uid() == 0, mode & 0o037),
-    };
+    let is_own = metadata.uid() == rustix::process::geteuid().as_raw();
+    Some(Access { is_own, is_roots: metadata.uid() == 0, mode: metadata.mode() & 0o777 })
+}
+
+#[cfg(not(unix))]
+fn access_of(_metadata: &Metadata) -> Option<Access> {
+    None
+}
+
+fn check_private(path: &Path, access: Option<Access>, owner: Owner) -> Result<(), Fault> {
+    let shown = path.display();
     let refuse = |message: String| Err(Fault::because(Code::DataFolder, message));
+    let Some(Access { is_own, is_roots, mode }) = access else {
+        return refuse(format!(
+            "This platform does not show who may read {shown}: give the secret by standard input."
+        ));
+    };
+    let (owned, open_to) = match owner {
+        Owner::User => (is_own, mode & 0o077),
+        Owner::ServiceManager => (is_own || is_roots, mode & 0o037),
+    };
     if !owned {
         return refuse(format!("{shown} belongs to another user: it must be your own."));
     }
@@ -57,12 +83,6 @@ fn check_private(path: &Path, metadata: &Metadata, owner: Owner) -> Result<(), F
             "{shown} has mode {mode:03o}, so others may read or change it: run `chmod 600 {shown}`."
         ));
     }
-    Ok(())
-}
-
-/// Checks nothing on other platforms, where the folder's access list protects the file.
-#[cfg(not(unix))]
-fn check_private(_path: &Path, _metadata: &Metadata, _owner: Owner) -> Result<(), Fault> {
     Ok(())
 }
 
@@ -102,6 +122,15 @@ mod tests {
             read_whole(folder.path(), Owner::ServiceManager).unwrap_err().code,
             Code::DataFolder
         );
+    }
+
+    #[test]
+    fn a_platform_without_file_modes_reads_no_secret_file() {
+        for owner in [Owner::User, Owner::ServiceManager] {
+            let fault = check_private(Path::new("secret"), None, owner).unwrap_err();
+            assert_eq!(fault.code, Code::DataFolder);
+            assert!(fault.message.contains("standard input"), "{fault}");
+        }
     }
 
     #[test]

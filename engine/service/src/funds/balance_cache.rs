@@ -41,9 +41,9 @@ impl Default for BalanceCache {
 /// The latest probe of one account.
 #[derive(Debug, Default)]
 pub(super) struct LatestProbe {
-    /// The latest successful probe and its monotonic time.
+    /// The latest successful probe and its time by [`Moment::age_clock_ms`].
     read: Option<(u64, CachedBalance)>,
-    /// The monotonic time at which the latest probe ended.
+    /// When the latest probe ended, by [`Moment::age_clock_ms`].
     pub(super) ended_ms: Option<u64>,
     /// The reason why the latest probe failed.
     pub(super) failed: Option<Unknown>,
@@ -55,11 +55,11 @@ pub(super) struct LatestProbe {
 
 impl LatestProbe {
     fn note(&mut self, now: &Moment, funds: Arc<NetworkFunds>) {
-        self.ended_ms = Some(now.mono_ms);
+        self.ended_ms = Some(now.age_clock_ms());
         self.failed = funds.failure();
         if self.failed.is_none() {
             self.slow = false;
-            self.read = Some((now.mono_ms, CachedBalance { funds, read: now.utc }));
+            self.read = Some((now.age_clock_ms(), CachedBalance { funds, read: now.utc }));
         }
     }
 

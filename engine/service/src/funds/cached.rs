@@ -57,7 +57,7 @@ impl Funds {
     }
 
     fn current(&self, account: AccountKey) -> Result<CachedBalance, Unknown> {
-        let now_ms = self.clock.mono_ms();
+        let now_ms = self.clock.now().age_clock_ms();
         self.cache
             .known()
             .get(&account)
@@ -72,7 +72,7 @@ impl Funds {
         account: AccountKey,
         network: &'static Network,
     ) -> Option<watch::Receiver<()>> {
-        let now_ms = self.clock.mono_ms();
+        let now_ms = self.clock.now().age_clock_ms();
         let mut all = self.cache.known();
         make_room(&mut all, &account);
         let known = all.entry(account).or_default();

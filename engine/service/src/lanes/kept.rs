@@ -16,7 +16,7 @@ const KEPT_MAX: usize = 64;
 
 /// What a lane measured.
 pub(super) trait Measurement {
-    /// Returns when it began, in milliseconds since boot, which count a sleep of the machine.
+    /// Returns when it began, by [`Moment::age_clock_ms`](bursar_core::time::Moment::age_clock_ms).
     fn at_ms(&self) -> u64;
 
     /// Returns whether it is the one by which the execution was allowed.
@@ -129,6 +129,18 @@ mod tests {
         let first = kept.take(id, execution, outbox, AT_MS + later_ms).is_some();
         assert!(kept.take(id, execution, outbox, AT_MS).is_none(), "it is taken once");
         first
+    }
+
+    #[test]
+    fn a_measurement_grows_old_without_a_boot_clock() {
+        let new = || ManualClock::new(Utc::from_seconds(1_000));
+        for clock in [new(), new().without_boot_clock()] {
+            clock.advance(AT_MS);
+            let began_ms = clock.now().age_clock_ms();
+            assert_eq!(began_ms, AT_MS);
+            clock.advance(FRESH_MS + 1);
+            assert!(!is_fresh(&measured(), clock.now().age_clock_ms()));
+        }
     }
 
     #[test]

@@ -37,6 +37,8 @@ struct Readings {
     mono_ms: u64,
     boottime_ms: u64,
     boot_id: String,
+    /// Whether the platform reports the time since boot and the id of the boot.
+    has_boot_clock: bool,
     zone: TimeZone,
 }
 
@@ -48,6 +50,7 @@ impl ManualClock {
             mono_ms: 0,
             boottime_ms: 0,
             boot_id: "boot-1".to_owned(),
+            has_boot_clock: true,
             zone: TimeZone::UTC,
         };
         Self { inner: Mutex::new(Inner { readings, sleeps: 0, sleepers: BTreeMap::new() }) }
@@ -65,6 +68,13 @@ impl ManualClock {
         let due = std::mem::replace(&mut inner.sleepers, later);
         drop(inner);
         due.into_values().for_each(Waker::wake);
+    }
+
+    /// Simulates a platform that reports neither the time since boot nor the id of the boot.
+    #[must_use]
+    pub fn without_boot_clock(self) -> Self {
+        self.change(|readings| readings.has_boot_clock = false);
+        self
     }
 
     /// Advances wall, monotonic and boot time together.
@@ -122,8 +132,8 @@ impl Clock for ManualClock {
         Moment {
             utc: readings.utc,
             mono_ms: readings.mono_ms,
-            boot_id: readings.boot_id,
-            boottime_ms: readings.boottime_ms,
+            boot_id: if readings.has_boot_clock { readings.boot_id } else { String::new() },
+            boottime_ms: if readings.has_boot_clock { readings.boottime_ms } else { 0 },
             local_day,
             day_start,
             offset_s,

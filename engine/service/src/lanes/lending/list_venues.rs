@@ -28,7 +28,7 @@ impl Lending {
         network: &'static Network,
         contracts: &'static Contracts,
     ) -> Result<Arc<Listing>, Refusal> {
-        let now_ms = self.ports.clock.now().boottime_ms;
+        let now_ms = self.ports.clock.now().age_clock_ms();
         let known = self.listed(network.chain);
         if let Some(known) = known.filter(|known| now_ms.saturating_sub(known.at_ms) <= FRESH_MS) {
             return Ok(known);

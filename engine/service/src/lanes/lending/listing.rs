@@ -8,7 +8,7 @@ use super::vault_read::Venue;
 /// The curated venues of a network.
 #[derive(Debug, Clone, Default)]
 pub struct Listing {
-    /// When it was read, in milliseconds since boot.
+    /// When it was read, by [`Moment::age_clock_ms`](bursar_core::time::Moment::age_clock_ms).
     pub(super) at_ms: u64,
     /// Also vaults of the table that are not trusted now.
     pub vaults: Vec<Venue>,

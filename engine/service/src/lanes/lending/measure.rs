@@ -72,7 +72,7 @@ impl Lending {
         owner: Address,
         known: &Known,
     ) -> Result<Measured, Refusal> {
-        let at_ms = self.ports.clock.now().boottime_ms;
+        let at_ms = self.ports.clock.now().age_clock_ms();
         let LoanNetwork { network, contracts } = LoanNetwork::of(ask.chain)?;
         let chain = self.chain(network)?;
         let reader = self.reader(&*chain, network, contracts, owner);

@@ -10,7 +10,7 @@ use crate::lanes::kept::Measurement;
 /// A measured loan.
 #[derive(Debug, Clone)]
 pub struct Measured {
-    /// When the measurement began, in milliseconds since boot, which count a sleep of the machine.
+    /// When the measurement began, by [`Moment::age_clock_ms`](bursar_core::time::Moment::age_clock_ms).
     pub(super) at_ms: u64,
     pub(super) quote: LoanQuote,
     /// The rehearsed plan, or why there is none.

@@ -44,7 +44,7 @@ impl TokenDomains {
     pub async fn confirms(&self, network: &Network) -> bool {
         let Some(known) = self.known.get(&network.chain) else { return false };
         let mut known = known.lock().await;
-        let now_ms = self.clock.mono_ms();
+        let now_ms = self.clock.now().age_clock_ms();
         if let Some(known) = known.filter(|known| now_ms < known.until_ms) {
             return known.confirms;
         }

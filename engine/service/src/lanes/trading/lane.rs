@@ -63,7 +63,7 @@ impl Trading {
         outbox: &Outbox,
         by_device: bool,
     ) -> Result<Measured, Refusal> {
-        let now_ms = self.ports.clock.now().boottime_ms;
+        let now_ms = self.ports.clock.now().age_clock_ms();
         if let Some(measured) = self.kept.take(request.id, execution, outbox, now_ms) {
             return Ok(measured);
         }

@@ -30,7 +30,7 @@ impl Committed<'_> {
 /// The prices of a trade and its rehearsed plan.
 #[derive(Debug, Clone)]
 pub struct Measured {
-    /// When the measurement began, in milliseconds since boot, which count a sleep of the machine.
+    /// When the measurement began, by [`Moment::age_clock_ms`](bursar_core::time::Moment::age_clock_ms).
     pub(super) at_ms: u64,
     pub(super) quote: TradeQuote,
     /// The least output that the plan's swap accepts.

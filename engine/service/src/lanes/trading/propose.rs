@@ -120,7 +120,7 @@ impl Trading {
         owner: Address,
         committed: Committed<'_>,
     ) -> Result<Measured, Refusal> {
-        let at_ms = self.ports.clock.now().boottime_ms;
+        let at_ms = self.ports.clock.now().age_clock_ms();
         let network = networks::by_chain(ask.chain).ok_or_else(|| Refusal::new(Code::NoPool))?;
         let exchange = network.exchange.ok_or_else(|| Refusal::new(Code::NoPool))?;
         let chain = self.chain(network)?;
