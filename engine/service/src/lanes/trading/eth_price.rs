@@ -1,20 +1,24 @@
 //! The price of ETH that limits are checked with: the higher of a price API and the network's feed. If they are
 //! missing, stale, implausible or too far apart, the price is unknown, and a trade waits for the operator.
 
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::sync::Arc;
 
 use alloy_primitives::U256;
-use bursar_chain::ports::Clock;
+use bursar_chain::ports::{Clock, Prices};
 use bursar_core::money::Usd;
+use tokio::sync::Mutex;
 
 use crate::ports::PriceSource;
 
 /// How long a price of the API is used, in milliseconds (wallet specification, Limits).
 const PRICE_MS: u64 = 60_000;
 
-/// Longest wait for the API.
-const WAIT: Duration = Duration::from_secs(3);
+/// How long an API that gave no price is not asked again, in milliseconds. A trade is measured several times, and must
+/// not wait for the same silent API each time.
+const FAILURE_MS: u64 = 30_000;
+
+/// Longest wait for the API, in milliseconds.
+const WAIT_MS: u64 = 3_000;
 
 /// Prices outside this range, in whole dollars, are implausible.
 const PLAUSIBLE: std::ops::RangeInclusive<Usd> = Usd::dollars(1)..=Usd::dollars(1_000_000);
@@ -26,8 +30,17 @@ const WEI: u128 = 1_000_000_000_000_000_000;
 pub(super) struct EthPrice {
     api: PriceSource,
     clock: Arc<dyn Clock>,
-    // A lock instead of an owning task: it is never held across an await.
-    last: Mutex<Option<Reading>>,
+    // A lock instead of an owning task. It is held while the API is asked, at most WAIT_MS: concurrent measurements share
+    // one answer.
+    answers: Mutex<Answers>,
+}
+
+/// What the API answered. Times are by [`Moment::age_clock_ms`](bursar_core::time::Moment::age_clock_ms).
+#[derive(Debug, Default)]
+struct Answers {
+    price: Option<Reading>,
+    /// When the API last gave no price.
+    failed_ms: Option<u64>,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -37,6 +50,10 @@ struct Reading {
     /// The price is plausible next to the one before.
     steady: bool,
 }
+
+/// The API's part of one measurement's price.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct ApiPrice(Option<Usd>);
 
 /// What the network's own feed reports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -48,42 +65,71 @@ pub(super) enum FeedPrice {
     Price(Usd),
 }
 
-impl EthPrice {
-    pub(super) fn new(api: PriceSource, clock: Arc<dyn Clock>) -> Self {
-        Self { api, clock, last: Mutex::default() }
-    }
-
+impl ApiPrice {
     /// Returns the price of one ETH; `None` if it is unknown.
-    pub(super) async fn read(&self, feed: FeedPrice) -> Option<Usd> {
-        let api = self.api_price().await?;
+    pub(super) fn with_feed(self, feed: FeedPrice) -> Option<Usd> {
+        let api = self.0?;
         match feed {
             FeedPrice::Missing => Some(api),
             FeedPrice::Unknown => None,
             FeedPrice::Price(feed) => (!differ(api, feed, 3)).then(|| api.max(feed)),
         }
     }
+}
 
-    /// Asks the API if its last answer is too old, so that [`EthPrice::read`] need not wait for it.
-    pub(super) async fn refresh(&self) {
-        self.api_price().await;
+impl EthPrice {
+    pub(super) fn new(api: PriceSource, clock: Arc<dyn Clock>) -> Self {
+        Self { api, clock, answers: Mutex::default() }
     }
 
-    async fn api_price(&self) -> Option<Usd> {
-        // The time since boot counts a sleep of the machine; monotonic time does not.
-        let now_ms = self.clock.now().boottime_ms;
-        let last = *self.last.lock().unwrap_or_else(PoisonError::into_inner);
-        let reading = match last {
-            Some(last) if now_ms.saturating_sub(last.at_ms) < PRICE_MS => last,
-            older => {
-                let asked = tokio::time::timeout(WAIT, self.api.get()?.eth()).await;
-                let price = asked.ok()?.ok()?;
-                let steady = older.is_none_or(|older| !differ(price, older.price, 20));
-                let reading = Reading { price, at_ms: now_ms, steady };
-                *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Some(reading);
-                reading
-            }
+    /// Returns the API's price. Asks it at most once, and only if its last answer is too old. A measurement calls this
+    /// once, while it reads the market.
+    pub(super) async fn of_api(&self) -> ApiPrice {
+        let until_ms = self.clock.mono_ms().saturating_add(WAIT_MS);
+        // cancel-safe: an ask that is dropped has changed nothing.
+        let price = tokio::select! {
+            biased;
+            price = self.latest(until_ms) => price,
+            () = self.clock.sleep_until(until_ms) => None,
         };
-        (reading.steady && PLAUSIBLE.contains(&reading.price)).then_some(reading.price)
+        ApiPrice(price)
+    }
+
+    async fn latest(&self, until_ms: u64) -> Option<Usd> {
+        let mut answers = self.answers.lock().await;
+        let now_ms = self.clock.now().age_clock_ms();
+        let is_recent = |at_ms: u64, lasts_ms| now_ms.saturating_sub(at_ms) < lasts_ms;
+        if let Some(known) = answers.price.filter(|known| is_recent(known.at_ms, PRICE_MS)) {
+            return known.usable();
+        }
+        if answers.failed_ms.is_some_and(|at_ms| is_recent(at_ms, FAILURE_MS)) {
+            return None;
+        }
+        let api = self.api.get()?;
+        let Some(price) = self.ask(&*api, until_ms).await else {
+            answers.failed_ms = Some(self.clock.now().age_clock_ms());
+            return None;
+        };
+        let steady = answers.price.is_none_or(|older| !differ(price, older.price, 20));
+        let reading = Reading { price, at_ms: now_ms, steady };
+        *answers = Answers { price: Some(reading), failed_ms: None };
+        reading.usable()
+    }
+
+    /// Asks the API until this monotonic time of our clock.
+    async fn ask(&self, api: &dyn Prices, until_ms: u64) -> Option<Usd> {
+        // cancel-safe: an ask changes nothing.
+        tokio::select! {
+            biased;
+            price = api.eth() => price.ok(),
+            () = self.clock.sleep_until(until_ms) => None,
+        }
+    }
+}
+
+impl Reading {
+    fn usable(self) -> Option<Usd> {
+        (self.steady && PLAUSIBLE.contains(&self.price)).then_some(self.price)
     }
 }
 
@@ -116,35 +162,138 @@ pub(super) fn feed_usd(price: U256, decimals: u8) -> Option<Usd> {
 #[cfg(test)]
 mod tests {
     use bursar_chain::clock::manual::ManualClock;
-    use bursar_chain::ports::{BoxFuture, PriceFault, Prices};
+    use bursar_chain::ports::{BoxFuture, PriceFault};
     use bursar_core::time::Utc;
-    use std::sync::atomic::{AtomicU32, Ordering};
+    use std::future::pending;
+    use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
     use super::*;
 
-    /// An API whose price rises by a dollar with each question.
+    /// An API whose price rises by a dollar with each question. While it hangs, it never answers.
     #[derive(Debug, Default)]
-    struct Rising(AtomicU32);
+    struct Rising {
+        asked: AtomicU32,
+        hangs: AtomicBool,
+    }
 
     impl Prices for Rising {
         fn eth(&self) -> BoxFuture<'_, Result<Usd, PriceFault>> {
-            let asked = self.0.fetch_add(1, Ordering::SeqCst);
-            Box::pin(async move { Ok(Usd::dollars(3_000 + asked)) })
+            let asked = self.asked.fetch_add(1, Ordering::SeqCst);
+            let hangs = self.hangs.load(Ordering::SeqCst);
+            Box::pin(async move {
+                if hangs { pending().await } else { Ok(Usd::dollars(3_000 + asked)) }
+            })
         }
+    }
+
+    struct World {
+        clock: Arc<ManualClock>,
+        api: Arc<Rising>,
+        price: EthPrice,
+    }
+
+    impl World {
+        fn new(clock: ManualClock) -> Self {
+            let (clock, api) = (Arc::new(clock), Arc::<Rising>::default());
+            let source = PriceSource::from(Some(Arc::clone(&api) as Arc<dyn Prices>));
+            let price = EthPrice::new(source, Arc::clone(&clock) as _);
+            Self { clock, api, price }
+        }
+
+        async fn read(&self) -> Option<Usd> {
+            self.price.of_api().await.with_feed(FeedPrice::Missing)
+        }
+
+        /// Reads the price while the clock moves by a wait for the API.
+        async fn read_in_time(&self) -> Option<Usd> {
+            let pass = async {
+                // The read registers its wait first.
+                tokio::task::yield_now().await;
+                self.clock.advance(WAIT_MS);
+            };
+            let ((), price) = futures::future::join(pass, self.read()).await;
+            price
+        }
+
+        fn asked(&self) -> u32 {
+            self.api.asked.load(Ordering::SeqCst)
+        }
+    }
+
+    fn clock() -> ManualClock {
+        ManualClock::new(Utc::from_seconds(1_000))
     }
 
     #[tokio::test]
     async fn a_price_is_used_for_a_minute_and_not_after_a_sleep() {
-        let clock = Arc::new(ManualClock::new(Utc::from_seconds(1_000)));
-        let api: Arc<dyn Prices> = Arc::new(Rising::default());
-        let price = EthPrice::new(PriceSource::from(Some(api)), Arc::clone(&clock) as _);
-        let read = async || price.read(FeedPrice::Missing).await;
-        assert_eq!(read().await, Some(Usd::dollars(3_000)));
-        clock.advance(59_999);
-        assert_eq!(read().await, Some(Usd::dollars(3_000)));
-        clock.advance(1);
-        assert_eq!(read().await, Some(Usd::dollars(3_001)));
-        clock.suspend(60_000);
-        assert_eq!(read().await, Some(Usd::dollars(3_002)), "the machine slept for a minute");
+        let world = World::new(clock());
+        assert_eq!(world.read().await, Some(Usd::dollars(3_000)));
+        world.clock.advance(59_999);
+        assert_eq!(world.read().await, Some(Usd::dollars(3_000)));
+        world.clock.advance(1);
+        assert_eq!(world.read().await, Some(Usd::dollars(3_001)));
+        world.clock.suspend(60_000);
+        assert_eq!(world.read().await, Some(Usd::dollars(3_002)), "the machine slept for a minute");
+    }
+
+    #[tokio::test]
+    async fn a_price_ages_without_a_boot_clock() {
+        let world = World::new(clock().without_boot_clock());
+        assert_eq!(world.read().await, Some(Usd::dollars(3_000)));
+        world.clock.advance(60_000);
+        assert_eq!(world.read().await, Some(Usd::dollars(3_001)));
+    }
+
+    #[tokio::test]
+    async fn an_api_that_hangs_is_asked_once_in_half_a_minute() {
+        for clock in [clock(), clock().without_boot_clock()] {
+            let world = World::new(clock);
+            world.api.hangs.store(true, Ordering::SeqCst);
+            assert_eq!(world.read_in_time().await, None);
+            // Nobody waits again: these reads would not return, because the clock stands still.
+            world.clock.advance(FAILURE_MS - 1);
+            assert_eq!((world.read().await, world.read().await, world.asked()), (None, None, 1));
+            world.clock.advance(1);
+            assert_eq!((world.read_in_time().await, world.asked()), (None, 2));
+            world.api.hangs.store(false, Ordering::SeqCst);
+            world.clock.advance(FAILURE_MS);
+            assert_eq!(world.read().await, Some(Usd::dollars(3_002)));
+        }
+    }
+
+    #[tokio::test]
+    async fn concurrent_measurements_wait_together_for_one_answer() {
+        let world = World::new(clock());
+        world.api.hangs.store(true, Ordering::SeqCst);
+        let (first, others) =
+            (world.read_in_time(), futures::future::join(world.read(), world.read()));
+        assert_eq!(futures::future::join(first, others).await, (None, (None, None)));
+        assert_eq!(world.asked(), 1);
+        world.api.hangs.store(false, Ordering::SeqCst);
+        world.clock.advance(FAILURE_MS);
+        let both = futures::future::join(world.read(), world.read()).await;
+        assert_eq!(both, (Some(Usd::dollars(3_001)), Some(Usd::dollars(3_001))));
+    }
+
+    #[tokio::test]
+    async fn a_failure_is_not_compared_with_and_an_old_price_is_not_used_in_its_place() {
+        let world = World::new(clock());
+        assert_eq!(world.read().await, Some(Usd::dollars(3_000)));
+        world.api.hangs.store(true, Ordering::SeqCst);
+        world.clock.advance(PRICE_MS);
+        assert_eq!(world.read_in_time().await, None);
+        world.api.hangs.store(false, Ordering::SeqCst);
+        world.clock.advance(FAILURE_MS);
+        assert_eq!(world.read().await, Some(Usd::dollars(3_002)));
+    }
+
+    #[tokio::test]
+    async fn a_missing_api_is_no_failure_of_its_successor() {
+        let world = World::new(clock());
+        let (source, clock) = (PriceSource::default(), Arc::clone(&world.clock));
+        let price = EthPrice::new(source.clone(), clock as _);
+        assert!(price.of_api().await.with_feed(FeedPrice::Missing).is_none());
+        source.set(Some(Arc::clone(&world.api) as _));
+        assert!(price.of_api().await.with_feed(FeedPrice::Missing).is_some());
     }
 }

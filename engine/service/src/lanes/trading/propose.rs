@@ -127,12 +127,12 @@ impl Trading {
         let spec = spec_of(ask, owner, network, exchange);
         let wiring = self.wiring(&*chain, network, exchange).await?;
         wiring.require(spec.venue)?;
-        let read = futures::future::join(market::measure(&*chain, &spec), self.eth_price.refresh());
-        let (market, ()) = read.await;
+        let read = futures::future::join(market::measure(&*chain, &spec), self.eth_price.of_api());
+        let (market, eth_price) = read.await;
         let mut market = market?;
         market.apply(&wiring);
         check_early(ask, &spec, &market)?;
-        let eth = self.eth_price.read(market.feed).await;
+        let eth = eth_price.with_feed(market.feed);
         let mut quote = quote_of(&spec, &market, eth, self.ports.clock.utc());
         let floor = ask.floor(&quote).max(committed.floor);
         if quote.out.0 < floor.0 {
@@ -162,16 +162,16 @@ impl Trading {
     ) -> Result<Venue, Refusal> {
         let spec = spec_of(ask, owner, input.network, input.exchange);
         let wiring = self.wiring(chain, input.network, input.exchange).await?;
-        let (mut found, feeds, facts, ()) = futures::future::join4(
+        let (mut found, feeds, facts, eth_price) = futures::future::join4(
             Comparison::all(&spec).run(chain, &spec),
             routes::feeds(chain, &spec),
             chain.fee_facts(),
-            self.eth_price.refresh(),
+            self.eth_price.of_api(),
         )
         .await;
         found.retain(|route| wiring.allows(&route.quote.venue));
         let (feed, stocks) = feeds?;
-        let eth = self.eth_price.read(feed).await;
+        let eth = eth_price.with_feed(feed);
         let value = market::value(&spec, spec.token_in, spec.amount_in, eth, &stocks);
         let input_wei = value.zip(eth).and_then(|(value, eth)| eth_price::wei_of(value, eth));
         let facts = facts.map_err(|_fault| Refusal::new(Code::ChainUnavailable))?;
