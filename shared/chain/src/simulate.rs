@@ -16,6 +16,10 @@ use crate::ports::{BlockTag, Chain, ChainFault, SimulatedBlock, SimulatedCall, S
 /// method only once, for example because it was busy.
 const PROBE_AFTER: u32 = 100;
 
+/// The same number after a method was lost. Plans that another method rehearses wait for the operator, and the nodes had the
+/// better one a moment ago.
+const PROBE_AFTER_LOSS: u32 = 5;
+
 /// The simulation methods of a chain's nodes, from best to worst.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SimulationMethod {
@@ -85,9 +89,13 @@ impl Simulator {
             (Err(_fault), Some(known)) => known,
             (Err(fault), None) => return Err(fault),
         };
-        *self.known.lock().unwrap_or_else(PoisonError::into_inner) =
-            Some(KnownMethod { method, left: PROBE_AFTER });
+        self.remember(method, PROBE_AFTER);
         Ok(method)
+    }
+
+    fn remember(&self, method: SimulationMethod, left: u32) {
+        *self.known.lock().unwrap_or_else(PoisonError::into_inner) =
+            Some(KnownMethod { method, left });
     }
 
     fn remembered(&self) -> Remembered {
@@ -103,7 +111,8 @@ impl Simulator {
         }
     }
 
-    /// Simulates calls of one account, in sequence, and then its reads.
+    /// Simulates calls of one account, in sequence, and then its reads. If the nodes refuse the known method, probes them
+    /// again: a node can lose a method, and only a probe distinguishes that from a request that it refuses.
     ///
     /// # Errors
     /// No node answered, or the nodes refused the simulation. A reverting call is not an error.
@@ -113,21 +122,40 @@ impl Simulator {
         request: SimulationRequest,
     ) -> Result<Simulation, ChainFault> {
         let method = self.probe(chain).await?;
-        let (calls, reads) = match method {
-            SimulationMethod::SimulateV1 => {
-                let SimulatedBlock { calls, reads } = chain.simulate(request).await?;
-                (calls.into_iter().map(Some).collect(), Some(reads))
-            }
-            SimulationMethod::StateOverride => {
-                let SimulatedBlock { calls, reads } = with_state_override(chain, &request).await?;
-                (calls.into_iter().map(Some).collect(), Some(reads))
-            }
-            SimulationMethod::SingleCalls => {
-                (one_by_one(chain, request.from, &request.calls).await?, None)
-            }
+        let refused = match run_by(method, chain, &request).await {
+            Err(fault @ (ChainFault::Rejected { .. } | ChainFault::Malformed { .. })) => fault,
+            end => return end,
         };
-        Ok(Simulation { method, calls, reads })
+        match probe_method(chain).await {
+            Ok(other) if other != method => {
+                self.remember(other, PROBE_AFTER_LOSS);
+                run_by(other, chain, &request).await
+            }
+            Ok(_) | Err(_) => Err(refused),
+        }
     }
+}
+
+/// Simulates calls and reads by one method.
+async fn run_by(
+    method: SimulationMethod,
+    chain: &dyn Chain,
+    request: &SimulationRequest,
+) -> Result<Simulation, ChainFault> {
+    let (calls, reads) = match method {
+        SimulationMethod::SimulateV1 => {
+            let SimulatedBlock { calls, reads } = chain.simulate(request.clone()).await?;
+            (calls.into_iter().map(Some).collect(), Some(reads))
+        }
+        SimulationMethod::StateOverride => {
+            let SimulatedBlock { calls, reads } = with_state_override(chain, request).await?;
+            (calls.into_iter().map(Some).collect(), Some(reads))
+        }
+        SimulationMethod::SingleCalls => {
+            (one_by_one(chain, request.from, &request.calls).await?, None)
+        }
+    };
+    Ok(Simulation { method, calls, reads })
 }
 
 async fn probe_method(chain: &dyn Chain) -> Result<SimulationMethod, ChainFault> {
@@ -206,3 +234,6 @@ async fn one_by_one(
     }
     Ok(outcomes)
 }
+
+#[cfg(test)]
+mod tests;

@@ -118,6 +118,8 @@ async fn trades_that_cannot_be_made_are_rejected_with_a_reason() {
     let weth = stage.contracts.weth.to_string();
     for (change, code) in [
         (json!({"fee_tier": 10_000}), "NO_POOL"),
+        (json!({"fee_tier": 500, "tick_spacing": 1, "hooks": Address::ZERO}), "NO_POOL"),
+        (json!({"tick_spacing": 60, "hooks": Address::repeat_byte(0x80)}), "NO_POOL"),
         (json!({"amount_in": "501"}), "EXCEEDS_PER_TRADE_MAX"),
         (json!({"max_slippage_bps": 301}), "EXCEEDS_MAX_SLIPPAGE"),
         (json!({"deadline": 1}), "DEADLINE_PASSED"),

@@ -126,8 +126,11 @@ impl PoolReads {
                 None => {
                     let (slot0, liquidity) =
                         (answers.bytes(hop.slot0)?, answers.bytes(hop.liquidity)?);
-                    let state = read::decode_v4_state(slot0, liquidity);
-                    !state.map_err(|_odd| unavailable())?.sqrt_price_x96.is_zero()
+                    match read::decode_v4_state(slot0, liquidity) {
+                        Ok(_state) => true,
+                        Err(read::ReadFault::NotInitialized) => false,
+                        Err(read::ReadFault::Odd(_)) => return Err(unavailable()),
+                    }
                 }
             };
             if !exists {
@@ -236,5 +239,57 @@ fn refused(fault: &QuoteFault) -> Refusal {
         QuoteFault::Odd | QuoteFault::TooLarge => {
             Refusal::because(Code::QuoteFailed, format!("No quote: {fault}."))
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloy_primitives::{B256, Bytes};
+    use bursar_core::money::Atoms;
+    use bursar_core::networks::by_name;
+    use bursar_domain::trades::TradeToken;
+
+    /// Returns why a v4 pool gives no quote whose slot0 has these words. Its other answers are zeros, as of a pool that does
+    /// not exist.
+    fn refusal(slot0: [U256; 4]) -> Code {
+        let network = by_name("base").unwrap();
+        let token = |byte: u8| TradeToken {
+            address: Some(Address::repeat_byte(byte)),
+            symbol: String::new(),
+            decimals: 6,
+        };
+        let (hooks, pool) = (Address::ZERO, B256::repeat_byte(3));
+        let spec = Spec {
+            network,
+            exchange: network.exchange.unwrap(),
+            owner: Address::repeat_byte(9),
+            token_in: &token(1),
+            token_out: &token(2),
+            amount_in: Atoms(U256::from(1_000_000)),
+            venue: &Venue::V4 { fee: 3_000, tick_spacing: 60, hooks, pool },
+        };
+        let mut batch = Batch::default();
+        let reads = PoolReads::add(&mut batch, &spec).unwrap().unwrap();
+        let words = |words: &[U256]| -> Bytes {
+            words.iter().flat_map(|word| word.to_be_bytes::<32>()).collect::<Vec<u8>>().into()
+        };
+        let reverted = Err(ReadFault::Reverted { data: Bytes::new() });
+        let mut answers = vec![reverted; batch.len()];
+        answers[reads.hops[0].slot0] = Ok(words(&slot0));
+        answers[reads.hops[0].liquidity] = Ok(words(&[U256::ZERO]));
+        let Err(refusal) = reads.quoted(&spec, &Answers(answers), None) else { panic!("a quote") };
+        refusal.code
+    }
+
+    #[test]
+    fn a_v4_pool_without_a_price_does_not_exist() {
+        assert_eq!(refusal([U256::ZERO; 4]), Code::NoPool);
+        let mut exists = [U256::ZERO; 4];
+        exists[0] = U256::from(1) << 96;
+        assert_eq!(refusal(exists), Code::QuoteFailed, "the quoter reverts");
+        let mut odd = [U256::ZERO; 4];
+        odd[0] = U256::from(1);
+        assert_eq!(refusal(odd), Code::ChainUnavailable);
     }
 }
