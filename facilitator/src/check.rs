@@ -7,13 +7,14 @@ use alloy_primitives::Address;
 use alloy_sol_types::SolCall;
 use bursar_chain::clock::SystemClock;
 use bursar_chain::ports::{BlockTag, Chain, Clock};
+use bursar_chain::rpc::BATCH_MAX;
 use bursar_core::networks::{CREATE2_DEPLOYER, ChainId, MULTICALL3, by_chain};
 use bursar_serve::findings::{Findings, Severity};
 
 use crate::book::record::Record;
 use crate::book::redb_store::RedbPayments;
 use crate::book::store::Payments;
-use crate::config::{Config, NetworkConfig};
+use crate::config::{Config, Endpoint, NetworkConfig};
 use crate::exact::prism;
 use crate::keys::KeyRing;
 use crate::network::upto_contracts;
@@ -120,6 +121,7 @@ impl Check {
                         title,
                         format!("{} answers", endpoint.label()),
                     );
+                    self.batches(title, endpoint, &chain).await;
                 }
                 Err(fault) => self.findings.add(Severity::Bad, title, fault.to_string()),
             }
@@ -135,6 +137,22 @@ impl Check {
             self.signer(network, &chain, *signer).await;
         }
         Ok(())
+    }
+
+    /// Reports a node that does not take a batch of the size that settling needs.
+    async fn batches(&mut self, title: &'static str, endpoint: &Endpoint, chain: &dyn Chain) {
+        match chain.batch_refusal(BATCH_MAX).await {
+            Ok(None) => {}
+            Ok(Some(said)) => {
+                let text = format!(
+                    "{} takes no batch of {BATCH_MAX} requests ({said}): it gets smaller ones or single \
+                     requests, which takes longer and needs a higher rate limit",
+                    endpoint.label()
+                );
+                self.findings.add(Severity::Warning, title, text);
+            }
+            Err(fault) => self.findings.add(Severity::Bad, title, fault.to_string()),
+        }
     }
 
     /// Reports what is in flight, and whether its signers are still in the settings.

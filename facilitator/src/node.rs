@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use alloy_primitives::Bytes;
 use bursar_chain::ports::{Chain, ChainFault, Clock, Question};
+use bursar_chain::rpc::BATCH_MAX;
 use tokio::sync::{Semaphore, mpsc, oneshot};
 
 /// Permits for exchanges in flight. An exchange with a distant node takes one, so that many run in parallel.
@@ -18,9 +19,6 @@ const DISTANT_MS: u64 = 5;
 
 /// How long a batched question waits for others, in milliseconds. A settlement waits for a block anyway.
 const BATCH_WAIT_MS: u64 = 10;
-
-/// Maximum number of questions per exchange; public nodes accept this many.
-const BATCH_MAX: usize = 50;
 
 /// Capacity of the queue. The admitted callers cannot fill it.
 const QUEUE_MAX: usize = 4096;

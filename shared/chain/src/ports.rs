@@ -145,6 +145,12 @@ pub trait Chain: Send + Sync + Debug {
         })
     }
 
+    /// Returns a node's words if it does not take this many requests in one exchange, and `None` if it does. Everything
+    /// works without batches, but takes longer and more requests.
+    fn batch_refusal(&self, _count: usize) -> ChainReply<'_, Option<String>> {
+        Box::pin(async { Ok(None) })
+    }
+
     /// Returns whether a request to any node has failed since `mono_ms` (monotonic clock). A node that gave no
     /// usable answer may still receive the request, whatever the other nodes answered.
     fn has_failed_since(&self, _mono_ms: u64) -> bool {

@@ -42,8 +42,9 @@ use quantity::{Unusable, bytes_of, decode_as, hash_of, quantity, u64_of, u256_of
 
 pub use bursar_outbound::PlainHttpHosts;
 pub use config::{
-    ATTEMPT_TIMEOUT_MS, BREAKER_COOL_DOWN_MS, BREAKER_FAILURES, ConfigError, ENDPOINTS_MAX,
-    IDENTITY_RETRY_MS, IDENTITY_VALID_MS, REPLY_BYTES_MAX, RpcConfig, RpcLimits, TOTAL_TIMEOUT_MS,
+    ATTEMPT_TIMEOUT_MS, BATCH_MAX, BREAKER_COOL_DOWN_MS, BREAKER_FAILURES, ConfigError,
+    ENDPOINTS_MAX, IDENTITY_RETRY_MS, IDENTITY_VALID_MS, REPLY_BYTES_MAX, RpcConfig, RpcLimits,
+    TOTAL_TIMEOUT_MS,
 };
 
 /// A chain as reported by its nodes.
@@ -165,7 +166,7 @@ impl Chain for RpcChain {
                     several => {
                         match self.ask_all(several.iter().map(call).collect(), asked).await {
                             Ok(found) => receipts.extend(found),
-                            // Perhaps the nodes accept no batches.
+                            // Perhaps the answers are too long together.
                             Err(_fault) => {
                                 for hash in several {
                                     receipts.push(self.receipt(*hash).await?);
@@ -267,19 +268,11 @@ impl Chain for RpcChain {
                 Call { method: "eth_call", params, kind: Kind::Execute }
             }
         };
-        Box::pin(async move {
-            let calls = questions.iter().cloned().map(call).collect();
-            match self.ask_each(calls, bytes).await {
-                // Perhaps the nodes accept no batch of this size.
-                Err(ChainFault::Malformed { .. }) if questions.len() > 1 => {}
-                answers => return answers,
-            }
-            let mut answers = Vec::with_capacity(questions.len());
-            for question in questions {
-                answers.extend(self.ask_each(vec![call(question)], bytes).await?);
-            }
-            Ok(answers)
-        })
+        Box::pin(self.ask_each(questions.into_iter().map(call).collect(), bytes))
+    }
+
+    fn batch_refusal(&self, count: usize) -> ChainReply<'_, Option<String>> {
+        Box::pin(self.batch_refusal_of(count))
     }
 
     fn has_failed_since(&self, mono_ms: u64) -> bool {

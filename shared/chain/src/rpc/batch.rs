@@ -1,21 +1,49 @@
-//! Many requests in one exchange (JSON-RPC 2.0, section 6). Callers fall back to single requests if a node
-//! accepts no batches.
+//! Many requests in one exchange (JSON-RPC 2.0, section 6). A node that refuses a batch gets smaller ones, in the end
+//! single requests, and is not asked for a large one again for a while.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use futures::stream::{self, StreamExt, TryStreamExt};
+use serde_json::json;
 use serde_json::value::RawValue;
+use tracing::warn;
 
 use crate::ports::{BoxFuture, ChainFault};
 use crate::rpc::endpoint::Endpoint;
-use crate::rpc::envelope::{self, Call, Content};
-use crate::rpc::quantity::Unusable;
+use crate::rpc::envelope::{self, Call, Content, Kind, WireError};
+use crate::rpc::quantity::{Unusable, decode_as};
 use crate::rpc::setback::Setback;
 use crate::rpc::{RpcChain, refusal};
 
+/// The size that is tried after a larger batch was refused. Public nodes with a limit allow at least this many.
+const SMALL_BATCH: usize = 10;
+
+/// Exchanges at a time that replace one batch. Public nodes limit the rate of requests.
+const AT_ONCE: usize = 4;
+
+/// JSON-RPC 2.0: the request is not valid. Some nodes say so of each request in a batch that they do not take.
+const INVALID_REQUEST: i64 = -32600;
+
+/// The outcomes of several requests, in their order.
+type Outcomes<T> = Vec<Result<T, Setback>>;
+
+/// What a node made of one exchange.
+enum Exchanged<T> {
+    Answered(Outcomes<T>),
+    /// The node does not take this batch.
+    Refused(Refused),
+}
+
+/// A node's words about a batch that it does not take.
+struct Refused {
+    code: Option<i64>,
+    said: String,
+}
+
 impl RpcChain {
-    /// Sends all requests as one batch. Returns one answer for each, in their order; one error fails the whole
-    /// batch. `decode` receives the index of the request.
+    /// Makes all requests, if possible in one exchange. Returns one answer for each, in their order; one error fails them
+    /// all. `decode` receives the index of the request.
     pub(super) async fn ask_all<T: Send>(
         &self,
         calls: Vec<Call>,
@@ -26,91 +54,191 @@ impl RpcChain {
             let job = Arc::clone(&job);
             Box::pin(async move {
                 self.ensure_identity(endpoint).await?;
-                self.exchange_all(endpoint, &job.0, &job.1).await
+                let outcomes = self.exchange_many(endpoint, &job.0, &job.1).await?;
+                outcomes.into_iter().collect()
             })
         };
         self.in_order(&step).await
     }
 
-    /// Sends all requests as one batch. Each has its own answer or error.
+    /// Makes all requests, if possible in one exchange. Each has its own answer or error.
     pub(super) async fn ask_each<T: Send>(
         &self,
         calls: Vec<Call>,
         decode: impl Fn(&RawValue) -> Result<T, Unusable> + Send + Sync,
     ) -> Result<Vec<Result<T, ChainFault>>, ChainFault> {
-        let job = Arc::new((calls, decode));
+        let job = Arc::new((calls, move |_at: usize, raw: &RawValue| decode(raw)));
         let step = |endpoint| -> BoxFuture<'_, Result<Vec<Result<T, ChainFault>>, Setback>> {
             let job = Arc::clone(&job);
             Box::pin(async move {
                 self.ensure_identity(endpoint).await?;
-                self.exchange_each(endpoint, &job.0, &job.1).await
+                let outcomes = self.exchange_many(endpoint, &job.0, &job.1).await?;
+                let own = |outcome| match outcome {
+                    Ok(answer) => Ok(Ok(answer)),
+                    Err(Setback::Final(fault)) => Ok(Err(fault)),
+                    Err(Setback::Rejected { code, message }) => {
+                        Ok(Err(ChainFault::Rejected { code, message }))
+                    }
+                    Err(setback) => Err(setback),
+                };
+                outcomes.into_iter().map(own).collect()
             })
         };
         self.in_order(&step).await
     }
 
-    async fn exchange_each<T>(
+    /// Returns a node's words if it does not take a batch of this many requests, and `None` if it does.
+    pub(super) async fn batch_refusal_of(
         &self,
-        endpoint: &Endpoint,
-        calls: &[Call],
-        decode: &(impl Fn(&RawValue) -> Result<T, Unusable> + Sync),
-    ) -> Result<Vec<Result<T, ChainFault>>, Setback> {
-        let (first, body) = self.post_batch(endpoint, calls).await?;
-        let answers = envelope::answers(&body, first, calls.len()).map_err(malformed)?;
-        let scrub = |text: &str| endpoint.target().scrub(text);
-        let mut results = Vec::with_capacity(calls.len());
-        for (call, content) in calls.iter().zip(answers) {
-            results.push(match content {
-                Content::Result(raw) => Ok(decode(raw).map_err(malformed)?),
-                Content::Error(error) => match refusal::classify(call.kind, error, scrub) {
-                    Setback::Final(fault) => Err(fault),
-                    Setback::Rejected { code, message } => {
-                        Err(ChainFault::Rejected { code, message })
+        count: usize,
+    ) -> Result<Option<String>, ChainFault> {
+        let step = |endpoint| -> BoxFuture<'_, Result<Option<String>, Setback>> {
+            Box::pin(async move {
+                self.ensure_identity(endpoint).await?;
+                let call = || Call { method: "eth_chainId", params: json!([]), kind: Kind::Read };
+                let calls: Vec<Call> = std::iter::repeat_with(call).take(count).collect();
+                let decode = |_at: usize, raw: &RawValue| decode_as::<String>(raw);
+                match self.exchange_batch(endpoint, &calls, 0, &decode).await? {
+                    Exchanged::Answered(outcomes) => {
+                        // A batch of which the node answers only a part is of no use.
+                        outcomes.into_iter().collect::<Result<Vec<_>, _>>().map(|_all| None)
                     }
-                    setback => return Err(setback),
-                },
-            });
-        }
-        Ok(results)
+                    Exchanged::Refused(refused) => Ok(Some(refused.said)),
+                }
+            })
+        };
+        self.in_order(&step).await
     }
 
-    /// Sends the requests; returns the first of their ids and the response body.
-    async fn post_batch(
+    /// Makes all requests at one endpoint, in as few exchanges as it takes.
+    async fn exchange_many<T>(
         &self,
         endpoint: &Endpoint,
         calls: &[Call],
-    ) -> Result<(u64, Vec<u8>), Setback> {
+        decode: &(impl Fn(usize, &RawValue) -> Result<T, Unusable> + Sync),
+    ) -> Result<Outcomes<T>, Setback> {
+        let mut size = endpoint.batch_max(self.mono_ms()).min(calls.len()).max(1);
+        let mut refused: Option<Refused> = None;
+        loop {
+            match self.exchange_by(endpoint, calls, size, refused.as_ref(), decode).await? {
+                Exchanged::Answered(outcomes) => {
+                    // Only if a smaller size works, the size was the reason.
+                    if let Some(Refused { said, .. }) = refused
+                        && endpoint.learn_batch_max(size, self.mono_ms())
+                    {
+                        let endpoint = endpoint.label();
+                        warn!(%endpoint, size, said, "takes only smaller batches of requests");
+                    }
+                    return Ok(outcomes);
+                }
+                Exchanged::Refused(now) => {
+                    size = if size > SMALL_BATCH { SMALL_BATCH } else { 1 };
+                    refused = Some(now);
+                }
+            }
+        }
+    }
+
+    /// Makes all requests in exchanges of this size. The first one goes alone: if it is refused, the others are not sent.
+    async fn exchange_by<T>(
+        &self,
+        endpoint: &Endpoint,
+        calls: &[Call],
+        size: usize,
+        before: Option<&Refused>,
+        decode: &(impl Fn(usize, &RawValue) -> Result<T, Unusable> + Sync),
+    ) -> Result<Exchanged<T>, Setback> {
+        let mut parts = calls.chunks(size).zip((0..).step_by(size));
+        let Some((first, at)) = parts.next() else { return Ok(Exchanged::Answered(Vec::new())) };
+        let mut outcomes = match self.exchange_part(endpoint, first, at, decode).await? {
+            Exchanged::Answered(outcomes) => outcomes,
+            refused @ Exchanged::Refused(_) => return Ok(refused),
+        };
+        // A node that refuses a single request by the code of the batch refuses every request, for example because there
+        // are too many.
+        if let [Err(Setback::Rejected { code, .. })] = outcomes.as_slice()
+            && before.is_some_and(|before| before.code == Some(*code))
+            && let Some(Err(setback)) = outcomes.pop()
+        {
+            return Err(setback);
+        }
+        let rest: Vec<_> =
+            parts.map(|(part, at)| self.exchange_part(endpoint, part, at, decode)).collect();
+        let mut rest = stream::iter(rest).buffered(AT_ONCE);
+        while let Some(part) = rest.try_next().await? {
+            match part {
+                Exchanged::Answered(more) => outcomes.extend(more),
+                refused @ Exchanged::Refused(_) => return Ok(refused),
+            }
+        }
+        Ok(Exchanged::Answered(outcomes))
+    }
+
+    /// Makes some requests, the first of which has this index, in one exchange. A single request is no batch.
+    async fn exchange_part<T>(
+        &self,
+        endpoint: &Endpoint,
+        calls: &[Call],
+        at: usize,
+        decode: &(impl Fn(usize, &RawValue) -> Result<T, Unusable> + Sync),
+    ) -> Result<Exchanged<T>, Setback> {
+        let [call] = calls else { return self.exchange_batch(endpoint, calls, at, decode).await };
+        match self.exchange(endpoint, call, &|raw: &RawValue| decode(at, raw)).await {
+            Err(setback) if !setback.is_about_the_request() => Err(setback),
+            outcome => Ok(Exchanged::Answered(vec![outcome])),
+        }
+    }
+
+    async fn exchange_batch<T>(
+        &self,
+        endpoint: &Endpoint,
+        calls: &[Call],
+        at: usize,
+        decode: &(impl Fn(usize, &RawValue) -> Result<T, Unusable> + Sync),
+    ) -> Result<Exchanged<T>, Setback> {
         let count = u64::try_from(calls.len()).unwrap_or(u64::MAX);
         let first = self.next_id.fetch_add(count, Ordering::Relaxed);
         let requests = envelope::batch_request(first, calls).map_err(malformed)?;
         let bytes_max = self.config.limits.reply_bytes_max;
         let reply = self.client.post(endpoint.target(), requests, bytes_max).await;
         let reply = reply.map_err(Setback::Unreachable)?;
-        if !reply.status.is_success() {
-            return Err(Setback::Unreachable(format!("HTTP {}", reply.status)));
-        }
-        Ok((first, reply.body))
-    }
-
-    async fn exchange_all<T>(
-        &self,
-        endpoint: &Endpoint,
-        calls: &[Call],
-        decode: &(impl Fn(usize, &RawValue) -> Result<T, Unusable> + Sync),
-    ) -> Result<Vec<T>, Setback> {
-        let (first, body) = self.post_batch(endpoint, calls).await?;
-        let answers = envelope::answers(&body, first, calls.len()).map_err(malformed)?;
-        let mut decoded = Vec::with_capacity(calls.len());
-        for (at, (call, content)) in calls.iter().zip(answers).enumerate() {
-            match content {
-                Content::Result(raw) => decoded.push(decode(at, raw).map_err(malformed)?),
-                Content::Error(error) => {
-                    let scrub = |text: &str| endpoint.target().scrub(text);
-                    return Err(refusal::classify(call.kind, error, scrub));
+        let scrub = |text: &str| endpoint.target().scrub(text);
+        let refused = |why: String| {
+            Exchanged::Refused(match envelope::batch_error(&reply.body) {
+                Some(WireError { code, message, .. }) => {
+                    Refused { code: Some(code), said: format!("{} (code {code})", scrub(&message)) }
                 }
+                None => Refused { code: None, said: why },
+            })
+        };
+        let status = reply.status.as_u16();
+        match status {
+            200..=299 => {}
+            // About the caller: every request gets it.
+            401 | 408 | 429 => return Err(Setback::Unreachable(format!("HTTP {status}"))),
+            400..=499 => return Ok(refused(format!("HTTP {status}"))),
+            _other if envelope::batch_error(&reply.body).is_some() => {
+                return Ok(refused(String::new()));
             }
+            _other => return Err(Setback::Unreachable(format!("HTTP {status}"))),
         }
-        Ok(decoded)
+        let answers = match envelope::answers(&reply.body, first, calls.len()) {
+            Ok(answers) => answers,
+            Err(why) => return Ok(refused(why.0.to_owned())),
+        };
+        let is_refusal = |answer: &Content<'_>| match answer {
+            Content::Error(error) => error.code == INVALID_REQUEST,
+            Content::Result(_) => false,
+        };
+        if answers.iter().all(is_refusal) {
+            return Ok(refused("every request is invalid".to_owned()));
+        }
+        let each = calls.iter().zip(answers).zip(at..);
+        let outcomes = each.map(|((call, content), at)| match content {
+            Content::Result(raw) => decode(at, raw).map(Ok).map_err(malformed),
+            Content::Error(error) => Ok(Err(refusal::classify(call.kind, error, scrub))),
+        });
+        outcomes.collect::<Result<_, Setback>>().map(Exchanged::Answered)
     }
 }
 

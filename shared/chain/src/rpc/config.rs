@@ -36,8 +36,8 @@ pub const IDENTITY_RETRY_MS: u64 = 60_000;
 /// Most endpoints of a chain. A longer list is a mistake in the settings: the total time rarely reaches its end.
 pub const ENDPOINTS_MAX: usize = 8;
 
-/// Most receipts in one batch: the limit of public nodes.
-pub(super) const BATCH_MAX: usize = 50;
+/// Most requests in one exchange: public nodes take this many.
+pub const BATCH_MAX: usize = 50;
 
 /// The limits of [`RpcChain`](super::RpcChain). Production uses the defaults; tests use smaller ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -25,6 +25,18 @@ pub(super) struct Endpoint {
 struct EndpointState {
     breaker: Breaker,
     identity: Identity,
+    batches: Option<BatchLimit>,
+}
+
+/// How long an endpoint that refused a batch gets only smaller ones, in milliseconds. Then it is asked for a large one
+/// again.
+const BATCH_LIMIT_MS: u64 = 10 * 60 * 1000;
+
+/// The largest batch that an endpoint took after it refused a larger one.
+#[derive(Debug, Clone, Copy)]
+struct BatchLimit {
+    size: usize,
+    until_ms: u64,
 }
 
 /// Whether a request may be sent to an endpoint now.
@@ -85,6 +97,18 @@ impl Endpoint {
     /// yet.
     pub(super) fn has_failed_since(&self, mono_ms: u64) -> bool {
         self.last_failure_ms() >= mono_ms.max(1)
+    }
+
+    /// Returns how many requests the endpoint takes in one exchange, as far as it is known.
+    pub(super) fn batch_max(&self, now_ms: u64) -> usize {
+        let known = self.state().batches.filter(|limit| now_ms < limit.until_ms);
+        known.map_or(usize::MAX, |limit| limit.size)
+    }
+
+    /// Records that the endpoint takes batches of this size but no larger ones; returns whether that is new.
+    pub(super) fn learn_batch_max(&self, size: usize, now_ms: u64) -> bool {
+        let limit = BatchLimit { size, until_ms: now_ms.saturating_add(BATCH_LIMIT_MS) };
+        self.state().batches.replace(limit).is_none_or(|before| before.size != size)
     }
 
     pub(super) fn identity_is_due(&self, now_ms: u64) -> bool {

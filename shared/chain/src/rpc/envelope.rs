@@ -116,6 +116,19 @@ pub(super) fn answers(
     sorted.into_iter().map(|slot| slot.ok_or(Unusable("an answer is missing"))).collect()
 }
 
+/// Returns the error that a node sends in place of the answers to a batch: alone, or as the only kind in a list.
+pub(super) fn batch_error(bytes: &[u8]) -> Option<WireError> {
+    #[derive(Deserialize)]
+    struct Refusal {
+        error: WireError,
+    }
+    if let Ok(refusal) = serde_json::from_slice::<Refusal>(bytes) {
+        return Some(refusal.error);
+    }
+    let each = serde_json::from_slice::<Vec<Refusal>>(bytes).ok()?;
+    each.into_iter().next().map(|refusal| refusal.error)
+}
+
 /// Decodes the answer to one request.
 pub(super) fn answer(bytes: &[u8], id: u64) -> Result<Content<'_>, Unusable> {
     content(serde_json::from_slice(bytes).map_err(not_an_answer)?, id)

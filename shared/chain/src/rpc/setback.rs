@@ -54,6 +54,11 @@ impl Setback {
 }
 
 impl Setback {
+    /// Returns whether the endpoint answered, with an error about this request alone.
+    pub(super) fn is_about_the_request(&self) -> bool {
+        matches!(self, Self::Final(_) | Self::Rejected { .. } | Self::Declined { .. })
+    }
+
     fn is_refusal(&self) -> bool {
         matches!(self, Self::Rejected { .. } | Self::Declined { .. })
     }

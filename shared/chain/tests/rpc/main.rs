@@ -3,6 +3,8 @@
 #[cfg(test)]
 mod answers;
 #[cfg(test)]
+mod batches;
+#[cfg(test)]
 mod node;
 #[cfg(test)]
 mod order;

@@ -36,6 +36,10 @@ pub(crate) enum Answer {
     /// A status and a body, with `$ID` replaced by the request's id.
     Text(u16, String),
     Redirect(String),
+    /// The first parameter of the request.
+    Echo,
+    /// Only for batches: refuses those with more requests, as geth does.
+    AtMost(usize),
     /// Accepts the request and never answers.
     Silence,
 }
@@ -61,6 +65,10 @@ impl Respond for Script {
             Answer::Text(status, text) => {
                 ResponseTemplate::new(status).set_body_string(text.replace("$ID", &id.to_string()))
             }
+            Answer::Echo => {
+                ok(json!({"jsonrpc": "2.0", "id": id, "result": question["params"][0]}))
+            }
+            Answer::AtMost(_) => panic!("a request alone"),
             Answer::Redirect(to) => ResponseTemplate::new(307).insert_header("location", to),
             Answer::Silence => ok(json!({})).set_delay(Duration::from_secs(3600)),
         }
@@ -74,6 +82,13 @@ impl Script {
         if let Some(Answer::Text(status, text)) = script.get("batch") {
             return ResponseTemplate::new(*status).set_body_string(text.clone());
         }
+        if let Some(Answer::AtMost(most)) = script.get("batch")
+            && questions.len() > *most
+        {
+            let error = json!({"code": -32600, "message": "batch too large"});
+            let only = json!([{"jsonrpc": "2.0", "id": questions[0]["id"], "error": error}]);
+            return ResponseTemplate::new(200).set_body_json(only);
+        }
         let one = |question: &Value| {
             let method = question["method"].as_str().unwrap();
             let hash = &question["params"][0];
@@ -85,6 +100,7 @@ impl Script {
                     Value::Object(found)
                 }
                 Some(Answer::Result(other)) => other.clone(),
+                Some(Answer::Echo) => hash.clone(),
                 _no_other => Value::Null,
             };
             json!({"jsonrpc": "2.0", "id": question["id"], "result": result})

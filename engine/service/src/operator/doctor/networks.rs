@@ -3,6 +3,7 @@
 
 use alloy_primitives::{Bytes, U256, keccak256};
 use bursar_chain::ports::{BlockTag, Chain, ChainFault, Clock, EndpointLabel};
+use bursar_chain::rpc::BATCH_MAX;
 use bursar_control::answers::CheckAnswer;
 use bursar_core::limits::{CHAIN_AWAKE_MS, CLOCK_OFF_CHAIN_MS, CLOCK_OFF_CHAIN_WARN_MS};
 use bursar_core::networks::{ChainId, Network, Stablecoin};
@@ -41,6 +42,7 @@ pub(super) async fn check(
     let (decimals, domain) = (ask("decimals()").await, ask("DOMAIN_SEPARATOR()").await);
     let time = ahead(&*chain, &*ports.clock).await;
     let mut checks = vec![identity, token(row, decimals, domain), clock(row, time)];
+    checks.extend(batches(row, chain.batch_refusal(BATCH_MAX).await));
     if let Some(found) = row.exchange {
         checks.extend(exchange(row, Wiring::read(&*chain, row, found).await));
     }
@@ -50,6 +52,21 @@ pub(super) async fn check(
     }
     checks.extend(gas::check(row, &engine.core.view().state, &*chain).await);
     checks
+}
+
+/// Judges the answer to a batch of the size that the wallet sends. Batches that work are not worth a line.
+fn batches(row: &Network, refusal: Result<Option<String>, ChainFault>) -> Option<CheckAnswer> {
+    let title = format!("batches on {}", row.title);
+    let advice = format!("try another endpoint: bursar network rpc {} <url>", row.chain);
+    let finding = match refusal {
+        Ok(None) => return None,
+        Ok(Some(said)) => format!(
+            "the endpoint takes no batch of {BATCH_MAX} requests ({said}): it gets smaller ones or single requests, \
+             which takes longer"
+        ),
+        Err(fault) => format!("not known: {fault}"),
+    };
+    Some(CheckAnswer::warn(title, finding, advice))
 }
 
 /// Judges the contracts that trades use. Payments do not depend on them.
@@ -207,6 +224,16 @@ mod tests {
         assert_eq!(chain_id(row, Ok(row.chain)).result, Fine);
         assert_eq!(chain_id(row, Ok(ChainId(7))).result, Fail);
         assert_eq!(chain_id(row, Err(down())).result, Fail);
+    }
+
+    #[test]
+    fn a_refused_batch_is_reported_with_what_the_node_said() {
+        let row = &NETWORKS[0];
+        assert!(batches(row, Ok(None)).is_none());
+        let refused = batches(row, Ok(Some("no batches (code -32600)".to_owned()))).unwrap();
+        assert_eq!(refused.result, Warn);
+        assert!(refused.finding.contains("no batches (code -32600)"), "{}", refused.finding);
+        assert_eq!(batches(row, Err(down())).unwrap().result, Warn);
     }
 
     #[test]
