@@ -28,7 +28,7 @@ bursar_core::code_table! {
     Recipient "invalid_exact_evm_recipient_mismatch" "The payment goes to an address other than payTo.";
     TooMuch "invalid_exact_evm_payload_authorization_value_mismatch" "The payment is above the required amount: exact means exactly that amount.";
     MissingDomain "invalid_exact_evm_missing_eip712_domain" "The token's EIP-712 domain is unknown: send extra.name and extra.version.";
-    NameMismatch "invalid_exact_evm_token_name_mismatch" "The token's EIP-712 domain does not match extra.name and extra.version.";
+    NameMismatch "invalid_exact_evm_token_name_mismatch" "The token's EIP-712 domain does not match extra: name, version, or a verifyingContract or chainId in it.";
     NotDeployed "asset_not_deployed_contract" "There is no contract at the address of the asset.";
     NotEip3009 "invalid_exact_evm_eip3009_not_supported" "The token does not support transfers by authorization: pay by permit2.";
     NonceUsed "invalid_exact_evm_nonce_already_used" "This nonce was used or cancelled: sign a new payment.";

@@ -123,7 +123,7 @@ impl Challenge {
             Version::V2 => value.get("accepted") == Some(&offer.raw),
         };
         let mut paid = self.payable().filter(|(offer, _)| {
-            is_meant(offer) && offer.payee_address() == Some(payee) && offer.amount == amount
+            is_meant(offer) && offer.payee_address() == Ok(payee) && offer.amount == amount
         });
         paid.next().map(|(offer, network)| Price::of(offer, network))
     }
@@ -151,7 +151,7 @@ impl Price {
             network.tokens.iter().map(|token| (token.address, token.symbol, token.decimals)),
         );
         let token = known
-            .filter(|(address, ..)| offer.asset_address() == Some(*address))
+            .filter(|(address, ..)| offer.asset_address() == Ok(*address))
             .map(|(_, symbol, decimals)| (symbol, decimals))
             .next();
         let address = |found: Option<Address>, written: &str| match found {
@@ -161,8 +161,8 @@ impl Price {
         Self {
             atoms: Atoms(offer.amount),
             token,
-            asset: address(offer.asset_address(), &offer.asset),
-            payee: address(offer.payee_address(), &offer.pay_to),
+            asset: address(offer.asset_address().ok(), &offer.asset),
+            payee: address(offer.payee_address().ok(), &offer.pay_to),
             network,
         }
     }

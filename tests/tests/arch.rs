@@ -373,6 +373,30 @@ fn restricted_names_occur_only_in_their_proxy_modules() {
     }
 }
 
+/// `bursar_core::address` checks the checksum of every address that a person, an agent or a server wrote. Nodes, explorers
+/// and facilitators answer with addresses that are only compared or shown.
+#[test]
+fn addresses_are_read_by_one_parser() {
+    let folders = [
+        "facilitator/src",
+        "proxy/src",
+        "shared/serve/src",
+        "shared/morpho/src",
+        "shared/uniswap/src",
+    ];
+    let code: Vec<PathBuf> = folders.into_iter().flat_map(sources).chain(wallet()).collect();
+    let answers = [
+        "shared/chain/src/rpc/transaction.rs",
+        "shared/chain/src/explorer_http.rs",
+        "proxy/src/facilitator.rs",
+    ];
+    occurs_only_in_of(&code, "parse::<Address>", &answers);
+    for word in ["Address::from_str", "Address::parse_checksummed", "Option<Address> = text.parse"]
+    {
+        assert!(!code.iter().any(|path| production(path).contains(word)), "{word:?}");
+    }
+}
+
 /// The shared code of services knows neither their answers nor their storage. Only its HTTP edge calls their routes.
 #[test]
 fn restricted_names_occur_only_in_their_shared_service_modules() {

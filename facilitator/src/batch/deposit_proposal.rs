@@ -22,7 +22,7 @@ use crate::scheme::Proposal;
 use crate::signature::{self, Unwrapped};
 use crate::transaction;
 use crate::transfer::approval::{AllowanceRule, Approval, NeededAllowance};
-use crate::transfer::check::{claimed_separator, token_separator};
+use crate::transfer::check::{claimed_separator, names_other_domain, token_separator};
 use crate::transfer::permit2;
 use crate::transfer::sponsoring::{self, Authorized, Codes};
 use crate::transfer::terms_check::check_window;
@@ -107,6 +107,11 @@ impl DepositProposal {
             }
         };
         let chain = network.contracts.chain;
+        if matches!(authorization, DepositAuthorization::Eip3009(_))
+            && names_other_domain(chain, requirements)
+        {
+            return Err(reject(Reason::NameMismatch));
+        }
         let claimed = claimed_separator(chain, requirements);
         Ok(Self {
             chain,

@@ -118,6 +118,10 @@ pub fn parse(
     let amount = method.moved_amount(&terms, requirements.amount, purpose).map_err(reject)?;
     let signature = signature::unwrap(&signed).ok_or_else(|| reject(Reason::InvalidSignature))?;
     let chain = network.contracts.chain;
+    if method.domain(&network.contracts) == Domain::Token && names_other_domain(chain, requirements)
+    {
+        return Err(reject(Reason::NameMismatch));
+    }
     let claimed = claimed_separator(chain, requirements);
     let sponsoring = if method.takes_sponsoring() {
         let Terms { payer, token, authorized: amount, valid_before: deadline, .. } = terms;
@@ -525,6 +529,12 @@ pub(crate) async fn token_separator(
     }
     // A claim of a request counts for that request alone. If it were cached, any caller could affect later requests.
     Ok(claimed)
+}
+
+/// Whether `extra` names another contract, chain or salt for the EIP-712 domain than those of the token. Such requirements want
+/// an authorization for another contract, for example a gateway that pools deposits: a transfer of the token does not meet them.
+pub(crate) fn names_other_domain(chain: ChainId, requirements: &Requirements) -> bool {
+    !requirements.extra.domain.is_of_token(requirements.asset, chain)
 }
 
 /// The domain separator computed from the token name and version in `extra`. `None` if one of them is missing.

@@ -425,6 +425,17 @@ impl Pay {
         change: impl FnOnce(Vec<u8>) -> Vec<u8>,
         name: &str,
     ) -> Self {
+        let extra = serde_json::json!({"name": name, "version": "2"});
+        Self::signed_for(payer, terms, change, extra)
+    }
+
+    /// The same, for requirements with this `extra`.
+    pub(crate) fn signed_for(
+        payer: u8,
+        terms: Terms,
+        change: impl FnOnce(Vec<u8>) -> Vec<u8>,
+        extra: serde_json::Value,
+    ) -> Self {
         let separator = network().stablecoin.domain_separator;
         let signature = signature_of(payer, MethodId::Eip3009, &contracts(), (separator, &terms));
         let payload = serde_json::json!({
@@ -435,7 +446,6 @@ impl Pay {
                 "nonce": terms.nonce,
             },
         });
-        let extra = serde_json::json!({"name": name, "version": "2"});
         Self::sent(MethodId::Eip3009, terms, signature, (payload, None, extra))
     }
 

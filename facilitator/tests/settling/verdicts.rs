@@ -8,6 +8,7 @@ use bursar_facilitator::reason::Reason;
 use bursar_facilitator::settle::intake::{SettleError, SettleOutcome};
 use bursar_facilitator::settle::queue::Limits;
 use bursar_facilitator::verify::VerifyError;
+use serde_json::json;
 
 use crate::contracts::{EIP1271_MAGIC, OTHER_TOKEN, network};
 use crate::stage::{COIN, Pay, Plan, SHOP, Stage, by, payer, signer};
@@ -106,6 +107,32 @@ async fn a_wrong_signature_is_refused_for_its_likely_reason() {
     let terms = stage.pays(3, 700, 1).terms;
     let named = Pay::signed_with(3, terms, |signature| signature, "Another Coin");
     assert_eq!(verdict(&stage, &named).await, None);
+}
+
+/// A server that wants an authorization for another contract would take a transfer of the token for one.
+#[tokio::test(start_paused = true)]
+async fn requirements_for_another_domain_are_refused() {
+    let mut stage = Stage::set().await;
+    let token = network().stablecoin.address;
+    let other = Address::repeat_byte(0x77);
+    for (member, expected) in [
+        (json!({"verifyingContract": other}), Some(Reason::NameMismatch)),
+        (json!({"verifyingContract": 7}), Some(Reason::NameMismatch)),
+        (json!({"chainId": 1}), Some(Reason::NameMismatch)),
+        (json!({"salt": B256::ZERO}), Some(Reason::NameMismatch)),
+        (json!({"verifyingContract": token, "chainId": network().chain.0}), None),
+        (json!({"verifyingContract": null}), None),
+    ] {
+        let mut extra = json!({"name": "USD Coin", "version": "2"});
+        extra.as_object_mut().unwrap().extend(member.as_object().unwrap().clone());
+        let pay = Pay::signed_for(1, stage.pays(1, 700, 1).terms, |signature| signature, extra);
+        assert_eq!(verdict(&stage, &pay).await, expected, "{member}");
+        if expected.is_some() {
+            assert_eq!(reason(&stage.settle(&pay).await), expected, "{member}");
+        }
+    }
+    stage.keep_mining();
+    assert!(settled(&stage.settle(&stage.pays(1, 700, 1)).await));
 }
 
 /// An account may get code (EIP-7702) and keep its key: it is tried as a contract, in the form that would be sent.

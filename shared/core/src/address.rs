@@ -1,4 +1,4 @@
-//! Addresses as people type them.
+//! Addresses as people, agents and servers write them.
 
 use alloy_primitives::Address;
 
@@ -13,19 +13,26 @@ pub enum AddressError {
     Zero,
 }
 
-/// Parses an address in one case, or in mixed case with its checksum. The checksum (EIP-55) catches a wrong digit.
+/// Reads an address: digits of one case, or of mixed case with the right checksum (EIP-55), which catches a wrong digit. The
+/// only reader of addresses that people, agents and servers write.
 ///
 /// # Errors
-/// The form, the checksum, or the zero address.
-pub fn parse(text: &str) -> Result<Address, AddressError> {
+/// The form or the checksum.
+pub fn read(text: &str) -> Result<Address, AddressError> {
     let digits = text.strip_prefix("0x").filter(|digits| digits.len() == 40);
     let digits = digits.ok_or(AddressError::Form)?;
     let parsed: Address = digits.parse().map_err(|_hex| AddressError::Form)?;
     let has = |one: fn(&u8) -> bool| digits.as_bytes().iter().any(one);
     let mixed = has(u8::is_ascii_lowercase) && has(u8::is_ascii_uppercase);
-    if mixed && parsed.to_checksum(None) != text {
-        return Err(AddressError::Checksum);
-    }
+    if mixed && parsed.to_checksum(None) != text { Err(AddressError::Checksum) } else { Ok(parsed) }
+}
+
+/// Reads an address as [`read`] does, except the zero address.
+///
+/// # Errors
+/// The form, the checksum, or the zero address.
+pub fn parse(text: &str) -> Result<Address, AddressError> {
+    let parsed = read(text)?;
     if parsed.is_zero() { Err(AddressError::Zero) } else { Ok(parsed) }
 }
 
@@ -59,5 +66,7 @@ mod tests {
         for (text, error) in cases {
             assert_eq!(parse(text), Err(error), "{text}");
         }
+        assert_eq!(read(&zero), Ok(Address::ZERO));
+        assert_eq!(read(&swapped), Err(AddressError::Checksum));
     }
 }

@@ -4,6 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use alloy_primitives::{Address, B256};
+use bursar_core::address::{self, AddressError};
 use serde_with::{DeserializeFromStr, SerializeDisplay};
 
 /// Names a vault of either kind or a market of the singleton.
@@ -19,13 +20,15 @@ pub enum VenueId {
 
 /// A text that names neither a vault nor a market.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "a venue is a vault's address, 0x and 40 hex digits, or a market's id, 0x and 64 hex digits"
-)]
-pub struct InvalidVenueId;
+pub enum InvalidVenueId {
+    #[error(
+        "a venue is a vault's address, 0x and 40 hex digits, or a market's id, 0x and 64 hex digits"
+    )]
+    Form,
+    #[error("the checksum of this address is wrong: copy it again")]
+    Checksum,
+}
 
-/// Hex digits of an address.
-const ADDRESS_DIGITS: usize = 40;
 /// Hex digits of a market's id.
 const MARKET_ID_DIGITS: usize = 64;
 
@@ -39,18 +42,19 @@ impl fmt::Display for VenueId {
     }
 }
 
-/// Accepts digits of any case. The checksum is not verified, because nodes write addresses in lower case.
+/// Accepts digits of any case. An address of mixed case must have the right checksum.
 impl FromStr for VenueId {
     type Err = InvalidVenueId;
 
     fn from_str(text: &str) -> Result<Self, InvalidVenueId> {
-        let digits = text.strip_prefix("0x").ok_or(InvalidVenueId)?;
-        let venue = match digits.len() {
-            ADDRESS_DIGITS => digits.parse().ok().map(Self::Vault),
-            MARKET_ID_DIGITS => digits.parse().ok().map(Self::Market),
-            _other => None,
-        };
-        venue.ok_or(InvalidVenueId)
+        let digits = text.strip_prefix("0x").ok_or(InvalidVenueId::Form)?;
+        if digits.len() == MARKET_ID_DIGITS {
+            return digits.parse().map(Self::Market).map_err(|_hex| InvalidVenueId::Form);
+        }
+        address::read(text).map(Self::Vault).map_err(|error| match error {
+            AddressError::Form | AddressError::Zero => InvalidVenueId::Form,
+            AddressError::Checksum => InvalidVenueId::Checksum,
+        })
     }
 }
 
@@ -105,8 +109,16 @@ mod tests {
         };
         let others = ["", "0x", "steakhouse"].map(str::to_owned);
         for text in others.into_iter().chain(of_each(VAULT)).chain(of_each(MARKET)) {
-            assert_eq!(text.parse::<VenueId>(), Err(InvalidVenueId), "{text:?}");
+            assert_eq!(text.parse::<VenueId>(), Err(InvalidVenueId::Form), "{text:?}");
         }
+    }
+
+    #[test]
+    fn a_vault_with_a_wrong_checksum_is_refused() {
+        let wrong = format!("0x{}", VAULT.replace("BeE", "BEe"));
+        assert_eq!(wrong.parse::<VenueId>(), Err(InvalidVenueId::Checksum));
+        // The id of a market has no checksum.
+        assert_eq!(format!("0x{}", MARKET.replace("b323", "B323")).parse(), Ok(market()));
     }
 
     #[test]

@@ -2,6 +2,7 @@
 //! servers write optional fields that way.
 
 use alloy_primitives::{Address, B256, Bytes, U256};
+use bursar_core::address::{self, AddressError};
 use bursar_core::json::{Object, Value};
 use bursar_core::money::Atoms;
 
@@ -114,12 +115,11 @@ impl<'a> Fields<'a> {
         self.digits(key)?.map(read).transpose()
     }
 
-    /// Returns an address, which must be present.
-    ///
-    /// Its checksum is not verified, because official clients do not verify it either.
+    /// Returns an address, which must be present. Digits of mixed case must have the right checksum: with another one, a
+    /// digit is probably wrong.
     pub fn address(&self, key: &str) -> Result<Address, X402Error> {
         let text = self.required(key, self.text(key)?)?;
-        address(text).ok_or_else(|| self.error(key, "is not 0x and 40 hex digits"))
+        address::read(text).map_err(|error| self.error(key, fault_of(error)))
     }
 
     /// Returns 32 bytes, if they are written as `0x` and 64 hex digits.
@@ -148,12 +148,11 @@ impl<'a> Fields<'a> {
     }
 }
 
-/// Parses `0x` and 40 hex digits in any case.
-///
-/// Checksums are not verified: official clients do not verify them, and some servers write wrong ones.
-pub(crate) fn address(text: &str) -> Option<Address> {
-    let digits = text.strip_prefix("0x")?;
-    let mut bytes = [0; 20];
-    hex::decode_to_slice(digits, &mut bytes).ok()?;
-    Some(Address::new(bytes))
+/// Says what is wrong with a member that is not an address.
+pub(crate) fn fault_of(error: AddressError) -> &'static str {
+    match error {
+        AddressError::Form => "is not 0x and 40 hex digits",
+        AddressError::Checksum => "has a wrong checksum (EIP-55): one of its digits may be wrong",
+        AddressError::Zero => "is the zero address",
+    }
 }

@@ -2,11 +2,12 @@
 //! whether the wallet can pay it.
 
 use alloy_primitives::{Address, U256};
+use bursar_core::address::{self, AddressError};
 use bursar_core::json::{Object, Value};
-use bursar_core::networks::{self, Network};
+use bursar_core::networks::{self, ChainId, Network};
 
 use crate::error::X402Error;
-use crate::fields::{Fields, address};
+use crate::fields::Fields;
 use crate::version::Version;
 
 /// Validity of an offer without `maxTimeoutSeconds`, in seconds; the default of official servers.
@@ -49,6 +50,44 @@ pub struct Extra {
     pub version: Option<String>,
     /// `assetTransferMethod`: `eip3009`, `permit2` and so on.
     pub transfer_method: Option<String>,
+    /// The members that name another part of the domain, as offered.
+    pub domain: DomainMembers,
+}
+
+/// The members of `extra` that would change the EIP-712 domain of the payment. Their values may be of any type.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct DomainMembers {
+    verifying_contract: Option<Value>,
+    chain_id: Option<Value>,
+    salt: Option<Value>,
+}
+
+impl DomainMembers {
+    fn parse(extra: &Fields<'_>) -> Self {
+        let member = |key| extra.value(key).cloned();
+        Self {
+            verifying_contract: member("verifyingContract"),
+            chain_id: member("chainId"),
+            salt: member("salt"),
+        }
+    }
+
+    /// Returns whether a payment is signed in the domain of its token on this chain. Another contract, such as a gateway that
+    /// pools deposits, accepts no authorization of the token, and the token none of that contract.
+    pub fn is_of_token(&self, token: Address, chain: ChainId) -> bool {
+        let is_token =
+            |named: &Value| named.as_str().and_then(|text| address::read(text).ok()) == Some(token);
+        let is_chain = |named: &Value| {
+            let text = match named {
+                Value::Number(number) => Some(number.text()),
+                other => other.as_str(),
+            };
+            text.and_then(|text| text.parse().ok()) == Some(chain.0)
+        };
+        self.verifying_contract.as_ref().is_none_or(is_token)
+            && self.chain_id.as_ref().is_none_or(is_chain)
+            && self.salt.is_none()
+    }
 }
 
 impl Offer {
@@ -85,14 +124,20 @@ impl Offer {
         self.extra.transfer_method.as_deref().is_none_or(|method| method == "eip3009")
     }
 
-    /// Returns the asset as an EVM address, if it is one.
-    pub fn asset_address(&self) -> Option<Address> {
-        address(&self.asset)
+    /// Returns the asset as an EVM address.
+    ///
+    /// # Errors
+    /// It is not one, or its checksum is wrong.
+    pub fn asset_address(&self) -> Result<Address, AddressError> {
+        address::read(&self.asset)
     }
 
-    /// Returns the payee as an EVM address, if it is one.
-    pub fn payee_address(&self) -> Option<Address> {
-        address(&self.pay_to)
+    /// Returns the payee as an EVM address.
+    ///
+    /// # Errors
+    /// It is not one, or its checksum is wrong.
+    pub fn payee_address(&self) -> Result<Address, AddressError> {
+        address::read(&self.pay_to)
     }
 }
 
@@ -106,6 +151,7 @@ impl Extra {
             name: text("name")?,
             version: text("version")?,
             transfer_method: text("assetTransferMethod")?,
+            domain: DomainMembers::parse(&fields),
         })
     }
 }

@@ -5,6 +5,7 @@ use alloy_primitives::Address;
 use bursar_core::networks::{ChainId, Network, Stablecoin};
 
 use crate::error::X402Error;
+use crate::fields::fault_of;
 use crate::offer::{Extra, Offer};
 
 /// The chosen offer, with its EVM addresses parsed. The payee is neither the zero address nor the token.
@@ -21,9 +22,9 @@ pub struct Choice<'a> {
 
 /// Chooses the first offer that EIP-3009 pays in the reference stablecoin of a `usable` network.
 ///
-/// A usable network is enabled, and allowed by the policy. If no offer qualifies, takes the first offer on any known
-/// network: the refusal that follows shows the agent what is wrong with this offer. Only the scheme `exact` is ever
-/// chosen.
+/// A usable network is enabled, and allowed by the policy. If no offer qualifies, takes the first that EIP-3009 pays in
+/// another token, and otherwise the first on any known network: the refusal that follows shows the agent what is wrong
+/// with this offer. Only the scheme `exact` is ever chosen.
 ///
 /// # Errors
 /// - `NoExactOffer` if every offer has another scheme.
@@ -38,9 +39,13 @@ pub fn choose<'a>(
         return Err(X402Error::NoExactOffer);
     }
     let known = exact.filter_map(|offer| offer.network.map(|network| (offer, network)));
-    let (offer, network) = known
+    let payable = known.clone().filter(|(offer, network)| is_payable(offer, network));
+    let is_usable = |network: &Network| usable(network.chain);
+    let (offer, network) = payable
         .clone()
-        .find(|(offer, network)| is_reference(offer, network) && usable(network.chain))
+        .find(|(offer, network)| is_reference(offer, network) && is_usable(network))
+        .or_else(|| payable.clone().find(|(_offer, network)| is_usable(network)))
+        .or_else(|| payable.clone().next())
         .or_else(|| known.clone().next())
         .ok_or(X402Error::NoKnownNetwork)?;
     Choice::new(offer, network)
@@ -48,19 +53,31 @@ pub fn choose<'a>(
 
 impl<'a> Choice<'a> {
     fn new(offer: &'a Offer, network: &'static Network) -> Result<Self, X402Error> {
-        let asset = offer
-            .asset_address()
-            .ok_or_else(|| X402Error::payment("asset is not 0x and 40 hex digits"))?;
-        let payee = offer
-            .payee_address()
-            .ok_or_else(|| X402Error::payment("payTo is not 0x and 40 hex digits"))?;
+        let wrong = |key: &'static str| {
+            move |error| X402Error::payment(format!("{key} {}", fault_of(error)))
+        };
+        let asset = offer.asset_address().map_err(wrong("asset"))?;
+        let payee = offer.payee_address().map_err(wrong("payTo"))?;
         reject_unspendable_payee(payee, asset)?;
+        if !offer.extra.domain.is_of_token(asset, network.chain) {
+            return Err(X402Error::payment(
+                "extra names another verifyingContract, chainId or salt than the asset's: this wallet \
+                 signs transfers of the asset itself",
+            ));
+        }
         Ok(Self { offer, network, asset, payee, reference: asset == network.stablecoin.address })
     }
 }
 
+/// Returns whether the wallet can sign for an offer: by EIP-3009, in the domain of its asset.
+fn is_payable(offer: &Offer, network: &Network) -> bool {
+    let domain = &offer.extra.domain;
+    offer.is_eip3009()
+        && offer.asset_address().is_ok_and(|asset| domain.is_of_token(asset, network.chain))
+}
+
 fn is_reference(offer: &Offer, network: &Network) -> bool {
-    offer.is_eip3009() && offer.asset_address() == Some(network.stablecoin.address)
+    offer.asset_address() == Ok(network.stablecoin.address)
 }
 
 /// Rejects payees that lose the money: the zero address has no key, and a token keeps what it receives.
@@ -143,7 +160,7 @@ mod tests {
     fn taken(offers: &[Offer], usable: &[u64]) -> (u64, bool) {
         let choice = choose(offers, |chain| usable.contains(&chain.0)).unwrap();
         assert_eq!(choice.offer.network, Some(choice.network));
-        assert_eq!(Some(choice.asset), choice.offer.asset_address());
+        assert_eq!(Ok(choice.asset), choice.offer.asset_address());
         assert_eq!(choice.payee.to_string(), PAY_TO);
         (choice.offer.amount.to(), choice.reference)
     }
@@ -213,6 +230,77 @@ mod tests {
         assert_eq!(reject_own_payee(payer, payer), Err(reason));
     }
 
+    /// Offers in version 1 or 2, each with its asset and the members of its `extra`. The amount is the index in the list.
+    fn offers_with_extra(version: u8, list: &[(&str, &str)]) -> Vec<Offer> {
+        let amount = if version == 1 { "maxAmountRequired" } else { "amount" };
+        let rows = list.iter().enumerate().map(|(place, (asset, extra))| {
+            format!(
+                "{{\"scheme\":\"exact\",\"network\":\"base\",\"{amount}\":\"{place}\",\
+                 \"asset\":\"{asset}\",\"payTo\":\"{PAY_TO}\",\"extra\":{{{extra}}}}}"
+            )
+        });
+        let rows = rows.collect::<Vec<_>>().join(",");
+        let text = format!("{{\"x402Version\":{version},\"accepts\":[{rows}]}}");
+        PaymentRequired::parse(&json::parse(text.as_bytes(), 32).unwrap()).unwrap().offers
+    }
+
+    #[test]
+    fn an_offer_for_another_domain_is_skipped_wherever_it_stands() {
+        let gateway = "\"name\":\"GatewayWalletBatched\",\"version\":\"1\",\
+             \"verifyingContract\":\"0x77777777Dcc4d5A8B6E418Fd04D8997ef11000eE\"";
+        let own =
+            format!("\"verifyingContract\":\"{}\"", USDC_BASE.to_uppercase().replace('X', "x"));
+        for other in [
+            gateway,
+            "\"verifyingContract\":\"0x77777777dcc4d5a8b6e418fd04d8997ef11000ee\"",
+            "\"verifyingContract\":\"\"",
+            "\"verifyingContract\":7",
+            "\"verifyingContract\":{}",
+            "\"chainId\":1",
+            "\"chainId\":\"0x2105\"",
+            "\"chainId\":8453.5",
+            "\"salt\":\"0x00\"",
+            // The right digits, but a wrong checksum.
+            "\"verifyingContract\":\"0x833589fcD6eDb6E08f4c7C32D4f71b54bdA02913\"",
+        ] {
+            for version in [1, 2] {
+                let payable =
+                    |list: &[(&str, &str)]| taken(&offers_with_extra(version, list), &[8453]);
+                assert_eq!(payable(&[(USDC_BASE, other), (USDC_BASE, &own)]), (1, true), "{other}");
+                assert_eq!(payable(&[(USDC_BASE, ""), (USDC_BASE, other)]), (0, true), "{other}");
+                // A payable offer in another token comes before one that is not payable.
+                assert_eq!(payable(&[(USDC_BASE, other), (OTHER, "")]), (1, false), "{other}");
+                let alone = offers_with_extra(version, &[(USDC_BASE, other)]);
+                let Err(X402Error::InvalidPayment(why)) = choose(&alone, |_| true) else {
+                    panic!("{other} is refused")
+                };
+                assert!(why.contains("verifyingContract"), "{why}");
+            }
+        }
+        for same in [own.as_str(), "\"chainId\":8453", "\"chainId\":\"8453\"", "\"salt\":null"] {
+            let list = offers_with_extra(2, &[(USDC_BASE, same), (USDC_BASE, "")]);
+            assert_eq!(taken(&list, &[8453]), (0, true), "{same}");
+        }
+    }
+
+    #[test]
+    fn an_offer_with_a_wrong_checksum_is_never_paid() {
+        let checksummed = "0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913";
+        let wrong = checksummed.replace("fCD6", "fcD6");
+        let upper = checksummed.to_uppercase().replace('X', "x");
+        for right in [checksummed, USDC_BASE, &upper] {
+            let list = offers_with_extra(2, &[(&wrong, ""), (right, "")]);
+            assert_eq!(taken(&list, &[8453]), (1, true), "{right}");
+        }
+        let payee = PAY_TO.replace("Bc6", "bc6");
+        for (asset, pay_to, key) in [(&*wrong, PAY_TO, "asset"), (USDC_BASE, &*payee, "payTo")] {
+            let list = offers(&[("exact", "eip155:8453", asset, pay_to, "")]);
+            let reason =
+                format!("{key} has a wrong checksum (EIP-55): one of its digits may be wrong");
+            assert_eq!(choose(&list, |_| true), Err(X402Error::payment(reason)));
+        }
+    }
+
     #[test]
     fn a_claimed_domain_agrees_byte_for_byte_or_contradicts() {
         let coin = by_chain(ChainId(8453)).unwrap().stablecoin;
@@ -220,7 +308,7 @@ mod tests {
             let extra = Extra {
                 name: name.map(str::to_owned),
                 version: version.map(str::to_owned),
-                transfer_method: None,
+                ..Extra::default()
             };
             domain_claim(&extra, &coin)
         };

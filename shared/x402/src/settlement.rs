@@ -239,6 +239,16 @@ mod tests {
                 "paymentRequirements.payTo is not 0x and 40 hex digits",
             ),
             (
+                good("\"network\":\"base\",\"amount\":\"1\"")
+                    .replace(PAY_TO, &PAY_TO.replace("Bc6", "bc6")),
+                "paymentRequirements.payTo has a wrong checksum",
+            ),
+            (
+                good("\"network\":\"base\",\"amount\":\"1\"")
+                    .replace(ASSET, &ASSET.replace("fCD6", "fcD6")),
+                "paymentRequirements.asset has a wrong checksum",
+            ),
+            (
                 good("\"network\":\"base\",\"amount\":\"1\"").replace("{\"a\":1}", "[]"),
                 "paymentPayload.payload is not an object",
             ),

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use bursar_control::answers::{Answer, QuoteAnswer, RouteAnswer, VerdictAnswer};
 use bursar_control::grammar::QuoteOrder;
+use bursar_core::address::{self, AddressError};
 use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
 use bursar_core::json::Object;
@@ -139,14 +140,16 @@ fn token(network: &Network, text: &str) -> Result<String, Fault> {
     if let Some(known) = network.known_token(text) {
         return Ok(known.address.map_or("ETH".to_owned(), |address| address.to_string()));
     }
-    // Checks the checksum of an address that the operator typed.
-    let address = bursar_core::address::parse(text).map_err(|_no_address| {
-        let message = format!(
-            "{} is not a known token on {}: give the address of a token contract.",
-            text::visible(text),
-            network.title
-        );
-        Fault::because(Code::NothingFound, message)
+    let address = address::parse(text).map_err(|error| match error {
+        AddressError::Checksum => Fault::because(Code::BadInput, format!("{error}.")),
+        AddressError::Form | AddressError::Zero => {
+            let message = format!(
+                "{} is not a known token on {}: give the address of a token contract.",
+                text::visible(text),
+                network.title
+            );
+            Fault::because(Code::NothingFound, message)
+        }
     })?;
     Ok(address.to_string())
 }

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use alloy_primitives::{Address, U256};
 use bursar_chain::rpc::ENDPOINTS_MAX;
+use bursar_core::address;
 use bursar_core::networks::NATIVE_DECIMALS;
 use bursar_serve::settings::{Key, RawSetting, put};
 
@@ -292,7 +293,7 @@ fn contract_senders(given: RawSetting<'_>) -> Result<Vec<Vec<Address>>, String> 
     let each = given.list()?.into_iter().map(|one| {
         let senders: Vec<Address> = one
             .split_whitespace()
-            .map(|address| bursar_core::address::parse(address).map_err(|_odd| wrong()))
+            .map(|text| address::parse(text).map_err(|error| format!("{}: {error}", wrong())))
             .collect::<Result<_, _>>()?;
         let fits = (1..=SIGNERS_MAX).contains(&senders.len());
         if fits { Ok(senders) } else { Err(wrong()) }
@@ -335,7 +336,8 @@ fn min_amounts(given: RawSetting<'_>) -> Result<BTreeMap<Address, U256>, String>
     let wrong = || "write each as token=amount, the amount in the token's smallest unit".to_owned();
     let each = given.list()?.into_iter().map(|one| {
         let (token, amount) = one.split_once('=').ok_or_else(wrong)?;
-        let token = token.trim().parse::<Address>().map_err(|_odd| wrong())?;
+        let token =
+            address::parse(token.trim()).map_err(|error| format!("{}: {error}", wrong()))?;
         let amount = U256::from_str_radix(amount.trim(), 10).map_err(|_odd| wrong())?;
         Ok((token, amount))
     });

@@ -5,6 +5,7 @@ use std::fmt;
 use std::path::Path;
 
 use alloy_primitives::{Address, hex};
+use bursar_core::address;
 use toml::Value;
 
 use crate::settings::{ConfigFault, RawSetting, comma_separated, read_text};
@@ -71,9 +72,9 @@ impl ApiKey {
 
 /// Parses addresses. Errors never repeat the input.
 fn addresses<'a>(texts: impl IntoIterator<Item = &'a str>) -> Result<BTreeSet<Address>, String> {
-    let each = texts.into_iter().map(|text| text.trim().parse::<Address>());
+    let each = texts.into_iter().map(|text| address::parse(text.trim()));
     let all: Result<BTreeSet<Address>, _> = each.collect();
-    all.map_err(|_odd| "each receiver of a key must be an address of 40 hex digits".to_owned())
+    all.map_err(|error| format!("each receiver of a key must be an address: {error}"))
 }
 
 impl fmt::Debug for ApiKey {

@@ -1,6 +1,7 @@
 //! Reads the `trade` object of a request (wallet specification, "Trade request"), without I/O.
 
 use alloy_primitives::Address;
+use bursar_core::address::{self, AddressError};
 use bursar_core::codes::Code;
 use bursar_core::json::{Object, Value};
 use bursar_core::money::Bps;
@@ -107,8 +108,10 @@ fn token(trade: &Object, name: &str) -> Result<Currency, InputFault> {
     if text.eq_ignore_ascii_case("eth") {
         return Ok(Currency::Native);
     }
-    let digits = text.strip_prefix("0x").filter(|digits| digits.len() == 40).ok_or_else(wrong)?;
-    let address = digits.parse::<Address>().map_err(|_no_address| wrong())?;
+    let address = address::read(text).map_err(|error| match error {
+        AddressError::Form | AddressError::Zero => wrong(),
+        AddressError::Checksum => bad(format!("{name}: {error}.")),
+    })?;
     Ok(Currency::from_address(address))
 }
 

@@ -59,7 +59,7 @@ fn find_in_table(row: &Network, text: &str) -> Option<Asset> {
     if row.native.eq_ignore_ascii_case(text) {
         return Some(native_coin(row));
     }
-    let address: Option<Address> = text.parse().ok();
+    let address = address::read(text).ok();
     let (symbol, address, decimals) = all.find(|(symbol, contract, _decimals)| {
         symbol.eq_ignore_ascii_case(text) || Some(*contract) == address
     })?;
@@ -88,7 +88,10 @@ pub(super) async fn asset(
         );
         Fault::because(Code::NothingFound, message)
     };
-    let address = address::parse(text).map_err(|_not_one| unknown())?;
+    let address = address::parse(text).map_err(|error| match error {
+        AddressError::Checksum => Fault::because(Code::BadInput, format!("{error}.")),
+        AddressError::Form | AddressError::Zero => unknown(),
+    })?;
     let described =
         or_unavailable(row, token::describe(chain, address).await)?.ok_or_else(unknown)?;
     // Quote the symbol, because any token can call itself USDC.
