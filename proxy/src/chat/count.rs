@@ -13,6 +13,22 @@ const NAME_TOKENS: u64 = 1;
 const ANSWER_TOKENS: u64 = 3;
 /// Tokens around the list of tools.
 const TOOLS_TOKENS: u64 = 12;
+/// Members of a message that count as their JSON. OpenAI and its libraries write them into answers, and clients send
+/// answers back as they came. Some upstreams put them into the prompt.
+const AS_JSON: [&str; 11] = [
+    "tool_calls",
+    "tool_call_id",
+    "function_call",
+    "refusal",
+    "annotations",
+    // The answer's own audio. Audio as input is a part of the content, and refused there.
+    "audio",
+    "parsed",
+    "reasoning_content",
+    "reasoning",
+    "reasoning_details",
+    "name",
+];
 
 /// Token counts of a chat.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -98,13 +114,7 @@ impl Counter {
                     self.add(NAME_TOKENS);
                     self.text(name);
                 }
-                ("audio", _) => return Err(without_price("audio")),
-                // Some upstreams put these members into the prompt, so they count.
-                (
-                    "tool_calls" | "tool_call_id" | "function_call" | "reasoning_content"
-                    | "reasoning" | "refusal" | "name",
-                    _any,
-                ) => self.json(value),
+                (known, _any) if AS_JSON.contains(&known) => self.json(value),
                 // Also rejects other spellings of these members, because some servers accept them.
                 _other => return Err(unknown(key)),
             }

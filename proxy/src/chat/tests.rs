@@ -152,6 +152,48 @@ fn everything_that_may_reach_the_prompt_counts() {
     assert!(predicted.unwrap().predicted > 3);
 }
 
+/// Clients of tools send each answer back as it came, with all members that OpenAI's API and libraries write.
+#[test]
+fn an_answer_is_accepted_in_the_next_request_and_each_member_counts() {
+    let asked = "{\"role\":\"user\",\"content\":\"what time is it?\"}";
+    let with = |more: &str| {
+        let body = format!(
+            "{{\"messages\":[{asked},{{\"role\":\"assistant\",\"content\":null{more}}},\
+             {{\"role\":\"tool\",\"tool_call_id\":\"call_1\",\"content\":\"noon\"}}]}}"
+        );
+        count(&body, None).unwrap().prompt
+    };
+    let least = with("");
+    let nulls = ",\"refusal\":null,\"annotations\":null,\"audio\":null,\"function_call\":null,\
+                 \"tool_calls\":null,\"parsed\":null";
+    assert_eq!(with(nulls), least);
+    for member in [
+        ",\"annotations\":[]",
+        ",\"annotations\":[{\"type\":\"url_citation\",\"url_citation\":{\"start_index\":0,\
+          \"end_index\":9,\"url\":\"https://a.test/\",\"title\":\"A\"}}]",
+        ",\"audio\":{\"id\":\"audio_1\",\"data\":\"UklGRg==\",\"expires_at\":1,\
+          \"transcript\":\"noon\"}",
+        ",\"function_call\":{\"name\":\"clock\",\"arguments\":\"{}\"}",
+        ",\"tool_calls\":[{\"index\":0,\"id\":\"call_1\",\"type\":\"function\",\
+          \"function\":{\"name\":\"clock\",\"arguments\":\"{}\",\"parsed_arguments\":{}}}]",
+        ",\"tool_calls\":[{\"id\":\"call_1\",\"type\":\"custom\",\
+          \"custom\":{\"name\":\"clock\",\"input\":\"now\"}}]",
+        ",\"parsed\":{\"hour\":12}",
+        ",\"reasoning_details\":[{\"type\":\"reasoning.text\",\"text\":\"hm\"}]",
+    ] {
+        let value = member.split_once(':').unwrap().1;
+        let json = Vocabulary::O200k.count(value);
+        assert_eq!(with(member), least + json, "{member}");
+    }
+    let refusal = Vocabulary::O200k.count("I cannot do that.");
+    assert_eq!(with(",\"refusal\":\"I cannot do that.\""), least + refusal);
+    // Other members, and other spellings, have no known price.
+    for member in [",\"images\":[]", ",\"Annotations\":[]", ",\"audio_url\":{}"] {
+        let body = format!("{{\"messages\":[{{\"role\":\"assistant\"{member}}}]}}");
+        assert_eq!(code(count(&body, None)), Code::UnsupportedParameter, "{member}");
+    }
+}
+
 #[test]
 fn content_other_than_text_is_priced_or_refused() {
     let of =

@@ -2,7 +2,7 @@
 
 use bursar_tests::proxy::{SELLER, chat, receipt};
 use bursar_tests::upstream::{Behavior, KEY, answer};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::stage::{Stage, refusal, status_and_json};
 
@@ -71,6 +71,44 @@ async fn the_upstream_gets_its_key_the_body_and_nothing_else_of_the_customer() {
     let bounded = chat("x");
     assert_eq!(stage.customer.buy(2, &bounded).await.status(), 200);
     assert_eq!(stage.upstream.last_body(), serde_json::to_vec(&bounded).unwrap());
+}
+
+/// A loop of tools sends each answer back. Official libraries send all of its members, the empty ones too.
+#[tokio::test]
+async fn an_answer_with_all_its_members_is_sent_back_in_the_next_request() {
+    let mut first = answer("");
+    first["choices"][0]["finish_reason"] = json!("tool_calls");
+    first["choices"][0]["message"] = json!({
+        "role": "assistant", "content": null, "refusal": null, "function_call": null,
+        "annotations": [{ "type": "url_citation", "url_citation": {
+            "start_index": 0, "end_index": 4, "url": "https://a.test/", "title": "A",
+        } }],
+        "audio": { "id": "audio_1", "data": "UklGRg==", "expires_at": 1, "transcript": "noon" },
+        "tool_calls": [{
+            "index": 0, "id": "call_1", "type": "function",
+            "function": { "name": "clock", "arguments": "{}" },
+        }],
+    });
+    let stage = Stage::set_up(Behavior::Whole(first)).await;
+    let mut body = chat("what time is it?");
+    let function = json!({ "name": "clock", "parameters": { "type": "object" } });
+    body["tools"] = json!([{ "type": "function", "function": function }]);
+    let customer = &stage.customer;
+    let price = |body: Value| async move {
+        customer.ask(&body).await.v1["price"]["prompt_tokens"].as_u64().unwrap()
+    };
+    let before = price(body.clone()).await;
+    let (status, reply) = status_and_json(stage.customer.buy(2, &body).await).await;
+    assert_eq!(status, 200);
+    let result = json!({ "role": "tool", "tool_call_id": "call_1", "content": "noon" });
+    let messages = body["messages"].as_array_mut().unwrap();
+    messages.extend([reply["choices"][0]["message"].clone(), result]);
+    assert!(price(body.clone()).await > before + 60, "its JSON is priced");
+    stage.upstream.set_behavior(Behavior::Whole(answer("it is noon")));
+    let response = stage.customer.buy(2, &body).await;
+    assert_eq!(status_and_json(response).await, (200, answer("it is noon")));
+    assert_eq!(stage.upstream.last_body(), serde_json::to_vec(&body).unwrap());
+    assert_eq!(stage.counts(), (2, 2));
 }
 
 #[tokio::test]
