@@ -96,6 +96,16 @@ impl Settlement {
         matches!(self, Self::Settled { .. } | Self::Pending { .. })
     }
 
+    /// Whether the settlement failed for a reason that the payer can cause, such as an empty account or a payment that
+    /// was used elsewhere. A facilitator that does not get its transaction mined is not one.
+    pub fn is_payers_failure(&self) -> bool {
+        const FACILITATORS: [&str; 2] = ["settlement_withdrawn", "settlement_pending"];
+        let Self::Failed { receipt } = self else { return false };
+        let receipt: serde_json::Value = serde_json::from_str(receipt).unwrap_or_default();
+        let reason = receipt.get("errorReason").and_then(serde_json::Value::as_str);
+        reason.is_none_or(|reason| !FACILITATORS.contains(&reason))
+    }
+
     /// Returns the state after an answer of the facilitator. A pending answer counts only with a hash. The caller
     /// removes the hash if no node of ours knows the transaction.
     ///
@@ -321,6 +331,20 @@ mod tests {
         use Stage::{Answered, Broken, Owed, Paid, Streaming, Taken};
         assert!([Paid, Broken].into_iter().all(Stage::is_delivered));
         assert!(![Taken, Answered, Owed, Streaming].into_iter().any(Stage::is_delivered));
+    }
+
+    #[test]
+    fn a_failure_of_the_facilitator_is_not_the_payers() {
+        let failed = |receipt: &str| Settlement::Failed { receipt: receipt.to_owned() };
+        for (settlement, payers) in [
+            (failed("{\"errorReason\":\"insufficient_balance\"}"), true),
+            (failed(&as_duplicate("{}")), true),
+            (failed("{\"errorReason\":\"settlement_withdrawn\"}"), false),
+            (failed("{\"errorReason\":\"settlement_pending\"}"), false),
+            (Settlement::Requested, false),
+        ] {
+            assert_eq!(settlement.is_payers_failure(), payers, "{settlement:?}");
+        }
     }
 
     #[test]

@@ -72,11 +72,11 @@ impl Code {
     }
 
     /// Returns the seconds after which a repeat may succeed, if that is known.
-    pub fn retry_after(self) -> Option<&'static str> {
+    pub fn retry_after(self) -> Option<u64> {
         match self {
-            Self::TooManyRequests | Self::PaymentInUse | Self::Busy | Self::Stopping => Some("2"),
+            Self::TooManyRequests | Self::PaymentInUse | Self::Busy | Self::Stopping => Some(2),
             // The interval at which pending settlements are looked up.
-            Self::UnpaidLimit => Some("5"),
+            Self::UnpaidLimit => Some(5),
             _other => None,
         }
     }
@@ -90,12 +90,14 @@ pub struct Fault {
     pub detail: Option<String>,
     /// The member of the request that is wrong.
     pub param: Option<String>,
+    /// Seconds after which a repeat may succeed, if they differ from those of the code.
+    pub retry_after: Option<u64>,
 }
 
 impl Fault {
     /// Creates a refusal without details.
     pub fn of(code: Code) -> Self {
-        Self { code, detail: None, param: None }
+        Self { code, detail: None, param: None, retry_after: None }
     }
 
     /// Sets the details.
@@ -103,6 +105,18 @@ impl Fault {
     pub fn with_detail(mut self, detail: impl fmt::Display) -> Self {
         self.detail = Some(detail.to_string());
         self
+    }
+
+    /// Sets how long a repeat must wait, rounded up to seconds.
+    #[must_use]
+    pub fn with_retry_after_ms(mut self, ms: u64) -> Self {
+        self.retry_after = Some(ms.div_ceil(1_000));
+        self
+    }
+
+    /// Returns the seconds after which a repeat may succeed, if that is known.
+    pub fn retry_after(&self) -> Option<u64> {
+        self.retry_after.or_else(|| self.code.retry_after())
     }
 
     /// Names the member that is wrong.
@@ -163,11 +177,11 @@ mod tests {
         let named: Vec<_> =
             Code::ALL.iter().filter_map(|code| Some((code.text(), code.retry_after()?))).collect();
         let expected = [
-            ("payment_in_use", "2"),
-            ("too_many_requests", "2"),
-            ("unpaid_limit", "5"),
-            ("busy", "2"),
-            ("stopping", "2"),
+            ("payment_in_use", 2),
+            ("too_many_requests", 2),
+            ("unpaid_limit", 5),
+            ("busy", 2),
+            ("stopping", 2),
         ];
         assert_eq!(named, expected);
     }

@@ -1,5 +1,6 @@
 //! Sells an OpenAI-compatible API per request: quotes x402 prices, takes payments, and delivers each answer once.
 
+pub mod answer;
 pub mod api;
 pub mod book;
 pub mod chat;

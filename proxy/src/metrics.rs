@@ -79,7 +79,8 @@ impl Default for Metrics {
         registry.register("chats", "Chat completions by result", this.chats.clone());
         let help = "Requests to the upstream by result";
         registry.register("upstream_calls", help, this.upstream_calls.clone());
-        let help = "Seconds until the head of a whole answer, or the first event of a stream";
+        let help =
+            "Seconds until the head of a whole answer, or the first event of a stream with content";
         registry.register("upstream_seconds", help, this.upstream_seconds.clone());
         let help = "Settle requests to the facilitator, by outcome";
         registry.register("settlements", help, this.settlements.clone());

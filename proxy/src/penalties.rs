@@ -1,6 +1,6 @@
 //! Penalties for payers who cause unpaid upstream calls. A payment can verify and then fail to settle, and a customer
-//! can craft a request whose answer fails. The seller pays for both, so each payer gets a limited number of such
-//! failures.
+//! can request an answer that takes too long. The seller pays for both, so each payer gets a limited number of such
+//! failures. Failures of the upstream and the facilitator do not count.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
@@ -35,12 +35,12 @@ impl PayerPenalties {
         *count = count.saturating_add(1);
     }
 
-    /// Whether the payer is locked out.
-    pub fn is_locked_out(&self, payer: Address, now_ms: u64) -> bool {
+    /// Returns how long the payer is still locked out, in milliseconds, or `None` if it is not.
+    pub fn lockout_ms(&self, payer: Address, now_ms: u64) -> Option<u64> {
         let payers = self.payers.lock().unwrap_or_else(PoisonError::into_inner);
-        payers.get(&payer).is_some_and(|(since, count)| {
-            *count >= FAILURES_MAX && now_ms.saturating_sub(*since) < WINDOW_MS
-        })
+        let (since, count) = *payers.get(&payer)?;
+        let left = WINDOW_MS.saturating_sub(now_ms.saturating_sub(since));
+        (count >= FAILURES_MAX && left > 0).then_some(left)
     }
 }
 
@@ -52,13 +52,14 @@ mod tests {
     fn only_the_penalized_payer_is_locked_out_until_the_window_ends() {
         let (penalties, payer) = (PayerPenalties::default(), Address::repeat_byte(1));
         for n in 0..FAILURES_MAX {
-            assert!(!penalties.is_locked_out(payer, 100), "{n}");
+            assert_eq!(penalties.lockout_ms(payer, 100), None, "{n}");
             penalties.add(payer, 100);
         }
-        assert!(penalties.is_locked_out(payer, 100 + WINDOW_MS - 1));
-        assert!(!penalties.is_locked_out(Address::repeat_byte(2), 100));
-        assert!(!penalties.is_locked_out(payer, 100 + WINDOW_MS));
+        assert_eq!(penalties.lockout_ms(payer, 100), Some(WINDOW_MS));
+        assert_eq!(penalties.lockout_ms(payer, 100 + WINDOW_MS - 1), Some(1));
+        assert_eq!(penalties.lockout_ms(Address::repeat_byte(2), 100), None);
+        assert_eq!(penalties.lockout_ms(payer, 100 + WINDOW_MS), None);
         penalties.add(payer, 100 + WINDOW_MS);
-        assert!(!penalties.is_locked_out(payer, 100 + WINDOW_MS), "a new window starts");
+        assert_eq!(penalties.lockout_ms(payer, 100 + WINDOW_MS), None, "a new window starts");
     }
 }

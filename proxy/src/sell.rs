@@ -15,6 +15,7 @@ use bursar_outbound::Bytes;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio_util::task::TaskTracker;
 
+use crate::answer::{self, Whole};
 use crate::book::ledger::{Claim, Ledger, PaymentGuard};
 use crate::book::store::StoreError;
 use crate::book::{Digest, NextStep, PaymentId, Record, SaleKey, Settlement, Stage, StoredAnswer};
@@ -26,7 +27,7 @@ use crate::payment::{Payment, PaymentIdentity, Rejection};
 use crate::penalties::PayerPenalties;
 use crate::pricing::Quote;
 use crate::unpaid::{self, Dollars, UnpaidGuard, UnpaidSales};
-use crate::upstream::{Passthrough, Upstream, UpstreamReply, UpstreamResponse};
+use crate::upstream::{NoAnswer, Passthrough, Upstream, UpstreamReply, UpstreamResponse};
 use crate::usage;
 use crate::wait::within;
 pub use budget::Budget;
@@ -310,11 +311,11 @@ impl Seller {
         if let Some(rejection) = &payment.rejection {
             return end(SaleOutcome::PaymentRejected(rejection.clone()));
         }
-        if self.0.penalties.is_locked_out(payment.payer, self.0.clock.mono_ms()) {
-            let fault = Fault::of(Code::TooManyRequests);
-            return end(PaymentRefusal::uncharged(
-                fault.with_detail("too many requests of this payer failed"),
-            ));
+        if let Some(ms) = self.0.penalties.lockout_ms(payment.payer, self.0.clock.mono_ms()) {
+            let fault = Fault::of(Code::TooManyRequests)
+                .with_detail("too many requests of this payer failed")
+                .with_retry_after_ms(ms);
+            return end(PaymentRefusal::uncharged(fault));
         }
         if self.0.sale_permits.available_permits() == 0 {
             return end(PaymentRefusal::uncharged(Fault::of(Code::Busy)));
@@ -330,9 +331,10 @@ impl Seller {
                 return Err(refused);
             }
         };
+        let started_ms = self.0.clock.mono_ms();
         let reply = match self.call_upstream(order).await {
             Ok(reply) => reply,
-            Err(fault) => return self.end_with_penalty(&record, fault).await,
+            Err(none) => return self.end_unanswered(&record, none, started_ms).await,
         };
         match reply {
             UpstreamReply::Refusal(response) => {
@@ -349,7 +351,7 @@ impl Seller {
                 let request_id = response.request_id.clone();
                 let answer = match self.read_whole(*response).await {
                     Ok(answer) => answer,
-                    Err(fault) => return self.end_with_penalty(&record, fault).await,
+                    Err(none) => return self.end_unanswered(&record, none, started_ms).await,
                 };
                 self.set_answered(order, &mut record, &answer);
                 self.settle_whole(record, answer, request_id, Some(unpaid)).await
@@ -388,15 +390,16 @@ impl Seller {
         })
     }
 
-    /// Ends an uncharged sale after the upstream failed, and releases the payment.
+    /// Ends an uncharged sale without an answer, and releases the payment.
     ///
-    /// Adds a penalty if the upstream may have done work.
-    async fn end_with_penalty<T>(&self, record: &Record, fault: Fault) -> Step<T> {
-        if fault.code != Code::UpstreamUnavailable && fault.code != Code::UpstreamKey {
+    /// Adds a penalty if the request is the reason: it asked for too much, from an upstream that answered other requests
+    /// meanwhile.
+    async fn end_unanswered<T>(&self, record: &Record, none: NoAnswer, started_ms: u64) -> Step<T> {
+        if none.is_excessive && self.0.upstream.has_answered_since(started_ms) {
             self.0.penalties.add(record.payer, self.0.clock.mono_ms());
         }
         self.release(record).await;
-        end(PaymentRefusal::uncharged(fault))
+        end(PaymentRefusal::uncharged(none.fault))
     }
 
     fn try_permit(&self) -> Option<OwnedSemaphorePermit> {
@@ -459,27 +462,32 @@ impl Seller {
         }
     }
 
-    async fn call_upstream(&self, order: &Order) -> Result<UpstreamReply, Fault> {
+    async fn call_upstream(&self, order: &Order) -> Result<UpstreamReply, NoAnswer> {
         let started_ms = self.0.clock.mono_ms();
         let reply = self.0.upstream.chat(order.quote.forward.clone(), order.quote.stream).await;
         let took_ms = self.0.clock.mono_ms().saturating_sub(started_ms);
         let result = match &reply {
             Ok(UpstreamReply::Success(_)) => "good",
             Ok(UpstreamReply::Refusal(_)) => "refused",
-            Err(fault) => fault.code.text(),
+            Err(none) => none.fault.code.text(),
         };
         self.0.metrics.upstream(result, took_ms);
         reply
     }
 
-    async fn read_whole(&self, response: UpstreamResponse) -> Result<StoredAnswer, Fault> {
+    async fn read_whole(&self, response: UpstreamResponse) -> Result<StoredAnswer, NoAnswer> {
         let (status, content_type) = (response.status, response.content_type.clone());
         let body = self.0.upstream.read_body(response, ANSWER_BYTES_MAX).await?;
-        if !usage::is_answer(&body) {
-            tracing::warn!(status, "the upstream's answer is an error or not a JSON object");
-            return Err(Fault::of(Code::UpstreamBroken));
-        }
-        Ok(StoredAnswer { status, content_type, body })
+        let why = match answer::whole(&body) {
+            Whole::Sold => {
+                self.0.upstream.set_answered();
+                return Ok(StoredAnswer { status, content_type, body });
+            }
+            Whole::Empty => "it has no choice",
+            Whole::Invalid => "it is an error or not a JSON object",
+        };
+        tracing::warn!(status, why, "the upstream's answer is not sold");
+        Err(Fault::of(Code::UpstreamBroken).into())
     }
 
     fn set_answered(&self, order: &Order, record: &mut Record, answer: &StoredAnswer) {

@@ -1,6 +1,7 @@
 //! The client of the model's server. Its key never appears in a log, an answer, a stream or an error.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use bursar_chain::ports::Clock;
 use bursar_outbound::{
@@ -8,13 +9,16 @@ use bursar_outbound::{
 };
 use secrecy::SecretString;
 
+use crate::answer::{Event, StreamStart};
 use crate::fault::{Code, Fault};
 use crate::redact::{Redactor, StreamFilter};
-use crate::usage::{self, Event};
 use crate::wait::within;
 
-/// Maximum size of an error or a list of models that is passed on. Also bounds a stream before its first event ends.
+/// Maximum size of an error or a list of models that is passed on.
 const PASSTHROUGH_BYTES_MAX: usize = 4 << 20;
+/// Maximum size of a stream's beginning that is held back: comments and events without content, and the first event
+/// with content.
+const HELD_BYTES_MAX: usize = 1 << 20;
 /// Timeout of a request for the list of models.
 const MODELS_MS: u64 = 15_000;
 
@@ -28,10 +32,21 @@ pub struct Upstream {
     /// The key as a header.
     bearer: Option<HeaderValue>,
     clock: Arc<dyn Clock>,
-    /// Time from the request to the end of an answer, or to the first event of a stream.
+    /// Time from the request to the end of an answer, or to the first event of a stream with content.
     answer_ms: u64,
     /// Time between two chunks.
     idle_ms: u64,
+    /// A millisecond after the last answer arrived, on the monotonic clock; 0 before the first.
+    answered_ms: AtomicU64,
+}
+
+/// Why there is no answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NoAnswer {
+    pub fault: Fault,
+    /// Whether a request can cause this, by asking for an answer that is too long or takes too long. All other failures
+    /// are the upstream's.
+    pub is_excessive: bool,
 }
 
 /// A small response that is passed on unpaid: an error, or the list of models.
@@ -51,7 +66,7 @@ pub struct UpstreamResponse {
     pub request_id: Option<String>,
     /// Whether the body is a stream of events.
     pub is_stream: bool,
-    /// The bytes received so far: at least the first event of a stream, otherwise empty.
+    /// The bytes received so far: of a stream everything up to the first event with content, otherwise empty.
     pub first: Bytes,
     pub rest: ReplyStream,
     /// Deadline of an answer that is not a stream, on the monotonic clock.
@@ -78,7 +93,8 @@ impl Upstream {
         (answer_ms, idle_ms): (u64, u64),
     ) -> Self {
         let redactor = Redactor::new(key);
-        Self { client, base, redactor, bearer, clock, answer_ms, idle_ms }
+        let answered_ms = AtomicU64::new(0);
+        Self { client, base, redactor, bearer, clock, answer_ms, idle_ms, answered_ms }
     }
 
     /// Returns a filter that removes the key from one stream.
@@ -93,11 +109,11 @@ impl Upstream {
 
     /// Requests a completion and waits for the start of the answer.
     ///
-    /// The start is the head of a whole answer, or the first event of a stream.
+    /// The start is the head of a whole answer, or everything up to the first event of a stream with content.
     ///
     /// # Errors
-    /// A [`Fault`]: there is no answer.
-    pub async fn chat(&self, body: Bytes, stream: bool) -> Result<UpstreamReply, Fault> {
+    /// [`NoAnswer`]. A stream that ends without content is none.
+    pub async fn chat(&self, body: Bytes, stream: bool) -> Result<UpstreamReply, NoAnswer> {
         let target = self.base.below(&["chat", "completions"]);
         let accept = if stream { "text/event-stream" } else { "application/json" };
         let request = OutboundRequest {
@@ -111,7 +127,8 @@ impl Upstream {
             let mut rest = self.client.open(request).await.map_err(no_answer)?;
             let status = rest.status.as_u16();
             if rest.status.is_redirection() || rest.status.is_informational() {
-                return Err(Fault::of(Code::UpstreamBroken).with_detail(format!("HTTP {status}")));
+                let fault = Fault::of(Code::UpstreamBroken);
+                return Err(fault.with_detail(format!("HTTP {status}")).into());
             }
             if status >= 400 {
                 return Ok(UpstreamReply::Refusal(self.read_passthrough(rest).await?));
@@ -119,7 +136,10 @@ impl Upstream {
             let content_type = self.passthrough_header(&rest.headers, "content-type");
             let request_id = self.passthrough_header(&rest.headers, "x-request-id");
             let is_stream = is_event_stream(content_type.as_deref().unwrap_or_default());
-            let first = if is_stream { first_event(&mut rest).await? } else { Bytes::new() };
+            let first = if is_stream { until_content(&mut rest).await? } else { Bytes::new() };
+            if is_stream {
+                self.set_answered();
+            }
             let response = UpstreamResponse {
                 status,
                 content_type,
@@ -131,7 +151,17 @@ impl Upstream {
             };
             Ok(UpstreamReply::Success(Box::new(response)))
         };
-        within(&*self.clock, self.answer_ms, exchange).await.unwrap_or_else(timed_out)
+        within(&*self.clock, self.answer_ms, exchange).await.unwrap_or_else(took_too_long)
+    }
+
+    /// Whether an answer to any request has arrived since this time of the monotonic clock: the upstream works.
+    pub fn has_answered_since(&self, ms: u64) -> bool {
+        self.answered_ms.load(Ordering::Acquire) > ms
+    }
+
+    /// Records that an answer has arrived.
+    pub fn set_answered(&self) {
+        self.answered_ms.fetch_max(self.clock.mono_ms().saturating_add(1), Ordering::AcqRel);
     }
 
     /// Returns the next chunk of a stream, or `None` at its end.
@@ -141,31 +171,32 @@ impl Upstream {
     pub async fn next_chunk(&self, rest: &mut ReplyStream) -> Result<Option<Bytes>, Fault> {
         within(&*self.clock, self.idle_ms, async { rest.chunk().await.map_err(broken) })
             .await
-            .unwrap_or_else(timed_out)
+            .unwrap_or_else(|| Err(Fault::of(Code::UpstreamTimeout)))
     }
 
     /// Returns the body of an answer that is not a stream, without the key.
     ///
     /// # Errors
-    /// The answer broke off, took too long, or exceeds `bytes_max`.
+    /// [`NoAnswer`]: it broke off, took too long, or exceeds `bytes_max`.
     pub async fn read_body(
         &self,
         response: UpstreamResponse,
         bytes_max: usize,
-    ) -> Result<Vec<u8>, Fault> {
+    ) -> Result<Vec<u8>, NoAnswer> {
         let UpstreamResponse { mut rest, deadline_ms, .. } = response;
         let left = deadline_ms.saturating_sub(self.clock.mono_ms());
         let read = async {
             let mut body = Vec::new();
             while let Some(chunk) = self.next_chunk(&mut rest).await? {
                 if chunk.len() > bytes_max.saturating_sub(body.len()) {
-                    return Err(broken(format!("the answer is longer than {bytes_max} bytes")));
+                    let fault = broken(format!("the answer is longer than {bytes_max} bytes"));
+                    return Err(NoAnswer { fault, is_excessive: true });
                 }
                 body.extend_from_slice(&chunk);
             }
             Ok(body)
         };
-        let body = within(&*self.clock, left, read).await.unwrap_or_else(timed_out)?;
+        let body = within(&*self.clock, left, read).await.unwrap_or_else(took_too_long)?;
         Ok(self.redactor.redact(body))
     }
 
@@ -185,7 +216,9 @@ impl Upstream {
             }
             self.read_passthrough(response).await
         };
-        within(&*self.clock, MODELS_MS, exchange).await.unwrap_or_else(timed_out)
+        within(&*self.clock, MODELS_MS, exchange)
+            .await
+            .unwrap_or_else(|| Err(Fault::of(Code::UpstreamTimeout)))
     }
 
     async fn read_passthrough(&self, response: ReplyStream) -> Result<Passthrough, Fault> {
@@ -222,26 +255,33 @@ impl Upstream {
     }
 }
 
-/// Reads until the first event is complete. Nothing is sold before that event, because it may be an error. Keep-alive
-/// comments are held until then.
-async fn first_event(rest: &mut ReplyStream) -> Result<Bytes, Fault> {
-    let mut frames = Vec::new();
+impl From<Fault> for NoAnswer {
+    fn from(fault: Fault) -> Self {
+        Self { fault, is_excessive: false }
+    }
+}
+
+/// Reads until an event has content. Nothing is sold before that event: the stream may end, or report an error.
+async fn until_content(rest: &mut ReplyStream) -> Result<Bytes, Fault> {
+    let mut start = StreamStart::default();
     loop {
         let Some(chunk) = rest.chunk().await.map_err(broken)? else {
-            return Err(broken("the stream ended without an event".to_owned()));
+            return Err(broken("the stream ended without content".to_owned()));
         };
-        let is_first = frames.is_empty();
-        frames.extend_from_slice(&chunk);
-        match usage::first_event(&frames) {
+        if chunk.len() > HELD_BYTES_MAX.saturating_sub(start.len()) {
+            return Err(broken("the stream has no content at its beginning".to_owned()));
+        }
+        let is_first = start.is_empty();
+        match start.add(&chunk) {
+            Some(Event::Content) if is_first => return Ok(chunk),
+            Some(Event::Content) => return Ok(start.into_bytes().into()),
             Some(Event::Error) => {
-                return Err(broken("the stream starts with an error".to_owned()));
+                return Err(broken("the stream begins with an error".to_owned()));
             }
-            Some(Event::Chunk) if is_first => return Ok(chunk),
-            Some(Event::Chunk) => return Ok(frames.into()),
-            None if frames.len() > PASSTHROUGH_BYTES_MAX => {
-                return Err(broken("the first event of the stream is too long".to_owned()));
+            Some(Event::Done) => {
+                return Err(broken("the stream ended without content".to_owned()));
             }
-            None => {}
+            Some(Event::Empty) | None => {}
         }
     }
 }
@@ -264,6 +304,6 @@ fn broken(why: String) -> Fault {
     Fault::of(Code::UpstreamBroken)
 }
 
-fn timed_out<T>() -> Result<T, Fault> {
-    Err(Fault::of(Code::UpstreamTimeout))
+fn took_too_long<T>() -> Result<T, NoAnswer> {
+    Err(NoAnswer { fault: Fault::of(Code::UpstreamTimeout), is_excessive: true })
 }

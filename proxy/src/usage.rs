@@ -1,63 +1,13 @@
 //! The usage of an answer: as the upstream reports it, or else counted here.
 
 use bursar_core::json::{self, Number, Value};
-use serde::Deserialize;
 
+use crate::answer::events;
 use crate::book::Usage;
 use crate::tokens::Vocabulary;
 
 const DEPTH_MAX: usize = 64;
 const VALUES_MAX: usize = 1 << 20;
-
-/// Whether a body is an answer: a JSON object without an error.
-pub fn is_answer(body: &[u8]) -> bool {
-    let begins = body.iter().find(|byte| !byte.is_ascii_whitespace());
-    // Our strict reader would refuse some texts that models write, and the upstream has already charged for them.
-    begins == Some(&b'{')
-        && serde_json::from_slice::<ErrorMember>(body)
-            .is_ok_and(|object| object.error.is_none_or(|error| error.is_null()))
-}
-
-/// The member that marks an error.
-#[derive(Deserialize)]
-struct ErrorMember {
-    error: Option<serde_json::Value>,
-}
-
-/// Returns the kind of a stream's first event, or `None` until it is complete. Comments are not events.
-pub fn first_event(frames: &[u8]) -> Option<Event> {
-    let end = frames.iter().rposition(|byte| *byte == b'\n')?;
-    let data = events(frames.get(..end)?).next()?;
-    Some(if is_error_frame(data) { Event::Error } else { Event::Chunk })
-}
-
-/// The kind of an event.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Event {
-    Chunk,
-    Error,
-}
-
-/// Whether a stream contains an error event.
-pub fn has_error(frames: &[u8]) -> bool {
-    events(frames).any(is_error_frame)
-}
-
-/// Returns the data of each event. OpenAI's API writes one line per event. Comments are skipped.
-fn events(frames: &[u8]) -> impl Iterator<Item = &[u8]> {
-    let lines = frames.split(|byte| *byte == b'\n');
-    lines.filter_map(|line| line.strip_prefix(b"data:"))
-}
-
-fn is_error_frame(data: &[u8]) -> bool {
-    // Most frames are not errors and need not be parsed.
-    data.windows(7).any(|window| window == b"\"error\"")
-        && json::parse_few(data, DEPTH_MAX, VALUES_MAX).is_ok_and(|frame| is_error(&frame))
-}
-
-fn is_error(answer: &Value) -> bool {
-    answer.get("error").is_some_and(|error| *error != Value::Null)
-}
 
 /// Returns the usage of a whole answer. `prompt` is our count, used if the upstream reports none. `None` if the
 /// answer cannot be parsed.
@@ -135,33 +85,6 @@ mod tests {
         let usage = of_whole(body, 5, VOCABULARY).unwrap();
         assert_eq!(usage, Usage { prompt: 5, completion: 2, reported: false });
         assert_eq!(of_whole(b"<html>", 5, VOCABULARY), None);
-    }
-
-    #[test]
-    fn errors_and_non_objects_are_not_answers() {
-        for body in
-            ["", "[]", "<html>", "null", "{\"error\":{}}", "{\"error\":\"x\",\"choices\":[]}"]
-        {
-            assert!(!is_answer(body.as_bytes()), "{body}");
-        }
-        for body in ["{}", "{\"error\":null,\"choices\":[]}", "{\"a\":\"error\"}"] {
-            assert!(is_answer(body.as_bytes()), "{body}");
-        }
-        for (frames, event) in [
-            ("", None),
-            (": still here\n\n", None),
-            (": a\n\ndata: {\"cho", None),
-            (": a\n\ndata: {\"choices\":[]}\n", Some(Event::Chunk)),
-            ("data: {\"error\":{\"message\":\"no\"}}\n\n", Some(Event::Error)),
-            ("event: x\ndata: [DONE]\n\n", Some(Event::Chunk)),
-            (
-                "data: {\"choices\":[{\"delta\":{\"content\":\"\\\"error\\\"\"}}]}\n\n",
-                Some(Event::Chunk),
-            ),
-        ] {
-            assert_eq!(first_event(frames.as_bytes()), event, "{frames}");
-        }
-        assert!(has_error(b"data: {}\n\ndata: {\"error\":{}}\n\n") && !has_error(b"data: {}\n\n"));
     }
 
     #[test]

@@ -204,7 +204,7 @@ async fn chat(State(shared): State<Arc<Shared>>, headers: HeaderMap, body: Bytes
             text_response(status, text)
         }
         Behavior::Whole(answer) => json_response(&answer),
-        Behavior::Long(bytes) => text_response(200, format!("{{\"a\":\"{}\"}}", "x".repeat(bytes))),
+        Behavior::Long(bytes) => json_response(&answer(&"x".repeat(bytes))),
         Behavior::Late(answer) => {
             pass_gate(&shared).await;
             json_response(&answer)

@@ -96,8 +96,8 @@ fn envelope(fault: &Fault, x402: Option<Value>) -> Response {
         let text = if retry { "true" } else { "false" };
         headers.insert(RETRY, HeaderValue::from_static(text));
     }
-    if let Some(seconds) = code.retry_after() {
-        headers.insert(header::RETRY_AFTER, HeaderValue::from_static(seconds));
+    if let Some(seconds) = fault.retry_after() {
+        headers.insert(header::RETRY_AFTER, HeaderValue::from(seconds));
     }
     response
 }

@@ -291,7 +291,7 @@ pub(super) const SERVICE: &[Key<Config>] = &[
         variable: "PROXY_UPSTREAM_MS",
         default: "300000",
         meaning: "How long the upstream may take for a whole answer, or for the first event of a \
-             stream.",
+             stream with content.",
         set: |config, given| put(&mut config.upstream_ms, given.whole_number(100..=3_600_000)),
     },
     Key {

@@ -99,7 +99,7 @@ impl Seller {
         };
         self.stored(self.0.ledger.put(record, None).await)?;
         // Adds the penalty only after the write: if the write fails, the failure occurs again and counts then.
-        if code == Code::SettlementFailed {
+        if code == Code::SettlementFailed && record.settlement.is_payers_failure() {
             self.0.penalties.add(record.payer, self.0.clock.mono_ms());
         }
         end(PaymentRefusal::of(code, record))
@@ -223,7 +223,9 @@ impl Seller {
                     );
                     self.0.metrics.unpaid_answers.inc();
                 }
-                self.0.penalties.add(record.payer, self.0.clock.mono_ms());
+                if record.settlement.is_payers_failure() {
+                    self.0.penalties.add(record.payer, self.0.clock.mono_ms());
+                }
             }
             Settlement::Open | Settlement::Requested => {}
         }

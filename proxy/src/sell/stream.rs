@@ -9,6 +9,7 @@ use tokio::sync::{OwnedSemaphorePermit, mpsc};
 
 use super::budget::{Budget, READ_MS};
 use super::{AnswerHead, KEPT_BYTES_MAX, Order, PaidStream, SaleOutcome, Seller, Step};
+use crate::answer;
 use crate::book::ledger::PaymentGuard;
 use crate::book::{Record, Stage, StoredAnswer};
 use crate::fault::{Code, Fault};
@@ -193,7 +194,7 @@ impl Seller {
         record.stage = Stage::Paid;
         match end {
             // The upstream reported an error within the stream.
-            StreamEnd::Complete if usage::has_error(&copy.bytes) => {
+            StreamEnd::Complete if answer::has_error(&copy.bytes) => {
                 record.stage = Stage::Broken;
                 self.broken(record, "upstream_error");
                 None

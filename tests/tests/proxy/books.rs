@@ -144,7 +144,7 @@ async fn a_repeat_waits_for_the_first_request_and_then_gets_payment_in_use() {
     wait_until(|| seller.upstream.calls() > 0).await;
     let SaleOutcome::Refused(refused) = seller.seller.sell(order.clone()).await else { panic!() };
     assert_eq!((refused.fault.code, refused.charged), (Code::PaymentInUse, Charged::Unknown));
-    assert_eq!(refused.fault.code.retry_after(), Some("2"));
+    assert_eq!(refused.fault.retry_after(), Some(2));
     seller.upstream.open_gate(1);
     assert!(matches!(first.await.unwrap(), SaleOutcome::Whole { .. }));
     assert!(matches!(seller.seller.sell(order).await, SaleOutcome::Whole { .. }));
@@ -447,7 +447,7 @@ async fn the_end_of_a_settlement_is_counted_once_it_is_on_disk() {
             seller.seller.reconcile(record.clone(), false).await;
         }
         assert_eq!(count(), (None, 0, false), "{reply:?}");
-        assert!(!deps.penalties.is_locked_out(record.payer, deps.clock.mono_ms()));
+        assert_eq!(deps.penalties.lockout_ms(record.payer, deps.clock.mono_ms()), None);
         store.full.store(false, Ordering::SeqCst);
         seller.seller.reconcile(record.clone(), false).await;
         let revenue = (unpaid_answers == 0).then(|| record.amount.clone());
@@ -471,12 +471,12 @@ async fn a_failed_settlement_is_counted_against_its_payer_once_it_is_on_disk() {
     for _time in 0..12 {
         assert_eq!(sell().await, Code::StoreFailed);
     }
-    assert!(!deps.penalties.is_locked_out(payer, deps.clock.mono_ms()));
+    assert_eq!(deps.penalties.lockout_ms(payer, deps.clock.mono_ms()), None);
     store.full.store(false, Ordering::SeqCst);
     for _time in 0..10 {
         assert_eq!(sell().await, Code::SettlementFailed);
     }
-    assert!(deps.penalties.is_locked_out(payer, deps.clock.mono_ms()));
+    assert!(deps.penalties.lockout_ms(payer, deps.clock.mono_ms()).is_some());
 }
 
 /// A customer who has seen the end of a stream and asks again must find it.

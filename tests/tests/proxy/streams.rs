@@ -209,7 +209,9 @@ async fn the_upstreams_key_is_in_no_stream_wherever_it_is_cut() {
     let response = stage.customer.buy(2, &streaming("count")).await.text().await.unwrap();
     assert_eq!(response, format!("{}: sk-up", pieces()[0]));
     let spaced = KEY.replace('-', "\\u002d");
-    stage.upstream.set_behavior(Behavior::Status(200, format!("{{\"a\":\"{spaced}\"}}")));
+    let whole =
+        |text: &str| format!("{{\"choices\":[{{\"message\":{{\"content\":\"{text}\"}}}}]}}");
+    stage.upstream.set_behavior(Behavior::Status(200, whole(&spaced)));
     let response = stage.customer.buy(2, &streaming("count")).await.text().await.unwrap();
-    assert_eq!(response, "{\"a\":\"[key]\"}");
+    assert_eq!(response, whole("[key]"));
 }

@@ -1,0 +1,266 @@
+//! Reads what the upstream sends: whether it is an error, and whether it contains anything to sell. An answer without
+//! a choice, and a stream without content, are not charged.
+
+use serde_json::Value;
+
+/// Members of a message that are content, whatever they contain.
+const CONTENT: [&str; 8] = [
+    "content",
+    "refusal",
+    "tool_calls",
+    "function_call",
+    "reasoning_content",
+    "reasoning",
+    "reasoning_details",
+    "audio",
+];
+
+/// What a whole answer is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Whole {
+    /// It has a choice, whose text may be empty, or reports completion tokens.
+    Sold,
+    Empty,
+    /// It is an error, or not a JSON object.
+    Invalid,
+}
+
+/// What an event of a stream is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Event {
+    /// It has content or a reason to finish, or reports completion tokens.
+    Content,
+    /// It has none of them, or is not JSON.
+    Empty,
+    Error,
+    /// The end of the stream.
+    Done,
+}
+
+/// The beginning of a stream, which is held back until an event decides whether the stream is sold.
+#[derive(Debug, Default)]
+pub struct StreamStart {
+    held: Vec<u8>,
+    /// Everything before this index was read, so that many small chunks are not read again and again.
+    read: usize,
+}
+
+impl StreamStart {
+    /// Adds a chunk. Returns the first event that is not [`Event::Empty`] once it is complete.
+    pub fn add(&mut self, chunk: &[u8]) -> Option<Event> {
+        let before = self.held.len();
+        self.held.extend_from_slice(chunk);
+        let newline = chunk.iter().rposition(|byte| *byte == b'\n')?;
+        let end = before.saturating_add(newline);
+        let lines = self.held.get(self.read..end).unwrap_or_default();
+        let first = events(lines).map(event).find(|event| *event != Event::Empty);
+        self.read = end;
+        first
+    }
+
+    /// Returns the number of bytes that are held back.
+    pub fn len(&self) -> usize {
+        self.held.len()
+    }
+
+    /// Returns whether nothing is held back.
+    pub fn is_empty(&self) -> bool {
+        self.held.is_empty()
+    }
+
+    /// Returns the bytes that are held back.
+    pub fn into_bytes(self) -> Vec<u8> {
+        self.held
+    }
+}
+
+/// Returns what a whole answer is.
+pub fn whole(body: &[u8]) -> Whole {
+    match read(body) {
+        Some(answer) if answer.is_object() && !is_error(&answer) => {
+            let is_choice = |choice: &Value| {
+                choice.get("message").is_some_and(Value::is_object) || is_finished(choice)
+            };
+            let sold = choices(&answer).iter().any(is_choice) || reports_tokens(&answer);
+            if sold { Whole::Sold } else { Whole::Empty }
+        }
+        Some(_) | None => Whole::Invalid,
+    }
+}
+
+/// Returns the data of each event. OpenAI's API writes one line per event. Comments are skipped.
+pub fn events(frames: &[u8]) -> impl Iterator<Item = &[u8]> {
+    let lines = frames.split(|byte| *byte == b'\n');
+    lines.filter_map(|line| line.strip_prefix(b"data:"))
+}
+
+/// Whether a stream contains an error event.
+pub fn has_error(frames: &[u8]) -> bool {
+    // Most frames are not errors and need not be parsed.
+    let may_be = |data: &&[u8]| data.windows(7).any(|window| window == b"\"error\"");
+    events(frames).filter(may_be).any(|data| event(data) == Event::Error)
+}
+
+fn event(data: &[u8]) -> Event {
+    if data.trim_ascii() == b"[DONE]" {
+        return Event::Done;
+    }
+    match read(data) {
+        Some(frame) if is_error(&frame) => Event::Error,
+        Some(frame) if choices(&frame).iter().any(has_content) => Event::Content,
+        Some(frame) if reports_tokens(&frame) => Event::Content,
+        Some(_) | None => Event::Empty,
+    }
+}
+
+fn has_content(choice: &Value) -> bool {
+    let filled = |message: &Value| CONTENT.iter().any(|key| is_filled(message.get(key)));
+    is_finished(choice)
+        || choice.get("delta").is_some_and(filled)
+        || choice.get("message").is_some_and(filled)
+}
+
+fn is_filled(value: Option<&Value>) -> bool {
+    match value {
+        None | Some(Value::Null | Value::Bool(_)) => false,
+        Some(Value::Number(_)) => true,
+        Some(Value::String(text)) => !text.is_empty(),
+        Some(Value::Array(items)) => !items.is_empty(),
+        Some(Value::Object(members)) => !members.is_empty(),
+    }
+}
+
+/// Some servers write an empty reason into every event.
+fn is_finished(choice: &Value) -> bool {
+    is_filled(choice.get("finish_reason"))
+}
+
+fn reports_tokens(answer: &Value) -> bool {
+    let tokens = answer.get("usage").and_then(|usage| usage.get("completion_tokens"));
+    tokens.and_then(Value::as_u64).is_some_and(|tokens| tokens > 0)
+}
+
+/// Routers of other APIs report an upstream's failure in a choice.
+fn is_error(answer: &Value) -> bool {
+    let has_error = |value: &Value| value.get("error").is_some_and(|error| !error.is_null());
+    let failed = |choice: &Value| {
+        has_error(choice) || choice.get("finish_reason").and_then(Value::as_str) == Some("error")
+    };
+    has_error(answer) || choices(answer).iter().any(failed)
+}
+
+fn choices(answer: &Value) -> &[Value] {
+    answer.get("choices").and_then(Value::as_array).map_or(&[], Vec::as_slice)
+}
+
+/// Reads JSON more leniently than the bodies of customers: the upstream has already charged for its answer.
+fn read(text: &[u8]) -> Option<Value> {
+    serde_json::from_slice(text).ok().or_else(|| {
+        // Models write halves of surrogate pairs, and bytes that are not UTF-8.
+        let text = String::from_utf8_lossy(text).replace("\\ud", "\\u0").replace("\\uD", "\\u0");
+        serde_json::from_str(&text).ok()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn errors_and_answers_without_a_choice_are_not_sold() {
+        for body in [
+            "",
+            "[]",
+            "<html>",
+            "null",
+            "7",
+            "{\"error\":{}}",
+            "{\"error\":\"x\",\"choices\":[]}",
+            "{\"choices\":[{\"message\":{\"content\":\"\"},\"error\":{\"code\":502}}]}",
+            "{\"choices\":[{\"message\":{\"content\":\"\"},\"finish_reason\":\"error\"}]}",
+        ] {
+            assert_eq!(whole(body.as_bytes()), Whole::Invalid, "{body}");
+        }
+        for body in [
+            "{}",
+            "{\"a\":\"error\"}",
+            "{\"error\":null,\"choices\":[]}",
+            "{\"choices\":null}",
+            "{\"choices\":{}}",
+            "{\"choices\":[null]}",
+            "{\"choices\":[{}]}",
+            "{\"choices\":[{\"index\":0,\"finish_reason\":null}]}",
+            "{\"choices\":[],\"usage\":{\"prompt_tokens\":9,\"completion_tokens\":0}}",
+            "{\"choices\":[],\"usage\":{\"completion_tokens\":\"9\"}}",
+        ] {
+            assert_eq!(whole(body.as_bytes()), Whole::Empty, "{body}");
+        }
+        for body in [
+            // A stop word at once: the prompt was read, and the model has answered.
+            "{\"choices\":[{\"message\":{\"role\":\"assistant\",\"content\":\"\"}}]}",
+            "{\"choices\":[{\"message\":{\"content\":null},\"finish_reason\":\"stop\"}]}",
+            "{\"choices\":[{\"finish_reason\":\"length\"}]}",
+            "{\"choices\":[],\"usage\":{\"completion_tokens\":3}}",
+            "{\"choices\":[{\"message\":{\"content\":\"half a pair: \\ud83d\"}}]}",
+        ] {
+            assert_eq!(whole(body.as_bytes()), Whole::Sold, "{body}");
+        }
+        assert_eq!(whole(b"{\"choices\":[{\"message\":{\"content\":\"\xff\"}}]}"), Whole::Sold);
+    }
+
+    #[test]
+    fn a_stream_is_sold_from_its_first_event_with_content() {
+        let delta = |delta: &str| format!("{{\"choices\":[{{\"delta\":{delta}}}]}}");
+        for (data, expected) in [
+            ("[DONE]".to_owned(), Event::Done),
+            ("{}".to_owned(), Event::Empty),
+            ("nonsense".to_owned(), Event::Empty),
+            ("{\"choices\":[]}".to_owned(), Event::Empty),
+            (delta("{\"role\":\"assistant\",\"content\":\"\"}"), Event::Empty),
+            (delta("{\"content\":null,\"tool_calls\":[],\"annotations\":[]}"), Event::Empty),
+            (delta("{},\"finish_reason\":\"\""), Event::Empty),
+            ("{\"usage\":{\"completion_tokens\":0}}".to_owned(), Event::Empty),
+            ("{\"error\":null,\"choices\":[]}".to_owned(), Event::Empty),
+            ("{\"error\":{\"message\":\"no\"}}".to_owned(), Event::Error),
+            (delta("{\"content\":\"\"},\"finish_reason\":\"error\""), Event::Error),
+            (delta("{\"content\":\"a\"}"), Event::Content),
+            (delta("{\"content\":\"\\\"error\\\"\"}"), Event::Content),
+            (delta("{\"content\":\"\\ud83d\"}"), Event::Content),
+            (delta("{\"refusal\":\"no\"}"), Event::Content),
+            (delta("{\"reasoning_content\":\"hm\"}"), Event::Content),
+            (delta("{\"reasoning\":\"hm\"}"), Event::Content),
+            (delta("{\"tool_calls\":[{\"index\":0}]}"), Event::Content),
+            (delta("{\"function_call\":{\"name\":\"f\"}}"), Event::Content),
+            (delta("{},\"finish_reason\":\"stop\""), Event::Content),
+            ("{\"choices\":[{\"message\":{\"content\":\"a\"}}]}".to_owned(), Event::Content),
+            ("{\"choices\":[],\"usage\":{\"completion_tokens\":2}}".to_owned(), Event::Content),
+        ] {
+            assert_eq!(event(data.as_bytes()), expected, "{data}");
+        }
+        assert!(has_error(b"data: {}\n\ndata: {\"error\":{}}\n\n") && !has_error(b"data: {}\n\n"));
+    }
+
+    #[test]
+    fn the_start_of_a_stream_is_held_until_an_event_decides() {
+        let role =
+            "data: {\"choices\":[{\"delta\":{\"role\":\"assistant\",\"content\":\"\"}}]}\n\n";
+        let text = "data: {\"choices\":[{\"delta\":{\"content\":\"hello\"}}]}\r\n\r\n";
+        for (frames, decided) in [
+            (String::new(), None),
+            (": still here\n\n".to_owned(), None),
+            (format!("{role}: a\n\ndata: {{\"cho"), None),
+            (format!("{role}{text}"), Some(Event::Content)),
+            (format!("{role}data: [DONE]\n\n"), Some(Event::Done)),
+            (format!("{role}data: {{\"error\":{{}}}}\n\n{text}"), Some(Event::Error)),
+            (format!("event: x\n{text}data: {{\"error\":{{}}}}\n\n"), Some(Event::Content)),
+        ] {
+            let mut whole = StreamStart::default();
+            assert_eq!(whole.add(frames.as_bytes()), decided, "{frames}");
+            assert_eq!(whole.into_bytes(), frames.as_bytes());
+            // Cut everywhere.
+            let mut cut = StreamStart::default();
+            let all = frames.as_bytes().iter().find_map(|byte| cut.add(&[*byte]));
+            assert_eq!(all, decided, "{frames}");
+        }
+    }
+}
