@@ -81,6 +81,12 @@ pub trait Chain: Send + Sync + Debug {
         })
     }
 
+    /// Returns the receipts of a transaction by all nodes that have one. They may differ, because a node may be wrong or
+    /// behind. Takes as long as the slowest node.
+    fn receipts_of_all(&self, hash: B256) -> ChainReply<'_, Vec<Receipt>> {
+        Box::pin(async move { Ok(self.receipt(hash).await?.into_iter().collect()) })
+    }
+
     /// Returns the timestamp of the newest block, as stated in the block.
     fn block_time(&self) -> ChainReply<'_, Utc>;
 

@@ -148,6 +148,13 @@ impl Chain for RpcChain {
         self.ask(call, move |raw| receipt::receipt_of(raw, hash))
     }
 
+    fn receipts_of_all(&self, hash: B256) -> ChainReply<'_, Vec<Receipt>> {
+        let call =
+            Call { method: "eth_getTransactionReceipt", params: json!([hash]), kind: Kind::Read };
+        let step = self.step(call, move |raw| receipt::receipt_of(raw, hash));
+        Box::pin(async move { Ok(self.all_of(&step).await?.into_iter().flatten().collect()) })
+    }
+
     fn receipts<'a>(&'a self, hashes: &'a [B256]) -> ChainReply<'a, Vec<Option<Receipt>>> {
         let call = |hash: &B256| Call {
             method: "eth_getTransactionReceipt",

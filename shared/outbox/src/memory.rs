@@ -1,8 +1,9 @@
 //! A store in memory, for tests. It is also the simplest implementation of the store's contract.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, PoisonError};
 
+use alloy_primitives::B256;
 use bursar_submit::{Event, Outbox, OutboxKey, Outcome, SubmissionId};
 
 use crate::store::{Store, StoreFault, StoreReply, StoredOutbox, apply_all};
@@ -12,6 +13,7 @@ struct Tables {
     outboxes: BTreeMap<OutboxKey, StoredOutbox>,
     nonces: BTreeMap<(OutboxKey, u64), SubmissionId>,
     ended: BTreeMap<(OutboxKey, SubmissionId), Outcome>,
+    signed: BTreeSet<(OutboxKey, B256)>,
 }
 
 /// Outboxes in memory.
@@ -43,6 +45,11 @@ impl Store for MemoryStore {
     fn outcome(&self, key: OutboxKey, id: SubmissionId) -> StoreReply<'_, Option<Outcome>> {
         let ended = self.with(|tables| tables.ended.get(&(key, id)).copied());
         Box::pin(async move { Ok(ended) })
+    }
+
+    fn has_signed(&self, key: OutboxKey, hash: B256) -> StoreReply<'_, bool> {
+        let signed = self.with(|tables| tables.signed.contains(&(key, hash)));
+        Box::pin(async move { Ok(signed) })
     }
 }
 
@@ -81,6 +88,7 @@ impl Tables {
         for nonce in changes.released {
             self.nonces.remove(&(key, nonce));
         }
+        self.signed.extend(changes.signed.into_iter().map(|hash| (key, hash)));
         for (id, outcome) in changes.ended {
             self.ended.insert((key, id), outcome);
         }

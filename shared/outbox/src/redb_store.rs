@@ -2,11 +2,12 @@
 
 use std::path::Path;
 
+use alloy_primitives::B256;
 use bursar_rows::{Options, RowFile, StoreError, decode, encode, existing};
 use bursar_submit::{Event, Outbox, OutboxKey, Outcome, SubmissionId};
 use redb::{ReadTransaction, ReadableTable, Table, TableDefinition, WriteTransaction};
 
-use crate::store::{Store, StoreFault, StoreReply, StoredOutbox, apply_all};
+use crate::store::{Store, StoreFault, StoreReply, StoredOutbox, apply_all, is_open_attempt};
 
 /// Version and state of each outbox.
 const OUTBOXES: TableDefinition<'_, &[u8], &[u8]> = TableDefinition::new("outboxes");
@@ -14,6 +15,9 @@ const OUTBOXES: TableDefinition<'_, &[u8], &[u8]> = TableDefinition::new("outbox
 const NONCES: TableDefinition<'_, &[u8], &[u8]> = TableDefinition::new("nonces");
 /// The outcome of each ended submission, by outbox and submission.
 const ENDED: TableDefinition<'_, &[u8], &[u8]> = TableDefinition::new("ended");
+
+/// Every transaction that was signed, by outbox and hash. Files of earlier versions have those that were signed since.
+const SIGNED: TableDefinition<'_, &[u8], ()> = TableDefinition::new("signed");
 
 /// How [`RedbStore::open`] uses its file.
 const OPTIONS: Options = Options { cache_bytes: 8 << 20, quick_repair: true };
@@ -58,6 +62,10 @@ impl Store for RedbStore {
     fn outcome(&self, key: OutboxKey, id: SubmissionId) -> StoreReply<'_, Option<Outcome>> {
         self.file.read(move |read| Ok(outcome(read, key, id)?))
     }
+
+    fn has_signed(&self, key: OutboxKey, hash: B256) -> StoreReply<'_, bool> {
+        self.file.read(move |read| Ok(has_signed(read, key, hash)?))
+    }
 }
 
 fn busy(read: &ReadTransaction) -> Result<Vec<OutboxKey>, StoreError> {
@@ -81,6 +89,17 @@ fn outcome(
     let Some(table) = existing(read.open_table(ENDED))? else { return Ok(None) };
     let value = table.get(of_submission(key, id).as_slice())?;
     value.map(|value| decode(value.value())).transpose()
+}
+
+fn has_signed(read: &ReadTransaction, key: OutboxKey, hash: B256) -> Result<bool, StoreError> {
+    if let Some(table) = existing(read.open_table(SIGNED))?
+        && table.get(of_hash(key, hash).as_slice())?.is_some()
+    {
+        return Ok(true);
+    }
+    // A version without the table may have signed it.
+    let Some(table) = existing(read.open_table(OUTBOXES))? else { return Ok(false) };
+    Ok(is_open_attempt(&outbox(&table, key)?.outbox, hash))
 }
 
 fn written(
@@ -114,6 +133,10 @@ fn written(
         ended
             .insert(of_submission(key, *id).as_slice(), value.as_slice())
             .map_err(StoreError::from)?;
+    }
+    let mut signed = write.open_table(SIGNED).map_err(StoreError::from)?;
+    for hash in &changes.signed {
+        signed.insert(of_hash(key, *hash).as_slice(), ()).map_err(StoreError::from)?;
     }
     let version = version.saturating_add(1);
     let value = encode(&(version, &state))?;
@@ -164,6 +187,12 @@ fn outbox_row(key: OutboxKey) -> Vec<u8> {
 fn of_nonce(key: OutboxKey, nonce: u64) -> Vec<u8> {
     let mut row = outbox_row(key);
     row.extend(nonce.to_be_bytes());
+    row
+}
+
+fn of_hash(key: OutboxKey, hash: B256) -> Vec<u8> {
+    let mut row = outbox_row(key);
+    row.extend(hash);
     row
 }
 

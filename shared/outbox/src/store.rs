@@ -1,5 +1,6 @@
 //! The storage interface for outboxes. One suite (`tests/conformance.rs`) tests every implementation.
 
+use alloy_primitives::B256;
 use bursar_chain::ports::BoxFuture;
 use bursar_rows::{StoreError, WorkError};
 use bursar_submit::{Event, Outbox, OutboxKey, Outcome, SubmissionId};
@@ -55,6 +56,10 @@ pub trait Store: Send + Sync + std::fmt::Debug {
 
     /// Returns the outcome of a submission, however long ago it ended.
     fn outcome(&self, key: OutboxKey, id: SubmissionId) -> StoreReply<'_, Option<Outcome>>;
+
+    /// Returns whether the outbox ever signed the transaction with this hash. The account alone proves nothing, because
+    /// another program may have its key.
+    fn has_signed(&self, key: OutboxKey, hash: B256) -> StoreReply<'_, bool>;
 }
 
 /// The changes of a commit apart from the outbox. Every store derives them in the same way.
@@ -64,6 +69,13 @@ pub(crate) struct Changes {
     pub(crate) released: Vec<u64>,
     pub(crate) ended: Vec<(SubmissionId, Outcome)>,
     pub(crate) opened: Vec<SubmissionId>,
+    pub(crate) signed: Vec<B256>,
+}
+
+/// Whether an open submission of an outbox has signed this transaction.
+pub(crate) fn is_open_attempt(outbox: &Outbox, hash: B256) -> bool {
+    let mut attempts = outbox.open.values().flat_map(|submission| &submission.attempts);
+    attempts.any(|attempt| attempt.raw.as_ref().is_some_and(|raw| raw.hash == hash))
 }
 
 /// Applies events to an outbox and returns what else they change.
@@ -73,6 +85,7 @@ pub(crate) fn apply_all(outbox: &mut Outbox, events: &[Event]) -> Changes {
         match event {
             Event::Opened { id, .. } => changes.opened.push(*id),
             Event::Reserved { id, nonce } => changes.reserved.push((*nonce, *id)),
+            Event::Signed { raw, .. } => changes.signed.push(raw.hash),
             Event::Finished { id, outcome } => {
                 changes.ended.push((*id, *outcome));
                 let nonce = outbox.open.get(id).and_then(|one| one.nonce);

@@ -10,7 +10,8 @@ use bursar_core::time::Utc;
 use bursar_outbox::memory::MemoryStore;
 use bursar_outbox::redb_store::RedbStore;
 use bursar_outbox::store::{Store, StoreFault, StoredOutbox};
-use bursar_submit::{Call, Event, Fees, Kind, Outbox, OutboxKey, Outcome, SubmissionId};
+use bursar_submit::{Call, Event, Fees, Kind, Outbox, OutboxKey, Outcome, Raw, SubmissionId};
+use bursar_x402::signature::Signature65;
 
 fn key(signer: u8) -> OutboxKey {
     OutboxKey { chain: ChainId(8453), signer: Address::repeat_byte(signer) }
@@ -40,6 +41,13 @@ fn authorized(n: u8) -> Event {
     }
 }
 
+fn signed(n: u8) -> Event {
+    let word = B256::repeat_byte(1);
+    let signature = Signature65::new(word, word, 27).unwrap();
+    let raw = Raw { hash: B256::repeat_byte(n), bytes: vec![n].into() };
+    Event::Signed { id: id(n), attempt: 0, signature, raw }
+}
+
 fn finished(n: u8, outcome: Outcome) -> Event {
     Event::Finished { id: id(n), outcome }
 }
@@ -60,7 +68,7 @@ async fn keeps_its_promises(store: Arc<dyn Store>, again: impl Fn() -> Option<Ar
     assert_eq!(store.outcome(key(1), id(1)).await, Ok(None));
 
     // A commit is stored, and each commit follows one version.
-    let first = vec![opened(1), reserved(1, 7), authorized(1)];
+    let first = vec![opened(1), reserved(1, 7), authorized(1), signed(1)];
     let one = store.commit(key(1), 0, first.clone()).await.unwrap();
     let kept = StoredOutbox { outbox: after(key(1), &first), version: one };
     assert_eq!(store.load(key(1)).await, Ok(kept.clone()));
@@ -74,6 +82,10 @@ async fn keeps_its_promises(store: Arc<dyn Store>, again: impl Fn() -> Option<Ar
     let taken = store.commit(key(1), one, vec![opened(2), reserved(2, 7)]).await;
     assert_eq!(taken, Err(StoreFault::NonceTaken(7)));
     assert_eq!(store.load(key(1)).await, Ok(kept.clone()));
+    // A signed transaction is known as this outbox's, a refused or foreign one is not.
+    assert_eq!(store.has_signed(key(1), B256::repeat_byte(1)).await, Ok(true));
+    assert_eq!(store.has_signed(key(1), B256::repeat_byte(2)).await, Ok(false));
+    assert_eq!(store.has_signed(key(2), B256::repeat_byte(1)).await, Ok(false));
     // The same nonce of another signer is independent.
     store.commit(key(2), 0, vec![opened(3), reserved(3, 7)]).await.unwrap();
     assert_eq!(store.load(key(1)).await, Ok(kept));
@@ -120,6 +132,8 @@ async fn keeps_its_promises(store: Arc<dyn Store>, again: impl Fn() -> Option<Ar
     if let Some(store) = again() {
         assert_eq!((store.load(key(1)).await, store.load(key(2)).await), before);
         assert_eq!(store.outcome(key(1), id(2)).await, Ok(Some(done)));
+        // A signed transaction is known also after its submission has ended.
+        assert_eq!(store.has_signed(key(1), B256::repeat_byte(1)).await, Ok(true));
         let taken = store.commit(key(1), version, vec![opened(200), reserved(200, 7)]).await;
         assert_eq!(taken, Err(StoreFault::NonceTaken(7)));
     }

@@ -51,7 +51,7 @@ impl RpcChain {
     }
 
     /// Builds the request to one endpoint, with its identity check.
-    fn step<'a, T, D>(
+    pub(super) fn step<'a, T, D>(
         &'a self,
         call: Call,
         decode: D,
@@ -124,6 +124,22 @@ impl RpcChain {
             }
         }
         Err(rejection.unwrap_or_else(|| tally.into_fault(self.config.chain)))
+    }
+
+    /// Asks every endpoint at once, except those that are cooling down or foreign, and returns all results.
+    ///
+    /// # Errors
+    /// No endpoint gave a result.
+    pub(super) async fn all_of<'a, T>(&'a self, step: &Step<'a, T>) -> Result<Vec<T>, ChainFault> {
+        let mut tally = Tally::default();
+        let mut results = Vec::new();
+        for (position, endpoint, end) in futures::future::join_all(self.each(step)).await {
+            match end {
+                Ok(result) => results.push(result),
+                Err(setback) => tally.note(position, endpoint, setback),
+            }
+        }
+        if results.is_empty() { Err(tally.into_fault(self.config.chain)) } else { Ok(results) }
     }
 
     /// Asks every endpoint at once whether something is true. `false` only if every endpoint denies it.
