@@ -31,7 +31,7 @@ bursar_core::code_table! {
     NameMismatch "invalid_exact_evm_token_name_mismatch" "The token's EIP-712 domain does not match extra: name, version, or a verifyingContract or chainId in it.";
     NotDeployed "asset_not_deployed_contract" "There is no contract at the address of the asset.";
     NotEip3009 "invalid_exact_evm_eip3009_not_supported" "The token does not support transfers by authorization: pay by permit2.";
-    NonceUsed "invalid_exact_evm_nonce_already_used" "This nonce was used or cancelled: sign a new payment.";
+    NonceUsed "invalid_exact_evm_nonce_already_used" "This nonce was used or cancelled: sign a new payment only if this one did not reach the payee.";
     Simulation "invalid_exact_evm_transaction_simulation_failed" "The transfer would fail on the chain now.";
     NotMoved "invalid_exact_evm_transfer_event_mismatch" "The token does not move exactly the amount to the payee.";
     TransactionFailed "invalid_exact_evm_transaction_failed" "The transaction was mined, but the payment in it failed.";
@@ -86,7 +86,7 @@ bursar_core::code_table! {
     Permit2Recipient "invalid_permit2_recipient_mismatch" "The permit's witness names another payee than payTo.";
     Permit2Allowance "permit2_allowance_required" "The payer must approve Permit2 for this token once.";
     Permit2Proxy "permit2_proxy_not_deployed" "Permit2 or the scheme's proxy is not on this network: pay by eip3009.";
-    Permit2Nonce "permit2_invalid_nonce" "This permit's nonce was used: sign a new one.";
+    Permit2Nonce "permit2_invalid_nonce" "This permit's nonce was used: sign a new one only if this payment did not reach the payee.";
     Permit2Simulation "permit2_simulation_failed" "The permit would fail on the chain now.";
     Eip2612Format "invalid_eip2612_extension_format" "The info of eip2612GasSponsoring is incomplete or not valid.";
     Eip2612From "eip2612_from_mismatch" "The EIP-2612 permit is not from the payer.";
@@ -107,7 +107,7 @@ bursar_core::code_table! {
     ApprovalSignature "erc20_approval_tx_invalid_signature" "The signature of the approval is not valid on this network.";
     ApprovalFailed "erc20_approval_tx_failed" "The approval was mined without effect, or would fail: sign a new one.";
     ApprovalBroadcast "erc20_approval_broadcast_failed" "No node takes the approval now: check its nonce, its fee and the payer's coin.";
-    Duplicate "duplicate_settlement" "This payment, or another with its nonce, is settled or being settled: sign a new one.";
+    Duplicate "duplicate_settlement" "This payment is settled, or being settled elsewhere: do not pay again; the hash is in extra.transaction.";
     UnexpectedVerify "unexpected_verify_error" "The network's nodes or the disk do not answer: try again.";
     UnexpectedSettle "unexpected_settle_error" "Nodes or the disk do not answer, or too many payments are in flight: send the same request again. The payment may have been accepted.";
     // Our own.

@@ -52,6 +52,24 @@ pub async fn look_for_contracts(network: &NetworkContext) {
     network.look_for(all.collect()).await;
 }
 
+/// Checks again whether a verified job can be carried out, whatever its expiry. A used nonce is the reason also of an
+/// expired job.
+///
+/// # Errors
+/// [`VerifyError`].
+pub(crate) async fn check_on_chain(
+    network: &NetworkContext,
+    job: &Job,
+    rule: AllowanceRule,
+) -> Result<(), VerifyError> {
+    match job {
+        Job::Payment(payment) => check::check_on_chain(network, payment, rule).await,
+        Job::Deposit(deposit) => deposit_proposal::check_on_chain(network, deposit, rule).await,
+        // These never expire.
+        Job::Claim(_) | Job::Sweep(_) | Job::Refund(_) => check_again(network, job, rule).await,
+    }
+}
+
 /// Checks again whether a verified job can be carried out.
 ///
 /// # Errors

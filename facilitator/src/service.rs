@@ -374,6 +374,7 @@ fn settlement_service(
         payees: config.pay_to.clone(),
         wait_ms: config.wait_ms,
         success_rights: SuccessRights::new(config.repeats),
+        foreign_settlements: config.foreign_settlements,
         failpoints,
     }
 }
@@ -450,6 +451,7 @@ impl SettlerBuilder<'_> {
             network: Arc::new(network_context),
             ledger: self.stores.ledger.clone(),
             signer_slots: self.open_outboxes(network, &chain, ring).await?,
+            outboxes: Arc::new(self.stores.outboxes.clone()),
             limits,
             metrics: Arc::clone(self.metrics),
             failpoints: Arc::clone(self.failpoints),

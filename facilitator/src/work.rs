@@ -92,6 +92,11 @@ pub trait Work {
     /// uses.
     fn runs_foreign_code(&self) -> bool;
 
+    /// Whether merchants deliver on its success. Claims, payouts and refunds only move what was earned before.
+    fn is_purchase(&self) -> bool {
+        true
+    }
+
     /// How the payer's wallet is deployed before the job (EIP-6492).
     fn deployment(&self) -> Option<&Deployment>;
 

@@ -44,6 +44,7 @@ fn record(n: u8) -> Record {
         gas: 7,
         gas_of: B256::repeat_byte(4),
         asked: RequestOrigin { caller: B256::repeat_byte(4), idempotency: None },
+        promised: false,
         answered: None,
     }
 }
@@ -166,6 +167,16 @@ async fn conforms_too(store: &dyn Payments) {
     let taken = store.get(key(2)).await.unwrap().unwrap();
     assert_eq!((&taken.state, taken.asked, taken.answered), (&queued, by, Some(Utc(11))));
     assert_eq!(answers, [ChangeResult::Merged(Box::new(taken))]);
+    // A pending answer belongs to one requester, and the record keeps that over a failure.
+    store.commit(vec![accepted(4)]).await.unwrap();
+    let promised = |origin| Change::Promised { key: key(4), origin };
+    store.commit(vec![promised(by), promised(record(4).asked)]).await.unwrap();
+    let known = store.get(key(4)).await.unwrap().unwrap();
+    assert_eq!((known.asked, known.promised, known.answered), (by, true, None));
+    store.commit(vec![outcome_set(4, failed(12)), accepted(4)]).await.unwrap();
+    let known = store.get(key(4)).await.unwrap().unwrap();
+    assert_eq!((known.asked, known.promised), (by, true));
+    store.commit(vec![outcome_set(4, failed(12))]).await.unwrap();
     // A settlement that was found is watched once, for the first request.
     let found = |id| Change::Found {
         record: Box::new(Record { state: settled(13), ..record(9) }),

@@ -58,6 +58,7 @@ fn record(nonce: u8) -> Record {
         gas: 100,
         gas_of: CALLER,
         asked: RequestOrigin { caller: CALLER, idempotency: None },
+        promised: false,
         answered: None,
     }
 }

@@ -49,7 +49,15 @@ pub(super) fn invalid_body(rejection: &Rejection) -> Body {
     if let Some(payer) = rejection.payer {
         body.insert("payer".to_owned(), json!(payer));
     }
+    insert_transaction(&mut body, rejection);
     Value::Object(body)
+}
+
+/// Names the transaction that settled the payment earlier.
+fn insert_transaction(body: &mut Map<String, Value>, rejection: &Rejection) {
+    if let Some(hash) = rejection.settled_in {
+        body.insert("extra".to_owned(), json!({ "transaction": hash }));
+    }
 }
 
 /// The result label of a settlement, and its response.
@@ -117,9 +125,7 @@ pub(super) fn settle_failure_body_of(network: Option<&str>, rejection: &Rejectio
     if let Some(payer) = rejection.payer {
         body.insert("payer".to_owned(), json!(payer));
     }
-    if let Some(hash) = rejection.settled_in {
-        body.insert("extra".to_owned(), json!({ "transaction": hash }));
-    }
+    insert_transaction(&mut body, rejection);
     Value::Object(body)
 }
 

@@ -129,6 +129,10 @@ impl Work for ChannelClaim {
         SenderRule::Any
     }
 
+    fn is_purchase(&self) -> bool {
+        false
+    }
+
     fn runs_foreign_code(&self) -> bool {
         self.foreign_code
     }

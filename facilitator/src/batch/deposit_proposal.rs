@@ -300,6 +300,20 @@ pub(crate) async fn check_again(
     job: &ChannelDeposit,
     rule: AllowanceRule,
 ) -> Result<(), VerifyError> {
+    check_window(deposit::window_of(&job.authorization), network.now_seconds())
+        .map_err(|reason| Rejection::from(reason).for_payer(job.config.payer))?;
+    check_on_chain(network, job, rule).await
+}
+
+/// Checks again whether the chain would carry out a verified deposit, whatever its expiry.
+///
+/// # Errors
+/// [`VerifyError`].
+pub(crate) async fn check_on_chain(
+    network: &NetworkContext,
+    job: &ChannelDeposit,
+    rule: AllowanceRule,
+) -> Result<(), VerifyError> {
     let proposal = DepositProposal {
         chain: job.chain,
         config: job.config.clone(),
@@ -312,8 +326,6 @@ pub(crate) async fn check_again(
         sponsoring: job.sponsoring.clone(),
         claimed: None,
     };
-    check_window(deposit::window_of(&job.authorization), network.now_seconds())
-        .map_err(|reason| proposal.reject(reason))?;
     let facts = Facts::ask(network, job, Priority::Batched).await?;
     if facts.has_code && !job.contract_payer {
         return Err(proposal.reject(Reason::DepositTransactionFailed).into());

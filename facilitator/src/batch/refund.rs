@@ -98,6 +98,10 @@ impl Work for ChannelRefund {
         SenderRule::Any
     }
 
+    fn is_purchase(&self) -> bool {
+        false
+    }
+
     fn runs_foreign_code(&self) -> bool {
         self.foreign_code
     }

@@ -62,6 +62,10 @@ impl Work for ChannelSweep {
         SenderRule::Any
     }
 
+    fn is_purchase(&self) -> bool {
+        false
+    }
+
     fn runs_foreign_code(&self) -> bool {
         false
     }

@@ -379,6 +379,14 @@ impl Ledger {
         self.commit(vec![Change::Watched(batch)]).await.map(|_none| ())
     }
 
+    /// Stores that `settlement_pending` is returned to a request. Its requester alone may then receive the success.
+    ///
+    /// # Errors
+    /// A failure of the store.
+    pub async fn promise(&self, key: JobKey, origin: RequestOrigin) -> Result<(), StoreFault> {
+        self.commit(vec![Change::Promised { key, origin }]).await.map(|_none| ())
+    }
+
     /// Stores that the success of a payment was written to the connection of a request.
     ///
     /// # Errors
@@ -548,6 +556,14 @@ impl Shared {
                 // The payment is already settled, so memory has no entry for it.
                 Change::Found { .. } => {
                     let _outcome = outcomes.next();
+                }
+                Change::Promised { key, origin } => {
+                    if let Some(entry) = open.by_key.get_mut(key)
+                        && entry.record.is_open_to(origin)
+                    {
+                        let record = Arc::make_mut(&mut entry.record);
+                        (record.asked, record.promised) = (*origin, true);
+                    }
                 }
                 Change::Answered { key, origin, at } => {
                     if let Some(entry) = open.by_key.get_mut(key) {

@@ -29,8 +29,11 @@ pub struct Record {
     pub gas: u64,
     /// A digest of the caller whose request was accepted. The gas counts against that caller's budget.
     pub gas_of: B256,
-    /// The request that was accepted. Once the success was returned: the request that received it.
+    /// The request that was accepted. Once `settlement_pending` or the success was returned: the request that received it.
     pub asked: RequestOrigin,
+    /// Whether `settlement_pending` was returned to `asked`. Its requester may have delivered, so no other receives the
+    /// success.
+    pub promised: bool,
     /// When the success was written to a caller's connection.
     pub answered: Option<Utc>,
 }
@@ -49,6 +52,21 @@ impl Record {
     /// Gas and data reserved for the job.
     pub fn reservation(&self) -> GasReservation {
         GasReservation { gas: self.gas, kilobytes: transaction::kilobytes(&self.job) }
+    }
+
+    /// This record with the answers that an earlier record of the same job returned.
+    #[must_use]
+    pub fn with_answers_of(&self, earlier: &Self) -> Self {
+        let Self { asked, promised, answered, .. } = *earlier;
+        Self { asked, promised, answered, ..self.clone() }
+    }
+
+    /// Whether the success may still be returned for this request, as far as the record shows.
+    pub fn is_open_to(&self, origin: &RequestOrigin) -> bool {
+        match self.answered {
+            Some(_at) => origin.repeats(&self.asked),
+            None => !self.promised || origin.continues(&self.asked),
+        }
     }
 
     /// Whether this payment is queued, and the same acceptance of the same job. Another payment can have the same nonce, and
@@ -75,6 +93,13 @@ impl RequestOrigin {
     pub fn repeats(&self, other: &Self) -> bool {
         self.idempotency.is_some() && self.idempotency == other.idempotency
     }
+
+    /// Whether this request may receive what was promised to `other` by `settlement_pending`: it repeats `other`, or both
+    /// are keyless requests of one caller.
+    pub fn continues(&self, other: &Self) -> bool {
+        let is_keyless = self.idempotency.is_none() && other.idempotency.is_none();
+        self.repeats(other) || is_keyless && self.caller == other.caller
+    }
 }
 
 /// The stage of a payment. Serialized by position: append new variants.
@@ -91,6 +116,9 @@ pub enum State {
     /// The job has succeeded without a transaction, because nothing had to move. Its authorization is used up: it is
     /// never carried out.
     Closed { at: Utc },
+    /// A transaction that this book did not send carried out the job: of another facilitator, another store or a
+    /// stranger.
+    SettledElsewhere { hash: B256, block: u64, at: Utc, effect: Effect },
 }
 
 impl State {
@@ -101,13 +129,29 @@ impl State {
 
     /// Whether the job has succeeded.
     pub fn is_success(&self) -> bool {
-        matches!(self, Self::Settled { .. } | Self::Closed { .. })
+        match self {
+            Self::Settled { .. } | Self::Closed { .. } | Self::SettledElsewhere { .. } => true,
+            Self::Queued | Self::Sent { .. } | Self::Failed { .. } => false,
+        }
+    }
+
+    /// The transaction that carried out the job, and its block.
+    pub fn settlement(&self) -> Option<(B256, u64)> {
+        match self {
+            Self::Settled { hash, block, .. } | Self::SettledElsewhere { hash, block, .. } => {
+                Some((*hash, *block))
+            }
+            Self::Closed { .. } | Self::Queued | Self::Sent { .. } | Self::Failed { .. } => None,
+        }
     }
 
     /// When the payment ended; `None` while it is open.
     pub fn ended_at(&self) -> Option<Utc> {
         match self {
-            Self::Settled { at, .. } | Self::Failed { at, .. } | Self::Closed { at } => Some(*at),
+            Self::Settled { at, .. }
+            | Self::Failed { at, .. }
+            | Self::Closed { at }
+            | Self::SettledElsewhere { at, .. } => Some(*at),
             Self::Queued | Self::Sent { .. } => None,
         }
     }

@@ -174,11 +174,9 @@ fn apply_changes(
             }
             Change::Reopened(updated) => {
                 let known = tables.record(updated.key())?;
-                let is_settled = |known: &Record| matches!(known.state, State::Settled { .. });
                 results.push(match known {
-                    Some(known) if is_settled(&known) => {
-                        let Record { asked, answered, .. } = known;
-                        tables.put_merged(Record { asked, answered, ..(**updated).clone() })?
+                    Some(known) if known.state.settlement().is_some() => {
+                        tables.put_merged(updated.with_answers_of(&known))?
                     }
                     Some(known) => ChangeResult::Conflict(Box::new(known)),
                     // The record was pruned in the meantime.
@@ -210,6 +208,11 @@ fn apply_changes(
                     tables.put(&Record { state, attempts, ..known })?;
                 }
                 results.push(result_of(other));
+            }
+            Change::Promised { key, origin } => {
+                if let Some(known) = tables.record(*key)?.filter(|known| known.is_open_to(origin)) {
+                    tables.put(&Record { asked: *origin, promised: true, ..known })?;
+                }
             }
             Change::Answered { key, origin, at } => {
                 if let Some(known) = tables.record(*key)? {
@@ -255,12 +258,14 @@ impl<'a> Tables<'a> {
     /// Stores a new payment unless another record conflicts with it.
     fn insert_new(&mut self, new: &Record) -> Result<ChangeResult, StoreError> {
         match self.record(new.key())? {
-            // A failed payment may be tried again, and another payment with its nonce may replace it. If the success
-            // of this payment was returned, the new record keeps `asked` and `answered`.
-            Some(Record {
-                state: State::Failed { .. }, asked, answered: Some(at), job, ..
-            }) if job.work().digest() == new.digest() => {
-                self.put_merged(Record { asked, answered: Some(at), ..new.clone() })
+            // A failed payment may be tried again, and another payment with its nonce may replace it. If this payment
+            // was answered, the new record keeps to whom.
+            Some(known)
+                if matches!(known.state, State::Failed { .. })
+                    && known.digest() == new.digest()
+                    && (known.promised || known.answered.is_some()) =>
+            {
+                self.put_merged(new.with_answers_of(&known))
             }
             None | Some(Record { state: State::Failed { .. }, .. }) => {
                 self.put(new)?;

@@ -1,5 +1,5 @@
 //! How a record is stored. Rows of earlier versions are read too: the first knew only payments of the scheme `exact`, the
-//! second no sponsoring.
+//! second no sponsoring, the third did not store whether `settlement_pending` was returned.
 //!
 //! A row begins with [`VERSION`]. A row of the first version begins with its chain id, which is never 0.
 
@@ -25,7 +25,9 @@ use crate::work::Effect;
 
 /// The first bytes of a row. A program of the first version reads them as a method that it does not know, and reports
 /// a damaged row.
-const VERSION: [u8; 2] = [0, 103];
+const VERSION: [u8; 2] = [0, 104];
+/// The first bytes of a row of the third version.
+const THIRD_VERSION: [u8; 2] = [0, 103];
 /// The first bytes of a row of the second version.
 const SECOND_VERSION: [u8; 2] = [0, 102];
 
@@ -47,13 +49,16 @@ pub(super) fn decode(row: &[u8]) -> Result<Record, StoreError> {
     if let Some(record) = row.strip_prefix(&VERSION) {
         return bursar_rows::decode(record);
     }
+    if let Some(record) = row.strip_prefix(&THIRD_VERSION) {
+        return Ok(bursar_rows::decode::<ThirdRecord>(record)?.into());
+    }
     match row.strip_prefix(&SECOND_VERSION) {
         Some(record) => Ok(bursar_rows::decode::<SecondRecord>(record)?.into()),
         None => Ok(bursar_rows::decode::<FirstRecord>(row)?.into()),
     }
 }
 
-/// A record of an earlier version, whose job and state had other forms.
+/// A record of an earlier version, whose job and state may have had other forms.
 #[derive(Deserialize)]
 #[cfg_attr(test, derive(serde::Serialize))]
 struct EarlierRecord<J, S> {
@@ -79,6 +84,8 @@ impl<J: Into<Job>, S: Into<State>> From<EarlierRecord<J, S>> for Record {
             gas: earlier.gas,
             gas_of: earlier.gas_of,
             asked: earlier.asked,
+            // It may have been: without a note, the payment belongs to the request that was accepted.
+            promised: true,
             answered: earlier.answered,
         }
     }
@@ -86,6 +93,8 @@ impl<J: Into<Job>, S: Into<State>> From<EarlierRecord<J, S>> for Record {
 
 /// A record of the first version.
 type FirstRecord = EarlierRecord<FirstPayment, FirstState>;
+/// A record of the third version.
+type ThirdRecord = EarlierRecord<Job, State>;
 /// A record of the second version.
 type SecondRecord = EarlierRecord<SecondJob, State>;
 
@@ -303,10 +312,28 @@ mod tests {
                 assert_eq!((&payment.terms, payment.amount), (&terms, U256::from(3)));
                 assert_eq!((payment.contract_payer, &payment.sponsoring), (true, &None));
             }
-            assert_eq!((record.gas, record.answered), (9, Some(Utc(10))));
+            assert_eq!((record.gas, record.promised), (9, true));
+            assert_eq!(record.answered, Some(Utc(10)));
             // It is written in the newest version, and read again.
             let row = encode(&record).unwrap();
             assert!(row.starts_with(&VERSION));
+            assert_eq!(decode(&row).unwrap(), record);
+            // So is a row of the third version, of which it is not known whether a pending answer was returned.
+            let Record { job, accepted_at, since_block, attempts, state, .. } = record.clone();
+            let Record { gas, gas_of, asked, answered, .. } = record.clone();
+            let third = ThirdRecord {
+                job,
+                accepted_at,
+                since_block,
+                attempts,
+                state,
+                gas,
+                gas_of,
+                asked,
+                answered,
+            };
+            let mut row = THIRD_VERSION.to_vec();
+            row.extend(bursar_rows::encode(&third).unwrap());
             assert_eq!(decode(&row).unwrap(), record);
         }
     }

@@ -26,6 +26,8 @@ pub enum Change {
     /// Moves a payment to another state. Rejected if it is not in the state `from`, or if its row now holds another
     /// payment with the same nonce and another digest.
     Moved { key: JobKey, digest: B256, from: State, state: State, attempts: u8 },
+    /// `settlement_pending` is returned to this request. Ignored if the record promises or gave its success to another.
+    Promised { key: JobKey, origin: RequestOrigin },
     /// The success of a payment was written to the connection of this request.
     Answered { key: JobKey, origin: RequestOrigin, at: Utc },
     /// Sets the state and the attempts of a payment, whatever its state is.
@@ -65,6 +67,7 @@ impl Change {
             | Self::Moved { .. }
             | Self::Reopened(_) => true,
             Self::Watched(_)
+            | Self::Promised { .. }
             | Self::Answered { .. }
             | Self::OutcomeSet { .. }
             | Self::Closed { .. } => false,

@@ -10,7 +10,7 @@ use bursar_serve::access::{ApiKey, IpRanges};
 use bursar_serve::logs::LogFormat;
 
 use crate::config::network::{NetworkConfig, SERVED};
-use crate::settle::success_rights::Repeats;
+use crate::settle::success_rights::{ForeignSettlements, Repeats};
 
 /// All settings.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -45,6 +45,8 @@ pub struct Config {
     pub rate_per_minute: u32,
     /// What a repeated request for a settled payment receives.
     pub repeats: Repeats,
+    /// What a request receives for a payment that another facilitator, another store or a stranger settled.
+    pub foreign_settlements: ForeignSettlements,
     /// Proxies whose `X-Forwarded-For` is trusted.
     pub trusted_proxies: IpRanges,
     /// Every network of [`SERVED`], configured or not.
@@ -71,6 +73,7 @@ impl Default for Config {
             pay_to: BTreeSet::new(),
             rate_per_minute: 600,
             repeats: Repeats::default(),
+            foreign_settlements: ForeignSettlements::default(),
             trusted_proxies: IpRanges::default(),
             networks: rows.map(|row| (row.chain, NetworkConfig::of(row))).collect(),
         }

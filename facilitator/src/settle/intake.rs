@@ -16,6 +16,7 @@ use crate::book::ledger::{Accepted, Claim, Ledger, Lookup, Progress, Usage};
 use crate::book::record::{ATTEMPTS_MAX, Record, RequestOrigin, State};
 use crate::book::redb_store::fresh_id;
 use crate::job::Job;
+use crate::job_key::JobKey;
 use crate::network::NetworkContext;
 use crate::node::Priority;
 use crate::payment::Sponsoring;
@@ -24,8 +25,9 @@ use crate::requester::Requester;
 use crate::scheme::{Proposal, Proposed, Scheme};
 use crate::schemes;
 use crate::settle::price::{Need, Price};
+use crate::settle::settlement_search::Found;
 use crate::settle::settler::Settler;
-use crate::settle::success_rights::{Share, SuccessRight, SuccessRights};
+use crate::settle::success_rights::{ForeignSettlements, Share, SuccessRight, SuccessRights};
 use crate::settle::withdraw::DueAnswer;
 use crate::settle::{budget, settlement_search};
 use crate::transfer::terms_check::Purpose;
@@ -114,9 +116,24 @@ pub struct SettlementService {
     /// How long an answer waits for a block, in milliseconds.
     pub wait_ms: u64,
     pub success_rights: SuccessRights,
+    /// What requests receive for payments that this book did not settle.
+    pub foreign_settlements: ForeignSettlements,
     /// The failpoints of tests.
     pub failpoints: Arc<dyn Failpoints>,
 }
+
+/// The claim of a request to a pending answer.
+enum PendingClaim {
+    /// It is the only one that gets it.
+    Owned(SuccessRight),
+    /// It gets it along with another request of its requester, or the payment has ended meanwhile.
+    Shared,
+    /// Another requester has it, as this record shows.
+    OfAnother(Box<Record>),
+}
+
+/// Why the outcome of a payment is not known after a reorganisation.
+const REORGANISED: &str = "a reorganisation removed the block of the payment";
 
 /// A request to settle a payment, and the success and retry that it is entitled to.
 struct RequestContext<'a> {
@@ -222,6 +239,26 @@ impl SettlementService {
         proposal: &dyn Proposal,
         origin: RequestOrigin,
     ) -> Result<Valid, VerifyError> {
+        let known = self.ledger.find(proposal.key()).await;
+        let known = known.map_err(|fault| VerifyError::Store(fault.to_string()))?;
+        let is_known_uncertain = known.is_some_and(|known| is_uncertain(known.record()));
+        match self.verify_new(settler, proposal, origin).await {
+            // Its own transaction may have made the payment, so a refusal would not be final.
+            Err(VerifyError::Rejected(rejection))
+                if is_known_uncertain && rejection.reason != Reason::Duplicate =>
+            {
+                Err(VerifyError::Chain(timed_out()))
+            }
+            verified => verified,
+        }
+    }
+
+    async fn verify_new(
+        &self,
+        settler: &Arc<Settler>,
+        proposal: &dyn Proposal,
+        origin: RequestOrigin,
+    ) -> Result<Valid, VerifyError> {
         let network = &settler.network;
         let valid = |extra| Valid { payer: proposal.payer(), extra };
         if self.verify_known(network, proposal, origin).await? {
@@ -234,8 +271,17 @@ impl SettlementService {
             Ok(verified) => verified,
             // A copy may have been accepted and settled since the look-up.
             Err(VerifyError::Rejected(rejection)) if is_used(&rejection) => {
-                let is_known = self.verify_known(network, proposal, origin).await?;
-                return if is_known { Ok(valid(None)) } else { Err(rejection.into()) };
+                if self.verify_known(network, proposal, origin).await? {
+                    return Ok(valid(None));
+                }
+                // Nothing is recorded: only `/settle` follows the other sender's transaction.
+                return match self.find_settlement(settler, proposal, &rejection).await? {
+                    Some((job, found)) if self.is_foreign(&job, found.is_ours) => {
+                        Err(duplicate_of(proposal, Some(found.hash)).into())
+                    }
+                    Some(_ours) => Ok(valid(None)),
+                    None => Err(rejection.into()),
+                };
             }
             Err(fault) => return Err(fault),
         };
@@ -262,10 +308,13 @@ impl SettlementService {
         let Some(known) = known else { return Ok(false) };
         let record = known.record();
         if matches!(record.state, State::Failed { .. }) {
-            return Ok(false);
+            let is_promised =
+                proposal.is_same(&record.job) && self.is_promised_to_another(record, origin);
+            return if is_promised { Err(duplicate(proposal, record).into()) } else { Ok(false) };
         }
-        let shares =
-            proposal.is_same(&record.job) && self.success_rights.would_share(record, origin);
+        let shares = proposal.is_same(&record.job)
+            && !self.is_settled_elsewhere(record)
+            && self.success_rights.would_share(record, origin);
         if !shares {
             return Err(duplicate(proposal, record).into());
         }
@@ -339,6 +388,14 @@ impl SettlementService {
             }
             attempts = known.record().attempts;
             uncertain = is_uncertain(known.record());
+            if uncertain && proposal.is_same(&known.record().job) {
+                let found = self
+                    .find_uncertain(settler, proposal, origin, known.record(), deadline)
+                    .await?;
+                if let Some(outcome) = found {
+                    return Ok(outcome);
+                }
+            }
         }
         let outcome = self.settle_new(settler, proposal, origin, attempts, deadline).await;
         let is_refusal = matches!(
@@ -431,6 +488,7 @@ impl SettlementService {
             gas: need.reservation.gas,
             gas_of: origin.caller,
             asked: origin,
+            promised: false,
             answered: None,
         };
         let (accepted, right) = self.accept_and_enqueue(settler, record, Some(claim)).await?;
@@ -459,6 +517,7 @@ impl SettlementService {
             gas: 0,
             gas_of: origin.caller,
             asked: origin,
+            promised: false,
             answered: None,
         };
         let (accepted, right) = self.accept_and_enqueue(settler, record, None).await?;
@@ -551,6 +610,7 @@ impl SettlementService {
         deadline: u64,
     ) -> Result<Option<SettleOutcome>, EarlyExit> {
         let record = known.record();
+        let origin = context.origin;
         let (key, payer) = (record.key(), record.job.work().payer());
         // Only a request with the very same job receives its outcome.
         if !context.proposal.is_same(&record.job) {
@@ -561,12 +621,29 @@ impl SettlementService {
         if record.state.is_open() && record.answered.is_some() {
             // A reorganisation undid the settlement after its success was returned. The payment is settled again, and
             // never withdrawn.
+            return match origin.repeats(&record.asked) {
+                true => Err(SettleError::Unavailable(REORGANISED.to_owned()).into()),
+                false => Ok(Some(duplicate(context.proposal, record).into())),
+            };
+        }
+        if !record.state.is_success() && self.is_promised_to_another(record, origin) {
+            // Another requester may have delivered, and settles it again if it failed.
             return Ok(Some(duplicate(context.proposal, record).into()));
         }
         let Lookup::Open(_record, progress) = known else {
             return Ok(self.final_outcome(settler, context, record).await?);
         };
+        let mut context = context;
         if wait(settler, progress.clone(), deadline).await == WaitEnd::TimedOut {
+            if context.right.is_none() {
+                match self.claim_pending(key, origin).await? {
+                    PendingClaim::Owned(right) => context.right = Some(right),
+                    PendingClaim::Shared => {}
+                    PendingClaim::OfAnother(record) => {
+                        return Ok(Some(duplicate(context.proposal, &record).into()));
+                    }
+                }
+            }
             let due_by = deadline.saturating_add(DUE_MS);
             let deciding = Arc::clone(settler);
             // A separate task, so that a withdrawal completes even if its caller hangs up.
@@ -581,7 +658,13 @@ impl SettlementService {
                 () = settler.network.clock.sleep_until(due_by) => DueAnswer::Uncertain,
             };
             match due {
-                DueAnswer::Known(hash) => return Ok(Some(SettleOutcome::Pending { hash, payer })),
+                DueAnswer::Known(hash) => {
+                    // Stored before the answer is sent, because its requester may deliver on it.
+                    if !self.success_rights.repeats_for_all() {
+                        self.ledger.promise(key, origin).await.map_err(SettleError::from)?;
+                    }
+                    return Ok(Some(SettleOutcome::Pending { hash, payer }));
+                }
                 DueAnswer::Withdrawn(reason) => {
                     return Ok(Some(Rejection::from(reason).for_payer(payer).into()));
                 }
@@ -598,10 +681,52 @@ impl SettlementService {
                 Ok(self.final_outcome(settler, context, &record).await?)
             }
             Some(Lookup::Open(..)) | None => {
-                let why = "a reorganisation removed the block of the payment";
-                Err(SettleError::Unavailable(why.to_owned()).into())
+                Err(SettleError::Unavailable(REORGANISED.to_owned()).into())
             }
         }
+    }
+
+    /// Claims the pending answer of a payment for a request whose deadline has passed. The first requester that gets one
+    /// is the only one: it may deliver.
+    async fn claim_pending(
+        &self,
+        key: JobKey,
+        origin: RequestOrigin,
+    ) -> Result<PendingClaim, EarlyExit> {
+        let find = async || self.ledger.find(key).await.map_err(SettleError::from);
+        let Some(known) = find().await? else { return Ok(PendingClaim::Shared) };
+        let share = self.success_rights.share(known.record(), origin);
+        // Read the record again: the pending answer may have been promised to another before this request had the right.
+        let Some(known) = find().await? else { return Ok(PendingClaim::Shared) };
+        let record = known.record();
+        Ok(match share {
+            _any if record.state.ended_at().is_some() => PendingClaim::Shared,
+            _any if !self.success_rights.is_open_to(record, origin) => {
+                PendingClaim::OfAnother(Box::new(record.clone()))
+            }
+            Share::Own(right) => PendingClaim::Owned(right),
+            Share::WithHolder(_) | Share::Again => PendingClaim::Shared,
+            // A further keyless request of the caller whose keyless request got the pending answer.
+            Share::None if record.promised => PendingClaim::Shared,
+            Share::None => PendingClaim::OfAnother(Box::new(record.clone())),
+        })
+    }
+
+    /// Whether the pending answer of a payment was returned to another requester, and its success to none.
+    fn is_promised_to_another(&self, record: &Record, origin: RequestOrigin) -> bool {
+        record.answered.is_none() && !self.success_rights.is_open_to(record, origin)
+    }
+
+    /// Whether a request receives no success for a job because this book did not settle it.
+    fn is_foreign(&self, job: &Job, is_ours: bool) -> bool {
+        !is_ours
+            && job.work().is_purchase()
+            && self.foreign_settlements == ForeignSettlements::Duplicate
+    }
+
+    fn is_settled_elsewhere(&self, record: &Record) -> bool {
+        let is_ours = !matches!(record.state, State::SettledElsewhere { .. });
+        self.is_foreign(&record.job, is_ours)
     }
 
     /// The outcome of a payment for a request. `None` if the payment is open, or has failed and may be tried again.
@@ -615,8 +740,11 @@ impl SettlementService {
         record: &Record,
     ) -> Result<Option<SettleOutcome>, SettleError> {
         let payer = record.job.work().payer();
+        if self.is_settled_elsewhere(record) {
+            return Ok(Some(duplicate(context.proposal, record).into()));
+        }
         Ok(match &record.state {
-            State::Settled { .. } | State::Closed { .. } => {
+            State::Settled { .. } | State::SettledElsewhere { .. } | State::Closed { .. } => {
                 let effect = effect_of(&record.state);
                 let settled = |repeated, right| SettleOutcome::Settled {
                     hash: settled_in(&record.state),
@@ -648,7 +776,7 @@ impl SettlementService {
                 let is_final = !context.may_try_again || is_cooling_down;
                 // A node may still have the transaction, so the answer must not look like a refusal.
                 if is_final && *reason == Reason::UnexpectedSettle {
-                    let why = "no node reports whether it has the payment's transaction";
+                    let why = "no node reports what became of the payment's transaction";
                     return Err(SettleError::Unavailable(why.to_owned()));
                 }
                 let rejection = Rejection::with_message(*reason, message.clone()).for_payer(payer);
@@ -658,17 +786,14 @@ impl SettlementService {
         })
     }
 
-    /// Whether the success of a payment was returned to another request than this one.
+    /// Whether the success of a payment was returned or promised to another request than this one.
     async fn was_returned_to_another(
         &self,
         record: &Record,
         origin: RequestOrigin,
     ) -> Result<bool, StoreFault> {
         let known = self.ledger.find(record.key()).await?;
-        Ok(known.is_some_and(|known| {
-            let record = known.record();
-            record.answered.is_some() && !origin.repeats(&record.asked)
-        }))
+        Ok(known.is_some_and(|known| !known.record().is_open_to(&origin)))
     }
 
     /// Checks a payment. If its nonce is rejected while the preceding payment is in flight, waits for that payment
@@ -697,6 +822,25 @@ impl SettlementService {
         }
     }
 
+    /// The transaction that settled a payment whose nonce is used. `None` if its nonce is not used, or if no recent
+    /// transaction did.
+    async fn find_settlement(
+        &self,
+        settler: &Settler,
+        proposal: &dyn Proposal,
+        rejection: &Rejection,
+    ) -> Result<Option<(Job, Found)>, VerifyError> {
+        let used = [Reason::NonceUsed, Reason::Permit2Nonce];
+        if !used.contains(&rejection.reason) {
+            return Ok(None);
+        }
+        // A caller without a valid signature must not learn the outcome.
+        let Some(job) = proposal.signed_by_key(&settler.network).await? else { return Ok(None) };
+        let found =
+            settlement_search::find_recent(settler, &job).await.map_err(VerifyError::Chain)?;
+        Ok(found.map(|found| (job, found)))
+    }
+
     /// Records a payment as settled if its nonce is used and another sender's transaction settled it. Otherwise
     /// returns the refusal.
     async fn settled_by_another(
@@ -706,27 +850,50 @@ impl SettlementService {
         origin: RequestOrigin,
         (rejection, deadline): (Rejection, u64),
     ) -> Result<SettleOutcome, EarlyExit> {
-        let used = [Reason::NonceUsed, Reason::Permit2Nonce];
-        if !used.contains(&rejection.reason) {
-            return Ok(SettleOutcome::Rejected(rejection));
-        }
         let network = &settler.network;
-        let find = async {
-            // A caller without a valid signature must not learn the outcome.
-            let Some(job) = proposal.signed_by_key(network).await? else { return Ok(None) };
-            let found =
-                settlement_search::find_recent(settler, &job).await.map_err(VerifyError::Chain)?;
-            Ok::<_, VerifyError>(found.map(|found| (job, found)))
-        };
         // cancel-safe: the search only reads.
         let found = tokio::select! {
-            found = find => found?,
+            found = self.find_settlement(settler, proposal, &rejection) => found?,
             () = network.clock.sleep_until(deadline) => return Err(VerifyError::Chain(timed_out()).into()),
         };
-        let Some((job, found)) = found else {
-            return Ok(SettleOutcome::Rejected(rejection));
+        let Some(found) = found else { return Ok(SettleOutcome::Rejected(rejection)) };
+        // `None`: the payment is in flight for another request. `settle_until` waits for its outcome.
+        let outcome = self.record_found(settler, proposal, origin, found).await?;
+        Ok(outcome.unwrap_or(SettleOutcome::Rejected(rejection)))
+    }
+
+    /// Looks again for the transaction that made a payment of unknown outcome.
+    async fn find_uncertain(
+        &self,
+        settler: &Arc<Settler>,
+        proposal: &dyn Proposal,
+        origin: RequestOrigin,
+        record: &Record,
+        deadline: u64,
+    ) -> Result<Option<SettleOutcome>, EarlyExit> {
+        // cancel-safe: the search only reads.
+        let found = tokio::select! {
+            found = settlement_search::find(settler, &record.job, record.since_block) => found,
+            () = settler.network.clock.sleep_until(deadline) => Err(timed_out()),
         };
-        let at = network.clock.utc();
+        match found.map_err(VerifyError::Chain)? {
+            Some(found) => {
+                self.record_found(settler, proposal, origin, (record.job.clone(), found)).await
+            }
+            None => Ok(None),
+        }
+    }
+
+    /// Records the transaction that settled a payment, and returns its outcome for a request. `None` if the payment is in
+    /// flight for another request.
+    async fn record_found(
+        &self,
+        settler: &Arc<Settler>,
+        proposal: &dyn Proposal,
+        origin: RequestOrigin,
+        (job, found): (Job, Found),
+    ) -> Result<Option<SettleOutcome>, EarlyExit> {
+        let at = settler.network.clock.utc();
         let key = job.work().key();
         let batch = Batch::foreign(fresh_id().map_err(SettleError::from)?, &job, found.hash);
         let record = Record {
@@ -738,6 +905,7 @@ impl SettlementService {
             gas: 0,
             gas_of: origin.caller,
             asked: origin,
+            promised: false,
             answered: None,
         };
         let kept = self.ledger.record_foreign(record.clone(), batch.clone()).await;
@@ -747,10 +915,7 @@ impl SettlementService {
         }
         let right = if existing.is_none() { self.success_rights.take(key, origin) } else { None };
         let context = RequestContext { proposal, origin, right, may_try_again: false };
-        let outcome =
-            self.final_outcome(settler, context, existing.as_ref().unwrap_or(&record)).await?;
-        // `None`: the payment is in flight for another request. `settle_until` waits for its outcome.
-        Ok(outcome.unwrap_or(SettleOutcome::Rejected(rejection)))
+        Ok(self.final_outcome(settler, context, existing.as_ref().unwrap_or(&record)).await?)
     }
 }
 
@@ -777,16 +942,13 @@ fn is_uncertain(record: &Record) -> bool {
 
 /// The transaction of a settled job.
 fn settled_in(state: &State) -> Option<B256> {
-    match state {
-        State::Settled { hash, .. } => Some(*hash),
-        State::Closed { .. } | State::Queued | State::Sent { .. } | State::Failed { .. } => None,
-    }
+    state.settlement().map(|(hash, _block)| hash)
 }
 
 /// The effect of a settled job.
 fn effect_of(state: &State) -> Effect {
     match state {
-        State::Settled { effect, .. } => *effect,
+        State::Settled { effect, .. } | State::SettledElsewhere { effect, .. } => *effect,
         State::Closed { .. } | State::Queued | State::Sent { .. } | State::Failed { .. } => {
             Effect::default()
         }
@@ -795,14 +957,23 @@ fn effect_of(state: &State) -> Effect {
 
 /// The refusal of a duplicate. If the job is settled, a caller with the identical job also receives the hash.
 fn duplicate(proposal: &dyn Proposal, record: &Record) -> Rejection {
-    let rejection = match proposal.duplicate_message() {
+    let hash = settled_in(&record.state).filter(|_hash| proposal.is_same(&record.job));
+    duplicate_of(proposal, hash).for_payer(record.job.work().payer())
+}
+
+/// The refusal of a duplicate, with the transaction if the caller may know it.
+fn duplicate_of(proposal: &dyn Proposal, hash: Option<B256>) -> Rejection {
+    const NO_HASH: &str =
+        "This payment, or another with its nonce, is settled or being settled: do not pay again.";
+    let message = proposal.duplicate_message().or(hash.is_none().then_some(NO_HASH));
+    let rejection = match message {
         Some(message) => Rejection::with_message(Reason::Duplicate, message),
         None => Reason::Duplicate.into(),
     };
-    let rejection = rejection.for_payer(record.job.work().payer());
-    match settled_in(&record.state) {
-        Some(hash) if proposal.is_same(&record.job) => rejection.settled_in(hash),
-        Some(_) | None => rejection,
+    let rejection = rejection.for_payer(proposal.payer());
+    match hash {
+        Some(hash) => rejection.settled_in(hash),
+        None => rejection,
     }
 }
 

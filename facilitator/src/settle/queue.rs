@@ -287,6 +287,7 @@ mod tests {
             gas: 0,
             gas_of: B256::ZERO,
             asked: RequestOrigin::default(),
+            promised: false,
             answered: None,
         })
     }

@@ -25,13 +25,19 @@ pub(super) struct Found {
     pub(super) hash: B256,
     pub(super) block: u64,
     pub(super) effect: Effect,
+    /// Whether an outbox of this store signed it.
+    pub(super) is_ours: bool,
 }
 
 impl Found {
     /// The state of a job that this transaction carried out.
     pub(super) fn state(self, at: Utc) -> State {
-        let Self { hash, block, effect } = self;
-        State::Settled { hash, block, at, effect }
+        let Self { hash, block, effect, is_ours } = self;
+        if is_ours {
+            State::Settled { hash, block, at, effect }
+        } else {
+            State::SettledElsewhere { hash, block, at, effect }
+        }
     }
 }
 
@@ -70,15 +76,14 @@ async fn check_transaction(
     let Some(sent) = network.chain.transaction(hash).await? else {
         return Ok(ProofStatus::Unknown);
     };
-    let mined = MinedTransaction {
-        sent_by_us: settler.is_signer(sent.from),
-        to: sent.to,
-        input: &sent.input,
-        logs: &receipt.logs,
+    let sent_by_us = settler.is_signer(sent.from);
+    let mined =
+        MinedTransaction { sent_by_us, to: sent.to, input: &sent.input, logs: &receipt.logs };
+    let Some(effect) = job.work().effect(&network.contracts, &mined) else {
+        return Ok(ProofStatus::Other);
     };
-    let effect = job.work().effect(&network.contracts, &mined);
-    let found = effect.map(|effect| Found { hash, block: receipt.block_number, effect });
-    Ok(found.map_or(ProofStatus::Other, ProofStatus::Proven))
+    let is_ours = sent_by_us && settler.has_signed(sent.from, hash).await?;
+    Ok(ProofStatus::Proven(Found { hash, block: receipt.block_number, effect, is_ours }))
 }
 
 /// The transaction in which the money moved. Searches from shortly before `since` to the newest

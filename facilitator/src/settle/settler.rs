@@ -4,9 +4,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use alloy_primitives::Address;
+use alloy_primitives::{Address, B256};
 use bursar_chain::failpoints::Failpoints;
+use bursar_chain::ports::ChainFault;
 use bursar_outbox::service::ServiceOutbox;
+use bursar_outbox::store::Store;
+use bursar_submit::OutboxKey;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -35,6 +38,8 @@ pub struct SettlerDeps {
     pub network: Arc<NetworkContext>,
     pub ledger: Ledger,
     pub signer_slots: BTreeMap<Address, SignerSlot>,
+    /// The store of the outboxes, also of those of removed signers.
+    pub outboxes: Arc<dyn Store>,
     pub limits: Limits,
     pub metrics: Arc<Metrics>,
     /// The failpoints of tests.
@@ -48,6 +53,7 @@ pub struct Settler {
     pub network: Arc<NetworkContext>,
     pub ledger: Ledger,
     pub signer_slots: BTreeMap<Address, SignerSlot>,
+    outboxes: Arc<dyn Store>,
     pub limits: Limits,
     pub metrics: Arc<Metrics>,
     /// The failpoints of tests.
@@ -79,13 +85,22 @@ pub(super) enum DispatchEvent {
 impl Settler {
     /// A settler without work, and the receiver of its messages.
     pub(super) fn new(deps: SettlerDeps) -> (Self, mpsc::UnboundedReceiver<DispatchEvent>) {
-        let SettlerDeps { network, ledger, signer_slots, limits, metrics, failpoints, stopping } =
-            deps;
+        let SettlerDeps {
+            network,
+            ledger,
+            signer_slots,
+            outboxes,
+            limits,
+            metrics,
+            failpoints,
+            stopping,
+        } = deps;
         let (events, receiver) = mpsc::unbounded_channel();
         let settler = Self {
             network,
             ledger,
             signer_slots,
+            outboxes,
             limits,
             metrics,
             failpoints,
@@ -110,6 +125,18 @@ impl Settler {
     pub(super) fn is_signer(&self, account: Address) -> bool {
         let former_signers = self.former_signers.lock().unwrap_or_else(PoisonError::into_inner);
         self.network.is_signer(account) || former_signers.contains(&account)
+    }
+
+    /// Whether an outbox of this store signed a transaction of this account. Another program may have the account's key.
+    ///
+    /// # Errors
+    /// The store could not be read. It is a fault of the search, which is repeated.
+    pub(super) async fn has_signed(&self, signer: Address, hash: B256) -> Result<bool, ChainFault> {
+        let key = OutboxKey { chain: self.network.contracts.chain, signer };
+        self.outboxes.has_signed(key, hash).await.map_err(|fault| {
+            tracing::error!(%fault, "could not read whether a transaction is ours");
+            ChainFault::Unavailable { tried: Vec::new() }
+        })
     }
 
     /// Records a signer that is no longer in the settings but has a transaction in flight.

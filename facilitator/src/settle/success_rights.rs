@@ -1,6 +1,6 @@
 //! Decides which request may receive the success of a payment. A success is returned to one request, and to its
-//! repeats by `Idempotency-Key`. The record's `answered` persists that it was returned; this module holds the rights
-//! of requests in progress.
+//! repeats by `Idempotency-Key`. The record's `answered` persists that it was returned, and `promised` that
+//! `settlement_pending` was; this module holds the rights of requests in progress.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -15,6 +15,16 @@ pub enum Repeats {
     #[default]
     Duplicate,
     /// The success again, for every caller.
+    Success,
+}
+
+/// What a request receives for a payment that another facilitator, another store or a stranger settled.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum ForeignSettlements {
+    /// The code `duplicate_settlement`: whoever settled it may have delivered.
+    #[default]
+    Duplicate,
+    /// The success, once, as if this facilitator had settled it.
     Success,
 }
 
@@ -62,6 +72,16 @@ impl SuccessRights {
         Self { held: Arc::default(), repeats }
     }
 
+    /// Whether every request receives the success.
+    pub fn repeats_for_all(&self) -> bool {
+        self.repeats == Repeats::Success
+    }
+
+    /// Whether the success may still be returned for a request, as far as the record shows.
+    pub fn is_open_to(&self, record: &Record, origin: RequestOrigin) -> bool {
+        self.repeats_for_all() || record.is_open_to(&origin)
+    }
+
     /// Takes the right for the request whose payment was accepted. `None` if another request holds it.
     pub fn take(&self, key: JobKey, origin: RequestOrigin) -> Option<SuccessRight> {
         match self.share_of(key, origin) {
@@ -72,23 +92,26 @@ impl SuccessRights {
 
     /// What a request may receive for a payment that an earlier request started.
     pub fn share(&self, record: &Record, origin: RequestOrigin) -> Share {
-        if self.repeats == Repeats::Success {
+        if self.repeats_for_all() {
             return Share::Again;
         }
-        if record.answered.is_some() {
-            return if origin.repeats(&record.asked) { Share::Again } else { Share::None };
+        if !record.is_open_to(&origin) {
+            return Share::None;
         }
-        self.share_of(record.key(), origin)
+        match record.answered {
+            Some(_at) => Share::Again,
+            None => self.share_of(record.key(), origin),
+        }
     }
 
     /// Whether a request that settles now would receive the success. `/verify` reports this, because merchants verify
     /// before they settle.
     pub fn would_share(&self, record: &Record, origin: RequestOrigin) -> bool {
-        if self.repeats == Repeats::Success {
+        if self.repeats_for_all() {
             return true;
         }
-        if record.answered.is_some() {
-            return origin.repeats(&record.asked);
+        if record.answered.is_some() || !record.is_open_to(&origin) {
+            return record.is_open_to(&origin);
         }
         let held = self.held();
         held.get(&record.key()).is_none_or(|holder| origin.repeats(holder))
@@ -159,6 +182,7 @@ mod tests {
             gas: 0,
             gas_of: B256::ZERO,
             asked,
+            promised: false,
             answered: answered.then_some(Utc(1)),
         }
     }
@@ -198,6 +222,26 @@ mod tests {
         assert!(matches!(all.share(&open, by(2)), Share::None), "the first still holds it");
         drop(first);
         assert!(matches!(all.share(&open, by(2)), Share::Own(_)));
+    }
+
+    #[test]
+    fn promised_success_belongs_to_its_requester_alone() {
+        let all = SuccessRights::default();
+        let stranger = RequestOrigin { caller: B256::repeat_byte(8), idempotency: None };
+        let keyed = Record { promised: true, ..record(by(1), false) };
+        for other in [by(0), by(2), stranger] {
+            assert!(matches!(all.share(&keyed, other), Share::None));
+            assert!(!all.would_share(&keyed, other));
+        }
+        assert!(matches!(all.share(&keyed, by(1)), Share::Own(_)));
+        // Without a key it belongs to the keyless requests of that caller, one at a time.
+        let keyless = Record { promised: true, ..record(by(0), false) };
+        for other in [by(1), stranger] {
+            assert!(matches!(all.share(&keyless, other), Share::None));
+        }
+        let first = all.share(&keyless, by(0));
+        assert!(matches!(first, Share::Own(_)));
+        assert!(matches!(all.share(&keyless, by(0)), Share::None), "another one has it");
     }
 
     #[test]

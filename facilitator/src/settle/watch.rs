@@ -301,6 +301,12 @@ async fn store_proven(settler: &Settler, batch: &Batch, hash: B256) -> Result<Ef
     let receipt = receipt(settler, hash).await?;
     // What is known about the chain is older than this transaction.
     settler.network.head.forget();
+    Ok(store_effects(settler, batch, &receipt).await)
+}
+
+/// Stores as settled the payments that moved money by this receipt of our own transaction.
+async fn store_effects(settler: &Settler, batch: &Batch, receipt: &Receipt) -> Effects {
+    let hash = receipt.tx_hash;
     let records = persist(settler, || settler.ledger.of_batch(batch)).await;
     let jobs: Vec<_> = records.iter().map(|record| &record.job).collect();
     let call = transaction::call(&settler.network.contracts, &jobs, batch.gas_limit);
@@ -337,7 +343,7 @@ async fn store_proven(settler: &Settler, batch: &Batch, hash: B256) -> Result<Ef
         persist(settler, || settler.ledger.set_outcomes(outcomes.clone())).await;
         settler.failpoints.pass("settle.after verdict");
     }
-    Ok(effects)
+    effects
 }
 
 /// Reads a receipt. A missing one is an error, because the transaction is mined.
@@ -387,7 +393,7 @@ async fn finish(settler: &Arc<Settler>, batch: &Batch, end: TransactionEnd) -> V
         }
     };
     let records = persist(settler, || settler.ledger.of_batch(batch)).await;
-    mark_withdrawn(settler, &records).await;
+    mark_withdrawn(settler, &records, failure).await;
     // Concurrently, so that one undecided payment does not delay the others.
     let each = records.iter().map(|record| async {
         if !is_resolved(settler, batch, record, &effects.proven).await {
@@ -406,11 +412,14 @@ async fn finish(settler: &Arc<Settler>, batch: &Batch, end: TransactionEnd) -> V
 }
 
 /// Marks payments of unknown outcome as withdrawn. Their transaction has ended without moving their money.
-async fn mark_withdrawn(settler: &Settler, records: &[Record]) {
+async fn mark_withdrawn(settler: &Settler, records: &[Record], failure: NotCarriedOut) {
     for record in records {
         let State::Failed { reason: Reason::UnexpectedSettle, at, .. } = record.state else {
             continue;
         };
+        if failure == NotCarriedOut::FailedInBlock && may_have_moved(settler, &record.job).await {
+            continue;
+        }
         let reason = Reason::Withdrawn;
         let state = State::Failed { reason, message: reason.sentence().to_owned(), at };
         persist(settler, || {
@@ -421,10 +430,23 @@ async fn mark_withdrawn(settler: &Settler, records: &[Record]) {
     }
 }
 
+/// Whether a job of an included transaction may have been carried out, although no node proves it: its nonce is used, or
+/// no node reports whether it is.
+async fn may_have_moved(settler: &Settler, job: &Job) -> bool {
+    match schemes::check_on_chain(&settler.network, job, AllowanceRule::MayFollow).await {
+        Ok(()) => false,
+        Err(VerifyError::Rejected(rejection)) => is_used(rejection.reason),
+        Err(VerifyError::Chain(_) | VerifyError::Store(_) | VerifyError::Malformed(_)) => true,
+    }
+}
+
 /// Reads which payments a final transaction settled, and its fee.
 async fn final_effects(settler: &Settler, batch: &Batch, hash: B256) -> Effects {
     for _try in 0..RECEIPT_TRIES {
         match store_proven(settler, batch, hash).await {
+            Ok(effects) if effects.proven.len() < batch.jobs.len() => {
+                return proven_by_any_node(settler, batch, hash, effects).await;
+            }
             Ok(effects) => return effects,
             Err(fault) => {
                 tracing::debug!(%fault, "a receipt could not be read");
@@ -434,6 +456,25 @@ async fn final_effects(settler: &Settler, batch: &Batch, hash: B256) -> Effects 
     }
     // The receipt cannot be read, so each payment is looked up separately.
     Effects { fee: settler.max_cost(batch.reservation()), ..Effects::default() }
+}
+
+/// Asks all nodes about payments that one node's receipt does not prove. That node may have returned a false status, or
+/// no events.
+async fn proven_by_any_node(
+    settler: &Settler,
+    batch: &Batch,
+    hash: B256,
+    mut effects: Effects,
+) -> Effects {
+    match settler.network.chain.receipts_of_all(hash).await {
+        Ok(receipts) => {
+            for receipt in receipts {
+                effects.proven.extend(store_effects(settler, batch, &receipt).await.proven);
+            }
+        }
+        Err(fault) => tracing::debug!(%fault, "the other nodes could not be asked for a receipt"),
+    }
+    effects
 }
 
 /// The fee of a transaction that moved nothing, in wei.
@@ -476,6 +517,8 @@ async fn is_resolved(
     match &record.state {
         State::Sent { batch: other } => *other != batch.id,
         State::Failed { .. } | State::Closed { .. } | State::Queued => true,
+        // Its own task watches that transaction.
+        State::SettledElsewhere { .. } => true,
         State::Settled { .. } if proven.contains(&record.key()) => true,
         // Its block may have been reorganised away, or another transaction settled it.
         State::Settled { hash, .. } => still_settled(settler, &record.job, *hash).await,
@@ -516,12 +559,12 @@ async fn watch_until_final(settler: &Arc<Settler>, batch: &Batch) {
     loop {
         let records = persist(settler, || settler.ledger.of_batch(batch)).await;
         let Some(record) = records.first() else { return };
-        let State::Settled { hash, block, .. } = &record.state else { return };
+        let Some((hash, block)) = record.state.settlement() else { return };
         let last = block.saturating_add(confirmations.saturating_sub(1));
         match settler.network.chain.block_number().await {
             Ok(head) if head >= last => {
-                if !still_settled(settler, &record.job, *hash).await {
-                    resolve(settler, record, NotCarriedOut::NeverMined).await;
+                if !still_settled(settler, &record.job, hash).await {
+                    resolve_undone(settler, batch).await;
                 }
                 return;
             }
@@ -529,6 +572,23 @@ async fn watch_until_final(settler: &Arc<Settler>, batch: &Batch) {
             Err(fault) => tracing::debug!(%fault, "could not read the newest block"),
         }
         settler.pause(PAUSE_MS).await;
+    }
+}
+
+/// Resolves a payment whose settlement was undone. It is sent again only if it may have been delivered: to all others
+/// it is not made, and their next request decides.
+async fn resolve_undone(settler: &Arc<Settler>, batch: &Batch) {
+    const UNDONE: &str = "A reorganisation removed the transaction of another sender that made this payment, so it is not \
+                          made: send the request again.";
+    let records = persist(settler, || settler.ledger.of_batch(batch)).await;
+    let Some(record) = records.first() else { return };
+    let is_elsewhere = matches!(record.state, State::SettledElsewhere { .. });
+    if is_elsewhere && !record.promised && record.answered.is_none() {
+        let at = settler.network.clock.utc();
+        let state = State::Failed { reason: Reason::Withdrawn, message: UNDONE.to_owned(), at };
+        store_state(settler, record, state, record.attempts).await;
+    } else {
+        resolve(settler, record, NotCarriedOut::NeverMined).await;
     }
 }
 
@@ -586,10 +646,8 @@ async fn decided_state(settler: &Settler, record: &Record) -> Result<Option<Stat
     let failed =
         |reason: Reason| Some(State::Failed { reason, message: reason.sentence().to_owned(), at });
     let seconds = U256::from(u64::try_from(chain_time.seconds()).unwrap_or(0));
-    if job.work().expires().is_some_and(|expires| seconds >= expires) {
-        return Ok(failed(Reason::Expired));
-    }
-    match schemes::check_again(&settler.network, job, AllowanceRule::MayFollow).await {
+    let is_expired = job.work().expires().is_some_and(|expires| seconds >= expires);
+    match schemes::check_on_chain(&settler.network, job, AllowanceRule::MayFollow).await {
         Err(VerifyError::Rejected(rejection)) if is_used(rejection.reason) => {
             // The nonce may have been used since the search above.
             match settlement_search::find(settler, job, record.since_block).await? {
@@ -597,12 +655,21 @@ async fn decided_state(settler: &Settler, record: &Record) -> Result<Option<Stat
                 None if rejection.reason == Reason::VoucherBelowClaimed => {
                     Ok(Some(State::Closed { at }))
                 }
-                None => Ok(failed(rejection.reason)),
+                // Its own transaction may have used the nonce, and the nodes hide it.
+                None => Ok(Some(unknown(at))),
             }
         }
         Err(VerifyError::Chain(fault)) => Err(fault),
+        _expired if is_expired => Ok(failed(Reason::Expired)),
         _still_open => Ok(None),
     }
+}
+
+/// The state of a payment whose outcome is not known: its nonce is used, and no node shows by which transaction. Its
+/// requests are answered with 503, and each looks for the transaction again.
+fn unknown(at: Utc) -> State {
+    let reason = Reason::UnexpectedSettle;
+    State::Failed { reason, message: reason.sentence().to_owned(), at }
 }
 
 /// Whether a job that never expires has waited too long for a transaction.
@@ -627,12 +694,30 @@ pub(super) fn is_allowance(reason: Reason) -> bool {
     [Reason::Permit2Allowance, Reason::DepositAllowance].contains(&reason)
 }
 
+/// Whether a node ever reported that a transaction of a payment is in a block.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Inclusion {
+    Never,
+    Included,
+}
+
+impl Inclusion {
+    /// What the record shows.
+    fn of(record: &Record) -> Self {
+        match record.attempts > 0 || record.state.settlement().is_some() {
+            true => Self::Included,
+            false => Self::Never,
+        }
+    }
+}
+
 /// The final state of a job that was refused when it was checked again. Searches for another sender's transaction, which may
 /// have carried it out.
 async fn refused_state(
     settler: &Settler,
     record: &Record,
     rejection: &Rejection,
+    inclusion: Inclusion,
 ) -> Result<State, ChainFault> {
     let at = settler.network.clock.utc();
     if is_used(rejection.reason)
@@ -645,13 +730,17 @@ async fn refused_state(
         // Several transactions claimed the rows, so no single one carried out the batch.
         return Ok(State::Closed { at });
     }
+    if is_used(rejection.reason) && inclusion == Inclusion::Included {
+        // Our own transaction probably used the nonce, and a node returned its receipt without the proof.
+        return Ok(unknown(at));
+    }
     Ok(State::Failed { reason: rejection.reason, message: rejection.message.clone(), at })
 }
 
 /// Ends a queued job that was refused before it was sent. Retries until nodes answer.
 pub(super) async fn end_refused(settler: &Arc<Settler>, record: &Record, rejection: Rejection) {
     let state = loop {
-        match refused_state(settler, record, &rejection).await {
+        match refused_state(settler, record, &rejection, Inclusion::of(record)).await {
             Ok(state) => break state,
             Err(fault) => {
                 tracing::debug!(%fault, "the outcome of a payment is not known yet");
@@ -709,7 +798,11 @@ async fn next_state(
     if failure == NotCarriedOut::TooExpensive {
         return Ok(fail_with(Reason::GasTooHigh));
     }
-    match schemes::check_again(&settler.network, job, AllowanceRule::MayFollow).await {
+    let inclusion = match failure {
+        NotCarriedOut::FailedInBlock => Inclusion::Included,
+        NotCarriedOut::TooExpensive | NotCarriedOut::NeverMined => Inclusion::of(record),
+    };
+    match check_sent(settler, job, inclusion).await {
         Ok(()) if failure == NotCarriedOut::NeverMined && is_stale(record, at) => {
             Ok(fail_with(Reason::Withdrawn))
         }
@@ -723,7 +816,7 @@ async fn next_state(
         }
         Err(VerifyError::Rejected(rejection)) => {
             // The nonce may have been used since the search above.
-            let state = refused_state(settler, record, &rejection).await?;
+            let state = refused_state(settler, record, &rejection, inclusion).await?;
             // The payer may have sent several payments with one allowance, and a merchant several claims of one channel. Or
             // the payer got code meanwhile, which may use much gas.
             let is_wasteful = is_allowance(rejection.reason)
@@ -741,6 +834,24 @@ async fn next_state(
             Ok(failed(job.work().failed_reason(), fault.to_string()))
         }
         Err(VerifyError::Store(fault)) => Ok(failed(Reason::UnexpectedSettle, fault)),
+    }
+}
+
+/// Checks a job again whose transaction did not carry it out. After an included one its nonce is checked before its
+/// expiry: an expired payment with a used nonce may have been made.
+async fn check_sent(settler: &Settler, job: &Job, inclusion: Inclusion) -> Result<(), VerifyError> {
+    let (network, rule) = (&settler.network, AllowanceRule::MayFollow);
+    if inclusion == Inclusion::Never {
+        return schemes::check_again(network, job, rule).await;
+    }
+    let checked = schemes::check_on_chain(network, job, rule).await;
+    match &checked {
+        Err(VerifyError::Rejected(rejection)) if is_used(rejection.reason) => checked,
+        Err(VerifyError::Chain(_)) => checked,
+        _valid_or_refused => {
+            job.work().check_time(network.now_seconds())?;
+            checked
+        }
     }
 }
 
@@ -771,7 +882,9 @@ async fn store_state(settler: &Arc<Settler>, record: &Record, state: State, atte
     match state {
         State::Queued => settler.enqueue(Arc::new(updated)),
         // Another sender's transaction settled the payment, and its block may not be final.
-        State::Settled { hash, .. } => watch_foreign(settler, record, hash).await,
+        State::Settled { hash, .. } | State::SettledElsewhere { hash, .. } => {
+            watch_foreign(settler, record, hash).await;
+        }
         State::Sent { .. } | State::Failed { .. } | State::Closed { .. } => {}
     }
 }

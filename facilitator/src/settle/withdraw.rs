@@ -65,7 +65,10 @@ impl Settler {
                         return Ok(due);
                     }
                 }
-                State::Settled { .. } | State::Failed { .. } | State::Closed { .. } => {
+                State::Settled { .. }
+                | State::SettledElsewhere { .. }
+                | State::Failed { .. }
+                | State::Closed { .. } => {
                     return Ok(DueAnswer::Ended);
                 }
             }

@@ -339,6 +339,19 @@ pub(crate) async fn check_again(
     rule: AllowanceRule,
 ) -> Result<(), VerifyError> {
     check_time(&payment.terms, network.now_seconds())?;
+    check_on_chain(network, payment, rule).await
+}
+
+/// Checks again whether the chain would carry out a verified payment, whatever its expiry. A used nonce is the reason also
+/// of an expired payment.
+///
+/// # Errors
+/// [`VerifyError`].
+pub(crate) async fn check_on_chain(
+    network: &NetworkContext,
+    payment: &Payment,
+    rule: AllowanceRule,
+) -> Result<(), VerifyError> {
     let answer = question::ask(network, payment, Priority::Batched).await?;
     let method = registry::method(payment.method);
     if answer.has_code && !payment.contract_payer {

@@ -1,7 +1,6 @@
 //! Which payments are accepted, from which caller, how many, and how long an answer may take.
 
 use alloy_primitives::{B256, U256};
-use bursar_facilitator::book::RequestOrigin;
 use bursar_facilitator::book::reservation::GasReservation;
 use bursar_facilitator::reason::Reason;
 use bursar_facilitator::settle::intake::{SettleError, SettleOutcome};
@@ -9,13 +8,9 @@ use bursar_facilitator::settle::price::Need;
 use bursar_facilitator::verify::{Valid, VerifyError};
 
 use crate::contracts::network;
-use crate::stage::{COIN, Pay, Plan, Stage, by, signer};
+use crate::stage::{COIN, Pay, Plan, Stage, by, signer, with_key};
 use crate::withdrawals::{reason, settled};
 use crate::world::{GWEI, Node};
-
-fn with_key(key: u8) -> RequestOrigin {
-    RequestOrigin { caller: B256::repeat_byte(1), idempotency: Some(B256::repeat_byte(key)) }
-}
 
 fn verdict(verified: &Result<Valid, VerifyError>) -> Option<Reason> {
     match verified {

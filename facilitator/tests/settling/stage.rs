@@ -26,7 +26,7 @@ use bursar_facilitator::payment::{MethodId, Terms};
 use bursar_facilitator::settle::intake::{SettleError, SettleOutcome, SettlementService};
 use bursar_facilitator::settle::queue::Limits;
 use bursar_facilitator::settle::settler::{Settler, SettlerDeps, SignerSlot};
-use bursar_facilitator::settle::success_rights::{Repeats, SuccessRights};
+use bursar_facilitator::settle::success_rights::{ForeignSettlements, Repeats, SuccessRights};
 use bursar_facilitator::transfer::domain::Domain;
 use bursar_outbox::service::{OutboxDeps, ServiceOutbox, Signer};
 use bursar_outbox::store::Store;
@@ -89,6 +89,7 @@ pub(crate) struct Plan {
     pub(crate) limits: Limits,
     pub(crate) signers: u8,
     pub(crate) wait_ms: u64,
+    pub(crate) foreign_settlements: ForeignSettlements,
 }
 
 impl Default for Plan {
@@ -102,7 +103,8 @@ impl Default for Plan {
             gas: u64::MAX,
             data_gas: 0,
         };
-        Self { config, limits, signers: 1, wait_ms: 4_000 }
+        let foreign_settlements = ForeignSettlements::Duplicate;
+        Self { config, limits, signers: 1, wait_ms: 4_000, foreign_settlements }
     }
 }
 
@@ -198,6 +200,7 @@ impl Stage {
             network: network_context,
             ledger: ledger.clone(),
             signer_slots,
+            outboxes: Arc::new(outbox_rows),
             limits: plan.limits,
             metrics: Arc::clone(&metrics),
             failpoints: Arc::new(NoFailpoints),
@@ -210,6 +213,7 @@ impl Stage {
             payees: BTreeSet::new(),
             wait_ms: plan.wait_ms,
             success_rights: SuccessRights::new(Repeats::Duplicate),
+            foreign_settlements: plan.foreign_settlements,
             failpoints: Arc::new(NoFailpoints),
         });
         Self {
@@ -243,6 +247,12 @@ impl Stage {
         let folder = std::mem::replace(&mut self.folder, tempfile::tempdir().unwrap());
         drop(self);
         Self::open(plan, clock, world, folder).await
+    }
+
+    /// Stops, and starts again with an empty store.
+    pub(crate) async fn restart_without_store(self) -> Self {
+        let file = self.folder.path().join("facilitator.redb");
+        self.restart(move |_plan| std::fs::remove_file(&file).unwrap()).await
     }
 
     /// Restricts the accepted payees to these.
@@ -320,8 +330,17 @@ impl Stage {
         &self,
         pay: &Pay,
     ) -> tokio::task::JoinHandle<Result<SettleOutcome, SettleError>> {
+        self.settling_by(pay, by(1))
+    }
+
+    /// Settles for a requester in a separate task.
+    pub(crate) fn settling_by(
+        &self,
+        pay: &Pay,
+        by: RequestOrigin,
+    ) -> tokio::task::JoinHandle<Result<SettleOutcome, SettleError>> {
         let (settlement, request) = (Arc::clone(&self.settlement), pay.request.clone());
-        tokio::spawn(async move { settlement.settle(&request, &by(1).into()).await })
+        tokio::spawn(async move { settlement.settle(&request, &by.into()).await })
     }
 
     pub(crate) async fn record(&self, pay: &Pay) -> Option<Record> {
@@ -343,6 +362,11 @@ impl Stage {
 /// Returns a caller without an idempotency key.
 pub(crate) fn by(caller: u8) -> RequestOrigin {
     RequestOrigin { caller: B256::repeat_byte(caller), idempotency: None }
+}
+
+/// Returns a request of caller 1 with this idempotency key.
+pub(crate) fn with_key(key: u8) -> RequestOrigin {
+    RequestOrigin { caller: B256::repeat_byte(1), idempotency: Some(B256::repeat_byte(key)) }
 }
 
 fn contracts() -> Contracts {

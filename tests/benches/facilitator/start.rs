@@ -71,6 +71,7 @@ fn record(n: u64) -> Record {
         gas: 250_000,
         gas_of: B256::ZERO,
         asked: RequestOrigin::default(),
+        promised: false,
         answered: None,
     }
 }

@@ -5,7 +5,7 @@ use bursar_serve::logs::LogFormat;
 use bursar_serve::settings::{Key, put};
 
 use crate::config::settings::Config;
-use crate::settle::success_rights::Repeats;
+use crate::settle::success_rights::{ForeignSettlements, Repeats};
 
 /// Keys of the service.
 pub(in crate::config) const SERVICE: &[Key<Config>] = &[
@@ -128,6 +128,23 @@ pub(in crate::config) const SERVICE: &[Key<Config>] = &[
             config.repeats = match given.text()? {
                 "duplicate" => Repeats::Duplicate,
                 "success" => Repeats::Success,
+                _other => return Err("it must be duplicate or success".to_owned()),
+            };
+            Ok(())
+        },
+    },
+    Key {
+        name: "foreign_settlements",
+        variable: "FACILITATOR_FOREIGN_SETTLEMENTS",
+        default: "duplicate",
+        meaning: "The answer to a payment that another facilitator, another store or a stranger settled: with \
+             `duplicate` the code `duplicate_settlement` and the hash, with `success` the success, once. With \
+             `success` two facilitators of one payee both report it, so set it only for one of them, or for \
+             merchants that share what they sold.",
+        set: |config, given| {
+            config.foreign_settlements = match given.text()? {
+                "duplicate" => ForeignSettlements::Duplicate,
+                "success" => ForeignSettlements::Success,
                 _other => return Err("it must be duplicate or success".to_owned()),
             };
             Ok(())
