@@ -1,16 +1,28 @@
 //! How sent payments end: in their block, by another transaction, or by none.
 
+use alloy_primitives::B256;
 use bursar_facilitator::book::State;
 use bursar_facilitator::reason::Reason;
-use bursar_facilitator::settle::intake::SettleOutcome;
+use bursar_facilitator::settle::intake::{SettleError, SettleOutcome};
+use bursar_facilitator::settle::success_rights::ForeignSettlements;
+use bursar_facilitator::verify::VerifyError;
 
 use crate::contracts::network;
 use crate::stage::{Plan, Stage, by, signer};
 use crate::withdrawals::{reason, reason_of, settled};
 use crate::world::{GWEI, Node, Send};
 
-fn is_settled_in(state: &State, expected: alloy_primitives::B256) -> bool {
-    matches!(state, State::Settled { hash, .. } if *hash == expected)
+fn is_settled_elsewhere(state: &State, expected: B256) -> bool {
+    matches!(state, State::SettledElsewhere { hash, .. } if *hash == expected)
+}
+
+/// The transaction that a success or a refusal names.
+fn hash_of(end: &Result<SettleOutcome, SettleError>) -> Option<B256> {
+    match end {
+        Ok(SettleOutcome::Settled { hash, .. }) => *hash,
+        Ok(SettleOutcome::Rejected(rejection)) => rejection.settled_in,
+        _other => None,
+    }
 }
 
 /// The payer's money is gone when the block is made: the payment ends with that reason.
@@ -110,31 +122,64 @@ async fn payments_that_failed_together_are_tried_alone() {
     }
 }
 
-/// Another sender settles the authorization first.
+/// Another sender settles the authorization first: who it is may have delivered. By the setting, the first request gets
+/// the success all the same, once.
 #[tokio::test(start_paused = true)]
 async fn a_payment_settled_by_another_sender_names_that_transaction() {
-    let mut stage = Stage::with(Plan { wait_ms: 8_400, ..Plan::default() }).await;
-    let pay = stage.pays(1, 700, 1);
-    let settling = stage.settling(&pay);
-    stage.pass(200).await;
-    let hash = stage.world.bring(network().stablecoin.address, pay.call());
-    stage.keep_mining();
-    let end = settling.await.unwrap();
-    assert!(
-        matches!(end, Ok(SettleOutcome::Settled { hash: settled_hash, .. }) if settled_hash == Some(hash)),
-        "{end:?}"
-    );
-    assert_eq!(stage.paid(), 700);
-    // Its block is watched until it is final, also after a restart.
-    let mut stage = stage.restart(|_plan| {}).await;
-    stage.keep_mining();
-    stage.pass(20_000).await;
-    assert!(is_settled_in(&stage.record(&pay).await.unwrap().state, hash));
+    for foreign_settlements in [ForeignSettlements::Duplicate, ForeignSettlements::Success] {
+        let plan = Plan { wait_ms: 8_400, foreign_settlements, ..Plan::default() };
+        let mut stage = Stage::with(plan).await;
+        let pay = stage.pays(1, 700, 1);
+        let settling = stage.settling(&pay);
+        stage.pass(200).await;
+        let hash = stage.world.bring(network().stablecoin.address, pay.call());
+        stage.keep_mining();
+        let end = settling.await.unwrap();
+        let named = (hash_of(&end), settled(&end));
+        assert_eq!(named, (Some(hash), foreign_settlements == ForeignSettlements::Success));
+        assert_eq!(stage.paid(), 700);
+        drop(end);
+        // Its block is watched until it is final, also after a restart.
+        let mut stage = stage.restart(|_plan| {}).await;
+        stage.keep_mining();
+        stage.pass(20_000).await;
+        assert!(is_settled_elsewhere(&stage.record(&pay).await.unwrap().state, hash));
+        let again = stage.settle_by(&pay, by(2)).await;
+        assert_eq!((hash_of(&again), settled(&again)), named, "{again:?}");
+    }
 }
 
-/// The same, but the other sender's block is reorganised away.
+/// The payment arrives after another sender has settled it. A store that was lost knows as little of its own.
 #[tokio::test(start_paused = true)]
-async fn a_reorganised_settlement_of_another_sender_is_sent_again() {
+async fn a_payment_that_this_book_did_not_settle_is_a_duplicate() {
+    for is_lost in [false, true] {
+        let mut stage = Stage::with(Plan { wait_ms: 8_400, ..Plan::default() }).await;
+        let pay = stage.pays(1, 700, 1);
+        let hash = if is_lost {
+            stage.keep_mining();
+            let hash = hash_of(&stage.settle(&pay).await).unwrap();
+            stage.pass(20_000).await;
+            stage = stage.restart_without_store().await;
+            hash
+        } else {
+            stage.world.bring(network().stablecoin.address, pay.call())
+        };
+        let verified = stage.settlement.verify(&pay.request, &by(1).into()).await;
+        let Err(VerifyError::Rejected(rejection)) = verified else { panic!("{verified:?}") };
+        assert_eq!((rejection.reason, rejection.settled_in), (Reason::Duplicate, Some(hash)));
+        assert!(rejection.message.contains("do not pay again"), "{}", rejection.message);
+        for request in 1..=2 {
+            let end = stage.settle_by(&pay, by(request)).await;
+            assert_eq!((reason(&end), hash_of(&end)), (Some(Reason::Duplicate), Some(hash)));
+        }
+        assert_eq!(stage.paid(), 700);
+    }
+}
+
+/// The same, but the other sender's block is reorganised away. No success was returned, so only a new request makes the
+/// payment.
+#[tokio::test(start_paused = true)]
+async fn a_reorganised_settlement_of_another_sender_is_not_made_unasked() {
     let mut stage = Stage::with(Plan { wait_ms: 8_400, ..Plan::default() }).await;
     let pay = stage.pays(1, 700, 1);
     let settling = stage.settling(&pay);
@@ -145,13 +190,14 @@ async fn a_reorganised_settlement_of_another_sender_is_sent_again() {
     stage.pass(3_000).await;
     stage.world.mine_many(2);
     let end = settling.await.unwrap();
-    assert!(settled(&end), "{end:?}");
+    assert_eq!(reason(&end), Some(Reason::Duplicate), "{end:?}");
     stage.world.remove_foreign();
     stage.keep_mining();
     stage.pass(40_000).await;
     assert_eq!(stage.metrics.reorganised_count(network()), 1);
-    assert_eq!(stage.paid(), 700, "it was settled again");
-    assert_eq!(stage.settlement.ledger.open_count(), 0);
+    assert_eq!((stage.paid(), stage.settlement.ledger.open_count()), (0, 0));
+    assert!(settled(&stage.settle(&pay).await));
+    assert_eq!(stage.paid(), 700);
 }
 
 /// A waiting copy receives the refusal of the request that it waited for, and causes no second transaction.
@@ -178,7 +224,9 @@ async fn a_waiting_copy_receives_the_refusal_of_a_failed_payment() {
 #[tokio::test(start_paused = true)]
 async fn a_found_settlement_that_is_undone_is_counted_and_settled_again() {
     for restart in [false, true] {
-        let mut stage = Stage::with(Plan { wait_ms: 8_400, ..Plan::default() }).await;
+        let foreign_settlements = ForeignSettlements::Success;
+        let plan = Plan { wait_ms: 8_400, foreign_settlements, ..Plan::default() };
+        let mut stage = Stage::with(plan).await;
         let pay = stage.pays(1, 700, 1);
         let hash = stage.world.bring(network().stablecoin.address, pay.call());
         let end = stage.settle(&pay).await;
@@ -187,6 +235,7 @@ async fn a_found_settlement_that_is_undone_is_counted_and_settled_again() {
         };
         assert_eq!(settled_hash, Some(hash));
         assert_eq!(stage.record(&pay).await.unwrap().gas, 0, "we pay nothing for it");
+        stage.ledger.mark_answered(pay.key, by(1), bursar_core::time::Utc(1)).await.unwrap();
         drop(right);
         if restart {
             stage = stage.restart(|_plan| {}).await;
@@ -304,7 +353,7 @@ async fn a_displaced_transaction_is_pending_until_its_payment_expires() {
         if brought {
             let hash = stage.world.bring(network().stablecoin.address, pay.call());
             stage.pass(20_000).await;
-            assert!(is_settled_in(&stage.record(&pay).await.unwrap().state, hash));
+            assert!(is_settled_elsewhere(&stage.record(&pay).await.unwrap().state, hash));
         } else {
             stage.pass(100_000).await;
             assert!(stage.record(&pay).await.unwrap().state.is_open());
@@ -416,18 +465,18 @@ async fn a_settlement_denied_by_a_lagging_node_is_not_a_reorganisation() {
     let mut stage = Stage::with(Plan { wait_ms: 8_400, ..Plan::default() }).await;
     let pay = stage.pays(1, 700, 1);
     let hash = stage.world.bring(network().stablecoin.address, pay.call());
-    assert!(settled(&stage.settle(&pay).await));
+    assert_eq!(hash_of(&stage.settle(&pay).await), Some(hash));
     stage.world.state().hidden_receipts = 3;
     stage.keep_mining();
     stage.pass(20_000).await;
     assert_eq!(stage.world.state().hidden_receipts, 0, "it was asked for");
     assert_eq!(stage.metrics.reorganised_count(network()), 0);
-    assert!(is_settled_in(&stage.record(&pay).await.unwrap().state, hash));
+    assert!(is_settled_elsewhere(&stage.record(&pay).await.unwrap().state, hash));
     // Four denials in a row are believed.
     stage.stop_mining();
     let pay = stage.pays(2, 300, 2);
-    stage.world.bring(network().stablecoin.address, pay.call());
-    assert!(settled(&stage.settle(&pay).await));
+    let hash = stage.world.bring(network().stablecoin.address, pay.call());
+    assert_eq!(hash_of(&stage.settle(&pay).await), Some(hash));
     stage.world.state().hidden_receipts = 4;
     stage.keep_mining();
     stage.pass(20_000).await;

@@ -5,9 +5,11 @@
 #![expect(clippy::expect_used, clippy::panic, clippy::arithmetic_side_effects, reason = "a test")]
 
 mod approvals;
+mod bad_nodes;
 mod bounds;
 mod contracts;
 mod ends;
+mod pending;
 mod senders;
 mod stage;
 mod verdicts;

@@ -135,16 +135,18 @@ async fn an_unmined_payment_is_pending_and_later_settles_under_the_same_hash() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_authorization_that_another_sender_settled_first_counts_as_settled() {
+async fn an_authorization_that_another_sender_settled_first_is_a_duplicate() {
     let Some(stage) = Stage::set_up(BASE, 1, "").await else { return };
     let payer = stage.payer().await;
     // Another sender settles it before the facilitator receives it.
     let paid = stage.pay(&payer, TransferMethod::Eip3009, 3_000);
     let (authorization, signature) = authorization_of(&paid);
     let theirs = stage.chain.settle(&authorization, &signature).await.expect("settled");
+    let verdict = stage.verify(&paid.body(2)).await;
+    assert_eq!(verdict["invalidReason"], "duplicate_settlement", "{verdict}");
+    assert_eq!(verdict["extra"]["transaction"], json!(theirs), "{verdict}");
     let answer = stage.settle(&paid.body(2)).await;
-    assert_eq!(answer["success"], true, "{answer}");
-    assert_eq!(hash(&answer), theirs);
+    assert_names(&answer, theirs);
     assert_eq!(stage.settle(&paid.body(2)).await, answer);
     assert_eq!(all_sent(&stage, "latest").await, 0, "nothing was sent for it");
     // Another sender settles it while our transaction is in flight.
@@ -165,19 +167,28 @@ async fn an_authorization_that_another_sender_settled_first_counts_as_settled() 
         theirs.as_str().expect("text").parse::<B256>().expect("a hash")
     };
     let (answer, theirs) = tokio::join!(stage.settle(&body), brings_first);
-    assert!(answer["success"] == true || answer["errorReason"] == "settlement_pending", "{answer}");
+    assert_ne!(answer["success"], true, "{answer}");
     let mining = async {
         loop {
             stage.chain.mine(1).await.expect("mined");
             sleep(Duration::from_millis(50)).await;
         }
     };
-    let settled = wait_until("settled", async || stage.settle(&body).await["success"] == true);
+    let is_pending = async || stage.settle(&body).await["errorReason"] == "settlement_pending";
+    let settled = wait_until("settled", async || !is_pending().await);
     tokio::select! {
         () = settled => {}
         () = mining => {}
     }
-    assert_eq!(hash(&stage.settle(&body).await), theirs);
+    assert_names(&stage.settle(&body).await, theirs);
+}
+
+/// Asserts that an answer is the refusal of a payment that this transaction settled elsewhere.
+fn assert_names(answer: &Value, theirs: B256) {
+    assert_eq!(answer["errorReason"], "duplicate_settlement", "{answer}");
+    assert_eq!(answer["extra"]["transaction"], json!(theirs), "{answer}");
+    let message = answer["errorMessage"].as_str().expect("text");
+    assert!(message.contains("do not pay again"), "{message}");
 }
 
 fn calldata(authorization: &Authorization, signature: &[u8]) -> Bytes {

@@ -1,0 +1,166 @@
+//! To whom a pending answer belongs, and the success after it: merchants may deliver on either.
+
+use bursar_facilitator::book::RequestOrigin;
+use bursar_facilitator::reason::Reason;
+use bursar_facilitator::settle::intake::{SettleError, SettleOutcome};
+use bursar_facilitator::verify::VerifyError;
+
+use crate::stage::{Pay, Plan, Stage, by, with_key};
+use crate::withdrawals::{reason, settled};
+use crate::world::Send;
+
+type End = Result<SettleOutcome, SettleError>;
+
+fn is_pending(end: &End) -> bool {
+    matches!(end, Ok(SettleOutcome::Pending { .. }))
+}
+
+fn is_duplicate(end: &End) -> bool {
+    reason(end) == Some(Reason::Duplicate)
+}
+
+async fn is_refused(stage: &Stage, pay: &Pay, origin: RequestOrigin) -> bool {
+    let verified = stage.settlement.verify(&pay.request, &origin.into()).await;
+    matches!(verified, Err(VerifyError::Rejected(rejection)) if rejection.reason == Reason::Duplicate)
+}
+
+async fn pending_stage() -> Stage {
+    Stage::with(Plan { wait_ms: 500, ..Plan::default() }).await
+}
+
+/// Requesters that are not the first one, whose key is 7.
+fn others() -> [RequestOrigin; 4] {
+    let elsewhere = RequestOrigin { caller: by(2).caller, ..with_key(9) };
+    [with_key(8), by(1), by(2), elsewhere]
+}
+
+/// Two proxies of one payee: both may deliver on a pending answer, so only the first one gets it.
+#[tokio::test(start_paused = true)]
+async fn a_pending_answer_belongs_to_its_first_requester() {
+    for restart in [false, true] {
+        let mut stage = pending_stage().await;
+        let pay = stage.pays(1, 700, 1);
+        assert!(is_pending(&stage.settle_by(&pay, with_key(7)).await));
+        if restart {
+            stage = stage.restart(|_plan| {}).await;
+        }
+        for other in others() {
+            let begun = stage.clock_ms();
+            assert!(is_duplicate(&stage.settle_by(&pay, other).await), "{other:?}");
+            assert!(stage.clock_ms() - begun < 500, "nothing to wait for");
+            assert!(is_refused(&stage, &pay, other).await, "{other:?}");
+        }
+        assert!(!is_refused(&stage, &pay, with_key(7)).await);
+        assert!(is_pending(&stage.settle_by(&pay, with_key(7)).await), "it may ask again");
+        stage.keep_mining();
+        stage.pass(10_000).await;
+        for other in others() {
+            assert!(is_duplicate(&stage.settle_by(&pay, other).await), "{other:?}");
+            assert!(is_refused(&stage, &pay, other).await, "{other:?}");
+        }
+        assert!(settled(&stage.settle_by(&pay, with_key(7)).await));
+        assert_eq!(stage.paid(), 700);
+    }
+}
+
+/// Two requesters wait for the same payment: one of them gets the pending answer.
+#[tokio::test(start_paused = true)]
+async fn of_simultaneous_requesters_one_gets_the_pending_answer() {
+    let mut stage = pending_stage().await;
+    let pay = stage.pays(1, 700, 1);
+    let all: Vec<_> = (1..=16).map(|key| stage.settling_by(&pay, with_key(key))).collect();
+    let (mut pending, mut keys) = (0, Vec::new());
+    for (key, one) in (1..=16).zip(all) {
+        let end = one.await.unwrap();
+        if is_pending(&end) {
+            (pending, keys) = (pending + 1, vec![key]);
+        } else {
+            assert!(is_duplicate(&end), "{end:?}");
+        }
+    }
+    assert_eq!(pending, 1);
+    stage.keep_mining();
+    stage.pass(10_000).await;
+    for key in 1..=16 {
+        let end = stage.settle_by(&pay, with_key(key)).await;
+        assert_eq!(settled(&end), keys == [key], "{key}: {end:?}");
+    }
+}
+
+/// The requester whose payment was accepted has gone: the next one has its place.
+#[tokio::test(start_paused = true)]
+async fn a_request_that_was_cut_off_keeps_no_pending_answer() {
+    let mut stage = pending_stage().await;
+    let pay = stage.pays(1, 700, 1);
+    let gone = stage.settling_by(&pay, with_key(7));
+    stage.pass(100).await;
+    gone.abort();
+    assert!(is_pending(&stage.settle_by(&pay, with_key(8)).await));
+    assert!(is_duplicate(&stage.settle_by(&pay, with_key(7)).await));
+    stage.keep_mining();
+    stage.pass(10_000).await;
+    assert!(is_duplicate(&stage.settle_by(&pay, with_key(7)).await));
+    assert!(settled(&stage.settle_by(&pay, with_key(8)).await));
+}
+
+/// Copies without a key from one address: they may all learn that it is pending, and one of them gets the success.
+#[tokio::test(start_paused = true)]
+async fn of_sixteen_keyless_copies_of_one_caller_one_gets_the_success() {
+    let mut stage = pending_stage().await;
+    let pay = stage.pays(1, 700, 1);
+    let sixteen = |stage: &Stage| -> Vec<_> { (0..16).map(|_n| stage.settling(&pay)).collect() };
+    let mut pending = 0;
+    for one in sixteen(&stage) {
+        let end = one.await.unwrap();
+        assert!(is_pending(&end) || is_duplicate(&end), "{end:?}");
+        pending += usize::from(is_pending(&end));
+    }
+    assert!(pending > 0);
+    for other in [by(2), with_key(7)] {
+        assert!(is_duplicate(&stage.settle_by(&pay, other).await), "{other:?}");
+    }
+    let waiting = sixteen(&stage);
+    stage.pass(100).await;
+    stage.world.mine();
+    let mut successes = Vec::new();
+    for one in waiting {
+        match one.await.unwrap() {
+            Ok(SettleOutcome::Settled { right: Some(right), .. }) => successes.push(right),
+            end => assert!(is_duplicate(&end), "{end:?}"),
+        }
+    }
+    assert_eq!(successes.len(), 1);
+    stage.ledger.mark_answered(pay.key, by(1), bursar_core::time::Utc(1)).await.unwrap();
+    drop(successes);
+    stage.keep_mining();
+    for _copy in 0..16 {
+        assert!(is_duplicate(&stage.settle(&pay).await));
+    }
+    assert_eq!(stage.paid(), 700);
+}
+
+/// A pending payment fails after all. Its requester may settle it again, and no other may.
+#[tokio::test(start_paused = true)]
+async fn a_pending_payment_that_failed_still_belongs_to_its_requester() {
+    let mut stage = pending_stage().await;
+    let pay = stage.pays(1, 700, 1);
+    assert!(is_pending(&stage.settle_by(&pay, with_key(7)).await));
+    stage.world.drop_from_pool(crate::stage::signer(1));
+    stage.world.state().sends = vec![Send::Refuse("busy"); 100].into();
+    let end = stage.settle_by(&pay, with_key(7)).await;
+    assert_eq!(reason(&end), Some(Reason::Withdrawn), "{end:?}");
+    for other in others() {
+        assert!(is_duplicate(&stage.settle_by(&pay, other).await), "{other:?}");
+        assert!(is_refused(&stage, &pay, other).await, "{other:?}");
+    }
+    stage.world.state().sends.clear();
+    stage.keep_mining();
+    stage.pass(30_000).await;
+    assert_eq!(stage.paid(), 0);
+    let mut end = stage.settle_by(&pay, with_key(7)).await;
+    while is_pending(&end) {
+        end = stage.settle_by(&pay, with_key(7)).await;
+    }
+    assert!(settled(&end), "{end:?}");
+    assert_eq!(stage.paid(), 700);
+}
