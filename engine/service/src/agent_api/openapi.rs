@@ -105,3 +105,23 @@ fn describe(route: &Route) -> Value {
     }
     operation
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+    use crate::lanes::{lending::POSITION_FIELDS, trading::TRADE_FIELDS};
+
+    #[test]
+    fn trade_and_position_describe_the_fields_that_are_read_and_no_others() {
+        let document = document();
+        for (schema, fields) in [("Trade", TRADE_FIELDS), ("Position", POSITION_FIELDS)] {
+            let schema = &document["components"]["schemas"][schema];
+            assert_eq!(schema["additionalProperties"], false);
+            let described: BTreeSet<&str> =
+                schema["properties"].as_object().unwrap().keys().map(String::as_str).collect();
+            assert_eq!(described, fields.iter().copied().collect());
+        }
+    }
+}

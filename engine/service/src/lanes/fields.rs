@@ -4,6 +4,7 @@ use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
 use bursar_core::json::{Object, Value};
 use bursar_core::money::{MoneyError, parse_decimal};
+use bursar_core::text;
 use bursar_domain::Refusal;
 
 /// Why an object is not accepted.
@@ -27,6 +28,19 @@ pub(super) fn require(object: &Object, names: &[&str]) -> Result<(), InputFault>
         return Ok(());
     }
     Err(bad(format!("missing required field(s): {}", missing.join(", "))))
+}
+
+/// Checks that an object has no other fields than these. A field that the wallet ignored could be a limit that its agent
+/// relies on.
+pub(super) fn only(object: &Object, what: &str, known: &[&str]) -> Result<(), InputFault> {
+    let unknown = object.iter().map(|(name, _value)| name).find(|name| !known.contains(name));
+    unknown.map_or(Ok(()), |name| {
+        let name = text::quoted(name, 40);
+        Err(bad(format!(
+            "{name} is not a field of {what}: leave it out. {what} has {}.",
+            known.join(", ")
+        )))
+    })
 }
 
 /// Reads an optional whole number.

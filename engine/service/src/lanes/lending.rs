@@ -31,7 +31,7 @@ mod vault_list;
 mod vault_read;
 mod venue_read;
 
-pub use input::{LoanInput, network_of};
+pub use input::{LoanInput, POSITION_FIELDS, network_of};
 pub use known::Known;
 pub use lane::Lending;
 pub use listing::{ListedMarket, Listing};

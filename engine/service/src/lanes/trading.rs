@@ -23,7 +23,7 @@ mod steps;
 mod stocks;
 mod wiring;
 
-pub use input::TradeInput;
+pub use input::{TRADE_FIELDS, TradeInput};
 pub use lane::Trading;
 pub use measured::Measured;
 pub use propose::{Proposal, default_slippage};

@@ -4,7 +4,7 @@ use bursar_core::codes::Code;
 use bursar_core::networks::{DEFAULT_TRADING, NETWORKS};
 use serde_json::{Map, Value, json};
 
-use super::schemas::{identity, object, reference};
+use super::schemas::{closed_object, identity, object, reference};
 
 /// The codes that `reason_code` of a loan may have.
 const LOAN_REASONS: &[Code] = &[
@@ -114,7 +114,7 @@ fn map(schemas: Value) -> Map<String, Value> {
 fn requests() -> Map<String, Value> {
     map(json!({
         "VenuesQuery": object(json!({ "chain_id": chain_id() }), &[]),
-        "Position": object(json!({
+        "Position": closed_object(json!({
             "action": { "type": "string", "enum": ["supply", "withdraw"] },
             "venue": { "type": "string", "pattern": "^0x([0-9a-fA-F]{40}|[0-9a-fA-F]{64})$",
                 "description": VENUE },

@@ -156,6 +156,15 @@ pub(super) fn object(properties: Value, required: &[&str]) -> Value {
     json!({ "type": "object", "required": required, "properties": properties })
 }
 
+/// Returns an object without other fields.
+pub(super) fn closed_object(properties: Value, required: &[&str]) -> Value {
+    let mut schema = object(properties, required);
+    if let Some(schema) = schema.as_object_mut() {
+        schema.insert("additionalProperties".to_owned(), false.into());
+    }
+    schema
+}
+
 /// Returns `schema` with exactly one of the fields `names` required.
 fn either(mut schema: Value, names: &[&str]) -> Value {
     let choices: Vec<Value> = names.iter().map(|name| json!({ "required": [name] })).collect();

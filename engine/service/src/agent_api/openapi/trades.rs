@@ -4,7 +4,7 @@ use bursar_core::codes::Code;
 use bursar_core::networks::{DEFAULT_TRADING, NETWORKS};
 use serde_json::{Map, Value, json};
 
-use super::schemas::{identity, object, reference};
+use super::schemas::{closed_object, identity, object, reference};
 
 /// The codes that `reason_code` of a trade may have.
 const TRADE_REASONS: &[Code] = &[
@@ -54,7 +54,7 @@ pub(super) fn schemas() -> Map<String, Value> {
     let atoms = json!({ "type": "integer", "minimum": 0,
         "description": "In atomic units; may exceed 2^53." });
     let schemas = json!({
-        "Trade": object(json!({
+        "Trade": closed_object(json!({
             "token_in": { "type": "string", "description": TOKEN },
             "token_out": { "type": "string", "description": TOKEN },
             "amount_in": { "type": ["string", "number"],

@@ -11,6 +11,19 @@ use bursar_morpho::VenueId;
 
 use crate::lanes::fields::{self, InputFault, bad};
 
+/// The fields of the object. Every other one is refused.
+pub const POSITION_FIELDS: &[&str] = &[
+    "action",
+    "venue",
+    "venue_kind",
+    "amount",
+    "withdraw_all",
+    "denomination",
+    "protocol",
+    "chain_id",
+    "deadline",
+];
+
 /// A loan as its agent requested it.
 #[derive(Debug, Clone)]
 pub struct LoanInput {
@@ -34,8 +47,9 @@ impl LoanInput {
     /// Reads the object.
     ///
     /// # Errors
-    /// A field is missing or invalid, or nothing can be lent on the network.
+    /// A field is missing, invalid or unknown, or nothing can be lent on the network.
     pub fn read(position: &Object) -> Result<Self, InputFault> {
+        fields::only(position, "position", POSITION_FIELDS)?;
         fields::require(position, &["action", "venue", "venue_kind"])?;
         let (network, _contracts) = network_of(position)?;
         let action = match text(position, "action")? {
@@ -149,6 +163,47 @@ impl From<InputFault> for Fault {
         match fault {
             InputFault::Malformed(fault) => fault,
             InputFault::Refused(refusal) => refusal.into(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bursar_core::json;
+
+    const VAULT: &str = "0xBeEff033F34C046626B8D0A041844C5d1A5409dd";
+
+    fn refusal(venue: &str, more: &str) -> Option<String> {
+        let text = format!(
+            "{{\"action\":\"supply\",\"venue\":\"{venue}\",\"venue_kind\":\"vault\",\"amount\":\"1\"{more}}}"
+        );
+        let value = json::parse(text.as_bytes(), 8).unwrap();
+        match LoanInput::read(value.as_object().unwrap()) {
+            Ok(_read) => None,
+            Err(InputFault::Malformed(fault)) => {
+                assert_eq!(fault.code, Code::BadRequest);
+                Some(fault.message.to_string())
+            }
+            Err(InputFault::Refused(refusal)) => panic!("{refusal:?}"),
+        }
+    }
+
+    #[test]
+    fn a_venue_with_a_wrong_checksum_is_refused() {
+        let upper = VAULT.to_uppercase().replace('X', "x");
+        for right in [VAULT, &VAULT.to_lowercase(), &upper] {
+            assert_eq!(refusal(right, ""), None, "{right}");
+        }
+        let said = refusal(&VAULT.replace("BeE", "BEe"), "").unwrap();
+        assert!(said.starts_with("venue") && said.contains("checksum"), "{said}");
+    }
+
+    #[test]
+    fn an_unknown_field_is_refused_by_its_name() {
+        for name in ["min_shares", "sender", "slippage"] {
+            let said = refusal(VAULT, &format!(",\"{name}\":null")).unwrap();
+            assert!(said.starts_with(&format!("\"{name}\" is not a field of position")), "{said}");
         }
     }
 }

@@ -17,6 +17,21 @@ const DEFAULT_FEE: u32 = 3_000;
 /// The largest slippage that an agent may request, in basis points.
 const SLIPPAGE_MAX: u64 = 5_000;
 
+/// The fields of the object. Every other one is refused.
+pub const TRADE_FIELDS: &[&str] = &[
+    "token_in",
+    "token_out",
+    "amount_in",
+    "chain_id",
+    "fee_tier",
+    "tick_spacing",
+    "hooks",
+    "dex_version",
+    "route",
+    "max_slippage_bps",
+    "deadline",
+];
+
 /// A trade as its agent requested it.
 #[derive(Debug, Clone)]
 pub struct TradeInput {
@@ -52,8 +67,9 @@ impl TradeInput {
     /// Reads the object.
     ///
     /// # Errors
-    /// A field is missing or invalid, or the network has no exchange.
+    /// A field is missing, invalid or unknown, or the network has no exchange.
     pub fn read(trade: &Object) -> Result<Self, InputFault> {
+        fields::only(trade, "trade", TRADE_FIELDS)?;
         fields::require(trade, &["token_in", "token_out", "amount_in"])?;
         let chain = fields::number(trade, "chain_id")?.map_or(networks::DEFAULT_TRADING, ChainId);
         let unsupported = || {
@@ -162,5 +178,61 @@ fn pool(trade: &Object) -> Result<PoolInput, InputFault> {
             0 | 100 | 500 | 3_000 | 10_000 => Ok(PoolInput::V3 { fee }),
             _other => Err(bad("fee_tier must be 100, 500, 3000 or 10000.")),
         },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bursar_core::json;
+
+    const USDC: &str = "0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913";
+    const HOOKS: &str = "0x209693Bc6afc0C5328bA36FaF03C514EF312287C";
+
+    /// Reads a v4 trade in which these texts are replaced. Returns what the refusal says.
+    fn refusal(from: &str, to: &str) -> Option<String> {
+        let text = format!(
+            "{{\"chain_id\":8453,\"token_in\":\"{USDC}\",\"token_out\":\"ETH\",\"amount_in\":\"1.5\",\
+             \"fee_tier\":500,\"tick_spacing\":10,\"hooks\":\"{HOOKS}\"}}"
+        );
+        let changed = text.replace(from, to);
+        let value = json::parse(changed.as_bytes(), 8).unwrap();
+        match TradeInput::read(value.as_object().unwrap()) {
+            Ok(_read) => None,
+            Err(InputFault::Malformed(fault)) => {
+                assert_eq!(fault.code, Code::BadRequest);
+                Some(fault.message.to_string())
+            }
+            Err(InputFault::Refused(refusal)) => panic!("{refusal:?}"),
+        }
+    }
+
+    #[test]
+    fn an_address_with_a_wrong_checksum_is_refused_by_the_name_of_its_field() {
+        let upper = |text: &str| text.to_uppercase().replace('X', "x");
+        for (name, address, wrong) in [
+            ("token_in", USDC, USDC.replace("fCD6", "fcD6")),
+            ("hooks", HOOKS, HOOKS.replace("Bc6", "bc6")),
+        ] {
+            for right in [address.to_owned(), address.to_lowercase(), upper(address)] {
+                assert_eq!(refusal(address, &right), None, "{right}");
+            }
+            let said = refusal(address, &wrong).unwrap();
+            assert!(said.starts_with(name) && said.contains("checksum"), "{said}");
+        }
+        let out = refusal("\"ETH\"", &format!("\"{}\"", HOOKS.replace("Bc6", "bc6"))).unwrap();
+        assert!(out.starts_with("token_out"), "{out}");
+        assert!(refusal("\"ETH\"", "\"0xETH\"").unwrap().contains("40 hex digits"));
+    }
+
+    #[test]
+    fn an_unknown_field_is_refused_by_its_name() {
+        for name in ["min_amount_out", "amount_out_min", "sender", "Fee_tier", ""] {
+            for value in ["\"1\"", "null", "{}"] {
+                let field = format!("{{\"{name}\":{value},\"chain_id\"");
+                let said = refusal("{\"chain_id\"", &field).unwrap();
+                assert!(said.starts_with(&format!("\"{name}\" is not a field of trade")), "{said}");
+            }
+        }
     }
 }
