@@ -172,6 +172,7 @@ pub(crate) fn failure(condition: &Condition, log: &str) -> String {
         5 => "the password of the unattended unlock is wrong: run `install-service --unlock` again".to_owned(),
         10 => "another engine uses the data folder: stop it, then start the service".to_owned(),
         13 => format!("the data folder cannot be used or is damaged: run `bursar doctor`, and see `{log}`"),
+        15 => "the disk is full: free some space; the service then starts by itself".to_owned(),
         200 => "the data folder cannot be entered: check that it exists, and its owner".to_owned(),
         203 => "the program cannot be run: check its path and its rights".to_owned(),
         226 => "the manager cannot protect the service here, because this account may not use namespaces".to_owned(),
@@ -190,7 +191,7 @@ mod tests {
 
     #[test]
     fn each_failure_names_what_to_do() {
-        for exit in [1, 2, 5, 10, 13, 200, 203, 217, 226, 243] {
+        for exit in [1, 2, 5, 10, 13, 15, 200, 203, 217, 226, 243] {
             let condition =
                 Condition { exit, result: "exit-code".to_owned(), ..Condition::default() };
             let sentence = failure(&condition, "journalctl");

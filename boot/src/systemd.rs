@@ -65,12 +65,9 @@ pub fn unit(service: &Service) -> String {
     let order = match service.scope {
         Scope::System => {
             "Wants=network-online.target\n\
-             After=network-online.target time-sync.target\n\
-             StartLimitIntervalSec=60\n\
-             StartLimitBurst=5\n"
+             After=network-online.target time-sync.target\n"
         }
-        // A home folder may be mounted late, so a start is tried until it succeeds.
-        Scope::User => "StartLimitIntervalSec=0\n",
+        Scope::User => "",
     };
     let place = match service.scope {
         Scope::System => "User=bursar\n\
@@ -103,7 +100,10 @@ pub fn unit(service: &Service) -> String {
         "[Unit]\n\
          Description=Bursar, the wallet of AI agents\n\
          RequiresMountsFor={data}\n\
-         {order}\n\
+         {order}\
+         # A disk may be full, and a home folder mounted late: a start is tried until it succeeds.\n\
+         StartLimitIntervalSec=0\n\
+         \n\
          [Service]\n\
          Type=notify\n\
          NotifyAccess=main\n\

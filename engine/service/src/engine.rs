@@ -11,7 +11,7 @@ use bursar_chain::clock::SystemClock;
 use bursar_chain::ports::Clock;
 use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
-use bursar_core::limits::DRAIN_MS;
+use bursar_core::limits::{DRAIN_MS, FREE_DISK_BYTES};
 use bursar_domain::Action;
 use bursar_domain::event::LockCause;
 use secrecy::SecretString;
@@ -267,11 +267,30 @@ impl Engine {
     ///
     /// A regular stop locks the wallet. So if the wallet was open and no lock precedes the start, the earlier engine
     /// crashed.
-    pub async fn note_started(&self) {
-        if let Err(fault) = self.context.core.act(Action::RecordStart).await {
-            // Only a warning: later calls return the cause to their callers.
-            tracing::warn!(code = %fault.code, "the start is not in the journal");
+    ///
+    /// # Errors
+    /// The journal cannot be written: `DISK_FULL` or `JOURNAL_FAILED`.
+    pub async fn note_started(&self) -> Result<(), Fault> {
+        match self.context.core.act(Action::RecordStart).await {
+            Ok(_noted) => Ok(()),
+            Err(fault) if fault.code == Code::JournalFailed => Err(self.fault_of_start(fault)),
+            Err(fault) => {
+                // Only a warning: later calls return the cause to their callers.
+                tracing::warn!(code = %fault.code, "the start is not in the journal");
+                Ok(())
+            }
         }
+    }
+
+    /// Converts a fault that ends a start: a journal that failed without room is a full disk, which a service manager
+    /// may retry.
+    fn fault_of_start(&self, fault: Fault) -> Fault {
+        let folder = self.context.folder.path();
+        let free = self.context.ports.disk.free_bytes(folder);
+        if fault.code == Code::JournalFailed && free.is_ok_and(|free| free < FREE_DISK_BYTES) {
+            return Fault { detail: fault.detail, ..Fault::new(Code::DiskFull) };
+        }
+        fault
     }
 
     /// Opens the wallet with a password that was given at the start: no person entered it.
@@ -279,11 +298,11 @@ impl Engine {
     /// # Errors
     /// Those of an unlock, such as a wrong password.
     pub async fn unlock(&self, password: SecretString) -> Result<(), Fault> {
-        open_with(&self.context, password, false).await.map(|warnings| {
-            for warning in warnings {
-                tracing::warn!(code = warning.code, "{}", warning.message);
-            }
-        })
+        let warnings = open_with(&self.context, password, false).await;
+        for warning in warnings.map_err(|fault| self.fault_of_start(fault))? {
+            tracing::warn!(code = warning.code, "{}", warning.message);
+        }
+        Ok(())
     }
 
     /// Listens for the operator's programs.
@@ -333,7 +352,7 @@ fn complete_restore(folder: &DataFolder) -> Result<(), Fault> {
     crate::operator::backup::sweep(folder.path());
     replace::finish(folder.path()).map_err(|error| {
         Fault::because(
-            Code::DataFolder,
+            Code::of_disk(&error),
             format!(
                 "Restored files cannot be put in place in {}: {error}.",
                 folder.path().display()

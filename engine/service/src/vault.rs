@@ -536,7 +536,8 @@ pub(crate) fn fault(error: WalletFileError) -> Fault {
         | WalletFileError::UnsupportedVersion { .. }
         | WalletFileError::KdfOutOfBounds { .. } => Code::WalletDamaged,
         WalletFileError::BadName { .. } | WalletFileError::TooLarge { .. } => Code::BadInput,
-        WalletFileError::TooOpen { .. } | WalletFileError::Io { .. } => Code::DataFolder,
+        WalletFileError::TooOpen { .. } => Code::DataFolder,
+        WalletFileError::Io { source, .. } => Code::of_disk(source),
         WalletFileError::OutOfMemory { .. } | WalletFileError::NotSealed { .. } => {
             Code::InternalError
         }

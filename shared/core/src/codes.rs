@@ -112,7 +112,7 @@ crate::code_table! {
     WalletLocked "WALLET_LOCKED" "The wallet is locked: the operator must open it." = at(503, 4).hint("wallet open");
     Busy "BUSY" "Too many requests at once: try again." = at(503, 1);
     JournalFailed "JOURNAL_FAILED" "The journal could not be written: free some disk space and restart the engine." = at(503, 13);
-    DiskFull "DISK_FULL" "The disk of the data folder has less than 64 MiB free: free some space." = at(503, 13);
+    DiskFull "DISK_FULL" "The disk of the data folder has less than 64 MiB free: free some space." = at(503, 15);
 
     // Codes in responses that are not refusals, and how a held request ended.
     ApprovalRequired "APPROVAL_REQUIRED" "Awaiting user approval" = at(202, 20);
@@ -175,6 +175,14 @@ impl Code {
     /// Returns the exit code of a command that ends with this code.
     pub fn exit(self) -> u8 {
         self.columns().exit
+    }
+
+    /// Returns the code of a failed access to the data folder: a full disk is told apart, because it mends without a change
+    /// of the folder.
+    pub fn of_disk(error: &std::io::Error) -> Self {
+        use std::io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
+        let full = [StorageFull, QuotaExceeded, FileTooLarge].contains(&error.kind());
+        if full { Self::DiskFull } else { Self::DataFolder }
     }
 
     /// Returns the command that most likely helps, without the program's name, like `wallet open`.

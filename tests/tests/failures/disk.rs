@@ -207,7 +207,7 @@ async fn a_disk_that_fills_up_is_reported_early_and_loses_nothing() {
     // On a full disk, commands name the file that could not be written and the remedy.
     fill(&mut file, || false);
     let fault = operator.refused("agent register late --auth hmac").await;
-    assert_eq!(fault.code, Code::DataFolder, "{fault}");
+    assert_eq!(fault.code, Code::DiskFull, "{fault}");
     for part in ["main.wallet", "No space left on device", "neither full nor read-only"] {
         assert!(fault.message.contains(part), "{fault}");
     }

@@ -78,7 +78,7 @@ impl Change<'_> {
         replace(&self.live.file, &self.text).map_err(|error| {
             let file = self.live.file.display();
             Fault::because(
-                Code::DataFolder,
+                Code::of_disk(&error),
                 format!("{file} cannot be written: {error}. Check its folder and the free space."),
             )
         })?;

@@ -38,7 +38,7 @@ impl ControlServer {
         let socket = socket_path(&engine.folder)?;
         let failed = |error: std::io::Error| {
             Fault::because(
-                Code::DataFolder,
+                Code::of_disk(&error),
                 format!("The control socket {} cannot be opened: {error}.", socket.display()),
             )
         };

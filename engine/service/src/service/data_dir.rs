@@ -94,10 +94,15 @@ fn probe(path: &Path) -> Result<(), Fault> {
 }
 
 fn unusable(path: &Path, error: &io::Error) -> Fault {
+    let code = Code::of_disk(error);
+    let remedy = match code {
+        Code::DiskFull => "Free some space",
+        _other => "Make it writable",
+    };
     Fault::because(
-        Code::DataFolder,
+        code,
         format!(
-            "The data folder {} cannot be used: {error}. Make it writable, or choose another with --data.",
+            "The data folder {} cannot be used: {error}. {remedy}, or choose another with --data.",
             path.display()
         ),
     )

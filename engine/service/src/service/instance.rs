@@ -135,8 +135,10 @@ fn is_alive(pid: u32) -> bool {
 }
 
 fn unusable(path: &Path, error: &std::io::Error) -> Fault {
-    Fault::because(
-        Code::DataFolder,
-        format!("{} cannot be used: {error}. Check the folder's owner and rights.", path.display()),
-    )
+    let code = Code::of_disk(error);
+    let remedy = match code {
+        Code::DiskFull => "Free some space.",
+        _other => "Check the folder's owner and rights.",
+    };
+    Fault::because(code, format!("{} cannot be used: {error}. {remedy}", path.display()))
 }
