@@ -36,6 +36,7 @@ const LINGER_MS: u64 = 100;
 fn main() -> ExitCode {
     process::restrict_access();
     panics::install();
+    bursar_serve::signals::outlive_file_size_limit();
     let arguments: Vec<OsString> = std::env::args_os().collect();
     ExitCode::from(match Cli::read(arguments.iter().cloned()) {
         Ok(Cli { global, screen, command: Some(command) }) => {
@@ -116,6 +117,7 @@ fn dispatch(global: &Global, command: Command) -> u8 {
 }
 
 fn in_runtime(command: &str, global: &Global, work: impl Future<Output = u8>) -> u8 {
+    panics::name_command(command, global.json);
     match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
         Ok(runtime) => {
             let exit = runtime.block_on(work);

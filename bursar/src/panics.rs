@@ -4,12 +4,24 @@
 use std::io::{self, Write};
 use std::panic::PanicHookInfo;
 use std::path::PathBuf;
-use std::sync::OnceLock;
+use std::sync::{Mutex, OnceLock};
 
 use bursar_core::codes::Code;
+use bursar_core::fault::Fault;
+use bursar_tui::oneshot::{self, Options};
 
 /// The data folder of this process, once it is known.
 static FOLDER: OnceLock<PathBuf> = OnceLock::new();
+
+/// The command that runs, if its result is one JSON object. A piped session sets it for each of its commands.
+static JSON_COMMAND: Mutex<Option<String>> = Mutex::new(None);
+
+/// Sets the command whose failure a panic of the store reports.
+pub(crate) fn name_command(command: &str, json: bool) {
+    if let Ok(mut known) = JSON_COMMAND.lock() {
+        *known = json.then(|| command.to_owned());
+    }
+}
 
 /// Sets the data folder that the panic message names.
 pub(crate) fn name_folder(folder: &std::path::Path) {
@@ -19,14 +31,15 @@ pub(crate) fn name_folder(folder: &std::path::Path) {
 
 pub(crate) fn install() {
     std::panic::set_hook(Box::new(|panic| {
-        let store = is_of_the_store(panic);
-        // A closed standard error cannot be reported anywhere.
-        let _closed = writeln!(io::stderr(), "{}", message(panic, store));
-        // An abort would hide the cause, so exit with the code of the most likely cause: a damaged journal.
-        if store && cfg!(panic = "abort") {
-            #[expect(clippy::exit, reason = "the process is about to be aborted")]
-            std::process::exit(i32::from(Code::JournalDamaged.exit()));
-        }
+        let journal = is_of_the_store(panic).then(|| journal_damaged(panic)).flatten();
+        let Some(damage) = journal else {
+            // A closed standard error cannot be reported anywhere.
+            let _closed = writeln!(io::stderr(), "{}", message(panic));
+            return;
+        };
+        // A release build would be aborted, which would hide the cause from scripts and service managers.
+        #[expect(clippy::exit, reason = "no code after a panic of the store may decide anything")]
+        std::process::exit(i32::from(report(damage)));
     }));
 }
 
@@ -36,22 +49,40 @@ fn is_of_the_store(panic: &PanicHookInfo<'_>) -> bool {
     panic.location().is_some_and(|location| location.file().contains("redb"))
 }
 
-fn message(panic: &PanicHookInfo<'_>, store: bool) -> String {
-    let location = panic
+fn message(panic: &PanicHookInfo<'_>) -> String {
+    format!(
+        "bursar: stopped by a bug at {}. No answered request is lost: start it again, and report this line.",
+        location(panic)
+    )
+}
+
+fn location(panic: &PanicHookInfo<'_>) -> String {
+    panic
         .location()
-        .map_or_else(|| "an unknown place".to_owned(), |at| format!("{}:{}", at.file(), at.line()));
-    let folder = FOLDER.get().map(|folder| folder.join("journal.redb"));
-    match folder.filter(|_known| store) {
-        Some(journal) => format!(
-            "bursar: the journal {} is damaged (at {location}). `bursar wallet restore <file>` restores a backup; \
-             without one, move the journal away and run `bursar wallet recover <name>`.",
-            journal.display()
+        .map_or_else(|| "an unknown place".to_owned(), |at| format!("{}:{}", at.file(), at.line()))
+}
+
+/// The most likely cause of a panic of the store. `None` before the data folder is known.
+fn journal_damaged(panic: &PanicHookInfo<'_>) -> Option<Fault> {
+    let journal = FOLDER.get()?.join("journal.redb");
+    Some(Fault::because(
+        Code::JournalDamaged,
+        format!(
+            "The journal {} is damaged (at {}). `bursar wallet restore <file>` restores a backup; without one, move \
+             the journal away and run `bursar wallet recover <name>`.",
+            journal.display(),
+            location(panic)
         ),
-        None => format!(
-            "bursar: stopped by a bug at {location}. No answered request is lost: start it again, and report \
-             this line."
-        ),
-    }
+    ))
+}
+
+/// Reports a failure like the end of the command, and returns its exit code.
+fn report(fault: Fault) -> u8 {
+    // Another thread may have panicked while it held the lock.
+    let command = JSON_COMMAND.try_lock().ok().and_then(|known| known.clone());
+    let options = Options { json: command.is_some(), ..Options::default() };
+    let (mut out, mut err) = (io::stdout(), io::stderr());
+    oneshot::fail(command.as_deref(), fault, &options, &mut out, &mut err)
 }
 
 #[cfg(test)]

@@ -62,14 +62,17 @@ pub(crate) fn allow_open_files() {}
 #[cfg(not(unix))]
 pub(crate) fn restrict_access() {}
 
-/// Writes log lines to standard error, with secrets redacted. `BURSAR_LOG` selects them, or else `default`.
+/// Writes log lines to standard error, with secrets redacted. A line that cannot be written is dropped. `BURSAR_LOG` selects them, or else `default`.
 pub(crate) fn log_to_stderr(default: &str) {
     let filter =
         EnvFilter::try_from_env(LOG_VARIABLE).unwrap_or_else(|_unset| EnvFilter::new(default));
-    let writer = || Redacting(std::io::stderr());
+    let lines = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(|| Redacting(std::io::stderr()))
+        // A failed write would otherwise be reported by `eprintln!`, whose panic ends the process.
+        .log_internal_errors(false);
     // A piped session calls this for each of its commands.
-    let _set_already =
-        tracing_subscriber::fmt().with_env_filter(filter).with_writer(writer).try_init();
+    let _set_already = lines.try_init();
 }
 
 /// Sets up the log of a console, away from the terminal that it draws on. The log goes to a file in the data
@@ -95,7 +98,8 @@ fn log_to_file(path: &Path) -> io::Result<()> {
     let filter =
         EnvFilter::try_from_env(LOG_VARIABLE).unwrap_or_else(|_wrong| EnvFilter::new("off"));
     let writer = move || Redacting(Arc::clone(&file));
-    tracing_subscriber::fmt().with_env_filter(filter).with_ansi(false).with_writer(writer).init();
+    let lines = tracing_subscriber::fmt().with_env_filter(filter).with_writer(writer);
+    lines.with_ansi(false).log_internal_errors(false).init();
     Ok(())
 }
 

@@ -12,6 +12,7 @@ mod roles;
 mod sandbox;
 mod stage;
 
+use std::io::Write;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
@@ -96,6 +97,6 @@ fn main() -> ExitCode {
 }
 
 fn failed(error: &anyhow::Error) -> ExitCode {
-    eprintln!("bursar-demo: {error:#}");
+    let _closed = writeln!(std::io::stderr(), "bursar-demo: {error:#}");
     ExitCode::FAILURE
 }

@@ -9,7 +9,10 @@ use bursar_chain::clock::SystemClock;
 use bursar_chain::ports::{BlockTag, Chain, Clock};
 use bursar_chain::rpc::BATCH_MAX;
 use bursar_core::networks::{CREATE2_DEPLOYER, ChainId, MULTICALL3, by_chain};
+use bursar_outbox::store::StoreFault;
+use bursar_rows::StoreError;
 use bursar_serve::findings::{Findings, Severity};
+use bursar_serve::panics;
 
 use crate::book::record::Record;
 use crate::book::redb_store::RedbPayments;
@@ -167,16 +170,21 @@ impl Check {
             );
             return;
         }
+        panics::name_store(&config.store);
         let open = match RedbPayments::open_file(&config.store) {
             Ok((payments, _outboxes)) => payments.open().await,
             Err(fault) => Err(fault),
         };
         let open = match open {
             Ok(open) => open,
-            Err(fault) => {
-                let text =
-                    format!("{path} cannot be read ({fault}); a running facilitator locks it");
+            Err(StoreFault::Failed(StoreError::Io(why))) => {
+                let text = format!("{path} cannot be read ({why}); a running facilitator locks it");
                 self.findings.add(Severity::Warning, title, text);
+                return;
+            }
+            Err(fault) => {
+                let unusable = StartFault::store(config, &fault);
+                self.findings.add(Severity::Bad, title, unusable.to_string());
                 return;
             }
         };

@@ -10,11 +10,12 @@ use crate::config::Config;
 use crate::contract_call::ContractCall;
 use crate::keys::SigningKey;
 use crate::network::upto_contracts;
-use crate::service::{self, Running};
+use crate::service::{self, Running, StartFault};
 use bursar_chain::failpoints::Failpoints;
 use bursar_outbound::{Client, PlainHttpHosts, Target};
+use bursar_rows::StoreUnusable;
 use bursar_serve::program::{self, BLOCKING_THREADS};
-use bursar_serve::{logs, signals};
+use bursar_serve::{exit, logs, signals};
 use clap::{Parser, Subcommand};
 
 /// Timeout of a status request in milliseconds, and maximum length of its answer.
@@ -63,7 +64,16 @@ enum Key {
 
 /// Runs the program. `failpoints` are the failpoints of tests.
 pub fn main(failpoints: Arc<dyn Failpoints>) -> ExitCode {
-    program::main("bursar-facilitator", || run(failpoints))
+    program::main("bursar-facilitator", || run(failpoints), exit_of)
+}
+
+fn exit_of(fault: &anyhow::Error) -> ExitCode {
+    let store = match fault.downcast_ref::<StartFault>() {
+        Some(StartFault::Store(store)) => Some(store),
+        Some(_other) => None,
+        None => fault.downcast_ref::<StoreUnusable>(),
+    };
+    store.map_or(ExitCode::FAILURE, |store| exit::of_store(store.is_full()))
 }
 
 fn run(failpoints: Arc<dyn Failpoints>) -> anyhow::Result<ExitCode> {
@@ -149,21 +159,17 @@ async fn status(config: &Config) -> anyhow::Result<serde_json::Value> {
 }
 
 async fn serve(config: Config, failpoints: Arc<dyn Failpoints>) -> anyhow::Result<()> {
+    let stop = signals::stop_requested();
     let keys = service::load_keys(&config)?;
     let running = Running::start(config, keys, failpoints).await?;
-    program::ready(running.address)?;
+    program::ready(running.address);
     if let Some(address) = running.metrics_address {
         tracing::info!(%address, "metrics");
     }
     // cancel-safe: both branches only wait.
     tokio::select! {
-        () = signals::stop_requested() => {}
-        () = running.broken() => {
-            anyhow::bail!(
-                "the store cannot be written: free or repair its disk and start again; accepted \
-                 payments resume then"
-            );
-        }
+        () = stop => {}
+        fault = running.broken() => return Err(fault.into()),
     }
     tracing::info!("stopping");
     running.stop().await;

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use alloy_primitives::Address;
@@ -14,9 +15,11 @@ use bursar_core::networks::{ChainId, Gas};
 use bursar_outbox::redb_store::RedbStore;
 use bursar_outbox::service::{OutboxDeps, ServiceOutbox};
 use bursar_outbox::store::{Store, StoreFault};
+use bursar_rows::{StoreError, StoreUnusable};
 use bursar_serve::access::Access;
 use bursar_serve::http::{self, Bounds, Edge};
 use bursar_serve::listen::{ListenFault, listen};
+use bursar_serve::panics;
 use bursar_serve::program::file_limit;
 use bursar_submit::OutboxKey;
 use tokio::net::TcpListener;
@@ -57,8 +60,8 @@ const OUTBOUND: usize = 64;
 pub enum StartFault {
     #[error(transparent)]
     Key(#[from] crate::keys::KeyFault),
-    #[error("the store {path} cannot be used ({why}): check that no other facilitator uses it")]
-    Store { path: String, why: String },
+    #[error(transparent)]
+    Store(#[from] StoreUnusable),
     #[error("the clock cannot be used: {0}")]
     Clock(String),
     #[error("{chain}: {why}")]
@@ -84,8 +87,15 @@ pub enum StartFault {
 }
 
 impl StartFault {
-    fn store(config: &Config, fault: &StoreFault) -> Self {
-        Self::Store { path: config.store.display().to_string(), why: fault.to_string() }
+    pub(crate) fn store(config: &Config, fault: &StoreFault) -> Self {
+        let error = match fault {
+            StoreFault::Failed(error) => error.clone(),
+            // No other process writes an open store, and the start commits nothing.
+            StoreFault::Conflict | StoreFault::Ended(_) | StoreFault::NonceTaken(_) => {
+                StoreError::Bug(fault.to_string())
+            }
+        };
+        Self::Store(StoreUnusable::at_start(&config.store, error))
     }
 }
 
@@ -96,8 +106,8 @@ pub struct Running {
     pub metrics_address: Option<SocketAddr>,
     settlers: Vec<Arc<Settler>>,
     lifecycle: Lifecycle,
-    /// Cancelled when the store cannot be written.
-    broken: CancellationToken,
+    store: RedbPayments,
+    store_path: PathBuf,
     drain_ms: u64,
     clock: Arc<dyn Clock>,
 }
@@ -188,8 +198,7 @@ pub fn chain_of(network: &NetworkConfig, clock: &Arc<dyn Clock>) -> Result<RpcCh
 struct Stores {
     payments: Arc<dyn Payments>,
     outboxes: RedbStore,
-    /// Cancelled when the store cannot be written.
-    broken: CancellationToken,
+    file: RedbPayments,
     ledger: Ledger,
     open: OpenWork,
 }
@@ -197,12 +206,12 @@ struct Stores {
 impl Stores {
     async fn open(config: &Config, clock: &Arc<dyn Clock>) -> Result<Self, StartFault> {
         let unusable = |fault: StoreFault| StartFault::store(config, &fault);
-        let (payments, outboxes) = RedbPayments::open_file(&config.store).map_err(unusable)?;
-        let broken = payments.broken();
-        let payments: Arc<dyn Payments> = Arc::new(payments);
+        panics::name_store(&config.store);
+        let (file, outboxes) = RedbPayments::open_file(&config.store).map_err(unusable)?;
+        let payments: Arc<dyn Payments> = Arc::new(file.clone());
         let (ledger, open) =
             Ledger::load(Arc::clone(&payments), clock.utc()).await.map_err(unusable)?;
-        Ok(Self { payments, outboxes, broken, ledger, open })
+        Ok(Self { payments, outboxes, file, ledger, open })
     }
 }
 
@@ -308,15 +317,19 @@ impl Running {
             metrics_address,
             settlers: all_settlers,
             lifecycle,
-            broken: stores.broken,
+            store: stores.file,
+            store_path: config.store,
             drain_ms: config.drain_ms,
             clock,
         })
     }
 
-    /// Completes when the store cannot be written. No payment can then be settled until the next start.
-    pub async fn broken(&self) {
-        self.broken.cancelled().await;
+    /// Completes with the reason when the store cannot be written. No payment can then be settled until the next start.
+    pub async fn broken(&self) -> StoreUnusable {
+        self.store.broken().cancelled().await;
+        // The failure is set before the token is cancelled.
+        let failure = self.store.failure().unwrap_or(StoreError::Bug("unknown".to_owned()));
+        StoreUnusable::at_write(&self.store_path, failure)
     }
 
     /// Stops: accepts no new requests, then waits up to `drain_ms` for the answers to earlier ones. Unfinished work

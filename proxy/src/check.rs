@@ -7,7 +7,9 @@ use std::sync::Arc;
 use bursar_chain::ports::Clock;
 use bursar_core::json::{self, Number, Value};
 use bursar_core::networks::by_text;
+use bursar_rows::{StoreError, StoreUnusable};
 use bursar_serve::findings::{Findings, Severity};
+use bursar_serve::panics;
 
 use crate::book::redb_store::RedbStore;
 use crate::config::Config;
@@ -174,13 +176,16 @@ fn store(config: &Config, findings: &mut Findings) {
         findings.add(Severity::Good, "store", format!("{path} will be created at the first start"));
         return;
     }
+    panics::name_store(&config.store);
     match RedbStore::open_file(&config.store) {
         Ok(_store) => findings.add(Severity::Good, "store", format!("{path} can be used")),
-        Err(fault) => {
-            let text = format!(
-                "{path} cannot be used now ({fault}): a running proxy locks it, or it is damaged"
-            );
+        Err(StoreError::Io(why)) => {
+            let text = format!("{path} cannot be used now ({why}): a running proxy locks it");
             findings.add(Severity::Warning, "store", text);
+        }
+        Err(error) => {
+            let unusable = StoreUnusable::at_start(&config.store, error);
+            findings.add(Severity::Bad, "store", unusable.to_string());
         }
     }
 }

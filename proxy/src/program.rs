@@ -6,12 +6,13 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use bursar_chain::failpoints::Failpoints;
-use bursar_serve::{logs, program, signals};
+use bursar_rows::StoreUnusable;
+use bursar_serve::{exit, logs, program, signals};
 use clap::{Parser, Subcommand};
 
 use crate::check;
 use crate::config::Config;
-use crate::service::Running;
+use crate::service::{Running, StartFault};
 
 /// Sells an OpenAI-compatible API per request, for stablecoin (x402).
 ///
@@ -42,7 +43,16 @@ const BLOCKING_THREADS: usize = 32;
 
 /// Runs the program. Tests pass `failpoints` that end the process.
 pub fn main(failpoints: Arc<dyn Failpoints>) -> ExitCode {
-    program::main("bursar-proxy", || run(failpoints))
+    program::main("bursar-proxy", || run(failpoints), exit_of)
+}
+
+fn exit_of(fault: &anyhow::Error) -> ExitCode {
+    let store = match fault.downcast_ref::<StartFault>() {
+        Some(StartFault::Store(store)) => Some(store),
+        Some(_other) => None,
+        None => fault.downcast_ref::<StoreUnusable>(),
+    };
+    store.map_or(ExitCode::FAILURE, |store| exit::of_store(store.is_full()))
 }
 
 fn run(failpoints: Arc<dyn Failpoints>) -> anyhow::Result<ExitCode> {
@@ -71,13 +81,19 @@ fn run(failpoints: Arc<dyn Failpoints>) -> anyhow::Result<ExitCode> {
 }
 
 async fn serve(config: Config, failpoints: Arc<dyn Failpoints>) -> anyhow::Result<()> {
+    let stop = signals::stop_requested();
     let running = Running::start(config, failpoints).await?;
-    program::ready(running.address)?;
+    program::ready(running.address);
     if let Some(address) = running.metrics_address {
         tracing::info!(%address, "metrics");
     }
-    signals::stop_requested().await;
+    // cancel-safe: both branches only wait.
+    let broken = tokio::select! {
+        () = stop => None,
+        fault = running.broken() => Some(fault),
+    };
     tracing::info!("stopping");
+    // Answers in progress still end, also without a store: the log and the exit code say why.
     running.stop().await;
-    Ok(())
+    broken.map_or(Ok(()), |fault| Err(fault.into()))
 }

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use bursar_chain::clock::SystemClock;
@@ -10,9 +11,11 @@ use bursar_chain::ports::{Chain, Clock};
 use bursar_chain::rpc::RpcChain;
 use bursar_core::networks::ChainId;
 use bursar_outbound::Client;
+use bursar_rows::StoreUnusable;
 use bursar_serve::access::Access;
 use bursar_serve::http::{self, Bounds, Edge};
 use bursar_serve::listen::{ListenFault, listen};
+use bursar_serve::panics;
 use bursar_serve::program::file_limit;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
@@ -21,7 +24,6 @@ use tokio_util::task::TaskTracker;
 use crate::api::{self, Api};
 use crate::book::ledger::Ledger;
 use crate::book::redb_store::RedbStore;
-use crate::book::store::StoreError;
 use crate::config::{Config, SettingsFault};
 use crate::facilitator::Facilitator;
 use crate::metrics::Metrics;
@@ -48,8 +50,8 @@ const REPEAT_WAIT_MS: u64 = 120_000;
 pub enum StartFault {
     #[error(transparent)]
     Settings(#[from] SettingsFault),
-    #[error("the store {path} cannot be used ({why}): is another proxy using it?")]
-    Store { path: String, why: String },
+    #[error(transparent)]
+    Store(#[from] StoreUnusable),
     #[error("the clock cannot be used: {0}")]
     Clock(String),
     #[error("this machine cannot make connections: {0}")]
@@ -64,6 +66,8 @@ pub struct Running {
     pub address: SocketAddr,
     pub metrics_address: Option<SocketAddr>,
     pub seller: Seller,
+    store: RedbStore,
+    store_path: PathBuf,
     servers: TaskTracker,
     sales: TaskTracker,
     upkeep: TaskTracker,
@@ -83,13 +87,15 @@ pub fn clock() -> Result<Arc<dyn Clock>, StartFault> {
 }
 
 /// Opens the store of sales and loads its open records.
-async fn open_ledger(config: &Config, writer: &TaskTracker) -> Result<Ledger, StartFault> {
-    let fault = |fault: StoreError| StartFault::Store {
-        path: config.store.display().to_string(),
-        why: fault.to_string(),
-    };
-    let store = RedbStore::open_file(&config.store).map_err(fault)?;
-    Ledger::load(Arc::new(store), writer).await.map_err(fault)
+async fn open_ledger(
+    config: &Config,
+    writer: &TaskTracker,
+) -> Result<(Ledger, RedbStore), StoreUnusable> {
+    panics::name_store(&config.store);
+    let unusable = |error| StoreUnusable::at_start(&config.store, error);
+    let store = RedbStore::open_file(&config.store).map_err(unusable)?;
+    let ledger = Ledger::load(Arc::new(store.clone()), writer).await.map_err(unusable)?;
+    Ok((ledger, store))
 }
 
 /// Returns the bounds of the public listener. Reserves files for the upstream connections of answers in progress.
@@ -150,7 +156,8 @@ impl Running {
     ) -> Result<Self, StartFault> {
         let clock = clock()?;
         let writer = TaskTracker::new();
-        let ledger = open_ledger(&config, &writer).await?;
+        let (ledger, store) = open_ledger(&config, &writer).await?;
+        let store_path = config.store.clone();
         let unpaid = UnpaidSales::new(config.unpaid);
         ledger.pending_records().iter().for_each(|record| unpaid.load(record));
         let (servers, sales, upkeep) = (TaskTracker::new(), TaskTracker::new(), TaskTracker::new());
@@ -202,6 +209,8 @@ impl Running {
             address,
             metrics_address,
             seller,
+            store,
+            store_path,
             servers,
             sales,
             upkeep,
@@ -210,6 +219,11 @@ impl Running {
             drain_ms,
             clock,
         })
+    }
+
+    /// Completes with the reason when the store cannot be written. Nothing can then be sold until the next start.
+    pub async fn broken(&self) -> StoreUnusable {
+        StoreUnusable::at_write(&self.store_path, self.store.broken().await)
     }
 
     /// Stops accepting payments, waits for answers in progress, and ends.
@@ -221,13 +235,13 @@ impl Running {
             tracker.close();
         }
         let end = self.clock.mono_ms().saturating_add(self.drain_ms);
-        let Self { servers, sales, upkeep, seller, writer, .. } = self;
+        let Self { servers, sales, upkeep, seller, store, writer, .. } = self;
         let all = async {
             servers.wait().await;
             sales.wait().await;
             upkeep.wait().await;
-            // Drops the last ledger, so the writer ends.
-            drop(seller);
+            // Drops the last ledger, so the writer ends and the file is closed.
+            drop((seller, store));
             writer.wait().await;
         };
         // cancel-safe: both only wait.

@@ -55,6 +55,11 @@ impl RedbPayments {
     pub fn broken(&self) -> CancellationToken {
         self.file.broken()
     }
+
+    /// The first failed write, if there was one.
+    pub fn failure(&self) -> Option<StoreError> {
+        self.file.failure().cloned()
+    }
 }
 
 impl Payments for RedbPayments {

@@ -39,6 +39,13 @@ impl RedbStore {
         file.write_here(|write| apply_changes(write, &[]))?;
         Ok(Self { file })
     }
+
+    /// Completes with the reason when the file cannot be written. It then accepts no writes until it is reopened.
+    pub async fn broken(&self) -> StoreError {
+        self.file.broken().cancelled().await;
+        // The failure is set before the token is cancelled.
+        self.file.failure().cloned().unwrap_or(StoreError::Bug("unknown".to_owned()))
+    }
 }
 
 impl Store for RedbStore {

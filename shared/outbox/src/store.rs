@@ -32,8 +32,11 @@ pub enum StoreFault {
 }
 
 impl WorkError for StoreFault {
-    fn is_of_file(&self) -> bool {
-        matches!(self, Self::Failed(_))
+    fn of_file(&self) -> Option<&StoreError> {
+        match self {
+            Self::Failed(error) => Some(error),
+            Self::Conflict | Self::Ended(_) | Self::NonceTaken(_) => None,
+        }
     }
 }
 

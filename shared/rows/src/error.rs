@@ -23,7 +23,10 @@ impl From<io::Error> for StoreError {
     fn from(error: io::Error) -> Self {
         let text = error.to_string();
         match error.kind() {
-            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Self::DiskFull(text),
+            // A limit of file sizes (`ulimit -f`) is full, too.
+            io::ErrorKind::StorageFull
+            | io::ErrorKind::QuotaExceeded
+            | io::ErrorKind::FileTooLarge => Self::DiskFull(text),
             // redb reports a file of another format as invalid data. A folder in place of the file is damage, too.
             io::ErrorKind::InvalidData
             | io::ErrorKind::UnexpectedEof

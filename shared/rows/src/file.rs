@@ -1,7 +1,8 @@
 //! A redb file of a service.
 
-use std::path::Path;
-use std::sync::Arc;
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
 
 use futures::future::BoxFuture;
 use redb::{Database, Durability, ReadTransaction, ReadableDatabase, WriteTransaction};
@@ -24,13 +25,13 @@ pub struct Options {
 
 /// An error of work in a transaction.
 pub trait WorkError: From<StoreError> + Send + 'static {
-    /// Returns whether the file failed. Otherwise the work itself refused, and the file remains writable.
-    fn is_of_file(&self) -> bool;
+    /// Returns the failure of the file. `None` if the work itself refused: the file then remains writable.
+    fn of_file(&self) -> Option<&StoreError>;
 }
 
 impl WorkError for StoreError {
-    fn is_of_file(&self) -> bool {
-        true
+    fn of_file(&self) -> Option<&StoreError> {
+        Some(self)
     }
 }
 
@@ -40,16 +41,28 @@ pub struct RowFile {
     db: Arc<Database>,
     options: Options,
     broken: CancellationToken,
+    /// The first failure of a write.
+    failure: Arc<OnceLock<StoreError>>,
 }
 
 impl RowFile {
-    /// Opens or creates `path`.
+    /// Opens `path`, or creates it. An existing empty file is damage: a file is created under another name and renamed
+    /// once it is complete.
     ///
     /// # Errors
     /// The file cannot be used, or another process has it open.
     pub fn open(path: &Path, options: Options) -> Result<Self, StoreError> {
-        let db = Database::builder().set_cache_size(options.cache_bytes).create(path)?;
-        Ok(Self { db: Arc::new(db), options, broken: CancellationToken::new() })
+        if !path.try_exists()? {
+            create(path)?;
+        }
+        let db = open_existing(path, options)?;
+        let (broken, failure) = (CancellationToken::new(), Arc::default());
+        Ok(Self { db: Arc::new(db), options, broken, failure })
+    }
+
+    /// Returns the first failure of a write, if there was one.
+    pub fn failure(&self) -> Option<&StoreError> {
+        self.failure.get()
     }
 
     /// Returns a token that is cancelled once a write has failed. The owner should then reopen the file, because
@@ -92,7 +105,9 @@ impl RowFile {
         work: impl FnOnce(&WriteTransaction) -> Result<T, E>,
     ) -> Result<T, E> {
         let done = commit(&self.db, self.options, work);
-        if done.as_ref().is_err_and(WorkError::is_of_file) {
+        if let Some(failure) = done.as_ref().err().and_then(WorkError::of_file) {
+            // Later failures only follow from the first.
+            let _first = self.failure.set(failure.clone());
             self.broken.cancel();
         }
         done
@@ -110,6 +125,47 @@ impl RowFile {
         let file = self.clone();
         blocking(move || file.write_here(work))
     }
+}
+
+fn open_existing(path: &Path, options: Options) -> Result<Database, StoreError> {
+    let file = File::options().read(true).write(true).open(path)?;
+    if file.metadata()?.len() == 0 {
+        return Err(StoreError::Corrupt("the file is empty".to_owned()));
+    }
+    Ok(Database::builder().set_cache_size(options.cache_bytes).create_file(file)?)
+}
+
+/// Creates an empty store under another name, and gives it its name once it is on disk. So a process that dies before
+/// leaves no file at `path` that looks damaged.
+fn create(path: &Path) -> Result<(), StoreError> {
+    let (folder, prefix) = unfinished_files(path);
+    let mut random = [0; 8];
+    getrandom::fill(&mut random).map_err(|error| StoreError::Io(error.to_string()))?;
+    let unfinished = folder.join(format!("{prefix}{:016x}", u64::from_ne_bytes(random)));
+    // Dropped at once: the file is complete then, and its lock is free.
+    drop(Database::create(&unfinished)?);
+    // Of two first starts at once the first one names its file. A link replaces none, unlike a rename.
+    let named = match std::fs::hard_link(&unfinished, path) {
+        Ok(()) => Ok(()),
+        Err(_named) if path.exists() => Ok(()),
+        // This file system has no links.
+        Err(_unsupported) => std::fs::rename(&unfinished, path),
+    };
+    for left in std::fs::read_dir(&folder)?.flatten() {
+        if left.file_name().to_string_lossy().starts_with(&prefix) {
+            // The file of another first start may be gone by now.
+            let _gone = std::fs::remove_file(left.path());
+        }
+    }
+    named?;
+    Ok(File::open(&folder)?.sync_all()?)
+}
+
+/// Returns the folder of a store, and how the names of its unfinished files begin.
+fn unfinished_files(path: &Path) -> (PathBuf, String) {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    (folder.unwrap_or(Path::new(".")).to_owned(), format!("{name}.new-"))
 }
 
 fn commit<T, E: WorkError>(
@@ -170,7 +226,47 @@ mod tests {
         });
         assert_eq!(failed.await, Err(StoreError::Bug("later".to_owned())));
         assert!(file.broken().is_cancelled());
+        assert_eq!(file.failure(), Some(&StoreError::Bug("later".to_owned())));
         assert_eq!(file.read(one).await, Ok(Some(7)));
+    }
+
+    #[test]
+    fn an_empty_file_is_refused_and_an_unfinished_one_is_created_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.redb");
+        std::fs::write(&path, b"").unwrap();
+        assert!(matches!(RowFile::open(&path, OPTIONS), Err(StoreError::Corrupt(_))));
+        assert_eq!(std::fs::read(&path).unwrap(), b"", "it is left as it was");
+        for left in [&b""[..], b"redb", &[0; 9000]] {
+            std::fs::remove_file(&path).unwrap();
+            std::fs::write(folder.path().join("a.redb.new-0123"), left).unwrap();
+            let file = RowFile::open(&path, OPTIONS).unwrap();
+            file.write_here(|write| put(write, 7)).unwrap();
+            drop(file);
+            assert_eq!(RowFile::open(&path, OPTIONS).unwrap().read_here(one), Ok(Some(7)));
+            assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1, "nothing is left");
+        }
+    }
+
+    #[test]
+    fn of_two_first_starts_at_once_one_gets_the_file() {
+        let folder = tempfile::tempdir().unwrap();
+        for round in 0..20 {
+            let path = folder.path().join(format!("{round}.redb"));
+            let start = std::sync::Barrier::new(2);
+            let opened = std::thread::scope(|threads| {
+                let open = || {
+                    start.wait();
+                    RowFile::open(&path, OPTIONS)
+                };
+                [threads.spawn(open), threads.spawn(open)].map(|thread| thread.join().unwrap())
+            });
+            let file = opened.iter().find_map(|one| one.as_ref().ok()).expect("one opens it");
+            assert_eq!(opened.iter().filter(|one| one.is_ok()).count(), 1, "{opened:?}");
+            file.write_here(|write| put(write, 7)).unwrap();
+            drop(opened);
+            assert_eq!(RowFile::open(&path, OPTIONS).unwrap().read_here(one), Ok(Some(7)));
+        }
     }
 
     #[tokio::test]
@@ -186,8 +282,11 @@ mod tests {
             }
         }
         impl WorkError for Refusal {
-            fn is_of_file(&self) -> bool {
-                matches!(self, Self::Store(_))
+            fn of_file(&self) -> Option<&StoreError> {
+                match self {
+                    Self::Taken => None,
+                    Self::Store(error) => Some(error),
+                }
             }
         }
         let folder = tempfile::tempdir().unwrap();

@@ -28,6 +28,7 @@
 
 mod error;
 mod file;
+mod unusable;
 
 use redb::TableError;
 use serde::Serialize;
@@ -35,6 +36,7 @@ use serde::de::DeserializeOwned;
 
 pub use self::error::StoreError;
 pub use self::file::{Options, Reply, RowFile, WorkError};
+pub use self::unusable::StoreUnusable;
 
 /// Encodes a value.
 ///

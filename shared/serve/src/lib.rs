@@ -41,10 +41,12 @@
 //! ```
 
 pub mod access;
+pub mod exit;
 pub mod findings;
 pub mod http;
 pub mod listen;
 pub mod logs;
+pub mod panics;
 pub mod program;
 pub mod settings;
 pub mod signals;

@@ -1,4 +1,4 @@
-//! Log lines of a service, on stderr.
+//! Log lines of a service, on stderr. Logging is best effort: a line that cannot be written is dropped.
 
 use tracing_subscriber::EnvFilter;
 
@@ -28,7 +28,11 @@ impl LogFormat {
 /// Starts logging at the level that `RUST_LOG` sets, or at `info` if it is unset or invalid. A second call panics.
 pub fn start(format: LogFormat) {
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_unset| EnvFilter::new("info"));
-    let lines = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    // A failed write would otherwise be reported by `eprintln!`, whose panic ends the process.
+    let lines = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .log_internal_errors(false);
     match format {
         LogFormat::Text => lines.with_ansi(false).init(),
         LogFormat::Json => lines.json().init(),

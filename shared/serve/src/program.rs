@@ -7,15 +7,23 @@ use std::process::ExitCode;
 
 use tokio::runtime::{Builder, Runtime};
 
-/// Runs the program `name`, and prints its error to stderr.
-pub fn main<E: Display>(name: &str, run: impl FnOnce() -> Result<ExitCode, E>) -> ExitCode {
+use crate::{panics, signals};
+
+/// Runs the program `name`. Prints its error to stderr, and ends with the error's exit code.
+pub fn main<E: Display>(
+    name: &'static str,
+    run: impl FnOnce() -> Result<ExitCode, E>,
+    exit_of: impl FnOnce(&E) -> ExitCode,
+) -> ExitCode {
+    panics::install(name);
+    signals::outlive_file_size_limit();
     // Files of a service contain data of its callers: no other user may read them.
     #[cfg(unix)]
     rustix::process::umask(rustix::fs::Mode::RWXG | rustix::fs::Mode::RWXO);
     raise_file_limit();
     run().unwrap_or_else(|fault| {
         let _unwritable = writeln!(io::stderr(), "{name}: {fault}");
-        ExitCode::FAILURE
+        exit_of(&fault)
     })
 }
 
@@ -58,12 +66,9 @@ pub fn file_limit() -> u64 {
     limit.unwrap_or(u64::MAX)
 }
 
-/// Prints the line `READY http://<address>` for the process that started this one.
-///
-/// # Errors
-/// Stdout cannot be written.
-pub fn ready(address: SocketAddr) -> io::Result<()> {
+/// Prints the line `READY http://<address>` for the process that started this one. Ignores write errors: that process
+/// may have gone away.
+pub fn ready(address: SocketAddr) {
     let mut out = io::stdout();
-    writeln!(out, "READY http://{address}")?;
-    out.flush()
+    let _reader_gone = writeln!(out, "READY http://{address}").and_then(|()| out.flush());
 }

@@ -1,0 +1,54 @@
+//! The message of a panic in a service: where the program broke and what to do. Never includes the panic's own text,
+//! which may contain data of callers.
+
+use std::io::{self, Write};
+use std::panic::PanicHookInfo;
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+
+use crate::exit;
+
+/// The store of this process, once it is known.
+static STORE: OnceLock<PathBuf> = OnceLock::new();
+
+/// Sets the store that the message of a panic names.
+pub fn name_store(store: &Path) {
+    // The first call wins: a service has one store.
+    let _named = STORE.set(store.to_owned());
+}
+
+/// Replaces the message of panics. A panic of the store ends the process with [`exit::STORE`]: redb panics on some kinds
+/// of damage instead of reporting them.
+pub(crate) fn install(name: &'static str) {
+    std::panic::set_hook(Box::new(move |panic| {
+        let store = STORE.get().filter(|_known| is_of_the_store(panic));
+        // A stderr that cannot be written cannot be reported anywhere.
+        let _dropped = writeln!(io::stderr(), "{}", message(name, panic, store));
+        if store.is_some() {
+            #[expect(
+                clippy::exit,
+                reason = "an abort would hide the cause from a service manager"
+            )]
+            std::process::exit(i32::from(exit::STORE));
+        }
+    }));
+}
+
+fn is_of_the_store(panic: &PanicHookInfo<'_>) -> bool {
+    panic.location().is_some_and(|location| location.file().contains("redb"))
+}
+
+fn message(name: &str, panic: &PanicHookInfo<'_>, store: Option<&PathBuf>) -> String {
+    let location = panic
+        .location()
+        .map_or_else(|| "an unknown place".to_owned(), |at| format!("{}:{}", at.file(), at.line()));
+    match store {
+        Some(store) => format!(
+            "{name}: the store {} is damaged (at {location}): restore a backup of it",
+            store.display()
+        ),
+        None => {
+            format!("{name}: stopped by a bug at {location}: start it again, and report this line")
+        }
+    }
+}
