@@ -10,6 +10,9 @@ mod deciders;
 #[path = "process/hostile.rs"]
 mod hostile;
 #[cfg(target_os = "linux")]
+#[path = "process/logs.rs"]
+mod logs;
+#[cfg(target_os = "linux")]
 #[path = "process/manager.rs"]
 mod manager;
 #[path = "process/memory.rs"]

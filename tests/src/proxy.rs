@@ -68,7 +68,7 @@ impl ProxyHome {
                 match Running::start(self.config(), Arc::new(NoFailpoints)).await {
                     // A child process that another test just forked holds the previous store's file descriptor until
                     // exec.
-                    Err(StartFault::Store { why, .. }) if why.contains("already open") => {
+                    Err(StartFault::Store(why)) if why.to_string().contains("already open") => {
                         tokio::task::yield_now().await;
                     }
                     other => return other.expect("started"),

@@ -73,7 +73,7 @@ impl Drop for ServiceProcess {
 }
 
 /// Returns the path of a program of this package. Cargo builds programs into the folder above the tests.
-pub(crate) fn program_path(program: &str) -> PathBuf {
+pub fn program_path(program: &str) -> PathBuf {
     let test = std::env::current_exe().expect("a test program");
     let folder = test.parent().and_then(Path::parent).expect("target/<profile>/deps");
     folder.join(program)

@@ -148,6 +148,7 @@ fn crates_depend_only_on_the_crates_they_may() {
                 "bursar-control",
                 "bursar-device",
                 "bursar-engine",
+                "bursar-serve",
                 "bursar-tui",
                 "bursar-pay",
             ],

@@ -11,8 +11,14 @@ mod disk;
 #[path = "failures/folder.rs"]
 mod folder;
 #[cfg(test)]
+#[path = "failures/logs.rs"]
+mod logs;
+#[cfg(test)]
 #[path = "failures/stage.rs"]
 mod stage;
+#[cfg(test)]
+#[path = "failures/stores.rs"]
+mod stores;
 #[cfg(test)]
 #[path = "failures/transitions.rs"]
 mod transitions;

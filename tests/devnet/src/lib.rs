@@ -43,6 +43,7 @@ mod wallets;
 mod wheels;
 
 pub mod agent;
+pub mod broken_log;
 pub mod compile;
 pub mod full;
 pub mod install;

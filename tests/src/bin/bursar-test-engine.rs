@@ -39,7 +39,8 @@ use tracing_subscriber::EnvFilter;
 #[tokio::main]
 async fn main() -> std::process::ExitCode {
     if let Ok(filter) = EnvFilter::try_from_env("BURSAR_LOG") {
-        tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
+        let lines = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+        lines.log_internal_errors(false).init();
     }
     match run().await {
         Ok(()) => std::process::ExitCode::SUCCESS,

@@ -167,7 +167,7 @@ async fn a_failed_commit_names_the_journal_to_the_operator() {
 }
 
 /// Writes until `enough` returns true or the disk is full.
-fn fill(file: &mut File, enough: impl Fn() -> bool) {
+pub(crate) fn fill(file: &mut File, enough: impl Fn() -> bool) {
     let block = vec![0x5a; 4096];
     while !enough() && file.write_all(&block).is_ok() {}
 }
