@@ -3,6 +3,9 @@
 #![cfg(unix)]
 #![expect(clippy::unwrap_used, reason = "an integration test's helpers stand outside #[test]")]
 
+#[cfg(target_os = "linux")]
+#[path = "process/certificates.rs"]
+mod certificates;
 #[path = "process/commands.rs"]
 mod commands;
 #[path = "process/deciders.rs"]

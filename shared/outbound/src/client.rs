@@ -2,12 +2,14 @@
 
 use std::error::Error;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use reqwest::redirect::Policy;
 use reqwest::{ClientBuilder, Method, RequestBuilder};
 
 use crate::target::Target;
+use crate::tls;
 
 /// Idle connections kept per host.
 const IDLE_MAX: usize = 64;
@@ -15,9 +17,23 @@ const IDLE_MAX: usize = 64;
 /// An HTTP client that connects only to a [`Target`].
 ///
 /// Follows no redirects and uses no proxy from the environment. `localhost` is always this machine, whatever DNS
-/// returns.
+/// returns. Reads the system's root certificates with its first request to an https target, once per process.
 #[derive(Debug, Clone)]
-pub struct Client(reqwest::Client);
+pub struct Client {
+    /// For http. Trusts no certificate, so it needs none.
+    plain: reqwest::Client,
+    /// For https.
+    secure: Arc<OnceLock<reqwest::Client>>,
+    timeouts: Timeouts,
+}
+
+/// The time limits of a client.
+#[derive(Debug, Clone, Copy)]
+struct Timeouts {
+    connect: Duration,
+    /// From connecting to the last byte of the reply; `None` if callers bound it.
+    exchange: Option<Duration>,
+}
 
 /// Begins like a browser's user agent: public explorers behind Cloudflare answer others with 403.
 const USER_AGENT: &str =
@@ -32,7 +48,7 @@ impl Client {
     /// Describes why this machine cannot make connections.
     pub fn new(timeout_ms: u64) -> Result<Self, String> {
         let timeout = Duration::from_millis(timeout_ms);
-        Self::build(|builder| builder.connect_timeout(timeout).timeout(timeout))
+        Self::with(Timeouts { connect: timeout, exchange: Some(timeout) })
     }
 
     /// Creates a client with a timeout in milliseconds for connecting only.
@@ -42,26 +58,60 @@ impl Client {
     /// # Errors
     /// Describes why this machine cannot make connections.
     pub fn for_streaming(connect_ms: u64) -> Result<Self, String> {
-        Self::build(|builder| builder.connect_timeout(Duration::from_millis(connect_ms)))
+        Self::with(Timeouts { connect: Duration::from_millis(connect_ms), exchange: None })
     }
 
-    fn build(set_timeouts: impl FnOnce(ClientBuilder) -> ClientBuilder) -> Result<Self, String> {
-        // Port 0 means the port of the URL.
-        let loopback =
-            [SocketAddr::from((Ipv4Addr::LOCALHOST, 0)), (Ipv6Addr::LOCALHOST, 0).into()];
-        let builder = reqwest::Client::builder()
-            .redirect(Policy::none())
-            .no_proxy()
-            // Idle connections cost memory on both sides, so only some outlive a burst.
-            .pool_max_idle_per_host(IDLE_MAX)
-            .resolve_to_addrs("localhost", &loopback)
-            .user_agent(USER_AGENT);
-        set_timeouts(builder).build().map(Self).map_err(|error| root_cause(&error))
+    fn with(timeouts: Timeouts) -> Result<Self, String> {
+        // Without this, reqwest would read the system's certificates here.
+        let plain = build(timeouts, |builder| builder.tls_certs_only([]))?;
+        Ok(Self { plain, secure: Arc::default(), timeouts })
     }
 
-    pub(crate) fn request(&self, method: Method, target: &Target) -> RequestBuilder {
-        self.0.request(method, target.url())
+    /// Returns the client for the target's scheme.
+    fn of(&self, target: &Target) -> Result<&reqwest::Client, String> {
+        if !target.is_https() {
+            return Ok(&self.plain);
+        }
+        if let Some(known) = self.secure.get() {
+            return Ok(known);
+        }
+        let tls = tls::config()?;
+        let built = build(self.timeouts, |builder| builder.tls_backend_preconfigured(tls))?;
+        // If two requests build one, the first is kept.
+        Ok(self.secure.get_or_init(|| built))
     }
+
+    /// Begins a request.
+    ///
+    /// # Errors
+    /// Describes why this machine cannot make connections.
+    pub(crate) fn request(
+        &self,
+        method: Method,
+        target: &Target,
+    ) -> Result<RequestBuilder, String> {
+        Ok(self.of(target)?.request(method, target.url()))
+    }
+}
+
+fn build(
+    timeouts: Timeouts,
+    set_tls: impl FnOnce(ClientBuilder) -> ClientBuilder,
+) -> Result<reqwest::Client, String> {
+    // Port 0 means the port of the URL.
+    let loopback = [SocketAddr::from((Ipv4Addr::LOCALHOST, 0)), (Ipv6Addr::LOCALHOST, 0).into()];
+    let mut builder = reqwest::Client::builder()
+        .redirect(Policy::none())
+        .no_proxy()
+        // Idle connections cost memory on both sides, so only some outlive a burst.
+        .pool_max_idle_per_host(IDLE_MAX)
+        .resolve_to_addrs("localhost", &loopback)
+        .user_agent(USER_AGENT)
+        .connect_timeout(timeouts.connect);
+    if let Some(exchange) = timeouts.exchange {
+        builder = builder.timeout(exchange);
+    }
+    set_tls(builder).build().map_err(|error| root_cause(&error))
 }
 
 /// Describes a failure. reqwest's own text contains the URL, which may hold the API key.

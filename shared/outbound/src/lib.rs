@@ -32,6 +32,7 @@ mod exchange;
 mod label;
 mod stream;
 mod target;
+mod tls;
 
 pub use bytes::Bytes;
 pub use client::Client;

@@ -79,7 +79,8 @@ impl Client {
     /// [`NoReply`].
     pub async fn open(&self, request: OutboundRequest<'_>) -> Result<ReplyStream, NoReply> {
         let OutboundRequest { method, target, headers, body } = request;
-        let request = self.request(method, target).headers(headers).body(body);
+        let request = self.request(method, target).map_err(NoReply::NotSent)?;
+        let request = request.headers(headers).body(body);
         let mut response = request.send().await.map_err(|error| {
             let why = describe_failure(target, &error);
             if error.is_connect() { NoReply::NotSent(why) } else { NoReply::Lost(why) }

@@ -71,6 +71,10 @@ impl Target {
         Ok(Self { url, label })
     }
 
+    pub(crate) fn is_https(&self) -> bool {
+        self.url.scheme() == "https"
+    }
+
     pub(crate) fn url(&self) -> Url {
         self.url.clone()
     }

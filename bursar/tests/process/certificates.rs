@@ -1,0 +1,52 @@
+//! Which files a command reads before it calls anyone.
+
+use std::process::Command;
+
+use crate::stage::bursar;
+
+/// The value of `BURSAR_TEST_SKIP` that skips tests that need strace; otherwise a missing strace fails them.
+const SKIP: &str = "strace";
+
+fn traced_or_skip() -> bool {
+    match Command::new("strace").args(["-qq", "-e", "trace=none", "true"]).output() {
+        // A sandbox may forbid tracing another process.
+        Ok(tried) => tried.status.success(),
+        Err(_missing) => {
+            let skip = std::env::var("BURSAR_TEST_SKIP").unwrap_or_default();
+            assert!(skip.split(',').any(|what| what == SKIP), "strace is missing");
+            false
+        }
+    }
+}
+
+#[test]
+fn a_command_that_calls_nothing_opens_no_certificate_file() {
+    if !traced_or_skip() {
+        return;
+    }
+    let home = tempfile::tempdir().unwrap();
+    for line in ["status", "network list", "config list"] {
+        let trace = home.path().join("trace");
+        // The default endpoints, which are https.
+        let traced = bursar(&home.path().join("data"), line);
+        let mut command = Command::new("strace");
+        command.args(["-f", "-qq", "-e", "trace=/open,connect", "-o"]).arg(&trace);
+        command.arg(traced.get_program()).args(traced.get_args());
+        for (name, value) in traced.get_envs() {
+            match value {
+                Some(value) => command.env(name, value),
+                None => command.env_remove(name),
+            };
+        }
+        let output = command.output().unwrap();
+        assert!(output.status.code().is_some(), "{line}: {output:?}");
+        let calls = std::fs::read_to_string(&trace).unwrap();
+        assert!(calls.contains("journal.redb"), "{line}: the trace shows files\n{calls}");
+        for call in calls.lines() {
+            let certificate =
+                [".pem", ".crt", "/certs", "/ssl/"].iter().any(|part| call.contains(part));
+            assert!(!certificate, "{line}: {call}");
+            assert!(!call.contains("AF_INET"), "{line}: {call}");
+        }
+    }
+}
