@@ -108,6 +108,7 @@ fn crates_depend_only_on_the_crates_they_may() {
                 "bursar-chain",
                 "bursar-rows",
                 "bursar-serve",
+                "bursar-heap",
             ],
         ),
         ("bursar-tui", &["bursar-core", "bursar-control"]),

@@ -32,6 +32,7 @@
 //! ```
 
 pub mod abi;
+pub mod chain_clock;
 pub mod chain_tasks;
 pub mod clock;
 pub mod data_fee;

@@ -2,12 +2,12 @@
 //! clock against the newest block.
 
 use alloy_primitives::{Bytes, U256, keccak256};
-use bursar_chain::ports::{BlockTag, Chain, ChainFault, Clock, EndpointLabel};
+use bursar_chain::chain_clock;
+use bursar_chain::ports::{BlockTag, ChainFault, EndpointLabel};
 use bursar_chain::rpc::BATCH_MAX;
 use bursar_control::answers::CheckAnswer;
-use bursar_core::limits::{CHAIN_AWAKE_MS, CLOCK_OFF_CHAIN_MS, CLOCK_OFF_CHAIN_WARN_MS};
+use bursar_core::limits::{CLOCK_OFF_CHAIN_MS, CLOCK_OFF_CHAIN_WARN_MS};
 use bursar_core::networks::{ChainId, Network, Stablecoin};
-use bursar_core::time::Utc;
 use url::Url;
 
 use super::{gas, lending};
@@ -40,7 +40,7 @@ pub(super) async fn check(
         chain.call(coin.address, selector, BlockTag::Latest)
     };
     let (decimals, domain) = (ask("decimals()").await, ask("DOMAIN_SEPARATOR()").await);
-    let time = ahead(&*chain, &*ports.clock).await;
+    let time = chain_clock::ahead(&*chain, &*ports.clock).await;
     let mut checks = vec![identity, token(row, decimals, domain), clock(row, time)];
     checks.extend(batches(row, chain.batch_refusal(BATCH_MAX).await));
     if let Some(found) = row.exchange {
@@ -163,25 +163,6 @@ fn token(
     CheckAnswer::ok(title, "decimals and signing domain are as expected")
 }
 
-/// Returns by how many milliseconds our clock is ahead of the newest block, or `None` if the chain is idle.
-///
-/// If the newest block seems old, waits `CHAIN_AWAKE_MS` for another one: an idle chain proves nothing about the clock.
-async fn ahead(chain: &dyn Chain, clock: &dyn Clock) -> Result<Option<i64>, ChainFault> {
-    let first = chain.block_time().await?;
-    let now = clock.now();
-    let apart = now.utc.since_ms(first);
-    if apart <= CLOCK_OFF_CHAIN_WARN_MS {
-        return Ok(Some(apart));
-    }
-    clock.sleep_until(now.mono_ms.saturating_add(CHAIN_AWAKE_MS)).await;
-    let second = chain.block_time().await?;
-    Ok(later(first, second).map(|block| clock.now().utc.since_ms(block)))
-}
-
-fn later(first: Utc, second: Utc) -> Option<Utc> {
-    Some(second).filter(|second| *second > first)
-}
-
 fn clock(row: &Network, ahead: Result<Option<i64>, ChainFault>) -> CheckAnswer {
     let title = format!("clock by {}", row.title);
     let advice = "set this machine's clock: timedatectl set-ntp true";
@@ -284,6 +265,5 @@ mod tests {
         }
         assert_eq!(clock(row, Ok(None)).result, Fine);
         assert_eq!(clock(row, Err(down())).result, Warn);
-        assert_eq!((later(Utc(5), Utc(5)), later(Utc(5), Utc(6))), (None, Some(Utc(6))));
     }
 }

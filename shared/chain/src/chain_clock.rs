@@ -1,0 +1,23 @@
+//! The time of the chains, to judge this machine's clock by.
+
+use bursar_core::limits::{CHAIN_AWAKE_MS, CLOCK_OFF_CHAIN_WARN_MS};
+
+use crate::ports::{Chain, ChainFault, Clock};
+
+/// Returns by how many milliseconds our clock is ahead of the newest block, or `None` if the chain is idle.
+///
+/// If the newest block seems old, waits [`CHAIN_AWAKE_MS`] for another one: an idle chain proves nothing about the clock.
+///
+/// # Errors
+/// No node answers.
+pub async fn ahead(chain: &dyn Chain, clock: &dyn Clock) -> Result<Option<i64>, ChainFault> {
+    let first = chain.block_time().await?;
+    let now = clock.now();
+    let apart = now.utc.since_ms(first);
+    if apart <= CLOCK_OFF_CHAIN_WARN_MS {
+        return Ok(Some(apart));
+    }
+    clock.sleep_until(now.mono_ms.saturating_add(CHAIN_AWAKE_MS)).await;
+    let second = chain.block_time().await?;
+    Ok((second > first).then(|| clock.utc().since_ms(second)))
+}
