@@ -164,6 +164,7 @@ async fn livez() -> Response {
 
 /// Reports whether payments can be settled, with the checks of [`ServiceHealth`].
 async fn readyz(State(api): State<Arc<Api>>) -> Response {
+    api.health.set_store(api.store.accepts_writes().await);
     let ready = api.health.is_ready() && !api.stopping.is_cancelled();
     let mut body = api.health.checks();
     body["status"] = Value::from(if ready { "ready" } else { "not ready" });

@@ -5,9 +5,11 @@ use std::sync::Arc;
 
 use alloy_primitives::Address;
 use alloy_sol_types::SolCall;
+use bursar_chain::chain_clock;
 use bursar_chain::clock::SystemClock;
 use bursar_chain::ports::{BlockTag, Chain, Clock};
 use bursar_chain::rpc::BATCH_MAX;
+use bursar_core::limits::CLOCK_OFF_CHAIN_WARN_MS;
 use bursar_core::networks::{CREATE2_DEPLOYER, ChainId, MULTICALL3, by_chain};
 use bursar_outbox::store::StoreFault;
 use bursar_rows::StoreError;
@@ -17,6 +19,7 @@ use bursar_serve::panics;
 use crate::book::record::Record;
 use crate::book::redb_store::RedbPayments;
 use crate::book::store::Payments;
+use crate::clock_watch;
 use crate::config::{Config, Endpoint, NetworkConfig};
 use crate::exact::prism;
 use crate::keys::KeyRing;
@@ -133,6 +136,7 @@ impl Check {
             return Ok(());
         }
         let chain = chain_of(network, clock)?;
+        self.clock(network, &chain, &**clock).await;
         self.contracts(network, &chain).await;
         self.upto_contracts(network, &chain).await;
         self.domain(network, &chain).await;
@@ -156,6 +160,34 @@ impl Check {
             }
             Err(fault) => self.findings.add(Severity::Bad, title, fault.to_string()),
         }
+    }
+
+    /// Compares this machine's clock with the newest block. Waits for another block if the newest seems old.
+    async fn clock(&mut self, network: &NetworkConfig, chain: &dyn Chain, clock: &dyn Clock) {
+        let title = network.network.title;
+        let (severity, text) = match chain_clock::ahead(chain, clock).await {
+            Err(fault) => (Severity::Bad, fault.to_string()),
+            Ok(None) => {
+                let text = "the clock could not be compared: the network produces no blocks now";
+                (Severity::Good, text.to_owned())
+            }
+            Ok(Some(ms)) => {
+                let side = if ms < 0 { "behind" } else { "ahead of" };
+                let found = format!(
+                    "this machine's clock is {} s {side} the newest block",
+                    (ms / 1_000).abs()
+                );
+                let remedy = "set it (timedatectl set-ntp true)";
+                if clock_watch::is_wrong(ms) {
+                    (Severity::Bad, format!("{found}: {remedy}, because payments are judged by it"))
+                } else if ms.saturating_abs() > CLOCK_OFF_CHAIN_WARN_MS {
+                    (Severity::Warning, format!("{found}: {remedy}"))
+                } else {
+                    (Severity::Good, found)
+                }
+            }
+        };
+        self.findings.add(severity, title, text);
     }
 
     /// Reports what is in flight, and whether its signers are still in the settings.

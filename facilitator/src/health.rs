@@ -1,5 +1,5 @@
-//! The state of the service, as `/health`, `/readyz` and `status` report it. A task probes it every few seconds, so a
-//! request only copies the last result.
+//! The state of the service, as `/health`, `/readyz` and `status` report it. A task probes nodes and signers every few
+//! seconds, so a request only copies the last result. Only `/readyz` asks whether the store accepts writes.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
@@ -7,6 +7,8 @@ use std::sync::{Mutex, PoisonError};
 use alloy_primitives::{Address, U256};
 use bursar_core::networks::ChainId;
 use serde_json::{Map, Value, json};
+
+use crate::clock_watch;
 
 /// The state of one network at the last probe.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -31,57 +33,106 @@ impl NetworkHealth {
     }
 }
 
-/// The state of the service at the last probe. `store` is `None` before the first one.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+/// The state of the service at the last probe.
+#[derive(Debug, Clone, PartialEq, Eq)]
 struct Snapshot {
-    store: Option<bool>,
+    /// Whether there was a probe.
+    is_known: bool,
+    /// Whether the store accepted the last write.
+    store: bool,
     /// Whether there is room for more payments.
     has_room: bool,
     open: usize,
     networks: BTreeMap<ChainId, NetworkHealth>,
+    /// By how many milliseconds this machine's clock is ahead of the newest block of a network.
+    clocks: BTreeMap<ChainId, i64>,
+}
+
+impl Snapshot {
+    fn serves(&self, chain: ChainId, health: &NetworkHealth) -> bool {
+        health.serves() && !self.clocks.get(&chain).copied().is_some_and(clock_watch::is_wrong)
+    }
 }
 
 /// The result of the last probe.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct ServiceHealth(Mutex<Snapshot>);
+
+impl Default for ServiceHealth {
+    fn default() -> Self {
+        Self(Mutex::new(Snapshot {
+            is_known: false,
+            // The store was opened for writing.
+            store: true,
+            has_room: false,
+            open: 0,
+            networks: BTreeMap::new(),
+            clocks: BTreeMap::new(),
+        }))
+    }
+}
 
 impl ServiceHealth {
     /// Stores the result of a probe. `open` is the number of open payments, `has_room` whether more are accepted.
     pub fn update(
         &self,
-        store: bool,
         (open, has_room): (usize, bool),
         networks: BTreeMap<ChainId, NetworkHealth>,
     ) {
-        *self.snapshot() = Snapshot { store: Some(store), has_room, open, networks };
+        let mut snapshot = self.snapshot();
+        (snapshot.is_known, snapshot.open, snapshot.has_room) = (true, open, has_room);
+        snapshot.networks = networks;
+    }
+
+    /// Stores whether the store accepted the last write.
+    pub fn set_store(&self, accepts_writes: bool) {
+        self.snapshot().store = accepts_writes;
+    }
+
+    /// Stores by how many milliseconds this machine's clock is ahead of a network's newest block; `None` if that is
+    /// not known.
+    pub fn set_clock(&self, chain: ChainId, ahead_ms: Option<i64>) {
+        let mut snapshot = self.snapshot();
+        match ahead_ms {
+            Some(ahead_ms) => snapshot.clocks.insert(chain, ahead_ms),
+            None => snapshot.clocks.remove(&chain),
+        };
+    }
+
+    /// By how many milliseconds this machine's clock is ahead of a network's newest block, if that is known.
+    pub fn clock_ahead_ms(&self, chain: ChainId) -> Option<i64> {
+        self.snapshot().clocks.get(&chain).copied()
     }
 
     /// Whether a check fails. `false` before the first probe.
     pub fn is_degraded(&self) -> bool {
         let snapshot = self.snapshot();
-        let all = snapshot.networks.values().all(NetworkHealth::serves);
-        snapshot.store.is_some_and(|store| !store || !snapshot.has_room || !all)
+        let all = snapshot.networks.iter().all(|(chain, health)| snapshot.serves(*chain, health));
+        snapshot.is_known && !(snapshot.store && snapshot.has_room && all)
     }
 
     /// Whether payments can be settled on at least one network.
     pub fn is_ready(&self) -> bool {
         let snapshot = self.snapshot();
-        let any = snapshot.networks.values().any(NetworkHealth::serves);
-        snapshot.store == Some(true) && snapshot.has_room && any
+        let any = snapshot.networks.iter().any(|(chain, health)| snapshot.serves(*chain, health));
+        snapshot.is_known && snapshot.store && snapshot.has_room && any
     }
 
     /// The checks behind [`ServiceHealth::is_ready`], as JSON.
     pub fn checks(&self) -> Value {
         let snapshot = self.snapshot();
         let network = |(chain, health): (&ChainId, &NetworkHealth)| {
+            let ahead_ms = snapshot.clocks.get(chain).copied();
             let checks = json!({
                 "node": health.node, "newestBlock": health.block,
                 "blocksCome": health.blocks_advance, "nativeCoin": health.coin,
+                "clock": !ahead_ms.is_some_and(clock_watch::is_wrong),
+                "clockAheadSeconds": ahead_ms.map(|ms| ms / 1_000),
             });
             (format!("eip155:{chain}"), checks)
         };
         let networks: Map<String, Value> = snapshot.networks.iter().map(network).collect();
-        json!({ "store": snapshot.store == Some(true), "queue": snapshot.has_room, "networks": networks })
+        json!({ "store": snapshot.store, "queue": snapshot.has_room, "networks": networks })
     }
 
     /// The checks, with values for the operator alone: open payments, balances and the gas spent today.
@@ -118,7 +169,8 @@ mod tests {
     fn health(store: bool, queue: bool, networks: &[NetworkHealth]) -> ServiceHealth {
         let health = ServiceHealth::default();
         let networks = (1..).map(ChainId).zip(networks.iter().cloned()).collect();
-        health.update(store, (0, queue), networks);
+        health.set_store(store);
+        health.update((0, queue), networks);
         health
     }
 
@@ -138,5 +190,22 @@ mod tests {
         }
         assert_eq!(checks(&health(false, true, &[healthy()])), (false, true));
         assert_eq!(checks(&health(true, false, &[healthy()])), (false, true));
+    }
+
+    #[test]
+    fn a_wrong_clock_is_reported_and_a_network_that_shows_it_does_not_count() {
+        let health = health(true, true, &[healthy()]);
+        for (ahead_ms, ready) in
+            [(600_000, true), (-600_000, true), (600_001, false), (-600_001, false)]
+        {
+            health.set_clock(ChainId(1), Some(ahead_ms));
+            assert_eq!((health.is_ready(), health.is_degraded()), (ready, !ready), "{ahead_ms}");
+            let checks = &health.checks()["networks"]["eip155:1"];
+            assert_eq!(checks["clock"], ready);
+            assert_eq!(checks["clockAheadSeconds"], ahead_ms / 1_000);
+        }
+        health.set_clock(ChainId(1), None);
+        assert!(health.is_ready(), "an idle chain proves nothing");
+        assert_eq!(health.checks()["networks"]["eip155:1"]["clockAheadSeconds"], Value::Null);
     }
 }

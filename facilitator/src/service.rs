@@ -33,6 +33,7 @@ use crate::book::ledger::Ledger;
 use crate::book::record::Record;
 use crate::book::redb_store::RedbPayments;
 use crate::book::store::{OpenWork, Payments};
+use crate::clock_watch::ClockWatch;
 use crate::config::{Config, NetworkConfig};
 use crate::health::ServiceHealth;
 use crate::keys::{KeyFault, KeyRing};
@@ -43,6 +44,7 @@ use crate::settle::intake::SettlementService;
 use crate::settle::queue::Limits;
 use crate::settle::settler::{Settler, SettlerDeps, SignerSlot};
 use crate::settle::success_rights::SuccessRights;
+use crate::store_probe::StoreProbe;
 use crate::upkeep::Upkeep;
 
 /// Maximum number of nonces in use per outbox, including transactions that are mined but not final.
@@ -290,7 +292,19 @@ impl Running {
         let networks = settlers.iter().map(|(chain, all)| (*chain, Arc::clone(&all.network)));
         let catalogue = Catalogue::of(&config, networks.collect());
         look_for_contracts(&settlers, &clock).await;
+        let store = StoreProbe::new(
+            Arc::clone(&stores.payments),
+            stores.ledger.clone(),
+            Arc::clone(&clock),
+        );
+        let store = Arc::new(store);
+        let clock_watch = ClockWatch {
+            networks: settlers.values().map(|one| Arc::clone(&one.network)).collect(),
+            health: Arc::clone(&health),
+            clock: Arc::clone(&clock),
+        };
         let upkeep = Upkeep {
+            store: Arc::clone(&store),
             settlers: settlers.values().cloned().collect(),
             ledger: stores.ledger.clone(),
             payments: stores.payments,
@@ -309,9 +323,11 @@ impl Running {
             stopping: lifecycle.draining.clone(),
             deliveries: lifecycle.deliveries.clone(),
             health,
+            store,
         };
         let (address, metrics_address) = listeners.serve(&config, Arc::new(api), &lifecycle);
         lifecycle.background.spawn(upkeep.run(lifecycle.stopping.clone()));
+        lifecycle.background.spawn(clock_watch.run(lifecycle.stopping.clone()));
         Ok(Self {
             address,
             metrics_address,

@@ -1,9 +1,9 @@
-//! Periodic work: probes nodes, balances and the queue, and deletes old records.
+//! Periodic work: probes nodes, balances and the queue, and deletes old records. Writes nothing while the service is idle.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use alloy_primitives::B256;
+use alloy_primitives::{Address, B256};
 use bursar_chain::ports::Clock;
 use bursar_core::networks::ChainId;
 use bursar_core::time::Utc;
@@ -18,6 +18,7 @@ use crate::schemes;
 use crate::settle::intake::OPEN_MAX;
 use crate::settle::price::Need;
 use crate::settle::settler::Settler;
+use crate::store_probe::StoreProbe;
 
 /// Time between probes, in milliseconds.
 const PROBE_MS: u64 = 5_000;
@@ -31,8 +32,16 @@ const PRUNE_MAX: usize = 1_000;
 const PRUNE_TIMES: usize = 20;
 const DAY_MS: i64 = 24 * 60 * 60 * 1_000;
 
+/// A lasting trouble. It is logged when it begins and when it ends, not with each probe.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Trouble {
+    NoNode(ChainId),
+    LowBalance(ChainId, Address),
+}
+
 #[derive(Debug)]
 pub(crate) struct Upkeep {
+    pub(crate) store: Arc<StoreProbe>,
     pub(crate) settlers: Vec<Arc<Settler>>,
     pub(crate) ledger: Ledger,
     pub(crate) payments: Arc<dyn Payments>,
@@ -47,15 +56,29 @@ pub(crate) struct Upkeep {
 /// probe without open payments renews the time.
 type Blocks = BTreeMap<ChainId, (u64, u64)>;
 
+/// What the probes have seen.
+#[derive(Debug, Default)]
+struct Seen {
+    blocks: Blocks,
+    troubles: BTreeSet<Trouble>,
+}
+
+impl Seen {
+    /// Notes whether a trouble exists. Returns whether that has changed.
+    fn changes(&mut self, trouble: Trouble, exists: bool) -> bool {
+        if exists { self.troubles.insert(trouble) } else { self.troubles.remove(&trouble) }
+    }
+}
+
 impl Upkeep {
     pub(crate) async fn run(self, stopping: CancellationToken) {
         let mut probes: u64 = 0;
-        let mut blocks = Blocks::new();
+        let mut seen = Seen::default();
         loop {
             // cancel-safe: an interrupted probe leaves the report of the previous one.
             tokio::select! {
                 () = stopping.cancelled() => return,
-                () = self.probe(&mut blocks) => {}
+                () = self.probe(&mut seen) => {}
             }
             if probes.is_multiple_of(PRUNE_EVERY) {
                 self.prune().await;
@@ -70,7 +93,7 @@ impl Upkeep {
         }
     }
 
-    async fn probe(&self, blocks: &mut Blocks) {
+    async fn probe(&self, seen: &mut Seen) {
         let now = self.clock.utc();
         let (open, oldest) = self.ledger.backlog();
         self.metrics.open.set(i64::try_from(open).unwrap_or(i64::MAX));
@@ -79,11 +102,10 @@ impl Upkeep {
         for settler in &self.settlers {
             self.probe_outboxes(settler, now);
             let chain = settler.network.contracts.chain;
-            networks.insert(chain, self.probe_network(settler, blocks, open > 0).await);
+            networks.insert(chain, self.probe_network(settler, seen, open > 0).await);
         }
-        // A failed store ends the process. Until then the health reports the failure.
-        let store = self.payments.probe().await.is_ok();
-        self.health.update(store, (open, open < OPEN_MAX), networks);
+        self.store.look().await;
+        self.health.update((open, open < OPEN_MAX), networks);
     }
 
     fn probe_outboxes(&self, settler: &Settler, now: Utc) {
@@ -101,7 +123,7 @@ impl Upkeep {
     async fn probe_network(
         &self,
         settler: &Settler,
-        blocks: &mut Blocks,
+        seen: &mut Seen,
         is_waiting: bool,
     ) -> NetworkHealth {
         let result = settler.look_up_price().await;
@@ -117,16 +139,22 @@ impl Upkeep {
         let price = match result {
             Ok(price) => price,
             Err(fault) => {
-                tracing::warn!(%fault, "could not read the gas price or the signers' balances");
+                if seen.changes(Trouble::NoNode(chain), true) {
+                    tracing::warn!(%fault, "could not read the gas price or the signers' balances");
+                }
                 return health;
             }
         };
+        if seen.changes(Trouble::NoNode(chain), false) {
+            let network = settler.network.spec().caip2();
+            tracing::info!(%network, "the gas price and the signers' balances can be read again");
+        }
         for (signer, wei) in &price.balances {
             let label = signer_labels(settler, *signer);
             let low = *wei < settler.network.config.min_signer_balance;
             self.metrics.balance.get_or_create(&label).set(coins(*wei));
             self.metrics.balance_low.get_or_create(&label).set(i64::from(low));
-            if low {
+            if seen.changes(Trouble::LowBalance(chain, *signer), low) && low {
                 tracing::warn!(
                     %signer, network = %label.network,
                     "a signer's balance is below min_signer_balance: fund it"
@@ -134,7 +162,7 @@ impl Upkeep {
             }
         }
         let mono_ms = self.clock.mono_ms();
-        let (block, since_ms) = blocks.entry(chain).or_insert((price.block, mono_ms));
+        let (block, since_ms) = seen.blocks.entry(chain).or_insert((price.block, mono_ms));
         if *block != price.block || !is_waiting {
             (*block, *since_ms) = (price.block, mono_ms);
         }
@@ -166,7 +194,7 @@ impl Upkeep {
     }
 }
 
-fn signer_labels(settler: &Settler, signer: alloy_primitives::Address) -> SignerLabels {
+fn signer_labels(settler: &Settler, signer: Address) -> SignerLabels {
     SignerLabels { network: settler.network.spec().caip2(), signer: signer.to_string() }
 }
 

@@ -11,6 +11,7 @@ use crate::api::catalogue::Catalogue;
 use crate::health::ServiceHealth;
 use crate::metrics::Metrics;
 use crate::settle::intake::SettlementService;
+use crate::store_probe::StoreProbe;
 
 /// The state that all requests share.
 #[derive(Debug)]
@@ -22,6 +23,7 @@ pub struct Api {
     pub clock: Arc<dyn Clock>,
     pub stopping: CancellationToken,
     pub health: Arc<ServiceHealth>,
+    pub store: Arc<StoreProbe>,
     /// Tasks that record whether successes were written.
     pub deliveries: TaskTracker,
 }

@@ -2,6 +2,7 @@
 //! are notified after the commit is on disk.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use alloy_primitives::{Address, B256, U256};
@@ -87,6 +88,8 @@ pub struct Ledger {
 
 struct Shared {
     store: Arc<dyn Payments>,
+    /// Number of successful commits since the start.
+    commits: AtomicU64,
     // Held for a single lookup.
     open: Mutex<OpenPayments>,
 }
@@ -279,10 +282,15 @@ impl Ledger {
                 open.insert_ended(record, batch.id);
             }
         }
-        let shared = Arc::new(Shared { store, open: Mutex::new(open) });
+        let shared = Arc::new(Shared { store, commits: AtomicU64::new(0), open: Mutex::new(open) });
         let (commands, queue) = mpsc::channel(QUEUE_MAX);
         tokio::spawn(run_writer(Arc::clone(&shared), queue));
         Ok((Self { commands, shared }, all))
+    }
+
+    /// Number of successful commits since the start.
+    pub fn commits(&self) -> u64 {
+        self.shared.commits.load(Ordering::Relaxed)
     }
 
     /// Looks up a payment, open or ended.
@@ -516,6 +524,7 @@ async fn run_writer(shared: Arc<Shared>, mut queue: mpsc::Receiver<Command>) {
             commands.iter().flat_map(|command| command.changes.iter().cloned()).collect();
         match shared.store.commit(all).await {
             Ok(answers) => {
+                shared.commits.fetch_add(1, Ordering::Relaxed);
                 let mut answers = answers.into_iter();
                 for command in commands {
                     let conditional = |change: &&Change| change.is_conditional();

@@ -95,7 +95,13 @@ impl Payments for RedbPayments {
     }
 
     fn prune(&self, before: Utc, most: usize) -> StoreReply<'_, usize> {
-        self.file.write(move |write| Ok(prune_rows(write, before, most)?))
+        Box::pin(async move {
+            // A commit without changes would write to the disk of an idle service.
+            if !self.file.read(move |read| Ok::<_, StoreFault>(is_prunable(read, before)?)).await? {
+                return Ok(0);
+            }
+            self.file.write(move |write| Ok(prune_rows(write, before, most)?)).await
+        })
     }
 }
 
@@ -317,6 +323,23 @@ impl<'a> Tables<'a> {
     }
 }
 
+/// Whether [`prune_rows`] would delete anything.
+fn is_prunable(read: &ReadTransaction, before: Utc) -> Result<bool, StoreError> {
+    let end = ended_row(before, JobKey(B256::ZERO));
+    if let Some(ended) = existing(read.open_table(ENDED))?
+        && ended.range::<&[u8]>(..end.as_slice())?.next().is_some()
+    {
+        return Ok(true);
+    }
+    let Some(gas) = existing(read.open_table(GAS))? else { return Ok(false) };
+    Ok(gas.range::<&[u8]>(..&first_day_kept(before)[..])?.next().is_some())
+}
+
+/// The first row of the gas table that is kept.
+fn first_day_kept(before: Utc) -> [u8; 8] {
+    ordered(before.seconds().div_euclid(86_400))
+}
+
 fn prune_rows(write: &WriteTransaction, before: Utc, most: usize) -> Result<usize, StoreError> {
     let mut tables = Tables::of(write)?;
     let end = ended_row(before, JobKey(B256::ZERO));
@@ -331,8 +354,7 @@ fn prune_rows(write: &WriteTransaction, before: Utc, most: usize) -> Result<usiz
         tables.payments.remove(key.0.as_slice())?;
     }
     let mut gas = write.open_table(GAS)?;
-    let old = ordered(before.seconds().div_euclid(86_400));
-    gas.retain_in::<&[u8], _>(..&old[..], |_row, _wei| false)?;
+    gas.retain_in::<&[u8], _>(..&first_day_kept(before)[..], |_row, _wei| false)?;
     Ok(due.len())
 }
 

@@ -1,0 +1,70 @@
+//! Compares this machine's clock with the newest block of each network: it decides which authorizations are valid.
+
+use std::sync::Arc;
+
+use bursar_chain::chain_clock;
+use bursar_chain::ports::Clock;
+use bursar_core::limits::{CHAIN_TIME_EVERY_MS, CLOCK_OFF_CHAIN_MS};
+use tokio_util::sync::CancellationToken;
+
+use crate::health::ServiceHealth;
+use crate::network::NetworkContext;
+
+/// Interval of comparisons while a clock is wrong, so that a corrected one counts soon.
+const WRONG_EVERY_MS: u64 = 30_000;
+
+/// Returns whether a clock that is ahead by this much, or behind if negative, is wrong.
+pub fn is_wrong(ahead_ms: i64) -> bool {
+    ahead_ms.saturating_abs() > CLOCK_OFF_CHAIN_MS
+}
+
+#[derive(Debug)]
+pub(crate) struct ClockWatch {
+    pub(crate) networks: Vec<Arc<NetworkContext>>,
+    pub(crate) health: Arc<ServiceHealth>,
+    pub(crate) clock: Arc<dyn Clock>,
+}
+
+impl ClockWatch {
+    pub(crate) async fn run(self, stopping: CancellationToken) {
+        loop {
+            // cancel-safe: a comparison changes nothing but the report.
+            let any_wrong = tokio::select! {
+                () = stopping.cancelled() => return,
+                any_wrong = self.compare() => any_wrong,
+            };
+            let pause_ms = if any_wrong { WRONG_EVERY_MS } else { CHAIN_TIME_EVERY_MS };
+            let wake = self.clock.mono_ms().saturating_add(pause_ms);
+            // cancel-safe: both branches only wait.
+            tokio::select! {
+                () = stopping.cancelled() => return,
+                () = self.clock.sleep_until(wake) => {}
+            }
+        }
+    }
+
+    /// Compares the clock with all networks. Returns whether it is wrong by any.
+    async fn compare(&self) -> bool {
+        let each = self.networks.iter().map(|network| self.compare_with(network));
+        futures::future::join_all(each).await.contains(&true)
+    }
+
+    async fn compare_with(&self, network: &NetworkContext) -> bool {
+        let chain = network.contracts.chain;
+        // A node that is down is reported by the probe, and an idle chain proves nothing.
+        let ahead = chain_clock::ahead(&*network.chain, &*self.clock).await.unwrap_or_default();
+        let was_wrong = self.health.clock_ahead_ms(chain).is_some_and(is_wrong);
+        self.health.set_clock(chain, ahead);
+        let wrong = ahead.is_some_and(is_wrong);
+        let seconds_ahead = ahead.unwrap_or_default() / 1_000;
+        if wrong && !was_wrong {
+            tracing::error!(
+                network = %network.spec().caip2(), seconds_ahead,
+                "this machine's clock differs from the newest block: set it, because payments are judged by it"
+            );
+        } else if was_wrong && !wrong {
+            tracing::info!(network = %network.spec().caip2(), "this machine's clock is right again");
+        }
+        wrong
+    }
+}
