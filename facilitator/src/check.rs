@@ -22,9 +22,9 @@ use crate::book::store::Payments;
 use crate::clock_watch;
 use crate::config::{Config, Endpoint, NetworkConfig};
 use crate::exact::prism;
-use crate::keys::KeyRing;
+use crate::keys::{KeyFault, KeyLocks, KeyRing};
 use crate::network::upto_contracts;
-use crate::service::{StartFault, chain_of, check_facilitators, load_keys};
+use crate::service::{StartFault, chain_of, check_facilitators, load_keys, sender_files};
 use crate::transfer::erc20::IErc20;
 use crate::upto::contract::UptoContract;
 use crate::work::SenderRule;
@@ -65,6 +65,7 @@ pub async fn check(config: &Config) -> Result<Findings, StartFault> {
         let text = format!("{}: requests receive unsupported_network", unconfigured.join(", "));
         check.findings.add(Severity::Good, "not configured", text);
     }
+    check.key_files(config);
     check.store(config, &keys).await;
     Ok(check.findings)
 }
@@ -188,6 +189,25 @@ impl Check {
             }
         };
         self.findings.add(severity, title, text);
+    }
+
+    /// Reports whether a program uses the key files of the signers. The running facilitator does.
+    fn key_files(&mut self, config: &Config) {
+        let files: BTreeSet<_> = sender_files(config).collect();
+        for file in files {
+            let (severity, text) = match KeyLocks::take([file]) {
+                Ok(_free) => (Severity::Good, format!("{} is used by no program", file.display())),
+                Err(KeyFault::InUse { .. }) => {
+                    let text = format!(
+                        "{} is used by a running program: no second one starts with it",
+                        file.display()
+                    );
+                    (Severity::Good, text)
+                }
+                Err(fault) => (Severity::Bad, fault.to_string()),
+            };
+            self.findings.add(severity, "keys", text);
+        }
     }
 
     /// Reports what is in flight, and whether its signers are still in the settings.

@@ -21,6 +21,8 @@ pub struct NetworkHealth {
     pub blocks_advance: bool,
     /// Whether a signer can pay for a payment.
     pub coin: bool,
+    /// Whether a signer takes payments. None does if another program uses the keys of all of them.
+    pub free_signer: bool,
     /// The balance of each signer, in wei.
     pub signers: BTreeMap<Address, U256>,
     /// Gas paid today (UTC), in wei.
@@ -29,7 +31,7 @@ pub struct NetworkHealth {
 
 impl NetworkHealth {
     fn serves(&self) -> bool {
-        self.node && self.coin && self.blocks_advance
+        self.node && self.coin && self.blocks_advance && self.free_signer
     }
 }
 
@@ -128,6 +130,7 @@ impl ServiceHealth {
                 "blocksCome": health.blocks_advance, "nativeCoin": health.coin,
                 "clock": !ahead_ms.is_some_and(clock_watch::is_wrong),
                 "clockAheadSeconds": ahead_ms.map(|ms| ms / 1_000),
+                "freeSigner": health.free_signer,
             });
             (format!("eip155:{chain}"), checks)
         };
@@ -163,7 +166,13 @@ mod tests {
     use super::*;
 
     fn healthy() -> NetworkHealth {
-        NetworkHealth { node: true, blocks_advance: true, coin: true, ..NetworkHealth::default() }
+        NetworkHealth {
+            node: true,
+            blocks_advance: true,
+            coin: true,
+            free_signer: true,
+            ..NetworkHealth::default()
+        }
     }
 
     fn health(store: bool, queue: bool, networks: &[NetworkHealth]) -> ServiceHealth {
@@ -183,6 +192,7 @@ mod tests {
             NetworkHealth { node: false, ..healthy() },
             NetworkHealth { coin: false, ..healthy() },
             NetworkHealth { blocks_advance: false, ..healthy() },
+            NetworkHealth { free_signer: false, ..healthy() },
         ];
         for flaw in flaws {
             assert_eq!(checks(&health(true, true, &[healthy(), flaw.clone()])), (true, true));

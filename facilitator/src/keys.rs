@@ -6,9 +6,11 @@ mod fault;
 mod kdf;
 mod keystore;
 mod keystore_error;
+mod lock;
 mod ring;
 mod signing_key;
 
 pub use fault::KeyFault;
+pub use lock::KeyLocks;
 pub use ring::KeyRing;
 pub use signing_key::SigningKey;

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicI64, AtomicU64};
 
-use alloy_primitives::U256;
+use alloy_primitives::{Address, U256};
 use bursar_core::networks::Network;
 
 use prometheus_client::encoding::text::encode;
@@ -73,6 +73,7 @@ pub struct Metrics {
     gas_spent: Family<NetworkLabel, Counter<f64, AtomicU64>>,
     reorganised: Family<NetworkLabel, Counter>,
     charged_after_refusal: Family<NetworkLabel, Counter>,
+    foreign_nonces: Family<SignerLabels, Counter>,
 }
 
 impl Default for Metrics {
@@ -121,6 +122,12 @@ impl Default for Metrics {
             "Withdrawn payments that were settled after all",
             charged_after_refusal.clone(),
         );
+        let foreign_nonces = Family::default();
+        registry.register(
+            "foreign_nonces",
+            "Nonces of a signer that transactions of another program used",
+            foreign_nonces.clone(),
+        );
         Self {
             registry,
             answers,
@@ -134,6 +141,7 @@ impl Default for Metrics {
             gas_spent,
             reorganised,
             charged_after_refusal,
+            foreign_nonces,
         }
     }
 }
@@ -165,6 +173,12 @@ impl Metrics {
     /// Counts a payment that was settled although it had been withdrawn.
     pub fn charged_after_refusal(&self, network: &Network) {
         self.charged_after_refusal.get_or_create(&network_label(network)).inc();
+    }
+
+    /// Counts a nonce of a signer that a transaction of another program used.
+    pub fn foreign_nonce(&self, network: &Network, signer: Address) {
+        let labels = SignerLabels { network: network.caip2(), signer: signer.to_string() };
+        self.foreign_nonces.get_or_create(&labels).inc();
     }
 
     /// The metrics as text, as Prometheus reads it.

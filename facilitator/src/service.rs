@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use alloy_primitives::Address;
@@ -36,7 +36,7 @@ use crate::book::store::{OpenWork, Payments};
 use crate::clock_watch::ClockWatch;
 use crate::config::{Config, NetworkConfig};
 use crate::health::ServiceHealth;
-use crate::keys::{KeyFault, KeyRing};
+use crate::keys::{KeyFault, KeyLocks, KeyRing};
 use crate::metrics::Metrics;
 use crate::network::{Accounts, NetworkContext};
 use crate::schemes;
@@ -112,6 +112,8 @@ pub struct Running {
     store_path: PathBuf,
     drain_ms: u64,
     clock: Arc<dyn Clock>,
+    /// Held until the facilitator has stopped.
+    _key_locks: KeyLocks,
 }
 
 /// The tokens that stop a facilitator, and the tasks that it waits for.
@@ -153,6 +155,14 @@ pub fn load_keys(config: &Config) -> Result<BTreeMap<ChainId, KeyRing>, KeyFault
         }
     }
     Ok(rings)
+}
+
+/// The key files of the accounts that send transactions on the configured networks. The authorizer sends none.
+pub(crate) fn sender_files(config: &Config) -> impl Iterator<Item = &Path> {
+    let configured = config.networks.values().filter(|network| network.is_configured());
+    configured
+        .flat_map(|network| network.signers.iter().chain(&network.retired_signers))
+        .map(PathBuf::as_path)
 }
 
 /// Checks that each configured `upto_facilitator` is an active signer, that the accounts of each of `upto_contracts` are
@@ -273,6 +283,7 @@ impl Running {
             return Err(StartFault::NoNetwork);
         }
         check_facilitators(&config, &keys)?;
+        let key_locks = KeyLocks::take(sender_files(&config))?;
         let clock = SystemClock::new().map_err(|fault| StartFault::Clock(fault.to_string()))?;
         let clock: Arc<dyn Clock> = Arc::new(clock);
         let stores = Stores::open(&config, &clock).await?;
@@ -337,6 +348,7 @@ impl Running {
             store_path: config.store,
             drain_ms: config.drain_ms,
             clock,
+            _key_locks: key_locks,
         })
     }
 

@@ -21,6 +21,7 @@ mod approve;
 mod budget;
 mod data_gas;
 mod dispatch;
+mod foreign_nonce;
 pub mod intake;
 pub mod price;
 mod price_lookup;

@@ -170,6 +170,7 @@ impl Upkeep {
         health.node = true;
         health.block = price.block;
         health.blocks_advance = mono_ms.saturating_sub(*since_ms) < NO_BLOCK_MS;
+        health.free_signer = settler.has_free_signer();
         health.coin = price.can_pay(&Need::LEAST, GasReservation::default());
         health.signers = price.balances.clone();
         health

@@ -48,4 +48,9 @@ pub enum KeyFault {
         file.display()
     )]
     AuthorizerSends { file: PathBuf, address: Address },
+    #[error(
+        "{} is used by another program, which would take nonces from this one: stop it, or create a key for each.",
+        file.display()
+    )]
+    InUse { file: PathBuf },
 }

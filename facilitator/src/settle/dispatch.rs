@@ -173,7 +173,7 @@ impl<'a> SignerPicker<'a> {
     /// The least busy signer that can pay for a payment in addition to its load.
     fn pick(&self, record: &Record) -> Option<Address> {
         let network = &self.settler.network;
-        let bound = network.bound_senders(record.job.work().sender());
+        let bound = self.settler.free_senders(record.job.work().sender());
         let reservation = record.reservation();
         let reservation = GasReservation {
             gas: reservation.gas.max(transaction::gas_share(&record.job)),

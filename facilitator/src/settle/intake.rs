@@ -186,7 +186,14 @@ impl SettlementService {
         let now = network.clock.utc();
         let usage = self.ledger.gas_usage(network.contracts.chain, origin.caller, now);
         let reservation = price.with_data(proposal.least_gas(), 1);
-        let need = Need { reservation, senders: network.bound_senders(proposal.sender()) };
+        let need = Need { reservation, senders: settler.free_senders(proposal.sender()) };
+        if need.senders.as_ref().is_some_and(Vec::is_empty) {
+            const PAUSED: &str = "Another program uses the keys of this facilitator's signers, so they take no payments \
+                                  now and the payment was not made: try again in ten minutes or elsewhere.";
+            return Err(
+                Rejection::with_message(Reason::OutOfGas, PAUSED).for_payer(proposal.payer())
+            );
+        }
         if !price.can_pay(&need, usage.open) {
             return Err(reject(Reason::OutOfGas));
         }

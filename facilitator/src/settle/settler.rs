@@ -20,6 +20,7 @@ use crate::book::reservation::GasReservation;
 use crate::job::Job;
 use crate::metrics::Metrics;
 use crate::network::NetworkContext;
+use crate::settle::foreign_nonce::ForeignNonces;
 use crate::settle::price::{Need, PriceCache};
 use crate::settle::queue::Limits;
 use crate::settle::submission_lock::SubmissionLocks;
@@ -53,7 +54,7 @@ pub struct Settler {
     pub network: Arc<NetworkContext>,
     pub ledger: Ledger,
     pub signer_slots: BTreeMap<Address, SignerSlot>,
-    outboxes: Arc<dyn Store>,
+    pub(super) outboxes: Arc<dyn Store>,
     pub limits: Limits,
     pub metrics: Arc<Metrics>,
     /// The failpoints of tests.
@@ -64,6 +65,7 @@ pub struct Settler {
     /// Payers with a recent payment that cost a signer gas and moved no money.
     pub(super) wasteful_payers: TtlMap<Address, ()>,
     pub(super) submission_locks: SubmissionLocks,
+    pub(super) foreign_nonces: ForeignNonces,
     /// Signers that were removed from the settings while they had transactions in flight.
     // Held for a single lookup.
     former_signers: Mutex<BTreeSet<Address>>,
@@ -109,6 +111,7 @@ impl Settler {
             prices: PriceCache::default(),
             wasteful_payers: TtlMap::new(WASTEFUL_MS),
             submission_locks: SubmissionLocks::default(),
+            foreign_nonces: ForeignNonces::default(),
             former_signers: Mutex::default(),
             events,
         };
@@ -152,7 +155,7 @@ impl Settler {
     /// What a job needs from its signer. `gas` is the [`transaction::gas`] of the job alone.
     pub(super) fn need_of(&self, job: &Job, gas: u64) -> Need {
         let reservation = self.with_data(gas, &[job]);
-        Need { reservation, senders: self.network.bound_senders(job.work().sender()) }
+        Need { reservation, senders: self.free_senders(job.work().sender()) }
     }
 
     /// Upper bound of the gas and data of a transaction. `None` if it exceeds the gas limit of a transaction.

@@ -9,7 +9,7 @@ use bursar_chain::ports::{ChainFault, Receipt};
 use bursar_core::time::Utc;
 use bursar_outbox::service::{ServiceOutbox, SubmitFault};
 use bursar_outbox::store::StoreFault;
-use bursar_submit::{ChainState, Included, Outbox, Outcome, Refusal, Trouble};
+use bursar_submit::{ChainState, Included, Outbox, Outcome, Refusal, Submission, Trouble};
 
 use crate::book::batch::Batch;
 use crate::book::ledger::day_of;
@@ -22,6 +22,7 @@ use crate::job_key::JobKey;
 use crate::mined_transaction::MinedTransaction;
 use crate::reason::{Reason, Rejection};
 use crate::schemes;
+use crate::settle::foreign_nonce::{self, OwnTransaction};
 use crate::settle::price::Need;
 use crate::settle::settlement_search::{self, Found};
 use crate::settle::settler::Settler;
@@ -222,7 +223,7 @@ fn broadcast_deadline(jobs: &[&Job]) -> Option<Utc> {
 
 /// Watches the outbox until the transaction has ended.
 async fn wait_for_end(
-    settler: &Settler,
+    settler: &Arc<Settler>,
     batch: &Batch,
     outbox: &Arc<ServiceOutbox>,
     guard: &mut InFlightGuard<'_>,
@@ -230,13 +231,17 @@ async fn wait_for_end(
     let mut handled: Option<Included> = None;
     let mut rejected_since: Option<u64> = None;
     let mut too_expensive = false;
+    let mut nonce_watch = NonceWatch::default();
     let clock = &settler.network.clock;
     loop {
         let now = outbox.outbox();
         let Some(submission) = now.open.get(&batch.id) else {
             let outcome = persist(settler, || outbox.outcome(batch.id)).await;
-            return TransactionEnd { outcome: outcome.unwrap_or(Outcome::Dropped), too_expensive };
+            let outcome = outcome.unwrap_or(Outcome::Dropped);
+            nonce_watch.ended(settler, outcome);
+            return TransactionEnd { outcome, too_expensive };
         };
+        nonce_watch.seen(settler, batch, submission);
         let is_too_expensive = submission.trouble == Some(Trouble::TooExpensive);
         if submission.nonce.is_none() && is_too_expensive && !submission.cancel {
             // Nothing was signed, so the payments will not happen, and the callers receive the reason.
@@ -275,6 +280,35 @@ async fn wait_for_end(
         tokio::select! {
             () = outbox.changed_since(&now) => {}
             () = clock.sleep_until(wake) => {}
+        }
+    }
+}
+
+/// Notices transactions of other programs next to one of ours: see [`foreign_nonce`].
+#[derive(Debug, Default)]
+struct NonceWatch {
+    /// Our transaction, once it is signed.
+    own: Option<OwnTransaction>,
+    is_missed: bool,
+}
+
+impl NonceWatch {
+    fn seen(&mut self, settler: &Arc<Settler>, batch: &Batch, submission: &Submission) {
+        let newest = submission.newest().map(|(_index, _attempt, raw)| raw.hash);
+        let (Some(nonce), Some(hash)) = (submission.nonce, newest) else { return };
+        let own = OwnTransaction { signer: batch.signer, nonce, hash };
+        if self.own.replace(own).is_none() {
+            settler.tasks.spawn(foreign_nonce::report_gap(Arc::clone(settler), own));
+        }
+        let is_missed = matches!(submission.chain_state, ChainState::Missed { .. });
+        if is_missed && !std::mem::replace(&mut self.is_missed, is_missed) {
+            settler.tasks.spawn(foreign_nonce::report_if_shown(Arc::clone(settler), own));
+        }
+    }
+
+    fn ended(&self, settler: &Arc<Settler>, outcome: Outcome) {
+        if let (Some(own), Outcome::NonceTaken) = (self.own, outcome) {
+            settler.tasks.spawn(foreign_nonce::report_displaced(Arc::clone(settler), own));
         }
     }
 }

@@ -9,6 +9,7 @@ mod bad_nodes;
 mod bounds;
 mod contracts;
 mod ends;
+mod foreign_nonces;
 mod pending;
 mod senders;
 mod stage;

@@ -11,7 +11,7 @@ use alloy_primitives::{Address, B256, Bytes, TxKind, U256, address, keccak256};
 use alloy_sol_types::{SolCall, SolValue};
 use bursar_chain::ports::{
     BlockTag, BoxFuture, Chain, ChainFault, ChainReply, Clock, FoundLog, Log, LogFilter, PaidFee,
-    Question, Receipt, Transaction, TxStatus,
+    Question, Receipt, SentNonce, Transaction, TxStatus,
 };
 use bursar_core::networks::{ChainId, MULTICALL3};
 use bursar_core::time::{LocalDay, Moment, Utc};
@@ -301,6 +301,11 @@ impl World {
         state.head = block;
         let count = state.count(account, u64::MAX);
         state.pool.retain(|_hash, tx| tx.from != account || tx.nonce >= count);
+    }
+
+    /// The hash of the transaction from elsewhere that used a nonce of an account in a block.
+    pub(crate) fn foreign_hash(account: Address, block: u64) -> B256 {
+        keccak256([account.as_slice(), &block.to_be_bytes()].concat())
     }
 
     /// Puts an earlier broadcast into the pool, whatever the answer to it was.
@@ -651,6 +656,24 @@ impl Chain for World {
                 to: Some(tx.to),
                 input: tx.input.clone(),
             }))
+        })
+    }
+
+    fn senders_in(&self, block: u64) -> ChainReply<'_, Vec<SentNonce>> {
+        self.reply(move |state| {
+            let ours = state.mined.values().filter(|one| one.block == block);
+            let ours = ours.map(|one| SentNonce {
+                hash: one.tx.hash,
+                from: one.tx.from,
+                nonce: one.tx.nonce,
+            });
+            let foreign = state.foreign.iter().filter(|(_account, at)| at.contains(&block));
+            let foreign = foreign.map(|(account, _at)| SentNonce {
+                hash: Self::foreign_hash(*account, block),
+                from: *account,
+                nonce: state.count(*account, block - 1),
+            });
+            Ok(ours.chain(foreign).collect())
         })
     }
 

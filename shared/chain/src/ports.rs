@@ -178,6 +178,11 @@ pub trait Chain: Send + Sync + Debug {
         unsupported()
     }
 
+    /// Returns the senders of all transactions of a block, in its order.
+    fn senders_in(&self, _block: u64) -> ChainReply<'_, Vec<SentNonce>> {
+        unsupported()
+    }
+
     /// Broadcasts a signed transaction and returns its hash. **An error does not prove that the transaction was not
     /// sent**: if the answer of the first node is lost, the next node may reject the bytes as known.
     fn send_raw(&self, raw: Bytes) -> ChainReply<'_, B256>;
@@ -387,6 +392,14 @@ pub struct Transaction {
     /// The called address; `None` if the transaction creates a contract.
     pub to: Option<Address>,
     pub input: Bytes,
+}
+
+/// A mined transaction and the nonce of its sender that it used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SentNonce {
+    pub hash: B256,
+    pub from: Address,
+    pub nonce: u64,
 }
 
 /// Whether a mined transaction succeeded.

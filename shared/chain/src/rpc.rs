@@ -33,7 +33,7 @@ use serde_json::{Value, json};
 
 use crate::ports::{
     BlockTag, Chain, ChainFault, ChainReply, Clock, FoundLog, LogFilter, Question, Receipt,
-    SimulatedBlock, SimulationRequest, Transaction,
+    SentNonce, SimulatedBlock, SimulationRequest, Transaction,
 };
 use bursar_outbound::Client;
 use endpoint::Endpoint;
@@ -297,6 +297,12 @@ impl Chain for RpcChain {
 
     fn transaction(&self, hash: B256) -> ChainReply<'_, Option<Transaction>> {
         self.ask(by_hash(hash), move |raw| transaction::transaction_of(raw, hash))
+    }
+
+    fn senders_in(&self, block: u64) -> ChainReply<'_, Vec<SentNonce>> {
+        let params = json!([tag(BlockTag::Number(block)), true]);
+        let call = Call { method: "eth_getBlockByNumber", params, kind: Kind::Read };
+        self.ask(call, transaction::senders_in)
     }
 
     fn send_raw(&self, raw: Bytes) -> ChainReply<'_, B256> {

@@ -51,6 +51,14 @@ impl Store for MemoryStore {
         let signed = self.with(|tables| tables.signed.contains(&(key, hash)));
         Box::pin(async move { Ok(signed) })
     }
+
+    fn nonce_before(&self, key: OutboxKey, nonce: u64) -> StoreReply<'_, Option<u64>> {
+        let before = self.with(|tables| {
+            let mut below = tables.nonces.range((key, 0)..(key, nonce));
+            below.next_back().map(|((_key, held), _id)| *held)
+        });
+        Box::pin(async move { Ok(before) })
+    }
 }
 
 impl MemoryStore {

@@ -66,6 +66,10 @@ impl Store for RedbStore {
     fn has_signed(&self, key: OutboxKey, hash: B256) -> StoreReply<'_, bool> {
         self.file.read(move |read| Ok(has_signed(read, key, hash)?))
     }
+
+    fn nonce_before(&self, key: OutboxKey, nonce: u64) -> StoreReply<'_, Option<u64>> {
+        self.file.read(move |read| Ok(nonce_before(read, key, nonce)?))
+    }
 }
 
 fn busy(read: &ReadTransaction) -> Result<Vec<OutboxKey>, StoreError> {
@@ -100,6 +104,22 @@ fn has_signed(read: &ReadTransaction, key: OutboxKey, hash: B256) -> Result<bool
     // A version without the table may have signed it.
     let Some(table) = existing(read.open_table(OUTBOXES))? else { return Ok(false) };
     Ok(is_open_attempt(&outbox(&table, key)?.outbox, hash))
+}
+
+fn nonce_before(
+    read: &ReadTransaction,
+    key: OutboxKey,
+    nonce: u64,
+) -> Result<Option<u64>, StoreError> {
+    let Some(table) = existing(read.open_table(NONCES))? else { return Ok(None) };
+    let (from, to) = (of_nonce(key, 0), of_nonce(key, nonce));
+    let Some(row) = table.range::<&[u8]>(from.as_slice()..to.as_slice())?.next_back() else {
+        return Ok(None);
+    };
+    let (row, _id) = row?;
+    let unusable = || StoreError::Corrupt("a row of the table of nonces cannot be read".to_owned());
+    let held = row.value().last_chunk::<8>().copied().ok_or_else(unusable)?;
+    Ok(Some(u64::from_be_bytes(held)))
 }
 
 fn written(

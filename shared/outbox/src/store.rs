@@ -63,6 +63,9 @@ pub trait Store: Send + Sync + std::fmt::Debug {
     /// Returns whether the outbox ever signed the transaction with this hash. The account alone proves nothing, because
     /// another program may have its key.
     fn has_signed(&self, key: OutboxKey, hash: B256) -> StoreReply<'_, bool>;
+
+    /// Returns the highest nonce below `nonce` that a submission holds. A submission that was displaced holds none.
+    fn nonce_before(&self, key: OutboxKey, nonce: u64) -> StoreReply<'_, Option<u64>>;
 }
 
 /// The changes of a commit apart from the outbox. Every store derives them in the same way.

@@ -90,6 +90,10 @@ async fn keeps_its_promises(store: Arc<dyn Store>, again: impl Fn() -> Option<Ar
     store.commit(key(2), 0, vec![opened(3), reserved(3, 7)]).await.unwrap();
     assert_eq!(store.load(key(1)).await, Ok(kept));
 
+    assert_eq!(store.nonce_before(key(1), 8).await, Ok(Some(7)));
+    assert_eq!(store.nonce_before(key(1), 7).await, Ok(None), "only those below");
+    assert_eq!(store.nonce_before(key(3), 8).await, Ok(None));
+
     // A dropped submission releases its nonce, a mined one never does.
     let two = store.commit(key(1), one, vec![finished(1, Outcome::Dropped)]).await.unwrap();
     let three = store.commit(key(1), two, vec![opened(2), reserved(2, 7)]).await.unwrap();

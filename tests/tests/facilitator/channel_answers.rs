@@ -91,6 +91,16 @@ impl Answers {
                     differs(json!(["duplicate_settlement", hash]))
                 }
             }
+            Expected::Elsewhere(mined) => {
+                let hash = json!(mined.hash);
+                let moved = body["transaction"].as_str().is_some_and(|hash| !hash.is_empty());
+                let is_named = is_race || body["extra"]["transaction"] == hash;
+                if reason(body) == "duplicate_settlement" && !moved && is_named {
+                    Ok(())
+                } else {
+                    differs(json!(["duplicate_settlement", hash]))
+                }
+            }
             Expected::Again(job) => match self.first.get(job) {
                 Some(answer) if answer == body => Ok(()),
                 other => differs(json!(other)),
@@ -119,7 +129,6 @@ impl Answers {
             _any if is_race => true,
             Proof::Own => !transaction.is_empty(),
             Proof::Nothing => transaction.is_empty(),
-            Proof::Of(mined) => transaction == mined.hash.to_string(),
         };
         let mut wanted = json!({
             "success": true, "transaction": body["transaction"],

@@ -200,9 +200,6 @@ pub(crate) struct Mined {
 /// A use of a deposit's authorization by an actor's own transaction.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Spent {
-    pub(crate) new_balance: u128,
-    /// The balance that a simultaneous action may have left instead, if the order of both does not show.
-    pub(crate) or_balance: Option<u128>,
     pub(crate) mined: Option<Mined>,
 }
 
@@ -216,6 +213,8 @@ pub(crate) struct Model {
     /// The highest voucher that each channel's payer has signed.
     pub(crate) signed: Vec<u128>,
     pub(crate) book: crate::channel_requests::Book,
+    /// The jobs that an actor's own transaction did, with the first requests for them.
+    pub(crate) elsewhere: crate::channel_requests::Elsewhere,
     /// Authorizers whose last claim may have cost gas and added nothing. The facilitator refuses them for a minute.
     pub(crate) penalized: BTreeSet<usize>,
     /// Payouts, by receiver and what it had claimed, that a simultaneous claim may have recorded under another total.
@@ -239,6 +238,7 @@ impl Model {
             spent: BTreeMap::new(),
             signed,
             book: Default::default(),
+            elsewhere: Default::default(),
             penalized: BTreeSet::new(),
             uncertain_sweeps: BTreeSet::new(),
         }
@@ -260,7 +260,7 @@ impl Model {
         let left = self.view.payer_tokens[payer].checked_sub(amount)?;
         self.view.payer_tokens[payer] = left;
         self.view.channels[channel].balance = new_balance;
-        self.spent.insert(number, Spent { new_balance, or_balance: None, mined });
+        self.spent.insert(number, Spent { mined });
         Some(new_balance)
     }
 

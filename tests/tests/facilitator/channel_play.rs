@@ -282,22 +282,8 @@ impl Play<'_> {
         }
         if parts.len() == 2 {
             self.doubt_sweeps(&parts, before);
-            self.doubt_deposits(before);
         }
         self.forget_old_deposits(observed);
-    }
-
-    /// A deposit that an actor sent together with another action came before or after it.
-    fn doubt_deposits(&mut self, before: &Model) {
-        let Model { spent, authorizations, view, .. } = &mut self.model;
-        for (number, spent) in spent.iter_mut().filter(|(n, _spent)| !before.spent.contains_key(n))
-        {
-            let authorization = authorizations[*number];
-            let state = before.view.channels[authorization.channel];
-            let first = state.balance.saturating_add(authorization.amount);
-            let last = view.channels[authorization.channel].balance;
-            spent.or_balance = [first, last].into_iter().find(|other| *other != spent.new_balance);
-        }
     }
 
     /// A payout that was checked before a simultaneous claim is recorded under the total before it.

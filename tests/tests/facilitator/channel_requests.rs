@@ -47,6 +47,9 @@ pub(crate) enum Job {
 /// repeats.
 pub(crate) type Book = BTreeMap<Job, (Request, bool)>;
 
+/// The jobs that an actor's own transaction did, with the first requests for them.
+pub(crate) type Elsewhere = BTreeMap<Job, (Request, Mined)>;
+
 /// What an answer must be.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Expected {
@@ -57,6 +60,8 @@ pub(crate) enum Expected {
         job: Job,
         is_same: bool,
     },
+    /// A duplicate, because an actor's own transaction did the job.
+    Elsewhere(Mined),
     /// The answer that the job's first request received.
     Again(Job),
     Success(Success),
@@ -74,11 +79,10 @@ impl Expected {
     pub(crate) fn name(&self) -> &str {
         match self {
             Self::Refused(code) => code.trim_start_matches("invalid_batch_settlement_evm_"),
-            Self::Duplicate { .. } => "duplicate",
+            Self::Duplicate { .. } | Self::Elsewhere(_) => "duplicate",
             Self::Again(_) => "again",
             Self::Success(Success { proof: Proof::Own, .. }) => "done",
             Self::Success(Success { proof: Proof::Nothing, .. }) => "nothing to do",
-            Self::Success(Success { proof: Proof::Of(_), .. }) => "found",
             Self::Valid { .. } => "valid",
             Self::Report(_, None) => "unknown",
             Self::Report(_, Some(_)) => "shown",
@@ -105,6 +109,4 @@ pub(crate) enum Proof {
     Own,
     /// There was nothing to do.
     Nothing,
-    /// An actor sent it first.
-    Of(Mined),
 }

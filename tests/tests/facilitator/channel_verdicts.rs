@@ -14,7 +14,7 @@ enum Verdict {
     Close,
     Send,
     /// An actor's own transaction used the deposit's authorization.
-    Found(Mined, [Option<u128>; 2]),
+    Found(Mined),
 }
 
 /// What a transaction of the facilitator's signers did for a job.
@@ -182,9 +182,7 @@ impl Model {
         if let Some(spent) = self.spent.get(&number) {
             let is_good = forged.is_none() && ceiling <= state.balance && ceiling > state.claimed;
             return match spent.mined.filter(|_mined| is_good) {
-                Some(mined) => {
-                    Ok(Verdict::Found(mined, [Some(spent.new_balance), spent.or_balance]))
-                }
+                Some(mined) => Ok(Verdict::Found(mined)),
                 None if method == Method::Permit2 => Err("permit2_invalid_nonce".to_owned()),
                 None => Err("invalid_exact_evm_nonce_already_used".to_owned()),
             };
@@ -256,6 +254,10 @@ impl Model {
         if self.is_uncertain(job) {
             return None;
         }
+        if let Some((first, mined)) = self.elsewhere.get(job) {
+            let duplicate = Expected::Duplicate { job: job.clone(), is_same: false };
+            return Some(if first == request { Expected::Elsewhere(*mined) } else { duplicate });
+        }
         let (first, was_keyed) = self.book.get(job)?;
         let is_same = first == request;
         Some(if is_same && is_keyed && *was_keyed {
@@ -288,15 +290,10 @@ impl Model {
         match self.judge(request) {
             Verdict::Refuse(code) => vec![(Expected::Refused(code), self.clone())],
             Verdict::Close => vec![(after.success(request, job, Proof::Nothing, &nothing), after)],
-            Verdict::Found(mined, balances) => {
-                let Request::Deposit { number, .. } = request else { unreachable!("a deposit") };
-                let amount = Some(self.authorizations[*number].amount);
-                let found = |new_balance: u128| {
-                    let effect = Effect { amount, new_balance: Some(new_balance) };
-                    let proof = Proof::Of(mined);
-                    (after.success(request, job.clone(), proof, &effect), after.clone())
-                };
-                balances.into_iter().flatten().map(found).collect()
+            Verdict::Found(mined) => {
+                let mut after = self.clone();
+                after.elsewhere.insert(job, (request.clone(), mined));
+                vec![(Expected::Elsewhere(mined), after)]
             }
             Verdict::Send => {
                 let effect = after.execute(request, self).expect("a job that was accepted");
@@ -416,6 +413,7 @@ impl Model {
         }
         match self.known(request, &self.job(request), is_keyed) {
             Some(Expected::Again(_job)) => return Expected::Valid { payer, state: None },
+            Some(Expected::Elsewhere(mined)) => return Expected::Elsewhere(mined),
             Some(_duplicate) => return Expected::Refused("duplicate_settlement".to_owned()),
             None => {}
         }
@@ -423,10 +421,7 @@ impl Model {
         match self.judge(request) {
             Verdict::Refuse(code) => Expected::Refused(code),
             Verdict::Send | Verdict::Close => Expected::Valid { payer, state },
-            Verdict::Found(..) => Expected::Refused(match self.authorizations[*number].method {
-                Method::Eip3009 => "invalid_exact_evm_nonce_already_used".to_owned(),
-                Method::Permit2 => "permit2_invalid_nonce".to_owned(),
-            }),
+            Verdict::Found(mined) => Expected::Elsewhere(mined),
         }
     }
 

@@ -352,25 +352,23 @@ async fn both_endpoints_return_every_reason_of_the_official_libraries() {
 
 /// A second facilitator with its own store settles the payment first.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_payment_settled_by_another_facilitator_is_invalid_and_not_sent_again() {
+async fn a_payment_settled_by_another_facilitator_is_a_duplicate_and_not_sent_again() {
     let Some(stage) = Stage::set_up(BASE, 1, "").await else { return };
     let other = Stage::on(stage.chain.clone(), 2, "", "").await;
-    let used = "invalid_exact_evm_nonce_already_used";
-    for (method, code) in [
-        (TransferMethod::Eip3009, used),
-        (TransferMethod::Permit2, "permit2_invalid_nonce"),
-        (TransferMethod::Prism, used),
-    ] {
+    for method in [TransferMethod::Eip3009, TransferMethod::Permit2, TransferMethod::Prism] {
         let paid = stage.pay(&stage.payer().await, method, 300);
         let theirs = other.settle(&paid.body(2)).await;
         assert_eq!(theirs["success"], true, "{method:?}: {theirs}");
         let before = stage.balance(SHOP).await;
         let answer = stage.verify(&paid.body(2)).await;
-        assert_eq!(answer["invalidReason"], code, "{method:?}: {answer}");
+        assert_eq!(answer["invalidReason"], "duplicate_settlement", "{method:?}: {answer}");
+        let hash = &theirs["transaction"];
+        assert_eq!(answer["extra"]["transaction"], *hash, "{method:?}: {answer}");
         let answer = stage.settle(&paid.body(2)).await;
         check_settle("settled elsewhere", &paid.body(2), &answer);
+        assert_eq!(answer["errorReason"], "duplicate_settlement", "{method:?}: {answer}");
         // The money moved as signed, so the answer names the transaction of the other sender.
-        assert_eq!(answer["transaction"], theirs["transaction"], "{method:?}: {answer}");
+        assert_eq!(answer["extra"]["transaction"], *hash, "{method:?}: {answer}");
         assert_eq!(stage.balance(SHOP).await, before, "{method:?}: nothing moved twice");
     }
     stage.facilitator.stop().await;

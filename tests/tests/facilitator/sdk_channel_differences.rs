@@ -126,6 +126,7 @@ pub(crate) const DIFFERENCES: [Difference; 47] = [
         "duplicate_settlement",
         ONCE,
     ),
+    differs("verify a settled deposit", "extra.transaction", ABSENT, HASH, FINDABLE),
     differs(
         "settle a claim with a forged voucher",
         "errorReason",

@@ -138,7 +138,8 @@ fn authorization_of(paid: &SignedPayment) -> (Authorization, Vec<u8>) {
 async fn a_settlement_of_another_sender_is_watched_until_its_block_is_final() {
     let Some(chain) = full_chain_or_skip(BASE).await else { return };
     let url = chain.url().to_owned();
-    let stage = Stage::through(chain, &url, 1, "", "confirmations = 5").await;
+    let general = "foreign_settlements = \"success\"";
+    let stage = Stage::through(chain, &url, 1, general, "confirmations = 5").await;
     let payer = stage.payer().await;
     let paid = stage.pay(&payer, TransferMethod::Eip3009, 3_000);
     let (authorization, signature) = authorization_of(&paid);
@@ -210,7 +211,7 @@ async fn a_cancelled_permit_is_not_settled_by_an_unrelated_transfer() {
         }
     };
     let body = paid.body(2);
-    let (answer, ()) = tokio::join!(stage.settle_without_key(&body), cancels);
+    let (answer, ()) = tokio::join!(stage.settle_or_503(&body), cancels);
     assert_eq!(answer["success"], false, "{answer}");
     assert_eq!(stage.balance(SHOP).await, U256::from(1_400), "the two transfers, and no permit");
     stage.facilitator.stop().await;

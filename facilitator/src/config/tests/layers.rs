@@ -19,6 +19,7 @@ const SERVICE: &[(&str, &str, &str, &str)] = &[
     ("pay_to", "[\"0x00000000000000000000000000000000000000aa\"]", PAYEE, "none"),
     ("rate_per_minute", "60", "60", "61"),
     ("repeats", "\"success\"", "success", "duplicate"),
+    ("foreign_settlements", "\"success\"", "success", "duplicate"),
     ("trusted_proxies", "[\"10.0.0.1\", \"::1\"]", "10.0.0.1, ::1,", "none"),
 ];
 

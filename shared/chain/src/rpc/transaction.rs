@@ -4,8 +4,8 @@ use alloy_primitives::{Address, B256};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use crate::ports::Transaction;
-use crate::rpc::quantity::{Unusable, bytes_of, decode_as, hash_of};
+use crate::ports::{SentNonce, Transaction};
+use crate::rpc::quantity::{Unusable, bytes_of, decode_as, hash_of, u64_of};
 
 #[derive(Deserialize)]
 struct WireTransaction {
@@ -37,6 +37,27 @@ pub(super) fn is_known(raw: &RawValue, asked: B256) -> Result<bool, Unusable> {
     }
     let Some(named) = decode_as::<Option<Named>>(raw)? else { return Ok(false) };
     same(&named.hash, asked).map(|()| true)
+}
+
+/// Decodes the senders of a block's transactions.
+pub(super) fn senders_in(raw: &RawValue) -> Result<Vec<SentNonce>, Unusable> {
+    #[derive(Deserialize)]
+    struct Sent {
+        hash: String,
+        from: String,
+        nonce: String,
+    }
+    #[derive(Deserialize)]
+    struct Block {
+        transactions: Vec<Sent>,
+    }
+    let block = decode_as::<Block>(raw)?;
+    let each = block.transactions.into_iter().map(|sent| {
+        let from = sent.from.parse::<Address>();
+        let from = from.map_err(|_odd| Unusable("the transaction has no address"))?;
+        Ok(SentNonce { hash: hash_of(&sent.hash)?, from, nonce: u64_of(&sent.nonce)? })
+    });
+    each.collect()
 }
 
 fn same(named: &str, asked: B256) -> Result<(), Unusable> {
@@ -74,6 +95,18 @@ mod tests {
             json!([]),
         ] {
             assert!(read(&odd).is_err(), "{odd}");
+        }
+    }
+
+    #[test]
+    fn the_senders_of_a_block_are_read() {
+        let read = |wire: Value| senders_in(&RawValue::from_string(wire.to_string()).unwrap());
+        let (hash, from) = (B256::repeat_byte(7), Address::repeat_byte(3));
+        let sent = json!({ "hash": hash, "from": from, "nonce": "0x10", "input": "0x" });
+        let expected = vec![SentNonce { hash, from, nonce: 16 }];
+        assert_eq!(read(json!({ "number": "0x1", "transactions": [sent] })), Ok(expected));
+        for odd in [Value::Null, json!({ "transactions": [hash] }), json!({})] {
+            assert!(read(odd.clone()).is_err(), "{odd}");
         }
     }
 

@@ -1,0 +1,203 @@
+//! Transactions that another program sent with the key of one of our signers. Such a program takes nonces from us: payments
+//! are withdrawn, and two stores can both report one payment as a success.
+//!
+//! A signer whose nonce was used by a foreign transaction takes no new payments for a while after the last one.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use alloy_primitives::{Address, B256};
+use bursar_chain::ports::{BlockTag, ChainFault};
+use bursar_submit::OutboxKey;
+
+use crate::settle::settler::Settler;
+use crate::work::SenderRule;
+
+/// How long a signer takes no new payments after its last foreign nonce, in milliseconds.
+const PAUSE_MS: u64 = 10 * 60_000;
+/// How many blocks are searched for a foreign transaction. Most nodes keep the state of this many.
+const BLOCKS_MAX: u64 = 128;
+
+/// The last foreign nonce of each signer.
+#[derive(Debug, Default)]
+pub(super) struct ForeignNonces {
+    // Held for a single look-up.
+    last: Mutex<BTreeMap<Address, LastNonce>>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct LastNonce {
+    nonce: u64,
+    /// When it was reported, on the monotonic clock.
+    at_ms: u64,
+}
+
+impl ForeignNonces {
+    /// Records a foreign nonce. Returns `false` if it, or a higher one, was recorded before.
+    fn record(&self, signer: Address, nonce: u64, at_ms: u64) -> bool {
+        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        if last.get(&signer).is_some_and(|last| last.nonce >= nonce) {
+            return false;
+        }
+        last.insert(signer, LastNonce { nonce, at_ms });
+        true
+    }
+
+    fn is_paused(&self, signer: Address, now_ms: u64) -> bool {
+        let last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        last.get(&signer).is_some_and(|last| now_ms.saturating_sub(last.at_ms) < PAUSE_MS)
+    }
+}
+
+/// One of our transactions next to which a foreign one was noticed.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct OwnTransaction {
+    pub(super) signer: Address,
+    pub(super) nonce: u64,
+    pub(super) hash: B256,
+}
+
+impl Settler {
+    /// Whether a signer takes no new payments because another program uses its key.
+    pub(crate) fn is_paused(&self, signer: Address) -> bool {
+        self.foreign_nonces.is_paused(signer, self.network.clock.mono_ms())
+    }
+
+    /// The signers that may take a job with this rule now; `None` if every active signer may.
+    pub(crate) fn free_senders(&self, rule: SenderRule) -> Option<Vec<Address>> {
+        let network = &self.network;
+        let bound = network.bound_senders(rule);
+        if !network.all_signers().any(|signer| self.is_paused(signer)) {
+            return bound;
+        }
+        let mut free = bound.unwrap_or_else(|| network.signers.clone());
+        free.retain(|signer| !self.is_paused(*signer));
+        Some(free)
+    }
+
+    /// Whether a signer may take payments now.
+    pub(crate) fn has_free_signer(&self) -> bool {
+        self.network.signers.iter().any(|signer| !self.is_paused(*signer))
+    }
+}
+
+/// Reports nonces between one of our transactions and the previous one that we did not use. What came before our first
+/// transaction is older than the store, and is not reported.
+pub(super) async fn report_gap(settler: Arc<Settler>, own: OwnTransaction) {
+    let key = OutboxKey { chain: settler.network.contracts.chain, signer: own.signer };
+    let before = match settler.outboxes.nonce_before(key, own.nonce).await {
+        Ok(Some(before)) => before,
+        Ok(None) => return,
+        Err(fault) => {
+            tracing::warn!(%fault, "could not read the nonces of a signer");
+            return;
+        }
+    };
+    let last_foreign = own.nonce.saturating_sub(1);
+    if before < last_foreign {
+        let foreign = find(&settler, own.signer, last_foreign).await;
+        report(&settler, own, last_foreign, foreign);
+    }
+}
+
+/// Reports a transaction that used the nonce of one of ours, if a node shows it. Without it, the node that counts the nonce
+/// may only be ahead of the one that has our receipt.
+pub(super) async fn report_if_shown(settler: Arc<Settler>, own: OwnTransaction) {
+    if let Some(foreign) = find(&settler, own.signer, own.nonce).await {
+        report_unless_ours(&settler, own, Some(foreign)).await;
+    }
+}
+
+/// Reports a transaction that used the nonce of one of ours for good.
+pub(super) async fn report_displaced(settler: Arc<Settler>, own: OwnTransaction) {
+    let foreign = find(&settler, own.signer, own.nonce).await;
+    report_unless_ours(&settler, own, foreign).await;
+}
+
+async fn report_unless_ours(settler: &Settler, own: OwnTransaction, foreign: Option<B256>) {
+    let is_ours = match foreign {
+        // An unreadable store does not prove that it is foreign.
+        Some(hash) => settler.has_signed(own.signer, hash).await.unwrap_or(true),
+        None => false,
+    };
+    if !is_ours {
+        report(settler, own, own.nonce, foreign);
+    }
+}
+
+fn report(settler: &Settler, own: OwnTransaction, nonce: u64, foreign: Option<B256>) {
+    let OwnTransaction { signer, hash, .. } = own;
+    if !settler.foreign_nonces.record(signer, nonce, settler.network.clock.mono_ms()) {
+        return;
+    }
+    let network = settler.network.spec();
+    settler.metrics.foreign_nonce(network, signer);
+    let foreign = foreign.map_or_else(|| "unknown".to_owned(), |hash| hash.to_string());
+    tracing::error!(
+        network = %network.caip2(), %signer, nonce, ours = %hash, %foreign,
+        "another program uses this signer's key: the signer takes no new payments for ten minutes; stop the other \
+         program, or give each its own key"
+    );
+}
+
+/// The transaction that used a nonce of an account; `None` if no recent block shows it.
+async fn find(settler: &Settler, signer: Address, nonce: u64) -> Option<B256> {
+    match find_in_blocks(settler, signer, nonce).await {
+        Ok(found) => found,
+        Err(fault) => {
+            tracing::debug!(%fault, "could not look for a foreign transaction");
+            None
+        }
+    }
+}
+
+async fn find_in_blocks(
+    settler: &Settler,
+    signer: Address,
+    nonce: u64,
+) -> Result<Option<B256>, ChainFault> {
+    let chain = &settler.network.chain;
+    let is_used = async |block| {
+        let count = chain.transaction_count(signer, BlockTag::Number(block)).await?;
+        Ok::<_, ChainFault>(count > nonce)
+    };
+    let mut used = chain.block_number().await?;
+    if !is_used(used).await? {
+        return Ok(None);
+    }
+    let mut unused = used.saturating_sub(BLOCKS_MAX);
+    if is_used(unused).await? {
+        return Ok(None);
+    }
+    // The nonce was unused at the first of the two blocks, and is used at the second.
+    while used.saturating_sub(unused) > 1 {
+        let middle = unused.midpoint(used);
+        if is_used(middle).await? {
+            used = middle;
+        } else {
+            unused = middle;
+        }
+    }
+    let senders = chain.senders_in(used).await?;
+    let found = senders.iter().find(|sent| sent.from == signer && sent.nonce == nonce);
+    Ok(found.map(|sent| sent.hash))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_signer_rests_for_ten_minutes_after_its_last_foreign_nonce() {
+        let (all, signer) = (ForeignNonces::default(), Address::repeat_byte(1));
+        assert!(!all.is_paused(signer, 0));
+        assert!(all.record(signer, 7, 1_000));
+        assert!(!all.record(signer, 7, 2_000), "it is reported once");
+        assert!(!all.record(signer, 6, 2_000), "it is older");
+        assert!(all.is_paused(signer, 1_000 + PAUSE_MS - 1));
+        assert!(!all.is_paused(Address::repeat_byte(2), 1_000));
+        assert!(!all.is_paused(signer, 1_000 + PAUSE_MS), "not for ever");
+        assert!(all.record(signer, 8, 5_000));
+        assert!(all.is_paused(signer, 1_000 + PAUSE_MS));
+    }
+}

@@ -1,0 +1,98 @@
+//! Another program sends transactions with the key of one of our signers.
+
+use bursar_facilitator::reason::Reason;
+use bursar_facilitator::settle::intake::SettleOutcome;
+
+use crate::stage::{Plan, Stage, by, signer, with_key};
+use crate::withdrawals::{reason, settled};
+
+fn counted(stage: &Stage, n: u8) -> u64 {
+    let labels = format!("{{network=\"eip155:8453\",signer=\"{}\"}}", signer(n));
+    let text = stage.metrics.text();
+    let line = text.lines().find_map(|line| {
+        line.strip_prefix("facilitator_foreign_nonces_total")?.strip_prefix(&labels)
+    });
+    line.map_or(0, |count| count.trim().parse().unwrap())
+}
+
+/// A transaction of ours is displaced: it is reported, and its signer rests for ten minutes. The others go on.
+#[tokio::test(start_paused = true)]
+async fn a_signer_whose_nonce_was_taken_rests_and_the_others_go_on() {
+    for signers in [1, 2] {
+        let plan = Plan { wait_ms: 500, signers, ..Plan::default() };
+        let mut stage = Stage::with(plan).await;
+        let pay = stage.pays_for(1, 700, 1, 120);
+        let end = stage.settle(&pay).await;
+        assert!(matches!(end, Ok(SettleOutcome::Pending { .. })), "{end:?}");
+        stage.world.use_nonce(signer(1));
+        stage.keep_mining();
+        stage.pass(10_000).await;
+        assert_eq!(counted(&stage, 1), 1);
+        let logged_ms = stage.clock_ms();
+        let next = stage.pays_for(2, 300, 2, 3_600);
+        let end = stage.settle_by(&next, with_key(7)).await;
+        if signers == 1 {
+            assert_eq!(reason(&end), Some(Reason::OutOfGas), "{end:?}");
+            assert!(stage.record(&next).await.is_none(), "nothing is stored");
+            let verified = stage.settlement.verify(&next.request, &by(1).into()).await;
+            assert!(verified.is_err(), "{verified:?}");
+        }
+        stage.pass(10_000).await;
+        let others = stage.world.state().sent.iter().filter(|tx| tx.from == signer(2)).count();
+        assert_eq!(others, usize::from(signers == 2));
+        // The displacement is final later, and is not reported twice.
+        stage.pass(120_000).await;
+        assert_eq!(counted(&stage, 1), 1);
+        stage.pass(logged_ms + 10 * 60_000 - stage.clock_ms()).await;
+        let again = stage.pays(3, 100, 3);
+        let mut end = stage.settle(&again).await;
+        while matches!(end, Ok(SettleOutcome::Pending { .. })) {
+            end = stage.settle(&again).await;
+        }
+        assert!(settled(&end), "one foreign transaction does not stop it for ever: {end:?}");
+    }
+}
+
+/// The other program's transaction takes no nonce from ours, but comes between two of them. The first transaction of a
+/// store says nothing: the account may be older.
+#[tokio::test(start_paused = true)]
+async fn a_foreign_transaction_between_two_of_ours_is_reported() {
+    for foreign in [false, true] {
+        let mut stage = Stage::with(Plan { wait_ms: 8_400, ..Plan::default() }).await;
+        stage.world.use_nonce(signer(1));
+        stage.keep_mining();
+        assert!(settled(&stage.settle(&stage.pays(1, 700, 1)).await));
+        stage.pass(20_000).await;
+        assert_eq!(counted(&stage, 1), 0);
+        if foreign {
+            stage.world.use_nonce(signer(1));
+        }
+        let end = stage.settle(&stage.pays(2, 700, 2)).await;
+        assert!(settled(&end), "{end:?}");
+        stage.pass(5_000).await;
+        assert_eq!(counted(&stage, 1), u64::from(foreign));
+        let end = stage.settle(&stage.pays(3, 700, 3)).await;
+        assert_eq!(reason(&end), foreign.then_some(Reason::OutOfGas), "{end:?}");
+        // It goes on for as long as foreign transactions come.
+        stage.pass(60_000).await;
+        assert_eq!(counted(&stage, 1), u64::from(foreign));
+    }
+}
+
+/// Withdrawn payments, replaced transactions and restarts are our own: nothing is reported.
+#[tokio::test(start_paused = true)]
+async fn transactions_of_our_own_are_never_reported() {
+    let stage = Stage::with(Plan { wait_ms: 500, ..Plan::default() }).await;
+    stage.world.state().sends = vec![crate::world::Send::Refuse("intrinsic gas too low"); 8].into();
+    assert_eq!(reason(&stage.settle(&stage.pays(1, 700, 1)).await), Some(Reason::Withdrawn));
+    stage.world.state().sends.clear();
+    let _pending = stage.settle(&stage.pays(2, 700, 2)).await;
+    let mut stage = stage.restart(|_plan| {}).await;
+    stage.keep_mining();
+    stage.pass(30_000).await;
+    for n in 3..6 {
+        let _end = stage.settle(&stage.pays(n, 700, u64::from(n))).await;
+        stage.pass(10_000).await;
+    }
+    assert_eq!((counted(&stage, 1), stage.paid()), (0, 4 * 700));
+}
