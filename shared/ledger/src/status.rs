@@ -32,6 +32,8 @@ impl Status {
     pub const CANCELLED: Self = Self(0x6982);
     pub const INVALID_DATA: Self = Self(0x6A80);
     pub const PATH_REFUSED: Self = Self(0x6A15);
+    /// As [`Status::PATH_REFUSED`], from some firmware.
+    pub const PATH_REFUSED_OTHER: Self = Self(0x6A12);
     pub const UNKNOWN_INSTRUCTION: Self = Self(0x6D00);
     pub const UNKNOWN_CLASS: Self = Self(0x6E00);
     pub const APP_NOT_OPEN: Self = Self(0x6511);
@@ -49,7 +51,7 @@ impl Status {
             Self::UNKNOWN_CLASS | Self::APP_NOT_OPEN => Meaning::AppNotOpen,
             Self::UNKNOWN_INSTRUCTION | Self::TRANSACTION_TYPE => Meaning::AppTooOld,
             Self::INVALID_DATA => Meaning::SwitchOff,
-            Self::PATH_REFUSED => Meaning::PathRefused,
+            Self::PATH_REFUSED | Self::PATH_REFUSED_OTHER => Meaning::PathRefused,
             _other => Meaning::Failed,
         }
     }
@@ -64,7 +66,7 @@ impl Status {
                 "invalid data",
                 "The Ledger's Ethereum app refused the data: turn on \"Blind signing\" or \"Raw messages\" in its settings.",
             ),
-            0x6A15 => (
+            0x6A12 | 0x6A15 => (
                 "path not allowed",
                 "The Ledger's Ethereum app does not sign for this path: use one below m/44'/60'.",
             ),

@@ -222,6 +222,14 @@ fn status_words_that_were_recorded_have_their_meaning() {
 }
 
 #[test]
+fn both_words_for_a_refused_path_say_the_same() {
+    let (other, recorded) = (Status(0x6a12), Status(0x6a15));
+    assert_eq!(other.meaning(), recorded.meaning());
+    assert_eq!(other.text(), recorded.text());
+    assert!(other.to_string().contains("m/44'/60'"), "{other}");
+}
+
+#[test]
 fn a_number_of_zero_is_one_byte() {
     assert_eq!(typed_data::Value::number(U256::ZERO), typed_data::Value::Atom(vec![0]));
     assert_eq!(typed_data::Value::number(U256::from(256)), typed_data::Value::Atom(vec![1, 0]));
