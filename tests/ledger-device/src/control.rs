@@ -5,10 +5,11 @@ use std::time::Duration;
 use crate::app::Model;
 use crate::device::{Decision, Device, Lie};
 use crate::key::Seed;
+use crate::settings::Switch;
 
 /// The orders, for the error of an unknown one.
 const ORDERS: &str = "press, refuse, auto press|refuse|off, screen, wait, lock, unlock, plug, unplug, cut before|after N, \
-app ethereum|NAME VERSION, version A.B.C, model flex|nano, blind on|off, raw on|off, seed WORDS, delay MS, \
+app ethereum|NAME VERSION, version A.B.C, model flex|nano, blind on|off, raw on|off, step blind|raw, seed WORDS, delay MS, \
 lie truncated|longer|changed|earlier|off, log";
 
 /// Carries an order out and returns the line that answers it.
@@ -57,6 +58,14 @@ fn order(device: &Device, words: &[&str]) -> Option<String> {
         ["raw", switch] => {
             let is_on = is_on(switch)?;
             device.change(|app| app.raw_messages = is_on);
+        }
+        ["step", which] => {
+            let is_on = device.step_towards(match *which {
+                "blind" => Switch::BlindSigning,
+                "raw" => Switch::RawMessages,
+                _other => return None,
+            });
+            return Some(if is_on { "on" } else { "off" }.to_owned());
         }
         ["seed", words @ ..] => {
             let seed = Seed::from_words(&words.join(" "))?;

@@ -6,6 +6,7 @@ use std::time::Duration;
 use alloy_primitives::Address;
 
 use crate::app::{Command, EthereumApp, Reply, word};
+use crate::settings::{Place, Switch};
 
 /// What a person decides about a prompt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -47,6 +48,10 @@ struct State {
     unplugged: u64,
     is_busy: bool,
     prompt: Option<Screen>,
+    /// Where the person is, unless a prompt covers it.
+    place: Place,
+    /// Counts the refused requests that covered the settings.
+    covered: u64,
     /// Counts the prompts.
     prompts: u64,
     decision: Option<Decision>,
@@ -113,6 +118,7 @@ impl State {
         self.is_plugged = false;
         self.unplugged = self.unplugged.saturating_add(1);
         (self.prompt, self.held_up) = (None, None);
+        self.place = Place::Home;
         self.app.restart();
     }
 
@@ -155,6 +161,8 @@ impl Device {
             unplugged: 0,
             is_busy: false,
             prompt: None,
+            place: Place::Home,
+            covered: 0,
             prompts: 0,
             decision: None,
             decides_itself: None,
@@ -306,7 +314,15 @@ impl Device {
         }
         let command = Command { instruction: *instruction, p1: *p1, p2: *p2, data };
         match state.app.handle(command) {
-            Reply::Answer(data, status) => Ok((data, status)),
+            Reply::Answer(data, status) => {
+                // The real app resets itself and shows a notice, wherever the person is.
+                if status == word::INVALID_DATA {
+                    let was_covered = !matches!(state.place, Place::Home | Place::Notice);
+                    state.covered = state.covered.saturating_add(u64::from(was_covered));
+                    state.place = Place::Notice;
+                }
+                Ok((data, status))
+            }
             Reply::Ask { pages, data, signed } => {
                 state.log.push(format!("asked: {}", pages.join(" / ")));
                 state.prompts = state.prompts.saturating_add(1);
@@ -317,6 +333,7 @@ impl Device {
                     answer: data.clone(),
                 });
                 state.prompt = Some(Screen { pages, signed });
+                state.place = Place::Home;
                 state.decision = state.decides_itself;
                 Err(data)
             }
@@ -358,6 +375,30 @@ impl Device {
             state.decision = decision;
         }
         self.changed.notify_all();
+    }
+
+    /// The person takes one step towards a switch, for which a person needs [`STEP`](crate::settings::STEP). The last one
+    /// turns it on. Returns whether it is on. A prompt on the screen must be answered first.
+    pub fn step_towards(&self, switch: Switch) -> bool {
+        let mut state = self.state();
+        if state.prompt.is_none() && !state.is_locked && state.other_app.is_none() {
+            match state.place.next() {
+                Some(next) => state.place = next,
+                None => match switch {
+                    Switch::BlindSigning => state.app.blind_signing = true,
+                    Switch::RawMessages => state.app.raw_messages = true,
+                },
+            }
+        }
+        match switch {
+            Switch::BlindSigning => state.app.blind_signing,
+            Switch::RawMessages => state.app.raw_messages,
+        }
+    }
+
+    /// Returns how often a refused request covered the settings in which the person was.
+    pub fn covered(&self) -> u64 {
+        self.state().covered
     }
 
     /// Returns the pages of the prompt on the screen.
@@ -418,6 +459,7 @@ impl Device {
     pub fn open(&self, other_app: Option<(String, String)>) {
         let mut state = self.state();
         state.other_app = other_app;
+        state.place = Place::Home;
         state.app.restart();
     }
 

@@ -10,5 +10,6 @@ pub mod device;
 pub mod key;
 pub mod rlp;
 pub mod server;
+pub mod settings;
 pub mod transaction;
 pub mod typed_data;
