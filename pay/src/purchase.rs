@@ -23,7 +23,7 @@ use crate::receipt::Receipt;
 use crate::record::PurchaseRecord;
 use crate::request::{NoResponse, Request};
 use crate::sink::{BodyError, Sink};
-use crate::wallet::{Payment, SignStatus, Wallet};
+use crate::wallet::{Payment, SignStatus, WaitsFor, Wallet};
 
 /// Longest time to establish a connection.
 const CONNECT_MS: u64 = 10_000;
@@ -132,12 +132,12 @@ impl Purchase {
         }
     }
 
-    /// Obtains one signature, at once or after the operator's approval.
+    /// Obtains one signature, at once or after the operator has approved it or signed it on a device.
     async fn signed(&mut self, challenge: &Challenge) -> Result<Payment, Fault> {
         self.record.sign_requested = true;
         let payment = match self.wallet.sign(&challenge.raw, &self.request.url).await? {
             SignStatus::Signed(payment) => payment,
-            SignStatus::Held(id) => self.decided(id).await?,
+            SignStatus::Held(id, on) => self.decided(id, on).await?,
             SignStatus::Refused(fault) => return Err(fault),
             SignStatus::Unknown(_) => return Err(Fault::new(Code::Busy)),
         };
@@ -145,12 +145,9 @@ impl Purchase {
         Ok(payment)
     }
 
-    async fn decided(&mut self, id: RequestId) -> Result<Payment, Fault> {
+    async fn decided(&mut self, id: RequestId, mut on: WaitsFor) -> Result<Payment, Fault> {
         self.record.request = Some(id);
-        let short = id.short();
-        self.tell(&format!(
-            "held: request {short} needs the operator's approval (bursar approve {short})"
-        ));
+        self.tell_wait(id, on);
         let longest = Duration::from_millis(HOLD_MS.unsigned_abs()).saturating_add(GRACE);
         let wait = self.wait.unwrap_or(longest).min(longest);
         let (end, mut pause) = (Instant::now() + wait, POLL);
@@ -159,8 +156,12 @@ impl Purchase {
             if left.is_zero() {
                 let waited = !wait.is_zero();
                 let code = if waited { Code::WaitRanOut } else { Code::ApprovalRequired };
-                let message =
-                    format!("The operator has not decided yet. {}", self.record.still_pending());
+                let what = match on {
+                    WaitsFor::Approval => "The operator has not decided yet.",
+                    WaitsFor::Device => "The operator has not signed it on the Ledger yet.",
+                    WaitsFor::Wallet => "The wallet has not signed it yet.",
+                };
+                let message = format!("{what} {}", self.record.still_pending());
                 return Err(Fault::because(code, message));
             }
             sleep(pause.min(left)).await;
@@ -169,7 +170,14 @@ impl Purchase {
                 Ok(SignStatus::Signed(payment)) => return Ok(payment),
                 Ok(SignStatus::Refused(fault)) => return Err(fault),
                 Ok(SignStatus::Unknown(longer)) => pause = pause.max(longer),
-                Ok(SignStatus::Held(_)) | Err(_) => {}
+                Ok(SignStatus::Held(_id, now)) => {
+                    // A signature of the wallet itself follows at once.
+                    if now != on && now != WaitsFor::Wallet {
+                        self.tell_wait(id, now);
+                    }
+                    on = now;
+                }
+                Err(_late) => {}
             }
         }
     }

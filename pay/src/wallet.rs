@@ -44,11 +44,21 @@ impl Payment {
     }
 }
 
+/// Whom a held request waits for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum WaitsFor {
+    Approval,
+    /// The operator's hardware device.
+    Device,
+    /// The wallet is signing.
+    Wallet,
+}
+
 /// The wallet's answer about a request to sign.
 pub(crate) enum SignStatus {
     Signed(Payment),
-    /// The operator is deciding, or has approved and the wallet is signing.
-    Held(RequestId),
+    /// The operator decides or signs, or has approved and the wallet is signing.
+    Held(RequestId, WaitsFor),
     /// The status is not available now: ask again after this delay.
     Unknown(Duration),
     /// The request will not be paid.
@@ -136,8 +146,8 @@ impl Wallet {
                 }
                 None => self.unpaid(Some(reply)),
             },
-            (202, Some("pending" | "executing")) => match id("request_id") {
-                Some(id) => SignStatus::Held(id),
+            (202, Some(status @ ("pending" | "executing"))) => match id("request_id") {
+                Some(id) => SignStatus::Held(id, waits_for(status, text("waits_for"))),
                 None => self.unpaid(Some(reply)),
             },
             (429 | 503, _) if is_transient(text("code")) => {
@@ -192,6 +202,14 @@ impl Wallet {
             );
         }
         Fault::because(code, message)
+    }
+}
+
+fn waits_for(status: &str, said: Option<&str>) -> WaitsFor {
+    match (status, said) {
+        (_any, Some("device")) => WaitsFor::Device,
+        ("executing", _) => WaitsFor::Wallet,
+        _pending => WaitsFor::Approval,
     }
 }
 

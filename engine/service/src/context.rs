@@ -19,7 +19,7 @@ use crate::config::LiveConfig;
 use crate::core::handle::Handle;
 use crate::edition::Edition;
 use crate::funds::Funds;
-use crate::lanes::devices::DeviceStatus;
+use crate::lanes::devices::{DeviceStatus, Retries};
 use crate::lanes::lending::Lending;
 use crate::lanes::payments::Execution;
 use crate::lanes::plans::Executed;
@@ -64,6 +64,8 @@ pub(crate) struct EngineContext {
     pub(crate) device_turn: crate::device::Turn,
     /// What the queue of the devices does now.
     pub(crate) device_status: watch::Receiver<Arc<DeviceStatus>>,
+    /// Starts tries of that queue.
+    pub(crate) device_retries: Retries,
     /// Serializes backups: each needs disk space for the whole journal.
     pub(crate) backups: tokio::sync::Mutex<()>,
     /// Serializes password attempts. Holds the journal's count of wrong passwords at the last correct one.

@@ -196,6 +196,7 @@ impl Engine {
             wallet_changes: tokio::sync::Mutex::new(()),
             device_turn,
             device_status: users.status,
+            device_retries: users.retries,
             backups: tokio::sync::Mutex::new(()),
             password_tries: tokio::sync::Mutex::default(),
             last_used_ms,

@@ -4,12 +4,14 @@ use std::io::{self, Write};
 
 use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
+use bursar_core::ids::RequestId;
 use bursar_core::text::{quoted, visible};
 use bursar_outbound::{HeaderMap, ReplyStream, StatusCode};
 
 use super::{Purchase, WIDTH};
 use crate::receipt::Receipt;
 use crate::sink::BodyError;
+use crate::wallet::WaitsFor;
 
 impl Purchase {
     /// Records the status and headers of a response, and warns of a redirect.
@@ -72,6 +74,21 @@ impl Purchase {
     /// Writes a line to standard error, with control characters made visible.
     pub(crate) fn tell(&self, line: &str) {
         let _closed = writeln!(io::stderr(), "bursar: {}", visible(line));
+    }
+
+    /// Says whom a held request waits for.
+    pub(crate) fn tell_wait(&self, id: RequestId, on: WaitsFor) {
+        let short = id.short();
+        let what = match on {
+            WaitsFor::Approval => {
+                format!("needs the operator's approval (bursar approve {short})")
+            }
+            WaitsFor::Device => {
+                "waits for the operator's Ledger (bursar requests says what it needs)".to_owned()
+            }
+            WaitsFor::Wallet => "is being signed".to_owned(),
+        };
+        self.tell(&format!("held: request {short} {what}"));
     }
 
     pub(crate) fn receipt(&mut self, headers: &HeaderMap) {

@@ -481,6 +481,9 @@ pub struct DeviceAnswer {
     pub state: String,
     /// The device shows a request now.
     pub is_prompting: bool,
+    /// The device refused a request because of its settings and is left alone: `requests --retry` asks it now.
+    #[serde(default)]
+    pub may_retry: bool,
     /// Requests and transactions in the queue.
     pub waiting: usize,
 }

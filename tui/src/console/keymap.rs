@@ -67,6 +67,8 @@ pub(crate) enum KeyAction {
     Zoom,
     Sort,
     Refresh,
+    /// Asks a Ledger again that is left alone for a switch of its settings.
+    Retry,
     Unlock,
     /// Puts the command of the next setup step on the command line.
     Step,
@@ -94,6 +96,7 @@ impl KeyAction {
         !matches!(
             self,
             KeyAction::Unlock
+                | KeyAction::Retry
                 | KeyAction::Step
                 | KeyAction::Command
                 | KeyAction::Freeze
@@ -191,7 +194,7 @@ pub(crate) const KEYS: &[Binding] = &[
         Panes[ch('r', "r")],
         KeyAction::Refresh,
         "",
-        "Reload everything, including balances and positions"
+        "Reload everything, including balances and positions; ask a Ledger again that is left alone"
     ),
     bind!(Panes[ch('u', "u")], KeyAction::Unlock, "", "Open the wallet"),
     bind!(Panes[ch('n', "n")], KeyAction::Step, "", "Write the command of the next setup step"),
@@ -224,6 +227,12 @@ pub(crate) const KEYS: &[Binding] = &[
         KeyAction::Unlock,
         "open the wallet",
         "Open the wallet if it is locked, then return here"
+    ),
+    bind!(
+        Card[ch('r', "r")],
+        KeyAction::Retry,
+        "ask the Ledger",
+        "Ask a Ledger again that refused a request for a switch of its settings"
     ),
     bind!(Card [DOWN, ch('j', "j")], KeyAction::Down, "scroll", "One row down, if the card does not fit"),
     bind!(Card [UP, ch('k', "k")], KeyAction::Up, "", "One row up"),

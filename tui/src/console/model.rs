@@ -86,6 +86,8 @@ pub(crate) enum Connection {
 pub(crate) enum Purpose {
     /// Reloads the state of one topic.
     Query(Topic),
+    /// Asks a Ledger again that is left alone, and reloads the requests.
+    Retry,
     /// Loads a missing page of the feed.
     Page,
     Watch,

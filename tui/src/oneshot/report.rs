@@ -3,8 +3,11 @@
 
 use std::io::{self, Write};
 
-use bursar_control::answers::{Answer, CheckResult, SecretField, StatusAnswer, Warning};
+use bursar_control::answers::{
+    AllowanceAnswer, Answer, CheckResult, SecretField, StatusAnswer, Warning,
+};
 use bursar_core::codes::Code;
+use bursar_core::status::SendStatus;
 use serde_json::Value;
 
 use super::failure::Failure;
@@ -207,7 +210,21 @@ fn exit_code(answer: &Answer, options: &Options) -> u8 {
         Answer::Doctor { checks } => {
             u8::from(checks.iter().any(|check| check.result == CheckResult::Fail))
         }
+        Answer::Allowances(answer) => u8::from(answer.allowances.iter().any(stays)),
         _done => 0,
+    }
+}
+
+/// Whether an allowance was to be revoked and stays.
+fn stays(allowance: &AllowanceAnswer) -> bool {
+    match allowance.status {
+        None => allowance.outcome.is_some(),
+        Some(SendStatus::Waiting | SendStatus::Sent | SendStatus::Included | SendStatus::Done) => {
+            false
+        }
+        Some(
+            SendStatus::Failed | SendStatus::Cancelled | SendStatus::Dropped | SendStatus::Unknown,
+        ) => true,
     }
 }
 

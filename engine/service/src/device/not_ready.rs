@@ -35,7 +35,13 @@ pub(crate) enum NotReady {
     TooOld {
         name: String,
     },
+    /// The configuration, which is read each second, shows that a switch is missing.
     SwitchOff {
+        name: String,
+        switch: Switch,
+    },
+    /// The device refused the data for a missing switch, so it is left alone for a while.
+    RefusedData {
         name: String,
         switch: Switch,
     },
@@ -92,10 +98,21 @@ impl NotReady {
             | Self::NoApp { .. }
             | Self::OtherApp { .. }
             | Self::SwitchOff { .. }
+            | Self::RefusedData { .. }
             | Self::OwesAnswer { .. }
             | Self::Silent { .. }
             | Self::Lost { .. } => Code::LedgerDisconnected,
         }
+    }
+
+    /// Whether only a switch of the device's settings is missing, which other requests may not need.
+    pub(crate) fn lacks_switch(&self) -> bool {
+        matches!(self, Self::SwitchOff { .. } | Self::RefusedData { .. })
+    }
+
+    /// Returns the switch for which the device refused data; `None` for any other reason.
+    pub(crate) fn refused_for(&self) -> Option<Switch> {
+        if let Self::RefusedData { switch, .. } = self { Some(*switch) } else { None }
     }
 
     /// Returns two or three words for the console's header.
@@ -111,7 +128,7 @@ impl NotReady {
             Self::NoApp { .. } => "no app open",
             Self::OtherApp { .. } => "other app open",
             Self::TooOld { .. } => "app too old",
-            Self::SwitchOff { .. } => "switch off",
+            Self::SwitchOff { .. } | Self::RefusedData { .. } => "switch off",
             Self::OtherSeed => "other seed",
             Self::OwesAnswer { .. } => "reject its prompt",
             Self::Silent { .. } => "silent",
@@ -150,13 +167,12 @@ impl NotReady {
             Self::TooOld { name } => {
                 format!("The Ethereum app of the {name} is too old: update it.")
             }
-            Self::SwitchOff { name, switch } => {
-                let which = match switch {
-                    Switch::BlindSigning => "\"Blind signing\"",
-                    Switch::BlindSigningOrRawMessages => "\"Raw messages\" (or \"Blind signing\")",
-                };
-                format!("Turn on {which} in the settings of the Ethereum app of the {name}.")
-            }
+            Self::SwitchOff { name, switch } => turn_on(*switch, name),
+            Self::RefusedData { name, switch } => format!(
+                "{} Take your time: the wallet asks it again after 30 seconds and then each minute, or now with r in the \
+                 console or `requests --retry`.",
+                turn_on(*switch, name)
+            ),
             Self::OtherSeed => {
                 "The Ledger derives another address, from another seed: plug in the one that was enrolled."
                     .to_owned()
@@ -176,6 +192,14 @@ impl NotReady {
             ),
         }
     }
+}
+
+fn turn_on(switch: Switch, name: &str) -> String {
+    let which = match switch {
+        Switch::BlindSigning => "\"Blind signing\"",
+        Switch::BlindSigningOrRawMessages => "\"Raw messages\" (or \"Blind signing\")",
+    };
+    format!("Turn on {which} in the settings of the Ethereum app of the {name}.")
 }
 
 impl From<ConnectFault> for NotReady {

@@ -208,7 +208,7 @@ impl ReadyDevice {
         };
         Answered::NotShown(match status.meaning() {
             Meaning::Refused => return Answered::Refused,
-            Meaning::SwitchOff => NotReady::SwitchOff { name, switch },
+            Meaning::SwitchOff => NotReady::RefusedData { name, switch },
             Meaning::AppTooOld => NotReady::TooOld { name },
             Meaning::Success
             | Meaning::Locked

@@ -4,8 +4,9 @@
 mod prompter;
 mod queue;
 mod status;
+mod switches;
 mod turns;
 
 pub(crate) use queue::{new, waiting};
-pub(crate) use status::DeviceStatus;
-pub(crate) use turns::{PlanTurn, Turns};
+pub(crate) use status::{DeviceStatus, Waiter};
+pub(crate) use turns::{PlanTurn, Retries, Turns};

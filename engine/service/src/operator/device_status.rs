@@ -12,7 +12,7 @@ use crate::context::EngineContext;
 use crate::core::View;
 use crate::device::NotReady;
 use crate::journal::Subject;
-use crate::lanes::devices::{DeviceStatus, waiting};
+use crate::lanes::devices::{DeviceStatus, Waiter, waiting};
 
 /// The place of a request in the queue.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -74,10 +74,21 @@ fn place(status: &DeviceStatus, is_open: bool, view: &View, request: &Request) -
     if request.execution().is_some() && !view.state.awaits_press(request) {
         return Place::new("sent", "Its last transaction is on the way to a block.");
     }
-    match (before(status, view, request), status.not_ready.get(&request.from), prompting) {
+    let why = status.why(request.from, waiter(status, request));
+    match (before(status, view, request), why, prompting) {
         (0, None, Some(_other)) => Place::new("next", "The Ledger shows another request first."),
         (0, not_ready, _any) => Place::first(not_ready),
         (before, _any, _other) => Place::before(before),
+    }
+}
+
+/// Returns what waits for the device now: a payment, a plan for its turn, or the transaction that it has opened.
+fn waiter(status: &DeviceStatus, request: &Request) -> Waiter {
+    let is_own = |(subject, _from): &(Subject, _)| subject.belongs_to(request);
+    match request.execution() {
+        None => Waiter::Payment,
+        Some(_plan) if status.transactions.iter().any(is_own) => Waiter::Transaction,
+        Some(_plan) => Waiter::Plan,
     }
 }
 
@@ -133,16 +144,22 @@ pub(super) fn answer(engine: &EngineContext) -> Option<DeviceAnswer> {
     let requests = plans.len().saturating_add(payments.len());
     let count = requests.saturating_add(sends.clone().count());
     let first = plans.first().or(payments.first());
-    let place = match (&status.prompting, first, sends.next()) {
+    let of_send = sends
+        .next()
+        .map(|(_subject, from)| (*from, Place::first(status.why(*from, Waiter::Transaction))));
+    let place = match (&status.prompting, first, of_send) {
         (Some(shown), ..) => Place::prompting(&shown.device),
-        (None, Some(first), _any) => place(&status, is_open, &view, first),
-        (None, None, Some((_subject, from))) => Place::first(status.not_ready.get(from)),
+        // A send goes before the requests of its address.
+        (None, Some(first), Some((from, send))) if first.from == from => send,
+        (None, Some(first), _other) => place(&status, is_open, &view, first),
+        (None, None, Some((_from, send))) => send,
         (None, None, None) => {
             Place::first(Some(&NotReady::OwesAnswer { name: status.abandoned.clone()? }))
         }
     };
     let Place { label, state, is_prompting } = place;
-    Some(DeviceAnswer { label, state, is_prompting, waiting: count })
+    let may_retry = status.switch_off.values().any(|why| why.refused_for().is_some());
+    Some(DeviceAnswer { label, state, is_prompting, may_retry, waiting: count })
 }
 
 /// Returns what the device of a send waits for, in lower case; `None` if the send is not in the queue.
@@ -153,8 +170,21 @@ pub(super) fn of_send(engine: &EngineContext, send: SubmissionId) -> Option<Stri
         return Some(format!("compare it with the {}, and sign or refuse it there", shown.device));
     }
     let (_subject, from) = status.transactions.iter().find(|(subject, _from)| is_of(subject))?;
-    Some(match status.not_ready.get(from) {
-        Some(why) => format!("waits for the Ledger: {}", why.sentence()),
-        None => "waits for the Ledger".to_owned(),
+    let mut of_address = status.transactions.iter().filter(|(_subject, of)| of == from);
+    let before = of_address.position(|(subject, _from)| is_of(subject)).unwrap_or(0);
+    Some(match (before, status.why(*from, Waiter::Transaction)) {
+        (0, Some(why)) => format!("waits for the Ledger: {}", why.sentence()),
+        (0, None) => "waits for the Ledger".to_owned(),
+        (before, _any) => format!("waits for the Ledger: {}", Place::before(before).state),
     })
+}
+
+/// Whether a person refused a send on its device.
+pub(super) fn was_refused(engine: &EngineContext, send: SubmissionId) -> bool {
+    engine.device_status.borrow().refused.iter().any(|(refused, _attempt)| *refused == send)
+}
+
+/// Whether a person refused this attempt of a send on its device.
+pub(super) fn was_attempt_refused(engine: &EngineContext, of: (SubmissionId, usize)) -> bool {
+    engine.device_status.borrow().refused.contains(&of)
 }

@@ -34,11 +34,16 @@ use crate::lanes::payments::execute;
 
 /// How many of the newest requests `--all` and a search for a decided request read.
 const RECENT: usize = 50;
+/// How long `--retry` waits for the devices.
+const RETRY_MS: u64 = 5_000;
 
 pub(super) async fn list(
     engine: &Arc<EngineContext>,
     order: &RequestsOrder,
 ) -> Result<Done, Fault> {
+    if order.retry {
+        retry(engine).await;
+    }
     let first = pending(&engine.core.view().state, &engine.core.now());
     let context = CardContext::of(engine, &first).await;
     // The pending requests may have changed while balances were read.
@@ -75,6 +80,23 @@ pub(super) async fn list(
         vec![Warning { code: "MORE_REQUESTS".to_owned(), message }]
     };
     Ok(Done { answer: Answer::Requests { requests }, warnings, secret: None })
+}
+
+/// Asks the devices again, and waits until that shows: at a prompt, or at the end of the try.
+async fn retry(engine: &EngineContext) {
+    let mut devices = engine.device_status.clone();
+    let clock = &engine.ports.clock;
+    let until = clock.mono_ms().saturating_add(RETRY_MS);
+    let tried = engine.device_retries.start();
+    let prompting = devices.wait_for(|status| status.prompting.is_some());
+    // cancel-safe: all branches only wait.
+    tokio::select! {
+        biased;
+        () = engine.stopping.cancelled() => {}
+        () = tried => {}
+        _shown = prompting => {}
+        () = clock.sleep_until(until) => {}
+    }
 }
 
 /// Returns the requests that wait for a person, for the operator or at a device, sorted by journal entry: several can

@@ -22,7 +22,7 @@ use bursar_core::status::SendStatus;
 use bursar_domain::cards::DEFAULT_TYPED_FROM;
 use bursar_domain::outboxes::{Send, SendRecord, rules};
 use bursar_domain::{Action, State};
-use bursar_submit::{ChainState, Fees, Input, Quote, Submission, raised_offer};
+use bursar_submit::{ChainState, Fees, Input, Outcome, Quote, Submission, raised_offer};
 
 use super::device_status;
 use super::dialogue::Dialogue;
@@ -51,8 +51,7 @@ pub(super) async fn send(
     if !order.no_wait {
         wait(engine, id, dialogue).await;
     }
-    let record = find(&engine.core.view().state, &id.to_string())?;
-    Ok(Answer::Send(describe(engine, &record)).into())
+    answer(engine, id)
 }
 
 /// Signs an open send again at a higher price.
@@ -84,9 +83,7 @@ async fn faster(
     if !order.no_wait {
         wait(engine, record.send.id, dialogue).await;
     }
-    let state = &engine.core.view().state;
-    let record = find(state, &record.send.id.to_string())?;
-    Ok(Answer::Send(describe(engine, &record)).into())
+    answer(engine, record.send.id)
 }
 
 /// Returns the offer of a raised send, and the most that its gas costs, as text.
@@ -193,7 +190,8 @@ pub(super) async fn wait(engine: &Arc<EngineContext>, id: RequestId, dialogue: &
         let state = views.borrow_and_update().state.clone();
         let Ok(record) = find(&state, &id.to_string()) else { return };
         let now = describe(engine, &record);
-        if record.ended.is_some() || now.status == SendStatus::Included {
+        let is_refused = was_raise_refused(engine, &state, &record);
+        if record.ended.is_some() || now.status == SendStatus::Included || is_refused {
             return;
         }
         if now.told != shown {
@@ -211,12 +209,72 @@ pub(super) async fn wait(engine: &Arc<EngineContext>, id: RequestId, dialogue: &
     }
 }
 
+/// Answers a command that made a send and waited for it.
+///
+/// # Errors
+/// It ended without what it was for: refused on its device, dropped, cancelled, reverted or displaced.
+pub(super) fn answer(engine: &EngineContext, id: RequestId) -> Result<Done, Fault> {
+    let state = &engine.core.view().state;
+    let record = find(state, &id.to_string())?;
+    if was_raise_refused(engine, state, &record) {
+        let message = format!(
+            "The higher price of the send {} was refused on the Ledger: its earlier one stays.",
+            id.short()
+        );
+        return Err(Fault::because(Code::LedgerRejected, message).with_hint("address sends"));
+    }
+    let answer = describe(engine, &record);
+    match failure(engine, &record) {
+        None => Ok(Answer::Send(answer).into()),
+        Some(code) => {
+            let message = format!("The send {} did not take effect: {}.", id.short(), answer.told);
+            Err(Fault::because(code, message).with_hint("address sends"))
+        }
+    }
+}
+
+/// Whether a person refused the newest attempt of a send of which an earlier one is signed.
+fn was_raise_refused(engine: &EngineContext, state: &State, record: &SendRecord) -> bool {
+    let outbox = state.outboxes.get(&record.send.key());
+    let open = outbox.open.get(&record.send.submission());
+    let newest = open.and_then(|one| one.attempts.len().checked_sub(1));
+    open.is_some_and(Submission::is_signed)
+        && newest.is_some_and(|attempt| {
+            device_status::was_attempt_refused(engine, (record.send.submission(), attempt))
+        })
+}
+
+/// Returns the code of a send that did not take effect; `None` while that is open, or if it did.
+fn failure(engine: &EngineContext, record: &SendRecord) -> Option<Code> {
+    let Some((outcome, _at)) = &record.ended else {
+        let outbox = engine.core.view().state.outboxes.get(&record.send.key());
+        let one = outbox.open.get(&record.send.submission())?;
+        let reverted = matches!(&one.chain_state, ChainState::Included(block) if !block.ok);
+        return reverted.then_some(Code::ExecutionError);
+    };
+    code_of(outcome, device_status::was_refused(engine, record.send.submission()))
+}
+
+fn code_of(outcome: &Outcome, was_refused_on_device: bool) -> Option<Code> {
+    match outcome {
+        Outcome::Succeeded { .. } => None,
+        Outcome::Reverted { .. } | Outcome::NonceTaken => Some(Code::ExecutionError),
+        Outcome::Dropped if was_refused_on_device => Some(Code::LedgerRejected),
+        Outcome::Dropped | Outcome::Cancelled { .. } => Some(Code::Declined),
+    }
+}
+
 /// Describes a send, and what its device waits for.
-fn describe(engine: &EngineContext, record: &SendRecord) -> SendAnswer {
+pub(super) fn describe(engine: &EngineContext, record: &SendRecord) -> SendAnswer {
     let mut answer = describe::send(&engine.core.view().state, record);
     match device_status::of_send(engine, record.send.submission()) {
         Some(state) if record.ended.is_none() && answer.status != SendStatus::Included => {
             answer.told = state;
+        }
+        None if answer.status == SendStatus::Dropped
+            && device_status::was_refused(engine, record.send.submission()) =>
+        {
+            answer.told = "refused on the Ledger: nothing was sent".to_owned();
         }
         // Nothing is offered again by itself.
         _signed if is_left_alone(&engine.core.view().state, record) => {
@@ -288,6 +346,29 @@ pub(super) fn find(state: &State, prefix: &str) -> Result<Arc<SendRecord>, Fault
             let ids: Vec<String> = several.iter().map(|record| record.send.id.short()).collect();
             let message = format!("Several sends begin like this: {}.", ids.join(", "));
             Err(Fault::because(Code::Ambiguous, message))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use alloy_primitives::B256;
+
+    use super::*;
+
+    #[test]
+    fn only_a_send_that_took_effect_succeeds() {
+        let (hash, block) = (B256::repeat_byte(1), 7);
+        for (outcome, refused, code) in [
+            (Outcome::Succeeded { hash, block }, false, None),
+            (Outcome::Reverted { hash, block }, false, Some(Code::ExecutionError)),
+            (Outcome::Cancelled { hash, block }, false, Some(Code::Declined)),
+            (Outcome::NonceTaken, false, Some(Code::ExecutionError)),
+            (Outcome::Dropped, false, Some(Code::Declined)),
+            (Outcome::Dropped, true, Some(Code::LedgerRejected)),
+        ] {
+            assert_eq!(code_of(&outcome, refused), code, "{outcome:?}");
+            assert!(code.is_none_or(|code| code.exit() != 0), "{outcome:?}");
         }
     }
 }

@@ -9,6 +9,10 @@ pub struct RequestsOrder {
     /// Also show the latest decided requests.
     #[arg(long)]
     pub all: bool,
+    /// First ask a Ledger again that is left alone, because it refused a request for a switch of its settings.
+    #[arg(long)]
+    #[serde(default)]
+    pub retry: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Args, Serialize, Deserialize)]

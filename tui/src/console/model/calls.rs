@@ -1,6 +1,6 @@
 //! Commands to the engine: how many run at once, which go first, and how often a topic is queried.
 
-use bursar_control::grammar::Order;
+use bursar_control::grammar::{Order, RequestsOrder};
 use bursar_control::wire::{Asking, ToEngine};
 
 use super::call::Call;
@@ -32,6 +32,25 @@ impl Model {
 
     pub(crate) fn in_flight(&self, purpose: &Purpose) -> bool {
         self.purposes.values().any(|known| known == purpose)
+    }
+
+    /// Returns whether a Ledger is left alone, because it refused a request for a switch of its settings, and this console
+    /// may have it asked again.
+    pub(crate) fn may_retry_device(&self) -> bool {
+        let device = self.server.status.as_ref().and_then(|status| status.device.as_ref());
+        let is_left_alone = device.is_some_and(|device| device.may_retry);
+        is_left_alone && self.connection == Connection::Up && !self.setup.observe
+    }
+
+    /// Has the engine ask such a Ledger again. Returns whether there is one.
+    pub(crate) fn retry_device(&mut self) -> bool {
+        let may_retry = self.may_retry_device();
+        if may_retry && !self.in_flight(&Purpose::Retry) {
+            let order = RequestsOrder { all: false, retry: true };
+            self.call(Purpose::Retry, Order::Requests(order), Asking::Silent);
+            self.note("The Ledger is asked again: look at its screen.");
+        }
+        may_retry
     }
 
     pub(crate) fn mark_stale(&mut self, topics: &[Topic]) {

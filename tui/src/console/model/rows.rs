@@ -19,7 +19,7 @@ const SENT_ROWS: usize = 200;
 pub(crate) fn order_of(topic: Topic) -> Order {
     match topic {
         Topic::Status => Order::Status,
-        Topic::Requests => Order::Requests(RequestsOrder { all: false }),
+        Topic::Requests => Order::Requests(RequestsOrder { all: false, retry: false }),
         Topic::Agents => Order::Agent(AgentOrder::List),
         Topic::Policies => Order::Policy(PolicyOrder::List),
         Topic::Sent => {

@@ -107,6 +107,7 @@ fn done(model: &mut Model, id: u64, reply: Reply) {
     let Some(purpose) = model.purposes.remove(&id) else { return };
     match purpose {
         Purpose::Query(topic) => query_done(model, topic, reply),
+        Purpose::Retry => query_done(model, Topic::Requests, reply),
         Purpose::Page => page_done(model, reply.result),
         Purpose::Watch => watch_done(model, reply.result),
         Purpose::Decide { id, approve } => decided(model, &id, approve, reply.result),

@@ -145,6 +145,7 @@ fn in_panes(model: &mut Model, action: KeyAction) -> Vec<Intent> {
         KeyAction::Refresh => {
             let all = Topic::ALL.into_iter().filter(|topic| *topic != Topic::Feed);
             model.mark_stale(&all.collect::<Vec<_>>());
+            model.retry_device();
         }
         KeyAction::Unlock => run_line::run(model, Order::Wallet(WalletOrder::Open)),
         KeyAction::Step if setup::try_line(model).is_some() => return copy(model),
@@ -158,6 +159,7 @@ fn in_panes(model: &mut Model, action: KeyAction) -> Vec<Intent> {
         KeyAction::Help => model.overlay = Some(Overlay::Help { scroll: 0 }),
         KeyAction::Quit => return leave(model),
         KeyAction::Freeze
+        | KeyAction::Retry
         | KeyAction::Redraw
         | KeyAction::Suspend
         | KeyAction::Close

@@ -76,6 +76,7 @@ fn does_something(model: &Model, here: Context, action: KeyAction) -> bool {
             model.may_approve() && visibility::card_unseen(model).is_none()
         }
         (Context::Card, KeyAction::Unlock) => model.server.is_locked(),
+        (Context::Card, KeyAction::Retry) => model.may_retry_device(),
         (
             Context::Card | Context::CardToDeny | Context::Reading | Context::Words,
             KeyAction::Down,

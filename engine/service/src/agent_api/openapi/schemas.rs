@@ -79,6 +79,7 @@ pub(super) fn all() -> Value {
         "Pending": object(json!({
             "status": { "type": "string", "enum": ["pending", "executing"] },
             "request_id": uuid, "message": text, "code": { "const": "APPROVAL_REQUIRED" },
+            "waits_for": { "type": "string", "enum": ["operator", "device"] },
             "amount_micro": micro, "agent_id": agent, "created_at": text,
         }), &["status", "request_id"]),
         "Polled": { "oneOf": [reference("Signed"), object(json!({

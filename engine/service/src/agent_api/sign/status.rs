@@ -104,9 +104,15 @@ pub(super) fn describe(
                 None => executing(record),
             }
         }
-        Status::Held { .. } => pending(record, Code::ApprovalRequired.sentence()),
-        Status::AwaitingDevice(turn) if turn.prompt.is_none() => pending(record, AWAITS_DEVICE),
-        Status::AwaitingDevice(_) => executing(record),
+        Status::Held { .. } => pending(record, Code::ApprovalRequired.sentence(), OPERATOR),
+        Status::AwaitingDevice(turn) if turn.prompt.is_none() => {
+            pending(record, AWAITS_DEVICE, DEVICE)
+        }
+        Status::AwaitingDevice(_) => {
+            let mut answer = executing(record);
+            answer.body.insert("waits_for", DEVICE);
+            answer
+        }
         Status::NotSigned { end, .. } => not_signed(record, *end),
         Status::Refused { refusal, .. } => {
             let mut answer =
@@ -139,10 +145,15 @@ pub(super) fn describe(
 /// The message of a request that is allowed and waits for its device.
 const AWAITS_DEVICE: &str = "Waits for the operator's hardware device";
 
-fn pending(record: &Request, message: &str) -> Answer {
+/// Whom a request waits for: the operator's decision, or a signature on the operator's device.
+const OPERATOR: &str = "operator";
+const DEVICE: &str = "device";
+
+fn pending(record: &Request, message: &str, waits_for: &str) -> Answer {
     let body = Object::new()
         .with("status", "pending")
         .with("message", message)
+        .with("waits_for", waits_for)
         .with("request_id", record.id.to_string())
         .with("code", Code::ApprovalRequired.text())
         .with("amount_micro", amount_micro(record))

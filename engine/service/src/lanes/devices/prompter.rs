@@ -16,7 +16,8 @@ use bursar_x402::signature::Signature65;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use super::status::{DeviceStatus, Prompting};
+use super::status::{DeviceStatus, Prompting, Waiter};
+use super::switches::{Shown, SwitchRests};
 use crate::core::View;
 use crate::core::handle::Handle;
 use crate::device::{
@@ -36,6 +37,8 @@ pub(super) enum Tried {
     Answered,
     /// Not now.
     NotReady,
+    /// Not now: a switch is missing, which other requests of the address may not need.
+    SwitchOff,
     /// The device was asked in vain. Each such try is in the journal.
     Failed,
 }
@@ -66,6 +69,8 @@ pub(super) struct Prompter {
     /// The device that still shows a prompt which the wallet gave up.
     // A lock instead of an owning task: it is held for a moment, and only by the queue's task.
     pub(super) abandoned: Mutex<Option<Arc<dyn Device>>>,
+    /// Which devices are left alone because a switch is missing.
+    pub(super) rests: SwitchRests,
 }
 
 impl Prompter {
@@ -90,29 +95,30 @@ impl Prompter {
         is_left
     }
 
-    /// Whether only a switch of the device's settings is missing for the address.
-    pub(super) fn lacks_switch(&self, address: Option<Address>) -> bool {
-        let status = self.status.borrow();
-        let why = address.and_then(|address| status.not_ready.get(&address));
-        matches!(why, Some(NotReady::SwitchOff { .. }))
-    }
-
     /// Tries the oldest payment of an address.
-    pub(super) async fn try_payment(&self, view: &View, request: &Request) -> Tried {
+    pub(super) async fn try_payment(&mut self, view: &View, request: &Request) -> Tried {
+        let waiter = (request.from, Waiter::Payment);
         let ready = match self.ready(view, request.from).await {
             Ok(ready) => ready,
-            Err(why) => return self.not_ready(request.from, why),
+            Err(why) => return self.not_ready(waiter, why),
         };
         let Some(device) = ready.device() else { return Tried::NotReady };
+        if let Some(why) = self.left_alone(&ready, device, Shown::TypedData) {
+            return self.not_ready(waiter, why);
+        }
         let Some(token) = request.ask.payment().and_then(PaymentAsk::token_domain) else {
             return Tried::NotReady;
         };
         let begun = match device.begin_payment(&token, &ready.configuration).await {
             Ok(begun) => begun,
-            Err(why) => return self.not_ready(request.from, why),
+            Err(why) => {
+                self.note_refusal(&ready, device, Shown::TypedData, &why);
+                return self.not_ready(waiter, why);
+            }
         };
         let Some(order) = self.prompted(request.id).await else { return Tried::NotReady };
-        let answered = self.show(&ready, device, &begun, &order).await;
+        let answered = self.show(&ready, device, (&begun, &order), Waiter::Payment).await;
+        self.note_answer(&ready, device, &order, &answered);
         drop(ready);
         self.ports.failpoints.pass("device.answered");
         let id = request.id;
@@ -122,11 +128,15 @@ impl Prompter {
             }
             Answered::Refused => (Some(Action::RefusedOnDevice { id }), Tried::Answered),
             Answered::NotShown(why) => {
-                self.not_ready(request.from, why);
-                (Some(Action::FailPrompt { id }), Tried::Failed)
+                let failed = match self.not_ready(waiter, why) {
+                    // Its pause is longer than that of a failure.
+                    Tried::SwitchOff => Tried::SwitchOff,
+                    Tried::Answered | Tried::NotReady | Tried::Failed => Tried::Failed,
+                };
+                (Some(Action::FailPrompt { id }), failed)
             }
             Answered::Unknown(why) => {
-                self.not_ready(request.from, why);
+                self.not_ready(waiter, why);
                 (None, Tried::Failed)
             }
             Answered::Void => (Some(Action::FailPrompt { id }), Tried::NotReady),
@@ -152,33 +162,80 @@ impl Prompter {
             Some(_) | None => Ok(()),
         });
         match ready {
-            Ok(()) => Tried::Answered,
-            Err(why) => self.not_ready(address, why),
+            Ok(()) => {
+                self.publish(|status| status.set_ready(address, Waiter::Plan));
+                Tried::Answered
+            }
+            Err(why) => self.not_ready((address, Waiter::Plan), why),
         }
     }
 
-    /// Tries a transaction or a permit; `None` if not now.
+    /// Tries a transaction or a permit.
+    ///
+    /// # Errors
+    /// It was not answered now.
     pub(super) async fn try_transaction(
-        &self,
+        &mut self,
         view: &View,
         order: &SigningOrder,
-    ) -> Option<Result<Signature65, SignFault>> {
-        let signer = order.slip.signer();
-        let shown = match self.ready(view, signer).await {
-            Ok(ready) => match ready.device() {
-                Some(device) => self.show(&ready, device, &Beginning::default(), order).await,
-                None => return None,
-            },
+    ) -> Result<Result<Signature65, SignFault>, Tried> {
+        let waiter = (order.slip.signer(), Waiter::Transaction);
+        let answered = match self.ready(view, order.slip.signer()).await {
+            Ok(ready) => {
+                let device = ready.device().ok_or(Tried::NotReady)?;
+                if let Some(why) = self.left_alone(&ready, device, Shown::of(&order.terms)) {
+                    return Err(self.not_ready(waiter, why));
+                }
+                let begun = Beginning::default();
+                let answered =
+                    self.show(&ready, device, (&begun, order), Waiter::Transaction).await;
+                self.note_answer(&ready, device, order, &answered);
+                answered
+            }
             Err(why) => Answered::NotShown(why),
         };
-        match shown {
-            Answered::Signed(signature) => Some(Ok(signature)),
-            Answered::Refused => Some(Err(SignFault::Refused("refused on the device".to_owned()))),
-            Answered::NotShown(why) | Answered::Unknown(why) => {
-                self.not_ready(signer, why);
-                None
+        match answered {
+            Answered::Signed(signature) => Ok(Ok(signature)),
+            Answered::Refused => {
+                self.publish(|status| status.set_refused(order.slip.subject()));
+                Ok(Err(SignFault::Refused("refused on the device".to_owned())))
             }
-            Answered::Void => None,
+            Answered::NotShown(why) | Answered::Unknown(why) => Err(self.not_ready(waiter, why)),
+            Answered::Void => Err(Tried::NotReady),
+        }
+    }
+
+    /// Returns why a device is left alone now; `None` if it may be asked to show data of this kind.
+    fn left_alone(
+        &mut self,
+        ready: &Ready,
+        device: &ReadyDevice,
+        shown: Shown,
+    ) -> Option<NotReady> {
+        let now_ms = self.ports.clock.mono_ms();
+        let switch = self.rests.missing(device.name(), shown, &ready.configuration, now_ms)?;
+        Some(NotReady::RefusedData { name: device.name().to_owned(), switch })
+    }
+
+    /// Leaves a device alone for a while if it refused the data for a missing switch.
+    fn note_refusal(&mut self, ready: &Ready, device: &ReadyDevice, shown: Shown, why: &NotReady) {
+        let Some(switch) = why.refused_for() else { return };
+        let now_ms = self.ports.clock.mono_ms();
+        self.rests.begin(device.name(), shown, (switch, ready.configuration), now_ms);
+    }
+
+    fn note_answer(
+        &mut self,
+        ready: &Ready,
+        device: &ReadyDevice,
+        order: &SigningOrder,
+        answered: &Answered,
+    ) {
+        let shown = Shown::of(&order.terms);
+        match answered {
+            Answered::Signed(_) | Answered::Refused => self.rests.end(device.name(), shown),
+            Answered::NotShown(why) => self.note_refusal(ready, device, shown, why),
+            Answered::Unknown(_) | Answered::Void => {}
         }
     }
 
@@ -217,8 +274,8 @@ impl Prompter {
         &self,
         ready: &Ready,
         device: &ReadyDevice,
-        begun: &Beginning,
-        order: &SigningOrder,
+        (begun, order): (&Beginning, &SigningOrder),
+        waiter: Waiter,
     ) -> Answered {
         let prompt = match Prompt::of(order, &ready.path, &ready.configuration, device) {
             Ok(prompt) => prompt,
@@ -231,7 +288,7 @@ impl Prompter {
         let (subject, signer) = (order.slip.subject(), order.slip.signer());
         let shown = Prompting { subject, device: device.name().to_owned() };
         self.publish(|status| {
-            status.not_ready.remove(&signer);
+            status.set_ready(signer, waiter);
             status.prompting = Some(shown);
         });
         let answered = device.show(&prompt, begun, order, self.abandoned(order)).await;
@@ -327,11 +384,10 @@ impl Prompter {
         Some(prompt_end(terms_end))
     }
 
-    fn not_ready(&self, address: Address, why: NotReady) -> Tried {
-        self.publish(|status| {
-            status.not_ready.insert(address, why);
-        });
-        Tried::NotReady
+    fn not_ready(&self, (address, waiter): (Address, Waiter), why: NotReady) -> Tried {
+        let tried = if why.lacks_switch() { Tried::SwitchOff } else { Tried::NotReady };
+        self.publish(|status| status.set(address, waiter, why));
+        tried
     }
 }
 

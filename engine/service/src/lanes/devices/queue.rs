@@ -12,8 +12,9 @@ use tokio::sync::{mpsc, oneshot, watch};
 use tokio_util::sync::CancellationToken;
 
 use super::prompter::{Prompter, Tried};
-use super::status::DeviceStatus;
-use super::turns::{Entry, Job, PlanTurn, Turns, WaitingPlan};
+use super::status::{DeviceStatus, Waiter};
+use super::switches::SwitchRests;
+use super::turns::{Entry, Job, PlanTurn, Retries, Turns, WaitingPlan};
 use crate::core::View;
 use crate::core::handle::Handle;
 use crate::device::Turn;
@@ -25,8 +26,6 @@ use crate::vault::Vault;
 const JOBS: usize = 256;
 /// How long the queue rests after a device was not ready.
 const RETRY_MS: u64 = 1_000;
-/// How long it rests if a switch is missing: each try may cover the settings in which the person looks for it.
-const SWITCH_MS: u64 = 5_000;
 /// The longest rest. It doubles with each prompt in vain, because each one is in the journal.
 const REST_MAX_MS: u64 = 16_000;
 
@@ -52,12 +51,15 @@ pub(crate) struct DeviceQueue {
     first: Option<RequestId>,
     /// The addresses whose last turn of a plan brought no order. Their payments go before the next one.
     payments_first: BTreeSet<Address>,
+    /// Operators who wait for the end of the next try.
+    retries: Vec<oneshot::Sender<()>>,
 }
 
 /// What uses the queue.
 pub(crate) struct Users {
     pub(crate) signer: WalletSigner,
     pub(crate) turns: Turns,
+    pub(crate) retries: Retries,
     pub(crate) status: watch::Receiver<Arc<DeviceStatus>>,
 }
 
@@ -71,7 +73,7 @@ pub(crate) fn new(
 ) -> (Users, DeviceQueue) {
     let (queue, inbox) = mpsc::channel(JOBS);
     let (status, shown) = watch::channel(Arc::default());
-    let turns = Turns::new(queue.clone());
+    let (turns, retries) = (Turns::new(queue.clone()), Retries::new(queue.clone()));
     let signer = WalletSigner { vault: Arc::clone(vault), core: core.clone(), queue };
     let prompter = Prompter {
         ports: ports.clone(),
@@ -81,11 +83,18 @@ pub(crate) fn new(
         stopping: stopping.clone(),
         status,
         abandoned: Mutex::default(),
+        rests: SwitchRests::default(),
     };
-    let (jobs, plans) = (VecDeque::new(), VecDeque::new());
-    let payments_first = BTreeSet::new();
-    let queue = DeviceQueue { prompter, inbox, jobs, plans, first: None, payments_first };
-    (Users { signer, turns, status: shown }, queue)
+    let queue = DeviceQueue {
+        prompter,
+        inbox,
+        jobs: VecDeque::new(),
+        plans: VecDeque::new(),
+        first: None,
+        payments_first: BTreeSet::new(),
+        retries: Vec::new(),
+    };
+    (Users { signer, turns, retries, status: shown }, queue)
 }
 
 impl Signer for WalletSigner {
@@ -126,7 +135,7 @@ impl DeviceQueue {
             // Closes the device once it has answered: a look-up opens it again.
             self.prompter.check_abandoned();
             let (mut progress, mut waits, mut failed) = (false, false, false);
-            let (mut absent, mut lacks_switch) = (BTreeSet::new(), false);
+            let mut absent = BTreeSet::new();
             for next in self.next(&view) {
                 waits = true;
                 let address = self.address_of(&next);
@@ -147,23 +156,22 @@ impl DeviceQueue {
                         progress = true;
                         break;
                     }
-                    Tried::Failed => failed = true,
-                    Tried::NotReady => {}
-                }
-                // A switch that transactions need is not needed by payments.
-                if self.prompter.lacks_switch(address) {
-                    lacks_switch = true;
-                } else {
-                    absent.extend(address);
+                    Tried::Failed => {
+                        failed = true;
+                        absent.extend(address);
+                    }
+                    Tried::NotReady => absent.extend(address),
+                    // A switch that transactions need is not needed by payments.
+                    Tried::SwitchOff => {}
                 }
             }
-            rest_ms = match (failed, lacks_switch) {
-                (true, _any) => rest_ms.saturating_mul(2).min(REST_MAX_MS),
-                (false, true) => SWITCH_MS,
-                (false, false) => RETRY_MS,
-            };
+            rest_ms = if failed { rest_ms.saturating_mul(2).min(REST_MAX_MS) } else { RETRY_MS };
+            self.retries.clear();
             if progress {
                 continue;
+            }
+            if !waits {
+                self.prompter.rests.forget_old(self.prompter.ports.clock.mono_ms());
             }
             let leaves_prompt = self.prompter.check_abandoned();
             // After a try, view changes do not wake the queue: they are frequent, and each try opens the devices.
@@ -183,6 +191,10 @@ impl DeviceQueue {
         match entry {
             Entry::Job(job) => self.jobs.push_back(*job),
             Entry::Plan(plan) => self.plans.push_back(plan),
+            Entry::Retry(tried) => {
+                self.prompter.rests.clear();
+                self.retries.push(tried);
+            }
         }
     }
 
@@ -232,8 +244,9 @@ impl DeviceQueue {
     /// Tries the job at this position.
     async fn try_job(&mut self, view: &View, index: usize) -> Tried {
         let Some(job) = self.jobs.get(index) else { return Tried::NotReady };
-        let Some(signed) = self.prompter.try_transaction(view, &job.order).await else {
-            return Tried::NotReady;
+        let signed = match self.prompter.try_transaction(view, &job.order).await {
+            Ok(signed) => signed,
+            Err(tried) => return tried,
         };
         if let Some(Job { answer, order }) = self.jobs.remove(index) {
             self.first.take_if(|first| self.prompter.belongs_to(&order, *first));
@@ -251,8 +264,9 @@ impl DeviceQueue {
     /// Gives the plan at this position its turn if its device is ready, and waits for its order.
     async fn try_plan(&mut self, view: &View, index: usize) -> Tried {
         let Some(plan) = self.plans.get(index) else { return Tried::NotReady };
-        if self.prompter.try_plan(view, plan.address).await == Tried::NotReady {
-            return Tried::NotReady;
+        match self.prompter.try_plan(view, plan.address).await {
+            Tried::Answered => {}
+            not_now @ (Tried::NotReady | Tried::SwitchOff | Tried::Failed) => return not_now,
         }
         let Some(plan) = self.plans.remove(index) else { return Tried::NotReady };
         let (turn, is_kept) = PlanTurn::new();
@@ -307,12 +321,17 @@ impl DeviceQueue {
             .collect();
         let plans: Vec<_> = self.plans.iter().map(|plan| (plan.request, plan.address)).collect();
         self.prompter.publish(|status| {
-            let waits = |address: &Address| {
-                view.state.waiting.values().any(|request| request.from == *address)
-                    || view.state.plans_at_device().any(|plan| plan.from == *address)
-                    || transactions.iter().any(|(_any, from)| from == address)
+            let waits = |address: Address, waiter: Waiter| match waiter {
+                Waiter::Transaction => transactions.iter().any(|(_any, from)| *from == address),
+                Waiter::Plan => view.state.plans_at_device().any(|plan| plan.from == address),
+                Waiter::Payment => {
+                    view.state.waiting.values().any(|request| request.from == address)
+                }
             };
-            status.not_ready.retain(|address, _why| waits(address));
+            let kinds = [Waiter::Transaction, Waiter::Plan, Waiter::Payment];
+            let any = |address: Address| kinds.iter().any(|waiter| waits(address, *waiter));
+            status.not_ready.retain(|address, _why| any(*address));
+            status.switch_off.retain(|(address, waiter), _why| waits(*address, *waiter));
             status.transactions.clone_from(&transactions);
             status.plans.clone_from(&plans);
         });

@@ -14,6 +14,8 @@ use crate::ports::SignFault;
 pub(super) enum Entry {
     Job(Box<Job>),
     Plan(WaitingPlan),
+    /// An operator starts a try. The sender is dropped after it.
+    Retry(oneshot::Sender<()>),
 }
 
 /// A transaction or permit that waits for its device.
@@ -51,6 +53,25 @@ impl Turns {
         let waiting = WaitingPlan { request, address, granted };
         self.0.send(Entry::Plan(waiting)).await.ok()?;
         turn.await.ok()
+    }
+}
+
+/// Starts tries for an operator.
+#[derive(Debug, Clone)]
+pub(crate) struct Retries(mpsc::Sender<Entry>);
+
+impl Retries {
+    pub(super) fn new(queue: mpsc::Sender<Entry>) -> Self {
+        Self(queue)
+    }
+
+    /// Tries all that waits, also a device that refused data for a missing switch. Completes after the try.
+    pub(crate) async fn start(&self) {
+        let (tried, after) = oneshot::channel();
+        // Without a queue, or with a full one, there is no try to wait for.
+        if self.0.try_send(Entry::Retry(tried)).is_ok() {
+            let _ended = after.await;
+        }
     }
 }
 

@@ -62,7 +62,7 @@ pub(super) async fn revoke(
         }
         wait(engine, id, dialogue).await;
         let state = &engine.core.view().state;
-        let now = describe::send(state, &*find(state, &id.to_string())?);
+        let now = describe(engine, &*find(state, &id.to_string())?);
         answer.outcome = Some(now.told);
         answer.status = Some(now.status);
         answer.tx_hash = now.tx_hash;

@@ -22,7 +22,7 @@ use super::support::{confirm, only_network};
 use crate::context::EngineContext;
 use crate::lanes::lending::{OwnWithdrawal, WithdrawalOrder};
 use crate::operator::dialogue::Dialogue;
-use crate::operator::sends::{describe, find, wait};
+use crate::operator::sends::{answer, wait};
 use crate::operator::support::{Done, act, lookup, needs_trust, rehearse};
 
 /// Characters of a venue's own name.
@@ -115,9 +115,7 @@ pub(super) async fn withdraw(
     let id = send.id;
     act(engine, Action::Send(Box::new(send))).await?;
     wait(engine, id, dialogue).await;
-    let view = engine.core.view();
-    let record = find(&view.state, &id.to_string())?;
-    Ok(Answer::Send(describe::send(&view.state, &record)).into())
+    answer(engine, id)
 }
 
 async fn plan(

@@ -68,6 +68,8 @@ pub(super) fn lines(
         "y and n work in a moment   esc not now".to_owned()
     } else if view.opened_to_deny {
         "y denies it, and n too   esc not now   (no key approves here)".to_owned()
+    } else if view.card.device.is_some() && model.may_retry_device() {
+        "r asks the Ledger again   n deny   esc not now".to_owned()
     } else if view.card.device.is_some() {
         "n deny   esc not now   (only the Ledger signs it)".to_owned()
     } else if view.card.obstacle.is_some() {

@@ -1,0 +1,160 @@
+//! When a device that refused data for a missing switch is asked again.
+//!
+//! Each refusal covers the settings in which the person looks for the switch. So between the tries only the configuration is
+//! read, which shows nothing. Reads no clock: the time comes in.
+
+use std::collections::BTreeMap;
+
+use bursar_ledger::app::Configuration;
+
+use crate::device::Switch;
+use crate::journal::Terms;
+
+/// The first pause: a person needs ten seconds or more to reach a switch.
+const FIRST_REST_MS: u64 = 30_000;
+/// Each further pause.
+const REST_MS: u64 = 60_000;
+
+/// What a device is asked to show. Each kind needs its own switch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Shown {
+    TypedData,
+    /// A transaction that calls a contract.
+    Call,
+    /// A transaction that moves coins only.
+    Coins,
+}
+
+impl Shown {
+    pub(super) fn of(terms: &Terms) -> Self {
+        match terms {
+            Terms::Payment { .. } | Terms::Permit { .. } => Self::TypedData,
+            Terms::Transaction(unsigned) if unsigned.call.data.is_empty() => Self::Coins,
+            Terms::Transaction(_call) => Self::Call,
+        }
+    }
+}
+
+/// The pause after a refusal.
+#[derive(Debug)]
+struct Rest {
+    switch: Switch,
+    /// The configuration with which the device refused.
+    configuration: Configuration,
+    until_ms: u64,
+}
+
+/// The pauses of all devices, by name.
+#[derive(Debug, Default)]
+pub(super) struct SwitchRests(BTreeMap<(String, Shown), Rest>);
+
+impl SwitchRests {
+    /// Returns the missing switch while a device is left alone. A changed configuration ends the pause.
+    pub(super) fn missing(
+        &mut self,
+        device: &str,
+        shown: Shown,
+        configuration: &Configuration,
+        now_ms: u64,
+    ) -> Option<Switch> {
+        let key = (device.to_owned(), shown);
+        let rest = self.0.get(&key)?;
+        if rest.configuration != *configuration {
+            self.0.remove(&key);
+            return None;
+        }
+        (now_ms < rest.until_ms).then_some(rest.switch)
+    }
+
+    /// Begins a pause after a refusal.
+    pub(super) fn begin(
+        &mut self,
+        device: &str,
+        shown: Shown,
+        (switch, configuration): (Switch, Configuration),
+        now_ms: u64,
+    ) {
+        let key = (device.to_owned(), shown);
+        let rest_ms = if self.0.contains_key(&key) { REST_MS } else { FIRST_REST_MS };
+        let until_ms = now_ms.saturating_add(rest_ms);
+        self.0.insert(key, Rest { switch, configuration, until_ms });
+    }
+
+    /// Forgets the refusals of a device, because it has shown data of this kind.
+    pub(super) fn end(&mut self, device: &str, shown: Shown) {
+        self.0.remove(&(device.to_owned(), shown));
+    }
+
+    /// Ends all pauses: an operator starts a try.
+    pub(super) fn clear(&mut self) {
+        self.0.clear();
+    }
+
+    /// Forgets the pauses that are over. For a queue that is empty: the next request begins as a first one.
+    pub(super) fn forget_old(&mut self, now_ms: u64) {
+        self.0.retain(|_of, rest| now_ms < rest.until_ms);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bursar_ledger::app::Version;
+
+    use super::*;
+
+    const NAME: &str = "Ledger Flex (0001)";
+
+    fn configuration(blind_signing: bool) -> Configuration {
+        Configuration { blind_signing, version: Version { major: 1, minor: 22, patch: 0 } }
+    }
+
+    fn refused(rests: &mut SwitchRests, now_ms: u64) {
+        let why = (Switch::BlindSigningOrRawMessages, configuration(false));
+        rests.begin(NAME, Shown::TypedData, why, now_ms);
+    }
+
+    fn rests_at(rests: &mut SwitchRests, now_ms: u64) -> bool {
+        rests.missing(NAME, Shown::TypedData, &configuration(false), now_ms).is_some()
+    }
+
+    #[test]
+    fn the_first_pause_is_half_a_minute_and_each_further_one_a_minute() {
+        let mut rests = SwitchRests::default();
+        assert!(!rests_at(&mut rests, 0));
+        let mut now_ms = 0;
+        for rest_ms in [30_000, 60_000, 60_000] {
+            refused(&mut rests, now_ms);
+            assert!(rests_at(&mut rests, now_ms + rest_ms - 1));
+            now_ms += rest_ms;
+            assert!(!rests_at(&mut rests, now_ms));
+        }
+        rests.end(NAME, Shown::TypedData);
+        refused(&mut rests, now_ms);
+        assert!(!rests_at(&mut rests, now_ms + 30_000), "a first one again");
+    }
+
+    #[test]
+    fn a_changed_configuration_or_the_operator_ends_a_pause() {
+        let mut rests = SwitchRests::default();
+        refused(&mut rests, 0);
+        let other = rests.missing(NAME, Shown::TypedData, &configuration(true), 1);
+        assert_eq!(other, None);
+        assert!(!rests_at(&mut rests, 2), "also if it is changed back");
+        refused(&mut rests, 0);
+        rests.clear();
+        assert!(!rests_at(&mut rests, 1));
+    }
+
+    #[test]
+    fn a_pause_is_of_one_device_and_one_kind_of_data() {
+        let mut rests = SwitchRests::default();
+        refused(&mut rests, 0);
+        let of = configuration(false);
+        assert_eq!(rests.missing(NAME, Shown::Call, &of, 1), None);
+        assert_eq!(rests.missing("Ledger Flex (0002)", Shown::TypedData, &of, 1), None);
+        rests.forget_old(29_999);
+        assert!(rests_at(&mut rests, 1), "a new request does not disturb the person either");
+        rests.forget_old(30_000);
+        assert!(!rests_at(&mut rests, 1));
+    }
+}
