@@ -16,6 +16,8 @@ mod on_chain;
 mod payments;
 #[path = "ledger/support.rs"]
 mod support;
+#[path = "ledger/switches.rs"]
+mod switches;
 #[path = "ledger/threats.rs"]
 mod threats;
 #[path = "ledger/transcripts.rs"]

@@ -75,6 +75,33 @@ fn unanswered_sign_is_repeated_byte_for_byte_and_polls_survive_a_restart() {
     }
 }
 
+/// No approval helps a payment that the operator must sign on a Ledger.
+#[test]
+fn a_payment_that_waits_for_a_ledger_says_so() {
+    let body = |status: &str, waits_for: &str| {
+        json!({
+            "status": status, "request_id": ID, "waits_for": waits_for, "code": "APPROVAL_REQUIRED",
+        })
+    };
+    let mut calls = 0;
+    let wallet = Shop::open(move |_, stream| {
+        calls += 1;
+        match calls {
+            1 => answer(stream, "202 Accepted", &body("pending", "operator")),
+            2 => answer(stream, "202 Accepted", &body("pending", "device")),
+            3 => answer(stream, "202 Accepted", &body("executing", "device")),
+            _last => answer(stream, "200 OK", &honest()),
+        }
+    });
+    let (ended, payments) = pay(&wallet, "bearer");
+    assert_eq!((ended.exit, payments.len()), (0, 1), "{ended:?}");
+    let said: Vec<&str> = ended.err.lines().filter(|line| line.contains("held: ")).collect();
+    let [first, second] = said[..] else { panic!("{ended:?}") };
+    assert!(first.contains("needs the operator's approval (bursar approve 6fa459ea)"), "{first}");
+    assert!(second.contains("waits for the operator's Ledger"), "{second}");
+    assert!(!second.contains("approve"), "{second}");
+}
+
 #[test]
 fn payment_to_another_payee_is_not_sent_and_odd_wallets_are_rejected() {
     let nobody = "0x0000000000000000000000000000000000000001";

@@ -354,11 +354,15 @@ async fn a_switch_that_is_off_fills_no_journal() {
         status.journal
     };
     let before = entries().await;
-    let exchanges = || bench.device.log().len();
-    let asked = exchanges();
-    bench.until("several tries", async || (exchanges() > asked + 100).then_some(())).await;
+    let refusals = || bench.device.log().iter().filter(|line| line.starts_with("<= 6a80")).count();
+    for _try in 0..4 {
+        let before = refusals();
+        bench.engine.clock.advance(60_000);
+        bench.until("a try", async || (refusals() > before).then_some(())).await;
+    }
     assert_eq!(entries().await, before, "no terms are fixed for what cannot be shown");
     bench.device.change(|app| app.raw_messages = true);
+    bench.engine.clock.advance(60_000);
     bench.pays(&request).await;
 }
 

@@ -8,6 +8,8 @@ use bursar_chain::clock::manual::ManualClock;
 use bursar_chain::ports::{Chain, Clock};
 use bursar_chain::rpc::{RpcChain, RpcConfig};
 use bursar_control::answers::{Answer, SendAnswer};
+use bursar_core::codes::Code;
+use bursar_core::status::SendStatus;
 use bursar_core::time::Utc;
 use bursar_device::emulator::Emulators;
 use bursar_devnet::Devnet;
@@ -252,6 +254,67 @@ async fn a_cancelled_send_is_never_shown_and_payments_go_on() {
     scene.bench.press(Decision::Press).await;
     scene.bench.status(&id, "success").await;
     assert_eq!(scene.prompts(), 1, "only the payment was shown");
+}
+
+/// A script reads the exit code: 0 only if the money moved.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_command_fails_whose_send_is_refused_or_cancelled() {
+    let Some(scene) = Scene::start().await else { return };
+    let line = format!("address send safe {FRIEND} 0.1 --network base --confirm 0.1");
+    let (mut operator, mut other) = (scene.bench.engine.operator(), scene.bench.engine.operator());
+    let (refused, ()) = tokio::join!(operator.refused(&line), async {
+        scene.bench.prompt().await;
+        scene.bench.press(Decision::Refuse).await;
+    });
+    assert_eq!((refused.code, refused.code.exit()), (Code::LedgerRejected, 12), "{refused:?}");
+    assert!(refused.message.contains("refused on the Ledger: nothing was sent"), "{refused:?}");
+    let (cancelled, ()) = tokio::join!(operator.refused(&line), async {
+        scene.bench.prompt().await;
+        let Answer::Sends { sends } = other.must("address sends").await else { panic!("a list") };
+        let open = sends.iter().find(|send| send.status == SendStatus::Waiting);
+        other.must(&format!("address cancel {}", open.expect("an open one").id)).await;
+    });
+    assert_eq!((cancelled.code, cancelled.code.exit()), (Code::Declined, 1), "{cancelled:?}");
+    // The cancelled one is still on the screen.
+    scene.bench.press(Decision::Refuse).await;
+    scene.chain.request("evm_setAutomine", json!([false])).await.expect("set");
+    let sent = scene.send("0.2").await;
+    scene.bench.prompt().await;
+    scene.bench.press(Decision::Press).await;
+    scene.until(&sent.id, "sent", false).await;
+    let faster = format!("address send --faster {} --yes", sent.id);
+    let (kept, ()) = tokio::join!(operator.refused(&faster), async {
+        scene.bench.prompt().await;
+        scene.bench.press(Decision::Refuse).await;
+    });
+    assert_eq!(kept.code, Code::LedgerRejected, "{kept:?}");
+    assert!(kept.message.contains("its earlier one stays"), "{kept:?}");
+    assert_eq!(scene.coins(FRIEND).await, U256::ZERO);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_send_behind_another_says_how_many_are_before_it() {
+    let Some(scene) = Scene::start().await else { return };
+    scene.bench.device.change(|app| app.blind_signing = false);
+    let line =
+        format!("address send safe {FRIEND} 0.5 --token USDC --network base --yes --no-wait");
+    scene.bench.engine.operator().must(&line).await;
+    let coins = scene.send("0.1").await;
+    scene
+        .bench
+        .until("the switch and the place", async || {
+            let Answer::Sends { sends } = scene.bench.engine.operator().must("address sends").await
+            else {
+                panic!("a list")
+            };
+            let told = |is_coins: bool| {
+                sends.iter().find(|one| (one.id == coins.id) == is_coins).map(|one| &one.told)
+            };
+            let needs = told(false)?.contains("Turn on \"Blind signing\"");
+            let waits = told(true)?.contains("1 other request is shown on the Ledger before it");
+            (needs && waits).then_some(())
+        })
+        .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

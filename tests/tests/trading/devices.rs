@@ -9,6 +9,7 @@ use bursar_control::answers::{Answer, RequestAnswer};
 use bursar_core::status::RequestStatus;
 use bursar_ledger_device::device::{Decision, Device};
 use bursar_tests::ledger::{WORDS, decide, plug_in_blind, prompts, wait_for};
+use bursar_tests::offers::offer;
 use bursar_tests::operator::Expect;
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
@@ -359,5 +360,65 @@ async fn a_revocation_that_waits_for_its_device_can_be_denied() {
     scene.stage.operator.must(&format!("deny {short}")).await;
     scene.stage.await_closed(&id).await;
     assert_eq!(scene.stage.end_of(&id).await["reason_code"], "LEDGER_REJECTED");
+    assert_eq!(prompts(&scene.device), 3);
+}
+
+/// The card of each request on the only device, and its step.
+async fn two_waiting(scene: &mut Scene, trade: &Value) -> [(String, String); 2] {
+    let answer = scene.stage.operator.must("requests").await;
+    let Answer::Requests { requests } = answer else { panic!("{answer:?}") };
+    let of = |is_trade: bool| {
+        let mut found = requests.iter().filter(|one| (one.id == *trade) == is_trade);
+        let one = found.next().expect("it waits");
+        let device = one.card.as_ref().and_then(|card| card.device.as_ref()).expect("a device");
+        (one.step.clone().unwrap_or_default(), device.state.clone())
+    };
+    [of(true), of(false)]
+}
+
+/// A trade needs "Blind signing", a payment either switch: each card names its own, and neither keeps the other waiting.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_trade_and_a_payment_wait_for_their_own_switches() {
+    let policy = format!("{AUTOMATIC} --day 10 --txn 5 --auto 0.5");
+    let Some(mut scene) = Scene::start(&policy).await else { return };
+    scene.device.change(|app| (app.blind_signing, app.raw_messages) = (false, false));
+    let trade = scene.ask(false).await;
+    scene.step("1/2 token approval, switch off").await;
+    let now = scene.stage.engine.now_s();
+    let body = scene.stage.agent.ask(now, &offer(12_000, 1), None);
+    let (code, payment) = scene.stage.client().post("/sign", &body).await;
+    assert_eq!((code, &payment["waits_for"]), (202, &json!("device")), "{payment}");
+    let id = payment["request_id"].as_str().expect("an id").to_owned();
+    // The device refuses the payment, and is left alone.
+    scene
+        .until("the refusal", async |scene| {
+            let log = scene.device.log();
+            log.iter().any(|line| line.starts_with("<= 6a80")).then_some(())
+        })
+        .await;
+    scene.stage.operator.must("requests --retry").await;
+    let [(step, state), (place, behind)] = two_waiting(&mut scene, &trade).await;
+    assert!(step.ends_with("switch off") && place == "1 before it", "{step}, {place}");
+    assert!(state.starts_with("Turn on \"Blind signing\""), "{state}");
+    assert!(behind.starts_with("1 other request"), "{behind}");
+    // The payment needs no more than this.
+    scene.device.change(|app| app.raw_messages = true);
+    scene.stage.operator.must("requests --retry").await;
+    let pages = scene.prompt().await;
+    assert!(pages.iter().any(|page| page.contains("12000")), "{pages:?}");
+    scene.decide(Decision::Press).await;
+    scene
+        .until("the payment", async |scene| {
+            let (_code, polled) = scene.stage.client().get(&format!("/sign/status/{id}")).await;
+            (polled["status"] == "success").then_some(())
+        })
+        .await;
+    scene.step("1/2 token approval, switch off").await;
+    // The wallet finds this switch by itself.
+    scene.device.change(|app| app.blind_signing = true);
+    scene.decide(Decision::Press).await;
+    scene.decide(Decision::Press).await;
+    let end = scene.stage.end_of(&trade).await;
+    assert_eq!(end["status"], "executed", "{end}");
     assert_eq!(prompts(&scene.device), 3);
 }

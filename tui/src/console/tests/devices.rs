@@ -1,12 +1,14 @@
 //! Requests that wait for a hardware device.
 
 use bursar_control::answers::{Answer, DeviceAnswer, RequestAnswer, StatusAnswer};
+use bursar_control::grammar::{Order, RequestsOrder};
 use bursar_control::wire::ToClient;
 use bursar_core::card::Lane;
 use bursar_core::status::EntryKind;
 
 use super::looks::{ALL_SIZES, SIZES, assert_screen};
 use super::{Stage, feed, held};
+use crate::console::model::Setup;
 use crate::console::model::card::GUARD_MS;
 use crate::console::model::server::Topic;
 use crate::oneshot::tests::fixtures;
@@ -14,10 +16,17 @@ use crate::oneshot::tests::fixtures;
 const PRESS: &str =
     "The Ledger Flex (0001) shows it: compare it with this, and sign or refuse it there.";
 const LOCKED: &str = "The Ledger Flex (0001) is locked: enter its PIN.";
+const SWITCH_OFF: &str = "Turn on \"Raw messages\" (or \"Blind signing\") in the settings of the Ethereum app of the Ledger Flex \
+    (0001). Take your time: the wallet asks it again after 30 seconds and then each minute, or now with r in the console or \
+    `requests --retry`.";
 
 /// A console with one request that a device shows or will show, and one for the operator.
 fn stage(size: (u16, u16), state: &str, label: &str, is_prompting: bool) -> Stage {
-    let mut stage = Stage::full(size);
+    staged(Stage::full(size), (state, label, is_prompting))
+}
+
+/// The same for another console.
+fn staged(mut stage: Stage, (state, label, is_prompting): (&str, &str, bool)) -> Stage {
     let card = fixtures::device_card(state, is_prompting);
     let mut first = held(1, if is_prompting { 43_000 } else { 754_000 }, |held| {
         held.device.clone_from(&card.device);
@@ -26,8 +35,13 @@ fn stage(size: (u16, u16), state: &str, label: &str, is_prompting: bool) -> Stag
     first.status = "awaiting_device".parse().unwrap();
     first.step = Some(label.to_owned());
     let requests = vec![first, held(2, 223_000, |_card| {})];
-    let device =
-        DeviceAnswer { label: label.to_owned(), state: state.to_owned(), is_prompting, waiting: 1 };
+    let device = DeviceAnswer {
+        label: label.to_owned(),
+        state: state.to_owned(),
+        is_prompting,
+        may_retry: state == SWITCH_OFF,
+        waiting: 1,
+    };
     let status = StatusAnswer { device: Some(device), ..fixtures::status() };
     // The engine reports a change of the devices' queue by a message without entries.
     stage.frame(ToClient::Entries { id: 7, entries: Vec::new() });
@@ -47,6 +61,12 @@ fn requests_at_a_device() {
     for size in SIZES {
         assert_screen("device_locked", &stage(size, LOCKED, "locked", false));
         assert_screen("device_prompting", &stage(size, PRESS, "confirm on device", true));
+    }
+    for size in ALL_SIZES {
+        let mut stage = stage(size, SWITCH_OFF, "switch off", false);
+        stage.keys("a");
+        stage.wait(GUARD_MS);
+        assert_screen("device_switch_off", &stage);
     }
     for size in ALL_SIZES {
         let mut stage = stage(size, PRESS, "confirm on device", true);
@@ -71,6 +91,43 @@ fn a_request_at_a_device_can_only_be_denied() {
         "{:?}",
         stage.sent
     );
+}
+
+/// A Ledger that is left alone for a switch of its settings is asked again by `r`, in the panes and on the card.
+#[test]
+fn r_asks_a_ledger_again_that_is_left_alone() {
+    let retries = |stage: &Stage| {
+        let is_retry = |(_id, order): &&(u64, Order)| {
+            matches!(order, Order::Requests(RequestsOrder { retry: true, .. }))
+        };
+        stage.sent.iter().filter(is_retry).count()
+    };
+    for card in [false, true] {
+        let mut stage = stage((80, 24), SWITCH_OFF, "switch off", false);
+        if card {
+            stage.keys("a");
+            stage.wait(GUARD_MS);
+        }
+        stage.keys("r");
+        stage.wait(GUARD_MS);
+        assert_eq!(retries(&stage), 1, "card {card}: {:?}", stage.sent);
+        // Once at a time.
+        stage.keys("r");
+        stage.wait(GUARD_MS);
+        assert_eq!(retries(&stage), 1, "card {card}: {:?}", stage.sent);
+    }
+    // Not while it needs something else, and not by an observer.
+    let mut locked = stage((80, 24), LOCKED, "locked", false);
+    locked.keys("r");
+    locked.wait(GUARD_MS);
+    assert_eq!(retries(&locked), 0, "{:?}", locked.sent);
+    let observing = Stage::filled(Setup { observe: true, ..Setup::default() }, (80, 24));
+    let mut observing = staged(observing, (SWITCH_OFF, "switch off", false));
+    observing.keys("r");
+    observing.keys("a");
+    observing.keys("r");
+    observing.wait(GUARD_MS);
+    assert_eq!(retries(&observing), 0, "{:?}", observing.sent);
 }
 
 /// A trade has several presses: its approval does not take it off the list, and neither does what happens between them.

@@ -332,6 +332,7 @@ async fn status_and_its_exit_code() {
         label: "locked".into(),
         state: "The Ledger Flex (0001) is locked: enter its PIN.".into(),
         is_prompting: false,
+        may_retry: false,
         waiting: 2,
     };
     let device = StatusAnswer { device: Some(device), ..status() };
