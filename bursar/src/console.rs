@@ -91,7 +91,7 @@ async fn run_own_engine(
     let mut signals = SignalRelay::spawn(Signals::listen_on_a_terminal()?);
     let password = crate::engine_command::password(global.password()).await?;
     let mut settings = engine::Options::new(folder, lock, Edition::full(), Mode::Full);
-    settings.devices = devices();
+    settings.devices = devices()?;
     let engine = Engine::open(settings).await?;
     let ended = run_console(&engine, password, setup, &mut signals).await;
     signals.terminal_restored();

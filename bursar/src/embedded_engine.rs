@@ -119,10 +119,10 @@ pub(crate) async fn serve(
             None => claim_again(&folder).await,
         };
         let ran = match claimed {
-            Ok(lock) => {
-                let options = engine_options(&folder, lock, journal);
-                run(&mut session, options, &order, &mut recorded, &sources).await
-            }
+            Ok(lock) => match engine_options(&folder, lock, journal) {
+                Ok(options) => run(&mut session, options, &order, &mut recorded, &sources).await,
+                Err(fault) => Err(fault),
+            },
             Err(fault) => Err(fault),
         };
         match ran {
@@ -184,15 +184,19 @@ impl JournalUse {
 }
 
 /// Returns the options of an engine that runs one command and serves no agents.
-fn engine_options(folder: &DataFolder, lock: InstanceLock, journal: JournalUse) -> engine::Options {
+fn engine_options(
+    folder: &DataFolder,
+    lock: InstanceLock,
+    journal: JournalUse,
+) -> Result<engine::Options, Fault> {
     let mut options =
         engine::Options::new(folder.clone(), lock, Edition::full(), Mode::Maintenance);
-    options.devices = devices();
+    options.devices = devices()?;
     options.begin_journal = journal == JournalUse::OpenOrCreate;
     if journal == JournalUse::Skip {
         options.store = Some(Box::new(MemoryStore::default()));
     }
-    options
+    Ok(options)
 }
 
 /// Runs the command from the start and replays the recorded answers.

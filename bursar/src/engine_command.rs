@@ -100,7 +100,7 @@ async fn open(
     start_unlock: Option<String>,
 ) -> Result<Engine, Fault> {
     let mut options = engine::Options::new(folder, lock, Edition::full(), Mode::Full);
-    options.devices = devices();
+    options.devices = devices()?;
     options.listen = args.listen.clone();
     options.start_unlock = start_unlock;
     Engine::open(options).await

@@ -1,4 +1,5 @@
-//! Devices for tests: behind the socket of Ledger's emulator (speculos), or in this process.
+//! Devices whose keys are in software, for tests and developer builds: behind the socket of Ledger's emulator (speculos), or
+//! in this process.
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -26,9 +27,28 @@ impl Emulators {
     pub fn new(addresses: Vec<SocketAddr>) -> Self {
         Self { addresses, owing: Owing::default() }
     }
+
+    /// Uses the emulators of a list of addresses, with commas between them. An emulator's keys protect nothing, so it must be
+    /// on this machine.
+    ///
+    /// # Errors
+    /// Why the list is not valid, for a sentence.
+    pub fn named(list: &str) -> Result<Self, String> {
+        let one = |text: &str| match text.trim().parse::<SocketAddr>() {
+            Ok(address) if address.ip().is_loopback() => Ok(address),
+            Ok(address) => Err(format!("{address} is not an address of this machine")),
+            Err(_bad) => Err(format!("{:?} is not an address like 127.0.0.1:9999", text.trim())),
+        };
+        Ok(Self::new(list.split(',').map(one).collect::<Result<_, _>>()?))
+    }
 }
 
 impl Devices for Emulators {
+    fn emulated_at(&self) -> Option<String> {
+        let addresses: Vec<String> = self.addresses.iter().map(SocketAddr::to_string).collect();
+        Some(addresses.join(", "))
+    }
+
     fn connect(&self) -> BoxFuture<'_, Result<Vec<Arc<dyn Device>>, ConnectFault>> {
         Box::pin(async move {
             // An emulator has no id that changes when it is plugged in again.
@@ -46,7 +66,7 @@ impl Devices for Emulators {
                 let Ok(transport) = SpeculosTransport::connect(address, Model::Flex).await else {
                     continue;
                 };
-                let name = format!("Ledger Flex ({})", address.port());
+                let name = format!("Ledger Flex emulator ({})", address.port());
                 let connection = Connection::new(*address, name, transport, &self.owing);
                 devices.push(Arc::new(connection) as Arc<dyn Device>);
             }

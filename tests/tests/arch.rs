@@ -227,6 +227,15 @@ fn one_crate_reaches_devices_and_no_program_reaches_an_emulator() {
             let emulates = features.iter().any(|feature| feature == "emulator");
             assert!(!emulates, "{} must not turn the emulator on", package["name"]);
         }
+        // Only a build that names the feature has it: keys in an emulator protect nothing.
+        let features = package["features"].as_object().unwrap();
+        for (feature, turns_on) in features {
+            let turns_on: Vec<&str> =
+                turns_on.as_array().unwrap().iter().map(|one| one.as_str().unwrap()).collect();
+            let emulates =
+                turns_on.iter().any(|one| one.split('/').next_back() == Some("emulator"));
+            assert!(!emulates || feature == "emulator", "{}: {feature}", package["name"]);
+        }
     }
 }
 

@@ -12,6 +12,8 @@ mod host_library;
 mod kills;
 #[path = "ledger/on_chain.rs"]
 mod on_chain;
+#[path = "ledger/own_app.rs"]
+mod own_app;
 #[path = "ledger/payments.rs"]
 mod payments;
 #[path = "ledger/support.rs"]

@@ -1,6 +1,7 @@
 //! `cargo xtask ci`: the checks that CI runs and that a developer runs before asking for a review.
 //!
-//! The steps are format, lints, documentation, dependencies, the workspace's tests and the simulation.
+//! The steps are format, lints, documentation, dependencies, the workspace's tests, those of the developer build and the
+//! simulation.
 
 use std::env;
 use std::path::{Path, PathBuf};
@@ -29,6 +30,10 @@ pub(crate) fn run(_arguments: &[String]) -> anyhow::Result<()> {
     deny.args(["--locked", "check", "bans", "licenses", "sources"]);
     step("dependencies", deny)?;
     step("tests", cargo(&["test", "--workspace", "--locked"]))?;
+    // With the workspace's features, so that only the program itself is built again.
+    let emulator = ["bursar/emulator", "--bin", "bursar", "devices"];
+    let build = ["test", "--workspace", "--locked", "--features"];
+    step("developer build", cargo(&[&build[..], &emulator].concat()))?;
     step("simulation", crate::sim::built()?)?;
     eprintln!("ci: all steps passed in {} s", started.elapsed().as_secs());
     Ok(())

@@ -445,6 +445,9 @@ pub struct StatusAnswer {
     /// The hardware device, while requests or transactions wait for it.
     #[serde(default)]
     pub device: Option<DeviceAnswer>,
+    /// Where Ledger emulators are, in a developer build that uses them instead of Ledgers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ledger_emulator: Option<String>,
     /// Attached consoles that run in other processes.
     #[serde(default)]
     pub consoles: usize,

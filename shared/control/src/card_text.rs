@@ -119,7 +119,10 @@ fn device_lines(device: &DeviceCard) -> Vec<String> {
     let shows = device.shows.iter().map(|(name, value)| row("shows", format!("{name} {value}")));
     let state = row("device", device.state.clone());
     let note = device.note.iter().map(|note| row("note", note.clone()));
-    std::iter::once(state).chain(shows).chain(note).collect()
+    let emulator = device.emulator.iter();
+    let emulator =
+        emulator.map(|at| row("emulator", format!("{at}: NOT a Ledger, its key is in software")));
+    emulator.chain([state]).chain(shows).chain(note).collect()
 }
 
 /// Formats what is known about a token outside our table.

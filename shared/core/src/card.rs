@@ -490,6 +490,9 @@ pub struct DeviceCard {
     pub shows: Vec<(String, String)>,
     /// What the device shows differently.
     pub note: Option<String>,
+    /// Where the emulator is, if the device is not a real one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub emulator: Option<String>,
 }
 
 /// Returns the SHA-256 of the canonical JSON of terms, hold reason and policy version, in hex.

@@ -38,6 +38,11 @@ pub trait Devices: Send + Sync + fmt::Debug {
     /// Opens every device that is plugged in now; dropping a device closes it. A device whose answer is missing stays open
     /// and is returned again.
     fn connect(&self) -> BoxFuture<'_, Result<Vec<Arc<dyn Device>>, ConnectFault>>;
+
+    /// Returns where emulators are, for people, if the devices are not real.
+    fn emulated_at(&self) -> Option<String> {
+        None
+    }
 }
 
 /// A connected device.

@@ -12,7 +12,12 @@ use bursar_x402::typed_data::{TokenDomain, struct_hash};
 use super::device_status::Place;
 
 /// Returns what a card shows of the device.
-pub(super) fn of(state: &State, request: &Request, place: &Place) -> Option<DeviceCard> {
+pub(super) fn of(
+    state: &State,
+    request: &Request,
+    place: &Place,
+    emulator: Option<String>,
+) -> Option<DeviceCard> {
     let chain = request.ask.chain();
     let rows = match request.ask.payment() {
         Some(payment) => shows(request, payment, &payment.token_domain()?),
@@ -24,6 +29,7 @@ pub(super) fn of(state: &State, request: &Request, place: &Place) -> Option<Devi
         is_prompting: place.is_prompting,
         shows: rows.collect(),
         note: note(request.ask.network(), chain),
+        emulator,
     })
 }
 

@@ -126,6 +126,11 @@ fn stop(is_open: bool, view: &View, request: &Request) -> Option<Place> {
     agent.suspended.then(|| Place::new("suspended", "Its agent is suspended: resume it, or deny."))
 }
 
+/// Returns where emulators are; `None` if the devices are real.
+pub(super) fn emulator(engine: &EngineContext) -> Option<String> {
+    engine.ports.devices.as_ref().and_then(|devices| devices.emulated_at())
+}
+
 /// Returns the state of the queue; `None` if it is empty and no device shows an old prompt.
 pub(super) fn answer(engine: &EngineContext) -> Option<DeviceAnswer> {
     let view = engine.core.view();

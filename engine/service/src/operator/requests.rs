@@ -54,7 +54,8 @@ pub(super) async fn list(
         let place = places.get(&request.id);
         let mut card = context.card(&view.state, request, &moment);
         if let (Some(card), Some(place)) = (&mut card, place) {
-            card.device = device_card::of(&view.state, request, place).map(Box::new);
+            let emulator = device_status::emulator(engine);
+            card.device = device_card::of(&view.state, request, place, emulator).map(Box::new);
         }
         let mut answer = describe::request(request, card.map(Card::listed), &moment);
         if let Some(place) = place {

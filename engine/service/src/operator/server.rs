@@ -125,6 +125,7 @@ pub(super) async fn status(engine: &Arc<EngineContext>) -> Result<Done, Fault> {
         requests: requests::pending(&view.state, &engine.core.now()).len(),
         executing: describe::executing(&view.state, &device_status::labels(engine, &view)),
         device: device_status::answer(engine),
+        ledger_emulator: device_status::emulator(engine),
         consoles: Arc::strong_count(&engine.consoles).saturating_sub(1),
         frozen: view.state.frozen.is_some(),
         journal: view.head.seq,

@@ -22,12 +22,18 @@ const SWITCH_OFF: &str = "Turn on \"Raw messages\" (or \"Blind signing\") in the
 
 /// A console with one request that a device shows or will show, and one for the operator.
 fn stage(size: (u16, u16), state: &str, label: &str, is_prompting: bool) -> Stage {
-    staged(Stage::full(size), (state, label, is_prompting))
+    staged(Stage::full(size), (state, label, is_prompting), None)
 }
 
-/// The same for another console.
-fn staged(mut stage: Stage, (state, label, is_prompting): (&str, &str, bool)) -> Stage {
-    let card = fixtures::device_card(state, is_prompting);
+/// The same for another console, and with an emulator.
+fn staged(
+    mut stage: Stage,
+    (state, label, is_prompting): (&str, &str, bool),
+    emulator: Option<&str>,
+) -> Stage {
+    let mut card = fixtures::device_card(state, is_prompting);
+    let emulator = emulator.map(str::to_owned);
+    card.device.as_mut().expect("a device").emulator.clone_from(&emulator);
     let mut first = held(1, if is_prompting { 43_000 } else { 754_000 }, |held| {
         held.device.clone_from(&card.device);
         held.hold = card.hold;
@@ -42,7 +48,8 @@ fn staged(mut stage: Stage, (state, label, is_prompting): (&str, &str, bool)) ->
         may_retry: state == SWITCH_OFF,
         waiting: 1,
     };
-    let status = StatusAnswer { device: Some(device), ..fixtures::status() };
+    let status =
+        StatusAnswer { device: Some(device), ledger_emulator: emulator, ..fixtures::status() };
     // The engine reports a change of the devices' queue by a message without entries.
     stage.frame(ToClient::Entries { id: 7, entries: Vec::new() });
     for (topic, answer) in
@@ -61,6 +68,11 @@ fn requests_at_a_device() {
     for size in SIZES {
         assert_screen("device_locked", &stage(size, LOCKED, "locked", false));
         assert_screen("device_prompting", &stage(size, PRESS, "confirm on device", true));
+        let mut emulated =
+            staged(Stage::full(size), (PRESS, "confirm on device", true), Some("127.0.0.1:9999"));
+        emulated.keys("a");
+        emulated.wait(GUARD_MS);
+        assert_screen("device_emulated", &emulated);
     }
     for size in ALL_SIZES {
         let mut stage = stage(size, SWITCH_OFF, "switch off", false);
@@ -122,7 +134,7 @@ fn r_asks_a_ledger_again_that_is_left_alone() {
     locked.wait(GUARD_MS);
     assert_eq!(retries(&locked), 0, "{:?}", locked.sent);
     let observing = Stage::filled(Setup { observe: true, ..Setup::default() }, (80, 24));
-    let mut observing = staged(observing, (SWITCH_OFF, "switch off", false));
+    let mut observing = staged(observing, (SWITCH_OFF, "switch off", false), None);
     observing.keys("r");
     observing.keys("a");
     observing.keys("r");

@@ -173,7 +173,7 @@ fn time_note(model: &Model, view: &CardView) -> String {
 /// Returns the role of a row that warns of the payment; `None` for any other row.
 pub(super) fn warning(card: &Card, line: &str) -> Option<Role> {
     match name_of(line) {
-        "refused" => Some(Role::Alarm),
+        "refused" | "emulator" => Some(Role::Alarm),
         "payee" if card.is_stranger() => Some(Role::Warn),
         // A note that follows the address.
         "token" if card.trade.is_some() && line.contains("  NOT ") => Some(Role::Warn),

@@ -39,6 +39,9 @@ pub(super) fn header(model: &Model, paint: &mut Paint<'_>, area: Rect) {
             if status.untrusted.is_some() {
                 pieces.push(("JOURNAL UNTRUSTED".into(), Role::Alarm));
             }
+            if status.ledger_emulator.is_some() {
+                pieces.push(("EMULATOR".into(), Role::Alarm));
+            }
             if let Some(device) = &status.device {
                 let role = if device.is_prompting { Role::Strong } else { Role::Warn };
                 pieces.push((format!("LEDGER {}", device.label), role));

@@ -293,6 +293,7 @@ pub(crate) fn device_card(state: &str, is_prompting: bool) -> Card {
             is_prompting,
             shows,
             note: note.map(str::to_owned),
+            emulator: None,
         })),
         ..card
     }
@@ -431,6 +432,7 @@ pub(crate) fn status() -> StatusAnswer {
         requests: 2,
         executing: Vec::new(),
         device: None,
+        ledger_emulator: None,
         consoles: 0,
         frozen: false,
         journal: 1042,

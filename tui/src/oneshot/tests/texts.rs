@@ -336,7 +336,10 @@ async fn status_and_its_exit_code() {
         waiting: 2,
     };
     let device = StatusAnswer { device: Some(device), ..status() };
-    shown("status_device", "status", Answer::Status(device)).await;
+    shown("status_device", "status", Answer::Status(device.clone())).await;
+    let ledger_emulator = Some("127.0.0.1:9999".to_owned());
+    let emulated = StatusAnswer { ledger_emulator, ..device };
+    shown("status_emulator", "status", Answer::Status(emulated)).await;
     let refused_before = Some("2026-01-15T00:00:00Z".to_owned());
     let unattended = StatusAnswer {
         start_unlock: Some("host key".into()),

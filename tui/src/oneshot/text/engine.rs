@@ -93,6 +93,9 @@ pub(super) fn status(to: &mut Sheet, status: &StatusAnswer, context: Context<'_>
     if let Some(device) = &status.device {
         rows.push(("ledger", device_text(device)));
     }
+    if let Some(at) = &status.ledger_emulator {
+        rows.push(("emulator", format!("{at}: NOT a Ledger, its keys are in software")));
+    }
     if let Some(with) = &status.start_unlock {
         rows.push(("at start", format!("the wallet opens without you ({with})")));
     }
