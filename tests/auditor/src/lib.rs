@@ -53,6 +53,7 @@ mod loan_book;
 mod loan_decode;
 mod loans;
 mod market;
+mod merging;
 mod numbers;
 pub mod observations;
 mod order_ends;

@@ -20,7 +20,12 @@ pub(crate) enum LoanIdentity {
         key: String,
         content: String,
     },
-    /// A bearer agent's call without a key, and an operator's withdrawal, are never merged with another.
+    /// A bearer agent's call without a key.
+    Content {
+        agent: String,
+        content: String,
+    },
+    /// An operator's withdrawal is never merged with another.
     Single(Ticket),
 }
 
@@ -71,6 +76,17 @@ pub(crate) struct LoanRecord {
     pub(crate) largest_total: u128,
     /// The chains on which that ceiling counts, in every possible configuration.
     pub(crate) counted: Option<BTreeSet<u64>>,
+}
+
+impl LoanIdentity {
+    /// Returns whether it is a bearer agent's, so that a later call may be a new loan.
+    pub(crate) fn is_of_bearer(&self) -> bool {
+        matches!(self, Self::Keyed { .. } | Self::Content { .. })
+    }
+
+    pub(crate) fn is_content(&self) -> bool {
+        matches!(self, Self::Content { .. })
+    }
 }
 
 impl LoanRecord {

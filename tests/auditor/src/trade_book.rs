@@ -19,8 +19,11 @@ pub(crate) enum TradeIdentity {
         key: String,
         content: String,
     },
-    /// A bearer agent's call without a key is never merged with another.
-    Single(Ticket),
+    /// A bearer agent's call without a key.
+    Content {
+        agent: String,
+        content: String,
+    },
 }
 
 /// One state in which a trade may have been judged.
@@ -143,6 +146,17 @@ pub(crate) struct TradeRecord {
     /// Since when, in the calm phase, a poll has shown it unfinished.
     pub(crate) last_poll: Option<Instant>,
     pub(crate) cards: Vec<(Ticket, u64, String)>,
+}
+
+impl TradeIdentity {
+    /// Returns whether it is a bearer agent's, so that a later call may be a new trade.
+    pub(crate) fn is_of_bearer(&self) -> bool {
+        matches!(self, Self::Keyed { .. } | Self::Content { .. })
+    }
+
+    pub(crate) fn is_content(&self) -> bool {
+        matches!(self, Self::Content { .. })
+    }
 }
 
 impl TradeRecord {

@@ -334,15 +334,6 @@ fn auditor_rejects_a_second_trade_for_a_repeated_call() {
             }
         }
     }
-    // A bearer agent's calls without a key are separate trades.
-    let mut trader = Trader::new(limits());
-    let ask = TradeAsk { idempotency_key: None, ..keyed(trader.ask(&buy(40))) };
-    for id in ["one", "two"] {
-        let ticket = trader.called(&ask);
-        let quoted = trader.quote(&buy(40), fair(40));
-        trader.market(&buy(40), quoted);
-        trader.answers(ticket, id, TradeState::Executing);
-    }
 }
 
 #[test]

@@ -92,6 +92,7 @@ impl Auditor {
             return Err(self.loan_violation(key, "I-i", &what));
         }
         if let Some(earlier) = self.earlier_loan(key, answer.id.as_ref()) {
+            self.check_loan_merged(ticket, earlier)?;
             return self.check_loan_state(earlier, open, call.seq, &answer.state);
         }
         let call = &self.new_loan(ticket, call, answer.id.as_ref());
@@ -116,6 +117,7 @@ impl Auditor {
             return Err(self.loan_violation(key, "same ask, same answer", what));
         }
         if repeat {
+            self.check_loan_merged(ticket, key)?;
             return self.check_loan_state(key, open, call.seq, &answer.state);
         }
         self.first_loan_answer(ticket, open, call, &answer.state)

@@ -18,7 +18,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// A clock is off if it is further than this from a chain's, in seconds. A node may be a minute behind.
 const CLOCK_OFF_S: u64 = 660;
 
-fn identity_of(ask: &LoanAsk, ticket: Ticket) -> LoanIdentity {
+fn identity_of(ask: &LoanAsk) -> LoanIdentity {
     let agent = ask.agent.clone();
     match (&ask.proof, &ask.idempotency_key) {
         (Proof::Hmac { signature, .. }, _) => {
@@ -27,7 +27,9 @@ fn identity_of(ask: &LoanAsk, ticket: Ticket) -> LoanIdentity {
         (Proof::Bearer { .. }, Some(key)) => {
             LoanIdentity::Keyed { agent, key: key.clone(), content: ask.content.clone() }
         }
-        (Proof::Bearer { .. }, None) => LoanIdentity::Single(ticket),
+        (Proof::Bearer { .. }, None) => {
+            LoanIdentity::Content { agent, content: ask.content.clone() }
+        }
     }
 }
 
@@ -39,16 +41,20 @@ impl Auditor {
     pub(crate) fn on_loan_called(&mut self, ticket: Ticket, ask: &LoanAsk) {
         let mut ask = ask.clone();
         ask.loan.venue = ask.loan.venue.to_lowercase();
-        let identity = identity_of(&ask, ticket);
+        let identity = identity_of(&ask);
         let now = self.time.instant();
-        // Only a call that was surely refused for a bearer agent makes room for a new loan.
-        let again = |r: &LoanRecord| {
-            let hmac = matches!(r.identity, LoanIdentity::Hmac { .. });
-            r.refused.is_none() || (hmac && !r.unrecorded)
-        };
         let book = &mut self.loans.book;
         let known = book.by_identity.get(&identity).copied();
-        let key = match known.filter(|key| book.recs.get(key).is_some_and(again)) {
+        // Only a call that was surely refused for a bearer agent, or a content that may be over, makes room for a new loan.
+        let again = |key: u64, r: &LoanRecord| {
+            if r.identity.is_content() {
+                let first = book.first_call(key, &self.time);
+                return first.is_some_and(|first| !first.may_be_over(&self.time));
+            }
+            r.refused.is_none() || (!r.identity.is_of_bearer() && !r.unrecorded)
+        };
+        let joined = known.filter(|key| book.recs.get(key).is_some_and(|r| again(*key, r)));
+        let key = match joined {
             Some(key) => key,
             None => {
                 let agent = ask.agent.clone();

@@ -19,14 +19,26 @@ impl Auditor {
         self.loans.book.recs.values().filter(other).collect()
     }
 
-    /// Returns the earlier loan with the same key and content that an answer is about.
+    /// Returns the earlier loan of the same identity that an answer is about.
     pub(super) fn earlier_loan(&self, key: u64, id: Option<&Id>) -> Option<u64> {
         let book = &self.loans.book;
         let identity = &book.recs.get(&key)?.identity;
         let earlier = *book.by_id.get(id?)?;
         let rec = book.recs.get(&earlier)?;
-        let keyed = matches!(identity, LoanIdentity::Keyed { .. });
-        (keyed && earlier != key && rec.identity == *identity).then_some(earlier)
+        let bearer = identity.is_of_bearer();
+        (bearer && earlier != key && rec.identity == *identity).then_some(earlier)
+    }
+
+    /// Checks that a call was rightly merged with a loan: that its content is not free again.
+    pub(super) fn check_loan_merged(&self, ticket: Ticket, key: u64) -> Result<(), Violation> {
+        let Some(arrived) = self.loans.arrived.get(&ticket) else { return Ok(()) };
+        let content = self.loans.book.recs.get(&key).is_some_and(|r| r.identity.is_content());
+        let first = self.loans.book.first_call(key, &self.time);
+        if content && first.is_some_and(|first| first.is_surely_over(arrived)) {
+            let what = "it was executed, and its content is answered again after ten minutes";
+            return Err(self.loan_violation(key, "repeats", what));
+        }
+        Ok(())
     }
 
     /// Makes a new loan of a bearer agent's repeat, if the earlier one may have failed and has another id.
@@ -37,11 +49,13 @@ impl Auditor {
         id: Option<&Id>,
     ) -> OpenLoan {
         let mut call = call.clone();
+        let first = self.loans.book.first_call(call.rec, &self.time);
+        let over_by_content = first.is_some_and(|first| first.may_be_over(&self.time));
         let Some(rec) = self.loans.book.recs.get_mut(&call.rec) else { return call };
-        let keyed = matches!(rec.identity, LoanIdentity::Keyed { .. });
         // Refused calls of bearer agents are not remembered: a copy has its own record.
-        let over = rec.refused.is_some() || (rec.accepted && rec.may_have_failed());
-        if !keyed || rec.id.as_ref() == id || !over {
+        let over_by_key = rec.refused.is_some() || (rec.accepted && rec.may_have_failed());
+        let over = if rec.identity.is_content() { over_by_content } else { over_by_key };
+        if !rec.identity.is_of_bearer() || rec.id.as_ref() == id || !over {
             return call;
         }
         rec.open.remove(&ticket);

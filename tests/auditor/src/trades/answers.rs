@@ -124,6 +124,7 @@ impl Auditor {
             return Err(self.trade_violation(key, "I-i", &what));
         }
         if let Some(earlier) = self.earlier_trade(key, answer.id.as_ref()) {
+            self.check_merged(ticket, earlier)?;
             return self.check_state(earlier, open, call.seq, &answer.state);
         }
         let call = &self.new_ask(ticket, call, answer.id.as_ref());
@@ -148,27 +149,42 @@ impl Auditor {
             return Err(self.trade_violation(key, "same ask, same answer", what));
         }
         if repeat {
+            self.check_merged(ticket, key)?;
             return self.check_state(key, open, call.seq, &answer.state);
         }
         self.first_answer(ticket, open, call, &answer.state)
     }
 
-    /// Returns the earlier trade with the same key and content that an answer is about.
+    /// Returns the earlier trade of the same identity that an answer is about.
     fn earlier_trade(&self, key: u64, id: Option<&Id>) -> Option<u64> {
         let identity = &self.trades.book.recs.get(&key)?.identity;
         let (earlier, rec) = self.trades.book.find(id?)?;
-        let keyed = matches!(identity, TradeIdentity::Keyed { .. });
-        (keyed && earlier != key && rec.identity == *identity).then_some(earlier)
+        let bearer = identity.is_of_bearer();
+        (bearer && earlier != key && rec.identity == *identity).then_some(earlier)
+    }
+
+    /// Checks that a call was rightly merged with a trade: that its content is not free again.
+    fn check_merged(&self, ticket: Ticket, key: u64) -> Result<(), Violation> {
+        let Some(arrived) = self.trades.arrived.get(&ticket) else { return Ok(()) };
+        let content = self.trades.book.recs.get(&key).is_some_and(|r| r.identity.is_content());
+        let first = self.trades.book.first_call(key, &self.time);
+        if content && first.is_some_and(|first| first.is_surely_over(arrived)) {
+            let what = "it was executed, and its content is answered again after ten minutes";
+            return Err(self.trade_violation(key, "repeats", what));
+        }
+        Ok(())
     }
 
     /// Makes a new trade of a bearer agent's repeat, if the earlier one may have failed and has another id.
     fn new_ask(&mut self, ticket: Ticket, call: &OpenTrade, id: Option<&Id>) -> OpenTrade {
         let mut call = call.clone();
+        let first = self.trades.book.first_call(call.rec, &self.time);
+        let over_by_content = first.is_some_and(|first| first.may_be_over(&self.time));
         let Some(rec) = self.trades.book.recs.get_mut(&call.rec) else { return call };
-        let keyed = matches!(rec.identity, TradeIdentity::Keyed { .. });
         // Refused calls of bearer agents are not remembered: a copy has its own record.
-        let over = rec.refused.is_some() || (rec.accepted && rec.may_have_failed());
-        if !keyed || rec.id.as_ref() == id || !over {
+        let over_by_key = rec.refused.is_some() || (rec.accepted && rec.may_have_failed());
+        let over = if rec.identity.is_content() { over_by_content } else { over_by_key };
+        if !rec.identity.is_of_bearer() || rec.id.as_ref() == id || !over {
             return call;
         }
         rec.open.remove(&ticket);

@@ -13,7 +13,7 @@ use crate::trading::TradeAsk;
 use crate::{Auditor, violation};
 use std::collections::{BTreeMap, BTreeSet};
 
-fn identity_of(ask: &TradeAsk, ticket: Ticket) -> TradeIdentity {
+fn identity_of(ask: &TradeAsk) -> TradeIdentity {
     let agent = ask.agent.clone();
     match (&ask.proof, &ask.idempotency_key) {
         (Proof::Hmac { signature, .. }, _) => {
@@ -22,22 +22,28 @@ fn identity_of(ask: &TradeAsk, ticket: Ticket) -> TradeIdentity {
         (Proof::Bearer { .. }, Some(key)) => {
             TradeIdentity::Keyed { agent, key: key.clone(), content: ask.content.clone() }
         }
-        (Proof::Bearer { .. }, None) => TradeIdentity::Single(ticket),
+        (Proof::Bearer { .. }, None) => {
+            TradeIdentity::Content { agent, content: ask.content.clone() }
+        }
     }
 }
 
 impl Auditor {
     pub(crate) fn on_trade_called(&mut self, ticket: Ticket, ask: &TradeAsk) {
-        let identity = identity_of(ask, ticket);
+        let identity = identity_of(ask);
         let now = self.time.instant();
-        // Only a call that was surely refused for a bearer agent makes room for a new trade.
-        let again = |r: &TradeRecord| {
-            let hmac = matches!(r.identity, TradeIdentity::Hmac { .. });
-            r.refused.is_none() || (hmac && !r.unrecorded)
-        };
         let book = &mut self.trades.book;
         let known = book.by_identity.get(&identity).copied();
-        let key = match known.filter(|key| book.recs.get(key).is_some_and(again)) {
+        // Only a call that was surely refused for a bearer agent, or a content that may be over, makes room for a new trade.
+        let again = |key: u64, r: &TradeRecord| {
+            if r.identity.is_content() {
+                let first = book.first_call(key, &self.time);
+                return first.is_some_and(|first| !first.may_be_over(&self.time));
+            }
+            r.refused.is_none() || (!r.identity.is_of_bearer() && !r.unrecorded)
+        };
+        let joined = known.filter(|key| book.recs.get(key).is_some_and(|r| again(*key, r)));
+        let key = match joined {
             Some(key) => key,
             None => {
                 let agent = ask.agent.clone();
@@ -206,7 +212,11 @@ impl Auditor {
         let agent = &open.ask.agent;
         let now = self.time.instant();
         let periods = self.trade_periods(agent);
-        let used = self.trades.book.used(agent, open.rec, &periods, &now);
+        let mut used = self.trades.book.used(agent, open.rec, &periods, &now);
+        // A repeat may become a new trade while it is open: then the first one counts too.
+        let repeats = self.trades.book.recs.get(&open.rec).is_some_and(|rec| rec.accepted);
+        let except = if repeats { u64::MAX } else { open.rec };
+        used.1 = self.trades.book.used(agent, except, &periods, &now).1;
         let newest_s = self.trades.market.newest_time_s(open.ask.trade.chain).unwrap_or(0);
         let mut errors = Vec::new();
         let mut snapshots = Vec::new();
@@ -230,7 +240,7 @@ impl Auditor {
                     config: w.config.clone(),
                     now,
                     used,
-                    crowded: self.crowded(agent, open.rec, &now),
+                    crowded: self.crowded(agent, except, &now),
                     doubted: self.doubted,
                     newest_s,
                 });

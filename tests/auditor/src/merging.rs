@@ -1,0 +1,101 @@
+//! Calls of bearer agents without a key: a repeat is merged with the first call of the same content.
+//!
+//! It may be a new request only if the first was refused, may have been rejected before any transaction was broadcast,
+//! or may have ended and is ten minutes old.
+
+use crate::clocks::{Instant, Time};
+use crate::lending::LoanState;
+use crate::loan_book::LoanBook;
+use crate::trade_book::TradeBook;
+use crate::trade_slots::Slot;
+use crate::trading::TradeState;
+
+/// For how long a repeat is merged, whether the first has ended or not (10 minutes).
+const MERGED_MS: i64 = 600_000;
+
+/// What is known of the first call of a content.
+pub(crate) struct FirstCall<'a> {
+    /// Instants at which the wallet may have recorded it.
+    moments: &'a [Instant],
+    accepted: bool,
+    lost: bool,
+    refused: bool,
+    /// When an answer showed that it had been executed.
+    executed: Option<Instant>,
+    /// It has, or may have, ended without effect.
+    may_have_failed: bool,
+    /// A transaction of it was broadcast.
+    sent: bool,
+    /// It has surely not ended.
+    runs: bool,
+}
+
+impl FirstCall<'_> {
+    /// Returns whether a call of the same content may be a new request now.
+    pub(crate) fn may_be_over(&self, time: &Time) -> bool {
+        let outdated = self.moments.iter().any(|at| may_have_passed(at, time));
+        if !self.accepted {
+            // A call that was lost may have become a request, which may have ended since.
+            return self.refused || (self.lost && outdated);
+        }
+        self.refused || (self.may_have_failed && !self.sent) || (outdated && !self.runs)
+    }
+
+    /// Returns whether a call of the same content that arrived then is surely a new request.
+    pub(crate) fn is_surely_over(&self, arrived: &Instant) -> bool {
+        let ended = self.executed.and_then(|at| at.elapsed(arrived).1).is_some_and(|ms| ms > 0);
+        let passed = |at: &Instant| at.elapsed(arrived).1.is_some_and(|ms| ms > MERGED_MS);
+        ended && !self.moments.is_empty() && self.moments.iter().all(passed)
+    }
+}
+
+/// Returns whether ten minutes may have passed. Within one boot its clock decides, because the wall clock may be set.
+fn may_have_passed(at: &Instant, time: &Time) -> bool {
+    let now = time.instant();
+    let by_wall = time.latest_ms.saturating_sub(at.wall_ms) >= MERGED_MS;
+    match at.elapsed(&now).1 {
+        Some(ms) => ms >= MERGED_MS,
+        None => by_wall || i64::try_from(now.boot_ms).is_ok_and(|ms| ms >= MERGED_MS),
+    }
+}
+
+/// Returns whether the transaction that a plan is for is with the nodes, and in no block.
+fn is_in_flight(main: &Slot) -> bool {
+    !main.is_unsent() && !main.done()
+}
+
+impl TradeBook {
+    pub(crate) fn first_call(&self, key: u64, time: &Time) -> Option<FirstCall<'_>> {
+        let rec = self.recs.get(&key)?;
+        let executed = matches!(rec.end, Some(TradeState::Executed { .. }));
+        Some(FirstCall {
+            moments: &rec.moments,
+            accepted: rec.accepted,
+            lost: rec.lost,
+            refused: rec.refused.is_some(),
+            executed: rec.ended.filter(|_| executed),
+            may_have_failed: rec.may_have_failed(),
+            sent: self.slots.of(key).any(|(_, slot)| !slot.is_unsent()),
+            runs: rec.surely_held(&time.instant())
+                || self.swap_of(key).is_some_and(|(_, slot)| is_in_flight(slot)),
+        })
+    }
+}
+
+impl LoanBook {
+    pub(crate) fn first_call(&self, key: u64, time: &Time) -> Option<FirstCall<'_>> {
+        let rec = self.recs.get(&key)?;
+        let executed = matches!(rec.end, Some(LoanState::Executed { .. }));
+        Some(FirstCall {
+            moments: &rec.moments,
+            accepted: rec.accepted,
+            lost: rec.lost,
+            refused: rec.refused.is_some(),
+            executed: rec.ended.filter(|_| executed),
+            may_have_failed: rec.may_have_failed(),
+            sent: self.slots.of(key).any(|(_, slot)| !slot.is_unsent()),
+            runs: rec.surely_held(&time.instant())
+                || self.main_of(key).is_some_and(|(_, slot)| is_in_flight(slot)),
+        })
+    }
+}
