@@ -19,7 +19,6 @@ use bursar_serve::panics;
 use crate::book::record::Record;
 use crate::book::redb_store::RedbPayments;
 use crate::book::store::Payments;
-use crate::clock_watch;
 use crate::config::{Config, Endpoint, NetworkConfig};
 use crate::exact::prism;
 use crate::keys::{KeyFault, KeyLocks, KeyRing};
@@ -179,7 +178,7 @@ impl Check {
                     (ms / 1_000).abs()
                 );
                 let remedy = "set it (timedatectl set-ntp true)";
-                if clock_watch::is_wrong(ms) {
+                if chain_clock::is_wrong(ms) {
                     (Severity::Bad, format!("{found}: {remedy}, because payments are judged by it"))
                 } else if ms.saturating_abs() > CLOCK_OFF_CHAIN_WARN_MS {
                     (Severity::Warning, format!("{found}: {remedy}"))
@@ -222,7 +221,7 @@ impl Check {
             );
             return;
         }
-        panics::name_store(&config.store);
+        panics::name_store(&config.store, bursar_rows::LIBRARY);
         let open = match RedbPayments::open_file(&config.store) {
             Ok((payments, _outboxes)) => payments.open().await,
             Err(fault) => Err(fault),

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use bursar_chain::chain_clock;
+use bursar_chain::chain_clock::{ahead, is_wrong};
 use bursar_chain::ports::Clock;
-use bursar_core::limits::{CHAIN_TIME_EVERY_MS, CLOCK_OFF_CHAIN_MS};
+use bursar_core::limits::CHAIN_TIME_EVERY_MS;
 use tokio_util::sync::CancellationToken;
 
 use crate::health::ServiceHealth;
@@ -12,11 +12,6 @@ use crate::network::NetworkContext;
 
 /// Interval of comparisons while a clock is wrong, so that a corrected one counts soon.
 const WRONG_EVERY_MS: u64 = 30_000;
-
-/// Returns whether a clock that is ahead by this much, or behind if negative, is wrong.
-pub fn is_wrong(ahead_ms: i64) -> bool {
-    ahead_ms.saturating_abs() > CLOCK_OFF_CHAIN_MS
-}
 
 #[derive(Debug)]
 pub(crate) struct ClockWatch {
@@ -52,11 +47,11 @@ impl ClockWatch {
     async fn compare_with(&self, network: &NetworkContext) -> bool {
         let chain = network.contracts.chain;
         // A node that is down is reported by the probe, and an idle chain proves nothing.
-        let ahead = chain_clock::ahead(&*network.chain, &*self.clock).await.unwrap_or_default();
+        let ahead_ms = ahead(&*network.chain, &*self.clock).await.unwrap_or_default();
         let was_wrong = self.health.clock_ahead_ms(chain).is_some_and(is_wrong);
-        self.health.set_clock(chain, ahead);
-        let wrong = ahead.is_some_and(is_wrong);
-        let seconds_ahead = ahead.unwrap_or_default() / 1_000;
+        self.health.set_clock(chain, ahead_ms);
+        let wrong = ahead_ms.is_some_and(is_wrong);
+        let seconds_ahead = ahead_ms.unwrap_or_default() / 1_000;
         if wrong && !was_wrong {
             tracing::error!(
                 network = %network.spec().caip2(), seconds_ahead,

@@ -5,10 +5,9 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
 use alloy_primitives::{Address, U256};
+use bursar_chain::chain_clock::is_wrong;
 use bursar_core::networks::ChainId;
 use serde_json::{Map, Value, json};
-
-use crate::clock_watch;
 
 /// The state of one network at the last probe.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -52,7 +51,7 @@ struct Snapshot {
 
 impl Snapshot {
     fn serves(&self, chain: ChainId, health: &NetworkHealth) -> bool {
-        health.serves() && !self.clocks.get(&chain).copied().is_some_and(clock_watch::is_wrong)
+        health.serves() && !self.clocks.get(&chain).copied().is_some_and(is_wrong)
     }
 }
 
@@ -128,7 +127,7 @@ impl ServiceHealth {
             let checks = json!({
                 "node": health.node, "newestBlock": health.block,
                 "blocksCome": health.blocks_advance, "nativeCoin": health.coin,
-                "clock": !ahead_ms.is_some_and(clock_watch::is_wrong),
+                "clock": !ahead_ms.is_some_and(is_wrong),
                 "clockAheadSeconds": ahead_ms.map(|ms| ms / 1_000),
                 "freeSigner": health.free_signer,
             });

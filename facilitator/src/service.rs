@@ -218,7 +218,7 @@ struct Stores {
 impl Stores {
     async fn open(config: &Config, clock: &Arc<dyn Clock>) -> Result<Self, StartFault> {
         let unusable = |fault: StoreFault| StartFault::store(config, &fault);
-        panics::name_store(&config.store);
+        panics::name_store(&config.store, bursar_rows::LIBRARY);
         let (file, outboxes) = RedbPayments::open_file(&config.store).map_err(unusable)?;
         let payments: Arc<dyn Payments> = Arc::new(file.clone());
         let (ledger, open) =

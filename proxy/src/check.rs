@@ -176,7 +176,7 @@ fn store(config: &Config, findings: &mut Findings) {
         findings.add(Severity::Good, "store", format!("{path} will be created at the first start"));
         return;
     }
-    panics::name_store(&config.store);
+    panics::name_store(&config.store, bursar_rows::LIBRARY);
     match RedbStore::open_file(&config.store) {
         Ok(_store) => findings.add(Severity::Good, "store", format!("{path} can be used")),
         Err(StoreError::Io(why)) => {

@@ -91,7 +91,7 @@ async fn open_ledger(
     config: &Config,
     writer: &TaskTracker,
 ) -> Result<(Ledger, RedbStore), StoreUnusable> {
-    panics::name_store(&config.store);
+    panics::name_store(&config.store, bursar_rows::LIBRARY);
     let unusable = |error| StoreUnusable::at_start(&config.store, error);
     let store = RedbStore::open_file(&config.store).map_err(unusable)?;
     let ledger = Ledger::load(Arc::new(store.clone()), writer).await.map_err(unusable)?;

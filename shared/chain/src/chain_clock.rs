@@ -1,6 +1,6 @@
 //! The time of the chains, to judge this machine's clock by.
 
-use bursar_core::limits::{CHAIN_AWAKE_MS, CLOCK_OFF_CHAIN_WARN_MS};
+use bursar_core::limits::{CHAIN_AWAKE_MS, CLOCK_OFF_CHAIN_MS, CLOCK_OFF_CHAIN_WARN_MS};
 
 use crate::ports::{Chain, ChainFault, Clock};
 
@@ -20,4 +20,10 @@ pub async fn ahead(chain: &dyn Chain, clock: &dyn Clock) -> Result<Option<i64>, 
     clock.sleep_until(now.mono_ms.saturating_add(CHAIN_AWAKE_MS)).await;
     let second = chain.block_time().await?;
     Ok((second > first).then(|| clock.utc().since_ms(second)))
+}
+
+/// Returns whether a clock that is ahead by this much, or behind if negative, is wrong: it decides which authorizations
+/// are valid.
+pub fn is_wrong(ahead_ms: i64) -> bool {
+    ahead_ms.saturating_abs() > CLOCK_OFF_CHAIN_MS
 }

@@ -38,6 +38,9 @@ pub use self::error::StoreError;
 pub use self::file::{Options, Reply, RowFile, WorkError};
 pub use self::unusable::StoreUnusable;
 
+/// A part of the path of every source file of the store's library, as a panic shows it.
+pub const LIBRARY: &str = "redb";
+
 /// Encodes a value.
 ///
 /// # Errors

@@ -8,20 +8,22 @@ use std::sync::OnceLock;
 
 use crate::exit;
 
-/// The store of this process, once it is known.
-static STORE: OnceLock<PathBuf> = OnceLock::new();
+/// The store of this process, once it is known, and the name of its library.
+static STORE: OnceLock<(PathBuf, &'static str)> = OnceLock::new();
 
-/// Sets the store that the message of a panic names.
-pub fn name_store(store: &Path) {
+/// Sets the store that the message of a panic names. A panic in a source file whose path contains `library` is one of
+/// the store.
+pub fn name_store(store: &Path, library: &'static str) {
     // The first call wins: a service has one store.
-    let _named = STORE.set(store.to_owned());
+    let _named = STORE.set((store.to_owned(), library));
 }
 
-/// Replaces the message of panics. A panic of the store ends the process with [`exit::STORE`]: redb panics on some kinds
-/// of damage instead of reporting them.
+/// Replaces the message of panics. A panic of the store ends the process with [`exit::STORE`]: its library panics on some
+/// kinds of damage instead of reporting them.
 pub(crate) fn install(name: &'static str) {
     std::panic::set_hook(Box::new(move |panic| {
-        let store = STORE.get().filter(|_known| is_of_the_store(panic));
+        let store = STORE.get().filter(|(_path, library)| is_in(library, panic));
+        let store = store.map(|(path, _library)| path);
         // A stderr that cannot be written cannot be reported anywhere.
         let _dropped = writeln!(io::stderr(), "{}", message(name, panic, store));
         if store.is_some() {
@@ -34,8 +36,8 @@ pub(crate) fn install(name: &'static str) {
     }));
 }
 
-fn is_of_the_store(panic: &PanicHookInfo<'_>) -> bool {
-    panic.location().is_some_and(|location| location.file().contains("redb"))
+fn is_in(library: &str, panic: &PanicHookInfo<'_>) -> bool {
+    panic.location().is_some_and(|location| location.file().contains(library))
 }
 
 fn message(name: &str, panic: &PanicHookInfo<'_>, store: Option<&PathBuf>) -> String {
