@@ -77,6 +77,15 @@ impl Disk {
         }
     }
 
+    /// Returns the content of the journal's files that have any, by name; none for a store in memory.
+    pub(crate) fn files(&self) -> Vec<(&'static str, Vec<u8>)> {
+        let Self::Sectors(sectors) = self else { return Vec::new() };
+        let inner = sectors.inner.lock().unwrap();
+        let named = ["journal.redb", "journal-history.redb"].into_iter().zip(&inner.files);
+        let named = named.filter(|(_name, file)| !file.bytes.is_empty());
+        named.map(|(name, file)| (name, file.bytes.clone())).collect()
+    }
+
     /// Makes all writes and flushes fail from now on, or flushes only.
     pub(crate) fn fail(&self, flushes_only: bool) {
         if let Self::Sectors(sectors) = self {
