@@ -15,7 +15,7 @@ const FREE: &str = "The escrow would record nothing, so there is no reason to pa
 const UNBOUND: &str = "They settle a refund whose voucher belongs to another channel.";
 
 /// Every field in which an answer of ours differs, and the reason.
-pub(crate) const DIFFERENCES: [Difference; 47] = [
+pub(crate) const DIFFERENCES: [Difference; 48] = [
     differs(EVERY, "payer", MIXED_CASE, LOWER_CASE, SPELLING),
     differs(EVERY, "payer", ABSENT, LOWER_CASE, NAMED),
     differs(EVERY, "invalidMessage", ABSENT, TEXT, SENTENCE),
