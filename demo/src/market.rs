@@ -124,16 +124,21 @@ pub(crate) async fn start_facilitator(chain: &Devnet, folder: &Path) -> anyhow::
     fs::create_dir(&folder)?;
     let (key, secret) = (folder.join("gas.json"), folder.join("password"));
     write_private(&secret, &password()?)?;
+    // Official servers sell through payment channels only if the facilitator names an authorizer.
+    let authorizer = folder.join("authorizer.json");
     let signer = tokio::task::spawn_blocking({
         let (key, secret) = (key.clone(), secret.clone());
-        move || SigningKey::create_keystore_by_file(&key, &secret)
+        move || {
+            SigningKey::create_keystore_by_file(&authorizer, &secret)?;
+            SigningKey::create_keystore_by_file(&key, &secret)
+        }
     });
     let signer = signer.await??.address();
     fund_gas(chain, signer).await?;
     let settings = folder.join("facilitator.toml");
     let lines = format!(
         "listen = \"127.0.0.1:0\"\nmetrics_listen = \"off\"\n[networks.{CHAIN}]\nrpc = [{:?}]\n\
-         signers = [\"gas.json\"]\npassword_file = \"password\"\n",
+         signers = [\"gas.json\"]\nauthorizer = \"authorizer.json\"\npassword_file = \"password\"\n",
         chain.url()
     );
     fs::write(&settings, lines)?;

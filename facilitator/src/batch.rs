@@ -61,6 +61,11 @@ impl Scheme for Batch {
         Some(json!({ "receiverAuthorizer": authorizer.address() }))
     }
 
+    /// Official servers without an authorizer of their own need ours. They cannot tell from the list that there is none.
+    fn is_configured(&self, network: &NetworkContext) -> bool {
+        network.authorizer.is_some()
+    }
+
     fn contracts(&self, network: &NetworkContext) -> Vec<Address> {
         let contracts = &network.contracts;
         vec![contracts.escrow, contracts.erc3009_collector, contracts.permit2_collector]

@@ -49,14 +49,17 @@ pub async fn check(config: &Config) -> Result<Findings, StartFault> {
         };
         let signers: Vec<Address> = ring.addresses().chain(ring.retired()).collect();
         check.network(network, &clock, &signers).await?;
-        if let Some(authorizer) = ring.authorizer() {
-            let text = format!(
-                "{} signs claims and refunds of payment channels for {} API keys",
+        let text = match ring.authorizer() {
+            Some(authorizer) => format!(
+                "{} signs claims of payment channels for any caller, and refunds for {} API keys",
                 authorizer.address(),
                 config.api_keys.len()
-            );
-            check.findings.add(Severity::Good, network.network.title, text);
-        }
+            ),
+            None => "the scheme batch-settlement is not listed, because no authorizer is set; channels of merchants \
+                     with a key of their own are settled"
+                .to_owned(),
+        };
+        check.findings.add(Severity::Good, network.network.title, text);
     }
     let served: Vec<_> = keys.keys().filter_map(|chain| Some(by_chain(*chain)?.title)).collect();
     check.findings.add(Severity::Good, "configured", served.join(", "));

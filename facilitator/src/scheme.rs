@@ -31,6 +31,11 @@ pub trait Scheme: Send + Sync + Debug {
     /// The member `extra` of the scheme's kinds in `/supported`.
     fn extra(&self, network: &NetworkContext) -> Option<serde_json::Value>;
 
+    /// Whether the settings of a network have what offering the scheme takes.
+    fn is_configured(&self, _network: &NetworkContext) -> bool {
+        true
+    }
+
     /// The contracts without which the scheme is not offered on a network.
     fn contracts(&self, network: &NetworkContext) -> Vec<Address>;
 

@@ -41,9 +41,10 @@ pub fn of(request: &SettlementRequest) -> Result<(&'static dyn Scheme, ChainId),
     }
 }
 
-/// Whether a scheme is offered on a network: all its contracts were found there. Asks no node.
+/// Whether a scheme is offered on a network: it is configured, and all its contracts were found there. Asks no node.
+/// Requests of a scheme that is not offered are served all the same, if they can be.
 pub fn is_offered(scheme: &dyn Scheme, network: &NetworkContext) -> bool {
-    network.has_found(&scheme.contracts(network))
+    scheme.is_configured(network) && network.has_found(&scheme.contracts(network))
 }
 
 /// Looks for the contracts of schemes that are not offered on a network yet.

@@ -10,7 +10,7 @@ use bursar_x402::channel::IBatchSettlement;
 use bursar_x402::channel::payload::{ClaimRequest, ClaimRow};
 
 use crate::batch::claim::{self, BASE_GAS, ChannelClaim, ROW_GAS, Row};
-use crate::batch::permission::Permission;
+use crate::batch::permission::{ClaimSignature, Permission};
 use crate::batch::terms::{self, VoucherProof};
 use crate::contract_call::ContractCall;
 use crate::job::Job;
@@ -47,6 +47,20 @@ pub(super) struct CheckedClaims {
     digest: B256,
     signature: Bytes,
     is_by_key: bool,
+    /// Each row must add to what was claimed: see [`ClaimSignature`].
+    must_add: bool,
+}
+
+/// For claims that are signed already.
+pub(super) const NO_SIGNATURE: (Permission<'static>, ClaimUse) =
+    (Permission::NONE, ClaimUse::BeforeRefund);
+
+/// What claims are for, which decides when the authorizer signs them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum ClaimUse {
+    Alone,
+    /// A refund takes what is left after them.
+    BeforeRefund,
 }
 
 impl CheckedClaims {
@@ -59,7 +73,7 @@ impl CheckedClaims {
         network: &NetworkContext,
         claims: Vec<ClaimRow>,
         signature: Option<Bytes>,
-        permission: Permission<'_>,
+        (permission, claim_use): (Permission<'_>, ClaimUse),
     ) -> Result<Self, Rejection> {
         let domain = terms::domain(network);
         let invalid = || Rejection::from(Reason::ClaimPayload);
@@ -98,16 +112,18 @@ impl CheckedClaims {
             network.channels.insert(channel, row.channel.clone(), network.clock.mono_ms());
             rows.push((channel, row, proof));
         }
-        let signature = match signature {
-            Some(signature) => signature,
-            None => {
-                let receivers = rows.iter().map(|(_channel, row, _proof)| row.channel.receiver);
-                permission.sign(digest, authorizer, receivers)?
+        let receivers = rows.iter().map(|(_channel, row, _proof)| row.channel.receiver);
+        let ClaimSignature { signature, must_add } = match (signature, claim_use) {
+            (Some(signature), _any) => ClaimSignature { signature, must_add: false },
+            (None, ClaimUse::Alone) => permission.sign_claims(digest, authorizer, receivers)?,
+            (None, ClaimUse::BeforeRefund) => {
+                let signature = permission.sign(digest, authorizer, receivers)?;
+                ClaimSignature { signature, must_add: false }
             }
         };
         let is_by_key = signature::signer(&digest, &signature) == Some(authorizer);
         let signature = if is_by_key { signature::normalized(&signature) } else { signature };
-        Ok(Self { rows, authorizer, digest, signature, is_by_key })
+        Ok(Self { rows, authorizer, digest, signature, is_by_key, must_add })
     }
 
     /// Whether these rows have the same claims.
@@ -126,6 +142,9 @@ impl CheckedClaims {
         network: &NetworkContext,
         priority: Priority,
     ) -> Result<ChannelClaim, VerifyError> {
+        if self.must_add {
+            self.check_additions(network, priority).await?;
+        }
         let contracts = &network.contracts;
         let domain = terms::domain(network);
         let claims = || self.rows.iter().map(|(_channel, row, _proof)| row);
@@ -209,6 +228,42 @@ impl CheckedClaims {
     }
 }
 
+impl CheckedClaims {
+    /// Checks that each row adds to what was claimed, before the authorizer's signature leaves this process.
+    async fn check_additions(
+        &self,
+        network: &NetworkContext,
+        priority: Priority,
+    ) -> Result<(), VerifyError> {
+        let escrow = network.contracts.escrow;
+        let state = |channel: &B256| ContractCall {
+            to: escrow,
+            data: IBatchSettlement::channelsCall { channelId: *channel }.abi_encode().into(),
+        };
+        let calls = self.rows.iter().map(|(channel, _row, _proof)| state(channel)).collect();
+        let wanted = Reads {
+            codes: Vec::new(),
+            calls,
+            gas: TRUSTED_CALL_GAS,
+            exact: None,
+            is_trusted: true,
+        };
+        let outcomes = reads::read(network, wanted, priority).await?.outcomes.unwrap_or_default();
+        let mut outcomes = outcomes.into_iter();
+        for (_channel, row, _proof) in &self.rows {
+            let returned = outcomes.next().and_then(CallOutcome::returned_data).unwrap_or_default();
+            let state = IBatchSettlement::channelsCall::abi_decode_returns_validate(&returned)
+                .map_err(|_missing| VerifyError::from(Reason::ClaimSimulation))?;
+            if row.total_claimed <= state.totalClaimed {
+                let why = "A row adds nothing to what was claimed. Without an API key that lists the receiver, every \
+                           row must.";
+                return Err(Rejection::with_message(Reason::VoucherBelowClaimed, why).into());
+            }
+        }
+        Ok(())
+    }
+}
+
 impl ClaimProposal {
     /// Reads a batch of claims.
     ///
@@ -221,7 +276,7 @@ impl ClaimProposal {
     ) -> Result<Self, Rejection> {
         let permission = Permission::of(network, requester);
         let (claims, signature) = (request.claims, request.claim_signature);
-        let batch = CheckedClaims::read(network, claims, signature, permission)?;
+        let batch = CheckedClaims::read(network, claims, signature, (permission, ClaimUse::Alone))?;
         Ok(Self { chain: network.contracts.chain, batch })
     }
 }
@@ -236,8 +291,7 @@ pub(crate) async fn check_again(
     job: &ChannelClaim,
 ) -> Result<(), VerifyError> {
     let claims = job.rows.iter().map(|row| row.claim.clone()).collect();
-    let batch =
-        CheckedClaims::read(network, claims, Some(job.signature.clone()), Permission::NONE)?;
+    let batch = CheckedClaims::read(network, claims, Some(job.signature.clone()), NO_SIGNATURE)?;
     let now = batch.check(network, Priority::Batched).await?;
     if now.rows.iter().any(Row::adds) { Ok(()) } else { Err(Reason::VoucherBelowClaimed.into()) }
 }

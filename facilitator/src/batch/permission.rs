@@ -17,6 +17,14 @@ pub(super) struct Permission<'a> {
     receivers: &'a BTreeSet<Address>,
 }
 
+/// A signature of the authorizer for a batch of claims.
+pub(super) struct ClaimSignature {
+    pub(super) signature: Bytes,
+    /// The caller's API key does not list every receiver, so each row must add to what was claimed. A claim pays only its
+    /// receiver, but costs a signer gas.
+    pub(super) must_add: bool,
+}
+
 impl<'a> Permission<'a> {
     /// Permits no signature.
     pub(super) const NONE: Permission<'static> =
@@ -39,15 +47,41 @@ impl<'a> Permission<'a> {
         named: Address,
         receivers: impl IntoIterator<Item = Address>,
     ) -> Result<Bytes, Rejection> {
-        let authorizer = self.authorizer.ok_or(Reason::AuthorizerMissing)?;
-        if authorizer.address() != named {
-            return Err(Reason::AuthorizerMismatch.into());
-        }
-        if !receivers.into_iter().all(|receiver| self.receivers.contains(&receiver)) {
+        let authorizer = self.authorizer_named(named)?;
+        if !self.owns(receivers) {
             let why = "The API key of this request does not list the receiver, so this facilitator does not \
                        sign for it.";
             return Err(Rejection::with_message(Reason::AuthorizerMissing, why));
         }
         Ok(authorizer.sign(digest).ok_or(Reason::AuthorizerMissing)?)
+    }
+
+    /// Signs claims that are made without a refund, for any caller: a claim pays only the receiver of its channel.
+    ///
+    /// # Errors
+    /// [`Rejection`].
+    pub(super) fn sign_claims(
+        &self,
+        digest: B256,
+        named: Address,
+        receivers: impl IntoIterator<Item = Address>,
+    ) -> Result<ClaimSignature, Rejection> {
+        let authorizer = self.authorizer_named(named)?;
+        let signature = authorizer.sign(digest).ok_or(Reason::AuthorizerMissing)?;
+        Ok(ClaimSignature { signature, must_add: !self.owns(receivers) })
+    }
+
+    /// The authorizer, if channels that name this account are its own.
+    fn authorizer_named(&self, named: Address) -> Result<&'a Authorizer, Rejection> {
+        let authorizer = self.authorizer.ok_or(Reason::AuthorizerMissing)?;
+        if authorizer.address() != named {
+            return Err(Reason::AuthorizerMismatch.into());
+        }
+        Ok(authorizer)
+    }
+
+    /// Whether the caller's API key lists all these receivers.
+    fn owns(&self, receivers: impl IntoIterator<Item = Address>) -> bool {
+        receivers.into_iter().all(|receiver| self.receivers.contains(&receiver))
     }
 }

@@ -7,7 +7,7 @@ use bursar_x402::channel::ChannelConfig;
 use bursar_x402::channel::payload::CompletedRefund;
 
 use crate::batch::claim::ROW_GAS;
-use crate::batch::claim_proposal::CheckedClaims;
+use crate::batch::claim_proposal::{CheckedClaims, ClaimUse, NO_SIGNATURE};
 use crate::batch::permission::Permission;
 use crate::batch::refund::{ChannelRefund, GAS};
 use crate::batch::state::ChannelState;
@@ -76,6 +76,7 @@ impl RefundProposal {
         let claims = if claims.is_empty() {
             None
         } else {
+            let permission = (permission, ClaimUse::BeforeRefund);
             let claims = CheckedClaims::read(network, claims, claim_signature, permission);
             Some(claims.map_err(|rejection| rejection.for_payer(config.payer))?)
         };
@@ -199,7 +200,7 @@ pub(crate) async fn check_again(
         None
     } else {
         let signature = Some(job.claim_signature.clone());
-        Some(CheckedClaims::read(network, claims, signature, Permission::NONE)?)
+        Some(CheckedClaims::read(network, claims, signature, NO_SIGNATURE)?)
     };
     let proposal = RefundProposal {
         chain: job.chain,

@@ -143,6 +143,57 @@ async fn claims_and_refunds_are_signed_for_the_callers_own_receivers() {
     assert_eq!(refunded["success"], true, "{refunded}");
 }
 
+/// Without API keys it signs claims for any caller, if each row adds something, and no refunds.
+#[tokio::test(flavor = "multi_thread")]
+async fn without_api_keys_claims_are_signed_for_any_caller_and_refunds_for_none() {
+    let Some(stage) = Stage::with_authorizer(BASE).await else { return };
+    let (_status, supported) = stage.facilitator.get("/supported").await;
+    let kinds = supported["kinds"].as_array().expect("kinds");
+    let kind = kinds.iter().find(|kind| kind["scheme"] == "batch-settlement").expect("listed");
+    let authorizer = stage.home.authorizer();
+    assert_eq!(kind["extra"], json!({ "receiverAuthorizer": authorizer }));
+    let is_v1 = |kind: &&Value| kind["x402Version"] == 1 && kind["scheme"] == "exact";
+    assert!(kinds.iter().any(|kind| is_v1(&kind)), "version 1 is served next to it");
+    let mut channels = Vec::new();
+    for _channel in 0..2 {
+        let payer = stage.payer().await;
+        let channel = Channel::with(stage.network(), payer, SHOP, |config| {
+            config.receiver_authorizer = authorizer;
+        });
+        let deposited = stage.settle(&channel.deposit(DEPOSIT, 3 * PRICE)).await;
+        assert_eq!(deposited["success"], true, "{deposited}");
+        channels.push(channel);
+    }
+    let [one, other] = &channels[..] else { panic!("two channels") };
+    let rows = |rows: &[(&Channel, u128, u128)]| {
+        let rows: Vec<Value> =
+            rows.iter().map(|(channel, ceiling, total)| channel.row(*ceiling, *total).1).collect();
+        one.body(json!({ "type": "claim", "claims": rows }))
+    };
+    let claimed = stage.settle_without_key(&rows(&[(one, PRICE, PRICE)])).await;
+    assert_eq!(claimed["success"], true, "{claimed}");
+    let nothing = code("cumulative_below_claimed");
+    let mut forged = rows(&[(one, 2 * PRICE, 2 * PRICE)]);
+    forged["paymentPayload"]["payload"]["claims"][0]["signature"] =
+        other.row(1, 1).1["signature"].clone();
+    for (body, code) in [
+        (rows(&[(one, PRICE, PRICE)]), "duplicate_settlement"),
+        (rows(&[(one, 2 * PRICE, PRICE)]), &*nothing),
+        (rows(&[(other, PRICE, PRICE), (one, 2 * PRICE, PRICE)]), &*nothing),
+        (forged, &*code("voucher_signature")),
+        (unsigned(one.refund(PRICE, 0, 0)), &*code("authorizer_not_configured")),
+        (unsigned(one.refund(PRICE, 0, 2 * PRICE)), &*code("authorizer_not_configured")),
+    ] {
+        let answer = stage.settle_without_key(&body).await;
+        assert_eq!(reason(&answer), code, "{answer}");
+    }
+    // A voucher is worth what its payer signed, also for a caller that is not the merchant.
+    let both = rows(&[(one, 3 * PRICE, 3 * PRICE), (other, PRICE, PRICE)]);
+    let claimed = stage.settle_without_key(&both).await;
+    assert_eq!(claimed["success"], true, "{claimed}");
+    stage.facilitator.stop().await;
+}
+
 /// Its key is not among those that pay gas, on any network.
 #[tokio::test]
 async fn an_authorizer_pays_gas_on_no_network() {

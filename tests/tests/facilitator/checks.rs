@@ -33,6 +33,9 @@ async fn check_reports_what_is_present_and_what_is_missing() {
     assert!(reports(&answer, Severity::Warning, "is not a facilitator of Prism"), "{answer:#?}");
     assert!(reports(&answer, Severity::Good, "EIP-712 domain: USD Coin 2"), "{answer:#?}");
 
+    assert!(reports(&answer, Severity::Good, "because no authorizer is set"), "{answer:#?}");
+    assert!(reports(&answer, Severity::Good, "is used by no program"), "{answer:#?}");
+
     let whole = prepared_home(&chain, chain.url(), 2, "", "").await;
     let answer = findings(&whole).await;
     assert!(answer.iter().all(|finding| finding.severity == Severity::Good), "{answer:#?}");
@@ -41,7 +44,7 @@ async fn check_reports_what_is_present_and_what_is_missing() {
         format!("name = \"shop\", sha256 = \"{}\", receivers = [\"{SHOP}\"]", "11".repeat(32));
     let (keys, more) = (format!("api_keys = [{{ {key} }}]"), "authorizer = \"authorizer.key\"");
     let signing = FacilitatorHome::new(chain.network(), chain.url(), 2, &keys, more);
-    let text = format!("{} signs claims and refunds", signing.authorizer());
+    let text = format!("{} signs claims of payment channels", signing.authorizer());
     assert!(reports(&findings(&signing).await, Severity::Good, &text));
 
     let named = upto_contract::setting(&[&[0, 1]]);

@@ -38,7 +38,7 @@ pub(crate) fn settle(name: impl Into<String>, body: Value) -> Case {
 
 impl Pair {
     pub(crate) async fn set_up(chain: ChainId) -> Option<Self> {
-        let stage = Stage::set_up(chain, 1, "").await?;
+        let stage = Stage::with_authorizer(chain).await?;
         let their_chain = full_chain_or_skip(chain).await?;
         let key = std::fs::read_to_string(stage.home.folder().join("signer0.key")).expect("read");
         let network = stage.network().caip2();

@@ -33,7 +33,7 @@ impl Authorizer {
     /// A facilitator on a chain; `None` without the programs of the chain.
     async fn stage(self, chain: ChainId) -> Option<Stage> {
         if self == Self::Shop {
-            return Stage::set_up(chain, 1, "").await;
+            return Stage::with_authorizer(chain).await;
         }
         let digest = hex::encode(Sha256::digest(API_KEY));
         let key = format!("name = \"shop\", sha256 = \"{digest}\", receivers = [\"{SHOP}\"]");

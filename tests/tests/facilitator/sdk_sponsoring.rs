@@ -55,7 +55,7 @@ async fn customers_pay_without_an_allowance(
     framework: Framework,
     client: &'static str,
 ) {
-    let Some(stage) = Stage::set_up(chain, 1, "").await else { return };
+    let Some(stage) = Stage::with_authorizer(chain).await else { return };
     let routes = routes(&stage);
     let mut market = Market::between(stage, framework, client, routes).await;
     for scheme in SCHEMES {

@@ -41,6 +41,12 @@ impl Stage {
         Some(Self::on(chain, signers, general, "").await)
     }
 
+    /// Sets up a facilitator that signs claims for any caller, so that it lists payment channels.
+    pub(crate) async fn with_authorizer(chain: ChainId) -> Option<Self> {
+        let chain = full_chain_or_skip(chain).await?;
+        Some(Self::on(chain, 1, "", "authorizer = \"authorizer.key\"").await)
+    }
+
     pub(crate) async fn on(chain: Devnet, signers: u8, general: &str, more: &str) -> Self {
         let node = chain.url().to_owned();
         Self::through(chain, &node, signers, general, more).await

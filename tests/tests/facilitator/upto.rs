@@ -449,7 +449,7 @@ async fn the_scheme_is_offered_once_its_contracts_are_found() {
     let stage = Stage::on(chain.clone(), 1, "", "").await;
     assert_eq!(offered(&stage).await, Value::Null);
     let (_status, summary) = stage.facilitator.get("/supported?view=summary").await;
-    assert_eq!(summary["kinds"], json!(["exact", "batch-settlement"]));
+    assert_eq!(summary["kinds"], json!(["exact"]), "and no channels without an authorizer");
     let reply = stage.settle(&signed(&stage).await.settle_body(5)).await;
     assert_eq!(reason(&reply), "permit2_proxy_not_deployed", "{reply}");
     set_code(code).await;
@@ -458,6 +458,6 @@ async fn the_scheme_is_offered_once_its_contracts_are_found() {
     let stage = Stage { facilitator: home.start_again().await, chain, home };
     assert_eq!(offered(&stage).await["scheme"], "upto");
     let (_status, summary) = stage.facilitator.get("/supported?view=summary").await;
-    assert_eq!(summary["kinds"], json!(["exact", "upto", "batch-settlement"]));
+    assert_eq!(summary["kinds"], json!(["exact", "upto"]));
     stage.facilitator.stop().await;
 }

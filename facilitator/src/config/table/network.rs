@@ -78,8 +78,9 @@ pub(in crate::config) const NETWORK: &[Key<NetworkConfig>] = &[
         variable: "AUTHORIZER_FILE",
         default: "none",
         meaning: "The key file of the account that merchants may name as the `receiverAuthorizer` of their \
-             payment channels. It signs claims and refunds for them, sends no transactions and must not be a \
-             signer. Needs `api_keys`, each with its `receivers`.",
+             payment channels. It sends no transactions and must not be a signer. It signs claims for any caller \
+             if every row adds something and its voucher is valid, and refunds for the `receivers` of the \
+             caller's API key alone. Without it `/supported` does not list `batch-settlement`.",
         set: |network, given| put(&mut network.authorizer, given.path().map(Some)),
     },
     Key {
