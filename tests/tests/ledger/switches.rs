@@ -1,5 +1,6 @@
 //! A switch of the Ethereum app is off: the wallet leaves the person alone on the way through the app's settings.
 
+use bursar_chain::ports::Clock;
 use bursar_control::answers::{Answer, DeviceAnswer};
 use bursar_ledger_device::device::Decision;
 use bursar_ledger_device::settings::{STEP, Switch};

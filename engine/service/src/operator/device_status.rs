@@ -184,6 +184,11 @@ pub(super) fn of_send(engine: &EngineContext, send: SubmissionId) -> Option<Stri
     })
 }
 
+/// Returns what a send waits for while another transaction of its address is on the device: one at a time has a nonce.
+pub(super) fn of_later_send() -> String {
+    format!("waits for the Ledger: {}", Place::before(1).state)
+}
+
 /// Whether a person refused a send on its device.
 pub(super) fn was_refused(engine: &EngineContext, send: SubmissionId) -> bool {
     engine.device_status.borrow().refused.iter().any(|(refused, _attempt)| *refused == send)

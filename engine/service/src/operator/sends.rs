@@ -276,6 +276,9 @@ pub(super) fn describe(engine: &EngineContext, record: &SendRecord) -> SendAnswe
         {
             answer.told = "refused on the Ledger: nothing was sent".to_owned();
         }
+        None if is_behind_another(&engine.core.view().state, record) => {
+            answer.told = device_status::of_later_send();
+        }
         // Nothing is offered again by itself.
         _signed if is_left_alone(&engine.core.view().state, record) => {
             let id = record.send.id.short();
@@ -305,6 +308,16 @@ pub(super) async fn cancel(engine: &EngineContext, id: &str) -> Result<Done, Fau
     act(engine, Action::Outbox { key: record.send.key(), input }).await?;
     let record = find(&engine.core.view().state, &record.send.id.to_string())?;
     Ok(Answer::Send(describe(engine, &record)).into())
+}
+
+/// Whether a send of a device waits for another transaction of its address that the device has not signed.
+fn is_behind_another(state: &State, record: &SendRecord) -> bool {
+    let key = record.send.key();
+    let outbox = state.outboxes.get(&key);
+    let is_next = |one: &Submission| one.nonce.is_none() && record.ended.is_none();
+    state.is_on_device(key.signer)
+        && outbox.open.get(&record.send.submission()).is_some_and(is_next)
+        && outbox.open.values().any(|one| one.unsigned_attempt().is_some())
 }
 
 /// Whether a send of a device is signed and in no block, and nothing of it waits for a signature.
