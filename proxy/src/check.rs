@@ -10,6 +10,7 @@ use bursar_core::networks::by_text;
 use bursar_rows::{StoreError, StoreUnusable};
 use bursar_serve::findings::{Findings, Severity};
 use bursar_serve::panics;
+use bursar_serve::secret_file;
 
 use crate::book::redb_store::RedbStore;
 use crate::config::Config;
@@ -157,16 +158,8 @@ fn prices(config: &Config, findings: &mut Findings) {
     }
 }
 
-#[cfg(unix)]
 fn is_open_to_others(file: &Path) -> bool {
-    use std::os::unix::fs::MetadataExt;
-    std::fs::metadata(file).is_ok_and(|file| file.mode() & 0o077 != 0)
-}
-
-/// Returns false: without file modes, this platform cannot show who may read a file.
-#[cfg(not(unix))]
-fn is_open_to_others(_file: &Path) -> bool {
-    false
+    std::fs::metadata(file).is_ok_and(|file| secret_file::open_mode(&file).is_some())
 }
 
 fn store(config: &Config, findings: &mut Findings) {

@@ -4,6 +4,7 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
+use bursar_serve::secret_file;
 use zeroize::Zeroizing;
 
 use crate::keys::fault::KeyFault;
@@ -16,6 +17,8 @@ pub(super) struct OpenedFile {
     pub(super) bytes: Zeroizing<Vec<u8>>,
     /// `None` on platforms without file modes.
     mode: Option<u32>,
+    /// The mode, if accounts may access the file that no service manager has given it to.
+    open_mode: Option<u32>,
 }
 
 impl OpenedFile {
@@ -28,6 +31,16 @@ impl OpenedFile {
             Some(_closed) => Ok(()),
             // This platform does not show who may read the file.
             None => Err(KeyFault::NoFileModes { file: file.to_owned() }),
+        }
+    }
+
+    /// Checks that only the owner may read or change the file, or that it is a secret as systemd and Kubernetes mount
+    /// them, which a group may read.
+    pub(super) fn check_private_or_mounted(&self, file: &Path) -> Result<(), KeyFault> {
+        match (self.mode, self.open_mode) {
+            (Some(_mode), None) => Ok(()),
+            (Some(_), Some(mode)) => Err(KeyFault::TooOpen { file: file.to_owned(), mode }),
+            (None, _) => Err(KeyFault::NoFileModes { file: file.to_owned() }),
         }
     }
 }
@@ -48,7 +61,7 @@ pub(super) fn read(file: &Path) -> Result<OpenedFile, KeyFault> {
     if bytes.len() > MAX_BYTES {
         return Err(unreadable(io::Error::other("it is too long")));
     }
-    Ok(OpenedFile { bytes, mode: mode_of(&metadata) })
+    Ok(OpenedFile { bytes, mode: mode_of(&metadata), open_mode: secret_file::open_mode(&metadata) })
 }
 
 #[cfg(unix)]

@@ -137,7 +137,7 @@ impl SigningKey {
     /// [`KeyFault`].
     pub fn create_keystore_by_file(file: &Path, password_file: &Path) -> Result<Self, KeyFault> {
         let password = disk::read(password_file)?;
-        password.check_private(password_file)?;
+        password.check_private_or_mounted(password_file)?;
         let text = std::str::from_utf8(without_newline(&password.bytes));
         let text = text.map_err(|_bytes| KeyFault::EmptyPassword)?;
         Self::create_keystore(file, &SecretString::from(text))
@@ -148,7 +148,7 @@ impl SigningKey {
         let password_file =
             password_file.ok_or_else(|| KeyFault::NoPassword { file: file.to_owned() })?;
         let password = disk::read(password_file)?;
-        password.check_private(password_file)?;
+        password.check_private_or_mounted(password_file)?;
         let password = without_newline(&password.bytes);
         if password.is_empty() {
             return Err(KeyFault::EmptyPassword);

@@ -48,5 +48,6 @@ pub mod listen;
 pub mod logs;
 pub mod panics;
 pub mod program;
+pub mod secret_file;
 pub mod settings;
 pub mod signals;

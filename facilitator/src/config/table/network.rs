@@ -87,7 +87,8 @@ pub(in crate::config) const NETWORK: &[Key<NetworkConfig>] = &[
         name: "password_file",
         variable: "SIGNER_PASSWORD_FILE",
         default: "none",
-        meaning: "A file of mode 0600 with the password of the keystores.",
+        meaning: "A file with the password of the keystores, of mode 0600, or 0440 as systemd mounts credentials and \
+             Kubernetes secrets.",
         set: |network, given| put(&mut network.password_file, given.path().map(Some)),
     },
     Key {

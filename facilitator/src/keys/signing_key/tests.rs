@@ -146,8 +146,13 @@ fn a_password_that_others_may_read_is_refused_and_a_keystore_may_be_read() {
     set_mode(&keystore, 0o644);
     let password = folder.password(PASSWORD);
     assert!(SigningKey::load(&keystore, Some(&password)).is_ok());
-    set_mode(&password, 0o640);
-    assert!(refusal(&keystore, Some(&password)).contains("chmod 600"));
+    for mode in [0o640, 0o604, 0o444, 0o460, 0o644] {
+        set_mode(&password, mode);
+        assert!(refusal(&keystore, Some(&password)).contains("chmod 600"), "{mode:o}");
+    }
+    // As systemd mounts credentials, and Kubernetes secrets.
+    set_mode(&password, 0o440);
+    assert!(SigningKey::load(&keystore, Some(&password)).is_ok());
 }
 
 #[test]

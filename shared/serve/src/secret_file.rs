@@ -1,0 +1,81 @@
+//! The accounts that may read a file with a secret.
+
+use std::fs::Metadata;
+
+/// Returns the mode of a file that other accounts may read or change; `None` if it is closed to them.
+///
+/// Files as service managers mount them are closed, although a group may read them. On platforms without file modes
+/// every file counts as closed.
+#[cfg(unix)]
+pub fn open_mode(metadata: &Metadata) -> Option<u32> {
+    use std::os::unix::fs::MetadataExt;
+    let mode = metadata.mode() & 0o777;
+    let user = rustix::process::geteuid().as_raw();
+    (mode & 0o077 != 0 && !is_mounted(mode, metadata.uid(), user)).then_some(mode)
+}
+
+#[cfg(not(unix))]
+pub fn open_mode(_metadata: &Metadata) -> Option<u32> {
+    None
+}
+
+/// Whether a file of this owner has the form in which systemd mounts credentials and Kubernetes mounts secrets.
+///
+/// systemd's access list for the service appears as the group's read permission. Kubernetes lets the pod's group read.
+/// The file belongs to root, or no account may write it; a file that its user has made readable for a group is neither.
+#[cfg(unix)]
+fn is_mounted(mode: u32, owner: u32, user: u32) -> bool {
+    let managed = owner == 0 && user != 0;
+    let is_read_only = mode & 0o222 == 0 && (owner == 0 || owner == user);
+    mode & 0o037 == 0 && (managed || is_read_only)
+}
+
+#[cfg(unix)]
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_group_may_read_a_file_only_as_service_managers_mount_it() {
+        const ROOT: u32 = 0;
+        const SERVICE: u32 = 1_000;
+        for (mode, owner, user, mounted) in [
+            // systemd, and Kubernetes with the modes 0400 and 0600.
+            (0o440, ROOT, SERVICE, true),
+            (0o640, ROOT, SERVICE, true),
+            // The same in a container that runs as root.
+            (0o440, ROOT, ROOT, true),
+            (0o440, SERVICE, SERVICE, true),
+            // A person's own file.
+            (0o640, SERVICE, SERVICE, false),
+            (0o640, ROOT, ROOT, false),
+            // Another account's.
+            (0o440, 1_001, SERVICE, false),
+            // A group that may write, or all accounts.
+            (0o460, ROOT, SERVICE, false),
+            (0o450, ROOT, SERVICE, false),
+            (0o444, ROOT, SERVICE, false),
+            (0o644, ROOT, SERVICE, false),
+        ] {
+            assert_eq!(is_mounted(mode, owner, user), mounted, "{mode:o} {owner} {user}");
+        }
+    }
+
+    #[test]
+    fn the_mode_of_an_open_file_is_returned() {
+        use std::os::unix::fs::PermissionsExt;
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("secret");
+        std::fs::write(&file, "x").unwrap();
+        for (mode, open) in [
+            (0o600, None),
+            (0o400, None),
+            (0o440, None),
+            (0o640, Some(0o640)),
+            (0o444, Some(0o444)),
+        ] {
+            std::fs::set_permissions(&file, PermissionsExt::from_mode(mode)).unwrap();
+            assert_eq!(open_mode(&std::fs::metadata(&file).unwrap()), open, "{mode:o}");
+        }
+    }
+}
