@@ -84,6 +84,30 @@ pub enum SettleOutcome {
     Unknown(String),
 }
 
+impl SettleOutcome {
+    /// Returns the name of the outcome in metrics and logs.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Settled { .. } => "settled",
+            Self::Pending { .. } => "pending",
+            Self::Failed { .. } => "failed",
+            Self::SettledForOther { .. } => "elsewhere",
+            Self::Declined(_) => "declined",
+            Self::NotProcessed(_) => "unasked",
+            Self::Unknown(_) => "unknown",
+        }
+    }
+
+    /// Returns why the payment was not settled, if that is known.
+    pub fn reason(&self) -> Option<&str> {
+        match self {
+            Self::Settled { .. } | Self::Pending { .. } | Self::SettledForOther { .. } => None,
+            Self::Failed { reason, .. } => Some(reason),
+            Self::Declined(why) | Self::NotProcessed(why) | Self::Unknown(why) => Some(why),
+        }
+    }
+}
+
 /// The sale that a request is about.
 #[derive(Debug, Clone, Copy)]
 pub struct SaleContext {

@@ -377,7 +377,7 @@ impl Seller {
     fn reserve_unpaid(&self, record: &Record) -> Step<UnpaidGuard> {
         let amount = unpaid::price_of(record).unwrap_or(Dollars::MAX);
         self.0.unpaid.reserve(record.id, record.payer, amount).or_else(|over| {
-            tracing::warn!(payer = %record.payer, ?over, "too much is unpaid");
+            tracing::warn!(payer = %record.payer, limit = over.setting(), "too much is unpaid");
             end(PaymentRefusal::of(Code::UnpaidLimit, record))
         })
     }

@@ -29,6 +29,16 @@ pub enum OverLimit {
     Total,
 }
 
+impl OverLimit {
+    /// Returns the setting of the limit.
+    pub fn setting(self) -> &'static str {
+        match self {
+            Self::Payer => "max_unpaid_usd_per_payer",
+            Self::Total => "max_unpaid_usd",
+        }
+    }
+}
+
 /// The unpaid sales. Clones share them.
 #[derive(Debug, Clone)]
 pub struct UnpaidSales {

@@ -5,6 +5,8 @@ use std::sync::Arc;
 use axum::http::StatusCode;
 use axum::response::Response;
 use bursar_core::text;
+use bursar_x402::settlement::SettlementRequest;
+use tracing::field;
 
 use crate::api::request::{ParsedRequest, RequestError};
 use crate::api::state::Api;
@@ -12,6 +14,24 @@ use crate::api::{delivery, responses};
 use crate::metrics::Route;
 use crate::reason::{Reason, Rejection};
 use crate::settle::intake::{SettleError, SettleOutcome};
+
+/// Logs the end of a request, each fact as a field of its own.
+fn log(request: &SettlementRequest, outcome: &SettleOutcome, result: &str, took_ms: u64) {
+    let (hash, payer, detail) = match outcome {
+        SettleOutcome::Settled { hash, payer, .. } => (*hash, *payer, None),
+        SettleOutcome::Pending { hash, payer } => (Some(*hash), *payer, None),
+        SettleOutcome::Rejected(rejection) => {
+            (rejection.settled_in, rejection.payer, Some(rejection.message.as_str()))
+        }
+    };
+    let required = &request.requirements;
+    tracing::info!(
+        network = %text::quoted(&required.network, 64), pay_to = %required.pay_to, amount = %required.amount,
+        asset = %required.asset, payer = payer.map(field::display),
+        transaction = hash.map(field::display), result, detail,
+        took_ms, "settle"
+    );
+}
 
 /// Settles the request that `parse` reads.
 pub(super) async fn settle_parsed(
@@ -37,12 +57,7 @@ pub(super) async fn settle_parsed(
                     delivery::record(&api, right, &mut answer.1);
                 }
                 let took_ms = api.clock.mono_ms().saturating_sub(started_ms);
-                let required = &request.requirements;
-                tracing::info!(
-                    network = %text::quoted(&required.network, 64), pay_to = %required.pay_to,
-                    amount = %required.amount, asset = %required.asset, result = answer.0, end = ?outcome,
-                    took_ms, "settle"
-                );
+                log(&request, &outcome, answer.0, took_ms);
                 answer
             }
             Err(SettleError::Malformed(fault)) => {

@@ -93,7 +93,12 @@ impl Seller {
             }
             (Settlement::Failed { .. }, _) => Code::SettlementFailed,
             (_, outcome) => {
-                tracing::warn!(facilitator, ?outcome, "the outcome of a settlement is unknown");
+                tracing::warn!(
+                    facilitator,
+                    outcome = outcome.name(),
+                    reason = outcome.reason(),
+                    "the outcome of a settlement is unknown"
+                );
                 Code::SettlementUnknown
             }
         };
@@ -171,15 +176,7 @@ impl Seller {
         {
             *hash = None;
         }
-        self.0.metrics.settlement(match &outcome {
-            SettleOutcome::Settled { .. } => "settled",
-            SettleOutcome::Pending { .. } => "pending",
-            SettleOutcome::Failed { .. } => "failed",
-            SettleOutcome::SettledForOther { .. } => "elsewhere",
-            SettleOutcome::Declined(_) => "declined",
-            SettleOutcome::NotProcessed(_) => "unasked",
-            SettleOutcome::Unknown(_) => "unknown",
-        });
+        self.0.metrics.settlement(outcome.name());
         outcome
     }
 
@@ -218,8 +215,8 @@ impl Seller {
             Settlement::Failed { .. } => {
                 if record.stage.is_delivered() {
                     tracing::warn!(
-                        payer = %record.payer, amount = %record.amount, ?outcome,
-                        "an answer was delivered without payment"
+                        payer = %record.payer, amount = %record.amount, outcome = outcome.name(),
+                        reason = outcome.reason(), "an answer was delivered without payment"
                     );
                     self.0.metrics.unpaid_answers.inc();
                 }
