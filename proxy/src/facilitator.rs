@@ -13,6 +13,7 @@ use bursar_outbound::{
 use bursar_x402::settlement::REPEATED_HEADER;
 
 use crate::book::sale_key::SaleKey;
+use crate::user_agent::USER_AGENT;
 use crate::wait::within;
 
 /// Maximum size of an answer. A verdict takes a few hundred bytes; unknown extensions may follow.
@@ -133,6 +134,7 @@ impl Facilitator {
         let mut headers = HeaderMap::new();
         headers.insert("content-type", HeaderValue::from_static("application/json"));
         headers.insert("accept", HeaderValue::from_static("application/json"));
+        headers.insert("user-agent", HeaderValue::from_static(USER_AGENT));
         if let Some(key) = key {
             headers.insert("authorization", key);
         }

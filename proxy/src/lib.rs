@@ -25,4 +25,5 @@ pub mod unpaid;
 mod upkeep;
 pub mod upstream;
 pub mod usage;
+mod user_agent;
 mod wait;

@@ -12,6 +12,7 @@ use secrecy::SecretString;
 use crate::answer::{Event, StreamStart};
 use crate::fault::{Code, Fault};
 use crate::redact::{Redactor, StreamFilter};
+use crate::user_agent::USER_AGENT;
 use crate::wait::within;
 
 /// Maximum size of an error or a list of models that is passed on.
@@ -248,6 +249,7 @@ impl Upstream {
         headers.insert("content-type", HeaderValue::from_static("application/json"));
         headers.insert("accept", HeaderValue::from_static(accept));
         headers.insert("accept-encoding", HeaderValue::from_static("identity"));
+        headers.insert("user-agent", HeaderValue::from_static(USER_AGENT));
         if let Some(bearer) = &self.bearer {
             headers.insert("authorization", bearer.clone());
         }

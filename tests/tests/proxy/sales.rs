@@ -61,6 +61,7 @@ async fn the_upstream_gets_its_key_the_body_and_nothing_else_of_the_customer() {
     assert_eq!(response.status(), 200);
     let (headers, sent) = stage.upstream.last_request();
     assert_eq!(headers["authorization"], format!("Bearer {KEY}"));
+    assert_eq!(headers["user-agent"], format!("bursar-proxy/{}", env!("CARGO_PKG_VERSION")));
     for name in ["cookie", "payment-signature", "x-payment", "x-forwarded-for", "origin"] {
         assert!(!headers.contains_key(name), "{name}");
     }
