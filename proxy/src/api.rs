@@ -1,5 +1,6 @@
 //! The HTTP API for customers.
 
+mod cors;
 mod responses;
 
 use std::net::SocketAddr;
@@ -23,6 +24,7 @@ use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
 use crate::book::{Record, Stage};
+use crate::config::CorsOrigins;
 use crate::fault::{Code, Fault};
 use crate::metrics::Metrics;
 use crate::models_list::ModelsList;
@@ -99,6 +101,7 @@ impl Api {
 /// Returns the routes that customers can reach.
 pub fn router(api: Arc<Api>) -> Router {
     let limit = api.pricing.config().body_bytes;
+    let origins = Arc::new(api.pricing.config().cors_origins.clone());
     let guarded = Router::new()
         .route("/v1/chat/completions", post(chat))
         .route("/v1/models", get(models))
@@ -112,12 +115,18 @@ pub fn router(api: Arc<Api>) -> Router {
         .method_not_allowed_fallback(|| async {
             responses::error(&Fault::of(Code::MethodNotAllowed))
         })
+        // Around all routes, so that a page can read each refusal too.
+        .layer(middleware::from_fn_with_state(origins, cors::allow))
         .with_state(api)
 }
 
 /// Returns the writer of responses to requests that reach no route.
-pub fn refuse() -> RefusalWriter {
-    RefusalWriter::new(|refused| responses::edge(refused.why))
+pub fn refuse(origins: CorsOrigins) -> RefusalWriter {
+    RefusalWriter::new(move |refused| {
+        let mut response = responses::edge(refused.why);
+        cors::mark(&origins, refused.origin, response.headers_mut());
+        response
+    })
 }
 
 /// Returns the metrics route. It has its own listener, because metrics show the revenue.

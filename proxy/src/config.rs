@@ -24,7 +24,9 @@ use crate::price::Rates;
 
 pub use models::Model;
 pub use table::reference;
-pub use values::{Config, DEFAULT_FACILITATOR, DEFAULT_UPSTREAM, Rpc, SecretUrl, SettingsFault};
+pub use values::{
+    Config, CorsOrigins, DEFAULT_FACILITATOR, DEFAULT_UPSTREAM, Rpc, SecretUrl, SettingsFault,
+};
 
 /// Maximum length of an API key, in bytes.
 const SECRET_BYTES_MAX: usize = 4_096;

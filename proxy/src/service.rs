@@ -24,7 +24,7 @@ use tokio_util::task::TaskTracker;
 use crate::api::{self, Api};
 use crate::book::ledger::Ledger;
 use crate::book::redb_store::RedbStore;
-use crate::config::{Config, SettingsFault};
+use crate::config::{Config, CorsOrigins, SettingsFault};
 use crate::facilitator::Facilitator;
 use crate::metrics::Metrics;
 use crate::node::Nodes;
@@ -184,11 +184,16 @@ impl Running {
         };
         let stopping = CancellationToken::new();
         let bounds = bounds_of(&config);
-        let edge = |bounds| Edge { bounds, refuse: api::refuse(), clock: Arc::clone(&clock) };
+        let edge = |bounds, origins| Edge {
+            bounds,
+            refuse: api::refuse(origins),
+            clock: Arc::clone(&clock),
+        };
         let metrics_address = match metrics_listener {
             Some((listener, address)) => {
                 let app = api::metrics_router(metrics);
-                http::serve([listener], app, edge(Bounds::metrics()), &servers, &stopping);
+                let edge = edge(Bounds::metrics(), CorsOrigins::None);
+                http::serve([listener], app, edge, &servers, &stopping);
                 Some(address)
             }
             None => None,
@@ -200,9 +205,10 @@ impl Running {
             Arc::clone(&clock),
         );
         let (terms, drain_ms) = (config.terms()?, config.drain_ms);
+        let edge = edge(bounds, config.cors_origins.clone());
         let pricing = Pricing::new(config, terms);
         let api = Api::new(pricing, seller.clone(), access, stopping.clone());
-        http::serve([listener], api::router(Arc::new(api)), edge(bounds), &servers, &stopping);
+        http::serve([listener], api::router(Arc::new(api)), edge, &servers, &stopping);
         upkeep.spawn(upkeep::reconcile_pending(seller.clone(), stopping.clone()));
         upkeep.spawn(upkeep::delete_old(seller.clone(), stopping.clone()));
         Ok(Self {

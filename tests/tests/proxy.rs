@@ -4,6 +4,8 @@
 mod books;
 #[path = "proxy/broken.rs"]
 mod broken;
+#[path = "proxy/cors.rs"]
+mod cors;
 #[path = "proxy/keys.rs"]
 mod keys;
 #[path = "proxy/kills.rs"]

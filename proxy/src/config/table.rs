@@ -6,7 +6,7 @@ use bursar_serve::settings::{Key, RawSetting, TABLE_HEAD, put, table_rows};
 use toml::Value;
 
 use super::models::{MODEL, rate};
-use super::values::{Config, Rpc, SecretUrl};
+use super::values::{Config, CorsOrigins, Rpc, SecretUrl};
 use crate::offer::Method;
 use crate::unpaid::{Dollars, SCALE};
 
@@ -46,6 +46,33 @@ fn rpc(given: RawSetting<'_>) -> Result<Rpc, String> {
         Ok((Some(network.chain), SecretUrl(url.trim().to_owned())))
     };
     texts.into_iter().map(node).collect::<Result<_, String>>().map(Rpc::Nodes)
+}
+
+/// Reads origins as browsers send them, or `*` for all.
+fn origins(given: RawSetting<'_>) -> Result<CorsOrigins, String> {
+    let texts = given.list()?;
+    match texts.as_slice() {
+        [] => return Ok(CorsOrigins::None),
+        ["*"] => return Ok(CorsOrigins::Any),
+        _listed => {}
+    }
+    let wanted = "each entry must be an origin like https://app.example, in lower case and without a path and a \
+                  default port; or write only *";
+    let default_ports = [("http", ":80"), ("https", ":443")];
+    let is_origin = |text: &str| {
+        text.split_once("://").is_some_and(|(scheme, host)| {
+            let plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
+            let named = |text: &str, more: &[u8]| {
+                !text.is_empty() && text.bytes().all(|byte| plain(byte) || more.contains(&byte))
+            };
+            let is_default =
+                default_ports.iter().any(|(name, port)| *name == scheme && host.ends_with(port));
+            named(scheme, b"+-.") && named(host, b"-._:[]") && !is_default
+        })
+    };
+    let read = |text: &str| is_origin(text).then(|| text.to_owned());
+    let listed: Option<_> = texts.into_iter().map(read).collect();
+    listed.map(CorsOrigins::Listed).ok_or_else(|| wanted.to_owned())
 }
 
 fn owned(given: RawSetting<'_>) -> Result<String, String> {
@@ -345,6 +372,14 @@ pub(super) const SERVICE: &[Key<Config>] = &[
         default: "none",
         meaning: "IP addresses and CIDR ranges of proxies whose `X-Forwarded-For` is trusted.",
         set: |config, given| put(&mut config.trusted_proxies, given.ip_ranges()),
+    },
+    Key {
+        name: "cors_origins",
+        variable: "PROXY_CORS_ORIGINS",
+        default: "none",
+        meaning: "Origins whose pages may call the API from a browser and read prices and receipts, like \
+             `https://app.example`; `*` for all.",
+        set: |config, given| put(&mut config.cors_origins, origins(given)),
     },
     Key {
         name: "store",

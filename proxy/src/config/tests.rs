@@ -116,6 +116,36 @@ fn unknown_proxy_settings_are_rejected() {
 }
 
 #[test]
+fn cors_origins_are_those_that_browsers_send() {
+    let set = |text: &str| env(&[("PROXY_CORS_ORIGINS", text)]).map(|config| config.cors_origins);
+    assert_eq!(env(&[]).unwrap().cors_origins, CorsOrigins::None);
+    assert_eq!(set("none").unwrap(), CorsOrigins::None);
+    assert_eq!(set("*").unwrap(), CorsOrigins::Any);
+    let origins = ["https://app.example", "http://[::1]:3000", "chrome-extension://abc"];
+    let listed = origins.iter().map(|origin| (*origin).to_owned()).collect();
+    assert_eq!(set(&origins.join(", ")).unwrap(), CorsOrigins::Listed(listed));
+    for wrong in [
+        "app.example",
+        "https://app.example/",
+        "https://app.example/path",
+        "https://App.example",
+        "https://user@app.example",
+        "https://app.example:443",
+        "http://app.example:80",
+        "https://*.example",
+        "https://",
+        "null",
+        "*, https://app.example",
+    ] {
+        let error = set(wrong).unwrap_err().to_string();
+        assert!(
+            error.contains("PROXY_CORS_ORIGINS") && error.contains("https://app.example"),
+            "{error}"
+        );
+    }
+}
+
+#[test]
 fn prices_are_parsed_as_exact_decimals() {
     for text in [
         "price_per_1k_tokens = 0.001",
@@ -454,7 +484,8 @@ fn settings_reference_has_a_row_for_every_key() {
 fn settings_table_states_the_real_defaults() {
     // These defaults are described in words, because they depend on something else.
     let words = |key: &bursar_serve::settings::Key<Config>| {
-        let none = key.default == "none" && !matches!(key.name, "extra_fields" | "trusted_proxies");
+        let none = key.default == "none"
+            && !matches!(key.name, "extra_fields" | "trusted_proxies" | "cors_origins");
         none || key.default == "required" || key.default.contains(' ')
     };
     let plain = format!("{:?}", Config::default());

@@ -69,6 +69,7 @@ pub struct Config {
     pub unpaid: UnpaidLimits,
     pub rate_per_minute: u32,
     pub trusted_proxies: IpRanges,
+    pub cors_origins: CorsOrigins,
     pub drain_ms: u64,
     pub log_format: LogFormat,
 }
@@ -113,6 +114,7 @@ impl Default for Config {
             unpaid: UnpaidLimits { per_payer: dollars(10), total: dollars(100) },
             rate_per_minute: 300,
             trusted_proxies: IpRanges::default(),
+            cors_origins: CorsOrigins::None,
             drain_ms: 30_000,
             log_format: LogFormat::Text,
         }
@@ -123,6 +125,15 @@ impl Default for Config {
 fn dollars(whole: u64) -> Dollars {
     let unit = U256::from(10).saturating_pow(U256::from(SCALE));
     U256::from(whole).saturating_mul(unit)
+}
+
+/// The origins whose pages may call the API from a browser.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum CorsOrigins {
+    None,
+    Any,
+    /// As browsers write them: scheme, host and port.
+    Listed(Vec<String>),
 }
 
 /// The nodes that are asked about pending settlements.

@@ -78,7 +78,7 @@ where
         progress.take_refusal()
     };
     let bytes = match refusal {
-        Some(why) => encode(refuse(watch.shared, why, None, addresses, watch.link)).await,
+        Some(why) => encode(refuse(watch.shared, why, (None, None), addresses, watch.link)).await,
         None if wire.has_ended() => return,
         None => Vec::new(),
     };

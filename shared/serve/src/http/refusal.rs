@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use axum::body::to_bytes;
 use axum::response::{IntoResponse, Response};
-use http::{Method, StatusCode, header};
+use http::{HeaderValue, Method, StatusCode, header};
 
 /// Longest body of a refusal.
 const REFUSAL_BYTES: usize = 16 << 10;
@@ -64,6 +64,8 @@ pub struct RefusedRequest<'a> {
     pub why: Refusal,
     /// `None` until the head is complete.
     pub method: Option<&'a Method>,
+    /// The header `Origin`. `None` until the head is complete.
+    pub origin: Option<&'a HeaderValue>,
     pub peer: IpAddr,
     /// Milliseconds since the first byte.
     pub took_ms: u64,

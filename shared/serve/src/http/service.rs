@@ -72,6 +72,7 @@ pub(super) async fn respond(
     shared: Arc<Shared>,
 ) -> Result<Response<ResponseBody>, Infallible> {
     let method = request.method().clone();
+    let origin = request.headers().get(header::ORIGIN).cloned();
     let body = |inner| RequestBody::new(inner, Arc::clone(&link), Arc::clone(&shared));
     let mut request = request.map(body);
     request.extensions_mut().insert(ConnectInfo(addresses.peer));
@@ -98,21 +99,25 @@ pub(super) async fn respond(
     });
     let response = match response.await {
         Ok(response) => response,
-        Err(why) => refuse(&shared, why, Some(&method), addresses, &link),
+        Err(why) => {
+            let head = (Some(&method), origin.as_ref());
+            refuse(&shared, why, head, addresses, &link)
+        }
     };
     Ok(start_response(response, &method, link))
 }
 
-/// Builds the response of a refusal.
+/// Builds the response of a refusal. The head is the method and the origin, as far as they were read.
 pub(super) fn refuse(
     shared: &Shared,
     why: Refusal,
-    method: Option<&Method>,
+    (method, origin): (Option<&Method>, Option<&HeaderValue>),
     addresses: ConnectionAddresses,
     link: &Link,
 ) -> Response {
     let took_ms = shared.now().saturating_sub(link.progress().began);
-    shared.refuse.response(&RefusedRequest { why, method, peer: addresses.peer.ip(), took_ms })
+    let peer = addresses.peer.ip();
+    shared.refuse.response(&RefusedRequest { why, method, origin, peer, took_ms })
 }
 
 /// Records a response before hyper gets it.
