@@ -24,6 +24,7 @@ use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
 use crate::book::{Record, Stage};
+use crate::clock_watch::ClockReport;
 use crate::config::CorsOrigins;
 use crate::fault::{Code, Fault};
 use crate::metrics::Metrics;
@@ -65,6 +66,8 @@ pub struct Api {
     pub long_body_permits: Semaphore,
     pub models: ModelsList,
     pub models_permits: Semaphore,
+    /// The last comparison of our clock with others.
+    pub clocks: Arc<ClockReport>,
     pub stopping: CancellationToken,
 }
 
@@ -74,6 +77,7 @@ impl Api {
         pricing: Pricing,
         seller: Seller,
         access: Access,
+        clocks: Arc<ClockReport>,
         stopping: CancellationToken,
     ) -> Self {
         let deps = seller.deps();
@@ -93,6 +97,7 @@ impl Api {
             long_body_permits: Semaphore::new(cores.saturating_mul(QUEUED_PER_CORE)),
             models,
             models_permits: Semaphore::new(MODELS_WAITING),
+            clocks,
             stopping,
         }
     }
@@ -110,6 +115,7 @@ pub fn router(api: Arc<Api>) -> Router {
     Router::new()
         .merge(guarded)
         .route("/health", get(health))
+        .route("/readyz", get(readyz))
         .route("/openapi.json", get(openapi))
         .fallback(|| async { responses::error(&Fault::of(Code::NotFound)) })
         .method_not_allowed_fallback(|| async {
@@ -385,6 +391,17 @@ async fn health(State(api): State<Arc<Api>>) -> Response {
         "status": "healthy", "version": env!("CARGO_PKG_VERSION"), "networks": networks,
     });
     responses::json(StatusCode::OK, body.to_string())
+}
+
+/// Returns the last comparison of our clock with others. Asks no other service, so any caller may ask.
+async fn readyz(State(api): State<Arc<Api>>) -> Response {
+    let (status, text) = if api.clocks.is_ready() {
+        (StatusCode::OK, "ready")
+    } else {
+        (StatusCode::SERVICE_UNAVAILABLE, "wrong clock")
+    };
+    let body = json!({ "status": text, "checks": api.clocks.checks() });
+    responses::json(status, body.to_string())
 }
 
 async fn openapi() -> Response {

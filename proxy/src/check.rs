@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use bursar_chain::ports::Clock;
 use bursar_core::json::{self, Number, Value};
+use bursar_core::limits::CLOCK_OFF_CHAIN_WARN_MS;
 use bursar_core::networks::by_text;
 use bursar_rows::{StoreError, StoreUnusable};
 use bursar_serve::findings::{Findings, Severity};
@@ -13,13 +14,14 @@ use bursar_serve::panics;
 use bursar_serve::secret_file;
 
 use crate::book::redb_store::RedbStore;
+use crate::clock_watch::{self, Comparison};
 use crate::config::Config;
 use crate::fault::Code;
 use crate::price::{Rate, Tokens};
 use crate::service::{StartFault, clock, facilitator_of, nodes_of, upstream_of};
 use crate::unpaid;
 
-/// Checks prices, key files, store, nodes, facilitator and upstream.
+/// Checks prices, key files, store, nodes, clock, facilitator and upstream.
 ///
 /// # Errors
 /// [`StartFault`] if the service could not start with these settings.
@@ -30,6 +32,9 @@ pub async fn check(config: &Config) -> Result<Findings, StartFault> {
     let clock = clock()?;
     nodes(config, &clock, &mut findings).await?;
     let facilitator = facilitator_of(config, &clock)?;
+    let nodes = nodes_of(config, &clock)?;
+    let compared = clock_watch::compare(&nodes, &facilitator, &config.networks, &*clock).await;
+    clocks(compared, &mut findings);
     match facilitator.supported().await {
         Ok(supported) => supported_kinds(config, &supported, facilitator.label(), &mut findings),
         Err(why) => {
@@ -94,6 +99,28 @@ async fn nodes(
         findings.add(severity, "node", text);
     }
     Ok(())
+}
+
+/// Reports how far this machine's clock is off the others.
+fn clocks(comparison: Comparison, findings: &mut Findings) {
+    for (name, ahead_ms) in comparison {
+        let Some(ms) = ahead_ms else {
+            let text =
+                format!("the clock could not be compared with {name}: no answer, or no new blocks");
+            findings.add(Severity::Good, "clock", text);
+            continue;
+        };
+        let side = if ms < 0 { "behind" } else { "ahead of" };
+        let found = format!("this machine's clock is {} s {side} {name}", (ms / 1_000).abs());
+        let remedy = "set it (timedatectl set-ntp true), because payments are judged by it";
+        if clock_watch::is_wrong(ms) {
+            findings.add(Severity::Bad, "clock", format!("{found}: {remedy}"));
+        } else if ms.saturating_abs() > CLOCK_OFF_CHAIN_WARN_MS {
+            findings.add(Severity::Warning, "clock", format!("{found}: {remedy}"));
+        } else {
+            findings.add(Severity::Good, "clock", found);
+        }
+    }
 }
 
 /// Checks that one answer of maximum length to the longest prompt is within the unpaid limits, for each model.
@@ -252,6 +279,27 @@ mod tests {
         let mut text = Vec::new();
         findings.write_to(&mut text).unwrap();
         String::from_utf8(text).unwrap()
+    }
+
+    #[test]
+    fn check_reports_a_wrong_clock() {
+        let text = |ahead_ms| {
+            let mut findings = Findings::default();
+            clocks(Comparison::from([("eip155:8453".to_owned(), ahead_ms)]), &mut findings);
+            let mut text = Vec::new();
+            findings.write_to(&mut text).unwrap();
+            (findings.any_bad(), String::from_utf8(text).unwrap())
+        };
+        for (ahead_ms, bad, words) in [
+            (Some(119_000), false, "119 s ahead of eip155:8453"),
+            (Some(-121_000), false, "121 s behind eip155:8453: set it"),
+            (Some(600_001), true, "600 s ahead of eip155:8453: set it"),
+            (None, false, "could not be compared with eip155:8453"),
+        ] {
+            let (is_bad, text) = text(ahead_ms);
+            assert_eq!((is_bad, text.contains(words)), (bad, true), "{text}");
+            assert_eq!(text.contains("timedatectl"), text.contains("set it"), "{text}");
+        }
     }
 
     #[test]

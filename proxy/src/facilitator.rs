@@ -7,6 +7,7 @@ use alloy_primitives::{Address, B256};
 use bursar_chain::ports::Clock;
 use bursar_core::json::{self, Object, Value};
 use bursar_core::networks::{Network, by_text};
+use bursar_core::time::Utc;
 use bursar_outbound::{
     Bytes, Client, HeaderMap, HeaderValue, Method, NoReply, OutboundRequest, Target,
 };
@@ -170,6 +171,19 @@ impl Facilitator {
             Ok(FacilitatorAnswer { status, .. }) => Err(format!("it answers HTTP {status}")),
             Err(fault) => Err(fault.to_string()),
         }
+    }
+
+    /// Returns by how many milliseconds our clock is ahead of the facilitator's, by the header `Date` of its answers.
+    /// `None` if it sends none, or does not answer.
+    pub async fn clock_ahead_ms(&self) -> Option<i64> {
+        let target = self.base.below(&["supported"]);
+        let (headers, body) = (self.headers.clone(), Bytes::new());
+        let request = OutboundRequest { method: Method::GET, target: &target, headers, body };
+        let answer = within(&*self.clock, VERIFY_MS, self.client.open(request)).await?.ok()?;
+        let date = httpdate::parse_http_date(answer.headers.get("date")?.to_str().ok()?).ok()?;
+        let since_epoch = date.duration_since(std::time::UNIX_EPOCH).ok()?;
+        let date = Utc(i64::try_from(since_epoch.as_millis()).ok()?);
+        Some(self.clock.utc().since_ms(date))
     }
 
     /// Returns the name of the facilitator for logs: scheme, host and port.

@@ -5,6 +5,7 @@ pub mod api;
 pub mod book;
 pub mod chat;
 pub mod check;
+pub mod clock_watch;
 pub mod config;
 pub mod facilitator;
 pub mod fault;

@@ -24,6 +24,7 @@ use tokio_util::task::TaskTracker;
 use crate::api::{self, Api};
 use crate::book::ledger::Ledger;
 use crate::book::redb_store::RedbStore;
+use crate::clock_watch::{ClockReport, ClockWatch};
 use crate::config::{Config, CorsOrigins, SettingsFault};
 use crate::facilitator::Facilitator;
 use crate::metrics::Metrics;
@@ -206,11 +207,18 @@ impl Running {
         );
         let (terms, drain_ms) = (config.terms()?, config.drain_ms);
         let edge = edge(bounds, config.cors_origins.clone());
+        let clocks = Arc::new(ClockReport::default());
+        let watch = ClockWatch {
+            seller: seller.clone(),
+            networks: config.networks.clone(),
+            report: Arc::clone(&clocks),
+        };
         let pricing = Pricing::new(config, terms);
-        let api = Api::new(pricing, seller.clone(), access, stopping.clone());
+        let api = Api::new(pricing, seller.clone(), access, clocks, stopping.clone());
         http::serve([listener], api::router(Arc::new(api)), edge, &servers, &stopping);
         upkeep.spawn(upkeep::reconcile_pending(seller.clone(), stopping.clone()));
         upkeep.spawn(upkeep::delete_old(seller.clone(), stopping.clone()));
+        upkeep.spawn(watch.run(stopping.clone()));
         Ok(Self {
             address,
             metrics_address,

@@ -1,6 +1,6 @@
 //! A fake chain node: the test decides which queries for a transaction find one.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use axum::Router;
@@ -12,6 +12,8 @@ use axum::routing::post;
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
+
+use crate::payer::now_s;
 
 /// How the node answers a query for a transaction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -29,6 +31,8 @@ struct Shared {
     known: Mutex<KnownTransactions>,
     chain: u64,
     lookups: AtomicUsize,
+    /// By how many seconds the newest block is ahead of this machine's clock.
+    ahead_s: AtomicU64,
 }
 
 /// A fake node that knows every transaction until the test changes that. It stops when dropped.
@@ -56,7 +60,8 @@ impl FakeNode {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let url = format!("http://{}", listener.local_addr().expect("an address"));
         let known = Mutex::new(KnownTransactions::Everything);
-        let shared = Arc::new(Shared { known, chain, lookups: AtomicUsize::new(0) });
+        let (lookups, ahead_s) = (AtomicUsize::new(0), AtomicU64::new(0));
+        let shared = Arc::new(Shared { known, chain, lookups, ahead_s });
         let app = Router::new().route("/", post(answer)).with_state(Arc::clone(&shared));
         let server = tokio::spawn(async move {
             let _ended = axum::serve(listener, app).await;
@@ -69,6 +74,11 @@ impl FakeNode {
         *self.shared.known.lock().expect("held for a moment") = known;
     }
 
+    /// Sets by how many seconds the newest block is ahead of this machine's clock.
+    pub fn set_ahead(&self, seconds: u64) {
+        self.shared.ahead_s.store(seconds, Ordering::SeqCst);
+    }
+
     /// Returns how often the node was asked for a transaction.
     pub fn lookups(&self) -> usize {
         self.shared.lookups.load(Ordering::SeqCst)
@@ -79,6 +89,10 @@ async fn answer(State(shared): State<Arc<Shared>>, body: Bytes) -> Response {
     let request: Value = serde_json::from_slice(&body).expect("JSON");
     let result = match request["method"].as_str() {
         Some("eth_chainId") => json!(format!("{:#x}", shared.chain)),
+        Some("eth_getBlockByNumber") => {
+            let ahead_s = shared.ahead_s.load(Ordering::SeqCst);
+            json!({ "timestamp": format!("{:#x}", now_s() + ahead_s) })
+        }
         Some("eth_getTransactionByHash") => {
             shared.lookups.fetch_add(1, Ordering::SeqCst);
             let mut known = shared.known.lock().expect("held for a moment");

@@ -62,7 +62,8 @@ async fn api(folder: &TempDir) -> Arc<Api> {
     });
     let access = Access::new(Vec::new(), IpRanges::default(), 0, clock);
     let terms = config.terms().unwrap();
-    Arc::new(Api::new(Pricing::new(config, terms), seller, access, CancellationToken::new()))
+    let (clocks, stopping) = (Arc::default(), CancellationToken::new());
+    Arc::new(Api::new(Pricing::new(config, terms), seller, access, clocks, stopping))
 }
 
 /// A payment header, and the record of the stream that is owed for it.

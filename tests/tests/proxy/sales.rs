@@ -1,6 +1,6 @@
 //! The normal sale: request, payment, answer.
 
-use bursar_tests::proxy::{SELLER, chat, receipt};
+use bursar_tests::proxy::{ProxyHome, SELLER, chat, receipt};
 use bursar_tests::upstream::{Behavior, KEY, answer};
 use serde_json::{Value, json};
 
@@ -170,6 +170,33 @@ async fn models_and_prices_have_a_limit_for_each_address_and_this_machine_has_no
     for _time in 0..9 {
         assert_eq!(models(None).await.status(), 200);
     }
+}
+
+/// By the newest block, or by the facilitator's clock if there is no node.
+#[tokio::test]
+async fn a_wrong_clock_is_visible() {
+    let stage = Stage::with_answer().await;
+    let readyz = async |stage: &Stage| {
+        let response = stage.customer.client.get(format!("{}/readyz", stage.proxy.url)).send();
+        status_and_json(response.await.unwrap()).await
+    };
+    let until = async |stage: &Stage, status: u16, name: &str, clock: bool| loop {
+        let (found, body) = readyz(stage).await;
+        let check = &body["checks"][name];
+        if found == status && check["clock"] == clock && check["clockAheadSeconds"].is_i64() {
+            return check["clockAheadSeconds"].as_i64().unwrap();
+        }
+        tokio::task::yield_now().await;
+    };
+    let base = "eip155:8453";
+    assert!((-60..=60).contains(&until(&stage, 200, base, true).await));
+    stage.node.set_ahead(3_600);
+    let stage = stage.restart().await;
+    assert!(until(&stage, 503, base, false).await < -3_500);
+    let own = ProxyHome::new(&stage.upstream.url, &stage.facilitator.url, "");
+    let proxy = own.start().await;
+    let stage = Stage { proxy, home: own, ..stage };
+    assert!((-60..=60).contains(&until(&stage, 200, "facilitator", true).await));
 }
 
 #[tokio::test]

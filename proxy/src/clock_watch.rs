@@ -1,0 +1,150 @@
+//! Compares this machine's clock with the newest block of each network that has a node, or with the facilitator's clock if
+//! none has: it decides which payments still last long enough.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use bursar_chain::chain_clock;
+use bursar_chain::ports::Clock;
+use bursar_core::limits::{CHAIN_TIME_EVERY_MS, CLOCK_OFF_CHAIN_MS};
+use bursar_core::networks::Network;
+use serde_json::{Map, Value, json};
+use tokio_util::sync::CancellationToken;
+
+use crate::facilitator::Facilitator;
+use crate::node::Nodes;
+use crate::sell::{Seller, SellerDeps};
+
+/// Interval of comparisons while the clock is wrong, so that a corrected one counts soon.
+const WRONG_EVERY_MS: u64 = 30_000;
+
+/// Returns whether a clock that is ahead by this much, or behind if negative, is wrong.
+pub fn is_wrong(ahead_ms: i64) -> bool {
+    ahead_ms.saturating_abs() > CLOCK_OFF_CHAIN_MS
+}
+
+/// By how many milliseconds our clock is ahead of each other clock: of a network, by its CAIP-2 id, or of the
+/// `facilitator`. `None` if that is not known: no answer, or an idle chain.
+pub type Comparison = BTreeMap<String, Option<i64>>;
+
+/// Compares our clock with the others. Takes some seconds longer if the newest block of a network seems old.
+pub async fn compare(
+    nodes: &Nodes,
+    facilitator: &Facilitator,
+    networks: &[&'static Network],
+    clock: &dyn Clock,
+) -> Comparison {
+    let with_nodes = networks.iter().filter_map(|row| Some((row.caip2(), nodes.of(row.chain)?)));
+    let each = with_nodes.map(|(name, chain)| async move {
+        (name, chain_clock::ahead(chain, clock).await.unwrap_or_default())
+    });
+    let comparison: Comparison = futures::future::join_all(each).await.into_iter().collect();
+    if comparison.is_empty() {
+        return BTreeMap::from([("facilitator".to_owned(), facilitator.clock_ahead_ms().await)]);
+    }
+    comparison
+}
+
+/// The last comparison.
+#[derive(Debug, Default)]
+pub struct ClockReport(Mutex<Comparison>);
+
+impl ClockReport {
+    /// Stores a comparison.
+    pub fn set(&self, comparison: Comparison) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = comparison;
+    }
+
+    /// Whether the clock is not known to be wrong: some other clock agrees, or none is known.
+    pub fn is_ready(&self) -> bool {
+        let last = self.last();
+        let mut known = last.values().flatten().peekable();
+        known.peek().is_none() || known.any(|ahead_ms| !is_wrong(*ahead_ms))
+    }
+
+    /// Returns the comparison as JSON.
+    pub fn checks(&self) -> Value {
+        let check = |(name, ahead_ms): (String, Option<i64>)| {
+            let seconds = ahead_ms.map(|ms| ms / 1_000);
+            let right = !ahead_ms.is_some_and(is_wrong);
+            (name, json!({ "clock": right, "clockAheadSeconds": seconds }))
+        };
+        Value::Object(self.last().into_iter().map(check).collect::<Map<_, _>>())
+    }
+
+    fn last(&self) -> Comparison {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+/// What is compared, and where the result goes.
+#[derive(Debug)]
+pub(crate) struct ClockWatch {
+    pub(crate) seller: Seller,
+    pub(crate) networks: Vec<&'static Network>,
+    pub(crate) report: Arc<ClockReport>,
+}
+
+impl ClockWatch {
+    /// Compares at the start and every ten minutes, until the service stops.
+    pub(crate) async fn run(self, stopping: CancellationToken) {
+        let mut was_wrong = false;
+        loop {
+            let Self { seller, networks, report } = &self;
+            let SellerDeps { nodes, facilitator, clock, .. } = seller.deps();
+            // cancel-safe: a comparison changes nothing but the report.
+            let comparison = tokio::select! {
+                () = stopping.cancelled() => return,
+                comparison = compare(nodes, facilitator, networks, &**clock) => comparison,
+            };
+            report.set(comparison);
+            let wrong = !report.is_ready();
+            if wrong && !was_wrong {
+                tracing::error!(
+                    clocks = %report.checks(),
+                    "this machine's clock is wrong: set it, because payments are judged by it"
+                );
+            } else if was_wrong && !wrong {
+                tracing::info!("this machine's clock is right again");
+            }
+            was_wrong = wrong;
+            let pause_ms = if wrong { WRONG_EVERY_MS } else { CHAIN_TIME_EVERY_MS };
+            let wake = clock.mono_ms().saturating_add(pause_ms);
+            // cancel-safe: both only wait.
+            tokio::select! {
+                () = stopping.cancelled() => return,
+                () = clock.sleep_until(wake) => {}
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_clock_is_wrong_if_no_other_one_agrees() {
+        const WRONG: i64 = CLOCK_OFF_CHAIN_MS + 1;
+        let report = |all: &[Option<i64>]| {
+            let report = ClockReport::default();
+            report.set(all.iter().enumerate().map(|(n, ms)| (n.to_string(), *ms)).collect());
+            report
+        };
+        for (all, ready) in [
+            (&[][..], true),
+            (&[None], true),
+            (&[Some(CLOCK_OFF_CHAIN_MS)], true),
+            (&[Some(WRONG)], false),
+            (&[Some(-WRONG)], false),
+            (&[Some(WRONG), None], false),
+            // One node may be behind, or lie.
+            (&[Some(WRONG), Some(0)], true),
+        ] {
+            assert_eq!(report(all).is_ready(), ready, "{all:?}");
+        }
+        let checks = report(&[Some(-WRONG), None]).checks();
+        assert_eq!(checks["0"], json!({ "clock": false, "clockAheadSeconds": -600 }));
+        assert_eq!(checks["1"], json!({ "clock": true, "clockAheadSeconds": null }));
+    }
+}
