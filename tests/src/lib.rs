@@ -29,6 +29,7 @@ pub mod sdk;
 pub mod sent;
 pub mod service;
 pub mod service_key;
+pub mod slow_rpc;
 pub mod sponsored;
 pub mod two_faced_rpc;
 pub mod upstream;

@@ -25,6 +25,12 @@ mod liars;
 #[path = "trading/moved.rs"]
 mod moved;
 #[cfg(test)]
+#[path = "trading/obedient.rs"]
+mod obedient;
+#[cfg(test)]
+#[path = "trading/obedient_scene.rs"]
+mod obedient_scene;
+#[cfg(test)]
 #[path = "trading/operations.rs"]
 mod operations;
 #[cfg(test)]

@@ -9,6 +9,7 @@
 //! - `BURSAR_TEST_PASSWORD`: the password that opens the wallet at start.
 //! - `BURSAR_TEST_ROBINHOOD_RPC`: the endpoint of Robinhood Chain; without it, the engine does not know the chain.
 //! - `BURSAR_TEST_LEDGER`: the addresses of simulated Ledgers, with commas between several.
+//! - `BURSAR_TEST_ETH_PRICE`: the price of ETH in whole dollars; `BURSAR_TEST_PRICE_API`: the URL of an API that tells it.
 //! - `BURSAR_TEST_PATIENCE`: the longest wait for a node's answer in milliseconds, and the pause after a failed one.
 //! - `BURSAR_LOG`: the log filter; without it, the engine does not log.
 
@@ -19,6 +20,7 @@ use std::sync::Arc;
 
 use bursar_chain::explorer_http::{ExplorerHttp, ExplorerLimits};
 use bursar_chain::ports::{BoxFuture, Chain, Clock, Explorer, PriceFault, Prices};
+use bursar_chain::price_http::PriceHttp;
 use bursar_chain::rpc::{RpcChain, RpcConfig, RpcLimits};
 use bursar_core::fault::Fault;
 use bursar_core::money::Usd;
@@ -163,6 +165,9 @@ impl Prices for FixedPrice {
 }
 
 fn prices() -> Option<Arc<dyn Prices>> {
+    if let Ok(url) = std::env::var("BURSAR_TEST_PRICE_API") {
+        return Some(Arc::new(PriceHttp::new(&url).expect("a price API")));
+    }
     let text = std::env::var("BURSAR_TEST_ETH_PRICE").ok()?;
     Some(Arc::new(FixedPrice(Usd::parse(&text).expect("dollars"))))
 }
