@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 
+use bursar_chain::chain_clock::is_wrong;
 use bursar_chain::ports::Clock;
 use bursar_core::json::{self, Number, Value};
 use bursar_core::limits::CLOCK_OFF_CHAIN_WARN_MS;
@@ -113,7 +114,7 @@ fn clocks(comparison: Comparison, findings: &mut Findings) {
         let side = if ms < 0 { "behind" } else { "ahead of" };
         let found = format!("this machine's clock is {} s {side} {name}", (ms / 1_000).abs());
         let remedy = "set it (timedatectl set-ntp true), because payments are judged by it";
-        if clock_watch::is_wrong(ms) {
+        if is_wrong(ms) {
             findings.add(Severity::Bad, "clock", format!("{found}: {remedy}"));
         } else if ms.saturating_abs() > CLOCK_OFF_CHAIN_WARN_MS {
             findings.add(Severity::Warning, "clock", format!("{found}: {remedy}"));

@@ -4,9 +4,9 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use bursar_chain::chain_clock;
+use bursar_chain::chain_clock::{self, is_wrong};
 use bursar_chain::ports::Clock;
-use bursar_core::limits::{CHAIN_TIME_EVERY_MS, CLOCK_OFF_CHAIN_MS};
+use bursar_core::limits::CHAIN_TIME_EVERY_MS;
 use bursar_core::networks::Network;
 use serde_json::{Map, Value, json};
 use tokio_util::sync::CancellationToken;
@@ -17,11 +17,6 @@ use crate::sell::{Seller, SellerDeps};
 
 /// Interval of comparisons while the clock is wrong, so that a corrected one counts soon.
 const WRONG_EVERY_MS: u64 = 30_000;
-
-/// Returns whether a clock that is ahead by this much, or behind if negative, is wrong.
-pub fn is_wrong(ahead_ms: i64) -> bool {
-    ahead_ms.saturating_abs() > CLOCK_OFF_CHAIN_MS
-}
 
 /// By how many milliseconds our clock is ahead of each other clock: of a network, by its CAIP-2 id, or of the
 /// `facilitator`. `None` if that is not known: no answer, or an idle chain.
