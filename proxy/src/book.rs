@@ -157,7 +157,7 @@ impl Settlement {
 
 /// Turns the receipt of another request's settlement into a failure.
 fn as_duplicate(receipt: &str) -> String {
-    const TEXT: &str = "The payment was already settled for another request: sign a new one.";
+    const TEXT: &str = "The payment was settled for another request: do not pay again.";
     let mut receipt: serde_json::Value = serde_json::from_str(receipt).unwrap_or_default();
     receipt["success"] = false.into();
     receipt["errorReason"] = "duplicate_settlement".into();
