@@ -30,5 +30,6 @@ mod settlement_search;
 pub mod settler;
 mod submission_lock;
 pub mod success_rights;
+mod unfunded;
 mod watch;
 mod withdraw;

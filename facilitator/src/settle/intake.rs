@@ -641,7 +641,13 @@ impl SettlementService {
             return Ok(self.final_outcome(settler, context, record).await?);
         };
         let mut context = context;
-        if wait(settler, progress.clone(), deadline).await == WaitEnd::TimedOut {
+        // cancel-safe: both only wait.
+        let waited = tokio::select! {
+            waited = wait(settler, progress.clone(), deadline) => waited,
+            // The answer would be the same at the deadline.
+            () = settler.until_unfunded(record) => WaitEnd::TimedOut,
+        };
+        if waited == WaitEnd::TimedOut {
             if context.right.is_none() {
                 match self.claim_pending(key, origin).await? {
                     PendingClaim::Owned(right) => context.right = Some(right),

@@ -243,7 +243,7 @@ impl Settler {
     }
 
     /// The reason for withdrawing a payment that is still queued.
-    fn queued_reason(&self, record: &Record) -> Reason {
+    pub(super) fn queued_reason(&self, record: &Record) -> Reason {
         let Some(price) = self.prices.last() else { return Reason::Withdrawn };
         let senders = self.free_senders(record.job.work().sender());
         let need = Need { reservation: record.reservation(), senders };

@@ -304,6 +304,26 @@ async fn a_payment_queued_for_coin_or_cheaper_gas_is_withdrawn_for_that_reason()
     }
 }
 
+/// The answer would be the same at the deadline, eight seconds later.
+#[tokio::test(start_paused = true)]
+async fn a_payment_that_no_signer_can_pay_for_is_answered_before_the_deadline() {
+    let funds = Send::Refuse("insufficient funds for gas * price + value");
+    let mut stage = Stage::with(Plan { wait_ms: 8_000, ..Plan::default() }).await;
+    stage.world.state().sends = vec![funds; 100].into();
+    let pay = stage.pays(1, 700, 1);
+    let began = tokio::time::Instant::now();
+    let end = stage.settle(&pay).await;
+    assert_eq!(reason(&end), Some(Reason::OutOfGas), "{end:?}");
+    let took = began.elapsed();
+    assert!(took < std::time::Duration::from_secs(4), "{took:?} of virtual time");
+    stage.world.state().sends.clear();
+    charged_nothing(&mut stage, &pay).await;
+    // A signer that is funded while the payment waits sends it.
+    stage.keep_mining();
+    let next = stage.pays(2, 300, 2);
+    assert!(settled(&stage.settle(&next).await));
+}
+
 /// All payments of a transaction get the same refusal, and none is charged.
 #[tokio::test(start_paused = true)]
 async fn all_payments_of_a_transaction_are_withdrawn_together() {

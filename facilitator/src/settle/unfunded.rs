@@ -1,0 +1,54 @@
+//! Ends the wait for a payment that no signer can pay for, before its answer is due.
+
+use bursar_submit::{Submission, Trouble};
+
+use crate::book::ledger::Lookup;
+use crate::book::record::{Record, State};
+use crate::reason::Reason;
+use crate::settle::settler::Settler;
+
+/// Interval of looks at a payment in flight, in milliseconds. A signer that is funded before one sends the payment.
+const LOOK_MS: u64 = 1_000;
+
+impl Settler {
+    /// Completes once no signer can pay for an open payment, by the newest balances or by the nodes that refused its
+    /// transaction. Cancel-safe.
+    pub(super) async fn until_unfunded(&self, record: &Record) {
+        let mut lacked = false;
+        loop {
+            self.pause(LOOK_MS).await;
+            // The book is read only for a payment that may lack coin.
+            let may_lack = self.queued_reason(record) == Reason::OutOfGas || self.any_refused();
+            let lacks = may_lack && self.is_unfunded(record).await;
+            // A node that is a block behind may refuse once.
+            if lacks && lacked {
+                return;
+            }
+            lacked = lacks;
+        }
+    }
+
+    /// Whether nodes refuse any transaction because its signer cannot pay for it.
+    fn any_refused(&self) -> bool {
+        let mut slots = self.signer_slots.values();
+        slots.any(|slot| slot.outbox.outbox().open.values().any(is_refused))
+    }
+
+    async fn is_unfunded(&self, record: &Record) -> bool {
+        // If the store fails, the answer that is due reports it.
+        let found = self.ledger.find(record.key()).await;
+        let Ok(Some(Lookup::Open(now, _progress))) = found else { return false };
+        match now.state {
+            State::Queued => self.queued_reason(&now) == Reason::OutOfGas,
+            State::Sent { batch } => {
+                let mut slots = self.signer_slots.values();
+                slots.any(|slot| slot.outbox.outbox().open.get(&batch).is_some_and(is_refused))
+            }
+            State::Settled { .. } | State::Failed { .. } | State::Closed { .. } => false,
+        }
+    }
+}
+
+fn is_refused(submission: &Submission) -> bool {
+    submission.trouble == Some(Trouble::Unfunded)
+}
