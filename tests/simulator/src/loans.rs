@@ -43,6 +43,16 @@ struct Lender {
     shares: U256,
 }
 
+/// Returns a loan of another size, so that no two are the same request.
+fn another(planned: PlannedLoan, number: u8) -> PlannedLoan {
+    let size = match planned.size {
+        LoanAmount::Micros(micros) => LoanAmount::Micros(micros + u64::from(number)),
+        LoanAmount::Threshold(by) => LoanAmount::Threshold(by - i64::from(number)),
+        other => other,
+    };
+    PlannedLoan { size, ..planned }
+}
+
 impl World {
     pub(crate) fn loan_step(&mut self, step: Step) -> Result<(), WorldFailure> {
         match step {
@@ -59,12 +69,7 @@ impl World {
             Step::LoanCrowd { planned, count } => {
                 self.together = true;
                 for one in 0..count {
-                    // The sizes differ, so that no two are the same request.
-                    let size = match planned.size {
-                        LoanAmount::Micros(micros) => LoanAmount::Micros(micros + u64::from(one)),
-                        other => other,
-                    };
-                    self.loan(&PlannedLoan { size, ..planned })?;
+                    self.loan(&another(planned, one))?;
                 }
                 self.together = false;
                 self.settle()
@@ -120,8 +125,8 @@ impl World {
                     self.mine(8)?;
                 }
                 self.hide_all_positions(true);
-                for _one in 0..count {
-                    self.loan(&planned)?;
+                for one in 0..count {
+                    self.loan(&another(planned, one))?;
                     self.mine(8)?;
                 }
                 self.hide_all_positions(false);
@@ -139,7 +144,7 @@ impl World {
         }
     }
 
-    fn send_loan(&mut self, sent: SentLoan) -> Result<(), WorldFailure> {
+    pub(crate) fn send_loan(&mut self, sent: SentLoan) -> Result<(), WorldFailure> {
         self.sent_loans.push(sent.clone());
         self.call_loan(sent)
     }
@@ -239,7 +244,7 @@ impl World {
     }
 
     /// Builds a request that was never sent before. Without an agent there is none.
-    fn build_loan(&mut self, planned: &PlannedLoan) -> Option<SentLoan> {
+    pub(crate) fn build_loan(&mut self, planned: &PlannedLoan) -> Option<SentLoan> {
         let agent = planned.agent.of(self.agents.len())?;
         let (at, venue) = self.venue_of(agent, planned)?;
         let chain = self.chains.get(at)?.id();
@@ -438,7 +443,10 @@ impl World {
         let wish = LoanWish { chain, venue, supplies: false };
         let mut position = position(chain, venue, false);
         position["withdraw_all"] = json!(true);
-        let sent = self.sign_loan(agent, wish, (Amount::All, None), &position, None);
+        // With a key of its own, because an equal request that was denied or has expired is still answered.
+        self.request_number += 1;
+        let key = u8::try_from(100 + self.request_number % 100).ok();
+        let sent = self.sign_loan(agent, wish, (Amount::All, None), &position, key);
         self.send_loan(sent)
     }
 
