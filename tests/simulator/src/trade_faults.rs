@@ -73,6 +73,16 @@ pub(crate) fn change_input(plant: PlantedBug, state: &mut State, command: &mut C
         (PlantedBug::RepeatExecuted, Action::Ask(ask)) if matches!(ask.ask, LaneAsk::Trade(_)) => {
             ask.prior.same = None;
         }
+        (PlantedBug::KeylessRepeated, Action::Recall(recall))
+            if recall.identity.is_by_content() =>
+        {
+            recall.prior.same = None;
+        }
+        (PlantedBug::KeylessRepeated, Action::Ask(ask))
+            if ask.identity.is_by_content() && !matches!(ask.ask, LaneAsk::Payment(_)) =>
+        {
+            ask.prior.same = None;
+        }
         (PlantedBug::HookAutomatic, action) => {
             if let Some(hooks) = hooks_of(state, action) {
                 for record in Arc::make_mut(&mut state.policies).values_mut() {

@@ -55,7 +55,7 @@ const FOUND_BY: &[(PlantedBug, u64)] = &[
     (PlantedBug::WithdrawalLimited, 270),
     (PlantedBug::ExposureCached, 60),
     (PlantedBug::UnreadableIgnored, 313),
-    (PlantedBug::JournalIgnored, 116),
+    (PlantedBug::JournalIgnored, 118),
     (PlantedBug::InterestForgotten, 60),
     (PlantedBug::CuratorAlone, 0),
     (PlantedBug::GatesUnread, 468),
@@ -75,6 +75,7 @@ const FOUND_BY: &[(PlantedBug, u64)] = &[
     (PlantedBug::PressedAgain, 570),
     (PlantedBug::UnreadFreed, 616),
     (PlantedBug::SuppliedAgain, 52),
+    (PlantedBug::KeylessRepeated, 23),
 ];
 
 #[test]
