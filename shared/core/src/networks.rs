@@ -171,7 +171,7 @@ impl Network {
 
     /// Finds a coin or token of our table by its symbol, ignoring case, or by its address.
     pub fn known_token(&self, text: &str) -> Option<KnownToken> {
-        let address: Option<Address> = text.parse().ok();
+        let address = crate::address::read(text).ok();
         self.known_tokens().find(|known| {
             known.symbol.eq_ignore_ascii_case(text)
                 || (address.is_some() && known.address == address)

@@ -78,10 +78,7 @@ impl DomainMembers {
         let is_token =
             |named: &Value| named.as_str().and_then(|text| address::read(text).ok()) == Some(token);
         let is_chain = |named: &Value| {
-            let text = match named {
-                Value::Number(number) => Some(number.text()),
-                other => other.as_str(),
-            };
+            let text = named.as_str().or_else(|| named.as_number().map(|number| number.text()));
             text.and_then(|text| text.parse().ok()) == Some(chain.0)
         };
         self.verifying_contract.as_ref().is_none_or(is_token)

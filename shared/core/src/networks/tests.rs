@@ -104,6 +104,7 @@ fn known_tokens_are_found_by_symbol_and_by_address() {
     assert_eq!(found("usdg"), Some("USDG"));
     assert_eq!(found("nvda"), Some("NVDA"));
     assert_eq!(found("0xd0601ce157db5bdc3162bbac2a2c8af5320d9eec"), Some("NVDA"));
+    assert_eq!(found("0xd0601CE157Db5bdC3162BbaC2a2C8aF5320D9EEc"), None, "the checksum is wrong");
     assert_eq!(found(&Address::ZERO.to_string()), None, "the native coin has no address");
     assert_eq!((found("USDC"), found("")), (None, None));
     for row in NETWORKS {
