@@ -113,7 +113,7 @@ impl Default for Metrics {
         let reorganised = Family::default();
         registry.register(
             "reorganised_payments",
-            "Settled payments undone by a reorganisation",
+            "Settled payments whose block a reorganisation removed",
             reorganised.clone(),
         );
         let charged_after_refusal = Family::default();

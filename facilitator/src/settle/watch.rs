@@ -263,7 +263,10 @@ async fn wait_for_end(
             && handled != Some(included)
         {
             match store_proven(settler, batch, hash).await {
-                Ok(_effects) => {
+                Ok(effects) => {
+                    if handled.is_some_and(|earlier| earlier.block_hash != included.block_hash) {
+                        report_moved(settler, hash, effects.proven.len());
+                    }
                     handled = Some(included);
                     // Release only after `store_proven`, which deducts the cost from the signer's cached balance.
                     guard.release();
@@ -311,6 +314,18 @@ impl NonceWatch {
             settler.tasks.spawn(foreign_nonce::report_displaced(Arc::clone(settler), own));
         }
     }
+}
+
+/// Reports settled payments whose block a reorganisation removed, and which another block contains again.
+fn report_moved(settler: &Settler, hash: B256, payments: usize) {
+    let network = settler.network.spec();
+    for _payment in 0..payments {
+        settler.metrics.reorganised(network);
+    }
+    tracing::warn!(
+        network = %network.caip2(), %hash, payments,
+        "a reorganisation removed the block of settled payments: another block contains them again"
+    );
 }
 
 /// The block that currently includes a batch, and the hash of its transaction. `None` if the transaction is in no
