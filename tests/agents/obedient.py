@@ -176,6 +176,7 @@ class Agent:
             "outcome": word or "unknown",
             "http": status,
             "code": ended,
+            "reason": answer.get("reason") or answer.get("error"),
             "asks": asks,
             "request_ids": sorted({a["request_id"] for a in self.answers if "request_id" in a}),
             "identities": sorted({a["identity"] for a in self.answers if "identity" in a}),

@@ -25,7 +25,7 @@ use crate::stage::DOLLAR;
 /// Runs by default: each lane in each mode once.
 const RUNS: u64 = 9;
 /// For how long the node holds a call at most, by default.
-const SLOWEST_MS: u64 = 3_000;
+const SLOWEST_MS: u64 = 2_500;
 /// Runs with one engine, and how many of them are under way at once.
 const SCENE: usize = 125;
 const AT_ONCE: usize = 40;
@@ -106,7 +106,8 @@ impl Run {
         let (lane, mode, patience) = (self.lane, self.mode, self.patience);
         let run = format!("seed {}: {lane} {mode:?}, gives up after {patience} s", self.seed);
         let calls = told["answers"].as_array().expect("a list").len();
-        eprintln!("{run}: {outcome} {} after {calls} calls, {count} on the chain", told["code"]);
+        let why = (&told["code"], &told["reason"]);
+        eprintln!("{run}: {outcome} {why:?} after {calls} calls, {count} on the chain");
         let is_right = expected
             && amount == count as u128 * AMOUNT
             && signed <= 1
