@@ -194,7 +194,7 @@ pub(crate) const KEYS: &[Binding] = &[
         Panes[ch('r', "r")],
         KeyAction::Refresh,
         "",
-        "Reload everything, including balances and positions; ask a Ledger again that is left alone"
+        "Reload everything; ask a Ledger again that is left alone"
     ),
     bind!(Panes[ch('u', "u")], KeyAction::Unlock, "", "Open the wallet"),
     bind!(Panes[ch('n', "n")], KeyAction::Step, "", "Write the command of the next setup step"),

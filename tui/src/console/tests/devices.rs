@@ -72,13 +72,15 @@ fn requests_at_a_device() {
             staged(Stage::full(size), (PRESS, "confirm on device", true), Some("127.0.0.1:9999"));
         emulated.keys("a");
         emulated.wait(GUARD_MS);
-        assert_screen("device_emulated", &emulated);
+        let shown = emulated.screen();
+        assert!(shown.contains("EMULATOR") && shown.contains("NOT a Ledger"), "{shown}");
     }
-    for size in ALL_SIZES {
+    for size in SIZES {
         let mut stage = stage(size, SWITCH_OFF, "switch off", false);
         stage.keys("a");
         stage.wait(GUARD_MS);
-        assert_screen("device_switch_off", &stage);
+        let shown = stage.screen();
+        assert!(shown.contains("r asks the Ledger again"), "{shown}");
     }
     for size in ALL_SIZES {
         let mut stage = stage(size, PRESS, "confirm on device", true);
