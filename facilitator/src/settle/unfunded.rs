@@ -44,7 +44,10 @@ impl Settler {
                 let mut slots = self.signer_slots.values();
                 slots.any(|slot| slot.outbox.outbox().open.get(&batch).is_some_and(is_refused))
             }
-            State::Settled { .. } | State::Failed { .. } | State::Closed { .. } => false,
+            State::Settled { .. }
+            | State::SettledElsewhere { .. }
+            | State::Failed { .. }
+            | State::Closed { .. } => false,
         }
     }
 }
