@@ -224,15 +224,11 @@ impl Core {
         self.journal.replay(self.journal.durable(), |_none| ()).map(Some)
     }
 
-    /// Frees the memory of what is over: forgets authorizations that have lapsed, as the next entry will. Returns whether
-    /// there were any. Waits for pending entries, because a snapshot contains the state of its last entry.
-    pub fn rest(&mut self, moment: &Moment) -> bool {
+    /// Forgets authorizations that have lapsed, as the next entry will. Returns whether there were any. Waits for pending
+    /// entries, because a snapshot contains the state of its last entry.
+    pub fn forget_lapsed(&mut self, moment: &Moment) -> bool {
         if self.failed.is_some() || self.journal.has_pending() {
             return false;
-        }
-        if let Err(damage) = self.journal.rest() {
-            self.fail(&damage);
-            return true;
         }
         forget_lapsed_by(&mut self.state, moment.utc)
     }

@@ -34,15 +34,8 @@ enum Message {
     BeginCopy(Answer<Option<PathBuf>>),
     EndCopy(Option<PathBuf>, Answer<()>),
     Turn(Answer<()>),
-    Rest(Answer<Rested>),
+    ForgetLapsed(Answer<usize>),
     Stop(Answer<()>),
-}
-
-/// The number of authorizations in memory, before and after those that had lapsed were forgotten.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Rested {
-    pub before: usize,
-    pub left: usize,
 }
 
 /// Sends actions to the core and reads its published view. Cheap to clone.
@@ -194,12 +187,12 @@ impl Handle {
         self.ask(Message::Turn).await
     }
 
-    /// Frees the memory of what is over, such as authorizations that have lapsed.
+    /// Forgets authorizations that have lapsed. Returns the number of the others.
     ///
     /// # Errors
     /// `ENGINE_DOWN` once the core has stopped.
-    pub async fn rest(&self) -> Result<Rested, Fault> {
-        self.ask(Message::Rest).await
+    pub async fn forget_lapsed(&self) -> Result<usize, Fault> {
+        self.ask(Message::ForgetLapsed).await
     }
 
     /// Commits pending entries, closes the journal and ends the thread.
@@ -429,12 +422,11 @@ fn control(message: Message, core: &mut Core, publish: &Publisher, clock: &dyn C
         Message::Turn(answer) => {
             let _gone = answer.send(Ok(()));
         }
-        Message::Rest(answer) => {
-            let before = core.state().authorized.len();
-            if core.rest(&clock.now()) {
+        Message::ForgetLapsed(answer) => {
+            if core.forget_lapsed(&clock.now()) {
                 publish.view_of(core);
             }
-            let _gone = answer.send(Ok(Rested { before, left: core.state().authorized.len() }));
+            let _gone = answer.send(Ok(core.state().authorized.len()));
         }
         Message::Locked(cause, noted, answer) => {
             core.locked(&clock.now(), cause, noted);

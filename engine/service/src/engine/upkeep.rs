@@ -9,7 +9,6 @@ use bursar_domain::allowance::Renewal;
 use bursar_domain::event::LockCause;
 
 use crate::context::EngineContext;
-use crate::core::handle::Rested;
 use crate::operator::wallet::lock::lock_unless_used;
 
 /// Interval between two checks.
@@ -17,8 +16,8 @@ const EVERY_MS: u64 = 1_000;
 /// Between two checks, boot clock and monotonic clock drift apart by more than this only if the machine slept.
 const ASLEEP_MS: u64 = 60_000;
 
-/// Interval of freeing the memory of what is over.
-const REST_EVERY_MS: u64 = 20_000;
+/// Interval of forgetting lapsed authorizations.
+const FORGET_EVERY_MS: u64 = 20_000;
 /// Memory is returned to the system once the authorizations have become fewer by this many, which are some megabytes,
 /// and by half. Less is used again by the next requests.
 const RELEASE_AFTER: usize = 1_000;
@@ -40,7 +39,7 @@ pub(super) async fn run(shared: Arc<EngineContext>) {
             tracing::warn!(code = %fault.code, "expiries and renewals could not be recorded");
         }
         lock_if_unused(&shared, &mut watch).await;
-        rest(&shared, &mut memory).await;
+        forget_lapsed(&shared, &mut memory).await;
     }
 }
 
@@ -52,14 +51,14 @@ struct Memory {
     most: usize,
 }
 
-async fn rest(shared: &EngineContext, memory: &mut Memory) {
+async fn forget_lapsed(shared: &EngineContext, memory: &mut Memory) {
     let now_ms = shared.ports.clock.mono_ms();
-    if now_ms.saturating_sub(memory.looked_ms) < REST_EVERY_MS {
+    if now_ms.saturating_sub(memory.looked_ms) < FORGET_EVERY_MS {
         return;
     }
     memory.looked_ms = now_ms;
-    let Ok(Rested { before, left }) = shared.core.rest().await else { return };
-    memory.most = memory.most.max(before);
+    let Ok(left) = shared.core.forget_lapsed().await else { return };
+    memory.most = memory.most.max(left);
     if left <= memory.most / 2 && memory.most.saturating_sub(left) >= RELEASE_AFTER {
         memory.most = left;
         let _ended = tokio::task::spawn_blocking(bursar_heap::release).await;

@@ -172,14 +172,6 @@ impl Journal {
         Ok(entry)
     }
 
-    /// Frees memory that only the next commit would free.
-    ///
-    /// # Errors
-    /// The store failed: the caller must stop deciding.
-    pub fn rest(&mut self) -> Result<(), JournalError> {
-        Ok(self.store.rest()?)
-    }
-
     /// Whether entries are pending.
     pub fn has_pending(&self) -> bool {
         !self.pending.entries.is_empty()

@@ -337,11 +337,6 @@ impl Store for RedbStore {
         self.start_checkpoint()
     }
 
-    /// Drops the rows of a checkpoint that has ended: the history has them.
-    fn rest(&mut self) -> Result<(), StoreError> {
-        self.join_checkpoint(false)
-    }
-
     fn reader(&self) -> Arc<dyn Reader> {
         Arc::clone(&self.levels) as Arc<dyn Reader>
     }

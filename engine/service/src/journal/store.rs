@@ -135,13 +135,6 @@ pub trait Store: Send + fmt::Debug {
     /// # Errors
     /// The write failed. The content of the disk is then unknown.
     fn commit(&mut self, batch: Batch) -> Result<(), StoreError>;
-    /// Frees memory that only the next commit would free.
-    ///
-    /// # Errors
-    /// Earlier work in the background failed: the store accepts no further commit.
-    fn rest(&mut self) -> Result<(), StoreError> {
-        Ok(())
-    }
     /// A reader for other threads.
     fn reader(&self) -> Arc<dyn Reader>;
 
