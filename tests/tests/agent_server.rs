@@ -1,9 +1,6 @@
 //! The agent server on real sockets: refused requests, their cost to other callers, and that a refusal leaves no trace.
 
 #[cfg(test)]
-#[path = "agent_server/burst.rs"]
-mod burst;
-#[cfg(test)]
 #[path = "agent_server/crowds.rs"]
 mod crowds;
 #[cfg(test)]

@@ -108,7 +108,6 @@ fn crates_depend_only_on_the_crates_they_may() {
                 "bursar-chain",
                 "bursar-rows",
                 "bursar-serve",
-                "bursar-heap",
             ],
         ),
         ("bursar-tui", &["bursar-core", "bursar-control"]),

@@ -720,21 +720,6 @@ fn count_closed(state: &mut State, request: &Request) {
     with_agent(state, &request.agent, |agent| agent.open = agent.open.saturating_sub(1));
 }
 
-/// Removes authorizations that have lapsed at `now`, without an entry, so that they need no memory while nothing happens.
-/// Returns whether there were any.
-///
-/// Moves the journal's time to the last of these lapses, so the next entry is not before it and removes the same
-/// authorizations in a replay. A clock that is ahead for a moment moves it no further.
-pub fn forget_lapsed_by(state: &mut State, now: Utc) -> bool {
-    let now_s = u64::try_from(now.seconds()).unwrap_or(0);
-    let lapsed = state.lapses.iter().map(|(at, _id)| *at).take_while(|at| *at <= now_s);
-    let Some(last) = lapsed.last() else { return false };
-    let last = i64::try_from(last).map_or(now, Utc::from_seconds);
-    state.clock = state.clock.max(last);
-    forget_lapsed(state);
-    true
-}
-
 /// Removes authorizations that can no longer be redeemed, by the journal's own time.
 fn forget_lapsed(state: &mut State) {
     let now = u64::try_from(state.clock.seconds()).unwrap_or(0);

@@ -22,7 +22,7 @@ use bursar_core::ids::RequestId;
 use bursar_core::limits::CLOCK_OFF_CHAIN_MS;
 use bursar_core::networks::ChainId;
 use bursar_core::time::{Moment, Utc};
-use bursar_domain::apply::{ChangedRecord, forget_lapsed_by};
+use bursar_domain::apply::ChangedRecord;
 use bursar_domain::idempotency::Prior;
 use bursar_domain::identity::Identity;
 use bursar_domain::settlement::Stage;
@@ -222,15 +222,6 @@ impl Core {
             return Ok(None);
         }
         self.journal.replay(self.journal.durable(), |_none| ()).map(Some)
-    }
-
-    /// Forgets authorizations that have lapsed, as the next entry will. Returns whether there were any. Waits for pending
-    /// entries, because a snapshot contains the state of its last entry.
-    pub fn forget_lapsed(&mut self, moment: &Moment) -> bool {
-        if self.failed.is_some() || self.journal.has_pending() {
-            return false;
-        }
-        forget_lapsed_by(&mut self.state, moment.utc)
     }
 
     /// Commits the pending entries, if there are any.

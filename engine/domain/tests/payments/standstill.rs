@@ -4,7 +4,6 @@ use bursar_core::codes::Code;
 use bursar_core::ids::RequestId;
 use bursar_core::money::Usd;
 use bursar_domain::agents::Credential;
-use bursar_domain::apply::forget_lapsed_by;
 use bursar_domain::{Action, Effect, Entry, Event, PaymentAsk, Status, apply};
 
 use crate::support::clock::{DAY, HOUR, MINUTE, SECOND};
@@ -303,35 +302,6 @@ mod signature {
         assert!(signature_of(&world, id));
         world.clock.pass(60 * SECOND);
         assert_eq!(reissued(&mut world), []);
-    }
-
-    fn forget(world: &mut World) -> bool {
-        let now = world.now().utc;
-        forget_lapsed_by(&mut world.state, now)
-    }
-
-    /// The replay at the end of each test compares the state with one that forgot by entries alone.
-    #[test]
-    fn what_lapses_while_nothing_happens_is_forgotten_as_the_next_entry_would() {
-        let mut world = ordinary();
-        let first = world.signs(payment(1));
-        world.clock.pass(30 * SECOND);
-        let second = world.signs(payment(2));
-        assert!(!forget(&mut world), "both can be redeemed");
-        world.clock.pass(30 * SECOND);
-        let begun = world.state.clock;
-        assert!(forget(&mut world));
-        assert!(world.state.authorized.keys().eq([&second]));
-        assert!(!forget(&mut world), "once");
-        assert!(matches!(world.status(first), Status::Authorized { .. }), "its record stays");
-        // A clock that is ahead for a moment moves the journal's time to the last lapse only.
-        world.clock.set_by(24 * HOUR);
-        assert!(forget(&mut world));
-        assert!(world.state.authorized.is_empty() && world.state.lapses.is_empty());
-        assert!(world.state.clock > begun && world.state.clock.since_ms(begun) <= 60_000);
-        world.clock.set_by(-25 * HOUR);
-        world.signs(payment(3));
-        assert_eq!(world.state.agents[&build::agent(0)].open, 1);
     }
 
     #[test]

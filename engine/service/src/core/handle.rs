@@ -34,7 +34,6 @@ enum Message {
     BeginCopy(Answer<Option<PathBuf>>),
     EndCopy(Option<PathBuf>, Answer<()>),
     Turn(Answer<()>),
-    ForgetLapsed(Answer<usize>),
     Stop(Answer<()>),
 }
 
@@ -185,14 +184,6 @@ impl Handle {
     /// `ENGINE_DOWN` once the core has stopped.
     pub async fn turn(&self) -> Result<(), Fault> {
         self.ask(Message::Turn).await
-    }
-
-    /// Forgets authorizations that have lapsed. Returns the number of the others.
-    ///
-    /// # Errors
-    /// `ENGINE_DOWN` once the core has stopped.
-    pub async fn forget_lapsed(&self) -> Result<usize, Fault> {
-        self.ask(Message::ForgetLapsed).await
     }
 
     /// Commits pending entries, closes the journal and ends the thread.
@@ -421,12 +412,6 @@ fn control(message: Message, core: &mut Core, publish: &Publisher, clock: &dyn C
         }
         Message::Turn(answer) => {
             let _gone = answer.send(Ok(()));
-        }
-        Message::ForgetLapsed(answer) => {
-            if core.forget_lapsed(&clock.now()) {
-                publish.view_of(core);
-            }
-            let _gone = answer.send(Ok(core.state().authorized.len()));
         }
         Message::Locked(cause, noted, answer) => {
             core.locked(&clock.now(), cause, noted);

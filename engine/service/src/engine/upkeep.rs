@@ -1,4 +1,4 @@
-//! The engine's timers: expire requests, renew allowances, lock an idle wallet, and return the memory of a burst.
+//! The engine's timers: expire requests, renew allowances, and lock an idle wallet.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -16,16 +16,9 @@ const EVERY_MS: u64 = 1_000;
 /// Between two checks, boot clock and monotonic clock drift apart by more than this only if the machine slept.
 const ASLEEP_MS: u64 = 60_000;
 
-/// Interval of forgetting lapsed authorizations.
-const FORGET_EVERY_MS: u64 = 20_000;
-/// Memory is returned to the system once the authorizations have become fewer by this many, which are some megabytes,
-/// and by half. Less is used again by the next requests.
-const RELEASE_AFTER: usize = 1_000;
-
-/// Expires requests, renews allowances, locks an idle wallet and forgets what has lapsed, until the engine stops.
+/// Expires requests, renews allowances and locks an idle wallet, until the engine stops.
 pub(super) async fn run(shared: Arc<EngineContext>) {
     let mut watch = Watch::at(&shared.ports.clock.now());
-    let mut memory = Memory { looked_ms: shared.ports.clock.mono_ms(), most: 0 };
     loop {
         let wake = shared.ports.clock.mono_ms().saturating_add(EVERY_MS);
         // cancel-safe: both only wait.
@@ -39,29 +32,6 @@ pub(super) async fn run(shared: Arc<EngineContext>) {
             tracing::warn!(code = %fault.code, "expiries and renewals could not be recorded");
         }
         lock_if_unused(&shared, &mut watch).await;
-        forget_lapsed(&shared, &mut memory).await;
-    }
-}
-
-/// What is known of the memory that authorizations use.
-#[derive(Debug)]
-struct Memory {
-    looked_ms: u64,
-    /// The most authorizations since memory was last returned.
-    most: usize,
-}
-
-async fn forget_lapsed(shared: &EngineContext, memory: &mut Memory) {
-    let now_ms = shared.ports.clock.mono_ms();
-    if now_ms.saturating_sub(memory.looked_ms) < FORGET_EVERY_MS {
-        return;
-    }
-    memory.looked_ms = now_ms;
-    let Ok(left) = shared.core.forget_lapsed().await else { return };
-    memory.most = memory.most.max(left);
-    if left <= memory.most / 2 && memory.most.saturating_sub(left) >= RELEASE_AFTER {
-        memory.most = left;
-        let _ended = tokio::task::spawn_blocking(bursar_heap::release).await;
     }
 }
 
