@@ -33,4 +33,6 @@ pub use redb_store::{
     Checkpoints, RedbStore, check_closed_journal, copy_owner_only, create_owner_only,
 };
 pub use slip::{SigningOrder, Slip, Subject, Terms};
-pub use store::{Batch, Reader, Seal, Snapshot, Store, StoreError, Visit, VisitPaid, VisitRequest};
+pub use store::{
+    Batch, Reader, Seal, Snapshot, Store, StoreError, Visit, VisitPaid, VisitRequest, decode_record,
+};

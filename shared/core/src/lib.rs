@@ -51,5 +51,6 @@ pub mod networks;
 pub mod policy;
 pub mod settings;
 pub mod status;
+pub mod stored;
 pub mod text;
 pub mod time;

@@ -8,7 +8,9 @@ use std::sync::{Arc, Mutex};
 use bursar_auditor::observations::{Observation, Signed, SignedContent};
 use bursar_domain::payees::{Paid, Payee};
 use bursar_domain::{Request, Settlement};
-use bursar_engine::journal::{Batch, Head, Reader, Seal, Snapshot, Store, StoreError, Visit};
+use bursar_engine::journal::{
+    Batch, Head, Reader, Seal, Snapshot, Store, StoreError, Visit, decode_record,
+};
 use bursar_engine::ports::Failpoints;
 
 use crate::disk::Disk;
@@ -62,7 +64,7 @@ impl WorldStore {
     /// Planted bug: reports a signature before its record is on disk.
     fn sign_first(&self, batch: &Batch) {
         for (_seq, bytes) in &batch.records {
-            let record: Request = postcard::from_bytes(bytes).expect("a record");
+            let record = decode_record(bytes).expect("a record");
             if let Some(digest) = record.digest() {
                 self.faults.tape().write(Observation::Signed(Signed {
                     signer: format!("{:#x}", record.from),

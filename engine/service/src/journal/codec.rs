@@ -1,5 +1,7 @@
-//! The bytes of an entry: version, sequence number, time, hash of the entry before, event.
+//! The bytes of an entry: form, sequence number, time, hash of the entry before, event. [`bursar_core::stored`] explains how
+//! the form changes; entries of all forms since [`stored::OLDEST`] are read.
 
+use bursar_core::stored;
 use bursar_core::time::Utc;
 use bursar_domain::{Entry, Event};
 use sha2::{Digest, Sha256};
@@ -9,28 +11,41 @@ use super::head::{Hash, Head};
 /// Initial capacity in bytes: most records and entries fit without growing.
 pub(super) const RECORD_BYTES: usize = 1024;
 
-/// The version of the encoding. Raise it with every change of an event's form, unless it only appends a variant to an enum:
-/// entries that were written before do not contain it. Other versions are rejected.
-const VERSION: u8 = 7;
-
 pub(super) fn hash(bytes: &[u8]) -> Hash {
     Sha256::digest(bytes).into()
 }
 
 pub(super) fn encode(entry: &Entry, before: &Hash) -> Result<Vec<u8>, String> {
-    let mut bytes = Vec::with_capacity(RECORD_BYTES);
-    bytes.push(VERSION);
-    bytes.extend_from_slice(&entry.seq.to_be_bytes());
-    bytes.extend_from_slice(&entry.at.0.to_be_bytes());
-    bytes.extend_from_slice(before);
-    postcard::to_extend(&entry.event, bytes).map_err(|error| error.to_string())
+    stored::write(|form| {
+        let mut bytes = Vec::with_capacity(RECORD_BYTES);
+        bytes.push(form);
+        bytes.extend_from_slice(&entry.seq.to_be_bytes());
+        bytes.extend_from_slice(&entry.at.0.to_be_bytes());
+        bytes.extend_from_slice(before);
+        postcard::to_extend(&entry.event, bytes).map_err(|error| error.to_string())
+    })
+}
+
+/// Checks that this build reads a form.
+///
+/// # Errors
+/// What to do.
+pub(super) fn check_form(form: u8) -> Result<u8, String> {
+    if form > stored::NEWEST {
+        return Err(format!(
+            "a newer version of Bursar wrote it (form {form}, this version reads forms up to {}): install that version",
+            stored::NEWEST
+        ));
+    }
+    if form < stored::OLDEST {
+        return Err(format!("no released version of Bursar wrote its form, {form}"));
+    }
+    Ok(form)
 }
 
 /// Returns the event of an entry whose position in the chain was checked before.
 pub(super) fn event(bytes: &[u8]) -> Option<Event> {
-    // Version, sequence number, time and hash come before it.
-    let (_head, event) = bytes.split_at_checked(1 + 8 + 8 + 32)?;
-    postcard::from_bytes(event).ok()
+    EncodedEntry::split(bytes).ok()?.decode().ok().map(|entry| entry.event)
 }
 
 /// Decodes the entry that follows `after`. Checks its number and its hash of the previous entry.
@@ -66,6 +81,7 @@ pub(super) fn decode_back(bytes: &[u8], at: Head) -> Result<(Entry, Hash), Strin
 
 /// The fields of an encoded entry.
 struct EncodedEntry<'a> {
+    form: u8,
     seq: u64,
     at: Utc,
     before: &'a Hash,
@@ -75,20 +91,18 @@ struct EncodedEntry<'a> {
 impl<'a> EncodedEntry<'a> {
     fn split(bytes: &'a [u8]) -> Result<Self, String> {
         const SHORT: &str = "the entry is cut short";
-        let (version, rest) = bytes.split_first().ok_or(SHORT)?;
-        if *version != VERSION {
-            return Err(format!("this program does not know entry version {version}"));
-        }
+        let (form, rest) = bytes.split_first().ok_or(SHORT)?;
+        let form = check_form(*form)?;
         let (seq, rest) = rest.split_first_chunk::<8>().ok_or(SHORT)?;
         let (at, rest) = rest.split_first_chunk::<8>().ok_or(SHORT)?;
         let (before, event) = rest.split_first_chunk::<32>().ok_or(SHORT)?;
         let (seq, at) = (u64::from_be_bytes(*seq), Utc(i64::from_be_bytes(*at)));
-        Ok(Self { seq, at, before, event })
+        Ok(Self { form, seq, at, before, event })
     }
 
     fn decode(self) -> Result<Entry, String> {
-        let (event, left) =
-            postcard::take_from_bytes::<Event>(self.event).map_err(|error| error.to_string())?;
+        let read = stored::read(self.form, || postcard::take_from_bytes::<Event>(self.event));
+        let (event, left) = read.map_err(|error| error.to_string())?;
         if !left.is_empty() {
             return Err("bytes follow the event".to_owned());
         }

@@ -11,9 +11,9 @@ use bursar_domain::settlement::{Settlement, Stage};
 use bursar_domain::{Event, LaneAsk, Request, Status};
 
 use super::chain::Journal;
-use super::codec::{self, RECORD_BYTES};
+use super::codec;
 use super::error::JournalError;
-use super::store::id_key;
+use super::store::{encode_record, id_key};
 
 /// Returns the index key of the settled payments of a bearer agent's ask; `None` for a signed ask, which is made once.
 ///
@@ -50,10 +50,7 @@ impl Journal {
         {
             payment.echo = before.echo;
         }
-        let bytes = Vec::with_capacity(RECORD_BYTES);
-        let bytes = postcard::to_extend(&*request, bytes).map_err(|error| {
-            JournalError::Damaged { seq: self.head.seq, reason: error.to_string() }
-        })?;
+        let bytes = self.encode(&*request)?;
         self.pending.records.push((request.seq, bytes));
         if new {
             self.pending.index.push((id_key(request.id), request.seq));
@@ -65,14 +62,17 @@ impl Journal {
         Ok(request)
     }
 
+    fn encode<T: serde::Serialize>(&self, record: &T) -> Result<Vec<u8>, JournalError> {
+        let seq = self.head.seq;
+        encode_record(record).map_err(|reason| JournalError::Damaged { seq, reason })
+    }
+
     /// Adds a settlement to the next commit.
     ///
     /// # Errors
     /// The settlement cannot be encoded.
     pub fn note_settlement(&mut self, settlement: &Arc<Settlement>) -> Result<(), JournalError> {
-        let bytes = postcard::to_allocvec(&**settlement).map_err(|error| {
-            JournalError::Damaged { seq: self.head.seq, reason: error.to_string() }
-        })?;
+        let bytes = self.encode(&**settlement)?;
         self.pending.settlements.push((settlement.request_seq, bytes));
         self.settled.retain(|known| known.id != settlement.id);
         self.settled.push(Arc::clone(settlement));

@@ -5,10 +5,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use bursar_core::ids::RequestId;
+use bursar_core::stored;
 use bursar_domain::payees::{Paid, Payee, Tally};
 use bursar_domain::{Request, Settlement};
 use serde::{Deserialize, Serialize};
 
+use super::codec::{self, RECORD_BYTES};
 use super::head::Head;
 
 pub use bursar_rows::StoreError;
@@ -179,8 +181,32 @@ pub trait Reader: Send + Sync + fmt::Debug {
         })?;
         Ok(latest)
     }
+    /// Returns the requests whose id begins with these hex digits, at most [`PREFIX_HITS`]; hyphens do not count.
+    fn by_prefix(&self, prefix: &str) -> Result<Vec<Request>, StoreError> {
+        let mut found = Vec::new();
+        self.newest(&mut |request| {
+            if request.id.has_prefix(prefix) {
+                found.push(request);
+            }
+            found.len() < PREFIX_HITS
+        })?;
+        Ok(found)
+    }
     /// Visits the entries after `seq` in order.
     fn read_after(&self, seq: u64, visit: &mut Visit<'_>) -> Result<(), StoreError>;
+}
+
+/// The most requests that a search by the beginning of an id returns.
+pub(super) const PREFIX_HITS: usize = 16;
+
+/// Returns the beginning of the index keys of the ids with this prefix, without its last digit if their number is odd.
+/// `None` if it is not hex.
+pub(super) fn prefix_key(prefix: &str) -> Option<Vec<u8>> {
+    let mut digits: String = prefix.chars().filter(|c| *c != '-').collect();
+    if digits.len() % 2 == 1 {
+        digits.pop();
+    }
+    Some([b"i".to_vec(), hex::decode(digits).ok()?].concat())
 }
 
 /// Returns the index key of a request id.
@@ -188,17 +214,47 @@ pub(super) fn id_key(id: RequestId) -> Vec<u8> {
     [b"i".as_slice(), id.as_bytes()].concat()
 }
 
-pub(super) fn decode_record(bytes: &[u8]) -> Result<Request, StoreError> {
-    postcard::from_bytes(bytes)
+/// Encodes a request's record or a settlement.
+///
+/// # Errors
+/// The reason why it cannot be encoded.
+pub(super) fn encode_record<T: Serialize>(record: &T) -> Result<Vec<u8>, String> {
+    stored::write(|form| {
+        let mut bytes = Vec::with_capacity(RECORD_BYTES);
+        // A record of the oldest form has no mark: it begins with the length of its id.
+        if form > stored::OLDEST {
+            bytes.extend([FORM_FOLLOWS, form]);
+        }
+        postcard::to_extend(record, bytes).map_err(|error| error.to_string())
+    })
+}
+
+/// The first byte of a record that names its form in the second.
+const FORM_FOLLOWS: u8 = 0;
+
+fn decode<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> Result<T, String> {
+    let (form, record) = match bytes {
+        [FORM_FOLLOWS, form, record @ ..] => (codec::check_form(*form)?, record),
+        record => (stored::OLDEST, record),
+    };
+    stored::read(form, || postcard::from_bytes(record)).map_err(|error| error.to_string())
+}
+
+/// Decodes a request's record.
+///
+/// # Errors
+/// The record is damaged.
+pub fn decode_record(bytes: &[u8]) -> Result<Request, StoreError> {
+    decode(bytes)
         .map_err(|error| StoreError::Corrupt(format!("a request's record is damaged: {error}")))
 }
 
 pub(super) fn decode_settlement(bytes: &[u8]) -> Result<Settlement, StoreError> {
-    postcard::from_bytes(bytes)
+    decode(bytes)
         .map_err(|error| StoreError::Corrupt(format!("a settlement's record is damaged: {error}")))
 }
 
-const SNAPSHOT_VERSION: u8 = 8;
+const SNAPSHOT_VERSION: u8 = 9;
 
 /// Encodes a snapshot: version, head, tag (zeros if there is none), state.
 pub(super) fn encode_snapshot(snapshot: &Snapshot) -> Vec<u8> {

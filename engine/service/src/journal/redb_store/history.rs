@@ -183,6 +183,24 @@ pub(super) fn indexed(read: &ReadTransaction, key: &[u8]) -> Result<Option<u64>,
     Ok(index.get(key)?.map(|seq| seq.value()))
 }
 
+/// Returns the entries of the index keys that begin with `start`, at most `most`.
+pub(super) fn indexed_from(
+    read: &ReadTransaction,
+    start: &[u8],
+    most: usize,
+) -> Result<Vec<u64>, StoreError> {
+    let Some(index) = existing(read.open_table(INDEX))? else { return Ok(Vec::new()) };
+    let mut found = Vec::new();
+    for row in index.range::<&[u8]>(start..)? {
+        let (key, seq) = row?;
+        if found.len() >= most || !key.value().starts_with(start) {
+            break;
+        }
+        found.push(seq.value());
+    }
+    Ok(found)
+}
+
 pub(super) fn record(read: &ReadTransaction, seq: u64) -> Result<Option<Request>, StoreError> {
     let Some(records) = existing(read.open_table(RECORDS))? else { return Ok(None) };
     let bytes = records.get(seq)?;

@@ -1,6 +1,7 @@
 //! One view of both files: the rows of the history file, and the newer rows, which are in memory and in the short
 //! file. Shared by the core's thread and all readers.
 
+use std::collections::BTreeSet;
 use std::ops::Bound;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
@@ -13,8 +14,8 @@ use redb::{Database, ReadTransaction, ReadableDatabase};
 use super::{history, payees};
 use crate::journal::payees::behind;
 use crate::journal::store::{
-    Reader, Snapshot, StoreError, Visit, VisitPaid, VisitRequest, decode_record, decode_settlement,
-    id_key,
+    PREFIX_HITS, Reader, Snapshot, StoreError, Visit, VisitPaid, VisitRequest, decode_record,
+    decode_settlement, id_key, prefix_key,
 };
 use crate::journal::tables::{IndexHit, Tables};
 
@@ -217,6 +218,35 @@ impl Reader for LayeredReader {
                 }
             }
         }
+    }
+
+    fn by_prefix(&self, prefix: &str) -> Result<Vec<Request>, StoreError> {
+        let Some(start) = prefix_key(prefix) else { return Ok(Vec::new()) };
+        // The last digit of an odd number of digits is compared below.
+        let most = PREFIX_HITS.saturating_mul(16);
+        let (mut seqs, read) = {
+            let layers = self.read();
+            let start = start.as_slice();
+            let near = layers.in_memory().flat_map(move |tables| {
+                let from = (Bound::Included(start), Bound::Unbounded);
+                let from = tables.index.range::<[u8], _>(from);
+                from.take_while(move |(key, _seq)| key.starts_with(start)).take(most)
+            });
+            let near: BTreeSet<u64> = near.map(|(_key, seq)| *seq).collect();
+            (near, layers.begin_read()?)
+        };
+        if let Some(read) = read {
+            seqs.extend(history::indexed_from(&read, &start, most)?);
+        }
+        let mut found = Vec::new();
+        for seq in seqs.iter().rev() {
+            let request = self.record(*seq)?.filter(|request| request.id.has_prefix(prefix));
+            found.extend(request);
+            if found.len() >= PREFIX_HITS {
+                break;
+            }
+        }
+        Ok(found)
     }
 
     fn read_after(&self, mut seq: u64, visit: &mut Visit<'_>) -> Result<(), StoreError> {

@@ -1,0 +1,179 @@
+//! Forms of stored values: how a type that grew reads what earlier builds stored, and how they can read it.
+//!
+//! The journal stores postcard, which names neither fields nor variants. So a type that is stored changes in these ways only:
+//!
+//! 1. A variant is appended to an enum. Older values do not contain it, and the form stays.
+//! 2. A field is added to a struct, at any place, with a new form: raise [`NEWEST`], add a module next to [`since_8`], and
+//!    mark the field with `#[serde(default, with = "stored::since_8")]`. In an older form it reads as its default.
+//! 3. Anything else is a new event next to the old one, which is still read. Nothing is removed, reordered, or inserted
+//!    between variants.
+//!
+//! A value is written in the oldest form that has all of it. So an older build reads a journal until the first entry that
+//! uses something new.
+
+use std::cell::Cell;
+
+/// The oldest form that is read. Every build reads the forms from here on.
+pub const OLDEST: u8 = 7;
+
+/// The newest form.
+pub const NEWEST: u8 = 8;
+
+thread_local! {
+    // Neither serde nor postcard hands a context to a field.
+    static FORM: Cell<u8> = const { Cell::new(NEWEST) };
+    static IS_COMPLETE: Cell<bool> = const { Cell::new(true) };
+}
+
+/// Reads a value that was written in `form`.
+pub fn read<T>(form: u8, read: impl FnOnce() -> T) -> T {
+    let _restored_at_the_end = InForm::enter(form);
+    read()
+}
+
+/// Writes a value in the oldest form that has all of it. `write` gets the form, and may be called several times.
+pub fn write<T>(mut write: impl FnMut(u8) -> T) -> T {
+    for form in OLDEST..NEWEST {
+        let _restored_at_the_end = InForm::enter(form);
+        IS_COMPLETE.set(true);
+        let written = write(form);
+        if IS_COMPLETE.get() {
+            return written;
+        }
+    }
+    let _restored_at_the_end = InForm::enter(NEWEST);
+    write(NEWEST)
+}
+
+/// Sets the form of this thread until it is dropped.
+struct InForm(u8);
+
+impl InForm {
+    fn enter(form: u8) -> Self {
+        Self(FORM.replace(form))
+    }
+}
+
+impl Drop for InForm {
+    fn drop(&mut self) {
+        FORM.set(self.0);
+    }
+}
+
+/// For fields that form 8 added.
+pub mod since_8 {
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    const FORM: u8 = 8;
+
+    /// Writes the field; nothing in an older form.
+    ///
+    /// # Errors
+    /// Those of the serializer.
+    pub fn serialize<T, S>(value: &T, to: S) -> Result<S::Ok, S::Error>
+    where
+        T: Serialize + Default + PartialEq,
+        S: Serializer,
+    {
+        super::write_since(FORM, value, to)
+    }
+
+    /// Reads the field; its default in an older form.
+    ///
+    /// # Errors
+    /// Those of the deserializer.
+    pub fn deserialize<'de, T, D>(from: D) -> Result<T, D::Error>
+    where
+        T: Deserialize<'de> + Default,
+        D: Deserializer<'de>,
+    {
+        super::read_since(FORM, from)
+    }
+}
+
+fn write_since<T, S>(form: u8, value: &T, to: S) -> Result<S::Ok, S::Error>
+where
+    T: serde::Serialize + Default + PartialEq,
+    S: serde::Serializer,
+{
+    if to.is_human_readable() || FORM.get() >= form {
+        return value.serialize(to);
+    }
+    if *value != T::default() {
+        IS_COMPLETE.set(false);
+    }
+    // A unit takes no bytes.
+    to.serialize_unit()
+}
+
+fn read_since<'de, T, D>(form: u8, from: D) -> Result<T, D::Error>
+where
+    T: serde::Deserialize<'de> + Default,
+    D: serde::Deserializer<'de>,
+{
+    if from.is_human_readable() || FORM.get() >= form {
+        T::deserialize(from)
+    } else {
+        Ok(T::default())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde::{Deserialize, Serialize};
+
+    use super::*;
+
+    #[derive(Debug, PartialEq, Serialize, Deserialize)]
+    struct Before {
+        first: u8,
+        last: String,
+    }
+
+    #[derive(Debug, PartialEq, Serialize, Deserialize)]
+    struct Now {
+        first: u8,
+        #[serde(default, with = "since_8")]
+        added: Option<u16>,
+        last: String,
+    }
+
+    fn now(added: Option<u16>) -> Now {
+        Now { first: 1, added, last: "end".to_owned() }
+    }
+
+    fn write_now(value: &Now) -> (u8, Vec<u8>) {
+        write(|form| (form, postcard::to_allocvec(value).unwrap()))
+    }
+
+    #[test]
+    fn a_value_without_the_new_field_keeps_the_old_form_and_any_build_reads_it() {
+        let (form, bytes) = write_now(&now(None));
+        assert_eq!(form, OLDEST);
+        let old = Before { first: 1, last: "end".to_owned() };
+        assert_eq!(postcard::from_bytes::<Before>(&bytes), Ok(old));
+        assert_eq!(read(OLDEST, || postcard::from_bytes::<Now>(&bytes)), Ok(now(None)));
+    }
+
+    #[test]
+    fn a_value_with_the_new_field_takes_the_new_form_and_loses_nothing() {
+        let (form, bytes) = write_now(&now(Some(300)));
+        assert_eq!(form, NEWEST);
+        assert_eq!(read(NEWEST, || postcard::from_bytes::<Now>(&bytes)), Ok(now(Some(300))));
+        // Outside of `read` and `write` the form is the newest, also after a panic in them.
+        let fails = || read(OLDEST, || panic!("a bug"));
+        assert!(std::panic::catch_unwind(fails).is_err());
+        assert_eq!(postcard::from_bytes::<Now>(&bytes), Ok(now(Some(300))));
+        assert_eq!(postcard::to_allocvec(&now(Some(300))).unwrap(), bytes);
+    }
+
+    #[test]
+    fn json_has_every_field_in_every_form_and_reads_without_it() {
+        let text = write(|_form| serde_json::to_string(&now(None)).unwrap());
+        assert_eq!(text, r#"{"first":1,"added":null,"last":"end"}"#);
+        let old: Now = serde_json::from_str(r#"{"first":1,"last":"end"}"#).unwrap();
+        assert_eq!(old, now(None));
+        let new = r#"{"first":1,"added":7,"last":"end"}"#;
+        assert_eq!(read(OLDEST, || serde_json::from_str::<Now>(new).unwrap()), now(Some(7)));
+    }
+}
