@@ -3,7 +3,7 @@
 use bursar_core::auth::AuthMode;
 use bursar_core::card::ByLane;
 use bursar_core::ids::{AgentId, Name};
-use bursar_core::limits::REFUSALS_PER_MINUTE;
+use bursar_core::limits::{FAILED_PLANS_A_DAY, REFUSALS_PER_MINUTE};
 use bursar_core::money::Usd;
 use bursar_core::policy::Policy;
 use bursar_core::status::AgentStatus;
@@ -50,6 +50,7 @@ pub struct Agent {
     /// Number of its payments that can still be redeemed.
     pub open: u32,
     pub usage: Usage,
+    pub failed_plans: FailedPlans,
 }
 
 /// Number of an agent's refused requests in the latest minute that had one.
@@ -95,6 +96,29 @@ impl Usage {
             requests: requests.saturating_add(1),
             padding: before.saturating_add(u64::from(padding)),
         };
+    }
+}
+
+/// The plans of an agent that paid for gas and failed on one day (UTC).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct FailedPlans {
+    day: i64,
+    count: u32,
+}
+
+impl FailedPlans {
+    /// Returns the number on the day of `at`.
+    pub fn on(&self, at: Utc) -> u32 {
+        if day(at) == self.day { self.count } else { 0 }
+    }
+
+    pub(crate) fn count(&mut self, at: Utc) {
+        *self = Self { day: day(at), count: self.on(at).saturating_add(1) };
+    }
+
+    /// Counts the day as used up, because it is not known how many failed.
+    pub(crate) fn use_up(&mut self, at: Utc) {
+        *self = Self { day: day(at), count: self.on(at).max(FAILED_PLANS_A_DAY) };
     }
 }
 

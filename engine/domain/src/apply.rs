@@ -14,11 +14,12 @@ use bursar_core::time::Utc;
 use bursar_morpho::worth::most_lost;
 use bursar_x402::authorization::Authorization;
 
-use crate::agents::{Agent, Commission, PolicyRecord, Refusals, Usage};
+use crate::agents::{Agent, Commission, FailedPlans, PolicyRecord, Refusals, Usage};
 use crate::allowance::{Window, WindowStart};
 use crate::approver::Approver;
 use crate::deadline::Deadline;
 use crate::event::{AddressAdded, Entry, Event, RequestDraft};
+use crate::gas;
 use crate::loans::{Confirmation, LoanPlace};
 use crate::plan::{Execution, ExecutionEnd, PlanStep, Quote, StepPurpose, Volume, submission_id};
 use crate::prompts::{DeviceTurn, Prompt, WaitEnd};
@@ -87,6 +88,7 @@ fn apply_event(state: &mut State, entry: &Entry) -> Option<ChangedRecord> {
                 refusals: Refusals::default(),
                 open: 0,
                 usage: Usage::default(),
+                failed_plans: FailedPlans::default(),
             };
             Arc::make_mut(&mut state.agents).insert(id.clone(), Arc::new(agent));
         }
@@ -239,7 +241,14 @@ fn apply_event(state: &mut State, entry: &Entry) -> Option<ChangedRecord> {
             let ended =
                 change_execution(state, id, |execution| execution.end_request(end.clone()))?;
             settle_loan(state, &ended, end);
+            if gas::has_failed(state, &ended) {
+                with_agent(state, &ended.agent, |agent| agent.failed_plans.count(at));
+            }
             return Some(ChangedRecord::Request(ended));
+        }
+        Event::TradeFeeCounted { id, fee } => {
+            let agent = state.executing.get(id)?.agent.clone();
+            count_volume(state, &agent, Lane::Trade, *fee);
         }
         Event::PlanClosed { id } => {
             let mut request = Arc::make_mut(&mut state.executing).remove(id)?;
@@ -399,6 +408,7 @@ fn restored(state: &mut State, start: &WindowStart, at: Utc) {
     let policies = Arc::clone(&state.policies);
     for agent in Arc::make_mut(&mut state.agents).values_mut() {
         let agent = Arc::make_mut(agent);
+        agent.failed_plans.use_up(at);
         let Some(commission) = &mut agent.commission else { continue };
         let policy = policies.get(&commission.policy.key());
         let daily = policy.map(|record| record.policy.daily()).unwrap_or_default();
@@ -473,6 +483,10 @@ fn authorized(terms: &Authorization, at: Utc, by: Approver) -> Status {
 
 fn spend(state: &mut State, agent: &AgentId, lane: Lane, usd: Usd) {
     state.unattended.spend(usd);
+    count_volume(state, agent, lane, usd);
+}
+
+fn count_volume(state: &mut State, agent: &AgentId, lane: Lane, usd: Usd) {
     with_agent(state, agent, |agent| {
         if let Some(commission) = &mut agent.commission {
             let spent = commission.window.spent.of_mut(lane);

@@ -1,6 +1,6 @@
 //! Commands from outside, with all the input that their decision needs.
 
-use alloy_primitives::{Address, B256};
+use alloy_primitives::{Address, B256, U256};
 use bursar_core::client::Client;
 use bursar_core::ids::{AgentId, Name, RequestId, SeedId};
 use bursar_core::money::{Atoms, Usd};
@@ -180,6 +180,8 @@ pub enum Action {
         /// The number of steps that the caller knows.
         steps: usize,
         end: Box<ExecutionEnd>,
+        /// What the transactions of an executed trade cost, in wei; `None` if their receipts do not show it.
+        fee: Option<U256>,
     },
     /// The lane found no allowance left, so the plan of an ended request is over.
     ClosePlan {

@@ -167,7 +167,9 @@ pub fn decide(state: &State, command: &Command) -> Result<Decision, Refusal> {
         Action::PermitSigned { id, permit, signature } => {
             permits::signed(state, command, *id, permit, signature)
         }
-        Action::EndExecution { id, steps, end } => plans::end(state, command, *id, *steps, end),
+        Action::EndExecution { id, steps, end, fee } => {
+            plans::end(state, command, *id, *steps, end, *fee)
+        }
         Action::ClosePlan { id } => plans::close(state, command, *id),
         Action::Send(send) => outboxes::send(state, command, send),
         Action::Outbox { key, input } => outboxes::apply_input(state, command, key, input),

@@ -317,6 +317,11 @@ pub enum Event {
     PaymentLapsed {
         id: RequestId,
     },
+    /// The fee of a trade's transactions, which counts in the daily volume. Its end follows in the same commit.
+    TradeFeeCounted {
+        id: RequestId,
+        fee: Usd,
+    },
 }
 
 /// Why the wallet was locked.

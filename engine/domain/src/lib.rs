@@ -64,6 +64,7 @@ pub mod decision;
 mod due;
 pub mod effects;
 pub mod event;
+mod gas;
 pub mod idempotency;
 pub mod identity;
 pub mod lines;

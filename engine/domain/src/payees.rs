@@ -111,6 +111,7 @@ pub fn payment(entry: &Entry, changed: Option<&ChangedRecord>) -> Option<(Payee,
         | Event::PermitSigned { .. }
         | Event::StepEnded { .. }
         | Event::ExecutionEnded { .. }
+        | Event::TradeFeeCounted { .. }
         | Event::PlanClosed { .. }
         | Event::VenueTrusted { .. }
         | Event::VenueUntrusted { .. }

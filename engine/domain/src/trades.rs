@@ -3,6 +3,7 @@
 use alloy_primitives::{Address, B256, U256};
 use bursar_core::money::{Atoms, Bps, TokenAmount, Usd};
 use bursar_core::networks::ChainId;
+use bursar_core::stored;
 use bursar_core::time::Utc;
 use bursar_uniswap::{Decoded, Permit};
 use bursar_x402::signature::Signature65;
@@ -104,6 +105,9 @@ pub struct TradeQuote {
     pub value_in: Option<Usd>,
     /// The value of the output by a price from outside the pool; `None` if there is no such price.
     pub value_out: Option<Usd>,
+    /// The price of one native coin; `None` if it is unknown.
+    #[serde(default, with = "stored::since_8")]
+    pub native_price: Option<Usd>,
     /// The paying address's balance of the native coin, in wei.
     pub native_balance: U256,
     /// The paying address's balance of the input token.

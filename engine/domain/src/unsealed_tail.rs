@@ -97,6 +97,7 @@ pub fn may_follow_a_seal(before: &State, entry: &Entry) -> bool {
         | Event::PermitSigned { .. }
         | Event::StepEnded { .. }
         | Event::ExecutionEnded { .. }
+        | Event::TradeFeeCounted { .. }
         | Event::PlanClosed { .. }
         | Event::VenueTrusted { .. }
         | Event::WithdrawalBooked { .. }

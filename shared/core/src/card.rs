@@ -121,6 +121,8 @@ pub enum HoldReason {
     UnattendedLimit,
     /// The key of the paying address is in a hardware device. Only cards have this reason: such a request is not held.
     Device,
+    /// As many trades and supplies of the agent as [`crate::limits::FAILED_PLANS_A_DAY`] paid for gas today and failed.
+    FailedPlans,
 }
 
 impl HoldReason {
@@ -155,6 +157,7 @@ impl HoldReason {
             HoldReason::ExitUnfunded => "exit_unfunded",
             HoldReason::UnattendedLimit => "unattended_limit",
             HoldReason::Device => "device",
+            HoldReason::FailedPlans => "failed_plans",
         }
     }
 
@@ -216,6 +219,9 @@ impl HoldReason {
             HoldReason::ThinLiquidity => "the venue has less free money than ten times the deposit",
             HoldReason::ExitUnfunded => "too little ETH would be left to withdraw the money again",
             HoldReason::Device => "the key of the paying address is in a Ledger",
+            HoldReason::FailedPlans => {
+                "20 trades and supplies of this agent paid for gas today (UTC) and failed"
+            }
             HoldReason::UnattendedLimit => {
                 "over unattended.daily, the limit while no person has opened the wallet since the engine started"
             }

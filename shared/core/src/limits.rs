@@ -47,6 +47,8 @@ pub const HEADER_FREE_BYTES: usize = 1 << 10;
 /// Bytes of padding in one agent's payment challenges in a UTC day. Padding is the part of a challenge beyond
 /// [`HEADER_FREE_BYTES`].
 pub const PADDING_A_DAY: u64 = 32 << 20;
+/// Trades and supplies of one agent in a UTC day that may pay for gas and fail. Further ones need the operator.
+pub const FAILED_PLANS_A_DAY: u32 = 20;
 /// Pending settlement checks of one agent. Beyond that, reports are accepted without a check on the chain.
 pub const CHECKS_PER_AGENT: usize = 50;
 /// Refusals recorded for one agent in a minute; further ones are answered without a record.

@@ -305,6 +305,8 @@ pub enum EntryKind {
     TradeEnded,
     #[strum(serialize = "trade.closed")]
     TradeClosed,
+    #[strum(serialize = "trade.fee_counted")]
+    TradeFeeCounted,
     #[strum(serialize = "loan.started")]
     LoanStarted,
     #[strum(serialize = "loan.held")]

@@ -64,6 +64,14 @@ pub(crate) struct Time {
     sightings: Vec<BlockSighting>,
 }
 
+impl Time {
+    /// Returns the UTC day of everything that the wallet records now; `None` if its records may be of a later day.
+    pub(crate) fn sure_day(&self) -> Option<i64> {
+        let is_latest = self.now.wall_ms >= self.latest_ms;
+        is_latest.then(|| self.now.wall_ms.div_euclid(86_400_000))
+    }
+}
+
 /// A chain's time as the wallet may have seen it: its offset from the boot clock, and until when that was valid.
 #[derive(Debug, Clone, Copy)]
 struct BlockSighting {

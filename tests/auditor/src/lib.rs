@@ -73,7 +73,7 @@ use crate::book::Book;
 use crate::clocks::{Instant, Time};
 use crate::config::{Config, PossibleConfig};
 use crate::expect::OpenCalls;
-use crate::observations::{Address, Answer, Id, LendingFact, Observation};
+use crate::observations::{Address, Answer, Id, LendingFact, Observation, PriceRead};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A network that the wallet knows.
@@ -282,6 +282,11 @@ impl Auditor {
             Observation::Read(read) => self.trades.market.read(self.seq, read),
             Observation::PriceRead(price) => {
                 self.trades.market.priced(self.seq, self.time.instant(), price);
+                if let PriceRead::Api { micros: Some(micros) }
+                | PriceRead::Feed { micros: Some(micros), .. } = price
+                {
+                    self.trades.book.priced(*micros);
+                }
             }
             Observation::Rehearsed(rehearsed) => {
                 self.trades.market.rehearsed(self.seq, rehearsed);

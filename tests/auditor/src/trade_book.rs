@@ -5,7 +5,14 @@ use crate::clocks::{AllowancePeriod, HOLD_MS, Instant};
 use crate::config::Config;
 use crate::trade_slots::{Kind, Slot, SlotKey, Slots};
 use crate::trading::{OpenAllowance, Trade, TradeState};
+use crate::wide;
 use std::collections::{BTreeMap, BTreeSet};
+
+/// The smallest units of a native coin.
+const COIN: u128 = 1_000_000_000_000_000_000;
+
+/// What a fee counts if the price of the coin was not known, in micro-dollars.
+const FEE_WITHOUT_PRICE: u64 = 1_000_000;
 
 /// What makes two calls the same trade.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -146,6 +153,8 @@ pub(crate) struct TradeRecord {
     /// Since when, in the calm phase, a poll has shown it unfinished.
     pub(crate) last_poll: Option<Instant>,
     pub(crate) cards: Vec<(Ticket, u64, String)>,
+    /// The UTC day of the first call, if no clock was ever further: then the wallet's records are of that day too.
+    pub(crate) day: Option<i64>,
 }
 
 impl TradeIdentity {
@@ -191,6 +200,7 @@ impl TradeRecord {
             baseline: None,
             last_poll: None,
             cards: Vec::new(),
+            day: None,
         }
     }
 
@@ -272,6 +282,8 @@ pub(crate) struct TradeBook {
     pub(crate) periods: BTreeMap<String, Vec<Allowance>>,
     /// The newest allowances of each address.
     pub(crate) allowances: BTreeMap<(u64, Address), Vec<OpenAllowance>>,
+    /// The lowest and the highest price of the native coin that a source reported, in micro-dollars.
+    pub(crate) prices: Option<(u64, u64)>,
 }
 
 impl TradeBook {
@@ -325,6 +337,35 @@ impl TradeBook {
         self.slots.of(key).find(|(_, slot)| slot.kind == Kind::Swap)
     }
 
+    /// Notes a price of the native coin.
+    pub(crate) fn priced(&mut self, micros: u64) {
+        let (least, most) = self.prices.unwrap_or((micros, micros));
+        self.prices = Some((least.min(micros), most.max(micros)));
+    }
+
+    /// Returns what the transactions of an executed trade cost in micro-dollars: (least, most). A fee without a price of the
+    /// coin counts one dollar.
+    fn fee(&self, key: u64) -> (u64, u64) {
+        let steps = self.slots.of(key).filter(|(_, slot)| slot.kind != Kind::Revoke);
+        let paid = steps.filter_map(|(_, slot)| slot.included.as_ref());
+        let paid = paid.fold(0u128, |sum, one| sum.saturating_add(one.gas_paid));
+        let (low, high) = self.prices.unwrap_or((0, 0));
+        let micros = |amount: u128| u64::try_from(amount).unwrap_or(u64::MAX);
+        let least = micros(wide::floor(paid, u128::from(low), COIN));
+        let most = micros(wide::ceil(paid, u128::from(high), COIN));
+        // Without a receipt, the most that a plan may cost counts.
+        (least.min(FEE_WITHOUT_PRICE), most.saturating_mul(24).max(FEE_WITHOUT_PRICE))
+    }
+
+    /// Returns whether a plan surely paid for gas and ended without its swap.
+    pub(crate) fn surely_failed(&self, key: u64, rec: &TradeRecord) -> bool {
+        let failed =
+            matches!(rec.end, Some(TradeState::Rejected { .. } | TradeState::Failed { .. }));
+        let mut steps = self.slots.of(key).filter(|(_, slot)| slot.kind != Kind::Revoke);
+        let swapped = self.swap_of(key).is_some_and(|(_, slot)| slot.succeeded());
+        failed && !rec.soft_end && !swapped && steps.any(|(_, slot)| !slot.is_unsent())
+    }
+
     /// Returns what a trade takes of this allowance: (least, most).
     fn takes(&self, key: u64, p: &Allowance, now: &Instant) -> (u64, u64) {
         let Some(rec) = self.recs.get(&key) else { return (0, 0) };
@@ -337,7 +378,13 @@ impl TradeBook {
             _ if rec.refused.is_some() => return (0, 0),
             Some(TradeState::Rejected { .. }) if hard && unswapped => return (0, 0),
             Some(TradeState::Failed { .. }) if hard && unswapped => return (0, 0),
-            Some(_) if hard => {
+            Some(end) if hard => {
+                let (fee_least, fee_most) = match end {
+                    TradeState::Executed { .. } => self.fee(key),
+                    _ => (0, 0),
+                };
+                let (least, most) =
+                    (least.saturating_add(fee_least), most.saturating_add(fee_most));
                 // Spent between the signature and the report.
                 let ended = rec.history.iter().find(|(_, phase)| *phase == 2);
                 let ended = ended.map_or(u64::MAX, |(seq, _)| *seq);
@@ -356,7 +403,9 @@ impl TradeBook {
         let reserved = broadcast.is_some_and(|(_, slot)| slot.included.is_none() && !slot.taken);
         let recent = broadcast.is_some() && signed.is_some_and(|seq| seq > p.latest);
         let sure = rec.surely_held(now) || reserved || recent;
-        (if sure { least } else { 0 }, most)
+        // Its end may be recorded and not be reported yet.
+        let fee = if broadcast.is_some() { self.fee(key).1 } else { 0 };
+        (if sure { least } else { 0 }, most.saturating_add(fee))
     }
 
     /// Returns what the agent's other trades take of the allowances that may be in force: (least, most).

@@ -59,7 +59,10 @@ impl Plan {
                 steps.push(draw.concurrent_step());
             }
         }
-        Self { seed, swarm, bounds, watchful: false, steps }.with_loans(agents).with_device()
+        Self { seed, swarm, bounds, watchful: false, steps }
+            .with_loans(agents)
+            .with_device()
+            .with_gas_burners()
     }
 }
 

@@ -2,7 +2,7 @@
 
 use bursar_tests::dice::Dice;
 
-use crate::plan::{NodeMode, Pick, PlannedTrade, PoolChoice, Step, TradeSize};
+use crate::plan::{NodeMode, Pick, Plan, PlannedTrade, PoolChoice, Step, TradeSize};
 
 const DOLLAR: u64 = 1_000_000;
 
@@ -77,6 +77,39 @@ pub(crate) fn automatic(dice: &mut Dice, agent: Pick, native: bool) -> PlannedTr
         deadline_s: None,
         chain: 0,
         ..planned(dice, agent)
+    }
+}
+
+/// Picks the newest of up to six agents.
+const NEWEST: Pick = Pick(59 * 4 + 1);
+
+impl Plan {
+    /// Adds trades that pay for gas to the end of some worlds that trade.
+    pub(crate) fn with_gas_burners(mut self) -> Self {
+        let mut dice = Dice::new(self.seed ^ 0x6a5);
+        if self.swarm.trades && dice.chance(1, 6) {
+            let late = dice.chance(2, 3);
+            let count = if late { 22 } else { 12 };
+            let planned = automatic(&mut dice, NEWEST, true);
+            let (which, variant) = (3, if late { 4 } else { 1 });
+            let commission = |label| Step::Commission { agent: NEWEST, policy: which, label };
+            self.steps.extend([
+                Step::Open { right: true },
+                Step::RightClock,
+                Step::Thaw { right: true },
+                Step::Pass { ms: 30_000 },
+                Step::Network { chain: 0, on: true },
+                Step::Nodes { chain: 0, mode: NodeMode::Honest },
+                Step::Prices { faults: 0 },
+                Step::CreatePolicy { which, variant },
+                Step::EditPolicy { which, variant },
+                Step::Register { bearer: false, name: 5 },
+                commission(1),
+                commission(0),
+                Step::GasBurners { planned, count, late },
+            ]);
+        }
+        self
     }
 }
 

@@ -90,6 +90,8 @@ plants! {
     FillFromQuote "the quote is reported as the fill";
     HookAutomatic "a pool with an unlisted hook is used without asking";
     RepeatExecuted "a repeated trade is executed again";
+    FailuresUncounted "trades that pay for gas and fail are not counted";
+    FeeUncounted "the fee of a trade is not added to the volume of the day";
     LocalDeadline "the deadline of a swap follows from the local clock";
     FloorWithoutGas "the least native balance is checked without the cost of gas";
     CeilingIgnored "what may be lent is not limited";

@@ -380,6 +380,12 @@ pub enum Step {
     DisplacedTrade {
         planned: PlannedTrade,
     },
+    /// Trades that pay for gas. `late`: each has a deadline before its block. Otherwise they use up the volume of the day.
+    GasBurners {
+        planned: PlannedTrade,
+        count: u8,
+        late: bool,
+    },
     /// A trade that is frozen between its approval and its swap, and thawed again.
     FrozenTrade {
         planned: PlannedTrade,
@@ -521,7 +527,7 @@ kinds! {
     AddAddress RenameAddress DeleteAddress Network MaxValidity Pass ToExpiry ToMidnight SetClock RightClock Zone
     Sleep
     Reboot Block Restart Crash CrashAt DiskFails SlowSigner Release
-    Trade TradeCopies TradeCrowd RepeatTrade PollTrade MovedTrade DisplacedTrade FrozenTrade Mine MovePool PriceMove Prices Nodes Reorg DropTx
+    Trade TradeCopies TradeCrowd RepeatTrade PollTrade MovedTrade DisplacedTrade GasBurners FrozenTrade Mine MovePool PriceMove Prices Nodes Reorg DropTx
     ReplaceNonce BaseFee Rebase
     Loan LoanCopies LoanCrowd RepeatLoan PollLoan Venues ApproveLoan DenyLoan ChangedLoan InterruptedLoan FrozenLoan Outsider
     PauseCoin HidePositions BlindLoans EditLending Device

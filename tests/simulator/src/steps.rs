@@ -69,6 +69,7 @@ impl World {
             Step::RepeatTrade { pick, variant } => self.repeat_trade(pick, variant),
             Step::MovedTrade { planned, permille } => self.moved_trade(&planned, permille),
             Step::DisplacedTrade { planned } => self.displaced_trade(&planned),
+            Step::GasBurners { planned, count, late } => self.gas_burners(&planned, count, late),
             Step::FrozenTrade { planned } => self.frozen_trade(&planned),
             Step::PollTrade { pick } => match pick.of(self.trade_ids.len()) {
                 Some(at) => self.poll_trade(&self.trade_ids[at].clone()),

@@ -69,6 +69,7 @@ pub(crate) fn change_input(plant: PlantedBug, state: &mut State, command: &mut C
                 *received = out;
             }
         }
+        (PlantedBug::FeeUncounted, Action::EndExecution { fee, .. }) => *fee = Some(U256::ZERO),
         (PlantedBug::RepeatExecuted, Action::Recall(recall)) => recall.prior.same = None,
         (PlantedBug::RepeatExecuted, Action::Ask(ask)) if matches!(ask.ask, LaneAsk::Trade(_)) => {
             ask.prior.same = None;
@@ -128,6 +129,13 @@ pub(crate) fn change_state(
         (PlantedBug::VolumeTwice, Event::ExecutionEnded { .. }) => {
             let reserved = execution(before).map_or(Usd::ZERO, Execution::reserved);
             return_volume(state, before, reserved);
+        }
+        (PlantedBug::FailuresUncounted, Event::ExecutionEnded { .. }) => {
+            let agent =
+                before.and_then(|request| Arc::make_mut(&mut state.agents).get_mut(&request.agent));
+            if let Some(agent) = agent {
+                Arc::make_mut(agent).failed_plans = Default::default();
+            }
         }
         (PlantedBug::VolumeTwice, Event::RequestDenied { .. } | Event::RequestExpired { .. }) => {
             let trade = before.and_then(Request::trade);

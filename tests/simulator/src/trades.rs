@@ -117,6 +117,34 @@ impl World {
         self.mine(4)
     }
 
+    /// Trades that pay for gas, one after another.
+    pub(crate) fn gas_burners(
+        &mut self,
+        planned: &PlannedTrade,
+        count: u8,
+        late: bool,
+    ) -> Result<(), WorldFailure> {
+        for one in 0..count {
+            let agent = planned.agent.of(self.agents.len());
+            let (policy, left, _owner) = agent.map(|at| self.trading_of(at)).unwrap_or_default();
+            let (size, deadline_s) = match late {
+                // The sizes differ, so that no two are the same request.
+                true => (TradeSize::Micros(DOLLAR + u64::from(one)), Some(2)),
+                false if left < policy.auto_below.0 => (TradeSize::Left(0), None),
+                false => (TradeSize::Threshold(-1), None),
+            };
+            self.trade(&PlannedTrade { size, deadline_s, key: None, ..*planned })?;
+            if late {
+                self.pass(5_000)?;
+            }
+            self.mine(6)?;
+            if let Some(id) = self.trade_ids.last().cloned() {
+                self.poll_trade(&id)?;
+            }
+        }
+        Ok(())
+    }
+
     /// A trade that is frozen after its first step was sent, and thawed again.
     pub(crate) fn frozen_trade(&mut self, planned: &PlannedTrade) -> Result<(), WorldFailure> {
         self.trade(planned)?;

@@ -1,7 +1,9 @@
 //! The plans of allowed trades: what may be signed, and how steps, requests and plans end.
 
+use alloy_primitives::U256;
 use bursar_core::codes::Code;
 use bursar_core::ids::RequestId;
+use bursar_core::money::Usd;
 use bursar_core::time::Moment;
 use bursar_submit::{
     Declines, Event as OutboxEvent, Kind, Outbox, OutboxKey, Outcome, SubmissionId,
@@ -15,6 +17,7 @@ use crate::deadline::Deadline;
 use crate::decision::{Decision, Reply, require_sealed};
 use crate::due::{renewal_if_due, unattended_day_if_due};
 use crate::event::Event;
+use crate::gas;
 use crate::plan::{Execution, ExecutionEnd, PLAN_MS, Quote, StepPurpose, Volume, outbox_key};
 use crate::prompts::WaitEnd;
 use crate::refusal::Refusal;
@@ -141,6 +144,7 @@ pub(super) fn end(
     id: RequestId,
     steps: usize,
     end: &ExecutionEnd,
+    fee: Option<U256>,
 ) -> Result<Decision, Refusal> {
     require_sealed(command)?;
     let request = state.executing.get(&id).ok_or(Refusal::new(Code::RequestNotFound))?;
@@ -156,7 +160,22 @@ pub(super) fn end(
     if matches!(end, ExecutionEnd::Executed { .. }) && !succeeded {
         return Err(Refusal::new(Code::InternalError));
     }
-    Ok(Decision::reply(ended(request, execution, end.clone()), Reply::Request(id)))
+    let mut events = Vec::new();
+    if matches!(end, ExecutionEnd::Executed { .. })
+        && let Some(fee) = gas::fee_counted(state, request, fee).filter(|fee| *fee > Usd::ZERO)
+    {
+        events.extend(agent_renewal_if_due(state, request, &command.moment));
+        events.push(Event::TradeFeeCounted { id, fee });
+    }
+    events.extend(ended(request, execution, end.clone()));
+    Ok(Decision::reply(events, Reply::Request(id)))
+}
+
+/// Returns the renewal of the allowance in which a plan counts what it spends now, if it is due.
+fn agent_renewal_if_due(state: &State, request: &Request, moment: &Moment) -> Vec<Event> {
+    let agent = state.agents.get(&request.agent);
+    let given = agent.and_then(|agent| Some((agent, agent.commission.as_ref()?)));
+    given.map_or(Vec::new(), |(agent, given)| renewal_if_due(agent, given, moment).0)
 }
 
 /// Ends the plan of an ended request, because no allowance is left.
@@ -211,12 +230,7 @@ pub(super) fn step_finished(
     // A volume that is spent now counts in the allowance of this moment.
     if after.volume == Volume::Spent {
         renewals.extend(unattended_day_if_due(state, moment));
-    }
-    if after.volume == Volume::Spent
-        && let Some(agent) = state.agents.get(&request.agent)
-        && let Some(commission) = &agent.commission
-    {
-        renewals.extend(renewal_if_due(agent, commission, moment).0);
+        renewals.extend(agent_renewal_if_due(state, request, moment));
     }
     let mut events = vec![Event::StepEnded { id: request.id, outcome }];
     if after.end.is_none()

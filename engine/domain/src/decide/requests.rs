@@ -19,6 +19,7 @@ use crate::command::{Approval, Ask, Command, Recall, Requote};
 use crate::decision::{Decision, Effect, Reply, require_unlocked};
 use crate::due::{expiry, expiry_if_due, renewal_if_due, renewals, unattended_day_if_due};
 use crate::event::{Event, RequestDraft};
+use crate::gas;
 use crate::idempotency::{Prior, Repeat, repeat};
 use crate::identity::Identity;
 use crate::loan_context::check_current;
@@ -64,6 +65,11 @@ pub(super) fn ask(state: &State, command: &Command, ask: &Ask) -> Result<Decisio
         (None, LaneAsk::Loan(loan)) => loans::verdict(&intake, agent, loan)?,
     };
     let verdict = match verdict {
+        Verdict::Act
+            if gas::failures_are_used_up(state, agent, &ask.ask, &command.moment, None) =>
+        {
+            hold(HoldReason::FailedPlans, queue.by_agent, queue.in_all)
+        }
         Verdict::Act if exceeds(state, &command.moment, ask.ask.usd(), None) => {
             hold(HoldReason::UnattendedLimit, queue.by_agent, queue.in_all)
         }

@@ -14,6 +14,7 @@ use super::{loans, outboxes, trades};
 use crate::command::{Approval, Command, Requote, StepOrder};
 use crate::decision::{Decision, Reply, require_sealed};
 use crate::event::Event;
+use crate::gas;
 use crate::lines::is_acting;
 use crate::loan_context::check_current;
 use crate::plan::{Execution, ExecutionEnd, Quote, StepPurpose, outbox_key, submission_id};
@@ -117,6 +118,7 @@ fn still_allowed(
     // An allowance, a permit and the main transaction have the same conditions.
     may_sign(state, command, request, execution, true)?;
     check_unattended(state, command, request, execution, quote.value())?;
+    gas::check_failures(state, &command.moment, request, execution)?;
     match (&request.ask, quote) {
         (LaneAsk::Trade(trade), Quote::Trade(quote)) => {
             trades::still_allowed(state, command, request, (trade, execution), quote)

@@ -246,7 +246,7 @@ impl Bench {
 
     pub(crate) fn end(&mut self, id: RequestId, end: ExecutionEnd) -> Result<Decision, Refusal> {
         let steps = self.execution(id).steps.len();
-        self.world.run(Action::EndExecution { id, steps, end: Box::new(end) })
+        self.world.run(Action::EndExecution { id, steps, end: Box::new(end), fee: None })
     }
 
     /// Ends a loan whose main transaction is final, as the lane does with the receipt.

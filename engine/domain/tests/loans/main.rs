@@ -15,6 +15,7 @@ mod case;
 mod current;
 mod exits;
 mod exposure;
+mod gas;
 mod histories;
 mod holds;
 mod ledger;

@@ -80,7 +80,7 @@ fn each_outcome_of_a_withdrawal() {
             assert_eq!(sums(&bench), (0, VALUE - 30_000_000));
             let received = Some(Atoms(alloy_primitives::U256::from(30_000_000)));
             let end = ExecutionEnd::Executed { hash, received, position: None };
-            let again = Action::EndExecution { id, steps: 1, end: Box::new(end) };
+            let again = Action::EndExecution { id, steps: 1, end: Box::new(end), fee: None };
             assert_eq!(bench.world.refused(again).code, Code::RequestNotFound);
             assert_eq!(sums(&bench), (0, VALUE - 30_000_000));
         }

@@ -19,6 +19,9 @@ pub(crate) const HELD_WEI: u64 = 1_000_000_000_000_000_000;
 /// The worst cost of a plan, in wei.
 pub(crate) const PLAN_COST: u64 = 1_000_000_000_000;
 
+/// The price of one ETH.
+pub(crate) const ETH_PRICE: Usd = Usd::dollars(3_000);
+
 /// What a quote pays for one micro-dollar.
 const OUT_PER_MICRO: u64 = 1_000;
 
@@ -42,6 +45,7 @@ pub(crate) fn quote(micros: u64) -> TradeQuote {
         impact: Some(Bps(30)),
         value_in: Some(Usd(micros)),
         value_out: Some(Usd(micros)),
+        native_price: Some(ETH_PRICE),
         native_balance: U256::from(HELD_WEI),
         balance_in: U256::from(1_000_000_000u64),
         plan_cost: U256::from(PLAN_COST),

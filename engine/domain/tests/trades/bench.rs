@@ -237,17 +237,32 @@ impl Bench {
     }
 
     pub(crate) fn end(&mut self, id: RequestId, end: ExecutionEnd) -> Result<Decision, Refusal> {
+        self.end_with_fee(id, end, Some(U256::ZERO))
+    }
+
+    pub(crate) fn end_with_fee(
+        &mut self,
+        id: RequestId,
+        end: ExecutionEnd,
+        fee: Option<U256>,
+    ) -> Result<Decision, Refusal> {
         let steps = self.execution(id).steps.len();
-        self.world.run(Action::EndExecution { id, steps, end: Box::new(end) })
+        self.world.run(Action::EndExecution { id, steps, end: Box::new(end), fee })
     }
 
     /// Ends a trade whose swap is final, as the lane does with the receipt.
     #[track_caller]
     pub(crate) fn executed(&mut self, id: RequestId) {
+        self.executed_for(id, Some(U256::ZERO));
+    }
+
+    /// The same, with the fee of its transactions in wei, or without one.
+    #[track_caller]
+    pub(crate) fn executed_for(&mut self, id: RequestId, fee: Option<U256>) {
         let hash =
             self.execution(id).main_step().and_then(|step| step.hash()).expect("a final swap");
         let received = Some(quote_of(self.execution(id)).out);
-        self.end(id, ExecutionEnd::Executed { hash, received, position: None })
+        self.end_with_fee(id, ExecutionEnd::Executed { hash, received, position: None }, fee)
             .expect("the end is not refused");
     }
 

@@ -124,7 +124,8 @@ fn a_stale_or_repeated_end_ends_nothing() {
     let mut bench = Bench::new();
     let id = bench.starts(0, trade(40_000_000));
     let end = |code| Box::new(ExecutionEnd::Rejected(Refusal::new(code)));
-    let action = |steps, code| bursar_domain::Action::EndExecution { id, steps, end: end(code) };
+    let action =
+        |steps, code| bursar_domain::Action::EndExecution { id, steps, end: end(code), fee: None };
     assert_eq!(bench.world.refused(action(1, Code::NoPool)).code, Code::AlreadyDecided);
     bench.opens(id, StepPurpose::Allowance);
     for steps in [0, 1] {

@@ -14,6 +14,7 @@ mod case;
 mod days;
 mod deadlines;
 mod devices;
+mod gas;
 mod histories;
 mod ledger;
 mod leftovers;

@@ -15,7 +15,7 @@ use bursar_core::ids::RequestId;
 use bursar_core::networks::Network;
 use bursar_domain::command::{PermitOrder, StepOrder};
 use bursar_domain::outboxes::SendRecord;
-use bursar_domain::plan::{Execution, ExecutionEnd, Quote, StepPurpose, outbox_key};
+use bursar_domain::plan::{Execution, ExecutionEnd, PlanStep, Quote, StepPurpose, outbox_key};
 use bursar_domain::prompts::WaitEnd;
 use bursar_domain::{Action, LaneAsk, Refusal, Request, lines};
 use bursar_submit::{Call, OutboxKey, Outcome, fees};
@@ -301,8 +301,7 @@ impl Worker {
         }
         if let Some(main) = execution.main_step() {
             let Some(Outcome::Succeeded { hash, .. }) = main.outcome else { return Ok(None) };
-            let executed = self.executed(request, hash).await?;
-            return Ok(Some(end(request, execution, executed)));
+            return self.executed(request, execution, hash).await.map(Some);
         }
         let key = outbox_key(request.ask.chain(), request.from);
         let outbox = self.core.view().state.outboxes.get(&key);
@@ -338,16 +337,28 @@ impl Worker {
         })
     }
 
-    /// Reads what a final main transaction moved.
-    async fn executed(&self, request: &Request, hash: B256) -> Result<ExecutionEnd, Refusal> {
-        let (received, position) = match &request.ask {
+    /// Reads what a final main transaction moved, and what the transactions of a trade cost.
+    async fn executed(
+        &self,
+        request: &Request,
+        execution: &Execution,
+        hash: B256,
+    ) -> Result<Action, Refusal> {
+        let (received, position, fee) = match &request.ask {
             LaneAsk::Trade(trade) => {
-                (self.trading.received(trade, request.from, hash).await?, None)
+                let before = execution.steps.iter().filter_map(PlanStep::hash);
+                let before: Vec<B256> = before.filter(|one| *one != hash).collect();
+                let filled = self.trading.filled(trade, request.from, hash, &before).await?;
+                (filled.received, None, filled.fee)
             }
-            LaneAsk::Loan(loan) => self.lending.settled(loan, request.from, hash).await?,
-            LaneAsk::Payment(_) => (None, None),
+            LaneAsk::Loan(loan) => {
+                let (received, position) = self.lending.settled(loan, request.from, hash).await?;
+                (received, position, None)
+            }
+            LaneAsk::Payment(_) => (None, None, None),
         };
-        Ok(ExecutionEnd::Executed { hash, received, position })
+        let executed = ExecutionEnd::Executed { hash, received, position };
+        Ok(end_with_fee(request, execution, executed, fee))
     }
 
     /// Reads the allowance that an ended request leaves; `None` if it is zero, or if the plan gives none.
@@ -421,7 +432,17 @@ fn failpoints_of(action: &Action) -> (&'static str, &'static str) {
 }
 
 fn end(request: &Request, execution: &Execution, end: ExecutionEnd) -> Action {
-    Action::EndExecution { id: request.id, steps: execution.steps.len(), end: Box::new(end) }
+    end_with_fee(request, execution, end, None)
+}
+
+fn end_with_fee(
+    request: &Request,
+    execution: &Execution,
+    end: ExecutionEnd,
+    fee: Option<U256>,
+) -> Action {
+    let steps = execution.steps.len();
+    Action::EndExecution { id: request.id, steps, end: Box::new(end), fee }
 }
 
 /// Returns whether a later try may succeed.

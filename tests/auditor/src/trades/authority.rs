@@ -10,6 +10,9 @@ use crate::trade_slots::Kind;
 use crate::trading::TradeState;
 use crate::{Auditor, Violation};
 
+/// Plans of one agent that may pay for gas and fail on one UTC day before the operator is asked.
+const FAILED_A_DAY: usize = 20;
+
 /// Nothing unsigned survives this time after its approval (5 minutes).
 pub(crate) const UNSIGNED_MS: i64 = 300_000;
 
@@ -88,6 +91,7 @@ impl Auditor {
     ) -> Result<(), Violation> {
         let approvals: Vec<&&Authorization> = begun.iter().filter(|a| !a.by_call).collect();
         if approvals.is_empty() {
+            self.check_failures(key, rec)?;
             return self.check_automatic(key, rec);
         }
         let ex = self.trades.exchanges.get(&rec.trade.chain);
@@ -137,6 +141,22 @@ impl Auditor {
         let rule = if why.contains("daily volume") { "volume" } else { "refusals" };
         let what = format!("a step was signed after the approval, but {why}");
         Err(self.trade_violation(key, rule, &what))
+    }
+
+    /// Checks that a plan which nobody approved begins only while few plans of its agent have failed today.
+    fn check_failures(&self, key: u64, rec: &TradeRecord) -> Result<(), Violation> {
+        let book = &self.trades.book;
+        let Some(today) = self.time.sure_day() else { return Ok(()) };
+        if rec.day != Some(today) || book.slots.of(key).next().is_some() {
+            return Ok(());
+        }
+        let mine = book.recs.iter().filter(|(_, r)| r.agent == rec.agent && r.day == Some(today));
+        let failed = mine.filter(|(other, r)| book.surely_failed(**other, r)).count();
+        if failed >= FAILED_A_DAY {
+            let what = format!("a plan began without approval after {failed} failed ones today");
+            return Err(self.trade_violation(key, "failed plans", &what));
+        }
+        Ok(())
     }
 
     /// Checks that a trade which nobody approved may be executed.

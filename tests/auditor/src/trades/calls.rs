@@ -47,7 +47,8 @@ impl Auditor {
             Some(key) => key,
             None => {
                 let agent = ask.agent.clone();
-                book.add(TradeRecord::new(agent, identity, ask.trade.clone(), self.seq))
+                let rec = TradeRecord::new(agent, identity, ask.trade.clone(), self.seq);
+                book.add(TradeRecord { day: self.time.sure_day(), ..rec })
             }
         };
         if let Some(rec) = book.recs.get_mut(&key) {

@@ -355,6 +355,7 @@ pub(crate) fn stale_topics(kind: EntryKind) -> &'static [Topic] {
         | EntryKind::TradeStepEnded
         | EntryKind::TradeEnded
         | EntryKind::TradeClosed
+        | EntryKind::TradeFeeCounted
         | EntryKind::LoanStarted
         | EntryKind::LoanHeld
         | EntryKind::LoanRefused

@@ -266,6 +266,7 @@ fn quote_of(
         impact: market.impact,
         value_in: market::value(spec, spec.token_in, spec.amount_in, eth, &market.stocks),
         value_out: market::value(spec, spec.token_out, market.out, eth, &market.stocks),
+        native_price: eth,
         native_balance: market.native_balance,
         balance_in: market.balance_in,
         best: best_of(spec, market),

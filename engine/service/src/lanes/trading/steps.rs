@@ -61,24 +61,38 @@ impl Trading {
         execution.until.utc.min(self.ports.clock.utc().plus_ms(ms))
     }
 
-    /// Returns what the receipt of the swap shows; `None` inside if it does not show it.
+    /// Returns what the receipts of the swap and of the transactions before it show.
     ///
     /// # Errors
     /// `CHAIN_UNAVAILABLE`
-    pub(in crate::lanes) async fn received(
+    pub(in crate::lanes) async fn filled(
         &self,
         trade: &TradeAsk,
         owner: Address,
-        hash: B256,
-    ) -> Result<Option<Atoms>, Refusal> {
+        swap: B256,
+        before: &[B256],
+    ) -> Result<Filled, Refusal> {
         let (network, exchange) = exchange_of(trade)?;
         let chain = self.chain(network)?;
-        let receipt = chain.receipt(hash).await.map_err(|_fault| unavailable())?;
-        let receipt = receipt.ok_or_else(unavailable)?;
+        let read = async |hash| chain.receipt(hash).await.map_err(|_fault| unavailable());
+        let receipt = read(swap).await?.ok_or_else(unavailable)?;
+        let mut fee = receipt.fee();
+        for hash in before {
+            // A node may have forgotten it by now.
+            let more = read(*hash).await?.and_then(|receipt| receipt.fee());
+            fee = fee.zip(more).and_then(|(sum, more)| sum.checked_add(more));
+        }
         let logs: Vec<fill::Log> = receipt.logs.into_iter().map(fill_log).collect();
         let spec = spec_of(trade, owner, network, exchange);
-        Ok(fill_of(&spec, &logs).map(Atoms))
+        Ok(Filled { received: fill_of(&spec, &logs).map(Atoms), fee })
     }
+}
+
+/// What receipts show of an executed trade; `None` if they do not show it.
+pub(in crate::lanes) struct Filled {
+    pub(in crate::lanes) received: Option<Atoms>,
+    /// What all transactions of the plan cost together, in wei.
+    pub(in crate::lanes) fee: Option<U256>,
 }
 
 /// Returns the end of a swap that is measured now, by our clock. It may be as early as the deadline that the agent set, or

@@ -213,6 +213,9 @@ fn describe(event: &Event) -> Description<'_> {
             let detail = format!("{} of {from} USD in {venue}", from.left_after(*to));
             (EntryKind::LoanWrittenOff, Wallet, Some(detail))
         }
+        Event::TradeFeeCounted { id, fee } => {
+            (EntryKind::TradeFeeCounted, Request(*id), Some(format!("{fee} USD of gas")))
+        }
         Event::PlanClosed { id } => (EntryKind::TradeClosed, Request(*id), None),
         Event::PaymentSigned { id, .. } => (EntryKind::PaymentSigned, Request(*id), None),
         Event::SendOrdered(send) => (EntryKind::SendOrdered, Wallet, some(ordered(send))),
