@@ -1,6 +1,6 @@
 //! Tokens outside our table that a payment may be in: what the chain confirmed about a token, and what it costs.
 
-use alloy_primitives::U256;
+use alloy_primitives::{Address, U256};
 use bursar_core::codes::Code;
 use bursar_core::money::{Atoms, Bps, TokenAmount, Usd};
 use bursar_core::text;
@@ -127,9 +127,10 @@ pub fn has_moved(from: U256, to: U256) -> bool {
 }
 
 impl TokenText {
-    /// Formats an amount with the token's symbol in quotation marks, because the token may imitate another.
-    pub fn amount_text(&self, atoms: Atoms) -> String {
-        format!("{} {}", self.column_text(atoms), text::quoted(&self.symbol, SYMBOL_SHOWN))
+    /// Formats an amount with the token's symbol, or its address: see [`text::symbol`].
+    pub fn amount_text(&self, atoms: Atoms, token: Address) -> String {
+        let symbol = text::symbol(&self.symbol, &token.to_checksum(None));
+        format!("{} {symbol}", self.column_text(atoms))
     }
 
     /// Formats an amount without the symbol.
@@ -137,6 +138,3 @@ impl TokenText {
         TokenAmount { atoms, decimals: self.decimals }.to_column_text()
     }
 }
-
-/// Characters of a symbol that are shown.
-const SYMBOL_SHOWN: usize = 16;

@@ -312,16 +312,19 @@ fn token_note(trade: &TradeAsk, token: &TradeToken) -> Option<String> {
 /// Returns what only the card of a trade shows, by the quote that was made for the request.
 pub fn trade_card(trade: &TradeAsk, trading: &TradingPolicy) -> TradeCard {
     let quote = &trade.quote;
+    let amount_out = |atoms| trade.amount_text(&trade.token_out, atoms);
     TradeCard {
-        gives: trade.token_in.amount_text(trade.amount_in),
-        gets: trade.token_out.amount_text(quote.out),
+        gives: trade.input_text(),
+        gets: amount_out(quote.out),
         token_in_note: token_note(trade, &trade.token_in),
         token_out_note: token_note(trade, &trade.token_out),
-        at_least: trade.token_out.amount_text(trade.floor(quote)),
+        at_least: amount_out(trade.floor(quote)),
         pool: trade.venue.describe(),
-        best: quote.best.as_ref().filter(|best| best.venue != trade.venue).map(|best| {
-            format!("{} by {}", trade.token_out.amount_text(best.out), best.venue.describe())
-        }),
+        best: quote
+            .best
+            .as_ref()
+            .filter(|best| best.venue != trade.venue)
+            .map(|best| format!("{} by {}", amount_out(best.out), best.venue.describe())),
         impact: quote.impact.map(|impact| impact.to_string()),
         max_impact: trading.max_impact.to_string(),
         slippage: trade.slippage.to_string(),
@@ -330,7 +333,7 @@ pub fn trade_card(trade: &TradeAsk, trading: &TradingPolicy) -> TradeCard {
         gas: native_text(quote.plan_cost),
         transactions: plan_text::transactions(quote),
         effects_proven: quote.effects == Effects::Proven,
-        received: quote.received.map(|received| trade.token_out.amount_text(received)),
+        received: quote.received.map(amount_out),
         calls: plan_text::calls(trade, quote),
         hooks: trade.venue.hooks_text(),
         quoted: text::utc(quote.at),

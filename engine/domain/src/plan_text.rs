@@ -12,7 +12,6 @@ use crate::state::State;
 use crate::trades::{TradeAsk, TradeQuote, TradeToken};
 
 /// Describes the calls of a quote's plan in their order, like `approve exactly 30.000000 USDC for SwapRouter02`.
-/// Symbols are the tokens' own text.
 pub fn calls(trade: &TradeAsk, quote: &TradeQuote) -> Vec<String> {
     quote.calls.iter().map(|call| call_text(trade, quote.block_time, call)).collect()
 }
@@ -96,13 +95,13 @@ fn amount_text(
     atoms: U256,
 ) -> String {
     match side(trade, exchange, token) {
-        Some(side) => side.amount_text(Atoms(atoms)),
+        Some(side) => trade.amount_text(side, Atoms(atoms)),
         None => format!("{atoms} units of {}", token.to_checksum(None)),
     }
 }
 
 fn symbol_text(trade: &TradeAsk, exchange: Option<&Exchange>, token: Address) -> String {
-    let known = side(trade, exchange, token).map(|side| side.symbol.clone());
+    let known = side(trade, exchange, token).map(|side| trade.symbol_text(side));
     known.unwrap_or_else(|| token.to_checksum(None))
 }
 

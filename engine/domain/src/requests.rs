@@ -275,7 +275,10 @@ impl PaymentAsk {
             return format!("{amount} {}", coin.symbol);
         }
         match self.foreign().and_then(|foreign| foreign.text.as_ref()) {
-            Some(text) => format!("{} ({asset})", text.amount_text(self.amount)),
+            Some(text) => {
+                let amount = text.amount_text(self.amount, self.asset);
+                if amount.ends_with(&asset) { amount } else { format!("{amount} ({asset})") }
+            }
             None => format!("{} units of {asset}", self.amount),
         }
     }
@@ -367,6 +370,22 @@ impl Request {
     /// Returns whether the hold is past its deadline, also before its expiry is recorded.
     pub fn is_over(&self, moment: &Moment) -> bool {
         matches!(&self.status, Status::Held { deadline, .. } if deadline.has_passed(moment))
+    }
+
+    /// Returns when the request ended without a signature, if it was held or waited before; `None` for any other request.
+    pub fn ended_at(&self) -> Option<Utc> {
+        match &self.status {
+            Status::Refused { at, was_held: true, .. }
+            | Status::Denied { at, .. }
+            | Status::Expired { at, .. }
+            | Status::NotSigned { at, .. } => Some(*at),
+            Status::Refused { was_held: false, .. }
+            | Status::Held { .. }
+            | Status::Authorized { .. }
+            | Status::Executing(_)
+            | Status::Ended(_)
+            | Status::AwaitingDevice(_) => None,
+        }
     }
 
     /// Returns whether the request is held for the operator.

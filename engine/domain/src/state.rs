@@ -187,6 +187,16 @@ impl State {
         agent.commission.as_ref()?.window.start.renews_after(moment)
     }
 
+    /// Returns why it is not known when an agent's allowance renews, if [`State::renews_after`] does not know it.
+    pub fn renewal_doubt(&self, agent: &Agent) -> &'static str {
+        match agent.commission {
+            None => "the agent has no policy, so it has no allowance",
+            Some(_) => {
+                "the clock is in doubt, so today's allowance is held back until the operator grants it (agent renew)"
+            }
+        }
+    }
+
     /// Returns what open transactions (native coin), open sends (tokens), authorized payments and running plans may
     /// still take from an address. Of running plans, those count that were allowed before the journal entry `before`, or
     /// all. On overflow, `U256::MAX`.

@@ -2,8 +2,9 @@
 
 use alloy_primitives::{Address, B256, U256};
 use bursar_core::money::{Atoms, Bps, TokenAmount, Usd};
-use bursar_core::networks::ChainId;
+use bursar_core::networks::{ChainId, by_chain};
 use bursar_core::stored;
+use bursar_core::text;
 use bursar_core::time::Utc;
 use bursar_uniswap::{Decoded, Permit};
 use bursar_x402::signature::Signature65;
@@ -143,7 +144,27 @@ impl TradeAsk {
 
     /// Formats the input, like `25 USDC`.
     pub fn input_text(&self) -> String {
-        self.token_in.amount_text(self.amount_in)
+        self.amount_text(&self.token_in, self.amount_in)
+    }
+
+    /// Formats an amount of one of its tokens, like `0.25 ETH`.
+    pub fn amount_text(&self, token: &TradeToken, atoms: Atoms) -> String {
+        let amount = TokenAmount { atoms, decimals: token.decimals };
+        format!("{} {}", amount.to_column_text(), self.symbol_text(token))
+    }
+
+    /// Formats the symbol of one of its tokens: see [`text::symbol`] for a token outside our table.
+    pub fn symbol_text(&self, token: &TradeToken) -> String {
+        let network = by_chain(self.chain);
+        let known = network.and_then(|network| {
+            network.known_tokens().find(|known| known.address == token.address)
+        });
+        match known {
+            Some(known) => known.symbol.to_owned(),
+            None => {
+                text::symbol(&token.symbol, &token.address.unwrap_or_default().to_checksum(None))
+            }
+        }
     }
 }
 
@@ -197,14 +218,6 @@ impl Venue {
         }
         let rights = bursar_uniswap::hooks::HookPermissions::of(*hooks).names().join(", ");
         Some(format!("{} ({rights})", hooks.to_checksum(None)))
-    }
-}
-
-impl TradeToken {
-    /// Formats an amount of this token, like `0.25 ETH`.
-    pub fn amount_text(&self, atoms: Atoms) -> String {
-        let amount = TokenAmount { atoms, decimals: self.decimals };
-        format!("{} {}", amount.to_column_text(), self.symbol)
     }
 }
 

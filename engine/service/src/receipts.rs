@@ -157,12 +157,12 @@ fn trade(request: &Request, asked: &TradeAsk) -> Object {
         _unknown => Value::Null,
     };
     let swap = execution.and_then(Execution::main_step).and_then(PlanStep::hash);
-    let gives = asked.token_in.amount_text(asked.amount_in);
+    let gives = asked.input_text();
     let formatted = match execution.and_then(|execution| execution.end.as_ref()) {
         Some(ExecutionEnd::Executed { received: Some(atoms), .. }) => {
-            format!("{gives} for {}", asked.token_out.amount_text(*atoms))
+            format!("{gives} for {}", asked.amount_text(&asked.token_out, *atoms))
         }
-        _no_known_output => format!("{gives} for {}", asked.token_out.symbol),
+        _no_known_output => format!("{gives} for {}", asked.symbol_text(&asked.token_out)),
     };
     Object::new()
         .with("formatted", formatted)

@@ -54,20 +54,14 @@ fn lines_by(card: &Card, zone: Option<&Zone>) -> Vec<String> {
     if let Some(loan) = &card.loan {
         return loan_lines(card, loan, zone);
     }
-    let mut lines = vec![
-        format!(
-            "{}  {}  agent {} ({})",
-            id,
-            card.terms.lane.text(),
-            card.terms.agent,
-            card.agent_name
-        ),
+    let mut lines = head(card);
+    lines.extend([
         row("leaves", format!("{} on {}", card.amount, card.network_title)),
         row("from", format!("{} ({})", card.terms.address, card.label)),
         row("to", card.terms.payee.clone()),
         row("payee", payee_text(card, zone)),
         row("token", card.terms.asset.clone()),
-    ];
+    ]);
     lines.extend(card.asset.iter().flat_map(|asset| asset_lines(asset, zone)));
     lines.extend([
         row("request", url(card.terms.request_url.as_ref(), "agent")),
@@ -75,7 +69,7 @@ fn lines_by(card: &Card, zone: Option<&Zone>) -> Vec<String> {
     ]);
     lines
         .extend(card.terms.other_urls.iter().map(|other| row("and", url(Some(other), "merchant"))));
-    lines.extend(reason_lines(card));
+    lines.extend(card.device.iter().flat_map(|device| device_lines(device)));
     lines.extend([
         row(
             "today",
@@ -106,12 +100,17 @@ fn lines_by(card: &Card, zone: Option<&Zone>) -> Vec<String> {
     lines
 }
 
-/// Formats why the request waits: for the operator, or for its device.
-fn reason_lines(card: &Card) -> Vec<String> {
-    match &card.device {
-        Some(device) => device_lines(device),
-        None => vec![row("held", hold_text(card.hold, card.usd, card.auto_below))],
+/// Formats what comes first: the request, who asks, and why it waits for the operator.
+fn head(card: &Card) -> Vec<String> {
+    let terms = &card.terms;
+    let mut lines = vec![
+        format!("{}  {}", card.id.short(), terms.lane.text()),
+        row("agent", format!("{} ({})", card.agent_name, terms.agent)),
+    ];
+    if card.device.is_none() {
+        lines.push(row("held", hold_text(card.hold, card.usd, card.auto_below)));
     }
+    lines
 }
 
 /// Formats what the operator does with the device, and what it shows.
@@ -160,17 +159,11 @@ fn asset_lines(asset: &AssetCard, zone: Option<&Zone>) -> Vec<String> {
     lines
 }
 
-/// Formats the card of a trade. Symbols are the tokens' own text.
+/// Formats the card of a trade.
 fn trade_lines(card: &Card, trade: &TradeCard, zone: Option<&Zone>) -> Vec<String> {
     let terms = &card.terms;
     let token_out = terms.trade.as_ref().map_or("", |trade| trade.token_out.as_str());
-    let mut lines = vec![format!(
-        "{}  {}  agent {} ({})",
-        card.id.short(),
-        terms.lane.text(),
-        terms.agent,
-        card.agent_name
-    )];
+    let mut lines = head(card);
     lines.extend(measured(
         trade,
         zone,
@@ -183,7 +176,7 @@ fn trade_lines(card: &Card, trade: &TradeCard, zone: Option<&Zone>) -> Vec<Strin
             counted: Some(card.usd),
         },
     ));
-    lines.extend(reason_lines(card));
+    lines.extend(card.device.iter().flat_map(|device| device_lines(device)));
     lines.extend([
         row(
             "today",
@@ -212,16 +205,10 @@ fn trade_lines(card: &Card, trade: &TradeCard, zone: Option<&Zone>) -> Vec<Strin
 fn loan_lines(card: &Card, loan: &LoanCard, zone: Option<&Zone>) -> Vec<String> {
     let terms = &card.terms;
     let action = terms.loan.as_ref().map_or("", |terms| terms.action.as_str());
-    let mut lines = vec![format!(
-        "{}  {}  agent {} ({})",
-        card.id.short(),
-        terms.lane.text(),
-        terms.agent,
-        card.agent_name
-    )];
+    let mut lines = head(card);
     lines.extend(loan_rows(loan, terms.loan.as_ref(), &card.network_title, zone));
     lines.extend([row("address", format!("{} ({})", terms.address, card.label))]);
-    lines.extend(reason_lines(card));
+    lines.extend(card.device.iter().flat_map(|device| device_lines(device)));
     lines.extend([
         row(
             "today",

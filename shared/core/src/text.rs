@@ -37,6 +37,20 @@ pub fn quoted(foreign: &str, width: usize) -> String {
     shown
 }
 
+/// Characters of a token's symbol that are shown.
+const SYMBOL_WIDTH: usize = 16;
+
+/// Returns how to show the symbol of a token outside our table: in quotation marks, because any token may take any symbol.
+/// A symbol that is empty, too long, or has characters that must be escaped is replaced by the token's address.
+pub fn symbol(own: &str, address: &str) -> String {
+    let is_odd = own.is_empty()
+        || own.trim() != own
+        || own.chars().count() > SYMBOL_WIDTH
+        || own.contains(['"', '\\'])
+        || visible(own) != own;
+    if is_odd { address.to_owned() } else { quoted(own, SYMBOL_WIDTH) }
+}
+
 /// Combining marks allowed on one letter; more would cover the lines above and below.
 const MARKS_IN_A_ROW: usize = 2;
 

@@ -106,6 +106,7 @@ fn agent(api: &Api, incoming: &Incoming) -> Result<Object, Fault> {
             payments.daily.left_after(spent).left_after(agent.reserved.payment).0,
         )
         .with("renews_at", super::mandate::renews_at(api, &caller))
+        .with("renews_at_unknown_reason", super::mandate::renews_at_unknown_reason(&caller))
         .with("daily_limit_micro", payments.daily.0)
         .with("per_request_max_micro", payments.per_request.0)
         .with("auto_approve_below_micro", payments.auto_below.0))

@@ -45,6 +45,7 @@ async fn try_mandate(api: &Api, request: HttpRequest) -> Result<Answer, Fault> {
         .with("reserved_micro", agent.reserved.payment.0)
         .with("remaining_today_micro", left.map_or(Value::Null, Value::from))
         .with("renews_at", renews_at(api, &caller))
+        .with("renews_at_unknown_reason", renews_at_unknown_reason(&caller))
         .with("policy", policy(&caller, exposure.as_ref()))
         .with("networks", networks(&caller))
         .with("mandate", Value::Null)
@@ -66,6 +67,15 @@ pub(super) fn renews_at(api: &Api, caller: &Caller) -> Value {
     next.map_or(Value::Null, |(earliest, day)| {
         Value::from(text::utc(api.ports.clock.midnight(earliest, day)))
     })
+}
+
+/// Returns why [`renews_at`] is null; null if it is not.
+pub(super) fn renews_at_unknown_reason(caller: &Caller) -> Value {
+    let (agent, state) = (caller.agent(), &caller.view.state);
+    match state.renews_after(agent, &caller.moment) {
+        Some(_known) => Value::Null,
+        None => Value::from(state.renewal_doubt(agent)),
+    }
 }
 
 pub(super) fn wallet_address(caller: &Caller) -> Value {

@@ -39,8 +39,6 @@ use crate::receipts;
 
 /// Rows shown without `--limit`.
 const SHOWN: usize = 20;
-/// The number of recent requests that a search by id prefix covers.
-const RECENT: usize = 1_000;
 /// Maximum number of parts of an export that wait for the program.
 const PARTS: usize = 4;
 
@@ -224,6 +222,7 @@ fn row(
     HistoryRow {
         id: request.id.to_string(),
         created: text::utc(request.created),
+        ended: request.ended_at().map(text::utc),
         lane: request.ask.lane(),
         agent_id: request.agent.to_string(),
         agent_unknown_reason: because(&agent, "the agent was deleted"),
@@ -362,7 +361,7 @@ pub(super) async fn receipt(
     Ok(Answer::Receipt(ReceiptAnswer { form, refused, origins_only }).into())
 }
 
-/// Finds a request by its full id, or by a prefix of the id among the newest [`RECENT`] requests.
+/// Finds a request by its full id, or by a prefix of the id.
 fn find(reader: &dyn Reader, wanted: &str) -> Result<Request, Fault> {
     let unknown = |text: String| Fault::because(Code::NothingFound, text);
     if let Ok(id) = wanted.parse::<RequestId>() {
@@ -375,25 +374,14 @@ fn find(reader: &dyn Reader, wanted: &str) -> Result<Request, Fault> {
         let rule = "Give at least the first 3 hex digits of the request's id.";
         return Err(Fault::because(Code::BadInput, rule));
     }
-    let (mut fits, mut seen) = (Vec::new(), 0usize);
-    let visited = reader.newest(&mut |request| {
-        seen = seen.saturating_add(1);
-        if request.id.has_prefix(wanted) {
-            fits.push(request);
-        }
-        seen < RECENT
-    });
-    visited.map_err(damaged)?;
+    let mut fits = reader.by_prefix(wanted).map_err(damaged)?;
     if fits.len() > 1 {
         let ids: Vec<String> = fits.iter().map(|request| request.id.to_string()).collect();
         let message = format!("Several ids begin like this: {}. Give more digits.", ids.join(", "));
         return Err(Fault::because(Code::Ambiguous, message));
     }
     fits.pop().ok_or_else(|| {
-        unknown(format!(
-            "No id of the last {RECENT} requests begins with {wanted}: give the full id."
-        ))
-        .with_hint("history")
+        unknown(format!("No id of a request begins with {wanted}.")).with_hint("history")
     })
 }
 

@@ -8,7 +8,7 @@ use bursar_core::address::{self, AddressError};
 use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
 use bursar_core::json::Object;
-use bursar_core::networks::{NETWORKS, Network};
+use bursar_core::networks::{DEFAULT_TRADING, Network, by_chain};
 use bursar_core::policy::TradingPolicy;
 use bursar_core::text;
 use bursar_domain::agents::PolicyRecord;
@@ -56,7 +56,7 @@ pub(super) async fn run(engine: &Arc<EngineContext>, order: QuoteOrder) -> Resul
     let verdict = policy.as_ref().map(|record| verdict(engine, record, &ask, known));
     let route = |route: RouteQuote| RouteAnswer {
         route: route.venue.describe(),
-        amount_out: ask.token_out.amount_text(route.out),
+        amount_out: ask.amount_text(&ask.token_out, route.out),
         amount_out_atomic: route.out.to_string(),
     };
     let address = |token: &bursar_domain::trades::TradeToken| {
@@ -79,27 +79,23 @@ pub(super) async fn run(engine: &Arc<EngineContext>, order: QuoteOrder) -> Resul
     .into())
 }
 
-/// Returns the named network, or the only enabled one with an exchange that has both tokens.
+/// Returns the named network, or the one of an agent's trade that names none.
 fn network(
     order: &QuoteOrder,
     enabled: impl Fn(&Network) -> bool,
 ) -> Result<&'static Network, Fault> {
-    if let Some(name) = &order.network {
-        let row = lookup::network(name)?;
-        return if enabled(row) { Ok(row) } else { Err(Fault::new(Code::NetworkDisabled)) };
-    }
-    let knows = |row: &Network| {
-        [&order.token_in, &order.token_out].into_iter().all(|text| row.known_token(text).is_some())
+    let row = match &order.network {
+        Some(name) => lookup::network(name)?,
+        None => by_chain(DEFAULT_TRADING).ok_or(Fault::new(Code::UnknownNetwork))?,
     };
-    let mut fits =
-        NETWORKS.iter().filter(|row| row.exchange.is_some() && enabled(row) && knows(row));
-    match (fits.next(), fits.next()) {
-        (Some(only), None) => Ok(only),
-        _none_or_several => Err(Fault::because(
-            Code::BadInput,
-            "The network is not clear: add --network, for example --network base.",
-        )),
+    if enabled(row) {
+        return Ok(row);
     }
+    let message = format!(
+        "{} is disabled: enable it with `network enable`, or choose another with --network.",
+        row.title
+    );
+    Err(Fault::because(Code::NetworkDisabled, message))
 }
 
 /// Writes the order as an agent's `trade` object, so that both are read by the same rules.
@@ -144,7 +140,7 @@ fn token(network: &Network, text: &str) -> Result<String, Fault> {
         AddressError::Checksum => Fault::because(Code::BadInput, format!("{error}.")),
         AddressError::Form | AddressError::Zero => {
             let message = format!(
-                "{} is not a known token on {}: give the address of a token contract.",
+                "{} is not a known token on {}: give the address of a token contract, or another --network.",
                 text::visible(text),
                 network.title
             );

@@ -362,10 +362,9 @@ fn find(
         [] => {
             let unknown =
                 Fault::because(Code::RequestNotFound, format!("No request begins with {prefix}."));
-            let recent = engine.core.reader().latest(RECENT).unwrap_or_default();
+            let found = engine.core.reader().by_prefix(prefix).unwrap_or_default();
             let named = prefix.parse::<RequestId>().ok();
-            let recent = recent.iter().find(|request| request.id.has_prefix(prefix));
-            let id = named.or(recent.map(|request| request.id));
+            let id = named.or(found.first().map(|request| request.id));
             Err(id.map_or(unknown.clone(), |id| explain_end(engine, id, unknown)))
         }
         several => {

@@ -1,7 +1,9 @@
 //! Past requests, their receipts and their export.
 
 use bursar_core::card::Lane;
+use bursar_core::networks;
 use bursar_core::status::RequestStatus;
+use bursar_core::text;
 use serde::{Deserialize, Serialize};
 
 /// Matching requests, newest first.
@@ -12,11 +14,31 @@ pub struct HistoryAnswer {
     pub more: bool,
 }
 
+impl HistoryRow {
+    /// Formats the symbol, also for tokens outside our table: see [`text::symbol`].
+    pub fn symbol_text(&self) -> Option<String> {
+        let own = self.symbol.as_ref()?;
+        Some(if self.is_foreign() { text::symbol(own, &self.asset) } else { own.clone() })
+    }
+
+    /// Returns whether the token that moves is not in our table.
+    pub fn is_foreign(&self) -> bool {
+        // The native coin has the address zero.
+        !networks::by_text(&self.network).is_some_and(|network| {
+            let mut known = network.known_tokens().map(|known| known.address.unwrap_or_default());
+            known.any(|known| known.to_checksum(None) == self.asset)
+        })
+    }
+}
+
 /// One request with its outcome.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HistoryRow {
     pub id: String,
     pub created: String,
+    /// When a request that nothing was signed for was denied, refused, or expired.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ended: Option<String>,
     pub lane: Lane,
     pub agent_id: String,
     pub agent: Option<String>,

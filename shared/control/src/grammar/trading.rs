@@ -16,7 +16,7 @@ pub struct QuoteOrder {
     pub token_in: String,
     /// What to get: a symbol or an address.
     pub token_out: String,
-    /// The network [default: the only enabled one with an exchange on which Bursar knows both tokens].
+    /// The network [default: Robinhood Chain, as for an agent's trade that names none].
     #[arg(long)]
     pub network: Option<String>,
     /// Take the pool with this fee in hundredths of a basis point, like 500 for 0.05 %.

@@ -232,6 +232,12 @@ fn card_decided_elsewhere_shows_its_decider_and_time() {
         let mut stage = Stage::full(size);
         stage.keys("a");
         stage.wait(GUARD_MS);
+        // On a small screen the last rows that an approval needs are below.
+        for _row in 0..3 {
+            stage.screen();
+            stage.keys("j");
+            stage.wait(PASTE_GAP_MS);
+        }
         stage.keys("y");
         stage.wait(PASTE_GAP_MS);
         let (id, _) = stage.took("approve").unwrap();

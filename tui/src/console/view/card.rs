@@ -201,7 +201,8 @@ pub(super) fn rank(card: &Card, line: &str) -> u8 {
     match name_of(line) {
         _warns if warning(card, line).is_some() => WARNS,
         // Of `at least`, the first word.
-        "leaves" | "to" | "gives" | "gets" | "at" | "lends" | "withdraws" | "venue" => 0,
+        "agent" | "held" | "leaves" | "to" | "gives" | "gets" | "at" | "lends" | "withdraws"
+        | "venue" => 0,
         "lent" | "device" => 1,
         "balance" => 3,
         "from" | "address" => 4,

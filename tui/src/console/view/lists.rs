@@ -173,7 +173,7 @@ pub(super) fn sent(model: &Model, paint: &mut Paint<'_>, area: Rect) {
     ];
     list(model, paint, area, (Pane::Sent, Topic::Sent), (&columns, "No payments yet."), |index| {
         let Some(row) = sent.get(index) else { return Vec::new() };
-        let amount = match (&row.amount, &row.symbol) {
+        let amount = match (&row.amount, &row.symbol_text()) {
             (Some(amount), Some(symbol)) => format!("{amount} {symbol}"),
             _unknown => format!("{} units", row.amount_atomic),
         };

@@ -210,8 +210,7 @@ fn fitting(
     is_closed: bool,
 ) -> (Vec<(String, Role)>, bool) {
     // What a device waited for is of no use after the end.
-    let is_old =
-        |line: &str| line.starts_with("expires ") || (is_closed && line.starts_with("device "));
+    let is_old = |line: &str| is_framed(line) || (is_closed && line.starts_with("device "));
     let lines = card_text::lines_in(card, zone).into_iter().filter(|line| !is_old(line));
     let mut rows: Vec<(u8, String, Role)> = Vec::new();
     for line in lines {
@@ -223,6 +222,11 @@ fn fitting(
         rows.sort_by_key(|(rank, _row, _role)| *rank);
     }
     (rows.into_iter().take(height).map(|(_rank, row, role)| (row, role)).collect(), is_whole)
+}
+
+/// Returns whether the frame of the preview shows the row already.
+fn is_framed(line: &str) -> bool {
+    line.starts_with("expires ") || line.starts_with("agent ")
 }
 
 fn role_of(card: &Card, line: &str) -> Role {

@@ -10,6 +10,7 @@ pub(crate) fn history_row() -> HistoryRow {
     HistoryRow {
         id: ID.into(),
         created: "2026-01-01T00:00:00Z".into(),
+        ended: None,
         lane: Lane::Payment,
         agent_id: "ABC123".into(),
         agent: Some("report bot".into()),
@@ -98,6 +99,22 @@ pub(crate) fn refused_row() -> HistoryRow {
     let (status, refused) = ("refused".parse().unwrap(), Some(OVER.into()));
     let why = Some("no transaction was reported".into());
     HistoryRow { status, refused, tx_hash: None, tx_hash_unknown_reason: why, ..history_row() }
+}
+
+/// A request that waited for fifteen minutes.
+pub(crate) fn expired_row() -> HistoryRow {
+    let status = "expired".parse().unwrap();
+    HistoryRow {
+        status,
+        ended: Some("2026-01-01T00:15:00Z".into()),
+        refused: None,
+        ..refused_row()
+    }
+}
+
+/// A trade that gives a token with the symbol of another.
+pub(crate) fn imitating_row() -> HistoryRow {
+    HistoryRow { asset: PAYEE.into(), ..traded_row() }
 }
 
 pub(crate) fn signed_row() -> HistoryRow {

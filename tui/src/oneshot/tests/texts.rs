@@ -115,6 +115,7 @@ async fn agents() {
         status: "suspended".parse().unwrap(),
         renewal_held: true,
         renews_at: None,
+        renews_at_unknown_reason: Some("the clock is in doubt".into()),
         ..agent()
     };
     held.problem =
@@ -172,9 +173,13 @@ async fn history_and_receipts() {
     shown("history", "history", Answer::History(some.clone())).await;
     let more = HistoryAnswer { requests: vec![history_row()], more: true };
     shown("history_more", "history --limit 1", Answer::History(more)).await;
-    let ends = HistoryAnswer { requests: vec![refused_row(), signed_row()], more: false };
+    let ends =
+        HistoryAnswer { requests: vec![refused_row(), signed_row(), expired_row()], more: false };
     shown("history_ends", "history --limit 2", Answer::History(ends)).await;
-    let trades = HistoryAnswer { requests: vec![executing_row(), traded_row()], more: false };
+    let trades = HistoryAnswer {
+        requests: vec![executing_row(), traded_row(), imitating_row()],
+        more: false,
+    };
     shown("history_trades", "history --lane trade", Answer::History(trades)).await;
     shown("receipt", "receipt 0123abcd", Answer::Receipt(receipt())).await;
     shown("receipt_refused", "receipt 0123abcd", Answer::Receipt(refused_receipt())).await;

@@ -65,7 +65,7 @@ pub(super) fn agent(to: &mut Sheet, agent: &AgentAnswer) {
 fn renews(agent: &AgentAnswer) -> String {
     match &agent.renews_at {
         Some(at) => format!("{at}, midnight of this machine's time zone"),
-        None => "-".to_owned(),
+        None => agent.renews_at_unknown_reason.clone().unwrap_or_else(|| "-".to_owned()),
     }
 }
 

@@ -1,9 +1,7 @@
 //! Past requests.
 
 use bursar_control::answers::{ExportAnswer, HistoryAnswer, HistoryRow, LentAnswer, TradedAnswer};
-use bursar_core::card::Lane;
 use bursar_core::limits::HISTORY_ROWS;
-use bursar_core::networks;
 use bursar_core::status::RequestStatus;
 
 use super::request::short;
@@ -33,13 +31,13 @@ pub(super) fn history(to: &mut Sheet, history: &HistoryAnswer) {
 }
 
 fn row(to: &mut Sheet, request: &HistoryRow) {
-    let HistoryRow { id, created, status, agent_id, agent, payee, host, tx_hash, .. } = request;
-    let (amount, token) = match (&request.amount, &request.symbol) {
-        // A token chooses its symbol, so that of a payment outside our table is quoted.
-        (Some(amount), Some(symbol)) if is_foreign(request) => {
-            (format!("{amount} {}", foreign(symbol)), Some(&request.asset))
+    let HistoryRow { id, created, ended, status, agent_id, agent, payee, host, tx_hash, .. } =
+        request;
+    let (amount, token) = match (&request.amount, &request.symbol_text()) {
+        (Some(amount), Some(symbol)) => {
+            let is_named = !request.is_foreign() || *symbol == request.asset;
+            (format!("{amount} {symbol}"), (!is_named).then_some(&request.asset))
         }
-        (Some(amount), Some(symbol)) => (format!("{amount} {symbol}"), None),
         _unknown => (format!("{} units", request.amount_atomic), Some(&request.asset)),
     };
     let (agent, status) = (agent.as_ref().unwrap_or(agent_id), wording::status(*status));
@@ -55,6 +53,9 @@ fn row(to: &mut Sheet, request: &HistoryRow) {
             to.line(&format!("          to {payee}{host}"));
         }
         (Some(trade), _) => traded(to, trade),
+    }
+    if let Some(ended) = ended {
+        to.line(&format!("          {status} at {ended}"));
     }
     if let Some(hash) = tx_hash {
         to.line(&format!("          tx {hash}"));
@@ -85,12 +86,6 @@ fn traded(to: &mut Sheet, trade: &TradedAnswer) {
         Some(amount) => to.line(&format!("          for {amount} {symbol}  {asset_out}")),
         None => to.line(&format!("          for {symbol}  {asset_out}")),
     }
-}
-
-/// Returns whether a payment is not in its network's reference stablecoin.
-fn is_foreign(request: &HistoryRow) -> bool {
-    let coin = networks::by_text(&request.network).map(|network| network.stablecoin.address);
-    request.lane == Lane::Payment && request.asset.parse().ok() != coin
 }
 
 pub(super) fn exported(to: &mut Sheet, exported: &ExportAnswer) {

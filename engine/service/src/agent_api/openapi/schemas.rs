@@ -110,7 +110,7 @@ pub(super) fn all() -> Value {
             "status": { "const": "ok" }, "agent_name": text, "agent_id": agent,
             "wallet_address": maybe("string"), "wallet_id": maybe("string"),
             "spent_today_micro": count, "reserved_micro": count, "remaining_today_micro": micro,
-            "renews_at": maybe("string"), "policy": { "anyOf": [reference("MandatePolicy"), { "type": "null" }] }, "networks": { "type": "array", "items": text },
+            "renews_at": maybe("string"), "renews_at_unknown_reason": maybe("string"), "policy": { "anyOf": [reference("MandatePolicy"), { "type": "null" }] }, "networks": { "type": "array", "items": text },
             "mandate": maybe("object"), "mandate_note": text,
         }), &["status", "agent_id", "spent_today_micro", "policy"]),
         "MandatePolicy": object(json!({

@@ -138,6 +138,7 @@ mod tests {
         let mut row = HistoryRow {
             id: "id".into(),
             created: "2026-01-01T00:00:00Z".into(),
+            ended: None,
             lane: Lane::Payment,
             agent_id: "ABC123".into(),
             agent: text("bot"),

@@ -89,6 +89,9 @@ pub(crate) fn agent(engine: &EngineContext, state: &State, agent: &Agent) -> Age
     let lost = agent.credential.mode() == AuthMode::Hmac
         && engine.vault.is_unlocked()
         && engine.vault.gate().with_agent_secret(&agent.id, |secret| secret.is_none());
+    let renews_at = state
+        .renews_after(agent, &moment)
+        .map(|(earliest, day)| text::utc(engine.ports.clock.midnight(earliest, day)));
     AgentAnswer {
         agent_id: agent.id.to_string(),
         name: agent.name.as_str().to_owned(),
@@ -109,9 +112,10 @@ pub(crate) fn agent(engine: &EngineContext, state: &State, agent: &Agent) -> Age
         requests_today: agent.usage.on(moment.utc.max(state.clock)).0,
         padding_today: agent.usage.on(moment.utc.max(state.clock)).1,
         open: agent.open,
-        renews_at: state.renews_after(agent, &moment).map(|(earliest, day)| {
-            text::utc(engine.ports.clock.midnight(earliest, day))
-        }),
+        renews_at_unknown_reason: renews_at
+            .is_none()
+            .then(|| state.renewal_doubt(agent).to_owned()),
+        renews_at,
         problem: lost.then(|| {
             "the wallet file lacks the agent's secret: `agent instructions <agent> --regenerate` issues a new one"
                 .to_owned()
@@ -146,7 +150,7 @@ pub(crate) fn request(request: &Request, card: Option<Card>, moment: &Moment) ->
                     let amount = TokenAmount { atoms: payment.amount, decimals: coin.decimals };
                     format!("{amount} {}", coin.symbol)
                 }
-                (None, Some(text)) => text.amount_text(payment.amount),
+                (None, Some(text)) => text.amount_text(payment.amount, payment.asset),
                 (None, None) => payment.amount.to_string(),
             };
             (amount, payment.amount, payment.asset, payment.payee)
@@ -240,7 +244,7 @@ pub(crate) fn verdict(
 
 /// Formats a trade, like `25.000000 USDC > WETH`.
 fn traded(trade: &TradeAsk) -> String {
-    format!("{} > {}", trade.input_text(), trade.token_out.symbol)
+    format!("{} > {}", trade.input_text(), trade.symbol_text(&trade.token_out))
 }
 
 /// Formats a loan, like `supply 25.000000 USDC`.
