@@ -129,7 +129,7 @@ impl World {
             let (policy, left, _owner) = agent.map(|at| self.trading_of(at)).unwrap_or_default();
             let (size, deadline_s) = match late {
                 // The sizes differ, so that no two are the same request.
-                true => (TradeSize::Micros(DOLLAR + u64::from(one)), Some(2)),
+                true => (TradeSize::Micros(DOLLAR + u64::from(one)), Some(1)),
                 false if left < policy.auto_below.0 => (TradeSize::Left(0), None),
                 false => (TradeSize::Threshold(-1), None),
             };

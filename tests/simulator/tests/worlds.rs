@@ -46,6 +46,8 @@ const FOUND_BY: &[(PlantedBug, u64)] = &[
     (PlantedBug::FillFromQuote, 317),
     (PlantedBug::HookAutomatic, 141),
     (PlantedBug::RepeatExecuted, 136),
+    (PlantedBug::FailuresUncounted, 22),
+    (PlantedBug::FeeUncounted, 103),
     (PlantedBug::LocalDeadline, 64),
     (PlantedBug::FloorWithoutGas, 915),
     (PlantedBug::CeilingIgnored, 5),
