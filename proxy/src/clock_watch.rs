@@ -116,6 +116,8 @@ impl ClockWatch {
 
 #[cfg(test)]
 mod tests {
+    use bursar_core::limits::CLOCK_OFF_CHAIN_MS;
+
     use super::*;
 
     #[test]

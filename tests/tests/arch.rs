@@ -383,6 +383,23 @@ fn restricted_names_occur_only_in_their_proxy_modules() {
     }
 }
 
+/// A failed write to standard error panics in `eprintln!`, which would end a program whose log is gone. Logs are best effort.
+#[test]
+fn programs_print_nothing_to_standard_error_by_themselves() {
+    let folders = [
+        "facilitator/src",
+        "proxy/src",
+        "shared/serve/src",
+        "shared/outbox/src",
+        "shared/rows/src",
+    ];
+    let code = folders.into_iter().flat_map(sources).chain(wallet());
+    for path in code {
+        let text = production(&path);
+        assert!(!text.contains("eprintln!(") && !text.contains("eprint!("), "{}", path.display());
+    }
+}
+
 /// `bursar_core::address` checks the checksum of every address that a person, an agent or a server wrote. Nodes, explorers
 /// and facilitators answer with addresses that are only compared or shown.
 #[test]

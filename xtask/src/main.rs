@@ -1,8 +1,6 @@
 //! Project chores: `cargo xtask <task>`. This crate depends on no other crate of the workspace; tasks run the other
 //! crates through cargo.
 
-#![expect(clippy::print_stderr, reason = "a tool for developers: no service depends on its output")]
-
 mod ci;
 mod devnet;
 mod sim;

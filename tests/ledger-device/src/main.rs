@@ -1,7 +1,5 @@
 //! Runs a simulated Ledger device: `bursar-ledger-device "<words>" [command port] [control port]`. Prints both addresses.
 
-#![expect(clippy::print_stderr, reason = "a tool for developers: no service depends on its output")]
-
 use std::io::Write;
 use std::process::ExitCode;
 use std::sync::Arc;

@@ -2,8 +2,6 @@
 //! last line of stdout is the path of the result. `run` starts a full chain instead, prints its URL, and ends it when
 //! standard input ends.
 
-#![expect(clippy::print_stderr, reason = "a tool for developers: no service depends on its output")]
-
 use std::io::{Read, Write};
 use std::process::ExitCode;
 
