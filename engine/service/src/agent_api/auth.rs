@@ -234,6 +234,7 @@ mod tests {
             refusals: Default::default(),
             open: 0,
             usage: Default::default(),
+            failed_plans: Default::default(),
         };
         (id, Arc::new(agent))
     }
