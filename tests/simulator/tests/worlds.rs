@@ -35,7 +35,7 @@ const FOUND_BY: &[(PlantedBug, u64)] = &[
     (PlantedBug::PriceTooOld, 12),
     (PlantedBug::FloorFromFresh, 1727),
     (PlantedBug::SlippageTwice, 4),
-    (PlantedBug::VolumeTwice, 11),
+    (PlantedBug::VolumeTwice, 1018),
     (PlantedBug::VolumeOfDisplaced, 103),
     (PlantedBug::SwapAfterThaw, 12),
     (PlantedBug::AllowanceShared, 306),
