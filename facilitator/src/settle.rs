@@ -22,6 +22,7 @@ mod budget;
 mod data_gas;
 mod dispatch;
 mod foreign_nonce;
+mod foreign_nonces;
 pub mod intake;
 pub mod price;
 mod price_lookup;

@@ -3,8 +3,7 @@
 //!
 //! A signer whose nonce was used by a foreign transaction takes no new payments for a while after the last one.
 
-use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use alloy_primitives::{Address, B256};
 use bursar_chain::ports::{BlockTag, ChainFault};
@@ -13,41 +12,8 @@ use bursar_submit::OutboxKey;
 use crate::settle::settler::Settler;
 use crate::work::SenderRule;
 
-/// How long a signer takes no new payments after its last foreign nonce, in milliseconds.
-const PAUSE_MS: u64 = 10 * 60_000;
 /// How many blocks are searched for a foreign transaction. Most nodes keep the state of this many.
 const BLOCKS_MAX: u64 = 128;
-
-/// The last foreign nonce of each signer.
-#[derive(Debug, Default)]
-pub(super) struct ForeignNonces {
-    // Held for a single look-up.
-    last: Mutex<BTreeMap<Address, LastNonce>>,
-}
-
-#[derive(Debug, Clone, Copy)]
-struct LastNonce {
-    nonce: u64,
-    /// When it was reported, on the monotonic clock.
-    at_ms: u64,
-}
-
-impl ForeignNonces {
-    /// Records a foreign nonce. Returns `false` if it, or a higher one, was recorded before.
-    fn record(&self, signer: Address, nonce: u64, at_ms: u64) -> bool {
-        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
-        if last.get(&signer).is_some_and(|last| last.nonce >= nonce) {
-            return false;
-        }
-        last.insert(signer, LastNonce { nonce, at_ms });
-        true
-    }
-
-    fn is_paused(&self, signer: Address, now_ms: u64) -> bool {
-        let last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
-        last.get(&signer).is_some_and(|last| now_ms.saturating_sub(last.at_ms) < PAUSE_MS)
-    }
-}
 
 /// One of our transactions next to which a foreign one was noticed.
 #[derive(Debug, Clone, Copy)]
@@ -181,23 +147,4 @@ async fn find_in_blocks(
     let senders = chain.senders_in(used).await?;
     let found = senders.iter().find(|sent| sent.from == signer && sent.nonce == nonce);
     Ok(found.map(|sent| sent.hash))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_signer_rests_for_ten_minutes_after_its_last_foreign_nonce() {
-        let (all, signer) = (ForeignNonces::default(), Address::repeat_byte(1));
-        assert!(!all.is_paused(signer, 0));
-        assert!(all.record(signer, 7, 1_000));
-        assert!(!all.record(signer, 7, 2_000), "it is reported once");
-        assert!(!all.record(signer, 6, 2_000), "it is older");
-        assert!(all.is_paused(signer, 1_000 + PAUSE_MS - 1));
-        assert!(!all.is_paused(Address::repeat_byte(2), 1_000));
-        assert!(!all.is_paused(signer, 1_000 + PAUSE_MS), "not for ever");
-        assert!(all.record(signer, 8, 5_000));
-        assert!(all.is_paused(signer, 1_000 + PAUSE_MS));
-    }
 }

@@ -20,7 +20,7 @@ use crate::book::reservation::GasReservation;
 use crate::job::Job;
 use crate::metrics::Metrics;
 use crate::network::NetworkContext;
-use crate::settle::foreign_nonce::ForeignNonces;
+use crate::settle::foreign_nonces::ForeignNonces;
 use crate::settle::price::{Need, PriceCache};
 use crate::settle::queue::Limits;
 use crate::settle::submission_lock::SubmissionLocks;

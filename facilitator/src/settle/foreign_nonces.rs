@@ -1,0 +1,59 @@
+//! Which signers rest because another program uses their key.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
+
+use alloy_primitives::Address;
+
+/// How long a signer takes no new payments after its last foreign nonce, in milliseconds.
+const PAUSE_MS: u64 = 10 * 60_000;
+
+/// The last foreign nonce of each signer.
+#[derive(Debug, Default)]
+pub(super) struct ForeignNonces {
+    // Held for a single look-up.
+    last: Mutex<BTreeMap<Address, LastNonce>>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct LastNonce {
+    nonce: u64,
+    /// When it was reported, on the monotonic clock.
+    at_ms: u64,
+}
+
+impl ForeignNonces {
+    /// Records a foreign nonce. Returns `false` if it, or a higher one, was recorded before.
+    pub(super) fn record(&self, signer: Address, nonce: u64, at_ms: u64) -> bool {
+        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        if last.get(&signer).is_some_and(|last| last.nonce >= nonce) {
+            return false;
+        }
+        last.insert(signer, LastNonce { nonce, at_ms });
+        true
+    }
+
+    pub(super) fn is_paused(&self, signer: Address, now_ms: u64) -> bool {
+        let last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        last.get(&signer).is_some_and(|last| now_ms.saturating_sub(last.at_ms) < PAUSE_MS)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_signer_rests_for_ten_minutes_after_its_last_foreign_nonce() {
+        let (all, signer) = (ForeignNonces::default(), Address::repeat_byte(1));
+        assert!(!all.is_paused(signer, 0));
+        assert!(all.record(signer, 7, 1_000));
+        assert!(!all.record(signer, 7, 2_000), "it is reported once");
+        assert!(!all.record(signer, 6, 2_000), "it is older");
+        assert!(all.is_paused(signer, 1_000 + PAUSE_MS - 1));
+        assert!(!all.is_paused(Address::repeat_byte(2), 1_000));
+        assert!(!all.is_paused(signer, 1_000 + PAUSE_MS), "not for ever");
+        assert!(all.record(signer, 8, 5_000));
+        assert!(all.is_paused(signer, 1_000 + PAUSE_MS));
+    }
+}
