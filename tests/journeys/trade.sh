@@ -80,6 +80,8 @@ said 'the card in a large terminal'
 press you a
 see you 'gives +30\.000000 USDC on Base'
 see you 'Type the amount to approve, 30\.00'
+# Not all rows that matter fit.
+press you PageDown
 until_true 'the field takes no keys' amount_typed you 30
 press you y
 see you 'approved'
