@@ -62,6 +62,7 @@ MemorySwapMax=0
 /// Returns the unit.
 pub fn unit(service: &Service) -> String {
     let (data, program) = (quoted(&service.data), quoted(&service.program));
+    // A disk may be full, and a home folder mounted late: a start is tried until it succeeds.
     let order = match service.scope {
         Scope::System => {
             "Wants=network-online.target\n\
@@ -101,7 +102,6 @@ pub fn unit(service: &Service) -> String {
          Description=Bursar, the wallet of AI agents\n\
          RequiresMountsFor={data}\n\
          {order}\
-         # A disk may be full, and a home folder mounted late: a start is tried until it succeeds.\n\
          StartLimitIntervalSec=0\n\
          \n\
          [Service]\n\

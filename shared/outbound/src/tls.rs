@@ -14,7 +14,9 @@ pub(crate) fn config() -> Result<ClientConfig, String> {
     if let Some(known) = CONFIG.get() {
         return Ok(known.clone());
     }
-    let built = build().map_err(|error| format!("the system's root certificates: {error}"))?;
+    let built = build().map_err(|error| {
+        format!("the certificates of this system cannot be used: {error}; install ca-certificates")
+    })?;
     Ok(CONFIG.get_or_init(|| built).clone())
 }
 

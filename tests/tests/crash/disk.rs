@@ -19,7 +19,7 @@ async fn run_life(fault: &str) {
             Ok(()) => {}
             Err(StepError::Refused(fault)) if !refused => {
                 refused = true;
-                assert_eq!(fault.code, Code::DataFolder, "{step:?}: {fault}");
+                assert_eq!(fault.code, Code::DiskFull, "{step:?}: {fault}");
                 assert_helpful(&fault.message, &wallets);
                 let again = scenario.run_step(*step, true).await;
                 again.unwrap_or_else(|trouble| panic!("{step:?} again: {trouble:?}"));

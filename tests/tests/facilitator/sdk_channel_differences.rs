@@ -12,10 +12,11 @@ const ROW: &str =
     "We check each row before a simulation: the escrow skips rows without checking them.";
 const REPEATED: &str = "A claim is sent once. A repeat without an idempotency key names it.";
 const FREE: &str = "The escrow would record nothing, so there is no reason to pay gas.";
+const AUTHORIZED: &str = "Only a facilitator with an authorizer lists the scheme, so ours has one.";
 const UNBOUND: &str = "They settle a refund whose voucher belongs to another channel.";
 
 /// Every field in which an answer of ours differs, and the reason.
-pub(crate) const DIFFERENCES: [Difference; 48] = [
+pub(crate) const DIFFERENCES: [Difference; 51] = [
     differs(EVERY, "payer", MIXED_CASE, LOWER_CASE, SPELLING),
     differs(EVERY, "payer", ABSENT, LOWER_CASE, NAMED),
     differs(EVERY, "invalidMessage", ABSENT, TEXT, SENTENCE),
@@ -244,4 +245,19 @@ pub(crate) const DIFFERENCES: [Difference; 48] = [
     differs("settle a refund of another channel id", "success", "true", "false", UNBOUND),
     differs("settle a refund of another channel id", "transaction", HASH, "", UNBOUND),
     differs("supported", "signers", MIXED_CASE, LOWER_CASE, SPELLING),
+    differs("supported", "kinds.extra.receiverAuthorizer", ABSENT, LOWER_CASE, AUTHORIZED),
+    differs(
+        "settle a claim without consent",
+        "errorReason",
+        "invalid_batch_settlement_evm_authorizer_not_configured",
+        "invalid_batch_settlement_evm_authorizer_address_mismatch",
+        AUTHORIZED,
+    ),
+    differs(
+        "settle a refund without consent",
+        "errorReason",
+        "invalid_batch_settlement_evm_authorizer_not_configured",
+        "invalid_batch_settlement_evm_authorizer_address_mismatch",
+        AUTHORIZED,
+    ),
 ];

@@ -279,7 +279,7 @@ async fn a_store_that_cannot_be_written_ends_the_process_and_costs_nothing() {
     }
     assert!(!process.wait().success());
     let log = std::fs::read_to_string(home.folder().join("log")).expect("a log");
-    assert!(log.contains("the store cannot be written"), "{log}");
+    assert!(log.contains("is full") && log.contains("free some space"), "{log}");
     // With free space the service starts again. Each payment is requested once more, and moves once.
     filler.set_len(0).expect("emptied");
     let process = home.start_process(None);

@@ -80,7 +80,8 @@ async fn a_quote_shows_what_a_trade_would_do_and_records_nothing() {
         ("quote nothing 1 ETH USDC --network base", Code::NothingFound),
         ("quote trade 1 ETH NOPE --network base", Code::NothingFound),
         ("quote trade 1 ETH USDC --network base --policy nothing", Code::NothingFound),
-        ("quote trade 1 ETH WETH", Code::BadInput),
+        // Without a network it is the one that an agent's trade takes, which has no node here.
+        ("quote trade 1 ETH WETH", Code::ChainUnavailable),
         ("quote trade much ETH USDC --network base", Code::BadInput),
         ("quote trade 20000 USDC ETH --network base --fee 500", Code::InsufficientFunds),
         ("quote trade 1 USDC ETH --network base --fee 10000", Code::NoPool),

@@ -86,7 +86,9 @@ async fn a_repeated_request_is_answered_without_a_second_swap() {
     let (_status, mandate) = stage.mandate().await;
     let trading = &mandate["policy"]["trading"];
     let told = |name: &str| trading[name].as_f64().expect("a number");
-    assert_eq!((told("volume_today_usd"), told("remaining_today_usd")), (30.0, 970.0));
+    // The swap's gas counts too.
+    let (volume, left) = (told("volume_today_usd"), told("remaining_today_usd"));
+    assert!((30.0..30.1).contains(&volume) && (969.9..=970.0).contains(&left), "{trading}");
     assert_eq!((told("per_trade_max_usd"), told("min_reserve_eth")), (500.0, 0.0001));
     let (_status, counters) = stage.get("/status").await;
     assert_eq!((&counters["traded"], &counters["trade_rejected"]), (&json!(1), &json!(1)));

@@ -78,7 +78,7 @@ async fn tokens_that_change_after_the_request_end_the_trade_or_keep_its_units() 
     assert_eq!(stage.balance(dollar).await - before, crate::stage::atoms(&end["amount_out"]));
     assert_eq!(stage.allowance(token, router).await, U256::ZERO);
     // The value of an unknown token counts as the largest trade.
-    assert_eq!(stage.volume_left().await, 500.0);
+    assert!((499.9..=500.0).contains(&stage.volume_left().await), "and the gas of its swap");
 
     // Half of the balance disappears before the approval.
     let token = stage.add_token("Rebase", TokenQuirk::None).await;
@@ -88,7 +88,7 @@ async fn tokens_that_change_after_the_request_end_the_trade_or_keep_its_units() 
     let fault = stage.operator.refused(&approval).await;
     let (_status, end) = stage.poll(&id).await;
     assert_eq!(end["status"], "rejected", "{fault} {end}");
-    assert_eq!(stage.volume_left().await, 500.0);
+    assert!((499.9..=500.0).contains(&stage.volume_left().await), "and the gas of its swap");
     assert_eq!(stage.balance(token).await, U256::from(HELD / 2));
     assert_eq!(stage.allowance(token, router).await, U256::ZERO);
 }
