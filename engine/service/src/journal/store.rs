@@ -181,7 +181,7 @@ pub trait Reader: Send + Sync + fmt::Debug {
         })?;
         Ok(latest)
     }
-    /// Returns the requests whose id begins with these hex digits, at most [`PREFIX_HITS`]; hyphens do not count.
+    /// Returns the requests whose id begins with these hex digits, at most `PREFIX_HITS`; hyphens do not count.
     fn by_prefix(&self, prefix: &str) -> Result<Vec<Request>, StoreError> {
         let mut found = Vec::new();
         self.newest(&mut |request| {
