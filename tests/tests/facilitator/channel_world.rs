@@ -24,6 +24,8 @@ sol! {
 
 /// Interval between two questions about the same thing.
 pub(crate) const POLL_INTERVAL: Duration = Duration::from_millis(5);
+/// After how many answers without an outcome a request is not repeated any more.
+const UNKNOWN_MAX: u32 = 200;
 
 /// What the escrow owes the seeds that are being played, and those that have ended.
 #[derive(Default)]
@@ -202,14 +204,18 @@ impl World {
         }
     }
 
-    /// Asks the facilitator. Repeats a request whose outcome is not known yet.
+    /// Asks the facilitator. Repeats a request whose outcome is not known yet, and gives up one whose outcome no node shows.
     pub(crate) async fn post(&self, path: &str, body: &Value, key: Option<&str>) -> (u16, Value) {
+        let mut unknown = 0;
         loop {
             let (status, answer) = match key {
                 Some(key) => self.stage.facilitator.post_with_key(path, body, key).await,
                 None => self.stage.facilitator.post(path, body).await,
             };
-            if answer["errorReason"] != "settlement_pending" && status != 503 {
+            unknown += u32::from(status == 503);
+            if answer["errorReason"] != "settlement_pending" && status != 503
+                || unknown > UNKNOWN_MAX
+            {
                 return (status, answer);
             }
             tokio::time::sleep(POLL_INTERVAL).await;
