@@ -704,6 +704,7 @@ async fn decided_state(settler: &Settler, record: &Record) -> Result<Option<Stat
                 None if rejection.reason == Reason::VoucherBelowClaimed => {
                     Ok(Some(State::Closed { at }))
                 }
+                None if !job.work().is_purchase() => Ok(failed(rejection.reason)),
                 // Its own transaction may have used the nonce, and the nodes hide it.
                 None => Ok(Some(unknown(at))),
             }
@@ -779,7 +780,8 @@ async fn refused_state(
         // Several transactions claimed the rows, so no single one carried out the batch.
         return Ok(State::Closed { at });
     }
-    if is_used(rejection.reason) && inclusion == Inclusion::Included {
+    let is_purchase = record.job.work().is_purchase();
+    if is_used(rejection.reason) && inclusion == Inclusion::Included && is_purchase {
         // Our own transaction probably used the nonce, and a node returned its receipt without the proof.
         return Ok(unknown(at));
     }
