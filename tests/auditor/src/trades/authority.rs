@@ -57,7 +57,7 @@ impl Auditor {
         let now = self.time.instant();
         // What was written before a crash continues after the restart, within its five minutes.
         let alive = |auth: &&Authorization| !auth.killed || auth.lost.is_some();
-        let in_time = |auth: &&Authorization| !late(auth, &now);
+        let in_time = |auth: &&Authorization| !surely_late(auth, &now);
         let mut living = rec.authorizations.iter().filter(alive).peekable();
         if living.peek().is_none() {
             let (rule, what) = if rec.denied() {
