@@ -24,6 +24,7 @@ pub mod process;
 pub mod proxy;
 pub mod raw;
 pub mod ready_wallet;
+mod rpc_server;
 pub mod scripted_facilitator;
 pub mod sdk;
 pub mod sent;

@@ -7,14 +7,14 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
-use axum::Router;
 use axum::body::Body;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use axum::routing::post;
 use serde_json::{Value, json};
-use tokio::task::JoinHandle;
+
+use crate::rpc_server::RpcServer;
 
 /// One kind of wrong behavior.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -134,7 +134,7 @@ struct PendingClaim {
 pub struct LyingRpc {
     pub url: String,
     state: ProxyState,
-    server: JoinHandle<()>,
+    _server: RpcServer,
 }
 
 #[derive(Debug, Clone)]
@@ -162,11 +162,8 @@ impl LyingRpc {
     pub async fn in_front_of(node: &str) -> Self {
         let client = reqwest::Client::builder().no_proxy().build().expect("a client");
         let state = ProxyState { node: node.to_owned(), client, lies: Arc::default() };
-        let router = Router::new().route("/", post(answer)).with_state(state.clone());
-        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
-        let url = format!("http://{}", listener.local_addr().expect("an address"));
-        let serve = async move { axum::serve(listener, router).await.expect("served") };
-        Self { url, state, server: tokio::spawn(serve) }
+        let server = RpcServer::start(post(answer), state.clone()).await;
+        Self { url: server.url.clone(), state, _server: server }
     }
 
     /// Queues lies: each changes the next answer of its method, in this order.
@@ -204,12 +201,6 @@ impl LyingRpc {
     /// Returns every transaction broadcast so far, in order, duplicates included.
     pub fn broadcast(&self) -> Vec<String> {
         self.state.lies().broadcast.clone()
-    }
-}
-
-impl Drop for LyingRpc {
-    fn drop(&mut self) {
-        self.server.abort();
     }
 }
 

@@ -4,27 +4,24 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use axum::Router;
 use axum::extract::State;
-use axum::http::StatusCode;
-use axum::response::{IntoResponse, Response};
+use axum::response::Response;
 use axum::routing::post;
-use tokio::task::JoinHandle;
 
 use crate::dice::Dice;
+use crate::rpc_server::{NodeClient, RpcServer};
 
 /// A proxy whose answers are slow. It stops when dropped.
 #[derive(Debug)]
 pub struct SlowRpc {
     pub url: String,
     state: ProxyState,
-    server: JoinHandle<()>,
+    _server: RpcServer,
 }
 
 #[derive(Debug, Clone)]
 struct ProxyState {
-    node: String,
-    client: reqwest::Client,
+    node: NodeClient,
     dice: Arc<Mutex<Dice>>,
     slowest_ms: Arc<AtomicU64>,
 }
@@ -33,17 +30,12 @@ impl SlowRpc {
     /// Starts a proxy in front of the endpoint `node`. It holds each call for 0 to `slowest`, drawn from `dice`.
     pub async fn in_front_of(node: &str, slowest: Duration, dice: Dice) -> Self {
         let state = ProxyState {
-            node: node.to_owned(),
-            client: reqwest::Client::builder().no_proxy().build().expect("a client"),
+            node: NodeClient::new(node),
             dice: Arc::new(Mutex::new(dice)),
             slowest_ms: Arc::default(),
         };
-        let limit = axum::extract::DefaultBodyLimit::max(16 << 20);
-        let router = Router::new().route("/", post(answer)).layer(limit).with_state(state.clone());
-        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
-        let url = format!("http://{}", listener.local_addr().expect("an address"));
-        let serve = async move { axum::serve(listener, router).await.expect("served") };
-        let proxy = Self { url, state, server: tokio::spawn(serve) };
+        let server = RpcServer::start(post(answer), state.clone()).await;
+        let proxy = Self { url: server.url.clone(), state, _server: server };
         proxy.slow_down(slowest);
         proxy
     }
@@ -55,21 +47,9 @@ impl SlowRpc {
     }
 }
 
-impl Drop for SlowRpc {
-    fn drop(&mut self) {
-        self.server.abort();
-    }
-}
-
 async fn answer(State(state): State<ProxyState>, body: String) -> Response {
     let slowest = state.slowest_ms.load(Ordering::SeqCst);
     let held = state.dice.lock().expect("not poisoned").roll(slowest + 1);
     tokio::time::sleep(Duration::from_millis(held)).await;
-    let request =
-        state.client.post(&state.node).header("content-type", "application/json").body(body);
-    let answer = async { request.send().await?.bytes().await };
-    match answer.await {
-        Ok(bytes) => ([("content-type", "application/json")], bytes).into_response(),
-        Err(_unreachable) => StatusCode::BAD_GATEWAY.into_response(),
-    }
+    state.node.forward(body).await
 }

@@ -10,14 +10,14 @@ use std::time::Duration;
 
 use alloy_primitives::{Address, Bytes, U256};
 use alloy_sol_types::SolCall;
-use axum::Router;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use axum::routing::post;
 use bursar_chain::abi::multicall3::IMulticall3;
 use serde_json::{Value, json};
-use tokio::task::JoinHandle;
+
+use crate::rpc_server::RpcServer;
 
 /// A family of methods.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -94,7 +94,7 @@ pub enum Conduct {
 pub struct TwoFacedRpc {
     pub url: String,
     state: ProxyState,
-    server: JoinHandle<()>,
+    _server: RpcServer,
 }
 
 #[derive(Debug, Clone)]
@@ -119,11 +119,8 @@ impl TwoFacedRpc {
         let client = reqwest::Client::builder().no_proxy().build().expect("a client");
         let (node, other) = (node.to_owned(), other.to_owned());
         let state = ProxyState { node, other, client, face: Arc::default() };
-        let router = Router::new().route("/", post(answer)).with_state(state.clone());
-        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
-        let url = format!("http://{}", listener.local_addr().expect("an address"));
-        let serve = async move { axum::serve(listener, router).await.expect("served") };
-        Self { url, state, server: tokio::spawn(serve) }
+        let server = RpcServer::start(post(answer), state.clone()).await;
+        Self { url: server.url.clone(), state, _server: server }
     }
 
     /// Sets the conduct of a family from now on.
@@ -141,12 +138,6 @@ impl TwoFacedRpc {
     /// Returns the number of answers that were not honest.
     pub fn changed(&self) -> usize {
         self.state.face().changed
-    }
-}
-
-impl Drop for TwoFacedRpc {
-    fn drop(&mut self) {
-        self.server.abort();
     }
 }
 
