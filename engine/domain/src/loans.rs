@@ -270,7 +270,7 @@ impl LoanAsk {
     }
 }
 
-/// What the journal knows of loans. Entries are never removed: a venue that was used once is read for ever.
+/// What the journal knows of loans. Entries are never removed: a venue that was used once is always read.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Loans {
     /// What was lent and not yet withdrawn, by our own transactions.

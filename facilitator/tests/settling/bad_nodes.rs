@@ -17,7 +17,7 @@ async fn stage_with(flaw: Flaw) -> Stage {
     stage
 }
 
-/// Settles until the payment is no longer pending.
+/// Repeats the settlement until its answer is final.
 async fn until_decided(stage: &Stage, pay: &Pay) -> Result<SettleOutcome, SettleError> {
     loop {
         match stage.settle_by(pay, with_key(7)).await {

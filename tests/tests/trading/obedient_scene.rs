@@ -157,7 +157,7 @@ impl Scene {
         }
     }
 
-    /// Decides what waits for the operator, for ever: approves it, or denies it if that fails.
+    /// Decides all pending requests, in an endless loop: approves each, or denies it if that fails.
     pub(crate) async fn decide(&self) -> Infallible {
         let mut operator = self.engine.operator().await;
         loop {
