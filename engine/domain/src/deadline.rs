@@ -59,9 +59,9 @@ impl Deadline {
         if wall > length { length.saturating_sub(moment.boottime_ms) } else { wall }
     }
 
-    /// Like [`left_within_ms`](Self::left_within_ms), but within a boot a wall clock that is set forward does not end it
-    /// either.
-    pub(crate) fn left_whatever_is_set_ms(&self, moment: &Moment, length_ms: i64) -> u64 {
+    /// Like [`left_within_ms`](Self::left_within_ms), but within a boot only the boot clock counts: a wall clock that is
+    /// set forward does not end it.
+    pub(crate) fn left_by_boot_ms(&self, moment: &Moment, length_ms: i64) -> u64 {
         if self.is_of_boot(moment) {
             self.boot_ms.saturating_sub(moment.boottime_ms)
         } else {

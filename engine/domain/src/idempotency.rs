@@ -92,7 +92,7 @@ fn is_merged(first: &Request, execution: &Execution, moment: &Moment) -> bool {
     // The plan's deadline is known on the boot clock too. It counts from the approval.
     let waited_ms = execution.at.since_ms(first.created).clamp(0, HOLD_MS);
     let until = execution.until.plus_ms(MERGED_AFTER_PLAN_MS.saturating_sub(waited_ms));
-    execution.may_have_broadcast() && until.left_whatever_is_set_ms(moment, CONTENT_MERGE_MS) > 0
+    execution.may_have_broadcast() && until.left_by_boot_ms(moment, CONTENT_MERGE_MS) > 0
 }
 
 /// Returns whether a signed timestamp is at most `window_s` seconds off the clock.

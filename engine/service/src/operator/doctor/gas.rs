@@ -60,7 +60,7 @@ fn judge(row: &Network, address: Address, payer: &Payer, balance: U256) -> Optio
         format!("{address} has no ETH, so agents cannot trade or lend there")
     } else if balance <= least {
         format!(
-            "{address} has no more ETH than {} must stay, so trades are refused",
+            "{address} has no ETH beyond the {} that must stay, so trades are refused",
             payer.least.as_coins()
         )
     } else {
