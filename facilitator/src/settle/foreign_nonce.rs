@@ -26,7 +26,7 @@ pub(super) struct OwnTransaction {
 impl Settler {
     /// Whether a signer takes no new payments because another program uses its key.
     pub(crate) fn is_paused(&self, signer: Address) -> bool {
-        self.foreign_nonces.is_paused(signer, self.network.clock.mono_ms())
+        self.paused_signers.is_paused(signer, self.network.clock.mono_ms())
     }
 
     /// The signers that may take a job with this rule now; `None` if every active signer may.
@@ -93,7 +93,7 @@ async fn report_unless_ours(settler: &Settler, own: OwnTransaction, foreign: Opt
 
 fn report(settler: &Settler, own: OwnTransaction, nonce: u64, foreign: Option<B256>) {
     let OwnTransaction { signer, hash, .. } = own;
-    if !settler.foreign_nonces.record(signer, nonce, settler.network.clock.mono_ms()) {
+    if !settler.paused_signers.record(signer, nonce, settler.network.clock.mono_ms()) {
         return;
     }
     let network = settler.network.spec();

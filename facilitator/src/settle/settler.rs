@@ -20,7 +20,7 @@ use crate::book::reservation::GasReservation;
 use crate::job::Job;
 use crate::metrics::Metrics;
 use crate::network::NetworkContext;
-use crate::settle::foreign_nonces::ForeignNonces;
+use crate::settle::paused_signers::PausedSigners;
 use crate::settle::price::{Need, PriceCache};
 use crate::settle::queue::Limits;
 use crate::settle::submission_lock::SubmissionLocks;
@@ -65,7 +65,7 @@ pub struct Settler {
     /// Payers with a recent payment that cost a signer gas and moved no money.
     pub(super) wasteful_payers: TtlMap<Address, ()>,
     pub(super) submission_locks: SubmissionLocks,
-    pub(super) foreign_nonces: ForeignNonces,
+    pub(super) paused_signers: PausedSigners,
     /// Signers that were removed from the settings while they had transactions in flight.
     // Held for a single lookup.
     former_signers: Mutex<BTreeSet<Address>>,
@@ -111,7 +111,7 @@ impl Settler {
             prices: PriceCache::default(),
             wasteful_payers: TtlMap::new(WASTEFUL_MS),
             submission_locks: SubmissionLocks::default(),
-            foreign_nonces: ForeignNonces::default(),
+            paused_signers: PausedSigners::default(),
             former_signers: Mutex::default(),
             events,
         };

@@ -1,4 +1,4 @@
-//! Which signers rest because another program uses their key.
+//! Which signers are paused because another program uses their key.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
@@ -10,7 +10,7 @@ const PAUSE_MS: u64 = 10 * 60_000;
 
 /// The last foreign nonce of each signer.
 #[derive(Debug, Default)]
-pub(super) struct ForeignNonces {
+pub(super) struct PausedSigners {
     // Held for a single look-up.
     last: Mutex<BTreeMap<Address, LastNonce>>,
 }
@@ -22,7 +22,7 @@ struct LastNonce {
     at_ms: u64,
 }
 
-impl ForeignNonces {
+impl PausedSigners {
     /// Records a foreign nonce. Returns `false` if it, or a higher one, was recorded before.
     pub(super) fn record(&self, signer: Address, nonce: u64, at_ms: u64) -> bool {
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
@@ -44,15 +44,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_signer_rests_for_ten_minutes_after_its_last_foreign_nonce() {
-        let (all, signer) = (ForeignNonces::default(), Address::repeat_byte(1));
+    fn a_signer_is_paused_for_ten_minutes_after_its_last_foreign_nonce() {
+        let (all, signer) = (PausedSigners::default(), Address::repeat_byte(1));
         assert!(!all.is_paused(signer, 0));
         assert!(all.record(signer, 7, 1_000));
         assert!(!all.record(signer, 7, 2_000), "it is reported once");
         assert!(!all.record(signer, 6, 2_000), "it is older");
         assert!(all.is_paused(signer, 1_000 + PAUSE_MS - 1));
         assert!(!all.is_paused(Address::repeat_byte(2), 1_000));
-        assert!(!all.is_paused(signer, 1_000 + PAUSE_MS), "not for ever");
+        assert!(!all.is_paused(signer, 1_000 + PAUSE_MS), "the pause ends");
         assert!(all.record(signer, 8, 5_000));
         assert!(all.is_paused(signer, 1_000 + PAUSE_MS));
     }
