@@ -219,8 +219,15 @@ async fn a_refused_send_is_dropped_and_a_cancel_or_a_higher_offer_asks_again() {
     // Refused once, the cancellation asks again only when the operator says so.
     scene.bench.engine.clock.advance(60_000);
     assert_eq!(scene.prompts(), 4);
-    operator.must(&format!("address cancel {}", sent.id)).await;
-    scene.bench.prompt().await;
+    // Until the wallet has recorded the refusal, asking changes nothing.
+    let mut other = scene.bench.engine.operator();
+    scene
+        .bench
+        .until("the fifth prompt", async || {
+            other.must(&format!("address cancel {}", sent.id)).await;
+            (scene.prompts() == 5).then_some(())
+        })
+        .await;
     scene.bench.press(Decision::Press).await;
     // A block made before the node has it would hold the payment instead.
     scene.bench.until("the empty one", async || scene.waits(U256::ZERO).await.then_some(())).await;
