@@ -1,11 +1,12 @@
-//! `requests` with hostile agents.
+//! `requests`, and the decisions `approve` and `deny`, also with hostile agents.
 
 use bursar_control::answers::{Answer, RequestAnswer};
 use bursar_control::card_text;
 use bursar_core::codes::Code;
-use bursar_core::limits::{HELD_PER_AGENT, LISTED_URL, URL_BYTES};
+use bursar_core::limits::{HELD_PER_AGENT, HOLD_MS, LISTED_URL, URL_BYTES};
+use bursar_tests::agent::Agent;
 use bursar_tests::engine::{Setup, TestEngine};
-use bursar_tests::offers::{BASE, challenge, header};
+use bursar_tests::offers::{BASE, challenge, header, offer};
 use bursar_tests::operator::{Expect, Operator};
 
 /// A card shows if its approval would be refused.
@@ -121,4 +122,54 @@ async fn a_request_needs_four_characters_or_eight_without_its_card() {
     let seen = (4..8).find(|&length| !third.starts_with(&second[..length])).expect("they differ");
     operator.must(&format!("approve {}", &second[..seen])).await;
     operator.must(&format!("deny {}", &third[..8])).await;
+}
+
+/// Requests a payment of this many atoms, and returns the id of its request.
+async fn request(engine: &TestEngine, bot: &Agent, atoms: u64, n: u64) -> String {
+    let body = bot.ask(engine.now_s(), &offer(atoms, n), None);
+    let (_status, answer) = engine.post("/sign", &body).await;
+    let id = answer.get("transaction_id").or(answer.get("request_id"));
+    id.and_then(|id| id.as_str()).unwrap_or_else(|| panic!("{answer}")).to_owned()
+}
+
+/// More requests than `requests` and `history` show.
+const NEWER: u64 = 60;
+
+#[tokio::test]
+async fn the_first_eight_digits_find_a_request_before_any_number_of_newer_ones() {
+    let engine = TestEngine::start(Setup::default()).await;
+    engine.set_up_wallet("--day 100 --txn 10 --auto 0.5").await;
+    let bot = engine.add_agent("bot", "bearer").await;
+    let busy = engine.add_agent("busy", "bearer").await;
+    let mut held = Vec::new();
+    for n in 0..3 {
+        held.push(request(&engine, &bot, 2_000_000, n).await);
+    }
+    let [approved, denied, expired] = held.iter().map(|id| &id[..8]).collect::<Vec<_>>()[..] else {
+        panic!("{held:?}")
+    };
+    let mut operator = engine.operator();
+    for n in 0..NEWER {
+        request(&engine, &busy, 1_000, 100 + n).await;
+    }
+    operator.must(&format!("approve {approved} --yes")).await;
+    operator.must(&format!("deny {denied}")).await;
+    engine.clock.advance(u64::try_from(HOLD_MS).unwrap() + 1_000);
+    // Records the expiry, and more requests after all three ends.
+    for n in 0..NEWER {
+        request(&engine, &busy, 1_000, 200 + n).await;
+    }
+    for (id, code, sentence) in [
+        (approved, Code::AlreadyDecided, format!("{approved} was approved by ")),
+        (denied, Code::AlreadyDecided, format!("{denied} was denied by ")),
+        (expired, Code::RequestExpired, String::new()),
+    ] {
+        for line in [format!("approve {id} --yes"), format!("deny {id}")] {
+            let refused = operator.refused(&line).await;
+            assert_eq!(refused.code, code, "{line}: {refused}");
+            assert!(refused.message.starts_with(&sentence), "{line}: {refused}");
+        }
+        let receipt = operator.must(&format!("receipt {id}")).await.data();
+        assert!(receipt.to_string().contains(&format!("\"{id}-")), "{receipt}");
+    }
 }
