@@ -173,3 +173,30 @@ async fn the_first_eight_digits_find_a_request_before_any_number_of_newer_ones()
         assert!(receipt.to_string().contains(&format!("\"{id}-")), "{receipt}");
     }
 }
+
+#[tokio::test]
+async fn digits_that_begin_several_ids_are_ambiguous() {
+    let engine = TestEngine::start(Setup::default()).await;
+    engine.set_up_wallet("--day 100 --txn 10").await;
+    let bot = engine.add_agent("bot", "bearer").await;
+    let mut twins = Vec::new();
+    for n in 0..2 {
+        engine.random.push(&[[0xab; 8], [n; 8]].concat());
+        twins.push(request(&engine, &bot, 2_000_000, n.into()).await);
+    }
+    let mut operator = engine.operator();
+    for line in ["approve abababab --yes", "deny abababab", "deny abab"] {
+        let refused = operator.refused(line).await;
+        assert_eq!(refused.code, Code::Ambiguous, "{line}: {refused}");
+    }
+    // Enough digits name one, and then the other is the only one that is pending.
+    operator.must(&format!("deny {}", twins[0])).await;
+    operator.must("deny abababab").await;
+    // Of two that have ended, neither is the one that is meant.
+    for line in ["approve abababab --yes", "deny abababab"] {
+        let refused = operator.refused(line).await;
+        assert_eq!(refused.code, Code::Ambiguous, "{line}: {refused}");
+    }
+    let named = operator.refused(&format!("deny {}", twins[1])).await;
+    assert_eq!(named.code, Code::AlreadyDecided, "{named}");
+}

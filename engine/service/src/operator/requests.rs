@@ -335,8 +335,8 @@ const SHOWN: usize = 8;
 /// Finds the pending request with this id prefix.
 ///
 /// # Errors
-/// `BAD_INPUT` if the prefix is shorter than `shortest`, `AMBIGUOUS`, or `REQUEST_NOT_FOUND`. For a request that is no
-/// longer pending, the error states how it ended.
+/// `BAD_INPUT` if the prefix is shorter than `shortest`, `AMBIGUOUS`, or `REQUEST_NOT_FOUND`. If no pending request
+/// fits and exactly one other does, the error states how that one ended.
 fn find(
     engine: &EngineContext,
     state: &State,
@@ -364,15 +364,23 @@ fn find(
                 Fault::because(Code::RequestNotFound, format!("No request begins with {prefix}."));
             let found = engine.core.reader().by_prefix(prefix).unwrap_or_default();
             let named = prefix.parse::<RequestId>().ok();
-            let id = named.or(found.first().map(|request| request.id));
-            Err(id.map_or(unknown.clone(), |id| explain_end(engine, id, unknown)))
+            Err(match (named, found.as_slice()) {
+                (None, []) => unknown,
+                (None, [_, _, ..]) => ambiguous(found.iter().map(|request| request.id)),
+                (Some(id), _) => explain_end(engine, id, unknown),
+                (None, [only]) => explain_end(engine, only.id, unknown),
+            })
         }
-        several => {
-            let ids: Vec<String> = several.iter().map(|request| request.id.short()).collect();
-            Err(Fault::because(
-                Code::Ambiguous,
-                format!("Several ids begin like this: {}. Give more characters.", ids.join(", ")),
-            ))
-        }
+        several => Err(ambiguous(several.iter().map(|request| request.id))),
     }
+}
+
+/// Returns the error for an id prefix that fits the requests with these ids.
+fn ambiguous(ids: impl Iterator<Item = RequestId>) -> Fault {
+    let ids: Vec<String> = ids.map(|id| id.short()).collect();
+    let ids = ids.join(", ");
+    Fault::because(
+        Code::Ambiguous,
+        format!("Several ids begin like this: {ids}. Give more characters."),
+    )
 }
