@@ -4,16 +4,19 @@ use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt;
 use std::sync::Arc;
 
+use bursar_chain::clock::manual::ManualClock;
 use bursar_control::answers::{AgentAnswer, Answer, RehearsalAnswer};
 use bursar_control::wire::{Asking, Prompt};
 use bursar_core::codes::Code;
+use bursar_core::time::Utc;
 use bursar_engine::engine::Mode;
 use bursar_engine::ports::Signer;
+use bursar_tests::agent::Agent;
 use bursar_tests::doubles::SlowSigner;
-use bursar_tests::engine::{Setup, TestEngine};
+use bursar_tests::engine::{NEW_YEAR_S, Setup, TestEngine};
 use bursar_tests::offers::offer;
 use bursar_tests::operator::Expect;
-use serde_json::json;
+use serde_json::{Value, json};
 
 async fn engine() -> TestEngine {
     let engine = TestEngine::start(Setup::default()).await;
@@ -49,6 +52,44 @@ async fn an_agent_is_given_another_policy_or_address() {
     operator.must("wallet lock").await;
     assert_eq!(operator.refused("agent edit bot --policy p").await.code, Code::WalletLocked);
     assert!(bursar_control::grammar::Order::parse_line("agent edit bot").is_err());
+}
+
+/// Returns `renews_at`, or why it is null. Exactly one of them is a text.
+fn renewal(answer: &Value) -> Result<String, String> {
+    let text = |name: &str| answer[name].as_str().map(str::to_owned);
+    match (text("renews_at"), text("renews_at_unknown_reason")) {
+        (Some(time), None) => Ok(time),
+        (None, Some(reason)) => Err(reason),
+        odd => panic!("{odd:?} in {answer}"),
+    }
+}
+
+/// Returns what agent and operator read about the renewal of the agent's allowance, which must agree.
+async fn shown_renewal(engine: &TestEngine, bot: &Agent) -> Result<String, String> {
+    let shown = renewal(&engine.operator().must(&format!("agent show {}", bot.id)).await.data());
+    assert_eq!(renewal(&engine.post_read("/mandate", bot).await), shown);
+    assert_eq!(renewal(&engine.post_read("/status", bot).await["agent"]), shown);
+    shown
+}
+
+#[tokio::test]
+async fn a_renewal_at_an_unknown_time_has_a_reason() {
+    // Without a boot clock and a chain, nothing confirms that a day has passed.
+    let clock = ManualClock::new(Utc::from_seconds(NEW_YEAR_S)).without_boot_clock();
+    let engine = TestEngine::start(Setup { clock: Arc::new(clock), ..Setup::default() }).await;
+    engine.set_up_wallet("--day 10 --txn 5 --auto 0.5").await;
+    let bot = engine.add_agent("bot", "hmac").await;
+    assert_eq!(shown_renewal(&engine, &bot).await, Ok("2026-01-02T00:00:00Z".to_owned()));
+    engine.clock.advance(36 * 3_600_000);
+    let reason = shown_renewal(&engine, &bot).await.expect_err("held back");
+    assert!(reason.contains("clock") && reason.contains("agent renew"), "{reason}");
+    engine.operator().must("agent renew bot").await;
+    assert_eq!(shown_renewal(&engine, &bot).await, Ok("2026-01-03T00:00:00Z".to_owned()));
+
+    engine.operator().must("agent register idle").await;
+    let idle = engine.operator().must("agent show idle").await.data();
+    let reason = renewal(&idle).expect_err("no allowance");
+    assert!(reason.contains("no policy"), "{reason}");
 }
 
 #[tokio::test]
