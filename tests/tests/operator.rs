@@ -16,6 +16,8 @@ mod history;
 mod idle;
 #[path = "operator/policies.rs"]
 mod policies;
+#[path = "operator/quotes.rs"]
+mod quotes;
 #[path = "operator/requests.rs"]
 mod requests;
 #[path = "operator/settings.rs"]
