@@ -16,7 +16,7 @@ use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use bursar_chain::ports::Clock;
-use bursar_serve::access::Access;
+use bursar_serve::access::{Access, AccessRefusal};
 use bursar_serve::http::RefusalWriter;
 use bursar_x402::Version;
 use serde_json::json;
@@ -150,7 +150,11 @@ async fn guard(State(api): State<Arc<Api>>, request: Request, next: Next) -> Res
     let peer = peer.map(|ConnectInfo(peer)| peer.ip());
     match api.access.admit(request.headers(), peer) {
         Ok(_caller) => next.run(request).await,
-        Err(_too_many) => responses::error(&Fault::of(Code::TooManyRequests)),
+        Err(AccessRefusal::TooMany { wait_s }) => {
+            responses::error(&Fault::of(Code::TooManyRequests).with_retry_after(wait_s))
+        }
+        // The proxy has no API keys.
+        Err(AccessRefusal::NoKey) => responses::error(&Fault::of(Code::TooManyRequests)),
     }
 }
 

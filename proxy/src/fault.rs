@@ -74,7 +74,7 @@ impl Code {
     /// Returns the seconds after which a repeat may succeed, if that is known.
     pub fn retry_after(self) -> Option<u64> {
         match self {
-            Self::TooManyRequests | Self::PaymentInUse | Self::Busy | Self::Stopping => Some(2),
+            Self::PaymentInUse | Self::Busy | Self::Stopping => Some(2),
             // The interval at which pending settlements are looked up.
             Self::UnpaidLimit => Some(5),
             _other => None,
@@ -107,10 +107,10 @@ impl Fault {
         self
     }
 
-    /// Sets how long a repeat must wait, rounded up to seconds.
+    /// Sets how long a repeat must wait, in seconds.
     #[must_use]
-    pub fn with_retry_after_ms(mut self, ms: u64) -> Self {
-        self.retry_after = Some(ms.div_ceil(1_000));
+    pub fn with_retry_after(mut self, seconds: u64) -> Self {
+        self.retry_after = Some(seconds);
         self
     }
 
@@ -176,13 +176,7 @@ mod tests {
     fn retry_after_matches_the_manual() {
         let named: Vec<_> =
             Code::ALL.iter().filter_map(|code| Some((code.text(), code.retry_after()?))).collect();
-        let expected = [
-            ("payment_in_use", 2),
-            ("too_many_requests", 2),
-            ("unpaid_limit", 5),
-            ("busy", 2),
-            ("stopping", 2),
-        ];
+        let expected = [("payment_in_use", 2), ("unpaid_limit", 5), ("busy", 2), ("stopping", 2)];
         assert_eq!(named, expected);
     }
 

@@ -314,7 +314,7 @@ impl Seller {
         if let Some(ms) = self.0.penalties.lockout_ms(payment.payer, self.0.clock.mono_ms()) {
             let fault = Fault::of(Code::TooManyRequests)
                 .with_detail("too many requests of this payer failed")
-                .with_retry_after_ms(ms);
+                .with_retry_after(ms.div_ceil(1_000));
             return end(PaymentRefusal::uncharged(fault));
         }
         if self.0.sale_permits.available_permits() == 0 {

@@ -74,9 +74,10 @@ pub(super) async fn guard(
                 "Send an API key of this facilitator, as Authorization: Bearer or as X-API-Key.";
             responses::error(StatusCode::UNAUTHORIZED, text)
         }
-        Err(AccessRefusal::TooMany) => {
+        Err(AccessRefusal::TooMany { wait_s }) => {
             let text = "Too many requests: wait for Retry-After seconds.";
-            responses::with_retry_after(responses::error(StatusCode::TOO_MANY_REQUESTS, text))
+            let response = responses::error(StatusCode::TOO_MANY_REQUESTS, text);
+            responses::retry_after(response, wait_s)
         }
     }
 }

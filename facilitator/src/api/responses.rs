@@ -144,9 +144,14 @@ pub(super) fn malformed(status: StatusCode, route: Route, why: &str) -> Response
     with_status(status, body)
 }
 
+/// Adds `Retry-After` for a condition of unknown length.
+pub(super) fn with_retry_after(response: Response) -> Response {
+    retry_after(response, 2)
+}
+
 /// Adds `Retry-After`.
-pub(super) fn with_retry_after(mut response: Response) -> Response {
+pub(super) fn retry_after(mut response: Response, seconds: u64) -> Response {
     const RETRY_AFTER: HeaderName = header::RETRY_AFTER;
-    response.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("2"));
+    response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(seconds));
     response
 }

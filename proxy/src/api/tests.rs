@@ -3,11 +3,14 @@ use std::collections::BTreeSet;
 
 use alloy_primitives::Address;
 use axum::body::Body;
+use bursar_chain::clock::manual::ManualClock;
 use bursar_chain::failpoints::NoFailpoints;
+use bursar_core::time::Utc;
 use bursar_serve::access::IpRanges;
 use serde_json::Value;
 use tempfile::TempDir;
 use tokio_util::task::TaskTracker;
+use tower::ServiceExt;
 
 use crate::book::ledger::Ledger;
 use crate::book::redb_store::RedbStore;
@@ -130,4 +133,30 @@ async fn an_owed_stream_stays_owed_while_long_bodies_are_refused() {
     assert_eq!(send().await, ("answer_owed".to_owned(), false));
     api.pricing_permits.close();
     assert_eq!(send().await, ("stopping".to_owned(), true));
+}
+
+#[tokio::test]
+async fn a_client_refused_by_the_rate_limit_learns_when_it_is_admitted_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut api = Arc::into_inner(api(&folder).await).unwrap();
+    let clock = Arc::new(ManualClock::new(Utc(0)));
+    api.access = Access::new(Vec::new(), IpRanges::default(), 2, Arc::clone(&clock) as _);
+    let routes = router(Arc::new(api));
+    // An empty body is refused after the limit: 400 says that the request was admitted.
+    let send = async || {
+        let request = Request::post("/v1/chat/completions").body(Body::empty()).unwrap();
+        let answer = routes.clone().oneshot(request).await.unwrap();
+        let after = answer.headers().get(header::RETRY_AFTER);
+        (answer.status().as_u16(), after.map(|value| value.to_str().unwrap().to_owned()))
+    };
+    let refused = |seconds: &str| (429, Some(seconds.to_owned()));
+    assert_eq!([send().await, send().await], [(400, None), (400, None)]);
+    assert_eq!(send().await, refused("30"));
+    clock.advance(12_001);
+    assert_eq!(send().await, refused("18"), "17.999 seconds are left");
+    clock.advance(17_998);
+    assert_eq!(send().await, refused("1"), "a millisecond is left");
+    clock.advance(1);
+    assert_eq!(send().await, (400, None));
+    assert_eq!(send().await, refused("30"));
 }

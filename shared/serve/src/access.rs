@@ -54,8 +54,9 @@ impl Caller<'_> {
 pub enum AccessRefusal {
     #[error("an API key is required")]
     NoKey,
+    /// The next request is admitted after `wait_s` seconds, rounded up, at least 1: the value of `Retry-After`.
     #[error("too many requests")]
-    TooMany,
+    TooMany { wait_s: u64 },
 }
 
 /// The access rules of a service.
@@ -104,8 +105,10 @@ impl Access {
             (None, Some(origin)) => Caller::Address(origin),
             (None, None) => Caller::Unknown,
         };
-        let exempt = peer.is_some_and(|peer| is_local(peer, headers));
-        if exempt || self.allows(caller) { Ok(caller) } else { Err(AccessRefusal::TooMany) }
+        if !peer.is_some_and(|peer| is_local(peer, headers)) {
+            self.count(caller)?;
+        }
+        Ok(caller)
     }
 
     /// Returns the caller's key. Compares with all keys, so that the duration reveals nothing.
@@ -139,14 +142,20 @@ impl Access {
         origin
     }
 
-    fn allows(&self, caller: Caller<'_>) -> bool {
-        let Some(limiter) = &self.limiter else { return true };
+    /// Counts a request of the caller, or refuses it.
+    fn count(&self, caller: Caller<'_>) -> Result<(), AccessRefusal> {
+        let Some(limiter) = &self.limiter else { return Ok(()) };
         if limiter.len() >= CALLERS_MAX {
             limiter.retain_recent();
         }
         let full = limiter.len() >= CALLERS_MAX;
         let account = if full { String::new() } else { caller.account() };
-        limiter.check_key(&account).is_ok()
+        limiter.check_key(&account).map_err(|refused| {
+            let wait = refused.wait_time_from(limiter.clock().now());
+            let wait_s = wait.as_secs().saturating_add(u64::from(wait.subsec_nanos() > 0));
+            // At least 1, because the place may have become free since.
+            AccessRefusal::TooMany { wait_s: wait_s.max(1) }
+        })
     }
 }
 
@@ -187,7 +196,11 @@ impl RateClock for LimiterClock {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use bursar_chain::clock::SystemClock;
+    use bursar_chain::clock::manual::ManualClock;
+    use bursar_core::time::Utc;
+
+    /// The refusal right after the only request of a minute.
+    const TOO_MANY: AccessRefusal = AccessRefusal::TooMany { wait_s: 60 };
 
     /// A key with this name, which is `secret`.
     fn key(name: &str) -> ApiKey {
@@ -195,9 +208,10 @@ mod tests {
         ApiKey { name: name.to_owned(), sha256, receivers: [].into() }
     }
 
+    /// Allows one request per minute, at a time that stands still.
     fn access(proxies: &[&str]) -> Access {
         let proxies = proxies.iter().map(|text| text.parse().unwrap()).collect();
-        Access::new(vec![key("shop")], proxies, 1, Arc::new(SystemClock::new().unwrap()))
+        Access::new(vec![key("shop")], proxies, 1, Arc::new(ManualClock::new(Utc(0))))
     }
 
     fn headers(pairs: &[(&'static str, &str)]) -> HeaderMap {
@@ -257,7 +271,7 @@ mod tests {
         assert!(open.admit(&nothing, near).is_ok());
         assert_eq!(
             open.admit(&nothing, near),
-            Err(AccessRefusal::TooMany),
+            Err(TOO_MANY),
             "a private address is not this machine"
         );
         // All callers behind an unlisted proxy share one allowance.
@@ -270,17 +284,13 @@ mod tests {
             ("x-real-ip", "2.2.2.2"),
             ("via", "1.1 nginx"),
         ] {
-            assert_eq!(
-                open.admit(&through(name, value), here),
-                Err(AccessRefusal::TooMany),
-                "{name}"
-            );
+            assert_eq!(open.admit(&through(name, value), here), Err(TOO_MANY), "{name}");
         }
         // A remote caller behind a trusted proxy cannot claim to be local.
         let trusting = Access { keys: Vec::new(), ..access(&["127.0.0.1"]) };
         let claim = through("x-forwarded-for", "127.0.0.1");
         assert!(trusting.admit(&claim, here).is_ok());
-        assert_eq!(trusting.admit(&claim, here), Err(AccessRefusal::TooMany));
+        assert_eq!(trusting.admit(&claim, here), Err(TOO_MANY));
         // With keys, every local holder of a key is exempt.
         let guarded = access(&[]);
         let shop = headers(&[("x-api-key", "secret")]);
@@ -292,13 +302,13 @@ mod tests {
     fn each_caller_has_its_own_allowance() {
         let access = access(&[]);
         let (a, b) = (key("a"), key("b"));
-        assert!(access.allows(Caller::Key(&a)));
-        assert!(!access.allows(Caller::Key(&a)));
-        assert!(access.allows(Caller::Key(&b)));
+        assert!(access.count(Caller::Key(&a)).is_ok());
+        assert_eq!(access.count(Caller::Key(&a)), Err(TOO_MANY));
+        assert!(access.count(Caller::Key(&b)).is_ok());
         let address = |text: &str| Caller::Address(text.parse().unwrap());
-        assert!(access.allows(address("2001:db8::1")));
-        assert!(!access.allows(address("2001:db8::2")), "one caller has a /64");
-        assert!(access.allows(address("2001:db8:0:1::1")));
+        assert!(access.count(address("2001:db8::1")).is_ok());
+        assert_eq!(access.count(address("2001:db8::2")), Err(TOO_MANY), "one caller has a /64");
+        assert!(access.count(address("2001:db8:0:1::1")).is_ok());
     }
 
     #[test]
@@ -308,17 +318,34 @@ mod tests {
         let guarded = access(&[]);
         assert_eq!(guarded.admit(&nothing, one), Err(AccessRefusal::NoKey));
         assert_eq!(guarded.admit(&shop, one), Ok(Caller::Key(&key("shop"))));
-        assert_eq!(
-            guarded.admit(&shop, other),
-            Err(AccessRefusal::TooMany),
-            "wherever it calls from"
-        );
+        assert_eq!(guarded.admit(&shop, other), Err(TOO_MANY), "wherever it calls from");
         let open = Access { keys: Vec::new(), ..access(&[]) };
         assert_eq!(open.admit(&shop, one), Ok(Caller::Address([1; 4].into())));
-        assert_eq!(open.admit(&nothing, one), Err(AccessRefusal::TooMany));
+        assert_eq!(open.admit(&nothing, one), Err(TOO_MANY));
         assert_eq!(open.admit(&nothing, other), Ok(Caller::Address([2; 4].into())));
         assert_eq!(open.admit(&nothing, None), Ok(Caller::Unknown));
         let endless = Access { limiter: None, ..open };
         assert!((0..9).all(|_| endless.admit(&nothing, one).is_ok()));
+    }
+
+    #[test]
+    fn a_refused_caller_learns_when_it_is_admitted_again() {
+        let clock = Arc::new(ManualClock::new(Utc(0)));
+        // One each 60/7 seconds, which is 8571.43 ms, and seven at once.
+        let access = Access::new(Vec::new(), IpRanges::default(), 7, Arc::clone(&clock) as _);
+        let admit = |host: u8| access.admit(&HeaderMap::new(), Some([10, 0, 0, host].into()));
+        let refused = |wait_s| Err(AccessRefusal::TooMany { wait_s });
+        assert!((0..7).all(|_| admit(1).is_ok()));
+        assert_eq!(admit(1), refused(9));
+        clock.advance(571);
+        assert_eq!(admit(1), refused(9), "8000.43 ms are left");
+        clock.advance(1);
+        assert_eq!(admit(1), refused(8), "a refused request does not prolong the wait");
+        assert!(admit(2).is_ok(), "another caller does not wait");
+        clock.advance(7_999);
+        assert_eq!(admit(1), refused(1), "0.43 ms are left");
+        clock.advance(1);
+        assert!(admit(1).is_ok());
+        assert_eq!(admit(1), refused(9));
     }
 }
