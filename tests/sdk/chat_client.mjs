@@ -3,8 +3,9 @@
 // usage: chat_client.mjs <base URL> <key>
 //
 // Prints READY, then takes an order on each line:
-//   { by: "openai" | "fetch", pays: "@x402/fetch" | "x402-fetch" | null, stream, text, allowed? }
-// `allowed` are the assets beside those that a client knows. Prints each piece of a stream as it comes, as
+//   { by: "openai" | "fetch", pays: "@x402/fetch" | "x402-fetch" | null, stream, text, allowed?, tools? }
+// `allowed` are the assets beside those that a client knows. With `tools` the model may call a tool: its message goes
+// back as the library returned it, with the result. Prints each piece of a stream as it comes, as
 // { piece }, and at the end one line with what came of it, { over: true, sent, ... }: how many requests went out.
 
 import "./local.mjs";
@@ -12,6 +13,7 @@ import { createInterface } from "node:readline";
 import { registerExactEvmScheme } from "@x402/evm/exact/client";
 import { decodePaymentResponseHeader, wrapFetchWithPayment, x402Client } from "@x402/fetch";
 import OpenAI from "openai";
+import { ChatCompletionStream } from "openai/lib/ChatCompletionStream";
 import { privateKeyToAccount } from "viem/accounts";
 import { decodeXPaymentResponse, wrapFetchWithPayment as wrapFetchWithPaymentV1 } from "x402-fetch";
 
@@ -49,9 +51,29 @@ const question = ({ text, stream }) => ({
   stream,
 });
 
+const CLOCK = { type: "function", function: { name: "clock", parameters: { type: "object" } } };
+
+// Asks with a tool, and again with the model's message and the tool's result.
+async function withTools(order, chats) {
+  const asked = { ...question(order), tools: [CLOCK] };
+  const create = async () => {
+    const { data, response } = await chats.create(asked).withResponse();
+    const message = order.stream
+      ? await ChatCompletionStream.fromReadableStream(data.toReadableStream()).finalMessage()
+      : data.choices[0].message;
+    return { message, price: response.headers.get("x-price-usd"), receipt: receipt(response.headers) };
+  };
+  const first = await create();
+  const results = first.message.tool_calls.map((call) => ({ role: "tool", tool_call_id: call.id, content: "noon" }));
+  asked.messages.push(first.message, ...results);
+  const { message, ...known } = await create();
+  return { first, content: message.content, ...known };
+}
+
 async function byOpenai(order, send) {
   const client = new OpenAI({ baseURL: base, apiKey: "unused", fetch: send });
   const models = await client.models.list();
+  if (order.tools) return withTools(order, client.chat.completions);
   const { data, response } = await client.chat.completions.create(question(order)).withResponse();
   const known = { models: models.data.map((model) => model.id), receipt: receipt(response.headers) };
   if (!order.stream) return { ...known, content: data.choices[0].message.content };

@@ -3,8 +3,11 @@
 usage: chat_client.py <base URL> <key>
 
 Prints READY, then takes an order on each line:
-  { "ask": "models" | "chat" | "stream", "by": "unpaid" | "sync" | "async", "text", "header"? }
+  { "ask": "models" | "chat" | "stream" | "tools", "by": "unpaid" | "sync" | "async", "text", "header"? }
 `by` says who pays: nobody, the client of requests that wait, or the other one. `header` are headers of the request.
+`tools` lets the model call a tool, and sends its message back with the result. It also takes
+  { "stream": true | false, "returned": "object" | "dict" }
+and `returned` says in which form the message goes back: as the library returned it, or converted by `model_dump`.
 Prints each piece of a stream as it comes, as { "piece" }, and at the end one line with what came of it:
   { "over": true, "signed", "sent", ... }: how many payments were signed, and how many requests went out.
 """
@@ -17,6 +20,7 @@ import httpx
 import httpx2
 import openai
 from eth_account import Account
+from openai.lib.streaming.chat import ChatCompletionStreamState
 from x402 import x402Client, x402ClientSync
 from x402.http.clients import x402_httpx_transport
 from x402.http.utils import decode_payment_response_header
@@ -25,6 +29,7 @@ from x402.mechanisms.evm import EthAccountSigner
 from x402.mechanisms.evm.exact import register_exact_evm_client
 
 BASE, KEY = sys.argv[1:]
+CLOCK = {"type": "function", "function": {"name": "clock", "parameters": {"type": "object"}}}
 COUNT = {"signed": 0, "sent": 0}
 
 
@@ -108,7 +113,7 @@ def told(raw, answer):
     return {
         "type": type(answer).__name__,
         "content": answer.choices[0].message.content,
-        "tokens": answer.usage.total_tokens,
+        "tokens": answer.usage and answer.usage.total_tokens,
         "receipt": receipt(raw.headers),
         "price": raw.headers.get("x-price-usd"),
     }
@@ -118,12 +123,35 @@ def piece(chunk):
     say({"type": type(chunk).__name__, "piece": chunk.choices[0].delta.content})
 
 
+async def tools(order, create):
+    """Asks with a tool, and again with the model's message and the tool's result. `create` sends a request."""
+    asked = {**request(order), "tools": [CLOCK], "stream": order["stream"]}
+    raw, called = await create(asked)
+    message = called.choices[0].message
+    returned = message if order["returned"] == "object" else message.model_dump()
+    results = [{"role": "tool", "tool_call_id": call.id, "content": "noon"} for call in message.tool_calls]
+    asked["messages"] = [*asked["messages"], returned, *results]
+    return {"first": told(raw, called), **told(*await create(asked))}
+
+
 def ask(order):
     with client(order["by"]) as openai_client:
         if order["ask"] == "models":
             models = openai_client.models.list()
             return {"type": type(models.data[0]).__name__, "models": [model.id for model in models]}
         chats = openai_client.chat.completions
+        if order["ask"] == "tools":
+
+            async def create(asked):
+                raw = chats.with_raw_response.create(**asked)
+                if not asked["stream"]:
+                    return raw, raw.parse()
+                state = ChatCompletionStreamState()
+                for chunk in raw.parse():
+                    state.handle_chunk(chunk)
+                return raw, state.get_final_completion()
+
+            return asyncio.run(tools(order, create))
         raw = chats.with_raw_response.create(**request(order), stream=order["ask"] == "stream")
         if order["ask"] == "chat":
             return told(raw, raw.parse())
@@ -138,6 +166,18 @@ async def ask_async(order):
             models = await openai_client.models.list()
             return {"type": type(models.data[0]).__name__, "models": [model.id for model in models.data]}
         chats = openai_client.chat.completions
+        if order["ask"] == "tools":
+
+            async def create(asked):
+                raw = await chats.with_raw_response.create(**asked)
+                if not asked["stream"]:
+                    return raw, raw.parse()
+                state = ChatCompletionStreamState()
+                async for chunk in raw.parse():
+                    state.handle_chunk(chunk)
+                return raw, state.get_final_completion()
+
+            return await tools(order, create)
         raw = await chats.with_raw_response.create(**request(order), stream=order["ask"] == "stream")
         if order["ask"] == "chat":
             return told(raw, raw.parse())

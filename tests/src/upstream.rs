@@ -40,8 +40,8 @@ pub enum Behavior {
     NoPiece,
     /// Responds with a status and a text.
     Status(u16, String),
-    /// Responds with a status and a text once, and then switches to another behavior.
-    OnceThen(u16, String, Box<Behavior>),
+    /// Responds once by the first behavior, and then switches to the second.
+    Then(Box<Behavior>, Box<Behavior>),
     /// Never responds.
     Nothing,
 }
@@ -85,18 +85,56 @@ pub fn answer(text: &str) -> Value {
 
 /// The server-sent events of a streamed completion with these words.
 pub fn frames(words: &[&str]) -> Vec<String> {
-    let frame = |delta: Value, end: Value| {
+    events(words.iter().map(|word| json!({ "content": word })), "stop")
+}
+
+/// The same after an event with the role, as OpenAI's API writes it.
+pub fn frames_with_role(words: &[&str]) -> Vec<String> {
+    let role = json!({ "role": "assistant", "content": "" });
+    let words = words.iter().map(|word| json!({ "content": word }));
+    events(std::iter::once(role).chain(words), "stop")
+}
+
+fn events(deltas: impl IntoIterator<Item = Value>, end: &str) -> Vec<String> {
+    let event = |delta: Value, end: Value| {
         let chunk = json!({
             "id": "chatcmpl-1", "object": "chat.completion.chunk", "created": 1_700_000_000,
             "model": "toy", "choices": [{ "index": 0, "delta": delta, "finish_reason": end }],
         });
         format!("data: {chunk}\n\n")
     };
-    let mut all: Vec<String> =
-        words.iter().map(|word| frame(json!({ "content": word }), Value::Null)).collect();
-    all.push(frame(json!({}), json!("stop")));
+    let mut all: Vec<String> = deltas.into_iter().map(|delta| event(delta, Value::Null)).collect();
+    all.push(event(json!({}), json!(end)));
     all.push("data: [DONE]\n\n".to_owned());
     all
+}
+
+/// A chat completion that calls the tool `clock`, with the members that OpenAI's API writes.
+pub fn tool_call() -> Value {
+    let mut completion = answer("");
+    completion["choices"][0]["finish_reason"] = json!("tool_calls");
+    completion["choices"][0]["message"] = json!({
+        "role": "assistant", "content": null, "refusal": null, "annotations": [],
+        "tool_calls": [{
+            "id": "call_1", "type": "function",
+            "function": { "name": "clock", "arguments": "{\"zone\":\"UTC\"}" },
+        }],
+    });
+    completion
+}
+
+/// The server-sent events of the streamed [`tool_call`]. The arguments of the call come in two parts.
+pub fn tool_call_frames() -> Vec<String> {
+    let start = json!({
+        "role": "assistant", "content": null, "refusal": null, "annotations": [],
+        "tool_calls": [{
+            "index": 0, "id": "call_1", "type": "function",
+            "function": { "name": "clock", "arguments": "" },
+        }],
+    });
+    let part =
+        |text: &str| json!({ "tool_calls": [{ "index": 0, "function": { "arguments": text } }] });
+    events([start, part("{\"zone\":"), part("\"UTC\"}")], "tool_calls")
 }
 
 impl Upstream {
@@ -178,6 +216,18 @@ fn behavior(shared: &Shared) -> Behavior {
     shared.behavior.lock().expect("held for a moment").clone()
 }
 
+/// Returns the behavior for one chat request.
+fn next_behavior(shared: &Shared) -> Behavior {
+    let mut behavior = shared.behavior.lock().expect("held for a moment");
+    match behavior.clone() {
+        Behavior::Then(first, then) => {
+            *behavior = *then;
+            *first
+        }
+        other => other,
+    }
+}
+
 fn has_key(headers: &HeaderMap) -> bool {
     let bearer = format!("Bearer {KEY}");
     headers.get(header::AUTHORIZATION).is_some_and(|value| value.as_bytes() == bearer.as_bytes())
@@ -198,11 +248,8 @@ async fn chat(State(shared): State<Arc<Shared>>, headers: HeaderMap, body: Bytes
             format!("{{\"error\":{{\"message\":\"wrong key, not {KEY}\"}}}}"),
         );
     }
-    match behavior(&shared) {
-        Behavior::OnceThen(status, text, then) => {
-            *shared.behavior.lock().expect("held for a moment") = *then;
-            text_response(status, text)
-        }
+    match next_behavior(&shared) {
+        Behavior::Then(..) => unreachable!("it does not contain itself"),
         Behavior::Whole(answer) => json_response(&answer),
         // Serializing megabytes would take longer than the timeouts of some tests.
         Behavior::Long(bytes) => {

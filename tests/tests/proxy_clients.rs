@@ -11,5 +11,7 @@ mod node;
 mod python;
 #[path = "proxy_clients/stage.rs"]
 mod stage;
+#[path = "proxy_clients/tools.rs"]
+mod tools;
 #[path = "proxy_clients/wallet.rs"]
 mod wallet;

@@ -147,9 +147,8 @@ async fn a_request_refused_by_the_model_is_retried_by_an_openai_client_and_charg
     .into_iter()
     .enumerate()
     {
-        stage.upstream.set_behavior(Behavior::OnceThen(
-            429,
-            REFUSED.to_owned(),
+        stage.upstream.set_behavior(Behavior::Then(
+            Box::new(Behavior::Status(429, REFUSED.to_owned())),
             Box::new(whole_answer()),
         ));
         let before = stage.earned().await;
