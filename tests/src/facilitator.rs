@@ -1,6 +1,7 @@
 //! A facilitator for tests, in this process or in its own, with a settings folder as an operator writes it.
 
 use std::fmt::Write as _;
+use std::ops::Range;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -32,6 +33,17 @@ impl FacilitatorHome {
     ///
     /// `more` is added to the network's table, `general` before all tables.
     pub fn new(network: &Network, rpc: &str, signers: u8, general: &str, more: &str) -> Self {
+        Self::with_signers(network, rpc, 0..signers, general, more)
+    }
+
+    /// Like [`Self::new`], with the signers of these numbers. Facilitators on one chain need different ones.
+    pub fn with_signers(
+        network: &Network,
+        rpc: &str,
+        signers: Range<u8>,
+        general: &str,
+        more: &str,
+    ) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         let mut files = Vec::new();
         let mut addresses = Vec::new();
@@ -43,7 +55,7 @@ impl FacilitatorHome {
         };
         // The settings name it where a test wants an authorizer.
         write("authorizer.key", AUTHORIZER_KEY);
-        for n in 0..signers {
+        for n in signers {
             write(&format!("signer{n}.key"), &signer_key(n));
             addresses.push(signer_address(n));
             files.push(format!("\"signer{n}.key\""));
@@ -109,7 +121,7 @@ impl FacilitatorHome {
     }
 }
 
-/// The address of the `n`th signer of every home, from 0.
+/// The address of the signer with this number. A home made by [`FacilitatorHome::new`] counts them from 0.
 pub fn signer_address(n: u8) -> Address {
     ServiceKey::from_hex(&signer_key(n)).address()
 }
