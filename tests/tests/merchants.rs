@@ -1,5 +1,5 @@
-//! Unmodified merchants (Hono, Express, FastAPI) with our facilitator on a local chain. A payment buys one delivery,
-//! and a refused payment is never charged. One binary, to link once.
+//! Unmodified merchants (Hono, Express, FastAPI) and our proxies with our facilitator on a local chain. A payment buys one
+//! delivery, and a refused payment is never charged. One binary, to link once.
 
 #[cfg(test)]
 #[path = "merchants/copies.rs"]
@@ -23,8 +23,14 @@ mod market;
 #[path = "merchants/merchant.rs"]
 mod merchant;
 #[cfg(test)]
+#[path = "merchants/pair.rs"]
+mod pair;
+#[cfg(test)]
 #[path = "merchants/payer_drained.rs"]
 mod payer_drained;
 #[cfg(test)]
 #[path = "merchants/recorder.rs"]
 mod recorder;
+#[cfg(test)]
+#[path = "merchants/shared_payee.rs"]
+mod shared_payee;

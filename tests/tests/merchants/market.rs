@@ -3,13 +3,13 @@
 use std::time::Duration;
 
 use alloy_primitives::{Address, U256};
-use bursar_core::networks::ChainId;
+use bursar_core::networks::{ChainId, Network};
 use bursar_devnet::Devnet;
 use bursar_devnet::full::full_chain_or_skip;
 use bursar_tests::facilitator::{Facilitator, FacilitatorHome};
 use bursar_tests::payer::{Payer, SignedPayment, TransferMethod, random_word};
 use bursar_tests::sdk::Framework;
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::time::{sleep, timeout};
 
 use crate::merchant::{Merchant, MerchantAnswer};
@@ -64,15 +64,7 @@ impl Market {
         let facilitator = home.start().await;
         let recorder = Recorder::before(&facilitator.url, &chain).await;
         let payee = Address::from_word(random_word());
-        let coin = &chain.network().stablecoin;
-        let price = json!({
-            "amount": PRICE.to_string(), "asset": coin.address.to_checksum(None),
-            "extra": { "name": coin.domain_name, "version": coin.domain_version },
-        });
-        let settings = json!({
-            "facilitator": recorder.url, "payTo": payee.to_checksum(None),
-            "v2": { "/thing": { "network": chain.network().caip2(), "price": price } },
-        });
+        let settings = shop_settings(&recorder.url, payee, chain.network());
         let starting = frameworks.iter().map(|framework| Merchant::start(*framework, &settings));
         let merchants = futures::future::join_all(starting).await;
         Self { chain, recorder, merchants, payee, home, facilitator }
@@ -178,24 +170,12 @@ impl Market {
 
     /// Waits until the signer has a transaction in the pool beyond the `mined` ones.
     pub(crate) async fn until_broadcast(&self, mined: u64) {
-        let signer = self.home.signers[0];
-        let sent = async {
-            while self.sent_by(signer, "pending").await <= mined {
-                sleep(POLL).await;
-            }
-        };
-        within("broadcast", sent).await;
+        until_broadcast(&self.chain, self.home.signers[0], mined).await;
     }
 
     /// Returns the number of the signer's mined transactions.
     pub(crate) async fn mined(&self) -> u64 {
-        self.sent_by(self.home.signers[0], "latest").await
-    }
-
-    async fn sent_by(&self, signer: Address, at: &str) -> u64 {
-        let count = self.chain.request("eth_getTransactionCount", json!([signer, at])).await;
-        let count: U256 = serde_json::from_value(count.expect("an answer")).expect("a number");
-        count.to()
+        sent_by(&self.chain, self.home.signers[0], "latest").await
     }
 
     /// Mines until the facilitator has no open payment, and a few blocks more; later charges are impossible.
@@ -231,11 +211,41 @@ impl Market {
     }
 }
 
-fn rich() -> U256 {
+/// Returns the settings of a shop that sells one item at the price.
+pub(crate) fn shop_settings(facilitator: &str, payee: Address, network: &Network) -> Value {
+    let coin = &network.stablecoin;
+    let price = json!({
+        "amount": PRICE.to_string(), "asset": coin.address.to_checksum(None),
+        "extra": { "name": coin.domain_name, "version": coin.domain_version },
+    });
+    json!({
+        "facilitator": facilitator, "payTo": payee.to_checksum(None),
+        "v2": { "/thing": { "network": network.caip2(), "price": price } },
+    })
+}
+
+/// Returns a signer's transaction count at `tag`: sent (`pending`) or mined (`latest`).
+pub(crate) async fn sent_by(chain: &Devnet, signer: Address, tag: &str) -> u64 {
+    let count = chain.request("eth_getTransactionCount", json!([signer, tag])).await;
+    let count: U256 = serde_json::from_value(count.expect("an answer")).expect("a number");
+    count.to()
+}
+
+/// Waits until a signer has sent more than `count` transactions.
+pub(crate) async fn until_broadcast(chain: &Devnet, signer: Address, count: u64) {
+    let sent = async {
+        while sent_by(chain, signer, "pending").await <= count {
+            sleep(POLL).await;
+        }
+    };
+    within("broadcast", sent).await;
+}
+
+pub(crate) fn rich() -> U256 {
     U256::from(10).pow(U256::from(20))
 }
 
-async fn set_coin(chain: &Devnet, home: &FacilitatorHome, wei: U256) {
+pub(crate) async fn set_coin(chain: &Devnet, home: &FacilitatorHome, wei: U256) {
     for signer in &home.signers {
         chain.request("anvil_setBalance", json!([signer, wei])).await.expect("set");
     }

@@ -1,5 +1,7 @@
 //! A merchant's server built from official packages, and its answers.
 
+use std::fmt::Debug;
+
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bursar_tests::offers::decode_header;
@@ -59,20 +61,23 @@ impl Merchant {
     /// Sends a payment to the merchant.
     pub(crate) async fn pay(&self, header: &str) -> MerchantAnswer {
         let response = self.client.get(self.url()).header("payment-signature", header);
-        MerchantAnswer::of(self.framework, response.send().await.expect("an answer")).await
+        MerchantAnswer::of(self.framework, CONTENT, response.send().await.expect("an answer")).await
     }
 }
 
-/// A merchant's answer to a payment: the content, or 402 without it.
+/// A seller's answer to a payment: the content, or 402 without it.
 #[derive(Debug, Clone)]
 pub(crate) struct MerchantAnswer {
     pub(crate) delivered: bool,
     /// The code of a refusal.
     pub(crate) reason: String,
+    /// The hash in the receipt of a delivery.
+    pub(crate) transaction: String,
 }
 
 impl MerchantAnswer {
-    async fn of(framework: Framework, answer: reqwest::Response) -> Self {
+    /// Reads the answer of a seller whose content contains `content`.
+    pub(crate) async fn of(seller: impl Debug, content: &str, answer: reqwest::Response) -> Self {
         let status = answer.status().as_u16();
         let header = |name| {
             let value = answer.headers().get(name)?;
@@ -81,16 +86,17 @@ impl MerchantAnswer {
         let (receipt, refusal) = (header("payment-response"), header("payment-required"));
         let text = answer.text().await.expect("a body");
         let delivered = status == 200;
-        assert!(delivered || status == 402, "{framework:?} answers {status}: {text}");
-        assert_eq!(text.contains(CONTENT), delivered, "{framework:?} answers {status}: {text}");
+        assert!(delivered || status == 402, "{seller:?} answers {status}: {text}");
+        assert_eq!(text.contains(content), delivered, "{seller:?} answers {status}: {text}");
         let receipt = receipt.unwrap_or_default();
         if delivered {
-            assert_eq!(receipt["success"], true, "{framework:?}: {receipt}");
-            return Self { delivered, reason: String::new() };
+            assert_eq!(receipt["success"], true, "{seller:?}: {receipt}");
+            let transaction = receipt["transaction"].as_str().expect("a hash").to_owned();
+            return Self { delivered, reason: String::new(), transaction };
         }
         let refusal = refusal.unwrap_or_default();
         let reason = receipt["errorReason"].as_str().or(refusal["error"].as_str());
-        let reason = reason.unwrap_or_else(|| panic!("{framework:?} gives no reason: {text}"));
-        Self { delivered, reason: reason.to_owned() }
+        let reason = reason.unwrap_or_else(|| panic!("{seller:?} gives no reason: {text}"));
+        Self { delivered, reason: reason.to_owned(), transaction: String::new() }
     }
 }
