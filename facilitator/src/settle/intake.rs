@@ -672,6 +672,11 @@ impl SettlementService {
             };
             match due {
                 DueAnswer::Known(hash) => {
+                    // Our transaction may be in a block already, without effect. A merchant could deliver on a pending
+                    // answer, next to the one that got the success elsewhere.
+                    if let Some(other) = self.made_elsewhere(settler, record, due_by).await {
+                        return Ok(Some(duplicate_of(context.proposal, Some(other)).into()));
+                    }
                     // Stored before the answer is sent, because its requester may deliver on it.
                     if !self.success_rights.repeats_for_all() {
                         self.ledger.promise(key, origin).await.map_err(SettleError::from)?;
@@ -723,6 +728,25 @@ impl SettlementService {
             Share::None if record.promised => PendingClaim::Shared,
             Share::None => PendingClaim::OfAnother(Box::new(record.clone())),
         })
+    }
+
+    /// The transaction of another sender that has made a payment in flight. `None` also if no node answers in time: the
+    /// payment's own transaction decides then.
+    async fn made_elsewhere(
+        &self,
+        settler: &Settler,
+        record: &Record,
+        deadline: u64,
+    ) -> Option<B256> {
+        if !self.is_foreign(&record.job, false) {
+            return None;
+        }
+        // cancel-safe: the search only reads.
+        let found = tokio::select! {
+            found = settlement_search::find(settler, &record.job, record.since_block) => found,
+            () = settler.network.clock.sleep_until(deadline) => Err(timed_out()),
+        };
+        found.ok().flatten().filter(|found| !found.is_ours).map(|found| found.hash)
     }
 
     /// Whether the pending answer of a payment was returned to another requester, and its success to none.

@@ -1,6 +1,7 @@
 //! Two sellers of one payee, with one facilitator or with one each. All facilitators and proxies are processes with
 //! their own stores, and the facilitators have their own signers.
 
+use std::future::pending;
 use std::time::Duration;
 
 use alloy_primitives::{Address, U256, keccak256};
@@ -43,6 +44,8 @@ pub(crate) enum Order {
     Together,
     /// At once, and no block is mined before each facilitator has broadcast its transaction.
     BeforeBlock,
+    /// The same, and no block follows that one. On Base a transaction is final after two.
+    InLastBlock,
     /// The second seller receives the payment after the first has answered.
     FirstThenSecond,
     SecondThenFirst,
@@ -161,7 +164,9 @@ impl Pair {
         self.chain.mint(account, PAYER_BALANCE).await.expect("minted");
         let header = self.sellers[signed_for].sign(payer, version, &self.chain).await;
         let answers = match order {
-            Order::BeforeBlock => self.pay_both_before_a_block(&header, signed_for).await,
+            Order::BeforeBlock | Order::InLastBlock => {
+                self.pay_both_before_a_block(order, &header, signed_for).await
+            }
             // cancel-safe: mining only stops.
             _mines_at_once => tokio::select! {
                 answers = self.pay_in_order(order, &header, signed_for) => answers,
@@ -189,7 +194,9 @@ impl Pair {
     ) -> [MerchantAnswer; 2] {
         let [one, other] = &self.sellers;
         match order {
-            Order::Together | Order::BeforeBlock => self.pay_both(header, first).await,
+            Order::Together | Order::BeforeBlock | Order::InLastBlock => {
+                self.pay_both(header, first).await
+            }
             Order::FirstThenSecond => {
                 let answer = one.pay(header).await;
                 [answer, other.pay(header).await]
@@ -214,6 +221,7 @@ impl Pair {
 
     async fn pay_both_before_a_block(
         &self,
+        order: Order,
         header: &PaymentHeader,
         first: usize,
     ) -> [MerchantAnswer; 2] {
@@ -227,8 +235,12 @@ impl Pair {
             for (signer, sent) in signers().zip(sent) {
                 until_broadcast(&self.chain, signer, sent).await;
             }
+            self.chain.mine(1).await.expect("mined");
             self.chain.set_automine(true).await.expect("set");
-            self.keep_mining().await;
+            match order {
+                Order::InLastBlock => pending().await,
+                _blocks_follow => self.keep_mining().await,
+            }
         };
         // cancel-safe: mining only stops.
         tokio::select! {

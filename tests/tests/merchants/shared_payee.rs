@@ -60,12 +60,12 @@ fn payments() -> usize {
 }
 
 /// Shows payments to two sellers and counts their deliveries.
-async fn tally(pair: &Pair, payments: usize) -> Tally {
+async fn tally(pair: &Pair, payments: usize, orders: &[Order]) -> Tally {
     let mut tally = Tally::default();
     for n in 0..payments {
-        let order = ORDERS[n % ORDERS.len()];
+        let order = orders[n % orders.len()];
         // Ten payments contain each order with both versions, and with the offers of both sellers.
-        let signed_for = n / ORDERS.len() % 2;
+        let signed_for = n / orders.len() % 2;
         let version = if n % 2 == 0 { 2 } else { 1 };
         let sale = pair.sell(order, signed_for, version).await;
         tally.add(&sale, &format!("payment {n}, {order:?}"));
@@ -75,8 +75,16 @@ async fn tally(pair: &Pair, payments: usize) -> Tally {
 
 async fn delivers_once(program: Program, facilitators: u8) {
     let Some(pair) = Pair::open(program, facilitators, "").await else { return };
-    let payments = payments();
-    let tally = tally(&pair, payments).await;
+    assert_once(&pair, (program, facilitators), payments(), &ORDERS).await;
+}
+
+async fn assert_once(
+    pair: &Pair,
+    (program, facilitators): (Program, u8),
+    payments: usize,
+    orders: &[Order],
+) {
+    let tally = tally(pair, payments, orders).await;
     println!("{program:?}, {facilitators} facilitator(s), {payments} payments: {tally:#?}");
     assert_eq!(tally.faults, Vec::<String>::new());
     assert_eq!(tally.refusals, BTreeMap::from([(DUPLICATE.to_owned(), payments)]));
@@ -100,4 +108,13 @@ async fn two_proxies_with_one_facilitator_deliver_each_payment_once() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn two_proxies_with_two_facilitators_deliver_each_payment_once() {
     delivers_once(Program::Proxy, 2).await;
+}
+
+/// The facilitator whose transaction came second does not answer `settlement_pending`, on which a proxy delivers.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_payment_that_another_facilitator_made_is_not_pending_before_its_block_is_final() {
+    for program in [Program::Shop, Program::Proxy] {
+        let Some(pair) = Pair::open(program, 2, "wait_ms = 1000").await else { return };
+        assert_once(&pair, (program, 2), 2, &[Order::InLastBlock]).await;
+    }
 }
