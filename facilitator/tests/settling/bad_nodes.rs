@@ -1,12 +1,13 @@
 //! A node that returns receipts without what happened: a payment that our own transaction made is never refused.
 
 use bursar_facilitator::book::State;
+use bursar_facilitator::reason::Reason;
 use bursar_facilitator::settle::intake::{SettleError, SettleOutcome};
 use bursar_facilitator::verify::VerifyError;
 
-use crate::stage::{Pay, Plan, Stage, by, with_key};
-use crate::withdrawals::settled;
-use crate::world::Flaw;
+use crate::stage::{Pay, Plan, Stage, by, signer, with_key};
+use crate::withdrawals::{is_uncertain, reason, reason_of, settled};
+use crate::world::{Flaw, Send, Tx};
 
 const FLAWS: [Flaw; 2] = [Flaw::NoEvents, Flaw::Reverted];
 
@@ -66,5 +67,97 @@ async fn a_second_node_proves_what_the_first_one_hides() {
         let end = until_decided(&stage, &pay).await;
         assert!(settled(&end), "{flaw:?}: {end:?}");
         assert_eq!(stage.world.state().sent.len(), 1, "{flaw:?}: broadcast once");
+    }
+}
+
+/// The outcome becomes unknown while the request waits for it.
+#[tokio::test(start_paused = true)]
+async fn a_request_that_waits_for_a_hidden_payment_gets_no_refusal() {
+    for flaw in FLAWS {
+        let mut stage = Stage::with(Plan { wait_ms: 60_000, ..Plan::default() }).await;
+        stage.world.state().flaw = Some(flaw);
+        stage.keep_mining();
+        let end = stage.settle(&stage.pays(1, 700, 1)).await;
+        assert!(is_uncertain(&end), "{flaw:?}: {end:?}");
+        assert_eq!(stage.paid(), 700, "{flaw:?}");
+    }
+}
+
+/// A node that did not answer the broadcast has the transaction, and its block is hidden afterwards.
+#[tokio::test(start_paused = true)]
+async fn an_uncertain_withdrawal_of_a_hidden_payment_is_not_final() {
+    for flaw in FLAWS {
+        let mut stage = Stage::with(Plan { wait_ms: 400, ..Plan::default() }).await;
+        stage.world.state().sends = vec![Send::Refuse("busy"); 3].into();
+        stage.world.state().other_node_silent = true;
+        let pay = stage.pays(1, 700, 1);
+        let end = stage.settle_by(&pay, with_key(7)).await;
+        assert!(is_uncertain(&end), "{flaw:?}: {end:?}");
+        stage.world.drop_from_pool(signer(1));
+        let hash = stage.world.state().sent[0].hash;
+        stage.world.remember(hash);
+        stage.world.state().flaw = Some(flaw);
+        stage.world.mine();
+        assert_eq!(stage.paid(), 700, "{flaw:?}");
+        stage.keep_mining();
+        stage.pass(60_000).await;
+        let record = stage.record(&pay).await.unwrap();
+        assert_eq!(reason_of(&record), Some(Reason::UnexpectedSettle), "{flaw:?}");
+        stage.world.state().flaw = None;
+        let end = stage.settle_by(&pay, with_key(7)).await;
+        assert!(settled(&end), "{flaw:?}: {end:?}");
+        assert_eq!(stage.paid(), 700, "{flaw:?}");
+    }
+}
+
+/// Answers a payment with `settlement_pending`, and takes the nonce of its transaction.
+async fn displaced(stage: &Stage, pay: &Pay) -> Tx {
+    let end = stage.settle_by(pay, with_key(7)).await;
+    assert!(matches!(end, Ok(SettleOutcome::Pending { .. })), "{end:?}");
+    stage.world.use_nonce(signer(1));
+    stage.world.state().sent[0].clone()
+}
+
+/// Another program took our nonce and a stranger sent the payment. Also if the payment expires meanwhile.
+#[tokio::test(start_paused = true)]
+async fn a_payment_that_a_stranger_made_is_unknown_while_a_bad_node_hides_it() {
+    for (flaw, seconds) in FLAWS.into_iter().flat_map(|flaw| [(flaw, 300), (flaw, 20)]) {
+        let mut stage = Stage::with(Plan { wait_ms: 500, ..Plan::default() }).await;
+        let pay = stage.pays_for(1, 700, 1, seconds);
+        let sent = displaced(&stage, &pay).await;
+        stage.world.bring(sent.to, sent.input);
+        stage.world.state().flaw = Some(flaw);
+        stage.keep_mining();
+        stage.pass(150_000).await;
+        let record = stage.record(&pay).await.unwrap();
+        assert_eq!(reason_of(&record), Some(Reason::UnexpectedSettle), "{flaw:?}, {seconds} s");
+        let end = until_decided(&stage, &pay).await;
+        assert!(is_uncertain(&end), "{flaw:?}, {seconds} s: {end:?}");
+        stage.world.state().flaw = None;
+        let end = stage.settle_by(&pay, with_key(7)).await;
+        assert_eq!(reason(&end), Some(Reason::Duplicate), "{flaw:?}, {seconds} s: {end:?}");
+        assert_eq!(stage.paid(), 700, "{flaw:?}");
+    }
+}
+
+/// The node showed a stranger's transaction, and hides it before it is final.
+#[tokio::test(start_paused = true)]
+async fn a_settlement_that_a_bad_node_hides_later_is_unknown() {
+    for flaw in FLAWS {
+        let mut stage = Stage::with(Plan { wait_ms: 500, ..Plan::default() }).await;
+        let pay = stage.pays(1, 700, 1);
+        let sent = displaced(&stage, &pay).await;
+        stage.keep_mining();
+        stage.pass(120_000).await;
+        stage.stop_mining();
+        stage.world.bring(sent.to, sent.input);
+        stage.pass(10_000).await;
+        let record = stage.record(&pay).await.unwrap();
+        assert!(matches!(record.state, State::SettledElsewhere { .. }), "{:?}", record.state);
+        stage.world.state().flaw = Some(flaw);
+        stage.keep_mining();
+        stage.pass(60_000).await;
+        let end = until_decided(&stage, &pay).await;
+        assert!(is_uncertain(&end), "{flaw:?}: {end:?}");
     }
 }

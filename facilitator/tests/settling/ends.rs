@@ -8,6 +8,7 @@ use bursar_facilitator::settle::success_rights::ForeignSettlements;
 use bursar_facilitator::verify::VerifyError;
 
 use crate::contracts::network;
+use crate::log::Log;
 use crate::stage::{Plan, Stage, by, signer};
 use crate::withdrawals::{reason, reason_of, settled};
 use crate::world::{GWEI, Node, Send};
@@ -257,6 +258,7 @@ async fn a_found_settlement_that_is_undone_is_counted_and_settled_again() {
 /// success.
 #[tokio::test(start_paused = true)]
 async fn a_reorganisation_after_the_answer_is_counted_and_settled_again() {
+    let (log, _guard) = Log::record();
     let mut stage = Stage::with(Plan { wait_ms: 8_400, ..Plan::default() }).await;
     let pay = stage.pays(1, 700, 1);
     let settling = stage.settling(&pay);
@@ -276,12 +278,15 @@ async fn a_reorganisation_after_the_answer_is_counted_and_settled_again() {
     assert_eq!(reason(&copy), Some(Reason::Duplicate), "{copy:?}");
     stage.pass(100_000).await;
     assert_eq!(stage.metrics.reorganised_count(network()), 1);
+    let undone = log.lines(&["ERROR", "a reorganisation undid a settled payment"]);
+    assert_eq!(undone.len(), 1, "{log:?}");
     assert_eq!(stage.settlement.ledger.open_count(), 0);
 }
 
 /// The transactions of a removed block come back in another one: that is counted, and nothing is sent again.
 #[tokio::test(start_paused = true)]
 async fn a_block_that_comes_back_is_counted_and_changes_nothing() {
+    let (log, _guard) = Log::record();
     let mut stage = Stage::with(Plan { wait_ms: 8_400, ..Plan::default() }).await;
     let pay = stage.pays(1, 700, 1);
     let settling = stage.settling(&pay);
@@ -293,6 +298,8 @@ async fn a_block_that_comes_back_is_counted_and_changes_nothing() {
     stage.pass(30_000).await;
     assert_eq!(stage.paid(), 700);
     assert_eq!(stage.metrics.reorganised_count(network()), 1);
+    let moved = log.lines(&["WARN", "a reorganisation removed the block of settled payments"]);
+    assert_eq!(moved.len(), 1, "{log:?}");
     assert_eq!(stage.world.state().sent.iter().filter(|tx| tx.is_nothing()).count(), 0);
 }
 

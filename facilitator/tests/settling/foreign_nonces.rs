@@ -1,10 +1,13 @@
 //! Another program sends transactions with the key of one of our signers.
 
+use bursar_chain::ports::Chain;
 use bursar_facilitator::reason::Reason;
 use bursar_facilitator::settle::intake::SettleOutcome;
 
+use crate::log::Log;
 use crate::stage::{Plan, Stage, by, signer, with_key};
 use crate::withdrawals::{reason, settled};
+use crate::world::World;
 
 fn counted(stage: &Stage, n: u8) -> u64 {
     let labels = format!("{{network=\"eip155:8453\",signer=\"{}\"}}", signer(n));
@@ -51,6 +54,48 @@ async fn a_signer_whose_nonce_was_taken_rests_and_the_others_go_on() {
         }
         assert!(settled(&end), "one foreign transaction does not stop it for ever: {end:?}");
     }
+}
+
+/// The operator finds the other program by its transaction.
+#[tokio::test(start_paused = true)]
+async fn a_taken_nonce_is_an_error_with_both_hashes() {
+    let (log, _guard) = Log::record();
+    let mut stage = Stage::with(Plan { wait_ms: 500, ..Plan::default() }).await;
+    let _pending = stage.settle(&stage.pays_for(1, 700, 1, 120)).await;
+    stage.world.use_nonce(signer(1));
+    let block = stage.world.block_number().await.unwrap();
+    stage.keep_mining();
+    stage.pass(10_000).await;
+    let foreign = format!("foreign={}", World::foreign_hash(signer(1), block));
+    let errors = log.lines(&["ERROR", "another program uses this signer's key", &foreign]);
+    let [error] = &errors[..] else { panic!("{log:?}") };
+    let sent = stage.world.state().sent.clone();
+    assert!(sent.iter().any(|tx| error.contains(&format!("ours={}", tx.hash))), "{error}");
+}
+
+/// No node shows the other program's transaction: it is reported once ours is displaced for good.
+#[tokio::test(start_paused = true)]
+async fn a_taken_nonce_is_reported_also_if_its_transaction_is_not_shown() {
+    let (log, _guard) = Log::record();
+    let mut stage = Stage::with(Plan { wait_ms: 500, ..Plan::default() }).await;
+    stage.world.state().hides_senders = true;
+    let _pending = stage.settle(&stage.pays_for(1, 700, 1, 120)).await;
+    stage.world.use_nonce(signer(1));
+    stage.keep_mining();
+    stage.pass(120_000).await;
+    assert_eq!(counted(&stage, 1), 1);
+    assert_eq!(log.lines(&["ERROR", "foreign=unknown"]).len(), 1, "{log:?}");
+}
+
+/// The node that counts the nonce is ahead of the one that has the receipt.
+#[tokio::test(start_paused = true)]
+async fn a_transaction_of_ours_whose_receipt_is_late_is_not_reported() {
+    let mut stage = Stage::with(Plan { wait_ms: 500, ..Plan::default() }).await;
+    stage.world.state().hidden_receipts = 40;
+    let _pending = stage.settle(&stage.pays(1, 700, 1)).await;
+    stage.keep_mining();
+    stage.pass(120_000).await;
+    assert_eq!((counted(&stage, 1), stage.paid()), (0, 700));
 }
 
 /// The other program's transaction takes no nonce from ours, but comes between two of them. The first transaction of a

@@ -10,6 +10,7 @@ mod bounds;
 mod contracts;
 mod ends;
 mod foreign_nonces;
+mod log;
 mod pending;
 mod senders;
 mod stage;

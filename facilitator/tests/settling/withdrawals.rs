@@ -20,7 +20,7 @@ pub(crate) fn settled(end: &Result<SettleOutcome, SettleError>) -> bool {
     matches!(end, Ok(SettleOutcome::Settled { .. }))
 }
 
-fn is_uncertain(end: &Result<SettleOutcome, SettleError>) -> bool {
+pub(crate) fn is_uncertain(end: &Result<SettleOutcome, SettleError>) -> bool {
     matches!(end, Err(SettleError::Unavailable(_)))
 }
 

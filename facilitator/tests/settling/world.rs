@@ -151,6 +151,8 @@ pub(crate) struct State {
     pub(crate) tried_as: Vec<(Address, Address)>,
     /// Another node next to this one does not answer.
     pub(crate) other_node_silent: bool,
+    /// No block shows its senders.
+    pub(crate) hides_senders: bool,
     /// Requests for a single receipt find none; requests for several do.
     pub(crate) hides_receipts: bool,
     /// The network's fee for 1,000 bytes of data, in wei; `None` if it charges none.
@@ -202,6 +204,7 @@ impl World {
             code_requests: 0,
             tried_as: Vec::new(),
             other_node_silent: false,
+            hides_senders: false,
             hides_receipts: false,
             wallets: BTreeMap::new(),
             data_fee: None,
@@ -661,6 +664,9 @@ impl Chain for World {
 
     fn senders_in(&self, block: u64) -> ChainReply<'_, Vec<SentNonce>> {
         self.reply(move |state| {
+            if state.hides_senders {
+                return Ok(Vec::new());
+            }
             let ours = state.mined.values().filter(|one| one.block == block);
             let ours = ours.map(|one| SentNonce {
                 hash: one.tx.hash,
