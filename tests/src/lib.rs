@@ -13,6 +13,7 @@ pub mod files;
 pub mod framings;
 pub mod kill;
 pub mod ledger;
+pub mod limited_rpc;
 pub mod lying_rpc;
 pub mod mount;
 pub mod node;

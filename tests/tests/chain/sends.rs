@@ -5,6 +5,7 @@ use bursar_control::answers::{Answer, SendAnswer};
 use bursar_core::codes::Code;
 use bursar_core::status::SendStatus;
 use bursar_tests::counting_rpc::CountingRpc;
+use bursar_tests::limited_rpc::LimitedRpc;
 use bursar_tests::offers::BASE;
 use bursar_tests::operator::Expect;
 use bursar_tests::process::Start;
@@ -14,6 +15,8 @@ use tokio::time::{Instant, sleep};
 use crate::stage::{POLL_INTERVAL, Stage, TIMEOUT, local_chain};
 
 pub(crate) const TO: &str = "0x209693Bc6afc0C5328bA36FaF03C514EF312287C";
+/// The address of USDC with a wrong checksum.
+const WRONG: &str = "0x833589fcD6eDb6E08f4c7C32D4f71b54bdA02913";
 /// Ten coins, in wei.
 pub(crate) const GAS_MONEY: &str = "0x8ac7230489e80000";
 
@@ -105,6 +108,21 @@ async fn a_send_goes_only_to_the_submit_endpoint_and_everything_else_only_to_the
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_send_needs_no_large_batch_and_doctor_names_a_node_that_takes_none() {
+    let Some(chain) = local_chain(BASE).await else { return };
+    let node = LimitedRpc::in_front_of(chain.url(), 10).await;
+    let start = Start { rpc: Some(node.url.clone()), ..Start::default() };
+    let mut stage = Stage::set_up(chain, start).await;
+    let Answer::Doctor { checks } = stage.operator.must("doctor").await else { panic!() };
+    let line = checks.iter().find(|check| check.check == "batches on Base").expect("a line");
+    assert!(line.finding.contains("no batch of 50 requests (batch too large"), "{line:?}");
+    stage.chain.request("anvil_setBalance", json!([stage.payer, GAS_MONEY])).await.expect("set");
+    let line = format!("address send pay {TO} 0.25 --network base --confirm 0.25 --no-wait");
+    sent(&mut stage, &line).await;
+    assert_eq!(ended(&mut stage).await.status, SendStatus::Done);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_impossible_or_declined_send_is_refused_and_moves_nothing() {
     let Some(mut stage) = stage().await else { return };
     for (line, code) in [
@@ -116,6 +134,7 @@ async fn an_impossible_or_declined_send_is_refused_and_moves_nothing() {
         (format!("address send pay {} 1 --confirm 1", TO.replace("Bc6", "bC6")), Code::BadInput),
         ("address send pay pay 1 --confirm 1".to_owned(), Code::BadInput),
         (format!("address send pay {TO} 1 --token doge --confirm 1"), Code::NothingFound),
+        (format!("address send pay {TO} 1 --token {WRONG} --confirm 1"), Code::BadInput),
         (format!("address send pay {TO} 1 --network sepolia --confirm 1"), Code::NetworkDisabled),
         (format!("address send pay {TO} 1 --confirm 2"), Code::Declined),
     ] {

@@ -8,6 +8,7 @@ use bursar_devnet::full::full_chain_or_skip;
 use bursar_facilitator::check::check;
 use bursar_serve::findings::{Finding, Severity};
 use bursar_tests::facilitator::{FacilitatorHome, signer_address};
+use bursar_tests::limited_rpc::LimitedRpc;
 use serde_json::{Value, json};
 
 use bursar_tests::payer::TransferMethod;
@@ -71,6 +72,22 @@ async fn check_reports_what_is_present_and_what_is_missing() {
     let mut of_nodes = answer.iter().filter(is_of_node);
     assert!(of_nodes.all(|finding| finding.severity == Severity::Bad), "{answer:#?}");
     assert!(reports(&answer, Severity::Bad, "no endpoint"), "{answer:#?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn check_names_a_node_without_large_batches_which_settles_all_the_same() {
+    for batch_max in [1, 10] {
+        let Some(chain) = full_chain_or_skip(BASE).await else { return };
+        let node = LimitedRpc::in_front_of(chain.url(), batch_max).await;
+        let stage = Stage::through(chain, &node.url, 1, "", "").await;
+        let answer = findings(&stage.home).await;
+        let said = "no batch of 50 requests (batch too large (code -32600))";
+        assert!(reports(&answer, Severity::Warning, said), "{batch_max}: {answer:#?}");
+        let payment = stage.pay(&stage.payer().await, TransferMethod::Eip3009, 700);
+        let settled = stage.settle(&payment.body(2)).await;
+        assert_eq!(settled["success"], true, "{batch_max}: {settled}");
+        stage.facilitator.stop().await;
+    }
 }
 
 /// Runs the `status` command against this metrics address.

@@ -1,11 +1,18 @@
 //! Operational trouble: signers without coin, a removed signer, reorganised blocks, no price of data.
 
+use std::sync::Arc;
+
 use alloy_primitives::{Address, U256};
+use bursar_chain::failpoints::NoFailpoints;
+use bursar_core::networks::by_chain;
 use bursar_devnet::Authorization;
 use bursar_devnet::full::full_chain_or_skip;
 use bursar_facilitator::check::check;
-use bursar_serve::findings::Severity;
-use bursar_tests::facilitator::{ask, idempotency_key};
+use bursar_facilitator::config::NetworkConfig;
+use bursar_facilitator::keys::KeyFault;
+use bursar_facilitator::service::{Running, StartFault, load_keys};
+use bursar_serve::findings::{Finding, Severity};
+use bursar_tests::facilitator::{FacilitatorHome, ask, idempotency_key};
 use bursar_tests::mount::Mount;
 use bursar_tests::payer::{Payer, SignedPayment, TransferMethod, now_s};
 use serde_json::{Value, json};
@@ -55,6 +62,45 @@ async fn readiness_follows_the_signers_coin_and_health_reports_degradation() {
     stage.chain.kill();
     wait_until("not ready", async || get("/readyz").await.0 == 503).await;
     stage.facilitator.stop().await;
+}
+
+/// Two programs with one key would take nonces from each other. An authorizer sends nothing, so programs may share its.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_facilitator_does_not_start_with_a_signer_of_a_running_one() {
+    let network = by_chain(BASE).expect("known");
+    let home =
+        |signers, more| FacilitatorHome::new(network, "http://127.0.0.1:9", signers, "", more);
+    let (used, other) = (home(2, "authorizer = \"authorizer.key\""), home(1, ""));
+    let start = async |change: &dyn Fn(&mut NetworkConfig)| {
+        let mut config = other.config();
+        change(config.networks.get_mut(&BASE).expect("configured"));
+        let keys = load_keys(&config).expect("keys");
+        other.wait_for_store().await;
+        Running::start(config, keys, Arc::new(NoFailpoints)).await
+    };
+    let running = used.start().await;
+    let found = check(&used.config()).await.expect("it would start");
+    let keys: Vec<_> = found.into_iter().filter(|finding| finding.subject == "keys").collect();
+    let is_good = |finding: &Finding| {
+        finding.severity == Severity::Good && finding.text.contains("used by a running program")
+    };
+    assert!(keys.len() == 2 && keys.iter().all(is_good), "{keys:#?}");
+    let shared = used.folder().join("signer1.key");
+    let signs = |network: &mut NetworkConfig| network.signers.push(shared.clone());
+    let retires = |network: &mut NetworkConfig| network.retired_signers.push(shared.clone());
+    let changes: [&dyn Fn(&mut NetworkConfig); 2] = [&signs, &retires];
+    for change in changes {
+        let refused = start(change).await.err();
+        assert!(
+            matches!(&refused, Some(StartFault::Key(KeyFault::InUse { file })) if *file == shared),
+            "{refused:?}"
+        );
+    }
+    let authorizer = used.folder().join("authorizer.key");
+    let authorizes = |network: &mut NetworkConfig| network.authorizer = Some(authorizer.clone());
+    start(&authorizes).await.expect("it sends nothing").stop().await;
+    running.stop().await;
+    start(&signs).await.expect("it is free").stop().await;
 }
 
 /// Removes the first signer from the settings.

@@ -129,7 +129,8 @@ fn api_keys_name_receivers_by_their_addresses() {
     let text = format!("a:{one}:{a}+{b},b:{two}");
     let keys = from_env(&[("FACILITATOR_API_KEYS", &text)]).unwrap().api_keys;
     assert_eq!((&keys[0].receivers, &keys[1].receivers), (&both, &[].into()));
-    for odd in ["\"SECRET\"", "[\"SECRET\"]", "[1]", "[\"0xSECRET\"]", "1"] {
+    let wrong_checksum = "[\"0x402085c248EeA27D92E8b30b2C58ed07f9e20001\"]";
+    for odd in ["\"SECRET\"", "[\"SECRET\"]", "[1]", "[\"0xSECRET\"]", "1", wrong_checksum] {
         let message = table(odd).unwrap_err().to_string();
         assert!(message.contains("api_keys") && !message.contains("SECRET"), "{odd}: {message}");
     }

@@ -189,6 +189,12 @@ fn an_address_in_mixed_case_must_keep_its_checksum() {
         let why = prism(text).unwrap_err().to_string();
         assert!(why.contains(word), "{text}: {why}");
     }
+    let wrong = "0x402085c248EeA27D92E8b30b2C58ed07f9e20001";
+    for setting in ["tokens", "min_amount", "upto_contracts"] {
+        let value = if setting == "min_amount" { format!("{wrong}=1") } else { wrong.to_owned() };
+        let why = base(&format!("{setting} = [\"{value}\"]")).unwrap_err().to_string();
+        assert!(why.contains("checksum"), "{setting}: {why}");
+    }
 }
 
 #[test]

@@ -242,6 +242,27 @@ async fn a_revert_is_final_whatever_the_http_status() {
     assert!(matches!(fault(good_but_failed).await, ChainFault::Unavailable { .. }));
 }
 
+/// One of them may hide what happened.
+#[tokio::test]
+async fn every_node_is_asked_for_its_own_receipt() {
+    let (first, second, third) =
+        (Node::serving(ours()).await, Node::serving(ours()).await, Node::serving(ours()).await);
+    let receipt = |status: &str| {
+        json!({"transactionHash": B256::repeat_byte(7), "blockNumber": "0x10",
+            "blockHash": B256::ZERO, "status": status, "logs": []})
+    };
+    let on = |node: &Node, receipt: Value| {
+        node.on("eth_getTransactionReceipt", Answer::Result(receipt));
+    };
+    on(&first, receipt("0x0"));
+    on(&second, Value::Null);
+    on(&third, receipt("0x1"));
+    let chain = chain(&[&first, &second, &third]);
+    let found = chain.receipts_of_all(B256::repeat_byte(7)).await.unwrap();
+    let statuses: Vec<TxStatus> = found.iter().map(|receipt| receipt.status).collect();
+    assert_eq!(statuses, [TxStatus::Reverted, TxStatus::Succeeded]);
+}
+
 #[tokio::test]
 async fn receipts_are_batched_or_requested_singly_without_batch_support() {
     let node = Node::serving(ours()).await;
