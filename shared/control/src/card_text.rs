@@ -500,6 +500,40 @@ mod tests {
     }
 
     #[test]
+    fn every_card_begins_with_its_agent_and_why_it_is_held() {
+        let text = || "text".to_owned();
+        let loan = LoanCard {
+            moves: text(),
+            venue_name: text(),
+            kind: text(),
+            curator: None,
+            owner: None,
+            trust: text(),
+            is_trusted: true,
+            shares: text(),
+            worth: None,
+            position: text(),
+            withdrawable: None,
+            free: None,
+            lent: None,
+            ceiling: Usd(0),
+            operations: 0,
+            operations_max: 20,
+            gas: text(),
+            transactions: 1,
+            effects_proven: true,
+            calls: Vec::new(),
+            quoted: text(),
+        };
+        let payment = card();
+        let loan = Card { loan: Some(Box::new(loan)), ..card() };
+        for card in [payment, loan] {
+            assert_eq!(row(&card, "agent").1, card.id.short().to_string());
+            assert_eq!(row(&card, "held").1, "agent");
+        }
+    }
+
+    #[test]
     fn payee_row_follows_the_address_and_shows_its_history() {
         let paid = |times: u64, approved: u64| PaidBefore {
             times,

@@ -272,6 +272,19 @@ mod tests {
     }
 
     #[test]
+    fn a_foreign_symbol_is_quoted_and_an_odd_one_is_replaced_by_the_address() {
+        let token = "0x209693Bc6afc0C5328bA36FaF03C514EF312287C";
+        for own in ["USDC", "USD₮0", "a b", "0123456789abcdef"] {
+            assert_eq!(symbol(own, token), format!("\"{own}\""));
+        }
+        for odd in
+            ["", " ", " USDC", "USDC ", "0123456789abcdefg", "US\"DC", "US\\DC", "US\u{200b}DC"]
+        {
+            assert_eq!(symbol(odd, token), token, "{odd:?}");
+        }
+    }
+
+    #[test]
     fn t_44_invisible_characters_are_shown_as_escapes() {
         for hidden in "\u{3164}\u{115f}\u{1160}\u{ffa0}\u{34f}\u{fe00}\u{fe0f}\u{2800}\u{17b4}\u{17b5}\u{180b}\u{180d}\u{180e}\u{a0}\u{2003}\u{3000}\u{e0100}\u{ad}\u{2028}\u{2066}\u{61c}\u{feff}".chars() {
             let code = hidden.escape_unicode().to_string();

@@ -79,6 +79,11 @@ async fn a_quote_shows_what_a_trade_would_do_and_records_nothing() {
     for (line, code) in [
         ("quote nothing 1 ETH USDC --network base", Code::NothingFound),
         ("quote trade 1 ETH NOPE --network base", Code::NothingFound),
+        // The address of USDC with a wrong checksum.
+        (
+            "quote trade 1 ETH 0x833589fcD6eDb6E08f4c7C32D4f71b54bdA02913 --network base",
+            Code::BadInput,
+        ),
         ("quote trade 1 ETH USDC --network base --policy nothing", Code::NothingFound),
         // Without a network it is the one that an agent's trade takes, which has no node here.
         ("quote trade 1 ETH WETH", Code::ChainUnavailable),

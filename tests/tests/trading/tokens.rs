@@ -1,6 +1,7 @@
 //! Tokens that change, refuse, or call back in the middle of a trade.
 
 use alloy_primitives::{Address, U256};
+use bursar_control::answers::Answer;
 use bursar_control::card_text;
 use bursar_devnet::{Call, TokenQuirk};
 use bursar_tests::operator::Expect;
@@ -186,4 +187,35 @@ async fn a_symbol_with_escapes_is_harmless_on_the_card() {
     let hostile = |one: char| one.is_control() || ['\u{202e}', '\u{200b}'].contains(&one);
     assert!(!lines.iter().any(|line| line.chars().any(hostile)), "{lines:?}");
     assert!(lines.iter().any(|line| line.contains("30.000000 ")), "{lines:?}");
+}
+
+/// Any token may call itself USDC. Only a symbol of our table is shown without quotation marks.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_token_with_the_symbol_of_another_is_quoted_everywhere() {
+    let Some(mut stage) = Stage::set_up(AUTOMATIC).await else { return };
+    let token = stage.add_token("USDC", TokenQuirk::None).await;
+    stage.held_sale(token, true).await;
+    let held = stage.held().await;
+    assert_eq!(held.amount, "30.000000 \"USDC\" > USDC");
+    let trade = held.card.and_then(|card| card.trade).expect("a trade");
+    assert_eq!(trade.gives, "30.000000 \"USDC\"");
+    assert!(trade.gets.ends_with(" USDC"), "{trade:?}");
+    assert!(trade.calls[0].starts_with("approve exactly 30.000000 \"USDC\" for "), "{trade:?}");
+
+    let line = format!("quote trade 30 USDC {token} --network base --fee 3000");
+    let Answer::Quote(quote) = stage.operator.must(&line).await else { panic!("no quote") };
+    assert_eq!(quote.trade.gives, "30.000000 USDC");
+    let mut gets = quote.routes.iter().map(|route| &route.amount_out).chain([&quote.trade.gets]);
+    assert!(gets.all(|amount| amount.ends_with(" \"USDC\"")), "{quote:?}");
+
+    let mut purchase = stage.sale_of(token, true);
+    purchase["token_in"] = json!(stage.dollar());
+    purchase["token_out"] = json!(token);
+    purchase["amount_in"] = json!("501");
+    let (_status, refused) = stage.trade(&purchase).await;
+    assert_eq!(refused["reason_code"], "EXCEEDS_PER_TRADE_MAX", "{refused}");
+    let id = refused["request_id"].as_str().expect("an id");
+    let answer = stage.operator.must(&format!("receipt {id}")).await;
+    let Answer::Receipt(receipt) = answer else { panic!("no receipt") };
+    assert_eq!(receipt.form["trade"]["formatted"], "501.000000 USDC for \"USDC\"");
 }

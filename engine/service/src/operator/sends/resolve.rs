@@ -133,6 +133,8 @@ mod tests {
         assert_eq!((dollar.token, dollar.decimals), (Some(base.stablecoin.address), 6));
         let same = find_in_table(base, &base.stablecoin.address.to_checksum(None)).unwrap();
         assert_eq!(same.symbol, "USDC");
+        let wrong = "0x833589fcD6eDb6E08f4c7C32D4f71b54bdA02913";
+        assert!(find_in_table(base, wrong).is_none(), "its checksum is wrong");
         assert!(find_in_table(base, "eth").unwrap().token.is_none());
         assert!(find_in_table(base, "USDG").is_none());
     }
