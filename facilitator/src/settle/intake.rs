@@ -741,12 +741,8 @@ impl SettlementService {
         if !self.is_foreign(&record.job, false) {
             return None;
         }
-        // cancel-safe: the search only reads.
-        let found = tokio::select! {
-            found = settlement_search::find(settler, &record.job, record.since_block) => found,
-            () = settler.network.clock.sleep_until(deadline) => Err(timed_out()),
-        };
-        found.ok().flatten().filter(|found| !found.is_ours).map(|found| found.hash)
+        let found = find_until(settler, record, deadline).await.ok().flatten();
+        found.filter(|found| !found.is_ours).map(|found| found.hash)
     }
 
     /// Whether the pending answer of a payment was returned to another requester, and its success to none.
@@ -908,12 +904,7 @@ impl SettlementService {
         record: &Record,
         deadline: u64,
     ) -> Result<Option<SettleOutcome>, EarlyExit> {
-        // cancel-safe: the search only reads.
-        let found = tokio::select! {
-            found = settlement_search::find(settler, &record.job, record.since_block) => found,
-            () = settler.network.clock.sleep_until(deadline) => Err(timed_out()),
-        };
-        match found.map_err(VerifyError::Chain)? {
+        match find_until(settler, record, deadline).await.map_err(VerifyError::Chain)? {
             Some(found) => {
                 self.record_found(settler, proposal, origin, (record.job.clone(), found)).await
             }
@@ -1017,6 +1008,19 @@ fn duplicate_of(proposal: &dyn Proposal, hash: Option<B256>) -> Rejection {
 /// The fault for nodes that do not answer in time.
 fn timed_out() -> ChainFault {
     ChainFault::Unavailable { tried: Vec::new() }
+}
+
+/// Finds the transaction that made a recorded payment, at most until the deadline. Cancel-safe.
+async fn find_until(
+    settler: &Settler,
+    record: &Record,
+    deadline: u64,
+) -> Result<Option<Found>, ChainFault> {
+    // cancel-safe: the search only reads.
+    tokio::select! {
+        found = settlement_search::find(settler, &record.job, record.since_block) => found,
+        () = settler.network.clock.sleep_until(deadline) => Err(timed_out()),
+    }
 }
 
 /// How a wait ended.
