@@ -4,10 +4,11 @@ use bursar_control::answers::{Answer, RequestAnswer};
 use bursar_control::card_text;
 use bursar_core::codes::Code;
 use bursar_core::limits::{HELD_PER_AGENT, HOLD_MS, LISTED_URL, URL_BYTES};
-use bursar_tests::agent::Agent;
 use bursar_tests::engine::{Setup, TestEngine};
-use bursar_tests::offers::{BASE, challenge, header, offer};
+use bursar_tests::offers::{BASE, challenge, header};
 use bursar_tests::operator::{Expect, Operator};
+
+use super::activity::ask;
 
 /// A card shows if its approval would be refused.
 #[tokio::test]
@@ -124,14 +125,6 @@ async fn a_request_needs_four_characters_or_eight_without_its_card() {
     operator.must(&format!("deny {}", &third[..8])).await;
 }
 
-/// Requests a payment of this many atoms, and returns the id of its request.
-async fn request(engine: &TestEngine, bot: &Agent, atoms: u64, n: u64) -> String {
-    let body = bot.ask(engine.now_s(), &offer(atoms, n), None);
-    let (_status, answer) = engine.post("/sign", &body).await;
-    let id = answer.get("transaction_id").or(answer.get("request_id"));
-    id.and_then(|id| id.as_str()).unwrap_or_else(|| panic!("{answer}")).to_owned()
-}
-
 /// More requests than `requests` and `history` show.
 const NEWER: u64 = 60;
 
@@ -143,21 +136,21 @@ async fn the_first_eight_digits_find_a_request_before_any_number_of_newer_ones()
     let busy = engine.add_agent("busy", "bearer").await;
     let mut held = Vec::new();
     for n in 0..3 {
-        held.push(request(&engine, &bot, 2_000_000, n).await);
+        held.push(ask(&engine, &bot, 2_000_000, n).await);
     }
     let [approved, denied, expired] = held.iter().map(|id| &id[..8]).collect::<Vec<_>>()[..] else {
         panic!("{held:?}")
     };
     let mut operator = engine.operator();
     for n in 0..NEWER {
-        request(&engine, &busy, 1_000, 100 + n).await;
+        assert_ne!(ask(&engine, &busy, 1_000, 100 + n).await, "");
     }
     operator.must(&format!("approve {approved} --yes")).await;
     operator.must(&format!("deny {denied}")).await;
     engine.clock.advance(u64::try_from(HOLD_MS).unwrap() + 1_000);
     // Records the expiry, and more requests after all three ends.
     for n in 0..NEWER {
-        request(&engine, &busy, 1_000, 200 + n).await;
+        assert_ne!(ask(&engine, &busy, 1_000, 200 + n).await, "");
     }
     for (id, code, sentence) in [
         (approved, Code::AlreadyDecided, format!("{approved} was approved by ")),
@@ -182,7 +175,7 @@ async fn digits_that_begin_several_ids_are_ambiguous() {
     let mut twins = Vec::new();
     for n in 0..2 {
         engine.random.push(&[[0xab; 8], [n; 8]].concat());
-        twins.push(request(&engine, &bot, 2_000_000, n.into()).await);
+        twins.push(ask(&engine, &bot, 2_000_000, n.into()).await);
     }
     let mut operator = engine.operator();
     for line in ["approve abababab --yes", "deny abababab", "deny abab"] {
