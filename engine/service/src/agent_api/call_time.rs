@@ -1,7 +1,6 @@
 //! The time that a call may take, and its right to the response.
 
 use std::future::Future;
-use std::time::Duration;
 
 use axum::http::Extensions;
 use bursar_chain::ports::Clock;
@@ -36,10 +35,9 @@ impl CallTime {
         if is_ours { Ok(()) } else { Err(Fault::new(Code::Busy)) }
     }
 
-    /// Returns the time that the call has left.
-    pub(super) fn left(&self, clock: &dyn Clock) -> Duration {
-        let until = self.began_ms.saturating_add(ANSWER_MS);
-        Duration::from_millis(until.saturating_sub(clock.mono_ms()))
+    /// Waits until the call must be answered.
+    pub(super) async fn over(&self, clock: &dyn Clock) {
+        clock.sleep_until(self.began_ms.saturating_add(ANSWER_MS)).await;
     }
 
     /// Does `work`, which records nothing, within the time of the call.
@@ -51,9 +49,14 @@ impl CallTime {
         clock: &dyn Clock,
         work: impl Future<Output = T>,
     ) -> Result<T, Fault> {
-        tokio::time::timeout(self.left(clock), work).await.map_err(|_elapsed| {
-            let message = "The network's nodes or the price service answered too slowly to measure this request, and nothing was recorded. Ask again in a minute.";
-            Fault::because(Code::ChainUnavailable, message)
-        })
+        // Cancel-safe: the work records nothing.
+        tokio::select! {
+            biased;
+            done = work => Ok(done),
+            () = self.over(clock) => {
+                let message = "The network's nodes or the price service answered too slowly to measure this request, and nothing was recorded. Ask again in a minute.";
+                Err(Fault::because(Code::ChainUnavailable, message))
+            }
+        }
     }
 }

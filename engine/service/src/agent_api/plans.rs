@@ -56,7 +56,7 @@ impl Api {
         // Cancel-safe: the waits change nothing.
         tokio::select! {
             () = self.core.trade_ended(id) => {}
-            () = tokio::time::sleep(time.left(&*self.ports.clock)) => {}
+            () = time.over(&*self.ports.clock) => {}
             () = self.stopping.cancelled() => {}
         }
         self.request(id).await.unwrap_or(record)
