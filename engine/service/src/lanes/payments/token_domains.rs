@@ -13,6 +13,8 @@ use crate::ports::Chains;
 
 /// How long a token's answer is cached.
 const ANSWER_LASTS_MS: u64 = 24 * 60 * 60 * 1000;
+/// How long a query may take. Its request is answered 25 seconds after its arrival at the latest.
+const ASK_MS: u64 = 5_000;
 /// How long a failed query is cached.
 const FAILURE_LASTS_MS: u64 = 30_000;
 
@@ -48,7 +50,15 @@ impl TokenDomains {
         if let Some(known) = known.filter(|known| now_ms < known.until_ms) {
             return known.confirms;
         }
-        let answer = self.ask(network).await;
+        // Cancel-safe: both only wait.
+        let answer = tokio::select! {
+            biased;
+            answer = self.ask(network) => answer,
+            () = self.clock.sleep_until(self.clock.mono_ms().saturating_add(ASK_MS)) => {
+                tracing::warn!(network = %network.chain, "token domain not confirmed: no node answered in time");
+                None
+            }
+        };
         let lasts_ms = if answer.is_some() { ANSWER_LASTS_MS } else { FAILURE_LASTS_MS };
         let confirms = answer.unwrap_or(false);
         *known = Some(CachedAnswer { confirms, until_ms: now_ms.saturating_add(lasts_ms) });
@@ -82,10 +92,11 @@ mod tests {
 
     use super::*;
 
-    /// A chain with the stablecoin of our table, which answers only while `alive`.
+    /// A chain with the stablecoin of our table, which answers only while `alive`, and never while it `hangs`.
     #[derive(Debug, Default)]
     struct Token {
         alive: AtomicBool,
+        hangs: AtomicBool,
         asked: AtomicUsize,
     }
 
@@ -102,7 +113,11 @@ mod tests {
             assert_eq!((to, data.as_ref()), (coin().address, &[0x36, 0x44, 0xe5, 0x15][..]));
             self.asked.fetch_add(1, Ordering::SeqCst);
             let alive = self.alive.load(Ordering::SeqCst);
+            let hangs = self.hangs.load(Ordering::SeqCst);
             Box::pin(async move {
+                if hangs {
+                    std::future::pending::<()>().await;
+                }
                 if alive {
                     Ok(Bytes::copy_from_slice(&coin().domain_separator[..]))
                 } else {
@@ -129,6 +144,25 @@ mod tests {
 
     fn coin() -> bursar_core::networks::Stablecoin {
         NETWORKS[0].stablecoin
+    }
+
+    #[tokio::test]
+    async fn a_query_that_hangs_has_failed_after_five_seconds() {
+        let token = Arc::new(Token::default());
+        token.hangs.store(true, Ordering::SeqCst);
+        let clock = Arc::new(ManualClock::new(Utc::from_seconds(0)));
+        let chains = [(NETWORKS[0].chain, Arc::clone(&token) as Arc<dyn Chain>)];
+        let domains =
+            TokenDomains::new(chains.into_iter().collect(), Arc::clone(&clock) as Arc<dyn Clock>);
+        let time = async {
+            while token.asked.load(Ordering::SeqCst) == 0 {
+                tokio::task::yield_now().await;
+            }
+            clock.advance(5_000);
+        };
+        assert!(!tokio::join!(domains.confirms(&NETWORKS[0]), time).0);
+        assert!(!domains.confirms(&NETWORKS[0]).await, "the failure is cached");
+        assert_eq!(token.asked.load(Ordering::SeqCst), 1);
     }
 
     #[tokio::test]
