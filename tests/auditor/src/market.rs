@@ -205,17 +205,44 @@ impl Market {
         wrapped: &str,
         from: u64,
     ) -> bool {
+        let mut all = self.rehearsals_of(trade, froms, wrapped, from);
+        all.any(|rehearsed| rehearsed.outcome == Rehearsal::Proved)
+    }
+
+    /// Returns whether a node said since an observation that it cannot simulate, and nothing rehearsed this trade.
+    pub(crate) fn unrehearsed(
+        &self,
+        trade: &Trade,
+        froms: &std::collections::BTreeSet<Address>,
+        wrapped: &str,
+        from: u64,
+    ) -> bool {
+        let begin = self.reads.partition_point(|(seq, _)| *seq < from);
+        let mut later = self.reads.get(begin..).unwrap_or_default().iter();
+        let lacks =
+            |read: &Read| matches!(read, Read::NoSimulation { chain } if *chain == trade.chain);
+        later.any(|(_, read)| lacks(read))
+            && self.rehearsals_of(trade, froms, wrapped, from).next().is_none()
+    }
+
+    fn rehearsals_of<'a>(
+        &'a self,
+        trade: &'a Trade,
+        froms: &'a std::collections::BTreeSet<Address>,
+        wrapped: &'a str,
+        from: u64,
+    ) -> impl Iterator<Item = &'a Rehearsed> {
         let begin = self.rehearsals.partition_point(|(seq, _)| *seq < from);
-        let same = |a: &str, b: &str| same_token(a, b, false, wrapped);
-        let fits = |r: &Rehearsed| {
+        let same = move |a: &str, b: &str| same_token(a, b, false, wrapped);
+        let fits = move |r: &&Rehearsed| {
             r.chain == trade.chain
                 && r.amount_in == trade.amount_in
                 && same(&r.token_in, &trade.token_in)
                 && same(&r.token_out, &trade.token_out)
                 && (froms.is_empty() || froms.contains(&r.from))
         };
-        let mut later = self.rehearsals.get(begin..).unwrap_or_default().iter();
-        later.any(|(_, r)| fits(r) && r.outcome == Rehearsal::Proved)
+        let later = self.rehearsals.get(begin..).unwrap_or_default().iter();
+        later.map(|(_, rehearsed)| rehearsed).filter(fits)
     }
 
     /// Returns the price of the native coin that the wallet may rely on at this instant.

@@ -157,6 +157,8 @@ pub enum Read {
     GasCost { chain: u64, worst: Atoms },
     /// Any other read of this chain failed: the wallet may refuse a trade for it.
     Failed { chain: u64 },
+    /// A node has no method that simulates several calls: a plan that nothing else rehearses waits for the operator.
+    NoSimulation { chain: u64 },
 }
 
 /// One reading of the native coin's price, in millionths of a dollar. It is read when it is observed.

@@ -7,8 +7,8 @@ use std::sync::Mutex;
 use alloy_primitives::{Address, B256, Bytes, U256, keccak256};
 use bursar_auditor::observations::{Head, Observation, Payment, Read};
 use bursar_chain::ports::{
-    BlockTag, Chain, ChainFault, ChainReply, Log, Receipt, SimulatedBlock, SimulationRequest,
-    Transaction, TxStatus,
+    BlockTag, Chain, ChainFault, ChainReply, Log, Receipt, SimulatedBlock, SimulatedCall,
+    SimulationRequest, Transaction, TxStatus,
 };
 use bursar_core::networks::ChainId;
 use bursar_core::time::Utc;
@@ -68,6 +68,11 @@ pub(crate) fn hash_of(payment: &Payment) -> B256 {
 
 fn unavailable() -> ChainFault {
     ChainFault::Unavailable { tried: Vec::new() }
+}
+
+/// Whether a simulation only asks whether the nodes have the method: it calls nothing.
+fn is_probe(request: &SimulationRequest) -> bool {
+    matches!(request.calls.as_slice(), [only] if only.data.is_empty() && only.value.is_zero())
 }
 
 fn rejected(message: &str) -> ChainFault {
@@ -477,6 +482,12 @@ impl Chain for WorldChain {
     fn simulate(&self, request: SimulationRequest) -> ChainReply<'_, SimulatedBlock> {
         self.market(|market| {
             if matches!(market.mode, NodeMode::OverridesOnly | NodeMode::SingleCalls) {
+                // The wallet takes the method for supported, as if it did not probe again.
+                if self.plant == Some(PlantedBug::LostMethodKept) && is_probe(&request) {
+                    let calls = vec![SimulatedCall::without_details(true, Bytes::new())];
+                    return Ok(SimulatedBlock { calls, reads: Vec::new() });
+                }
+                self.tape.write(Observation::Read(Read::NoSimulation { chain: self.id.0 }));
                 return Err(ChainFault::Rejected {
                     code: -32_601,
                     message: "the method eth_simulateV1 does not exist".to_owned(),

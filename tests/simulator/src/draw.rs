@@ -63,6 +63,7 @@ impl Plan {
             .with_loans(agents)
             .with_device()
             .with_gas_burners()
+            .with_lost_simulation()
     }
 }
 

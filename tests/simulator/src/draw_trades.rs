@@ -91,26 +91,58 @@ impl Plan {
             let late = dice.chance(2, 3);
             let count = if late { 22 } else { 12 };
             let planned = automatic(&mut dice, NEWEST, true);
-            let (which, variant) = (3, if late { 4 } else { 1 });
-            let commission = |label| Step::Commission { agent: NEWEST, policy: which, label };
+            self.steps.extend(new_trader(if late { 4 } else { 1 }));
+            self.steps.push(Step::GasBurners { planned, count, late });
+        }
+        self
+    }
+
+    /// Adds trades to the end of some worlds while the nodes have lost the simulation of whole plans.
+    pub(crate) fn with_lost_simulation(mut self) -> Self {
+        let mut dice = Dice::new(self.seed ^ 0x10_57);
+        if self.swarm.trades && dice.chance(1, 8) {
+            let mut trade = || {
+                let planned = automatic(&mut dice, NEWEST, false);
+                Step::Trade(PlannedTrade { slippage_bps: None, key: None, ..planned })
+            };
+            let mode = if self.seed.is_multiple_of(2) {
+                NodeMode::OverridesOnly
+            } else {
+                NodeMode::SingleCalls
+            };
+            self.steps.extend(new_trader(1));
             self.steps.extend([
-                Step::Open { right: true },
-                Step::RightClock,
-                Step::Thaw { right: true },
-                Step::Pass { ms: 30_000 },
-                Step::Network { chain: 0, on: true },
+                trade(),
+                Step::Mine { blocks: 4 },
+                Step::Nodes { chain: 0, mode },
+                trade(),
+                trade(),
+                Step::Mine { blocks: 4 },
                 Step::Nodes { chain: 0, mode: NodeMode::Honest },
-                Step::Prices { faults: 0 },
-                Step::CreatePolicy { which, variant },
-                Step::EditPolicy { which, variant },
-                Step::Register { bearer: false, name: 5 },
-                commission(1),
-                commission(0),
-                Step::GasBurners { planned, count, late },
             ]);
         }
         self
     }
+}
+
+/// Returns the steps that register an agent which may trade, with this variant of the policy, when nothing is in the way.
+fn new_trader(variant: usize) -> [Step; 12] {
+    let which = 3;
+    let commission = |label| Step::Commission { agent: NEWEST, policy: which, label };
+    [
+        Step::Open { right: true },
+        Step::RightClock,
+        Step::Thaw { right: true },
+        Step::Pass { ms: 30_000 },
+        Step::Network { chain: 0, on: true },
+        Step::Nodes { chain: 0, mode: NodeMode::Honest },
+        Step::Prices { faults: 0 },
+        Step::CreatePolicy { which, variant },
+        Step::EditPolicy { which, variant },
+        Step::Register { bearer: false, name: 5 },
+        commission(1),
+        commission(0),
+    ]
 }
 
 /// Draws trouble with a market, a node or a block.

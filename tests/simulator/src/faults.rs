@@ -121,6 +121,7 @@ plants! {
     PressedAgain "a payment that a device signed is asked for again when its call is repeated";
     UnreadFreed "the value of a payment that a device may have signed returns at the end of the wait";
     SuppliedAgain "a restart forgets the open supply of a plan";
+    LostMethodKept "after the nodes lost eth_simulateV1, everything that needs a rehearsal is refused";
     KeylessRepeated "a repeat without a key is a new trade or loan";
 }
 

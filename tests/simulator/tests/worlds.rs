@@ -77,6 +77,7 @@ const FOUND_BY: &[(PlantedBug, u64)] = &[
     (PlantedBug::PressedAgain, 570),
     (PlantedBug::UnreadFreed, 616),
     (PlantedBug::SuppliedAgain, 52),
+    (PlantedBug::LostMethodKept, 301),
     (PlantedBug::KeylessRepeated, 23),
 ];
 

@@ -273,7 +273,9 @@ impl Case<'_> {
         let mut quotes = self.market.quotes_of(trade, ex, self.from).peekable();
         let quoted =
             quotes.peek().is_some() && quotes.all(|(_, q)| q.amount_out.is_some_and(|out| out > 0));
-        let proved = self.market.proved(trade, self.payers, &ex.wrapped, self.from);
+        // A trade that no node can rehearse waits for the operator.
+        let rehearsed = self.market.proved(trade, self.payers, &ex.wrapped, self.from)
+            || self.market.unrehearsed(trade, self.payers, &ex.wrapped, self.from);
         let failed = self.market.failed_read(trade.chain, self.from);
         self.payers.len() == 1
             && !self.crowded
@@ -281,7 +283,7 @@ impl Case<'_> {
             && rich
             && in_time
             && quoted
-            && proved
+            && rehearsed
             && !failed
             && self.usable(ex).all(|q| q.hops.iter().all(|hop| !is_v4(&hop.pool)))
     }
