@@ -107,6 +107,7 @@ fn crates_depend_only_on_the_crates_they_may() {
                 "bursar-domain",
                 "bursar-chain",
                 "bursar-rows",
+                "bursar-heap",
                 "bursar-serve",
             ],
         ),

@@ -330,6 +330,8 @@ fn apply_event(state: &mut State, entry: &Entry) -> Option<ChangedRecord> {
         Event::RestoreDated { at } => state.restored = Some(*at),
         // Recorded for readers of the journal only.
         Event::PasswordChanged => {}
+        // Every entry does this.
+        Event::AuthorizationsLapsed => {}
         // Until a person opens the wallet. It is in force before the gate opens.
         Event::EngineStarted => state.unattended.active = true,
         Event::DeviceAwaited { asked, until } => {

@@ -322,6 +322,8 @@ pub enum Event {
         id: RequestId,
         fee: Usd,
     },
+    /// Authorizations that can no longer be redeemed leave the state, as with every entry. Written while no other is.
+    AuthorizationsLapsed,
 }
 
 /// Why the wallet was locked.

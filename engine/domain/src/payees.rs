@@ -141,7 +141,8 @@ pub fn payment(entry: &Entry, changed: Option<&ChangedRecord>) -> Option<(Payee,
         | Event::PaymentPrompted { .. }
         | Event::PromptFailed { .. }
         | Event::DeviceWaitEnded { .. }
-        | Event::PaymentLapsed { .. } => return None,
+        | Event::PaymentLapsed { .. }
+        | Event::AuthorizationsLapsed => return None,
     };
     let Some(ChangedRecord::Request(request)) = changed else { return None };
     let payment = request.ask.payment()?;

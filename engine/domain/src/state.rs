@@ -26,6 +26,10 @@ use crate::settlement::Settlement;
 use crate::unattended::Unattended;
 use crate::wallets::{Backing, Wallet};
 
+/// Lapsed authorizations that are worth an entry while no other is written. An entry takes a few hundred bytes on disk,
+/// an authorization a few thousand in memory.
+const LAPSED_PER_ENTRY: usize = 16;
+
 /// The live state of the wallet: the replay of the journal.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct State {
@@ -140,6 +144,13 @@ impl State {
     pub fn lapsed_at(&self, moment: &Moment) -> impl Iterator<Item = &Arc<Request>> {
         let journal_s = self.journal_second(moment);
         self.unanswered.values().filter(move |request| request.has_lapsed(moment, journal_s))
+    }
+
+    /// Returns the Unix second at which so many authorizations have lapsed that they are worth an entry. Every entry removes
+    /// the lapsed ones from the state.
+    pub fn burst_lapses_at(&self) -> Option<u64> {
+        let last = self.lapses.iter().nth(LAPSED_PER_ENTRY.saturating_sub(1));
+        last.map(|(lapses_at, _id)| *lapses_at)
     }
 
     /// Returns whether an ended payment may be redeemed, because a device may have signed its terms.

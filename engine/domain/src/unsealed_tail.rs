@@ -114,7 +114,8 @@ pub fn may_follow_a_seal(before: &State, entry: &Entry) -> bool {
         | Event::SignedOnDevice { .. }
         | Event::PromptFailed { .. }
         | Event::DeviceWaitEnded { end: WaitEnd::Refused, .. }
-        | Event::PaymentLapsed { .. } => false,
+        | Event::PaymentLapsed { .. }
+        | Event::AuthorizationsLapsed => false,
     }
 }
 

@@ -514,6 +514,8 @@ impl Core {
     pub fn view(&self) -> View {
         View {
             state: self.state.published(),
+            burst_lapses_at: self.state.burst_lapses_at(),
+            authorized: self.state.authorized.len(),
             head: self.journal.durable(),
             untrusted: self.untrusted.clone(),
             judged: self.judged,

@@ -245,6 +245,8 @@ pub enum EntryKind {
     JournalRestored,
     #[strum(serialize = "journal.restore_dated")]
     JournalRestoreDated,
+    #[strum(serialize = "journal.authorizations_lapsed")]
+    AuthorizationsLapsed,
     #[strum(serialize = "setting.changed")]
     SettingChanged,
     #[strum(serialize = "engine.started")]

@@ -3,6 +3,7 @@
 use bursar_control::answers::{ActivityAnswer, ActivityRow, Answer};
 use bursar_core::codes::Code;
 use bursar_core::limits::HOLD_MS;
+use bursar_core::status::EntryKind;
 use bursar_engine::engine::Mode;
 use bursar_tests::agent::Agent;
 use bursar_tests::engine::{Setup, TestEngine};
@@ -328,4 +329,31 @@ async fn a_start_is_recorded_only_when_a_wallet_exists() {
     let answer = activity(&mut engine.operator(), "activity --limit 3").await.entries;
     let kinds: Vec<&str> = answer.iter().map(|row| row.kind.text()).collect();
     assert_eq!(kinds, ["wallet.unlocked", "engine.started", "wallet.locked"]);
+}
+
+/// A burst leaves memory although no request follows.
+#[tokio::test]
+async fn payments_that_have_lapsed_are_recorded_once_while_nothing_else_is() {
+    let engine = TestEngine::start(Setup::default()).await;
+    engine.set_up_wallet("--day 20 --txn 3 --auto 0.5").await;
+    let agent = engine.add_agent("bot", "bearer").await;
+    for n in 0..16 {
+        ask(&engine, &agent, 1_000, n).await;
+    }
+    let mut operator = engine.operator();
+    let is_lapsed = |row: &ActivityRow| row.kind == EntryKind::AuthorizationsLapsed;
+    engine
+        .while_time_passes(async {
+            while !activity(&mut operator, "activity --limit 1").await.entries.iter().any(is_lapsed)
+            {
+                tokio::task::yield_now().await;
+            }
+        })
+        .await;
+    let last = activity(&mut operator, "activity --limit 1").await.entries[0].seq;
+    engine.clock.advance(60_000);
+    assert_eq!(ask(&engine, &agent, 1_000, 16).await.len(), 36);
+    let rows = activity(&mut operator, "activity --limit 100").await.entries;
+    assert_eq!(rows.iter().filter(|row| is_lapsed(row)).count(), 1);
+    assert!(rows.iter().all(|row| row.seq <= last || !is_lapsed(row)));
 }

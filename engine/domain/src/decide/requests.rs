@@ -316,6 +316,10 @@ pub(super) fn tick(state: &State, command: &Command) -> Decision {
         events.extend(renewals(state, moment));
         events.extend(plans::overdue(state, moment));
         events.extend(prompts::lapsed(state, moment));
+        let now = u64::try_from(moment.utc.seconds()).unwrap_or(0);
+        if events.is_empty() && state.burst_lapses_at().is_some_and(|at| at <= now) {
+            events.push(Event::AuthorizationsLapsed);
+        }
     }
     Decision::done(events)
 }

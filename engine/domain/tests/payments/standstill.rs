@@ -314,4 +314,27 @@ mod signature {
         assert!(matches!(world.status(id), Status::Authorized { .. }));
         assert_eq!(world.must(world.signed(id)).events, []);
     }
+
+    /// Nothing else is recorded after a burst of payments. One entry frees what they keep, and few payments cost none.
+    #[test]
+    fn a_burst_that_has_lapsed_leaves_the_state_by_one_entry() {
+        let mut world = ordinary();
+        for nonce in 1..=15 {
+            world.signs(payment(nonce));
+        }
+        world.clock.pass(60 * SECOND);
+        assert_eq!(world.must(Action::Tick).events, []);
+        assert_eq!(world.state.authorized.len(), 15);
+        let mut world = ordinary();
+        let last = (1..=16).map(|nonce| world.signs(payment(nonce))).last().unwrap();
+        assert_eq!(world.must(Action::Tick).events, [], "they can be redeemed");
+        world.clock.pass(60 * SECOND);
+        world.unlocked = false;
+        assert_eq!(world.must(Action::Tick).events, [], "no seal covers the entry");
+        world.unlocked = true;
+        assert_eq!(world.must(Action::Tick).events, [Event::AuthorizationsLapsed]);
+        assert!(world.state.authorized.is_empty() && world.state.lapses.is_empty());
+        assert!(matches!(world.status(last), Status::Authorized { .. }));
+        assert_eq!(world.must(Action::Tick).events, []);
+    }
 }

@@ -246,6 +246,8 @@ mod tests {
         ]);
         View {
             state: State { agents: Arc::new(agents), ..State::default() },
+            burst_lapses_at: None,
+            authorized: 0,
             head: Head::default(),
             untrusted: None,
             judged: true,

@@ -13,6 +13,10 @@ use crate::journal::Head;
 pub struct View {
     /// The state without authorizations, which only the core and the records have.
     pub state: State,
+    /// As of [`State::burst_lapses_at`], which the published state does not know.
+    pub burst_lapses_at: Option<u64>,
+    /// How many authorizations the state has.
+    pub authorized: usize,
     /// The newest entry on disk.
     pub head: Head,
     /// Why every payment needs approval: the journal did not match the wallet at unlock.

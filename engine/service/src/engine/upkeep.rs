@@ -11,6 +11,8 @@ use bursar_domain::event::LockCause;
 use crate::context::EngineContext;
 use crate::operator::wallet::lock::lock_unless_used;
 
+/// Authorizations whose memory is worth returning: some megabytes.
+const LARGE_BURST: usize = 1_000;
 /// Interval between two checks.
 const EVERY_MS: u64 = 1_000;
 /// Between two checks, boot clock and monotonic clock drift apart by more than this only if the machine slept.
@@ -26,10 +28,15 @@ pub(super) async fn run(shared: Arc<EngineContext>) {
             () = shared.stopping.cancelled() => return,
             () = shared.ports.clock.sleep_until(wake) => {}
         }
-        if is_due(&shared)
+        let keeps_lapsed = keeps_lapsed(&shared);
+        let was_large = shared.core.view().authorized >= LARGE_BURST;
+        if (keeps_lapsed || is_due(&shared))
             && let Err(fault) = shared.core.act(Action::Tick).await
         {
             tracing::warn!(code = %fault.code, "expiries and renewals could not be recorded");
+        } else if keeps_lapsed && was_large {
+            // Nothing waits for it.
+            drop(tokio::task::spawn_blocking(bursar_heap::release));
         }
         lock_if_unused(&shared, &mut watch).await;
     }
@@ -48,6 +55,12 @@ fn is_due(shared: &EngineContext) -> bool {
     let lapses = || view.state.lapsed_at(&moment).next().is_some();
     // While the wallet is locked no allowance can be spent, so none renews, and no plan ends.
     expired || over || (shared.vault.is_unlocked() && (renews() || overdue() || lapses()))
+}
+
+/// Whether a burst of payments has lapsed, and no entry followed that removed them. No entry without the sealing key.
+fn keeps_lapsed(shared: &EngineContext) -> bool {
+    let now = u64::try_from(shared.core.now().utc.seconds()).unwrap_or(0);
+    shared.vault.is_unlocked() && shared.core.view().burst_lapses_at.is_some_and(|at| at <= now)
 }
 
 async fn lock_if_unused(shared: &Arc<EngineContext>, watch: &mut Watch) {

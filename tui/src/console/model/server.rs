@@ -413,6 +413,7 @@ pub(crate) fn stale_topics(kind: EntryKind) -> &'static [Topic] {
         | EntryKind::JournalAccepted
         | EntryKind::JournalRestored
         | EntryKind::JournalRestoreDated
+        | EntryKind::AuthorizationsLapsed
         | EntryKind::SettingChanged
         | EntryKind::EngineStarted
         | EntryKind::SendOrdered

@@ -125,6 +125,7 @@ fn describe(event: &Event) -> Description<'_> {
         Event::Thawed => (EntryKind::Thawed, Wallet, None),
         Event::JournalAccepted => (EntryKind::JournalAccepted, Wallet, None),
         Event::JournalRestored { .. } => (EntryKind::JournalRestored, Wallet, None),
+        Event::AuthorizationsLapsed => (EntryKind::AuthorizationsLapsed, Wallet, None),
         Event::RestoreDated { .. } => (EntryKind::JournalRestoreDated, Wallet, None),
         Event::SettingChanged { .. } => {
             (EntryKind::SettingChanged, Wallet, Some(change::describe(&changes(event))))

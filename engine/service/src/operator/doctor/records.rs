@@ -129,6 +129,8 @@ mod tests {
         let reason = |is: bool| is.then(|| "why".to_owned());
         View {
             state: State::default(),
+            burst_lapses_at: None,
+            authorized: 0,
             head: Head::default(),
             untrusted: reason(untrusted),
             judged: !untrusted,
