@@ -12,7 +12,7 @@ const FOUND_BY: &[(PlantedBug, u64)] = &[
     (PlantedBug::ForgottenSync, 0),
     (PlantedBug::DoubleReturn, 0),
     (PlantedBug::ThresholdIncluded, 0),
-    (PlantedBug::ExpiryLate, 15),
+    (PlantedBug::ExpiryLate, 67),
     (PlantedBug::LazyAllowance, 106),
     (PlantedBug::IdentitiesInMemory, 14),
     (PlantedBug::FreezeIgnored, 43),
@@ -47,7 +47,7 @@ const FOUND_BY: &[(PlantedBug, u64)] = &[
     (PlantedBug::HookAutomatic, 141),
     (PlantedBug::RepeatExecuted, 136),
     (PlantedBug::FailuresUncounted, 22),
-    (PlantedBug::FeeUncounted, 103),
+    (PlantedBug::FeeUncounted, 199),
     (PlantedBug::LocalDeadline, 64),
     (PlantedBug::FloorWithoutGas, 915),
     (PlantedBug::CeilingIgnored, 5),
@@ -133,8 +133,7 @@ fn every_planted_bug_is_found() {
         .filter(|plant| !FOUND_BY.iter().any(|(known, _seed)| known == *plant))
         .collect();
     assert!(missing.is_empty(), "no seed finds {missing:?}");
-    for (plant, seed) in FOUND_BY {
-        let found = run(&Plan::of(*seed), Some(*plant));
-        assert!(found.is_err(), "seed {seed} no longer finds {}", plant.name());
-    }
+    let lost = FOUND_BY.iter().filter(|(plant, seed)| run(&Plan::of(*seed), Some(*plant)).is_ok());
+    let lost: Vec<_> = lost.collect();
+    assert!(lost.is_empty(), "these seeds find nothing: {lost:?}");
 }
