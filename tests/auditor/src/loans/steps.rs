@@ -95,6 +95,11 @@ impl Auditor {
         let at = slot_key(tx);
         let traded =
             self.trades.book.slots.get(&at).is_some_and(|slot| !slot.is_unsent() && !slot.taken);
+        let own = self.loans.book.slots.get(&at);
+        if traded && own.is_some_and(|slot| slot.is_unsent() || slot.taken) {
+            // A trade took the nonce of a loan that never used it, so this is the trade's.
+            return Ok(false);
+        }
         if self.transfers.uses(&at) || traded {
             let what = format!("{tx:?} uses the nonce of another transaction");
             return Err(violation("I-b", what));
