@@ -51,7 +51,7 @@ impl World {
     }
 
     /// Builds a request that was never sent before.
-    fn build_call(&mut self, agent: usize, planned: &PlannedPayment) -> SentCall {
+    pub(crate) fn build_call(&mut self, agent: usize, planned: &PlannedPayment) -> SentCall {
         self.request_number += 1;
         let micros = self.amount_micros(agent, planned.size);
         let own = self.paying_address(agent);

@@ -2,12 +2,13 @@
 //! a ledger that executes signed bytes.
 
 use std::collections::BTreeMap;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
 use alloy_primitives::{Address, B256, Bytes, U256, keccak256};
 use bursar_auditor::observations::{Head, Observation, Payment, Read};
+use bursar_chain::clock::manual::ManualClock;
 use bursar_chain::ports::{
-    BlockTag, Chain, ChainFault, ChainReply, Log, Receipt, SimulatedBlock, SimulatedCall,
+    BlockTag, Chain, ChainFault, ChainReply, Clock, Log, Receipt, SimulatedBlock, SimulatedCall,
     SimulationRequest, Transaction, TxStatus,
 };
 use bursar_core::networks::ChainId;
@@ -26,6 +27,7 @@ use crate::tape::Tape;
 pub(crate) struct WorldChain {
     id: ChainId,
     tape: Tape,
+    clock: Arc<ManualClock>,
     plant: Option<PlantedBug>,
     inner: Mutex<Inner>,
 }
@@ -36,6 +38,8 @@ struct Inner {
     block: Option<Utc>,
     redeemed: BTreeMap<B256, Payment>,
     market: Option<Market>,
+    /// Milliseconds of each answer.
+    delay_ms: u64,
 }
 
 /// The part of a chain that trades.
@@ -80,8 +84,35 @@ fn rejected(message: &str) -> ChainFault {
 }
 
 impl WorldChain {
-    pub(crate) fn new(id: ChainId, tape: &Tape, plant: Option<PlantedBug>) -> Self {
-        Self { id, tape: tape.clone(), plant, inner: Mutex::default() }
+    pub(crate) fn new(
+        id: ChainId,
+        tape: &Tape,
+        clock: &Arc<ManualClock>,
+        plant: Option<PlantedBug>,
+    ) -> Self {
+        let (tape, clock) = (tape.clone(), Arc::clone(clock));
+        Self { id, tape, clock, plant, inner: Mutex::default() }
+    }
+
+    /// From now on nodes answer after so many milliseconds.
+    pub(crate) fn set_delay(&self, ms: u64) {
+        self.inner.lock().unwrap().delay_ms = ms;
+    }
+
+    /// Gives an answer when its time has come.
+    fn later<'a, T: Send + 'a>(
+        &self,
+        inner: &Inner,
+        answered: Result<T, ChainFault>,
+    ) -> ChainReply<'a, T> {
+        let delay_ms = inner.delay_ms;
+        let clock = Arc::clone(&self.clock);
+        Box::pin(async move {
+            if delay_ms > 0 {
+                clock.sleep_until(clock.mono_ms().saturating_add(delay_ms)).await;
+            }
+            answered
+        })
     }
 
     pub(crate) fn id(&self) -> u64 {
@@ -203,7 +234,7 @@ impl WorldChain {
             Some(_block) if !down => Ok(answer(&inner)),
             _none => Err(unavailable()),
         };
-        Box::pin(async move { answered })
+        self.later(&inner, answered)
     }
 
     /// Answers from the market; without one, as a node that does not support the method.
@@ -217,7 +248,7 @@ impl WorldChain {
             Some(market) if reachable && market.mode != NodeMode::Down => answer(market),
             _none => Err(unavailable()),
         };
-        Box::pin(async move { answered })
+        self.later(&inner, answered)
     }
 
     fn has_market(&self) -> bool {
@@ -354,7 +385,11 @@ impl Market {
         let done = self
             .ledger
             .try_out_at(number, |machine| machine.run(Address::ZERO, to, U256::ZERO, data));
-        let answer = done.ok_or_else(|| rejected("header not found"))?;
+        let Some(answer) = done else {
+            // A slow reader comes back for a block that nodes no longer have.
+            tape.write(Observation::Read(Read::Failed { chain: self.chain() }));
+            return Err(rejected("header not found"));
+        };
         let answer = answer.map_err(|data| ChainFault::Reverted { data })?;
         self.show_head(tape);
         let notes = chain_notes::reads(&self.ledger, to, data, &answer);

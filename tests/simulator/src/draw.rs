@@ -63,7 +63,17 @@ impl Plan {
             .with_loans(agents)
             .with_device()
             .with_gas_burners()
+            .with_patience(agents)
             .with_lost_simulation()
+    }
+}
+
+impl PlannedPayment {
+    /// Draws a payment without oddities, at most at the automatic threshold.
+    pub(crate) fn draw_plain(dice: &mut Dice, agent: Pick) -> Self {
+        let mut draw = Draw { dice, swarm: Swarm::default(), agents: 1, asks: 0 };
+        let key = draw.dice.chance(1, 4).then(|| draw.dice.roll(3) as u8);
+        Self { agent, key, ..draw.crowd_payment() }
     }
 }
 

@@ -45,6 +45,11 @@ pub(crate) fn mix(dice: &mut Dice, swarm: Swarm, agents: u64, steps: Vec<Step>) 
     mixed
 }
 
+/// Draws one loan.
+pub(crate) fn any(dice: &mut Dice, swarm: Swarm, agents: u64) -> PlannedLoan {
+    Draw { dice, swarm, agents }.loan()
+}
+
 struct Draw<'a> {
     dice: &'a mut Dice,
     swarm: Swarm,

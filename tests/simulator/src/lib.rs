@@ -30,6 +30,7 @@ mod loans;
 mod many;
 mod market_steps;
 mod orders;
+mod patience;
 mod plan;
 mod prices;
 mod process;

@@ -72,6 +72,21 @@ pub struct PlannedTrade {
     pub key: Option<u8>,
 }
 
+/// How slowly nodes and the price API answer, and how patient a client is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Slowness {
+    /// Milliseconds of each answer of a node.
+    pub node_ms: u64,
+    /// The price API answers nothing for ten seconds.
+    pub price_hangs: bool,
+    /// Milliseconds after which the client sends the same body again.
+    pub patience_ms: u64,
+    /// How often it sends the body at most.
+    pub tries: u8,
+    /// The first answer does not reach it.
+    pub loses_first: bool,
+}
+
 /// How a trade names its pool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum PoolChoice {
@@ -505,6 +520,19 @@ pub enum Step {
     },
     /// A step of a payment from a hardware device.
     Device(DeviceStep),
+    /// A client that sends a payment until it has the answer, while nodes are slow.
+    PatientAsk {
+        planned: PlannedPayment,
+        slow: Slowness,
+    },
+    PatientTrade {
+        planned: PlannedTrade,
+        slow: Slowness,
+    },
+    PatientLoan {
+        planned: PlannedLoan,
+        slow: Slowness,
+    },
 }
 
 macro_rules! kinds {
@@ -530,7 +558,7 @@ kinds! {
     Trade TradeCopies TradeCrowd RepeatTrade PollTrade MovedTrade DisplacedTrade GasBurners FrozenTrade Mine MovePool PriceMove Prices Nodes Reorg DropTx
     ReplaceNonce BaseFee Rebase
     Loan LoanCopies LoanCrowd RepeatLoan PollLoan Venues ApproveLoan DenyLoan ChangedLoan InterruptedLoan FrozenLoan Outsider
-    PauseCoin HidePositions BlindLoans EditLending Device
+    PauseCoin HidePositions BlindLoans EditLending Device PatientAsk PatientTrade PatientLoan
 }
 
 /// Number of the fault points that a payment passes; they come first.

@@ -1,19 +1,24 @@
 //! The price API of the world.
 
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
 use bursar_auditor::observations::{Observation, PriceRead};
-use bursar_chain::ports::{BoxFuture, EndpointLabel, PriceFault, Prices};
+use bursar_chain::clock::manual::ManualClock;
+use bursar_chain::ports::{BoxFuture, Clock, EndpointLabel, PriceFault, Prices};
 use bursar_core::money::Usd;
 
 use crate::evm::ETH_DOLLARS;
 use crate::faults::PlantedBug;
 use crate::tape::Tape;
 
+/// How long a hanging API takes for a failure. The wallet waits less.
+const HANG_MS: u64 = 10_000;
+
 /// A price API, which may be missing.
 #[derive(Debug)]
 pub(crate) struct WorldPrices {
     tape: Tape,
+    clock: Arc<ManualClock>,
     plant: Option<PlantedBug>,
     inner: Mutex<Inner>,
 }
@@ -22,6 +27,7 @@ pub(crate) struct WorldPrices {
 struct Inner {
     micros: u64,
     missing: bool,
+    hangs: bool,
     /// Milliseconds since the world began.
     now_ms: u64,
     /// What the wallet read last, and when: a planted bug returns it for twice as long as it counts.
@@ -29,10 +35,16 @@ struct Inner {
 }
 
 impl WorldPrices {
-    pub(crate) fn new(tape: &Tape, plant: Option<PlantedBug>) -> Self {
+    pub(crate) fn new(tape: &Tape, clock: &Arc<ManualClock>, plant: Option<PlantedBug>) -> Self {
         let micros = ETH_DOLLARS * 1_000_000;
-        let inner = Inner { micros, missing: false, now_ms: 0, read: None };
-        Self { tape: tape.clone(), plant, inner: Mutex::new(inner) }
+        let inner = Inner { micros, missing: false, hangs: false, now_ms: 0, read: None };
+        let (tape, clock) = (tape.clone(), Arc::clone(clock));
+        Self { tape, clock, plant, inner: Mutex::new(inner) }
+    }
+
+    /// From now on the API answers nothing for ten seconds, or at once again.
+    pub(crate) fn set_hanging(&self, hangs: bool) {
+        self.inner.lock().unwrap().hangs = hangs;
     }
 
     pub(crate) fn micros(&self) -> u64 {
@@ -58,11 +70,16 @@ impl Prices for WorldPrices {
         {
             return Box::pin(async move { Ok(Usd(micros)) });
         }
-        let micros = (!inner.missing).then_some(inner.micros);
+        let hangs = inner.hangs;
+        let micros = (!inner.missing && !hangs).then_some(inner.micros);
         inner.read = micros.map(|micros| (micros, inner.now_ms));
         self.tape.write(Observation::PriceRead(PriceRead::Api { micros }));
         let url: url::Url = "http://prices.test".parse().expect("a URL");
+        let clock = Arc::clone(&self.clock);
         Box::pin(async move {
+            if hangs {
+                clock.sleep_until(clock.mono_ms().saturating_add(HANG_MS)).await;
+            }
             let endpoint = EndpointLabel::of(&url);
             micros.map(Usd).ok_or(PriceFault::Malformed { endpoint })
         })

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use bursar_chain::ports::Prices;
 use bursar_engine::ports::PriceSource;
 
+use crate::plan::Slowness;
 use crate::process::{Environment, Process};
 use crate::store::{DiskHealth, WorldStore};
 use crate::world::{BOOT_MS, World, WorldFailure};
@@ -16,6 +17,8 @@ impl World {
         self.tape.revive();
         *self.health.lock().unwrap() = DiskHealth::Healthy;
         self.restart_in = None;
+        // No time passes while a process starts, so it cannot wait for slow nodes.
+        self.slow_down(Slowness::default());
         let store = self.open_disk()?;
         let environment = Environment {
             folder: &self.folder,

@@ -102,6 +102,9 @@ impl World {
             | Step::BlindLoans { .. }
             | Step::EditLending { .. }) => self.loan_step(step),
             Step::Device(step) => self.device_step(step),
+            Step::PatientAsk { planned, slow } => self.patient_payment(&planned, slow),
+            Step::PatientTrade { planned, slow } => self.patient_trade(&planned, slow),
+            Step::PatientLoan { planned, slow } => self.patient_loan(&planned, slow),
             step @ (Step::Pass { .. }
             | Step::ToExpiry { .. }
             | Step::ToMidnight { .. }

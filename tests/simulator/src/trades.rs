@@ -41,7 +41,7 @@ impl World {
         }
     }
 
-    fn send_trade(&mut self, sent: SentTrade) -> Result<(), WorldFailure> {
+    pub(crate) fn send_trade(&mut self, sent: SentTrade) -> Result<(), WorldFailure> {
         self.sent_trades.push(sent.clone());
         self.call_trade(sent)
     }
@@ -205,7 +205,7 @@ impl World {
     }
 
     /// Builds a request that was never sent before. Without an agent there is none.
-    fn build_trade(&mut self, planned: &PlannedTrade) -> Option<SentTrade> {
+    pub(crate) fn build_trade(&mut self, planned: &PlannedTrade) -> Option<SentTrade> {
         let agent = planned.agent.of(self.agents.len())?;
         let chain = self.chains.get(planned.chain)?.id();
         let contracts = Contracts::of(ChainId(chain));

@@ -33,6 +33,7 @@ use crate::invariants::TradeFacts;
 use crate::lending_policy;
 use crate::loan_book::{LoanBook, LoanOrder};
 use crate::loans::SentLoan;
+use crate::patience::Waiting;
 use crate::plan::{JournalBounds, Plan, Swarm};
 use crate::prices::WorldPrices;
 use crate::process::Process;
@@ -110,6 +111,8 @@ pub(crate) struct World {
     pub(crate) at: usize,
     pub(crate) together: bool,
     pub(crate) ticket: Ticket,
+    /// The answer that a patient client waits for.
+    pub(crate) waiting: Waiting,
     /// The order whose password is being checked or queued for checking.
     pub(crate) password: Option<Ticket>,
     /// The agents and their credentials.
@@ -188,7 +191,7 @@ impl World {
         clock.advance(BOOT_MS.unsigned_abs());
         let chains: Vec<Arc<WorldChain>> = [8453, 4663]
             .into_iter()
-            .map(|id| Arc::new(WorldChain::new(ChainId(id), &tape, plant)))
+            .map(|id| Arc::new(WorldChain::new(ChainId(id), &tape, &clock, plant)))
             .collect();
         if plan.swarm.has_markets() {
             open_markets(&chains, plan, start, plant);
@@ -204,14 +207,14 @@ impl World {
             swarm: plan.swarm,
             bounds: plan.bounds,
             dice: Dice::new(plan.seed ^ 0x5eed),
-            clock,
+            clock: Arc::clone(&clock),
             zone: "UTC",
             boot: 1,
             true_time: start,
             block_off_ms: has_nodes.then_some(0),
             shown_time: start,
             newest_block: start,
-            prices: Arc::new(WorldPrices::new(&tape, plant)),
+            prices: Arc::new(WorldPrices::new(&tape, &clock, plant)),
             price_faults: 0,
             chains,
             ports,
@@ -227,6 +230,7 @@ impl World {
             at: 0,
             together: false,
             ticket: 0,
+            waiting: Waiting::default(),
             password: None,
             agents: Vec::new(),
             sent_calls: Vec::new(),
@@ -321,6 +325,7 @@ impl World {
                     continue;
                 }
             };
+            self.waiting.note(&seen);
             if let Err(violation) = self.auditor.observe(&seen) {
                 return Err((violation.rule.to_owned(), violation.what));
             }

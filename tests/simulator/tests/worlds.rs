@@ -33,7 +33,7 @@ const FOUND_BY: &[(PlantedBug, u64)] = &[
     (PlantedBug::OldLimitApproved, 471),
     (PlantedBug::RehearsalIgnored, 40),
     (PlantedBug::PriceTooOld, 12),
-    (PlantedBug::FloorFromFresh, 1727),
+    (PlantedBug::FloorFromFresh, 1520),
     (PlantedBug::SlippageTwice, 4),
     (PlantedBug::VolumeTwice, 1018),
     (PlantedBug::VolumeOfDisplaced, 103),
