@@ -154,6 +154,7 @@ impl Auditor {
                 let (_, most) = self.refusals.entry((agent, minute)).or_default();
                 *most = most.saturating_add(1);
             }
+            self.free_refused_loan(key, ticket);
             self.count("loan: refused");
             return Ok(());
         }

@@ -116,15 +116,18 @@ impl Auditor {
                 let later =
                     book.supplied_between(owner, &place, signed.saturating_add(1)..=self.seq);
                 let own = book.supplied_between(owner, &place, since..=signed);
-                let read =
-                    self.loans.readings.positions_since((*chain, venue.as_str()), owner, since);
-                let read = read.filter(|(seq, _)| *seq <= signed).filter_map(|(_, one)| one.value);
+                // The wallet may have decided with the earliest block that it read, and others may have read a later one.
+                let read = self.loans.readings.exposures_since(*chain, owner, since);
+                let read = read.filter(|(seq, _)| *seq <= signed);
+                let read = read.filter_map(|(_, one)| Some((one.block, one.value_of(venue)?)));
+                let read = read.min_by_key(|(block, value)| (*block, std::cmp::Reverse(*value)));
                 let before = self.loans.readings.truth_at(*chain, owner, since);
                 let before = before.and_then(|truth| {
                     let mut all = truth.positions.iter();
                     all.find(|(v, _, _)| v == venue).map(|(_, value, _)| *value)
                 });
-                let known = read.max().or(before).unwrap_or(0).saturating_add(own);
+                let read = read.map(|(_, value)| value);
+                let known = read.or(before).unwrap_or(0).saturating_add(own);
                 let counted = value.saturating_sub(later).min(known);
                 deployed = deployed.saturating_add(counted);
             }

@@ -104,9 +104,8 @@ impl Readings {
         owner: &str,
         from: u64,
     ) -> impl Iterator<Item = (u64, &PositionReading)> {
-        let of = move |(seq, r)| (seq, position(r, venue));
-        let all = self.exposures_since(chain, owner, from).map(of);
-        all.filter_map(|(seq, position)| position.map(|position| (seq, position)))
+        let all = self.exposures_since(chain, owner, from);
+        all.filter_map(move |(seq, read)| Some((seq, read.position(venue)?)))
     }
 
     /// Returns the rehearsals of a loan since an observation.
@@ -143,6 +142,13 @@ impl Readings {
     }
 }
 
-fn position<'a>(read: &'a ExposureReading, venue: &str) -> Option<&'a PositionReading> {
-    read.positions.iter().flatten().find(|position| position.venue == venue)
+impl ExposureReading {
+    fn position(&self, venue: &str) -> Option<&PositionReading> {
+        self.positions.iter().flatten().find(|position| position.venue == venue)
+    }
+
+    /// Returns the value of the position in a venue, if it was read.
+    pub(super) fn value_of(&self, venue: &str) -> Option<u128> {
+        self.position(venue)?.value
+    }
 }

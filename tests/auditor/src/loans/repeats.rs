@@ -58,24 +58,53 @@ impl Auditor {
         if !rec.identity.is_of_bearer() || rec.id.as_ref() == id || !over {
             return call;
         }
-        rec.open.remove(&ticket);
-        let opened = self.loans.arrived.get(&ticket).copied();
-        let (agent, identity) = (rec.agent.clone(), rec.identity.clone());
-        let mut next = LoanRecord::new(agent, identity, rec.loan.clone(), call.seq);
-        next.open.insert(ticket);
-        if let Some(opened) = opened {
-            let by_call = Authorization::by_order(ticket, call.seq, opened);
-            next.authorizations.push(Authorization { by_call: true, ..by_call });
+        call.rec = self.loan_apart(call.rec, &[ticket]);
+        call
+    }
+
+    /// Makes a new loan of the other open calls of a bearer agent's loan that was refused: a refusal ends it, so the wallet
+    /// may judge them as a new one.
+    pub(super) fn free_refused_loan(&mut self, key: u64, refused: Ticket) {
+        let first = self.loans.book.first_call(key, &self.time);
+        let over_by_content = first.is_some_and(|first| first.may_be_over(&self.time));
+        let Some(rec) = self.loans.book.recs.get(&key) else { return };
+        let over = !rec.identity.is_content() || over_by_content;
+        let others: Vec<Ticket> = rec.open.iter().copied().filter(|one| *one != refused).collect();
+        if rec.identity.is_of_bearer() && over && !others.is_empty() {
+            self.loan_apart(key, &others);
         }
-        let snapshots = self.loans.snapshots.get(&ticket).into_iter().flatten();
-        for snapshot in snapshots {
-            next.payers.extend(snapshot.payer.clone());
-            if !next.moments.contains(&snapshot.now) {
-                next.moments.push(snapshot.now);
+    }
+
+    /// Moves open calls of a loan to a new loan of the same identity, and returns it.
+    fn loan_apart(&mut self, key: u64, tickets: &[Ticket]) -> u64 {
+        let Some(rec) = self.loans.book.recs.get_mut(&key) else { return key };
+        rec.open.retain(|one| !tickets.contains(one));
+        rec.authorizations.retain(|auth| !tickets.contains(&auth.ticket) || auth.closed.is_some());
+        let (agent, identity) = (rec.agent.clone(), rec.identity.clone());
+        let calls = tickets.iter().filter_map(|ticket| self.loans.open.get(ticket));
+        let seq = calls.map(|call| call.seq).min().unwrap_or(self.seq);
+        let mut next = LoanRecord::new(agent, identity, rec.loan.clone(), seq);
+        next.open.extend(tickets);
+        for ticket in tickets {
+            let Some(call) = self.loans.open.get(ticket) else { continue };
+            if let Some(opened) = self.loans.arrived.get(ticket) {
+                let by_call = Authorization::by_order(*ticket, call.seq, *opened);
+                next.authorizations.push(Authorization { by_call: true, ..by_call });
+            }
+            for snapshot in self.loans.snapshots.get(ticket).into_iter().flatten() {
+                next.payers.extend(snapshot.payer.clone());
+                if !next.moments.contains(&snapshot.now) {
+                    next.moments.push(snapshot.now);
+                }
             }
         }
-        call.rec = self.loans.book.add(next);
-        call
+        let apart = self.loans.book.add(next);
+        for ticket in tickets {
+            if let Some(call) = self.loans.open.get_mut(ticket) {
+                call.rec = apart;
+            }
+        }
+        apart
     }
 
     /// Binds the id of an answer to its loan.

@@ -187,20 +187,50 @@ impl Auditor {
         if !rec.identity.is_of_bearer() || rec.id.as_ref() == id || !over {
             return call;
         }
-        rec.open.remove(&ticket);
-        let opened = self.trades.arrived.get(&ticket).copied();
-        let (agent, identity) = (rec.agent.clone(), rec.identity.clone());
-        let mut next = TradeRecord::new(agent, identity, rec.trade.clone(), call.seq);
-        next.open.insert(ticket);
-        if let Some(opened) = opened {
-            let by_call = Authorization::by_order(ticket, call.seq, opened);
-            next.authorizations.push(Authorization { by_call: true, ..by_call });
-        }
-        call.rec = self.trades.book.add(next);
-        for snapshot in call.snapshots.clone() {
-            self.note_snapshot(&call, &snapshot);
-        }
+        call.rec = self.trade_apart(call.rec, &[ticket]);
         call
+    }
+
+    /// Makes a new trade of the other open calls of a bearer agent's trade that was refused: a refusal ends it, so the
+    /// wallet may judge them as a new one.
+    fn free_refused_trade(&mut self, key: u64, refused: Ticket) {
+        let first = self.trades.book.first_call(key, &self.time);
+        let over_by_content = first.is_some_and(|first| first.may_be_over(&self.time));
+        let Some(rec) = self.trades.book.recs.get(&key) else { return };
+        let over = !rec.identity.is_content() || over_by_content;
+        let others: Vec<Ticket> = rec.open.iter().copied().filter(|one| *one != refused).collect();
+        if rec.identity.is_of_bearer() && over && !others.is_empty() {
+            self.trade_apart(key, &others);
+        }
+    }
+
+    /// Moves open calls of a trade to a new trade of the same identity, and returns it.
+    fn trade_apart(&mut self, key: u64, tickets: &[Ticket]) -> u64 {
+        let Some(rec) = self.trades.book.recs.get_mut(&key) else { return key };
+        rec.open.retain(|one| !tickets.contains(one));
+        rec.authorizations.retain(|auth| !tickets.contains(&auth.ticket) || auth.closed.is_some());
+        let (agent, identity) = (rec.agent.clone(), rec.identity.clone());
+        let calls = tickets.iter().filter_map(|ticket| self.trades.open.get(ticket));
+        let seq = calls.map(|call| call.seq).min().unwrap_or(self.seq);
+        let mut next = TradeRecord::new(agent, identity, rec.trade.clone(), seq);
+        next.open.extend(tickets);
+        for ticket in tickets {
+            let Some(call) = self.trades.open.get(ticket) else { continue };
+            if let Some(opened) = self.trades.arrived.get(ticket) {
+                let by_call = Authorization::by_order(*ticket, call.seq, *opened);
+                next.authorizations.push(Authorization { by_call: true, ..by_call });
+            }
+        }
+        let apart = self.trades.book.add(next);
+        for ticket in tickets {
+            let Some(call) = self.trades.open.get_mut(ticket) else { continue };
+            call.rec = apart;
+            let call = call.clone();
+            for snapshot in &call.snapshots {
+                self.note_snapshot(&call, snapshot);
+            }
+        }
+        apart
     }
 
     /// Binds the id of an answer to its trade.
@@ -250,6 +280,7 @@ impl Auditor {
                 let (_, most) = self.refusals.entry((agent, minute)).or_default();
                 *most = most.saturating_add(1);
             }
+            self.free_refused_trade(key, ticket);
             self.count("trade: refused");
             return Ok(());
         }
