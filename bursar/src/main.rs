@@ -97,6 +97,7 @@ fn dispatch(global: &Global, command: Command) -> u8 {
         Command::Engine(engine) => {
             process::log_to_stderr("info");
             process::allow_open_files();
+            bursar_heap::use_one_arena();
             in_runtime("engine", global, engine_command::run(global, &engine))
         }
         Command::InstallService(install) => boot_service::install(global, &install),

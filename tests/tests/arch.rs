@@ -149,6 +149,7 @@ fn crates_depend_only_on_the_crates_they_may() {
                 "bursar-control",
                 "bursar-device",
                 "bursar-engine",
+                "bursar-heap",
                 "bursar-serve",
                 "bursar-tui",
                 "bursar-pay",

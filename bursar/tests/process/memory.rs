@@ -1,4 +1,4 @@
-//! Tests whether processes of the same account can read the memory of a running engine.
+//! Tests the memory of a running engine: who can read it, and from where it allocates.
 #![cfg(target_os = "linux")]
 
 use std::os::unix::fs::{PermissionsExt, chown};
@@ -57,5 +57,41 @@ fn t_37_the_same_account_cannot_read_the_memory_of_an_engine() {
     assert_eq!(line, "READY\n");
     for file in may_open {
         assert!(!opens(account, engine.0.id(), file), "{file}");
+    }
+}
+
+/// The address space that glibc reserves for each arena but the first, and the alignment of its start.
+const ARENA: u64 = 64 << 20;
+
+/// Returns how many arenas the mappings of a process show.
+fn arenas(maps: &str) -> usize {
+    let parts = maps.lines().filter_map(|line| {
+        let (range, rest) = line.split_once(' ')?;
+        let (start, end) = range.split_once('-')?;
+        let address = |text| u64::from_str_radix(text, 16).ok();
+        Some((address(start)?, address(end)?, rest.starts_with("rw-p")))
+    });
+    let parts: Vec<_> = parts.collect();
+    let pairs = parts.windows(2);
+    pairs
+        .filter(|pair| {
+            matches!(pair, [(start, used, true), (free, end, false)]
+        if start % ARENA == 0 && used == free && end - start == ARENA)
+        })
+        .count()
+}
+
+#[test]
+fn an_engine_allocates_from_one_arena() {
+    let data = tempfile::tempdir().unwrap();
+    let mut engine = Command::new(env!("CARGO_BIN_EXE_bursar"));
+    engine.args(["engine", "--no-server"]).env("BURSAR_DATA_DIR", data.path());
+    engine.env_remove("BURSAR_LOG").env_remove("MALLOC_ARENA_MAX").stdin(Stdio::null());
+    let (engine, line) = Engine::spawn(engine);
+    assert_eq!(line, "READY\n");
+    match std::fs::read_to_string(format!("/proc/{}/maps", engine.0.id())) {
+        Ok(maps) => assert_eq!(arenas(&maps), 0, "{maps}"),
+        // Only root can read it.
+        Err(fault) => eprintln!("not tested: {fault}"),
     }
 }

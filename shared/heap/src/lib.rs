@@ -1,5 +1,20 @@
 //! Returns freed heap memory to the system. The only crate of the workspace with unsafe code.
 
+/// Makes all threads allocate from one arena.
+///
+/// Otherwise glibc gives each thread an arena, and memory that is free in one is not used in another: after a burst of
+/// calls, a program keeps several times what it needs. Call it before the first thread starts, and only where threads
+/// seldom allocate at the same time. It does nothing if the allocator is not glibc's.
+pub fn use_one_arena() {
+    #[cfg(all(target_os = "linux", target_env = "gnu"))]
+    #[expect(unsafe_code, reason = "the standard library has no call for it")]
+    // SAFETY: mallopt takes two numbers. By glibc's manual it is unsafe only while other threads allocate for the first
+    // time, and M_ARENA_MAX is a limit that each of them reads.
+    unsafe {
+        libc::mallopt(libc::M_ARENA_MAX, 1);
+    }
+}
+
 /// Returns freed pages that the allocator retains.
 ///
 /// glibc returns only memory that is free at the end of its heap. So one small block that outlives a burst keeps all
