@@ -6,7 +6,7 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use crate::stage::{Engine, copy_program};
+use crate::stage::{Engine, bursar, copy_program};
 
 /// An unprivileged account, used if the tests run as root, which may read everything.
 const NOBODY: u32 = 65_534;
@@ -84,9 +84,8 @@ fn arenas(maps: &str) -> usize {
 #[test]
 fn an_engine_allocates_from_one_arena() {
     let data = tempfile::tempdir().unwrap();
-    let mut engine = Command::new(env!("CARGO_BIN_EXE_bursar"));
-    engine.args(["engine", "--no-server"]).env("BURSAR_DATA_DIR", data.path());
-    engine.env_remove("BURSAR_LOG").env_remove("MALLOC_ARENA_MAX").stdin(Stdio::null());
+    let mut engine = bursar(data.path(), "engine --no-server");
+    engine.env_remove("MALLOC_ARENA_MAX");
     let (engine, line) = Engine::spawn(engine);
     assert_eq!(line, "READY\n");
     match std::fs::read_to_string(format!("/proc/{}/maps", engine.0.id())) {
