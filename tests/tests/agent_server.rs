@@ -4,6 +4,9 @@
 #[path = "agent_server/crowds.rs"]
 mod crowds;
 #[cfg(test)]
+#[path = "agent_server/foreign_parsers.rs"]
+mod foreign_parsers;
+#[cfg(test)]
 #[path = "agent_server/lan.rs"]
 mod lan;
 #[cfg(test)]

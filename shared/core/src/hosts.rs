@@ -56,21 +56,32 @@ impl HostLists {
 
     /// Checks one URL.
     pub fn check(&self, url: &str) -> HostVerdict {
+        if !self.is_empty() && odd_character(url).is_some() {
+            return HostVerdict::Invalid;
+        }
+        self.check_read(url)
+    }
+
+    /// Checks one URL as the WHATWG parser reads it, and allows none that another parser may read differently.
+    fn check_read(&self, url: &str) -> HostVerdict {
         if self.is_empty() {
             return HostVerdict::Allowed;
         }
         let Ok(parsed) = Url::parse(url) else { return HostVerdict::Invalid };
-        let covered = |list: &[HostEntry]| {
-            parsed.host().is_some_and(|host| list.iter().any(|entry| entry.covers(&host)))
-        };
+        let covers =
+            |list: &[HostEntry], host: &Host<&str>| list.iter().any(|entry| entry.covers(host));
+        let shorter = shorter_host(url);
+        let hosts = || parsed.host().into_iter().chain(shorter.as_deref().map(Host::Domain));
         // Checked before the form of the URL. Otherwise a payment to a blocked host, written with user info, would be
         // held instead of refused.
-        if covered(&self.blocked) {
+        if hosts().any(|host| covers(&self.blocked, &host)) {
             HostVerdict::Blocked
-        } else if acceptable_host(&parsed).is_err() {
+        } else if odd_character(url).is_some() || acceptable_host(&parsed).is_err() {
             HostVerdict::Invalid
-        } else if self.allowed.is_empty() || covered(&self.allowed) {
+        } else if self.allowed.is_empty() || hosts().all(|host| covers(&self.allowed, &host)) {
             HostVerdict::Allowed
+        } else if parsed.host().is_some_and(|host| covers(&self.allowed, &host)) {
+            HostVerdict::Invalid
         } else {
             HostVerdict::NotAllowed
         }
@@ -96,7 +107,7 @@ impl HostLists {
         if self.is_empty() {
             return PairVerdict::Pass;
         }
-        let verdict = |url: &'a str| (!url.is_empty()).then(|| self.check(url));
+        let verdict = |url: &'a str| (!url.is_empty()).then(|| self.check_read(url));
         let resource =
             challenge_urls.into_iter().filter_map(verdict).max_by_key(|verdict| match verdict {
                 HostVerdict::Allowed => 0,
@@ -127,13 +138,37 @@ impl HostLists {
 /// Returns the host of an http(s) URL in its WHATWG form, without one trailing dot.
 ///
 /// # Errors
-/// [`HostError`], if the URL is invalid, of another scheme, has user info, or its host does not fit DNS.
+/// [`HostError`], if the URL is invalid, of another scheme, has user info or a character that parsers read differently, or
+/// its host does not fit DNS.
 pub fn host_of(url: &str) -> Result<String, HostError> {
+    if let Some(character) = odd_character(url) {
+        return Err(HostError::OddCharacter(character));
+    }
     let parsed = Url::parse(url).map_err(HostError::Unreadable)?;
     match acceptable_host(&parsed)? {
         Host::Domain(name) => Ok(without_root(name).to_owned()),
         address @ (Host::Ipv4(_) | Host::Ipv6(_)) => Ok(address.to_string()),
     }
+}
+
+/// Returns the first character of a URL for which parsers take different hosts from it. The WHATWG parser reads a backslash
+/// as a slash and drops tabs and line breaks; others keep them, or take what follows for the host.
+fn odd_character(url: &str) -> Option<char> {
+    url.chars().find(|&character| character == '\\' || character.is_control())
+}
+
+/// Returns the name that a parser takes which ends it at the first character that no DNS name has, such as an escape or a
+/// semicolon: `evil.example` of `https://evil.example%2eshop.example/`. `None` if it is the whole name, or a single label,
+/// which is no host of others.
+fn shorter_host(url: &str) -> Option<String> {
+    let (_scheme, rest) = url.split_once(':')?;
+    let authority = rest.trim_start_matches('/').split(['/', '?', '#']).next()?;
+    let host = authority.rsplit('@').next()?;
+    let is_of_names =
+        |one: char| !one.is_ascii() || one.is_ascii_alphanumeric() || "-._+".contains(one);
+    let (shorter, after) = host.split_at(host.find(|one| !is_of_names(one))?);
+    let ends_elsewhere = !after.starts_with([':', '[']) && shorter.contains('.');
+    ends_elsewhere.then(|| shorter.to_ascii_lowercase())
 }
 
 fn acceptable_host(url: &Url) -> Result<Host<&str>, HostError> {

@@ -139,7 +139,7 @@ fn url_vectors_get_the_expected_verdict() {
         failures.check(id, host_of(url).ok().as_deref(), case["host"].as_str());
     }
     failures.assert_none();
-    assert_eq!(cases.len(), 119);
+    assert_eq!(cases.len(), 123);
 }
 
 /// The lists alone decide the reason of a `deny` vector.

@@ -22,6 +22,10 @@ fn labels_are_sound(name: &str) -> bool {
 
 /// Returns the host of a URL as a browser reads it; `None` if no payment may rely on it.
 pub(crate) fn host_of(url: &str) -> Option<String> {
+    // Programs take different hosts from a URL with such a character.
+    if url.chars().any(|one| one == '\\' || one.is_control()) {
+        return None;
+    }
     let url = Url::parse(url).ok()?;
     if !matches!(url.scheme(), "http" | "https") {
         return None;

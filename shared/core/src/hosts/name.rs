@@ -11,6 +11,8 @@ pub enum HostError {
     Unreadable(url::ParseError),
     #[error("only http and https URLs are accepted")]
     OtherScheme,
+    #[error("the character {0:?} is not accepted: programs take different hosts from such a URL")]
+    OddCharacter(char),
     #[error("user info before an @ is not accepted")]
     UserInfo,
     #[error("the URL has no host")]
