@@ -3,7 +3,9 @@
 
 use bursar_core::networks::by_text;
 use bursar_core::settings::keys::Key;
-use toml_edit::{Array, DocumentMut, Item, Table, TableLike};
+use toml_edit::{Array, DocumentMut, Item, Table, TableLike, TomlError};
+
+use super::file;
 
 /// A value as written in the file.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -27,7 +29,9 @@ impl Value {
 
 /// Returns the text with `key` set to `value`, or without `key` if there is no value.
 pub(super) fn edited(text: &str, key: Key, value: Option<&Value>) -> Result<String, String> {
-    let mut document: DocumentMut = text.parse().map_err(|error| format!("{error}"))?;
+    let mut document: DocumentMut = text
+        .parse()
+        .map_err(|error: TomlError| file::at_line(text, error.span(), error.message()))?;
     let name = key.to_string();
     let (path, field) = name.rsplit_once('.').unwrap_or(("", &name));
     let mut table: &mut dyn TableLike = document.as_table_mut();

@@ -2,6 +2,7 @@
 //! the command to set them.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 use bursar_core::networks::{ChainId, by_text};
 use bursar_core::settings::keys::Key;
@@ -79,9 +80,31 @@ struct NetworkTable {
     enabled: Option<IgnoredAny>,
 }
 
+/// Returns the message of a parser with the number of the line and its key. Without the line itself and without a value, which
+/// may be an endpoint with a secret.
+pub(super) fn at_line(text: &str, span: Option<Range<usize>>, message: &str) -> String {
+    let start = span.map_or(0, |span| span.start);
+    let before = text.bytes().take(start).filter(|byte| *byte == b'\n').count();
+    let wrong = message.split_once(": ").filter(|(kind, _value)| kind.starts_with("invalid "));
+    let why = match (wrong, message.rsplit_once(", expected ")) {
+        (Some((kind, _value)), Some((_found, wanted))) => format!("{kind}, expected {wanted}"),
+        _other => message.replace('\n', ", "),
+    };
+    let line = text.lines().nth(before).unwrap_or_default();
+    let key = line.split_once('=').map(|(key, _value)| key.trim()).filter(|key| is_key(key));
+    let key = key.map(|key| format!(" ({key})")).unwrap_or_default();
+    format!("line {}{key}: {why}", before.saturating_add(1))
+}
+
+fn is_key(text: &str) -> bool {
+    text.bytes()
+        .all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"_.-".contains(&byte))
+}
+
 /// Applies the values of the file.
 pub(super) fn apply(config: &mut Config, text: &str) -> Result<(), String> {
-    let file: File = toml::from_str(text).map_err(|error| error.to_string())?;
+    let file: File =
+        toml::from_str(text).map_err(|error| at_line(text, error.span(), error.message()))?;
     refuse_what_loosens(&file)?;
     let mut from_file = |key: Key| config.sources.insert(key, Source::File);
     if let Some(listen) = &file.server.listen {

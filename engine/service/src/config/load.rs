@@ -106,6 +106,26 @@ mod tests {
         assert_eq!(port(load(file, &env, Some("[::1]:3333")).unwrap()), 3333);
     }
 
+    /// An endpoint often has a key in its path.
+    #[test]
+    fn an_error_of_the_file_names_the_line_and_repeats_nothing_of_it() {
+        for (line, told) in [
+            ("rpc = [\"https://node.example/SECRET", "line 2 (rpc): "),
+            ("rpc = [\"https://node.example/SECRET\" \"https://b\"]", "line 2 (rpc): "),
+            ("rpc = \"https://node.example/SECRET, expected SECRET\"", "expected a sequence"),
+            ("rpc = [\"node/SECRET\"]", "not a valid URL"),
+            ("enabled = true\nrpc = https://node.example/SECRET", "line 3 (rpc): "),
+            ("explorer = [\"https://node.example/SECRET\"]", "expected a string"),
+        ] {
+            let text = format!("[networks.base]\n{line}\n");
+            let fault = load(&text, &[], None).expect_err(line);
+            let shown = format!("{fault:?} {}", fault.message);
+            assert!(shown.contains(told) && !shown.contains("SECRET"), "{line}: {shown}");
+            let edited = crate::config::edit::edited(&text, Key::Autostart, None);
+            assert!(!format!("{edited:?}").contains("SECRET") || edited.is_ok(), "{edited:?}");
+        }
+    }
+
     #[test]
     fn rpc_endpoints_keep_their_order() {
         let env = [("BURSAR_NETWORKS_8453_RPC", "http://127.0.0.1:1, http://127.0.0.1:2")];
