@@ -88,6 +88,8 @@ pub struct Core {
     /// Why the core stopped deciding; `None` while it decides.
     failed: Option<String>,
     last_snapshot: u64,
+    /// Whether the stored snapshot has a tag of the wallet, so that an unlock reads only the entries after it.
+    keeps_sealed: bool,
 }
 
 impl Core {
@@ -104,6 +106,7 @@ impl Core {
         let mut journal = Journal::open(store)?;
         let fresh = || State::new(edition.networks_on.iter().copied());
         let kept = journal.snapshot()?;
+        let keeps_sealed = kept.as_ref().is_some_and(|snapshot| snapshot.tag.is_some());
         let kept = kept.and_then(|snapshot| resumed(&snapshot, &fresh().networks_on));
         let (mut state, from) = kept.unwrap_or_else(|| (fresh(), Head::default()));
         let last_snapshot = from.seq;
@@ -123,6 +126,7 @@ impl Core {
             judged: false,
             failed: None,
             last_snapshot,
+            keeps_sealed,
         };
         check::check(&core.state).map_err(|violation| core.broken(&violation))?;
         Ok(core)
@@ -379,14 +383,17 @@ impl Core {
 
     fn commit(&mut self, moment: &Moment) -> Result<Committed, JournalError> {
         // The cost of a snapshot grows with the number of authorizations. With at least as many entries between two
-        // snapshots, the cost per entry stays bounded.
+        // snapshots, the cost per entry stays bounded. While the wallet is locked a snapshot cannot be sealed, and would
+        // replace the one that spares the next unlock the whole journal.
         let open = u64::try_from(self.state.authorized.len()).unwrap_or(u64::MAX);
+        let is_sealing = self.journal.is_sealing();
         if self.state.seq.saturating_sub(self.last_snapshot)
             >= self.retention.snapshot_every.max(open)
+            && (is_sealing || !self.keeps_sealed)
         {
             if let Ok(bytes) = postcard::to_allocvec(&self.state) {
                 self.journal.set_snapshot(bytes);
-                self.last_snapshot = self.state.seq;
+                (self.last_snapshot, self.keeps_sealed) = (self.state.seq, is_sealing);
             }
             if let Some(day) = remembered_from(moment, self.retention.signed_days) {
                 self.journal.forget_signed_before(day);

@@ -41,7 +41,7 @@ impl Core {
         match (sealed, keys.into_iter().next()) {
             (true, Some(current)) => {
                 self.journal.seal_with(current);
-                self.journal.commit().map_err(|damage| self.fail(&damage))?;
+                self.commit(moment).map_err(|damage| self.fail(&damage))?;
                 Ok(Some(self.journal.durable()))
             }
             _ => Ok(None),
@@ -65,7 +65,11 @@ impl Core {
         };
         let examined = match base.and_then(|base| resumed(&base, &self.state.networks_on)) {
             Some((state, at)) => self.examine_since(state, at, sealed, moment)?,
-            None => self.examine_all(sealed, moment)?,
+            None => {
+                // The next unlock needs a snapshot of its own.
+                self.last_snapshot = 0;
+                self.examine_all(sealed, moment)?
+            }
         };
         self.untrusted = mismatch.or(examined).or_else(|| self.stale_wallet_file(note));
         if let Some(reason) = &self.untrusted {
@@ -449,6 +453,47 @@ mod tests {
         assert_eq!(Store::paid(&store, &payee).unwrap(), Some(made_up), "it is not looked at");
         open(&store).count_payees().unwrap();
         assert_eq!(Store::paid(&store, &payee).unwrap(), None);
+    }
+
+    /// Records entries that a locked wallet allows, more than there are between two snapshots.
+    fn freeze_often(core: &mut Core) {
+        for _one in 0..=SNAPSHOT_EVERY {
+            core.record(Event::Frozen, &moment(0)).unwrap();
+        }
+        core.commit(&moment(0)).unwrap();
+    }
+
+    #[test]
+    fn a_locked_wallet_keeps_the_sealed_snapshot_and_the_next_unlock_replaces_it() {
+        let store = long();
+        let sealed = store.snapshot().unwrap().unwrap().head;
+        let mut core = open(&store);
+        freeze_often(&mut core);
+        assert_eq!(store.snapshot().unwrap().unwrap().head, sealed);
+        assert_eq!(open(&store).state, core.state);
+        // The entries before the sealed snapshot are not read.
+        store.tamper(7, |bytes| bytes[49] ^= 1);
+        assert_eq!(unlock(&store, LAST_H, KEY).unwrap(), None);
+        let newer = store.snapshot().unwrap().unwrap();
+        assert!(newer.tag.is_some() && newer.head == store.head().unwrap(), "{:?}", newer.head);
+        assert_eq!(unlock(&store, LAST_H, KEY).unwrap(), None);
+    }
+
+    #[test]
+    fn an_unlock_that_read_everything_leaves_a_sealed_snapshot() {
+        let store = long();
+        let mut snapshot = store.snapshot().unwrap().unwrap();
+        snapshot.tag = None;
+        let batch =
+            Batch { head: store.head().unwrap(), snapshot: Some(snapshot), ..Batch::default() };
+        store.clone().commit(batch).unwrap();
+        // Without a sealed one, a locked wallet writes others, so that a start reads little.
+        freeze_often(&mut open(&store));
+        let unsealed = store.snapshot().unwrap().unwrap();
+        assert!(unsealed.tag.is_none() && unsealed.head == store.head().unwrap());
+        assert_eq!(unlock(&store, LAST_H, KEY).unwrap(), None);
+        store.tamper(7, |bytes| bytes[49] ^= 1);
+        assert_eq!(unlock(&store, LAST_H, KEY).unwrap(), None);
     }
 
     #[test]
