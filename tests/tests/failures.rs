@@ -8,6 +8,9 @@ mod damage;
 #[path = "failures/disk.rs"]
 mod disk;
 #[cfg(test)]
+#[path = "failures/early_stop.rs"]
+mod early_stop;
+#[cfg(test)]
 #[path = "failures/folder.rs"]
 mod folder;
 #[cfg(test)]
