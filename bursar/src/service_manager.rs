@@ -107,6 +107,8 @@ fn state_of(engine: &Engine) -> String {
     let view = engine.core().view();
     if view.failed.is_some() {
         "nothing is decided, because the disk failed: make room, and restart the engine".to_owned()
+    } else if engine.is_disk_short() {
+        "payments are refused: the disk has less than 64 MiB free".to_owned()
     } else if !engine.wallet_exists() {
         "no wallet yet: create one with `bursar wallet create`".to_owned()
     } else if !engine.vault().is_unlocked() {

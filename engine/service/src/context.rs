@@ -17,6 +17,7 @@ use crate::agent_api::Server;
 use crate::chain_time::HintedClock;
 use crate::config::LiveConfig;
 use crate::core::handle::Handle;
+use crate::disk_room::DiskRoom;
 use crate::edition::Edition;
 use crate::funds::Funds;
 use crate::lanes::devices::{DeviceStatus, Retries};
@@ -45,6 +46,7 @@ pub(crate) struct EngineContext {
     pub(crate) settings: Arc<LiveConfig>,
     pub(crate) mode: Mode,
     pub(crate) ports: Ports,
+    pub(crate) disk_room: Arc<DiskRoom>,
     pub(crate) core: Handle,
     pub(crate) vault: Arc<Vault>,
     pub(crate) execution: Execution,

@@ -28,6 +28,7 @@ pub use crate::context::Mode;
 use crate::control::{ControlServer, serve_attached};
 use crate::core::Core;
 use crate::core::handle::{CoreLoop, Handle};
+use crate::disk_room::DiskRoom;
 use crate::edition::Edition;
 use crate::endpoints;
 use crate::funds::Funds;
@@ -176,12 +177,14 @@ impl Engine {
         let (results, saved) = (Arc::clone(lending.scan()), Arc::clone(&scan_store));
         blocking(move || scan::load(&results, &*saved)).await?;
         let last_used_ms = AtomicU64::new(ports.clock.mono_ms());
+        let disk_room = Arc::new(DiskRoom::new(Arc::clone(&ports.disk), folder.path().to_owned()));
         let context = Arc::new(EngineContext {
             folder,
             edition,
             settings,
             mode,
             ports,
+            disk_room,
             core,
             vault,
             execution,
@@ -229,6 +232,11 @@ impl Engine {
     /// Returns whether the agent server runs, or is being started or stopped.
     pub fn serves_agents(&self) -> bool {
         self.context.server.try_lock().map_or(true, |server| server.is_some())
+    }
+
+    /// Returns whether payments are refused because the disk of the data folder has too little room.
+    pub fn is_disk_short(&self) -> bool {
+        self.context.disk_room.is_short()
     }
 
     /// Returns the ports to the outside.

@@ -10,6 +10,7 @@ mod context;
 pub mod control;
 pub mod core;
 mod device;
+mod disk_room;
 pub mod edition;
 mod endpoints;
 pub mod engine;

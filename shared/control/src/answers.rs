@@ -335,6 +335,9 @@ pub struct AgentAnswer {
     /// New requests in this UTC day; at most 100,000 while the rate limit is on.
     #[serde(default)]
     pub requests_today: u32,
+    /// The most requests a day; `None` while the rate limit is off.
+    #[serde(default)]
+    pub requests_limit: Option<u32>,
     /// Bytes of padding in payment headers in this UTC day; at most 32 MiB.
     #[serde(default)]
     pub padding_today: u64,
@@ -467,6 +470,9 @@ pub struct StatusAnswer {
     pub refused_before: Option<String>,
     /// Why commands are no longer decided: the journal could not be written.
     pub failed: Option<String>,
+    /// Whether payments, trades and loans are refused because the disk of the data folder has less than 64 MiB free.
+    #[serde(default)]
+    pub disk_full: bool,
     /// What the engine opened the wallet with at its start, in words; `None` if a person opens it.
     #[serde(default)]
     pub start_unlock: Option<String>,

@@ -114,8 +114,13 @@ pub enum Order {
     /// Let agents work again after `freeze`; needs the password.
     Thaw,
     /// Wallet, server, agents and requests at a glance.
+    ///
+    /// The exit code tells the state: 0 open and serving, 3 no engine or no agent server runs, 4 locked, 13 the journal
+    /// failed, 15 the disk is full. With --json, `ok` says that the state could be read.
     Status,
     /// Check everything that the wallet needs; changes nothing.
+    ///
+    /// The exit code is 1 if a check failed. With --json, `ok` says that the checks ran.
     Doctor,
     /// Check the journal's hash chain and seals.
     #[command(subcommand)]

@@ -184,7 +184,10 @@ async fn a_disk_that_fills_up_is_reported_early_and_loses_nothing() {
     };
     let folder = home.path().join("data");
     let carry = Some(Checkpoints { after_bytes: 20_000, in_background: true });
-    let mut engine = EngineProcess::start(&folder, &Start { carry, ..Start::default() });
+    let elsewhere = tempfile::tempdir().unwrap();
+    let log = elsewhere.path().join("log");
+    let start = Start { carry, log: Some(log.clone()), ..Start::default() };
+    let mut engine = EngineProcess::start(&folder, &start);
     let mut operator = engine.operator().await;
     let agent = set_up_wallet(&mut operator).await;
     let caller = AgentClient::to(&engine.url);
@@ -200,6 +203,15 @@ async fn a_disk_that_fills_up_is_reported_early_and_loses_nothing() {
     let (status, bytes) = caller.post("/sign", &before.1).await.unwrap();
     let answer = json_or_null(&bytes);
     assert_eq!((status, &answer["code"]), (503, &json!("DISK_FULL")), "{answer}");
+    let Answer::Status(status) = operator.must("status").await else { panic!() };
+    assert!(status.disk_full, "{status:?}");
+    let told = |what: &str| std::fs::read_to_string(&log).unwrap().matches(what).count();
+    assert_eq!(told("payments are refused: the disk"), 1);
+    file.set_len(0).unwrap();
+    let Answer::Status(status) = operator.must("status").await else { panic!() };
+    assert!(!status.disk_full, "{status:?}");
+    assert_eq!(told("the disk has room again"), 1);
+    fill(&mut file, || free() < FREE_DISK_BYTES);
     operator.must("policy create q --day 1").await;
     let Answer::Requests { requests } = operator.must("requests --all").await else { panic!() };
     assert_eq!(requests.len(), 1, "the refused ask left no trace");

@@ -229,12 +229,14 @@ fn stays(allowance: &AllowanceAnswer) -> bool {
 }
 
 /// Returns the exit code of a status. 0: unlocked and serving; 3: no engine or no agent server runs; 4: locked; 13:
-/// the journal cannot be written.
+/// the journal cannot be written; 15: the disk has too little room for payments.
 fn status_exit(status: &StatusAnswer, options: &Options) -> u8 {
     if status.failed.is_some() {
         Code::JournalFailed.exit()
     } else if !options.engine_running {
         Code::EngineDown.exit()
+    } else if status.disk_full {
+        Code::DiskFull.exit()
     } else if status.wallet.locked {
         Code::WalletLocked.exit()
     } else if !status.server.running {

@@ -19,6 +19,7 @@ use super::reply::{Answer, Outcome};
 use crate::chain_time::HintedClock;
 use crate::config::LiveConfig;
 use crate::core::handle::Handle;
+use crate::disk_room::DiskRoom;
 use crate::funds::Funds;
 use crate::lanes::lending::Lending;
 use crate::lanes::payments::{Execution, TokenDomains};
@@ -43,6 +44,7 @@ pub struct Api {
     /// The field that names the agent, as the edition sets it.
     pub(crate) agent_field: &'static str,
     pub(crate) folder: PathBuf,
+    pub(crate) disk_room: Arc<DiskRoom>,
     pub(super) settings: Arc<LiveConfig>,
     pub(super) exposure: Exposure,
     pub lan: LanBearers,
@@ -109,6 +111,7 @@ pub struct Lanes {
 pub struct ServerConfig {
     pub agent_field: &'static str,
     pub folder: PathBuf,
+    pub(crate) disk_room: Arc<DiskRoom>,
     pub exposure: Exposure,
     /// Read for each call, so that a change applies at once.
     pub(crate) settings: Arc<LiveConfig>,
@@ -146,6 +149,7 @@ impl Api {
             executed,
             agent_field: config.agent_field,
             folder: config.folder,
+            disk_room: config.disk_room,
             settings: config.settings,
             counters: Counters::default(),
             started: now.utc,

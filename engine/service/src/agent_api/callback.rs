@@ -31,7 +31,7 @@ async fn try_callback(api: &Api, request: HttpRequest) -> Result<Answer, Fault> 
     incoming.named_agent(api)?;
     let (id, content) = read(&incoming)?;
     let caller = admit(api, Endpoint::Callback, &incoming)?;
-    if !api.has_room() {
+    if api.disk_room.is_short() {
         return Err(Fault::new(Code::DiskFull));
     }
     let report = Report {

@@ -68,7 +68,7 @@ async fn try_position(api: &Api, request: HttpRequest) -> Result<Answer, Fault> 
         }
         ActionAnswer::Settled(_) | ActionAnswer::Done | ActionAnswer::Reported(_) => {}
     }
-    if !api.has_room() {
+    if api.disk_room.is_short() {
         return Err(Fault::new(Code::DiskFull));
     }
     if !policy.lending.enabled {

@@ -11,7 +11,6 @@ use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
 use bursar_core::ids::RequestId;
 use bursar_core::json::Value;
-use bursar_core::limits::FREE_DISK_BYTES;
 use bursar_core::networks::ChainId;
 use bursar_domain::command::{Ask, Recall};
 use bursar_domain::idempotency::Prior;
@@ -52,7 +51,7 @@ async fn try_sign(api: &Api, request: HttpRequest) -> Result<Answer, Fault> {
     api.probe_chain_time(payment.chain, &caller.moment);
     let identity = identity_of(&caller, &input.payment, input.idempotency_key.as_deref());
     // A repeat gets its recorded answer although nothing more can be recorded.
-    if !api.has_room() && api.is_new(&caller, &identity).await? {
+    if api.disk_room.is_short() && api.is_new(&caller, &identity).await? {
         return Err(Fault::new(Code::DiskFull));
     }
     // The market is read only for a payment that the policy could allow, and not again for a repeat.
@@ -173,12 +172,6 @@ impl Api {
         let earlier = self.core.act(Action::Recall(Box::new(recall))).await;
         let answer = earlier.map_err(|fault| caller.hide_lock(fault))?.answer;
         Ok(matches!(answer, ActionAnswer::Done))
-    }
-
-    /// Whether the disk has room for more records.
-    pub(super) fn has_room(&self) -> bool {
-        // If the free space is unknown, the commit reports a full disk or a missing folder.
-        !self.ports.disk.free_bytes(&self.folder).is_ok_and(|free| free < FREE_DISK_BYTES)
     }
 
     pub(super) fn random<const N: usize>(&self) -> Result<[u8; N], Fault> {

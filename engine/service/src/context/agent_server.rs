@@ -35,6 +35,7 @@ impl EngineContext {
         ServerConfig {
             agent_field: self.edition.agent_field,
             folder: self.folder.path().to_owned(),
+            disk_room: Arc::clone(&self.disk_room),
             exposure: self.exposure(),
             settings: Arc::clone(&self.settings),
         }

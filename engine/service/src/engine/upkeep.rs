@@ -28,6 +28,8 @@ pub(super) async fn run(shared: Arc<EngineContext>) {
             () = shared.stopping.cancelled() => return,
             () = shared.ports.clock.sleep_until(wake) => {}
         }
+        // A change is logged, also while nobody asks for anything.
+        let _told = shared.disk_room.is_short();
         let keeps_lapsed = keeps_lapsed(&shared);
         let was_large = shared.core.view().authorized >= LARGE_BURST;
         if (keeps_lapsed || is_due(&shared))

@@ -18,6 +18,8 @@ use crate::blocking::blocking;
 use crate::context::EngineContext;
 use crate::journal::{Hash, JournalError, Reader, hash_hex, rows_equal, visit_after, walk_chain};
 
+/// Entries whose reading takes memory worth returning.
+const LARGE: u64 = 100_000;
 /// Maximum number of comparisons of the payee rows while new payments arrive.
 const COMPARISONS: usize = 100;
 
@@ -65,6 +67,9 @@ async fn verify(engine: &Arc<EngineContext>, head: Option<&str>) -> Result<Done,
             return Err(JournalError::HeadUnmet);
         }
         let known = payee_rows_match(count, &*reader, head.seq)?;
+        if head.seq >= LARGE {
+            bursar_heap::release();
+        }
         Ok::<_, JournalError>((head, known))
     };
     let (head, payees_known) = blocking(read)

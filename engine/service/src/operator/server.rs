@@ -133,6 +133,7 @@ pub(super) async fn status(engine: &Arc<EngineContext>) -> Result<Done, Fault> {
         untrusted: view.untrusted.clone(),
         refused_before: view.refused_before(&engine.core.now()).map(text::utc),
         failed: view.failed.clone(),
+        disk_full: engine.disk_room.is_short(),
         start_unlock: engine.start_unlock.clone(),
         unattended: describe::unattended(engine),
         data: engine.folder.path().display().to_string(),

@@ -194,6 +194,11 @@ fn dialogs() {
         assert_screen("locked_frozen_untrusted", &stage);
 
         let mut stage = Stage::full(size);
+        stage.model.server.status.as_mut().unwrap().disk_full = true;
+        stage.model.server.queue.clear();
+        assert_screen("disk_full", &stage);
+
+        let mut stage = Stage::full(size);
         stage.keys("?");
         assert_screen("help", &stage);
 

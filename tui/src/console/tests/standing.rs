@@ -63,7 +63,9 @@ fn empty_queue_is_reported_only_without_problems() {
         (|status| status.server.running = false, "The agent server is off"),
         (|status| status.untrusted = Some("It does not match.".into()), "It does not match."),
         (|status| status.refused_before = Some("2026-01-15T00:00:00Z".into()), "2026-01-15"),
-    ] as [(fn(&mut bursar_control::answers::StatusAnswer), &str); 5]
+        (|status| status.disk_full = true, "less than 64 MiB free"),
+        (|status| status.failed = Some("no space.".into()), "could not be written: no space."),
+    ] as [(fn(&mut bursar_control::answers::StatusAnswer), &str); 7]
     {
         let mut status = well.clone();
         change(&mut status);

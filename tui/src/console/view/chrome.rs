@@ -36,6 +36,11 @@ pub(super) fn header(model: &Model, paint: &mut Paint<'_>, area: Rect) {
             if status.frozen {
                 pieces.push(("FROZEN".into(), Role::Alarm));
             }
+            if status.failed.is_some() {
+                pieces.push(("JOURNAL FAILED".into(), Role::Alarm));
+            } else if status.disk_full {
+                pieces.push(("DISK FULL".into(), Role::Alarm));
+            }
             if status.untrusted.is_some() {
                 pieces.push(("JOURNAL UNTRUSTED".into(), Role::Alarm));
             }

@@ -68,6 +68,15 @@ fn standing(model: &Model) -> Vec<(String, Role)> {
     }
     let Some(status) = &model.server.status else { return Vec::new() };
     let mut lines = Vec::new();
+    if let Some(why) = &status.failed {
+        let text = format!(
+            "Nothing is decided, because the journal could not be written: {why} Repair the disk, then restart the engine."
+        );
+        lines.push((text, Role::Alarm));
+    } else if status.disk_full {
+        let text = "Payments are refused: the disk of the data folder has less than 64 MiB free. Free some space.";
+        lines.push((text.to_owned(), Role::Alarm));
+    }
     if let Some(why) = &status.untrusted {
         lines.push((format!("{why} Check it with `:audit verify`."), Role::Alarm));
     }

@@ -354,6 +354,8 @@ async fn status_and_its_exit_code() {
     shown("status_unattended", "status", Answer::Status(unattended)).await;
     let refusing = StatusAnswer { refused_before, ..status() };
     shown("status_refusing", "status", Answer::Status(refusing)).await;
+    let full = StatusAnswer { disk_full: true, ..status() };
+    shown("status_disk_full", "status", Answer::Status(full)).await;
     let untrusted = Some("the wallet notes 1050 records, the journal has 1042".to_owned());
     shown("status_untrusted", "status", Answer::Status(StatusAnswer { untrusted, ..status() }))
         .await;

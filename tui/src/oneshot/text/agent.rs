@@ -1,7 +1,7 @@
 //! Agents and their credentials.
 
 use bursar_control::answers::{AgentAnswer, CredentialsAnswer, SecretField};
-use bursar_core::limits::{PADDING_A_DAY, REQUESTS_A_DAY};
+use bursar_core::limits::PADDING_A_DAY;
 use bursar_core::status::AgentStatus;
 
 use super::context::Context;
@@ -32,12 +32,16 @@ pub(super) fn agent(to: &mut Sheet, agent: &AgentAnswer) {
         let text = format!("{traded_today} of {limit} USD today, {trades_reserved} in open trades");
         rows.push(("traded", text));
     }
+    let requests = match agent.requests_limit {
+        Some(most) => format!(" of {most}"),
+        None => ", no limit".to_owned(),
+    };
     rows.extend([
         ("renews", renews(agent)),
         (
             "work",
             format!(
-                "{} requests today of {REQUESTS_A_DAY}, {} KiB of padding of {}; {} open",
+                "{} requests today{requests}, {} KiB of padding of {}; {} open",
                 agent.requests_today,
                 agent.padding_today / 1_024,
                 PADDING_A_DAY / 1_024,

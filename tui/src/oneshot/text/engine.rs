@@ -122,6 +122,11 @@ pub(super) fn status(to: &mut Sheet, status: &StatusAnswer, context: Context<'_>
         return to
             .line("Then stop the engine, start it with `bursar engine`, and run `bursar doctor`.");
     }
+    if status.disk_full {
+        to.blank();
+        to.line("PAYMENTS ARE REFUSED: the disk of the data folder has less than 64 MiB free.");
+        return to.line("Freeze, deny and stop still work. Free some space; payments then continue by themselves.");
+    }
     if !status.wallet.exists {
         let (what, command) = super::wallet::first(&status.wallet);
         to.next(&what, &command);

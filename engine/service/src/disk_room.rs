@@ -1,0 +1,72 @@
+//! Whether the disk of the data folder has room for what agents ask for, and a log line at each change.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use bursar_core::codes::Code;
+use bursar_core::limits::FREE_DISK_BYTES;
+
+use crate::ports::Disk;
+
+/// The room on the disk of a data folder.
+#[derive(Debug)]
+pub(crate) struct DiskRoom {
+    disk: Arc<dyn Disk>,
+    folder: PathBuf,
+    was_short: AtomicBool,
+}
+
+impl DiskRoom {
+    pub(crate) fn new(disk: Arc<dyn Disk>, folder: PathBuf) -> Self {
+        Self { disk, folder, was_short: AtomicBool::new(false) }
+    }
+
+    /// Returns whether so little is free that payments, trades and loans are refused. Logs a change since the last call.
+    pub(crate) fn is_short(&self) -> bool {
+        // If the free space is unknown, the commit reports a full disk or a missing folder.
+        let is_short = self.disk.free_bytes(&self.folder).is_ok_and(|free| free < FREE_DISK_BYTES);
+        if self.was_short.swap(is_short, Ordering::Relaxed) != is_short {
+            let folder = self.folder.display();
+            if is_short {
+                tracing::error!(code = %Code::DiskFull, %folder, "payments are refused: the disk has less than 64 MiB free");
+            } else {
+                tracing::info!(%folder, "the disk has room again: payments are accepted");
+            }
+        }
+        is_short
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+    use std::path::Path;
+    use std::sync::atomic::AtomicU64;
+
+    use super::*;
+
+    #[derive(Debug, Default)]
+    struct Free(AtomicU64);
+
+    impl Disk for Free {
+        fn free_bytes(&self, _folder: &Path) -> io::Result<u64> {
+            match self.0.load(Ordering::Relaxed) {
+                u64::MAX => Err(io::ErrorKind::NotFound.into()),
+                free => Ok(free),
+            }
+        }
+    }
+
+    #[test]
+    fn less_than_the_reserve_is_short_and_an_unknown_space_is_not() {
+        let free = Arc::new(Free::default());
+        let room = DiskRoom::new(Arc::clone(&free) as Arc<dyn Disk>, PathBuf::new());
+        for (bytes, is_short) in
+            [(0, true), (FREE_DISK_BYTES - 1, true), (FREE_DISK_BYTES, false), (u64::MAX, false)]
+        {
+            free.0.store(bytes, Ordering::Relaxed);
+            assert_eq!(room.is_short(), is_short, "{bytes}");
+        }
+    }
+}
