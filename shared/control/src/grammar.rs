@@ -115,12 +115,12 @@ pub enum Order {
     Thaw,
     /// Wallet, server, agents and requests at a glance.
     ///
-    /// The exit code tells the state: 0 open and serving, 3 no engine or no agent server runs, 4 locked, 13 the journal
-    /// failed, 15 the disk is full. With --json, `ok` says that the state could be read.
+    /// The exit code is that of the state: 0 open and serving, 3 no engine or no agent server runs, 4 locked, 13 the journal
+    /// failed, 15 the disk is full. With --json, `ok` means that the state could be read.
     Status,
     /// Check everything that the wallet needs; changes nothing.
     ///
-    /// The exit code is 1 if a check failed. With --json, `ok` says that the checks ran.
+    /// The exit code is 1 if a check failed. With --json, `ok` means that the checks ran.
     Doctor,
     /// Check the journal's hash chain and seals.
     #[command(subcommand)]

@@ -209,7 +209,7 @@ impl Market {
         all.any(|rehearsed| rehearsed.outcome == Rehearsal::Proved)
     }
 
-    /// Returns whether a node said since an observation that it cannot simulate, and nothing rehearsed this trade.
+    /// Returns whether a node reported since an observation that it cannot simulate, and no node rehearsed this trade.
     pub(crate) fn unrehearsed(
         &self,
         trade: &Trade,

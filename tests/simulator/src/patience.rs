@@ -43,7 +43,7 @@ impl Waiting {
     }
 }
 
-/// Returns whether an answer tells the client to send the same body again.
+/// Returns whether an answer asks the client to send the same body again.
 fn asks_for_a_repeat(answer: &Answer) -> bool {
     let Answer::Refused { code, .. } = answer else { return false };
     ["BUSY", "CHAIN_UNAVAILABLE", "RATE_LIMIT_EXCEEDED"].contains(&code.as_str())

@@ -205,12 +205,12 @@ async fn a_disk_that_fills_up_is_reported_early_and_loses_nothing() {
     assert_eq!((status, &answer["code"]), (503, &json!("DISK_FULL")), "{answer}");
     let Answer::Status(status) = operator.must("status").await else { panic!() };
     assert!(status.disk_full, "{status:?}");
-    let told = |what: &str| std::fs::read_to_string(&log).unwrap().matches(what).count();
-    assert_eq!(told("payments are refused: the disk"), 1);
+    let logged = |what: &str| std::fs::read_to_string(&log).unwrap().matches(what).count();
+    assert_eq!(logged("payments are refused: the disk"), 1);
     file.set_len(0).unwrap();
     let Answer::Status(status) = operator.must("status").await else { panic!() };
     assert!(!status.disk_full, "{status:?}");
-    assert_eq!(told("the disk has room again"), 1);
+    assert_eq!(logged("the disk has room again"), 1);
     fill(&mut file, || free() < FREE_DISK_BYTES);
     operator.must("policy create q --day 1").await;
     let Answer::Requests { requests } = operator.must("requests --all").await else { panic!() };

@@ -59,7 +59,7 @@ async fn try_sign(api: &Api, request: HttpRequest) -> Result<Answer, Fault> {
         && usable(payment.chain)
         && policy.is_some_and(|policy| policy.payments.enabled)
         && api.is_new(&caller, &identity).await?
-        // A price that nobody told in time is unknown.
+        // A price that does not arrive in time is unknown.
         && let Ok(Some(asset)) =
             incoming.time.limit(&*api.ports.clock, api.trading.appraise(&payment)).await
     {

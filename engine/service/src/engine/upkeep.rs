@@ -28,8 +28,8 @@ pub(super) async fn run(shared: Arc<EngineContext>) {
             () = shared.stopping.cancelled() => return,
             () = shared.ports.clock.sleep_until(wake) => {}
         }
-        // A change is logged, also while nobody asks for anything.
-        let _told = shared.disk_room.is_short();
+        // Logs a change also while no call arrives.
+        let _short = shared.disk_room.is_short();
         let keeps_lapsed = keeps_lapsed(&shared);
         let was_large = shared.core.view().authorized >= LARGE_BURST;
         if (keeps_lapsed || is_due(&shared))
@@ -37,7 +37,7 @@ pub(super) async fn run(shared: Arc<EngineContext>) {
         {
             tracing::warn!(code = %fault.code, "expiries and renewals could not be recorded");
         } else if keeps_lapsed && was_large {
-            // Nothing waits for it.
+            // No task waits for it.
             drop(tokio::task::spawn_blocking(bursar_heap::release));
         }
         lock_if_unused(&shared, &mut watch).await;
