@@ -49,13 +49,8 @@ impl Auditor {
         id: Option<&Id>,
     ) -> OpenLoan {
         let mut call = call.clone();
-        let first = self.loans.book.first_call(call.rec, &self.time);
-        let over_by_content = first.is_some_and(|first| first.may_be_over(&self.time));
-        let Some(rec) = self.loans.book.recs.get_mut(&call.rec) else { return call };
-        // Refused calls of bearer agents are not remembered: a copy has its own record.
-        let over_by_key = rec.refused.is_some() || (rec.accepted && rec.may_have_failed());
-        let over = if rec.identity.is_content() { over_by_content } else { over_by_key };
-        if !rec.identity.is_of_bearer() || rec.id.as_ref() == id || !over {
+        let own = self.loans.book.recs.get(&call.rec).and_then(|rec| rec.id.as_ref());
+        if own == id || !self.loan_may_be_over(call.rec) {
             return call;
         }
         call.rec = self.loan_apart(call.rec, &[ticket]);
@@ -65,14 +60,23 @@ impl Auditor {
     /// Makes a new loan of the other open calls of a bearer agent's loan that was refused: a refusal ends it, so the wallet
     /// may judge them as a new one.
     pub(super) fn free_refused_loan(&mut self, key: u64, refused: Ticket) {
-        let first = self.loans.book.first_call(key, &self.time);
-        let over_by_content = first.is_some_and(|first| first.may_be_over(&self.time));
         let Some(rec) = self.loans.book.recs.get(&key) else { return };
-        let over = !rec.identity.is_content() || over_by_content;
         let others: Vec<Ticket> = rec.open.iter().copied().filter(|one| *one != refused).collect();
-        if rec.identity.is_of_bearer() && over && !others.is_empty() {
+        if !others.is_empty() && self.loan_may_be_over(key) {
             self.loan_apart(key, &others);
         }
+    }
+
+    /// Returns whether the wallet may judge a repeat of a bearer agent's loan as a new one.
+    fn loan_may_be_over(&self, key: u64) -> bool {
+        let Some(rec) = self.loans.book.recs.get(&key) else { return false };
+        if rec.identity.is_content() {
+            let first = self.loans.book.first_call(key, &self.time);
+            return first.is_some_and(|first| first.may_be_over(&self.time));
+        }
+        // Refused calls of bearer agents are not remembered: a copy has its own record.
+        let over_by_key = rec.refused.is_some() || (rec.accepted && rec.may_have_failed());
+        rec.identity.is_of_bearer() && over_by_key
     }
 
     /// Moves open calls of a loan to a new loan of the same identity, and returns it.

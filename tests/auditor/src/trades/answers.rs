@@ -178,13 +178,8 @@ impl Auditor {
     /// Makes a new trade of a bearer agent's repeat, if the earlier one may have failed and has another id.
     fn new_ask(&mut self, ticket: Ticket, call: &OpenTrade, id: Option<&Id>) -> OpenTrade {
         let mut call = call.clone();
-        let first = self.trades.book.first_call(call.rec, &self.time);
-        let over_by_content = first.is_some_and(|first| first.may_be_over(&self.time));
-        let Some(rec) = self.trades.book.recs.get_mut(&call.rec) else { return call };
-        // Refused calls of bearer agents are not remembered: a copy has its own record.
-        let over_by_key = rec.refused.is_some() || (rec.accepted && rec.may_have_failed());
-        let over = if rec.identity.is_content() { over_by_content } else { over_by_key };
-        if !rec.identity.is_of_bearer() || rec.id.as_ref() == id || !over {
+        let own = self.trades.book.recs.get(&call.rec).and_then(|rec| rec.id.as_ref());
+        if own == id || !self.trade_may_be_over(call.rec) {
             return call;
         }
         call.rec = self.trade_apart(call.rec, &[ticket]);
@@ -194,14 +189,23 @@ impl Auditor {
     /// Makes a new trade of the other open calls of a bearer agent's trade that was refused: a refusal ends it, so the
     /// wallet may judge them as a new one.
     fn free_refused_trade(&mut self, key: u64, refused: Ticket) {
-        let first = self.trades.book.first_call(key, &self.time);
-        let over_by_content = first.is_some_and(|first| first.may_be_over(&self.time));
         let Some(rec) = self.trades.book.recs.get(&key) else { return };
-        let over = !rec.identity.is_content() || over_by_content;
         let others: Vec<Ticket> = rec.open.iter().copied().filter(|one| *one != refused).collect();
-        if rec.identity.is_of_bearer() && over && !others.is_empty() {
+        if !others.is_empty() && self.trade_may_be_over(key) {
             self.trade_apart(key, &others);
         }
+    }
+
+    /// Returns whether the wallet may judge a repeat of a bearer agent's trade as a new one.
+    fn trade_may_be_over(&self, key: u64) -> bool {
+        let Some(rec) = self.trades.book.recs.get(&key) else { return false };
+        if rec.identity.is_content() {
+            let first = self.trades.book.first_call(key, &self.time);
+            return first.is_some_and(|first| first.may_be_over(&self.time));
+        }
+        // Refused calls of bearer agents are not remembered: a copy has its own record.
+        let over_by_key = rec.refused.is_some() || (rec.accepted && rec.may_have_failed());
+        rec.identity.is_of_bearer() && over_by_key
     }
 
     /// Moves open calls of a trade to a new trade of the same identity, and returns it.
