@@ -70,20 +70,25 @@ impl HostLists {
         let Ok(parsed) = Url::parse(url) else { return HostVerdict::Invalid };
         let covers =
             |list: &[HostEntry], host: &Host<&str>| list.iter().any(|entry| entry.covers(host));
-        let shorter = shorter_host(url);
-        let hosts = || parsed.host().into_iter().chain(shorter.as_deref().map(Host::Domain));
+        let is_covered = |list: &[HostEntry]| parsed.host().is_some_and(|host| covers(list, &host));
+        let others = other_readings(url);
+        let covers_other = |list: &[HostEntry], other: &Result<Host, url::ParseError>| {
+            other.as_ref().is_ok_and(|host| covers(list, &borrowed(host)))
+        };
         // Checked before the form of the URL. Otherwise a payment to a blocked host, written with user info, would be
         // held instead of refused.
-        if hosts().any(|host| covers(&self.blocked, &host)) {
+        if is_covered(&self.blocked) || others.iter().any(|one| covers_other(&self.blocked, one)) {
             HostVerdict::Blocked
         } else if odd_character(url).is_some() || acceptable_host(&parsed).is_err() {
             HostVerdict::Invalid
-        } else if self.allowed.is_empty() || hosts().all(|host| covers(&self.allowed, &host)) {
+        } else if self.allowed.is_empty() {
             HostVerdict::Allowed
-        } else if parsed.host().is_some_and(|host| covers(&self.allowed, &host)) {
-            HostVerdict::Invalid
-        } else {
+        } else if !is_covered(&self.allowed) {
             HostVerdict::NotAllowed
+        } else if others.iter().all(|one| covers_other(&self.allowed, one)) {
+            HostVerdict::Allowed
+        } else {
+            HostVerdict::Invalid
         }
     }
 
@@ -108,17 +113,24 @@ impl HostLists {
             return PairVerdict::Pass;
         }
         let verdict = |url: &'a str| (!url.is_empty()).then(|| self.check_read(url));
-        let resource =
-            challenge_urls.into_iter().filter_map(verdict).max_by_key(|verdict| match verdict {
-                HostVerdict::Allowed => 0,
-                HostVerdict::Invalid => 1,
-                HostVerdict::NotAllowed => 2,
-                HostVerdict::Blocked => 3,
-            });
+        let mut is_unclear = false;
+        let challenge_urls = challenge_urls.into_iter().inspect(|url| {
+            is_unclear |= odd_character(url).is_some();
+        });
+        let resource = challenge_urls.filter_map(verdict).max_by_key(|verdict| match verdict {
+            HostVerdict::Allowed => 0,
+            HostVerdict::Invalid => 1,
+            HostVerdict::NotAllowed => 2,
+            HostVerdict::Blocked => 3,
+        });
         match (request_url.and_then(verdict), resource) {
             (None, None) => PairVerdict::Refuse(HostRefusal::UrlRequired),
             (Some(HostVerdict::Blocked), _) | (_, Some(HostVerdict::Blocked)) => {
                 PairVerdict::Refuse(HostRefusal::Blocked)
+            }
+            // Such a URL may lead to a host of the block list, which nobody can approve.
+            _any if is_unclear && !self.blocked.is_empty() => {
+                PairVerdict::Refuse(HostRefusal::Invalid)
             }
             (Some(HostVerdict::Allowed), None | Some(HostVerdict::Allowed)) => PairVerdict::Pass,
             (Some(HostVerdict::Allowed), Some(HostVerdict::NotAllowed | HostVerdict::Invalid)) => {
@@ -157,18 +169,48 @@ fn odd_character(url: &str) -> Option<char> {
     url.chars().find(|&character| character == '\\' || character.is_control())
 }
 
-/// Returns the name that a parser takes which ends it at the first character that no DNS name has, such as an escape or a
-/// semicolon: `evil.example` of `https://evil.example%2eshop.example/`. `None` if it is the whole name, or a single label,
-/// which is no host of others.
-fn shorter_host(url: &str) -> Option<String> {
-    let (_scheme, rest) = url.split_once(':')?;
-    let authority = rest.trim_start_matches('/').split(['/', '?', '#']).next()?;
-    let host = authority.rsplit('@').next()?;
+/// Returns the hosts that other parsers take from a URL, apart from the one of the WHATWG parser.
+fn other_readings(url: &str) -> Vec<Result<Host, url::ParseError>> {
+    let rest = url.split_once(':').map_or("", |(_scheme, rest)| rest);
+    let authority = rest.trim_start_matches('/').split(['/', '?', '#']).next().unwrap_or_default();
+    let host = authority.rsplit('@').next().unwrap_or_default();
+    let name = host.split(':').next().unwrap_or_default();
+    cut_short(name).into_iter().chain(transitional(name)).collect()
+}
+
+/// Returns the host of a parser that ends a name at the first character that no DNS name has, such as an escape or a
+/// semicolon: `evil.example` of `https://evil.example%2eshop.example/`. `None` if the name has none, or ends inside its first
+/// label, which is then no name.
+fn cut_short(name: &str) -> Option<Result<Host, url::ParseError>> {
     let is_of_names =
         |one: char| !one.is_ascii() || one.is_ascii_alphanumeric() || "-._+".contains(one);
-    let (shorter, after) = host.split_at(host.find(|one| !is_of_names(one))?);
-    let ends_elsewhere = !after.starts_with([':', '[']) && shorter.contains('.');
-    ends_elsewhere.then(|| shorter.to_ascii_lowercase())
+    let (cut, rest) = name.split_at(name.find(|one| !is_of_names(one))?);
+    let escaped = rest.strip_prefix('%').and_then(|digits| digits.get(..2));
+    let escaped = escaped.and_then(|digits| u8::from_str_radix(digits, 16).ok());
+    match Host::parse(cut) {
+        _none if cut.is_empty() => None,
+        Ok(Host::Domain(label))
+            if !label.contains('.') && escaped.is_some_and(|one| one.is_ascii_alphanumeric()) =>
+        {
+            None
+        }
+        host => Some(host),
+    }
+}
+
+/// Returns the host of a parser that follows IDNA of 2003, which replaces letters that IDNA of 2008 keeps. `None` if there
+/// are none.
+fn transitional(name: &str) -> Option<Result<Host, url::ParseError>> {
+    let replaced = name.replace(['\u{df}', '\u{1e9e}'], "ss").replace('\u{3c2}', "\u{3c3}");
+    (replaced != name).then(|| Host::parse(&replaced))
+}
+
+fn borrowed(host: &Host) -> Host<&str> {
+    match host {
+        Host::Domain(name) => Host::Domain(name),
+        Host::Ipv4(address) => Host::Ipv4(*address),
+        Host::Ipv6(address) => Host::Ipv6(*address),
+    }
 }
 
 fn acceptable_host(url: &Url) -> Result<Host<&str>, HostError> {
@@ -190,6 +232,54 @@ fn acceptable_host(url: &Url) -> Result<Host<&str>, HostError> {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    fn list(names: &[&str]) -> Vec<HostEntry> {
+        names.iter().map(|name| HostEntry::parse(name).unwrap()).collect()
+    }
+
+    /// Each of these leads some HTTP clients to the host before the odd character, and others below `good.example`.
+    #[test]
+    fn a_url_with_two_hosts_passes_no_list() {
+        for (url, other) in [
+            ("https://bad.example%2egood.example/", "bad.example"),
+            ("https://bad\u{3002}example%2egood.example/", "bad.example"),
+            ("https://bad\u{ff0e}example;.good.example/", "bad.example"),
+            ("https://\u{ff42}ad.example%2egood.example/", "bad.example"),
+            ("https://bad.example%61.good.example/", "bad.example"),
+            ("http://3405803785;.good.example/", "203.0.113.9"),
+            ("http://0xcb007109%2egood.example:80/", "203.0.113.9"),
+            ("http://localhost%2egood.example/", "localhost"),
+            ("https://bad.example'.good.example/", "bad.example"),
+        ] {
+            let allow = HostLists { allowed: list(&["good.example"]), blocked: Vec::new() };
+            let refused = PairVerdict::Refuse(HostRefusal::Invalid);
+            assert_eq!(allow.check_pair(Some(url), None), refused, "{url}");
+            let both = HostLists { allowed: list(&["good.example", other]), blocked: Vec::new() };
+            assert_eq!(both.check_pair(Some(url), None), PairVerdict::Pass, "{url}");
+            let block = HostLists { allowed: Vec::new(), blocked: list(&[other]) };
+            let refused = PairVerdict::Refuse(HostRefusal::Blocked);
+            assert_eq!(block.check_pair(Some(url), None), refused, "{url}");
+        }
+    }
+
+    #[test]
+    fn a_letter_that_two_versions_of_idna_read_differently_passes_no_list() {
+        let block = HostLists { allowed: Vec::new(), blocked: list(&["fass.example"]) };
+        let refused = PairVerdict::Refuse(HostRefusal::Blocked);
+        assert_eq!(block.check_pair(Some("https://fa\u{df}.example/"), None), refused);
+        let allow = HostLists { allowed: list(&["fa\u{df}.example"]), blocked: Vec::new() };
+        let refused = PairVerdict::Refuse(HostRefusal::Invalid);
+        assert_eq!(allow.check_pair(Some("https://fa\u{df}.example:443/"), None), refused);
+        assert_eq!(allow.check_pair(Some("https://xn--fa-hia.example/"), None), PairVerdict::Pass);
+    }
+
+    #[test]
+    fn a_challenge_with_an_unclear_url_is_not_held_while_hosts_are_blocked() {
+        let lists = HostLists { allowed: list(&["in.example"]), blocked: list(&["bad.example"]) };
+        let unclear = Some("https://in.example\\@bad.example/");
+        let verdict = lists.check_pair(Some("https://in.example/"), unclear);
+        assert_eq!(verdict, PairVerdict::Refuse(HostRefusal::Invalid));
+    }
 
     fn lists(allowed: &[&str], blocked: &[&str]) -> HostLists {
         let read =
