@@ -106,8 +106,9 @@ impl Core {
         let mut journal = Journal::open(store)?;
         let fresh = || State::new(edition.networks_on.iter().copied());
         let kept = journal.snapshot()?;
-        let keeps_sealed = kept.as_ref().is_some_and(|snapshot| snapshot.tag.is_some());
+        let is_sealed = kept.as_ref().is_some_and(|snapshot| snapshot.tag.is_some());
         let kept = kept.and_then(|snapshot| resumed(&snapshot, &fresh().networks_on));
+        let keeps_sealed = is_sealed && kept.is_some();
         let (mut state, from) = kept.unwrap_or_else(|| (fresh(), Head::default()));
         let last_snapshot = from.seq;
         let _proof = journal.replay(from, |entry| {

@@ -67,7 +67,7 @@ impl Core {
             Some((state, at)) => self.examine_since(state, at, sealed, moment)?,
             None => {
                 // The next unlock needs a snapshot of its own.
-                self.last_snapshot = 0;
+                (self.last_snapshot, self.keeps_sealed) = (0, false);
                 self.examine_all(sealed, moment)?
             }
         };
@@ -79,6 +79,8 @@ impl Core {
             );
         }
         self.judged = self.untrusted.is_none();
+        // A journal that does not match is not sealed again before the operator accepts it, and then read as a whole.
+        self.keeps_sealed &= self.judged;
         Ok(self.judged)
     }
 
@@ -494,6 +496,17 @@ mod tests {
         assert_eq!(unlock(&store, LAST_H, KEY).unwrap(), None);
         store.tamper(7, |bytes| bytes[49] ^= 1);
         assert_eq!(unlock(&store, LAST_H, KEY).unwrap(), None);
+    }
+
+    #[test]
+    fn a_journal_that_does_not_match_keeps_no_sealed_snapshot() {
+        let store = long();
+        let mut core = open(&store);
+        let keys = vec![Zeroizing::new([8; 32])];
+        assert_eq!(core.unlocked(&moment(LAST_H * HOUR_S), keys, None).unwrap(), None);
+        freeze_often(&mut core);
+        let newer = store.snapshot().unwrap().unwrap();
+        assert!(newer.tag.is_none() && newer.head == store.head().unwrap(), "{:?}", newer.head);
     }
 
     #[test]
