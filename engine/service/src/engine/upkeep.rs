@@ -21,6 +21,7 @@ const ASLEEP_MS: u64 = 60_000;
 /// Expires requests, renews allowances and locks an idle wallet, until the engine stops.
 pub(super) async fn run(shared: Arc<EngineContext>) {
     let mut watch = Watch::at(&shared.ports.clock.now());
+    let mut most_authorized = 0;
     loop {
         let wake = shared.ports.clock.mono_ms().saturating_add(EVERY_MS);
         // cancel-safe: both only wait.
@@ -28,16 +29,23 @@ pub(super) async fn run(shared: Arc<EngineContext>) {
             () = shared.stopping.cancelled() => return,
             () = shared.ports.clock.sleep_until(wake) => {}
         }
-        // Logs a change also while no call arrives.
-        let _short = shared.disk_room.is_short();
-        let keeps_lapsed = keeps_lapsed(&shared);
-        let was_large = shared.core.view().authorized >= LARGE_BURST;
-        if (keeps_lapsed || is_due(&shared))
-            && let Err(fault) = shared.core.act(Action::Tick).await
-        {
-            tracing::warn!(code = %fault.code, "expiries and renewals could not be recorded");
-        } else if keeps_lapsed && was_large {
-            // No task waits for it.
+        // A change is logged, also while nobody asks for anything.
+        let _told = shared.disk_room.is_short();
+        let before = shared.core.view();
+        let is_due = is_due(&shared);
+        // A core that has failed records nothing more.
+        if before.failed.is_none() && (is_due || keeps_lapsed(&shared)) {
+            if let Err(fault) = shared.core.act(Action::Tick).await {
+                tracing::warn!(code = %fault.code, "expiries and renewals could not be recorded");
+            } else if !is_due {
+                watch.overlook(before.head.seq);
+            }
+        }
+        let authorized = shared.core.view().authorized;
+        most_authorized = most_authorized.max(authorized);
+        if most_authorized.saturating_sub(authorized) >= LARGE_BURST {
+            most_authorized = authorized;
+            // Nothing waits for it.
             drop(tokio::task::spawn_blocking(bursar_heap::release));
         }
         lock_if_unused(&shared, &mut watch).await;
@@ -94,6 +102,13 @@ struct Watch {
 impl Watch {
     fn at(moment: &Moment) -> Self {
         Self { entries: 0, since_ms: moment.mono_ms, ahead_ms: ahead_ms(moment) }
+    }
+
+    /// Takes the entry that follows the last observed one, `entries`, for the engine's own: it is no use of the wallet.
+    fn overlook(&mut self, entries: u64) {
+        if self.entries == entries {
+            self.entries = entries.saturating_add(1);
+        }
     }
 
     /// Records the number of entries. Returns [`LockCause::Sleep`] if the machine slept since the last check.

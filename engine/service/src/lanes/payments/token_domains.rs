@@ -13,8 +13,9 @@ use crate::ports::Chains;
 
 /// How long a token's answer is cached.
 const ANSWER_LASTS_MS: u64 = 24 * 60 * 60 * 1000;
-/// How long a query may take. Its request is answered 25 seconds after its arrival at the latest.
-const ASK_MS: u64 = 5_000;
+/// How long a query may take: longer than one node may, so that the next one is asked. Its request is answered 25 seconds
+/// after its arrival at the latest.
+const ASK_MS: u64 = 12_000;
 /// How long a failed query is cached.
 const FAILURE_LASTS_MS: u64 = 30_000;
 
@@ -147,7 +148,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_query_that_hangs_has_failed_after_five_seconds() {
+    async fn a_query_that_hangs_fails_in_time() {
         let token = Arc::new(Token::default());
         token.hangs.store(true, Ordering::SeqCst);
         let clock = Arc::new(ManualClock::new(Utc::from_seconds(0)));
@@ -158,7 +159,7 @@ mod tests {
             while token.asked.load(Ordering::SeqCst) == 0 {
                 tokio::task::yield_now().await;
             }
-            clock.advance(5_000);
+            clock.advance(ASK_MS);
         };
         assert!(!tokio::join!(domains.confirms(&NETWORKS[0]), time).0);
         assert!(!domains.confirms(&NETWORKS[0]).await, "the failure is cached");
