@@ -125,7 +125,7 @@ pub(super) fn status(to: &mut Sheet, status: &StatusAnswer, context: Context<'_>
     if status.disk_full {
         to.blank();
         to.line("PAYMENTS ARE REFUSED: the disk of the data folder has less than 64 MiB free.");
-        return to.line("Freeze, deny and stop still work. Free some space; payments then continue by themselves.");
+        to.line("Free some space. Commands such as freeze and deny still work.");
     }
     if !status.wallet.exists {
         let (what, command) = super::wallet::first(&status.wallet);
