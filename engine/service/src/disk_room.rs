@@ -1,5 +1,6 @@
 //! Whether the disk of the data folder has room for what agents ask for, and a log line at each change.
 
+use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,11 +10,16 @@ use bursar_core::limits::FREE_DISK_BYTES;
 
 use crate::ports::Disk;
 
+/// Room of which the end of a shortage is logged: more than the journal takes and frees by itself, so that a disk near the
+/// limit does not fill its own log.
+const LOGGED_ABOVE: u64 = FREE_DISK_BYTES + (16 << 20);
+
 /// The room on the disk of a data folder.
 #[derive(Debug)]
 pub(crate) struct DiskRoom {
     disk: Arc<dyn Disk>,
     folder: PathBuf,
+    /// What was logged last.
     was_short: AtomicBool,
 }
 
@@ -22,17 +28,24 @@ impl DiskRoom {
         Self { disk, folder, was_short: AtomicBool::new(false) }
     }
 
+    /// Returns the bytes that this account can still write to the disk.
+    ///
+    /// # Errors
+    /// The folder cannot be queried.
+    pub(crate) fn free_bytes(&self) -> io::Result<u64> {
+        self.disk.free_bytes(&self.folder)
+    }
+
     /// Returns whether so little is free that payments, trades and loans are refused. Logs a change since the last call.
     pub(crate) fn is_short(&self) -> bool {
         // If the free space is unknown, the commit reports a full disk or a missing folder.
-        let is_short = self.disk.free_bytes(&self.folder).is_ok_and(|free| free < FREE_DISK_BYTES);
-        if self.was_short.swap(is_short, Ordering::Relaxed) != is_short {
-            let folder = self.folder.display();
-            if is_short {
-                tracing::error!(code = %Code::DiskFull, %folder, "payments are refused: the disk has less than 64 MiB free");
-            } else {
-                tracing::info!(%folder, "the disk has room again: payments are accepted");
-            }
+        let Ok(free) = self.free_bytes() else { return false };
+        let is_short = free < FREE_DISK_BYTES;
+        let folder = self.folder.display();
+        if is_short && !self.was_short.swap(true, Ordering::Relaxed) {
+            tracing::error!(code = %Code::DiskFull, %folder, "payments are refused: the disk has less than 64 MiB free");
+        } else if free >= LOGGED_ABOVE && self.was_short.swap(false, Ordering::Relaxed) {
+            tracing::info!(%folder, "the disk has room again: payments are accepted");
         }
         is_short
     }
@@ -40,7 +53,6 @@ impl DiskRoom {
 
 #[cfg(test)]
 mod tests {
-    use std::io;
     use std::path::Path;
     use std::sync::atomic::AtomicU64;
 
