@@ -2,4 +2,5 @@
 //! Needs no engine; `operator::backup` runs the commands.
 
 pub mod archive;
+pub(crate) mod guard;
 pub mod replace;

@@ -505,7 +505,8 @@ fn unusable(folder: &DataFolder, error: &JournalError) -> Fault {
         ),
         JournalError::Store(StoreError::Corrupt(_) | StoreError::Bug(_))
         | JournalError::Damaged { .. }
-        | JournalError::HeadUnmet => damaged(folder, error),
+        | JournalError::HeadUnmet
+        | JournalError::Stopped => damaged(folder, error),
     }
 }
 

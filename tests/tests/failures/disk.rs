@@ -261,3 +261,36 @@ async fn a_disk_that_fills_up_is_reported_early_and_loses_nothing() {
     operator.must("agent register late --auth hmac").await;
     assert_eq!(engine.terminate(), Some(0));
 }
+
+#[tokio::test]
+async fn a_backup_without_room_is_refused_and_takes_nothing_of_the_reserve() {
+    let home = tempfile::tempdir().unwrap();
+    let _disk = match Mount::in_memory(home.path(), 200) {
+        Ok(mount) => mount,
+        Err(why) => {
+            println!("SKIPPED: no small disk here, only root can mount one ({why})");
+            return;
+        }
+    };
+    let folder = home.path().join("data");
+    let engine = EngineProcess::start(&folder, &Start::default());
+    let mut operator = engine.operator().await;
+    let agent = set_up_wallet(&mut operator).await;
+    let backup = format!("wallet backup {}", home.path().join("one.backup").display());
+    let mut file = File::create(home.path().join("filler")).unwrap();
+    let free = || rustix::fs::statvfs(home.path()).map(|s| s.f_bavail * s.f_frsize).unwrap();
+
+    // Agents may pay, but a backup of the journal would take from the room that they and the operator need.
+    fill(&mut file, || free() < 2 * FREE_DISK_BYTES);
+    let left = free();
+    let fault = operator.refused(&backup).await;
+    assert_eq!(fault.code, Code::DiskFull, "{fault}");
+    assert!(fault.message.contains("MiB are free: free some space"), "{fault}");
+    assert_eq!(free(), left);
+    assert!(!folder.join(".backup").exists());
+    let caller = AgentClient::to(&engine.url);
+    assert_eq!(caller.post("/sign", &ask(&agent, 1)).await.unwrap().0, 200);
+    file.set_len(0).unwrap();
+    operator.must(&backup).await;
+    assert!(!folder.join(".backup").exists());
+}

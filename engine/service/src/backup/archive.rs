@@ -21,6 +21,7 @@ use std::path::{Path, PathBuf};
 use aead_stream::{DecryptorBE32, EncryptorBE32, NewStream, StreamBE32};
 use aes_gcm::aead::Payload;
 use aes_gcm::{Aes256Gcm, KeyInit};
+use bursar_core::digest;
 use sha2::{Digest, Sha256};
 
 const MAGIC: &[u8; 16] = b"bursar backup 1\n";
@@ -109,7 +110,7 @@ fn stream(key: &[u8; 32]) -> StreamBE32<Aes256Gcm> {
     StreamBE32::from_aead(Aes256Gcm::new(key.into()), &[0; 7].into())
 }
 
-/// Writes a backup of `files`, whose names must be in [`NAMES`].
+/// Writes a backup of `files`, whose names must be in [`NAMES`]. Returns the SHA-256 of each file as it was read.
 ///
 /// # Errors
 /// A file cannot be read, or `out` cannot be written.
@@ -118,19 +119,54 @@ pub fn write(
     head: &Head,
     key: &[u8; 32],
     files: &[PathBuf],
-) -> io::Result<()> {
+) -> io::Result<Vec<[u8; 32]>> {
     out.write_all(&head.bytes()?)?;
     let mut archive = tar::Builder::new(Sealer::new(out, head, key)?);
+    let mut digests = Vec::new();
     for path in files {
         let name = path.file_name().unwrap_or_default();
-        let mut file = File::open(path)?;
+        let file = File::open(path)?;
         let mut entry = tar::Header::new_gnu();
         entry.set_size(file.metadata()?.len());
         entry.set_mode(0o600);
         entry.set_cksum();
+        let mut file = Hashed { from: file, sha256: Sha256::new() };
         archive.append_data(&mut entry, name, &mut file)?;
+        digests.push(file.sha256.finalize().into());
     }
-    archive.into_inner()?.finish()
+    archive.into_inner()?.finish()?;
+    Ok(digests)
+}
+
+/// Hashes the bytes that are read from it.
+struct Hashed<R> {
+    from: R,
+    sha256: Sha256,
+}
+
+impl<R: Read> Read for Hashed<R> {
+    fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
+        let count = self.from.read(bytes)?;
+        self.sha256.update(bytes.get(..count).unwrap_or_default());
+        Ok(count)
+    }
+}
+
+/// Reads the sealed pieces that follow `head` and returns the SHA-256 of each file, in their order. Writes nothing.
+///
+/// # Errors
+/// As [`extract`].
+pub fn digests(
+    from: impl Read,
+    head: &Head,
+    key: &[u8; 32],
+) -> Result<Vec<[u8; 32]>, ArchiveError> {
+    let mut digests = Vec::new();
+    visit(from, head, key, |_name, file| {
+        digests.push(digest::sha256(file).map_err(damaged)?);
+        Ok(())
+    })?;
+    Ok(digests)
 }
 
 /// Reads the sealed pieces that follow `head` and writes the files to the folder `into`, readable by their
@@ -145,23 +181,37 @@ pub fn extract(
     key: &[u8; 32],
     into: &Path,
 ) -> Result<Vec<&'static str>, ArchiveError> {
-    let mut archive = tar::Archive::new(Opener::new(from, head, key)?);
     let mut names = Vec::new();
+    visit(from, head, key, |name, mut from| {
+        let mut file =
+            OpenOptions::new().write(true).create_new(true).mode(0o600).open(into.join(name))?;
+        io::copy(&mut from, &mut file).map_err(damaged)?;
+        file.sync_all()?;
+        names.push(name);
+        Ok(())
+    })?;
+    Ok(names)
+}
+
+/// Reads the sealed pieces that follow `head`, and gives each file's name and bytes to `each`.
+fn visit(
+    from: impl Read,
+    head: &Head,
+    key: &[u8; 32],
+    mut each: impl FnMut(&'static str, &mut dyn Read) -> Result<(), ArchiveError>,
+) -> Result<(), ArchiveError> {
+    let mut archive = tar::Archive::new(Opener::new(from, head, key)?);
     for entry in archive.entries()? {
         let mut entry = entry.map_err(damaged)?;
         let path = entry.path().map_err(damaged)?.into_owned();
         let known = NAMES.into_iter().find(|name| Path::new(name) == path);
         let regular = entry.header().entry_type().is_file();
         let name = known.filter(|_name| regular).ok_or(ArchiveError::Damaged)?;
-        let mut file =
-            OpenOptions::new().write(true).create_new(true).mode(0o600).open(into.join(name))?;
-        io::copy(&mut entry, &mut file).map_err(damaged)?;
-        file.sync_all()?;
-        names.push(name);
+        each(name, &mut entry)?;
     }
     // The archive ends before the last piece does. Only that piece's mark proves that nothing is missing.
     io::copy(&mut archive.into_inner(), &mut io::sink()).map_err(damaged)?;
-    Ok(names)
+    Ok(())
 }
 
 /// A piece that fails authentication surfaces here as a read error.

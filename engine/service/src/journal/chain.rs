@@ -335,25 +335,27 @@ pub fn verify_chain(
     let head = walk_chain(reader, |entry, hash| {
         met = met || wanted == Some(hash);
         visit(entry);
+        true
     })?;
     if met { Ok(head) } else { Err(JournalError::HeadUnmet) }
 }
 
-/// Reads and checks the whole chain and returns its head. Visits each entry with its hash.
+/// Reads and checks the whole chain and returns its head. Visits each entry with its hash, until `visit` returns `false`.
 ///
 /// # Errors
-/// The first damaged entry, or a store that cannot be read.
+/// The first damaged entry, a store that cannot be read, or [`JournalError::Stopped`].
 pub(crate) fn walk_chain(
     reader: &dyn Reader,
-    mut visit: impl FnMut(&Entry, Hash),
+    mut visit: impl FnMut(&Entry, Hash) -> bool,
 ) -> Result<Head, JournalError> {
     let mut at = Head::default();
     let mut failure = None;
     reader.read_after(0, &mut |bytes| match codec::decode(bytes, at) {
         Ok(entry) => {
             at = Head { seq: entry.seq, hash: codec::hash(bytes) };
-            visit(&entry, at.hash);
-            true
+            let goes_on = visit(&entry, at.hash);
+            failure = (!goes_on).then_some(JournalError::Stopped);
+            goes_on
         }
         Err(reason) => {
             failure = Some(JournalError::Damaged { seq: at.seq.saturating_add(1), reason });

@@ -15,6 +15,9 @@ pub enum JournalError {
          you noted it"
     )]
     HeadUnmet,
+    /// The reader of the chain ended the work.
+    #[error("reading the journal was stopped")]
+    Stopped,
     #[error(transparent)]
     Store(#[from] StoreError),
 }

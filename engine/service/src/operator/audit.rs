@@ -58,6 +58,7 @@ async fn verify(engine: &Arc<EngineContext>, head: Option<&str>) -> Result<Done,
             met = met || wanted == Some(hash);
             passed = passed || (entry.seq == published.seq && hash == published.hash);
             count.next(entry);
+            true
         })?;
         if !passed {
             let reason = "it differs from the entry that was committed".to_owned();

@@ -13,14 +13,15 @@ use base64::engine::general_purpose::STANDARD;
 use bursar_control::answers::{Answer, BackupAnswer, RestoreAnswer, Warning};
 use bursar_control::wire::SecretPrompt;
 use bursar_core::codes::Code;
-use bursar_core::digest;
 use bursar_core::fault::Fault;
 use bursar_core::text;
 use bursar_core::time::Moment;
 use bursar_domain::Action;
+use futures::FutureExt;
 use secrecy::SecretString;
 use sha2::{Digest, Sha256};
 use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
 use zeroize::Zeroizing;
 
 use super::dialogue::Dialogue;
@@ -28,13 +29,14 @@ use super::support::Done;
 use super::support::confirm::agree;
 use super::support::password::password;
 use crate::backup::archive::{self, ArchiveError, Head, NAMES, SALT_BYTES};
+use crate::backup::guard::{Guard, mib};
 use crate::backup::replace;
 use crate::blocking::blocking;
 use crate::context::{EngineContext, Mode};
 use crate::core::Core;
 use crate::edition::Edition;
 use crate::journal::{
-    self, RedbStore, Store, copy_owner_only, create_owner_only, hash_hex, verify_chain,
+    self, JournalError, RedbStore, Store, create_owner_only, hash_hex, walk_chain,
 };
 use crate::ports::NoFailpoints;
 use crate::rules::Rules;
@@ -47,6 +49,8 @@ const WORK: &str = ".backup";
 const PIECE_BYTES: usize = 192 * 1024;
 /// Milliseconds between two progress messages during long work.
 const PROGRESS_EVERY_MS: u64 = 20_000;
+/// Entries of a copied journal between two looks at whether the command was cancelled.
+const CHECK_EVERY: u64 = 1_000;
 /// How long a program may take to accept one piece.
 const PIECE_WAIT: Duration = Duration::from_secs(30);
 
@@ -54,7 +58,7 @@ const PIECE_WAIT: Duration = Duration::from_secs(30);
 pub(super) async fn make(
     engine: &Arc<EngineContext>,
     file: String,
-    dialogue: &dyn Dialogue,
+    dialogue: &mut dyn Dialogue,
 ) -> Result<Done, Fault> {
     let Ok(_only_one) = engine.backups.try_lock() else {
         let message = "A backup is being made: try again when it has ended.";
@@ -66,27 +70,36 @@ pub(super) async fn make(
     let vault = Arc::clone(&engine.vault);
     let (wallet, key) = blocking(move || vault.for_backup(&salt)).await??;
     let wallet_name = engine.core.view().state.wallet.as_ref().map(|known| known.name.to_string());
-    let work = WorkFolder::begin(engine.folder.path())?;
+    let data = engine.folder.path().to_owned();
+    let need = need(&data);
+    let guard = Guard::begin(&engine.disk_room, engine.stopping.child_token(), need)?;
+    let guard = Arc::new(guard);
+    // Also if this command ends because its program has gone away.
+    let _stops = guard.stop.clone().drop_guard();
+    let text = format!("The backup takes up to {} MiB of the data folder's disk.", mib(need));
+    dialogue.progress(&text).await;
+    let work = WorkFolder::begin(&data, &guard)?;
     let history = engine.core.begin_copy().await?;
     let copied = match history {
         Some(history) => {
-            let to = work.file("journal-history.redb");
-            let copied = blocking(move || copy(&history, &to));
-            with_progress(engine, dialogue, copied).await.and_then(|copied| copied)
+            let (to, copying) = (work.file("journal-history.redb"), Arc::clone(&guard));
+            let copied = blocking(move || copying.copy(&history, &to));
+            with_progress(engine, dialogue, Some(&guard.stop), copied).await.map(Some)
         }
-        None => Ok(()),
+        None => Ok(None),
     };
+    let copied = copied.and_then(|copied| copied.transpose().map_err(|error| work.failed(&error)));
     let to = copied.is_ok().then(|| work.file("journal.redb"));
-    let ended = with_progress(engine, dialogue, engine.core.end_copy(to)).await;
+    let ended = with_progress(engine, dialogue, None, engine.core.end_copy(to)).await;
     copied?;
     ended?;
     drop(one_at_a_time);
     dialogue.progress("The journal is copied; now it is checked and packed.").await;
-    let (data, head) = (engine.folder.path().to_owned(), Head { wallet, salt });
+    let head = Head { wallet, salt };
     let packed = blocking(move || work.pack(&data, &head, &key));
-    let packed = with_progress(engine, dialogue, packed).await??;
-    let (path, entries, hash) = (packed.work.file("backup"), packed.entries, packed.hash);
-    let (bytes, sha256) = send(path, dialogue).await?;
+    let packed = with_progress(engine, dialogue, Some(&guard.stop), packed).await??;
+    let (entries, hash) = (packed.entries, packed.hash);
+    let (bytes, sha256) = send(&packed.work, dialogue).await?;
     let answer = BackupAnswer {
         file,
         wallet: wallet_name.unwrap_or_default(),
@@ -98,18 +111,33 @@ pub(super) async fn make(
     Ok(Answer::Backup(answer).into())
 }
 
+/// Returns how many bytes a backup takes at most on the disk of the data folder: the copied journal and the sealed backup
+/// of it. The file of the operator can be on the same disk, but the copies are removed before it is written.
+fn need(data: &Path) -> u64 {
+    let bytes = |name| fs::metadata(data.join(name)).map_or(0, |file| file.len());
+    let journal = NAMES.into_iter().map(bytes).fold(0, u64::saturating_add);
+    journal.saturating_mul(2)
+}
+
 /// Waits for long work and sends progress messages. A program that receives nothing would give up.
+///
+/// If the program cancels the command, `stop` is cancelled, and the work is waited for.
 async fn with_progress<T>(
     engine: &EngineContext,
-    dialogue: &dyn Dialogue,
+    dialogue: &mut dyn Dialogue,
+    stop: Option<&CancellationToken>,
     work: impl Future<Output = T>,
 ) -> T {
     let mut work = pin!(work);
     loop {
         let next_ms = engine.ports.clock.mono_ms().saturating_add(PROGRESS_EVERY_MS);
-        // cancel-safe: the work is polled again, and the timer only waits.
+        let may_stop = stop.filter(|stop| !stop.is_cancelled());
+        // cancel-safe: the work is polled again, the timer only waits, and a cancelled command is cancelled once.
         tokio::select! {
             done = &mut work => return done,
+            () = dialogue.cancelled(), if may_stop.is_some() => {
+                may_stop.into_iter().for_each(CancellationToken::cancel);
+            }
             () = engine.ports.clock.sleep_until(next_ms) => dialogue.progress("Still working.").await,
         }
     }
@@ -118,8 +146,10 @@ async fn with_progress<T>(
 /// Sends the file in pieces. Returns its length in bytes and its SHA-256 in hex.
 ///
 /// # Errors
-/// `CANCELLED` if the program accepts no piece for [`PIECE_WAIT`], or `DATA_FOLDER` if the file cannot be read.
-async fn send(path: PathBuf, dialogue: &dyn Dialogue) -> Result<(u64, String), Fault> {
+/// `CANCELLED` if the program accepts no piece for [`PIECE_WAIT`] or cancels the command, `DISK_FULL` if the disk becomes
+/// short of room, or `DATA_FOLDER` if the file cannot be read.
+async fn send(work: &WorkFolder, dialogue: &mut dyn Dialogue) -> Result<(u64, String), Fault> {
+    let path = work.file("backup");
     let (pieces, mut ready) = mpsc::channel::<Vec<u8>>(4);
     let reading = tokio::task::spawn_blocking(move || -> io::Result<()> {
         let mut file = File::open(&path)?;
@@ -134,19 +164,24 @@ async fn send(path: PathBuf, dialogue: &dyn Dialogue) -> Result<(u64, String), F
     });
     let (mut bytes, mut sha256) = (0u64, Sha256::new());
     while let Some(piece) = ready.recv().await {
+        if dialogue.cancelled().now_or_never().is_some() {
+            return Err(Fault::new(Code::Cancelled));
+        }
+        work.guard.check().map_err(|error| work.failed(&error))?;
         sha256.update(&piece);
         bytes = bytes.saturating_add(u64::try_from(piece.len()).unwrap_or(u64::MAX));
         let sent = tokio::time::timeout(PIECE_WAIT, dialogue.part(STANDARD.encode(piece))).await;
         sent.map_err(|_elapsed| Fault::new(Code::Cancelled))??;
     }
     let read = reading.await.map_err(|error| Fault::new(Code::InternalError).with_detail(error))?;
-    read.map_err(|error| failed(&error))?;
+    read.map_err(|error| work.failed(&error))?;
     Ok((bytes, hex::encode(sha256.finalize())))
 }
 
 /// A temporary folder, removed on drop.
 struct WorkFolder {
     path: PathBuf,
+    guard: Arc<Guard>,
 }
 
 struct Packed {
@@ -156,59 +191,50 @@ struct Packed {
 }
 
 impl WorkFolder {
-    fn begin(data: &Path) -> Result<Self, Fault> {
+    fn begin(data: &Path, guard: &Arc<Guard>) -> Result<Self, Fault> {
         sweep(data);
         let path = data.join(WORK);
         fs::DirBuilder::new().mode(0o700).create(&path).map_err(|error| failed(&error))?;
-        Ok(Self { path })
+        Ok(Self { path, guard: Arc::clone(guard) })
     }
 
     fn file(&self, name: &str) -> PathBuf {
         self.path.join(name)
     }
 
-    /// Verifies the copied journal from its first entry, writes the backup, and reads it back.
+    /// Verifies the copied journal from its first entry, writes the backup, removes the copies, and reads the backup back.
     fn pack(self, data: &Path, head: &Head, key: &[u8; 32]) -> Result<Packed, Fault> {
-        let found = check(&self.file("journal.redb"))?;
+        let found = check(&self.file("journal.redb"), || self.guard.check().is_ok());
+        let found = found.map_err(|error| self.failed(&error))?;
         for name in ["settings.toml", "partner.md"] {
             if data.join(name).exists() {
-                copy(&data.join(name), &self.file(name))?;
+                let copied = self.guard.copy(&data.join(name), &self.file(name));
+                copied.map_err(|error| self.failed(&error))?;
             }
         }
         let files = NAMES.into_iter().map(|name| self.file(name)).filter(|file| file.exists());
         let files: Vec<PathBuf> = files.collect();
         let backup = self.file("backup");
-        create_owner_only(&backup)
-            .and_then(|()| {
-                let mut out = BufWriter::new(File::options().write(true).open(&backup)?);
-                archive::write(&mut out, head, key, &files)?;
-                out.flush()
-            })
-            .map_err(|error| failed(&error))?;
-        self.read_back(&backup, key, &files)?;
+        let write = || -> Result<bool, ArchiveError> {
+            create_owner_only(&backup)?;
+            let out = File::options().write(true).open(&backup)?;
+            let mut out = BufWriter::new(self.guard.over(out));
+            let put = archive::write(&mut out, head, key, &files)?;
+            out.flush()?;
+            files.iter().try_for_each(fs::remove_file)?;
+            let mut from = BufReader::new(self.guard.over(File::open(&backup)?));
+            let head = Head::read(&mut from)?;
+            Ok(archive::digests(from, &head, key)? == put)
+        };
+        if !write().map_err(|error| self.failed(&error))? {
+            return Err(failed(&"it does not read back as it was written"));
+        }
         Ok(Packed { work: self, entries: found.seq, hash: hash_hex(&found.hash) })
     }
 
-    /// Extracts the backup again and compares every file with its source.
-    fn read_back(&self, backup: &Path, key: &[u8; 32], files: &[PathBuf]) -> Result<(), Fault> {
-        let into = self.file("check");
-        let again = || -> Result<bool, ArchiveError> {
-            fs::DirBuilder::new().mode(0o700).create(&into)?;
-            let mut from = BufReader::new(File::open(backup)?);
-            let head = Head::read(&mut from)?;
-            let names = archive::extract(from, &head, key, &into)?;
-            let mut same = names.len() == files.len();
-            for (name, file) in names.iter().zip(files) {
-                let (out, put) = (File::open(into.join(name))?, File::open(file)?);
-                same &= digest::sha256(out)? == digest::sha256(put)?;
-            }
-            Ok(same)
-        };
-        match again() {
-            Ok(true) => fs::remove_dir_all(&into).map_err(|error| failed(&error)),
-            Ok(false) => Err(failed(&"it does not read back as it was written")),
-            Err(error) => Err(failed(&error)),
-        }
+    /// Returns why no backup was made.
+    fn failed(&self, error: &dyn std::fmt::Display) -> Fault {
+        self.guard.refusal().unwrap_or_else(|| failed(error))
     }
 }
 
@@ -223,14 +249,10 @@ pub(crate) fn sweep(data: &Path) {
     let _not_there = fs::remove_dir_all(data.join(WORK));
 }
 
-fn copy(from: &Path, to: &Path) -> Result<(), Fault> {
-    copy_owner_only(from, to).map_err(|error| failed(&error))
-}
-
-/// Verifies the whole chain of a copied journal and returns its head.
-fn check(journal: &Path) -> Result<journal::Head, Fault> {
-    let store = RedbStore::open(journal, Arc::new(NoFailpoints)).map_err(|error| failed(&error))?;
-    verify_chain(&*store.reader(), None, |_entry| ()).map_err(|error| failed(&error))
+/// Verifies the whole chain of a copied journal and returns its head. Stops if `goes_on` returns `false`.
+fn check(journal: &Path, mut goes_on: impl FnMut() -> bool) -> Result<journal::Head, JournalError> {
+    let store = RedbStore::open(journal, Arc::new(NoFailpoints))?;
+    walk_chain(&*store.reader(), |entry, _hash| !entry.seq.is_multiple_of(CHECK_EVERY) || goes_on())
 }
 
 fn failed(error: &dyn std::fmt::Display) -> Fault {
@@ -270,7 +292,7 @@ pub(super) async fn restore(
     let ready = blocking(move || {
         prepare(&Source { path, head }, &password, &data, &edition, &moment, &putting)
     });
-    let (wallet, entries) = with_progress(engine, dialogue, ready).await??;
+    let (wallet, entries) = with_progress(engine, dialogue, None, ready).await??;
     let answer = RestoreAnswer {
         wallet,
         entries,
@@ -365,7 +387,7 @@ fn prepare(
 
 /// Records the restore in the restored journal. No payment is automatic until the operator accepts the journal.
 fn note_restored(path: &Path, edition: &Edition, moment: &Moment) -> Result<u64, Fault> {
-    check(path)?;
+    check(path, || true).map_err(|error| failed(&error))?;
     let damaged =
         |error: &dyn std::fmt::Display| Fault::because(Code::JournalDamaged, error.to_string());
     let store = RedbStore::open(path, Arc::new(NoFailpoints)).map_err(|error| damaged(&error))?;

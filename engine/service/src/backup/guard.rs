@@ -1,0 +1,197 @@
+//! Ends the long work of a backup when it is cancelled, or before it takes the room that the engine needs.
+
+use std::fs::File;
+use std::io::{self, BufWriter, Read, Write};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use bursar_core::codes::Code;
+use bursar_core::fault::Fault;
+use bursar_core::limits::FREE_DISK_BYTES;
+use tokio_util::sync::CancellationToken;
+
+use crate::disk_room::DiskRoom;
+use crate::journal::create_owner_only;
+
+/// Bytes that a backup leaves free: the reserve of the engine, and as much for what agents do meanwhile.
+const LEFT_BYTES: u64 = 2 * FREE_DISK_BYTES;
+/// Bytes between two looks at the free space.
+const STRIDE_BYTES: usize = 1 << 20;
+
+/// Watches over one backup.
+#[derive(Debug)]
+pub(crate) struct Guard {
+    room: Arc<DiskRoom>,
+    pub(crate) stop: CancellationToken,
+    ran_short: AtomicBool,
+}
+
+impl Guard {
+    /// Begins a backup that writes up to `need` bytes to the disk of the data folder.
+    ///
+    /// # Errors
+    /// `DISK_FULL` if it would not leave [`LEFT_BYTES`] free.
+    pub(crate) fn begin(
+        room: &Arc<DiskRoom>,
+        stop: CancellationToken,
+        need: u64,
+    ) -> Result<Self, Fault> {
+        // If the free space is unknown, a write reports a full disk.
+        if let Ok(free) = room.free_bytes()
+            && free < need.saturating_add(LEFT_BYTES)
+        {
+            let (wanted, free) = (mib(need.saturating_add(LEFT_BYTES)), free >> 20);
+            let message = format!(
+                "A backup of this journal needs {wanted} MiB on the disk of the data folder, and {free} MiB are free: \
+                 free some space. Nothing was written."
+            );
+            return Err(Fault::because(Code::DiskFull, message));
+        }
+        Ok(Self { room: Arc::clone(room), stop, ran_short: AtomicBool::new(false) })
+    }
+
+    /// Checks that the work may go on.
+    ///
+    /// # Errors
+    /// It was cancelled, or the disk has become short of room.
+    pub(crate) fn check(&self) -> io::Result<()> {
+        if self.stop.is_cancelled() {
+            return Err(io::Error::other("it was cancelled"));
+        }
+        if self.room.free_bytes().is_ok_and(|free| free < LEFT_BYTES) {
+            self.ran_short.store(true, Ordering::Relaxed);
+            return Err(io::ErrorKind::StorageFull.into());
+        }
+        Ok(())
+    }
+
+    /// Returns the refusal if the guard ended the work.
+    pub(crate) fn refusal(&self) -> Option<Fault> {
+        if self.stop.is_cancelled() {
+            return Some(Fault::new(Code::Cancelled));
+        }
+        self.ran_short.load(Ordering::Relaxed).then(|| {
+            let message = "No backup was made: the disk of the data folder became nearly full meanwhile. Free some space.";
+            Fault::because(Code::DiskFull, message)
+        })
+    }
+
+    /// Returns a reader or writer that fails as soon as the work may not go on.
+    pub(crate) fn over<T>(&self, inner: T) -> Guarded<'_, T> {
+        Guarded { inner, guard: self, since: STRIDE_BYTES }
+    }
+
+    /// Copies a file to a new one, which only its owner can read.
+    pub(crate) fn copy(&self, from: &Path, to: &Path) -> io::Result<()> {
+        create_owner_only(to)?;
+        let to = File::options().write(true).open(to)?;
+        let mut to = BufWriter::with_capacity(STRIDE_BYTES, to);
+        io::copy(&mut self.over(File::open(from)?), &mut to)?;
+        to.flush()
+    }
+}
+
+/// Rounds up to MiB.
+pub(crate) fn mib(bytes: u64) -> u64 {
+    bytes.div_ceil(1 << 20)
+}
+
+/// See [`Guard::over`].
+pub(crate) struct Guarded<'a, T> {
+    inner: T,
+    guard: &'a Guard,
+    since: usize,
+}
+
+impl<T> Guarded<'_, T> {
+    fn pass(&mut self, bytes: usize) -> io::Result<()> {
+        if self.since >= STRIDE_BYTES {
+            self.guard.check()?;
+            self.since = 0;
+        }
+        self.since = self.since.saturating_add(bytes);
+        Ok(())
+    }
+}
+
+impl<T: Read> Read for Guarded<'_, T> {
+    fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
+        self.pass(bytes.len())?;
+        self.inner.read(bytes)
+    }
+}
+
+impl<T: Write> Write for Guarded<'_, T> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.pass(bytes.len())?;
+        self.inner.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.inner.flush()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::PathBuf;
+    use std::sync::atomic::AtomicU64;
+
+    use super::*;
+    use crate::ports::Disk;
+
+    /// A disk from which each look takes some room.
+    #[derive(Debug)]
+    struct Shrinking {
+        free: AtomicU64,
+        by: u64,
+    }
+
+    impl Disk for Shrinking {
+        fn free_bytes(&self, _folder: &Path) -> io::Result<u64> {
+            Ok(self.free.fetch_sub(self.by, Ordering::Relaxed))
+        }
+    }
+
+    fn room(free: u64, by: u64) -> Arc<DiskRoom> {
+        let disk = Arc::new(Shrinking { free: free.into(), by });
+        Arc::new(DiskRoom::new(disk, PathBuf::new()))
+    }
+
+    fn begin(free: u64, by: u64, need: u64) -> Result<Guard, Fault> {
+        Guard::begin(&room(free, by), CancellationToken::new(), need)
+    }
+
+    #[test]
+    fn a_backup_begins_only_if_it_leaves_twice_the_reserve() {
+        assert!(begin(LEFT_BYTES + 5, 0, 5).is_ok());
+        let refusal = begin(LEFT_BYTES + 4, 0, 5).unwrap_err();
+        assert_eq!(refusal.code, Code::DiskFull);
+        assert!(refusal.message.contains("needs 129 MiB"), "{refusal}");
+    }
+
+    #[test]
+    fn a_disk_that_becomes_short_ends_the_copy_before_the_reserve() {
+        let folder = tempfile::tempdir().unwrap();
+        let (from, to) = (folder.path().join("from"), folder.path().join("to"));
+        std::fs::write(&from, vec![1; 4 * STRIDE_BYTES]).unwrap();
+        let guard = begin(LEFT_BYTES + 2 * FREE_DISK_BYTES, FREE_DISK_BYTES, 0).unwrap();
+        let error = guard.copy(&from, &to).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::StorageFull);
+        assert_eq!(guard.refusal().unwrap().code, Code::DiskFull);
+        assert!(std::fs::metadata(&to).unwrap().len() < 4 * STRIDE_BYTES as u64);
+    }
+
+    #[test]
+    fn a_cancelled_backup_copies_at_most_one_more_stride() {
+        let guard = begin(u64::MAX, 0, 0).unwrap();
+        let mut reader = guard.over(io::repeat(1));
+        let mut piece = vec![0; STRIDE_BYTES];
+        reader.read_exact(&mut piece).unwrap();
+        assert!(guard.refusal().is_none());
+        guard.stop.cancel();
+        assert!(reader.read_exact(&mut piece).is_err());
+        assert_eq!(guard.refusal().unwrap().code, Code::Cancelled);
+    }
+}
