@@ -7,6 +7,7 @@ use alloy_primitives::Address;
 use alloy_sol_types::SolCall;
 use bursar_chain::chain_clock;
 use bursar_chain::clock::SystemClock;
+use bursar_chain::final_count::{PastState, past_state};
 use bursar_chain::ports::{BlockTag, Chain, Clock};
 use bursar_chain::rpc::BATCH_MAX;
 use bursar_core::limits::CLOCK_OFF_CHAIN_WARN_MS;
@@ -131,6 +132,9 @@ impl Check {
                         format!("{} answers", endpoint.label()),
                     );
                     self.batches(title, endpoint, &chain).await;
+                    if let Some(signer) = signers.first() {
+                        self.past_state(network, endpoint, &chain, *signer).await;
+                    }
                 }
                 Err(fault) => self.findings.add(Severity::Bad, title, fault.to_string()),
             }
@@ -163,6 +167,36 @@ impl Check {
             }
             Err(fault) => self.findings.add(Severity::Bad, title, fault.to_string()),
         }
+    }
+
+    /// Reports a node without the state of the blocks by which a transaction is final.
+    async fn past_state(
+        &mut self,
+        network: &NetworkConfig,
+        endpoint: &Endpoint,
+        chain: &dyn Chain,
+        signer: Address,
+    ) {
+        let (title, label) = (network.network.title, endpoint.label());
+        let (severity, text) = match past_state(chain, signer, network.confirmations).await {
+            Ok(PastState::Kept) => return,
+            Ok(PastState::NewestOnly(said)) => (
+                Severity::Warning,
+                format!(
+                    "{label} has the state of its newest block alone ({said}): transactions end later after a start, and \
+                     with more requests; prefer a node that keeps the state of 128 blocks"
+                ),
+            ),
+            Ok(PastState::Refused(said)) => (
+                Severity::Bad,
+                format!(
+                    "{label} does not tell which transactions are final ({said}): they do not end unless another node \
+                     tells; use a node that keeps the state of 128 blocks"
+                ),
+            ),
+            Err(fault) => (Severity::Bad, fault.to_string()),
+        };
+        self.findings.add(severity, title, text);
     }
 
     /// Compares this machine's clock with the newest block. Waits for another block if the newest seems old.

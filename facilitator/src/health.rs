@@ -20,8 +20,11 @@ pub struct NetworkHealth {
     pub blocks_advance: bool,
     /// Whether a signer can pay for a payment.
     pub coin: bool,
-    /// Whether a signer takes payments. None does if another program uses the keys of all of them.
+    /// Whether a signer takes payments. None does if another program uses the keys of all of them, or no node
+    /// tells which of their transactions are final.
     pub free_signer: bool,
+    /// Whether nodes tell which transactions are final. Without that payments are settled, but transactions do not end.
+    pub finality: bool,
     /// The balance of each signer, in wei.
     pub signers: BTreeMap<Address, U256>,
     /// Gas paid today (UTC), in wei.
@@ -129,7 +132,7 @@ impl ServiceHealth {
                 "blocksCome": health.blocks_advance, "nativeCoin": health.coin,
                 "clock": !ahead_ms.is_some_and(is_wrong),
                 "clockAheadSeconds": ahead_ms.map(|ms| ms / 1_000),
-                "freeSigner": health.free_signer,
+                "freeSigner": health.free_signer, "finality": health.finality,
             });
             (format!("eip155:{chain}"), checks)
         };

@@ -68,6 +68,10 @@ pub struct Metrics {
     pub balance_low: Family<SignerLabels, Gauge<i64, AtomicI64>>,
     /// How long the oldest transaction of a signer has waited for a block.
     pub oldest_unmined: Family<SignerLabels, Gauge<f64, AtomicU64>>,
+    /// Transactions of a signer that have not ended: not in a block, or in one that is not final yet.
+    pub unfinished: Family<SignerLabels, Gauge<i64, AtomicI64>>,
+    /// 1 if no node tells which transactions of a signer are final.
+    pub finality_unknown: Family<SignerLabels, Gauge<i64, AtomicI64>>,
     /// 1 if a node of the network answered at the last probe.
     pub node_up: Family<NetworkLabel, Gauge<i64, AtomicI64>>,
     gas_spent: Family<NetworkLabel, Counter<f64, AtomicU64>>,
@@ -106,6 +110,18 @@ impl Default for Metrics {
             "Time the oldest transaction of a signer has waited for a block",
             oldest_unmined.clone(),
         );
+        let unfinished = Family::default();
+        registry.register(
+            "unfinished_transactions",
+            "Transactions of a signer that are not final",
+            unfinished.clone(),
+        );
+        let finality_unknown = Family::default();
+        registry.register(
+            "finality_unknown",
+            "1 if no node tells which transactions of a signer are final",
+            finality_unknown.clone(),
+        );
         let node_up = Family::default();
         registry.register("node_up", "1 if nodes of a network answer", node_up.clone());
         let gas_spent = Family::default();
@@ -137,6 +153,8 @@ impl Default for Metrics {
             balance,
             balance_low,
             oldest_unmined,
+            unfinished,
+            finality_unknown,
             node_up,
             gas_spent,
             reorganised,

@@ -116,7 +116,12 @@ impl Upkeep {
                 unmined.filter(|one| matches!(one.chain_state, bursar_submit::ChainState::Pending));
             let oldest = waiting.filter_map(|one| Some(one.attempts.first()?.at)).min();
             let age = oldest.map_or(0.0, |then| seconds(now, then));
-            self.metrics.oldest_unmined.get_or_create(&signer_labels(settler, *signer)).set(age);
+            let labels = signer_labels(settler, *signer);
+            self.metrics.oldest_unmined.get_or_create(&labels).set(age);
+            let unfinished = i64::try_from(outbox.open.len()).unwrap_or(i64::MAX);
+            self.metrics.unfinished.get_or_create(&labels).set(unfinished);
+            let is_unknown = slot.outbox.is_finality_unknown();
+            self.metrics.finality_unknown.get_or_create(&labels).set(i64::from(is_unknown));
         }
     }
 
@@ -134,8 +139,12 @@ impl Upkeep {
             .set(i64::from(result.is_ok()));
         let chain = settler.network.contracts.chain;
         let usage = self.ledger.gas_usage(chain, B256::ZERO, self.clock.utc());
-        let mut health =
-            NetworkHealth { spent_today: usage.spent_total, ..NetworkHealth::default() };
+        let mut slots = settler.signer_slots.values();
+        let mut health = NetworkHealth {
+            spent_today: usage.spent_total,
+            finality: !slots.any(|slot| slot.outbox.is_finality_unknown()),
+            ..NetworkHealth::default()
+        };
         let price = match result {
             Ok(price) => price,
             Err(fault) => {

@@ -24,9 +24,10 @@ pub(super) struct OwnTransaction {
 }
 
 impl Settler {
-    /// Whether a signer takes no new payments because another program uses its key.
+    /// Whether a signer takes no new payments, because another program uses its key or its transactions do not end.
     pub(crate) fn is_paused(&self, signer: Address) -> bool {
         self.paused_signers.is_paused(signer, self.network.clock.mono_ms())
+            || self.signer_slots.get(&signer).is_some_and(|slot| slot.outbox.is_stuck())
     }
 
     /// The signers that may take a job with this rule now; `None` if every active signer may.

@@ -7,7 +7,7 @@ use bursar_facilitator::verify::VerifyError;
 
 use crate::stage::{Pay, Plan, Stage, by, signer, with_key};
 use crate::withdrawals::{is_uncertain, reason, reason_of, settled};
-use crate::world::{Flaw, Send, Tx};
+use crate::world::{Flaw, Past, Send, Tx};
 
 const FLAWS: [Flaw; 2] = [Flaw::NoEvents, Flaw::Reverted];
 
@@ -160,4 +160,43 @@ async fn a_settlement_that_a_bad_node_hides_later_is_unknown() {
         let end = until_decided(&stage, &pay).await;
         assert!(is_uncertain(&end), "{flaw:?}: {end:?}");
     }
+}
+
+/// A pruned node refuses the transaction count as of a past block, by which a transaction is final.
+#[tokio::test(start_paused = true)]
+async fn transactions_end_with_a_node_that_keeps_no_past_state() {
+    let mut stage = Stage::set().await;
+    stage.world.state().past = Past::NewestOnly;
+    stage.keep_mining();
+    assert!(settled(&stage.settle(&stage.pays(1, 700, 1)).await));
+    stage.pass(10_000).await;
+    assert!(stage.outbox.outbox().open.is_empty(), "{:?}", stage.outbox.outbox());
+    assert!(!stage.outbox.is_finality_unknown());
+}
+
+/// Without an answer about finality no transaction ends, and the signer takes no more than it can have in flight. That is
+/// reported, and the node is not asked for the same receipts again and again.
+#[tokio::test(start_paused = true)]
+async fn transactions_whose_finality_no_node_tells_are_reported_and_rarely_looked_up() {
+    let mut stage = Stage::set().await;
+    stage.world.state().past = Past::Refused;
+    stage.keep_mining();
+    for nonce in 1..=16 {
+        let end = stage.settle(&stage.pays(1, 700, nonce)).await;
+        assert!(settled(&end), "{nonce}: {end:?}");
+    }
+    stage.pass(30_000).await;
+    assert_eq!(stage.outbox.outbox().open.len(), 16);
+    assert!(stage.outbox.is_finality_unknown() && stage.outbox.is_stuck());
+    let end = stage.settle(&stage.pays(1, 700, 17)).await;
+    assert!(!settled(&end), "{end:?}");
+    let before = stage.world.state().receipt_requests;
+    stage.pass(300_000).await;
+    let asked = stage.world.state().receipt_requests - before;
+    assert!(asked <= 16 * 11, "{asked} receipts in five minutes");
+    stage.world.state().past = Past::NewestOnly;
+    stage.pass(60_000).await;
+    assert!(stage.outbox.outbox().open.is_empty(), "{:?}", stage.outbox.outbox());
+    assert!(!stage.outbox.is_finality_unknown() && !stage.outbox.is_stuck());
+    assert!(settled(&stage.settle(&stage.pays(1, 700, 18)).await));
 }

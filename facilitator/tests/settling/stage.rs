@@ -117,6 +117,8 @@ pub(crate) struct Stage {
     pub(crate) ledger: Ledger,
     pub(crate) settler: Arc<Settler>,
     pub(crate) metrics: Arc<Metrics>,
+    /// The transactions of the first signer.
+    pub(crate) outbox: Arc<ServiceOutbox>,
     stopping: CancellationToken,
     outboxes: TaskTracker,
     folder: tempfile::TempDir,
@@ -189,6 +191,7 @@ impl Stage {
             outbox.ensure_running();
             signer_slots.insert(*signer, SignerSlot { outbox });
         }
+        let outbox = Arc::clone(&signer_slots[&signer(1)].outbox);
         let network_context = Arc::new(NetworkContext::new(
             plan.config.clone(),
             chain,
@@ -224,6 +227,7 @@ impl Stage {
             ledger,
             settler,
             metrics,
+            outbox,
             stopping,
             outboxes,
             folder,

@@ -124,9 +124,23 @@ pub(crate) enum Flaw {
     Reverted,
 }
 
+/// What the node knows of blocks before the newest.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Past {
+    /// Everything.
+    Kept,
+    /// Their headers and receipts, but not their state.
+    NewestOnly,
+    /// Like `NewestOnly`, and it answers for no hash of a block.
+    Refused,
+}
+
 #[derive(Debug)]
 pub(crate) struct State {
     pub(crate) node: Node,
+    pub(crate) past: Past,
+    /// Number of requests for receipts.
+    pub(crate) receipt_requests: usize,
     /// Treatment of the next broadcasts; later ones are taken.
     pub(crate) sends: VecDeque<Send>,
     /// Every transaction that was broadcast, in order.
@@ -194,6 +208,8 @@ impl World {
             sends: VecDeque::new(),
             sent: Vec::new(),
             base_fee: GWEI,
+            past: Past::Kept,
+            receipt_requests: 0,
             hidden_receipts: 0,
             flaw: None,
             has_honest_node: false,
@@ -477,6 +493,7 @@ impl State {
     }
 
     fn receipt(&mut self, hash: B256) -> Option<Receipt> {
+        self.receipt_requests += 1;
         if self.hidden_receipts > 0 && self.mined.contains_key(&hash) {
             self.hidden_receipts -= 1;
             return None;
@@ -496,7 +513,7 @@ impl State {
         Some(Receipt {
             tx_hash: hash,
             block_number: found.block,
-            block_hash: keccak256(found.block.to_be_bytes()),
+            block_hash: block_hash(found.block),
             status,
             logs: found.logs,
             paid: Some(PaidFee { gas_used: 1, gas_price: found.fee, data_fee: U256::ZERO }),
@@ -623,9 +640,26 @@ impl Chain for World {
         self.reply(|state| Ok(state.head))
     }
 
+    fn block_hash(&self, number: u64) -> ChainReply<'_, Option<B256>> {
+        let hash = block_hash(number);
+        self.reply(move |state| Ok((number <= state.head).then_some(hash)))
+    }
+
+    fn transaction_count_in(&self, address: Address, block: B256) -> ChainReply<'_, u64> {
+        self.reply(move |state| {
+            if state.past == Past::Refused || block_hash(state.head) != block {
+                return Err(rejection("missing trie node"));
+            }
+            Ok(state.count(address, u64::MAX))
+        })
+    }
+
     fn transaction_count(&self, address: Address, block: BlockTag) -> ChainReply<'_, u64> {
         self.reply(move |state| {
             let mined = state.count(address, u64::MAX);
+            if matches!(block, BlockTag::Number(_)) && state.past != Past::Kept {
+                return Err(rejection("missing trie node"));
+            }
             Ok(match block {
                 BlockTag::Number(block) => state.count(address, block),
                 BlockTag::Pending => {
@@ -712,4 +746,8 @@ impl Chain for World {
             }),
         }
     }
+}
+
+fn block_hash(number: u64) -> B256 {
+    keccak256(number.to_be_bytes())
 }

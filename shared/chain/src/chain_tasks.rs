@@ -8,6 +8,7 @@ use bursar_submit::{
     Action, Call, Found, Input, OutboxKey, Quote, Raw, Rules, SendAnswer, SubmissionId,
 };
 
+use crate::final_count::{FinalCount, FinalCounts};
 use crate::ports::{BlockTag, Chain, ChainFault, TxStatus};
 
 /// Gas of an empty transfer on networks whose gas includes no data fee (`G_transaction` of the Yellow Paper).
@@ -129,7 +130,8 @@ fn classify(message: &str) -> SendAnswer {
 pub type LookupRequest = (SubmissionId, Vec<B256>);
 
 /// Queries many submissions of one signer with few requests. Reads the head first, so a block that arrives meanwhile
-/// cannot make a receipt look deeper than it is.
+/// cannot make a receipt look deeper than it is. Also returns the signer's transaction count as of the newest final block:
+/// while it is unknown nothing becomes final, but the other answers count.
 ///
 /// # Errors
 /// No node answered; a later block triggers the lookup again.
@@ -138,7 +140,8 @@ pub async fn look_up(
     signer: Address,
     rules: &Rules,
     lookups: &[LookupRequest],
-) -> Result<Vec<Input>, ChainFault> {
+    counts: &mut FinalCounts,
+) -> Result<(Vec<Input>, FinalCount), ChainFault> {
     let head = chain.block_number().await?;
     let hashes: Vec<B256> = lookups.iter().flat_map(|(_id, hashes)| hashes).copied().collect();
     let receipts = chain.receipts(&hashes).await?;
@@ -152,14 +155,13 @@ pub async fn look_up(
         })
     };
     let final_block = head.checked_sub(rules.confirmations.saturating_sub(1));
-    let settled = match final_block {
-        Some(block) => match chain.transaction_count(signer, BlockTag::Number(block)).await {
-            Ok(count) => count,
-            // The nodes no longer have the state of that block: nothing becomes final, but the other answers count.
-            Err(ChainFault::Rejected { .. }) => 0,
-            Err(fault) => return Err(fault),
-        },
-        None => 0,
+    let count = match final_block {
+        Some(block) => counts.at(chain, signer, head, block).await?,
+        None => FinalCount::Awaited,
+    };
+    let settled = match count {
+        FinalCount::Known(count) => count,
+        FinalCount::Awaited | FinalCount::Unknown => 0,
     };
     let mut results = Vec::with_capacity(lookups.len());
     for (id, hashes) in lookups {
@@ -171,7 +173,7 @@ pub async fn look_up(
         };
         results.push(Input::LookedUp { id: *id, asked: hashes.len(), found, known, head, settled });
     }
-    Ok(results)
+    Ok((results, count))
 }
 
 #[cfg(test)]

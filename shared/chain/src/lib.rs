@@ -38,6 +38,7 @@ pub mod clock;
 pub mod data_fee;
 pub mod explorer_http;
 pub mod failpoints;
+pub mod final_count;
 pub mod follower;
 pub mod multicall;
 pub mod ports;

@@ -111,6 +111,17 @@ pub trait Chain: Send + Sync + Debug {
         unsupported()
     }
 
+    /// Returns the hash of a block; `None` if the node does not have it.
+    fn block_hash(&self, _number: u64) -> ChainReply<'_, Option<B256>> {
+        unsupported()
+    }
+
+    /// Returns the number of an account's transactions as of the block with this hash (EIP-1898). Nodes without the state
+    /// of that block refuse, and so do some that have it.
+    fn transaction_count_in(&self, _address: Address, _block: B256) -> ChainReply<'_, u64> {
+        unsupported()
+    }
+
     /// Returns the next nonce of an account: the number of its transactions as of a block.
     fn transaction_count(&self, _address: Address, _block: BlockTag) -> ChainReply<'_, u64> {
         unsupported()

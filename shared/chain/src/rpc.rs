@@ -234,6 +234,18 @@ impl Chain for RpcChain {
         self.ask(Call { method, params, kind: Kind::Read }, decode)
     }
 
+    fn block_hash(&self, number: u64) -> ChainReply<'_, Option<B256>> {
+        let params = json!([tag(BlockTag::Number(number)), false]);
+        self.ask(Call { method: "eth_getBlockByNumber", params, kind: Kind::Read }, block_hash)
+    }
+
+    fn transaction_count_in(&self, address: Address, block: B256) -> ChainReply<'_, u64> {
+        let params = json!([address, { "blockHash": block, "requireCanonical": true }]);
+        let decode = |raw: &RawValue| u64_of(&decode_as::<String>(raw)?);
+        let method = "eth_getTransactionCount";
+        self.ask(Call { method, params, kind: Kind::Read }, decode)
+    }
+
     fn estimate_gas(&self, from: Address, call: bursar_submit::Call) -> ChainReply<'_, u64> {
         let params = json!([{
             "from": from, "to": call.to, "value": call.value, "data": call.data,
@@ -368,6 +380,14 @@ fn newest(raw: &RawValue) -> Result<FeeFacts, Unusable> {
 }
 
 /// Reads the number of a block; `None` if there is no such block.
+fn block_hash(raw: &RawValue) -> Result<Option<B256>, Unusable> {
+    #[derive(Deserialize)]
+    struct WireBlock {
+        hash: B256,
+    }
+    Ok(decode_as::<Option<WireBlock>>(raw)?.map(|block| block.hash))
+}
+
 fn block_number(raw: &RawValue) -> Result<Option<u64>, Unusable> {
     #[derive(Deserialize)]
     struct Block {

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use alloy_primitives::B256;
 use bursar_core::networks::Gas;
 use bursar_submit::{
-    Action, Input, Outbox, OutboxKey, Rules, SendAnswer, Submission, SubmissionId,
+    Action, ChainState, Input, Outbox, OutboxKey, Rules, SendAnswer, Submission, SubmissionId,
 };
 use bursar_x402::signature::Signature65;
 use tokio::sync::mpsc;
@@ -16,6 +16,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::chain_tasks::{self, LookupRequest};
+use crate::final_count::{FinalCount, FinalCounts};
 use crate::follower::Follower;
 use crate::ports::{BoxFuture, Chain, Clock};
 
@@ -27,6 +28,9 @@ pub const IDLE_MS: u64 = 2_000;
 const QUOTE_QUEUED_MS: u64 = 250;
 /// Shortest time between two quotes otherwise, in milliseconds.
 const QUOTE_MS: u64 = 1_500;
+
+/// Pause between two looks at transactions that have receipts, while no node tells which are final.
+const UNCOUNTED_MS: u64 = 30_000;
 
 /// The owner of an outbox: it persists the outbox and obtains signatures for it.
 pub trait Host: Send + Sync + 'static {
@@ -52,6 +56,9 @@ pub trait Host: Send + Sync + 'static {
     /// Reports that a broadcast has ended. `clear` means that no node can still receive the bytes: each one that
     /// was contacted accepted or rejected them.
     fn sent(&self, _id: SubmissionId, _hash: B256, _clear: bool) {}
+
+    /// Reports whether no node tells which transactions are final: whether [`FinalCount::Unknown`] was the last answer.
+    fn finality_unknown(&self, _is_unknown: bool) {}
 
     /// Passes a failpoint and returns whether to continue. Tests may end the process here.
     fn hit(&self, _point: &'static str) -> bool {
@@ -132,6 +139,8 @@ async fn serve_until_idle<H: Host>(
         signed,
         quoted: None,
         sent: BTreeSet::new(),
+        counts: FinalCounts::default(),
+        uncounted_since: None,
     };
     let mut resumed = false;
     loop {
@@ -198,6 +207,9 @@ struct ChainTasks<H: Host> {
     quoted: Option<(u64, Option<Input>)>,
     /// Hashes broadcast since the driver started.
     sent: BTreeSet<B256>,
+    counts: FinalCounts,
+    /// When no node told which transactions are final (monotonic milliseconds), if that was the last answer.
+    uncounted_since: Option<u64>,
 }
 
 impl<H: Host> ChainTasks<H> {
@@ -328,9 +340,22 @@ impl<H: Host> ChainTasks<H> {
                 lookups.push((id, hashes));
             }
         }
+        if self.is_uncounted() {
+            // Their receipts are known, and another look would not end them.
+            let open = self.host.outbox();
+            let is_mined = |id: &SubmissionId| {
+                let state = open.open.get(id).map(|one: &Submission| &one.chain_state);
+                matches!(state, Some(ChainState::Included(_)))
+            };
+            lookups.retain(|(id, _hashes)| !is_mined(id));
+            if lookups.is_empty() {
+                return;
+            }
+        }
         let (signer, rules) = (self.context.key.signer, self.context.rules);
-        match chain_tasks::look_up(chain, signer, &rules, &lookups).await {
-            Ok(results) => {
+        match chain_tasks::look_up(chain, signer, &rules, &lookups, &mut self.counts).await {
+            Ok((results, count)) => {
+                self.note_finality(count == FinalCount::Unknown);
                 for input in results {
                     self.handle(Notice::Input(input)).await;
                 }
@@ -339,6 +364,28 @@ impl<H: Host> ChainTasks<H> {
                 tracing::debug!(chain = %self.context.key.chain, %fault, "a lookup failed")
             }
         }
+    }
+
+    fn is_uncounted(&self) -> bool {
+        let now = self.context.clock.mono_ms();
+        self.uncounted_since.is_some_and(|since| now.saturating_sub(since) < UNCOUNTED_MS)
+    }
+
+    fn note_finality(&mut self, is_unknown: bool) {
+        let OutboxKey { chain, signer } = self.context.key;
+        if is_unknown != self.uncounted_since.is_some() {
+            if is_unknown {
+                tracing::warn!(
+                    %chain, %signer,
+                    "no node tells which transactions are final, because none has the state of past blocks: transactions \
+                     do not end; add a node that keeps the state of 128 blocks"
+                );
+            } else {
+                tracing::info!(%chain, %signer, "a node tells again which transactions are final");
+            }
+            self.host.finality_unknown(is_unknown);
+        }
+        self.uncounted_since = is_unknown.then(|| self.context.clock.mono_ms());
     }
 
     /// Requests a signature in the background. A signer may ask a person and take minutes.

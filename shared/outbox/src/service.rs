@@ -1,6 +1,7 @@
 //! Runs the outboxes of a store: one task per outbox with open submissions.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use alloy_primitives::B256;
@@ -98,6 +99,7 @@ impl ServiceOutbox {
             deps,
             version: tokio::sync::Mutex::new(stored.version),
             broadcasts: watch::Sender::default(),
+            finality_unknown: AtomicBool::new(false),
             outbox: watch::Sender::new(Arc::new(stored.outbox)),
         };
         Ok(Arc::new(Self { host: Arc::new(host), context, running: Mutex::new(false) }))
@@ -134,6 +136,16 @@ impl ServiceOutbox {
     /// Returns the current outbox.
     pub fn outbox(&self) -> Arc<Outbox> {
         self.host.outbox()
+    }
+
+    /// Whether submissions do not end, because no node tells which transactions are final.
+    pub fn is_finality_unknown(&self) -> bool {
+        self.host.finality_unknown.load(Ordering::Relaxed) && !self.outbox().open.is_empty()
+    }
+
+    /// Whether no further submission is sent, because as many as allowed do not end.
+    pub fn is_stuck(&self) -> bool {
+        self.is_finality_unknown() && self.outbox().held().len() >= self.host.rules.window
     }
 
     /// Returns the broadcasts of a submission's call. After a cancel no new one starts.
@@ -220,6 +232,7 @@ struct ServiceHost {
     /// The version of the last known commit. The lock is held over a commit, so commits run one at a time.
     version: tokio::sync::Mutex<u64>,
     broadcasts: watch::Sender<BroadcastsById>,
+    finality_unknown: AtomicBool,
     outbox: watch::Sender<Arc<Outbox>>,
 }
 
@@ -321,6 +334,10 @@ impl Host for ServiceHost {
             *broadcasts = Broadcasts { in_progress: None, unclear: broadcasts.unclear || !clear };
             true
         });
+    }
+
+    fn finality_unknown(&self, is_unknown: bool) {
+        self.finality_unknown.store(is_unknown, Ordering::Relaxed);
     }
 
     fn hit(&self, point: &'static str) -> bool {

@@ -3,6 +3,7 @@
 
 use alloy_primitives::{Bytes, U256, keccak256};
 use bursar_chain::chain_clock;
+use bursar_chain::final_count::{PastState, past_state};
 use bursar_chain::ports::{BlockTag, ChainFault, EndpointLabel};
 use bursar_chain::rpc::BATCH_MAX;
 use bursar_control::answers::CheckAnswer;
@@ -43,6 +44,8 @@ pub(super) async fn check(
     let time = chain_clock::ahead(&*chain, &*ports.clock).await;
     let mut checks = vec![identity, token(row, decimals, domain), clock(row, time)];
     checks.extend(batches(row, chain.batch_refusal(BATCH_MAX).await));
+    let state = past_state(&*chain, coin.address, row.gas.confirmations).await;
+    checks.extend(finality(row, state));
     if let Some(found) = row.exchange {
         checks.extend(exchange(row, Wiring::read(&*chain, row, found).await));
     }
@@ -63,6 +66,25 @@ fn batches(row: &Network, refusal: Result<Option<String>, ChainFault>) -> Option
         Ok(Some(said)) => format!(
             "the endpoint takes no batch of {BATCH_MAX} requests ({said}): it gets smaller ones or single requests, \
              which takes longer"
+        ),
+        Err(fault) => format!("not known: {fault}"),
+    };
+    Some(CheckAnswer::warn(title, finding, advice))
+}
+
+/// Judges the nodes by the state that they keep of past blocks. What finality needs is not worth a line.
+fn finality(row: &Network, state: Result<PastState, ChainFault>) -> Option<CheckAnswer> {
+    let title = format!("final blocks on {}", row.title);
+    let advice =
+        format!("use an endpoint that keeps 128 blocks: bursar network rpc {} <url>", row.chain);
+    let finding = match state {
+        Ok(PastState::Kept) => return None,
+        Ok(PastState::NewestOnly(said)) => format!(
+            "the endpoint has the state of its newest block alone ({said}): sends end later after a start, and with more \
+             requests"
+        ),
+        Ok(PastState::Refused(said)) => format!(
+            "the endpoint does not tell which transactions are final ({said}): sends, trades and loans do not end"
         ),
         Err(fault) => format!("not known: {fault}"),
     };

@@ -1,0 +1,291 @@
+//! The transaction count of an account as of a final block, also from nodes that keep no state of past blocks.
+//!
+//! Such a node still answers for its newest block. The count is noted with the hash of that block, and counts once the block
+//! is final and still in the chain, which needs no state. So the rule is the same as with other nodes: a count as of a final
+//! block.
+
+use std::collections::VecDeque;
+
+use alloy_primitives::{Address, B256};
+
+use crate::ports::{BlockTag, Chain, ChainFault};
+
+/// Counts that are kept at most. A block is final after far fewer.
+const NOTED_MAX: usize = 512;
+
+/// The counts of one account that no node may be able to repeat.
+#[derive(Debug, Default)]
+pub struct FinalCounts {
+    /// With ascending block numbers.
+    noted: VecDeque<Noted>,
+}
+
+/// An account's transaction count as of one block.
+#[derive(Debug, Clone, Copy)]
+struct Noted {
+    block: u64,
+    hash: B256,
+    count: u64,
+}
+
+/// The transaction count of an account as of a final block.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FinalCount {
+    Known(u64),
+    /// It will be known when the newest block is final.
+    Awaited,
+    /// No node answers for a past block, nor for the hash of its newest block.
+    Unknown,
+}
+
+impl FinalCounts {
+    /// Returns the count as of the block `last_final`, or as of an earlier block if the nodes know the state of the newest
+    /// block `head` alone.
+    ///
+    /// # Errors
+    /// No node answered.
+    pub async fn at(
+        &mut self,
+        chain: &dyn Chain,
+        signer: Address,
+        head: u64,
+        last_final: u64,
+    ) -> Result<FinalCount, ChainFault> {
+        let fault = match chain.transaction_count(signer, BlockTag::Number(last_final)).await {
+            Ok(count) => {
+                self.noted.clear();
+                return Ok(FinalCount::Known(count));
+            }
+            Err(fault) => fault,
+        };
+        let noted = self.note(chain, signer, head).await;
+        while let Some(at) = self.noted.iter().rposition(|noted| noted.block <= last_final) {
+            let Some(Noted { block, hash, count }) = self.noted.get(at).copied() else { break };
+            match chain.block_hash(block).await {
+                Ok(Some(found)) if found == hash => {
+                    self.noted.drain(..at);
+                    return Ok(FinalCount::Known(count));
+                }
+                // A reorganization removed it.
+                Ok(Some(_another)) => drop(self.noted.remove(at)),
+                Ok(None) | Err(_) => break,
+            }
+        }
+        match (noted, fault) {
+            (Ok(()), _any) => Ok(FinalCount::Awaited),
+            (Err(_), ChainFault::Rejected { .. }) => Ok(FinalCount::Unknown),
+            (Err(_), fault) => Err(fault),
+        }
+    }
+
+    /// Notes the count as of the newest block.
+    async fn note(
+        &mut self,
+        chain: &dyn Chain,
+        signer: Address,
+        head: u64,
+    ) -> Result<(), ChainFault> {
+        if self.noted.back().is_some_and(|noted| noted.block >= head) {
+            return Ok(());
+        }
+        let counted = match newest_count(chain, signer, head).await {
+            Ok((hash, count)) => Ok((head, hash, count)),
+            // A newer block may have arrived.
+            Err(_refused) => {
+                let head = chain.block_number().await?;
+                newest_count(chain, signer, head).await.map(|(hash, count)| (head, hash, count))
+            }
+        };
+        let (block, hash, count) = counted?;
+        if self.noted.len() >= NOTED_MAX {
+            self.noted.pop_front();
+        }
+        self.noted.push_back(Noted { block, hash, count });
+        Ok(())
+    }
+}
+
+/// Returns the hash of a block and an account's transaction count as of the block with this hash.
+///
+/// # Errors
+/// No node has the block, or none answers for its hash.
+async fn newest_count(
+    chain: &dyn Chain,
+    signer: Address,
+    block: u64,
+) -> Result<(B256, u64), ChainFault> {
+    let hash = chain.block_hash(block).await?.ok_or_else(none)?;
+    Ok((hash, chain.transaction_count_in(signer, hash).await?))
+}
+
+fn none() -> ChainFault {
+    ChainFault::Unavailable { tried: Vec::new() }
+}
+
+/// Which blocks the nodes of a network have the state of.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum PastState {
+    /// Those that finality needs.
+    Kept,
+    /// The newest block alone, with the node's words about another one.
+    NewestOnly(String),
+    /// Not even that of the newest block by its hash: no transaction becomes final.
+    Refused(String),
+}
+
+/// Finds out how a node answers what [`FinalCounts`] asks, at a depth of `confirmations`.
+///
+/// # Errors
+/// The node gives no number of its newest block.
+pub async fn past_state(
+    chain: &dyn Chain,
+    signer: Address,
+    confirmations: u64,
+) -> Result<PastState, ChainFault> {
+    let head = chain.block_number().await?;
+    let last_final = head.saturating_sub(confirmations.saturating_sub(1));
+    let Err(fault) = chain.transaction_count(signer, BlockTag::Number(last_final)).await else {
+        return Ok(PastState::Kept);
+    };
+    // Blocks may have arrived since.
+    let head = chain.block_number().await?;
+    Ok(match newest_count(chain, signer, head).await {
+        Ok(_counted) => PastState::NewestOnly(fault.to_string()),
+        Err(_) => PastState::Refused(fault.to_string()),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+
+    use alloy_primitives::{Bytes, U256};
+    use bursar_core::networks::ChainId;
+    use bursar_core::time::Utc;
+
+    use super::*;
+    use crate::ports::{ChainReply, Receipt};
+
+    const SIGNER: Address = Address::repeat_byte(1);
+
+    /// A node that answers for its newest block alone. The block at a height is the last one pushed there.
+    #[derive(Debug, Default)]
+    struct Pruned {
+        /// Hash and count of each block, from height 0.
+        blocks: Mutex<Vec<(B256, u64)>>,
+        refuses_hashes: bool,
+    }
+
+    impl Pruned {
+        fn push(&self, hash: u8, count: u64) {
+            self.blocks.lock().unwrap().push((B256::repeat_byte(hash), count));
+        }
+
+        fn head(&self) -> u64 {
+            self.blocks.lock().unwrap().len() as u64 - 1
+        }
+    }
+
+    fn refused<T: Send + 'static>() -> ChainReply<'static, T> {
+        let message = "missing trie node".to_owned();
+        Box::pin(async { Err(ChainFault::Rejected { code: -32000, message }) })
+    }
+
+    impl Chain for Pruned {
+        fn chain_id(&self) -> ChainReply<'_, ChainId> {
+            refused()
+        }
+
+        fn call(&self, _to: Address, _data: Bytes, _block: BlockTag) -> ChainReply<'_, Bytes> {
+            refused()
+        }
+
+        fn balance(&self, _address: Address, _block: BlockTag) -> ChainReply<'_, U256> {
+            refused()
+        }
+
+        fn code_at(&self, _address: Address, _block: BlockTag) -> ChainReply<'_, Bytes> {
+            refused()
+        }
+
+        fn receipt(&self, _hash: B256) -> ChainReply<'_, Option<Receipt>> {
+            refused()
+        }
+
+        fn block_time(&self) -> ChainReply<'_, Utc> {
+            refused()
+        }
+
+        fn send_raw(&self, _raw: Bytes) -> ChainReply<'_, B256> {
+            refused()
+        }
+
+        fn block_number(&self) -> ChainReply<'_, u64> {
+            Box::pin(async { Ok(self.head()) })
+        }
+
+        fn block_hash(&self, number: u64) -> ChainReply<'_, Option<B256>> {
+            let blocks = self.blocks.lock().unwrap();
+            let hash = blocks.get(number as usize).map(|(hash, _count)| *hash);
+            Box::pin(async move { Ok(hash) })
+        }
+
+        fn transaction_count(&self, _address: Address, _block: BlockTag) -> ChainReply<'_, u64> {
+            refused()
+        }
+
+        fn transaction_count_in(&self, _address: Address, block: B256) -> ChainReply<'_, u64> {
+            let (newest, count) = *self.blocks.lock().unwrap().last().unwrap();
+            if self.refuses_hashes || newest != block {
+                return refused();
+            }
+            Box::pin(async move { Ok(count) })
+        }
+    }
+
+    #[tokio::test]
+    async fn a_count_is_known_when_its_block_is_final() {
+        let (chain, mut counts) = (Pruned::default(), FinalCounts::default());
+        chain.push(0, 5);
+        chain.push(1, 6);
+        assert_eq!(counts.at(&chain, SIGNER, 1, 0).await.unwrap(), FinalCount::Awaited);
+        chain.push(2, 7);
+        assert_eq!(counts.at(&chain, SIGNER, 2, 1).await.unwrap(), FinalCount::Known(6));
+        // Blocks that nobody looked at in between make the answer older, not wrong.
+        chain.push(3, 8);
+        chain.push(4, 9);
+        assert_eq!(counts.at(&chain, SIGNER, 4, 3).await.unwrap(), FinalCount::Known(7));
+        assert_eq!(
+            past_state(&chain, SIGNER, 2).await.map(|state| state == PastState::Kept),
+            Ok(false)
+        );
+    }
+
+    #[tokio::test]
+    async fn a_block_that_a_reorganization_removed_does_not_count() {
+        let (chain, mut counts) = (Pruned::default(), FinalCounts::default());
+        chain.push(0, 5);
+        assert_eq!(counts.at(&chain, SIGNER, 0, 0).await.unwrap(), FinalCount::Known(5));
+        chain.push(1, 6);
+        assert_eq!(counts.at(&chain, SIGNER, 1, 0).await.unwrap(), FinalCount::Known(5));
+        *chain.blocks.lock().unwrap().last_mut().unwrap() = (B256::repeat_byte(9), 5);
+        chain.push(2, 5);
+        assert_eq!(counts.at(&chain, SIGNER, 2, 1).await.unwrap(), FinalCount::Known(5), "not 6");
+    }
+
+    #[tokio::test]
+    async fn nodes_that_answer_for_no_hash_leave_the_count_unknown() {
+        let chain = Pruned { refuses_hashes: true, ..Pruned::default() };
+        let mut counts = FinalCounts::default();
+        for block in 0..4 {
+            chain.push(block, 1);
+            let found = counts.at(&chain, SIGNER, u64::from(block), 0).await.unwrap();
+            assert_eq!(found, FinalCount::Unknown);
+        }
+        let state = past_state(&chain, SIGNER, 2).await;
+        assert!(
+            matches!(&state, Ok(PastState::Refused(said)) if said.contains("trie")),
+            "{state:?}"
+        );
+    }
+}
