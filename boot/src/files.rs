@@ -8,9 +8,12 @@ use std::path::{Path, PathBuf};
 use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
 
+/// Far above what a file of the service manager needs.
+const FILE_BYTES: u64 = 1 << 20;
+
 /// Reads a file; `None` if there is none.
 pub(crate) fn read(path: &Path) -> Result<Option<String>, Fault> {
-    match fs::read_to_string(path) {
+    match bursar_files::read_text(path, FILE_BYTES) {
         Ok(text) => Ok(Some(text)),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(unusable(path, "read", &error)),

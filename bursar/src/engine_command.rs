@@ -85,7 +85,7 @@ fn start_unlock(source: &SecretSource) -> Option<String> {
         SecretSource::Terminal => return None,
         SecretSource::Credential(path) => {
             let tier = path.with_file_name(bursar_boot::systemd::TIER_CREDENTIAL);
-            let tier = std::fs::read_to_string(tier).map(|text| text.trim().to_owned());
+            let tier = bursar_files::read_text(&tier, 1 << 10).map(|text| text.trim().to_owned());
             tier.unwrap_or_else(|_none| "a credential of the service manager".to_owned())
         }
         SecretSource::File(_) => "a password file".to_owned(),

@@ -106,7 +106,9 @@ fn log_to_file(path: &Path) -> io::Result<()> {
 #[cfg(unix)]
 fn open_for_its_owner(path: &Path) -> io::Result<File> {
     use std::os::unix::fs::OpenOptionsExt;
-    OpenOptions::new().append(true).create(true).mode(0o600).open(path)
+    // A pipe without a reader must not block the start.
+    let flags = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
+    OpenOptions::new().append(true).create(true).mode(0o600).custom_flags(flags).open(path)
 }
 
 #[cfg(not(unix))]

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::io::{self, Read};
+use std::path::Path;
 use std::time::Duration;
 
 use bursar_core::codes::Code;
@@ -191,7 +192,7 @@ fn read_body(given: &str) -> Result<Vec<u8>, Fault> {
     let (name, source): (&str, Box<dyn Read>) = match given.strip_prefix('@') {
         None => return Ok(given.as_bytes().to_vec()),
         Some("-") => ("standard input", Box::new(io::stdin())),
-        Some(path) => match std::fs::File::open(path) {
+        Some(path) => match bursar_files::open_or_pipe(Path::new(path)) {
             Ok(file) => (path, Box::new(file)),
             Err(error) => return Err(unreadable(path, &error)),
         },

@@ -79,13 +79,14 @@ fn crates_depend_only_on_the_crates_they_may() {
         ("bursar-submit", &["bursar-core", "bursar-x402"]),
         ("bursar-outbound", &[]),
         ("bursar-chain", &["bursar-core", "bursar-x402", "bursar-submit", "bursar-outbound"]),
-        ("bursar-rows", &[]),
+        ("bursar-rows", &["bursar-files"]),
         (
             "bursar-outbox",
             &["bursar-core", "bursar-x402", "bursar-submit", "bursar-chain", "bursar-rows"],
         ),
         ("bursar-heap", &[]),
-        ("bursar-serve", &["bursar-core", "bursar-chain", "bursar-heap"]),
+        ("bursar-files", &[]),
+        ("bursar-serve", &["bursar-core", "bursar-chain", "bursar-heap", "bursar-files"]),
         (
             "bursar-domain",
             &["bursar-core", "bursar-x402", "bursar-submit", "bursar-morpho", "bursar-uniswap"],
@@ -108,10 +109,11 @@ fn crates_depend_only_on_the_crates_they_may() {
                 "bursar-chain",
                 "bursar-rows",
                 "bursar-heap",
+                "bursar-files",
                 "bursar-serve",
             ],
         ),
-        ("bursar-tui", &["bursar-core", "bursar-control"]),
+        ("bursar-tui", &["bursar-core", "bursar-control", "bursar-files"]),
         (
             "bursar-facilitator",
             &[
@@ -122,6 +124,7 @@ fn crates_depend_only_on_the_crates_they_may() {
                 "bursar-chain",
                 "bursar-outbox",
                 "bursar-rows",
+                "bursar-files",
                 "bursar-serve",
             ],
         ),
@@ -138,9 +141,16 @@ fn crates_depend_only_on_the_crates_they_may() {
         ),
         (
             "bursar-pay",
-            &["bursar-core", "bursar-control", "bursar-x402", "bursar-outbound", "bursar-tui"],
+            &[
+                "bursar-core",
+                "bursar-control",
+                "bursar-x402",
+                "bursar-outbound",
+                "bursar-files",
+                "bursar-tui",
+            ],
         ),
-        ("bursar-boot", &["bursar-core"]),
+        ("bursar-boot", &["bursar-core", "bursar-files"]),
         (
             "bursar",
             &[
@@ -149,6 +159,7 @@ fn crates_depend_only_on_the_crates_they_may() {
                 "bursar-control",
                 "bursar-device",
                 "bursar-engine",
+                "bursar-files",
                 "bursar-heap",
                 "bursar-serve",
                 "bursar-tui",

@@ -9,6 +9,7 @@ use std::ffi::OsString;
 use std::io::{self, Read};
 use std::path::PathBuf;
 
+use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
 
 use self::line::{first_line, unreadable, unusable};
@@ -66,10 +67,27 @@ impl SecretSource {
     }
 }
 
-/// Opens a descriptor by its path, because adopting it by its number needs `unsafe`.
+/// Opens a descriptor by its path, because adopting it by its number needs `unsafe`. A descriptor for writing is refused:
+/// reading from its pipe would wait for this program itself.
 fn descriptor(number: u32) -> Result<std::fs::File, Fault> {
     let path = PathBuf::from(format!("/dev/fd/{number}"));
+    if is_output(number) {
+        let message =
+            format!("Descriptor {number} is open for writing: give one that is open for reading.");
+        return Err(Fault::because(Code::BadInput, message));
+    }
     std::fs::File::open(&path).map_err(|error| unreadable(&path, &error))
+}
+
+/// Whether a descriptor cannot be read. Where the system does not show it, those of the outputs.
+fn is_output(number: u32) -> bool {
+    // proc_pid_fdinfo(5): `flags` is octal, and its last digit is the access mode.
+    let info = std::fs::read_to_string(format!("/proc/self/fdinfo/{number}")).unwrap_or_default();
+    let flags = info.lines().find_map(|line| line.strip_prefix("flags:"));
+    match flags {
+        Some(flags) => flags.trim_end().ends_with(['1', '5']),
+        None => matches!(number, 1 | 2),
+    }
 }
 
 /// Standard input. On Unix it has no buffer in which a secret could stay.
@@ -90,7 +108,6 @@ impl Read for Stdin {
 
 #[cfg(test)]
 mod tests {
-    use bursar_core::codes::Code;
     use bursar_core::limits::PASSWORD_BYTES;
 
     use super::*;
@@ -116,6 +133,22 @@ mod tests {
         ] {
             assert_eq!(line(input), outcome);
         }
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn a_descriptor_for_writing_is_refused_instead_of_waited_for() {
+        use std::os::fd::AsRawFd;
+
+        let (reader, writer) = std::io::pipe().unwrap();
+        let read = |number: i32| {
+            let source = SecretSource::Descriptor(u32::try_from(number).unwrap());
+            source.read(&mut &b""[..]).map(|secret| secret.unwrap().0.to_vec())
+        };
+        let fault = read(writer.as_raw_fd()).unwrap_err();
+        assert!(fault.message.contains("open for writing"), "{fault}");
+        std::io::Write::write_all(&mut &writer, b"hunter2!\n").unwrap();
+        assert_eq!(read(reader.as_raw_fd()).unwrap(), b"hunter2!");
     }
 
     #[test]

@@ -48,12 +48,9 @@ impl OpenedFile {
 /// Reads a whole file of at most [`MAX_BYTES`].
 pub(super) fn read(file: &Path) -> Result<OpenedFile, KeyFault> {
     let unreadable = |source| KeyFault::Unreadable { file: file.to_owned(), source };
-    let open = File::open(file).map_err(unreadable)?;
+    let open = bursar_files::open(file).map_err(unreadable)?;
     // Metadata of the open file, not of the path, so the checked file is the one that is read.
     let metadata = open.metadata().map_err(unreadable)?;
-    if !metadata.is_file() {
-        return Err(unreadable(io::Error::other("it is not a file")));
-    }
     // Full capacity from the start, because a growing buffer leaves copies of its contents behind.
     let mut bytes = Zeroizing::new(Vec::with_capacity(MAX_BYTES + 1));
     let room = u64::try_from(MAX_BYTES + 1).unwrap_or(u64::MAX);

@@ -23,7 +23,7 @@ impl KeyLocks {
         let mut seen = Vec::new();
         for file in files {
             let unreadable = |source| KeyFault::Unreadable { file: file.to_owned(), source };
-            let open = File::open(file).map_err(unreadable)?;
+            let open = bursar_files::open(file).map_err(unreadable)?;
             let identity = identity_of(file, &open).map_err(unreadable)?;
             if seen.contains(&identity) {
                 continue;

@@ -128,7 +128,7 @@ impl RowFile {
 }
 
 fn open_existing(path: &Path, options: Options) -> Result<Database, StoreError> {
-    let file = File::options().read(true).write(true).open(path)?;
+    let file = bursar_files::open_with(File::options().read(true).write(true), path)?;
     if file.metadata()?.len() == 0 {
         return Err(StoreError::Corrupt("the file is empty".to_owned()));
     }

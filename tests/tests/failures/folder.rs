@@ -16,7 +16,7 @@ use bursar_tests::process::{EngineProcess, Start};
 use serde_json::json;
 
 use crate::stage::{
-    UsedFolder, ask, assert_unchanged, refused, refused_anywhere, set_up_wallet, text,
+    UsedFolder, ask, assert_unchanged, make_pipe, refused, refused_anywhere, set_up_wallet, text,
 };
 
 fn is_root() -> bool {
@@ -245,4 +245,31 @@ async fn a_data_folder_open_to_others_is_made_private() {
     assert_closed(&used.folder());
     drop(engine);
     assert_eq!(before.len(), persistent_inventory(&used.folder()).len());
+}
+
+/// A named pipe would keep an open waiting until somebody writes to it, deaf to signals.
+#[tokio::test]
+async fn a_pipe_in_the_place_of_a_file_is_refused_at_once() {
+    let used = UsedFolder::new().await;
+    for (name, exit) in [("settings.toml", 2), ("engine.lock", 13), ("journal.redb", 13)] {
+        let path = used.file(name);
+        let kept = std::fs::read(&path).ok();
+        let _gone = std::fs::remove_file(&path);
+        make_pipe(&path);
+        refused_anywhere(&used.folder(), &Start::default()).assert_refusal(exit, &[&text(&path)]);
+        std::fs::remove_file(&path).unwrap();
+        if let Some(kept) = kept {
+            std::fs::write(&path, kept).unwrap();
+            std::fs::set_permissions(&path, PermissionsExt::from_mode(0o600)).unwrap();
+        }
+    }
+    for name in ["main.wallet", "main.wallet.previous"] {
+        let path = used.file("wallets").join(name);
+        std::fs::remove_file(&path).unwrap();
+        make_pipe(&path);
+    }
+    let engine = EngineProcess::start(&used.folder(), &Start::default());
+    let mut operator = engine.operator().await;
+    let fault = operator.refused("wallet open").await;
+    assert!(fault.message.contains("it is not a regular file"), "{fault}");
 }

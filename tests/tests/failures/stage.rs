@@ -120,3 +120,9 @@ impl Refused {
 pub(crate) fn text(path: &Path) -> String {
     path.display().to_string()
 }
+
+/// Makes a named pipe.
+pub(crate) fn make_pipe(path: &Path) {
+    let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;
+    rustix::fs::mknodat(rustix::fs::CWD, path, rustix::fs::FileType::Fifo, mode, 0).unwrap();
+}

@@ -14,7 +14,7 @@ use bursar_tests::proxy::ProxyHome;
 use bursar_tests::service::{ServiceProcess, program_path};
 
 use crate::disk::fill;
-use crate::stage::{refused_anywhere, set_up_wallet};
+use crate::stage::{make_pipe, refused_anywhere, set_up_wallet};
 
 const FACILITATOR: &str = "bursar-test-facilitator";
 const PROXY: &str = "bursar-test-proxy";
@@ -125,6 +125,25 @@ fn damage_that_makes_the_store_panic_ends_a_service_with_13_and_one_sentence() {
         return;
     }
     println!("no byte makes the store panic");
+}
+
+#[test]
+fn a_pipe_in_the_place_of_settings_or_store_is_refused_at_once() {
+    for service in services(None) {
+        service.run_once();
+        std::fs::remove_file(&service.store).unwrap();
+        make_pipe(&service.store);
+        service.refused(13, "it is not a regular file", "a pipe");
+        std::fs::remove_file(&service.settings).unwrap();
+        make_pipe(&service.settings);
+        let mut child = service.command().stderr(Stdio::piped()).spawn().unwrap();
+        let ended = (0..200).find_map(|_look| {
+            std::thread::sleep(std::time::Duration::from_millis(50));
+            child.try_wait().unwrap()
+        });
+        let _ended_by_itself = child.kill();
+        assert!(ended.is_some_and(|status| !status.success()), "{}: {ended:?}", service.program);
+    }
 }
 
 /// A first start that is killed before its store is complete leaves none.

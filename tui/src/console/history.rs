@@ -1,7 +1,7 @@
 //! The file of lines entered in this and earlier consoles. On Unix only its owner can read the file. If the file
 //! cannot be read or written, the console works without it.
 
-use std::fs::{File, OpenOptions, read_to_string};
+use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
@@ -9,6 +9,8 @@ use std::path::{Path, PathBuf};
 const LINES: usize = 500;
 /// A file longer than this is shortened at the next write.
 const LONGEST_BYTES: u64 = 256 * 1024;
+/// A longer file is not ours.
+const LARGEST_BYTES: u64 = 4 * LONGEST_BYTES;
 
 #[derive(Debug)]
 pub(super) struct History(Option<PathBuf>);
@@ -20,7 +22,11 @@ impl History {
 
     /// Returns the kept lines, oldest first.
     pub(super) fn read(&self) -> Vec<String> {
-        let text = self.0.as_deref().and_then(|file| read_to_string(file).ok()).unwrap_or_default();
+        let text = self
+            .0
+            .as_deref()
+            .and_then(|file| bursar_files::read_text(file, LARGEST_BYTES).ok())
+            .unwrap_or_default();
         let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
         let skipped = lines.len().saturating_sub(LINES);
         lines.into_iter().skip(skipped).map(str::to_owned).collect()

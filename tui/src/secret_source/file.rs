@@ -1,6 +1,6 @@
 //! Reads a secret from a file, after a check that the file is closed to other users.
 
-use std::fs::{File, Metadata};
+use std::fs::Metadata;
 use std::io::Read;
 use std::path::Path;
 
@@ -22,7 +22,7 @@ pub(super) enum Owner {
 
 /// Returns the whole content without one newline at its end.
 pub(super) fn read_whole(path: &Path, owner: Owner) -> Result<Zeroizing<Vec<u8>>, Fault> {
-    let file = File::open(path).map_err(|error| unreadable(path, &error))?;
+    let file = bursar_files::open_or_pipe(path).map_err(|error| unreadable(path, &error))?;
     // Checks the open file and not the path, so that the file cannot be replaced between the check and the read.
     let metadata = file.metadata().map_err(|error| unreadable(path, &error))?;
     check_private(path, access_of(&metadata), owner)?;

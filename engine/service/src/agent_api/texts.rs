@@ -30,12 +30,9 @@ pub(super) async fn skill() -> Response<Body> {
 /// [`PARTNER_BYTES`], else the built-in text.
 pub(super) async fn partner(State(api): State<Arc<Api>>) -> Response<Body> {
     let path = api.folder.join("partner.md");
-    let own = tokio::task::spawn_blocking(move || {
-        let found = std::fs::metadata(&path).ok()?;
-        let fits = found.is_file() && found.len() <= PARTNER_BYTES;
-        fits.then(|| std::fs::read_to_string(&path).ok()).flatten()
-    })
-    .await;
+    let own =
+        tokio::task::spawn_blocking(move || bursar_files::read_text(&path, PARTNER_BYTES).ok())
+            .await;
     let own = own.ok().flatten();
     text(200, PLAIN, own.unwrap_or_else(|| include_str!("assets/partner.md").to_owned()))
 }

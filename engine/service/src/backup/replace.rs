@@ -13,6 +13,8 @@ use serde::{Deserialize, Serialize};
 const STAGED: &str = ".restore";
 /// Present once every file is staged and the replacement is decided.
 const READY: &str = "ready.json";
+/// Far above what it can contain.
+const READY_BYTES: u64 = 64 << 10;
 /// All files that a restore replaces.
 const REPLACED: [&str; 5] =
     ["wallets", "journal.redb", "journal-history.redb", "settings.toml", "partner.md"];
@@ -67,7 +69,7 @@ pub fn decide(data: &Path, aside: &str) -> io::Result<()> {
 /// The data folder cannot be written.
 pub fn finish(data: &Path) -> io::Result<()> {
     let staged = data.join(STAGED);
-    let plan = match fs::read(staged.join(READY)) {
+    let plan = match bursar_files::read(&staged.join(READY), READY_BYTES) {
         Ok(plan) => plan,
         // Nothing was decided. Any other error must not cost the staged files.
         Err(error) if error.kind() == io::ErrorKind::NotFound => return remove(&staged),

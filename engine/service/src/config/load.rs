@@ -1,6 +1,5 @@
 //! Loads the settings from their sources.
 
-use std::fs;
 use std::path::Path;
 
 use bursar_core::codes::Code;
@@ -10,6 +9,9 @@ use bursar_core::settings::keys::Key;
 use super::effective::{Config, Environment, Source};
 use super::file;
 use super::values::loopback;
+
+/// Far above what the settings can need.
+const FILE_BYTES: u64 = 1 << 20;
 
 /// The source that is invalid, with the reason.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -57,7 +59,7 @@ impl Config {
 
 /// Returns the text of the file, or an empty text if there is no file.
 pub(super) fn text_of(file: &Path) -> Result<String, Fault> {
-    match fs::read_to_string(file) {
+    match bursar_files::read_text(file, FILE_BYTES) {
         Ok(text) => Ok(text),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(String::new()),
         Err(error) => Err(unusable(file, &error.to_string())),

@@ -21,7 +21,7 @@ use bursar_domain::{Request, Settlement};
 use redb::{Database, ReadableDatabase};
 
 pub use self::closed::check_closed_journal;
-use self::files::TrackedFile;
+use self::files::{TrackedFile, check_regular};
 pub use self::files::{copy_owner_only, create_owner_only};
 use self::history::{Load, history_path};
 use self::levels::LayeredReader;
@@ -93,6 +93,8 @@ impl RedbStore {
     /// A file cannot be opened, or the two files are from different times.
     pub fn open(path: &Path, failpoints: Arc<dyn Failpoints>) -> Result<Self, StoreError> {
         let history_path = history_path(path);
+        check_regular(path)?;
+        check_regular(&history_path)?;
         if history_path.exists() && std::fs::metadata(path).map_or(0, |found| found.len()) == 0 {
             return Err(batches::mismatched_files());
         }

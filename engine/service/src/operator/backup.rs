@@ -314,7 +314,7 @@ struct Source {
 }
 
 fn head_of(path: &Path) -> Result<Head, Fault> {
-    let open = || Head::read(&mut BufReader::new(File::open(path)?));
+    let open = || Head::read(&mut BufReader::new(bursar_files::open(path)?));
     open().map_err(|error| unreadable(path, &error))
 }
 
@@ -359,7 +359,7 @@ fn prepare(
     };
     let staged = replace::stage(data).map_err(|error| unusable(&error))?;
     let extract = || -> Result<Vec<&'static str>, ArchiveError> {
-        let mut from = BufReader::new(File::open(path)?);
+        let mut from = BufReader::new(bursar_files::open(path)?);
         let head = Head::read(&mut from)?;
         archive::extract(from, &head, &key, &staged)
     };

@@ -40,6 +40,9 @@ pub struct InstanceLock {
     _file: File,
 }
 
+/// Far above what a control file needs.
+const CONTROL_BYTES: u64 = 64 << 10;
+
 /// Locks the folder, or returns how to reach the engine that holds it. Blocks the thread for at most about
 /// `wait`.
 ///
@@ -48,14 +51,10 @@ pub struct InstanceLock {
 /// unusable.
 pub fn claim(folder: &DataFolder, wait: Duration) -> Result<Instance, Fault> {
     let path = folder.file(LOCK);
-    let file = OpenOptions::new()
-        .read(true)
-        .write(true)
-        .create(true)
-        .truncate(false)
-        .mode(0o600)
-        .open(&path)
-        .map_err(|error| unusable(&path, &error))?;
+    let mut options = OpenOptions::new();
+    options.read(true).write(true).create(true).truncate(false).mode(0o600);
+    let opened = bursar_files::open_with(&mut options, &path);
+    let file = opened.map_err(|error| unusable(&path, &error))?;
     let pauses = wait.as_millis().checked_div(PAUSE.as_millis()).unwrap_or(0);
     for _try in 0..=pauses {
         match file.try_lock() {
@@ -123,7 +122,7 @@ pub fn running(folder: &DataFolder) -> Result<Option<ControlFile>, Fault> {
             ),
         ));
     }
-    let Ok(text) = fs::read_to_string(&path) else { return Ok(None) };
+    let Ok(text) = bursar_files::read_text(&path, CONTROL_BYTES) else { return Ok(None) };
     let control: Option<ControlFile> = serde_json::from_str(&text).ok();
     // A killed engine leaves its file behind, and the new holder of the lock may not have replaced it yet.
     Ok(control.filter(|control| is_alive(control.pid)))

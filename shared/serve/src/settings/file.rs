@@ -1,7 +1,6 @@
 //! Settings from a TOML file. Keys that are not in the table of keys are refused.
 
-use std::fs::File;
-use std::io::Read;
+use std::io::ErrorKind;
 use std::path::Path;
 
 use toml::Table;
@@ -76,15 +75,10 @@ fn secret_text_on(shows_modes: bool, file: &Path) -> Result<String, ConfigFault>
 /// # Errors
 /// The file cannot be read, or is longer than 1 MiB.
 pub fn read_text(file: &Path) -> Result<String, ConfigFault> {
-    let unreadable = |source| ConfigFault::Unreadable { file: file.to_owned(), source };
-    let mut text = String::new();
-    let open = File::open(file).map_err(unreadable)?;
-    let read = open.take(MAX_BYTES + 1).read_to_string(&mut text).map_err(unreadable)?;
-    if u64::try_from(read).is_ok_and(|read| read <= MAX_BYTES) {
-        Ok(text)
-    } else {
-        Err(ConfigFault::TooLong { file: file.to_owned(), max: MAX_BYTES })
-    }
+    bursar_files::read_text(file, MAX_BYTES).map_err(|source| match source.kind() {
+        ErrorKind::FileTooLarge => ConfigFault::TooLong { file: file.to_owned(), max: MAX_BYTES },
+        _other => ConfigFault::Unreadable { file: file.to_owned(), source },
+    })
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@ use std::path::Path;
 use redb::{Database, ReadTransaction, ReadableDatabase};
 
 use super::batches;
+use super::files::check_regular;
 use super::history::{self, history_path};
 use crate::journal::codec;
 use crate::journal::error::JournalError;
@@ -71,6 +72,7 @@ pub fn check_closed_journal(path: &Path) -> Result<(), JournalError> {
 }
 
 fn read(path: &Path) -> Result<Option<ReadTransaction>, JournalError> {
+    check_regular(path).map_err(StoreError::from)?;
     let Ok(db) = Database::builder().open_read_only(path) else { return Ok(None) };
     Ok(Some(db.begin_read().map_err(StoreError::from)?))
 }

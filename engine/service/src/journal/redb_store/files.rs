@@ -18,6 +18,19 @@ pub fn create_owner_only(path: &Path) -> io::Result<()> {
     }
 }
 
+/// Checks that a path leads to a regular file, or to nothing. Opening a pipe could wait for ever.
+///
+/// # Errors
+/// It leads to something else.
+pub(super) fn check_regular(path: &Path) -> io::Result<()> {
+    match std::fs::metadata(path) {
+        Ok(found) if !found.is_file() => {
+            Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file"))
+        }
+        Ok(_) | Err(_) => Ok(()),
+    }
+}
+
 /// Copies a file to a new path, with mode 0600 from the start.
 ///
 /// # Errors

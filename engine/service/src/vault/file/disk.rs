@@ -64,7 +64,8 @@ pub(super) fn files_in(folder: &Path) -> Result<Vec<String>, WalletFileError> {
 pub(super) fn read(path: &Path) -> Result<Vec<u8>, WalletFileError> {
     let opened = match rustix::fs::open(
         path,
-        OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC,
+        // A pipe must not block the engine.
+        OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC,
         Mode::empty(),
     ) {
         Err(rustix::io::Errno::NOENT) => {
@@ -74,8 +75,13 @@ pub(super) fn read(path: &Path) -> Result<Vec<u8>, WalletFileError> {
     };
     let file = File::from(opened);
     // The mode of the open file, not of the path: the file that is checked is the file that is read.
-    let mode = file.metadata().map_err(WalletFileError::io(path, "read"))?.permissions().mode();
-    closed(path, mode, FILE_MODE)?;
+    let found = file.metadata().map_err(WalletFileError::io(path, "read"))?;
+    if !found.is_file() {
+        return Err(WalletFileError::io(path, "read")(io::Error::other(
+            "it is not a regular file",
+        )));
+    }
+    closed(path, found.permissions().mode(), FILE_MODE)?;
     let mut text = Vec::new();
     let limit = u64::try_from(MAX_FILE_BYTES).unwrap_or(u64::MAX).saturating_add(1);
     file.take(limit).read_to_end(&mut text).map_err(WalletFileError::io(path, "read"))?;

@@ -5,7 +5,7 @@
 
 use std::fmt;
 use std::fs;
-use std::io::{self, Read, Write};
+use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
@@ -51,17 +51,10 @@ impl FileStore {
 
 impl ScanStore for FileStore {
     fn load(&self) -> io::Result<Option<Vec<u8>>> {
-        let file = match fs::File::open(&self.file) {
-            Ok(file) => file,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-            Err(error) => return Err(error),
-        };
-        let mut data = Vec::new();
-        let read = file.take(SCAN_FILE_BYTES.saturating_add(1)).read_to_end(&mut data)?;
-        if u64::try_from(read).is_ok_and(|read| read <= SCAN_FILE_BYTES) {
-            Ok(Some(data))
-        } else {
-            Err(io::Error::new(io::ErrorKind::FileTooLarge, "it is too large"))
+        match bursar_files::read(&self.file, SCAN_FILE_BYTES) {
+            Ok(data) => Ok(Some(data)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error),
         }
     }
 

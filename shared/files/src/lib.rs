@@ -1,0 +1,127 @@
+//! Opens the files that a program is told to use. A name that leads to something else than a file is an error: a named pipe
+//! would otherwise keep a start waiting, deaf to signals, and a device would never end.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, ErrorKind, Read};
+use std::path::Path;
+
+/// Opens a regular file for reading.
+///
+/// # Errors
+/// It cannot be opened, or is no regular file.
+pub fn open(path: &Path) -> io::Result<File> {
+    open_with(OpenOptions::new().read(true), path)
+}
+
+/// Opens a regular file as `options` say. Sets the custom flags of `options` on Unix.
+///
+/// # Errors
+/// It cannot be opened, or is no regular file.
+pub fn open_with(options: &mut OpenOptions, path: &Path) -> io::Result<File> {
+    let file = open_at_once(options, path)?;
+    // The open file and not the path, which can change between the two.
+    if file.metadata()?.is_file() { Ok(file) } else { Err(not_regular()) }
+}
+
+/// Opens a regular file, or a pipe that somebody writes to, as `<(command)` in a shell gives it. Reading a pipe waits for its
+/// writer.
+///
+/// # Errors
+/// It cannot be opened, or is neither.
+pub fn open_or_pipe(path: &Path) -> io::Result<File> {
+    let file = open_at_once(OpenOptions::new().read(true), path)?;
+    let kind = file.metadata()?.file_type();
+    if kind.is_file() {
+        return Ok(file);
+    }
+    #[cfg(unix)]
+    if std::os::unix::fs::FileTypeExt::is_fifo(&kind) {
+        let flags = rustix::fs::fcntl_getfl(&file)?;
+        // Without a writer a read then ends at once.
+        rustix::fs::fcntl_setfl(&file, flags.difference(rustix::fs::OFlags::NONBLOCK))?;
+        return Ok(file);
+    }
+    Err(not_regular())
+}
+
+/// Reads a regular file of at most `most` bytes.
+///
+/// # Errors
+/// It cannot be read, is no regular file, or is longer (`FileTooLarge`).
+pub fn read(path: &Path, most: u64) -> io::Result<Vec<u8>> {
+    read_to_end(open(path)?, most)
+}
+
+/// Reads a regular file of at most `most` bytes as UTF-8.
+///
+/// # Errors
+/// Those of [`read`], or `InvalidData`.
+pub fn read_text(path: &Path, most: u64) -> io::Result<String> {
+    let not_text = || io::Error::new(ErrorKind::InvalidData, "it is not UTF-8 text");
+    String::from_utf8(read(path, most)?).map_err(|_bytes| not_text())
+}
+
+fn read_to_end(file: File, most: u64) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    let read = file.take(most.saturating_add(1)).read_to_end(&mut bytes)?;
+    if u64::try_from(read).is_ok_and(|read| read <= most) {
+        Ok(bytes)
+    } else {
+        Err(io::Error::new(ErrorKind::FileTooLarge, format!("it is longer than {most} bytes")))
+    }
+}
+
+/// Opens without waiting for the other end of a pipe, or for a device.
+fn open_at_once(options: &mut OpenOptions, path: &Path) -> io::Result<File> {
+    #[cfg(unix)]
+    {
+        let flags = rustix::fs::OFlags::NONBLOCK | rustix::fs::OFlags::NOCTTY;
+        std::os::unix::fs::OpenOptionsExt::custom_flags(options, flags.bits().cast_signed());
+    }
+    options.open(path)
+}
+
+fn not_regular() -> io::Error {
+    io::Error::new(ErrorKind::InvalidInput, "it is not a regular file")
+}
+
+#[cfg(unix)]
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_regular_file_is_read_up_to_the_bound() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("file");
+        std::fs::write(&path, "four").unwrap();
+        assert_eq!(read_text(&path, 4).unwrap(), "four");
+        assert_eq!(read(&path, 3).unwrap_err().kind(), ErrorKind::FileTooLarge);
+        std::fs::write(&path, b"\xff").unwrap();
+        assert_eq!(read_text(&path, 4).unwrap_err().kind(), ErrorKind::InvalidData);
+        let missing = folder.path().join("missing");
+        assert_eq!(read(&missing, 4).unwrap_err().kind(), ErrorKind::NotFound);
+    }
+
+    #[test]
+    fn pipes_devices_and_folders_are_refused_at_once() {
+        let folder = tempfile::tempdir().unwrap();
+        let pipe = folder.path().join("pipe");
+        rustix::fs::mknodat(
+            rustix::fs::CWD,
+            &pipe,
+            rustix::fs::FileType::Fifo,
+            rustix::fs::Mode::RUSR,
+            0,
+        )
+        .unwrap();
+        for path in [pipe.as_path(), Path::new("/dev/zero"), folder.path()] {
+            let error = open(path).unwrap_err();
+            assert_eq!(error.to_string(), "it is not a regular file", "{}", path.display());
+        }
+        assert!(open_or_pipe(Path::new("/dev/zero")).is_err());
+        let mut text = String::new();
+        open_or_pipe(&pipe).unwrap().read_to_string(&mut text).unwrap();
+        assert_eq!(text, "", "nobody writes");
+    }
+}
