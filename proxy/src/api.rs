@@ -336,8 +336,10 @@ fn reject_payment(api: &Api, quote: &Quote, rejection: &Rejection) -> Response {
     challenge(quote, Some(rejection))
 }
 
-/// Returns the payment header of a request. Two headers with one name are refused, because they are ambiguous.
+/// Returns the payment header of a request. Two payments are refused, because either could be meant: two headers with
+/// one name, or one header of each version.
 fn payment_header(headers: &HeaderMap) -> Result<Option<(&str, Version)>, Fault> {
+    let mut found = None;
     for (name, version) in [("payment-signature", Version::V2), ("x-payment", Version::V1)] {
         let mut lines = headers.get_all(name).iter();
         let Some(first) = lines.next() else { continue };
@@ -348,9 +350,12 @@ fn payment_header(headers: &HeaderMap) -> Result<Option<(&str, Version)>, Fault>
         let text = first.to_str().map_err(|_not_ascii| {
             Fault::of(Code::InvalidPaymentHeader).with_detail(format!("{name} is not ASCII"))
         })?;
-        return Ok(Some((text, version)));
+        if found.replace((text, version)).is_some() {
+            let why = "payment-signature and x-payment are both sent";
+            return Err(Fault::of(Code::InvalidPaymentHeader).with_detail(why));
+        }
     }
-    Ok(None)
+    Ok(found)
 }
 
 fn body_fault(fault: &BytesRejection, most: usize) -> Fault {

@@ -23,6 +23,7 @@ pub mod sale_key;
 pub mod store;
 
 use alloy_primitives::Address;
+use bursar_outbound::Bytes;
 use serde::{Deserialize, Serialize};
 
 pub use self::sale_key::SaleKey;
@@ -225,7 +226,22 @@ pub struct Record {
 pub struct StoredAnswer {
     pub status: u16,
     pub content_type: Option<String>,
-    pub body: Vec<u8>,
+    #[serde(with = "body_bytes")]
+    pub body: Bytes,
+}
+
+/// Stores a body as bytes, in the same form as a `Vec<u8>`.
+mod body_bytes {
+    use bursar_outbound::Bytes;
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    pub(super) fn serialize<S: Serializer>(body: &Bytes, to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_bytes(body)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Bytes, D::Error> {
+        Vec::deserialize(from).map(Bytes::from)
+    }
 }
 
 /// How a request with a known payment continues.

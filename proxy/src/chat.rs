@@ -1,7 +1,9 @@
 //! A chat completion request. Its price is computed before the answer, so the parser refuses everything that could
-//! cost more: unknown members, other spellings of a member, and content without a price.
+//! cost more: unknown members, other spellings of a member, content without a price, and long text in members that
+//! cost nothing.
 
 pub mod count;
+mod free;
 
 use bursar_core::json::{self, Number, Object, Value};
 
@@ -81,6 +83,9 @@ impl Chat {
             if *value != Value::Null {
                 reject_priced_extras(key, value)?;
             }
+        }
+        if let Some((key, why)) = free::too_long(&object, &KNOWN) {
+            return Err(wrong(key, why));
         }
         Self::of(object)
     }

@@ -1,6 +1,7 @@
 //! Sells an OpenAI-compatible API per request: quotes x402 prices, takes payments, and delivers each answer once.
 
 pub mod answer;
+pub mod answer_memory;
 pub mod api;
 pub mod book;
 pub mod chat;

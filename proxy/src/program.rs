@@ -43,6 +43,8 @@ const BLOCKING_THREADS: usize = 32;
 
 /// Runs the program. Tests pass `failpoints` that end the process.
 pub fn main(failpoints: Arc<dyn Failpoints>) -> ExitCode {
+    // Before the first thread starts: bodies and answers of megabytes leave no trace in the heap.
+    bursar_heap::return_large_blocks();
     program::main("bursar-proxy", || run(failpoints), exit_of)
 }
 

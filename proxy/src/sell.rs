@@ -16,6 +16,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio_util::task::TaskTracker;
 
 use crate::answer::{self, Whole};
+use crate::answer_memory::{AnswerMemory, AnswerRoom};
 use crate::book::ledger::{Claim, Ledger, PaymentGuard};
 use crate::book::store::StoreError;
 use crate::book::{Digest, NextStep, PaymentId, Record, SaleKey, Settlement, Stage, StoredAnswer};
@@ -33,8 +34,6 @@ use crate::wait::within;
 pub use budget::Budget;
 pub(crate) use budget::READ_MS;
 
-/// Maximum size of an answer that is not a stream.
-const ANSWER_BYTES_MAX: usize = 8 << 20;
 /// Maximum size of an answer that is stored after delivery.
 pub const KEPT_BYTES_MAX: usize = 1 << 20;
 
@@ -58,6 +57,8 @@ pub struct SellerDeps {
     /// How long an identical request waits for the one in progress, in milliseconds.
     pub repeat_wait_ms: u64,
     pub budget: Budget,
+    /// Memory for answers that are not streams.
+    pub answers: AnswerMemory,
     /// Permits for sales in progress. Each is held from the verified payment to the end of the answer.
     pub sale_permits: Arc<Semaphore>,
     pub penalties: PayerPenalties,
@@ -79,7 +80,7 @@ pub struct Order {
 pub enum SaleOutcome {
     Whole {
         head: AnswerHead,
-        body: Vec<u8>,
+        body: Bytes,
         /// Set if the answer is too long to store after delivery. [`Seller::delete_sent_answer`] is then called
         /// before its last byte.
         delete_when_sent: Option<PaymentId>,
@@ -274,20 +275,14 @@ impl Seller {
         match record.next_step(&order.quote.digest, &order.identity.digest) {
             NextStep::Serve => self.sell_new(order, record.key, guard).await,
             NextStep::Settle => {
-                let answer = self.stored(self.0.ledger.answer(id).await)?;
-                let Some(answer) = answer else {
-                    return end(PaymentRefusal::of(Code::AnswerNotKept, &record));
-                };
+                let answer = self.stored_answer(&record).await?;
                 // Without room in the unpaid limits, only a final settlement delivers the answer, not a pending one.
                 let unpaid = self.reserve_unpaid(&record).ok();
                 self.settle_whole(record, answer, None, unpaid).await
             }
             NextStep::Stream => self.resume_stream(order, record, guard).await,
             NextStep::Replay => {
-                let answer = self.stored(self.0.ledger.answer(id).await)?;
-                let Some(answer) = answer else {
-                    return end(PaymentRefusal::of(Code::AnswerNotKept, &record));
-                };
+                let answer = self.stored_answer(&record).await?;
                 self.0.metrics.chat("replayed");
                 Ok(SaleOutcome::whole(&record, answer, None))
             }
@@ -320,6 +315,9 @@ impl Seller {
         if self.0.sale_permits.available_permits() == 0 {
             return end(PaymentRefusal::uncharged(Fault::of(Code::Busy)));
         }
+        let Some(room) = self.0.answers.try_reserve() else {
+            return end(PaymentRefusal::uncharged(Fault::of(Code::Busy)));
+        };
         let mut record = self.record_of(&order.quote, payment, self.key_or_new(key)?);
         // The key is on disk before the first request that contains it.
         self.stored(self.0.ledger.put(&record, None).await)?;
@@ -332,7 +330,7 @@ impl Seller {
             }
         };
         let started_ms = self.0.clock.mono_ms();
-        let reply = match self.call_upstream(order).await {
+        let reply = match self.call_upstream(order, room).await {
             Ok(reply) => reply,
             Err(none) => return self.end_unanswered(&record, none, started_ms).await,
         };
@@ -371,6 +369,21 @@ impl Seller {
             return end(PaymentRefusal::uncharged(Fault::of(Code::Busy)));
         };
         Ok((permit, self.reserve_unpaid(record)?))
+    }
+
+    /// Loads a stored answer once there is room for it.
+    async fn stored_answer(&self, record: &Record) -> Step<StoredAnswer> {
+        let answers = &self.0.answers;
+        let room = within(&*self.0.clock, self.0.repeat_wait_ms, answers.reserve_longest()).await;
+        let Some(room) = room else {
+            let paid = record.settlement.is_good();
+            let code = if paid { Code::AnswerOwed } else { Code::Busy };
+            return end(PaymentRefusal::of(code, record));
+        };
+        match self.stored(self.0.ledger.answer(record.id).await)? {
+            Some(answer) => Ok(StoredAnswer { body: room.hold(answer.body), ..answer }),
+            None => end(PaymentRefusal::of(Code::AnswerNotKept, record)),
+        }
     }
 
     /// Counts a sale as unpaid.
@@ -427,7 +440,9 @@ impl Seller {
             self.settle_stream(&mut record, unpaid).await?;
         }
         // From here on the sale is paid, so every failure must leave the record for a retry.
-        let response = match self.call_upstream(order).await {
+        let room = within(&*self.0.clock, self.0.repeat_wait_ms, self.0.answers.reserve()).await;
+        let Some(room) = room else { return end(PaymentRefusal::of(Code::AnswerOwed, &record)) };
+        let response = match self.call_upstream(order, room).await {
             Ok(UpstreamReply::Success(response)) => response,
             Ok(UpstreamReply::Refusal(_)) | Err(_) => {
                 return end(PaymentRefusal::of(Code::AnswerOwed, &record));
@@ -462,9 +477,14 @@ impl Seller {
         }
     }
 
-    async fn call_upstream(&self, order: &Order) -> Result<UpstreamReply, NoAnswer> {
+    async fn call_upstream(
+        &self,
+        order: &Order,
+        room: AnswerRoom,
+    ) -> Result<UpstreamReply, NoAnswer> {
         let started_ms = self.0.clock.mono_ms();
-        let reply = self.0.upstream.chat(order.quote.forward.clone(), order.quote.stream).await;
+        let (body, stream) = (order.quote.forward.clone(), order.quote.stream);
+        let reply = self.0.upstream.chat(body, stream, room).await;
         let took_ms = self.0.clock.mono_ms().saturating_sub(started_ms);
         let result = match &reply {
             Ok(UpstreamReply::Success(_)) => "good",
@@ -477,7 +497,7 @@ impl Seller {
 
     async fn read_whole(&self, response: UpstreamResponse) -> Result<StoredAnswer, NoAnswer> {
         let (status, content_type) = (response.status, response.content_type.clone());
-        let body = self.0.upstream.read_body(response, ANSWER_BYTES_MAX).await?;
+        let body = self.0.upstream.read_body(response).await?;
         let why = match answer::whole(&body) {
             Whole::Sold => {
                 self.0.upstream.set_answered();

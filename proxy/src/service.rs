@@ -21,6 +21,7 @@ use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use crate::answer_memory::AnswerMemory;
 use crate::api::{self, Api};
 use crate::book::ledger::Ledger;
 use crate::book::redb_store::RedbStore;
@@ -174,6 +175,7 @@ impl Running {
             failpoints,
             repeat_wait_ms: config.upstream_ms.saturating_add(REPEAT_WAIT_MS),
             budget: Budget::of(STREAM_COPIES_BYTES),
+            answers: AnswerMemory::of(config.answers_bytes),
             sale_permits: Arc::new(Semaphore::new(config.in_flight)),
             penalties: PayerPenalties::default(),
             tasks: sales.clone(),
@@ -217,6 +219,7 @@ impl Running {
         let api = Api::new(pricing, seller.clone(), access, clocks, stopping.clone());
         http::serve([listener], api::router(Arc::new(api)), edge, &servers, &stopping);
         upkeep.spawn(upkeep::reconcile_pending(seller.clone(), stopping.clone()));
+        upkeep.spawn(upkeep::release_memory(seller.clone(), stopping.clone()));
         upkeep.spawn(upkeep::delete_old(seller.clone(), stopping.clone()));
         upkeep.spawn(watch.run(stopping.clone()));
         Ok(Self {

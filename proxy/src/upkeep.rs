@@ -1,4 +1,4 @@
-//! Periodic tasks: look up pending settlements, and delete old payments.
+//! Periodic tasks: look up pending settlements, delete old payments, and return memory to the system.
 
 use futures::stream::{self, StreamExt};
 use tokio_util::sync::CancellationToken;
@@ -15,6 +15,8 @@ const CONCURRENCY: usize = 8;
 const SWEEP_MS: u64 = 300_000;
 /// Maximum number of payments deleted per commit.
 const SWEEP_MAX: usize = 1_000;
+/// Delay between the end of a long answer and the release of its memory.
+const RELEASE_DELAY_MS: u64 = 1_000;
 /// How long answers are stored.
 const RETENTION_MS: i64 = 24 * 60 * 60 * 1_000;
 /// How long a settlement is still looked up after its payment has expired.
@@ -52,6 +54,22 @@ pub(crate) async fn delete_old(seller: Seller, stopping: CancellationToken) {
         if !sleep_unless_stopping(&seller, SWEEP_MS, &stopping).await {
             return;
         }
+    }
+}
+
+/// Returns memory to the system after long answers, until the service stops. The allocator would keep it.
+pub(crate) async fn release_memory(seller: Seller, stopping: CancellationToken) {
+    loop {
+        // cancel-safe: it only waits.
+        tokio::select! {
+            () = stopping.cancelled() => return,
+            () = seller.deps().answers.freed() => {}
+        }
+        // Lets further answers of a burst end first.
+        if !sleep_unless_stopping(&seller, RELEASE_DELAY_MS, &stopping).await {
+            return;
+        }
+        let _ended = tokio::task::spawn_blocking(bursar_heap::release).await;
     }
 }
 

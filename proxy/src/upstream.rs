@@ -10,6 +10,7 @@ use bursar_outbound::{
 use secrecy::SecretString;
 
 use crate::answer::{Event, StreamStart};
+use crate::answer_memory::{ANSWER_BYTES_MAX, AnswerRoom};
 use crate::fault::{Code, Fault};
 use crate::redact::{Redactor, StreamFilter};
 use crate::user_agent::USER_AGENT;
@@ -70,6 +71,8 @@ pub struct UpstreamResponse {
     /// The bytes received so far: of a stream everything up to the first event with content, otherwise empty.
     pub first: Bytes,
     pub rest: ReplyStream,
+    /// Memory for a whole answer. A stream has freed it.
+    room: AnswerRoom,
     /// Deadline of an answer that is not a stream, on the monotonic clock.
     deadline_ms: u64,
 }
@@ -110,11 +113,18 @@ impl Upstream {
 
     /// Requests a completion and waits for the start of the answer.
     ///
-    /// The start is the head of a whole answer, or everything up to the first event of a stream with content.
+    /// The start is the head of a whole answer, or everything up to the first event of a stream with content. `room` is
+    /// the memory of a whole answer.
     ///
     /// # Errors
-    /// [`NoAnswer`]. A stream that ends without content is none.
-    pub async fn chat(&self, body: Bytes, stream: bool) -> Result<UpstreamReply, NoAnswer> {
+    /// [`NoAnswer`]. A stream that ends without content is none, and so is any success other than 200: a part (206), or
+    /// an answer that comes later (202), is not what was paid for.
+    pub async fn chat(
+        &self,
+        body: Bytes,
+        stream: bool,
+        mut room: AnswerRoom,
+    ) -> Result<UpstreamReply, NoAnswer> {
         let target = self.base.below(&["chat", "completions"]);
         let accept = if stream { "text/event-stream" } else { "application/json" };
         let request = OutboundRequest {
@@ -124,35 +134,54 @@ impl Upstream {
             body,
         };
         let deadline_ms = self.clock.mono_ms().saturating_add(self.answer_ms);
-        let exchange = async {
-            let mut rest = self.client.open(request).await.map_err(no_answer)?;
-            let status = rest.status.as_u16();
-            if rest.status.is_redirection() || rest.status.is_informational() {
-                let fault = Fault::of(Code::UpstreamBroken);
-                return Err(fault.with_detail(format!("HTTP {status}")).into());
-            }
-            if status >= 400 {
-                return Ok(UpstreamReply::Refusal(self.read_passthrough(rest).await?));
-            }
-            let content_type = self.passthrough_header(&rest.headers, "content-type");
-            let request_id = self.passthrough_header(&rest.headers, "x-request-id");
-            let is_stream = is_event_stream(content_type.as_deref().unwrap_or_default());
-            let first = if is_stream { until_content(&mut rest).await? } else { Bytes::new() };
-            if is_stream {
-                self.set_answered();
-            }
-            let response = UpstreamResponse {
-                status,
-                content_type,
-                request_id,
-                is_stream,
-                first,
-                rest,
-                deadline_ms,
-            };
-            Ok(UpstreamReply::Success(Box::new(response)))
-        };
-        within(&*self.clock, self.answer_ms, exchange).await.unwrap_or_else(took_too_long)
+        let opening = async { self.client.open(request).await.map_err(no_answer) };
+        let mut rest = self.until(deadline_ms, opening).await?;
+        let status = rest.status.as_u16();
+        if status >= 400 {
+            let head = self.passthrough_head(&rest)?;
+            let most = PASSTHROUGH_BYTES_MAX;
+            let body = self.read_into(&mut room, rest, most, deadline_ms).await?;
+            let body = room.hold(self.redactor.redact(body));
+            return Ok(UpstreamReply::Refusal(Passthrough { body, ..head }));
+        }
+        if status != 200 {
+            tracing::warn!(status, "an upstream's answer with this status is not sold");
+            return Err(Fault::of(Code::UpstreamBroken)
+                .with_detail(format!("HTTP {status}"))
+                .into());
+        }
+        let content_type = self.passthrough_header(&rest.headers, "content-type");
+        let request_id = self.passthrough_header(&rest.headers, "x-request-id");
+        let is_stream = is_event_stream(content_type.as_deref().unwrap_or_default());
+        let mut first = Bytes::new();
+        if is_stream {
+            room.shrink(0);
+            first = self.until(deadline_ms, until_content(&mut rest)).await?;
+            self.set_answered();
+        }
+        Ok(UpstreamReply::Success(Box::new(UpstreamResponse {
+            status,
+            content_type,
+            request_id,
+            is_stream,
+            first,
+            rest,
+            room,
+            deadline_ms,
+        })))
+    }
+
+    /// Waits for a step of an answer.
+    async fn until<T>(
+        &self,
+        deadline_ms: u64,
+        step: impl Future<Output = Result<T, Fault>>,
+    ) -> Result<T, NoAnswer> {
+        let left = deadline_ms.saturating_sub(self.clock.mono_ms());
+        match within(&*self.clock, left, step).await {
+            Some(result) => Ok(result?),
+            None => Err(NoAnswer { fault: Fault::of(Code::UpstreamTimeout), is_excessive: true }),
+        }
     }
 
     /// Whether an answer to any request has arrived since this time of the monotonic clock: the upstream works.
@@ -175,30 +204,44 @@ impl Upstream {
             .unwrap_or_else(|| Err(Fault::of(Code::UpstreamTimeout)))
     }
 
-    /// Returns the body of an answer that is not a stream, without the key.
+    /// Returns the body of an answer that is not a stream, without the key. The body keeps its memory reserved.
     ///
     /// # Errors
-    /// [`NoAnswer`]: it broke off, took too long, or exceeds `bytes_max`.
-    pub async fn read_body(
+    /// [`NoAnswer`]: it broke off, took too long, is longer than [`ANSWER_BYTES_MAX`], or found no memory in time.
+    pub async fn read_body(&self, response: UpstreamResponse) -> Result<Bytes, NoAnswer> {
+        let UpstreamResponse { rest, mut room, deadline_ms, .. } = response;
+        let body = self.read_into(&mut room, rest, ANSWER_BYTES_MAX, deadline_ms).await?;
+        Ok(room.hold(self.redactor.redact(body)))
+    }
+
+    /// Reads a body, and makes more room if it is long. The upstream waits until there is room.
+    async fn read_into(
         &self,
-        response: UpstreamResponse,
+        room: &mut AnswerRoom,
+        mut rest: ReplyStream,
         bytes_max: usize,
+        deadline_ms: u64,
     ) -> Result<Vec<u8>, NoAnswer> {
-        let UpstreamResponse { mut rest, deadline_ms, .. } = response;
-        let left = deadline_ms.saturating_sub(self.clock.mono_ms());
-        let read = async {
-            let mut body = Vec::new();
-            while let Some(chunk) = self.next_chunk(&mut rest).await? {
-                if chunk.len() > bytes_max.saturating_sub(body.len()) {
-                    let fault = broken(format!("the answer is longer than {bytes_max} bytes"));
-                    return Err(NoAnswer { fault, is_excessive: true });
-                }
-                body.extend_from_slice(&chunk);
+        let mut body = Vec::new();
+        while let Some(chunk) = self.until(deadline_ms, self.next_chunk(&mut rest)).await? {
+            let length = chunk.len().saturating_add(body.len());
+            if length > bytes_max {
+                let fault = broken(format!("the answer is longer than {bytes_max} bytes"));
+                return Err(NoAnswer { fault, is_excessive: true });
             }
-            Ok(body)
-        };
-        let body = within(&*self.clock, left, read).await.unwrap_or_else(took_too_long)?;
-        Ok(self.redactor.redact(body))
+            if length > room.bytes() {
+                let left = deadline_ms.saturating_sub(self.clock.mono_ms());
+                if within(&*self.clock, left, room.extend()).await.is_none() {
+                    // Not the payer's doing: other answers hold the memory.
+                    return Err(Fault::of(Code::Busy).into());
+                }
+                // Growing step by step would need the memory twice.
+                body.reserve_exact(bytes_max.saturating_sub(body.len()));
+            }
+            body.extend_from_slice(&chunk);
+        }
+        body.shrink_to_fit();
+        Ok(body)
     }
 
     /// Returns the upstream's list of models, or its error.
@@ -212,17 +255,24 @@ impl Upstream {
             OutboundRequest { method: Method::GET, target: &target, headers, body: Bytes::new() };
         let exchange = async {
             let response = self.client.open(request).await.map_err(no_answer)?;
-            if response.status.is_redirection() {
-                return Err(Fault::of(Code::UpstreamBroken).with_detail(response.status));
+            let status = response.status.as_u16();
+            if status != 200 && status < 400 {
+                return Err(Fault::of(Code::UpstreamBroken).with_detail(format!("HTTP {status}")));
             }
-            self.read_passthrough(response).await
+            let head = self.passthrough_head(&response)?;
+            let body = response.read_to_end(PASSTHROUGH_BYTES_MAX).await.map_err(broken)?;
+            Ok(Passthrough { body: self.redactor.redact(body).into(), ..head })
         };
         within(&*self.clock, MODELS_MS, exchange)
             .await
             .unwrap_or_else(|| Err(Fault::of(Code::UpstreamTimeout)))
     }
 
-    async fn read_passthrough(&self, response: ReplyStream) -> Result<Passthrough, Fault> {
+    /// Returns the head of a response that is passed on.
+    ///
+    /// # Errors
+    /// The upstream refuses our key.
+    fn passthrough_head(&self, response: &ReplyStream) -> Result<Passthrough, Fault> {
         let status = response.status.as_u16();
         // These statuses concern our key or our credit, not the request.
         if matches!(status, 401..=403) {
@@ -231,9 +281,7 @@ impl Upstream {
         }
         let content_type = self.passthrough_header(&response.headers, "content-type");
         let retry_after = self.passthrough_header(&response.headers, "retry-after");
-        let body = response.read_to_end(PASSTHROUGH_BYTES_MAX).await.map_err(broken)?;
-        let body = Bytes::from(self.redactor.redact(body));
-        Ok(Passthrough { status, content_type, retry_after, body })
+        Ok(Passthrough { status, content_type, retry_after, body: Bytes::new() })
     }
 
     /// Returns a header that is passed on, unless it contains the key.
@@ -304,8 +352,4 @@ fn no_answer(fault: NoReply) -> Fault {
 fn broken(why: String) -> Fault {
     tracing::warn!(%why, "the upstream's answer is unusable");
     Fault::of(Code::UpstreamBroken)
-}
-
-fn took_too_long<T>() -> Result<T, NoAnswer> {
-    Err(NoAnswer { fault: Fault::of(Code::UpstreamTimeout), is_excessive: true })
 }

@@ -136,6 +136,7 @@ fn crates_depend_only_on_the_crates_they_may() {
                 "bursar-outbound",
                 "bursar-chain",
                 "bursar-rows",
+                "bursar-heap",
                 "bursar-serve",
             ],
         ),

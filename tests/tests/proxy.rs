@@ -1,5 +1,7 @@
 //! The proxy from outside: customers' answers, calls to the upstream, and how often money moves.
 
+#[path = "proxy/answers.rs"]
+mod answers;
 #[path = "proxy/books.rs"]
 mod books;
 #[path = "proxy/broken.rs"]

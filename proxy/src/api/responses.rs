@@ -106,11 +106,11 @@ fn envelope(fault: &Fault, x402: Option<Value>) -> Response {
 pub(super) fn whole(
     head: AnswerHead,
     version: Version,
-    body: Vec<u8>,
+    body: Bytes,
     before_end: Option<impl Future<Output = ()> + Send + 'static>,
 ) -> Response {
     let Some(before_end) = before_end else { return paid(head, version, Body::from(body)) };
-    let mut first = Bytes::from(body);
+    let mut first = body;
     let last = first.split_off(first.len().saturating_sub(1));
     let pieces = stream::iter([first]).chain(stream::once(async move {
         before_end.await;

@@ -12,6 +12,7 @@ use tempfile::TempDir;
 use tokio_util::task::TaskTracker;
 use tower::ServiceExt;
 
+use crate::answer_memory::AnswerMemory;
 use crate::book::ledger::Ledger;
 use crate::book::redb_store::RedbStore;
 use crate::book::{SaleKey, Settlement};
@@ -59,6 +60,7 @@ async fn api(folder: &TempDir) -> Arc<Api> {
         failpoints: Arc::new(NoFailpoints),
         repeat_wait_ms: 0,
         budget: Budget::of(1 << 20),
+        answers: AnswerMemory::of(0),
         sale_permits: Arc::new(Semaphore::new(4)),
         penalties: PayerPenalties::default(),
         tasks: TaskTracker::new(),

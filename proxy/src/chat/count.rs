@@ -11,6 +11,8 @@ use crate::tokens::Vocabulary;
 const MESSAGE_TOKENS: u64 = 3;
 const NAME_TOKENS: u64 = 1;
 const ANSWER_TOKENS: u64 = 3;
+/// Maximum length of an image's `detail`: `low`, `high`, `auto` and the like.
+const DETAIL_BYTES_MAX: usize = 16;
 /// Tokens around the list of tools.
 const TOOLS_TOKENS: u64 = 12;
 /// Members of a message that count as their JSON. OpenAI and its libraries write them into answers, and clients send
@@ -66,7 +68,8 @@ impl Chat {
                 counter.json(tools);
             }
         }
-        for key in ["response_format", "tool_choice", "function_call"] {
+        // A stop sequence has no maximum length.
+        for key in ["response_format", "tool_choice", "function_call", "stop"] {
             if let Some(value) = member(&self.object, key) {
                 counter.json(value);
             }
@@ -143,7 +146,7 @@ impl Counter {
                 let image = self.image.ok_or_else(|| without_price("images"))?;
                 self.add(image);
                 only(part, &["type", "image_url"])?;
-                part.get("image_url").map_or(Ok(()), |url| only(url, &["url", "detail"]))
+                part.get("image_url").map_or(Ok(()), image_url)
             }
             _other => Err(without_price(&format!(
                 "parts of type {}",
@@ -151,6 +154,23 @@ impl Counter {
             ))),
         }
     }
+}
+
+/// Refuses an image with anything but its URL and a short `detail`: the price is that of the image alone.
+fn image_url(image: &Value) -> Result<(), Fault> {
+    only(image, &["url", "detail"])?;
+    let is_text = |key, most| match image.get(key) {
+        None | Some(Value::Null) => true,
+        Some(value) => value.as_str().is_some_and(|text| text.len() <= most),
+    };
+    let is_image = image.as_object().is_some() && is_text("url", usize::MAX);
+    if !(is_image || image.as_str().is_some()) {
+        return Err(wrong("messages", "has an image whose url is not a string"));
+    }
+    if !is_text("detail", DETAIL_BYTES_MAX) {
+        return Err(wrong("messages", "has an image whose detail is not a short word"));
+    }
+    Ok(())
 }
 
 /// Refuses an object with members that are not in `known`.

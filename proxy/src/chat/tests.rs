@@ -135,6 +135,7 @@ fn everything_that_may_reach_the_prompt_counts() {
         ",\"tools\":[{\"type\":\"function\",\"function\":{\"name\":\"f\",\"parameters\":{\"type\":\"object\"}}}]",
         ",\"functions\":[{\"name\":\"f\"}]",
         ",\"response_format\":{\"type\":\"json_schema\",\"json_schema\":{\"name\":\"s\"}}",
+        ",\"stop\":[\"a long sequence of words\"]",
     ] {
         assert!(count(&with(members), None).unwrap().prompt > least.prompt + 5, "{members}");
     }
@@ -150,6 +151,63 @@ fn everything_that_may_reach_the_prompt_counts() {
     let predicted =
         count(&with(",\"prediction\":{\"type\":\"content\",\"content\":\"a b c\"}"), None);
     assert!(predicted.unwrap().predicted > 3);
+}
+
+/// Without these bounds, 36 KB of text in one of these members would cost what no text costs.
+#[test]
+fn free_members_have_openais_bounds() {
+    let text = |chars: usize| format!("\"{}\"", "é".repeat(chars));
+    let list = |count: usize| format!("[{}]", vec!["\"x\""; count].join(","));
+    let object = |count: usize, value: &str| {
+        let pairs = (0..count).map(|n| format!("\"{n}\":{value}"));
+        format!("{{{}}}", pairs.collect::<Vec<_>>().join(","))
+    };
+    let long = text(36_000);
+    let digits = format!("0.{}", "1".repeat(36_000));
+    for (member, good, bad) in [
+        ("stop", text(9), "{\"a\":1}".to_owned()),
+        ("stop", list(4), list(5)),
+        ("metadata", object(16, &text(512)), object(17, "\"x\"")),
+        ("metadata", object(1, "\"\""), object(1, &text(513))),
+        ("metadata", format!("{{{}:\"x\"}}", text(64)), format!("{{{}:\"x\"}}", text(65))),
+        ("metadata", "{}".to_owned(), long.clone()),
+        ("logit_bias", object(300, "-100"), object(301, "1")),
+        ("logit_bias", object(1, "0.5"), object(1, &digits)),
+        ("logit_bias", object(1, "1"), format!("{{{long}:1}}")),
+        ("logit_bias", object(1, "1"), object(1, &long)),
+        ("user", text(64), text(65)),
+        ("safety_identifier", text(64), text(65)),
+        ("prompt_cache_key", text(64), text(65)),
+        ("temperature", "0.2".to_owned(), digits),
+        ("seed", "7".to_owned(), long.clone()),
+        ("reasoning_effort", "\"high\"".to_owned(), long.clone()),
+        ("stream_options", "{\"include_usage\":true}".to_owned(), format!("{{\"a\":{long}}}")),
+        ("store", "true".to_owned(), format!("[{long}]")),
+        // The operator's settings allow it, and no table knows its bound.
+        ("mirostat", text(400), text(600)),
+    ] {
+        assert!(parse(&with(&format!(",\"{member}\":{good}"))).is_ok(), "{member}: {good}");
+        let fault = parse(&with(&format!(",\"{member}\":{bad}"))).unwrap_err();
+        assert_eq!(fault.code, Code::InvalidRequest, "{member}: {bad}");
+        assert_eq!(fault.param.as_deref(), Some(member));
+        assert!(fault.to_string().len() < 300, "{fault}");
+    }
+    let extra = ["a".to_owned(), "b".to_owned()];
+    let both = with(&format!(",\"a\":{0},\"b\":{0}", text(300)));
+    let fault = Chat::parse(both.as_bytes(), &extra).unwrap_err();
+    assert_eq!(fault.param.as_deref(), Some("b"), "1 KiB in all");
+    assert!(Chat::parse_sold(both.as_bytes()).is_ok(), "it was accepted before");
+    // Every known member is priced, counted or bounded.
+    for member in KNOWN {
+        let members = format!(",\"{member}\":{long}");
+        let counts = ["tools", "tool_choice", "functions", "function_call", "response_format"];
+        let counts = counts.contains(&member) || ["prediction", "stop"].contains(&member);
+        let body =
+            if member == "messages" { "{\"messages\":1}".to_owned() } else { with(&members) };
+        let free = count(&body, None).is_ok_and(|all| all.prompt + all.predicted < 36_000);
+        assert!(!free, "{member}");
+        assert_eq!(count(&body, None).is_ok(), counts && member != "tools", "{member}");
+    }
 }
 
 /// Clients of tools send each answer back as it came, with all members that OpenAI's API and libraries write.
@@ -205,6 +263,17 @@ fn content_other_than_text_is_priced_or_refused() {
         let image = of(&format!("[{{\"type\":\"image_url\",\"image_url\":{{{more}}}}}]"));
         assert_eq!(code(count(&image, Some(1))), Code::UnsupportedParameter);
     }
+    let long = "x".repeat(36_000);
+    for image in [
+        format!("{{\"url\":\"a\",\"detail\":\"{long}\"}}"),
+        format!("{{\"url\":[\"{long}\"]}}"),
+        format!("[\"{long}\"]"),
+    ] {
+        let image = of(&format!("[{{\"type\":\"image_url\",\"image_url\":{image}}}]"));
+        assert_eq!(code(count(&image, Some(1))), Code::InvalidRequest);
+    }
+    let image = of("[{\"type\":\"image_url\",\"image_url\":{\"url\":\"a\",\"detail\":\"high\"}}]");
+    assert_eq!(count(&image, Some(765)).unwrap().prompt, 7 + 765);
     let image = of("[{\"type\":\"image_url\",\"image_url\":{},\"text\":\"free\"}]");
     assert_eq!(code(count(&image, Some(1))), Code::UnsupportedParameter);
     for content in ["[{\"type\":\"input_audio\"}]", "[{\"type\":\"file\"}]", "[{\"type\":\"x\"}]"] {

@@ -7,6 +7,7 @@ use toml::Value;
 
 use super::models::{MODEL, rate};
 use super::values::{Config, CorsOrigins, Rpc, SecretUrl};
+use crate::answer_memory::MEMORY_BYTES_MIN;
 use crate::offer::Method;
 use crate::unpaid::{Dollars, SCALE};
 
@@ -342,6 +343,17 @@ pub(super) const SERVICE: &[Key<Config>] = &[
         default: "1024",
         meaning: "How many paid requests are served at a time.",
         set: |config, given| put(&mut config.in_flight, given.whole_number(1..=65_536)),
+    },
+    Key {
+        name: "answers_bytes",
+        variable: "PROXY_ANSWERS_BYTES",
+        default: "134217728",
+        meaning: "Memory for answers that are not streams, at least 16777216: one half for 64 KiB of each \
+             request in progress, the other for longer answers. Without room a request is refused before it pays.",
+        set: |config, given| {
+            let least = u64::try_from(MEMORY_BYTES_MIN).unwrap_or(u64::MAX);
+            put(&mut config.answers_bytes, given.whole_number(least..=1 << 40))
+        },
     },
     Key {
         name: "max_unpaid_usd_per_payer",

@@ -65,6 +65,8 @@ pub struct Config {
     pub upstream_idle_ms: u64,
     pub max_timeout_seconds: u64,
     pub in_flight: usize,
+    /// Memory for answers that are not streams.
+    pub answers_bytes: usize,
     /// Limits on unpaid sales.
     pub unpaid: UnpaidLimits,
     pub rate_per_minute: u32,
@@ -111,6 +113,7 @@ impl Default for Config {
             upstream_idle_ms: 60_000,
             max_timeout_seconds: 600,
             in_flight: 1_024,
+            answers_bytes: 128 << 20,
             unpaid: UnpaidLimits { per_payer: dollars(10), total: dollars(100) },
             rate_per_minute: 300,
             trusted_proxies: IpRanges::default(),

@@ -200,7 +200,7 @@ impl Seller {
                 None
             }
             StreamEnd::Complete if copy.whole => {
-                let body = std::mem::take(&mut copy.bytes);
+                let body = std::mem::take(&mut copy.bytes).into();
                 let (status, content_type) = (response.status, response.content_type);
                 Some(StoredAnswer { status, content_type, body })
             }

@@ -15,6 +15,21 @@ pub fn use_one_arena() {
     }
 }
 
+/// Makes blocks of 128 KiB or more return to the system when they are freed.
+///
+/// They do at first, but glibc raises the limit to the longest block freed so far, up to 32 MiB, and then keeps such
+/// blocks, with twice as much free memory in each thread's arena. [`release`] does not reach that memory. Call it before
+/// the first thread starts. It does nothing if the allocator is not glibc's.
+pub fn return_large_blocks() {
+    #[cfg(all(target_os = "linux", target_env = "gnu"))]
+    #[expect(unsafe_code, reason = "the standard library has no call for it")]
+    // SAFETY: mallopt takes two numbers. By glibc's manual it is unsafe only while other threads allocate for the first
+    // time, and M_MMAP_THRESHOLD is a limit that each of them reads.
+    unsafe {
+        libc::mallopt(libc::M_MMAP_THRESHOLD, 128 << 10);
+    }
+}
+
 /// Returns freed pages that the allocator retains.
 ///
 /// glibc returns only memory that is free at the end of its heap. So one small block that outlives a burst keeps all

@@ -9,6 +9,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use bursar_chain::failpoints::NoFailpoints;
 use bursar_chain::ports::BoxFuture;
+use bursar_proxy::answer_memory::AnswerMemory;
 use bursar_proxy::book::ledger::Ledger;
 use bursar_proxy::book::redb_store::RedbStore;
 use bursar_proxy::book::store::{Change, Store, StoreError, StoreReply};
@@ -106,6 +107,7 @@ impl TestSeller {
             failpoints: Arc::new(NoFailpoints),
             repeat_wait_ms,
             budget: Budget::of(1 << 20),
+            answers: AnswerMemory::of(0),
             sale_permits: Arc::new(Semaphore::new(4)),
             penalties: PayerPenalties::default(),
             tasks: TaskTracker::new(),

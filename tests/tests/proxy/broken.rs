@@ -73,6 +73,27 @@ async fn an_answer_that_breaks_off_or_never_comes_costs_nothing() {
     assert_eq!(stage.customer.send(&body, &header).await.status(), 200);
 }
 
+/// A part of an answer, or the promise of one, is not what was paid for.
+#[tokio::test]
+async fn a_success_other_than_200_is_not_sold() {
+    let stage = Stage::with_answer().await;
+    let body = chat("hello");
+    let header = stage.customer.sign(2, &body).await;
+    let whole = answer("hello world").to_string();
+    for status in [201, 202, 203, 204, 206, 226, 304] {
+        let text = if matches!(status, 204 | 304) { String::new() } else { whole.clone() };
+        stage.upstream.set_behavior(Behavior::Status(status, text));
+        let response = stage.customer.send(&body, &header).await;
+        assert_eq!(refusal(response).await, (502, "upstream_broken".to_owned()), "{status}");
+        let models = stage.customer.client.get(format!("{}/v1/models", stage.proxy.url));
+        let models = models.send().await.unwrap();
+        assert_eq!(refusal(models).await, (502, "upstream_broken".to_owned()), "{status}");
+    }
+    assert_eq!(stage.facilitator.settle_calls(), 0);
+    stage.upstream.set_behavior(Behavior::Status(200, whole));
+    assert_eq!(stage.customer.send(&body, &header).await.status(), 200);
+}
+
 /// Errors with status 200, as some servers send them.
 #[tokio::test]
 async fn an_invalid_upstream_answer_is_not_sold_even_with_status_200() {

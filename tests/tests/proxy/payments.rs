@@ -104,7 +104,13 @@ async fn an_invalid_payment_header_is_refused_and_changes_nothing() {
     let twice = twice.header("payment-signature", &good).header("payment-signature", &good);
     let response = twice.send().await.unwrap();
     assert_eq!(refusal(response).await, (400, "invalid_payment_header".to_owned()));
-    assert_eq!(stage.counts(), (0, 0));
+    // One payment of each version: either could be meant.
+    let (two, one) = (stage.customer.sign(2, &body).await, stage.customer.sign(1, &body).await);
+    let both = stage.customer.request(&body);
+    let both = both.header(two.name, &two.value).header(one.name, &one.value);
+    let response = both.send().await.unwrap();
+    assert_eq!(refusal(response).await, (400, "invalid_payment_header".to_owned()));
+    assert_eq!((stage.counts(), stage.facilitator.verify_calls()), ((0, 0), 0));
 }
 
 /// A facilitator must not read another payment than the proxy, or one payment would have several names.

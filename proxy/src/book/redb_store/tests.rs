@@ -26,7 +26,7 @@ fn record(n: u8, taken_at: i64, settlement: Settlement) -> Record {
 }
 
 fn answer() -> StoredAnswer {
-    StoredAnswer { status: 200, content_type: None, body: b"hello".to_vec() }
+    StoredAnswer { status: 200, content_type: None, body: b"hello".as_slice().into() }
 }
 
 async fn put(store: &RedbStore, record: &Record, answer: Option<StoredAnswer>) {
