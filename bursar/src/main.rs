@@ -51,7 +51,7 @@ fn main() -> ExitCode {
         }
         Ok(Cli { global, command: None, .. }) if !io::stdin().is_terminal() => piped(&global),
         Ok(Cli { global, command: None, .. }) => usage::no_command(&global),
-        Err(error) => usage::parse_error(&error, &arguments),
+        Err(error) => usage::parse_error(error, &arguments),
     })
 }
 

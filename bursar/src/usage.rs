@@ -47,10 +47,11 @@ pub(crate) fn no_command(global: &Global) -> u8 {
 }
 
 /// Prints help and version as answers. Anything else is a usage error, in clap's words.
-pub(crate) fn parse_error(error: &clap::Error, arguments: &[OsString]) -> u8 {
+pub(crate) fn parse_error(mut error: clap::Error, arguments: &[OsString]) -> u8 {
+    bursar_control::grammar::shorten(&mut error);
     let asked = matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion);
     if !asked && wants_json(arguments) {
-        return envelope(Fault::because(Code::BadInput, plain_message(error)));
+        return envelope(Fault::because(Code::BadInput, plain_message(&error)));
     }
     let _closed = error.print();
     if asked { 0 } else { Code::BadInput.exit() }

@@ -77,7 +77,7 @@ fn exit_of(fault: &anyhow::Error) -> ExitCode {
 }
 
 fn run(failpoints: Arc<dyn Failpoints>) -> anyhow::Result<ExitCode> {
-    let arguments = Arguments::parse();
+    let arguments = program::arguments::<Arguments>();
     let load = || {
         Config::load(arguments.config.as_deref(), &|name| std::env::var(name).ok())
             .map_err(anyhow::Error::from)

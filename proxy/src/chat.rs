@@ -167,9 +167,10 @@ fn reject_unknown(key: &str, extra: &[String]) -> Result<(), Fault> {
         return Ok(());
     }
     let shown = bursar_core::text::quoted(key, 64);
-    let param: String = key.chars().take(64).collect();
     let fault = Fault::of(Code::UnsupportedParameter);
-    Err(fault.with_detail(format!("{shown} is not sold here")).with_param(&param))
+    Err(fault
+        .with_detail(format!("{shown} is not sold here"))
+        .with_param(&bursar_core::text::snippet(key)))
 }
 
 /// Refuses values that may cost more than their tokens.

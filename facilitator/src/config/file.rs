@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use bursar_core::networks::{ChainId, by_text};
+use bursar_core::text::snippet;
 use bursar_serve::settings::{ConfigFault, InvalidKey, read_file, set_from_table};
 use toml::{Table, Value};
 
@@ -43,7 +44,8 @@ fn apply_networks(config: &mut Config, networks: &Table) -> Result<(), InvalidKe
         };
         if let Some(other) = seen.insert(network.chain(), name) {
             return Err(wrong(format!(
-                "networks.{other} is the same network: keep one of the two"
+                "networks.{} is the same network: keep one of the two",
+                snippet(other)
             )));
         }
         let Value::Table(keys) = value else {

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use bursar_core::text::quoted;
 use bursar_serve::settings::{InvalidKey, Key, RawSetting, put, set_from_table};
 use toml::{Table, Value};
 
@@ -110,7 +111,7 @@ pub(super) const MODEL: &[Key<Draft>] = &[
 pub(super) fn read(models: &Table) -> Result<BTreeMap<String, Model>, InvalidKey> {
     let mut all = BTreeMap::new();
     for (name, value) in models {
-        let key = format!("models.{name:?}");
+        let key = format!("models.{}", quoted(name, 64));
         let wrong = |why: &str| InvalidKey { key: key.clone(), why: why.to_owned() };
         let Value::Table(keys) = value else {
             return Err(wrong("it must be a table of keys, like [models.\"gpt-4o-mini\"]"));

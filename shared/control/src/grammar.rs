@@ -15,6 +15,8 @@ mod server;
 mod trading;
 mod wallet;
 
+use bursar_core::text::snippet;
+use clap::error::{ContextKind, ContextValue};
 use clap::{CommandFactory, Parser, Subcommand};
 use serde::{Deserialize, Serialize};
 
@@ -140,6 +142,17 @@ struct Line {
 #[error("{0}")]
 pub struct LineError(pub String);
 
+/// Cuts and escapes what an error repeats of the command line.
+pub fn shorten(error: &mut clap::Error) {
+    for kind in [ContextKind::InvalidArg, ContextKind::InvalidSubcommand, ContextKind::InvalidValue]
+    {
+        if let Some(ContextValue::String(text)) = error.get(kind) {
+            let text = snippet(text);
+            error.insert(kind, ContextValue::String(text));
+        }
+    }
+}
+
 impl Order {
     /// Parses a console line with shell quoting.
     ///
@@ -150,7 +163,10 @@ impl Order {
             .ok_or_else(|| LineError("a quotation mark is not closed".to_owned()))?;
         match Line::try_parse_from(words) {
             Ok(line) => Ok(line.order),
-            Err(error) => Err(LineError(error.to_string())),
+            Err(mut error) => {
+                shorten(&mut error);
+                Err(LineError(error.to_string()))
+            }
         }
     }
 

@@ -37,6 +37,22 @@ pub fn quoted(foreign: &str, width: usize) -> String {
     shown
 }
 
+/// Characters of foreign text that a message repeats.
+const SNIPPET_CHARS: usize = 200;
+
+/// Returns foreign text as a message may repeat it: on one line, and cut after 200 characters.
+///
+/// For names, paths and values that a caller, a file or a command line brings. Without quotation marks; [`quoted`] adds
+/// them.
+pub fn snippet(foreign: &str) -> String {
+    let mut shown: String = foreign.chars().take(SNIPPET_CHARS).collect();
+    shown = visible(&shown);
+    if foreign.chars().nth(SNIPPET_CHARS).is_some() {
+        shown.push('…');
+    }
+    shown
+}
+
 /// Characters of a token's symbol that are shown.
 const SYMBOL_WIDTH: usize = 16;
 
@@ -298,6 +314,15 @@ mod tests {
         assert_eq!(quoted("\u{301}a", 9), "\"\\u{301}a\"", "our own quotation mark is not changed");
         assert_eq!(quoted("\"\u{301}a", 9), "\"\\\"\\u{301}a\"");
         assert_eq!(quoted("Việt e\u{301} 東京", 20), "\"Việt e\u{301} 東京\"");
+    }
+
+    #[test]
+    fn a_snippet_is_one_line_of_at_most_200_characters() {
+        assert_eq!(snippet("grüße"), "grüße");
+        assert_eq!(snippet("a\u{1b}[31m\r\nb\u{202e}"), "a\\u{1b}[31m\\u{d}\\u{a}b\\u{202e}");
+        assert_eq!(snippet(&"é".repeat(200)), "é".repeat(200));
+        assert_eq!(snippet(&"é".repeat(100_000)), format!("{}…", "é".repeat(200)));
+        assert!(snippet(&"\0".repeat(100_000)).len() < 2_000);
     }
 
     #[test]

@@ -5,6 +5,9 @@ use std::io::{self, Write};
 use std::net::SocketAddr;
 use std::process::ExitCode;
 
+use bursar_core::text::{snippet, visible};
+use clap::Parser;
+use clap::error::{ContextKind, ContextValue};
 use tokio::runtime::{Builder, Runtime};
 
 use crate::{panics, signals};
@@ -22,9 +25,30 @@ pub fn main<E: Display>(
     rustix::process::umask(rustix::fs::Mode::RWXG | rustix::fs::Mode::RWXO);
     raise_file_limit();
     run().unwrap_or_else(|fault| {
-        let _unwritable = writeln!(io::stderr(), "{name}: {fault}");
+        // A path, or the text of a damaged store, must not move the cursor.
+        let fault_text = visible(&fault.to_string());
+        let _unwritable = writeln!(io::stderr(), "{name}: {fault_text}");
         exit_of(&fault)
     })
+}
+
+/// Parses the command line. On an error or for help, prints it and ends the program.
+pub fn arguments<A: Parser>() -> A {
+    A::try_parse().unwrap_or_else(|mut error| {
+        shorten(&mut error);
+        error.exit()
+    })
+}
+
+/// Cuts and escapes what an error repeats of the command line.
+fn shorten(error: &mut clap::Error) {
+    for kind in [ContextKind::InvalidArg, ContextKind::InvalidSubcommand, ContextKind::InvalidValue]
+    {
+        if let Some(ContextValue::String(text)) = error.get(kind) {
+            let text = snippet(text);
+            error.insert(kind, ContextValue::String(text));
+        }
+    }
 }
 
 /// Builds the tokio runtime. `blocking_threads` limits the threads for blocking work such as disk access.
@@ -71,4 +95,29 @@ pub fn file_limit() -> u64 {
 pub fn ready(address: SocketAddr) {
     let mut out = io::stdout();
     let _reader_gone = writeln!(out, "READY http://{address}").and_then(|()| out.flush());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Debug, Parser)]
+    struct Arguments {
+        #[arg(long)]
+        number: Option<u8>,
+    }
+
+    #[test]
+    fn errors_of_the_command_line_are_short_and_on_our_lines() {
+        let long = "\u{1b}[31m\u{7}".repeat(20_000);
+        for line in
+            [vec!["x", "--number", &long], vec!["x", &long], vec!["x", &format!("--{long}")]]
+        {
+            let mut error = Arguments::try_parse_from(&line).unwrap_err();
+            shorten(&mut error);
+            let text = error.render().to_string();
+            assert!(text.len() < 5_000 && text.contains('…'), "{} bytes", text.len());
+            assert!(!text.contains(['\u{1b}', '\u{7}']), "{text}");
+        }
+    }
 }

@@ -5,6 +5,7 @@ use std::path::Path;
 use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
 use bursar_core::settings::keys::Key;
+use bursar_core::text::snippet;
 
 use super::effective::{Config, Environment, Source};
 use super::file;
@@ -72,8 +73,8 @@ pub(super) fn unusable(file: &Path, why: &str) -> Fault {
         Code::BadInput,
         format!(
             "{} cannot be used: {}. Correct the file, or move it away.",
-            file.display(),
-            why.trim_end().trim_end_matches('.')
+            snippet(&file.to_string_lossy()),
+            snippet(why.trim_end().trim_end_matches('.'))
         ),
     )
 }

@@ -10,6 +10,7 @@ use bursar_core::fault::Fault;
 use bursar_core::ids::Name;
 use bursar_core::limits::{FUNDS_ADDRESSES, FUNDS_FOREIGN_TOKENS};
 use bursar_core::networks::{NETWORKS, Network, by_text};
+use bursar_core::text::snippet;
 use futures::StreamExt;
 use futures::stream;
 
@@ -52,6 +53,7 @@ fn networks(engine: &EngineContext, named: Option<&str>) -> Result<Vec<&'static 
         return Ok(NETWORKS.iter().filter(|row| view.state.network_enabled(row.chain)).collect());
     };
     let row = by_text(name).ok_or_else(|| {
+        let name = snippet(name);
         let why = format!("{name} is not a network Bursar knows: see `network list`.");
         Fault::because(Code::NothingFound, why)
     })?;

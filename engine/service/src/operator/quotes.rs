@@ -141,7 +141,7 @@ fn token(network: &Network, text: &str) -> Result<String, Fault> {
         AddressError::Form | AddressError::Zero => {
             let message = format!(
                 "{} is not a known token on {}: give the address of a token contract, or another --network.",
-                text::visible(text),
+                text::snippet(text),
                 network.title
             );
             Fault::because(Code::NothingFound, message)

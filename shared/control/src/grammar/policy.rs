@@ -8,6 +8,7 @@ use bursar_core::ids::Name;
 use bursar_core::money::{Bps, Usd, Wei};
 use bursar_core::networks;
 use bursar_core::policy::{AllowedNetworks, Contracts, Policy};
+use bursar_core::text::snippet;
 use clap::{Arg, Args, Subcommand};
 use serde::{Deserialize, Serialize};
 
@@ -103,6 +104,7 @@ impl FromStr for NetworkList {
         let mut chains = BTreeSet::new();
         for part in text.split(',').map(str::trim).filter(|part| !part.is_empty()) {
             let row = networks::by_name(part).ok_or_else(|| {
+                let part = snippet(part);
                 format!("{part} is not a network Bursar knows: see `network list`")
             })?;
             chains.insert(row.chain);
@@ -122,7 +124,8 @@ impl FromStr for HostList {
     fn from_str(text: &str) -> Result<Self, String> {
         let mut entries: Vec<HostEntry> = Vec::new();
         for part in text.split(',').map(str::trim).filter(|part| !part.is_empty()) {
-            let entry = HostEntry::parse(part).map_err(|error| format!("{part}: {error}"))?;
+            let entry =
+                HostEntry::parse(part).map_err(|error| format!("{}: {error}", snippet(part)))?;
             if !entries.contains(&entry) {
                 entries.push(entry);
             }

@@ -7,6 +7,7 @@ use alloy_primitives::Address;
 use serde::{Deserialize, Serialize};
 
 use crate::address;
+use crate::text::snippet;
 
 /// Contracts by address, on any network. Parsed from a comma-separated list; an empty text is the empty list.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -45,8 +46,9 @@ impl FromStr for Contracts {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let parts = text.split(',').map(str::trim).filter(|part| !part.is_empty());
-        let contract =
-            |part: &str| address::parse(part).map_err(|error| format!("{part}: {error}"));
+        let contract = |part: &str| {
+            address::parse(part).map_err(|error| format!("{}: {error}", snippet(part)))
+        };
         parts.map(contract).collect::<Result<_, _>>().map(Self)
     }
 }

@@ -7,6 +7,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 
 use crate::networks::{ChainId, NETWORKS, by_text};
+use crate::text::snippet;
 
 /// The place in which a setting is stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -222,6 +223,7 @@ impl FromStr for Key {
             text.strip_prefix("networks.").and_then(|rest| rest.rsplit_once('.'))
         {
             let known = by_text(network).ok_or_else(|| {
+                let network = snippet(network);
                 format!("{network} is not a network Bursar knows: see `network list`")
             })?;
             if let Some(key) = Key::of(&format!("networks.<id>.{field}"), known.chain) {
@@ -232,6 +234,7 @@ impl FromStr for Key {
         }
         let nearest = ROWS.iter().min_by_key(|row| distance(text, row.key));
         let nearest = nearest.map_or("", |row| row.key);
+        let text = snippet(text);
         Err(format!("{text} is not a setting; the nearest is {nearest}: see `config list`"))
     }
 }
@@ -298,6 +301,15 @@ pub fn manual() -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_unknown_key_is_repeated_in_short() {
+        let long = "x\u{1b}".repeat(50_000);
+        for text in [long.clone(), format!("networks.{long}.rpc")] {
+            let why = text.parse::<Key>().unwrap_err();
+            assert!(why.len() < 2_000 && !why.contains('\u{1b}'), "{} bytes", why.len());
+        }
+    }
 
     #[test]
     fn every_setting_key_parses_from_its_own_text() {

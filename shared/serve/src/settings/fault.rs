@@ -3,25 +3,32 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use bursar_core::text::snippet;
+
 /// The source that is wrong, and the reason. Values that may be secret are not repeated.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigFault {
-    #[error("{} cannot be read ({source}): correct its name or its mode.", file.display())]
+    #[error("{} cannot be read ({source}): correct its name or its mode.", shown(file))]
     Unreadable { file: PathBuf, source: io::Error },
     #[error(
         "{} is a secret, and this platform cannot show who may read a file: set the secret in the \
-         environment instead.", file.display()
+         environment instead.",
+        shown(file)
     )]
     Unguarded { file: PathBuf },
-    #[error("{} is longer than {max} bytes: use another file.", file.display())]
+    #[error("{} is longer than {max} bytes: use another file.", shown(file))]
     TooLong { file: PathBuf, max: u64 },
-    #[error("{}, line {line}, is not valid TOML ({why}): correct the line.", file.display())]
+    #[error(
+        "{}, line {line}, is not valid TOML ({}): correct the line.",
+        shown(file),
+        snippet(why)
+    )]
     NotToml { file: PathBuf, line: usize, why: String },
-    #[error("{key} in {}: {why}.", file.display())]
+    #[error("{} in {}: {why}.", snippet(key), shown(file))]
     Key { file: PathBuf, key: String, why: String },
     #[error("{variable} in the environment: {why}.")]
     Variable { variable: String, why: String },
-    #[error("{} is not a valid file of API keys: {why}.", file.display())]
+    #[error("{} is not a valid file of API keys: {why}.", shown(file))]
     ApiKeys { file: PathBuf, why: String },
 }
 
@@ -38,4 +45,9 @@ impl InvalidKey {
     pub fn in_file(self, file: &Path) -> ConfigFault {
         ConfigFault::Key { file: file.to_owned(), key: self.key, why: self.why }
     }
+}
+
+/// Returns a path as a message shows it.
+fn shown(file: &Path) -> String {
+    snippet(&file.to_string_lossy())
 }

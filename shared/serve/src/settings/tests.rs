@@ -106,3 +106,24 @@ fn the_manual_has_a_row_for_every_key() {
     assert!(page.ends_with("| `tables.<id>.count` | `SMALL_COUNT_<id>` | 0 | How many. |\n"));
     assert!(page.lines().all(|line| line.matches('|').count() == 5), "{page}");
 }
+
+#[test]
+fn errors_repeat_long_names_in_short_and_without_control_characters() {
+    let long = "x\\u001b".repeat(20_000);
+    for text in [
+        format!("\"{long}\" = 1"),
+        format!("\"{long}\" = 1\n\"{long}\" = 2"),
+        format!("[\"{long}\"]\n[\"{long}\"]"),
+    ] {
+        let (_folder, file) = file_with(&text);
+        let mut small = Small::default();
+        let read = read_file(&file).and_then(|table| {
+            set_from_table(SMALL, &mut small, "", &table).map_err(|wrong| wrong.in_file(&file))
+        });
+        let why = read.unwrap_err().to_string();
+        assert!(why.len() < 3_000 && !why.contains('\u{1b}'), "{} bytes: {why:.300}", why.len());
+    }
+    let path = std::path::PathBuf::from(format!("/{}", "\u{1b}[2J".repeat(9_000)));
+    let why = read_file(&path).unwrap_err().to_string();
+    assert!(why.len() < 3_000 && !why.contains('\u{1b}'), "{} bytes", why.len());
+}

@@ -84,7 +84,7 @@ pub(super) async fn asset(
         let message = format!(
             "{1} is not a known token on {0}: give the address of a token contract.",
             row.title,
-            text::visible(text)
+            text::snippet(text)
         );
         Fault::because(Code::NothingFound, message)
     };
@@ -115,7 +115,7 @@ pub(super) fn payee(wallet: &Wallet, text: &str) -> Result<Address, Fault> {
         let message = format!(
             "{} is neither an address (0x and 40 hex digits with a valid checksum) nor a label of \
              this wallet: see `address list`.",
-            text::visible(text)
+            text::snippet(text)
         );
         Fault::because(Code::BadInput, message)
     })
