@@ -5,6 +5,7 @@ mod access;
 mod catalogue;
 mod channels;
 mod delivery;
+pub mod error_code;
 mod request;
 mod responses;
 mod settling;
@@ -13,6 +14,7 @@ mod state;
 use std::sync::Arc;
 
 use axum::Router;
+use axum::extract::rejection::QueryRejection;
 use axum::extract::{DefaultBodyLimit, Extension, Query, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::middleware;
@@ -29,6 +31,7 @@ use crate::verify::VerifyError;
 use access::Caller;
 pub use catalogue::Catalogue;
 use channels::PayloadType;
+use error_code::ErrorCode;
 use request::{BODY_BYTES_MAX, BodyResult, RequestError, parse};
 use settling::settle_parsed;
 pub use state::Api;
@@ -54,18 +57,8 @@ pub fn router(api: Arc<Api>) -> Router {
         .route("/contracts", get(contracts))
         .route("/batch/contracts", get(channels::contracts))
         .route("/openapi.json", get(openapi))
-        .fallback(|| async {
-            responses::error(
-                StatusCode::NOT_FOUND,
-                "There is nothing at this path: see /openapi.json.",
-            )
-        })
-        .method_not_allowed_fallback(|| async {
-            responses::error(
-                StatusCode::METHOD_NOT_ALLOWED,
-                "This path does not support this method: see /openapi.json.",
-            )
-        })
+        .fallback(|| async { responses::error(ErrorCode::NotFound) })
+        .method_not_allowed_fallback(|| async { responses::error(ErrorCode::MethodNotAllowed) })
         .with_state(api)
 }
 
@@ -77,7 +70,7 @@ fn settling_of(kind: PayloadType) -> MethodRouter<Arc<Api>> {
 /// Responses to requests that reach no route.
 pub fn refuse() -> RefusalWriter {
     RefusalWriter::new(|refused| {
-        let response = responses::error(refused.why.status(), refused.why.text());
+        let response = responses::error_because(refused.why.into(), refused.why.text());
         if refused.why == Refusal::Busy { responses::with_retry_after(response) } else { response }
     })
 }
@@ -89,7 +82,15 @@ pub fn metrics_router(metrics: Arc<Metrics>, health: Arc<ServiceHealth>) -> Rout
         ([(header::CONTENT_TYPE, kind)], metrics.text())
     };
     let report = move || async move { responses::with_status(StatusCode::OK, health.report()) };
-    Router::new().route("/metrics", get(text)).route("/status", get(report))
+    let unknown = "There is nothing at this path: see /metrics and /status.";
+    let only_get = "This path supports only GET.";
+    Router::new()
+        .route("/metrics", get(text))
+        .route("/status", get(report))
+        .fallback(async || responses::error_because(ErrorCode::NotFound, unknown))
+        .method_not_allowed_fallback(async || {
+            responses::error_because(ErrorCode::MethodNotAllowed, only_get)
+        })
 }
 
 async fn verify(
@@ -141,13 +142,20 @@ struct View {
     view: Option<String>,
 }
 
-async fn supported(State(api): State<Arc<Api>>, Query(query): Query<View>) -> Response {
+async fn supported(
+    State(api): State<Arc<Api>>,
+    query: Result<Query<View>, QueryRejection>,
+) -> Response {
+    let Ok(Query(query)) = query else {
+        let text = "The query cannot be read: leave it out, or send view=summary once.";
+        return responses::error_because(ErrorCode::InvalidRequest, text);
+    };
     let body = match query.view.as_deref() {
         None => api.catalogue.supported(),
         Some("summary") => api.catalogue.summary(),
         Some(_other) => {
             let text = "The only other view is /supported?view=summary.";
-            return responses::error(StatusCode::BAD_REQUEST, text);
+            return responses::error_because(ErrorCode::InvalidRequest, text);
         }
     };
     responses::with_status(StatusCode::OK, body)
@@ -206,6 +214,9 @@ mod tests {
             codes.as_array().unwrap().iter().map(|code| code.as_str().unwrap()).collect();
         let known: Vec<&str> = Reason::ALL.iter().map(|reason| reason.text()).collect();
         assert_eq!(codes, known);
+        let codes = &document["components"]["schemas"]["Error"]["properties"]["code"]["enum"];
+        let known: Vec<&str> = ErrorCode::ALL.iter().map(|code| code.text()).collect();
+        assert_eq!(*codes, Value::from(known));
         assert_eq!(document["info"]["version"], env!("CARGO_PKG_VERSION"));
     }
 }

@@ -141,7 +141,12 @@ pub fn metrics_router(metrics: Arc<Metrics>) -> Router {
         let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
         ([(header::CONTENT_TYPE, kind)], metrics.text())
     };
-    Router::new().route("/metrics", get(text))
+    let not_found = Fault::of(Code::NotFound).with_detail("this listener has only /metrics");
+    let wrong_method = Fault::of(Code::MethodNotAllowed).with_detail("only GET");
+    Router::new()
+        .route("/metrics", get(text))
+        .fallback(async move || responses::error(&not_found))
+        .method_not_allowed_fallback(async move || responses::error(&wrong_method))
 }
 
 /// Admits a request, or answers 429.

@@ -4,6 +4,9 @@
 #[path = "edge/floods.rs"]
 mod floods;
 #[cfg(test)]
+#[path = "edge/forms.rs"]
+mod forms;
+#[cfg(test)]
 #[path = "edge/requests.rs"]
 mod requests;
 #[cfg(test)]

@@ -6,11 +6,12 @@ use std::sync::Arc;
 
 use alloy_primitives::{Address, B256, keccak256};
 use axum::extract::{ConnectInfo, Request, State};
-use axum::http::{HeaderMap, StatusCode};
+use axum::http::HeaderMap;
 use axum::middleware::Next;
 use axum::response::Response;
 use bursar_serve::access::{self, AccessRefusal};
 
+use crate::api::error_code::ErrorCode;
 use crate::api::responses;
 use crate::api::state::Api;
 use crate::book::record::RequestOrigin;
@@ -69,15 +70,9 @@ pub(super) async fn guard(
             request.extensions_mut().insert(caller);
             next.run(request).await
         }
-        Err(AccessRefusal::NoKey) => {
-            let text =
-                "Send an API key of this facilitator, as Authorization: Bearer or as X-API-Key.";
-            responses::error(StatusCode::UNAUTHORIZED, text)
-        }
+        Err(AccessRefusal::NoKey) => responses::error(ErrorCode::ApiKeyRequired),
         Err(AccessRefusal::TooMany { wait_s }) => {
-            let text = "Too many requests: wait for Retry-After seconds.";
-            let response = responses::error(StatusCode::TOO_MANY_REQUESTS, text);
-            responses::retry_after(response, wait_s)
+            responses::retry_after(responses::error(ErrorCode::TooManyRequests), wait_s)
         }
     }
 }

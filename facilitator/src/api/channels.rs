@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use axum::extract::rejection::{PathRejection, QueryRejection};
 use axum::extract::{Extension, Path, Query, State};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
@@ -12,12 +13,13 @@ use bursar_x402::settlement::SettlementRequest;
 use serde::Deserialize;
 
 use crate::api::access::Caller;
+use crate::api::error_code::ErrorCode;
 use crate::api::request::{BodyResult, ParsedRequest, RequestError, body_of, parse_whole};
 use crate::api::responses;
 use crate::api::settling::settle_parsed;
 use crate::api::state::Api;
 use crate::batch::{bare, report};
-use crate::reason::{Reason, Rejection};
+use crate::reason::Reason;
 use crate::verify::VerifyError;
 
 /// What one of the endpoints settles: the type of its payload.
@@ -97,28 +99,26 @@ pub(super) struct OfNetwork {
 pub(super) async fn channel(
     State(api): State<Arc<Api>>,
     Extension(_caller): Extension<Caller>,
-    Path(id): Path<String>,
-    Query(query): Query<OfNetwork>,
+    id: Result<Path<String>, PathRejection>,
+    query: Result<Query<OfNetwork>, QueryRejection>,
 ) -> Response {
-    let Ok(id) = id.parse() else {
-        let text = "A channel id is 0x and 64 hex digits.";
-        return responses::error(StatusCode::BAD_REQUEST, text);
+    let invalid = |text| responses::error_because(ErrorCode::InvalidRequest, text);
+    let Some(id) = id.ok().and_then(|Path(id)| id.parse().ok()) else {
+        return invalid("A channel id is 0x and 64 hex digits: correct the path.");
+    };
+    let Ok(Query(query)) = query else {
+        return invalid("The query cannot be read: name one network, in ?network=.");
     };
     let row = query.network.as_deref().and_then(networks::by_text);
     let Some(settler) = row.and_then(|row| api.settlement.settlers.get(&row.chain)) else {
-        let text = "Name a network as /supported does, in ?network=.";
-        return responses::error(StatusCode::BAD_REQUEST, text);
+        return invalid("Name a network as /supported does, in ?network=.");
     };
     match report::channel(&settler.network, id).await {
         Ok(Some(state)) => responses::with_status(StatusCode::OK, state),
-        Ok(None) => {
-            let text = "This network has no channel with that id.";
-            responses::error(StatusCode::NOT_FOUND, text)
-        }
+        Ok(None) => responses::error(ErrorCode::ChannelNotFound),
         Err(fault) => {
             tracing::warn!(%fault, "the state of a channel could not be read");
-            let text = Rejection::from(Reason::UnexpectedVerify).message;
-            responses::with_retry_after(responses::error(StatusCode::SERVICE_UNAVAILABLE, &text))
+            responses::with_retry_after(responses::error(ErrorCode::Unavailable))
         }
     }
 }

@@ -4,11 +4,12 @@ use axum::body::Bytes;
 use axum::extract::rejection::BytesRejection;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
-use bursar_core::json;
+use bursar_core::{json, text};
 use bursar_x402::error::X402Error;
 use bursar_x402::settlement::{SettlementFault, SettlementRequest};
 
 use crate::api::access::Caller;
+use crate::api::error_code::ErrorCode;
 use crate::api::responses;
 use crate::metrics::Route;
 use crate::reason::{Reason, Rejection};
@@ -55,11 +56,13 @@ pub(super) type ParsedRequest = Result<(SettlementRequest, Requester), RequestEr
 impl RequestError {
     /// The answer: a verdict for an unsupported version or a refused payload, otherwise an error.
     pub(super) fn response(self, route: Route) -> (&'static str, Response) {
-        let mut status = StatusCode::BAD_REQUEST;
+        let mut code = ErrorCode::InvalidPayload;
         let why = match self {
             Self::Body(fault) => {
-                status = fault.status();
-                format!("The body could not be read: {}.", fault.body_text())
+                if fault.status() == StatusCode::PAYLOAD_TOO_LARGE {
+                    code = ErrorCode::BodyTooLarge;
+                }
+                format!("The body could not be read: {}.", text::snippet(&fault.body_text()))
             }
             Self::Version { network, short } => {
                 let rejection = Rejection::from(Reason::Version);
@@ -88,7 +91,7 @@ impl RequestError {
                 format!("The body is not a valid request: {}.", fault.reason())
             }
         };
-        ("malformed", responses::malformed(status, route, &why))
+        ("malformed", responses::malformed(code, route, &why))
     }
 }
 

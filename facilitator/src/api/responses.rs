@@ -5,6 +5,7 @@ use axum::response::{IntoResponse, Response};
 use bursar_x402::settlement::{REPEATED_HEADER, SettlementRequest};
 use serde_json::{Map, Value, json};
 
+use crate::api::error_code::ErrorCode;
 use crate::metrics::Route;
 use crate::reason::{Reason, Rejection};
 use crate::settle::intake::SettleOutcome;
@@ -13,15 +14,18 @@ use crate::verify::Valid;
 /// A JSON body to send.
 pub(super) type Body = Value;
 
-/// The reason code for an invalid request, from the official libraries.
-const MALFORMED: &str = "invalid_payload";
-
 pub(super) fn with_status(status: StatusCode, body: Body) -> Response {
     (status, [(header::CONTENT_TYPE, "application/json")], body.to_string()).into_response()
 }
 
-pub(super) fn error(status: StatusCode, text: &str) -> Response {
-    with_status(status, json!({ "error": text }))
+/// The response for a request that gets no verdict, with the code's own sentence.
+pub(super) fn error(code: ErrorCode) -> Response {
+    error_because(code, code.sentence())
+}
+
+/// The same with a more specific sentence.
+pub(super) fn error_because(code: ErrorCode, text: &str) -> Response {
+    with_status(code.status(), json!({ "error": text, "code": code.text() }))
 }
 
 /// The response for a valid payment.
@@ -131,17 +135,20 @@ pub(super) fn settle_failure_body_of(network: Option<&str>, rejection: &Rejectio
 
 /// The response for an invalid request. It has the form of a verdict, because official clients then read the reason
 /// from an answer of any status.
-pub(super) fn malformed(status: StatusCode, route: Route, why: &str) -> Response {
+pub(super) fn malformed(code: ErrorCode, route: Route, why: &str) -> Response {
+    // The name that official libraries use, whatever is wrong with the request.
+    let reason = ErrorCode::InvalidPayload.text();
     let body = match route {
         Route::verify => json!({
-            "error": why, "isValid": false, "invalidReason": MALFORMED, "invalidMessage": why,
+            "error": why, "code": code.text(), "isValid": false, "invalidReason": reason,
+            "invalidMessage": why,
         }),
         Route::settle => json!({
-            "error": why, "success": false, "transaction": "", "network": "",
-            "errorReason": MALFORMED, "errorMessage": why,
+            "error": why, "code": code.text(), "success": false, "transaction": "", "network": "",
+            "errorReason": reason, "errorMessage": why,
         }),
     };
-    with_status(status, body)
+    with_status(code.status(), body)
 }
 
 /// Adds `Retry-After` for a condition of unknown length.

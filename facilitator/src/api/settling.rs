@@ -8,6 +8,7 @@ use bursar_core::text;
 use bursar_x402::settlement::SettlementRequest;
 use tracing::field;
 
+use crate::api::error_code::ErrorCode;
 use crate::api::request::{ParsedRequest, RequestError};
 use crate::api::state::Api;
 use crate::api::{delivery, responses};
@@ -39,11 +40,7 @@ pub(super) async fn settle_parsed(
     parse: impl FnOnce() -> ParsedRequest,
 ) -> Response {
     if api.stopping.is_cancelled() {
-        let text = "This facilitator is stopping: try again, here or at another one.";
-        return responses::with_retry_after(responses::error(
-            StatusCode::SERVICE_UNAVAILABLE,
-            text,
-        ));
+        return responses::with_retry_after(responses::error(ErrorCode::Stopping));
     }
     let started_ms = api.clock.mono_ms();
     let (result, response) = match parse() {

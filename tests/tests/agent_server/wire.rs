@@ -76,6 +76,11 @@ fn paths_and_methods() -> Vec<Case> {
         (get("/sign/status/"), 400, "MISSING_REQUEST_ID", true),
         (get("/sign/status/00000000-0000-4000-8000-000000000000"), 404, "REQUEST_NOT_FOUND", true),
         (get("/health#x"), 400, "BAD_REQUEST", false),
+        // Targets that hyper would answer itself, without a body.
+        (get("\\/x"), 400, "BAD_REQUEST", false),
+        (get("%2fx"), 400, "BAD_REQUEST", false),
+        (get("http:///x"), 400, "BAD_REQUEST", false),
+        (get("/x\\"), 404, "NOT_FOUND", true),
         (get("/h\u{e9}alth"), 400, "BAD_REQUEST", false),
         (get("http://evil.test/health"), 403, "FOREIGN_HOST_REJECTED", true),
         (get("http://localhost/health"), 403, "FOREIGN_HOST_REJECTED", true),

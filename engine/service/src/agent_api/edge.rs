@@ -61,7 +61,7 @@ pub(super) fn bounds() -> Bounds {
 pub(super) fn refuse() -> RefusalWriter {
     RefusalWriter::new(|refused| {
         let code = match refused.why {
-            Refusal::Malformed => Code::BadRequest,
+            Refusal::Malformed | Refusal::Target => Code::BadRequest,
             Refusal::Length => Code::InvalidContentLength,
             Refusal::HeadTooLarge => Code::HeadTooLarge,
             Refusal::BodyTooLarge => Code::PayloadTooLarge,
@@ -69,7 +69,11 @@ pub(super) fn refuse() -> RefusalWriter {
             Refusal::Busy => Code::Busy,
         };
         // A route that may have recorded its request has claimed the response, and is never refused here.
-        let response = Answer::from(Fault::new(code)).unrecorded().into_http();
+        let fault = match refused.why {
+            Refusal::Target => Fault::because(code, refused.why.text()),
+            _other => Fault::new(code),
+        };
+        let response = Answer::from(fault).unrecorded().into_http();
         let method = refused.method.map_or("-", Method::as_str);
         calls::log(method, None, &response, refused.took_ms, refused.peer);
         response

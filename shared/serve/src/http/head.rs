@@ -8,7 +8,7 @@
 //! - GET and HEAD have no body, except on the paths of [`BodyBounds::on_get`](super::bounds::BodyBounds::on_get).
 //! - `Expect` is absent or `100-continue`.
 //! - `Connection` is ASCII. Upgrades are refused under [`Bounds::refuse_upgrade`].
-//! - The target is visible ASCII without a fragment.
+//! - The target is a valid URI, in visible ASCII and without a fragment.
 
 use http::{Method, Uri};
 
@@ -99,6 +99,10 @@ pub(super) fn check(head: &[u8], bounds: &Bounds) -> Result<Head, Refusal> {
     // Clients never send a fragment, and hyper would cut it off.
     if target.bytes().any(|byte| !byte.is_ascii_graphic() || byte == b'#') {
         return Err(malformed);
+    }
+    // hyper parses it in the same way, and would answer a wrong one itself: 400 without a body.
+    if target.parse::<Uri>().is_err() {
+        return Err(Refusal::Target);
     }
     let fields = Fields::read(request.headers, minor == 1, bounds.refuse_upgrade)?;
     let framing = match (fields.length, fields.chunked) {

@@ -16,6 +16,8 @@ const REFUSAL_BYTES: usize = 16 << 10;
 pub enum Refusal {
     /// The request is not valid HTTP/1 or is incomplete, or two parsers could read it in two ways.
     Malformed,
+    /// The target of the request line is not a valid URI. hyper would answer without a body.
+    Target,
     /// `Content-Length` is not one plain number, or is next to `Transfer-Encoding`.
     Length,
     HeadTooLarge,
@@ -30,7 +32,7 @@ impl Refusal {
     /// Returns the status of the response.
     pub fn status(self) -> StatusCode {
         match self {
-            Self::Malformed | Self::Length => StatusCode::BAD_REQUEST,
+            Self::Malformed | Self::Target | Self::Length => StatusCode::BAD_REQUEST,
             Self::HeadTooLarge => StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE,
             Self::BodyTooLarge => StatusCode::PAYLOAD_TOO_LARGE,
             Self::Timeout => StatusCode::REQUEST_TIMEOUT,
@@ -45,11 +47,17 @@ impl Refusal {
                 "The request is not valid HTTP/1.1, or it can be read in two ways. Send CRLF line ends, \
                  no folded lines, no chunk extensions, no trailers and no body with GET."
             }
+            Self::Target => {
+                "The target in the request line is not a valid URI. Send a path that begins with / and \
+                 is percent-encoded."
+            }
             Self::Length => {
                 "Content-Length is not one plain number, or it is sent together with Transfer-Encoding. Send only one of them."
             }
-            Self::HeadTooLarge => "The request line or the headers are too large.",
-            Self::BodyTooLarge => "The body is too large.",
+            Self::HeadTooLarge => {
+                "The request line or the headers are too large. Send shorter ones."
+            }
+            Self::BodyTooLarge => "The body is too large. Send a shorter one.",
             Self::Timeout => "The request did not arrive in time. Send it again in one piece.",
             Self::Busy => {
                 "The server has no room for this request now. Try again in a few seconds."

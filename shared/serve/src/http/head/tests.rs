@@ -72,6 +72,22 @@ fn a_body_with_get_or_head_is_refused() {
     assert_eq!(checked("/statuses"), Err(Refusal::Malformed));
 }
 
+/// hyper answers these itself, without a body.
+#[test]
+fn a_target_that_is_no_uri_is_refused() {
+    for bad in ["\\/x", "%2fx", "http:///x", "a/b", "?x", "http://a:b/", "/x<"] {
+        let refused = framing(&format!("GET {bad} HTTP/1.1"), &[]);
+        let expected = bad.parse::<Uri>().map(|_uri| Framing::Complete);
+        assert_eq!(refused, expected.map_err(|_invalid| Refusal::Target), "{bad}");
+    }
+    for target in ["\\/x", "%2fx", "http:///x"] {
+        assert_eq!(framing(&format!("GET {target} HTTP/1.1"), &[]), Err(Refusal::Target));
+    }
+    for good in ["/", "*", "/%ff", "//", "http://a/b?c", "a:80", "/x?y=%00"] {
+        assert_eq!(framing(&format!("GET {good} HTTP/1.1"), &[]), Ok(Framing::Complete), "{good}");
+    }
+}
+
 #[test]
 fn unknown_expectations_and_upgrades_are_refused() {
     for bad in ["Upgrade: h2c", "Connection: x, Upgrade", "Expect: 200-ok", "Connection: \u{e9}"] {
