@@ -91,6 +91,8 @@ fn crates_depend_only_on_the_crates_they_may() {
             "bursar-domain",
             &["bursar-core", "bursar-x402", "bursar-submit", "bursar-morpho", "bursar-uniswap"],
         ),
+        // The fuzzer starts programs and links none of them, except through the helpers of the tests.
+        ("bursar-fuzz", &["bursar-control", "bursar-core", "bursar-tests"]),
         // The auditor judges the wallet, so it shares nothing with it.
         ("bursar-auditor", &[]),
         // A device that shared code with the wallet would share its mistakes.

@@ -1,0 +1,29 @@
+//! Sends mutated input to the real programs, and checks what they must guarantee for any input.
+//!
+//! `bursar-fuzz [--seed N | --from A --to B] [--target NAME]... [--inputs N] [--only N] [--programs DIR]`. Each input
+//! depends only on the seed, the target and its number. Without arguments, seed 1 runs on all targets.
+
+mod arguments;
+mod draw;
+mod known;
+mod process;
+mod programs;
+mod report;
+mod run;
+mod scene;
+mod targets;
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let arguments = match arguments::parse(std::env::args().skip(1)) {
+        Ok(arguments) => arguments,
+        Err(why) => {
+            eprintln!("bursar-fuzz: {why}");
+            return ExitCode::from(2);
+        }
+    };
+    let report = run::run_all(&arguments);
+    print!("{}", report.table());
+    if report.is_clean() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}

@@ -1,0 +1,39 @@
+//! What a target is made of: a valid input, a mutated input, and the checks around them.
+
+use bursar_tests::dice::Dice;
+
+/// The outcome of one input.
+#[derive(Debug, Default)]
+pub(crate) struct Outcome {
+    /// The class for the table, such as `200` or `exit 2`.
+    pub(crate) class: String,
+    /// The input, escaped.
+    pub(crate) input: String,
+    /// The rules that the program broke.
+    pub(crate) violated: Vec<String>,
+}
+
+/// The running programs of one target.
+pub(crate) trait Scene {
+    /// Sends a valid input, which must succeed.
+    ///
+    /// # Errors
+    /// It did not succeed. The text says how.
+    fn good(&mut self) -> Result<(), String>;
+
+    /// Sends a mutated input and checks the result.
+    fn input(&mut self, dice: &mut Dice) -> Outcome;
+
+    /// Measures the programs after the warm-up. Commands that end by themselves have nothing to measure.
+    fn measure(&mut self) {}
+
+    /// Checks the programs at the end: their memory, their files and their state.
+    fn settle(&mut self) -> Vec<String> {
+        Vec::new()
+    }
+
+    /// Returns whether the programs still run. If not, the target starts again.
+    fn is_alive(&mut self) -> bool {
+        true
+    }
+}
