@@ -5,7 +5,10 @@
 
 mod arguments;
 mod draw;
+mod http;
+mod json;
 mod known;
+mod oracle;
 mod process;
 mod programs;
 mod report;
