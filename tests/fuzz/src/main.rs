@@ -14,6 +14,7 @@ mod programs;
 mod report;
 mod run;
 mod scene;
+mod stub;
 mod targets;
 
 use std::process::ExitCode;

@@ -1,5 +1,8 @@
 //! The targets, in the order in which they run.
 
+mod health;
+mod http_engine;
+mod wallet;
 
 use crate::programs::Programs;
 use crate::scene::Scene;
@@ -21,4 +24,6 @@ const fn target(name: &'static str, inputs: u64, open: Open) -> Target {
 }
 
 /// All targets. The first part of a name is the kind of input.
-pub(crate) static TARGETS: &[Target] = &[];
+pub(crate) static TARGETS: &[Target] = &[
+    target("http-engine", 400, http_engine::open),
+];

@@ -1,0 +1,41 @@
+//! The health of a service during a target: it runs, and its memory and its open files stay bounded.
+
+use std::time::{Duration, Instant};
+
+use crate::process::Service;
+
+/// How much a service may grow after the warm-up, in MiB. It covers buffers of bodies and answers in debug builds.
+const GROWTH_MIB: f64 = 96.0;
+/// How long connections that the fuzzer has closed may stay open. Idle ones end after 75 seconds.
+const CLOSE_WAIT: Duration = Duration::from_secs(90);
+
+/// Measurements of one service.
+#[derive(Debug, Default)]
+pub(crate) struct Health {
+    start: Option<(f64, usize)>,
+}
+
+impl Health {
+    pub(crate) fn measure(&mut self, service: &Service) {
+        self.start = Some((service.memory_mib(), service.open_files()));
+    }
+
+    /// Compares memory and files with those after the warm-up. Returns what has grown too much.
+    pub(crate) fn compare(&self, service: &Service) -> Vec<String> {
+        let Some((memory, files)) = self.start else { return Vec::new() };
+        let mut violated = Vec::new();
+        let now = service.memory_mib();
+        if now > memory + GROWTH_MIB {
+            violated.push(format!("resident memory grew from {memory:.0} to {now:.0} MiB"));
+        }
+        let end = Instant::now() + CLOSE_WAIT;
+        // The store, its nodes and their pooled connections may have been opened since.
+        while service.open_files() > files + 8 && Instant::now() < end {
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        if service.open_files() > files + 8 {
+            violated.push(format!("open files grew from {files} to {}", service.open_files()));
+        }
+        violated
+    }
+}

@@ -1,0 +1,245 @@
+//! Requests of agents to the wallet's agent server.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use bursar_tests::agent::Agent;
+use bursar_tests::dice::Dice;
+use bursar_tests::payer::now_s;
+use serde_json::{Map, Value, json};
+
+use super::health::Health;
+use super::wallet::{Wallet, offer, offer_v2};
+use crate::draw::{dice_of, mutate_bytes};
+use crate::http::{Body, Request, exchange};
+use crate::json::mutated;
+use crate::oracle::engine_answer;
+use crate::programs::Programs;
+use crate::report::escaped;
+use crate::scene::{Outcome, Scene};
+
+/// Refused requests in a row after which the state is compared.
+const SERIES: u64 = 40;
+const ADDRESS: &str = "0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913";
+const VENUE: &str = "0xBeEff033F34C046626B8D0A041844C5d1A5409dd";
+const ID: &str = "6f1c2b1e-3b0a-4a86-9a7b-0c2f3f4d5e6f";
+
+#[derive(Debug)]
+struct AgentServer {
+    wallet: Wallet,
+    health: Health,
+    /// The state after the last accepted request, and the number of refusals since then.
+    state: Option<Value>,
+    refused: u64,
+    /// Counts the valid payments, so that none repeats another.
+    payments: u64,
+}
+
+pub(super) fn open(programs: &Programs, _seed: u64) -> Result<Box<dyn Scene>, String> {
+    let wallet = Wallet::start(programs)?;
+    let health = Health::default();
+    Ok(Box::new(AgentServer { wallet, health, state: None, refused: 0, payments: 0 }))
+}
+
+fn now() -> i64 {
+    i64::try_from(now_s()).expect("a date of this century")
+}
+
+/// Returns the fields of a request to an endpoint that an agent signs.
+fn fields(dice: &mut Dice, number: u64) -> (&'static str, Value) {
+    let url = format!("https://api.example.com/{number}");
+    let amount = dice.of(&[1, 1_000, 400_000, 1_000_000, 6_000_000]);
+    match dice.roll(12) {
+        0..3 => ("/sign", json!({ "x402_data": offer(amount, &url), "request_url": url })),
+        3..6 => {
+            let header = offer_v2(amount, &url);
+            let header = if dice.chance(1, 2) {
+                mutated(dice, &header)
+            } else {
+                header.to_string().into_bytes()
+            };
+            ("/sign", json!({ "payment_required": STANDARD.encode(header), "request_url": url }))
+        }
+        6 | 7 => {
+            let mut trade = json!({
+                "token_in": ADDRESS, "token_out": "ETH", "amount_in": "1.5", "chain_id": 8453, "fee_tier": 500,
+                "max_slippage_bps": 50, "deadline": now() + 600,
+            });
+            if dice.chance(1, 3) {
+                trade["tick_spacing"] = json!(10);
+                trade["hooks"] = json!("0x0000000000000000000000000000000000000000");
+            }
+            ("/trade", json!({ "trade": trade }))
+        }
+        8 => ("/venues", json!({ "position": { "chain_id": 8453 } })),
+        9 => {
+            let action = dice.of(&["supply", "withdraw"]);
+            let position = json!({
+                "action": action, "venue": VENUE, "venue_kind": "vault", "amount": "25.5", "chain_id": 8453,
+                "denomination": "assets", "protocol": "morpho", "withdraw_all": false,
+            });
+            ("/position", json!({ "position": position }))
+        }
+        10 => (
+            "/callback",
+            json!({ "transaction_id": ID, "event": "settled", "tx_hash": format!("0x{:064x}", number) }),
+        ),
+        _read => {
+            (dice.of(&["/mandate", "/balances", "/status"]), json!({ "action": "agent_read" }))
+        }
+    }
+}
+
+/// Adds the agent's proof to the fields, as the manual describes.
+fn signed(agent: &Agent, path: &str, fields: &Value) -> Value {
+    let members = fields.as_object().cloned().unwrap_or_default();
+    let message = match path {
+        "/callback" => Map::from_iter([("callback".to_owned(), fields.clone())]),
+        _flat => members.clone(),
+    };
+    let mut body = Value::Object(members);
+    body["signature"] = json!(agent.sign(now(), &message));
+    body["agent_id"] = json!(agent.id);
+    if let Some(members) = body.as_object_mut() {
+        members.remove("action");
+    }
+    body
+}
+
+impl AgentServer {
+    fn request(&mut self, dice: &mut Dice) -> Request {
+        if dice.chance(1, 6) {
+            let paths = [
+                "/",
+                "/agent",
+                "/agent/partner",
+                "/health",
+                "/openapi.json",
+                "/sign/helper",
+                "/status",
+                "/sign/status/6f1c2b1e-3b0a-4a86-9a7b-0c2f3f4d5e6f",
+                "/trade/status/6f1c2b1e-3b0a-4a86-9a7b-0c2f3f4d5e6f",
+                "/position/status/6f1c2b1e-3b0a-4a86-9a7b-0c2f3f4d5e6f",
+                "/receipt/6f1c2b1e-3b0a-4a86-9a7b-0c2f3f4d5e6f",
+            ];
+            return Request::get(dice.of(&paths));
+        }
+        if dice.chance(1, 20) {
+            return Request::post("/ping", json!({ "agent_id": self.wallet.bearer.id }));
+        }
+        self.payments += 1;
+        let (path, mut fields) = fields(dice, self.payments);
+        let agent = if dice.chance(1, 3) { &self.wallet.hmac } else { &self.wallet.bearer };
+        let before_proof = dice.chance(1, 2);
+        if before_proof && !agent.bearer {
+            // A valid proof of mutated fields reaches the rules behind the authentication.
+            fields = serde_json::from_slice(&mutated(dice, &fields)).unwrap_or(fields);
+        }
+        let mut body = signed(agent, path, &fields);
+        if agent.bearer && path == "/sign" {
+            body["idempotency_key"] = json!(format!("key-{}-{}", self.payments, dice.word()));
+        }
+        let mut request = Request::post(path, body);
+        if before_proof && agent.bearer {
+            if let Body::Json(value) = &request.body {
+                request.body = Body::Bytes(mutated(dice, value));
+            }
+        } else if !before_proof {
+            request.mutate(dice);
+        }
+        request
+    }
+
+    /// Compares the state after a series in which every request was refused.
+    fn check_state(&mut self, accepted: bool) -> Option<String> {
+        if accepted {
+            (self.state, self.refused) = (None, 0);
+            return None;
+        }
+        self.refused += 1;
+        if self.state.is_some() && self.refused < SERIES {
+            return None;
+        }
+        self.refused = 0;
+        let now = match self.wallet.state() {
+            Ok(now) => now,
+            Err(why) => return Some(format!("the state cannot be read: {why}")),
+        };
+        let before = self.state.replace(now.clone())?;
+        (before != now).then(|| format!("refusals changed the state: {before} became {now}"))
+    }
+}
+
+impl Scene for AgentServer {
+    fn good(&mut self) -> Result<(), String> {
+        self.payments += 1;
+        let url = format!("https://api.example.com/good/{}", self.payments);
+        let fields = json!({ "x402_data": offer(1_000, &url), "request_url": url });
+        let mut body = signed(&self.wallet.bearer, "/sign", &fields);
+        body["idempotency_key"] = json!(format!("good-{}", self.payments));
+        let bytes = Request::post("/sign", body).encode();
+        let reply = exchange(self.wallet.engine.address, &bytes, false)?.ok_or("no answer")?;
+        self.state = None;
+        match reply.json() {
+            Some(value) if reply.status == 200 && value["status"] == "success" => Ok(()),
+            _other => Err(format!("{} {}", reply.status, escaped(&reply.body))),
+        }
+    }
+
+    fn input(&mut self, dice: &mut Dice) -> Outcome {
+        let request = self.request(dice);
+        let mut bytes = request.encode();
+        let raw = dice.chance(1, 15);
+        if raw {
+            mutate_bytes(dice, &mut bytes);
+        }
+        let mut outcome = Outcome { input: escaped(&bytes), ..Outcome::default() };
+        let violated = &mut outcome.violated;
+        let mut accepted = raw;
+        outcome.class =
+            match exchange(self.wallet.engine.address, &bytes, raw || is_unframed(&request)) {
+                Err(why) => {
+                    violated.push(why);
+                    "none".into()
+                }
+                Ok(None) => "closed".into(),
+                Ok(Some(reply)) => {
+                    accepted |= reply.status < 400 && request.method == "POST";
+                    engine_answer(&reply, violated)
+                }
+            };
+        violated.extend(self.wallet.engine.fault());
+        if violated.is_empty() {
+            violated.extend(self.check_state(accepted));
+        }
+        outcome
+    }
+
+    fn measure(&mut self) {
+        self.health.measure(&self.wallet.engine);
+    }
+
+    fn settle(&mut self) -> Vec<String> {
+        let mut violated = self.health.compare(&self.wallet.engine);
+        match self.wallet.must("audit verify") {
+            Ok(_verified) => {}
+            Err(why) => violated.push(format!("the journal does not verify: {why}")),
+        }
+        violated
+    }
+
+    fn is_alive(&mut self) -> bool {
+        self.wallet.engine.fault().is_none()
+    }
+}
+
+/// Returns whether the body's length is not what the headers say, so that the server waits for more.
+pub(super) fn is_unframed(request: &Request) -> bool {
+    let framing = ["content-length", "transfer-encoding", "expect"];
+    request.headers.iter().any(|(name, _)| framing.contains(&name.as_str()))
+        || matches!(request.body, Body::None) && request.method != "GET"
+}
+
+/// The generator of a scene's own values, such as keys.
+pub(super) fn own_dice(seed: u64, name: &str) -> Dice {
+    dice_of(seed, name, u64::MAX)
+}

@@ -1,0 +1,141 @@
+//! A running wallet with an address, a policy and agents, set up by its own commands.
+
+use std::path::PathBuf;
+
+use bursar_tests::agent::Agent;
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use crate::process::{Service, run};
+use crate::programs::{BURSAR, ENGINE, Programs, local, private};
+use crate::stub::{Stub, answers};
+
+const PASSWORD: &str = "correct horse battery";
+
+/// The wallet and its surroundings.
+#[derive(Debug)]
+pub(crate) struct Wallet {
+    pub(crate) engine: Service,
+    pub(crate) bearer: Agent,
+    pub(crate) hmac: Agent,
+    pub(crate) node: Stub,
+    pub(crate) prices: Stub,
+    pub(crate) explorer: Stub,
+    home: TempDir,
+    program: PathBuf,
+}
+
+impl Wallet {
+    /// Starts an engine with cheap key derivation and sets up its wallet.
+    ///
+    /// # Errors
+    /// The engine does not start, or a command of the set-up fails.
+    pub(crate) fn start(programs: &Programs) -> Result<Self, String> {
+        let home = tempfile::tempdir().expect("a folder");
+        let (node, prices) = (Stub::start(answers::node), Stub::start(answers::prices));
+        let explorer = Stub::start(answers::explorer);
+        private(&home.path().join("password"), PASSWORD.as_bytes());
+        let mut command = programs.command(ENGINE, home.path());
+        local(&mut command, node.url.as_ref());
+        command
+            .arg(home.path().join("data"))
+            .env("BURSAR_TEST_CLOCK", home.path().join("clock"))
+            .env("BURSAR_TEST_ROBINHOOD_RPC", &node.url)
+            .env("BURSAR_TEST_PRICE_API", &prices.url)
+            .env("BURSAR_TEST_PATIENCE", "500")
+            .env("BURSAR_NETWORKS_8453_EXPLORER", &explorer.url)
+            .env("BURSAR_LOG", "warn");
+        let engine = Service::start(command, &home.path().join("engine.log"))?;
+        let program = PathBuf::from(programs.command(BURSAR, home.path()).get_program());
+        let nobody = Agent { id: String::new(), token: String::new(), bearer: true };
+        let (bearer, hmac) = (nobody.clone(), nobody);
+        let mut wallet = Self { engine, bearer, hmac, node, prices, explorer, home, program };
+        for line in [
+            "wallet create main",
+            "seed create --reveal",
+            "address create pay 0",
+            "policy create p --day 1000000 --txn 5 --auto 0.5 --trading --lending",
+        ] {
+            wallet.must(line)?;
+        }
+        wallet.bearer = wallet.agent("bot", "bearer")?;
+        wallet.hmac = wallet.agent("signer", "hmac")?;
+        Ok(wallet)
+    }
+
+    fn agent(&self, name: &str, auth: &str) -> Result<Agent, String> {
+        let made = self.must(&format!("agent register {name} --auth {auth}"))?;
+        self.must(&format!("agent commission {name} p pay"))?;
+        let text = |member: &str| made[member].as_str().unwrap_or_default().to_owned();
+        Ok(Agent { id: text("agent_id"), token: text("token"), bearer: auth == "bearer" })
+    }
+
+    /// The folder that contains the data folder `data`.
+    pub(crate) fn home(&self) -> &std::path::Path {
+        self.home.path()
+    }
+
+    /// Builds a command of the wallet's operator.
+    pub(crate) fn command(&self) -> std::process::Command {
+        let mut command = std::process::Command::new(&self.program);
+        let home = self.home.path();
+        command.env_clear().current_dir(home).env("HOME", home);
+        command.env("BURSAR_DATA_DIR", home.join("data"));
+        command.env("BURSAR_PASSWORD_FILE", home.join("password"));
+        local(&mut command, self.node.url.as_ref());
+        command
+    }
+
+    /// Runs a command that must succeed and returns its data.
+    ///
+    /// # Errors
+    /// It failed. The text has its answer.
+    pub(crate) fn must(&self, line: &str) -> Result<Value, String> {
+        let mut command = self.command();
+        command.args(line.split_whitespace()).arg("--json");
+        let ended = run(command, self.home.path(), b"");
+        let document: Value = serde_json::from_slice(&ended.out).unwrap_or_default();
+        if document["ok"] == true {
+            return Ok(document["data"].clone());
+        }
+        let err = String::from_utf8_lossy(&ended.err);
+        Err(format!("{line}: {document} {err}"))
+    }
+
+    /// Returns what a refusal must not change: what agents may still spend, and the requests of the history.
+    pub(crate) fn state(&self) -> Result<Value, String> {
+        let agents = self.must("agent list")?;
+        let requests = self.must("requests --all")?;
+        let policies = self.must("policy list")?;
+        Ok(json!({ "agents": agents, "requests": requests, "policies": policies }))
+    }
+}
+
+/// Returns an offer of version 1 on Base for `amount` millionths of a dollar.
+pub(crate) fn offer(amount: u64, url: &str) -> Value {
+    let coin = bursar_core::networks::by_name("8453").expect("Base").stablecoin;
+    json!({
+        "x402Version": 1,
+        "error": "payment required",
+        "accepts": [{
+            "scheme": "exact", "network": "base", "maxAmountRequired": amount.to_string(), "resource": url,
+            "description": "a thing", "mimeType": "application/json",
+            "payTo": "0x209693Bc6afc0C5328bA36FaF03C514EF312287C", "maxTimeoutSeconds": 60,
+            "asset": coin.address.to_checksum(None),
+            "extra": { "name": coin.domain_name, "version": coin.domain_version },
+        }],
+    })
+}
+
+/// Returns an offer of version 2 on Base.
+pub(crate) fn offer_v2(amount: u64, url: &str) -> Value {
+    let coin = bursar_core::networks::by_name("8453").expect("Base").stablecoin;
+    json!({
+        "x402Version": 2, "resource": { "url": url },
+        "accepts": [{
+            "scheme": "exact", "network": "eip155:8453", "amount": amount.to_string(),
+            "asset": coin.address.to_checksum(None), "payTo": "0x209693Bc6afc0C5328bA36FaF03C514EF312287C",
+            "maxTimeoutSeconds": 60, "extra": { "name": coin.domain_name, "version": coin.domain_version },
+        }],
+    })
+}
