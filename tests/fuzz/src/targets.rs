@@ -1,7 +1,10 @@
 //! The targets, in the order in which they run.
 
+mod args;
 mod health;
 mod http_engine;
+mod http_facilitator;
+mod http_proxy;
 mod wallet;
 
 use crate::programs::Programs;
@@ -26,4 +29,9 @@ const fn target(name: &'static str, inputs: u64, open: Open) -> Target {
 /// All targets. The first part of a name is the kind of input.
 pub(crate) static TARGETS: &[Target] = &[
     target("http-engine", 400, http_engine::open),
+    target("http-facilitator", 400, http_facilitator::open),
+    target("http-proxy", 400, http_proxy::open),
+    target("args-bursar", 60, args::open_bursar),
+    target("args-facilitator", 40, args::open_facilitator),
+    target("args-proxy", 40, args::open_proxy),
 ];
