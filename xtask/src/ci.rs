@@ -1,7 +1,7 @@
 //! `cargo xtask ci`: the checks that CI runs and that a developer runs before asking for a review.
 //!
-//! The steps are format, lints, documentation, dependencies, the workspace's tests, those of the developer build and the
-//! simulation.
+//! The steps are format, lints, documentation, dependencies, the workspace's tests, those of the developer build, the
+//! simulation and the fuzzer.
 
 use std::env;
 use std::path::{Path, PathBuf};
@@ -35,6 +35,7 @@ pub(crate) fn run(_arguments: &[String]) -> anyhow::Result<()> {
     let build = ["test", "--workspace", "--locked", "--features"];
     step("developer build", cargo(&[&build[..], &emulator].concat()))?;
     step("simulation", crate::sim::built()?)?;
+    step("fuzzer", crate::fuzz::built()?)?;
     eprintln!("ci: all steps passed in {} s", started.elapsed().as_secs());
     Ok(())
 }

@@ -3,6 +3,7 @@
 
 mod ci;
 mod devnet;
+mod fuzz;
 mod sim;
 
 use std::env;
@@ -21,6 +22,11 @@ const TASKS: &[(&str, &str, Task)] = &[
         "devnet",
         "set up the local test chains; --light: only install anvil; --recompile: compile the contracts",
         devnet::run,
+    ),
+    (
+        "fuzz",
+        "send mutated input to the programs: --seed N; --from A --to B; --target NAME; --inputs N; --only N",
+        fuzz::run,
     ),
     (
         "sim",

@@ -1,0 +1,41 @@
+//! `cargo xtask fuzz`: sends mutated input to the real programs. It builds the programs and passes its arguments to the
+//! fuzzer; without arguments it runs the same inputs as CI.
+
+use std::env;
+use std::process::Command;
+
+use anyhow::{Context, ensure};
+
+/// The arguments in CI. The run takes less than a minute on two idle processors.
+const SHORT: [&str; 2] = ["--seed", "1"];
+
+pub(crate) fn run(arguments: &[String]) -> anyhow::Result<()> {
+    let cargo = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let status = Command::new(cargo)
+        .args(["build", "--quiet", "--locked", "--workspace", "--bins"])
+        .status()
+        .context("cannot run cargo")?;
+    ensure!(status.success(), "the programs were not built: {status}");
+    let mut command = program()?;
+    if arguments.is_empty() {
+        command.args(SHORT);
+    }
+    let status = command.args(arguments).status().context("cannot run the fuzzer")?;
+    ensure!(status.success(), "the fuzzer ended with {status}");
+    Ok(())
+}
+
+/// Returns the command that CI runs, with the programs that the tests of the workspace have just built.
+pub(crate) fn built() -> anyhow::Result<Command> {
+    let mut command = program()?;
+    command.args(SHORT);
+    Ok(command)
+}
+
+/// The fuzzer is next to this program, and so are the programs that it starts.
+fn program() -> anyhow::Result<Command> {
+    let own = env::current_exe().context("cannot find the build folder")?;
+    let program = own.with_file_name(format!("bursar-fuzz{}", env::consts::EXE_SUFFIX));
+    ensure!(program.is_file(), "{} is not built", program.display());
+    Ok(Command::new(program))
+}
