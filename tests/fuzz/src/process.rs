@@ -30,23 +30,32 @@ impl Service {
     ///
     /// # Errors
     /// It ends or hangs before it is ready. The text has its exit status and log.
-    pub(crate) fn start(mut command: Command, log: &Path) -> Result<Self, String> {
-        let out = log.with_extension("out");
+    pub(crate) fn start(command: Command, log: &Path) -> Result<Self, String> {
+        let name = format!("{command:?}");
+        Self::try_start(command, log).map_err(|ended| {
+            let said = String::from_utf8_lossy(&ended.err).into_owned();
+            format!("{name} is not ready: {:?}: {said}", ended.status)
+        })
+    }
+
+    /// Like [`Self::start`]. Returns the end of a service that does not become ready.
+    pub(crate) fn try_start(mut command: Command, log: &Path) -> Result<Self, Ended> {
+        let out_file = log.with_extension("out");
         let file = |path: &Path| File::create(path).expect("a file for output");
-        command.stdin(Stdio::null()).stdout(file(&out)).stderr(file(log));
-        let mut child = command.spawn().map_err(|error| format!("{command:?}: {error}"))?;
+        command.stdin(Stdio::null()).stdout(file(&out_file)).stderr(file(log));
+        let mut child = command.spawn().unwrap_or_else(|error| panic!("{command:?}: {error}"));
         let end = Instant::now() + SERVICE_WAIT;
         loop {
-            let text = std::fs::read_to_string(&out).unwrap_or_default();
-            if let Some(address) = ready_address(&text) {
+            let status = child.try_wait().expect("a child of ours");
+            let out = std::fs::read(&out_file).unwrap_or_default();
+            if let Some(address) = ready_address(&String::from_utf8_lossy(&out)) {
                 return Ok(Self { child, address, log: log.to_owned() });
             }
-            let status = child.try_wait().expect("a child of ours");
             if status.is_some() || Instant::now() > end {
                 let _ended = child.kill();
                 let _reaped = child.wait();
-                let said = std::fs::read_to_string(log).unwrap_or_default();
-                return Err(format!("{command:?} is not ready: {status:?}\n{text}{said}"));
+                let err = std::fs::read(log).unwrap_or_default();
+                return Err(Ended { status, was_ready: false, out, err });
             }
             std::thread::sleep(POLL);
         }
@@ -61,6 +70,19 @@ impl Service {
         panic_text(&log).map(|text| format!("a panic on standard error: {text}"))
     }
 
+    /// Waits a moment for an end that is under way. Returns whether the service ended with this code and no panic.
+    pub(crate) fn has_ended_by(&mut self, code: i32) -> bool {
+        let end = Instant::now() + Duration::from_secs(5);
+        while Instant::now() < end {
+            if let Some(status) = self.child.try_wait().expect("a child of ours") {
+                let log = std::fs::read(&self.log).unwrap_or_default();
+                return status.code() == Some(code) && panic_text(&log).is_none();
+            }
+            std::thread::sleep(POLL);
+        }
+        false
+    }
+
     /// Resident memory in MiB.
     pub(crate) fn memory_mib(&self) -> f64 {
         bursar_tests::process::memory_mib(self.child.id()).0
@@ -71,10 +93,19 @@ impl Service {
         std::fs::read_dir(format!("/proc/{}/fd", self.child.id())).map_or(0, Iterator::count)
     }
 
-    /// Stops the service with SIGTERM and returns its status; `None` if it does not end in time.
-    pub(crate) fn stop(mut self) -> Option<ExitStatus> {
+    /// Stops the service with SIGTERM and returns its end.
+    pub(crate) fn stop(mut self) -> Ended {
         signal(&self.child, Signal::TERM);
-        wait(&mut self.child, Instant::now() + SERVICE_WAIT)
+        let end = Instant::now() + SERVICE_WAIT;
+        let status = loop {
+            let status = self.child.try_wait().expect("a child of ours");
+            if status.is_some() || Instant::now() > end {
+                break status;
+            }
+            std::thread::sleep(POLL);
+        };
+        let err = std::fs::read(&self.log).unwrap_or_default();
+        Ended { status, was_ready: true, out: Vec::new(), err }
     }
 }
 
@@ -165,16 +196,4 @@ fn ready_address(text: &str) -> Option<SocketAddr> {
 
 fn signal(child: &Child, signal: Signal) {
     let _ended_already = rustix::process::kill_process(Pid::from_child(child), signal);
-}
-
-fn wait(child: &mut Child, end: Instant) -> Option<ExitStatus> {
-    loop {
-        if let Some(status) = child.try_wait().expect("a child of ours") {
-            return Some(status);
-        }
-        if Instant::now() > end {
-            return None;
-        }
-        std::thread::sleep(POLL);
-    }
 }

@@ -50,14 +50,6 @@ impl Programs {
         command.env("PATH", std::env::var_os("PATH").unwrap_or_default()).env("RUST_LOG", "warn");
         command
     }
-
-    /// Builds a command of the wallet that reads its password from a file and reaches only this machine.
-    pub(crate) fn bursar(&self, home: &Path, data: &Path) -> Command {
-        let mut command = self.command(BURSAR, home);
-        command.env("BURSAR_DATA_DIR", data).env("BURSAR_PASSWORD_FILE", home.join("password"));
-        local(&mut command, OsStr::new("http://127.0.0.1:9"));
-        command
-    }
 }
 
 /// Sets the variables that keep a wallet from calling other machines: one node and no explorer or prices.

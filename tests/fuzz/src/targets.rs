@@ -1,6 +1,8 @@
 //! The targets, in the order in which they run.
 
+mod answers;
 mod args;
+mod control;
 mod health;
 mod http_engine;
 mod http_facilitator;
@@ -31,6 +33,10 @@ pub(crate) static TARGETS: &[Target] = &[
     target("http-engine", 400, http_engine::open),
     target("http-facilitator", 400, http_facilitator::open),
     target("http-proxy", 400, http_proxy::open),
+    target("answers-engine", 80, answers::open_engine),
+    target("answers-facilitator", 80, answers::open_facilitator),
+    target("answers-proxy", 120, answers::open_proxy),
+    target("control-engine", 200, control::open),
     target("args-bursar", 60, args::open_bursar),
     target("args-facilitator", 40, args::open_facilitator),
     target("args-proxy", 40, args::open_proxy),

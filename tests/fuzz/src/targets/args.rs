@@ -28,7 +28,7 @@ pub(super) const SERVICE_EXITS: &[i32] = &[0, 1, 2, 13, 15];
 const SERIES: u64 = 12;
 
 /// Valid lines of the wallet's program. None stops agents, locks the wallet or runs until it is stopped.
-const WALLET_LINES: &[&str] = &[
+pub(super) const WALLET_LINES: &[&str] = &[
     "wallet create again",
     "wallet status",
     "wallet backup new.backup",
@@ -225,7 +225,7 @@ struct WalletArguments {
 }
 
 pub(super) fn open_bursar(programs: &Programs, _seed: u64) -> Result<Box<dyn Scene>, String> {
-    let wallet = Wallet::start(programs)?;
+    let wallet = Wallet::start(programs, 500)?;
     Ok(Box::new(WalletArguments { wallet, state: None, refused: 0, folders: 0 }))
 }
 

@@ -35,17 +35,17 @@ struct AgentServer {
 }
 
 pub(super) fn open(programs: &Programs, _seed: u64) -> Result<Box<dyn Scene>, String> {
-    let wallet = Wallet::start(programs)?;
+    let wallet = Wallet::start(programs, 500)?;
     let health = Health::default();
     Ok(Box::new(AgentServer { wallet, health, state: None, refused: 0, payments: 0 }))
 }
 
-fn now() -> i64 {
+pub(super) fn now() -> i64 {
     i64::try_from(now_s()).expect("a date of this century")
 }
 
 /// Returns the fields of a request to an endpoint that an agent signs.
-fn fields(dice: &mut Dice, number: u64) -> (&'static str, Value) {
+pub(super) fn fields(dice: &mut Dice, number: u64) -> (&'static str, Value) {
     let url = format!("https://api.example.com/{number}");
     let amount = dice.of(&[1, 1_000, 400_000, 1_000_000, 6_000_000]);
     match dice.roll(12) {
@@ -90,7 +90,7 @@ fn fields(dice: &mut Dice, number: u64) -> (&'static str, Value) {
 }
 
 /// Adds the agent's proof to the fields, as the manual describes.
-fn signed(agent: &Agent, path: &str, fields: &Value) -> Value {
+pub(super) fn signed(agent: &Agent, path: &str, fields: &Value) -> Value {
     let members = fields.as_object().cloned().unwrap_or_default();
     let message = match path {
         "/callback" => Map::from_iter([("callback".to_owned(), fields.clone())]),

@@ -51,7 +51,7 @@ pub(super) fn write_settings(home: &std::path::Path, node: &str) {
     private(&home.join("facilitator.toml"), text.as_bytes());
 }
 
-fn base() -> &'static Network {
+pub(super) fn base() -> &'static Network {
     by_chain(ChainId(8453)).expect("Base")
 }
 
@@ -84,7 +84,7 @@ pub(super) fn open(programs: &Programs, seed: u64) -> Result<Box<dyn Scene>, Str
 }
 
 /// Returns a valid request.
-fn request(dice: &mut Dice, channel: &Channel) -> Request {
+pub(super) fn request(dice: &mut Dice, channel: &Channel) -> Request {
     if dice.chance(1, 5) {
         let id = channel.id;
         let channel = format!("/batch/channel/{id}?network=eip155:8453");

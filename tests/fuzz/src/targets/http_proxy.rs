@@ -121,7 +121,7 @@ pub(super) fn open(programs: &Programs, seed: u64) -> Result<Box<dyn Scene>, Str
 }
 
 /// Returns a chat request with many optional members.
-fn rich(dice: &mut Dice) -> Value {
+pub(super) fn rich(dice: &mut Dice) -> Value {
     let mut body = json!({
         "model": "toy", "max_completion_tokens": 100, "temperature": 0.5, "top_p": 1, "n": 1, "stop": ["x"],
         "messages": [

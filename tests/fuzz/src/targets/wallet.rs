@@ -1,6 +1,7 @@
 //! A running wallet with an address, a policy and agents, set up by its own commands.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use bursar_tests::agent::Agent;
 use serde_json::{Value, json};
@@ -10,7 +11,7 @@ use crate::process::{Service, run};
 use crate::programs::{BURSAR, ENGINE, Programs, local, private};
 use crate::stub::{Stub, answers};
 
-const PASSWORD: &str = "correct horse battery";
+pub(crate) const PASSWORD: &str = "correct horse battery";
 
 /// The wallet and its surroundings.
 #[derive(Debug)]
@@ -26,23 +27,42 @@ pub(crate) struct Wallet {
 }
 
 impl Wallet {
-    /// Starts an engine with cheap key derivation and sets up its wallet.
+    /// Starts an engine with cheap key derivation and sets up its wallet. It waits `patience_ms` for its node.
     ///
     /// # Errors
     /// The engine does not start, or a command of the set-up fails.
-    pub(crate) fn start(programs: &Programs) -> Result<Self, String> {
+    pub(crate) fn start(programs: &Programs, patience_ms: u64) -> Result<Self, String> {
+        Self::start_as(programs, |command, home| {
+            command.arg(home.join("data")).env("BURSAR_TEST_PATIENCE", patience_ms.to_string());
+            ENGINE
+        })
+    }
+
+    /// Starts the engine of the product, whose key derivation is as slow as in production.
+    pub(crate) fn start_product(programs: &Programs) -> Result<Self, String> {
+        Self::start_as(programs, |command, home| {
+            command.arg("engine").env("BURSAR_DATA_DIR", home.join("data"));
+            command.env("BURSAR_PASSWORD_FILE", home.join("password"));
+            BURSAR
+        })
+    }
+
+    fn start_as(
+        programs: &Programs,
+        add: impl Fn(&mut Command, &Path) -> &'static str,
+    ) -> Result<Self, String> {
         let home = tempfile::tempdir().expect("a folder");
         let (node, prices) = (Stub::start(answers::node), Stub::start(answers::prices));
         let explorer = Stub::start(answers::explorer);
         private(&home.path().join("password"), PASSWORD.as_bytes());
-        let mut command = programs.command(ENGINE, home.path());
+        let name = add(&mut Command::new(""), home.path());
+        let mut command = programs.command(name, home.path());
+        add(&mut command, home.path());
         local(&mut command, node.url.as_ref());
         command
-            .arg(home.path().join("data"))
             .env("BURSAR_TEST_CLOCK", home.path().join("clock"))
             .env("BURSAR_TEST_ROBINHOOD_RPC", &node.url)
             .env("BURSAR_TEST_PRICE_API", &prices.url)
-            .env("BURSAR_TEST_PATIENCE", "500")
             .env("BURSAR_NETWORKS_8453_EXPLORER", &explorer.url)
             .env("BURSAR_LOG", "warn");
         let engine = Service::start(command, &home.path().join("engine.log"))?;
@@ -71,13 +91,13 @@ impl Wallet {
     }
 
     /// The folder that contains the data folder `data`.
-    pub(crate) fn home(&self) -> &std::path::Path {
+    pub(crate) fn home(&self) -> &Path {
         self.home.path()
     }
 
     /// Builds a command of the wallet's operator.
-    pub(crate) fn command(&self) -> std::process::Command {
-        let mut command = std::process::Command::new(&self.program);
+    pub(crate) fn command(&self) -> Command {
+        let mut command = Command::new(&self.program);
         let home = self.home.path();
         command.env_clear().current_dir(home).env("HOME", home);
         command.env("BURSAR_DATA_DIR", home.join("data"));
@@ -100,6 +120,12 @@ impl Wallet {
         }
         let err = String::from_utf8_lossy(&ended.err);
         Err(format!("{line}: {document} {err}"))
+    }
+
+    /// Stops the engine, and returns the folder that contains `data`.
+    pub(crate) fn stop(self) -> Result<TempDir, String> {
+        let ended = self.engine.stop();
+        if ended.code() == Ok(0) { Ok(self.home) } else { Err(format!("{ended:?}")) }
     }
 
     /// Returns what a refusal must not change: what agents may still spend, and the requests of the history.

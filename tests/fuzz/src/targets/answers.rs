@@ -1,0 +1,271 @@
+//! Answers of nodes, price services, explorers, upstreams and facilitators, while a service asks.
+
+use bursar_tests::channel::Channel;
+use bursar_tests::dice::Dice;
+use bursar_tests::payer::Payer;
+use bursar_tests::proxy::{chat, streaming};
+use serde_json::json;
+
+use super::health::Health;
+use super::http_engine::{fields, own_dice, signed};
+use super::http_facilitator::{self, Facilitator, base};
+use super::http_proxy::Proxy;
+use super::wallet::Wallet;
+use crate::http::{Request, exchange};
+use crate::oracle::{command_end, engine_answer, envelope, facilitator_answer, proxy_answer};
+use crate::process::run;
+use crate::programs::Programs;
+use crate::scene::{Outcome, Scene};
+use crate::stub::Stub;
+
+/// Commands whose answers come from a node, a price service or an explorer.
+const QUESTIONS: &[&str] = &[
+    "balances",
+    "address balance pay",
+    "positions --network base",
+    "allowances --network base",
+    "venues --network base",
+    "quote pay 0.001 ETH USDC --network base",
+    "quote pay 1 USDC ETH --network base",
+    "address send pay 0x209693Bc6afc0C5328bA36FaF03C514EF312287C 0.01 --network base --token USDC --confirm 0.01 --yes",
+    "venue trust 0xBeEff033F34C046626B8D0A041844C5d1A5409dd --network base",
+    "doctor",
+];
+
+/// Shows a request with the mutated answers that it got.
+fn with_answers(asked: &str, stub: &Stub) -> String {
+    format!("{asked}\n  answered by: {}", stub.tell_the_truth().join("\n  then: "))
+}
+
+/// Returns a violation if no stub was ever asked, because then nothing was tested.
+fn unasked(stubs: &[(&str, &Stub)]) -> Vec<String> {
+    let silent = stubs.iter().filter(|(_, stub)| stub.calls() == 0);
+    silent.map(|(name, _)| format!("the {name} was never asked")).collect()
+}
+
+#[derive(Debug)]
+struct Engine {
+    wallet: Wallet,
+    health: Health,
+    payments: u64,
+}
+
+pub(super) fn open_engine(programs: &Programs, _seed: u64) -> Result<Box<dyn Scene>, String> {
+    // After a bad answer the engine asks the node again after this pause, so the next input reaches it.
+    let wallet = Wallet::start(programs, 40)?;
+    Ok(Box::new(Engine { wallet, health: Health::default(), payments: 0 }))
+}
+
+impl Engine {
+    fn stub(&self, number: u64) -> &Stub {
+        match number {
+            0 => &self.wallet.prices,
+            1 => &self.wallet.explorer,
+            _most => &self.wallet.node,
+        }
+    }
+}
+
+impl Scene for Engine {
+    fn good(&mut self) -> Result<(), String> {
+        // The pause after the last bad answer must be over.
+        let end = std::time::Instant::now() + std::time::Duration::from_secs(30);
+        loop {
+            let told = self.wallet.must("address balance pay");
+            match told {
+                Ok(told) if !told.is_null() => return Ok(()),
+                Ok(told) => return Err(told.to_string()),
+                Err(why) if std::time::Instant::now() > end => return Err(why),
+                Err(_not_yet) => {}
+            }
+        }
+    }
+
+    fn input(&mut self, dice: &mut Dice) -> Outcome {
+        let which = dice.roll(8);
+        let mut outcome = Outcome::default();
+        self.payments += 1;
+        if dice.chance(1, 2) {
+            let line = dice.of(QUESTIONS);
+            let mut command = self.wallet.command();
+            command.arg("--json").args(line.split_whitespace());
+            self.stub(which).lie(Dice::new(dice.word()));
+            let ended = run(command, self.wallet.home(), b"");
+            outcome.input = with_answers(line, self.stub(which));
+            outcome.class = command_end(&ended, super::args::WALLET_EXITS, &mut outcome.violated);
+            envelope(&ended, &mut outcome.violated);
+        } else {
+            let (path, fields) = loop {
+                let drawn = fields(dice, self.payments);
+                if !["/sign", "/callback"].contains(&drawn.0) {
+                    break drawn;
+                }
+            };
+            let request = Request::post(path, signed(&self.wallet.bearer, path, &fields));
+            self.stub(which).lie(Dice::new(dice.word()));
+            let answer = exchange(self.wallet.engine.address, &request.encode(), false);
+            outcome.input = with_answers(&format!("{path} {fields}"), self.stub(which));
+            outcome.class = match answer {
+                Ok(Some(reply)) => engine_answer(&reply, &mut outcome.violated),
+                Ok(None) => {
+                    outcome.violated.push("no answer".into());
+                    "closed".into()
+                }
+                Err(why) => {
+                    outcome.violated.push(why);
+                    "none".into()
+                }
+            };
+        }
+        outcome.violated.extend(self.wallet.engine.fault());
+        outcome
+    }
+
+    fn measure(&mut self) {
+        self.health.measure(&self.wallet.engine);
+    }
+
+    fn settle(&mut self) -> Vec<String> {
+        let mut violated = self.health.compare(&self.wallet.engine);
+        violated.extend(unasked(&[("node", &self.wallet.node)]));
+        violated
+    }
+
+    fn is_alive(&mut self) -> bool {
+        self.wallet.engine.fault().is_none()
+    }
+}
+
+struct Settler {
+    facilitator: Facilitator,
+    health: Health,
+    channel: Channel,
+}
+
+pub(super) fn open_facilitator(programs: &Programs, _seed: u64) -> Result<Box<dyn Scene>, String> {
+    let facilitator = Facilitator::start(programs)?;
+    let key = alloy_primitives::B256::repeat_byte(7);
+    let receiver = alloy_primitives::Address::repeat_byte(0x55);
+    let channel = Channel::new(base(), Payer::from_word(key), receiver);
+    Ok(Box::new(Settler { facilitator, health: Health::default(), channel }))
+}
+
+impl Scene for Settler {
+    fn good(&mut self) -> Result<(), String> {
+        let request = Request::get("/health").encode();
+        let reply = exchange(self.facilitator.service.address, &request, false)?;
+        match reply {
+            Some(reply) if reply.status == 200 => Ok(()),
+            other => Err(format!("/health: {other:?}")),
+        }
+    }
+
+    fn input(&mut self, dice: &mut Dice) -> Outcome {
+        let request = http_facilitator::request(dice, &self.channel);
+        self.facilitator.node.lie(Dice::new(dice.word()));
+        let answer = exchange(self.facilitator.service.address, &request.encode(), false);
+        let asked = crate::report::escaped(&request.encode());
+        let mut outcome =
+            Outcome { input: with_answers(&asked, &self.facilitator.node), ..Outcome::default() };
+        outcome.class = match answer {
+            Ok(Some(reply)) => facilitator_answer(&reply, &mut outcome.violated),
+            Ok(None) => {
+                outcome.violated.push("no answer".into());
+                "closed".into()
+            }
+            Err(why) => {
+                outcome.violated.push(why);
+                "none".into()
+            }
+        };
+        outcome.violated.extend(self.facilitator.service.fault());
+        outcome
+    }
+
+    fn measure(&mut self) {
+        self.health.measure(&self.facilitator.service);
+    }
+
+    fn settle(&mut self) -> Vec<String> {
+        let mut violated = self.health.compare(&self.facilitator.service);
+        violated.extend(unasked(&[("node", &self.facilitator.node)]));
+        violated
+    }
+
+    fn is_alive(&mut self) -> bool {
+        self.facilitator.service.fault().is_none()
+    }
+}
+
+#[derive(Debug)]
+struct Seller {
+    proxy: Proxy,
+    health: Health,
+    own: Dice,
+    sales: u64,
+}
+
+pub(super) fn open_proxy(programs: &Programs, seed: u64) -> Result<Box<dyn Scene>, String> {
+    let proxy = Proxy::start(programs)?;
+    let own = own_dice(seed, "answers-proxy");
+    Ok(Box::new(Seller { proxy, health: Health::default(), own, sales: 0 }))
+}
+
+impl Scene for Seller {
+    fn good(&mut self) -> Result<(), String> {
+        self.sales += 1;
+        let body = chat(&format!("a valid question {}", self.sales));
+        let request = self.proxy.paid(&mut self.own, &body, 2)?;
+        let reply = self.proxy.ask(&request)?;
+        if reply.status == 200 { Ok(()) } else { Err(format!("{reply:?}")) }
+    }
+
+    fn input(&mut self, dice: &mut Dice) -> Outcome {
+        let text = format!("hello {}", dice.word());
+        let body = if dice.chance(1, 2) { chat(&text) } else { streaming(&text) };
+        let version = 1 + dice.roll(2);
+        let request = match self.proxy.paid(dice, &body, version) {
+            Ok(request) => request,
+            Err(why) => {
+                let mut violated = vec![format!("a valid request has no price: {why}")];
+                violated.extend(self.proxy.service.fault());
+                return Outcome { class: "no price".into(), input: String::new(), violated };
+            }
+        };
+        let (liar, name) = match dice.roll(5) {
+            0..3 => (&self.proxy.upstream, "upstream"),
+            3 => (&self.proxy.facilitator, "facilitator"),
+            _node => (&self.proxy.node, "node"),
+        };
+        liar.lie(Dice::new(dice.word()));
+        let answer = self.proxy.ask(&request);
+        let asked = format!("{name} {}", json!(body));
+        let mut outcome = Outcome { input: with_answers(&asked, liar), ..Outcome::default() };
+        outcome.class = match answer {
+            Ok(reply) => proxy_answer(&reply, name == "upstream", &mut outcome.violated),
+            // A stream that breaks after its first chunk may end without its last one.
+            Err(why) if why.contains("odd chunk") && name == "upstream" => "broken stream".into(),
+            Err(why) => {
+                outcome.violated.push(why);
+                "none".into()
+            }
+        };
+        outcome.violated.extend(self.proxy.service.fault());
+        outcome
+    }
+
+    fn measure(&mut self) {
+        self.health.measure(&self.proxy.service);
+    }
+
+    fn settle(&mut self) -> Vec<String> {
+        let mut violated = self.health.compare(&self.proxy.service);
+        let Proxy { upstream, facilitator, .. } = &self.proxy;
+        violated.extend(unasked(&[("upstream", upstream), ("facilitator", facilitator)]));
+        violated
+    }
+
+    fn is_alive(&mut self) -> bool {
+        self.proxy.service.fault().is_none()
+    }
+}
