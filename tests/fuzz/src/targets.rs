@@ -7,6 +7,8 @@ mod health;
 mod http_engine;
 mod http_facilitator;
 mod http_proxy;
+mod settings;
+mod stores;
 mod wallet;
 
 use crate::programs::Programs;
@@ -40,4 +42,10 @@ pub(crate) static TARGETS: &[Target] = &[
     target("args-bursar", 60, args::open_bursar),
     target("args-facilitator", 40, args::open_facilitator),
     target("args-proxy", 40, args::open_proxy),
+    target("settings-bursar", 40, settings::open_bursar),
+    target("settings-facilitator", 30, settings::open_facilitator),
+    target("settings-proxy", 30, settings::open_proxy),
+    target("stores-engine", 25, stores::open_engine),
+    target("stores-facilitator", 20, stores::open_facilitator),
+    target("stores-proxy", 25, stores::open_proxy),
 ];
