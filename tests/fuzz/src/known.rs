@@ -6,6 +6,8 @@ const KNOWN: &[(&str, &str)] = &[
     ("http-", "400 without a JSON object: \"\""),
     // A query key that occurs twice gets a plain text.
     ("http-facilitator", "Failed to deserialize query string"),
+    // A path parameter that is no UTF-8 does, too.
+    ("http-facilitator", "Invalid URL: Invalid UTF-8"),
     // A head that is too large gets the code of another status.
     ("http-proxy", "invalid_request with status 431, documented 400"),
     // Unknown words of a command line are printed with their control characters, however long they are.

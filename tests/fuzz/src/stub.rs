@@ -34,6 +34,7 @@ struct Shared {
     /// The bytes of the mutated answers.
     sent: Mutex<Vec<Vec<u8>>>,
     calls: AtomicU64,
+    posts: AtomicU64,
     ends: AtomicBool,
 }
 
@@ -81,6 +82,11 @@ impl Stub {
     pub(crate) fn calls(&self) -> u64 {
         self.shared.calls.load(Ordering::SeqCst)
     }
+
+    /// The number of POST calls since the start.
+    pub(crate) fn posts(&self) -> u64 {
+        self.shared.posts.load(Ordering::SeqCst)
+    }
 }
 
 impl Drop for Stub {
@@ -98,6 +104,7 @@ fn serve(stream: &TcpStream, answer: fn(&Call) -> Answer, shared: &Shared) {
     let mut reader = BufReader::new(clone);
     while let Some(call) = read_call(&mut reader) {
         shared.calls.fetch_add(1, Ordering::SeqCst);
+        shared.posts.fetch_add(u64::from(call.method == "POST"), Ordering::SeqCst);
         let valid = answer(&call);
         let (bytes, keep) = match &mut *shared.dice.lock().expect("held for a moment") {
             Some(dice) => {

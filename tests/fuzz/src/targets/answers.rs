@@ -27,7 +27,6 @@ const QUESTIONS: &[&str] = &[
     "venues --network base",
     "quote pay 0.001 ETH USDC --network base",
     "quote pay 1 USDC ETH --network base",
-    "address send pay 0x209693Bc6afc0C5328bA36FaF03C514EF312287C 0.01 --network base --token USDC --confirm 0.01 --yes",
     "venue trust 0xBeEff033F34C046626B8D0A041844C5d1A5409dd --network base",
     "doctor",
 ];

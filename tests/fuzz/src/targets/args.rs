@@ -6,11 +6,10 @@ use std::path::Path;
 use std::process::Command;
 
 use bursar_tests::dice::Dice;
-use serde_json::Value;
 
 use super::http_facilitator::{self, Facilitator};
 use super::http_proxy::{self, Proxy};
-use super::wallet::Wallet;
+use super::wallet::{StateWatch, Wallet};
 use crate::draw::{mutate_bytes, near, odd_number, odd_text, pick};
 use crate::oracle::{command_end, envelope};
 use crate::process::run;
@@ -46,7 +45,7 @@ pub(super) const WALLET_LINES: &[&str] = &[
     "address export pay --reveal",
     "address delete unused --yes",
     "address balance pay",
-    "address send pay 0x209693Bc6afc0C5328bA36FaF03C514EF312287C 1 --network base --token USDC --confirm 1",
+    "address send nothing 0x209693Bc6afc0C5328bA36FaF03C514EF312287C 1 --network base --token USDC --confirm 1",
     "address sends",
     "address cancel 00000000",
     "balances --network base",
@@ -219,34 +218,13 @@ fn shown(words: &[OsString]) -> String {
 #[derive(Debug)]
 struct WalletArguments {
     wallet: Wallet,
-    state: Option<Value>,
-    refused: u64,
+    state: StateWatch,
     folders: u64,
 }
 
 pub(super) fn open_bursar(programs: &Programs, _seed: u64) -> Result<Box<dyn Scene>, String> {
     let wallet = Wallet::start(programs, 500)?;
-    Ok(Box::new(WalletArguments { wallet, state: None, refused: 0, folders: 0 }))
-}
-
-impl WalletArguments {
-    fn check_state(&mut self, accepted: bool) -> Option<String> {
-        if accepted {
-            (self.state, self.refused) = (None, 0);
-            return None;
-        }
-        self.refused += 1;
-        if self.state.is_some() && self.refused < SERIES {
-            return None;
-        }
-        self.refused = 0;
-        let now = match self.wallet.state() {
-            Ok(now) => now,
-            Err(why) => return Some(format!("the state cannot be read: {why}")),
-        };
-        let before = self.state.replace(now.clone())?;
-        (before != now).then(|| format!("refusals changed the state: {before} became {now}"))
-    }
+    Ok(Box::new(WalletArguments { wallet, state: StateWatch::new(SERIES), folders: 0 }))
 }
 
 impl Scene for WalletArguments {
@@ -289,7 +267,7 @@ impl Scene for WalletArguments {
         }
         violated.extend(self.wallet.engine.fault());
         if empty.is_none() {
-            violated.extend(self.check_state(ended.code() == Ok(0)));
+            violated.extend(self.state.after(&self.wallet, ended.code() == Ok(0)));
         }
         if let Some(empty) = &empty {
             let _never_made = std::fs::remove_dir_all(empty);

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use super::args::WALLET_LINES;
 use super::health::Health;
-use super::wallet::{PASSWORD, Wallet};
+use super::wallet::{PASSWORD, StateWatch, Wallet};
 use crate::draw::mutate_bytes;
 use crate::json::mutated;
 use crate::oracle::check_faults;
@@ -32,13 +32,12 @@ const SERIES: u64 = 40;
 struct Control {
     wallet: Wallet,
     health: Health,
-    state: Option<Value>,
-    refused: u64,
+    state: StateWatch,
 }
 
 pub(super) fn open(programs: &Programs, _seed: u64) -> Result<Box<dyn Scene>, String> {
     let wallet = Wallet::start(programs, 500)?;
-    Ok(Box::new(Control { wallet, health: Health::default(), state: None, refused: 0 }))
+    Ok(Box::new(Control { wallet, health: Health::default(), state: StateWatch::new(SERIES) }))
 }
 
 /// Returns a frame with its length.
@@ -243,7 +242,7 @@ impl Scene for Control {
 
     fn input(&mut self, dice: &mut Dice) -> Outcome {
         let script = Script::draw(dice);
-        let shown = [&[script.hello.clone()], &script.frames[..]].concat().concat();
+        let shown = [&script.hello[..], &script.frames.concat()].concat();
         let mut outcome = Outcome { input: escaped(&shown), ..Outcome::default() };
         let violated = &mut outcome.violated;
         outcome.class = match self.connect(&script, violated) {
@@ -254,23 +253,8 @@ impl Scene for Control {
             }
         };
         violated.extend(self.wallet.engine.fault());
-        if script.proves {
-            (self.state, self.refused) = (None, 0);
-        } else if violated.is_empty() {
-            self.refused += 1;
-            if self.state.is_none() || self.refused >= SERIES {
-                self.refused = 0;
-                match self.wallet.state() {
-                    Ok(now) => {
-                        let before = self.state.replace(now.clone());
-                        if before.is_some_and(|before| before != now) {
-                            violated
-                                .push(format!("frames without a proof changed the state to {now}"));
-                        }
-                    }
-                    Err(why) => violated.push(why),
-                }
-            }
+        if violated.is_empty() {
+            violated.extend(self.state.after(&self.wallet, script.proves));
         }
         outcome
     }

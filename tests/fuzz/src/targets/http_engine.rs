@@ -8,7 +8,7 @@ use bursar_tests::payer::now_s;
 use serde_json::{Map, Value, json};
 
 use super::health::Health;
-use super::wallet::{Wallet, offer, offer_v2};
+use super::wallet::{StateWatch, Wallet, offer, offer_v2};
 use crate::draw::{dice_of, mutate_bytes};
 use crate::http::{Body, Request, exchange};
 use crate::json::mutated;
@@ -27,9 +27,7 @@ const ID: &str = "6f1c2b1e-3b0a-4a86-9a7b-0c2f3f4d5e6f";
 struct AgentServer {
     wallet: Wallet,
     health: Health,
-    /// The state after the last accepted request, and the number of refusals since then.
-    state: Option<Value>,
-    refused: u64,
+    state: StateWatch,
     /// Counts the valid payments, so that none repeats another.
     payments: u64,
 }
@@ -37,7 +35,7 @@ struct AgentServer {
 pub(super) fn open(programs: &Programs, _seed: u64) -> Result<Box<dyn Scene>, String> {
     let wallet = Wallet::start(programs, 500)?;
     let health = Health::default();
-    Ok(Box::new(AgentServer { wallet, health, state: None, refused: 0, payments: 0 }))
+    Ok(Box::new(AgentServer { wallet, health, state: StateWatch::new(SERIES), payments: 0 }))
 }
 
 pub(super) fn now() -> i64 {
@@ -148,25 +146,6 @@ impl AgentServer {
         }
         request
     }
-
-    /// Compares the state after a series in which every request was refused.
-    fn check_state(&mut self, accepted: bool) -> Option<String> {
-        if accepted {
-            (self.state, self.refused) = (None, 0);
-            return None;
-        }
-        self.refused += 1;
-        if self.state.is_some() && self.refused < SERIES {
-            return None;
-        }
-        self.refused = 0;
-        let now = match self.wallet.state() {
-            Ok(now) => now,
-            Err(why) => return Some(format!("the state cannot be read: {why}")),
-        };
-        let before = self.state.replace(now.clone())?;
-        (before != now).then(|| format!("refusals changed the state: {before} became {now}"))
-    }
 }
 
 impl Scene for AgentServer {
@@ -178,7 +157,7 @@ impl Scene for AgentServer {
         body["idempotency_key"] = json!(format!("good-{}", self.payments));
         let bytes = Request::post("/sign", body).encode();
         let reply = exchange(self.wallet.engine.address, &bytes, false)?.ok_or("no answer")?;
-        self.state = None;
+        self.state = StateWatch::new(SERIES);
         match reply.json() {
             Some(value) if reply.status == 200 && value["status"] == "success" => Ok(()),
             _other => Err(format!("{} {}", reply.status, escaped(&reply.body))),
@@ -209,7 +188,7 @@ impl Scene for AgentServer {
             };
         violated.extend(self.wallet.engine.fault());
         if violated.is_empty() {
-            violated.extend(self.check_state(accepted));
+            violated.extend(self.state.after(&self.wallet, accepted));
         }
         outcome
     }

@@ -1,5 +1,9 @@
 //! Requests of resource servers to the facilitator.
 
+use std::net::TcpListener;
+use std::path::PathBuf;
+use std::process::Command;
+
 use alloy_primitives::{Address, B256};
 use bursar_core::networks::{ChainId, Network, by_chain};
 use bursar_tests::channel::Channel;
@@ -13,7 +17,7 @@ use crate::draw::mutate_bytes;
 use crate::http::{Body, Request, exchange};
 use crate::json::mutated;
 use crate::oracle::facilitator_answer;
-use crate::process::Service;
+use crate::process::{Service, run};
 use crate::programs::{FACILITATOR, Programs, private};
 use crate::report::escaped;
 use crate::scene::{Outcome, Scene};
@@ -25,6 +29,7 @@ pub(super) struct Facilitator {
     pub(super) service: Service,
     pub(super) node: Stub,
     pub(super) home: tempfile::TempDir,
+    program: PathBuf,
 }
 
 impl Facilitator {
@@ -32,10 +37,27 @@ impl Facilitator {
     pub(super) fn start(programs: &Programs) -> Result<Self, String> {
         let (home, node) = (tempfile::tempdir().expect("a folder"), Stub::start(answers::node));
         write_settings(home.path(), &node.url);
+        // `status` reads the metrics, so it must know their port.
+        let free = TcpListener::bind("127.0.0.1:0").and_then(|free| free.local_addr());
+        let (file, free) = (home.path().join("facilitator.toml"), free.expect("a port"));
+        let text = std::fs::read_to_string(&file).expect("written");
+        let metrics = |port: &str| format!("metrics_listen = \"{port}\"");
+        let text = text.replace(&metrics("127.0.0.1:0"), &metrics(&free.to_string()));
+        private(&file, text.as_bytes());
         let mut command = programs.command(FACILITATOR, home.path());
-        command.arg("--config").arg(home.path().join("facilitator.toml"));
+        let program = command.get_program().into();
+        command.arg("--config").arg(file);
         let service = Service::start(command, &home.path().join("log"))?;
-        Ok(Self { service, node, home })
+        Ok(Self { service, node, home, program })
+    }
+
+    /// Returns what `status` prints.
+    fn status(&self) -> Result<Value, String> {
+        let mut command = Command::new(&self.program);
+        command.env_clear().arg("--config").arg(self.home.path().join("facilitator.toml"));
+        command.arg("status");
+        let ended = run(command, self.home.path(), b"");
+        serde_json::from_slice(&ended.out).map_err(|error| format!("status: {error}: {ended:?}"))
     }
 }
 
@@ -213,7 +235,18 @@ impl Scene for Server {
     }
 
     fn settle(&mut self) -> Vec<String> {
-        self.health.compare(&self.facilitator.service)
+        let mut violated = self.health.compare(&self.facilitator.service);
+        // The stub's chain confirms no transfer, so no request can be accepted and no gas spent.
+        match self.facilitator.status() {
+            Ok(status) => {
+                let gas = &status["networks"]["eip155:8453"]["gasSpentTodayWei"];
+                if status["openPayments"] != 0 || *gas != "0" || status["store"] != true {
+                    violated.push(format!("refusals changed the state: {status}"));
+                }
+            }
+            Err(why) => violated.push(why),
+        }
+        violated
     }
 
     fn is_alive(&mut self) -> bool {

@@ -218,6 +218,7 @@ impl Scene for Server {
         }
         let mut outcome = Outcome { input: escaped(&bytes), ..Outcome::default() };
         let violated = &mut outcome.violated;
+        let calls = self.proxy.upstream.posts();
         outcome.class =
             match exchange(self.proxy.service.address, &bytes, raw || is_unframed(&request)) {
                 Err(why) => {
@@ -227,6 +228,11 @@ impl Scene for Server {
                 Ok(None) => "closed".into(),
                 Ok(Some(reply)) => proxy_answer(&reply, false, violated),
             };
+        // The stubs verify, answer and settle everything, so a refusal comes before the upstream is called.
+        let refused = outcome.class.starts_with('4') || outcome.class == "closed";
+        if refused && !raw && self.proxy.upstream.posts() != calls {
+            violated.push(format!("{} after a call of the upstream", outcome.class));
+        }
         violated.extend(self.proxy.service.fault());
         outcome
     }

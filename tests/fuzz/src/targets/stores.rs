@@ -225,7 +225,7 @@ struct Store {
 
 pub(super) fn open_facilitator(programs: &Programs, seed: u64) -> Result<Box<dyn Scene>, String> {
     let mut own = own_dice(seed, "stores-facilitator");
-    let Facilitator { service, node, home } = Facilitator::start(programs)?;
+    let Facilitator { service, node, home, .. } = Facilitator::start(programs)?;
     let mut requests = Vec::new();
     for _ in 0..4 {
         let paid = payment(&mut own, bursar_tests::payer::TransferMethod::Eip3009);

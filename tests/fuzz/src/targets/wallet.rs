@@ -1,5 +1,6 @@
 //! A running wallet with an address, a policy and agents, set up by its own commands.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -128,12 +129,68 @@ impl Wallet {
         if ended.code() == Ok(0) { Ok(self.home) } else { Err(format!("{ended:?}")) }
     }
 
-    /// Returns what a refusal must not change: what agents may still spend, and the requests of the history.
-    pub(crate) fn state(&self) -> Result<Value, String> {
-        let agents = self.must("agent list")?;
-        let requests = self.must("requests --all")?;
-        let policies = self.must("policy list")?;
-        Ok(json!({ "agents": agents, "requests": requests, "policies": policies }))
+    /// Returns what a refusal must not change: agents, policies, what is spent, and the pending requests.
+    fn state(&self) -> Result<State, String> {
+        let mut agents = self.must("agent list")?;
+        // Counters of requests, and values that time changes.
+        const COUNTERS: [&str; 4] = ["open", "padding_today", "requests_today", "reserved"];
+        for agent in agents["agents"].as_array_mut().into_iter().flatten() {
+            if let Some(members) = agent.as_object_mut() {
+                members.retain(|name, _| !COUNTERS.contains(&name.as_str()));
+            }
+        }
+        let fixed = json!({ "agents": agents, "policies": self.must("policy list")? });
+        let requests = self.must("requests")?;
+        let rows = requests["requests"].as_array().into_iter().flatten();
+        Ok(State { fixed, pending: rows.map(|row| row["id"].to_string()).collect() })
+    }
+}
+
+/// What a refusal must not change.
+#[derive(Debug)]
+struct State {
+    fixed: Value,
+    /// Pending requests, which may expire but not appear.
+    pending: BTreeSet<String>,
+}
+
+/// Compares the state of a wallet after series of inputs that were all refused.
+#[derive(Debug)]
+pub(crate) struct StateWatch {
+    /// The number of refused inputs between two comparisons.
+    series: u64,
+    /// The state after the last accepted input.
+    state: Option<State>,
+    refused: u64,
+}
+
+impl StateWatch {
+    pub(crate) fn new(series: u64) -> Self {
+        Self { series, state: None, refused: 0 }
+    }
+
+    /// Counts an input. Returns the violation if refused inputs have changed the state.
+    pub(crate) fn after(&mut self, wallet: &Wallet, accepted: bool) -> Option<String> {
+        if accepted {
+            (self.state, self.refused) = (None, 0);
+            return None;
+        }
+        self.refused += 1;
+        if self.state.is_some() && self.refused < self.series {
+            return None;
+        }
+        self.refused = 0;
+        let now = match wallet.state() {
+            Ok(now) => now,
+            Err(why) => return Some(format!("the state cannot be read: {why}")),
+        };
+        let before = self.state.take();
+        let changed = before
+            .filter(|before| before.fixed != now.fixed || !now.pending.is_subset(&before.pending));
+        let violated =
+            changed.map(|before| format!("refusals changed the state: {before:?} became {now:?}"));
+        self.state = Some(now);
+        violated
     }
 }
 
