@@ -157,10 +157,11 @@ const OPTIONS: &[&str] = &[
 /// Commands that would install a service on this machine, start the demo, or run until they are stopped.
 const FORBIDDEN: &[&str] = &["install-service", "uninstall-service", "demo", "watch"];
 
-/// Mutates the words of a line.
+/// Mutates the words of a line, mostly those behind the command.
 fn mutate_words(dice: &mut Dice, words: &mut Vec<OsString>, lines: &[&str]) {
-    for _ in 0..=dice.roll(3) {
-        let at = dice.index(words.len() + 1);
+    for _ in 0..dice.of(&[0, 1, 1, 1, 1, 2, 3]) {
+        let first = if dice.chance(3, 4) { words.len().min(2) } else { 0 };
+        let at = first + dice.index(words.len() + 1 - first);
         match dice.roll(10) {
             0 => words.insert(at, odd_text(dice).into()),
             1 => words.insert(at, pick(dice, OPTIONS).into()),
