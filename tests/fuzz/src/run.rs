@@ -90,6 +90,10 @@ fn run_target(
             scene.measure();
         }
         if !scene.is_alive() {
+            if outcome.violated.is_empty() {
+                let why = "a program ended after the answer";
+                fail(report, target, seed, Some(number), arguments, &outcome.input, why);
+            }
             since_start = 0;
             scene = match open(target, programs, seed) {
                 Ok(scene) => scene,

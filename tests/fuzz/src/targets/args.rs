@@ -24,7 +24,7 @@ pub(super) const WALLET_EXITS: &[i32] =
 pub(super) const SERVICE_EXITS: &[i32] = &[0, 1, 2, 13, 15];
 
 /// Refused commands in a row after which the state is compared.
-const SERIES: u64 = 12;
+const SERIES: u64 = 4;
 
 /// Valid lines of the wallet's program. None stops agents, locks the wallet or runs until it is stopped.
 pub(super) const WALLET_LINES: &[&str] = &[

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use super::args::WALLET_LINES;
 use super::health::Health;
 use super::wallet::{PASSWORD, StateWatch, Wallet};
-use crate::draw::mutate_bytes;
+use crate::draw::{mutate_bytes, near};
 use crate::json::mutated;
 use crate::oracle::check_faults;
 use crate::programs::Programs;
@@ -30,14 +30,27 @@ const SERIES: u64 = 40;
 
 #[derive(Debug)]
 struct Control {
+    /// Whether the connections prove the token.
+    proves: bool,
     wallet: Wallet,
     health: Health,
     state: StateWatch,
 }
 
-pub(super) fn open(programs: &Programs, _seed: u64) -> Result<Box<dyn Scene>, String> {
+/// Opens a scene whose connections prove the token.
+pub(super) fn open_proven(programs: &Programs, _seed: u64) -> Result<Box<dyn Scene>, String> {
+    open(programs, true)
+}
+
+/// Opens a scene whose connections do not prove the token.
+pub(super) fn open_unproven(programs: &Programs, _seed: u64) -> Result<Box<dyn Scene>, String> {
+    open(programs, false)
+}
+
+fn open(programs: &Programs, proves: bool) -> Result<Box<dyn Scene>, String> {
     let wallet = Wallet::start(programs, 500)?;
-    Ok(Box::new(Control { wallet, health: Health::default(), state: StateWatch::new(SERIES) }))
+    let state = StateWatch::new(SERIES);
+    Ok(Box::new(Control { proves, wallet, health: Health::default(), state }))
 }
 
 /// Returns a frame with its length.
@@ -99,30 +112,24 @@ struct Script {
 }
 
 impl Script {
-    fn draw(dice: &mut Dice) -> Self {
+    fn draw(dice: &mut Dice, proves: bool) -> Self {
         let hello = json!({
             "frame": "hello", "protocol": 1, "version": "0.1.0", "nonce": "c", "program": "command",
         });
         let mut script = Self {
             hello: frame(0, hello.to_string().as_bytes()),
-            proves: true,
+            proves,
             proof_dice: None,
             frames: Vec::new(),
             is_cut: false,
         };
-        match dice.roll(8) {
-            0 => {
-                script.proves = false;
-                script.hello = frame(dice.roll(3) as u8, &mutated(dice, &hello));
-                if dice.chance(1, 2) {
-                    mutate_bytes(dice, &mut script.hello);
-                }
+        if !proves && dice.chance(1, 2) {
+            script.hello = frame(dice.roll(3) as u8, &mutated(dice, &hello));
+            if dice.chance(1, 2) {
+                mutate_bytes(dice, &mut script.hello);
             }
-            1 => {
-                script.proves = false;
-                script.proof_dice = Some(Dice::new(dice.word()));
-            }
-            _after => {}
+        } else if !proves {
+            script.proof_dice = Some(Dice::new(dice.word()));
         }
         for id in 0..=dice.roll(3) {
             let mut frame = draw_frame(dice, id);
@@ -180,8 +187,9 @@ impl Control {
         let mut bytes = frame(0, proof.to_string().as_bytes());
         if let Some(dice) = &script.proof_dice {
             let mut dice = dice.clone();
-            while bytes == frame(0, proof.to_string().as_bytes()) {
-                bytes = frame(0, &mutated(&mut dice, &proof));
+            let right = bytes.clone();
+            while bytes == right {
+                bytes = wrong_proof(&mut dice, token, nonce, &proof);
             }
         }
         let _hung_up = connection.0.write_all(&bytes);
@@ -216,6 +224,21 @@ impl Control {
     }
 }
 
+/// Returns a frame with a proof of another side, nonce or token, or with a mutated one.
+fn wrong_proof(dice: &mut Dice, token: &str, nonce: &str, right: &Value) -> Vec<u8> {
+    let text = right["proof"].as_str().unwrap_or_default();
+    let wrong = match dice.roll(8) {
+        0 => proof(token, Side::Engine, "c", nonce),
+        1 => proof(token, Side::Client, nonce, "c"),
+        2 => proof(token, Side::Client, "c", ""),
+        3 => proof("", Side::Client, "c", nonce),
+        4 => near(dice, text),
+        5 => String::new(),
+        _any => return frame(0, &mutated(dice, right)),
+    };
+    frame(0, json!({ "frame": "proof", "proof": wrong }).to_string().as_bytes())
+}
+
 /// Returns whether the mutation left the meaning of the proof unchanged, such as by a further member.
 fn is_same_proof(script: &Script, sent: &[u8], proof: &Value) -> bool {
     let sent = sent.get(5..).and_then(|body| serde_json::from_slice::<Value>(body).ok());
@@ -241,7 +264,7 @@ impl Scene for Control {
     }
 
     fn input(&mut self, dice: &mut Dice) -> Outcome {
-        let script = Script::draw(dice);
+        let script = Script::draw(dice, self.proves);
         let shown = [&script.hello[..], &script.frames.concat()].concat();
         let mut outcome = Outcome { input: escaped(&shown), ..Outcome::default() };
         let violated = &mut outcome.violated;

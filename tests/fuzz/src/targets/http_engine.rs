@@ -18,7 +18,7 @@ use crate::report::escaped;
 use crate::scene::{Outcome, Scene};
 
 /// Refused requests in a row after which the state is compared.
-const SERIES: u64 = 40;
+const SERIES: u64 = 12;
 const ADDRESS: &str = "0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913";
 const VENUE: &str = "0xBeEff033F34C046626B8D0A041844C5d1A5409dd";
 const ID: &str = "6f1c2b1e-3b0a-4a86-9a7b-0c2f3f4d5e6f";
