@@ -3,6 +3,7 @@
 use std::net::TcpListener;
 use std::path::PathBuf;
 use std::process::Command;
+use std::time::{Duration, Instant};
 
 use alloy_primitives::{Address, B256};
 use bursar_core::networks::{ChainId, Network, by_chain};
@@ -22,6 +23,9 @@ use crate::programs::{FACILITATOR, Programs, private};
 use crate::report::escaped;
 use crate::scene::{Outcome, Scene};
 use crate::stub::{Stub, answers};
+
+/// How long a payment may stay open after its last answer. Withdrawals take some seconds.
+const WITHDRAWAL_WAIT: Duration = Duration::from_secs(60);
 
 /// A facilitator with one signer on Base, and its node.
 #[derive(Debug)]
@@ -236,15 +240,25 @@ impl Scene for Server {
 
     fn settle(&mut self) -> Vec<String> {
         let mut violated = self.health.compare(&self.facilitator.service);
-        // The stub's chain confirms no transfer, so no request can be accepted and no gas spent.
-        match self.facilitator.status() {
-            Ok(status) => {
-                let gas = &status["networks"]["eip155:8453"]["gasSpentTodayWei"];
-                if status["openPayments"] != 0 || *gas != "0" || status["store"] != true {
-                    violated.push(format!("refusals changed the state: {status}"));
+        // The stub's chain includes no transaction: what was accepted is withdrawn, and no gas is spent.
+        let end = Instant::now() + WITHDRAWAL_WAIT;
+        loop {
+            let status = match self.facilitator.status() {
+                Ok(status) => status,
+                Err(why) => {
+                    violated.push(why);
+                    break;
                 }
+            };
+            let gas = &status["networks"]["eip155:8453"]["gasSpentTodayWei"];
+            if status["openPayments"] == 0 && *gas == "0" && status["store"] == true {
+                break;
             }
-            Err(why) => violated.push(why),
+            if Instant::now() > end {
+                violated.push(format!("requests that were refused stay open: {status}"));
+                break;
+            }
+            std::thread::sleep(Duration::from_millis(100));
         }
         violated
     }

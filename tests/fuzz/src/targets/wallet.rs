@@ -62,7 +62,6 @@ impl Wallet {
         local(&mut command, node.url.as_ref());
         command
             .env("BURSAR_TEST_CLOCK", home.path().join("clock"))
-            .env("BURSAR_TEST_ROBINHOOD_RPC", &node.url)
             .env("BURSAR_TEST_PRICE_API", &prices.url)
             .env("BURSAR_NETWORKS_8453_EXPLORER", &explorer.url)
             .env("BURSAR_LOG", "warn");
