@@ -271,7 +271,6 @@ pub(crate) fn envelope(ended: &Ended, violated: &mut Vec<String>) {
     }
 }
 
-/// Returns the codes of the manual, so that a test of the oracle can show that they were read.
 #[cfg(test)]
 mod tests {
     use super::*;
