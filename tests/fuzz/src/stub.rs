@@ -3,6 +3,7 @@
 
 pub(crate) mod answers;
 
+use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -34,7 +35,8 @@ struct Shared {
     /// The bytes of the mutated answers.
     sent: Mutex<Vec<Vec<u8>>>,
     calls: AtomicU64,
-    posts: AtomicU64,
+    /// The number of POST calls by target.
+    posts: Mutex<BTreeMap<String, u64>>,
     ends: AtomicBool,
 }
 
@@ -83,9 +85,10 @@ impl Stub {
         self.shared.calls.load(Ordering::SeqCst)
     }
 
-    /// The number of POST calls since the start.
-    pub(crate) fn posts(&self) -> u64 {
-        self.shared.posts.load(Ordering::SeqCst)
+    /// The number of POST calls to a target since the start.
+    pub(crate) fn posts(&self, target: &str) -> u64 {
+        let posts = self.shared.posts.lock().expect("held for a moment");
+        posts.get(target).copied().unwrap_or_default()
     }
 }
 
@@ -104,7 +107,10 @@ fn serve(stream: &TcpStream, answer: fn(&Call) -> Answer, shared: &Shared) {
     let mut reader = BufReader::new(clone);
     while let Some(call) = read_call(&mut reader) {
         shared.calls.fetch_add(1, Ordering::SeqCst);
-        shared.posts.fetch_add(u64::from(call.method == "POST"), Ordering::SeqCst);
+        if call.method == "POST" {
+            let mut posts = shared.posts.lock().expect("held for a moment");
+            *posts.entry(call.target.clone()).or_default() += 1;
+        }
         let valid = answer(&call);
         let (bytes, keep) = match &mut *shared.dice.lock().expect("held for a moment") {
             Some(dice) => {

@@ -11,7 +11,7 @@ use super::http_engine::{fields, own_dice, signed};
 use super::http_facilitator::{self, Facilitator, base};
 use super::http_proxy::Proxy;
 use super::wallet::Wallet;
-use crate::http::{Request, exchange};
+use crate::http::{Reply, Request, exchange};
 use crate::oracle::{command_end, engine_answer, envelope, facilitator_answer, proxy_answer};
 use crate::process::run;
 use crate::programs::Programs;
@@ -196,6 +196,25 @@ impl Scene for Settler {
     }
 }
 
+/// Compares what the customer is told with the number of settlements, which are all true unless the facilitator lies.
+fn check_charge(reply: &Reply, liar: &str, settled: u64) -> Option<String> {
+    if liar == "facilitator" {
+        return None;
+    }
+    let error = reply.json().unwrap_or_default();
+    let charged = error["x402"]["charged"].as_str();
+    match reply.status {
+        200 if settled == 0 => Some("an answer was delivered and not settled".into()),
+        400.. if charged == Some("no") && settled > 0 => {
+            Some(format!("it was settled {settled} times, but the answer says no: {error}"))
+        }
+        400.. if charged.is_none() && settled > 0 => {
+            Some(format!("the error {} of the upstream was settled", reply.status))
+        }
+        _other => None,
+    }
+}
+
 #[derive(Debug)]
 struct Seller {
     proxy: Proxy,
@@ -236,12 +255,17 @@ impl Scene for Seller {
             3 => (&self.proxy.facilitator, "facilitator"),
             _node => (&self.proxy.node, "node"),
         };
+        let settled = self.proxy.facilitator.posts("/settle");
         liar.lie(Dice::new(dice.word()));
         let answer = self.proxy.ask(&request);
+        let settled = self.proxy.facilitator.posts("/settle") - settled;
         let asked = format!("{name} {}", json!(body));
         let mut outcome = Outcome { input: with_answers(&asked, liar), ..Outcome::default() };
         outcome.class = match answer {
-            Ok(reply) => proxy_answer(&reply, name == "upstream", &mut outcome.violated),
+            Ok(reply) => {
+                outcome.violated.extend(check_charge(&reply, name, settled));
+                proxy_answer(&reply, name == "upstream", &mut outcome.violated)
+            }
             // A stream that breaks after its first chunk may end without its last one.
             Err(why) if why.contains("odd chunk") && name == "upstream" => "broken stream".into(),
             Err(why) => {

@@ -21,6 +21,9 @@ use crate::report::escaped;
 use crate::scene::{Outcome, Scene};
 use crate::stub::{Stub, answers};
 
+/// The only endpoint that is sold.
+pub(super) const CHAT: &str = "/v1/chat/completions";
+
 /// A proxy with its upstream, its facilitator and its node.
 #[derive(Debug)]
 pub(super) struct Proxy {
@@ -56,7 +59,7 @@ impl Proxy {
         body: &Value,
         version: u64,
     ) -> Result<Request, String> {
-        let request = Request::post("/v1/chat/completions", body.clone());
+        let request = Request::post(CHAT, body.clone());
         let challenge = self.ask(&request)?;
         let offers = challenge.json().unwrap_or_default();
         if challenge.status != 402 || !offers["accepts"][0].is_object() {
@@ -150,8 +153,7 @@ pub(super) fn rich(dice: &mut Dice) -> Value {
 impl Server {
     fn request(&mut self, dice: &mut Dice) -> Result<Request, String> {
         if dice.chance(1, 6) {
-            let paths =
-                ["/v1/models", "/health", "/readyz", "/openapi.json", "/v1/chat/completions"];
+            let paths = ["/v1/models", "/health", "/readyz", "/openapi.json", CHAT];
             let mut request = Request::get(dice.of(&paths));
             request.mutate(dice);
             return Ok(request);
@@ -162,7 +164,7 @@ impl Server {
             _rich => rich(dice),
         };
         if dice.chance(1, 2) {
-            let mut request = Request::post("/v1/chat/completions", body.clone());
+            let mut request = Request::post(CHAT, body.clone());
             match dice.roll(2) {
                 0 => request.body = Body::Bytes(mutated(dice, &body)),
                 _all => request.mutate(dice),
@@ -220,7 +222,7 @@ impl Scene for Server {
         }
         let mut outcome = Outcome { input: escaped(&bytes), ..Outcome::default() };
         let violated = &mut outcome.violated;
-        let calls = self.proxy.upstream.posts();
+        let calls = self.proxy.upstream.posts(CHAT);
         outcome.class =
             match exchange(self.proxy.service.address, &bytes, raw || is_unframed(&request)) {
                 Err(why) => {
@@ -232,7 +234,7 @@ impl Scene for Server {
             };
         // The stubs verify, answer and settle everything, so a refusal comes before the upstream is called.
         let refused = outcome.class.starts_with('4') || outcome.class == "closed";
-        if refused && !raw && !self.was_raw && self.proxy.upstream.posts() != calls {
+        if refused && !raw && !self.was_raw && self.proxy.upstream.posts(CHAT) != calls {
             violated.push(format!("{} after a call of the upstream", outcome.class));
         }
         self.was_raw = raw;
