@@ -10,12 +10,26 @@ const KNOWN: &[(&str, &str)] = &[
     ("http-facilitator", "Invalid URL: Invalid UTF-8"),
     // A head that is too large gets the code of another status.
     ("http-proxy", "invalid_request with status 431, documented 400"),
-    // Unknown words of a command line are printed with their control characters, however long they are.
+    // Unknown words and values of a command line are printed with their control characters, however long they are.
     ("args-", "unrecognized subcommand"),
     ("args-", "unexpected argument"),
+    ("args-", "invalid value"),
+    ("args-", "is not a network Bursar knows"),
     ("args-", "the message has "),
-    // The same for the name of a missing file of settings.
+    ("control-", "No request begins with"),
+    // The same for names of files, and for keys and values of settings.
     ("args-", "cannot be read ("),
+    ("settings-", "cannot be read ("),
+    ("settings-", "the message has "),
+    ("settings-", " bytes on standard error: bursar-"),
+    // A command that finds damage after its answer prints a second document.
+    ("stores-engine", "exit 13, not one document: \"{\\\"v\\\":1,\\\"ok\\\":true"),
+    // The name of a damaged table is printed with its control characters.
+    ("stores-engine", "cannot be used: "),
+    // A kept answer has no checksum, so that a flipped bit changes the status with which it is repeated.
+    ("stores-proxy", "the status "),
+    ("stores-proxy", " without a message: "),
+    ("stores-proxy", " with the unknown code \"\": "),
 ];
 
 /// Returns whether a violation is on the list.
