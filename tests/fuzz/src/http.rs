@@ -319,16 +319,19 @@ pub(crate) fn exchange(
     }
 }
 
-/// Returns whether a final response with a content length is complete, so that a kept connection need not be awaited.
+/// Returns whether a final response is complete, so that a kept connection need not be awaited.
 fn is_complete(received: &[u8]) -> bool {
     let Some(end) = received.windows(4).position(|four| four == b"\r\n\r\n") else { return false };
     let head = String::from_utf8_lossy(&received[..end]).to_ascii_lowercase();
     if head.starts_with("http/1.1 1") {
         return is_complete(&received[end + 4..]);
     }
-    head.lines()
-        .find_map(|line| line.strip_prefix("content-length:"))
-        .and_then(|length| length.trim().parse::<usize>().ok())
+    let value = |name: &str| head.lines().find_map(|line| line.strip_prefix(name)).map(str::trim);
+    if value("transfer-encoding:") == Some("chunked") {
+        return received.ends_with(b"\r\n0\r\n\r\n");
+    }
+    value("content-length:")
+        .and_then(|length| length.parse::<usize>().ok())
         .is_some_and(|length| received.len() >= end + 4 + length)
 }
 

@@ -16,7 +16,9 @@ const KNOWN: &[(&str, &str)] = &[
     ("args-", "invalid value"),
     ("args-", "is not a network Bursar knows"),
     ("args-", "the message has "),
+    ("args-", " bytes on standard error: bursar-"),
     ("control-", "No request begins with"),
+    ("control-", "is not a network Bursar knows"),
     // The same for names of files, and for keys and values of settings.
     ("args-", "cannot be read ("),
     ("settings-", "cannot be read ("),
@@ -26,6 +28,7 @@ const KNOWN: &[(&str, &str)] = &[
     ("stores-engine", "exit 13, not one document: \"{\\\"v\\\":1,\\\"ok\\\":true"),
     // The name of a damaged table is printed with its control characters.
     ("stores-engine", "cannot be used: "),
+    ("stores-", " is damaged ("),
     // A kept answer has no checksum, so that a flipped bit changes the status with which it is repeated.
     ("stores-proxy", "the status "),
     ("stores-proxy", " without a message: "),
