@@ -115,14 +115,12 @@ struct Server {
     health: Health,
     own: Dice,
     sales: u64,
-    /// Whether the last input may have had a second request in it, which is served after the first answer.
-    was_raw: bool,
 }
 
 pub(super) fn open(programs: &Programs, seed: u64) -> Result<Box<dyn Scene>, String> {
     let proxy = Proxy::start(programs)?;
     let own = own_dice(seed, "http-proxy");
-    Ok(Box::new(Server { proxy, health: Health::default(), own, sales: 0, was_raw: false }))
+    Ok(Box::new(Server { proxy, health: Health::default(), own, sales: 0 }))
 }
 
 /// Returns a chat request with many optional members.
@@ -151,6 +149,19 @@ pub(super) fn rich(dice: &mut Dice) -> Value {
 }
 
 impl Server {
+    /// Returns whether a refused request calls the upstream. `calls` is the number of calls before it.
+    ///
+    /// The call can be that of an earlier request whose customer has left, so the request is sent again.
+    fn is_called_by(&self, bytes: &[u8], calls: u64) -> bool {
+        let upstream = &self.proxy.upstream;
+        if upstream.posts(CHAT) == calls {
+            return false;
+        }
+        let calls = upstream.posts(CHAT);
+        let _same_refusal = exchange(self.proxy.service.address, bytes, false);
+        upstream.posts(CHAT) != calls
+    }
+
     fn request(&mut self, dice: &mut Dice) -> Result<Request, String> {
         if dice.chance(1, 6) {
             let paths = ["/v1/models", "/health", "/readyz", "/openapi.json", CHAT];
@@ -233,11 +244,10 @@ impl Scene for Server {
                 Ok(Some(reply)) => proxy_answer(&reply, false, violated),
             };
         // The stubs verify, answer and settle everything, so a refusal comes before the upstream is called.
-        let refused = outcome.class.starts_with('4') || outcome.class == "closed";
-        if refused && !raw && !self.was_raw && self.proxy.upstream.posts(CHAT) != calls {
+        let refused = outcome.class.starts_with('4') && !raw && !is_unframed(&request);
+        if refused && self.is_called_by(&bytes, calls) {
             violated.push(format!("{} after a call of the upstream", outcome.class));
         }
-        self.was_raw = raw;
         violated.extend(self.proxy.service.fault());
         outcome
     }
