@@ -14,6 +14,8 @@ pub(crate) struct Arguments {
     pub(crate) inputs: Option<u64>,
     /// The number of the only input to send.
     pub(crate) only: Option<u64>,
+    /// Whether known violations are printed too.
+    pub(crate) known: bool,
     /// The folder with the programs; by default that of this program.
     pub(crate) programs: Option<PathBuf>,
 }
@@ -25,6 +27,7 @@ pub(crate) struct Arguments {
 pub(crate) fn parse(mut words: impl Iterator<Item = String>) -> Result<Arguments, String> {
     let (mut from, mut to, mut chosen) = (1, 1, Vec::new());
     let (mut inputs, mut only, mut programs) = (None, None, None);
+    let mut known = false;
     while let Some(name) = words.next() {
         let mut value = || words.next().ok_or(format!("{name} takes a value"));
         let number = |text: String| {
@@ -40,6 +43,7 @@ pub(crate) fn parse(mut words: impl Iterator<Item = String>) -> Result<Arguments
             "--to" => to = number(value()?)?,
             "--inputs" => inputs = Some(number(value()?)?),
             "--only" => only = Some(number(value()?)?),
+            "--known" => known = true,
             "--programs" => programs = Some(PathBuf::from(value()?)),
             "--target" => {
                 let wanted = value()?;
@@ -62,5 +66,5 @@ pub(crate) fn parse(mut words: impl Iterator<Item = String>) -> Result<Arguments
         return Err(format!("--from {from} is above --to {to}"));
     }
     let targets = if chosen.is_empty() { TARGETS.iter().collect() } else { chosen };
-    Ok(Arguments { seeds: from..=to, targets, inputs, only, programs })
+    Ok(Arguments { seeds: from..=to, targets, inputs, only, known, programs })
 }

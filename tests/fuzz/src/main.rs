@@ -1,7 +1,8 @@
 //! Sends mutated input to the real programs, and checks what they must guarantee for any input.
 //!
-//! `bursar-fuzz [--seed N | --from A --to B] [--target NAME]... [--inputs N] [--only N] [--programs DIR]`. Each input
-//! depends only on the seed, the target and its number. Without arguments, seed 1 runs on all targets.
+//! `bursar-fuzz [--seed N | --from A --to B] [--target NAME]... [--inputs N] [--only N] [--known] [--programs DIR]`. Each
+//! input depends only on the seed, the target and its number. Without arguments, seed 1 runs on all targets. `--known` also
+//! prints the violations of the list in `known.rs`.
 
 mod arguments;
 mod draw;

@@ -39,9 +39,15 @@ pub(crate) struct Failure<'a> {
 #[derive(Debug, Default)]
 pub(crate) struct Report {
     targets: BTreeMap<&'static str, Counts>,
+    /// Whether known violations are printed.
+    shows_known: bool,
 }
 
 impl Report {
+    pub(crate) fn new(shows_known: bool) -> Self {
+        Self { shows_known, ..Self::default() }
+    }
+
     pub(crate) fn counts(&mut self, target: &'static str) -> &mut Counts {
         self.targets.entry(target).or_default()
     }
@@ -56,6 +62,9 @@ impl Report {
         let counts = self.counts(target);
         if is_known(target, failure.violated) {
             counts.known += 1;
+            if self.shows_known {
+                println!("KNOWN: {}", failure.text());
+            }
             return;
         }
         counts.failures += 1;

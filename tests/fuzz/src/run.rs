@@ -16,7 +16,7 @@ const WARM_UP: u64 = 60;
 /// Runs every target with every seed.
 pub(crate) fn run_all(arguments: &Arguments) -> Report {
     let programs = Programs::find(arguments.programs.as_deref());
-    let mut report = Report::default();
+    let mut report = Report::new(arguments.known);
     for seed in arguments.seeds.clone() {
         for target in &arguments.targets {
             let started = Instant::now();
