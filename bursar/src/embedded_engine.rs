@@ -60,8 +60,11 @@ struct RecordedAnswer {
 
 /// The outcome of one run of the engine.
 enum RunOutcome {
-    /// The command has ended, or its session has disconnected.
+    /// The session has disconnected.
     Over,
+    /// The command has ended with this frame. The session receives it once the engine has stopped: what stopping finds can
+    /// change the result.
+    Done(Frame),
     /// A person must answer this question, given as the JSON of its prompt frame.
     Asks(Vec<u8>),
 }
@@ -127,6 +130,10 @@ pub(crate) async fn serve(
         };
         match ran {
             Ok(RunOutcome::Over) => return,
+            Ok(RunOutcome::Done(frame)) => {
+                session.send(&frame).await;
+                return;
+            }
             Ok(RunOutcome::Asks(prompt)) => {
                 let Some(answer) = session.next().await else { return };
                 if matches!(answer.message(), Ok(ToEngine::Cancel { .. })) {
@@ -249,10 +256,7 @@ async fn relay(
             Ok(ToClient::Prompt { prompt, .. }) => prompt,
             // An earlier run has already shown this progress.
             Ok(ToClient::Progress { .. }) if replayed < recorded.len() => continue,
-            Ok(ToClient::Done { .. }) => {
-                session.send(&frame).await;
-                return Ok(RunOutcome::Over);
-            }
+            Ok(ToClient::Done { .. }) => return Ok(RunOutcome::Done(frame)),
             Ok(_) | Err(_) => {
                 session.send(&frame).await;
                 continue;
