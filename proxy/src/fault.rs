@@ -33,6 +33,8 @@ bursar_core::code_table! {
     ModelNotFound "model_not_found" "This model is not sold here: choose another one, for example from GET /v1/models." = at(404, CALLER, None);
     TooManyTokens "context_length_exceeded" "The request is too large: send a shorter prompt, or a lower bound on the answer." = at(400, CALLER, None);
     TooLarge "body_too_large" "The body is too long: send a shorter one." = at(413, CALLER, None);
+    HeadTooLarge "head_too_large" "The request line or the headers are too large: send shorter ones." = at(431, CALLER, None);
+    RequestTimeout "request_timeout" "The request did not arrive in time: send it again in one piece." = at(408, CALLER, None);
     InvalidPaymentHeader "invalid_payment_header" "The payment cannot be read: send one payment header, base64 of the JSON that x402 describes." = at(400, PAYMENT, Some(false));
     PaymentInUse "payment_in_use" "This payment is in use by a request without an answer yet: send the same request again later." = at(409, PAYMENT, Some(false));
     PaymentSpent "payment_spent" "This payment belongs to another request: sign a new one for this." = at(409, PAYMENT, Some(false));

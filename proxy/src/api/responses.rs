@@ -49,11 +49,9 @@ pub(super) fn edge(why: Refusal) -> Response {
     let code = match why {
         Refusal::Busy => return error(&Fault::of(Code::Busy)),
         Refusal::BodyTooLarge => Code::TooLarge,
-        Refusal::Malformed
-        | Refusal::Target
-        | Refusal::Length
-        | Refusal::HeadTooLarge
-        | Refusal::Timeout => Code::InvalidRequest,
+        Refusal::HeadTooLarge => Code::HeadTooLarge,
+        Refusal::Timeout => Code::RequestTimeout,
+        Refusal::Malformed | Refusal::Target | Refusal::Length => Code::InvalidRequest,
     };
     let error = json!({
         "message": why.text(), "type": code.kind(), "param": null, "code": code.text(),

@@ -61,7 +61,12 @@ impl Store for RedbStore {
         self.file.read(move |read| {
             let table = read.open_table(ANSWERS)?;
             let row = table.get(&id.0[..])?;
-            row.map(|row| decode(row.value())).transpose()
+            let answer: Option<StoredAnswer> = row.map(|row| decode(row.value())).transpose()?;
+            // Only success is sold.
+            if answer.as_ref().is_some_and(|answer| !(200..300).contains(&answer.status)) {
+                return Err(StoreError::Corrupt("an answer has an impossible status".to_owned()));
+            }
+            Ok(answer)
         })
     }
 

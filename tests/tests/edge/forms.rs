@@ -52,7 +52,7 @@ async fn every_error_of_the_edge_and_the_router_has_a_code_and_a_sentence() {
                 format!("GET /health HTTP/1.1\r\nX: {long}\r\n\r\n").into_bytes(),
                 431,
                 "head_too_large",
-                "invalid_request",
+                "head_too_large",
             ),
             (b"GET  / HTTP/1.1\r\n\r\n".to_vec(), 400, "invalid_request", "invalid_request"),
             (
