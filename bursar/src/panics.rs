@@ -8,6 +8,7 @@ use std::sync::{Mutex, OnceLock};
 
 use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
+use bursar_serve::panics::location;
 use bursar_tui::oneshot::{self, Options};
 
 /// The data folder of this process, once it is known.
@@ -54,12 +55,6 @@ fn message(panic: &PanicHookInfo<'_>) -> String {
         "bursar: stopped by a bug at {}. No answered request is lost: start it again, and report this line.",
         location(panic)
     )
-}
-
-fn location(panic: &PanicHookInfo<'_>) -> String {
-    panic
-        .location()
-        .map_or_else(|| "an unknown place".to_owned(), |at| format!("{}:{}", at.file(), at.line()))
 }
 
 /// The most likely cause of a panic of the store. `None` before the data folder is known.

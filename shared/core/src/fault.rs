@@ -5,6 +5,10 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use crate::codes::Code;
+use crate::text;
+
+/// Characters of a message. No sentence of ours is that long.
+const MESSAGE_CHARS: usize = 2_000;
 
 /// A refusal or failure reported to the operator or to an agent.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -27,10 +31,11 @@ impl Fault {
         Self::because(code, code.sentence())
     }
 
-    /// Creates a fault with a more specific sentence than the code's own, and the code's hint.
+    /// Creates a fault with a more specific sentence than the code's own, and the code's hint. Foreign text in it cannot
+    /// move a cursor, and is cut.
     pub fn because(code: Code, message: impl Into<String>) -> Self {
         let hint = code.hint().map(str::to_owned);
-        Self { code, message: message.into(), hint, detail: None }
+        Self { code, message: readable(message.into()), hint, detail: None }
     }
 
     /// Replaces the code's own hint.
@@ -61,3 +66,33 @@ impl fmt::Display for Fault {
 }
 
 impl std::error::Error for Fault {}
+
+/// Returns a message with its unsafe characters escaped, except for ends of lines, and cut after [`MESSAGE_CHARS`].
+fn readable(message: String) -> String {
+    let is_plain = |byte| matches!(byte, b' '..=b'~' | b'\n');
+    if message.len() <= MESSAGE_CHARS && message.bytes().all(is_plain) {
+        return message;
+    }
+    let kept: String = message.chars().take(MESSAGE_CHARS).collect();
+    let mut shown = kept.split('\n').map(text::visible).collect::<Vec<_>>().join("\n");
+    if kept.len() < message.len() {
+        shown.push('…');
+    }
+    shown
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_message_repeats_foreign_text_escaped_and_in_short() {
+        let message = |text: &str| Fault::because(Code::BadInput, text).message;
+        for ours in ["Zwei Zeilen,\nmit Grüßen.", ""] {
+            assert_eq!(message(ours), ours);
+        }
+        assert_eq!(message("no \u{1b}[2J\u{9b}\r"), "no \\u{1b}[2J\\u{9b}\\u{d}");
+        let long = message(&"é".repeat(100_000));
+        assert_eq!(long, format!("{}…", "é".repeat(2_000)));
+    }
+}

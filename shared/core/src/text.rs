@@ -45,9 +45,16 @@ const SNIPPET_CHARS: usize = 200;
 /// For names, paths and values that a caller, a file or a command line brings. Without quotation marks; [`quoted`] adds
 /// them.
 pub fn snippet(foreign: &str) -> String {
-    let mut shown: String = foreign.chars().take(SNIPPET_CHARS).collect();
+    excerpt(foreign, SNIPPET_CHARS)
+}
+
+/// Returns foreign text on one line, cut after `width` characters.
+///
+/// For sentences that contain foreign text.
+pub fn excerpt(foreign: &str, width: usize) -> String {
+    let mut shown: String = foreign.chars().take(width).collect();
     shown = visible(&shown);
-    if foreign.chars().nth(SNIPPET_CHARS).is_some() {
+    if foreign.chars().nth(width).is_some() {
         shown.push('…');
     }
     shown

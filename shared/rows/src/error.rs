@@ -39,7 +39,8 @@ impl From<io::Error> for StoreError {
 impl From<redb::Error> for StoreError {
     fn from(error: redb::Error) -> Self {
         use redb::Error;
-        let text = error.to_string();
+        // It can contain names from a damaged file.
+        let text = readable(&error.to_string());
         match error {
             Error::Io(error) => Self::with_text(error.into(), text),
             Error::PreviousIo | Error::DatabaseAlreadyOpen => Self::Io(text),
@@ -79,6 +80,14 @@ macro_rules! of_redb {
 }
 
 of_redb!(CommitError DatabaseError SetDurabilityError StorageError TableError TransactionError);
+
+/// Returns text with control characters escaped, and cut after a length that no message of the library has.
+fn readable(text: &str) -> String {
+    let escaped = |one: char| -> String {
+        if one.is_control() { one.escape_default().collect() } else { one.into() }
+    };
+    text.chars().take(500).map(escaped).collect()
+}
 
 #[cfg(test)]
 mod tests {

@@ -36,14 +36,22 @@ pub(crate) fn install(name: &'static str) {
     }));
 }
 
+/// Returns where a panic came from. The path of a library's file begins with the library's name.
+pub fn location(panic: &PanicHookInfo<'_>) -> String {
+    let Some(at) = panic.location() else { return "an unknown place".to_owned() };
+    let of_library = at.file().split_once("/registry/src/").and_then(|(_home, rest)| {
+        let (_registry, file) = rest.split_once('/')?;
+        Some(file)
+    });
+    format!("{}:{}", of_library.unwrap_or(at.file()), at.line())
+}
+
 fn is_in(library: &str, panic: &PanicHookInfo<'_>) -> bool {
     panic.location().is_some_and(|location| location.file().contains(library))
 }
 
 fn message(name: &str, panic: &PanicHookInfo<'_>, store: Option<&PathBuf>) -> String {
-    let location = panic
-        .location()
-        .map_or_else(|| "an unknown place".to_owned(), |at| format!("{}:{}", at.file(), at.line()));
+    let location = location(panic);
     match store {
         Some(store) => format!(
             "{name}: the store {} is damaged (at {location}): restore a backup of it",

@@ -5,7 +5,7 @@ use std::path::Path;
 use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
 use bursar_core::settings::keys::Key;
-use bursar_core::text::snippet;
+use bursar_core::text::{excerpt, snippet};
 
 use super::effective::{Config, Environment, Source};
 use super::file;
@@ -13,6 +13,9 @@ use super::values::loopback;
 
 /// Far above what the settings can need.
 const FILE_BYTES: u64 = 1 << 20;
+
+/// Characters of a reason that are shown: enough for a list of all keys.
+const WHY_CHARS: usize = 1_000;
 
 /// The source that is invalid, with the reason.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -74,7 +77,7 @@ pub(super) fn unusable(file: &Path, why: &str) -> Fault {
         format!(
             "{} cannot be used: {}. Correct the file, or move it away.",
             snippet(&file.to_string_lossy()),
-            snippet(why.trim_end().trim_end_matches('.'))
+            excerpt(why.trim_end().trim_end_matches('.'), WHY_CHARS)
         ),
     )
 }

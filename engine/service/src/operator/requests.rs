@@ -360,8 +360,10 @@ fn find(
     match fits.as_slice() {
         [only] => Ok(Arc::clone(only)),
         [] => {
-            let unknown =
-                Fault::because(Code::RequestNotFound, format!("No request begins with {prefix}."));
+            let unknown = Fault::because(
+                Code::RequestNotFound,
+                format!("No request begins with {}.", text::snippet(prefix)),
+            );
             let found = engine.core.reader().by_prefix(prefix).unwrap_or_default();
             let named = prefix.parse::<RequestId>().ok();
             Err(match (named, found.as_slice()) {

@@ -7,6 +7,7 @@ use bursar_core::fault::Fault;
 use bursar_core::ids::Name;
 use bursar_core::limits::FUNDS_ADDRESSES;
 use bursar_core::networks::{NETWORKS, Network, by_name};
+use bursar_core::text;
 use bursar_domain::wallets::{PayingAddress, Wallet};
 
 use crate::context::EngineContext;
@@ -33,7 +34,10 @@ pub(crate) fn network(network: &str) -> Result<&'static Network, Fault> {
     by_name(network).ok_or_else(|| {
         Fault::because(
             Code::NothingFound,
-            format!("{network} is not a network Bursar knows: see `network list`."),
+            format!(
+                "{} is not a network Bursar knows: see `network list`.",
+                text::snippet(network)
+            ),
         )
     })
 }
