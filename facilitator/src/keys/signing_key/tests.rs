@@ -174,7 +174,7 @@ fn invalid_key_file_is_rejected_without_quoting_it() {
     let long = folder.write("long", &[b'0'; 16 * 1024 + 1], 0o600);
     assert!(refusal(&long, None).contains("too long"));
     assert!(refusal(&folder.0.path().join("gone"), None).contains("cannot be read"));
-    assert!(refusal(folder.0.path(), None).contains("not a file"));
+    assert!(refusal(folder.0.path(), None).contains("not a regular file"));
 }
 
 #[test]
