@@ -183,15 +183,15 @@ impl Check {
             Ok(PastState::NewestOnly(said)) => (
                 Severity::Warning,
                 format!(
-                    "{label} has the state of its newest block alone ({said}): transactions end later after a start, and \
-                     with more requests; prefer a node that keeps the state of 128 blocks"
+                    "{label} has the state of its newest block alone ({said}): transactions become final later after a start, \
+                     and with more requests; prefer a node that keeps the state of 128 blocks"
                 ),
             ),
             Ok(PastState::Refused(said)) => (
                 Severity::Bad,
                 format!(
-                    "{label} does not tell which transactions are final ({said}): they do not end unless another node \
-                     tells; use a node that keeps the state of 128 blocks"
+                    "{label} does not report which transactions are final ({said}): payments are settled, but their records \
+                     stay open unless another node reports it; use a node that keeps the state of 128 blocks"
                 ),
             ),
             Err(fault) => (Severity::Bad, fault.to_string()),

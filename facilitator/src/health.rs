@@ -20,10 +20,10 @@ pub struct NetworkHealth {
     pub blocks_advance: bool,
     /// Whether a signer can pay for a payment.
     pub coin: bool,
-    /// Whether a signer takes payments. None does if another program uses the keys of all of them, or no node
-    /// tells which of their transactions are final.
+    /// Whether a signer takes payments. False if all are paused: another program uses its key, or 256 of its
+    /// transactions are not final.
     pub free_signer: bool,
-    /// Whether nodes tell which transactions are final. Without that payments are settled, but transactions do not end.
+    /// Whether nodes report which transactions are final. Without that payments are settled, but their records stay open.
     pub finality: bool,
     /// The balance of each signer, in wei.
     pub signers: BTreeMap<Address, U256>,

@@ -70,7 +70,7 @@ pub struct Metrics {
     pub oldest_unmined: Family<SignerLabels, Gauge<f64, AtomicU64>>,
     /// Transactions of a signer that have not ended: not in a block, or in one that is not final yet.
     pub unfinished: Family<SignerLabels, Gauge<i64, AtomicI64>>,
-    /// 1 if no node tells which transactions of a signer are final.
+    /// 1 if no node reports which transactions of a signer are final.
     pub finality_unknown: Family<SignerLabels, Gauge<i64, AtomicI64>>,
     /// 1 if a node of the network answered at the last probe.
     pub node_up: Family<NetworkLabel, Gauge<i64, AtomicI64>>,
@@ -119,7 +119,7 @@ impl Default for Metrics {
         let finality_unknown = Family::default();
         registry.register(
             "finality_unknown",
-            "1 if no node tells which transactions of a signer are final",
+            "1 if no node reports which transactions of a signer are final",
             finality_unknown.clone(),
         );
         let node_up = Family::default();

@@ -200,3 +200,23 @@ async fn transactions_whose_finality_no_node_tells_are_reported_and_rarely_looke
     assert!(!stage.outbox.is_finality_unknown() && !stage.outbox.is_stuck());
     assert!(settled(&stage.settle(&stage.pays(1, 700, 18)).await));
 }
+
+/// The pause between two looks concerns transactions that are deep; a reorganization of a fresh one is noticed at once.
+#[tokio::test(start_paused = true)]
+async fn a_reorganization_is_noticed_while_no_node_tells_what_is_final() {
+    let mut stage = Stage::with(Plan { wait_ms: 8_400, ..Plan::default() }).await;
+    stage.world.state().past = Past::Refused;
+    stage.keep_mining();
+    assert!(settled(&stage.settle(&stage.pays(1, 700, 1)).await));
+    stage.pass(40_000).await;
+    stage.stop_mining();
+    let settling = stage.settling(&stage.pays(1, 300, 2));
+    stage.pass(200).await;
+    stage.world.mine();
+    assert!(settled(&settling.await.unwrap()));
+    stage.world.reorganise(1, false);
+    assert_eq!(stage.paid(), 700);
+    stage.keep_mining();
+    stage.pass(10_000).await;
+    assert_eq!(stage.paid(), 1_000, "sent again");
+}

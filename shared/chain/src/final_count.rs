@@ -10,7 +10,9 @@ use alloy_primitives::{Address, B256};
 
 use crate::ports::{BlockTag, Chain, ChainFault};
 
-/// Counts that are kept at most. A block is final after far fewer.
+/// Counts that are noted until a block is final, at most.
+const NOTES: u64 = 256;
+/// Counts that are kept at most: those of blocks that are not final, and some of before.
 const NOTED_MAX: usize = 512;
 
 /// The counts of one account that no node may be able to repeat.
@@ -34,7 +36,7 @@ pub enum FinalCount {
     Known(u64),
     /// It will be known when the newest block is final.
     Awaited,
-    /// No node answers for a past block, nor for the hash of its newest block.
+    /// Every node refused, for a past block and for the hash of its newest block.
     Unknown,
 }
 
@@ -58,7 +60,9 @@ impl FinalCounts {
             }
             Err(fault) => fault,
         };
-        let noted = self.note(chain, signer, head).await;
+        // So that the counts of a great depth fit.
+        let step = (head.saturating_sub(last_final) / NOTES).max(1);
+        let noted = self.note(chain, signer, head, step).await;
         while let Some(at) = self.noted.iter().rposition(|noted| noted.block <= last_final) {
             let Some(Noted { block, hash, count }) = self.noted.get(at).copied() else { break };
             match chain.block_hash(block).await {
@@ -72,8 +76,11 @@ impl FinalCounts {
             }
         }
         match (noted, fault) {
-            (Ok(()), _any) => Ok(FinalCount::Awaited),
-            (Err(_), ChainFault::Rejected { .. }) => Ok(FinalCount::Unknown),
+            (Err(ChainFault::Rejected { .. }), ChainFault::Rejected { .. }) => {
+                Ok(FinalCount::Unknown)
+            }
+            // Only a refusal is a verdict. A later lookup asks again.
+            (Ok(()), _) | (Err(_), ChainFault::Rejected { .. }) => Ok(FinalCount::Awaited),
             (Err(_), fault) => Err(fault),
         }
     }
@@ -84,8 +91,10 @@ impl FinalCounts {
         chain: &dyn Chain,
         signer: Address,
         head: u64,
+        step: u64,
     ) -> Result<(), ChainFault> {
-        if self.noted.back().is_some_and(|noted| noted.block >= head) {
+        let is_near = |noted: &Noted| noted.block.saturating_add(step) > head;
+        if self.noted.back().is_some_and(is_near) {
             return Ok(());
         }
         let counted = match newest_count(chain, signer, head).await {
@@ -144,15 +153,21 @@ pub async fn past_state(
 ) -> Result<PastState, ChainFault> {
     let head = chain.block_number().await?;
     let last_final = head.saturating_sub(confirmations.saturating_sub(1));
-    let Err(fault) = chain.transaction_count(signer, BlockTag::Number(last_final)).await else {
-        return Ok(PastState::Kept);
+    let said = match chain.transaction_count(signer, BlockTag::Number(last_final)).await {
+        Ok(_count) => return Ok(PastState::Kept),
+        Err(ChainFault::Rejected { message, .. }) => message,
+        Err(fault) => return Err(fault),
     };
-    // Blocks may have arrived since.
-    let head = chain.block_number().await?;
-    Ok(match newest_count(chain, signer, head).await {
-        Ok(_counted) => PastState::NewestOnly(fault.to_string()),
-        Err(_) => PastState::Refused(fault.to_string()),
-    })
+    // A block may arrive between the two questions, so that the first answer proves nothing.
+    for _again in 0..3 {
+        let head = chain.block_number().await?;
+        match newest_count(chain, signer, head).await {
+            Ok(_counted) => return Ok(PastState::NewestOnly(said)),
+            Err(ChainFault::Rejected { .. }) => {}
+            Err(fault) => return Err(fault),
+        }
+    }
+    Ok(PastState::Refused(said))
 }
 
 #[cfg(test)]

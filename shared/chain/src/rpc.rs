@@ -228,10 +228,14 @@ impl Chain for RpcChain {
     }
 
     fn transaction_count(&self, address: Address, block: BlockTag) -> ChainReply<'_, u64> {
+        // A healthy node may lack the state of a past block.
+        let kind = match block {
+            BlockTag::Number(_) => Kind::Refusable,
+            _newest => Kind::Read,
+        };
         let params = json!([address, tag(block)]);
         let decode = |raw: &RawValue| u64_of(&decode_as::<String>(raw)?);
-        let method = "eth_getTransactionCount";
-        self.ask(Call { method, params, kind: Kind::Read }, decode)
+        self.ask(Call { method: "eth_getTransactionCount", params, kind }, decode)
     }
 
     fn block_hash(&self, number: u64) -> ChainReply<'_, Option<B256>> {
@@ -243,7 +247,7 @@ impl Chain for RpcChain {
         let params = json!([address, { "blockHash": block, "requireCanonical": true }]);
         let decode = |raw: &RawValue| u64_of(&decode_as::<String>(raw)?);
         let method = "eth_getTransactionCount";
-        self.ask(Call { method, params, kind: Kind::Read }, decode)
+        self.ask(Call { method, params, kind: Kind::Refusable }, decode)
     }
 
     fn estimate_gas(&self, from: Address, call: bursar_submit::Call) -> ChainReply<'_, u64> {
@@ -379,7 +383,7 @@ fn newest(raw: &RawValue) -> Result<FeeFacts, Unusable> {
     })
 }
 
-/// Reads the number of a block; `None` if there is no such block.
+/// Reads the hash of a block; `None` if there is no such block.
 fn block_hash(raw: &RawValue) -> Result<Option<B256>, Unusable> {
     #[derive(Deserialize)]
     struct WireBlock {
@@ -388,6 +392,7 @@ fn block_hash(raw: &RawValue) -> Result<Option<B256>, Unusable> {
     Ok(decode_as::<Option<WireBlock>>(raw)?.map(|block| block.hash))
 }
 
+/// Reads the number of a block; `None` if there is no such block.
 fn block_number(raw: &RawValue) -> Result<Option<u64>, Unusable> {
     #[derive(Deserialize)]
     struct Block {

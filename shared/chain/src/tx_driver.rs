@@ -29,7 +29,7 @@ const QUOTE_QUEUED_MS: u64 = 250;
 /// Shortest time between two quotes otherwise, in milliseconds.
 const QUOTE_MS: u64 = 1_500;
 
-/// Pause between two looks at transactions that have receipts, while no node tells which are final.
+/// Pause between two looks at transactions that are deep enough, while no node reports which are final.
 const UNCOUNTED_MS: u64 = 30_000;
 
 /// The owner of an outbox: it persists the outbox and obtains signatures for it.
@@ -57,7 +57,7 @@ pub trait Host: Send + Sync + 'static {
     /// was contacted accepted or rejected them.
     fn sent(&self, _id: SubmissionId, _hash: B256, _clear: bool) {}
 
-    /// Reports whether no node tells which transactions are final: whether [`FinalCount::Unknown`] was the last answer.
+    /// Reports whether no node reports which transactions are final: whether [`FinalCount::Unknown`] was the last answer.
     fn finality_unknown(&self, _is_unknown: bool) {}
 
     /// Passes a failpoint and returns whether to continue. Tests may end the process here.
@@ -140,7 +140,9 @@ async fn serve_until_idle<H: Host>(
         quoted: None,
         sent: BTreeSet::new(),
         counts: FinalCounts::default(),
-        uncounted_since: None,
+        uncounted: false,
+        looked_deep_ms: 0,
+        head: 0,
     };
     let mut resumed = false;
     loop {
@@ -208,8 +210,12 @@ struct ChainTasks<H: Host> {
     /// Hashes broadcast since the driver started.
     sent: BTreeSet<B256>,
     counts: FinalCounts,
-    /// When no node told which transactions are final (monotonic milliseconds), if that was the last answer.
-    uncounted_since: Option<u64>,
+    /// Whether no node reported which transactions are final, at the last lookup.
+    uncounted: bool,
+    /// When transactions that are deep enough were last looked up (monotonic milliseconds).
+    looked_deep_ms: u64,
+    /// The newest block of the last lookup.
+    head: u64,
 }
 
 impl<H: Host> ChainTasks<H> {
@@ -340,14 +346,13 @@ impl<H: Host> ChainTasks<H> {
                 lookups.push((id, hashes));
             }
         }
-        if self.is_uncounted() {
-            // Their receipts are known, and another look would not end them.
-            let open = self.host.outbox();
-            let is_mined = |id: &SubmissionId| {
-                let state = open.open.get(id).map(|one: &Submission| &one.chain_state);
-                matches!(state, Some(ChainState::Included(_)))
-            };
-            lookups.retain(|(id, _hashes)| !is_mined(id));
+        let now = self.context.clock.mono_ms();
+        if !self.uncounted || now.saturating_sub(self.looked_deep_ms) >= UNCOUNTED_MS {
+            self.looked_deep_ms = now;
+        } else {
+            // Another look at them would not end them.
+            let outbox = self.host.outbox();
+            lookups.retain(|(id, _hashes)| !self.is_deep(&outbox, id));
             if lookups.is_empty() {
                 return;
             }
@@ -356,6 +361,9 @@ impl<H: Host> ChainTasks<H> {
         match chain_tasks::look_up(chain, signer, &rules, &lookups, &mut self.counts).await {
             Ok((results, count)) => {
                 self.note_finality(count == FinalCount::Unknown);
+                if let Some(Input::LookedUp { head, .. }) = results.first() {
+                    self.head = *head;
+                }
                 for input in results {
                     self.handle(Notice::Input(input)).await;
                 }
@@ -366,26 +374,29 @@ impl<H: Host> ChainTasks<H> {
         }
     }
 
-    fn is_uncounted(&self) -> bool {
-        let now = self.context.clock.mono_ms();
-        self.uncounted_since.is_some_and(|since| now.saturating_sub(since) < UNCOUNTED_MS)
+    /// Whether only the transaction count of its signer is missing for a submission to end.
+    fn is_deep(&self, outbox: &Outbox, id: &SubmissionId) -> bool {
+        let included = match outbox.open.get(id).map(|one| &one.chain_state) {
+            Some(ChainState::Included(included)) => included,
+            _none => return false,
+        };
+        included.block.saturating_add(self.context.rules.confirmations) <= self.head
     }
 
     fn note_finality(&mut self, is_unknown: bool) {
         let OutboxKey { chain, signer } = self.context.key;
-        if is_unknown != self.uncounted_since.is_some() {
-            if is_unknown {
-                tracing::warn!(
-                    %chain, %signer,
-                    "no node tells which transactions are final, because none has the state of past blocks: transactions \
-                     do not end; add a node that keeps the state of 128 blocks"
-                );
-            } else {
-                tracing::info!(%chain, %signer, "a node tells again which transactions are final");
-            }
-            self.host.finality_unknown(is_unknown);
+        // Each time, because the host outlives this task.
+        self.host.finality_unknown(is_unknown);
+        let changed = std::mem::replace(&mut self.uncounted, is_unknown) != is_unknown;
+        if changed && is_unknown {
+            tracing::warn!(
+                %chain, %signer,
+                "no node reports which transactions are final: none has the state of past blocks. What is sent is mined, but \
+                 its records stay open; add a node that keeps the state of 128 blocks"
+            );
+        } else if changed {
+            tracing::info!(%chain, %signer, "a node reports again which transactions are final");
         }
-        self.uncounted_since = is_unknown.then(|| self.context.clock.mono_ms());
     }
 
     /// Requests a signature in the background. A signer may ask a person and take minutes.

@@ -138,7 +138,7 @@ impl ServiceOutbox {
         self.host.outbox()
     }
 
-    /// Whether submissions do not end, because no node tells which transactions are final.
+    /// Whether submissions do not end, because no node reports which transactions are final.
     pub fn is_finality_unknown(&self) -> bool {
         self.host.finality_unknown.load(Ordering::Relaxed) && !self.outbox().open.is_empty()
     }

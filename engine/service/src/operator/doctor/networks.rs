@@ -80,11 +80,11 @@ fn finality(row: &Network, state: Result<PastState, ChainFault>) -> Option<Check
     let finding = match state {
         Ok(PastState::Kept) => return None,
         Ok(PastState::NewestOnly(said)) => format!(
-            "the endpoint has the state of its newest block alone ({said}): sends end later after a start, and with more \
-             requests"
+            "the endpoint has the state of its newest block alone ({said}): sends become final later after a start, and \
+             with more requests"
         ),
         Ok(PastState::Refused(said)) => format!(
-            "the endpoint does not tell which transactions are final ({said}): sends, trades and loans do not end"
+            "the endpoint does not report which transactions are final ({said}): sends, trades and loans stay open"
         ),
         Err(fault) => format!("not known: {fault}"),
     };
