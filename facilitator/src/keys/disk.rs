@@ -48,7 +48,7 @@ impl OpenedFile {
 /// Reads a whole file of at most [`MAX_BYTES`].
 pub(super) fn read(file: &Path) -> Result<OpenedFile, KeyFault> {
     let unreadable = |source| KeyFault::Unreadable { file: file.to_owned(), source };
-    let open = bursar_files::open(file).map_err(unreadable)?;
+    let open = bursar_files::open_or_pipe(file).map_err(unreadable)?;
     // Metadata of the open file, not of the path, so the checked file is the one that is read.
     let metadata = open.metadata().map_err(unreadable)?;
     // Full capacity from the start, because a growing buffer leaves copies of its contents behind.

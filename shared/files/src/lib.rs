@@ -23,11 +23,15 @@ pub fn open_with(options: &mut OpenOptions, path: &Path) -> io::Result<File> {
     if file.metadata()?.is_file() { Ok(file) } else { Err(not_regular()) }
 }
 
-/// Opens a regular file, or a pipe that somebody writes to, as `<(command)` in a shell gives it. Reading a pipe waits for its
-/// writer.
+/// How long a pipe is waited for, until a program writes to it, in seconds.
+#[cfg(unix)]
+const WRITER_S: i64 = 5;
+
+/// Opens a regular file, or a pipe to which a program writes, as `<(command)` in a shell gives it. Waits five seconds for its
+/// first bytes. Reading it waits for its writer.
 ///
 /// # Errors
-/// It cannot be opened, or is neither.
+/// It cannot be opened or is neither, or no program writes to the pipe (`TimedOut`).
 pub fn open_or_pipe(path: &Path) -> io::Result<File> {
     let file = open_at_once(OpenOptions::new().read(true), path)?;
     let kind = file.metadata()?.file_type();
@@ -36,8 +40,8 @@ pub fn open_or_pipe(path: &Path) -> io::Result<File> {
     }
     #[cfg(unix)]
     if std::os::unix::fs::FileTypeExt::is_fifo(&kind) {
+        wait_for_writer(&file)?;
         let flags = rustix::fs::fcntl_getfl(&file)?;
-        // Without a writer a read then ends at once.
         rustix::fs::fcntl_setfl(&file, flags.difference(rustix::fs::OFlags::NONBLOCK))?;
         return Ok(file);
     }
@@ -57,8 +61,12 @@ pub fn read(path: &Path, most: u64) -> io::Result<Vec<u8>> {
 /// # Errors
 /// Those of [`read`], or `InvalidData`.
 pub fn read_text(path: &Path, most: u64) -> io::Result<String> {
-    let not_text = || io::Error::new(ErrorKind::InvalidData, "it is not UTF-8 text");
-    String::from_utf8(read(path, most)?).map_err(|_bytes| not_text())
+    text_of(read(path, most)?)
+}
+
+fn text_of(bytes: Vec<u8>) -> io::Result<String> {
+    let not_text = |_bytes| io::Error::new(ErrorKind::InvalidData, "it is not UTF-8 text");
+    String::from_utf8(bytes).map_err(not_text)
 }
 
 fn read_to_end(file: File, most: u64) -> io::Result<Vec<u8>> {
@@ -69,6 +77,27 @@ fn read_to_end(file: File, most: u64) -> io::Result<Vec<u8>> {
     } else {
         Err(io::Error::new(ErrorKind::FileTooLarge, format!("it is longer than {most} bytes")))
     }
+}
+
+/// Waits until a pipe has bytes, or its writer has closed it. Without a writer, a read would end as at the end of a file.
+#[cfg(unix)]
+fn wait_for_writer(pipe: &File) -> io::Result<()> {
+    use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+    let limit = Timespec { tv_sec: WRITER_S, tv_nsec: 0 };
+    // A hang-up is always reported, but only once there was a writer.
+    match poll(&mut [PollFd::new(pipe, PollFlags::IN)], Some(&limit))? {
+        0 => Err(io::Error::new(ErrorKind::TimedOut, "it is a pipe to which no program writes")),
+        _ready => Ok(()),
+    }
+}
+
+/// Reads a file, or a pipe to which a program writes, of at most `most` bytes of UTF-8.
+///
+/// # Errors
+/// Those of [`open_or_pipe`] and [`read_text`].
+pub fn read_text_or_pipe(path: &Path, most: u64) -> io::Result<String> {
+    text_of(read_to_end(open_or_pipe(path)?, most)?)
 }
 
 /// Opens without waiting for the other end of a pipe, or for a device.
@@ -120,8 +149,12 @@ mod tests {
             assert_eq!(error.to_string(), "it is not a regular file", "{}", path.display());
         }
         assert!(open_or_pipe(Path::new("/dev/zero")).is_err());
-        let mut text = String::new();
-        open_or_pipe(&pipe).unwrap().read_to_string(&mut text).unwrap();
-        assert_eq!(text, "", "nobody writes");
+        assert_eq!(open_or_pipe(&pipe).unwrap_err().kind(), ErrorKind::TimedOut);
+        let writer = std::thread::spawn({
+            let pipe = pipe.clone();
+            move || std::fs::write(pipe, "four").unwrap()
+        });
+        assert_eq!(read_text_or_pipe(&pipe, 4).unwrap(), "four");
+        writer.join().unwrap();
     }
 }

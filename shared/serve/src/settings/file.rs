@@ -70,12 +70,12 @@ fn secret_text_on(shows_modes: bool, file: &Path) -> Result<String, ConfigFault>
     }
 }
 
-/// Reads a file that a setting names.
+/// Reads a file that a setting names. It may be a pipe to which a program writes.
 ///
 /// # Errors
 /// The file cannot be read, or is longer than 1 MiB.
 pub fn read_text(file: &Path) -> Result<String, ConfigFault> {
-    bursar_files::read_text(file, MAX_BYTES).map_err(|source| match source.kind() {
+    bursar_files::read_text_or_pipe(file, MAX_BYTES).map_err(|source| match source.kind() {
         ErrorKind::FileTooLarge => ConfigFault::TooLong { file: file.to_owned(), max: MAX_BYTES },
         _other => ConfigFault::Unreadable { file: file.to_owned(), source },
     })
