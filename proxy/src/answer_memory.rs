@@ -2,7 +2,8 @@
 //!
 //! A sale reserves [`FIRST_BYTES`] before it pays. An answer that turns out to be longer reserves
 //! [`ANSWER_BYTES_MAX`] from the second half of the memory, while it is read and before it is settled. It waits for
-//! that part at most once and holds no other part of that half meanwhile, so answers cannot block each other.
+//! that part at most once and holds no other part of that half meanwhile, so answers cannot block each other. Repeats of
+//! stored answers, which cost nothing, share a further quarter, so they cannot take the memory of sales.
 
 use std::sync::Arc;
 
@@ -25,6 +26,8 @@ pub struct AnswerMemory {
     first: Arc<Semaphore>,
     /// Units of answers that need more.
     long: Arc<Semaphore>,
+    /// Units of stored answers.
+    repeats: Arc<Semaphore>,
     /// Notified when a long answer has left the memory.
     freed: Arc<Notify>,
 }
@@ -44,11 +47,17 @@ struct Held<T> {
 }
 
 impl AnswerMemory {
-    /// Creates the memory: `bytes`, at least [`MEMORY_BYTES_MIN`].
-    pub fn of(bytes: usize) -> Self {
-        let units = (bytes.max(MEMORY_BYTES_MIN) / 2 / FIRST_BYTES).min(Semaphore::MAX_PERMITS);
-        let half = || Arc::new(Semaphore::new(units));
-        Self { first: half(), long: half(), freed: Arc::default() }
+    /// Creates the memory: `bytes`, at least [`MEMORY_BYTES_MIN`], and more if `sales` at a time need it.
+    pub fn of(bytes: usize, sales: usize) -> Self {
+        let units = bytes.max(MEMORY_BYTES_MIN) / 2 / FIRST_BYTES;
+        let of = |units: usize| Arc::new(Semaphore::new(units.min(Semaphore::MAX_PERMITS)));
+        let longest = usize::try_from(LONG_UNITS).unwrap_or(usize::MAX);
+        Self {
+            first: of(units.max(sales)),
+            long: of(units),
+            repeats: of((units / 2).max(longest)),
+            freed: Arc::default(),
+        }
     }
 
     fn room(&self, first: Option<OwnedSemaphorePermit>) -> AnswerRoom {
@@ -69,7 +78,7 @@ impl AnswerMemory {
     /// Reserves memory for a stored answer of unknown length. Waits for room.
     pub async fn reserve_longest(&self) -> AnswerRoom {
         let mut room = self.room(None);
-        room.extend().await;
+        room.long = Arc::clone(&self.repeats).acquire_many_owned(LONG_UNITS).await.ok();
         room
     }
 
@@ -150,7 +159,7 @@ mod tests {
 
     #[test]
     fn each_sale_reserves_before_it_pays_and_frees_with_the_last_clone() {
-        let memory = AnswerMemory::of(0);
+        let memory = AnswerMemory::of(0, 0);
         let mut rooms: Vec<_> = (0..UNITS).map(|_n| memory.try_reserve().unwrap()).collect();
         assert!(memory.try_reserve().is_none());
         let answer = rooms.pop().unwrap().hold(vec![1; 10]);
@@ -166,7 +175,7 @@ mod tests {
 
     #[test]
     fn a_long_answer_waits_for_another_one_and_keeps_only_its_length() {
-        let memory = AnswerMemory::of(0);
+        let memory = AnswerMemory::of(0, 0);
         let (mut one, mut other) = (memory.try_reserve().unwrap(), memory.try_reserve().unwrap());
         one.extend().now_or_never().unwrap();
         assert_eq!((one.bytes(), other.bytes()), (ANSWER_BYTES_MAX, FIRST_BYTES));
@@ -184,6 +193,7 @@ mod tests {
         assert_eq!(memory.long.available_permits(), UNITS);
         let stored = memory.reserve_longest().now_or_never().unwrap();
         let _held = stored.hold(vec![1; 10]);
-        assert_eq!(memory.long.available_permits(), UNITS - 1, "it has no first unit");
+        assert_eq!(memory.repeats.available_permits(), UNITS - 1, "it has no first unit");
+        assert_eq!(memory.long.available_permits(), UNITS, "nor one of a sale");
     }
 }

@@ -140,7 +140,9 @@ impl Upstream {
         if status >= 400 {
             let head = self.passthrough_head(&rest)?;
             let most = PASSTHROUGH_BYTES_MAX;
-            let body = self.read_into(&mut room, rest, most, deadline_ms).await?;
+            let body = self.read_into(&mut room, rest, most, deadline_ms).await;
+            // The payer cannot help the length of an error.
+            let body = body.map_err(|none| NoAnswer::from(none.fault))?;
             let body = room.hold(self.redactor.redact(body));
             return Ok(UpstreamReply::Refusal(Passthrough { body, ..head }));
         }
