@@ -5,7 +5,7 @@
 //! Frames between the session and the engine pass through here. The session is the same as for any other command
 //! and does not notice the restarts.
 
-use bursar_control::answers::Reply;
+use bursar_control::answers::{Answer, Reply};
 use bursar_control::grammar::{Order, WalletOrder};
 use bursar_control::wire::{Asking, Frame, FrameReader, Prompt, SecretPrompt, ToClient, ToEngine};
 use bursar_core::codes::Code;
@@ -62,9 +62,8 @@ struct RecordedAnswer {
 enum RunOutcome {
     /// The session has disconnected.
     Over,
-    /// The command has ended with this frame. The session receives it once the engine has stopped: what stopping finds can
-    /// change the result.
-    Done(Frame),
+    /// The command has ended with this frame, and the engine has stopped with this result.
+    Done(Frame, Result<(), Fault>),
     /// A person must answer this question, given as the JSON of its prompt frame.
     Asks(Vec<u8>),
 }
@@ -130,7 +129,14 @@ pub(crate) async fn serve(
         };
         match ran {
             Ok(RunOutcome::Over) => return,
-            Ok(RunOutcome::Done(frame)) => {
+            // A restore is complete only once its files are in place, which stopping does.
+            Ok(RunOutcome::Done(_, Err(fault)))
+                if matches!(&*parsed, Order::Wallet(WalletOrder::Restore { .. })) =>
+            {
+                fail(&mut session, id, Err(fault)).await;
+                return;
+            }
+            Ok(RunOutcome::Done(frame, _stopped)) => {
                 session.send(&frame).await;
                 return;
             }
@@ -147,13 +153,18 @@ pub(crate) async fn serve(
                     Order::Doctor => Ok(doctor::without_engine(folder.path(), Some(&fault))),
                     _other => Err(fault),
                 };
-                let reply = Reply { result, warnings: Vec::new(), secret: None };
-                if let Ok(frame) = Frame::json(&ToClient::Done { id, reply: Box::new(reply) }) {
-                    session.send(&frame).await;
-                }
+                fail(&mut session, id, result).await;
                 return;
             }
         }
+    }
+}
+
+/// Ends the command with this result.
+async fn fail(session: &mut FrameStream, id: u64, result: Result<Answer, Fault>) {
+    let reply = Reply { result, warnings: Vec::new(), secret: None };
+    if let Ok(frame) = Frame::json(&ToClient::Done { id, reply: Box::new(reply) }) {
+        session.send(&frame).await;
     }
 }
 
@@ -215,11 +226,15 @@ async fn run(
     sources: &AnswerSources,
 ) -> Result<RunOutcome, Fault> {
     let engine = Engine::open(options).await?;
-    let ran = relay(session, &engine, order, recorded, sources).await;
+    let mut ran = relay(session, &engine, order, recorded, sources).await;
     let again = oneshot::ctrl_c();
     // Ctrl-C during the orderly stop ends it early: committed entries survive a kill.
     tokio::select! {
-        _stopped = engine.stop() => {}
+        stopped = engine.end() => {
+            if let Ok(RunOutcome::Done(_, result)) = &mut ran {
+                *result = stopped;
+            }
+        }
         () = again => {}
     }
     ran
@@ -256,7 +271,7 @@ async fn relay(
             Ok(ToClient::Prompt { prompt, .. }) => prompt,
             // An earlier run has already shown this progress.
             Ok(ToClient::Progress { .. }) if replayed < recorded.len() => continue,
-            Ok(ToClient::Done { .. }) => return Ok(RunOutcome::Done(frame)),
+            Ok(ToClient::Done { .. }) => return Ok(RunOutcome::Done(frame, Ok(()))),
             Ok(_) | Err(_) => {
                 session.send(&frame).await;
                 continue;

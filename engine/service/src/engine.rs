@@ -334,6 +334,16 @@ impl Engine {
     /// Stops the engine: rejects new calls, waits up to [`DRAIN_MS`] for those in flight and as long for other tasks,
     /// locks the wallet and commits.
     pub async fn stop(self) {
+        if let Err(fault) = self.end().await {
+            tracing::error!(code = %fault.code, %fault, "the engine could not be stopped as planned");
+        }
+    }
+
+    /// Stops the engine like [`Engine::stop`].
+    ///
+    /// # Errors
+    /// The journal could not be closed, or restored files could not be put in place, which the next start then does.
+    pub async fn end(self) -> Result<(), Fault> {
         self.context.stopping.cancel();
         if let Some(control) = self.control.lock().await.take() {
             control.stop(&self.context.folder);
@@ -345,14 +355,9 @@ impl Engine {
             tracing::warn!("work was still in progress when the engine stopped");
         }
         lock(&self.context, LockCause::Stop).await;
-        if let Err(fault) = self.context.core.stop().await {
-            tracing::error!(code = %fault.code, "the journal could not be closed");
-            return;
-        }
+        self.context.core.stop().await?;
         // A restore completes here, after the files are closed, or at the next start.
-        if let Err(fault) = complete_restore(&self.context.folder) {
-            tracing::error!(%fault, "restored files could not be put in place");
-        }
+        complete_restore(&self.context.folder)
     }
 }
 

@@ -21,6 +21,8 @@ const ID: u64 = 1;
 /// Longest silence of an engine while a command runs. Long commands report progress. The longest planned wait
 /// without progress is the back-off after wrong passwords, 30 s.
 pub(super) const SILENCE_MS: u64 = 120_000;
+/// How long a cancelled command may take to send the answer of work that is done.
+const LAST_ANSWER_MS: u64 = 2_000;
 
 /// A link to the engine, and the prompter that answers on this side.
 pub(super) struct Conversation<'a> {
@@ -46,7 +48,14 @@ impl<'a> Conversation<'a> {
             // cancel-safe: receive keeps what has arrived; the interrupt is not polled again.
             let received = tokio::select! {
                 received = tokio::time::timeout(limit, self.link.receive()) => received,
-                () = &mut self.prompter.interrupt => return Err(self.cancel_after_interrupt(order, false).await),
+                () = &mut self.prompter.interrupt => {
+                    let cancelled = self.cancel_after_interrupt(order, false).await;
+                    // A command that has ended sends its answer although it is cancelled.
+                    return match self.last_answer(&mut secret).await {
+                        Some(reply) => Ok(self.outcome(order, reply, secret)),
+                        None => Err(cancelled),
+                    };
+                }
             };
             match received.map_err(|_elapsed| engine_timed_out())?? {
                 Received::Secret { id: ID, secret: given } => secret = Some(given),
@@ -78,6 +87,22 @@ impl<'a> Conversation<'a> {
                 Received::Secret { .. } | Received::Message(_) => {}
             }
         }
+    }
+
+    /// Returns the answer of a command that ended before it was cancelled; `None` if it was cancelled, or sends none soon.
+    async fn last_answer(&mut self, secret: &mut Option<Secret>) -> Option<Reply> {
+        let answer = async {
+            loop {
+                match self.link.receive().await.ok()? {
+                    Received::Secret { id: ID, secret: given } => *secret = Some(given),
+                    Received::Message(ToClient::Done { id: ID, reply }) => {
+                        return reply.result.is_ok().then_some(*reply);
+                    }
+                    Received::Secret { .. } | Received::Message(_) => {}
+                }
+            }
+        };
+        tokio::time::timeout(Duration::from_millis(LAST_ANSWER_MS), answer).await.ok().flatten()
     }
 
     fn outcome(&mut self, order: &Order, reply: Reply, secret: Option<Secret>) -> Outcome {
@@ -120,7 +145,9 @@ impl<'a> Conversation<'a> {
                 "Cancelled. The request is still waiting, unless it was already decided: check \
                  with `bursar requests --all`."
             }
-            Order::History(_) | Order::Receipt(_) => "Cancelled. No file was written.",
+            Order::History(_) | Order::Receipt(_) | Order::Wallet(WalletOrder::Backup { .. }) => {
+                "Cancelled. No file was written."
+            }
             _other if asked && !self.decided => "Cancelled. Nothing was done.",
             _other => "Cancelled. The command may have run: check with `bursar status`.",
         };
