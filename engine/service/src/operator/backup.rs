@@ -88,7 +88,8 @@ pub(super) async fn make(
         }
         None => Ok(None),
     };
-    let copied = copied.and_then(|copied| copied.transpose().map_err(|error| work.failed(&error)));
+    let copied =
+        copied.and_then(|copied| copied.transpose().map_err(|error| work.failed(&error.into())));
     let to = copied.is_ok().then(|| work.file("journal.redb"));
     let ended = with_progress(engine, dialogue, None, engine.core.end_copy(to)).await;
     copied?;
@@ -167,14 +168,14 @@ async fn send(work: &WorkFolder, dialogue: &mut dyn Dialogue) -> Result<(u64, St
         if dialogue.cancelled().now_or_never().is_some() {
             return Err(Fault::new(Code::Cancelled));
         }
-        work.guard.check().map_err(|error| work.failed(&error))?;
+        work.guard.check().map_err(|error| work.failed(&error.into()))?;
         sha256.update(&piece);
         bytes = bytes.saturating_add(u64::try_from(piece.len()).unwrap_or(u64::MAX));
         let sent = tokio::time::timeout(PIECE_WAIT, dialogue.part(STANDARD.encode(piece))).await;
         sent.map_err(|_elapsed| Fault::new(Code::Cancelled))??;
     }
     let read = reading.await.map_err(|error| Fault::new(Code::InternalError).with_detail(error))?;
-    read.map_err(|error| work.failed(&error))?;
+    read.map_err(|error| work.failed(&error.into()))?;
     Ok((bytes, hex::encode(sha256.finalize())))
 }
 
@@ -205,11 +206,12 @@ impl WorkFolder {
     /// Verifies the copied journal from its first entry, writes the backup, removes the copies, and reads the backup back.
     fn pack(self, data: &Path, head: &Head, key: &[u8; 32]) -> Result<Packed, Fault> {
         let found = check(&self.file("journal.redb"), || self.guard.check().is_ok());
-        let found = found.map_err(|error| self.failed(&error))?;
+        let found =
+            found.map_err(|error| self.guard.refusal().unwrap_or_else(|| failed(&error)))?;
         for name in ["settings.toml", "partner.md"] {
             if data.join(name).exists() {
                 let copied = self.guard.copy(&data.join(name), &self.file(name));
-                copied.map_err(|error| self.failed(&error))?;
+                copied.map_err(|error| self.failed(&error.into()))?;
             }
         }
         let files = NAMES.into_iter().map(|name| self.file(name)).filter(|file| file.exists());
@@ -233,8 +235,13 @@ impl WorkFolder {
     }
 
     /// Returns why no backup was made.
-    fn failed(&self, error: &dyn std::fmt::Display) -> Fault {
-        self.guard.refusal().unwrap_or_else(|| failed(error))
+    fn failed(&self, error: &ArchiveError) -> Fault {
+        let code = match error {
+            ArchiveError::Io(error) => Code::of_disk(error),
+            _other => Code::DataFolder,
+        };
+        let fault = || Fault { code, ..failed(error) };
+        self.guard.refusal().unwrap_or_else(fault)
     }
 }
 

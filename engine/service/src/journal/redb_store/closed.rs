@@ -72,7 +72,7 @@ pub fn check_closed_journal(path: &Path) -> Result<(), JournalError> {
 }
 
 fn read(path: &Path) -> Result<Option<ReadTransaction>, JournalError> {
-    check_regular(path).map_err(StoreError::from)?;
+    check_regular(path)?;
     let Ok(db) = Database::builder().open_read_only(path) else { return Ok(None) };
     Ok(Some(db.begin_read().map_err(StoreError::from)?))
 }

@@ -4,6 +4,8 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use bursar_rows::StoreError;
+
 /// Creates an empty file unless it exists, with mode 0600 from the start.
 ///
 /// # Errors
@@ -22,10 +24,10 @@ pub fn create_owner_only(path: &Path) -> io::Result<()> {
 ///
 /// # Errors
 /// It leads to something else.
-pub(super) fn check_regular(path: &Path) -> io::Result<()> {
+pub(super) fn check_regular(path: &Path) -> Result<(), StoreError> {
     match std::fs::metadata(path) {
         Ok(found) if !found.is_file() => {
-            Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file"))
+            Err(StoreError::Corrupt("it is not a regular file".to_owned()))
         }
         Ok(_) | Err(_) => Ok(()),
     }
