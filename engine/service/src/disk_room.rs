@@ -43,7 +43,7 @@ impl DiskRoom {
         let is_short = free < FREE_DISK_BYTES;
         let folder = self.folder.display();
         if is_short && !self.was_short.swap(true, Ordering::Relaxed) {
-            tracing::error!(code = %Code::DiskFull, %folder, "payments are refused: the disk has less than 64 MiB free");
+            tracing::error!(code = %Code::DiskFull, %folder, "payments are refused until there is more room: the disk has less than 64 MiB free");
         } else if free >= LOGGED_ABOVE && self.was_short.swap(false, Ordering::Relaxed) {
             tracing::info!(%folder, "the disk has room again: payments are accepted");
         }

@@ -202,6 +202,8 @@ fn cut_short(name: &str) -> Option<Result<Host, url::ParseError>> {
 /// are none.
 fn transitional(name: &str) -> Option<Result<Host, url::ParseError>> {
     let replaced = name.replace(['\u{df}', '\u{1e9e}'], "ss").replace('\u{3c2}', "\u{3c3}");
+    // Joiners, which are removed.
+    let replaced = replaced.replace(['\u{200c}', '\u{200d}'], "");
     (replaced != name).then(|| Host::parse(&replaced))
 }
 

@@ -29,8 +29,8 @@ pub(super) async fn run(shared: Arc<EngineContext>) {
             () = shared.stopping.cancelled() => return,
             () = shared.ports.clock.sleep_until(wake) => {}
         }
-        // A change is logged, also while nobody asks for anything.
-        let _told = shared.disk_room.is_short();
+        // Logs a change also while no request arrives.
+        let _short = shared.disk_room.is_short();
         let before = shared.core.view();
         let is_due = is_due(&shared);
         // A core that has failed records nothing more.
@@ -45,7 +45,7 @@ pub(super) async fn run(shared: Arc<EngineContext>) {
         most_authorized = most_authorized.max(authorized);
         if most_authorized.saturating_sub(authorized) >= LARGE_BURST {
             most_authorized = authorized;
-            // Nothing waits for it.
+            // No task waits for it.
             drop(tokio::task::spawn_blocking(bursar_heap::release));
         }
         lock_if_unused(&shared, &mut watch).await;
