@@ -47,13 +47,13 @@ struct Held<T> {
 }
 
 impl AnswerMemory {
-    /// Creates the memory: `bytes`, at least [`MEMORY_BYTES_MIN`], and more if `sales` at a time need it.
-    pub fn of(bytes: usize, sales: usize) -> Self {
+    /// Creates the memory: `bytes`, at least [`MEMORY_BYTES_MIN`].
+    pub fn of(bytes: usize) -> Self {
         let units = bytes.max(MEMORY_BYTES_MIN) / 2 / FIRST_BYTES;
         let of = |units: usize| Arc::new(Semaphore::new(units.min(Semaphore::MAX_PERMITS)));
         let longest = usize::try_from(LONG_UNITS).unwrap_or(usize::MAX);
         Self {
-            first: of(units.max(sales)),
+            first: of(units),
             long: of(units),
             repeats: of((units / 2).max(longest)),
             freed: Arc::default(),
@@ -159,7 +159,7 @@ mod tests {
 
     #[test]
     fn each_sale_reserves_before_it_pays_and_frees_with_the_last_clone() {
-        let memory = AnswerMemory::of(0, 0);
+        let memory = AnswerMemory::of(0);
         let mut rooms: Vec<_> = (0..UNITS).map(|_n| memory.try_reserve().unwrap()).collect();
         assert!(memory.try_reserve().is_none());
         let answer = rooms.pop().unwrap().hold(vec![1; 10]);
@@ -175,7 +175,7 @@ mod tests {
 
     #[test]
     fn a_long_answer_waits_for_another_one_and_keeps_only_its_length() {
-        let memory = AnswerMemory::of(0, 0);
+        let memory = AnswerMemory::of(0);
         let (mut one, mut other) = (memory.try_reserve().unwrap(), memory.try_reserve().unwrap());
         one.extend().now_or_never().unwrap();
         assert_eq!((one.bytes(), other.bytes()), (ANSWER_BYTES_MAX, FIRST_BYTES));

@@ -60,7 +60,7 @@ async fn api(folder: &TempDir) -> Arc<Api> {
         failpoints: Arc::new(NoFailpoints),
         repeat_wait_ms: 0,
         budget: Budget::of(1 << 20),
-        answers: AnswerMemory::of(0, 0),
+        answers: AnswerMemory::of(0),
         sale_permits: Arc::new(Semaphore::new(4)),
         penalties: PayerPenalties::default(),
         tasks: TaskTracker::new(),

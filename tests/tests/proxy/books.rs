@@ -107,7 +107,7 @@ impl TestSeller {
             failpoints: Arc::new(NoFailpoints),
             repeat_wait_ms,
             budget: Budget::of(1 << 20),
-            answers: AnswerMemory::of(0, 0),
+            answers: AnswerMemory::of(0),
             sale_permits: Arc::new(Semaphore::new(4)),
             penalties: PayerPenalties::default(),
             tasks: TaskTracker::new(),
