@@ -29,9 +29,7 @@ pub use head::{Hash, Head, hash_hex};
 pub use memory::{FaultyStore, MemoryStore};
 pub(crate) use page::{visit_after, visit_range};
 pub(crate) use payees::rows_equal;
-pub use redb_store::{
-    Checkpoints, RedbStore, check_closed_journal, copy_owner_only, create_owner_only,
-};
+pub use redb_store::{Checkpoints, RedbStore, check_closed_journal, create_owner_only};
 pub use slip::{SigningOrder, Slip, Subject, Terms};
 pub use store::{
     Batch, Reader, Seal, Snapshot, Store, StoreError, Visit, VisitPaid, VisitRequest, decode_record,

@@ -1,5 +1,5 @@
-//! Opens the files that a program is told to use. A name that leads to something else than a file is an error: a named pipe
-//! would otherwise keep a start waiting, deaf to signals, and a device would never end.
+//! Opens the files that settings and arguments name. A path that does not lead to a regular file is an error: opening a named
+//! pipe could block the start, which then ignores signals, and reading a device might never end.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, ErrorKind, Read};
@@ -8,7 +8,7 @@ use std::path::Path;
 /// Opens a regular file for reading.
 ///
 /// # Errors
-/// It cannot be opened, or is no regular file.
+/// It cannot be opened, or is not a regular file.
 pub fn open(path: &Path) -> io::Result<File> {
     open_with(OpenOptions::new().read(true), path)
 }
@@ -16,14 +16,14 @@ pub fn open(path: &Path) -> io::Result<File> {
 /// Opens a regular file as `options` say. Sets the custom flags of `options` on Unix.
 ///
 /// # Errors
-/// It cannot be opened, or is no regular file.
+/// It cannot be opened, or is not a regular file.
 pub fn open_with(options: &mut OpenOptions, path: &Path) -> io::Result<File> {
     let file = open_at_once(options, path)?;
     // The open file and not the path, which can change between the two.
     if file.metadata()?.is_file() { Ok(file) } else { Err(not_regular()) }
 }
 
-/// How long a pipe is waited for, until a program writes to it, in seconds.
+/// How long [`open_or_pipe`] waits for a program that writes to the pipe, in seconds.
 #[cfg(unix)]
 const WRITER_S: i64 = 5;
 
@@ -51,7 +51,7 @@ pub fn open_or_pipe(path: &Path) -> io::Result<File> {
 /// Reads a regular file of at most `most` bytes.
 ///
 /// # Errors
-/// It cannot be read, is no regular file, or is longer (`FileTooLarge`).
+/// It cannot be read, is not a regular file, or is longer (`FileTooLarge`).
 pub fn read(path: &Path, most: u64) -> io::Result<Vec<u8>> {
     read_to_end(open(path)?, most)
 }
@@ -110,6 +110,17 @@ fn open_at_once(options: &mut OpenOptions, path: &Path) -> io::Result<File> {
     options.open(path)
 }
 
+/// Checks that a path leads to a regular file, or to nothing. For a library that opens the path itself.
+///
+/// # Errors
+/// It leads to something else.
+pub fn check_regular(path: &Path) -> io::Result<()> {
+    match std::fs::metadata(path) {
+        Ok(found) if !found.is_file() => Err(not_regular()),
+        Ok(_) | Err(_) => Ok(()),
+    }
+}
+
 fn not_regular() -> io::Error {
     io::Error::new(ErrorKind::InvalidInput, "it is not a regular file")
 }
@@ -147,6 +158,7 @@ mod tests {
         for path in [pipe.as_path(), Path::new("/dev/zero"), folder.path()] {
             let error = open(path).unwrap_err();
             assert_eq!(error.to_string(), "it is not a regular file", "{}", path.display());
+            assert!(check_regular(path).is_err(), "{}", path.display());
         }
         assert!(open_or_pipe(Path::new("/dev/zero")).is_err());
         assert_eq!(open_or_pipe(&pipe).unwrap_err().kind(), ErrorKind::TimedOut);

@@ -21,8 +21,8 @@ use bursar_domain::{Request, Settlement};
 use redb::{Database, ReadableDatabase};
 
 pub use self::closed::check_closed_journal;
-use self::files::{TrackedFile, check_regular};
-pub use self::files::{copy_owner_only, create_owner_only};
+pub use self::files::create_owner_only;
+use self::files::{TrackedFile, check_regular, copy_owner_only};
 use self::history::{Load, history_path};
 use self::levels::LayeredReader;
 use super::head::Head;

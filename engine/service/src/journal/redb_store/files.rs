@@ -20,24 +20,19 @@ pub fn create_owner_only(path: &Path) -> io::Result<()> {
     }
 }
 
-/// Checks that a path leads to a regular file, or to nothing. Opening a pipe could wait for ever.
+/// Checks that a path leads to a regular file, or to nothing. Opening a pipe could block.
 ///
 /// # Errors
-/// It leads to something else.
+/// `Corrupt` if it leads to something else.
 pub(super) fn check_regular(path: &Path) -> Result<(), StoreError> {
-    match std::fs::metadata(path) {
-        Ok(found) if !found.is_file() => {
-            Err(StoreError::Corrupt("it is not a regular file".to_owned()))
-        }
-        Ok(_) | Err(_) => Ok(()),
-    }
+    bursar_files::check_regular(path).map_err(|error| StoreError::Corrupt(error.to_string()))
 }
 
 /// Copies a file to a new path, with mode 0600 from the start.
 ///
 /// # Errors
 /// A file cannot be created, read or written.
-pub fn copy_owner_only(from: &Path, to: &Path) -> io::Result<()> {
+pub(super) fn copy_owner_only(from: &Path, to: &Path) -> io::Result<()> {
     create_owner_only(to)?;
     let mut to = std::fs::File::options().write(true).open(to)?;
     io::copy(&mut std::fs::File::open(from)?, &mut to).map(drop)
