@@ -104,17 +104,7 @@ impl Scene for Engine {
             self.stub(which).lie(Dice::new(dice.word()));
             let answer = exchange(self.wallet.engine.address, &request.encode(), false);
             outcome.input = with_answers(&format!("{path} {fields}"), self.stub(which));
-            outcome.class = match answer {
-                Ok(Some(reply)) => engine_answer(&reply, &mut outcome.violated),
-                Ok(None) => {
-                    outcome.violated.push("no answer".into());
-                    "closed".into()
-                }
-                Err(why) => {
-                    outcome.violated.push(why);
-                    "none".into()
-                }
-            };
+            outcome.class = class_of(answer, engine_answer, &mut outcome.violated);
         }
         outcome.violated.extend(self.wallet.engine.fault());
         outcome
@@ -133,6 +123,21 @@ impl Scene for Engine {
     fn is_alive(&mut self) -> bool {
         self.wallet.engine.fault().is_none()
     }
+}
+
+/// Returns the class of an answer, which `judge` decides if there is one.
+fn class_of(
+    answer: Result<Option<Reply>, String>,
+    judge: fn(&Reply, &mut Vec<String>) -> String,
+    violated: &mut Vec<String>,
+) -> String {
+    let (why, class) = match answer {
+        Ok(Some(reply)) => return judge(&reply, violated),
+        Ok(None) => ("no answer".to_owned(), "closed"),
+        Err(why) => (why, "none"),
+    };
+    violated.push(why);
+    class.to_owned()
 }
 
 struct Settler {
@@ -166,17 +171,7 @@ impl Scene for Settler {
         let asked = crate::report::escaped(&request.encode());
         let mut outcome =
             Outcome { input: with_answers(&asked, &self.facilitator.node), ..Outcome::default() };
-        outcome.class = match answer {
-            Ok(Some(reply)) => facilitator_answer(&reply, &mut outcome.violated),
-            Ok(None) => {
-                outcome.violated.push("no answer".into());
-                "closed".into()
-            }
-            Err(why) => {
-                outcome.violated.push(why);
-                "none".into()
-            }
-        };
+        outcome.class = class_of(answer, facilitator_answer, &mut outcome.violated);
         outcome.violated.extend(self.facilitator.service.fault());
         outcome
     }
