@@ -133,7 +133,7 @@ pub(crate) async fn serve(
             Ok(RunOutcome::Done(_, Err(fault)))
                 if matches!(&*parsed, Order::Wallet(WalletOrder::Restore { .. })) =>
             {
-                fail(&mut session, id, Err(fault)).await;
+                finish(&mut session, id, Err(fault)).await;
                 return;
             }
             Ok(RunOutcome::Done(frame, _stopped)) => {
@@ -153,7 +153,7 @@ pub(crate) async fn serve(
                     Order::Doctor => Ok(doctor::without_engine(folder.path(), Some(&fault))),
                     _other => Err(fault),
                 };
-                fail(&mut session, id, result).await;
+                finish(&mut session, id, result).await;
                 return;
             }
         }
@@ -161,7 +161,7 @@ pub(crate) async fn serve(
 }
 
 /// Ends the command with this result.
-async fn fail(session: &mut FrameStream, id: u64, result: Result<Answer, Fault>) {
+async fn finish(session: &mut FrameStream, id: u64, result: Result<Answer, Fault>) {
     let reply = Reply { result, warnings: Vec::new(), secret: None };
     if let Ok(frame) = Frame::json(&ToClient::Done { id, reply: Box::new(reply) }) {
         session.send(&frame).await;

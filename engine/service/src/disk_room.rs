@@ -10,8 +10,8 @@ use bursar_core::limits::FREE_DISK_BYTES;
 
 use crate::ports::Disk;
 
-/// Room of which the end of a shortage is logged: more than the journal takes and frees by itself, so that a disk near the
-/// limit does not fill its own log.
+/// Free space from which the end of a shortage is logged. It exceeds the limit by more than the journal takes and frees, so
+/// that a disk near the limit does not fill the log.
 const LOGGED_ABOVE: u64 = FREE_DISK_BYTES + (16 << 20);
 
 /// The room on the disk of a data folder.

@@ -201,7 +201,7 @@ async fn transactions_whose_finality_no_node_tells_are_reported_and_rarely_looke
     assert!(settled(&stage.settle(&stage.pays(1, 700, 18)).await));
 }
 
-/// The pause between two looks concerns transactions that are deep; a reorganization of a fresh one is noticed at once.
+/// Only lookups of deep transactions pause, so a reorganization of a fresh one is noticed.
 #[tokio::test(start_paused = true)]
 async fn a_reorganization_is_noticed_while_no_node_tells_what_is_final() {
     let mut stage = Stage::with(Plan { wait_ms: 8_400, ..Plan::default() }).await;

@@ -15,7 +15,7 @@ const NOTES: u64 = 256;
 /// Counts that are kept at most: those of blocks that are not final, and some of before.
 const NOTED_MAX: usize = 512;
 
-/// The counts of one account that no node may be able to repeat.
+/// Noted transaction counts of one account, which the nodes may no longer be able to answer.
 #[derive(Debug, Default)]
 pub struct FinalCounts {
     /// With ascending block numbers.
@@ -34,15 +34,15 @@ struct Noted {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FinalCount {
     Known(u64),
-    /// It will be known when the newest block is final.
+    /// Not known yet: the newest block is not final, or a node did not answer.
     Awaited,
     /// Every node refused, for a past block and for the hash of its newest block.
     Unknown,
 }
 
 impl FinalCounts {
-    /// Returns the count as of the block `last_final`, or as of an earlier block if the nodes know the state of the newest
-    /// block `head` alone.
+    /// Returns the count as of the block `last_final`, or as of an earlier block if the nodes have only the state of the
+    /// newest block, `head`.
     ///
     /// # Errors
     /// No node answered.
@@ -136,7 +136,7 @@ fn none() -> ChainFault {
 pub enum PastState {
     /// Those that finality needs.
     Kept,
-    /// The newest block alone, with the node's words about another one.
+    /// Only that of the newest block, with the node's message about an older one.
     NewestOnly(String),
     /// Not even that of the newest block by its hash: no transaction becomes final.
     Refused(String),
@@ -183,7 +183,7 @@ mod tests {
 
     const SIGNER: Address = Address::repeat_byte(1);
 
-    /// A node that answers for its newest block alone. The block at a height is the last one pushed there.
+    /// A node that answers only for its newest block. Blocks are pushed from height 0.
     #[derive(Debug, Default)]
     struct Pruned {
         /// Hash and count of each block, from height 0.
@@ -266,7 +266,7 @@ mod tests {
         assert_eq!(counts.at(&chain, SIGNER, 1, 0).await.unwrap(), FinalCount::Awaited);
         chain.push(2, 7);
         assert_eq!(counts.at(&chain, SIGNER, 2, 1).await.unwrap(), FinalCount::Known(6));
-        // Blocks that nobody looked at in between make the answer older, not wrong.
+        // If blocks were not looked up in between, the count is of an older block.
         chain.push(3, 8);
         chain.push(4, 9);
         assert_eq!(counts.at(&chain, SIGNER, 4, 3).await.unwrap(), FinalCount::Known(7));

@@ -29,7 +29,7 @@ const QUOTE_QUEUED_MS: u64 = 250;
 /// Shortest time between two quotes otherwise, in milliseconds.
 const QUOTE_MS: u64 = 1_500;
 
-/// Pause between two looks at transactions that are deep enough, while no node reports which are final.
+/// Pause between two lookups of transactions that are deep enough, while no node reports which are final.
 const UNCOUNTED_MS: u64 = 30_000;
 
 /// The owner of an outbox: it persists the outbox and obtains signatures for it.
@@ -57,7 +57,7 @@ pub trait Host: Send + Sync + 'static {
     /// was contacted accepted or rejected them.
     fn sent(&self, _id: SubmissionId, _hash: B256, _clear: bool) {}
 
-    /// Reports whether no node reports which transactions are final: whether [`FinalCount::Unknown`] was the last answer.
+    /// Reports whether it is unknown which transactions are final: whether the last answer was [`FinalCount::Unknown`].
     fn finality_unknown(&self, _is_unknown: bool) {}
 
     /// Passes a failpoint and returns whether to continue. Tests may end the process here.
@@ -350,7 +350,7 @@ impl<H: Host> ChainTasks<H> {
         if !self.uncounted || now.saturating_sub(self.looked_deep_ms) >= UNCOUNTED_MS {
             self.looked_deep_ms = now;
         } else {
-            // Another look at them would not end them.
+            // Another lookup would not end them.
             let outbox = self.host.outbox();
             lookups.retain(|(id, _hashes)| !self.is_deep(&outbox, id));
             if lookups.is_empty() {

@@ -128,7 +128,7 @@ impl HostLists {
             (Some(HostVerdict::Blocked), _) | (_, Some(HostVerdict::Blocked)) => {
                 PairVerdict::Refuse(HostRefusal::Blocked)
             }
-            // Such a URL may lead to a host of the block list, which nobody can approve.
+            // Such a URL may lead to a blocked host, which the operator cannot approve.
             _any if is_unclear && !self.blocked.is_empty() => {
                 PairVerdict::Refuse(HostRefusal::Invalid)
             }
@@ -169,7 +169,7 @@ fn odd_character(url: &str) -> Option<char> {
     url.chars().find(|&character| character == '\\' || character.is_control())
 }
 
-/// Returns the hosts that other parsers take from a URL, apart from the one of the WHATWG parser.
+/// Returns the hosts that other parsers read in a URL, in addition to that of the WHATWG parser.
 fn other_readings(url: &str) -> Vec<Result<Host, url::ParseError>> {
     let rest = url.split_once(':').map_or("", |(_scheme, rest)| rest);
     let authority = rest.trim_start_matches('/').split(['/', '?', '#']).next().unwrap_or_default();
@@ -178,7 +178,7 @@ fn other_readings(url: &str) -> Vec<Result<Host, url::ParseError>> {
     cut_short(name).into_iter().chain(transitional(name)).collect()
 }
 
-/// Returns the host of a parser that ends a name at the first character that no DNS name has, such as an escape or a
+/// Returns the host as read by parsers that end a name at the first character that DNS does not allow, such as an escape or a
 /// semicolon: `evil.example` of `https://evil.example%2eshop.example/`. `None` if the name has none, or ends inside its first
 /// label, which is then no name.
 fn cut_short(name: &str) -> Option<Result<Host, url::ParseError>> {
@@ -198,7 +198,7 @@ fn cut_short(name: &str) -> Option<Result<Host, url::ParseError>> {
     }
 }
 
-/// Returns the host of a parser that follows IDNA of 2003, which replaces letters that IDNA of 2008 keeps. `None` if there
+/// Returns the host as read by parsers that follow IDNA of 2003, which replaces letters that IDNA of 2008 keeps. `None` if there
 /// are none.
 fn transitional(name: &str) -> Option<Result<Host, url::ParseError>> {
     let replaced = name.replace(['\u{df}', '\u{1e9e}'], "ss").replace('\u{3c2}', "\u{3c3}");

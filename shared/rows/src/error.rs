@@ -81,7 +81,7 @@ macro_rules! of_redb {
 
 of_redb!(CommitError DatabaseError SetDurabilityError StorageError TableError TransactionError);
 
-/// Returns text with control characters escaped, and cut after a length that no message of the library has.
+/// Returns text with control characters escaped, and cut: no message of the library is that long.
 fn readable(text: &str) -> String {
     let escaped = |one: char| -> String {
         if one.is_control() { one.escape_default().collect() } else { one.into() }

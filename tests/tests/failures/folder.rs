@@ -247,7 +247,7 @@ async fn a_data_folder_open_to_others_is_made_private() {
     assert_eq!(before.len(), persistent_inventory(&used.folder()).len());
 }
 
-/// A named pipe would keep an open waiting until somebody writes to it, deaf to signals.
+/// Opening a named pipe would block until a program writes to it, and signals would not end the start.
 #[tokio::test]
 async fn a_pipe_in_the_place_of_a_file_is_refused_at_once() {
     let used = UsedFolder::new().await;

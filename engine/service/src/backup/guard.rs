@@ -16,7 +16,7 @@ use crate::journal::create_owner_only;
 
 /// Bytes that a backup leaves free: the reserve of the engine, and as much for what agents do meanwhile.
 const LEFT_BYTES: u64 = 2 * FREE_DISK_BYTES;
-/// Bytes between two looks at the free space.
+/// Bytes between two checks of the free space.
 const STRIDE_BYTES: usize = 1 << 20;
 
 /// Watches over one backup.

@@ -104,7 +104,8 @@ impl Watch {
         Self { entries: 0, since_ms: moment.mono_ms, ahead_ms: ahead_ms(moment) }
     }
 
-    /// Takes the entry that follows the last observed one, `entries`, for the engine's own: it is no use of the wallet.
+    /// Ignores the entry that follows the last observed one, `entries`: the engine wrote it on its own, so it does not count as
+    /// a use of the wallet.
     fn overlook(&mut self, entries: u64) {
         if self.entries == entries {
             self.entries = entries.saturating_add(1);

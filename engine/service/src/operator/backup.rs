@@ -49,7 +49,7 @@ const WORK: &str = ".backup";
 const PIECE_BYTES: usize = 192 * 1024;
 /// Milliseconds between two progress messages during long work.
 const PROGRESS_EVERY_MS: u64 = 20_000;
-/// Entries of a copied journal between two looks at whether the command was cancelled.
+/// Entries of a copied journal between two checks of the guard.
 const CHECK_EVERY: u64 = 1_000;
 /// How long a program may take to accept one piece.
 const PIECE_WAIT: Duration = Duration::from_secs(30);
@@ -116,8 +116,8 @@ pub(super) async fn make(
 /// of it. The file of the operator can be on the same disk, but the copies are removed before it is written.
 fn need(data: &Path) -> u64 {
     let bytes = |name| fs::metadata(data.join(name)).map_or(0, |file| file.len());
-    let journal = NAMES.into_iter().map(bytes).fold(0, u64::saturating_add);
-    journal.saturating_mul(2)
+    let files = NAMES.into_iter().map(bytes).fold(0, u64::saturating_add);
+    files.saturating_mul(2)
 }
 
 /// Waits for long work and sends progress messages. A program that receives nothing would give up.
