@@ -146,9 +146,12 @@ pub struct LineError(pub String);
 pub fn shorten(error: &mut clap::Error) {
     for kind in [ContextKind::InvalidArg, ContextKind::InvalidSubcommand, ContextKind::InvalidValue]
     {
-        if let Some(ContextValue::String(text)) = error.get(kind) {
-            let text = snippet(text);
-            error.insert(kind, ContextValue::String(text));
+        let Some(ContextValue::String(whole)) = error.get(kind) else { continue };
+        let cut = snippet(whole);
+        if cut != *whole {
+            error.insert(kind, ContextValue::String(cut));
+            // The tip repeats the argument as well.
+            error.remove(ContextKind::Suggested);
         }
     }
 }

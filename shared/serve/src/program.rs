@@ -44,9 +44,12 @@ pub fn arguments<A: Parser>() -> A {
 fn shorten(error: &mut clap::Error) {
     for kind in [ContextKind::InvalidArg, ContextKind::InvalidSubcommand, ContextKind::InvalidValue]
     {
-        if let Some(ContextValue::String(text)) = error.get(kind) {
-            let text = snippet(text);
-            error.insert(kind, ContextValue::String(text));
+        let Some(ContextValue::String(whole)) = error.get(kind) else { continue };
+        let cut = snippet(whole);
+        if cut != *whole {
+            error.insert(kind, ContextValue::String(cut));
+            // The tip repeats the argument as well.
+            error.remove(ContextKind::Suggested);
         }
     }
 }
@@ -105,6 +108,8 @@ mod tests {
     struct Arguments {
         #[arg(long)]
         number: Option<u8>,
+        /// With it, clap tips how to pass an unknown option as a value.
+        count: Option<u8>,
     }
 
     #[test]
