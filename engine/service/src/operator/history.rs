@@ -381,6 +381,7 @@ fn find(reader: &dyn Reader, wanted: &str) -> Result<Request, Fault> {
         return Err(Fault::because(Code::Ambiguous, message));
     }
     fits.pop().ok_or_else(|| {
+        let wanted = text::snippet(wanted);
         unknown(format!("No id of a request begins with {wanted}.")).with_hint("history")
     })
 }

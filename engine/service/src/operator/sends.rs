@@ -19,6 +19,7 @@ use bursar_core::ids::RequestId;
 use bursar_core::money::{Atoms, Round, TokenAmount, parse_decimal};
 use bursar_core::networks::{NATIVE_DECIMALS, by_chain};
 use bursar_core::status::SendStatus;
+use bursar_core::text;
 use bursar_domain::cards::DEFAULT_TYPED_FROM;
 use bursar_domain::outboxes::{Send, SendRecord, rules};
 use bursar_domain::{Action, State};
@@ -353,8 +354,10 @@ pub(super) fn find(state: &State, prefix: &str) -> Result<Arc<SendRecord>, Fault
         .collect();
     match fits.as_slice() {
         [only] => Ok(Arc::clone(only)),
-        [] => Err(Fault::because(Code::NothingFound, format!("No send begins with {prefix}."))
-            .with_hint("address sends")),
+        [] => {
+            let message = format!("No send begins with {}.", text::snippet(prefix));
+            Err(Fault::because(Code::NothingFound, message).with_hint("address sends"))
+        }
         several => {
             let ids: Vec<String> = several.iter().map(|record| record.send.id.short()).collect();
             let message = format!("Several sends begin like this: {}.", ids.join(", "));
@@ -368,6 +371,13 @@ mod tests {
     use alloy_primitives::B256;
 
     use super::*;
+
+    #[test]
+    fn an_unknown_send_is_named_in_short() {
+        let fault = find(&State::default(), &"\u{fb00}".repeat(5_000)).unwrap_err();
+        assert_eq!(fault.code, Code::NothingFound);
+        assert_eq!(fault.message, format!("No send begins with {}….", "\u{fb00}".repeat(200)));
+    }
 
     #[test]
     fn only_a_send_that_took_effect_succeeds() {
