@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Instant;
 
-use anyhow::{Context, bail};
+use anyhow::{Context, bail, ensure};
 
 /// The version of cargo-deny that checks our rules. It is installed once into cargo's home folder.
 const DENY: &str = "0.20.2";
@@ -29,7 +29,7 @@ pub(crate) fn run(_arguments: &[String]) -> anyhow::Result<()> {
     let mut deny = Command::new(deny()?);
     deny.args(["--locked", "check", "bans", "licenses", "sources"]);
     step("dependencies", deny)?;
-    step("tests", cargo(&["test", "--workspace", "--locked"]))?;
+    timed("tests", || crate::times::slowest(cargo(&["test", "--workspace", "--locked"])))?;
     // With the workspace's features, so that only the program itself is built again.
     let emulator = ["bursar/emulator", "--bin", "bursar", "devices"];
     let build = ["test", "--workspace", "--locked", "--features"];
@@ -47,12 +47,17 @@ fn cargo(arguments: &[&str]) -> Command {
 }
 
 fn step(name: &str, mut command: Command) -> anyhow::Result<()> {
+    timed(name, || {
+        let status = command.status().with_context(|| format!("{command:?} did not start"))?;
+        ensure!(status.success(), "{command:?} ended with {status}");
+        Ok(())
+    })
+}
+
+fn timed(name: &str, run: impl FnOnce() -> anyhow::Result<()>) -> anyhow::Result<()> {
     let started = Instant::now();
     eprintln!("ci: {name}");
-    let status = command.status().with_context(|| format!("{command:?} did not start"))?;
-    if !status.success() {
-        bail!("{name} failed: {command:?} ended with {status}");
-    }
+    run().with_context(|| format!("{name} failed"))?;
     eprintln!("ci: {name} passed in {} s", started.elapsed().as_secs());
     Ok(())
 }

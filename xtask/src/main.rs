@@ -5,6 +5,7 @@ mod ci;
 mod devnet;
 mod fuzz;
 mod sim;
+mod times;
 
 use std::env;
 use std::io::Write;
@@ -32,6 +33,11 @@ const TASKS: &[(&str, &str, Task)] = &[
         "sim",
         "run simulated worlds: --seed N; --from A --to B; --table: coverage; --plants: planted bugs",
         sim::run,
+    ),
+    (
+        "times",
+        "run all tests; show how long each crate takes to compile and each program to run",
+        times::run,
     ),
 ];
 
