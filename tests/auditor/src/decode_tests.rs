@@ -5,7 +5,7 @@ use encode::{
     unwrap_weth, word,
 };
 
-#[path = "../tests/common/encode.rs"]
+#[path = "../tests/rules/common/encode.rs"]
 mod encode;
 
 const IN: &str = "0x1000000000000000000000000000000000000001";

@@ -1,0 +1,22 @@
+//! The lending rules by example and by random histories. Written from the specification (wallet.md, decisions.md,
+//! reliability.md 3.2) and run through `decide`, `apply` and `check` alone.
+
+mod asks;
+mod bench;
+mod cards;
+mod case;
+mod current;
+mod exits;
+mod exposure;
+mod gas;
+mod histories;
+mod holds;
+mod ledger;
+mod operations;
+mod outcomes;
+mod plans;
+mod reservations;
+mod rules;
+mod venues;
+mod workload;
+mod write_offs;

@@ -1,0 +1,149 @@
+//! A measurement that began before the journal's newest loan of the address proves nothing about it.
+
+use bursar_core::codes::Code;
+use bursar_domain::Refusal;
+use bursar_domain::loans::{LoanAsk, LoanQuote};
+use bursar_domain::plan::StepPurpose;
+
+use crate::loans::asks::{ROBINHOOD, at, mint_calls, quoted, supply, vault, withdrawal};
+use crate::loans::bench::{Bench, Fate, loan};
+use crate::support::build;
+
+fn as_of(seq: u64, asked: LoanAsk) -> LoanAsk {
+    quoted(asked, |quote| quote.as_of = seq)
+}
+
+/// Returns a bench whose newest loan changed at the returned entry.
+fn lender() -> (Bench, u64) {
+    let mut bench = Bench::new();
+    let id = bench.starts(0, supply(40_000_000));
+    bench.takes(id, StepPurpose::Supply, Fate::Succeeded);
+    bench.executed(id, Some(40_000_000));
+    let place = supply(0).place(build::address("main"));
+    let changed = bench.world.state.loans.lent[&place].changed;
+    assert!(changed > 0 && changed <= bench.world.state.seq);
+    (bench, changed)
+}
+
+/// Runs what must be refused as `BUSY`, without a trace.
+#[track_caller]
+fn is_busy<T>(bench: &mut Bench, run: impl FnOnce(&mut Bench) -> Result<T, Refusal>) {
+    let (state, entries) = (bench.world.state.clone(), bench.world.entries.len());
+    match run(bench) {
+        Err(refusal) => assert_eq!(refusal.code, Code::Busy),
+        Ok(_allowed) => panic!("it is too old"),
+    }
+    assert_eq!((&bench.world.state, bench.world.entries.len()), (&state, entries));
+}
+
+#[test]
+fn a_request_measured_before_the_newest_loan_is_busy() {
+    for (younger, busy) in [(-1i64, true), (0, false), (1, false)] {
+        for agent in [0, 1] {
+            let (mut bench, changed) = lender();
+            let seq = changed.checked_add_signed(younger).unwrap();
+            for chain_and_venue in [None, Some((ROBINHOOD, vault(0x12)))] {
+                let asked = as_of(seq, supply(1_000_000));
+                let asked = match chain_and_venue {
+                    Some((chain, venue)) => at(chain, venue, asked),
+                    None => asked,
+                };
+                if busy {
+                    is_busy(&mut bench, |bench| bench.ask(agent, asked));
+                } else {
+                    bench.starts(agent, asked);
+                }
+            }
+        }
+    }
+    let (mut bench, _changed) = lender();
+    bench.starts(2, as_of(0, supply(1_000_000)));
+    bench.starts(0, as_of(0, withdrawal(1_000_000)));
+}
+
+/// The lane's refusal does not make an old measurement young.
+#[test]
+fn a_refused_request_measured_before_the_newest_loan_is_busy() {
+    let (mut bench, changed) = lender();
+    let refusal = Refusal::new(Code::WouldFail);
+    is_busy(&mut bench, |bench| {
+        bench.ask_refused(0, loan(as_of(changed - 1, supply(1_000_000))), Some(refusal.clone()))
+    });
+    // Without a measurement there is nothing to be old.
+    let unread = quoted(supply(1_000_000), |quote| *quote = LoanQuote::default());
+    let answer = bench.ask_refused(0, loan(unread), Some(refusal)).unwrap_err();
+    assert_eq!(answer.code, Code::WouldFail);
+}
+
+#[test]
+fn an_approval_measured_before_the_newest_loan_is_busy_and_keeps_the_request() {
+    for (younger, busy) in [(-1i64, true), (0, false)] {
+        let (mut bench, _first) = lender();
+        let id = bench.holds(0, supply(60_000_000));
+        let other = bench.starts(1, supply(1_000_000));
+        bench.takes(other, StepPurpose::Supply, Fate::Succeeded);
+        bench.executed(other, Some(1_000_000));
+        let changed = bench.world.state.loans.lent.values().map(|lent| lent.changed).max().unwrap();
+        let seq = changed.checked_add_signed(younger).unwrap();
+        let quote = as_of(seq, supply(60_000_000)).quote;
+        if busy {
+            is_busy(&mut bench, |bench| bench.approve(id, Ok(quote.into())));
+            assert!(bench.record(id).is_held());
+        } else {
+            bench.approves(id, quote);
+        }
+    }
+}
+
+/// Each step of a plan too; the lane measures again, and the plan continues.
+#[test]
+fn a_step_measured_before_the_newest_loan_is_busy() {
+    for (first, second) in
+        [(StepPurpose::Supply, None), (StepPurpose::Allowance, Some(StepPurpose::Supply))]
+    {
+        let mut bench = Bench::new();
+        let id = bench.starts(0, as_of(bench.world.state.seq, supply(40_000_000)));
+        // On another network, plans of the address run at the same time.
+        let bought = quoted(supply(30_000_000), |quote| quote.calls = mint_calls(30_000_000));
+        let other = bench.starts(1, at(ROBINHOOD, vault(0x12), bought));
+        bench.takes(other, StepPurpose::Supply, Fate::Succeeded);
+        is_busy(&mut bench, |bench| bench.try_open(id, first));
+        let young = as_of(bench.world.state.seq, supply(40_000_000)).quote;
+        bench.try_open_by(id, first, young.clone()).unwrap();
+        bench.finish(id, Fate::Succeeded);
+        // The purchase left a cent, which changes the sum again.
+        bench.executed(other, Some(29_990_000));
+        if let Some(second) = second {
+            is_busy(&mut bench, |bench| bench.try_open_by(id, second, young));
+            assert_eq!(bench.end_code(id), None);
+            let younger = as_of(bench.world.state.seq, supply(40_000_000)).quote;
+            bench.try_open_by(id, second, younger).unwrap();
+            assert!(bench.execution(id).open_step().is_some());
+        }
+    }
+}
+
+/// A withdrawal only changes what is lent downwards, and asks for no exposure.
+#[test]
+fn a_withdrawal_is_never_busy() {
+    let (mut bench, changed) = lender();
+    let id = bench.holds(0, as_of(0, withdrawal(60_000_000)));
+    bench.approves(id, as_of(changed - 1, withdrawal(60_000_000)).quote);
+    bench.opens(id, StepPurpose::Withdrawal);
+}
+
+/// A loss that the operator books, and what a withdrawal brought back, are changes like any other.
+#[test]
+fn a_write_off_and_a_withdrawal_make_earlier_measurements_old() {
+    let (mut bench, _changed) = lender();
+    let before = bench.world.state.seq;
+    let place = supply(0).place(build::address("main"));
+    bench.write_off(place, 30_000_000).unwrap();
+    is_busy(&mut bench, |bench| bench.ask(0, as_of(before, supply(1_000_000))));
+    let id = bench.starts(1, withdrawal(10_000_000));
+    bench.takes(id, StepPurpose::Withdrawal, Fate::Succeeded);
+    let before = bench.world.state.seq;
+    bench.executed(id, Some(10_000_000));
+    is_busy(&mut bench, |bench| bench.ask(0, as_of(before, supply(1_000_000))));
+    bench.starts(0, as_of(bench.world.state.seq, supply(1_000_000)));
+}

@@ -1,0 +1,200 @@
+//! What an address has lent: of each venue the higher of chain and journal, over all that was read.
+
+use bursar_core::card::HoldReason;
+use bursar_core::codes::Code;
+use bursar_core::money::Usd;
+use bursar_core::networks::{self, ChainId};
+use bursar_core::policy::AllowedNetworks;
+use bursar_domain::assess::lending::deployed;
+use bursar_domain::assess::{Verdict, rehearsal};
+use bursar_domain::loan_context::reserved;
+use bursar_domain::loans::{Exposure, LoanAsk};
+use bursar_domain::plan::StepPurpose;
+use bursar_morpho::VenueId;
+
+use crate::loans::asks::{BASE, ROBINHOOD, at, market, nothing_lent, quoted, supply, vault};
+use crate::loans::bench::{Bench, Fate};
+use crate::support::build;
+
+/// The chain shows these positions.
+fn shows(positions: &[(ChainId, VenueId, u64)]) -> Exposure {
+    let positions = positions.iter().map(|(chain, venue, worth)| (*chain, *venue, Usd(*worth)));
+    Exposure { positions: positions.collect(), ..nothing_lent() }
+}
+
+fn with(exposure: &Exposure, asked: LoanAsk) -> LoanAsk {
+    quoted(asked, |quote| quote.exposure = exposure.clone())
+}
+
+/// An address that has lent 40 dollars to a vault and 20 to a market on another network.
+fn lender() -> Bench {
+    let mut bench = Bench::new();
+    bench.lends(0, supply(40_000_000));
+    bench.lends(1, at(ROBINHOOD, market(0x66), supply(20_000_000)));
+    bench
+}
+
+#[test]
+fn each_venue_counts_the_higher_of_chain_and_journal() {
+    let bench = lender();
+    let main = build::address("main");
+    let sum = |exposure: &Exposure| {
+        deployed(&bench.world.state.loans, main, &AllowedNetworks::AllEnabled, exposure)
+    };
+    for (positions, wanted) in [
+        // A node that reports nothing lifts nothing.
+        (vec![], 60_000_000),
+        (vec![(BASE, vault(0x77), 0)], 60_000_000),
+        (vec![(BASE, vault(0x77), 39_999_999)], 60_000_000),
+        (vec![(BASE, vault(0x77), 40_000_001)], 60_000_001),
+        (vec![(BASE, vault(0x77), 41_000_000), (ROBINHOOD, market(0x66), 21_000_000)], 62_000_000),
+        // The same address on another network, and another kind of venue, are other places.
+        (vec![(ROBINHOOD, vault(0x77), 5_000_000)], 65_000_000),
+        (vec![(BASE, market(0x66), 5_000_000)], 65_000_000),
+        // A venue that the journal does not know.
+        (vec![(BASE, vault(0x99), 7_000_000)], 67_000_000),
+        // Read twice, it counts once.
+        (vec![(BASE, vault(0x99), 7_000_000), (BASE, vault(0x99), 7_000_000)], 67_000_000),
+    ] {
+        assert_eq!(sum(&shows(&positions)), Some(Usd(wanted)), "{positions:?}");
+    }
+    let spare = build::address("spare");
+    assert_eq!(
+        deployed(&bench.world.state.loans, spare, &AllowedNetworks::AllEnabled, &nothing_lent()),
+        Some(Usd::ZERO)
+    );
+    for unreadable in [(BASE, None), (ROBINHOOD, Some(vault(0x77)))] {
+        let exposure = Exposure { unreadable: vec![unreadable], ..nothing_lent() };
+        assert_eq!(sum(&exposure), None);
+    }
+    let too_much = [(BASE, vault(1), u64::MAX), (BASE, vault(2), 1)];
+    assert_eq!(sum(&shows(&too_much)), None);
+}
+
+/// Only the networks on which the agent may lend are counted.
+#[test]
+fn networks_outside_the_policy_do_not_count() {
+    let bench = lender();
+    let exposure = Exposure { networks: vec![BASE], ..nothing_lent() };
+    let only = AllowedNetworks::Only([BASE].into());
+    let sum = deployed(&bench.world.state.loans, build::address("main"), &only, &exposure);
+    assert_eq!(sum, Some(Usd(40_000_000)));
+
+    let mut bench = lender();
+    let exposure = Exposure { networks: vec![ROBINHOOD], ..nothing_lent() };
+    bench.holds(0, at(ROBINHOOD, market(0x66), with(&exposure, supply(60_000_000))));
+    let (state, now) = (&bench.world.state, bench.world.now());
+    let to_come = |networks| reserved(state, &now, build::address("main"), networks, None);
+    assert_eq!(to_come(&AllowedNetworks::AllEnabled), Usd(60_000_000));
+    assert_eq!(to_come(&only), Usd::ZERO);
+}
+
+/// A disabled network is not read. What was lent there still counts.
+#[test]
+fn disabling_a_network_lifts_no_limit() {
+    let mut bench = lender();
+    for _once in 0..8 {
+        bench.lends(0, supply(45_000_000));
+    }
+    let exposure = Exposure { networks: vec![ROBINHOOD], ..nothing_lent() };
+    let asked = |micros| at(ROBINHOOD, market(0x66), with(&exposure, supply(micros)));
+    assert_eq!(bench.refuses(0, asked(80_000_001)), Code::ExposureExceeded);
+    bench.holds(0, asked(80_000_000));
+}
+
+#[test]
+fn an_exposure_that_cannot_be_read_stops_supplies_and_no_withdrawal() {
+    for unreadable in [(BASE, None), (BASE, Some(vault(0x78))), (ROBINHOOD, None)] {
+        let mut bench = lender();
+        let exposure = Exposure { unreadable: vec![unreadable], ..nothing_lent() };
+        let asked = with(&exposure, supply(1_000_000));
+        assert_eq!(bench.refuses(0, asked), Code::ExposureUnreadable);
+        bench.starts(0, with(&exposure, crate::loans::asks::withdrawal(1_000_000)));
+
+        let id = bench.holds(0, supply(60_000_000));
+        let unread = with(&exposure, supply(60_000_000)).quote;
+        assert_eq!(bench.rejects(id, unread), Code::ExposureUnreadable);
+        assert_eq!(bench.reserved("main"), 0);
+    }
+}
+
+/// A measurement without the loan's own network read nothing, so it proves nothing.
+#[test]
+fn an_exposure_without_the_loans_own_network_is_unreadable() {
+    for networks in [vec![], vec![ROBINHOOD]] {
+        let mut bench = Bench::new();
+        let exposure = Exposure { networks, ..nothing_lent() };
+        let asked = with(&exposure, supply(1_000_000));
+        assert_eq!(bench.refuses(0, asked), Code::ExposureUnreadable);
+    }
+}
+
+/// The sum is the same for every agent of the address, at the boundary to the micro-dollar.
+#[test]
+fn the_ceiling_is_of_the_address() {
+    let filled = || {
+        let mut bench = lender();
+        for (agent, micros) in [(0, 45_000_000), (1, 45_000_000)] {
+            for _once in 0..4 {
+                bench.lends(agent, supply(micros));
+            }
+        }
+        assert_eq!(bench.deployed("main"), 420_000_000);
+        bench.lends(0, supply(40_000_000));
+        bench
+    };
+    for (micros, fits) in [(39_999_999, true), (40_000_000, true), (40_000_001, false)] {
+        for agent in [0, 1] {
+            let mut bench = filled();
+            match bench.ask(agent, at(ROBINHOOD, vault(0x55), supply(micros))) {
+                Ok(_id) => assert!(fits, "{micros}"),
+                Err(refusal) => {
+                    assert!(!fits, "{micros}: {refusal:?}");
+                    assert_eq!(refusal.code, Code::ExposureExceeded);
+                    assert_eq!(refusal.bound, Some(Usd(40_000_000)));
+                }
+            }
+            // Another address has its own.
+            bench.starts(2, supply(micros));
+        }
+    }
+}
+
+/// What may have taken effect counts until a receipt shows what came back.
+#[test]
+fn a_supply_of_unknown_effect_counts_although_the_chain_shows_nothing() {
+    let mut bench = Bench::new();
+    let id = bench.starts(0, supply(40_000_000));
+    bench.takes(id, StepPurpose::Supply, Fate::NonceTaken);
+    assert_eq!(bench.deployed("main"), 40_000_000);
+    assert_eq!(bench.reserved("main"), 0);
+}
+
+/// `policy test` of a supply has the verdict that the same supply of an agent has.
+#[test]
+fn a_rehearsed_supply_meets_the_rules_of_a_real_one() {
+    let mut bench = lender();
+    let state = bench.world.state.clone();
+    let moment = bench.world.now();
+    let rehearsed = |dollars, lent| {
+        let ask = rehearsal::plain_supply(build::base(), Usd::dollars(dollars));
+        let ask = ask.expect("a network of loans");
+        let lent = Usd::dollars(lent);
+        rehearsal::rehearse_supply(&state, &crate::loans::asks::policy(), &ask, lent, &moment, true)
+    };
+    let code = |verdict| match verdict {
+        Verdict::Refuse(refusal) => refusal.code,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(rehearsed(49, 60), Verdict::Act);
+    assert_eq!(rehearsed(50, 60), Verdict::Hold(HoldReason::AboveThreshold));
+    assert_eq!(rehearsed(100, 400), Verdict::Hold(HoldReason::AboveThreshold));
+    assert_eq!(code(rehearsed(101, 0)), Code::PerDepositExceeded);
+    assert_eq!(code(rehearsed(100, 401)), Code::ExposureExceeded);
+    bench.starts(0, supply(49_000_000));
+    bench.holds(0, supply(50_000_000));
+    assert_eq!(bench.refuses(0, supply(101_000_000)), Code::PerDepositExceeded);
+    // Nothing can be lent on a test network.
+    let sepolia = networks::by_name("base-sepolia").expect("a network");
+    assert_eq!(rehearsal::plain_supply(sepolia, Usd::dollars(1)), None);
+}

@@ -1,0 +1,211 @@
+//! What open supplies reserve: for every agent of the address, on every network, until each of them ends.
+
+use alloy_primitives::U256;
+use bursar_core::codes::Code;
+use bursar_core::money::{Atoms, Usd};
+use bursar_core::policy::Policy;
+use bursar_domain::loans::LoanAsk;
+use bursar_domain::plan::{ExecutionEnd, PLAN_MS, StepPurpose, Volume};
+use bursar_domain::{Action, Refusal};
+
+use crate::loans::asks::{ROBINHOOD, at, quoted, supply, vault, withdrawal};
+use crate::loans::bench::{Bench, Fate, policy};
+use crate::support::build;
+use crate::support::clock::MINUTE;
+
+/// 100 dollars in all.
+fn small() -> Policy {
+    let mut policy = policy();
+    policy.lending.max_total = Usd::dollars(100);
+    policy
+}
+
+/// Fills the ceiling of 100 dollars but for `left`, in ways that all reserve.
+fn nearly_full(left: u64) -> (Bench, [bursar_core::ids::RequestId; 3]) {
+    let mut bench = Bench::under(&small());
+    let held = bench.holds(0, supply(50_000_000));
+    let started = bench.starts(1, at(ROBINHOOD, vault(0x31), supply(30_000_000)));
+    let signed = bench.starts(1, supply(20_000_000 - left));
+    bench.opens(signed, StepPurpose::Supply);
+    bench.signs(signed);
+    assert_eq!(bench.reserved("main"), 100_000_000 - left);
+    assert_eq!(bench.reserved("spare"), 0);
+    (bench, [held, started, signed])
+}
+
+#[test]
+fn held_and_running_supplies_of_all_agents_of_the_address_are_reserved() {
+    for agent in [0, 1] {
+        for asked in [supply(1_000_000), at(ROBINHOOD, vault(0x32), supply(1_000_000))] {
+            let (mut bench, _ids) = nearly_full(1_000_000);
+            let more = LoanAsk { size: supply(1_000_001).size, ..asked.clone() };
+            let more = LoanAsk { counted: Usd(1_000_001), ..more };
+            let more = quoted(more, |quote| {
+                (quote.assets, quote.worth) =
+                    (Atoms(U256::from(1_000_001)), Atoms(U256::from(1_000_001)));
+            });
+            assert_eq!(bench.refuses(agent, more), Code::ExposureExceeded);
+            bench.starts(agent, asked);
+            assert_eq!(bench.refuses(agent, supply(1)), Code::ExposureExceeded);
+            bench.starts(2, supply(49_000_000));
+            // A withdrawal reserves nothing and is not refused.
+            bench.starts(agent, withdrawal(1_000_000));
+            assert_eq!(bench.reserved("main"), 100_000_000);
+        }
+    }
+}
+
+/// Its own reservation is replaced, not added: at the approval, and at each step.
+#[test]
+fn a_requests_own_reservation_does_not_count_against_it() {
+    let mut bench = Bench::under(&small());
+    let id = bench.holds(0, supply(100_000_000));
+    bench.approves(id, supply(100_000_000).quote);
+    assert_eq!(bench.reserved("main"), 100_000_000);
+    bench.takes(id, StepPurpose::AllowanceReset, Fate::Succeeded);
+    bench.takes(id, StepPurpose::Allowance, Fate::Succeeded);
+    bench.takes(id, StepPurpose::Supply, Fate::Succeeded);
+    assert_eq!((bench.reserved("main"), bench.deployed("main")), (0, 100_000_000));
+    bench.executed(id, Some(100_000_000));
+    assert_eq!(bench.deployed("main"), 100_000_000);
+}
+
+/// What other requests lent meanwhile counts at the approval and at each step.
+#[test]
+fn what_was_lent_meanwhile_counts() {
+    let mut bench = Bench::under(&small());
+    let held = bench.holds(0, supply(60_000_000));
+    let running = bench.starts(1, at(ROBINHOOD, vault(0x31), supply(40_000_000)));
+    let change = |policy: &mut Policy| policy.lending.max_total = Usd(99_999_999);
+    bench.world.edit(change).unwrap();
+    assert_eq!(bench.rejects(held, supply(60_000_000).quote), Code::ExposureExceeded);
+    bench.opens(running, StepPurpose::Supply);
+    let mut bench = Bench::under(&small());
+    let first = bench.holds(0, supply(60_000_000));
+    bench.approves(first, supply(60_000_000).quote);
+    let second = bench.starts(1, at(ROBINHOOD, vault(0x31), supply(40_000_000)));
+    bench.world.edit(change).unwrap();
+    for (id, other) in [(first, 40_000_000), (second, 0)] {
+        bench.try_open(id, StepPurpose::Supply).unwrap();
+        let is_open = bench.execution(id).open_step().is_some();
+        assert_eq!(is_open, other == 0, "the first step of both is one too many");
+    }
+    assert_eq!(bench.end_code(first), Some(Code::ExposureExceeded));
+    assert_eq!(bench.reserved("main"), 40_000_000);
+}
+
+/// Each way in which a held request ends gives its reservation back, once.
+#[test]
+fn a_held_supply_returns_its_reservation_once() {
+    for how in ["denied", "expired", "rejected", "refused by the lane"] {
+        let mut bench = Bench::under(&small());
+        let id = bench.holds(0, supply(100_000_000));
+        assert_eq!(bench.refuses(1, supply(1)), Code::ExposureExceeded);
+        match how {
+            "denied" => drop(bench.world.deny(id).unwrap()),
+            "expired" => {
+                bench.world.clock.pass(15 * MINUTE);
+                // It reserves nothing even before its expiry is recorded.
+                assert_eq!(bench.reserved("main"), 0);
+                bench.world.tick();
+            }
+            "rejected" => {
+                let short = quoted(supply(100_000_000), |quote| quote.balance = U256::ZERO).quote;
+                assert_eq!(bench.rejects(id, short), Code::InsufficientFunds);
+            }
+            _lane => drop(bench.approve(id, Err(Refusal::new(Code::WouldFail))).unwrap()),
+        }
+        assert_eq!(bench.reserved("main"), 0, "{how}");
+        assert!(bench.world.deny(id).is_err(), "{how}");
+        let again = bench.holds(1, supply(100_000_000));
+        assert_eq!(bench.reserved("main"), 100_000_000, "{how}");
+        bench.world.deny(again).unwrap();
+    }
+}
+
+#[test]
+fn an_expired_hold_makes_room_at_once_and_the_deadline_is_exact() {
+    for (waited, room) in [(-1, false), (0, true), (1, true)] {
+        let mut bench = Bench::under(&small());
+        let id = bench.holds(0, supply(100_000_000));
+        bench.world.clock.pass(15 * MINUTE + waited);
+        assert_eq!(bench.ask(1, supply(40_000_000)).is_ok(), room, "{waited}");
+        let approved = bench.approve(id, Ok(supply(100_000_000).quote.into()));
+        if room {
+            assert!(approved.is_err(), "its expiry is recorded");
+        } else {
+            approved.unwrap();
+            assert_eq!(bench.reserved("main"), 100_000_000);
+        }
+    }
+}
+
+/// A plan that ends before its main transaction returns what it reserved, and that is all it does.
+#[test]
+fn a_plan_without_a_main_transaction_lends_nothing() {
+    type End = fn(&mut Bench, bursar_core::ids::RequestId);
+    let ends: [(&str, End); 6] = [
+        ("lane", |bench, id| {
+            let end = ExecutionEnd::Rejected(Refusal::new(Code::WouldFail));
+            bench.end(id, end).unwrap();
+        }),
+        ("allowance reverted", |bench, id| {
+            bench.takes(id, StepPurpose::Allowance, Fate::Reverted);
+        }),
+        ("five minutes", |bench, _id| {
+            bench.world.clock.pass(PLAN_MS);
+            bench.world.tick();
+        }),
+        ("freeze", |bench, _id| drop(bench.world.must(Action::Freeze))),
+        ("suspension", |bench, _id| {
+            bench.world.must(Action::Suspend { agent: build::agent(0) });
+        }),
+        ("lock", |bench, _id| bench.world.lock()),
+    ];
+    for (what, end) in ends {
+        let mut bench = Bench::new();
+        let id = bench.starts(0, supply(40_000_000));
+        assert_eq!((bench.reserved("main"), bench.operations(0)), (40_000_000, 1));
+        end(&mut bench, id);
+        assert_eq!(bench.volume(id), Volume::Returned, "{what}");
+        assert_eq!((bench.reserved("main"), bench.deployed("main")), (0, 0), "{what}");
+        assert!(bench.world.state.loans.lent.is_empty(), "{what}");
+        assert_eq!(bench.operations(0), 0, "{what}");
+        assert!(bench.is_closed(id), "{what}");
+    }
+}
+
+/// The most that a supply may take is reserved, and then lent, whatever a receipt shows.
+#[test]
+fn a_supply_that_may_take_more_than_its_rehearsal_paid_reserves_its_size() {
+    let mut bench = Bench::new();
+    let paid =
+        |micros: u64| quoted(supply(40_000_000), |quote| quote.assets = Atoms(U256::from(micros)));
+    // The lane counts what the rules count.
+    let asked = paid(30_000_000);
+    assert_eq!(asked.counted(&asked.quote), Usd(40_000_000));
+    let id = bench.starts(0, asked);
+    bench.try_open_by(id, StepPurpose::Supply, paid(39_000_000).quote).unwrap();
+    assert_eq!(bench.reserved("main"), 40_000_000);
+    bench.finish(id, Fate::Succeeded);
+    assert_eq!(bench.deployed("main"), 40_000_000);
+    bench.executed(id, Some(39_500_000));
+    assert_eq!(bench.deployed("main"), 40_000_000);
+
+    let id = bench.holds(0, supply(60_000_000));
+    let cheaper = quoted(supply(60_000_000), |quote| quote.assets = Atoms(U256::from(1)));
+    bench.approves(id, cheaper.quote);
+    assert_eq!(bench.reserved("main"), 60_000_000);
+}
+
+/// The coins of a running supply are promised: a second one cannot take them too.
+#[test]
+fn coins_of_a_running_supply_are_promised_whole() {
+    for (balance, fits) in [(80_000_000u64, true), (79_999_999, false)] {
+        let mut bench = Bench::new();
+        let mint = quoted(supply(40_000_000), |quote| quote.assets = Atoms(U256::from(1)));
+        bench.starts(0, mint);
+        let next = quoted(supply(40_000_000), |quote| quote.balance = U256::from(balance));
+        assert_eq!(bench.ask(1, next).is_ok(), fits, "{balance}");
+    }
+}

@@ -1,0 +1,24 @@
+//! The trade rules by example and by random histories. Written from the specification (wallet.md, decisions.md,
+//! reliability.md 3.2) and run through `decide`, `apply` and `check` alone.
+
+pub(crate) mod asks;
+mod bench;
+mod case;
+mod days;
+mod deadlines;
+mod devices;
+mod gas;
+mod histories;
+mod ledger;
+mod leftovers;
+mod lines;
+mod operators;
+mod outcomes;
+mod permits;
+mod plans;
+mod repeats;
+mod rules;
+mod stops;
+mod unattended;
+mod unlocks;
+mod workload;

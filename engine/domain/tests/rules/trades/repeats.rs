@@ -1,0 +1,261 @@
+//! The same request gets the same answer, in every status (decisions.md, Repeats).
+
+use bursar_core::codes::Code;
+use bursar_core::ids::RequestId;
+use bursar_domain::identity::Identity;
+use bursar_domain::plan::StepPurpose;
+use bursar_domain::trades::TradeAsk;
+use bursar_domain::{Decision, LaneAsk, Refusal, Reply, Status};
+
+use crate::support::build;
+use crate::support::clock::{DAY, MINUTE};
+use crate::trades::bench::{Bench, Fate, quote, trade};
+
+/// Where a request is when its repeat arrives.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum When {
+    Held,
+    Started,
+    AllowanceOpen,
+    SwapSigned,
+    Executed,
+    Failed,
+    Stopped,
+    Denied,
+    Expired,
+    Refused,
+}
+
+const EVERY: [When; 10] = [
+    When::Held,
+    When::Started,
+    When::AllowanceOpen,
+    When::SwapSigned,
+    When::Executed,
+    When::Failed,
+    When::Stopped,
+    When::Denied,
+    When::Expired,
+    When::Refused,
+];
+
+fn ask(
+    bench: &mut Bench,
+    agent: usize,
+    identity: &Identity,
+    trade: TradeAsk,
+) -> Result<Decision, Refusal> {
+    let ask = LaneAsk::Trade(Box::new(trade));
+    let action = bench.world.ask_action(&build::agent(agent), identity.clone(), ask);
+    bench.world.run(action)
+}
+
+/// Makes a request under an identity, and brings it to a status.
+fn bring(
+    bench: &mut Bench,
+    agent: usize,
+    identity: &Identity,
+    when: When,
+) -> (RequestId, TradeAsk) {
+    let micros = match when {
+        When::Held | When::Denied | When::Expired => 60_000_000,
+        When::Refused => 100_000_001,
+        _automatic => 40_000_000,
+    };
+    let decision = ask(bench, agent, identity, trade(micros)).unwrap();
+    let Reply::Request(id) = decision.reply else { panic!("{decision:?}") };
+    match when {
+        When::Held | When::Started | When::Refused => {}
+        When::AllowanceOpen => bench.opens(id, StepPurpose::Allowance),
+        When::SwapSigned => {
+            bench.opens(id, StepPurpose::Swap);
+            bench.signs(id);
+        }
+        When::Executed => {
+            bench.takes(id, StepPurpose::Swap, Fate::Succeeded);
+            bench.executed(id);
+        }
+        When::Failed => bench.takes(id, StepPurpose::Swap, Fate::Reverted),
+        When::Stopped => bench.takes(id, StepPurpose::Allowance, Fate::Dropped),
+        When::Denied => {
+            bench.world.deny(id).unwrap();
+        }
+        When::Expired => {
+            bench.world.clock.pass(15 * MINUTE);
+            bench.world.tick();
+        }
+    }
+    (id, trade(micros))
+}
+
+/// Checks that a repeat gets the request as it is, and records nothing.
+#[track_caller]
+fn assert_same(bench: &mut Bench, id: RequestId, repeat: Result<Decision, Refusal>, what: &str) {
+    let decision = repeat.expect(what);
+    assert_eq!((decision.events.len(), decision.effects.len()), (0, 0), "{what}");
+    assert_eq!(decision.reply, Reply::Earlier(Box::new(bench.record(id))), "{what}");
+}
+
+#[test]
+fn a_signed_repeat_gets_the_same_request_in_every_status() {
+    for when in EVERY {
+        let mut bench = Bench::new();
+        let identity = build::signed(1, bench.world.clock.utc);
+        let (id, same) = bring(&mut bench, 0, &identity, when);
+        for wait in [0, DAY] {
+            bench.world.clock.pass(wait);
+            if wait > 0 && when == When::Held {
+                // The hold is over: the repeat gets the expiry.
+                let decision = ask(&mut bench, 0, &identity, same.clone()).unwrap();
+                assert_eq!(decision.reply, Reply::Request(id));
+                assert!(matches!(bench.status(id), Status::Expired { .. }));
+            }
+            let before = bench.volumes(0);
+            let repeat = ask(&mut bench, 0, &identity, same.clone());
+            assert_same(&mut bench, id, repeat, &format!("{when:?} {wait}"));
+            assert_eq!(bench.volumes(0), before);
+        }
+    }
+}
+
+/// Trades are remembered under their key; results of a hold for 15 minutes, and refusals never.
+#[test]
+fn a_bearers_repeat_under_its_key_gets_the_same_request() {
+    for when in EVERY {
+        let mut bench = Bench::new();
+        let identity = build::bearer(&build::agent(2), b"trade", Some("key"));
+        let (id, same) = bring(&mut bench, 2, &identity, when);
+        let ended = matches!(when, When::Denied | When::Expired);
+        let repeat = ask(&mut bench, 2, &identity, same.clone());
+        if when == When::Refused {
+            assert_ne!(repeat.unwrap().reply, Reply::Request(id), "asked again");
+            continue;
+        }
+        assert_same(&mut bench, id, repeat, &format!("{when:?}"));
+        if ended {
+            bench.world.clock.pass(15 * MINUTE);
+            let repeat = ask(&mut bench, 2, &identity, same).unwrap();
+            assert!(matches!(repeat.reply, Reply::Request(other) if other != id), "{when:?}");
+        } else if when != When::Held {
+            bench.world.clock.pass(DAY);
+            let repeat = ask(&mut bench, 2, &identity, same);
+            assert_same(&mut bench, id, repeat, &format!("{when:?}, a day later"));
+        }
+    }
+}
+
+/// Brings a request that only its content identifies to a status.
+fn by_content(when: When) -> (Bench, Identity, RequestId, TradeAsk) {
+    let mut bench = Bench::new();
+    let identity = build::bearer(&build::agent(2), b"trade", None);
+    let (id, same) = bring(&mut bench, 2, &identity, when);
+    (bench, identity, id, same)
+}
+
+/// Without a key, a bearer agent's trade is merged for ten minutes from the first ask on, and in any case until that has
+/// ended. An end before any broadcast makes the same content a new request.
+#[test]
+fn a_bearers_repeat_without_a_key_is_merged_by_its_content() {
+    for when in EVERY {
+        let (mut bench, identity, id, same) = by_content(when);
+        let repeat = ask(&mut bench, 2, &identity, same.clone());
+        if matches!(when, When::Refused | When::Stopped) {
+            assert!(
+                matches!(repeat.unwrap().reply, Reply::Request(other) if other != id),
+                "{when:?}"
+            );
+            continue;
+        }
+        assert_same(&mut bench, id, repeat, &format!("{when:?}"));
+        bench.world.clock.pass(10 * MINUTE - 1);
+        let repeat = ask(&mut bench, 2, &identity, same.clone());
+        assert_same(&mut bench, id, repeat, &format!("{when:?}, within ten minutes"));
+        bench.world.clock.pass(1);
+        let repeat = ask(&mut bench, 2, &identity, same.clone());
+        if matches!(when, When::Executed | When::Failed) {
+            let reply = repeat.unwrap().reply;
+            assert!(matches!(reply, Reply::Request(other) if other != id), "{when:?}");
+        } else {
+            assert_same(&mut bench, id, repeat, &format!("{when:?}, ten minutes later"));
+        }
+    }
+}
+
+/// The ten minutes count on the boot clock: a wall clock that is set does not make a repeat a second trade.
+#[test]
+fn a_clock_that_is_set_ends_no_merge() {
+    for set_by in [-DAY, DAY] {
+        let (mut bench, identity, id, same) = by_content(When::Executed);
+        bench.world.clock.set_by(set_by);
+        let repeat = ask(&mut bench, 2, &identity, same.clone());
+        assert_same(&mut bench, id, repeat, &format!("clock set by {set_by}"));
+        bench.world.clock.pass(10 * MINUTE);
+        let reply = ask(&mut bench, 2, &identity, same).unwrap().reply;
+        assert!(matches!(reply, Reply::Request(other) if other != id), "clock set by {set_by}");
+    }
+}
+
+/// The ten minutes count from the first ask, not from the operator's approval.
+#[test]
+fn a_merge_counts_from_the_ask() {
+    let (mut bench, identity, id, same) = by_content(When::Held);
+    bench.world.clock.pass(8 * MINUTE);
+    bench.approves(id, quote(60_000_000));
+    bench.takes(id, StepPurpose::Swap, Fate::Succeeded);
+    bench.executed(id);
+    let repeat = ask(&mut bench, 2, &identity, same.clone());
+    assert_same(&mut bench, id, repeat, "eight minutes after the ask");
+    bench.world.clock.pass(2 * MINUTE);
+    let reply = ask(&mut bench, 2, &identity, same).unwrap().reply;
+    assert!(matches!(reply, Reply::Request(other) if other != id), "ten minutes after the ask");
+}
+
+#[test]
+fn another_content_under_the_same_key_conflicts_while_the_first_is_remembered() {
+    for when in EVERY {
+        let mut bench = Bench::new();
+        let first = build::bearer(&build::agent(2), b"trade", Some("key"));
+        bring(&mut bench, 2, &first, when);
+        let (before, volumes) = (bench.world.entries.len(), bench.volumes(2));
+        let second = build::bearer(&build::agent(2), b"another trade", Some("key"));
+        let answer = ask(&mut bench, 2, &second, trade(1_000_000));
+        if when == When::Refused {
+            assert!(answer.is_ok(), "a refusal is never remembered");
+            continue;
+        }
+        assert_eq!(answer.unwrap_err().code, Code::IdempotencyConflict, "{when:?}");
+        assert_eq!((bench.world.entries.len(), bench.volumes(2)), (before, volumes));
+    }
+}
+
+/// Another key, another agent or another signature is another request.
+#[test]
+fn other_identities_are_other_requests() {
+    let mut bench = Bench::new();
+    let now = bench.world.clock.utc;
+    let identities = [
+        (0, build::signed(1, now)),
+        (0, build::signed(2, now)),
+        (2, build::bearer(&build::agent(2), b"trade", Some("a"))),
+        (2, build::bearer(&build::agent(2), b"trade", Some("b"))),
+    ];
+    for (agent, identity) in identities {
+        let decision = ask(&mut bench, agent, &identity, trade(10_000_000)).unwrap();
+        assert_eq!(decision.events.len(), 1);
+    }
+    assert_eq!((bench.volumes(0), bench.volumes(2)), ((0, 20_000_000), (0, 20_000_000)));
+    assert_eq!(bench.world.state.executing.len(), 4);
+}
+
+/// A repeat is answered from the journal, also after a restart.
+#[test]
+fn a_repeat_after_a_restart_gets_the_same_request() {
+    let mut bench = Bench::new();
+    let identity = build::signed(1, bench.world.clock.utc);
+    let (id, same) = bring(&mut bench, 0, &identity, When::AllowanceOpen);
+    bench.world = bench.world.restarted();
+    let repeat = ask(&mut bench, 0, &identity, same);
+    assert_same(&mut bench, id, repeat, "after a restart");
+    let held = bench.holds(0, trade(60_000_000));
+    bench.approves(held, quote(60_000_000));
+}

@@ -1,0 +1,15 @@
+//! Ledger devices: the protocol and its transport with a simulated device, and with what Ledger's own host library sends.
+
+mod connection;
+mod enrol;
+mod faults;
+mod host_library;
+mod kills;
+mod on_chain;
+mod own_app;
+mod payments;
+mod support;
+mod switches;
+mod threats;
+mod transcripts;
+mod typed_json;

@@ -1,0 +1,14 @@
+//! Operator commands over the control channel: their answers, refusals and effects.
+
+mod accounts;
+mod activity;
+mod cards;
+mod doctor;
+mod forged;
+mod history;
+mod idle;
+mod policies;
+mod quotes;
+mod requests;
+mod settings;
+mod watch;
