@@ -4,14 +4,10 @@
 //! simulation and the fuzzer.
 
 use std::env;
-use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Instant;
 
 use anyhow::{Context, bail, ensure};
-
-/// The version of cargo-deny that checks our rules. It is installed once into cargo's home folder.
-const DENY: &str = "0.20.2";
 
 pub(crate) fn run(_arguments: &[String]) -> anyhow::Result<()> {
     if env::var_os("BURSAR_TEST_SKIP").is_some() {
@@ -26,9 +22,7 @@ pub(crate) fn run(_arguments: &[String]) -> anyhow::Result<()> {
     let mut documents = cargo(&["doc", "--workspace", "--no-deps", "--locked"]);
     documents.env("RUSTDOCFLAGS", "-D warnings");
     step("documents", documents)?;
-    let mut deny = Command::new(deny()?);
-    deny.args(["--locked", "check", "bans", "licenses", "sources"]);
-    step("dependencies", deny)?;
+    timed("dependencies", || crate::dependencies::run(&[]))?;
     timed("tests", || crate::times::slowest(cargo(&["test", "--workspace", "--locked"])))?;
     // With the workspace's features, so that only the program itself is built again.
     let emulator = ["bursar/emulator", "--bin", "bursar", "devices"];
@@ -60,26 +54,4 @@ fn timed(name: &str, run: impl FnOnce() -> anyhow::Result<()>) -> anyhow::Result
     run().with_context(|| format!("{name} failed"))?;
     eprintln!("ci: {name} passed in {} s", started.elapsed().as_secs());
     Ok(())
-}
-
-/// Returns the path of cargo-deny at the pinned version; installs it if it is missing.
-fn deny() -> anyhow::Result<PathBuf> {
-    let home = cargo_home()?;
-    let root = home.join("bursar-tools").join(format!("cargo-deny-{DENY}"));
-    let program = root.join("bin").join("cargo-deny");
-    if !program.is_file() {
-        let mut install =
-            cargo(&["install", "--locked", "cargo-deny", "--version", DENY, "--root"]);
-        install.arg(&root);
-        step("install cargo-deny", install)?;
-    }
-    Ok(program)
-}
-
-fn cargo_home() -> anyhow::Result<PathBuf> {
-    if let Some(home) = env::var_os("CARGO_HOME").filter(|home| !home.is_empty()) {
-        return Ok(PathBuf::from(home));
-    }
-    let user = env::var_os("HOME").context("neither CARGO_HOME nor HOME is set")?;
-    Ok(Path::new(&user).join(".cargo"))
 }

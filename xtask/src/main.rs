@@ -2,6 +2,7 @@
 //! crates through cargo.
 
 mod ci;
+mod dependencies;
 mod devnet;
 mod fuzz;
 mod sim;
@@ -19,6 +20,7 @@ type Task = fn(&[String]) -> anyhow::Result<()>;
 /// Name, description and function of each task.
 const TASKS: &[(&str, &str, Task)] = &[
     ("ci", "run all checks that a change must pass", ci::run),
+    ("dependencies", "check licences, sources and versions of all crates", dependencies::run),
     (
         "devnet",
         "set up the local test chains; --light: only install anvil; --recompile: compile the contracts",
