@@ -8,7 +8,7 @@ use crate::codes::Code;
 use crate::text;
 
 /// Characters of a message. No sentence of ours is that long.
-const MESSAGE_CHARS: usize = 2_000;
+pub const MESSAGE_CHARS: usize = 2_000;
 
 /// A refusal or failure reported to the operator or to an agent.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -2,6 +2,9 @@
 
 use std::io::{self, Write};
 
+use bursar_core::fault::MESSAGE_CHARS;
+use bursar_core::text::excerpt;
+
 /// The severity of a finding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Severity {
@@ -47,7 +50,7 @@ impl Findings {
                 Severity::Warning => "mind",
                 Severity::Bad => "BAD ",
             };
-            writeln!(out, "{word}  {subject}: {text}")?;
+            writeln!(out, "{word}  {subject}: {}", excerpt(text, MESSAGE_CHARS))?;
         }
         Ok(())
     }
@@ -81,5 +84,16 @@ mod tests {
             written,
             "ok    Base: node answers\nmind  Base: no Permit2\nBAD   Base: no gas\n"
         );
+    }
+
+    #[test]
+    fn a_long_path_in_a_finding_is_cut_and_stays_on_its_line() {
+        let mut found = Findings::default();
+        found.add(Severity::Bad, "key", "off\n".repeat(20_000));
+        let mut out = Vec::new();
+        found.write_to(&mut out).unwrap();
+        let written = String::from_utf8(out).unwrap();
+        assert_eq!(written.lines().count(), 1);
+        assert!(written.len() < 10_000 && written.ends_with("…\n"), "{} bytes", written.len());
     }
 }

@@ -5,7 +5,8 @@ use std::io::{self, Write};
 use std::net::SocketAddr;
 use std::process::ExitCode;
 
-use bursar_core::text::{snippet, visible};
+use bursar_core::fault::MESSAGE_CHARS;
+use bursar_core::text::{excerpt, snippet};
 use clap::Parser;
 use clap::error::{ContextKind, ContextValue};
 use tokio::runtime::{Builder, Runtime};
@@ -25,8 +26,8 @@ pub fn main<E: Display>(
     rustix::process::umask(rustix::fs::Mode::RWXG | rustix::fs::Mode::RWXO);
     raise_file_limit();
     run().unwrap_or_else(|fault| {
-        // A path, or the text of a damaged store, must not move the cursor.
-        let fault_text = visible(&fault.to_string());
+        // A path, or the text of a damaged store, must not move the cursor, and may be long.
+        let fault_text = excerpt(&fault.to_string(), MESSAGE_CHARS);
         let _unwritable = writeln!(io::stderr(), "{name}: {fault_text}");
         exit_of(&fault)
     })
