@@ -90,6 +90,16 @@ pub(crate) fn to_be_moved(from: &Path) -> Option<PathBuf> {
 /// # Errors
 /// `ENGINE_RUNNING` if an engine uses the folder, `DATA_FOLDER` if it cannot be copied. Nothing has changed then.
 pub(crate) fn move_folder(from: &Path, to: &Path, new_owner: Owner) -> Result<Moved, Fault> {
+    move_and(from, to, new_owner, || ())
+}
+
+/// See [`move_folder`]. `copied` is called when the copy is complete and the old folder still has its name.
+fn move_and(
+    from: &Path,
+    to: &Path,
+    new_owner: Owner,
+    copied: impl FnOnce(),
+) -> Result<Moved, Fault> {
     let (source, aside) = (to_be_moved(from), aside(from));
     let source = source.ok_or_else(|| {
         Fault::because(Code::NoWallet, format!("{} has no wallet to move.", from.display()))
@@ -113,6 +123,7 @@ pub(crate) fn move_folder(from: &Path, to: &Path, new_owner: Owner) -> Result<Mo
     let incoming = incoming(to);
     let moved = Moved { from: from.to_owned(), aside, to: to.to_owned(), owner };
     let staged = stage(&folder, &incoming, &moved, new_owner).and_then(|()| {
+        copied();
         if source != moved.aside {
             fs::rename(&source, &moved.aside)?;
         }
@@ -302,6 +313,16 @@ mod tests {
         move_folder(&from, &to, me()).unwrap().finish().unwrap();
         assert!(to.join("journal.redb").is_file());
         assert_eq!(fs::read_dir(root.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn no_engine_can_use_the_folder_during_the_copy() {
+        let root = tempfile::tempdir().unwrap();
+        let (from, to) = (folder(root.path()), root.path().join("to"));
+        let mut code = None;
+        let moved = move_and(&from, &to, me(), || code = lock(&from).err().map(|one| one.code));
+        moved.unwrap();
+        assert_eq!(code, Some(Code::EngineRunning));
     }
 
     #[test]

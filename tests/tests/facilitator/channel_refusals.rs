@@ -290,6 +290,28 @@ async fn contracts_sign_for_channels_and_hostile_ones_fail_alone() {
     stage.facilitator.stop().await;
 }
 
+/// An account that has code (EIP-7702): the code speaks for it, and no longer its key.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_key_of_a_payer_with_code_signs_no_voucher() {
+    let Some(stage) = Stage::set_up(BASE, 1, "").await else { return };
+    let (account, owner) = (stage.payer().await, Payer::random());
+    let wallet = stage.chain.deploy_hostile_wallet(owner.address(), WalletMode::Honest).await;
+    let wallet = wallet.expect("deployed");
+    let placed = stage.chain.request("eth_getCode", json!([wallet, "latest"])).await.expect("code");
+    let place = json!([account.address(), placed]);
+    stage.chain.request("anvil_setCode", place).await.expect("set");
+    let receiver = Payer::random().address();
+    let mut channel = Channel::with(stage.network(), owner, receiver, |config| {
+        (config.payer, config.payer_authorizer) = (account.address(), Address::ZERO);
+    });
+    assert_eq!(stage.verify(&channel.deposit(DEPOSIT, PRICE)).await["isValid"], true);
+    // The deposit is signed as before, and the voucher by the key.
+    channel.voucher_key = account;
+    let answer = stage.verify(&channel.deposit(DEPOSIT, PRICE)).await;
+    assert_eq!(reason(&answer), code("voucher_signature"), "{answer}");
+    stage.facilitator.stop().await;
+}
+
 /// A token that stops between a deposit and a payout.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_paused_token_moves_nothing_into_or_out_of_a_channel() {

@@ -1,6 +1,7 @@
 //! A card that does not fit scrolls, and no row that matters is approved unseen.
 
 use bursar_control::answers::Answer;
+use bursar_core::card::Card;
 use crossterm::event::KeyCode;
 
 use super::{Stage, held};
@@ -24,9 +25,15 @@ fn long_card() -> Stage {
 }
 
 fn learn(stage: &mut Stage, network: &str, digest: &str) {
+    learn_also(stage, network, digest, |_card| {});
+}
+
+/// Like [`learn`], with a further change of the card.
+fn learn_also(stage: &mut Stage, network: &str, digest: &str, change: impl Fn(&mut Card)) {
     let requests = vec![held(1, 700_000, |card| {
         card.network_title = network.repeat(30);
         card.digest = digest.repeat(32);
+        change(card);
     })];
     let now = stage.now_ms;
     stage.model.server.store(Topic::Requests, Answer::Requests { requests }, now);
@@ -113,6 +120,24 @@ fn changed_or_rewrapped_card_must_be_scrolled_again() {
     stage.take(Message::Resize(200, 60));
     assert!(!stage.screen().contains("rows 1-"));
     assert!(yes_is_sent(&mut stage));
+}
+
+/// The terms are the same, but the payee is no longer known, or the address holds too little.
+#[test]
+fn card_with_a_new_warning_must_be_scrolled_again() {
+    let forgets_payee = |card: &mut Card| (card.payee_label, card.paid_before) = (None, None);
+    let falls_short = |card: &mut Card| card.balance.as_mut().expect("a balance").after = None;
+    let stays = |_card: &mut Card| {};
+    for (change, warns) in
+        [(&stays as &dyn Fn(&mut Card), false), (&forgets_payee, true), (&falls_short, true)]
+    {
+        let mut stage = long_card();
+        for _ in 0..9 {
+            stage.press(KeyCode::PageDown);
+        }
+        learn_also(&mut stage, LONG, "00", change);
+        assert_eq!(yes_is_sent(&mut stage), !warns);
+    }
 }
 
 /// A letter that was meant for something else scrolls, and the one after it does not decide.

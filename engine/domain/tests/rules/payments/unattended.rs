@@ -7,7 +7,7 @@ use bursar_core::settings::Setting;
 use bursar_domain::Action;
 
 use crate::support::clock::{Clock, DAY, HOUR, MINUTE};
-use crate::support::{World, build};
+use crate::support::{Answer, World, build};
 use build::{payment, policy};
 
 const LIMIT: Option<HoldReason> = Some(HoldReason::UnattendedLimit);
@@ -92,6 +92,21 @@ fn all_agents_share_it() {
     let identity = build::signed(world.draw(), world.clock.utc);
     let answer = world.ask_as(&build::agent(1), identity, payment(1_000_001));
     assert_eq!(answer.held_for(), LIMIT);
+}
+
+/// What a person may still sign on a device is spent only then, and counts from the start.
+#[test]
+fn payments_that_wait_at_a_device_count() {
+    let mut policy = policy();
+    policy.payments.auto_below = Usd::dollars(10);
+    let mut world = build::with_device(Clock::at("2026-01-15T12:00:00Z", "UTC"), &policy);
+    world.must(Action::Set(Setting::UnattendedDaily(Some(Usd::dollars(5)))));
+    let mut world = reboot(&world);
+    assert!(matches!(world.ask(payment(3_000_000)), Answer::Awaits(_)));
+    assert_eq!(world.ask(payment(2_000_001)).held_for(), LIMIT);
+    assert!(matches!(world.ask(payment(2_000_000)), Answer::Awaits(_)));
+    assert_eq!(world.ask(payment(1)).held_for(), LIMIT);
+    assert_eq!(world.state.unattended.spent_at(&world.now()), Usd::ZERO);
 }
 
 #[test]

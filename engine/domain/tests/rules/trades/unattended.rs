@@ -48,6 +48,24 @@ fn running_plans_count() {
     bench.starts(0, trade(20_000_000));
 }
 
+/// A swap that is signed before midnight and final after it counts on the new day, also if nothing else began that day.
+#[test]
+fn a_swap_that_is_final_on_the_next_day_begins_that_day() {
+    let mut bench = bench();
+    reboot(&mut bench);
+    bench.world.clock.pass_until("2026-01-15T23:59:50Z");
+    let id = bench.starts(0, trade(30_000_000));
+    bench.opens(id, StepPurpose::Swap);
+    bench.signs(id);
+    bench.world.clock.pass(20 * SECOND);
+    bench.finish(id, Fate::Succeeded);
+    bench.executed(id);
+    let spent = bench.world.state.unattended.spent_at(&bench.world.now());
+    assert_eq!(spent, Usd::dollars(30));
+    bench.holds(0, trade(20_000_001));
+    bench.starts(0, trade(20_000_000));
+}
+
 /// A plan that was allowed while a person had opened the wallet goes on unattended only within the limit.
 #[test]
 fn a_plan_from_before_the_reboot_stops_at_the_limit() {

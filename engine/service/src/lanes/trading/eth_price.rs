@@ -224,6 +224,22 @@ mod tests {
         ManualClock::new(Utc::from_seconds(1_000))
     }
 
+    /// Limits are checked with the price that counts more.
+    #[test]
+    fn the_higher_of_two_prices_counts_if_they_are_close() {
+        let with = |api: u32, feed| ApiPrice(Some(Usd::dollars(api))).with_feed(feed);
+        let feed = |dollars: u32| FeedPrice::Price(Usd::dollars(dollars));
+        assert_eq!(with(2_950, feed(3_000)), Some(Usd::dollars(3_000)));
+        assert_eq!(with(3_000, feed(2_950)), Some(Usd::dollars(3_000)));
+        // Three percent of the higher one.
+        assert_eq!(with(3_000, feed(2_910)), Some(Usd::dollars(3_000)));
+        assert_eq!(with(2_910, feed(3_000)), Some(Usd::dollars(3_000)));
+        assert_eq!((with(3_000, feed(2_909)), with(2_909, feed(3_000))), (None, None));
+        assert_eq!(with(3_000, FeedPrice::Missing), Some(Usd::dollars(3_000)));
+        assert_eq!(with(3_000, FeedPrice::Unknown), None);
+        assert_eq!(ApiPrice(None).with_feed(feed(3_000)), None);
+    }
+
     #[tokio::test]
     async fn a_price_is_used_for_a_minute_and_not_after_a_sleep() {
         let world = World::new(clock());
