@@ -15,7 +15,8 @@ impl Stage {
     }
 
     /// Waits for a pending transaction to `to` while no blocks are mined by themselves. With `mine`, other pending
-    /// transactions are mined meanwhile.
+    /// transactions are mined meanwhile, each with as many blocks as it needs to be settled: a further block could contain
+    /// the one that is awaited.
     pub(crate) async fn await_pending(&self, to: Address, mine: bool) -> Sent {
         let end = tokio::time::Instant::now() + TIMEOUT;
         loop {
@@ -24,8 +25,9 @@ impl Stage {
                 return found.clone();
             }
             assert!(tokio::time::Instant::now() < end, "no transaction to {to}: {pending:?}");
-            if mine {
-                self.chain.mine(1).await.expect("mined");
+            if mine && !pending.is_empty() {
+                let blocks = self.chain.network().gas.confirmations;
+                self.chain.mine(blocks).await.expect("mined");
             }
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
