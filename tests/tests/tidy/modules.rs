@@ -1,0 +1,83 @@
+//! The files that the crates of the workspace compile.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde_json::Value;
+use syn::{Expr, ExprLit, Item, ItemMod, Lit, Meta};
+
+use crate::sources::root;
+
+/// Returns the files that are the root of a target, or a module of one.
+pub(crate) fn compiled() -> BTreeSet<PathBuf> {
+    let output = Command::new(env!("CARGO"))
+        .args(["metadata", "--format-version", "1", "--no-deps", "--offline"])
+        .current_dir(root())
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let metadata: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let packages = metadata["packages"].as_array().unwrap();
+    let targets = packages.iter().flat_map(|package| package["targets"].as_array().unwrap());
+    let mut found = BTreeSet::new();
+    for target in targets {
+        let file = PathBuf::from(target["src_path"].as_str().unwrap());
+        let folder = file.parent().unwrap().to_owned();
+        read(&file, &folder, &mut found);
+    }
+    found
+}
+
+/// Notes a file and its modules, which are in `folder`.
+fn read(file: &Path, folder: &Path, found: &mut BTreeSet<PathBuf>) {
+    if !found.insert(file.to_owned()) {
+        return;
+    }
+    let text = std::fs::read_to_string(file).unwrap();
+    let parsed = syn::parse_file(&text).unwrap_or_else(|error| panic!("{file:?}: {error}"));
+    follow(&parsed.items, file, folder, found);
+}
+
+fn follow(items: &[Item], file: &Path, folder: &Path, found: &mut BTreeSet<PathBuf>) {
+    for item in items {
+        let Item::Mod(module) = item else { continue };
+        let name = module.ident.to_string();
+        let own = folder.join(&name);
+        if let Some((_brace, items)) = &module.content {
+            follow(items, file, &own, found);
+        } else if let Some(path) = path_of(module) {
+            let target = normal(&file.parent().unwrap().join(path));
+            let folder = target.parent().unwrap().to_owned();
+            read(&target, &folder, found);
+        } else {
+            let flat = own.with_extension("rs");
+            let target = if flat.exists() { flat } else { own.join("mod.rs") };
+            read(&target, &own, found);
+        }
+    }
+}
+
+/// Returns the path that a module's attribute gives.
+fn path_of(module: &ItemMod) -> Option<String> {
+    module.attrs.iter().find_map(|attribute| match &attribute.meta {
+        Meta::NameValue(pair) if pair.path.is_ident("path") => match &pair.value {
+            Expr::Lit(ExprLit { lit: Lit::Str(text), .. }) => Some(text.value()),
+            _computed => None,
+        },
+        _other => None,
+    })
+}
+
+/// Removes `..` from a path.
+fn normal(path: &Path) -> PathBuf {
+    let mut normal = PathBuf::new();
+    for part in path {
+        if part == ".." {
+            normal.pop();
+        } else {
+            normal.push(part);
+        }
+    }
+    normal
+}
