@@ -9,6 +9,8 @@ use std::time::Instant;
 
 use anyhow::{Context, bail, ensure};
 
+use crate::cargo;
+
 pub(crate) fn run(_arguments: &[String]) -> anyhow::Result<()> {
     if env::var_os("BURSAR_TEST_SKIP").is_some() {
         bail!("BURSAR_TEST_SKIP is set, so tests would be skipped: unset it");
@@ -23,7 +25,7 @@ pub(crate) fn run(_arguments: &[String]) -> anyhow::Result<()> {
     documents.env("RUSTDOCFLAGS", "-D warnings");
     step("documents", documents)?;
     timed("dependencies", || crate::dependencies::run(&[]))?;
-    timed("tests", || crate::times::slowest(cargo(&["test", "--workspace", "--locked"])))?;
+    timed("tests", crate::times::slowest)?;
     // With the workspace's features, so that only the program itself is built again.
     let emulator = ["bursar/emulator", "--bin", "bursar", "devices"];
     let build = ["test", "--workspace", "--locked", "--features"];
@@ -32,12 +34,6 @@ pub(crate) fn run(_arguments: &[String]) -> anyhow::Result<()> {
     step("fuzzer", crate::fuzz::built()?)?;
     eprintln!("ci: all steps passed in {} s", started.elapsed().as_secs());
     Ok(())
-}
-
-fn cargo(arguments: &[&str]) -> Command {
-    let mut command = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    command.args(arguments);
-    command
 }
 
 fn step(name: &str, mut command: Command) -> anyhow::Result<()> {

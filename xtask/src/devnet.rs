@@ -4,10 +4,9 @@
 //! step took. `--light` only installs the chain; `--recompile` compiles the contracts of the tests. The last line of
 //! the output is the path of the chain's binary, or of the folder with the compiled contracts.
 
-use std::env;
-use std::process::Command;
-
 use anyhow::{Context, bail, ensure};
+
+use crate::cargo;
 
 pub(crate) fn run(arguments: &[String]) -> anyhow::Result<()> {
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
@@ -17,20 +16,9 @@ pub(crate) fn run(arguments: &[String]) -> anyhow::Result<()> {
         ["--recompile"] => "recompile",
         _ => bail!("usage: cargo xtask devnet [--light | --recompile]"),
     };
-    let cargo = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let status = Command::new(cargo)
-        .args([
-            "run",
-            "--quiet",
-            "--package",
-            "bursar-devnet",
-            "--bin",
-            "bursar-devnet",
-            "--",
-            order,
-        ])
-        .status()
-        .context("cannot run cargo")?;
+    let run =
+        ["run", "--quiet", "--package", "bursar-devnet", "--bin", "bursar-devnet", "--", order];
+    let status = cargo(&run).status().context("cannot run cargo")?;
     ensure!(status.success(), "bursar-devnet ended with {status}");
     Ok(())
 }

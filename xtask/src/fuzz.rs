@@ -6,6 +6,8 @@ use std::process::Command;
 
 use anyhow::{Context, ensure};
 
+use crate::cargo;
+
 /// The fuzzer and the programs that it starts.
 const PACKAGES: [&str; 5] =
     ["bursar-fuzz", "bursar", "bursar-facilitator", "bursar-proxy", "bursar-tests"];
@@ -13,9 +15,7 @@ const PACKAGES: [&str; 5] =
 const SHORT: [&str; 2] = ["--seed", "1"];
 
 pub(crate) fn run(arguments: &[String]) -> anyhow::Result<()> {
-    let cargo = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let mut build = Command::new(cargo);
-    build.args(["build", "--quiet", "--locked", "--bins"]);
+    let mut build = cargo(&["build", "--quiet", "--locked", "--bins"]);
     for name in PACKAGES {
         build.args(["--package", name]);
     }

@@ -10,7 +10,7 @@ mod times;
 
 use std::env;
 use std::io::Write;
-use std::process::ExitCode;
+use std::process::{Command, ExitCode};
 
 use anyhow::{Context, bail};
 
@@ -64,6 +64,13 @@ fn run() -> anyhow::Result<()> {
         Some((_, _, run)) => run(&rest),
         None => bail!("there is no task {name:?}\n{}", usage()),
     }
+}
+
+/// Returns a call of the cargo that runs this program.
+fn cargo(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    command.args(arguments);
+    command
 }
 
 fn usage() -> String {

@@ -2,63 +2,90 @@
 //! took to run. CI runs the tests in the same way and prints the slowest.
 
 use std::cmp::Reverse;
-use std::io::{self, BufRead, BufReader, Write};
-use std::path::Path;
-use std::process::Command;
+use std::fs;
+use std::io::{self, BufRead, BufReader, PipeReader, Write};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
+use std::thread;
 use std::time::{Duration, Instant};
-use std::{env, fs};
 
 use anyhow::{Context, ensure};
 use serde_json::Value;
+
+use crate::cargo;
 
 /// Lines of each table that CI prints.
 const SLOWEST: usize = 20;
 /// The kernel's unit of a process's times: `USER_HZ` is 100 on every platform that we build on.
 const TICK: Duration = Duration::from_millis(10);
 
+/// How long the output may be open after cargo has ended, because a process that a test left behind holds it.
+const LEFTOVERS: Duration = Duration::from_secs(5);
+
 /// Runs the tests of the workspace and prints all times. The arguments are passed to `cargo test`.
 pub(crate) fn run(arguments: &[String]) -> anyhow::Result<()> {
-    let mut command = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    command.args(["test", "--workspace", "--locked"]).args(arguments);
-    test(command, usize::MAX)
+    test(arguments, usize::MAX)
 }
 
-/// Runs a `cargo test` command and prints the slowest crates and test programs.
+/// Runs the tests of the workspace and prints what took longest.
 ///
 /// # Errors
-/// The command failed.
-pub(crate) fn slowest(command: Command) -> anyhow::Result<()> {
-    test(command, SLOWEST)
+/// The tests failed.
+pub(crate) fn slowest() -> anyhow::Result<()> {
+    test(&[], SLOWEST)
 }
 
-fn test(mut command: Command, rows: usize) -> anyhow::Result<()> {
+fn test(arguments: &[String], rows: usize) -> anyhow::Result<()> {
+    let mut command = cargo(&["test", "--workspace", "--locked", "--timings"]);
     // One pipe for both, so that the lines stay in their order.
     let (reader, writer) = io::pipe().context("no pipe")?;
-    command.arg("--timings").stdout(writer.try_clone().context("no pipe")?).stderr(writer);
+    command.args(arguments).stdout(writer.try_clone().context("no pipe")?).stderr(writer);
     let mut cargo = command.spawn().with_context(|| format!("{command:?} did not start"))?;
-    // Ends this process's copies of the pipe: the reader ends with cargo's.
+    // Closes this process's copies of the writing end.
     drop(command);
-    let mut programs = Programs::new(cargo.id());
-    let mut report = None;
-    for line in BufReader::new(reader).split(b'\n') {
-        let line = line.context("cannot read cargo's output")?;
-        let mut out = io::stdout().lock();
-        out.write_all(&line).and_then(|()| out.write_all(b"\n")).context("cannot write")?;
-        let text = String::from_utf8_lossy(&line);
-        programs.notice(&text);
-        if let Some((_before, path)) = text.split_once("Timing report saved to ") {
-            report = Some(path.trim().to_owned());
+    let (mut programs, mut report) = (Programs::new(cargo.id()), None);
+    let lines = lines_of(reader);
+    loop {
+        match lines.recv_timeout(LEFTOVERS) {
+            Ok(line) => {
+                let mut out = io::stdout().lock();
+                out.write_all(&line).context("cannot write")?;
+                let text = String::from_utf8_lossy(&line);
+                programs.notice(&text);
+                if let Some((_before, path)) = text.split_once("Timing report saved to ") {
+                    report = Some(path.trim().to_owned());
+                }
+            }
+            Err(RecvTimeoutError::Timeout) if cargo.try_wait().context("no cargo")?.is_none() => {}
+            Err(_ended) => break,
         }
     }
-    let status = cargo.wait().context("cannot wait for cargo")?;
     programs.end();
-    if let Some(path) = report {
-        print_table("seconds to compile and link", "", compiled(Path::new(&path))?, rows);
+    let status = cargo.wait().context("cannot wait for cargo")?;
+    let compiled = report.context("cargo wrote no timing report").and_then(compiled);
+    match compiled {
+        Ok(units) => print_table("seconds to compile and link", "", units, rows),
+        Err(why) => eprintln!("times: unknown how long the crates compiled: {why:#}"),
     }
     let run = programs.ended.iter().map(|one| (one.wall, one.line())).collect();
     print_table("seconds to run", "processor  tests", run, rows);
     ensure!(status.success(), "the tests ended with {status}");
     Ok(())
+}
+
+/// Reads lines with their ends. A thread of its own, so that the caller can give up waiting for them.
+fn lines_of(reader: PipeReader) -> Receiver<Vec<u8>> {
+    let (sender, lines) = mpsc::channel();
+    thread::spawn(move || {
+        let mut reader = BufReader::new(reader);
+        loop {
+            let mut line = Vec::new();
+            let is_end = reader.read_until(b'\n', &mut line).unwrap_or(0) == 0;
+            if is_end || sender.send(line).is_err() {
+                return;
+            }
+        }
+    });
+    lines
 }
 
 /// A test program that has run.
@@ -115,11 +142,10 @@ impl Programs {
         }
     }
 
-    /// Returns the processor time of the processes that cargo has waited for, and of those that they waited for. 0 where
-    /// the kernel does not show it.
+    /// Returns the processor time of all processes below cargo that have ended; zero where the kernel does not show it.
     fn waited(&self) -> Duration {
         let stat = fs::read_to_string(format!("/proc/{}/stat", self.cargo)).unwrap_or_default();
-        // The program's name, in parentheses, may contain spaces. `cutime` and `cstime` are 14 and 15 fields behind it.
+        // `cutime` and `cstime` are the 14th and 15th field after the name, which is in parentheses and may contain spaces.
         let fields = stat.rsplit_once(')').map(|(_name, rest)| rest).unwrap_or_default();
         let ticks = fields.split_whitespace().skip(13).take(2);
         ticks
@@ -137,20 +163,22 @@ fn short(name: &str) -> String {
     format!("{file} {source}")
 }
 
-/// Reads the units of cargo's timing report, an HTML page that contains them as JSON.
-fn compiled(report: &Path) -> anyhow::Result<Vec<(Duration, String)>> {
+/// Returns what cargo compiled, from its timing report: an HTML page that contains the units as JSON.
+fn compiled(report: String) -> anyhow::Result<Vec<(Duration, String)>> {
     let page = fs::read_to_string(report).context("cannot read cargo's timing report")?;
     let (_head, rest) = page.split_once("const UNIT_DATA = ").context("the report has no units")?;
     let mut values = serde_json::Deserializer::from_str(rest).into_iter::<Vec<Value>>();
     let units =
         values.next().context("the report has no units")?.context("the units are no JSON")?;
-    let text = |unit: &Value, key: &str| unit[key].as_str().unwrap_or_default().trim().to_owned();
+    let text = |unit: &Value, key: &str| unit[key].as_str().unwrap_or_default().to_owned();
     let row = |unit: &Value| {
-        let name = [text(unit, "name"), text(unit, "target"), text(unit, "mode")].join(" ");
         let seconds = unit["duration"].as_f64().unwrap_or_default();
-        (Duration::try_from_secs_f64(seconds).unwrap_or_default(), name)
+        let took = Duration::try_from_secs_f64(seconds).unwrap_or_default();
+        (took, text(unit, "name") + &text(unit, "target"))
     };
-    Ok(units.iter().map(row).collect())
+    let rows = units.iter().map(row);
+    // What was compiled before takes no time.
+    Ok(rows.filter(|(took, _name)| !took.is_zero()).collect())
 }
 
 fn print_table(title: &str, heads: &str, mut rows: Vec<(Duration, String)>, count: usize) {
