@@ -33,6 +33,7 @@ pub mod service;
 pub mod service_key;
 pub mod slow_rpc;
 pub mod sponsored;
+pub mod tree;
 pub mod two_faced_rpc;
 pub mod upstream;
 pub mod upto_contract;

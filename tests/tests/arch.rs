@@ -3,26 +3,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use bursar_core::networks::NETWORKS;
-use serde_json::Value;
-
-fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().to_owned()
-}
-
-/// Returns the packages of the workspace, as cargo describes them.
-fn packages() -> Vec<Value> {
-    let output = Command::new(env!("CARGO"))
-        .args(["metadata", "--format-version", "1", "--no-deps", "--offline"])
-        .current_dir(root())
-        .output()
-        .unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let metadata: Value = serde_json::from_slice(&output.stdout).unwrap();
-    metadata["packages"].as_array().unwrap().clone()
-}
+use bursar_tests::tree::{files, packages, root};
 
 /// Returns the normal dependencies of each crate of the workspace.
 fn dependencies() -> BTreeMap<String, BTreeSet<String>> {
@@ -45,7 +28,7 @@ fn every_dependency_is_used() {
         let words = |names: &[&str]| -> BTreeSet<String> {
             let folders = names.iter().map(|name| folder.join(name));
             let there = folders.filter(|folder| root().join(folder).is_dir());
-            let files = there.flat_map(|folder| every_file(folder.to_str().unwrap()));
+            let files = there.flat_map(|folder| files(folder.to_str().unwrap()));
             let is_word = |c: char| c.is_ascii_alphanumeric() || c == '_';
             files
                 .flat_map(|(_file, text)| {
@@ -492,30 +475,12 @@ fn chain_ids_and_addresses_occur_only_in_the_network_table() {
     }
 }
 
-/// Returns path and text of every file below a folder, tests included.
-fn every_file(folder: &str) -> Vec<(String, String)> {
-    let mut found = Vec::new();
-    let mut folders = vec![root().join(folder)];
-    while let Some(folder) = folders.pop() {
-        for entry in std::fs::read_dir(&folder).unwrap() {
-            let path = entry.unwrap().path();
-            if path.is_dir() {
-                folders.push(path);
-            } else if let Ok(text) = std::fs::read_to_string(&path) {
-                let shown = path.strip_prefix(root()).unwrap().to_str().unwrap().to_owned();
-                found.push((shown, text));
-            }
-        }
-    }
-    found
-}
-
 /// An engine with default settings calls public nodes and an explorer. A test that starts one must replace both
 /// defaults: as ports, in `settings.toml`, or in the environment of the process.
 #[test]
 fn test_engines_use_no_default_endpoint_or_explorer() {
     let folders = ["tests", "bursar/tests", "engine", "demo"];
-    let files: Vec<_> = folders.into_iter().flat_map(every_file).collect();
+    let files: Vec<_> = folders.into_iter().flat_map(files).collect();
     let mut met = 0;
     for (file, text) in &files {
         let code = file.ends_with(".rs") && file != "tests/tests/arch.rs";

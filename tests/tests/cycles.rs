@@ -4,8 +4,9 @@
 //! re-exports: inside a module, import from the file that defines the item. Test code does not count.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
+use bursar_tests::tree::root;
 use proc_macro2::{TokenStream, TokenTree};
 use syn::visit::{self, Visit};
 use syn::{Attribute, Item, ItemMod, ItemUse, Macro, UseTree, Visibility};
@@ -306,10 +307,9 @@ fn format_cycle(way: &[Module]) -> String {
 
 #[test]
 fn no_file_imports_itself_over_others() {
-    let root: PathBuf = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().to_owned();
     let mut found = Vec::new();
     for name in CRATES {
-        let imports = imports(&sources(&root.join(name).join("src")));
+        let imports = imports(&sources(&root().join(name).join("src")));
         found.extend(cycle(&imports).map(|way| format!("{name}: {}", format_cycle(&way))));
     }
     assert!(found.is_empty(), "import cycles:\n{}", found.join("\n"));

@@ -1,8 +1,8 @@
-//! What the tree has too much of, and may only have less of: long functions and files, modules with a path, comments that
-//! open with several sentences. And what it has nothing of: files that no crate compiles.
+//! Limits on the source tree: the lengths of functions, files and first paragraphs, and modules with a path. Every file
+//! belongs to a crate.
 //!
-//! Each list in `tests/tidy` names what there is, with its size. Nothing new may join it, nothing in it may grow, and what
-//! is gone must leave it: `BURSAR_BLESS=1 cargo test -p bursar-tests --test tidy` then writes the shorter list.
+//! The lists next to this file name what exceeds a limit, with its size. New entries and larger ones fail, and so do
+//! entries that are obsolete: `BURSAR_BLESS=1 cargo test -p bursar-tests --test tidy` writes a list that became shorter.
 
 mod modules;
 mod sources;
@@ -10,6 +10,7 @@ mod sources;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use bursar_tests::tree::root;
 use sources::Source;
 
 /// Most lines of a function, from its signature to its last brace.
@@ -17,18 +18,18 @@ const FUNCTION_LINES: usize = 70;
 /// Most lines of a file of a product.
 const FILE_LINES: usize = 450;
 
-/// What one check has found: a name, and its size.
-type Found = BTreeMap<String, usize>;
+/// What exceeds a limit, with its size.
+type Sizes = BTreeMap<String, usize>;
 
-/// Compares what was found with the list of that name.
-fn compare(list: &str, found: &Found) {
-    let path = sources::root().join("tests/tidy").join(list);
+/// Compares what exceeds a limit now with the list of that name.
+fn compare(list: &str, found: &Sizes) {
+    let path = root().join("tests/tests/tidy").join(list);
     let writes = std::env::var_os("BURSAR_BLESS").is_some();
     let text = match std::fs::read_to_string(&path) {
         Err(_missing) if writes => return write(&path, found),
         text => text.unwrap(),
     };
-    let listed: Found = text
+    let listed: Sizes = text
         .lines()
         .filter_map(|line| line.rsplit_once(' '))
         .map(|(name, size)| (name.to_owned(), size.parse().unwrap()))
@@ -44,14 +45,14 @@ fn compare(list: &str, found: &Found) {
     }
 }
 
-fn write(path: &Path, found: &Found) {
+fn write(path: &Path, found: &Sizes) {
     let lines: Vec<String> = found.iter().map(|(name, size)| format!("{name} {size}\n")).collect();
     std::fs::write(path, lines.concat()).unwrap();
 }
 
 #[test]
 fn no_function_grows_beyond_its_limit() {
-    let mut found = Found::new();
+    let mut found = Sizes::new();
     for source in Source::all() {
         for (name, lines) in source.functions() {
             if lines > FUNCTION_LINES {
@@ -91,8 +92,8 @@ fn every_file_is_compiled() {
     let compiled = modules::compiled();
     let dead: Vec<PathBuf> = Source::all()
         .iter()
-        .map(|source| sources::root().join(&source.path))
+        .map(|source| root().join(&source.path))
         .filter(|path| !compiled.contains(path))
         .collect();
-    assert!(dead.is_empty(), "no crate compiles: {dead:#?}");
+    assert!(dead.is_empty(), "of no crate: {dead:#?}");
 }

@@ -2,23 +2,13 @@
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
-use serde_json::Value;
+use bursar_tests::tree::packages;
 use syn::{Expr, ExprLit, Item, ItemMod, Lit, Meta};
-
-use crate::sources::root;
 
 /// Returns the files that are the root of a target, or a module of one.
 pub(crate) fn compiled() -> BTreeSet<PathBuf> {
-    let output = Command::new(env!("CARGO"))
-        .args(["metadata", "--format-version", "1", "--no-deps", "--offline"])
-        .current_dir(root())
-        .output()
-        .unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let metadata: Value = serde_json::from_slice(&output.stdout).unwrap();
-    let packages = metadata["packages"].as_array().unwrap();
+    let packages = packages();
     let targets = packages.iter().flat_map(|package| package["targets"].as_array().unwrap());
     let mut found = BTreeSet::new();
     for target in targets {

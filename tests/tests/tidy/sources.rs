@@ -1,52 +1,27 @@
 //! The Rust files of the tree, and what they contain.
 
-use std::path::Path;
-
+use bursar_tests::tree::files;
 use syn::visit::{self, Visit};
 use syn::{Attribute, Expr, ExprLit, ImplItemFn, ItemFn, Lit, Meta, TraitItemFn, Visibility};
 
 /// One Rust file.
 #[derive(Debug)]
 pub(crate) struct Source {
-    /// Its path from the root of the tree, with slashes.
+    /// Its path from the root of the tree.
     pub(crate) path: String,
     pub(crate) text: String,
 }
 
-/// Returns the root of the tree.
-pub(crate) fn root() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap()
-}
-
 impl Source {
-    /// Returns all files of the tree, without what a build or a tool has put there.
+    /// Returns all files of the tree.
     pub(crate) fn all() -> Vec<Self> {
-        let (mut found, mut folders) = (Vec::new(), vec![root().to_owned()]);
-        while let Some(folder) = folders.pop() {
-            for entry in std::fs::read_dir(&folder).unwrap() {
-                let path = entry.unwrap().path();
-                let name = path.file_name().unwrap().to_str().unwrap();
-                if path.is_dir()
-                    && !name.starts_with('.')
-                    && !["target", "node_modules"].contains(&name)
-                {
-                    folders.push(path);
-                } else if name.ends_with(".rs") {
-                    found.push(Self::read(&path));
-                }
-            }
-        }
+        let mut found = files("");
+        found.retain(|(path, _text)| path.ends_with(".rs"));
         assert!(found.len() > 1_000, "{} files", found.len());
-        found
+        found.into_iter().map(|(path, text)| Self { path, text }).collect()
     }
 
-    fn read(path: &Path) -> Self {
-        let parts: Vec<_> =
-            path.strip_prefix(root()).unwrap().iter().map(|part| part.to_str().unwrap()).collect();
-        Self { path: parts.join("/"), text: std::fs::read_to_string(path).unwrap() }
-    }
-
-    /// Returns whether a product contains the file, and not its tests alone.
+    /// Returns whether the file is compiled into a product.
     pub(crate) fn is_production(&self) -> bool {
         let is_test = |part: &str| {
             part.starts_with("tests") || part.ends_with("tests.rs") || part == "benches"
@@ -65,7 +40,7 @@ impl Source {
         functions.0
     }
 
-    /// Returns how many comments of public items open with more than one sentence.
+    /// Returns how many public items have a first paragraph of more than one sentence.
     pub(crate) fn long_openings(&self) -> usize {
         let mut openings = Openings::default();
         openings.visit_file(&self.parsed());
@@ -155,7 +130,7 @@ fn opening(attributes: &[Attribute]) -> String {
     lines.collect::<Vec<_>>().join(" ")
 }
 
-/// Counts sentences: ends that a space and a capital letter or a code follow, and the last one.
+/// Counts the sentences of a paragraph. One ends before a space and a capital letter, code or a link.
 fn sentences(paragraph: &str) -> usize {
     let begins =
         |rest: &str| rest.starts_with(|first: char| first.is_uppercase() || "`[".contains(first));
