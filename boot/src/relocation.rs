@@ -93,7 +93,7 @@ pub(crate) fn move_folder(from: &Path, to: &Path, new_owner: Owner) -> Result<Mo
     move_and(from, to, new_owner, || ())
 }
 
-/// See [`move_folder`]. `copied` is called when the copy is complete and the old folder still has its name.
+/// Like [`move_folder`]; calls `copied` once the copy is complete, before the old folder is renamed.
 fn move_and(
     from: &Path,
     to: &Path,

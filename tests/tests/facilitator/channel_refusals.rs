@@ -290,7 +290,7 @@ async fn contracts_sign_for_channels_and_hostile_ones_fail_alone() {
     stage.facilitator.stop().await;
 }
 
-/// An account that has code (EIP-7702): the code speaks for it, and no longer its key.
+/// For an account with code (EIP-7702), the code checks signatures, and the key alone signs nothing.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_key_of_a_payer_with_code_signs_no_voucher() {
     let Some(stage) = Stage::set_up(BASE, 1, "").await else { return };

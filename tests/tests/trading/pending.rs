@@ -14,9 +14,8 @@ impl Stage {
         sent::pending(&self.chain, self.owner).await
     }
 
-    /// Waits for a pending transaction to `to` while no blocks are mined by themselves. With `mine`, other pending
-    /// transactions are mined meanwhile, each with as many blocks as it needs to be settled: a further block could contain
-    /// the one that is awaited.
+    /// Waits for a pending transaction to `to` while blocks are held. With `mine`, mines other pending transactions, and
+    /// exactly the blocks that settle them: one more block could contain the awaited transaction.
     pub(crate) async fn await_pending(&self, to: Address, mine: bool) -> Sent {
         let end = tokio::time::Instant::now() + TIMEOUT;
         loop {

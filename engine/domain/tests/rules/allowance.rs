@@ -1,10 +1,6 @@
 //! The daily allowance against the specification's vectors (`allowance.json`) and its rule 8: as a pure function, and
 //! through the engine's commands. A file that is missing or shortened fails.
 
-use crate::support::World;
-use crate::support::build::{self, payment, policy};
-use crate::support::cases::config;
-use crate::support::clock::{Clock, DAY, HOUR, MINUTE, SECOND, utc};
 use bursar_core::codes::Code;
 use bursar_core::money::Usd;
 use bursar_core::policy::Policy;
@@ -16,6 +12,11 @@ use jiff::civil::{Date, date};
 use jiff::tz::TimeZone;
 use proptest::prelude::*;
 use serde_json::Value;
+
+use crate::support::World;
+use crate::support::build::{self, payment, policy};
+use crate::support::cases::config;
+use crate::support::clock::{Clock, DAY, HOUR, MINUTE, SECOND, utc};
 
 const VECTORS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/vectors/allowance.json");
 

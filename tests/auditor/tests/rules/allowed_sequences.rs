@@ -1,7 +1,8 @@
 //! Sequences that the specification allows: the auditor must accept them.
 
-use crate::common::*;
 use bursar_auditor::observations::*;
+
+use crate::common::*;
 
 #[test]
 fn repeated_small_payment_returns_the_identical_header() {

@@ -1,7 +1,8 @@
 //! What a crash leaves undecided, and what it must not lose.
 
-use crate::common::*;
 use bursar_auditor::observations::*;
+
+use crate::common::*;
 
 #[test]
 fn refusal_lost_in_a_crash_may_be_remembered_or_judged_again() {

@@ -1,9 +1,10 @@
 //! Calls of bearer agents without a key: the same content is one request, for ten minutes and until it has ended.
 
+use bursar_auditor::observations::*;
+
 use crate::common::lending::*;
 use crate::common::trading::*;
 use crate::common::{COIN, MAIN};
-use bursar_auditor::observations::*;
 
 const MINUTES: i64 = 60_000;
 const AGAIN: &str = "same ask, same answer";

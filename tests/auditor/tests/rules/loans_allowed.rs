@@ -1,9 +1,10 @@
 //! Loans: histories that are right, from the call to the reported end.
 
+use bursar_auditor::observations::*;
+
 use crate::common::lending::*;
 use crate::common::trading::signs;
 use crate::common::{BASE, MAIN, refusal};
-use bursar_auditor::observations::*;
 
 #[test]
 fn automatic_supply_runs_to_its_end() {

@@ -1,9 +1,10 @@
 //! Loans: the call data of each transaction.
 
+use bursar_auditor::observations::*;
+
 use crate::common::lending::*;
 use crate::common::trading::{signs, signs_for};
 use crate::common::{BASE, COIN, MAIN, SHOP, encode};
-use bursar_auditor::observations::*;
 
 /// A supply up to its mined allowance.
 fn allowed(loan: &Loan) -> Lender {

@@ -1,8 +1,9 @@
 //! Loans: reported states, forward only, and what truly moved.
 
+use bursar_auditor::observations::*;
+
 use crate::common::BASE;
 use crate::common::lending::*;
-use bursar_auditor::observations::*;
 
 /// A supply of 40 in a block.
 fn included() -> (Lender, Transaction) {

@@ -1,9 +1,10 @@
 //! Loans: the ceiling, reservations, single deposits and operations of a day.
 
+use bursar_auditor::observations::*;
+
 use crate::common::lending::*;
 use crate::common::trading::signs;
 use crate::common::{BASE, COIN, MAIN, approve};
-use bursar_auditor::observations::*;
 
 /// A second network's vault.
 fn elsewhere(dollars: u128) -> Loan {

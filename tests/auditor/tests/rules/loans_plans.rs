@@ -1,9 +1,10 @@
 //! Loans: who may sign when, one plan at a time together with trades, and allowances.
 
+use bursar_auditor::observations::*;
+
 use crate::common::lending::*;
 use crate::common::trading::{DEADLINE_S, V3_ROUTER, buy, fair, floor_of, signs, v3, v3_call};
 use crate::common::{BASE, COIN, MAIN, approve, encode};
-use bursar_auditor::observations::*;
 
 /// Plays a held supply up to its approval.
 fn approved() -> Lender {

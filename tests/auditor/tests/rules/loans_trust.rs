@@ -1,9 +1,10 @@
 //! Loans: the trust in a venue at each supply, and what must be asked of the operator.
 
+use bursar_auditor::observations::*;
+
 use crate::common::lending::*;
 use crate::common::trading::signs;
 use crate::common::{BASE, COIN, approve};
-use bursar_auditor::observations::*;
 
 const NONE: &str = "0x0000000000000000000000000000000000000000";
 

@@ -1,7 +1,8 @@
 //! More wallets that break a rule: terms, approvals, orders, transactions, reports, the end.
 
-use crate::common::*;
 use bursar_auditor::observations::*;
+
+use crate::common::*;
 
 #[test]
 fn auditor_rejects_a_payment_with_changed_terms() {

@@ -1,8 +1,9 @@
 //! Trades: sequences that the specification allows, and that look like violations at first.
 
+use bursar_auditor::observations::*;
+
 use crate::common::trading::*;
 use crate::common::{BASE, COIN, refusal};
-use bursar_auditor::observations::*;
 
 #[test]
 fn own_deadline_may_pass_after_the_decision() {

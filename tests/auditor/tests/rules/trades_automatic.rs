@@ -1,8 +1,9 @@
 //! Trades: which must be refused, and which may be executed without asking.
 
+use bursar_auditor::observations::*;
+
 use crate::common::trading::*;
 use crate::common::{BASE, COIN};
-use bursar_auditor::observations::*;
 
 /// Answers an automatic trade after this market, and returns the rule that it breaks.
 fn automatic(

@@ -1,9 +1,10 @@
 //! Trades: call data, deadlines and permits.
 
+use bursar_auditor::observations::*;
+
 use crate::common::encode::{self, V4};
 use crate::common::trading::*;
 use crate::common::{BASE, COIN, MAIN, SHOP};
-use bursar_auditor::observations::*;
 
 /// Plays a held trade up to its approval.
 fn approved() -> (Trader, Trade) {

@@ -1,9 +1,10 @@
 //! Trades: what their answers may report, and when.
 
+use bursar_auditor::observations::*;
+
 use crate::common::encode;
 use crate::common::trading::*;
 use crate::common::{BASE, COIN, MAIN, SHOP, approve, listed, refusal, refuses};
-use bursar_auditor::observations::*;
 
 /// Plays an automatic trade up to its included swap, without confirmations.
 fn included(change: impl FnOnce(&mut Included)) -> (Trader, Transaction) {

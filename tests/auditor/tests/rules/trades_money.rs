@@ -1,8 +1,9 @@
 //! Trades: floors and the daily volume.
 
+use bursar_auditor::observations::*;
+
 use crate::common::trading::*;
 use crate::common::{BASE, COIN, MAIN};
-use bursar_auditor::observations::*;
 
 #[test]
 fn automatic_trade_runs_to_its_end() {

@@ -1,9 +1,10 @@
 //! Trades: who may sign when, the order of a plan's steps, and allowances.
 
+use bursar_auditor::observations::*;
+
 use crate::common::encode;
 use crate::common::trading::*;
 use crate::common::{BASE, COIN, MAIN, SHOP, approve, refuses};
-use bursar_auditor::observations::*;
 
 /// Plays a held trade up to its approval.
 fn approved() -> (Trader, Trade) {

@@ -1,7 +1,8 @@
 //! For every rule, a wallet that breaks it and an auditor that must find the violation.
 
-use crate::common::*;
 use bursar_auditor::observations::*;
+
+use crate::common::*;
 
 #[test]
 fn auditor_rejects_a_second_header_with_another_nonce() {

@@ -238,7 +238,7 @@ fn wrong_proof(dice: &mut Dice, token: &str, nonce: &str, right: &Value) -> Vec<
     frame(0, json!({ "frame": "proof", "proof": wrong }).to_string().as_bytes())
 }
 
-/// Returns whether a frame has the meaning of the right proof; a mutation may add a member to it.
+/// Returns whether a frame proves the token. A mutation may leave the proof as it was.
 fn is_right(sent: &[u8], proof: &Value) -> bool {
     let sent = sent.get(5..).and_then(|body| serde_json::from_slice::<Value>(body).ok());
     sent.is_some_and(|sent| sent["proof"] == proof["proof"])

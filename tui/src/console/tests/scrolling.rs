@@ -122,7 +122,7 @@ fn changed_or_rewrapped_card_must_be_scrolled_again() {
     assert!(yes_is_sent(&mut stage));
 }
 
-/// The terms are the same, but the payee is no longer known, or the address holds too little.
+/// A new warning counts as a change, even if the terms are the same.
 #[test]
 fn card_with_a_new_warning_must_be_scrolled_again() {
     let forgets_payee = |card: &mut Card| (card.payee_label, card.paid_before) = (None, None);

@@ -94,7 +94,7 @@ fn all_agents_share_it() {
     assert_eq!(answer.held_for(), LIMIT);
 }
 
-/// What a person may still sign on a device is spent only then, and counts from the start.
+/// A payment that waits at a device counts before it is signed.
 #[test]
 fn payments_that_wait_at_a_device_count() {
     let mut policy = policy();

@@ -48,7 +48,7 @@ fn running_plans_count() {
     bench.starts(0, trade(20_000_000));
 }
 
-/// A swap that is signed before midnight and final after it counts on the new day, also if nothing else began that day.
+/// A swap that is signed before midnight and final after it counts on the new day, even as its first entry.
 #[test]
 fn a_swap_that_is_final_on_the_next_day_begins_that_day() {
     let mut bench = bench();

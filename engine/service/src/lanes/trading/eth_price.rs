@@ -224,7 +224,7 @@ mod tests {
         ManualClock::new(Utc::from_seconds(1_000))
     }
 
-    /// Limits are checked with the price that counts more.
+    /// Limits are checked with the higher price.
     #[test]
     fn the_higher_of_two_prices_counts_if_they_are_close() {
         let with = |api: u32, feed| ApiPrice(Some(Usd::dollars(api))).with_feed(feed);
