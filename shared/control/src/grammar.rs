@@ -244,6 +244,16 @@ mod tests {
     use bursar_core::money::Usd;
 
     #[test]
+    fn errors_repeat_a_long_word_in_short() {
+        let long = "a\u{1b}[31m".repeat(20_000);
+        for line in [format!("approve --{long}"), long.clone(), format!("requests {long}")] {
+            let LineError(text) = Order::parse_line(&line).unwrap_err();
+            assert!(text.len() < 5_000 && text.contains('…'), "{} bytes", text.len());
+            assert!(!text.contains('\u{1b}'), "{text}");
+        }
+    }
+
+    #[test]
     fn all_commands_of_the_specification_parse() {
         for line in [
             "wallet create main",

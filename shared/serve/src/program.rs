@@ -109,13 +109,13 @@ mod tests {
     struct Arguments {
         #[arg(long)]
         number: Option<u8>,
-        /// With it, clap tips how to pass an unknown option as a value.
+        /// Makes clap add a tip to an unknown option: how to pass it as a value.
         count: Option<u8>,
     }
 
     #[test]
     fn errors_of_the_command_line_are_short_and_on_our_lines() {
-        let long = "\u{1b}[31m\u{7}".repeat(20_000);
+        let long = "a\u{1b}[31m\u{7}".repeat(20_000);
         for line in
             [vec!["x", "--number", &long], vec!["x", &long], vec!["x", &format!("--{long}")]]
         {
