@@ -333,7 +333,7 @@ fn restricted_names_occur_only_in_their_wallet_modules() {
         ],
     );
     // The seam for mutated rules passes it on.
-    occurs_only_in("&mut State", &["engine/domain/src/apply.rs", "engine/service/src/rules.rs"]);
+    occurs_only_in("&mut State", &["engine/domain/src/apply", "engine/service/src/rules.rs"]);
     // Production runs the real rules.
     occurs_only_in("MutatedRules", &["engine/service/src/rules.rs"]);
     // A card is for the operator: agents learn neither balances nor other payees.
