@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 use crate::apply::{ChangedRecord, apply};
 use crate::approver::Approver;
 use crate::event::{Entry, Event};
-use crate::requests::{PaymentAsk, Request, Status};
+use crate::requests::{PaymentAsk, Status};
 use crate::state::State;
 
 /// One address on one network.
@@ -77,81 +77,15 @@ impl Paid {
 /// Held, denied, refused and expired requests are not payments, and neither is the record of a signature, except that of a
 /// device: before it, the payment was not authorized.
 pub fn payment(entry: &Entry, changed: Option<&ChangedRecord>) -> Option<(Payee, Paid)> {
-    let approved = match &entry.event {
-        Event::PaymentAuthorized { .. } => 0,
-        Event::PaymentApproved { .. } => 1,
-        Event::SignedOnDevice { .. } => match changed {
-            Some(ChangedRecord::Request(request)) => u64::from(is_approved(request)),
-            Some(ChangedRecord::Settlement(_)) | None => return None,
-        },
-        Event::WalletCreated { .. }
-        | Event::SeedAdded { .. }
-        | Event::AddressAdded(_)
-        | Event::PolicySet { .. }
-        | Event::PolicyDeleted { .. }
-        | Event::AgentRegistered { .. }
-        | Event::CredentialReplaced { .. }
-        | Event::AgentCommissioned { .. }
-        | Event::AgentSuspended { .. }
-        | Event::AgentResumed { .. }
-        | Event::AllowanceRenewed { .. }
-        | Event::NetworkSet { .. }
-        | Event::Frozen
-        | Event::Thawed
-        | Event::JournalAccepted
-        | Event::RequestHeld { .. }
-        | Event::RequestRefused { .. }
-        | Event::RequestDenied { .. }
-        | Event::RequestExpired { .. }
-        | Event::RequestRejected { .. }
-        | Event::ExecutionStarted { .. }
-        | Event::ExecutionApproved { .. }
-        | Event::StepOpened { .. }
-        | Event::PermitOrdered { .. }
-        | Event::PermitSigned { .. }
-        | Event::StepEnded { .. }
-        | Event::ExecutionEnded { .. }
-        | Event::TradeFeeCounted { .. }
-        | Event::PlanClosed { .. }
-        | Event::VenueTrusted { .. }
-        | Event::VenueUntrusted { .. }
-        | Event::WithdrawalBooked { .. }
-        | Event::LoanWrittenOff { .. }
-        | Event::SettingChanged { .. }
-        | Event::SettlementReported { .. }
-        | Event::SettlementChecked { .. }
-        | Event::PaymentSigned { .. }
-        | Event::SendOrdered(_)
-        | Event::Outbox { .. }
-        | Event::AgentDeleted { .. }
-        | Event::AddressRenamed { .. }
-        | Event::AddressDeleted { .. }
-        | Event::WalletOpened { .. }
-        | Event::WalletOpenedUnattended { .. }
-        | Event::UnattendedDayStarted { .. }
-        | Event::WalletDeleted
-        | Event::WalletLocked { .. }
-        | Event::PasswordChanged
-        | Event::PasswordRefused { .. }
-        | Event::JournalRestored { .. }
-        | Event::EngineStarted
-        | Event::RestoreDated { .. }
-        | Event::DeviceAwaited { .. }
-        | Event::DeviceAwaitApproved { .. }
-        | Event::PaymentPrompted { .. }
-        | Event::PromptFailed { .. }
-        | Event::DeviceWaitEnded { .. }
-        | Event::PaymentLapsed { .. }
-        | Event::AuthorizationsLapsed => return None,
-    };
     let Some(ChangedRecord::Request(request)) = changed else { return None };
+    let Status::Authorized { by, .. } = &request.status else { return None };
+    if matches!(entry.event, Event::PaymentSigned { .. }) {
+        return None;
+    }
     let payment = request.ask.payment()?;
+    let approved = u64::from(matches!(by, Approver::Operator(_)));
     let paid = Paid { times: 1, approved, first: entry.at, last: entry.at, usd: payment.usd };
     Some((Payee::of(payment), paid))
-}
-
-fn is_approved(request: &Request) -> bool {
-    matches!(request.status, Status::Authorized { by: Approver::Operator(_), .. })
 }
 
 /// Counts the payments of consecutive entries by replaying them.
