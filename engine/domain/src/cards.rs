@@ -61,62 +61,24 @@ pub fn balance(payment: &PaymentAsk, held: TokenAmount, symbol: &str, read: Utc)
 /// A request that waits for a device can only be denied. `None` if the request does not wait for a person, or if its
 /// agent or policy no longer exists: then there is nothing to approve.
 pub fn card(state: &State, request: &Request, moment: &Moment) -> Option<Card> {
-    let (reason, left_ms) = match &request.status {
-        Status::Held { reason, deadline } => (*reason, deadline.left_ms(moment)),
-        Status::AwaitingDevice(_) => (HoldReason::Device, request.device_left_ms(moment)?),
-        Status::Executing(_) if state.is_at_device(request) => {
-            (HoldReason::Device, state.press_left_ms(request, moment))
-        }
-        Status::Authorized { .. }
-        | Status::Executing(_)
-        | Status::Ended(_)
-        | Status::Refused { .. }
-        | Status::Denied { .. }
-        | Status::Expired { .. }
-        | Status::NotSigned { .. } => return None,
-    };
+    let (reason, left_ms) = hold_and_time(state, request, moment)?;
     let agent = state.agents.get(&request.agent)?;
     let policy = state.policy(&agent.commission.as_ref()?.policy)?;
     let network = request.ask.network()?;
     let lane = request.ask.lane();
-    let (terms, limits) = match &request.ask {
-        LaneAsk::Payment(payment) => {
-            let limits = &policy.policy.payments;
-            let limits = [limits.daily, limits.per_request, limits.auto_below];
-            (payment_terms(request, payment, network), limits)
-        }
-        LaneAsk::Trade(trade) => {
-            let limits = &policy.policy.trading;
-            let limits = [limits.daily, limits.per_trade, limits.auto_below];
-            (trade_terms(request, trade, network), limits)
-        }
-        LaneAsk::Loan(loan) => {
-            let limits = &policy.policy.lending;
-            // Lending has no daily limit in dollars.
-            let limits = [Usd::ZERO, limits.max_deposit, limits.auto_below];
-            (loan_terms(request, loan, network), limits)
-        }
-    };
-    let [daily_limit, per_request_max, auto_below] = limits;
+    let terms = terms(request, network);
+    let limits = limits(&policy.policy, lane);
     let payment = request.ask.payment();
-    let trade = request.trade().map(|trade| Box::new(trade_card(trade, &policy.policy.trading)));
     let unpriced = payment.is_some_and(PaymentAsk::is_unpriced);
-    let asset = payment.and_then(|payment| Some(Box::new(asset_card(payment.foreign()?, network))));
-    let loan = match &request.ask {
-        LaneAsk::Loan(loan) => {
-            Some(Box::new(loan_card(state, agent, request, loan, &policy.policy, moment)))
-        }
-        LaneAsk::Payment(_) | LaneAsk::Trade(_) => None,
-    };
-    let usd = match &request.ask {
+    let usd = match request.loan() {
         // A withdrawal counts against no limit, but its amount is typed like any other.
-        LaneAsk::Loan(loan) => loan.value(&loan.quote).unwrap_or(Usd(u64::MAX)),
-        LaneAsk::Payment(_) | LaneAsk::Trade(_) => request.ask.usd(),
+        Some(loan) => loan.value(&loan.quote).unwrap_or(Usd(u64::MAX)),
+        None => request.ask.usd(),
     };
     let spent = *state.spent(agent, moment).of(lane);
     let digest = card::digest(&terms, reason, policy.version);
     // A tenth of the policy's largest request: above that, an accidental approval is expensive.
-    let tenth = Usd(per_request_max.0.checked_div(10).unwrap_or(0));
+    let tenth = Usd(limits.per_request.0.checked_div(10).unwrap_or(0));
     let typed_from = state.settings.confirm_typing_above.unwrap_or(tenth.max(DEFAULT_TYPED_FROM));
     Some(Card {
         id: request.id,
@@ -132,9 +94,9 @@ pub fn card(state: &State, request: &Request, moment: &Moment) -> Option<Card> {
         unpriced,
         usd,
         spent: Change { before: spent, after: spent.checked_add(usd).ok()? },
-        daily_limit,
-        per_request_max,
-        auto_below,
+        daily_limit: limits.daily,
+        per_request_max: limits.per_request,
+        auto_below: limits.auto_below,
         reserved: *agent.reserved.of(lane),
         expires_in_seconds: left_ms.div_ceil(1000),
         // Without a price, the operator types the price that the approval finds.
@@ -146,11 +108,65 @@ pub fn card(state: &State, request: &Request, moment: &Moment) -> Option<Card> {
         paid_before_unknown_reason: None,
         balance: None,
         balance_unknown_reason: None,
-        trade,
-        loan,
-        asset,
+        trade: request.trade().map(|trade| Box::new(trade_card(trade, &policy.policy.trading))),
+        loan: request
+            .loan()
+            .map(|loan| Box::new(loan_card(state, agent, request, loan, &policy.policy, moment))),
+        asset: payment.and_then(|payment| Some(Box::new(asset_card(payment.foreign()?, network)))),
         device: None,
     })
+}
+
+/// Returns why the request waits for a person, and the milliseconds left. `None` if it does not wait.
+fn hold_and_time(state: &State, request: &Request, moment: &Moment) -> Option<(HoldReason, u64)> {
+    match &request.status {
+        Status::Held { reason, deadline } => Some((*reason, deadline.left_ms(moment))),
+        Status::AwaitingDevice(_) => Some((HoldReason::Device, request.device_left_ms(moment)?)),
+        Status::Executing(_) if state.is_at_device(request) => {
+            Some((HoldReason::Device, state.press_left_ms(request, moment)))
+        }
+        Status::Authorized { .. }
+        | Status::Executing(_)
+        | Status::Ended(_)
+        | Status::Refused { .. }
+        | Status::Denied { .. }
+        | Status::Expired { .. }
+        | Status::NotSigned { .. } => None,
+    }
+}
+
+/// The limits of a policy in one lane.
+struct Limits {
+    daily: Usd,
+    per_request: Usd,
+    auto_below: Usd,
+}
+
+fn limits(policy: &Policy, lane: Lane) -> Limits {
+    let (daily, per_request, auto_below) = match lane {
+        Lane::Payment => {
+            let limits = &policy.payments;
+            (limits.daily, limits.per_request, limits.auto_below)
+        }
+        Lane::Trade => {
+            let limits = &policy.trading;
+            (limits.daily, limits.per_trade, limits.auto_below)
+        }
+        Lane::Loan => {
+            let limits = &policy.lending;
+            // Lending has no daily limit in dollars.
+            (Usd::ZERO, limits.max_deposit, limits.auto_below)
+        }
+    };
+    Limits { daily, per_request, auto_below }
+}
+
+fn terms(request: &Request, network: &Network) -> Terms {
+    match &request.ask {
+        LaneAsk::Payment(payment) => payment_terms(request, payment, network),
+        LaneAsk::Trade(trade) => trade_terms(request, trade, network),
+        LaneAsk::Loan(loan) => loan_terms(request, loan, network),
+    }
 }
 
 fn payment_terms(request: &Request, payment: &PaymentAsk, network: &Network) -> Terms {
