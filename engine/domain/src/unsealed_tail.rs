@@ -3,11 +3,11 @@
 //! file could have appended them, so the rule judges the change, not the kind of event.
 
 use bursar_submit::{Event as OutboxEvent, OutboxKey};
-use bursar_x402::signature::recover;
+use bursar_x402::signature::{Signature65, recover};
 
 use crate::event::{Entry, Event};
 use crate::prompts::WaitEnd;
-use crate::requests::Status;
+use crate::requests::{Request, Status};
 use crate::settlement::Check;
 use crate::state::State;
 
@@ -55,14 +55,7 @@ pub fn may_follow_a_seal(before: &State, entry: &Entry) -> bool {
         // What the device may have signed stays reserved.
         Event::DeviceWaitEnded { id, end: WaitEnd::TooLate, .. } => before.waiting.contains_key(id),
         Event::PaymentSigned { id, signature } => {
-            before.authorized.get(id).is_some_and(|request| {
-                let unsigned = matches!(request.status, Status::Authorized { signature: None, .. });
-                let by_payer = request
-                    .digest()
-                    .and_then(|digest| recover(digest, signature).ok())
-                    .is_some_and(|signer| signer == request.from);
-                unsigned && by_payer
-            })
+            before.authorized.get(id).is_some_and(|request| is_signed_by_payer(request, signature))
         }
         Event::Outbox { key, event } => may_happen_while_locked(before, key, event),
         // A locked wallet cannot spend: the allowance renews at the next unlock.
@@ -117,6 +110,13 @@ pub fn may_follow_a_seal(before: &State, entry: &Entry) -> bool {
         | Event::PaymentLapsed { .. }
         | Event::AuthorizationsLapsed => false,
     }
+}
+
+/// Returns whether an unsigned payment was signed by its payer.
+fn is_signed_by_payer(request: &Request, signature: &Signature65) -> bool {
+    let unsigned = matches!(request.status, Status::Authorized { signature: None, .. });
+    let signer = request.digest().and_then(|digest| recover(digest, signature).ok());
+    unsigned && signer == Some(request.from)
 }
 
 /// Returns whether an outbox event may be recorded without the sealing key.
