@@ -1,7 +1,8 @@
-//! Turns a command into events, effects and a reply. This file lists every case; its submodules implement most.
+//! Turns a command into events, effects and a reply. This file lists every case; its submodules implement them.
 
 mod agents;
 mod intake;
+mod journal;
 mod loans;
 mod outboxes;
 mod payments;
@@ -10,6 +11,7 @@ mod plans;
 mod policies;
 mod prompts;
 mod requests;
+mod settings;
 mod settlements;
 mod steps;
 mod trades;
@@ -20,8 +22,7 @@ mod wallets;
 use bursar_core::codes::Code;
 
 use crate::command::{Action, Command};
-use crate::decision::{Decision, require_unlocked};
-use crate::due::renewals;
+use crate::decision::Decision;
 use crate::event::Event;
 use crate::refusal::Refusal;
 use crate::state::State;
@@ -59,90 +60,21 @@ pub fn decide(state: &State, command: &Command) -> Result<Decision, Refusal> {
         Action::RenameAddress { from, to } => wallets::rename_address(state, command, from, to),
         Action::DeleteAddress { label } => wallets::delete_address(state, command, label),
         Action::SetNetwork { chain, enabled } => {
-            if *enabled {
-                require_unlocked(command)?;
-            }
-            Ok(if state.network_enabled(*chain) == *enabled {
-                Decision::done(Vec::new())
-            } else {
-                Decision::done(vec![Event::NetworkSet { chain: *chain, enabled: *enabled }])
-            })
+            settings::set_network(state, command, *chain, *enabled)
         }
-        Action::Set(setting) => {
-            if let Some(fault) = setting.fault() {
-                return Err(Refusal::because(
-                    Code::BadInput,
-                    format!("This setting takes {fault}."),
-                ));
-            }
-            if setting.loosens(&state.settings) {
-                require_unlocked(command)?;
-            }
-            let mut after = (*state.settings).clone();
-            setting.apply(&mut after);
-            let same = after == *state.settings;
-            let from = setting.standing(&state.settings);
-            let event = Event::SettingChanged { from, to: setting.clone() };
-            Ok(Decision::done(if same { Vec::new() } else { vec![event] }))
+        Action::Set(setting) => settings::set(state, command, setting),
+        Action::RecordUnlock { noted, attended } => {
+            Ok(journal::unlocked(state, command, *noted, *attended))
         }
-        // A journal that does not match the wallet is not sealed, so unlocks and password changes are not recorded in
-        // it.
-        Action::RecordUnlock { noted, attended } if command.unlocked && command.trusted => {
-            let noted = *noted;
-            let mut events = if *attended {
-                vec![Event::WalletOpened { noted }]
-            } else {
-                let opened = Event::WalletOpenedUnattended { noted };
-                let day = state.unattended.day_to_begin(&command.moment);
-                std::iter::once(opened).chain(day).collect()
-            };
-            events.extend(renewals(state, &command.moment));
-            events.extend(plans::stop_idle(state, command));
-            Ok(Decision::done(events))
-        }
-        Action::RecordPasswordChange if command.unlocked && command.trusted => {
-            Ok(Decision::done(vec![Event::PasswordChanged]))
-        }
-        Action::RecordUnlock { .. } | Action::RecordPasswordChange => {
-            Ok(Decision::done(Vec::new()))
-        }
-        Action::RecordWrongPassword => {
-            let times = state.passwords_refused.saturating_add(1);
-            Ok(Decision::done(vec![Event::PasswordRefused { times }]))
-        }
-        // Before there is a wallet, a start is not worth an entry.
-        Action::RecordStart => Ok(Decision::done(match state.wallet {
-            Some(_) => vec![Event::EngineStarted],
-            None => Vec::new(),
-        })),
+        Action::RecordPasswordChange => Ok(journal::password_changed(command)),
+        Action::RecordWrongPassword => Ok(journal::wrong_password(state)),
+        Action::RecordStart => Ok(journal::started(state)),
         Action::RecordRestore => Ok(Decision::done(wallets::restored(state, &command.moment))),
         Action::DeleteWallet { lost } => wallets::delete(state, command, *lost),
         Action::RecoverWallet(found) => wallets::recover(state, command, found),
-        Action::Freeze => Ok(Decision::done(match state.frozen {
-            Some(_already) => Vec::new(),
-            None => {
-                let mut events = vec![Event::Frozen];
-                events.extend(plans::stop(state, command, |_any| true, Code::AgentsFrozen));
-                events
-            }
-        })),
-        Action::Thaw => {
-            require_unlocked(command)?;
-            let events = if state.frozen.is_some() { vec![Event::Thawed] } else { Vec::new() };
-            Ok(Decision::done(events))
-        }
-        Action::AcceptJournal => {
-            require_unlocked(command)?;
-            // Accepting a journal accepts no plan in it, and no payment that waits for a device.
-            let mut events = plans::stop_all(state, Code::JournalUntrusted);
-            events.extend(prompts::reject_all(state, Code::JournalUntrusted));
-            events.push(Event::JournalAccepted);
-            let now = command.moment.utc;
-            events.extend(
-                state.restored.filter(|at| *at > now).map(|_later| Event::RestoreDated { at: now }),
-            );
-            Ok(Decision::done(events))
-        }
+        Action::Freeze => Ok(agents::freeze(state, command)),
+        Action::Thaw => agents::thaw(state, command),
+        Action::AcceptJournal => journal::accept(state, command),
         Action::TrustVenue(given) => venues::trust(state, command, given),
         Action::UntrustVenue { chain, venue } => venues::untrust(state, *chain, *venue),
         Action::BookWithdrawal { id, received } => venues::book(state, command, *id, *received),

@@ -1,4 +1,4 @@
-//! Agents: registering, commissioning, suspending, deleting, renewing allowances.
+//! Agents: registering, commissioning, suspending, freezing, deleting, renewing allowances.
 
 use std::sync::Arc;
 
@@ -180,6 +180,22 @@ pub(super) fn renew(
             "The current allowance continues: it renews at the first midnight at least 20 hours after its start.",
         )),
     }
+}
+
+/// Stops all agents. This only removes permissions, so the wallet may be locked.
+pub(super) fn freeze(state: &State, command: &Command) -> Decision {
+    if state.frozen.is_some() {
+        return Decision::done(Vec::new());
+    }
+    let mut events = vec![Event::Frozen];
+    events.extend(plans::stop(state, command, |_any| true, Code::AgentsFrozen));
+    Decision::done(events)
+}
+
+pub(super) fn thaw(state: &State, command: &Command) -> Result<Decision, Refusal> {
+    require_unlocked(command)?;
+    let events = if state.frozen.is_some() { vec![Event::Thawed] } else { Vec::new() };
+    Ok(Decision::done(events))
 }
 
 fn known<'a>(state: &'a State, agent: &AgentId) -> Result<&'a Arc<Agent>, Refusal> {

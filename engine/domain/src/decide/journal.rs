@@ -1,0 +1,63 @@
+//! The journal: its acceptance, and the records of unlocks and passwords.
+//!
+//! A journal that does not match the wallet is not sealed, so unlocks and password changes are not recorded in it.
+
+use bursar_core::codes::Code;
+
+use super::{plans, prompts};
+use crate::command::Command;
+use crate::decision::{Decision, require_sealed, require_unlocked};
+use crate::due::renewals;
+use crate::event::Event;
+use crate::refusal::Refusal;
+use crate::state::State;
+
+pub(super) fn accept(state: &State, command: &Command) -> Result<Decision, Refusal> {
+    require_unlocked(command)?;
+    // Accepting a journal accepts no plan in it, and no payment that waits for a device.
+    let mut events = plans::stop_all(state, Code::JournalUntrusted);
+    events.extend(prompts::reject_all(state, Code::JournalUntrusted));
+    events.push(Event::JournalAccepted);
+    let now = command.moment.utc;
+    let ahead = state.restored.filter(|at| *at > now);
+    events.extend(ahead.map(|_later| Event::RestoreDated { at: now }));
+    Ok(Decision::done(events))
+}
+
+/// Records an unlock, with what is due since the wallet was locked.
+pub(super) fn unlocked(
+    state: &State,
+    command: &Command,
+    noted: Option<u64>,
+    attended: bool,
+) -> Decision {
+    if require_sealed(command).is_err() {
+        return Decision::done(Vec::new());
+    }
+    let mut events = if attended {
+        vec![Event::WalletOpened { noted }]
+    } else {
+        let opened = Event::WalletOpenedUnattended { noted };
+        let day = state.unattended.day_to_begin(&command.moment);
+        std::iter::once(opened).chain(day).collect()
+    };
+    events.extend(renewals(state, &command.moment));
+    events.extend(plans::stop_idle(state, command));
+    Decision::done(events)
+}
+
+pub(super) fn password_changed(command: &Command) -> Decision {
+    let sealed = require_sealed(command).is_ok();
+    Decision::done(if sealed { vec![Event::PasswordChanged] } else { Vec::new() })
+}
+
+pub(super) fn wrong_password(state: &State) -> Decision {
+    let times = state.passwords_refused.saturating_add(1);
+    Decision::done(vec![Event::PasswordRefused { times }])
+}
+
+/// Records the start of an engine. Before there is a wallet, a start is not worth an entry.
+pub(super) fn started(state: &State) -> Decision {
+    let events = if state.wallet.is_some() { vec![Event::EngineStarted] } else { Vec::new() };
+    Decision::done(events)
+}
