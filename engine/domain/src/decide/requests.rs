@@ -55,55 +55,11 @@ pub(super) fn ask(state: &State, command: &Command, ask: &Ask) -> Result<Decisio
         ask: ask.ask.clone(),
     });
     let intake = Intake { state, command, from, policy, spent, queue: &queue };
-    let verdict = match (&ask.refused, &ask.ask) {
-        (Some(refusal), LaneAsk::Loan(loan)) => loans::refused(&intake, agent, loan, refusal)?,
-        (Some(refusal), LaneAsk::Payment(_) | LaneAsk::Trade(_)) => {
-            Verdict::Refuse(refusal.clone())
-        }
-        (None, LaneAsk::Payment(payment)) => payments::verdict(&intake, payment),
-        (None, LaneAsk::Trade(trade)) => trades::verdict(&intake, trade),
-        (None, LaneAsk::Loan(loan)) => loans::verdict(&intake, agent, loan)?,
-    };
-    let verdict = match verdict {
-        Verdict::Act
-            if gas::failures_are_used_up(state, agent, &ask.ask, &command.moment, None) =>
-        {
-            hold(HoldReason::FailedPlans, queue.by_agent, queue.in_all)
-        }
-        Verdict::Act if exceeds(state, &command.moment, ask.ask.usd(), None) => {
-            hold(HoldReason::UnattendedLimit, queue.by_agent, queue.in_all)
-        }
-        verdict @ (Verdict::Act | Verdict::Hold(_) | Verdict::Refuse(_)) => verdict,
-    };
-    let by_device = state.is_on_device(from);
-    let verdict = match verdict {
-        // A person must press a button, so the request takes a place in the queue.
-        Verdict::Act if by_device && is_full(queue.by_agent, queue.in_all) => {
-            Verdict::Refuse(Refusal::new(Code::TooManyPending))
-        }
-        verdict @ (Verdict::Act | Verdict::Hold(_) | Verdict::Refuse(_)) => verdict,
-    };
     let reply = Reply::Request(ask.id);
-    match verdict {
+    match verdict(&intake, agent, ask)? {
         Verdict::Act => {
-            let effects = match &ask.ask {
-                LaneAsk::Payment(_) if by_device => {
-                    let until = Deadline::after(&command.moment);
-                    events.push(Event::DeviceAwaited { asked, until });
-                    Vec::new()
-                }
-                LaneAsk::Payment(payment) => {
-                    let terms = payments::terms(from, payment, &command.moment, ask.nonce)?;
-                    events.push(Event::PaymentAuthorized { asked, terms });
-                    vec![Effect::Sign(ask.id)]
-                }
-                // The lane reads the running plans from the view.
-                LaneAsk::Trade(_) | LaneAsk::Loan(_) => {
-                    let until = plans::plan_deadline(&command.moment);
-                    events.push(Event::ExecutionStarted { asked, until });
-                    Vec::new()
-                }
-            };
+            let (event, effects) = act(&intake, asked, ask.nonce)?;
+            events.push(event);
             Ok(Decision { events, effects, reply })
         }
         Verdict::Hold(reason) => {
@@ -120,6 +76,60 @@ pub(super) fn ask(state: &State, command: &Command, ask: &Ask) -> Result<Decisio
             Ok(Decision::reply(events, reply))
         }
     }
+}
+
+/// Applies the policy, and the rules of all lanes, to a new request.
+fn verdict(intake: &Intake<'_>, agent: &Agent, ask: &Ask) -> Result<Verdict, Refusal> {
+    let Intake { state, command, from, queue, .. } = *intake;
+    let verdict = match (&ask.refused, &ask.ask) {
+        (Some(refusal), LaneAsk::Loan(loan)) => loans::refused(intake, agent, loan, refusal)?,
+        (Some(refusal), LaneAsk::Payment(_) | LaneAsk::Trade(_)) => {
+            Verdict::Refuse(refusal.clone())
+        }
+        (None, LaneAsk::Payment(payment)) => payments::verdict(intake, payment),
+        (None, LaneAsk::Trade(trade)) => trades::verdict(intake, trade),
+        (None, LaneAsk::Loan(loan)) => loans::verdict(intake, agent, loan)?,
+    };
+    if verdict != Verdict::Act {
+        return Ok(verdict);
+    }
+    let moment = &command.moment;
+    let (by_agent, in_all) = (queue.by_agent, queue.in_all);
+    Ok(if gas::failures_are_used_up(state, agent, &ask.ask, moment, None) {
+        hold(HoldReason::FailedPlans, by_agent, in_all)
+    } else if exceeds(state, moment, ask.ask.usd(), None) {
+        hold(HoldReason::UnattendedLimit, by_agent, in_all)
+    } else if state.is_on_device(from) && is_full(by_agent, in_all) {
+        // A person must press a button, so the request takes a place in the queue.
+        Verdict::Refuse(Refusal::new(Code::TooManyPending))
+    } else {
+        Verdict::Act
+    })
+}
+
+/// Returns the event and the effects of a request that the policy allows.
+fn act(
+    intake: &Intake<'_>,
+    asked: Box<RequestDraft>,
+    nonce: [u8; 32],
+) -> Result<(Event, Vec<Effect>), Refusal> {
+    let Intake { state, command, from, .. } = *intake;
+    let moment = &command.moment;
+    Ok(match &asked.ask {
+        LaneAsk::Payment(_) if state.is_on_device(from) => {
+            (Event::DeviceAwaited { asked, until: Deadline::after(moment) }, Vec::new())
+        }
+        LaneAsk::Payment(payment) => {
+            let terms = payments::terms(from, payment, moment, nonce)?;
+            let effects = vec![Effect::Sign(asked.id)];
+            (Event::PaymentAuthorized { asked, terms }, effects)
+        }
+        // The lane reads the running plans from the view.
+        LaneAsk::Trade(_) | LaneAsk::Loan(_) => {
+            let until = plans::plan_deadline(moment);
+            (Event::ExecutionStarted { asked, until }, Vec::new())
+        }
+    })
 }
 
 /// Answers a repeat of an earlier request, which measures nothing. The reply of a new request is [`Reply::Done`].
