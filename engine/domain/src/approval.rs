@@ -2,7 +2,10 @@
 
 use std::borrow::Cow;
 
+use bursar_core::card::ByLane;
 use bursar_core::codes::Code;
+use bursar_core::money::Usd;
+use bursar_core::policy::Policy;
 use bursar_core::time::Moment;
 
 use crate::agents::{Agent, Commission};
@@ -14,6 +17,7 @@ use crate::command::{Approval, Requote};
 use crate::due::{renewal_if_due, unattended_day_if_due};
 use crate::event::Event;
 use crate::loan_context::{Lender, context};
+use crate::loans::LoanAsk;
 use crate::plan::Quote;
 use crate::refusal::Refusal;
 use crate::requests::{LaneAsk, PaymentAsk, Request};
@@ -105,61 +109,11 @@ pub(crate) fn fresh_verdict(
         let (renewals, spent) = renewal_if_due(agent, commission, moment);
         events = renewals;
         events.extend(unattended_day_if_due(state, moment));
+        let review = Review { state, moment, trusted, request, agent, policy, spent };
         let verdict = match &request.ask {
-            LaneAsk::Payment(payment) => {
-                let repriced = reprice(payment, fresh)?;
-                payments::assess(&PaymentContext {
-                    ask: &repriced,
-                    from: request.from,
-                    policy,
-                    network_enabled: state.network_enabled(payment.chain),
-                    trusted,
-                    clock_off: clock_is_off(moment),
-                    max_validity_s: state.settings.max_validity_s,
-                    spent: spent.payment,
-                    // Without the request's own reservation, which the approval turns into spending.
-                    reserved: agent.reserved.payment.left_after(payment.usd),
-                    held_by_agent: 0,
-                    held_in_all: 0,
-                })
-            }
-            LaneAsk::Trade(trade) => {
-                let quote = match fresh {
-                    Some(Requote::Plan(Quote::Trade(quote))) => quote,
-                    Some(_) | None => &trade.quote,
-                };
-                check_floor(trade, quote)?;
-                trading::assess(&TradeContext {
-                    ask: trade,
-                    quote,
-                    policy,
-                    network_enabled: state.network_enabled(trade.chain),
-                    trusted,
-                    clock_off: clock_is_off(moment),
-                    now: u64::try_from(moment.utc.seconds()).unwrap_or(0),
-                    promised: state.promised(
-                        request.from,
-                        trade.chain,
-                        trade.token_in.address,
-                        moment,
-                        None,
-                    ),
-                    spent: spent.trade,
-                    reserved: agent.reserved.trade.left_after(trade.counted),
-                    held_by_agent: 0,
-                    held_in_all: 0,
-                })
-            }
-            LaneAsk::Loan(loan) => {
-                let quote = match fresh {
-                    Some(Requote::Plan(Quote::Loan(quote))) => quote,
-                    Some(_) | None => &loan.quote,
-                };
-                let id = Some(request.id);
-                let lender = Lender { agent, from: request.from, request: id, started: None };
-                let subject = (&**loan, quote);
-                lending::assess(&context(state, moment, trusted, lender, policy, subject))
-            }
+            LaneAsk::Payment(payment) => review.payment(payment, fresh)?,
+            LaneAsk::Trade(trade) => review.trade(trade, fresh)?,
+            LaneAsk::Loan(loan) => review.loan(loan, fresh),
         };
         match verdict {
             // The operator has just given the approval that a hold requires.
@@ -169,6 +123,77 @@ pub(crate) fn fresh_verdict(
     };
     let verdict = evaluate();
     (events, verdict)
+}
+
+/// A held request, and what the policy judges it by now.
+struct Review<'a> {
+    state: &'a State,
+    moment: &'a Moment,
+    trusted: bool,
+    request: &'a Request,
+    agent: &'a Agent,
+    policy: &'a Policy,
+    spent: ByLane<Usd>,
+}
+
+impl Review<'_> {
+    fn payment(&self, payment: &PaymentAsk, fresh: Option<&Requote>) -> Result<Verdict, Refusal> {
+        let repriced = reprice(payment, fresh)?;
+        Ok(payments::assess(&PaymentContext {
+            ask: &repriced,
+            from: self.request.from,
+            policy: self.policy,
+            network_enabled: self.state.network_enabled(payment.chain),
+            trusted: self.trusted,
+            clock_off: clock_is_off(self.moment),
+            max_validity_s: self.state.settings.max_validity_s,
+            spent: self.spent.payment,
+            // Without the request's own reservation, which the approval turns into spending.
+            reserved: self.agent.reserved.payment.left_after(payment.usd),
+            held_by_agent: 0,
+            held_in_all: 0,
+        }))
+    }
+
+    fn trade(&self, trade: &TradeAsk, fresh: Option<&Requote>) -> Result<Verdict, Refusal> {
+        let quote = match fresh {
+            Some(Requote::Plan(Quote::Trade(quote))) => quote,
+            Some(_) | None => &trade.quote,
+        };
+        check_floor(trade, quote)?;
+        let Self { state, moment, request, .. } = *self;
+        Ok(trading::assess(&TradeContext {
+            ask: trade,
+            quote,
+            policy: self.policy,
+            network_enabled: state.network_enabled(trade.chain),
+            trusted: self.trusted,
+            clock_off: clock_is_off(moment),
+            now: u64::try_from(moment.utc.seconds()).unwrap_or(0),
+            promised: state.promised(
+                request.from,
+                trade.chain,
+                trade.token_in.address,
+                moment,
+                None,
+            ),
+            spent: self.spent.trade,
+            reserved: self.agent.reserved.trade.left_after(trade.counted),
+            held_by_agent: 0,
+            held_in_all: 0,
+        }))
+    }
+
+    fn loan(&self, loan: &LoanAsk, fresh: Option<&Requote>) -> Verdict {
+        let quote = match fresh {
+            Some(Requote::Plan(Quote::Loan(quote))) => quote,
+            Some(_) | None => &loan.quote,
+        };
+        let Self { state, moment, trusted, request, agent, policy, .. } = *self;
+        let id = Some(request.id);
+        let lender = Lender { agent, from: request.from, request: id, started: None };
+        lending::assess(&context(state, moment, trusted, lender, policy, (loan, quote)))
+    }
 }
 
 /// Returns a payment at its fresh price, which may differ little from the one that was assessed.
