@@ -61,172 +61,48 @@ impl<T> ByLane<T> {
     }
 }
 
-/// The reason why a request needs the operator.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum HoldReason {
-    /// The policy has no automatic limit: every payment needs approval.
-    ManualOnly,
-    /// The amount reaches or exceeds the policy's automatic limit.
-    AboveThreshold,
-    /// The policy allows the agent's URL, but not every URL that the challenge names.
-    ResourceOutsideAllowList,
-    /// The payment would stay valid longer than the setting `payments.max_validity`.
-    LongValidity,
-    /// The offer's EIP-712 domain differs from our table, and the chain did not confirm ours.
-    DomainContradicted,
-    /// The journal did not match the wallet at unlock.
-    JournalUntrusted,
-    /// The price of the asset is not known.
-    Unpriced,
-    /// The token did not confirm the offer's EIP-712 domain, or takes no authorizations.
-    DomainUnconfirmed,
-    /// Selling the amount brings 5 % less than buying it costs, or no pool buys it.
-    SellsForLess,
-    /// Ten times the amount would change the price by 1 %, or no pool can deliver it.
-    ThinMarket,
-    /// The price is 3 % off its ten-minute average.
-    OffAverage,
-    /// This machine's clock is over ten minutes off the newest block.
-    ClockOff,
-    /// The value of the trade is not known.
-    NoValue,
-    /// It is not known how much worse the quote is than the pool's own rate.
-    ImpactUnknown,
-    /// The quote is worse than the pool's own rate by more than the policy's ceiling.
-    ImpactAboveCeiling,
-    /// Another route pays more, by over the policy's price impact.
-    BetterRoute,
-    /// A hook that is not on the policy's list runs in the swap, or may choose its fee.
-    HookedPool,
-    /// A token is neither in our table nor on the policy's list.
-    UnlistedToken,
-    /// The output is worth less than the input, by prices from outside the pool.
-    UnfairValue,
-    /// The output is ETH, and its price is not known.
-    OutputUnpriced,
-    /// No node could simulate the whole plan.
-    EffectsUnproven,
-    /// The agent has made as many supplies and withdrawals today as the policy allows.
-    OperationsSpent,
-    /// The venue is not curated, and this is the first supply to it.
-    UncuratedVenue,
-    /// A share of the venue redeems for less than once before.
-    SharePriceFell,
-    /// The venue's free money is less than ten times the deposit.
-    ThinLiquidity,
-    /// The paying address would keep too little ETH to withdraw later.
-    ExitUnfunded,
-    /// Over the setting `unattended.daily`, and no person has opened the wallet since the engine started.
-    UnattendedLimit,
-    /// The key of the paying address is in a hardware device. Only cards have this reason: such a request is not held.
-    Device,
-    /// As many trades and supplies of the agent as [`crate::limits::FAILED_PLANS_A_DAY`] paid for gas today and failed.
-    FailedPlans,
-}
-
-impl HoldReason {
-    /// Returns the stable text on the wire.
-    pub fn text(self) -> &'static str {
-        match self {
-            HoldReason::ManualOnly => "manual_only",
-            HoldReason::AboveThreshold => "above_threshold",
-            HoldReason::ResourceOutsideAllowList => "resource_outside_allow_list",
-            HoldReason::LongValidity => "long_validity",
-            HoldReason::DomainContradicted => "domain_contradicted",
-            HoldReason::JournalUntrusted => "journal_untrusted",
-            HoldReason::Unpriced => "unpriced",
-            HoldReason::DomainUnconfirmed => "domain_unconfirmed",
-            HoldReason::SellsForLess => "sells_for_less",
-            HoldReason::ThinMarket => "thin_market",
-            HoldReason::OffAverage => "off_average",
-            HoldReason::ClockOff => "clock_off",
-            HoldReason::NoValue => "no_value",
-            HoldReason::ImpactUnknown => "impact_unknown",
-            HoldReason::ImpactAboveCeiling => "impact_above_ceiling",
-            HoldReason::BetterRoute => "better_route",
-            HoldReason::HookedPool => "hooked_pool",
-            HoldReason::UnlistedToken => "unlisted_token",
-            HoldReason::UnfairValue => "unfair_value",
-            HoldReason::OutputUnpriced => "output_unpriced",
-            HoldReason::EffectsUnproven => "effects_unproven",
-            HoldReason::OperationsSpent => "operations_spent",
-            HoldReason::UncuratedVenue => "uncurated_venue",
-            HoldReason::SharePriceFell => "share_price_fell",
-            HoldReason::ThinLiquidity => "thin_liquidity",
-            HoldReason::ExitUnfunded => "exit_unfunded",
-            HoldReason::UnattendedLimit => "unattended_limit",
-            HoldReason::Device => "device",
-            HoldReason::FailedPlans => "failed_plans",
-        }
-    }
-
-    /// Returns one line for the operator.
-    pub fn sentence(self) -> &'static str {
-        match self {
-            HoldReason::ManualOnly => "the policy requires approval of every request of this kind",
-            HoldReason::AboveThreshold => "at or over the policy's automatic limit",
-            HoldReason::ResourceOutsideAllowList => {
-                "the policy allows the agent's URL, but not every URL that the merchant names"
-            }
-            HoldReason::LongValidity => "it would stay valid for longer than payments.max_validity",
-            HoldReason::DomainContradicted => {
-                "the offer's token domain differs from Bursar's, which the chain did not confirm"
-            }
-            HoldReason::JournalUntrusted => {
-                "the journal did not match the wallet at unlock (see audit verify)"
-            }
-            HoldReason::Unpriced => {
-                "no pool gave a price for this token: an approval asks again and needs one"
-            }
-            HoldReason::DomainUnconfirmed => {
-                "the token did not confirm the offer's name and version (EIP-712), so nothing can be signed"
-            }
-            HoldReason::SellsForLess => {
-                "selling this token brings at least 5 % less than buying it, so its price is uncertain"
-            }
-            HoldReason::ThinMarket => {
-                "ten times the amount would change the price by 1 % or more, so it is uncertain"
-            }
-            HoldReason::OffAverage => {
-                "the price is at least 3 % off its ten-minute average, so it is uncertain"
-            }
-            HoldReason::ClockOff => {
-                "this machine's clock is over ten minutes off the chain's: correct it first"
-            }
-            HoldReason::NoValue => "the value of this trade is not known",
-            HoldReason::ImpactUnknown => "the price impact of this trade is not known",
-            HoldReason::ImpactAboveCeiling => "the price impact is above the policy's maximum",
-            HoldReason::BetterRoute => "another route pays much more than the pool of this trade",
-            HoldReason::HookedPool => {
-                "a hook of this pool that the policy does not list (--trade-hooks) runs in the swap"
-            }
-            HoldReason::UnlistedToken => "a token is not on the policy's list (--trade-tokens)",
-            HoldReason::UnfairValue => {
-                "the output is worth less than the input, by prices from outside the pool"
-            }
-            HoldReason::OutputUnpriced => {
-                "the price of ETH, and so the worth of the output, is not known"
-            }
-            HoldReason::EffectsUnproven => "no node could simulate the whole plan",
-            HoldReason::OperationsSpent => "the agent's lending operations of today are used up",
-            HoldReason::UncuratedVenue => {
-                "the first supply to a venue that is not curated by a trusted party"
-            }
-            HoldReason::SharePriceFell => {
-                "the share price is below the highest that was seen: the venue lost money"
-            }
-            HoldReason::ThinLiquidity => "the venue has less free money than ten times the deposit",
-            HoldReason::ExitUnfunded => "too little ETH would be left to withdraw the money again",
-            HoldReason::Device => "the key of the paying address is in a Ledger",
-            HoldReason::FailedPlans => {
-                "20 trades and supplies of this agent paid for gas today (UTC) and failed"
-            }
-            HoldReason::UnattendedLimit => {
-                "over unattended.daily, the limit while no person has opened the wallet since the engine started"
-            }
-        }
-    }
+crate::code_table! {
+    /// The reason why a request needs the operator.
+    #[derive(Serialize, Deserialize)]
+    #[serde(rename_all = "snake_case")]
+    pub enum HoldReason;
+    ManualOnly "manual_only" "the policy requires approval of every request of this kind";
+    AboveThreshold "above_threshold" "at or over the policy's automatic limit";
+    ResourceOutsideAllowList "resource_outside_allow_list" "the policy allows the agent's URL, but not every URL that the merchant names";
+    LongValidity "long_validity" "it would stay valid for longer than payments.max_validity";
+    DomainContradicted "domain_contradicted" "the offer's token domain differs from Bursar's, which the chain did not confirm";
+    JournalUntrusted "journal_untrusted" "the journal did not match the wallet at unlock (see audit verify)";
+    Unpriced "unpriced" "no pool gave a price for this token: an approval asks again and needs one";
+    // Also if the token takes no authorizations.
+    DomainUnconfirmed "domain_unconfirmed" "the token did not confirm the offer's name and version (EIP-712), so nothing can be signed";
+    // Also if no pool buys it.
+    SellsForLess "sells_for_less" "selling this token brings at least 5 % less than buying it, so its price is uncertain";
+    // Also if no pool can deliver that.
+    ThinMarket "thin_market" "ten times the amount would change the price by 1 % or more, so it is uncertain";
+    OffAverage "off_average" "the price is at least 3 % off its ten-minute average, so it is uncertain";
+    ClockOff "clock_off" "this machine's clock is over ten minutes off the chain's: correct it first";
+    NoValue "no_value" "the value of this trade is not known";
+    // The price impact shows how much worse the quote is than the pool's own rate.
+    ImpactUnknown "impact_unknown" "the price impact of this trade is not known";
+    ImpactAboveCeiling "impact_above_ceiling" "the price impact is above the policy's maximum";
+    // The difference is over the policy's maximum price impact.
+    BetterRoute "better_route" "another route pays much more than the pool of this trade";
+    // Also if such a hook may choose the fee.
+    HookedPool "hooked_pool" "a hook of this pool that the policy does not list (--trade-hooks) runs in the swap";
+    UnlistedToken "unlisted_token" "a token is not on the policy's list (--trade-tokens)";
+    UnfairValue "unfair_value" "the output is worth less than the input, by prices from outside the pool";
+    OutputUnpriced "output_unpriced" "the price of ETH, and so the worth of the output, is not known";
+    EffectsUnproven "effects_unproven" "no node could simulate the whole plan";
+    OperationsSpent "operations_spent" "the agent's lending operations of today are used up";
+    UncuratedVenue "uncurated_venue" "the first supply to a venue that is not curated by a trusted party";
+    SharePriceFell "share_price_fell" "the share price is below the highest that was seen: the venue lost money";
+    ThinLiquidity "thin_liquidity" "the venue has less free money than ten times the deposit";
+    ExitUnfunded "exit_unfunded" "too little ETH would be left to withdraw the money again";
+    UnattendedLimit "unattended_limit" "over unattended.daily, the limit while no person has opened the wallet since the engine started";
+    // Only cards have this reason: such a request is not held.
+    Device "device" "the key of the paying address is in a Ledger";
+    // The number is `limits::FAILED_PLANS_A_DAY`.
+    FailedPlans "failed_plans" "20 trades and supplies of this agent paid for gas today (UTC) and failed";
 }
 
 /// The terms that an approval would sign.
@@ -596,6 +472,13 @@ mod tests {
 
     fn supply() -> LoanTerms {
         LoanTerms { action: "supply".into(), venue: "0x01".into(), unit: "assets".into() }
+    }
+
+    #[test]
+    fn hold_reasons_have_their_stable_text_in_json() {
+        for reason in HoldReason::ALL {
+            assert_eq!(serde_json::to_value(reason).unwrap(), reason.text());
+        }
     }
 
     #[test]
