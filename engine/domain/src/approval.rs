@@ -39,7 +39,7 @@ pub(crate) fn may_work<'a>(state: &State, agent: &'a Agent) -> Result<&'a Commis
 /// Returns why an approval would be refused at this moment, if it would be.
 pub(crate) fn obstacle(state: &State, request: &Request, moment: &Moment) -> Option<Refusal> {
     // An untrusted journal holds requests but never refuses them.
-    let verdict = || fresh_verdict(state, moment, true, request, None).1;
+    let verdict = || fresh_verdict(state, moment, true, request, &Requote::Nothing).1;
     may_be_approved(state).and_then(|()| verdict()).err()
 }
 
@@ -54,32 +54,45 @@ pub(crate) fn may_be_approved(state: &State) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// Returns the fresh price that an approval needs; `None` for a payment in a reference stablecoin.
+/// The prices of the moment of an approval.
+pub(crate) enum FreshPrices<'a> {
+    /// The policy judges the request by these.
+    Known(&'a Requote),
+    /// There are none, so the request ends with this refusal.
+    Missing(Refusal),
+}
+
+/// Returns the fresh prices that an approval needs.
 ///
-/// The outer error keeps the request held, the inner one closes it.
-pub(crate) fn fresh_price<'a>(
+/// # Errors
+/// The approval is refused, but the request stays held.
+pub(crate) fn fresh_prices<'a>(
     request: &Request,
     approval: &'a Approval,
-) -> Result<Result<Option<&'a Requote>, Refusal>, Refusal> {
-    match (&request.ask, &approval.quote) {
-        (LaneAsk::Payment(payment), fresh) => {
-            let Some(held) = payment.foreign() else { return Ok(Ok(None)) };
-            match fresh {
-                Some(Ok(fresh @ Requote::Asset(asset))) => {
-                    held.check_payable(asset).map(|()| Ok(Some(fresh)))
+) -> Result<FreshPrices<'a>, Refusal> {
+    let quote = &approval.quote;
+    match (&request.ask, quote) {
+        (LaneAsk::Payment(payment), _) => {
+            let Some(held) = payment.foreign() else {
+                return Ok(FreshPrices::Known(&Requote::Nothing));
+            };
+            match quote {
+                Requote::Asset(asset) => {
+                    held.check_payable(asset).map(|()| FreshPrices::Known(quote))
                 }
-                Some(Err(refusal)) => Err(refusal.clone()),
-                Some(Ok(Requote::Plan(_))) | None => Err(Refusal::new(Code::Unpriced)),
+                Requote::Failed(refusal) => Err(refusal.clone()),
+                Requote::Plan(_) | Requote::Nothing => Err(Refusal::new(Code::Unpriced)),
             }
         }
-        (LaneAsk::Trade(_), Some(Ok(fresh @ Requote::Plan(Quote::Trade(_))))) => {
-            Ok(Ok(Some(fresh)))
+        (LaneAsk::Trade(_), Requote::Plan(Quote::Trade(_)))
+        | (LaneAsk::Loan(_), Requote::Plan(Quote::Loan(_))) => Ok(FreshPrices::Known(quote)),
+        (LaneAsk::Trade(_) | LaneAsk::Loan(_), Requote::Failed(refusal)) => {
+            Ok(FreshPrices::Missing(refusal.clone()))
         }
-        (LaneAsk::Loan(_), Some(Ok(fresh @ Requote::Plan(Quote::Loan(_))))) => Ok(Ok(Some(fresh))),
-        (LaneAsk::Trade(_) | LaneAsk::Loan(_), Some(Err(refusal))) => Ok(Err(refusal.clone())),
-        (LaneAsk::Trade(_) | LaneAsk::Loan(_), Some(Ok(_)) | None) => {
-            Ok(Err(Refusal::new(Code::QuoteFailed)))
-        }
+        (
+            LaneAsk::Trade(_) | LaneAsk::Loan(_),
+            Requote::Plan(_) | Requote::Asset(_) | Requote::Nothing,
+        ) => Ok(FreshPrices::Missing(Refusal::new(Code::QuoteFailed))),
     }
 }
 
@@ -89,7 +102,7 @@ pub(crate) fn check_floor(trade: &TradeAsk, quote: &TradeQuote) -> Result<(), Re
     if quote.out.0 < floor.0 { Err(Refusal::new(Code::PriceMoved)) } else { Ok(()) }
 }
 
-/// Applies the current policy to a held request. `fresh` holds the current prices; without it, those of the request
+/// Applies the current policy to a held request. `fresh` holds the current prices; without any, those of the request
 /// count.
 ///
 /// Tightened limits and suspensions thus take effect. Also returns the allowance renewals that the verdict assumes.
@@ -98,7 +111,7 @@ pub(crate) fn fresh_verdict(
     moment: &Moment,
     trusted: bool,
     request: &Request,
-    fresh: Option<&Requote>,
+    fresh: &Requote,
 ) -> (Vec<Event>, Result<(), Refusal>) {
     let mut events = Vec::new();
     let mut evaluate = || {
@@ -137,7 +150,7 @@ struct Review<'a> {
 }
 
 impl Review<'_> {
-    fn payment(&self, payment: &PaymentAsk, fresh: Option<&Requote>) -> Result<Verdict, Refusal> {
+    fn payment(&self, payment: &PaymentAsk, fresh: &Requote) -> Result<Verdict, Refusal> {
         let repriced = reprice(payment, fresh)?;
         Ok(payments::assess(&PaymentContext {
             ask: &repriced,
@@ -155,11 +168,8 @@ impl Review<'_> {
         }))
     }
 
-    fn trade(&self, trade: &TradeAsk, fresh: Option<&Requote>) -> Result<Verdict, Refusal> {
-        let quote = match fresh {
-            Some(Requote::Plan(Quote::Trade(quote))) => quote,
-            Some(_) | None => &trade.quote,
-        };
+    fn trade(&self, trade: &TradeAsk, fresh: &Requote) -> Result<Verdict, Refusal> {
+        let quote = fresh.plan().and_then(Quote::trade).unwrap_or(&trade.quote);
         check_floor(trade, quote)?;
         let Self { state, moment, request, .. } = *self;
         Ok(trading::assess(&TradeContext {
@@ -184,11 +194,8 @@ impl Review<'_> {
         }))
     }
 
-    fn loan(&self, loan: &LoanAsk, fresh: Option<&Requote>) -> Verdict {
-        let quote = match fresh {
-            Some(Requote::Plan(Quote::Loan(quote))) => quote,
-            Some(_) | None => &loan.quote,
-        };
+    fn loan(&self, loan: &LoanAsk, fresh: &Requote) -> Verdict {
+        let quote = fresh.plan().and_then(Quote::loan).unwrap_or(&loan.quote);
         let Self { state, moment, trusted, request, agent, policy, .. } = *self;
         let id = Some(request.id);
         let lender = Lender { agent, from: request.from, request: id, started: None };
@@ -197,11 +204,8 @@ impl Review<'_> {
 }
 
 /// Returns a payment at its fresh price, which may differ little from the one that was assessed.
-fn reprice<'a>(
-    payment: &'a PaymentAsk,
-    fresh: Option<&Requote>,
-) -> Result<Cow<'a, PaymentAsk>, Refusal> {
-    let (Some(held), Some(Requote::Asset(fresh))) = (payment.foreign(), fresh) else {
+fn reprice<'a>(payment: &'a PaymentAsk, fresh: &Requote) -> Result<Cow<'a, PaymentAsk>, Refusal> {
+    let (Some(held), Requote::Asset(fresh)) = (payment.foreign(), fresh) else {
         return Ok(Cow::Borrowed(payment));
     };
     if let (Some(assessed), Some(now)) = (&held.quote, &fresh.quote) {

@@ -247,17 +247,30 @@ pub struct Approval {
     /// The EIP-3009 nonce of a payment, drawn in case it is needed.
     pub nonce: [u8; 32],
     pub by: Client,
-    /// The prices at this moment, or why there are none; `None` for a payment in a reference stablecoin.
-    pub quote: Option<Result<Requote, Refusal>>,
+    pub quote: Requote,
 }
 
 /// What was measured again for an approval.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Requote {
-    /// Of a request that a plan executes.
+    /// Nothing, as for a payment in a reference stablecoin.
+    Nothing,
+    /// A request that a plan executes.
     Plan(Quote),
-    /// Of a payment in a token outside our table.
+    /// The token of a payment that is outside our table.
     Asset(Box<ForeignAsset>),
+    /// The measurement failed.
+    Failed(Refusal),
+}
+
+impl Requote {
+    /// Returns the measurement of a plan.
+    pub fn plan(&self) -> Option<&Quote> {
+        match self {
+            Self::Plan(quote) => Some(quote),
+            Self::Nothing | Self::Asset(_) | Self::Failed(_) => None,
+        }
+    }
 }
 
 /// The next transaction of a plan.

@@ -170,7 +170,7 @@ fn each_quote(
         }
         Action::Approve(approval) => {
             let Some(request) = running(&approval.id) else { return };
-            if let (Some(Ok(Requote::Plan(Quote::Loan(quote)))), Some(loan)) =
+            if let (Requote::Plan(Quote::Loan(quote)), Some(loan)) =
                 (&mut approval.quote, request.loan())
             {
                 change(state, request.from, loan, quote);

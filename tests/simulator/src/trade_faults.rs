@@ -180,10 +180,7 @@ fn execution(request: Option<&Request>) -> Option<&Execution> {
 }
 
 fn fresh(approval: &Approval) -> Option<TradeQuote> {
-    match approval.quote.as_ref()? {
-        Ok(Requote::Plan(quote)) => quote.trade().cloned(),
-        Ok(Requote::Asset(_)) | Err(_) => None,
-    }
+    approval.quote.plan()?.trade().cloned()
 }
 
 type Requests = Arc<std::collections::BTreeMap<RequestId, Arc<Request>>>;
@@ -245,7 +242,7 @@ fn each_quote(action: &mut Action, change: impl Fn(&mut TradeQuote)) {
             }
         }
         Action::Approve(approval) => {
-            if let Some(Ok(Requote::Plan(Quote::Trade(quote)))) = &mut approval.quote {
+            if let Requote::Plan(Quote::Trade(quote)) = &mut approval.quote {
                 change(quote);
             }
         }

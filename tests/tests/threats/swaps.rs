@@ -10,7 +10,7 @@ use bursar_core::ids::RequestId;
 use bursar_core::money::{Atoms, Usd};
 use bursar_core::networks::ChainId;
 use bursar_domain::apply::ChangedRecord;
-use bursar_domain::command::Approval;
+use bursar_domain::command::{Approval, Requote};
 use bursar_domain::{Action, Command, Decision, Entry, PaymentAsk, Refusal, Request, State};
 use bursar_engine::journal::MemoryStore;
 use bursar_engine::rules::{MutatedRules, Rules};
@@ -131,7 +131,7 @@ async fn t_13_a_held_request_that_changes_in_memory_is_not_signed() {
                 shown,
                 nonce: [1; 32],
                 by: Client::Inside,
-                quote: None,
+                quote: Requote::Nothing,
             }));
             let refused = engine.engine.core().act(action).await.unwrap_err();
             assert_eq!(refused.code, wanted, "{what}, {target:?}: {refused}");

@@ -10,7 +10,7 @@ use bursar_core::client::Client;
 use bursar_core::codes::Code;
 use bursar_core::ids::RequestId;
 use bursar_domain::Action;
-use bursar_domain::command::Approval;
+use bursar_domain::command::{Approval, Requote};
 use bursar_tests::engine::TestEngine;
 use bursar_tests::offers::{BASE, PAY_TO, signed_terms};
 use bursar_tests::operator::{Expect, Operator};
@@ -187,7 +187,7 @@ async fn t_13_an_approval_is_bound_to_the_card_shown() {
         shown: their_card,
         nonce: [1; 32],
         by: Client::Inside,
-        quote: None,
+        quote: Requote::Nothing,
     }));
     let refused = engine.engine.core().act(swapped).await.unwrap_err();
     assert_eq!(refused.code, Code::CardChanged);

@@ -9,7 +9,7 @@ use bursar_x402::signature::{Signature65, recover};
 
 use super::payments;
 use crate::approval::{fresh_verdict, may_work};
-use crate::command::Command;
+use crate::command::{Command, Requote};
 use crate::deadline::Deadline;
 use crate::decision::{Decision, Effect, Reply, require_sealed};
 use crate::due::{renewal_if_due, unattended_day_if_due};
@@ -34,7 +34,7 @@ pub(super) fn prompt(
         return Ok(Decision::reply(vec![over], Reply::Refused(WaitEnd::TooLate.code().into())));
     }
     let (mut events, verdict) =
-        fresh_verdict(state, &command.moment, command.trusted, request, None);
+        fresh_verdict(state, &command.moment, command.trusted, request, &Requote::Nothing);
     if let Err(refusal) = verdict {
         events.push(Event::RequestRejected { id, refusal: refusal.clone() });
         return Ok(Decision::reply(events, Reply::Refused(refusal)));

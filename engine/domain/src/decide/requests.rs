@@ -12,7 +12,7 @@ use super::intake::{Intake, Queue};
 use super::unattended::exceeds;
 use super::{loans, payments, plans, prompts, steps, trades};
 use crate::agents::Agent;
-use crate::approval::{fresh_price, fresh_verdict, may_be_approved, may_work};
+use crate::approval::{FreshPrices, fresh_prices, fresh_verdict, may_be_approved, may_work};
 use crate::assess::{Verdict, hold, is_full};
 use crate::cards;
 use crate::command::{Approval, Ask, Command, Recall, Requote};
@@ -245,18 +245,18 @@ pub(super) fn approve(
         return Err(Refusal::new(Code::CardChanged));
     }
     let mut events = Vec::new();
-    if let (LaneAsk::Loan(loan), Some(Ok(Requote::Plan(Quote::Loan(quote))))) =
-        (&request.ask, &approval.quote)
-    {
+    if let (LaneAsk::Loan(loan), Some(Quote::Loan(quote))) = (&request.ask, approval.quote.plan()) {
         check_current(state, request.from, loan, quote)?;
     }
-    let fresh = fresh_price(request, approval)?;
-    let verdict = fresh.and_then(|fresh| {
-        let (renewals, verdict) =
-            fresh_verdict(state, &command.moment, command.trusted, request, fresh);
-        events.extend(renewals);
-        verdict
-    });
+    let verdict = match fresh_prices(request, approval)? {
+        FreshPrices::Known(fresh) => {
+            let (renewals, verdict) =
+                fresh_verdict(state, &command.moment, command.trusted, request, fresh);
+            events.extend(renewals);
+            verdict
+        }
+        FreshPrices::Missing(refusal) => Err(refusal),
+    };
     let reply = Reply::Request(request.id);
     if let Err(refusal) = verdict {
         events.push(Event::RequestRejected { id: request.id, refusal });
@@ -265,10 +265,10 @@ pub(super) fn approve(
     let effects = match &request.ask {
         LaneAsk::Payment(payment) => {
             let asset = match &approval.quote {
-                Some(Ok(Requote::Asset(asset))) if payment.foreign().is_some() => {
-                    Some(asset.clone())
+                Requote::Asset(asset) if payment.foreign().is_some() => Some(asset.clone()),
+                Requote::Asset(_) | Requote::Plan(_) | Requote::Nothing | Requote::Failed(_) => {
+                    None
                 }
-                Some(_) | None => None,
             };
             let (id, by) = (request.id, approval.by);
             if let (true, Status::Held { deadline, .. }) =

@@ -11,7 +11,7 @@ use bursar_submit::{Input, Outcome};
 use super::plans::{check_stops, ended, may_sign, plan_deadline, with_cause};
 use super::unattended::check_unattended;
 use super::{loans, outboxes, trades};
-use crate::command::{Approval, Command, Requote, StepOrder};
+use crate::command::{Approval, Command, StepOrder};
 use crate::decision::{Decision, Reply, require_sealed};
 use crate::event::Event;
 use crate::gas;
@@ -33,7 +33,7 @@ pub(super) fn approved(
     approval: &Approval,
 ) -> Result<Event, Refusal> {
     let missing = || Refusal::new(Code::QuoteFailed);
-    let Some(Ok(Requote::Plan(quote))) = &approval.quote else { return Err(missing()) };
+    let quote = approval.quote.plan().ok_or_else(missing)?;
     let agent = state.agents.get(&request.agent);
     let policy = agent.and_then(|agent| state.policy_of(agent)).ok_or_else(missing)?;
     let (floor, counted) = match (&request.ask, quote) {

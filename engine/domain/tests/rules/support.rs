@@ -17,7 +17,7 @@ use bursar_core::status::AgentStatus;
 use bursar_core::time::Moment;
 use bursar_domain::agents::Commission;
 use bursar_domain::apply::ChangedRecord;
-use bursar_domain::command::{Approval, Ask, AskBounds, Report, ReportContext};
+use bursar_domain::command::{Approval, Ask, AskBounds, Report, ReportContext, Requote};
 use bursar_domain::decide::stop_plans;
 use bursar_domain::event::{Entry, LockCause};
 use bursar_domain::idempotency::Prior;
@@ -428,7 +428,7 @@ impl World {
             shown: shown.to_owned(),
             nonce: self.draw_nonce(),
             by: OPERATOR,
-            quote: None,
+            quote: Requote::Nothing,
         }))
     }
 

@@ -9,13 +9,13 @@ use bursar_core::fault::Fault;
 use bursar_core::money::Usd;
 use bursar_domain::assets::has_moved;
 use bursar_domain::command::Requote;
-use bursar_domain::plan::outbox_key;
-use bursar_domain::{LaneAsk, Refusal, Request, State};
+use bursar_domain::plan::{Quote, outbox_key};
+use bursar_domain::{LaneAsk, PaymentAsk, Request, State};
 
 use crate::context::EngineContext;
 use crate::lanes::lending::Known;
 
-/// Measures a request at the current prices; `None` for a payment in a reference stablecoin.
+/// Measures a request at the current prices.
 ///
 /// # Errors
 /// No node answers, or the price is not the one that the operator saw: the request stays held.
@@ -24,37 +24,43 @@ pub(super) async fn requote(
     state: &State,
     request: &Request,
     card: &Card,
-) -> Result<Option<Result<Requote, Refusal>>, Fault> {
-    let payment = match &request.ask {
-        LaneAsk::Payment(payment) => payment,
+) -> Result<Requote, Fault> {
+    let quote = match &request.ask {
+        LaneAsk::Payment(payment) => return reappraise(engine, payment, card).await,
         LaneAsk::Loan(loan) => {
             let outbox = state.outboxes.get(&outbox_key(loan.chain, request.from));
             let known = Known::of(state, request);
-            return match engine.lending.requote(loan, request.from, &known).await {
-                Ok(measured) => {
-                    let quote = measured.quote().clone().into();
-                    engine.lending.keep(request.id, outbox, measured);
-                    Ok(Some(Ok(Requote::Plan(quote))))
-                }
-                Err(refusal) if refusal.code == Code::ChainUnavailable => Err(refusal.into()),
-                Err(refusal) => Ok(Some(Err(refusal))),
-            };
+            engine.lending.requote(loan, request.from, &known).await.map(|measured| {
+                let quote: Quote = measured.quote().clone().into();
+                engine.lending.keep(request.id, outbox, measured);
+                quote
+            })
         }
         LaneAsk::Trade(trade) => {
             let outbox = state.outboxes.get(&outbox_key(trade.chain, request.from));
             let by_device = state.is_on_device(request.from);
-            return match engine.trading.requote(trade, request.from, by_device).await {
-                Ok(measured) => {
-                    let quote = measured.quote().clone().into();
-                    engine.trading.keep(request.id, outbox, measured);
-                    Ok(Some(Ok(Requote::Plan(quote))))
-                }
-                Err(refusal) if refusal.code == Code::ChainUnavailable => Err(refusal.into()),
-                Err(refusal) => Ok(Some(Err(refusal))),
-            };
+            engine.trading.requote(trade, request.from, by_device).await.map(|measured| {
+                let quote = measured.quote().clone().into();
+                engine.trading.keep(request.id, outbox, measured);
+                quote
+            })
         }
     };
-    let Some(asset) = engine.trading.appraise(payment).await else { return Ok(None) };
+    match quote {
+        Ok(quote) => Ok(Requote::Plan(quote)),
+        Err(refusal) if refusal.code == Code::ChainUnavailable => Err(refusal.into()),
+        Err(refusal) => Ok(Requote::Failed(refusal)),
+    }
+}
+
+async fn reappraise(
+    engine: &EngineContext,
+    payment: &PaymentAsk,
+    card: &Card,
+) -> Result<Requote, Fault> {
+    let Some(asset) = engine.trading.appraise(payment).await else {
+        return Ok(Requote::Nothing);
+    };
     // Nothing was assessed before, so the price on the card binds.
     if payment.is_unpriced() && is_another_price(card.usd, asset.usd()) {
         return Err(Fault::because(
@@ -62,7 +68,7 @@ pub(super) async fn requote(
             "The price moved by more than 1 % since you saw it: approve again.",
         ));
     }
-    Ok(Some(Ok(Requote::Asset(Box::new(asset)))))
+    Ok(Requote::Asset(Box::new(asset)))
 }
 
 /// Returns the request as the operator sees it: a payment that had no price when it was held has its current one.

@@ -154,7 +154,7 @@ impl Bench {
     ) -> Result<Decision, Refusal> {
         let shown = self.world.card(id).map_or(String::new(), |card| card.digest);
         let nonce = self.world.draw_nonce();
-        let quote = Some(quote.map(Requote::Plan));
+        let quote = quote.map_or_else(Requote::Failed, Requote::Plan);
         self.world.run(Action::Approve(Box::new(Approval {
             id,
             shown,

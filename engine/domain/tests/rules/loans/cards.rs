@@ -81,7 +81,7 @@ fn an_approval_of_another_card_changes_nothing() {
     let mut approval = bench.world.approval(id, &shown);
     if let bursar_domain::Action::Approve(approval) = &mut approval {
         let quote = supply(60_000_000).quote.into();
-        approval.quote = Some(Ok(bursar_domain::command::Requote::Plan(quote)));
+        approval.quote = bursar_domain::command::Requote::Plan(quote);
     }
     assert_eq!(bench.world.refused(approval).code, Code::CardChanged);
     bench.approves(id, supply(60_000_000).quote);

@@ -63,11 +63,7 @@ fn foreign(cost: u64) -> PaymentAsk {
     in_asset(asset(Some(quote(cost))))
 }
 
-fn approve(
-    world: &mut World,
-    id: RequestId,
-    fresh: Option<Result<Requote, Refusal>>,
-) -> Result<Decision, Refusal> {
+fn approve(world: &mut World, id: RequestId, fresh: Requote) -> Result<Decision, Refusal> {
     let shown = world.card(id).expect("a card").digest;
     let mut action = world.approval(id, &shown);
     if let Action::Approve(approval) = &mut action {
@@ -76,8 +72,8 @@ fn approve(
     world.run(action)
 }
 
-fn at(cost: u64) -> Option<Result<Requote, Refusal>> {
-    Some(Ok(Requote::Asset(Box::new(asset(Some(quote(cost)))))))
+fn at(cost: u64) -> Requote {
+    Requote::Asset(Box::new(asset(Some(quote(cost)))))
 }
 
 #[test]
@@ -195,7 +191,7 @@ fn without_a_price_or_a_domain_it_is_held_and_never_signed() {
         assert_eq!(card.unpriced, asset.quote.is_none());
         assert!(card.asset.unwrap().domain.is_none() || asset.quote.is_none());
         // An approval that measures the same signs nothing and leaves the request held.
-        let fresh = Some(Ok(Requote::Asset(Box::new(asset.clone()))));
+        let fresh = Requote::Asset(Box::new(asset.clone()));
         let refused = approve(&mut world, id, fresh).unwrap_err();
         let wanted = match reason {
             HoldReason::DomainUnconfirmed => Code::UnsupportedAsset,
@@ -203,9 +199,9 @@ fn without_a_price_or_a_domain_it_is_held_and_never_signed() {
         };
         assert_eq!(refused.code, wanted, "{asset:?}");
         for fresh in [
-            None,
-            Some(Err(Refusal::new(Code::ChainUnavailable))),
-            Some(Ok(Requote::Plan(TradeQuote::default().into()))),
+            Requote::Nothing,
+            Requote::Failed(Refusal::new(Code::ChainUnavailable)),
+            Requote::Plan(TradeQuote::default().into()),
         ] {
             approve(&mut world, id, fresh).unwrap_err();
         }
@@ -269,7 +265,7 @@ fn an_approval_under_another_claim_signs_nothing() {
     let id = world.holds(foreign(5_000_000));
     let mut other = asset(Some(quote(5_000_000)));
     other.claim = Some(DomainText { name: "Silver".into(), version: "3".into() });
-    let refused = approve(&mut world, id, Some(Ok(Requote::Asset(Box::new(other))))).unwrap_err();
+    let refused = approve(&mut world, id, Requote::Asset(Box::new(other))).unwrap_err();
     assert_eq!(refused.code, Code::UnsupportedAsset);
     assert!(world.records[&id].is_held());
 }

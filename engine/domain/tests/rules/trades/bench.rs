@@ -126,7 +126,7 @@ impl Bench {
     ) -> Result<Decision, Refusal> {
         let shown = self.world.card(id).map_or(String::new(), |card| card.digest);
         let nonce = self.world.draw_nonce();
-        let quote = Some(quote.map(|quote| Requote::Plan(quote.into())));
+        let quote = quote.map_or_else(Requote::Failed, |quote| Requote::Plan(quote.into()));
         self.world.run(Action::Approve(Box::new(Approval {
             id,
             shown,
