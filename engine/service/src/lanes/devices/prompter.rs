@@ -24,7 +24,7 @@ use crate::device::{
     self, Answered, Beginning, NotReady, Prompt, ReadyDevice, ReadyDevices, Switch, Turn,
 };
 use crate::journal::{SigningOrder, Subject, Terms};
-use crate::ports::{Ports, SignFault};
+use crate::ports::Ports;
 use crate::vault::Vault;
 
 /// How often a prompt's reasons to be abandoned are checked.
@@ -41,6 +41,14 @@ pub(super) enum Tried {
     SwitchOff,
     /// The device was asked in vain. Each such try is in the journal.
     Failed,
+}
+
+/// How the signing of a transaction or a permit ended.
+pub(super) enum Signing {
+    Signed(Signature65),
+    /// A person refused on the device.
+    Refused,
+    NotAnswered(Tried),
 }
 
 /// A device that is ready for one address.
@@ -171,37 +179,30 @@ impl Prompter {
     }
 
     /// Tries a transaction or a permit.
-    ///
-    /// # Errors
-    /// It was not answered now.
-    pub(super) async fn try_transaction(
-        &mut self,
-        view: &View,
-        order: &SigningOrder,
-    ) -> Result<Result<Signature65, SignFault>, Tried> {
+    pub(super) async fn try_transaction(&mut self, view: &View, order: &SigningOrder) -> Signing {
         let waiter = (order.slip.signer(), Waiter::Transaction);
-        let answered = match self.ready(view, order.slip.signer()).await {
-            Ok(ready) => {
-                let device = ready.device().ok_or(Tried::NotReady)?;
-                if let Some(why) = self.left_alone(&ready, device, Shown::of(&order.terms)) {
-                    return Err(self.not_ready(waiter, why));
-                }
-                let begun = Beginning::default();
-                let answered =
-                    self.show(&ready, device, (&begun, order), Waiter::Transaction).await;
-                self.note_answer(&ready, device, order, &answered);
-                answered
-            }
-            Err(why) => Answered::NotShown(why),
+        let ready = match self.ready(view, order.slip.signer()).await {
+            Ok(ready) => ready,
+            Err(why) => return Signing::NotAnswered(self.not_ready(waiter, why)),
         };
+        let Some(device) = ready.device() else { return Signing::NotAnswered(Tried::NotReady) };
+        if let Some(why) = self.left_alone(&ready, device, Shown::of(&order.terms)) {
+            return Signing::NotAnswered(self.not_ready(waiter, why));
+        }
+        let begun = Beginning::default();
+        let answered = self.show(&ready, device, (&begun, order), Waiter::Transaction).await;
+        self.note_answer(&ready, device, order, &answered);
+        drop(ready);
         match answered {
-            Answered::Signed(signature) => Ok(Ok(signature)),
+            Answered::Signed(signature) => Signing::Signed(signature),
             Answered::Refused => {
                 self.publish(|status| status.set_refused(order.slip.subject()));
-                Ok(Err(SignFault::Refused("refused on the device".to_owned())))
+                Signing::Refused
             }
-            Answered::NotShown(why) | Answered::Unknown(why) => Err(self.not_ready(waiter, why)),
-            Answered::Void => Err(Tried::NotReady),
+            Answered::NotShown(why) | Answered::Unknown(why) => {
+                Signing::NotAnswered(self.not_ready(waiter, why))
+            }
+            Answered::Void => Signing::NotAnswered(Tried::NotReady),
         }
     }
 

@@ -11,7 +11,7 @@ use bursar_x402::signature::Signature65;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio_util::sync::CancellationToken;
 
-use super::prompter::{Prompter, Tried};
+use super::prompter::{Prompter, Signing, Tried};
 use super::status::{DeviceStatus, Waiter};
 use super::switches::SwitchRests;
 use super::turns::{Entry, Job, PlanTurn, Retries, Turns, WaitingPlan};
@@ -245,8 +245,9 @@ impl DeviceQueue {
     async fn try_job(&mut self, view: &View, index: usize) -> Tried {
         let Some(job) = self.jobs.get(index) else { return Tried::NotReady };
         let signed = match self.prompter.try_transaction(view, &job.order).await {
-            Ok(signed) => signed,
-            Err(tried) => return tried,
+            Signing::Signed(signature) => Ok(signature),
+            Signing::Refused => Err(SignFault::Refused("refused on the device".to_owned())),
+            Signing::NotAnswered(tried) => return tried,
         };
         if let Some(Job { answer, order }) = self.jobs.remove(index) {
             self.first.take_if(|first| self.prompter.belongs_to(&order, *first));

@@ -104,7 +104,7 @@ impl Routes {
         for (route, answer) in self.0.iter().zip(answers) {
             let cost =
                 delivered(answer, |answer| quote::decode_v3_exact_output(&route.buy, answer))?;
-            if let Some(cost) = cost
+            if let Delivered::Amount(cost) = cost
                 && dearest.is_none_or(|(_route, most)| cost > most)
             {
                 dearest = Some((route, cost));
@@ -142,7 +142,8 @@ impl Routes {
         let tenfold = match large {
             Some(_asked) => delivered(answers.next()?, |answer| {
                 quote::decode_v3_exact_output(&dearest.buy, answer)
-            })?,
+            })?
+            .amount(),
             None => None,
         };
         let mut sold: Option<U256> = None;
@@ -150,7 +151,7 @@ impl Routes {
             let out = delivered(answers.next()?, |answer| {
                 quote::decode_v3_exact_input(&route.sell, answer)
             })?;
-            sold = out.map(|out| sold.map_or(out, |least| least.min(out))).or(sold);
+            sold = out.amount().map(|out| sold.map_or(out, |least| least.min(out))).or(sold);
         }
         let mut apart = None;
         for hop in dearest.buy.hops() {
@@ -235,19 +236,34 @@ async fn ask(
     chain.answers(questions).await.ok().filter(|answers| answers.len() == count)
 }
 
-/// Reads the quote of a route: an amount, or `None` if its pools cannot trade so much. The outer `None` means that the
-/// node's answer shows neither.
+/// What the pools of a route answer.
+enum Delivered {
+    Amount(U256),
+    /// They cannot trade so much.
+    TooMuch,
+}
+
+impl Delivered {
+    fn amount(self) -> Option<U256> {
+        match self {
+            Self::Amount(amount) => Some(amount),
+            Self::TooMuch => None,
+        }
+    }
+}
+
+/// Reads the quote of a route. `None` if the node's answer does not show whether its pools can trade so much.
 fn delivered(
     answer: Result<Bytes, ChainFault>,
     decode: impl Fn(&[u8]) -> Result<bursar_uniswap::Quote, QuoteFault>,
-) -> Option<Option<U256>> {
+) -> Option<Delivered> {
     match answer {
         Ok(answer) => match decode(&answer) {
-            Ok(quote) => Some(Some(quote.amount)),
-            Err(QuoteFault::InsufficientLiquidity) => Some(None),
+            Ok(quote) => Some(Delivered::Amount(quote.amount)),
+            Err(QuoteFault::InsufficientLiquidity) => Some(Delivered::TooMuch),
             Err(QuoteFault::Reverted(_) | QuoteFault::Odd | QuoteFault::TooLarge) => None,
         },
-        Err(ChainFault::Reverted { .. }) => Some(None),
+        Err(ChainFault::Reverted { .. }) => Some(Delivered::TooMuch),
         Err(_failed) => None,
     }
 }

@@ -86,10 +86,13 @@ impl PoolReads {
         &self,
         spec: &Spec<'_>,
         answers: &Answers,
-        own: Option<Result<Quote, QuoteFault>>,
+        own: OwnQuote,
     ) -> Result<Quoted, Refusal> {
         self.confirm(answers)?;
-        let full = own.unwrap_or_else(|| decode_quote(spec, answers, self.full));
+        let full = match own {
+            OwnQuote::Unneeded => decode_quote(spec, answers, self.full),
+            OwnQuote::Asked(quote) => quote,
+        };
         let full = full.map_err(|fault| refused(&fault))?;
         let (ideal, fee) = self.by_price(spec, answers);
         let wanted = price::dust_amount(spec.amount_in.0, full.amount);
@@ -172,24 +175,29 @@ impl PoolReads {
     }
 }
 
-/// Returns the quote of a pool with a hook, asked by the paying address; `None` without a hook. A hook can read who
-/// asks, and a batch asks as another contract.
+/// The quote of a pool with a hook, asked by the paying address.
+///
+/// A hook can read who asks, and a batch asks as another contract.
+pub(super) enum OwnQuote {
+    /// The pool has no hook, so the quote of the batch holds.
+    Unneeded,
+    Asked(Result<Quote, QuoteFault>),
+}
+
+/// Asks a pool with a hook for the quote of the whole input.
 ///
 /// # Errors
 /// `CHAIN_UNAVAILABLE`, or `QUOTE_FAILED` if the quoter cannot be asked for this amount.
-pub(super) async fn own_quote(
-    chain: &dyn Chain,
-    spec: &Spec<'_>,
-) -> Result<Option<Result<Quote, QuoteFault>>, Refusal> {
-    let Venue::V4 { hooks, .. } = spec.venue else { return Ok(None) };
+pub(super) async fn own_quote(chain: &dyn Chain, spec: &Spec<'_>) -> Result<OwnQuote, Refusal> {
+    let Venue::V4 { hooks, .. } = spec.venue else { return Ok(OwnQuote::Unneeded) };
     let Some((_pool, path)) = spec.v4_path().filter(|_any| *hooks != Address::ZERO) else {
-        return Ok(None);
+        return Ok(OwnQuote::Unneeded);
     };
     let data = quote::v4_exact_input_call(&path, spec.amount_in.0).map_err(|fault| refused(&fault));
     let call = Call { to: spec.exchange.v4.quoter, value: U256::ZERO, data: data?, gas_limit: 0 };
     match chain.call_as(spec.owner, call, None).await {
-        Ok(answer) => Ok(Some(quote::decode_v4(&answer))),
-        Err(ChainFault::Reverted { data }) => Ok(Some(Err(quote::decode_revert(&data)))),
+        Ok(answer) => Ok(OwnQuote::Asked(quote::decode_v4(&answer))),
+        Err(ChainFault::Reverted { data }) => Ok(OwnQuote::Asked(Err(quote::decode_revert(&data)))),
         Err(_fault) => Err(unavailable()),
     }
 }
@@ -278,7 +286,8 @@ mod tests {
         let mut answers = vec![reverted; batch.len()];
         answers[reads.hops[0].slot0] = Ok(words(&slot0));
         answers[reads.hops[0].liquidity] = Ok(words(&[U256::ZERO]));
-        let Err(refusal) = reads.quoted(&spec, &Answers(answers), None) else { panic!("a quote") };
+        let quoted = reads.quoted(&spec, &Answers(answers), OwnQuote::Unneeded);
+        let Err(refusal) = quoted else { panic!("a quote") };
         refusal.code
     }
 
