@@ -41,7 +41,7 @@ use crate::journal::{Committed, Head, Journal, JournalError, SigningOrder, Slip,
 use crate::rules::Rules;
 use crate::vault::gate::Gate;
 
-/// The result of one accepted action.
+/// The result of one decided action.
 #[derive(Debug, Clone)]
 pub struct Outcome {
     pub answer: ActionAnswer,
@@ -59,10 +59,12 @@ pub struct Work {
     pub order: Option<SigningOrder>,
 }
 
-/// The answer to an accepted action.
+/// The answer to a decided action.
 #[derive(Debug, Clone)]
 pub enum ActionAnswer {
     Done,
+    /// The rules judged the action and refuse it. No record describes this refusal of an ask.
+    Refused(Refusal),
     /// The request in its new state.
     Request(Arc<Request>),
     /// The same ask was answered before, with this request.
@@ -170,7 +172,8 @@ impl Core {
     /// Decides, applies and commits a batch. Returns one result for each action, in order.
     ///
     /// # Errors
-    /// A refused action gets its refusal. After a failed commit every action gets `JOURNAL_FAILED`.
+    /// An action that is refused without a judgement gets the reason, for example `WALLET_LOCKED`. After a failed commit
+    /// every action gets `JOURNAL_FAILED`.
     pub fn step(&mut self, moment: &Moment, actions: Vec<Action>) -> Vec<Result<Outcome, Fault>> {
         let count = actions.len();
         match self.try_step(moment, actions) {
@@ -364,10 +367,10 @@ impl Core {
     }
 
     /// Converts a reply to the answer, with the request that the reply names.
-    fn answer(&self, reply: Reply, touched: &[Arc<Request>]) -> Result<DraftAnswer, JournalError> {
-        let answer = match reply {
+    fn answer(&self, reply: Reply, touched: &[Arc<Request>]) -> Result<ActionAnswer, JournalError> {
+        Ok(match reply {
             Reply::Done => ActionAnswer::Done,
-            Reply::Refused(refusal) => return Ok(DraftAnswer::Refused(refusal)),
+            Reply::Refused(refusal) => ActionAnswer::Refused(refusal),
             Reply::Earlier(request) => ActionAnswer::Earlier(Arc::from(request)),
             Reply::Settled(request) => ActionAnswer::Settled(Arc::from(request)),
             Reply::Reported(stage) => ActionAnswer::Reported(stage),
@@ -378,8 +381,7 @@ impl Core {
                     JournalError::Damaged { seq: self.state.seq, reason }
                 })?),
             },
-        };
-        Ok(DraftAnswer::Answer(answer))
+        })
     }
 
     fn commit(&mut self, moment: &Moment) -> Result<Committed, JournalError> {
@@ -445,12 +447,8 @@ impl Core {
                 Drafted::Accepted(draft) => draft,
                 Drafted::Refused(refusal) => return Err(fault(&refusal)),
             };
-            let answer = match draft.answer {
-                DraftAnswer::Answer(answer) => answer,
-                DraftAnswer::Refused(refusal) => return Err(fault(&refusal)),
-            };
             Ok(Outcome {
-                answer,
+                answer: draft.answer,
                 orders: draft.slips.iter().filter_map(issue).collect(),
                 work: draft.work.into_iter().map(work).collect(),
             })
@@ -538,7 +536,7 @@ impl Core {
 enum Drafted {
     /// The events of the action are applied.
     Accepted(Draft),
-    /// The action was refused without an event.
+    /// The action was refused without a judgement, and has no event.
     Refused(Refusal),
 }
 
@@ -551,14 +549,6 @@ impl Drafted {
     }
 }
 
-/// The answer to send after the commit.
-#[derive(Debug)]
-enum DraftAnswer {
-    Answer(ActionAnswer),
-    /// The action was refused, but has events.
-    Refused(Refusal),
-}
-
 /// What an action allows to sign for a request.
 #[derive(Debug, Clone, Copy)]
 enum ToSign {
@@ -569,7 +559,8 @@ enum ToSign {
 /// An action that is decided and applied but not yet on disk.
 #[derive(Debug)]
 struct Draft {
-    answer: DraftAnswer,
+    /// Sent after the commit.
+    answer: ActionAnswer,
     slips: Vec<ToSign>,
     work: Vec<(OutboxKey, OutboxAction)>,
     must_be_durable: bool,

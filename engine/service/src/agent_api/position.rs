@@ -66,7 +66,10 @@ async fn try_position(api: &Api, request: HttpRequest) -> Result<Answer, Fault> 
             let record = api.end_of(record, &incoming.time).await;
             return Ok(describe(&record, api.awaits_first_press(&record)).of_request(&record));
         }
-        ActionAnswer::Settled(_) | ActionAnswer::Done | ActionAnswer::Reported(_) => {}
+        ActionAnswer::Done
+        | ActionAnswer::Refused(_)
+        | ActionAnswer::Settled(_)
+        | ActionAnswer::Reported(_) => {}
     }
     if api.disk_room.is_short() {
         return Err(Fault::new(Code::DiskFull));
@@ -160,40 +163,21 @@ async fn try_loan(
         nonce: [0; 32],
         bounds: api.ask_bounds(),
     };
-    match api.core.act(Action::Ask(Box::new(ask))).await {
-        Ok(outcome) => match outcome.answer {
-            ActionAnswer::Request(record) | ActionAnswer::Earlier(record) => Ok(Ok(record)),
-            ActionAnswer::Settled(_) | ActionAnswer::Done | ActionAnswer::Reported(_) => {
-                Err(Fault::new(Code::InternalError))
-            }
-        },
-        // After many refusals, the next ones are not recorded.
-        Err(fault) if is_verdict(fault.code) => {
-            Ok(Err(Refusal::because(fault.code, fault.message)))
+    let asked = api.core.decide(Action::Ask(Box::new(ask))).await;
+    match asked.map_err(|fault| caller.hide_lock(fault))?.answer {
+        ActionAnswer::Request(record) | ActionAnswer::Earlier(record) => Ok(Ok(record)),
+        // These two are errors of a call: only a recorded request has them as its result.
+        ActionAnswer::Refused(refusal)
+            if matches!(refusal.code, Code::DefiDisabled | Code::InvalidRequest) =>
+        {
+            Err(refusal.into())
         }
-        Err(fault) => Err(caller.hide_lock(fault)),
+        // After many refusals, the next ones are not recorded.
+        ActionAnswer::Refused(refusal) => Ok(Err(refusal)),
+        ActionAnswer::Settled(_) | ActionAnswer::Done | ActionAnswer::Reported(_) => {
+            Err(Fault::new(Code::InternalError))
+        }
     }
-}
-
-/// Returns whether policy or venue refuse a loan with this code.
-fn is_verdict(code: Code) -> bool {
-    matches!(
-        code,
-        Code::NetworkDisabled
-            | Code::NetworkNotAllowed
-            | Code::DeadlinePassed
-            | Code::VenueNotPermitted
-            | Code::DailyOpsExceeded
-            | Code::PerDepositExceeded
-            | Code::ExposureUnreadable
-            | Code::ExposureExceeded
-            | Code::InsufficientFunds
-            | Code::InsufficientLiquidity
-            | Code::TooManyPending
-            | Code::WouldFail
-            | Code::QuoteFailed
-            | Code::RequestNoLongerValid
-    )
 }
 
 pub(super) async fn status(State(api): State<Arc<Api>>, id: PathId) -> Response<Body> {

@@ -80,7 +80,7 @@ async fn try_sign(api: &Api, request: HttpRequest) -> Result<Answer, Fault> {
     let record = match outcome.answer {
         ActionAnswer::Request(record) | ActionAnswer::Earlier(record) => record,
         ActionAnswer::Settled(record) => return Ok(status::settled(&record)),
-        ActionAnswer::Done | ActionAnswer::Reported(_) => {
+        ActionAnswer::Done | ActionAnswer::Refused(_) | ActionAnswer::Reported(_) => {
             return Err(Fault::new(Code::InternalError));
         }
     };

@@ -66,7 +66,10 @@ async fn try_trade(api: &Api, request: HttpRequest) -> Result<Answer, Fault> {
             let record = api.end_of(record, &incoming.time).await;
             return Ok(describe(&record, api.awaits_first_press(&record)).of_request(&record));
         }
-        ActionAnswer::Settled(_) | ActionAnswer::Done | ActionAnswer::Reported(_) => {}
+        ActionAnswer::Done
+        | ActionAnswer::Refused(_)
+        | ActionAnswer::Settled(_)
+        | ActionAnswer::Reported(_) => {}
     }
     if api.disk_room.is_short() {
         return Err(Fault::new(Code::DiskFull));
@@ -141,18 +144,14 @@ async fn new_trade(
         nonce: [0; 32],
         bounds: api.ask_bounds(),
     };
-    match api.core.act(Action::Ask(Box::new(ask))).await {
-        Ok(outcome) => match outcome.answer {
-            ActionAnswer::Request(record) | ActionAnswer::Earlier(record) => Ok(Ok(record)),
-            ActionAnswer::Settled(_) | ActionAnswer::Done | ActionAnswer::Reported(_) => {
-                Err(Fault::new(Code::InternalError))
-            }
-        },
+    let asked = api.core.decide(Action::Ask(Box::new(ask))).await;
+    match asked.map_err(|fault| caller.hide_lock(fault))?.answer {
+        ActionAnswer::Request(record) | ActionAnswer::Earlier(record) => Ok(Ok(record)),
         // After many refusals, the next ones are not recorded.
-        Err(fault) if is_verdict(fault.code) => {
-            Ok(Err(Refusal::because(fault.code, fault.message)))
+        ActionAnswer::Refused(refusal) => Ok(Err(refusal)),
+        ActionAnswer::Settled(_) | ActionAnswer::Done | ActionAnswer::Reported(_) => {
+            Err(Fault::new(Code::InternalError))
         }
-        Err(fault) => Err(caller.hide_lock(fault)),
     }
 }
 
@@ -176,28 +175,6 @@ async fn try_status(api: &Api, id: &str) -> Result<Answer, Fault> {
         }
     }
     Ok(polled(&record, api.awaits_first_press(&record), &moment).of_request(&record))
-}
-
-/// Returns whether policy or market refuse a trade with this code.
-fn is_verdict(code: Code) -> bool {
-    matches!(
-        code,
-        Code::TradingDisabled
-            | Code::NetworkDisabled
-            | Code::NetworkNotAllowed
-            | Code::DeadlinePassed
-            | Code::ExceedsMaxSlippage
-            | Code::ExceedsPerTradeMax
-            | Code::ExceedsDailyVolume
-            | Code::BelowMinNative
-            | Code::InsufficientFunds
-            | Code::TooManyPending
-            | Code::NoPool
-            | Code::PoolTooSmall
-            | Code::QuoteFailed
-            | Code::WouldFail
-            | Code::PriceMoved
-    )
 }
 
 /// Answers a refusal that no record describes.

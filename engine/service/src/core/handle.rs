@@ -20,7 +20,7 @@ use tokio::sync::{Semaphore, oneshot, watch};
 use zeroize::Zeroizing;
 
 use super::trade_ends::{TradeEnds, is_executing};
-use super::{Core, Outcome, View};
+use super::{ActionAnswer, Core, Outcome, View, fault};
 use crate::journal::{Head, Reader};
 
 type Answer<T> = oneshot::Sender<Result<T, Fault>>;
@@ -98,12 +98,24 @@ impl Handle {
         self.clock.now()
     }
 
-    /// Decides and commits an action.
+    /// Decides and commits an action. Any refusal is an error, so the answer is never [`ActionAnswer::Refused`].
     ///
     /// # Errors
-    /// The refusal; `BUSY` for an agent's ask or report if the queue is full; `JOURNAL_FAILED` once a commit has
-    /// failed; `ENGINE_DOWN` once the core has stopped.
+    /// The refusal, or as of [`Handle::decide`].
     pub async fn act(&self, action: Action) -> Result<Outcome, Fault> {
+        let outcome = self.decide(action).await?;
+        if let ActionAnswer::Refused(refusal) = &outcome.answer {
+            return Err(fault(refusal));
+        }
+        Ok(outcome)
+    }
+
+    /// Decides and commits an action. If the rules judge the action and refuse it, the refusal is the answer.
+    ///
+    /// # Errors
+    /// A refusal without a judgement, for example `WALLET_LOCKED`; `BUSY` for an agent's ask or report if the queue is
+    /// full; `JOURNAL_FAILED` once a commit has failed; `ENGINE_DOWN` once the core has stopped.
+    pub async fn decide(&self, action: Action) -> Result<Outcome, Fault> {
         let permit = match &action {
             Action::Ask(_) | Action::Recall(_) | Action::Report(_) => Some(
                 Arc::clone(&self.permits)
@@ -420,3 +432,6 @@ fn control(message: Message, core: &mut Core, publish: &Publisher, clock: &dyn C
         }
     }
 }
+
+#[cfg(test)]
+mod tests;
