@@ -22,6 +22,8 @@ mod numbers;
 mod objects;
 pub mod openapi;
 mod path_id;
+mod plan_request;
+mod plan_result;
 mod plans;
 mod position;
 mod rate;

@@ -214,6 +214,8 @@ const LENDING_SOURCES: &[&str] = &[
     "engine/domain/src/decide/loans.rs",
     "engine/domain/src/loan_context.rs",
     "engine/service/src/agent_api/objects.rs",
+    "engine/service/src/agent_api/plan_request.rs",
+    "engine/service/src/agent_api/plan_result.rs",
     "engine/service/src/agent_api/position.rs",
     "engine/service/src/agent_api/position",
     "engine/service/src/agent_api/venues.rs",

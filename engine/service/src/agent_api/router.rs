@@ -17,13 +17,14 @@ use super::guard;
 use super::health;
 use super::mandate;
 use super::openapi;
-use super::position;
+use super::plan_request;
 use super::receipt;
 use super::reply::Answer;
 use super::sign;
 use super::texts;
-use super::trade;
 use super::venues;
+use crate::lanes::lending::LoanInput;
+use crate::lanes::trading::TradeInput;
 
 /// Returns the routes. Tests call them in process.
 pub fn router(api: Arc<Api>) -> Router {
@@ -46,12 +47,12 @@ pub fn router(api: Arc<Api>) -> Router {
         .route("/receipt/", only(get(receipt::missing_id), "GET"))
         .route("/mandate", only(post(mandate::mandate), "POST"))
         .route("/balances", only(post(balances::balances), "POST"))
-        .route("/trade", only(post(trade::trade), "POST"))
-        .route("/trade/status/{id}", only(get(trade::status), "GET"))
+        .route("/trade", only(post(plan_request::request::<TradeInput>), "POST"))
+        .route("/trade/status/{id}", only(get(plan_request::status::<TradeInput>), "GET"))
         .route("/trade/status/", only(get(missing_id), "GET"))
         .route("/venues", only(post(venues::venues), "POST"))
-        .route("/position", only(post(position::position), "POST"))
-        .route("/position/status/{id}", only(get(position::status), "GET"))
+        .route("/position", only(post(plan_request::request::<LoanInput>), "POST"))
+        .route("/position/status/{id}", only(get(plan_request::status::<LoanInput>), "GET"))
         .route("/position/status/", only(get(missing_id), "GET"))
         .fallback(not_found)
         .layer(from_fn_with_state(Arc::clone(&api), guard::guard))

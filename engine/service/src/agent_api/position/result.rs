@@ -9,11 +9,12 @@ use bursar_domain::loan_text;
 use bursar_domain::loans::{LoanAsk, LoanQuote, LoanSize};
 use bursar_domain::plan::{Execution, ExecutionEnd, Role};
 use bursar_domain::requests::Approver;
-use bursar_domain::{Refusal, Request, Status};
+use bursar_domain::{Refusal, Request};
 use bursar_morpho::VenueId;
 use bursar_submit::Outcome as StepOutcome;
 
 use crate::agent_api::numbers::decimal;
+use crate::agent_api::plan_result::PlanResult;
 use crate::agent_api::plans::{approval_code, approval_hash, integer};
 use crate::agent_api::reply::{Answer, Outcome};
 
@@ -21,13 +22,13 @@ use crate::agent_api::reply::{Answer, Outcome};
 const LIQUIDITY_WAIT_S: u64 = 60;
 
 /// The parts of a result that differ.
+#[derive(Default)]
 struct LoanResult<'a> {
     id: &'a str,
     status: &'static str,
     loan: Option<&'a LoanAsk>,
     execution: Option<&'a Execution>,
-    reason: Option<&'a str>,
-    reason_code: Option<Code>,
+    reason: Option<&'a Refusal>,
     code: Option<&'static str>,
     hash: Option<String>,
     moved: Option<Atoms>,
@@ -36,18 +37,7 @@ struct LoanResult<'a> {
 
 impl<'a> LoanResult<'a> {
     fn new(id: &'a str, status: &'static str) -> Self {
-        Self {
-            id,
-            status,
-            loan: None,
-            execution: None,
-            reason: None,
-            reason_code: None,
-            code: None,
-            hash: None,
-            moved: None,
-            position: None,
-        }
+        Self { id, status, ..Self::default() }
     }
 
     fn of(id: &'a str, status: &'static str, loan: &'a LoanAsk) -> Self {
@@ -55,11 +45,11 @@ impl<'a> LoanResult<'a> {
     }
 
     fn because(self, refusal: &'a Refusal) -> Self {
-        Self { reason: Some(refusal.sentence()), reason_code: Some(refusal.code), ..self }
+        Self { reason: Some(refusal), ..self }
     }
 
     fn is_retryable(&self) -> bool {
-        self.reason_code == Some(Code::InsufficientLiquidity)
+        self.reason.is_some_and(|refusal| refusal.code == Code::InsufficientLiquidity)
     }
 
     /// Answers with a status; a venue without free money is worth another try later.
@@ -72,7 +62,7 @@ impl<'a> LoanResult<'a> {
         let body = Object::new()
             .with("request_id", self.id)
             .with("status", self.status)
-            .with("reason", self.reason.map(str::to_owned))
+            .with("reason", self.reason.map(|refusal| refusal.sentence().to_owned()))
             .with("tx_hash", text(&self.hash))
             .with("assets_moved", atoms(self.moved))
             .with("assets_quoted", atoms(quoted.map(|quote| quote.assets)))
@@ -81,7 +71,7 @@ impl<'a> LoanResult<'a> {
             .with("code", self.code.map(str::to_owned))
             .with("retryable", self.is_retryable())
             .with("approval_tx_hash", self.execution.and_then(approval_hash))
-            .with("reason_code", self.reason_code.map(|code| code.text().to_owned()))
+            .with("reason_code", self.reason.map(|refusal| refusal.code.text().to_owned()))
             .with("identity", Value::Null);
         if self.is_retryable() && status >= 400 {
             return Answer::new(503, body)
@@ -92,81 +82,64 @@ impl<'a> LoanResult<'a> {
     }
 }
 
-/// Answers a refusal that no record describes.
-pub(super) fn refused(refusal: &Refusal) -> Answer {
-    let result = LoanResult { code: intake_code(refusal.code), ..LoanResult::new("", "rejected") };
-    result.because(refusal).answer(400).with_outcome(Outcome::Refused)
-}
+impl PlanResult for LoanAsk {
+    fn of(record: &Request) -> Option<&Self> {
+        record.loan()
+    }
 
-/// Answers a refusal of a recorded request.
-pub(super) fn rejected(id: &str, loan: &LoanAsk, refusal: &Refusal, was_held: bool) -> Answer {
-    let code = match refusal.code {
-        Code::RequestExpired => Some("EXPIRED"),
-        code if was_held => Some(approval_code(code)),
-        code => intake_code(code),
-    };
-    let result = LoanResult { code, ..LoanResult::of(id, "rejected", loan) };
-    result.because(refusal).answer(400).with_outcome(Outcome::Refused)
-}
+    fn quote(&self) -> Value {
+        quote(self)
+    }
 
-/// Answers a request that waits for the operator.
-pub(super) fn pending(id: &str, loan: &LoanAsk) -> Answer {
-    LoanResult::of(id, "pending", loan).answer(202).with_outcome(Outcome::InProgress)
-}
+    fn refused(refusal: &Refusal) -> Answer {
+        let code = intake_code(refusal.code);
+        let result = LoanResult { code, ..LoanResult::new("", "rejected") };
+        result.because(refusal).answer(400).with_outcome(Outcome::Refused)
+    }
 
-/// Answers a request whose plan runs or is over.
-pub(super) fn executed(id: &str, loan: &LoanAsk, execution: &Execution) -> Answer {
-    let result = LoanResult { execution: Some(execution), ..LoanResult::of(id, "executing", loan) };
-    match &execution.end {
-        None => result.answer(200).with_outcome(Outcome::InProgress),
-        Some(ExecutionEnd::Executed { hash, received, position }) => LoanResult {
-            status: "executed",
-            hash: Some(hash.to_string()),
-            moved: *received,
-            position: *position,
-            ..result
-        }
-        .answer(200),
-        Some(ExecutionEnd::Rejected(refusal)) => {
-            let by_operator = matches!(execution.by, Approver::Operator(_));
-            let code = match refusal.code {
-                Code::PlanExpired => Some("EXPIRED"),
-                code if by_operator => Some(approval_code(code)),
-                code => intake_code(code),
-            };
-            LoanResult { status: "rejected", code, ..result }.because(refusal).answer(400)
-        }
-        Some(ExecutionEnd::Failed { refusal, hash }) => {
-            let hash = hash.map(|hash| hash.to_string());
-            let code = Some(failure_code(execution));
-            LoanResult { status: "failed", code, hash, ..result }.because(refusal).answer(500)
+    fn pending(&self, id: &str) -> Answer {
+        LoanResult::of(id, "pending", self).answer(202).with_outcome(Outcome::InProgress)
+    }
+
+    fn rejected(&self, id: &str, refusal: &Refusal, was_held: bool) -> Answer {
+        let code = match refusal.code {
+            Code::RequestExpired => Some("EXPIRED"),
+            code if was_held => Some(approval_code(code)),
+            code => intake_code(code),
+        };
+        let result = LoanResult { code, ..LoanResult::of(id, "rejected", self) };
+        result.because(refusal).answer(400).with_outcome(Outcome::Refused)
+    }
+
+    fn executed(&self, id: &str, execution: &Execution) -> Answer {
+        let result =
+            LoanResult { execution: Some(execution), ..LoanResult::of(id, "executing", self) };
+        match &execution.end {
+            None => result.answer(200).with_outcome(Outcome::InProgress),
+            Some(ExecutionEnd::Executed { hash, received, position }) => LoanResult {
+                status: "executed",
+                hash: Some(hash.to_string()),
+                moved: *received,
+                position: *position,
+                ..result
+            }
+            .answer(200),
+            Some(ExecutionEnd::Rejected(refusal)) => {
+                let by_operator = matches!(execution.by, Approver::Operator(_));
+                let code = match refusal.code {
+                    Code::PlanExpired => Some("EXPIRED"),
+                    code if by_operator => Some(approval_code(code)),
+                    code => intake_code(code),
+                };
+                LoanResult { status: "rejected", code, ..result }.because(refusal).answer(400)
+            }
+            Some(ExecutionEnd::Failed { refusal, hash }) => {
+                let hash = hash.map(|hash| hash.to_string());
+                let code = Some(failure_code(execution));
+                LoanResult { status: "failed", code, hash, ..result }.because(refusal).answer(500)
+            }
         }
     }
-}
-
-/// Answers a request that the operator denied or did not decide.
-pub(super) fn over(record: &Request, loan: &LoanAsk) -> Answer {
-    let id = record.id.to_string();
-    let result = LoanResult::of(&id, "rejected", loan);
-    let result = match &record.status {
-        Status::Denied { reason, .. } => LoanResult {
-            reason: Some(reason.as_deref().unwrap_or(Code::RequestDenied.sentence())),
-            reason_code: Some(Code::RequestDenied),
-            ..result
-        },
-        _expired => LoanResult {
-            reason: Some(Code::RequestExpired.sentence()),
-            reason_code: Some(Code::RequestExpired),
-            code: Some("EXPIRED"),
-            ..result
-        },
-    };
-    result.answer(400)
-}
-
-/// Returns the short answer to a poll.
-pub(super) fn polled_quote(status: &str, id: &str, loan: &LoanAsk) -> Object {
-    Object::new().with("status", status).with("request_id", id).with("quote", quote(loan))
 }
 
 /// Returns the code of a loan that is refused before it is held; `None` where the original has none.

@@ -1,0 +1,252 @@
+//! Requests that a plan carries out: `POST /trade`, `POST /position`, and the polls of their results.
+
+use std::sync::Arc;
+
+use alloy_primitives::Address;
+use axum::body::Body;
+use axum::extract::{Request as HttpRequest, State};
+use axum::http::Response;
+use bursar_core::codes::Code;
+use bursar_core::fault::Fault;
+use bursar_core::ids::RequestId;
+use bursar_core::json::Object;
+use bursar_core::networks::ChainId;
+use bursar_core::policy::Policy;
+use bursar_domain::command::{Ask, Recall};
+use bursar_domain::idempotency::Prior;
+use bursar_domain::identity::Identity;
+use bursar_domain::plan::outbox_key;
+use bursar_domain::state::State as WalletState;
+use bursar_domain::{Action, LaneAsk, Refusal, Request};
+use bursar_submit::Outbox;
+
+use super::admit::{Caller, Incoming, admit};
+use super::api::Api;
+use super::body;
+use super::call_time::CallTime;
+use super::message::Endpoint;
+use super::objects::{check_fields, wanted};
+use super::path_id::{PathId, text_of};
+use super::plan_result::{PlanResult, describe, polled};
+use super::plans::identity_of;
+use super::reply::Answer;
+use crate::core::ActionAnswer;
+use crate::lanes::InputFault;
+
+/// What differs between trades and loans. Implemented by the object of a request, as it was read.
+pub(super) trait PlanInput: Sized {
+    /// What is recorded of the request.
+    type Ask: PlanResult;
+
+    const ENDPOINT: Endpoint;
+    /// The field of the body that has the object, and the code if it is missing.
+    const FIELD: (&'static str, Code);
+    /// The code if the policy does not enable the lane.
+    const DISABLED: Code;
+    /// Most times that a request is measured, because the decision on it was `BUSY`.
+    const MEASURED_MAX: usize;
+
+    fn is_enabled(policy: &Policy) -> bool;
+
+    fn read(object: &Object) -> Result<Self, InputFault>;
+
+    fn chain(&self) -> ChainId;
+
+    /// Measures the request, rehearses its plan, and keeps the measurement for the first step: the plan may begin as
+    /// soon as the request is recorded.
+    ///
+    /// # Errors
+    /// The object names nothing possible, or no node answers.
+    async fn propose(&self, api: &Api, payer: Payer<'_>) -> Result<Proposed, Refusal>;
+
+    /// Answers a refusal by the rules that no record describes.
+    ///
+    /// # Errors
+    /// Agents get this refusal as an error.
+    fn refused_by_rules(refusal: Refusal) -> Result<Answer, Fault> {
+        Ok(Self::Ask::refused(&refusal))
+    }
+}
+
+/// What to record of a request, and why its plan cannot be made, if it cannot.
+pub(super) type Proposed = (LaneAsk, Option<Refusal>);
+
+/// The paying address of a new request, and the state in which it is measured.
+pub(super) struct Payer<'a> {
+    pub(super) state: &'a WalletState,
+    pub(super) policy: &'a Policy,
+    pub(super) owner: Address,
+    /// Of the request.
+    pub(super) id: RequestId,
+    /// The address's outbox from before the measurement.
+    pub(super) outbox: Arc<Outbox>,
+}
+
+/// A request that repeats no earlier one.
+struct NewRequest<'a, P> {
+    input: &'a P,
+    id: RequestId,
+    identity: Identity,
+    time: &'a CallTime,
+}
+
+/// Answers the call that makes a request.
+pub(super) async fn request<P: PlanInput>(
+    State(api): State<Arc<Api>>,
+    request: HttpRequest,
+) -> Response<Body> {
+    let answer = try_request::<P>(&api, request).await.unwrap_or_else(Answer::from);
+    api.counters.count_trade(&answer);
+    answer.into_http()
+}
+
+async fn try_request<P: PlanInput>(api: &Api, request: HttpRequest) -> Result<Answer, Fault> {
+    let incoming = Incoming::read(api, request).await?;
+    incoming.named_agent(api)?;
+    let (field, missing) = P::FIELD;
+    let object = wanted(&incoming, field, missing)?;
+    check_fields(object)?;
+    let key = body::idempotency_key(&incoming.body)?;
+    let mut caller = admit(api, P::ENDPOINT, &incoming)?;
+    incoming.time.claim()?;
+    let state = &caller.view.state;
+    let policy = state.policy_of(caller.agent()).ok_or(Fault::new(Code::AgentNotCommissioned))?;
+    let id = RequestId::from_entropy(api.random()?);
+    let identity = identity_of(&caller, P::ENDPOINT, object, key.as_deref());
+    // A repeat gets its answer before the chain is read again.
+    if let Some(record) = earlier(api, &caller, &identity).await? {
+        return Ok(result::<P>(api, record, &incoming.time).await);
+    }
+    if api.disk_room.is_short() {
+        return Err(Fault::new(Code::DiskFull));
+    }
+    if !P::is_enabled(policy) {
+        return P::refused_by_rules(Refusal::new(P::DISABLED));
+    }
+    let input = match P::read(object) {
+        Ok(input) => input,
+        Err(InputFault::Malformed(fault)) => return Err(fault),
+        Err(InputFault::Refused(refusal)) => return Ok(P::Ask::refused(&refusal)),
+    };
+    // Endpoints of a network that may not be used are not asked.
+    if !state.network_enabled(input.chain()) {
+        return Ok(P::Ask::refused(&Refusal::new(Code::NetworkDisabled)));
+    }
+    if !policy.networks.allows(input.chain()) {
+        return Ok(P::Ask::refused(&Refusal::new(Code::NetworkNotAllowed)));
+    }
+    api.probe_chain_time(input.chain(), &caller.moment);
+    let new = NewRequest { input: &input, id, identity, time: &incoming.time };
+    let record = match new.record(api, &mut caller).await? {
+        Ok(record) => record,
+        Err(answer) => return Ok(answer),
+    };
+    if record.is_held() {
+        let (id, agent, amount) = (record.id.short(), &record.agent, record.ask.amount_text());
+        let lane = record.ask.lane().text();
+        tracing::info!(id, %agent, amount, "a {lane} waits for approval: run `bursar requests`");
+    }
+    Ok(result::<P>(api, record, &incoming.time).await)
+}
+
+/// Returns the request that this one repeats, if it does.
+async fn earlier(
+    api: &Api,
+    caller: &Caller,
+    identity: &Identity,
+) -> Result<Option<Arc<Request>>, Fault> {
+    let (agent, identity) = (caller.agent().id.clone(), identity.clone());
+    let recall = Recall { agent, identity, prior: Prior::default() };
+    let earlier = api.core.act(Action::Recall(Box::new(recall))).await;
+    Ok(match earlier.map_err(|fault| caller.hide_lock(fault))?.answer {
+        ActionAnswer::Request(record) | ActionAnswer::Earlier(record) => Some(record),
+        ActionAnswer::Done
+        | ActionAnswer::Refused(_)
+        | ActionAnswer::Settled(_)
+        | ActionAnswer::Reported(_) => None,
+    })
+}
+
+/// Waits for the end of an allowed request, and answers with the result.
+async fn result<P: PlanInput>(api: &Api, record: Arc<Request>, time: &CallTime) -> Answer {
+    let record = api.end_of(record, time).await;
+    describe::<P::Ask>(&record, api.awaits_first_press(&record)).of_request(&record)
+}
+
+impl<P: PlanInput> NewRequest<'_, P> {
+    /// Measures and records the request. The inner error answers a refusal that no record describes.
+    async fn record(
+        &self,
+        api: &Api,
+        caller: &mut Caller,
+    ) -> Result<Result<Arc<Request>, Answer>, Fault> {
+        for _another_try in 1..P::MEASURED_MAX {
+            match self.try_record(api, caller).await {
+                Err(fault) if fault.code == Code::Busy => caller.view = api.core.view(),
+                result => return result,
+            }
+        }
+        self.try_record(api, caller).await
+    }
+
+    async fn try_record(
+        &self,
+        api: &Api,
+        caller: &Caller,
+    ) -> Result<Result<Arc<Request>, Answer>, Fault> {
+        let gone = || Fault::new(Code::AgentNotCommissioned);
+        let (state, agent) = (&caller.view.state, caller.agent());
+        let policy = state.policy_of(agent).ok_or_else(gone)?;
+        let owner = caller.paying().ok_or_else(gone)?.address;
+        let outbox = state.outboxes.get(&outbox_key(self.input.chain(), owner));
+        let payer = Payer { state, policy, owner, id: self.id, outbox };
+        let proposal = self.input.propose(api, payer);
+        let (ask, refused) = match self.time.limit(&*api.ports.clock, proposal).await? {
+            Ok(proposed) => proposed,
+            Err(refusal) if refusal.code == Code::ChainUnavailable => return Err(refusal.into()),
+            Err(refusal) => return Ok(Err(P::Ask::refused(&refusal))),
+        };
+        let ask = Ask {
+            agent: agent.id.clone(),
+            identity: self.identity.clone(),
+            ask,
+            refused,
+            prior: Prior::default(),
+            id: self.id,
+            nonce: [0; 32],
+            bounds: api.ask_bounds(),
+        };
+        let asked = api.core.decide(Action::Ask(Box::new(ask))).await;
+        match asked.map_err(|fault| caller.hide_lock(fault))?.answer {
+            ActionAnswer::Request(record) | ActionAnswer::Earlier(record) => Ok(Ok(record)),
+            // After many refusals, the next ones are not recorded.
+            ActionAnswer::Refused(refusal) => P::refused_by_rules(refusal).map(Err),
+            ActionAnswer::Settled(_) | ActionAnswer::Done | ActionAnswer::Reported(_) => {
+                Err(Fault::new(Code::InternalError))
+            }
+        }
+    }
+}
+
+/// Answers a poll.
+pub(super) async fn status<P: PlanInput>(
+    State(api): State<Arc<Api>>,
+    id: PathId,
+) -> Response<Body> {
+    try_status::<P>(&api, &text_of(id)).await.unwrap_or_else(Answer::from).into_http()
+}
+
+async fn try_status<P: PlanInput>(api: &Api, id: &str) -> Result<Answer, Fault> {
+    let id: RequestId = id.parse().map_err(|_bad| Fault::new(Code::InvalidRequestId))?;
+    let moment = api.core.now();
+    let record = api.request(id).await.filter(|record| P::Ask::of(record).is_some());
+    let record = record.ok_or(Fault::new(Code::RequestNotFound))?;
+    if record.is_over(&moment) {
+        // Commit the expiry before reporting it: a clock that is set back must not revive the request.
+        if let Err(fault) = api.core.act(Action::Tick).await {
+            tracing::warn!(code = %fault.code, "an expiry could not be recorded");
+        }
+    }
+    let awaits_first_press = api.awaits_first_press(&record);
+    Ok(polled::<P::Ask>(&record, awaits_first_press, &moment).of_request(&record))
+}
