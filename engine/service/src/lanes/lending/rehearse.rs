@@ -121,6 +121,17 @@ struct Shown {
     effects: Effects,
 }
 
+/// What the reads after a plan show of the owner.
+struct After {
+    /// Of the stablecoin.
+    coins: U256,
+    allowance: U256,
+    /// Shares in the venue.
+    held: U256,
+    /// What the previewed shares redeem for.
+    worth_of_preview: U256,
+}
+
 impl Rehearsal<'_> {
     fn parts(&self) -> Result<Vec<Part>, Refusal> {
         let mut parts = Vec::with_capacity(3);
@@ -225,7 +236,7 @@ impl Rehearsal<'_> {
     fn check(&self, simulated: &Simulation, parts: usize) -> Result<Shown, Refusal> {
         let wrong = |what: &str| {
             let message = format!("The transactions would do something else: {what}.");
-            Err(Refusal::because(Code::WouldFail, message))
+            Refusal::because(Code::WouldFail, message)
         };
         let Some(reads) = &simulated.reads else {
             if parts > 1 || self.ask.supplies() {
@@ -235,77 +246,72 @@ impl Rehearsal<'_> {
             let ReadVenue { assets, shares, .. } = *self.venue;
             return Ok(Shown { assets, shares, worth: U256::ZERO, effects: Effects::Unproven });
         };
-        let answer = |at: usize| reads.get(at).filter(|read: &&SimulatedCall| read.ok);
-        let number = |at: usize| {
-            let read = answer(at).filter(|read| read.data.len() == 32);
-            read.map(|read| U256::from_be_slice(&read.data))
-        };
-        let (Some(coins), Some(allowance)) = (number(0), number(1)) else {
-            return wrong("the stablecoin gives no valid answer");
-        };
-        let Some((held, worth_of_preview)) = self.after(&number, &answer) else {
-            return wrong("the venue gives no valid answer");
-        };
-        let before = self.held_before();
-        let shown = if self.ask.supplies() {
-            let (left, gained) = (self.own.coins.checked_sub(coins), held.checked_sub(before));
-            let (Some(paid), Some(gained)) = (left, gained) else {
-                return wrong("money arrives, or shares leave");
-            };
-            let is_paid = paid == self.venue.assets
-                || (self.buys_shares && !paid.is_zero() && paid < self.venue.assets);
-            if !is_paid {
-                return wrong("another amount leaves the paying address than is deposited");
-            }
-            if gained.is_zero() {
-                return wrong("no shares arrive");
-            }
-            if !self.buys_shares && !allowance.is_zero() {
-                return wrong("an allowance remains");
-            }
-            // The preview was made a block earlier, so there can be a little less.
-            let part = worth_of_preview.checked_mul(gained.min(self.venue.shares));
-            let worth = part.and_then(|part| part.checked_div(self.venue.shares));
-            Shown {
-                assets: paid,
-                shares: gained,
-                worth: worth.unwrap_or(U256::ZERO),
-                effects: Effects::Proven,
-            }
-        } else {
-            let (gained, given) = (coins.checked_sub(self.own.coins), before.checked_sub(held));
-            let (Some(gained), Some(given)) = (gained, given) else {
-                return wrong("money leaves, or shares arrive");
-            };
-            let by_assets = matches!(self.ask.size, LoanSize::Assets(_));
-            if by_assets && gained != self.venue.assets {
-                return wrong("another amount arrives than is withdrawn");
-            }
-            if !by_assets && given != self.venue.shares {
-                return wrong("another number of shares leaves than is given back");
-            }
-            if gained.is_zero() || given.is_zero() {
-                return wrong("nothing arrives");
-            }
-            if allowance != self.own.allowance {
-                return wrong("an allowance changes");
-            }
-            Shown { assets: gained, shares: given, worth: U256::ZERO, effects: Effects::Proven }
-        };
+        let after = self.after(reads).map_err(wrong)?;
+        let shown =
+            if self.ask.supplies() { self.supplied(&after) } else { self.withdrawn(&after) };
+        let shown = shown.map_err(wrong)?;
         if simulated.method != SimulationMethod::SimulateV1 {
             return Ok(Shown { effects: Effects::Unproven, ..shown });
         }
         let ours = Ours::of(self.ask.venue, self.owner, self.network, self.contracts);
         let calls = simulated.calls.iter().flatten();
         if calls.clone().flat_map(|call| &call.logs).any(|log| ours.is_foreign(log)) {
-            return wrong("another token or allowance of the paying address changes");
+            return Err(wrong("another token or allowance of the paying address changes"));
         }
         let owner = self.owner;
         let mut transfers = calls.flat_map(|call| &call.native_transfers);
         if transfers.any(|one| (one.from == owner || one.to == owner) && !one.value.is_zero()) {
-            return wrong("the native coin moves");
+            return Err(wrong("the native coin moves"));
         }
         Ok(shown)
+    }
+
+    /// Checks what a supply moves.
+    fn supplied(&self, after: &After) -> Result<Shown, &'static str> {
+        let paid = self.own.coins.checked_sub(after.coins);
+        let gained = after.held.checked_sub(self.held_before());
+        let (Some(paid), Some(gained)) = (paid, gained) else {
+            return Err("money arrives, or shares leave");
+        };
+        let is_paid = paid == self.venue.assets
+            || (self.buys_shares && !paid.is_zero() && paid < self.venue.assets);
+        if !is_paid {
+            return Err("another amount leaves the paying address than is deposited");
+        }
+        if gained.is_zero() {
+            return Err("no shares arrive");
+        }
+        if !self.buys_shares && !after.allowance.is_zero() {
+            return Err("an allowance remains");
+        }
+        // The preview was made a block earlier, so there can be a little less.
+        let part = after.worth_of_preview.checked_mul(gained.min(self.venue.shares));
+        let worth = part.and_then(|part| part.checked_div(self.venue.shares));
+        let worth = worth.unwrap_or(U256::ZERO);
+        Ok(Shown { assets: paid, shares: gained, worth, effects: Effects::Proven })
+    }
+
+    /// Checks what a withdrawal moves.
+    fn withdrawn(&self, after: &After) -> Result<Shown, &'static str> {
+        let gained = after.coins.checked_sub(self.own.coins);
+        let given = self.held_before().checked_sub(after.held);
+        let (Some(gained), Some(given)) = (gained, given) else {
+            return Err("money leaves, or shares arrive");
+        };
+        let by_assets = matches!(self.ask.size, LoanSize::Assets(_));
+        if by_assets && gained != self.venue.assets {
+            return Err("another amount arrives than is withdrawn");
+        }
+        if !by_assets && given != self.venue.shares {
+            return Err("another number of shares leaves than is given back");
+        }
+        if gained.is_zero() || given.is_zero() {
+            return Err("nothing arrives");
+        }
+        if after.allowance != self.own.allowance {
+            return Err("an allowance changes");
+        }
+        Ok(Shown { assets: gained, shares: given, worth: U256::ZERO, effects: Effects::Proven })
     }
 
     fn held_before(&self) -> U256 {
@@ -315,13 +321,17 @@ impl Rehearsal<'_> {
             .map_or(U256::ZERO, |position| position.shares)
     }
 
-    /// Returns the owner's shares after the plan, and what the previewed shares redeem for then.
-    fn after<'a>(
-        &self,
-        number: &dyn Fn(usize) -> Option<U256>,
-        answer: &dyn Fn(usize) -> Option<&'a SimulatedCall>,
-    ) -> Option<(U256, U256)> {
-        match self.ask.venue {
+    /// Reads the answers to [`Rehearsal::reads`].
+    fn after(&self, reads: &[SimulatedCall]) -> Result<After, &'static str> {
+        let answer = |at: usize| reads.get(at).filter(|read: &&SimulatedCall| read.ok);
+        let number = |at: usize| {
+            let read = answer(at).filter(|read| read.data.len() == 32);
+            read.map(|read| U256::from_be_slice(&read.data))
+        };
+        let (Some(coins), Some(allowance)) = (number(0), number(1)) else {
+            return Err("the stablecoin gives no valid answer");
+        };
+        let shares = || match self.ask.venue {
             VenueId::Vault(_) => Some((number(3)?, number(4)?)),
             VenueId::Market(_) => {
                 let position = market::decode_position(&answer(3)?.data)?;
@@ -331,6 +341,8 @@ impl Rehearsal<'_> {
                 let market = market.accrue(BorrowRate::NoModel, at).ok()?;
                 Some((position.supply_shares, market.assets_floor(self.venue.shares)?))
             }
-        }
+        };
+        let (held, worth_of_preview) = shares().ok_or("the venue gives no valid answer")?;
+        Ok(After { coins, allowance, held, worth_of_preview })
     }
 }
