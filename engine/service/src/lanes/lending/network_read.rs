@@ -49,6 +49,16 @@ pub(super) struct NetworkReader<'a> {
     pub(super) block: Option<u64>,
 }
 
+/// Where the answers about a network are.
+struct NetworkPlaces {
+    time: usize,
+    native: usize,
+    coins: usize,
+    allowance: Option<usize>,
+    positions: Vec<(VenueId, PositionPlaces)>,
+    venue: Option<(Wanted, Surroundings<'static>, VenuePlaces)>,
+}
+
 impl NetworkReader<'_> {
     /// Reads the network. Parts that differ from what was seen last are read again together with all others, so that all
     /// figures are from one block.
@@ -95,32 +105,8 @@ impl NetworkReader<'_> {
         venues: &[VenueId],
         wanted: Option<Wanted>,
     ) -> Result<Option<ReadNetwork>, Refusal> {
-        let Self { network, contracts, owner, hints, .. } = *self;
-        let chain = network.chain;
-        let coin = network.stablecoin.address;
         let mut batch = Batch::default();
-        let time = batch.push(multicall::block_time());
-        let native = batch.push(Read::Native(owner));
-        let coins = batch.add(coin, token::balance_call(owner));
-        let spender = wanted.map(|wanted| spender(contracts, wanted.venue));
-        let allowance = spender.map(|one| batch.add(coin, token::allowance(owner, one)));
-        let positions: Vec<(VenueId, PositionPlaces)> = venues
-            .iter()
-            .map(|venue| {
-                let hint = hints.position(chain, *venue, owner);
-                let singleton = contracts.singleton;
-                (*venue, PositionPlaces::ask(&mut batch, singleton, *venue, owner, hint))
-            })
-            .collect();
-        let around = wanted.map(|wanted| {
-            (wanted, Surroundings { network, contracts, owner, preview: wanted.preview })
-        });
-        let venue = around.map(|(wanted, around)| {
-            let hint = hints.venue(chain, wanted.venue);
-            let position = hints.position(chain, wanted.venue, owner);
-            let places = VenuePlaces::ask(&mut batch, around, wanted.venue, &hint, position);
-            (wanted, around, places)
-        });
+        let places = self.ask(&mut batch, venues, wanted);
         let answers = match self.block {
             Some(block) => batch.run_at(self.chain, block).await?,
             None if batch.len() <= AT_ONE_BLOCK_MAX => batch.run(self.chain).await?,
@@ -130,10 +116,11 @@ impl NetworkReader<'_> {
             }
         };
 
-        let block_time = answers.time(time)?;
+        let (chain, owner, hints) = (self.network.chain, self.owner, self.hints);
+        let block_time = answers.time(places.time)?;
         let mut is_whole = true;
-        let mut read = Vec::with_capacity(positions.len());
-        for (venue, places) in &positions {
+        let mut read = Vec::with_capacity(places.positions.len());
+        for (venue, places) in &places.positions {
             match places.read(&answers, block_time) {
                 position_read::Found::Whole(position) => {
                     hints.note_shares(chain, *venue, owner, position.shares);
@@ -147,7 +134,7 @@ impl NetworkReader<'_> {
             }
         }
         let mut found = None;
-        if let Some((wanted, around, places)) = venue {
+        if let Some((wanted, around, places)) = places.venue {
             let position = read.iter().find(|(venue, _position)| *venue == wanted.venue);
             found = match position.and_then(|(_venue, position)| position.as_ref()) {
                 None if is_whole => Some(Err("the position in it cannot be read")),
@@ -168,12 +155,36 @@ impl NetworkReader<'_> {
         }
         Ok(Some(ReadNetwork {
             block_time,
-            native: answers.number(native)?,
-            coins: answers.number(coins)?,
-            allowance: allowance.map_or(Ok(U256::ZERO), |at| answers.number(at))?,
+            native: answers.number(places.native)?,
+            coins: answers.number(places.coins)?,
+            allowance: places.allowance.map_or(Ok(U256::ZERO), |at| answers.number(at))?,
             positions: read,
             venue: found,
         }))
+    }
+
+    /// Asks for everything.
+    fn ask(&self, batch: &mut Batch, venues: &[VenueId], wanted: Option<Wanted>) -> NetworkPlaces {
+        let Self { network, contracts, owner, hints, .. } = *self;
+        let (chain, coin) = (network.chain, network.stablecoin.address);
+        let time = batch.push(multicall::block_time());
+        let native = batch.push(Read::Native(owner));
+        let coins = batch.add(coin, token::balance_call(owner));
+        let spender = wanted.map(|wanted| spender(contracts, wanted.venue));
+        let allowance = spender.map(|one| batch.add(coin, token::allowance(owner, one)));
+        let positions = venues.iter().map(|venue| {
+            let hint = hints.position(chain, *venue, owner);
+            (*venue, PositionPlaces::ask(batch, contracts.singleton, *venue, owner, hint))
+        });
+        let positions = positions.collect();
+        let venue = wanted.map(|wanted| {
+            let around = Surroundings { network, contracts, owner, preview: wanted.preview };
+            let hint = hints.venue(chain, wanted.venue);
+            let position = hints.position(chain, wanted.venue, owner);
+            let places = VenuePlaces::ask(batch, around, wanted.venue, &hint, position);
+            (wanted, around, places)
+        });
+        NetworkPlaces { time, native, coins, allowance, positions, venue }
     }
 }
 
