@@ -62,44 +62,20 @@ pub(super) fn check(
         Err(Refusal::because(Code::WouldFail, message))
     };
     let Some(reads) = &simulated.reads else { return Ok(Shown::NOTHING) };
-    let number = |at: usize| {
-        let read = reads.get(at).filter(|read: &&SimulatedCall| read.ok && read.data.len() == 32);
-        read.map(|read| U256::from_be_slice(&read.data))
-    };
     // Balances of the native coin also change by gas; its transfers are checked below.
     if spec.token_in.address.is_some() {
         let left = market.balance_in.checked_sub(spec.amount_in.0);
-        if number(0) != left {
+        if number(reads, 0) != left {
             return wrong("the input token does not move exactly the requested amount");
         }
     }
-    let gained = number(1).and_then(|after| after.checked_sub(market.balance_out));
+    let gained = number(reads, 1).and_then(|after| after.checked_sub(market.balance_out));
     let arrives = gained.is_some_and(|gained| gained >= terms.floor.0);
     if spec.token_out.address.is_some() && !arrives {
         return wrong("less than the minimum arrives at the paying address");
     }
-    if spec.spender().is_some() {
-        let before = market.allowance;
-        let expected = if before >= spec.amount_in.0 {
-            [before.saturating_sub(spec.amount_in.0), before]
-        } else {
-            [U256::ZERO, U256::ZERO]
-        };
-        if !number(2).is_some_and(|after| expected.contains(&after)) {
-            return wrong("an allowance remains");
-        }
-    }
-    if spec.router_allowance().is_some() {
-        let left = reads.get(3).filter(|read| read.ok);
-        let left = left.and_then(|read| decode_permit2_allowance(&read.data).ok());
-        let expected = match &terms.right {
-            RouterRight::NotNeeded => None,
-            RouterRight::Allowed(before) => before.after_use(spec.amount_in.0),
-            RouterRight::Signed(_) | RouterRight::Missing(_) => Some(U256::ZERO),
-        };
-        if left.map(|left| left.amount) != expected {
-            return wrong("an allowance of Permit2 remains");
-        }
+    if let Err(what) = check_allowances(spec, market, terms, reads) {
+        return wrong(what);
     }
     // Gas changes balances of the native coin too.
     let received = gained.map(Atoms).filter(|_any| spec.token_out.address.is_some());
@@ -124,6 +100,46 @@ pub(super) fn check(
         }
         Err(what) => wrong(what),
     }
+}
+
+/// Checks that no allowance remains that the plan gave.
+fn check_allowances(
+    spec: &Spec<'_>,
+    market: &Market,
+    terms: &Accepted,
+    reads: &[SimulatedCall],
+) -> Result<(), &'static str> {
+    if spec.spender().is_some() {
+        let before = market.allowance;
+        let expected = if before >= spec.amount_in.0 {
+            [before.saturating_sub(spec.amount_in.0), before]
+        } else {
+            [U256::ZERO, U256::ZERO]
+        };
+        let after = number(reads, 2);
+        if !after.is_some_and(|after| expected.contains(&after)) {
+            return Err("an allowance remains");
+        }
+    }
+    if spec.router_allowance().is_some() {
+        let left = reads.get(3).filter(|read| read.ok);
+        let left = left.and_then(|read| decode_permit2_allowance(&read.data).ok());
+        let expected = match &terms.right {
+            RouterRight::NotNeeded => None,
+            RouterRight::Allowed(before) => before.after_use(spec.amount_in.0),
+            RouterRight::Signed(_) | RouterRight::Missing(_) => Some(U256::ZERO),
+        };
+        if left.map(|left| left.amount) != expected {
+            return Err("an allowance of Permit2 remains");
+        }
+    }
+    Ok(())
+}
+
+/// Returns the answer to one of [`reads`], if it is a number.
+fn number(reads: &[SimulatedCall], at: usize) -> Option<U256> {
+    let read = reads.get(at).filter(|read| read.ok && read.data.len() == 32);
+    read.map(|read| U256::from_be_slice(&read.data))
 }
 
 /// Returns what the last pool reports to pay; `None` if it does not say, or a hook may change it.
