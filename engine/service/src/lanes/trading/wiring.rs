@@ -149,10 +149,7 @@ impl Asked {
                 &[Part::V4],
                 exchange.permit2,
                 read::domain_separator_call(),
-                |answer, network, exchange| {
-                    permit::domain(network.chain, exchange.permit2).separator().as_slice()
-                        == answer.as_ref()
-                },
+                is_domain_of_permit2,
             ),
         ];
         for (name, to) in [("SwapRouter02", v3.router), ("QuoterV2", v3.quoter)] {
@@ -186,17 +183,21 @@ impl Asked {
                 &[Part::Feed],
                 feed.address,
                 read::feed_decimals_call(),
-                |answer, _network, exchange| {
-                    // An address without code is no feed: the price API alone decides.
-                    answer.is_empty()
-                        || exchange.native_feed.is_some_and(|feed| {
-                            read::decode_feed_decimals(answer) == Ok(feed.decimals)
-                        })
-                },
+                is_feed_or_empty,
             )
         }));
         asked
     }
+}
+
+fn is_domain_of_permit2(answer: &Bytes, network: &Network, exchange: &Exchange) -> bool {
+    permit::domain(network.chain, exchange.permit2).separator().as_slice() == answer.as_ref()
+}
+
+/// An address without code is no feed: the price API alone decides.
+fn is_feed_or_empty(answer: &Bytes, _network: &Network, exchange: &Exchange) -> bool {
+    let decimals = exchange.native_feed.map(|feed| feed.decimals);
+    answer.is_empty() || decimals.is_some_and(|own| read::decode_feed_decimals(answer) == Ok(own))
 }
 
 fn is_address(answer: &[u8], expected: Address) -> bool {
