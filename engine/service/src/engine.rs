@@ -118,18 +118,7 @@ impl Engine {
     /// # Errors
     /// Those of [`Engine::open`].
     pub async fn open_by_hand(options: Options) -> Result<(Self, CoreLoop), Fault> {
-        let Options {
-            folder,
-            lock,
-            edition,
-            mode,
-            listen,
-            ports,
-            store,
-            begin_journal,
-            devices,
-            start_unlock,
-        } = options;
+        let Options { folder, lock, edition, mode, listen, ports, store, .. } = options;
         complete_restore(&folder)?;
         // An engine whose journal is elsewhere leaves no results in the folder either.
         let scan_store: Arc<dyn ScanStore> = match store {
@@ -139,16 +128,11 @@ impl Engine {
         let settings = Arc::new(LiveConfig::open(folder.file("settings.toml"), listen)?);
         let ports = match ports {
             Some(ports) => ports,
-            None => system_ports(&settings.get(), devices)?,
+            None => system_ports(&settings.get(), options.devices)?,
         };
         let gate = Arc::new(Gate::default());
-        let (opening, opening_gate) = (edition.clone(), Arc::clone(&gate));
-        let (opening_folder, opening_ports) = (folder.clone(), ports.clone());
-        let core = tokio::task::spawn_blocking(move || {
-            open_core(&opening_folder, &opening_ports, &opening, opening_gate, store, begin_journal)
-        })
-        .await
-        .map_err(|_panicked| damaged(&folder, &"its structure is broken"))??;
+        let begin_journal = options.begin_journal;
+        let core = open_core(&folder, &ports, &edition, &gate, store, begin_journal).await?;
         // Everything that is created from here on uses the clock with the chains' time.
         let chain_time = HintedClock::new(Arc::clone(&ports.clock));
         let ports = Ports { clock: Arc::new(chain_time.clone()), ..ports };
@@ -159,17 +143,7 @@ impl Engine {
         let tasks = TaskTracker::new();
         let (device_turn, stopping) = (crate::device::Turn::default(), CancellationToken::new());
         let (users, device_queue) = devices::new(&ports, &device_turn, &core, &vault, &stopping);
-        let signer: Arc<dyn Signer> = match &ports.signer {
-            Some(double) => Arc::clone(double),
-            None => Arc::new(users.signer),
-        };
-        let execution = Execution {
-            signer,
-            core: core.clone(),
-            tasks: tasks.clone(),
-            failpoints: Arc::clone(&ports.failpoints),
-            clock: Arc::clone(&ports.clock),
-        };
+        let execution = execution(&ports, &core, &tasks, users.signer);
         let funds = Arc::new(Funds::new(&ports));
         let trading = Arc::new(Trading::new(&ports));
         let lending = Arc::new(Lending::new(&ports));
@@ -205,7 +179,7 @@ impl Engine {
             last_used_ms,
             stopping,
             consoles: Arc::new(()),
-            start_unlock,
+            start_unlock: options.start_unlock,
         });
         if mode == Mode::Full {
             spawn_background(&context, scan_store, users.turns);
@@ -397,20 +371,46 @@ fn system_ports(config: &Config, devices: Option<Arc<dyn Devices>>) -> Result<Po
     })
 }
 
-/// Opens the journal, or uses the caller's `store`, and replays it.
-fn open_core(
+/// Opens the journal, or uses the caller's `store`, and replays it on a blocking thread.
+async fn open_core(
     folder: &DataFolder,
     ports: &Ports,
     edition: &Edition,
-    gate: Arc<Gate>,
+    gate: &Arc<Gate>,
     store: Option<Box<dyn Store>>,
     begin_journal: bool,
 ) -> Result<Core, Fault> {
-    let store = match store {
-        Some(store) => store,
-        None => open_journal(folder, ports, edition.checkpoints, begin_journal)?,
+    let (own_folder, ports, edition) = (folder.clone(), ports.clone(), edition.clone());
+    let gate = Arc::clone(gate);
+    let replayed = tokio::task::spawn_blocking(move || {
+        let folder = &own_folder;
+        let store = match store {
+            Some(store) => store,
+            None => open_journal(folder, &ports, edition.checkpoints, begin_journal)?,
+        };
+        Core::open(store, &edition, gate, ports.rules).map_err(|error| unusable(folder, &error))
+    });
+    replayed.await.map_err(|_panicked| damaged(folder, &"its structure is broken"))?
+}
+
+/// Returns what carries out payments. They are signed by `signer`, unless a test replaces it.
+fn execution(
+    ports: &Ports,
+    core: &Handle,
+    tasks: &TaskTracker,
+    signer: impl Signer + 'static,
+) -> Execution {
+    let signer: Arc<dyn Signer> = match &ports.signer {
+        Some(double) => Arc::clone(double),
+        None => Arc::new(signer),
     };
-    Core::open(store, edition, gate, ports.rules.clone()).map_err(|error| unusable(folder, &error))
+    Execution {
+        signer,
+        core: core.clone(),
+        tasks: tasks.clone(),
+        failpoints: Arc::clone(&ports.failpoints),
+        clock: Arc::clone(&ports.clock),
+    }
 }
 
 /// Starts the tasks that a serving engine runs: upkeep, chain lookups of settlements, the outboxes, trades, and the scan
