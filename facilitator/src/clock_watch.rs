@@ -5,6 +5,7 @@ use std::sync::Arc;
 use bursar_chain::chain_clock::{ahead, is_wrong};
 use bursar_chain::ports::Clock;
 use bursar_core::limits::CHAIN_TIME_EVERY_MS;
+use bursar_serve::wait::pause;
 use tokio_util::sync::CancellationToken;
 
 use crate::health::ServiceHealth;
@@ -29,11 +30,8 @@ impl ClockWatch {
                 any_wrong = self.compare() => any_wrong,
             };
             let pause_ms = if any_wrong { WRONG_EVERY_MS } else { CHAIN_TIME_EVERY_MS };
-            let wake = self.clock.mono_ms().saturating_add(pause_ms);
-            // cancel-safe: both branches only wait.
-            tokio::select! {
-                () = stopping.cancelled() => return,
-                () = self.clock.sleep_until(wake) => {}
+            if !pause(&*self.clock, pause_ms, &stopping).await {
+                return;
             }
         }
     }

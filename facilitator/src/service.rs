@@ -21,6 +21,7 @@ use bursar_serve::http::{self, Bounds, Edge};
 use bursar_serve::listen::{ListenFault, listen};
 use bursar_serve::panics;
 use bursar_serve::program::file_limit;
+use bursar_serve::wait::within;
 use bursar_submit::OutboxKey;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
@@ -366,18 +367,15 @@ impl Running {
         let Lifecycle { draining, stopping, servers, deliveries, background } = self.lifecycle;
         draining.cancel();
         servers.close();
-        let end = self.clock.mono_ms().saturating_add(self.drain_ms);
         deliveries.close();
         let answered = async {
             servers.wait().await;
             deliveries.wait().await;
         };
-        // cancel-safe: both branches only wait.
-        tokio::select! {
-            () = answered => {}
-            () = self.clock.sleep_until(end) => {
-                tracing::warn!("some callers were not answered in time; their payments resume at the next start");
-            }
+        if within(&*self.clock, self.drain_ms, answered).await.is_none() {
+            tracing::warn!(
+                "some callers were not answered in time; their payments resume at the next start"
+            );
         }
         stopping.cancel();
         for settler in &self.settlers {
@@ -395,12 +393,8 @@ const CONTRACTS_MS: u64 = 3_000;
 /// Looks for the contracts of all schemes on all networks.
 async fn look_for_contracts(settlers: &BTreeMap<ChainId, Arc<Settler>>, clock: &Arc<dyn Clock>) {
     let each = settlers.values().map(|settler| schemes::look_for_contracts(&settler.network));
-    let until = clock.mono_ms().saturating_add(CONTRACTS_MS);
-    // cancel-safe: a look changes nothing but what was found.
-    tokio::select! {
-        _all = futures::future::join_all(each) => {}
-        () = clock.sleep_until(until) => {}
-    }
+    // A look that is dropped changes nothing but what was found.
+    let _looked = within(&**clock, CONTRACTS_MS, futures::future::join_all(each)).await;
 }
 
 fn settlement_service(

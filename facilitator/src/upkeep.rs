@@ -7,6 +7,7 @@ use alloy_primitives::{Address, B256};
 use bursar_chain::ports::Clock;
 use bursar_core::networks::ChainId;
 use bursar_core::time::Utc;
+use bursar_serve::wait::pause;
 use tokio_util::sync::CancellationToken;
 
 use crate::book::ledger::Ledger;
@@ -84,11 +85,8 @@ impl Upkeep {
                 self.prune().await;
             }
             probes = probes.wrapping_add(1);
-            let wake = self.clock.mono_ms().saturating_add(PROBE_MS);
-            // cancel-safe: both branches only wait.
-            tokio::select! {
-                () = stopping.cancelled() => return,
-                () = self.clock.sleep_until(wake) => {}
+            if !pause(&*self.clock, PROBE_MS, &stopping).await {
+                return;
             }
         }
     }

@@ -18,6 +18,7 @@ use axum::routing::{get, post};
 use bursar_chain::ports::Clock;
 use bursar_serve::access::{Access, AccessRefusal};
 use bursar_serve::http::RefusalWriter;
+use bursar_serve::wait::within;
 use bursar_x402::Version;
 use serde_json::json;
 use tokio::sync::Semaphore;
@@ -33,7 +34,6 @@ use crate::offer::Challenge;
 use crate::payment::{Payment, PaymentError, PaymentIdentity, Rejection};
 use crate::pricing::{Pricing, Quote};
 use crate::sell::{Order, SaleOutcome, Seller};
-use crate::wait::within;
 
 /// Seconds that a payment must remain valid beyond the longest answer: for settlement and clock differences.
 const SPARE_SECONDS: u64 = 30;

@@ -8,6 +8,7 @@ use bursar_chain::chain_clock::{self, is_wrong};
 use bursar_chain::ports::Clock;
 use bursar_core::limits::CHAIN_TIME_EVERY_MS;
 use bursar_core::networks::Network;
+use bursar_serve::wait::pause;
 use serde_json::{Map, Value, json};
 use tokio_util::sync::CancellationToken;
 
@@ -104,11 +105,8 @@ impl ClockWatch {
             }
             was_wrong = wrong;
             let pause_ms = if wrong { WRONG_EVERY_MS } else { CHAIN_TIME_EVERY_MS };
-            let wake = clock.mono_ms().saturating_add(pause_ms);
-            // cancel-safe: both only wait.
-            tokio::select! {
-                () = stopping.cancelled() => return,
-                () = clock.sleep_until(wake) => {}
+            if !pause(&**clock, pause_ms, &stopping).await {
+                return;
             }
         }
     }

@@ -11,11 +11,11 @@ use bursar_core::time::Utc;
 use bursar_outbound::{
     Bytes, Client, HeaderMap, HeaderValue, Method, NoReply, OutboundRequest, Target,
 };
+use bursar_serve::wait::within;
 use bursar_x402::settlement::REPEATED_HEADER;
 
 use crate::book::sale_key::SaleKey;
 use crate::user_agent::USER_AGENT;
-use crate::wait::within;
 
 /// Maximum size of an answer. A verdict takes a few hundred bytes; unknown extensions may follow.
 const ANSWER_BYTES_MAX: usize = 64 << 10;

@@ -28,4 +28,3 @@ mod upkeep;
 pub mod upstream;
 pub mod usage;
 mod user_agent;
-mod wait;

@@ -7,8 +7,7 @@ use std::sync::Arc;
 use alloy_primitives::B256;
 use bursar_chain::ports::{Chain, Clock};
 use bursar_core::networks::ChainId;
-
-use crate::wait::within;
+use bursar_serve::wait::within;
 
 /// Timeout of one lookup.
 const LOOKUP_MS: u64 = 5_000;

@@ -12,6 +12,7 @@ use std::sync::atomic::AtomicBool;
 use bursar_chain::failpoints::Failpoints;
 use bursar_chain::ports::Clock;
 use bursar_outbound::Bytes;
+use bursar_serve::wait::within;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio_util::task::TaskTracker;
 
@@ -30,7 +31,6 @@ use crate::pricing::Quote;
 use crate::unpaid::{self, Dollars, UnpaidGuard, UnpaidSales};
 use crate::upstream::{NoAnswer, Passthrough, Upstream, UpstreamReply, UpstreamResponse};
 use crate::usage;
-use crate::wait::within;
 pub use budget::Budget;
 pub(crate) use budget::READ_MS;
 

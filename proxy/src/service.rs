@@ -17,6 +17,7 @@ use bursar_serve::http::{self, Bounds, Edge};
 use bursar_serve::listen::{ListenFault, listen};
 use bursar_serve::panics;
 use bursar_serve::program::file_limit;
+use bursar_serve::wait::within;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -251,8 +252,7 @@ impl Running {
         for tracker in [&self.servers, &self.sales, &self.upkeep, &self.writer] {
             tracker.close();
         }
-        let end = self.clock.mono_ms().saturating_add(self.drain_ms);
-        let Self { servers, sales, upkeep, seller, store, writer, .. } = self;
+        let Self { servers, sales, upkeep, seller, store, writer, clock, .. } = self;
         let all = async {
             servers.wait().await;
             sales.wait().await;
@@ -261,12 +261,10 @@ impl Running {
             drop((seller, store));
             writer.wait().await;
         };
-        // cancel-safe: both only wait.
-        tokio::select! {
-            () = all => {}
-            () = self.clock.sleep_until(end) => {
-                tracing::warn!("some requests were unfinished after drain_ms; their payments can be used again, or their answers are owed");
-            }
+        if within(&*clock, self.drain_ms, all).await.is_none() {
+            tracing::warn!(
+                "some requests were unfinished after drain_ms; their payments can be used again, or their answers are owed"
+            );
         }
     }
 }

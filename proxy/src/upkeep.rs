@@ -1,5 +1,6 @@
 //! Periodic tasks: look up pending settlements, delete old payments, and return memory to the system.
 
+use bursar_serve::wait::pause;
 use futures::stream::{self, StreamExt};
 use tokio_util::sync::CancellationToken;
 
@@ -37,7 +38,7 @@ pub(crate) async fn reconcile_pending(seller: Seller, stopping: CancellationToke
         deps.metrics.busy.set(i64::try_from(deps.ledger.busy()).unwrap_or(i64::MAX));
         let pending = deps.ledger.pending().len();
         deps.metrics.pending.set(i64::try_from(pending).unwrap_or(i64::MAX));
-        if !sleep_unless_stopping(&seller, RECONCILE_MS, &stopping).await {
+        if !pause(&*seller.deps().clock, RECONCILE_MS, &stopping).await {
             return;
         }
     }
@@ -51,7 +52,7 @@ pub(crate) async fn delete_old(seller: Seller, stopping: CancellationToken) {
             () = stopping.cancelled() => return,
             () = sweep(&seller) => {}
         }
-        if !sleep_unless_stopping(&seller, SWEEP_MS, &stopping).await {
+        if !pause(&*seller.deps().clock, SWEEP_MS, &stopping).await {
             return;
         }
     }
@@ -66,21 +67,10 @@ pub(crate) async fn release_memory(seller: Seller, stopping: CancellationToken) 
             () = seller.deps().answers.freed() => {}
         }
         // Lets further answers of a burst end first.
-        if !sleep_unless_stopping(&seller, RELEASE_DELAY_MS, &stopping).await {
+        if !pause(&*seller.deps().clock, RELEASE_DELAY_MS, &stopping).await {
             return;
         }
         let _ended = tokio::task::spawn_blocking(bursar_heap::release).await;
-    }
-}
-
-/// Waits for `ms`. Returns false if the service stops.
-async fn sleep_unless_stopping(seller: &Seller, ms: u64, stopping: &CancellationToken) -> bool {
-    let clock = &seller.deps().clock;
-    let wake = clock.mono_ms().saturating_add(ms);
-    // cancel-safe: both only wait.
-    tokio::select! {
-        () = stopping.cancelled() => false,
-        () = clock.sleep_until(wake) => true,
     }
 }
 

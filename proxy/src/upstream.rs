@@ -7,6 +7,7 @@ use bursar_chain::ports::Clock;
 use bursar_outbound::{
     Bytes, Client, HeaderMap, HeaderValue, Method, NoReply, OutboundRequest, ReplyStream, Target,
 };
+use bursar_serve::wait::within;
 use secrecy::SecretString;
 
 use crate::answer::{Event, StreamStart};
@@ -14,7 +15,6 @@ use crate::answer_memory::{ANSWER_BYTES_MAX, AnswerRoom};
 use crate::fault::{Code, Fault};
 use crate::redact::{Redactor, StreamFilter};
 use crate::user_agent::USER_AGENT;
-use crate::wait::within;
 
 /// Maximum size of an error or a list of models that is passed on.
 const PASSTHROUGH_BYTES_MAX: usize = 4 << 20;

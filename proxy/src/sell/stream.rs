@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use bursar_outbound::Bytes;
+use bursar_serve::wait::within;
 use serde_json::json;
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
 
@@ -15,7 +16,6 @@ use crate::book::{Record, Stage, StoredAnswer};
 use crate::fault::{Code, Fault};
 use crate::upstream::UpstreamResponse;
 use crate::usage;
-use crate::wait::within;
 
 /// Chunks buffered for a slow customer. When the buffer is full, reading from the upstream pauses.
 const CHUNKS: usize = 8;

@@ -51,3 +51,4 @@ pub mod program;
 pub mod secret_file;
 pub mod settings;
 pub mod signals;
+pub mod wait;
