@@ -20,7 +20,7 @@ use axum::http::{HeaderMap, StatusCode, header};
 use axum::middleware;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodRouter, get, post};
-use bursar_serve::http::{Refusal, RefusalWriter};
+use bursar_serve::http::{Refusal, RefusalWriter, openmetrics};
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -77,15 +77,11 @@ pub fn refuse() -> RefusalWriter {
 
 /// The routes for Prometheus and the operator, on a separate listener.
 pub fn metrics_router(metrics: Arc<Metrics>, health: Arc<ServiceHealth>) -> Router {
-    let text = move || async move {
-        let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
-        ([(header::CONTENT_TYPE, kind)], metrics.text())
-    };
     let report = move || async move { responses::with_status(StatusCode::OK, health.report()) };
     let unknown = "There is nothing at this path: see /metrics and /status.";
     let only_get = "This path supports only GET.";
     Router::new()
-        .route("/metrics", get(text))
+        .route("/metrics", openmetrics(move || metrics.text()))
         .route("/status", get(report))
         .fallback(async || responses::error_because(ErrorCode::NotFound, unknown))
         .method_not_allowed_fallback(async || {

@@ -18,12 +18,11 @@ use bursar_outbox::store::{Store, StoreFault};
 use bursar_rows::{StoreError, StoreUnusable};
 use bursar_serve::access::Access;
 use bursar_serve::http::{self, Bounds, Edge};
-use bursar_serve::listen::{ListenFault, listen};
+use bursar_serve::listen::{ListenFault, Listeners};
 use bursar_serve::panics;
 use bursar_serve::program::file_limit;
 use bursar_serve::wait::within;
 use bursar_submit::OutboxKey;
-use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -228,46 +227,18 @@ impl Stores {
     }
 }
 
-/// The bound listeners, each with its actual address.
-struct Listeners {
-    api: (TcpListener, SocketAddr),
-    /// `None` if metrics are off.
-    metrics: Option<(TcpListener, SocketAddr)>,
-}
-
-impl Listeners {
-    async fn bind(config: &Config) -> Result<Self, ListenFault> {
-        let api = listen(config.listen).await?;
-        let metrics = match config.metrics_listen {
-            Some(address) => Some(listen(address).await?),
-            None => None,
-        };
-        Ok(Self { api, metrics })
-    }
-
-    /// Serves the API and the metrics until draining begins. Returns the addresses of both.
-    fn serve(
-        self,
-        config: &Config,
-        api: Arc<Api>,
-        lifecycle: &Lifecycle,
-    ) -> (SocketAddr, Option<SocketAddr>) {
-        let Lifecycle { servers, draining, .. } = lifecycle;
-        let clock = Arc::clone(&api.clock);
-        let edge = |bounds| Edge { bounds, refuse: api::refuse(), clock: Arc::clone(&clock) };
-        let bounds = Bounds {
-            trusted: config.trusted_proxies.clone(),
-            ..Bounds::public(http::slots(file_limit(), OUTBOUND))
-        };
-        let metrics_router = api::metrics_router(Arc::clone(&api.metrics), Arc::clone(&api.health));
-        let (listener, address) = self.api;
-        http::serve([listener], api::router(api), edge(bounds), servers, draining);
-        let metrics_address = self.metrics.map(|(listener, address)| {
-            http::serve([listener], metrics_router, edge(Bounds::metrics()), servers, draining);
-            address
-        });
-        (address, metrics_address)
-    }
+/// Serves the API and the metrics until draining begins.
+fn serve(listeners: Listeners, config: &Config, api: Arc<Api>, lifecycle: &Lifecycle) {
+    let Lifecycle { servers, draining, .. } = lifecycle;
+    let clock = Arc::clone(&api.clock);
+    let edge = |bounds| Edge { bounds, refuse: api::refuse(), clock: Arc::clone(&clock) };
+    let bounds = Bounds {
+        trusted: config.trusted_proxies.clone(),
+        ..Bounds::public(http::slots(file_limit(), OUTBOUND))
+    };
+    let metrics_router = api::metrics_router(Arc::clone(&api.metrics), Arc::clone(&api.health));
+    http::serve([listeners.public], api::router(api), edge(bounds), servers, draining);
+    http::serve(listeners.metrics, metrics_router, edge(Bounds::metrics()), servers, draining);
 }
 
 impl Running {
@@ -288,7 +259,8 @@ impl Running {
         let clock = SystemClock::new().map_err(|fault| StartFault::Clock(fault.to_string()))?;
         let clock: Arc<dyn Clock> = Arc::new(clock);
         let stores = Stores::open(&config, &clock).await?;
-        let listeners = Listeners::bind(&config).await?;
+        let listeners = Listeners::bind(config.listen, config.metrics_listen).await?;
+        let (address, metrics_address) = (listeners.address, listeners.metrics_address);
         let lifecycle = Lifecycle::default();
         let metrics = Arc::new(Metrics::default());
         let health = Arc::new(ServiceHealth::default());
@@ -337,7 +309,7 @@ impl Running {
             health,
             store,
         };
-        let (address, metrics_address) = listeners.serve(&config, Arc::new(api), &lifecycle);
+        serve(listeners, &config, Arc::new(api), &lifecycle);
         lifecycle.background.spawn(upkeep.run(lifecycle.stopping.clone()));
         lifecycle.background.spawn(clock_watch.run(lifecycle.stopping.clone()));
         Ok(Self {

@@ -17,7 +17,7 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use bursar_chain::ports::Clock;
 use bursar_serve::access::{Access, AccessRefusal};
-use bursar_serve::http::RefusalWriter;
+use bursar_serve::http::{RefusalWriter, openmetrics};
 use bursar_serve::wait::within;
 use bursar_x402::Version;
 use serde_json::json;
@@ -137,14 +137,10 @@ pub fn refuse(origins: CorsOrigins) -> RefusalWriter {
 
 /// Returns the metrics route. It has its own listener, because metrics show the revenue.
 pub fn metrics_router(metrics: Arc<Metrics>) -> Router {
-    let text = move || async move {
-        let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
-        ([(header::CONTENT_TYPE, kind)], metrics.text())
-    };
     let not_found = Fault::of(Code::NotFound).with_detail("this listener has only /metrics");
     let wrong_method = Fault::of(Code::MethodNotAllowed).with_detail("only GET");
     Router::new()
-        .route("/metrics", get(text))
+        .route("/metrics", openmetrics(move || metrics.text()))
         .fallback(async move || responses::error(&not_found))
         .method_not_allowed_fallback(async move || responses::error(&wrong_method))
 }

@@ -14,7 +14,7 @@ use bursar_outbound::Client;
 use bursar_rows::StoreUnusable;
 use bursar_serve::access::Access;
 use bursar_serve::http::{self, Bounds, Edge};
-use bursar_serve::listen::{ListenFault, listen};
+use bursar_serve::listen::{ListenFault, Listeners};
 use bursar_serve::panics;
 use bursar_serve::program::file_limit;
 use bursar_serve::wait::within;
@@ -181,11 +181,8 @@ impl Running {
             penalties: PayerPenalties::default(),
             tasks: sales.clone(),
         });
-        let (listener, address) = listen(config.listen).await?;
-        let metrics_listener = match config.metrics_listen {
-            Some(address) => Some(listen(address).await?),
-            None => None,
-        };
+        let Listeners { public, address, metrics: metrics_listener, metrics_address } =
+            Listeners::bind(config.listen, config.metrics_listen).await?;
         let stopping = CancellationToken::new();
         let bounds = bounds_of(&config);
         let edge = |bounds, origins| Edge {
@@ -193,15 +190,9 @@ impl Running {
             refuse: api::refuse(origins),
             clock: Arc::clone(&clock),
         };
-        let metrics_address = match metrics_listener {
-            Some((listener, address)) => {
-                let app = api::metrics_router(metrics);
-                let edge = edge(Bounds::metrics(), CorsOrigins::None);
-                http::serve([listener], app, edge, &servers, &stopping);
-                Some(address)
-            }
-            None => None,
-        };
+        let metrics_edge = edge(Bounds::metrics(), CorsOrigins::None);
+        let metrics_router = api::metrics_router(metrics);
+        http::serve(metrics_listener, metrics_router, metrics_edge, &servers, &stopping);
         let access = Access::new(
             Vec::new(),
             config.trusted_proxies.clone(),
@@ -218,7 +209,7 @@ impl Running {
         };
         let pricing = Pricing::new(config, terms);
         let api = Api::new(pricing, seller.clone(), access, clocks, stopping.clone());
-        http::serve([listener], api::router(Arc::new(api)), edge, &servers, &stopping);
+        http::serve([public], api::router(Arc::new(api)), edge, &servers, &stopping);
         upkeep.spawn(upkeep::reconcile_pending(seller.clone(), stopping.clone()));
         upkeep.spawn(upkeep::release_memory(seller.clone(), stopping.clone()));
         upkeep.spawn(upkeep::delete_old(seller.clone(), stopping.clone()));

@@ -22,6 +22,7 @@ mod connection;
 mod deliver;
 mod edge;
 mod head;
+mod openmetrics;
 mod progress;
 mod refusal;
 mod service;
@@ -32,6 +33,7 @@ pub use accept::serve;
 pub use bounds::{BodyBounds, Bounds, HeadBounds, Loopback, slots};
 pub use deliver::{DeliveryReport, DeliverySender, delivery};
 pub use edge::Edge;
+pub use openmetrics::openmetrics;
 pub use refusal::{Refusal, RefusalWriter, RefusedRequest, plain_refusal};
 pub use service::{LocalAddress, ProvenCaller, ResponseClaim};
 

@@ -27,6 +27,36 @@ pub async fn listen(address: SocketAddr) -> Result<(TcpListener, SocketAddr), Li
     Ok((listener, local))
 }
 
+/// The bound listeners of a service, each with its actual address.
+#[derive(Debug)]
+pub struct Listeners {
+    /// For callers.
+    pub public: TcpListener,
+    pub address: SocketAddr,
+    /// For metrics; `None` if they are off.
+    pub metrics: Option<TcpListener>,
+    pub metrics_address: Option<SocketAddr>,
+}
+
+impl Listeners {
+    /// Binds both listeners, as [`listen`] does.
+    ///
+    /// # Errors
+    /// [`ListenFault`] for the first address that cannot be bound.
+    pub async fn bind(
+        public: SocketAddr,
+        metrics: Option<SocketAddr>,
+    ) -> Result<Self, ListenFault> {
+        let (public, address) = listen(public).await?;
+        let metrics = match metrics {
+            Some(address) => Some(listen(address).await?),
+            None => None,
+        };
+        let (metrics, metrics_address) = metrics.unzip();
+        Ok(Self { public, address, metrics, metrics_address })
+    }
+}
+
 fn bind(address: SocketAddr) -> std::io::Result<TcpListener> {
     let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
     // On Windows this would let another program take the port.
