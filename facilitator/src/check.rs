@@ -34,8 +34,7 @@ use crate::work::SenderRule;
 /// # Errors
 /// [`StartFault`]: the facilitator would not start.
 pub async fn check(config: &Config) -> Result<Findings, StartFault> {
-    let clock = SystemClock::new().map_err(|fault| StartFault::Clock(fault.to_string()))?;
-    let clock: Arc<dyn Clock> = Arc::new(clock);
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock::new()?);
     let mut check = Check::default();
     let keys = load_keys(config)?;
     if keys.is_empty() {

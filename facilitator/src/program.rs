@@ -10,7 +10,7 @@ use crate::config::Config;
 use crate::contract_call::ContractCall;
 use crate::keys::SigningKey;
 use crate::network::upto_contracts;
-use crate::service::{self, Running, StartFault};
+use crate::service::{self, Running};
 use bursar_chain::failpoints::Failpoints;
 use bursar_outbound::{Client, PlainHttpHosts, Target};
 use bursar_rows::StoreUnusable;
@@ -68,11 +68,7 @@ pub fn main(failpoints: Arc<dyn Failpoints>) -> ExitCode {
 }
 
 fn exit_of(fault: &anyhow::Error) -> ExitCode {
-    let store = match fault.downcast_ref::<StartFault>() {
-        Some(StartFault::Store(store)) => Some(store),
-        Some(_other) => None,
-        None => fault.downcast_ref::<StoreUnusable>(),
-    };
+    let store = fault.chain().find_map(|cause| cause.downcast_ref::<StoreUnusable>());
     store.map_or(ExitCode::FAILURE, |store| exit::of_store(store.is_full()))
 }
 
@@ -91,8 +87,7 @@ fn run(failpoints: Arc<dyn Failpoints>) -> anyhow::Result<ExitCode> {
         }
         Command::Check => {
             let findings = program::runtime(BLOCKING_THREADS)?.block_on(check::check(&load()?))?;
-            findings.write_to(&mut std::io::stdout())?;
-            Ok(if findings.any_bad() { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+            Ok(findings.print()?)
         }
         Command::Status => {
             let report = program::runtime(BLOCKING_THREADS)?.block_on(status(&load()?))?;

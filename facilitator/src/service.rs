@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use alloy_primitives::Address;
-use bursar_chain::clock::SystemClock;
+use bursar_chain::clock::{ClockError, SystemClock};
 use bursar_chain::failpoints::Failpoints;
 use bursar_chain::follower::Follower;
 use bursar_chain::ports::{Chain, Clock};
@@ -62,10 +62,11 @@ const OUTBOUND: usize = 64;
 pub enum StartFault {
     #[error(transparent)]
     Key(#[from] crate::keys::KeyFault),
-    #[error(transparent)]
+    // Not transparent, because the exit code depends on this cause.
+    #[error("{0}")]
     Store(#[from] StoreUnusable),
     #[error("the clock cannot be used: {0}")]
-    Clock(String),
+    Clock(#[from] ClockError),
     #[error("{chain}: {why}")]
     Endpoint { chain: ChainId, why: String },
     #[error(transparent)]
@@ -256,8 +257,7 @@ impl Running {
         }
         check_facilitators(&config, &keys)?;
         let key_locks = KeyLocks::take(sender_files(&config))?;
-        let clock = SystemClock::new().map_err(|fault| StartFault::Clock(fault.to_string()))?;
-        let clock: Arc<dyn Clock> = Arc::new(clock);
+        let clock: Arc<dyn Clock> = Arc::new(SystemClock::new()?);
         let stores = Stores::open(&config, &clock).await?;
         let listeners = Listeners::bind(config.listen, config.metrics_listen).await?;
         let (address, metrics_address) = (listeners.address, listeners.metrics_address);

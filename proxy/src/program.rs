@@ -12,7 +12,7 @@ use clap::{Parser, Subcommand};
 
 use crate::check;
 use crate::config::Config;
-use crate::service::{Running, StartFault};
+use crate::service::Running;
 
 /// Sells an OpenAI-compatible API per request, for stablecoin (x402).
 ///
@@ -49,11 +49,7 @@ pub fn main(failpoints: Arc<dyn Failpoints>) -> ExitCode {
 }
 
 fn exit_of(fault: &anyhow::Error) -> ExitCode {
-    let store = match fault.downcast_ref::<StartFault>() {
-        Some(StartFault::Store(store)) => Some(store),
-        Some(_other) => None,
-        None => fault.downcast_ref::<StoreUnusable>(),
-    };
+    let store = fault.chain().find_map(|cause| cause.downcast_ref::<StoreUnusable>());
     store.map_or(ExitCode::FAILURE, |store| exit::of_store(store.is_full()))
 }
 
@@ -72,8 +68,7 @@ fn run(failpoints: Arc<dyn Failpoints>) -> anyhow::Result<ExitCode> {
         }
         Command::Check => {
             let findings = program::runtime(BLOCKING_THREADS)?.block_on(check::check(&load()?))?;
-            findings.write_to(&mut std::io::stdout())?;
-            Ok(if findings.any_bad() { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+            Ok(findings.print()?)
         }
         Command::Settings => {
             write!(std::io::stdout(), "{}", crate::config::reference())?;

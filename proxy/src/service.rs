@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use bursar_chain::clock::SystemClock;
+use bursar_chain::clock::{ClockError, SystemClock};
 use bursar_chain::failpoints::Failpoints;
 use bursar_chain::ports::{Chain, Clock};
 use bursar_chain::rpc::RpcChain;
@@ -53,10 +53,11 @@ const REPEAT_WAIT_MS: u64 = 120_000;
 pub enum StartFault {
     #[error(transparent)]
     Settings(#[from] SettingsFault),
-    #[error(transparent)]
+    // Not transparent, because the exit code depends on this cause.
+    #[error("{0}")]
     Store(#[from] StoreUnusable),
     #[error("the clock cannot be used: {0}")]
-    Clock(String),
+    Clock(#[from] ClockError),
     #[error("this machine cannot make connections: {0}")]
     Client(String),
     #[error(transparent)]
@@ -84,9 +85,8 @@ pub struct Running {
 ///
 /// # Errors
 /// The clock cannot be used.
-pub fn clock() -> Result<Arc<dyn Clock>, StartFault> {
-    let clock = SystemClock::new().map_err(|fault| StartFault::Clock(fault.to_string()))?;
-    Ok(Arc::new(clock))
+pub fn clock() -> Result<Arc<dyn Clock>, ClockError> {
+    Ok(Arc::new(SystemClock::new()?))
 }
 
 /// Opens the store of sales and loads its open records.

@@ -1,6 +1,7 @@
 //! Findings of a service's self-check, which runs before callers depend on the service.
 
 use std::io::{self, Write};
+use std::process::ExitCode;
 
 use bursar_core::fault::MESSAGE_CHARS;
 use bursar_core::text::excerpt;
@@ -37,6 +38,15 @@ impl Findings {
     /// Returns whether any finding is [`Severity::Bad`].
     pub fn any_bad(&self) -> bool {
         self.0.iter().any(|finding| finding.severity == Severity::Bad)
+    }
+
+    /// Prints the findings, and returns the exit code: a failure if any is [`Severity::Bad`].
+    ///
+    /// # Errors
+    /// Standard output cannot be written.
+    pub fn print(&self) -> io::Result<ExitCode> {
+        self.write_to(&mut io::stdout())?;
+        Ok(if self.any_bad() { ExitCode::FAILURE } else { ExitCode::SUCCESS })
     }
 
     /// Writes one line per finding, for an operator.
