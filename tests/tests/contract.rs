@@ -1,17 +1,18 @@
-//! The contract of the agent server.
+//! The contract of the agent server, and the manuals in `docs`.
 //!
-//! Its checked-in description is the generated one and names every route. Any request without a proof gets a described
-//! answer and changes nothing.
+//! The checked-in description is the generated one and names every route. Any request without a proof gets a described
+//! answer and changes nothing. The manuals contain the tables of the programs.
 
-use std::path::Path;
 use std::sync::LazyLock;
 
 use bursar_control::grammar::Order;
 use bursar_core::codes::Code;
+use bursar_core::settings::keys;
 use bursar_engine::agent_api::openapi::{ROUTES, Route, document};
 use bursar_tests::agent::Agent;
 use bursar_tests::engine::{Setup, TestEngine, UNLIMITED_RATE_SETTINGS};
 use bursar_tests::offers::offer;
+use bursar_tests::tree::root;
 use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
 use serde_json::{Value, json};
@@ -30,32 +31,55 @@ fn path(route: &Route) -> String {
     route.path.replace("{id}", ID)
 }
 
-/// `BURSAR_BLESS=1` regenerates the file.
-#[test]
-fn the_checked_in_description_is_the_generated_one() {
-    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/openapi.json");
-    let generated = format!("{}\n", serde_json::to_string_pretty(&document()).unwrap());
-    if std::env::var_os("BURSAR_BLESS").is_some() {
-        std::fs::write(&file, &generated).unwrap();
-    }
-    let kept = std::fs::read_to_string(&file).unwrap();
-    assert!(
-        kept == generated,
-        "docs/openapi.json is old: BURSAR_BLESS=1 cargo test --workspace --test contract"
-    );
-}
-
-/// Asserts that a manual in `docs` is the generated text; `BURSAR_BLESS=1` writes it.
+/// Asserts that a file in `docs` is the generated text; `BURSAR_BLESS=1` writes it.
 fn manual(name: &str, generated: &str) {
-    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs").join(name);
+    let file = root().join("docs").join(name);
     if std::env::var_os("BURSAR_BLESS").is_some() {
         std::fs::write(&file, generated).unwrap();
     }
     let kept = std::fs::read_to_string(&file).unwrap_or_default();
     assert!(
         kept == generated,
-        "docs/{name} is old: BURSAR_BLESS=1 cargo test --workspace --test contract"
+        "docs/{name} is old: BURSAR_BLESS=1 cargo test -p bursar-tests --test contract"
     );
+}
+
+/// Asserts that a manual in `docs` contains the generated tables between their marks; `BURSAR_BLESS=1` writes them.
+fn manual_with(name: &str, tables: &[(&str, String)]) {
+    let mut text = std::fs::read_to_string(root().join("docs").join(name)).unwrap();
+    for (table, rows) in tables {
+        let (begin, end) = (format!("<!-- {table} -->\n"), format!("<!-- end of {table} -->"));
+        let (before, rest) = text.split_once(&begin).expect("a place for the table");
+        let (_old, after) = rest.split_once(&end).expect("its end");
+        text = format!("{before}{begin}{rows}{end}{after}");
+    }
+    manual(name, &text);
+}
+
+#[test]
+fn the_checked_in_description_is_the_generated_one() {
+    manual("openapi.json", &format!("{}\n", serde_json::to_string_pretty(&document()).unwrap()));
+}
+
+#[test]
+fn the_manual_of_settings_matches_the_table() {
+    manual("settings.md", &keys::manual());
+}
+
+#[test]
+fn the_tables_of_the_facilitators_manual_are_those_of_the_program() {
+    let tables = [
+        ("settings", bursar_facilitator::config::reference()),
+        ("codes", bursar_facilitator::reason::reference()),
+        ("errors", bursar_facilitator::api::error_code::reference()),
+    ];
+    manual_with("facilitator.md", &tables);
+}
+
+#[test]
+fn the_tables_of_the_proxys_manual_are_those_of_the_program() {
+    let settings = ("settings", bursar_proxy::config::reference());
+    manual_with("proxy.md", &[settings, ("errors", bursar_proxy::fault::reference())]);
 }
 
 /// Appends a row for each command below `tree` that runs by itself.
@@ -231,8 +255,7 @@ async fn agents_read_the_checked_in_texts_and_the_operators_own_partner() {
         assert_eq!(status, 200, "{path}");
         String::from_utf8(bytes).unwrap()
     };
-    let assets =
-        Path::new(env!("CARGO_MANIFEST_DIR")).join("../engine/service/src/agent_api/assets");
+    let assets = root().join("engine/service/src/agent_api/assets");
     let asset = |name: &str| std::fs::read_to_string(assets.join(name)).unwrap();
     assert!(read("/").await.contains("GET /agent"));
     for (path, name) in [

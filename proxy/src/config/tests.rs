@@ -497,6 +497,16 @@ fn settings_table_states_the_real_defaults() {
 }
 
 #[test]
+fn the_example_settings_load() {
+    let folder = Folder::with(EXAMPLE);
+    let config = folder.load(&[]).unwrap();
+    assert!(config.models.len() > 1);
+    assert!(config.model(None).is_none(), "models that are not in its table are not sold");
+    let config = folder.load(&[("WALLET_ADDRESS", WALLET)]).unwrap();
+    assert_eq!(config.wallet_address, Some(WALLET.parse().unwrap()), "its own is to be replaced");
+}
+
+#[test]
 fn proxy_example_names_every_key_with_its_default() {
     let folder = Folder::with(EXAMPLE);
     let config = format!("{:?}", folder.load(&[]).unwrap());
