@@ -18,7 +18,7 @@ use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 
 pub use keys::{ApiKey, add_key_file, api_keys};
-pub use ranges::{InvalidIpRange, IpRange, IpRanges};
+pub use ranges::IpRanges;
 
 /// Most callers with their own allowance. While there are this many, all callers share one.
 const CALLERS_MAX: usize = 65_536;
@@ -210,7 +210,7 @@ mod tests {
 
     /// Allows one request per minute, at a time that stands still.
     fn access(proxies: &[&str]) -> Access {
-        let proxies = proxies.iter().map(|text| text.parse().unwrap()).collect();
+        let proxies = IpRanges::parse(proxies.iter().copied()).unwrap();
         Access::new(vec![key("shop")], proxies, 1, Arc::new(ManualClock::new(Utc(0))))
     }
 

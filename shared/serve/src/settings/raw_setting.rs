@@ -10,7 +10,7 @@ use bursar_core::address;
 use bursar_core::money::{MoneyError, parse_decimal};
 use toml::Value;
 
-use crate::access::ranges::{IpRange, IpRanges};
+use crate::access::ranges::IpRanges;
 
 /// The empty list in the environment, where an empty variable counts as unset.
 const NO_LIST: &str = "none";
@@ -102,11 +102,10 @@ impl<'a> RawSetting<'a> {
 
     /// Parses a list of IP addresses and CIDR ranges.
     pub fn ip_ranges(self) -> Result<IpRanges, String> {
-        let wanted = |_not_one| {
+        IpRanges::parse(self.list()?).ok_or_else(|| {
             "each entry must be an IP address, or a range like 10.0.0.0/8 without bits after its prefix"
                 .to_owned()
-        };
-        self.list()?.into_iter().map(|text| text.parse::<IpRange>().map_err(wanted)).collect()
+        })
     }
 
     /// Parses `true` or `false`.

@@ -1,6 +1,7 @@
 use std::sync::Arc;
 
 use super::*;
+use crate::access::IpRanges;
 
 const REMOTE: &str = "192.168.1.9";
 const OTHER: &str = "192.168.1.10";
@@ -159,7 +160,7 @@ fn all_addresses_of_one_peer_share_one_limit() {
 
 #[test]
 fn a_trusted_proxy_has_no_share_and_can_lose_connections() {
-    let trusted = std::iter::once(REMOTE.parse().unwrap()).collect();
+    let trusted = IpRanges::parse([REMOTE]).unwrap();
     let mut table = table(Bounds { slots_per_peer: 2, trusted, ..ten() });
     let ids: Vec<u64> = (0..10).map(|_| admit(&mut table, REMOTE).unwrap()).collect();
     assert!(admit(&mut table, OTHER).is_some());
