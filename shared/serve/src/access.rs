@@ -171,7 +171,7 @@ fn is_local(peer: IpAddr, headers: &HeaderMap) -> bool {
 /// Maps an address to the caller that it belongs to.
 ///
 /// An IPv4 address is one caller. So is a /64 of IPv6, in which one caller can use any address.
-pub(crate) fn client_address(address: IpAddr) -> IpAddr {
+pub fn client_address(address: IpAddr) -> IpAddr {
     match address {
         IpAddr::V4(_) => address,
         IpAddr::V6(v6) => {

@@ -3,12 +3,13 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::hash::Hash;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::{IpAddr, Ipv4Addr};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bursar_chain::ports::Clock;
 use bursar_core::ids::AgentId;
 use bursar_core::limits::{RATE_ADDRESSES, RATE_WINDOW_MS};
+use bursar_serve::access::client_address;
 
 /// The time until the next allowed call in milliseconds; at least 1.
 pub(super) type WaitMs = u64;
@@ -120,17 +121,12 @@ impl Rate {
     }
 }
 
-/// Reduces an address to its caller: an IPv4 address, or an IPv6 /64, within which a caller may use any
-/// address.
+/// Reduces an address to its caller, as [`client_address`] does. All programs on this machine are one caller.
 pub(super) fn fold(peer: IpAddr) -> IpAddr {
     match peer.to_canonical() {
         // A local process may call from any loopback address.
         local if local.is_loopback() => IpAddr::V4(Ipv4Addr::LOCALHOST),
-        IpAddr::V4(v4) => IpAddr::V4(v4),
-        IpAddr::V6(v6) => {
-            let [a, b, c, d, ..] = v6.segments();
-            IpAddr::V6(Ipv6Addr::new(a, b, c, d, 0, 0, 0, 0))
-        }
+        other => client_address(other),
     }
 }
 
