@@ -21,7 +21,7 @@ mod voucher;
 
 use alloy_primitives::Address;
 use bursar_chain::ports::BoxFuture;
-use bursar_x402::channel::payload::RefundRequest;
+use bursar_x402::channel::payload::{ChannelVoucher, RefundRequest};
 use bursar_x402::channel::{ChannelPayload, SCHEME};
 use bursar_x402::required::Version;
 use bursar_x402::settlement::SettlementRequest;
@@ -89,20 +89,20 @@ async fn propose(
     requester: &Requester,
 ) -> Result<Proposed, VerifyError> {
     let requirements = &request.requirements;
-    let voucher = |config, voucher, is_refund| {
-        let read = VoucherStatement::read(network, requirements, (config, voucher), is_refund)?;
+    let voucher = |signed, is_refund| {
+        let read = VoucherStatement::read(network, requirements, signed, is_refund)?;
         Ok::<_, VerifyError>(Proposed::Statement(Box::new(read)))
     };
     Ok(match (terms::payload(request)?, purpose) {
         (ChannelPayload::Deposit(deposit), _any) => {
             Proposed::Job(Box::new(DepositProposal::read(network, request, *deposit)?))
         }
-        (ChannelPayload::Voucher(signed), _any) => voucher(signed.config, signed.voucher, false)?,
+        (ChannelPayload::Voucher(signed), _any) => voucher(signed, false)?,
         (ChannelPayload::Refund(RefundRequest { config, voucher: signed, .. }), _any) => {
-            voucher(config, signed, true)?
+            voucher(ChannelVoucher { config, voucher: signed }, true)?
         }
         (ChannelPayload::CompletedRefund(refund), Purpose::Verify) => {
-            voucher(refund.config, refund.voucher, true)?
+            voucher(ChannelVoucher { config: refund.config, voucher: refund.voucher }, true)?
         }
         (ChannelPayload::CompletedRefund(refund), Purpose::Settle) => {
             Proposed::Job(Box::new(RefundProposal::read(network, *refund, requester)?))

@@ -78,11 +78,7 @@ impl Default for ServiceHealth {
 
 impl ServiceHealth {
     /// Stores the result of a probe. `open` is the number of open payments, `has_room` whether more are accepted.
-    pub fn update(
-        &self,
-        (open, has_room): (usize, bool),
-        networks: BTreeMap<ChainId, NetworkHealth>,
-    ) {
+    pub fn update(&self, open: usize, has_room: bool, networks: BTreeMap<ChainId, NetworkHealth>) {
         let mut snapshot = self.snapshot();
         (snapshot.is_known, snapshot.open, snapshot.has_room) = (true, open, has_room);
         snapshot.networks = networks;
@@ -181,7 +177,7 @@ mod tests {
         let health = ServiceHealth::default();
         let networks = (1..).map(ChainId).zip(networks.iter().cloned()).collect();
         health.set_store(store);
-        health.update((0, queue), networks);
+        health.update(0, queue, networks);
         health
     }
 

@@ -103,7 +103,7 @@ impl Upkeep {
             networks.insert(chain, self.probe_network(settler, seen, open > 0).await);
         }
         self.store.look().await;
-        self.health.update((open, open < OPEN_MAX), networks);
+        self.health.update(open, open < OPEN_MAX, networks);
     }
 
     fn probe_outboxes(&self, settler: &Settler, now: Utc) {

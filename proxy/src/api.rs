@@ -187,7 +187,7 @@ async fn answer(
         return Ok(challenge(&quote, None));
     };
     // Before pricing: a paid answer is returned even if its price or its model is no longer offered.
-    if let Some(order) = repeated_order(api, (text, version), &body).await? {
+    if let Some(order) = repeated_order(api, text, version, &body).await? {
         return serve(api, order, version).await;
     }
     let quote = price(api, body, resource).await?;
@@ -210,7 +210,8 @@ async fn answer(
 /// Returns the order if the payment came with this body and may have been charged.
 async fn repeated_order(
     api: &Arc<Api>,
-    (text, version): (&str, Version),
+    text: &str,
+    version: Version,
     body: &Bytes,
 ) -> Result<Option<Order>, Fault> {
     // An unreadable payment is refused later, when the price is known.

@@ -1,6 +1,8 @@
 //! The client of the facilitator. It trusts the facilitator's statements about money, and nothing else. An answer
 //! that contradicts the request counts as no answer.
 
+mod route;
+
 use std::sync::Arc;
 
 use alloy_primitives::{Address, B256};
@@ -14,15 +16,13 @@ use bursar_outbound::{
 use bursar_serve::wait::within;
 use bursar_x402::settlement::REPEATED_HEADER;
 
+use self::route::{Route, SETTLE, SUPPORTED, VERIFY};
 use crate::book::sale_key::SaleKey;
 use crate::user_agent::USER_AGENT;
 
 /// Maximum size of an answer. A verdict takes a few hundred bytes; unknown extensions may follow.
 const ANSWER_BYTES_MAX: usize = 64 << 10;
 const DEPTH_MAX: usize = 32;
-const VERIFY_MS: u64 = 10_000;
-/// Longer than facilitators wait for a block before they report `settlement_pending`.
-const SETTLE_MS: u64 = 60_000;
 /// Maximum length of a facilitator's text that is passed on.
 const TEXT_CHARS: usize = 300;
 
@@ -144,8 +144,7 @@ impl Facilitator {
 
     /// Verifies a payment. A timeout returns [`Verdict::Unavailable`].
     pub async fn verify(&self, facilitator_request: &str, context: SaleContext) -> Verdict {
-        match self.send((Method::POST, "verify"), facilitator_request, context.key, VERIFY_MS).await
-        {
+        match self.send(VERIFY, facilitator_request, context.key).await {
             Ok(answer) => verdict(answer.status, &answer.body, context),
             Err(NoReply::NotSent(why) | NoReply::Lost(why)) => Verdict::Unavailable(why),
         }
@@ -153,8 +152,7 @@ impl Facilitator {
 
     /// Settles a payment. A timeout returns [`SettleOutcome::Unknown`].
     pub async fn settle(&self, facilitator_request: &str, context: SaleContext) -> SettleOutcome {
-        match self.send((Method::POST, "settle"), facilitator_request, context.key, SETTLE_MS).await
-        {
+        match self.send(SETTLE, facilitator_request, context.key).await {
             Ok(answer) => outcome(&answer, context),
             Err(NoReply::NotSent(why)) => SettleOutcome::NotProcessed(why),
             Err(NoReply::Lost(why)) => SettleOutcome::Unknown(why),
@@ -166,7 +164,7 @@ impl Facilitator {
     /// # Errors
     /// Why the facilitator returned no list.
     pub async fn supported(&self) -> Result<Value, String> {
-        match self.send((Method::GET, "supported"), "", None, VERIFY_MS).await {
+        match self.send(SUPPORTED, "", None).await {
             Ok(FacilitatorAnswer { status: 200, body, .. }) => Ok(body),
             Ok(FacilitatorAnswer { status, .. }) => Err(format!("it answers HTTP {status}")),
             Err(fault) => Err(fault.to_string()),
@@ -179,7 +177,8 @@ impl Facilitator {
         let target = self.base.below(&["supported"]);
         let (headers, body) = (self.headers.clone(), Bytes::new());
         let request = OutboundRequest { method: Method::GET, target: &target, headers, body };
-        let answer = within(&*self.clock, VERIFY_MS, self.client.open(request)).await?.ok()?;
+        let answer =
+            within(&*self.clock, SUPPORTED.wait_ms, self.client.open(request)).await?.ok()?;
         let date = httpdate::parse_http_date(answer.headers.get("date")?.to_str().ok()?).ok()?;
         let since_epoch = date.duration_since(std::time::UNIX_EPOCH).ok()?;
         let date = Utc(i64::try_from(since_epoch.as_millis()).ok()?);
@@ -193,11 +192,11 @@ impl Facilitator {
 
     async fn send(
         &self,
-        (method, path): (Method, &str),
+        route: Route,
         facilitator_request: &str,
         key: Option<SaleKey>,
-        wait_ms: u64,
     ) -> Result<FacilitatorAnswer, NoReply> {
+        let Route { method, path, wait_ms } = route;
         let target = self.base.below(&[path]);
         let body = Bytes::copy_from_slice(facilitator_request.as_bytes());
         let mut headers = self.headers.clone();

@@ -108,7 +108,8 @@ pub struct AnswerHead {
 impl AnswerHead {
     fn of(
         record: &Record,
-        (status, content_type): (u16, Option<String>),
+        status: u16,
+        content_type: Option<String>,
         request_id: Option<String>,
     ) -> Self {
         let receipt = record.settlement.receipt().unwrap_or_default().to_owned();
@@ -120,11 +121,8 @@ impl SaleOutcome {
     fn whole(record: &Record, answer: StoredAnswer, request_id: Option<String>) -> Self {
         let StoredAnswer { status, content_type, body } = answer;
         let delete_when_sent = (body.len() > KEPT_BYTES_MAX).then_some(record.id);
-        Self::Whole {
-            head: AnswerHead::of(record, (status, content_type), request_id),
-            body,
-            delete_when_sent,
-        }
+        let head = AnswerHead::of(record, status, content_type, request_id);
+        Self::Whole { head, body, delete_when_sent }
     }
 }
 

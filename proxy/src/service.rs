@@ -36,7 +36,7 @@ use crate::pricing::Pricing;
 use crate::sell::{Budget, READ_MS, Seller, SellerDeps};
 use crate::unpaid::UnpaidSales;
 use crate::upkeep;
-use crate::upstream::Upstream;
+use crate::upstream::{Upstream, UpstreamKey, UpstreamTimeouts};
 
 const CONNECT_MS: u64 = 10_000;
 /// Memory for the copies of open streams.
@@ -143,8 +143,10 @@ pub fn nodes_of(config: &Config, clock: &Arc<dyn Clock>) -> Result<Nodes, StartF
 /// The settings are invalid, or the HTTP client cannot be created.
 pub fn upstream_of(config: &Config, clock: &Arc<dyn Clock>) -> Result<Upstream, StartFault> {
     let client = Client::for_streaming(CONNECT_MS).map_err(StartFault::Client)?;
-    let timeouts = (config.upstream_ms, config.upstream_idle_ms);
-    let key = (config.upstream_key.clone(), config.upstream_authorization()?);
+    let timeouts =
+        UpstreamTimeouts { answer_ms: config.upstream_ms, idle_ms: config.upstream_idle_ms };
+    let (secret, bearer) = (config.upstream_key.clone(), config.upstream_authorization()?);
+    let key = UpstreamKey { secret, bearer };
     Ok(Upstream::new(client, config.upstream()?, key, Arc::clone(clock), timeouts))
 }
 

@@ -34,10 +34,7 @@ pub struct Upstream {
     /// The key as a header.
     bearer: Option<HeaderValue>,
     clock: Arc<dyn Clock>,
-    /// Time from the request to the end of an answer, or to the first event of a stream with content.
-    answer_ms: u64,
-    /// Time between two chunks.
-    idle_ms: u64,
+    timeouts: UpstreamTimeouts,
     /// A millisecond after the last answer arrived, on the monotonic clock; 0 before the first.
     answered_ms: AtomicU64,
 }
@@ -84,21 +81,37 @@ pub enum UpstreamReply {
     Refusal(Passthrough),
 }
 
+/// The key of the upstream, if it needs one.
+#[derive(Debug)]
+pub struct UpstreamKey {
+    /// Removed from all texts.
+    pub secret: Option<SecretString>,
+    /// The header with the key.
+    pub bearer: Option<HeaderValue>,
+}
+
+/// Timeouts of the upstream, in milliseconds.
+#[derive(Debug, Clone, Copy)]
+pub struct UpstreamTimeouts {
+    /// From the request to the end of an answer, or to the first event of a stream with content.
+    pub answer_ms: u64,
+    /// Between two chunks.
+    pub idle_ms: u64,
+}
+
 impl Upstream {
     /// Creates a client.
-    ///
-    /// The key comes as a secret and as a header. The timeouts, in milliseconds, are for an answer and between two
-    /// chunks.
     pub fn new(
         client: Client,
         base: Target,
-        (key, bearer): (Option<SecretString>, Option<HeaderValue>),
+        key: UpstreamKey,
         clock: Arc<dyn Clock>,
-        (answer_ms, idle_ms): (u64, u64),
+        timeouts: UpstreamTimeouts,
     ) -> Self {
-        let redactor = Redactor::new(key);
+        let UpstreamKey { secret, bearer } = key;
+        let redactor = Redactor::new(secret);
         let answered_ms = AtomicU64::new(0);
-        Self { client, base, redactor, bearer, clock, answer_ms, idle_ms, answered_ms }
+        Self { client, base, redactor, bearer, clock, timeouts, answered_ms }
     }
 
     /// Returns a filter that removes the key from one stream.
@@ -133,7 +146,7 @@ impl Upstream {
             headers: self.headers(accept),
             body,
         };
-        let deadline_ms = self.clock.mono_ms().saturating_add(self.answer_ms);
+        let deadline_ms = self.clock.mono_ms().saturating_add(self.timeouts.answer_ms);
         let opening = async { self.client.open(request).await.map_err(no_answer) };
         let mut rest = self.until(deadline_ms, opening).await?;
         let status = rest.status.as_u16();
@@ -201,7 +214,7 @@ impl Upstream {
     /// # Errors
     /// The stream broke, or no chunk came in time.
     pub async fn next_chunk(&self, rest: &mut ReplyStream) -> Result<Option<Bytes>, Fault> {
-        within(&*self.clock, self.idle_ms, async { rest.chunk().await.map_err(broken) })
+        within(&*self.clock, self.timeouts.idle_ms, async { rest.chunk().await.map_err(broken) })
             .await
             .unwrap_or_else(|| Err(Fault::of(Code::UpstreamTimeout)))
     }

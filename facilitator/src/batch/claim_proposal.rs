@@ -52,15 +52,14 @@ pub(super) struct CheckedClaims {
 }
 
 /// For claims that are signed already.
-pub(super) const NO_SIGNATURE: (Permission<'static>, ClaimUse) =
-    (Permission::NONE, ClaimUse::BeforeRefund);
+pub(super) const NO_SIGNATURE: ClaimUse<'static> = ClaimUse::BeforeRefund(Permission::NONE);
 
-/// What claims are for, which decides when the authorizer signs them.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum ClaimUse {
-    Alone,
+/// What claims are for, which decides when the authorizer signs them, and its permission.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum ClaimUse<'a> {
+    Alone(Permission<'a>),
     /// A refund takes what is left after them.
-    BeforeRefund,
+    BeforeRefund(Permission<'a>),
 }
 
 impl CheckedClaims {
@@ -73,7 +72,7 @@ impl CheckedClaims {
         network: &NetworkContext,
         claims: Vec<ClaimRow>,
         signature: Option<Bytes>,
-        (permission, claim_use): (Permission<'_>, ClaimUse),
+        claim_use: ClaimUse<'_>,
     ) -> Result<Self, Rejection> {
         let domain = terms::domain(network);
         let invalid = || Rejection::from(Reason::ClaimPayload);
@@ -104,8 +103,8 @@ impl CheckedClaims {
                 let why = "A row claims more than its voucher allows.";
                 return Err(Rejection::with_message(Reason::ClaimSimulation, why));
             }
-            let signed = (channel, row.max_claimable);
-            let proof = terms::check_voucher(&domain, &row.channel, signed, &row.signature)?;
+            let signed = domain.voucher_digest(channel, row.max_claimable);
+            let proof = terms::check_voucher(&row.channel, signed, &row.signature)?;
             if proof == VoucherProof::Key {
                 row.signature = signature::normalized(&row.signature);
             }
@@ -115,8 +114,10 @@ impl CheckedClaims {
         let receivers = rows.iter().map(|(_channel, row, _proof)| row.channel.receiver);
         let ClaimSignature { signature, must_add } = match (signature, claim_use) {
             (Some(signature), _any) => ClaimSignature { signature, must_add: false },
-            (None, ClaimUse::Alone) => permission.sign_claims(digest, authorizer, receivers)?,
-            (None, ClaimUse::BeforeRefund) => {
+            (None, ClaimUse::Alone(permission)) => {
+                permission.sign_claims(digest, authorizer, receivers)?
+            }
+            (None, ClaimUse::BeforeRefund(permission)) => {
                 let signature = permission.sign(digest, authorizer, receivers)?;
                 ClaimSignature { signature, must_add: false }
             }
@@ -274,9 +275,9 @@ impl ClaimProposal {
         request: ClaimRequest,
         requester: &Requester,
     ) -> Result<Self, Rejection> {
-        let permission = Permission::of(network, requester);
+        let claim_use = ClaimUse::Alone(Permission::of(network, requester));
         let (claims, signature) = (request.claims, request.claim_signature);
-        let batch = CheckedClaims::read(network, claims, signature, (permission, ClaimUse::Alone))?;
+        let batch = CheckedClaims::read(network, claims, signature, claim_use)?;
         Ok(Self { chain: network.contracts.chain, batch })
     }
 }

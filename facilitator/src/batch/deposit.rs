@@ -18,7 +18,7 @@ use crate::payment::{Deployment, Sponsoring};
 use crate::reason::Reason;
 use crate::transfer::eip3009::IEip3009;
 use crate::transfer::erc20::IErc20;
-use crate::transfer::terms_check::check_window;
+use crate::transfer::terms_check::TimeWindow;
 use crate::work::{Content, Effect, SenderRule, SettlementEvent, TokenAmount, Work};
 
 /// Gas limit of a deposit, for any token.
@@ -67,7 +67,7 @@ pub(super) fn key_of(
 
 impl ChannelDeposit {
     /// The validity of the authorization, in Unix seconds.
-    fn window(&self) -> (U256, U256) {
+    fn window(&self) -> TimeWindow {
         window_of(&self.authorization)
     }
 
@@ -162,12 +162,13 @@ impl ChannelDeposit {
     }
 }
 
-/// The validity of an authorization, in Unix seconds.
-pub(super) fn window_of(authorization: &DepositAuthorization) -> (U256, U256) {
-    match authorization {
+/// When an authorization is valid.
+pub(super) fn window_of(authorization: &DepositAuthorization) -> TimeWindow {
+    let (valid_after, valid_before) = match authorization {
         DepositAuthorization::Eip3009(signed) => (signed.valid_after, signed.valid_before),
         DepositAuthorization::Permit2(signed) => (U256::ZERO, signed.deadline),
-    }
+    };
+    TimeWindow { valid_after, valid_before }
 }
 
 impl Work for ChannelDeposit {
@@ -242,11 +243,11 @@ impl Work for ChannelDeposit {
     }
 
     fn expires(&self) -> Option<U256> {
-        Some(self.window().1)
+        Some(self.window().valid_before)
     }
 
     fn check_time(&self, now_seconds: u64) -> Result<(), Reason> {
-        check_window(self.window(), now_seconds)
+        self.window().check(now_seconds)
     }
 
     fn effect(&self, contracts: &Contracts, mined: &MinedTransaction<'_>) -> Option<Effect> {

@@ -25,7 +25,6 @@ use crate::transfer::approval::{AllowanceRule, Approval, NeededAllowance};
 use crate::transfer::check::{claimed_separator, names_other_domain, token_separator};
 use crate::transfer::permit2;
 use crate::transfer::sponsoring::{self, Authorized, Codes};
-use crate::transfer::terms_check::check_window;
 use crate::verify::{Verified, VerifyError};
 
 /// Gas limit of the cheapest deposit.
@@ -60,10 +59,9 @@ impl DepositProposal {
         let Deposit { config, voucher, amount, authorization } = payload;
         let reject = |reason: Reason| Rejection::from(reason).for_payer(config.payer);
         let channel = terms::check_channel(network, &config, &voucher, requirements)?;
-        let signed = (channel, voucher.max_claimable);
+        let signed = terms::domain(network).voucher_digest(channel, voucher.max_claimable);
         let voucher_proof =
-            terms::check_voucher(&terms::domain(network), &config, signed, &voucher.signature)
-                .map_err(reject)?;
+            terms::check_voucher(&config, signed, &voucher.signature).map_err(reject)?;
         let hinted = requirements.extra.transfer_method.as_deref();
         let sent = match &authorization {
             DepositAuthorization::Eip3009(_signed) if hinted == Some("permit2") => {
@@ -197,7 +195,7 @@ impl DepositProposal {
             return Err(self.reject(Reason::InvalidSignature).into());
         }
         let rule = AllowanceRule::MayFollow;
-        job.before = self.check_facts(&job, &facts, (is_by_key, rule))?;
+        job.before = self.check_facts(&job, &facts, is_by_key, rule)?;
         if facts.allowance.is_some_and(|allowance| allowance >= U256::from(self.amount)) {
             // The allowance suffices, and a permit would overwrite it.
             job.sponsoring = None;
@@ -222,7 +220,8 @@ impl DepositProposal {
         &self,
         job: &ChannelDeposit,
         facts: &Facts,
-        (is_by_key, rule): (bool, AllowanceRule),
+        is_by_key: bool,
+        rule: AllowanceRule,
     ) -> Result<ChannelState, VerifyError> {
         let reject = |reason: Reason| VerifyError::from(self.reject(reason));
         let Some(state) = facts.state else { return Err(reject(Reason::DepositSimulation)) };
@@ -300,7 +299,8 @@ pub(crate) async fn check_again(
     job: &ChannelDeposit,
     rule: AllowanceRule,
 ) -> Result<(), VerifyError> {
-    check_window(deposit::window_of(&job.authorization), network.now_seconds())
+    deposit::window_of(&job.authorization)
+        .check(network.now_seconds())
         .map_err(|reason| Rejection::from(reason).for_payer(job.config.payer))?;
     check_on_chain(network, job, rule).await
 }
@@ -333,7 +333,7 @@ pub(crate) async fn check_on_chain(
     if facts.failure.is_none() {
         return Ok(());
     }
-    proposal.check_facts(job, &facts, (true, rule)).map(|_state| ())
+    proposal.check_facts(job, &facts, true, rule).map(|_state| ())
 }
 
 impl Proposal for DepositProposal {
@@ -358,7 +358,8 @@ impl Proposal for DepositProposal {
         if self.amount == 0 || U256::from(self.amount) < least {
             return Err(self.reject(Reason::DepositBelowMinimum));
         }
-        check_window(deposit::window_of(&self.authorization), network.now_seconds())
+        deposit::window_of(&self.authorization)
+            .check(network.now_seconds())
             .map_err(|reason| self.reject(reason))?;
         if let Some(deployment) = &self.signature.deployment
             && !network.config.eip6492_factories.contains(&deployment.factory)

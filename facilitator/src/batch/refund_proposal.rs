@@ -76,8 +76,8 @@ impl RefundProposal {
         let claims = if claims.is_empty() {
             None
         } else {
-            let permission = (permission, ClaimUse::BeforeRefund);
-            let claims = CheckedClaims::read(network, claims, claim_signature, permission);
+            let claim_use = ClaimUse::BeforeRefund(permission);
+            let claims = CheckedClaims::read(network, claims, claim_signature, claim_use);
             Some(claims.map_err(|rejection| rejection.for_payer(config.payer))?)
         };
         let digest = domain.refund_digest(channel, nonce, amount);

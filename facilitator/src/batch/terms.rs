@@ -93,17 +93,15 @@ pub(super) enum VoucherProof {
     Contract(Address),
 }
 
-/// Checks the signature of a voucher as far as that needs no node.
+/// Checks the signature of a voucher with this digest, as far as that needs no node.
 ///
 /// # Errors
 /// [`Reason::VoucherSignature`].
 pub(super) fn check_voucher(
-    domain: &EscrowDomain,
     config: &ChannelConfig,
-    (channel, max_claimable): (B256, u128),
+    digest: B256,
     signature: &[u8],
 ) -> Result<VoucherProof, Reason> {
-    let digest = domain.voucher_digest(channel, max_claimable);
     let signed_by = signature::signer(&digest, signature);
     match config.voucher_signer() {
         signer if signed_by == Some(signer.address()) => Ok(VoucherProof::Key),

@@ -3,7 +3,7 @@
 use alloy_primitives::{Address, B256};
 use bursar_chain::ports::BoxFuture;
 use bursar_x402::channel::ChannelConfig;
-use bursar_x402::channel::payload::SignedVoucher;
+use bursar_x402::channel::payload::{ChannelVoucher, SignedVoucher};
 use bursar_x402::settlement::Requirements;
 
 use crate::batch::state::ChannelState;
@@ -35,13 +35,13 @@ impl VoucherStatement {
     pub(super) fn read(
         network: &NetworkContext,
         requirements: &Requirements,
-        (config, voucher): (ChannelConfig, SignedVoucher),
+        signed: ChannelVoucher,
         is_refund: bool,
     ) -> Result<Self, Rejection> {
+        let ChannelVoucher { config, voucher } = signed;
         let channel = terms::check_channel(network, &config, &voucher, requirements)?;
-        let domain = terms::domain(network);
-        let signed = (channel, voucher.max_claimable);
-        let proof = terms::check_voucher(&domain, &config, signed, &voucher.signature)
+        let signed = terms::domain(network).voucher_digest(channel, voucher.max_claimable);
+        let proof = terms::check_voucher(&config, signed, &voucher.signature)
             .map_err(|reason| Rejection::from(reason).for_payer(config.payer))?;
         Ok(Self { config, channel, voucher, proof, is_refund })
     }

@@ -30,25 +30,31 @@ pub(crate) fn compare(signed: U256, required: U256, too_much: Reason) -> Result<
 /// # Errors
 /// [`Reason::Expired`], [`Reason::NotYetValid`].
 pub fn check_time(terms: &Terms, now_seconds: u64) -> Result<(), Reason> {
-    check_window((terms.valid_after, terms.valid_before), now_seconds)
+    let Terms { valid_after, valid_before, .. } = *terms;
+    TimeWindow { valid_after, valid_before }.check(now_seconds)
 }
 
-/// Checks that a window in Unix seconds, from `valid_after` to `valid_before`, includes now and [`MARGIN_SECONDS`]
-/// more.
-///
-/// # Errors
-/// [`Reason::Expired`], [`Reason::NotYetValid`].
-pub(crate) fn check_window(
-    (valid_after, valid_before): (U256, U256),
-    now_seconds: u64,
-) -> Result<(), Reason> {
-    if valid_before < U256::from(now_seconds.saturating_add(MARGIN_SECONDS)) {
-        return Err(Reason::Expired);
+/// When an authorization is valid, in Unix seconds.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct TimeWindow {
+    pub(crate) valid_after: U256,
+    pub(crate) valid_before: U256,
+}
+
+impl TimeWindow {
+    /// Checks that the window includes now and [`MARGIN_SECONDS`] more.
+    ///
+    /// # Errors
+    /// [`Reason::Expired`], [`Reason::NotYetValid`].
+    pub(crate) fn check(self, now_seconds: u64) -> Result<(), Reason> {
+        if self.valid_before < U256::from(now_seconds.saturating_add(MARGIN_SECONDS)) {
+            return Err(Reason::Expired);
+        }
+        if self.valid_after > U256::from(now_seconds) {
+            return Err(Reason::NotYetValid);
+        }
+        Ok(())
     }
-    if valid_after > U256::from(now_seconds) {
-        return Err(Reason::NotYetValid);
-    }
-    Ok(())
 }
 
 #[cfg(test)]

@@ -96,7 +96,8 @@ impl Seller {
         let stream = PaidStream {
             head: AnswerHead::of(
                 &record,
-                (response.status, response.content_type.clone()),
+                response.status,
+                response.content_type.clone(),
                 response.request_id.clone(),
             ),
             chunks: pieces,

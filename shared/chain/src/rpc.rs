@@ -259,10 +259,10 @@ impl Chain for RpcChain {
     }
 
     fn simulate(&self, request: SimulationRequest) -> ChainReply<'_, SimulatedBlock> {
-        let counts = (request.calls.len(), request.reads.len());
+        let (calls, reads) = (request.calls.len(), request.reads.len());
         let params = simulation::params(&request);
         let call = Call { method: "eth_simulateV1", params, kind: Kind::Read };
-        self.ask(call, move |raw| simulation::simulated_block(raw, counts))
+        self.ask(call, move |raw| simulation::simulated_block(raw, calls, reads))
     }
 
     fn call_as(

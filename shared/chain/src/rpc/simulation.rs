@@ -78,7 +78,8 @@ struct WireError {
 /// Decodes one outcome for each call and each read, or fails as a whole.
 pub(super) fn simulated_block(
     raw: &RawValue,
-    (calls, reads): (usize, usize),
+    calls: usize,
+    reads: usize,
 ) -> Result<SimulatedBlock, Unusable> {
     let blocks: Vec<WireBlock> = decode_as(raw)?;
     let [block] = blocks.as_slice() else {
@@ -124,7 +125,7 @@ mod tests {
         let call = |status: &str, data: &str, error: Value| json!({"status": status, "gasUsed": "0x5208", "returnData": data, "logs": [], "error": error});
         let read = |calls: Value, count| {
             let raw = RawValue::from_string(json!([{ "calls": calls }]).to_string()).unwrap();
-            simulated_block(&raw, (count, 0)).map(|block| block.calls)
+            simulated_block(&raw, count, 0).map(|block| block.calls)
         };
         let calls = read(
             json!([

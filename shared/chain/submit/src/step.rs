@@ -24,7 +24,9 @@ pub fn step(outbox: &Outbox, rules: &Rules, at: Utc, input: Input) -> Result<Ste
     match input {
         Input::Open { id, call, ceiling, until } => open(outbox, at, id, call, ceiling, until),
         Input::Cancel { id } => cancel(outbox, id),
-        Input::Raise { id, quote, most } => raise(outbox, rules, at, id, (&quote, most)),
+        Input::Raise { id, quote, most } => {
+            raise(outbox, rules, at, id, &CappedQuote { quote, most })
+        }
         Input::Quoted(quote) => Ok(on_quote::advance(outbox, rules, at, &quote)),
         Input::Signature { id, attempt, signature } => signed(outbox, at, id, attempt, &signature),
         Input::Declined { id, attempt } => Ok(declined(outbox, id, attempt)),
@@ -119,19 +121,26 @@ fn cancel(outbox: &Outbox, id: SubmissionId) -> Result<Step, Refusal> {
     Ok(Step { events, actions: vec![Action::Quote] })
 }
 
+/// A quote, and the highest price of a unit of gas that the host accepts, in wei.
+struct CappedQuote {
+    quote: Quote,
+    most: u128,
+}
+
 fn raise(
     outbox: &Outbox,
     rules: &Rules,
     at: Utc,
     id: SubmissionId,
-    (quote, most): (&Quote, u128),
+    capped: &CappedQuote,
 ) -> Result<Step, Refusal> {
+    let CappedQuote { quote, most } = capped;
     let one = outbox.open.get(&id).ok_or(Refusal::Unknown)?;
     if is_mined(one) {
         return Err(Refusal::TooLate);
     }
     let offer = on_quote::raised_offer(outbox, rules, id, quote);
-    if offer.is_none_or(|offer| offer.max_price() > most) {
+    if offer.is_none_or(|offer| offer.max_price() > *most) {
         return Err(Refusal::NotRaised);
     }
     on_quote::raise(outbox, rules, at, id, quote).ok_or(Refusal::NotRaised)

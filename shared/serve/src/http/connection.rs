@@ -12,7 +12,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use super::edge::Shared;
 use super::progress::{Due, Link, Phase, Signal};
 use super::refusal::{Refusal, encode};
-use super::service::{ConnectionAddresses, refuse, respond};
+use super::service::{ConnectionAddresses, RefusedHead, refuse, respond};
 use super::slots::ConnectionGuard;
 use super::wire::Wire;
 
@@ -78,7 +78,9 @@ where
         progress.take_refusal()
     };
     let bytes = match refusal {
-        Some(why) => encode(refuse(watch.shared, why, (None, None), addresses, watch.link)).await,
+        Some(why) => {
+            encode(refuse(watch.shared, why, RefusedHead::default(), addresses, watch.link)).await
+        }
         None if wire.has_ended() => return,
         None => Vec::new(),
     };

@@ -100,23 +100,31 @@ pub(super) async fn respond(
     let response = match response.await {
         Ok(response) => response,
         Err(why) => {
-            let head = (Some(&method), origin.as_ref());
+            let head = RefusedHead { method: Some(&method), origin: origin.as_ref() };
             refuse(&shared, why, head, addresses, &link)
         }
     };
     Ok(start_response(response, &method, link))
 }
 
-/// Builds the response of a refusal. The head is the method and the origin, as far as they were read.
+/// What a refusal reports of a head, as far as it was read.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct RefusedHead<'a> {
+    method: Option<&'a Method>,
+    origin: Option<&'a HeaderValue>,
+}
+
+/// Builds the response of a refusal.
 pub(super) fn refuse(
     shared: &Shared,
     why: Refusal,
-    (method, origin): (Option<&Method>, Option<&HeaderValue>),
+    head: RefusedHead<'_>,
     addresses: ConnectionAddresses,
     link: &Link,
 ) -> Response {
     let took_ms = shared.now().saturating_sub(link.progress().began);
     let peer = addresses.peer.ip();
+    let RefusedHead { method, origin } = head;
     shared.refuse.response(&RefusedRequest { why, method, origin, peer, took_ms })
 }
 
