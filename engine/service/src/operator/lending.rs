@@ -69,7 +69,7 @@ pub(super) async fn position(
         PositionOrder::Withdraw { venue, amount, address, force_deallocate, yes } => {
             let named = own::Named::find(engine, &venue, address.as_ref())?;
             let exit = if force_deallocate { own::Exit::Forced } else { own::Exit::Plain };
-            own::withdraw(engine, named, (&amount, exit), yes, dialogue).await
+            own::withdraw(engine, own::Withdrawal { named, amount, exit }, yes, dialogue).await
         }
         PositionOrder::WriteOff { venue, address, yes } => {
             let named = own::Named::find(engine, &venue, address.as_ref())?;
@@ -91,10 +91,9 @@ fn describe(state: &State, network: &Network, venue: &Venue) -> VenueAnswer {
         curator: venue.curator.to_checksum(None),
         owner: venue.owner.to_checksum(None),
         trust: standing(
-            state,
-            (network.chain, VenueId::Vault(venue.address)),
             &venue.trust,
             (Some(venue.curator), Some(venue.owner)),
+            state.loans.venue(network.chain, VenueId::Vault(venue.address)),
         ),
         reason: reason(&venue.trust),
         total_assets: total.map(|total| text(network, total)),

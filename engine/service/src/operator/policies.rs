@@ -44,10 +44,11 @@ pub(super) async fn run(engine: &Arc<EngineContext>, order: PolicyOrder) -> Resu
             let record = find(engine, &name)?;
             let network = network.as_deref();
             if supply {
-                rehearse_supply(engine, &record, (amount, lent.unwrap_or_default()), network)
+                let test = SupplyTest { amount, lent: lent.unwrap_or_default() };
+                rehearse_supply(engine, &record, network, test)
             } else if trade {
-                let prices = (slippage, impact.unwrap_or_default());
-                rehearse_trade(engine, &record, amount, network, prices)
+                let test = TradeTest { amount, slippage, impact: impact.unwrap_or_default() };
+                rehearse_trade(engine, &record, network, test)
             } else {
                 rehearse(engine, &record, amount, domain, network)
             }
@@ -134,13 +135,20 @@ fn rehearse(
     Ok(Answer::Rehearsal(RehearsalAnswer { domain, ..told }).into())
 }
 
-/// Evaluates a hypothetical trade under the policy, with this slippage and impact. Records nothing.
+/// A hypothetical trade.
+struct TradeTest {
+    amount: Usd,
+    /// `None` for that of the policy.
+    slippage: Option<Bps>,
+    impact: Bps,
+}
+
+/// Evaluates a hypothetical trade under the policy. Records nothing.
 fn rehearse_trade(
     engine: &EngineContext,
     record: &PolicyRecord,
-    amount: Usd,
     network: Option<&str>,
-    (slippage, impact): (Option<Bps>, Bps),
+    TradeTest { amount, slippage, impact }: TradeTest,
 ) -> Result<Done, Fault> {
     let view = engine.core.view();
     let row = network_of(&view.state, record, network, |row| row.exchange.is_some())?;
@@ -158,12 +166,19 @@ fn rehearse_trade(
     Ok(Answer::Rehearsal(RehearsalAnswer { slippage, impact, ..told }).into())
 }
 
-/// Evaluates a hypothetical supply of an address that has lent the second amount. Records nothing.
+/// A hypothetical supply.
+struct SupplyTest {
+    amount: Usd,
+    /// What the address has lent already.
+    lent: Usd,
+}
+
+/// Evaluates a hypothetical supply under the policy. Records nothing.
 fn rehearse_supply(
     engine: &EngineContext,
     record: &PolicyRecord,
-    (amount, lent): (Usd, Usd),
     network: Option<&str>,
+    SupplyTest { amount, lent }: SupplyTest,
 ) -> Result<Done, Fault> {
     let view = engine.core.view();
     let row = network_of(&view.state, record, network, |row| row.lending.is_some())?;

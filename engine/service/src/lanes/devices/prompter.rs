@@ -17,7 +17,7 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use super::status::{DeviceStatus, Prompting, Waiter};
-use super::switches::{Shown, SwitchRests};
+use super::switches::{MissingSwitch, Shown, SwitchRests};
 use crate::core::View;
 use crate::core::handle::Handle;
 use crate::device::{
@@ -65,6 +65,13 @@ impl Ready {
     }
 }
 
+/// What a device is to show.
+struct Showing<'a> {
+    begun: &'a Beginning,
+    order: &'a SigningOrder,
+    waiter: Waiter,
+}
+
 /// Shows requests on the devices.
 #[derive(Debug)]
 pub(super) struct Prompter {
@@ -105,14 +112,14 @@ impl Prompter {
 
     /// Tries the oldest payment of an address.
     pub(super) async fn try_payment(&mut self, view: &View, request: &Request) -> Tried {
-        let waiter = (request.from, Waiter::Payment);
+        let (address, waiter) = (request.from, Waiter::Payment);
         let ready = match self.ready(view, request.from).await {
             Ok(ready) => ready,
-            Err(why) => return self.not_ready(waiter, why),
+            Err(why) => return self.not_ready(address, waiter, why),
         };
         let Some(device) = ready.device() else { return Tried::NotReady };
         if let Some(why) = self.left_alone(&ready, device, Shown::TypedData) {
-            return self.not_ready(waiter, why);
+            return self.not_ready(address, waiter, why);
         }
         let Some(token) = request.ask.payment().and_then(PaymentAsk::token_domain) else {
             return Tried::NotReady;
@@ -121,11 +128,13 @@ impl Prompter {
             Ok(begun) => begun,
             Err(why) => {
                 self.note_refusal(&ready, device, Shown::TypedData, &why);
-                return self.not_ready(waiter, why);
+                return self.not_ready(address, waiter, why);
             }
         };
         let Some(order) = self.prompted(request.id).await else { return Tried::NotReady };
-        let answered = self.show(&ready, device, (&begun, &order), Waiter::Payment).await;
+        let answered = self
+            .show(&ready, device, Showing { begun: &begun, order: &order, waiter: Waiter::Payment })
+            .await;
         self.note_answer(&ready, device, &order, &answered);
         drop(ready);
         self.ports.failpoints.pass("device.answered");
@@ -136,7 +145,7 @@ impl Prompter {
             }
             Answered::Refused => (Some(Action::RefusedOnDevice { id }), Tried::Answered),
             Answered::NotShown(why) => {
-                let failed = match self.not_ready(waiter, why) {
+                let failed = match self.not_ready(address, waiter, why) {
                     // Its pause is longer than that of a failure.
                     Tried::SwitchOff => Tried::SwitchOff,
                     Tried::Answered | Tried::NotReady | Tried::Failed => Tried::Failed,
@@ -144,7 +153,7 @@ impl Prompter {
                 (Some(Action::FailPrompt { id }), failed)
             }
             Answered::Unknown(why) => {
-                self.not_ready(waiter, why);
+                self.not_ready(address, waiter, why);
                 (None, Tried::Failed)
             }
             Answered::Void => (Some(Action::FailPrompt { id }), Tried::NotReady),
@@ -174,23 +183,24 @@ impl Prompter {
                 self.publish(|status| status.set_ready(address, Waiter::Plan));
                 Tried::Answered
             }
-            Err(why) => self.not_ready((address, Waiter::Plan), why),
+            Err(why) => self.not_ready(address, Waiter::Plan, why),
         }
     }
 
     /// Tries a transaction or a permit.
     pub(super) async fn try_transaction(&mut self, view: &View, order: &SigningOrder) -> Signing {
-        let waiter = (order.slip.signer(), Waiter::Transaction);
-        let ready = match self.ready(view, order.slip.signer()).await {
+        let (address, waiter) = (order.slip.signer(), Waiter::Transaction);
+        let ready = match self.ready(view, address).await {
             Ok(ready) => ready,
-            Err(why) => return Signing::NotAnswered(self.not_ready(waiter, why)),
+            Err(why) => return Signing::NotAnswered(self.not_ready(address, waiter, why)),
         };
         let Some(device) = ready.device() else { return Signing::NotAnswered(Tried::NotReady) };
         if let Some(why) = self.left_alone(&ready, device, Shown::of(&order.terms)) {
-            return Signing::NotAnswered(self.not_ready(waiter, why));
+            return Signing::NotAnswered(self.not_ready(address, waiter, why));
         }
         let begun = Beginning::default();
-        let answered = self.show(&ready, device, (&begun, order), Waiter::Transaction).await;
+        let showing = Showing { begun: &begun, order, waiter };
+        let answered = self.show(&ready, device, showing).await;
         self.note_answer(&ready, device, order, &answered);
         drop(ready);
         match answered {
@@ -200,7 +210,7 @@ impl Prompter {
                 Signing::Refused
             }
             Answered::NotShown(why) | Answered::Unknown(why) => {
-                Signing::NotAnswered(self.not_ready(waiter, why))
+                Signing::NotAnswered(self.not_ready(address, waiter, why))
             }
             Answered::Void => Signing::NotAnswered(Tried::NotReady),
         }
@@ -222,7 +232,8 @@ impl Prompter {
     fn note_refusal(&mut self, ready: &Ready, device: &ReadyDevice, shown: Shown, why: &NotReady) {
         let Some(switch) = why.refused_for() else { return };
         let now_ms = self.ports.clock.mono_ms();
-        self.rests.begin(device.name(), shown, (switch, ready.configuration), now_ms);
+        let missing = MissingSwitch { switch, configuration: ready.configuration };
+        self.rests.begin(device.name(), shown, missing, now_ms);
     }
 
     fn note_answer(
@@ -275,8 +286,7 @@ impl Prompter {
         &self,
         ready: &Ready,
         device: &ReadyDevice,
-        (begun, order): (&Beginning, &SigningOrder),
-        waiter: Waiter,
+        Showing { begun, order, waiter }: Showing<'_>,
     ) -> Answered {
         let prompt = match Prompt::of(order, &ready.path, &ready.configuration, device) {
             Ok(prompt) => prompt,
@@ -385,7 +395,7 @@ impl Prompter {
         Some(prompt_end(terms_end))
     }
 
-    fn not_ready(&self, (address, waiter): (Address, Waiter), why: NotReady) -> Tried {
+    fn not_ready(&self, address: Address, waiter: Waiter, why: NotReady) -> Tried {
         let tried = if why.lacks_switch() { Tried::SwitchOff } else { Tried::NotReady };
         self.publish(|status| status.set(address, waiter, why));
         tried

@@ -35,12 +35,18 @@ impl Shown {
     }
 }
 
+/// Why a device refused.
+#[derive(Debug)]
+pub(super) struct MissingSwitch {
+    pub(super) switch: Switch,
+    /// The configuration with which the device refused.
+    pub(super) configuration: Configuration,
+}
+
 /// The pause after a refusal.
 #[derive(Debug)]
 struct Rest {
-    switch: Switch,
-    /// The configuration with which the device refused.
-    configuration: Configuration,
+    missing: MissingSwitch,
     until_ms: u64,
 }
 
@@ -59,11 +65,11 @@ impl SwitchRests {
     ) -> Option<Switch> {
         let key = (device.to_owned(), shown);
         let rest = self.0.get(&key)?;
-        if rest.configuration != *configuration {
+        if rest.missing.configuration != *configuration {
             self.0.remove(&key);
             return None;
         }
-        (now_ms < rest.until_ms).then_some(rest.switch)
+        (now_ms < rest.until_ms).then_some(rest.missing.switch)
     }
 
     /// Begins a pause after a refusal.
@@ -71,13 +77,13 @@ impl SwitchRests {
         &mut self,
         device: &str,
         shown: Shown,
-        (switch, configuration): (Switch, Configuration),
+        missing: MissingSwitch,
         now_ms: u64,
     ) {
         let key = (device.to_owned(), shown);
         let rest_ms = if self.0.contains_key(&key) { REST_MS } else { FIRST_REST_MS };
         let until_ms = now_ms.saturating_add(rest_ms);
-        self.0.insert(key, Rest { switch, configuration, until_ms });
+        self.0.insert(key, Rest { missing, until_ms });
     }
 
     /// Forgets the refusals of a device, because it has shown data of this kind.
@@ -109,8 +115,9 @@ mod tests {
     }
 
     fn refused(rests: &mut SwitchRests, now_ms: u64) {
-        let why = (Switch::BlindSigningOrRawMessages, configuration(false));
-        rests.begin(NAME, Shown::TypedData, why, now_ms);
+        let (switch, configuration) = (Switch::BlindSigningOrRawMessages, configuration(false));
+        let missing = MissingSwitch { switch, configuration };
+        rests.begin(NAME, Shown::TypedData, missing, now_ms);
     }
 
     fn rests_at(rests: &mut SwitchRests, now_ms: u64) -> bool {

@@ -41,6 +41,14 @@ impl LoanNetwork {
     }
 }
 
+/// What the plan of a loan depends on, as it was read.
+#[derive(Clone, Copy)]
+struct PlanRead<'a> {
+    own: &'a ReadNetwork,
+    venue: &'a ReadVenue,
+    facts: &'a FeeFacts,
+}
+
 impl Lending {
     /// Measures a loan and makes the next transactions of its plan.
     ///
@@ -94,8 +102,8 @@ impl Lending {
         let reads = others.into_iter().chain([(ask.chain, Ok(own.clone()))]);
         quote.exposure = exposure(known, reads);
         quote.exposure.unreadable.extend(unread);
-        let plan =
-            self.plan_of(ask, owner, &*chain, &mut quote, (&own, &venue, &facts), known).await;
+        let read = PlanRead { own: &own, venue: &venue, facts: &facts };
+        let plan = self.plan_of(ask, owner, &*chain, &mut quote, read, known).await;
         if let Err(refusal) = &plan
             && refusal.code == Code::ChainUnavailable
         {
@@ -152,7 +160,7 @@ impl Lending {
         owner: Address,
         chain: &dyn Chain,
         quote: &mut LoanQuote,
-        (own, venue, facts): (&ReadNetwork, &ReadVenue, &FeeFacts),
+        PlanRead { own, venue, facts }: PlanRead<'_>,
         known: &Known,
     ) -> Result<LoanPlan, Refusal> {
         check_early(ask, own, venue, quote)?;

@@ -76,10 +76,17 @@ pub(super) enum Exit {
     Forced,
 }
 
+/// A withdrawal, as the operator named it.
+pub(super) struct Withdrawal {
+    pub(super) named: Named,
+    /// In whole coins, or `all`.
+    pub(super) amount: String,
+    pub(super) exit: Exit,
+}
+
 pub(super) async fn withdraw(
     engine: &Arc<EngineContext>,
-    named: Named,
-    (amount, exit): (&str, Exit),
+    withdrawal: Withdrawal,
     yes: bool,
     dialogue: &mut dyn Dialogue,
 ) -> Result<Done, Fault> {
@@ -87,8 +94,8 @@ pub(super) async fn withdraw(
         return Err(Fault::new(Code::WalletLocked));
     }
     needs_trust(engine)?;
-    let Named { network, venue, known } = named;
-    let order = WithdrawalOrder { network, venue, owner: known.address, amount };
+    let Withdrawal { named: Named { network, venue, known }, amount, exit } = withdrawal;
+    let order = WithdrawalOrder { network, venue, owner: known.address, amount: &amount };
     let planned = plan(engine, order, exit).await?;
     let was_asked = !yes && dialogue.asking() == Asking::Interactive;
     let coin = &network.stablecoin;

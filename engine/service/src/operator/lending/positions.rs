@@ -96,10 +96,9 @@ async fn markets(
             Ok(facts) => all.positions.push(PositionAnswer {
                 name: facts.name,
                 trust: standing(
-                    state,
-                    (network.chain, venue),
                     &facts.trust,
                     (facts.curator, facts.owner),
+                    state.loans.venue(network.chain, venue),
                 ),
                 reason: match facts.trust {
                     Trust::Curated | Trust::Pinned => "a trusted vault lends to it".to_owned(),
@@ -107,7 +106,7 @@ async fn markets(
                 },
                 withdrawable: withdrawable.map(|amount| text(network, amount)),
                 withdrawable_atomic: withdrawable.map(|amount| amount.to_string()),
-                ..describe(state, network, known, (venue, shares, worth))
+                ..describe(state, network, known, Holding { venue, shares, worth })
             }),
             Err(refusal) => all.unread.push(format!("the market {venue}: {}", refusal.describe())),
         }
@@ -122,20 +121,27 @@ fn describe_vault(
     found: &Position,
 ) -> PositionAnswer {
     let venue = VenueId::Vault(found.venue);
+    let holding = Holding { venue, shares: found.shares, worth: found.worth };
     PositionAnswer {
         name: found.name.clone(),
         trust: standing(
-            state,
-            (network.chain, venue),
             &found.trust,
             (Some(found.curator), Some(found.owner)),
+            state.loans.venue(network.chain, venue),
         ),
         reason: reason(&found.trust),
         withdrawable: found.withdrawable.map(|amount| text(network, amount)),
         withdrawable_atomic: found.withdrawable.map(|amount| amount.to_string()),
         obstacle: found.obstacle.map(str::to_owned),
-        ..describe(state, network, known, (venue, found.shares, found.worth))
+        ..describe(state, network, known, holding)
     }
+}
+
+/// Shares of a venue and their worth.
+struct Holding {
+    venue: VenueId,
+    shares: U256,
+    worth: U256,
 }
 
 /// Describes shares of a venue and their worth. Of the venue it says nothing else.
@@ -143,7 +149,7 @@ fn describe(
     state: &State,
     network: &Network,
     known: &PayingAddress,
-    (venue, shares, worth): (VenueId, U256, U256),
+    Holding { venue, shares, worth }: Holding,
 ) -> PositionAnswer {
     let place = LoanPlace { owner: known.address, chain: network.chain, venue };
     let earned = earned(state, network, &place, worth);

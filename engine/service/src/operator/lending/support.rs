@@ -7,9 +7,8 @@ use bursar_control::wire::Asking;
 use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
 use bursar_core::money::{Atoms, TokenAmount};
-use bursar_core::networks::{ChainId, Network};
-use bursar_domain::State;
-use bursar_domain::loans::Standing;
+use bursar_core::networks::Network;
+use bursar_domain::loans::{Standing, VenueRecord};
 use bursar_morpho::VenueId;
 use bursar_morpho::trust::Trust;
 
@@ -78,12 +77,11 @@ pub(super) fn text(network: &Network, amount: U256) -> String {
 
 /// Returns how a venue stands with the operator, by its trust, its curator and its owner.
 pub(super) fn standing(
-    state: &State,
-    (chain, venue): (ChainId, VenueId),
     trust: &Trust,
     parties: (Option<Address>, Option<Address>),
+    record: Option<&VenueRecord>,
 ) -> VenueTrust {
-    match (Standing::judge(trust, parties, state.loans.venue(chain, venue)), trust) {
+    match (Standing::judge(trust, parties, record), trust) {
         (Standing::Trusted, Trust::Curated) => VenueTrust::Curated,
         (Standing::Trusted, Trust::Pinned) => VenueTrust::Pinned,
         (Standing::Trusted, Trust::NewNeedsConfirmation(_) | Trust::Refused(_)) => {

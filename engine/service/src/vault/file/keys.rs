@@ -29,11 +29,17 @@ pub(super) struct Keys {
     lock: Lock,
 }
 
+/// Whose keys they are.
+pub(super) struct WalletIdentity {
+    pub(super) wallet_id: [u8; 16],
+    pub(super) name: String,
+}
+
 impl Keys {
     /// Creates a master key and wraps it with a new salt. `file` is only named in errors.
     pub(super) fn make(
         file: &Path,
-        (wallet_id, name): ([u8; 16], String),
+        WalletIdentity { wallet_id, name }: WalletIdentity,
         password: &SecretString,
         kdf: KdfParams,
         bounds: &KdfBounds,

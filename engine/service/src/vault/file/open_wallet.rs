@@ -12,7 +12,7 @@ use super::contents::{AgentSecret, Contents, JournalNote, SeedIdTaken, boxed};
 use super::disk::MAX_FILE_BYTES;
 use super::error::WalletFileError;
 use super::format::WalletText;
-use super::keys::{Keys, random};
+use super::keys::{Keys, WalletIdentity, random};
 use super::save::WalletCopies;
 use crate::vault::kdf::{KdfBounds, KdfParams};
 use crate::vault::seed::Seed;
@@ -40,7 +40,7 @@ impl OpenWallet {
         let file = copies.current();
         let mut wallet_id = [0; 16];
         random(&file, &mut wallet_id)?;
-        let owner = (wallet_id, copies.name().to_owned());
+        let owner = WalletIdentity { wallet_id, name: copies.name().to_owned() };
         let keys = Keys::make(&file, owner, password, kdf, &bounds)?;
         let contents = Contents::default();
         let saved = keys.seal(&file, 1, &contents)?.render();
@@ -196,7 +196,7 @@ impl OpenWallet {
         let file = self.copies.current();
         let lock = self.keys.lock();
         // A new master key as well: an attacker with the old password and an old copy has the old key.
-        let owner = (lock.wallet_id, lock.name.clone());
+        let owner = WalletIdentity { wallet_id: lock.wallet_id, name: lock.name.clone() };
         let keys = Keys::make(&file, owner, new, kdf, &self.bounds)?;
         self.contents.retired_seal_keys.push(boxed(&self.keys.seal_key()));
         self.begin_generation();
