@@ -7,6 +7,7 @@ use alloy_consensus::transaction::RlpEcdsaEncodableTx;
 use alloy_consensus::{SignableTransaction, TxEip1559};
 use alloy_primitives::{Address, B256, TxKind, U256, keccak256};
 use alloy_sol_types::SolCall;
+use bursar_chain::clock::paused::PausedClock;
 use bursar_chain::failpoints::NoFailpoints;
 use bursar_chain::follower::Follower;
 use bursar_chain::ports::{BoxFuture, Chain, Clock};
@@ -40,7 +41,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::contracts::{CHAIN, IToken, PERMIT2, PROXY, network};
-use crate::world::{GWEI, World, WorldClock};
+use crate::world::{BEGINNING, GWEI, World};
 
 pub(crate) const SHOP: Address = Address::repeat_byte(0x55);
 /// One coin, in wei.
@@ -111,7 +112,7 @@ impl Default for Plan {
 #[derive(Debug)]
 pub(crate) struct Stage {
     pub(crate) plan: Plan,
-    pub(crate) clock: Arc<WorldClock>,
+    pub(crate) clock: Arc<PausedClock>,
     pub(crate) world: Arc<World>,
     pub(crate) settlement: Arc<SettlementService>,
     pub(crate) ledger: Ledger,
@@ -142,7 +143,7 @@ impl Stage {
 
     /// Sets up a stage; signers have one coin each, payers a million units.
     pub(crate) async fn with(plan: Plan) -> Self {
-        let clock = Arc::new(WorldClock::new());
+        let clock = Arc::new(PausedClock::new(BEGINNING));
         let world = World::new(Arc::clone(&clock));
         (1..=plan.signers).for_each(|n| world.fund(signer(n), COIN));
         (1..=9).for_each(|n| world.give(payer(n), 1_000_000));
@@ -152,7 +153,7 @@ impl Stage {
 
     async fn open(
         plan: Plan,
-        clock: Arc<WorldClock>,
+        clock: Arc<PausedClock>,
         world: Arc<World>,
         folder: tempfile::TempDir,
     ) -> Self {

@@ -9,64 +9,24 @@ use alloy_consensus::transaction::RlpEcdsaDecodableTx;
 use alloy_consensus::{SignableTransaction, TxEip1559};
 use alloy_primitives::{Address, B256, Bytes, TxKind, U256, address, keccak256};
 use alloy_sol_types::{SolCall, SolValue};
+use bursar_chain::clock::paused::PausedClock;
 use bursar_chain::ports::{
-    BlockTag, BoxFuture, Chain, ChainFault, ChainReply, Clock, FoundLog, Log, LogFilter, PaidFee,
-    Question, Receipt, SentNonce, Transaction, TxStatus,
+    BlockTag, Chain, ChainFault, ChainReply, Clock, FoundLog, Log, LogFilter, PaidFee, Question,
+    Receipt, SentNonce, Transaction, TxStatus,
 };
 use bursar_core::networks::{ChainId, MULTICALL3};
-use bursar_core::time::{LocalDay, Moment, Utc};
+use bursar_core::time::Utc;
 use bursar_submit::Call;
 use bursar_submit::fees::FeeFacts;
 use bursar_x402::signature::{Signature65, recover};
-use tokio::time::{Duration, Instant};
+use tokio::time::Duration;
 
 use crate::contracts::{CHAIN, IToken, PERMIT2, Token, network};
 
 pub(crate) const GWEI: u128 = 1_000_000_000;
 /// 2026-11-01T12:00:00Z.
-const BEGINNING_S: i64 = 1_793_534_400;
+pub(crate) const BEGINNING: Utc = Utc(1_793_534_400_000);
 const DATA_ORACLE: Address = address!("0x420000000000000000000000000000000000000F");
-
-/// Tokio's time, which jumps to the next timer while no task can run.
-#[derive(Debug)]
-pub(crate) struct WorldClock(Instant);
-
-impl WorldClock {
-    pub(crate) fn new() -> Self {
-        Self(Instant::now())
-    }
-}
-
-impl Clock for WorldClock {
-    fn now(&self) -> Moment {
-        let mono_ms = self.mono_ms();
-        let utc = Utc::from_seconds(BEGINNING_S).plus_ms(i64::try_from(mono_ms).unwrap());
-        Moment {
-            utc,
-            mono_ms,
-            boot_id: String::new(),
-            boottime_ms: 0,
-            local_day: LocalDay(0),
-            day_start: utc,
-            offset_s: 0,
-            chain_hint: None,
-        }
-    }
-
-    fn mono_ms(&self) -> u64 {
-        u64::try_from(self.0.elapsed().as_millis()).unwrap()
-    }
-
-    fn midnight(&self, earliest: Utc, _day: LocalDay) -> Utc {
-        earliest
-    }
-
-    fn sleep_until(&self, mono_ms: u64) -> BoxFuture<'_, ()> {
-        // At most a year, which no test reaches.
-        let until = self.0 + Duration::from_millis(mono_ms.min(31_536_000_000));
-        Box::pin(tokio::time::sleep_until(until))
-    }
-}
 
 /// The node's treatment of a broadcast.
 #[derive(Debug, Clone)]
@@ -197,12 +157,12 @@ pub(crate) struct State {
 
 #[derive(Debug)]
 pub(crate) struct World {
-    clock: Arc<WorldClock>,
+    clock: Arc<PausedClock>,
     state: Mutex<State>,
 }
 
 impl World {
-    pub(crate) fn new(clock: Arc<WorldClock>) -> Arc<Self> {
+    pub(crate) fn new(clock: Arc<PausedClock>) -> Arc<Self> {
         let state = State {
             node: Node::Answers,
             sends: VecDeque::new(),

@@ -3,6 +3,7 @@
 
 mod error;
 pub mod manual;
+pub mod paused;
 mod zone_source;
 
 use std::sync::{Mutex, OnceLock, PoisonError};

@@ -11,8 +11,8 @@ use axum::Router;
 use axum::body::Body;
 use axum::extract::{ConnectInfo, Request};
 use axum::routing::{get, post};
-use bursar_chain::ports::{BoxFuture, Clock};
-use bursar_core::time::{LocalDay, Moment, Utc};
+use bursar_chain::clock::paused::PausedClock;
+use bursar_core::time::Utc;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
 use tokio::time::Instant;
 
@@ -25,28 +25,6 @@ pub(super) const POST: &str = "POST /echo HTTP/1.1\r\nHost: localhost\r\n";
 const PATIENCE: Duration = Duration::from_secs(3_600);
 pub(super) const BODY_MAX: usize = 1 << 20;
 
-/// Tokio's clock, which skips waits if a test pauses it.
-#[derive(Debug)]
-pub(super) struct Jumping(Instant);
-
-impl Clock for Jumping {
-    fn now(&self) -> Moment {
-        panic!("the edge reads no date")
-    }
-
-    fn mono_ms(&self) -> u64 {
-        u64::try_from(self.0.elapsed().as_millis()).unwrap()
-    }
-
-    fn midnight(&self, earliest: Utc, _day: LocalDay) -> Utc {
-        earliest
-    }
-
-    fn sleep_until(&self, mono_ms: u64) -> BoxFuture<'_, ()> {
-        Box::pin(tokio::time::sleep_until(self.0 + Duration::from_millis(mono_ms)))
-    }
-}
-
 pub(super) fn bounds() -> Bounds {
     let mut bounds = Bounds::public(8);
     bounds.body.bytes = u64::try_from(BODY_MAX).unwrap();
@@ -54,7 +32,7 @@ pub(super) fn bounds() -> Bounds {
 }
 
 pub(super) fn edge(bounds: Bounds) -> Edge {
-    Edge { bounds, refuse: plain_refusal(), clock: Arc::new(Jumping(Instant::now())) }
+    Edge { bounds, refuse: plain_refusal(), clock: Arc::new(PausedClock::new(Utc(0))) }
 }
 
 pub(super) fn router() -> Router {
