@@ -8,7 +8,6 @@ use axum::body::Bytes;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use bursar_chain::failpoints::NoFailpoints;
-use bursar_chain::ports::BoxFuture;
 use bursar_proxy::answer_memory::AnswerMemory;
 use bursar_proxy::book::ledger::Ledger;
 use bursar_proxy::book::redb_store::RedbStore;
@@ -36,20 +35,46 @@ use tokio_util::task::TaskTracker;
 
 use crate::stage::{Stage, refusal, status_and_json, wait_until};
 
-/// A store that waits for the gate before it stores the end of a stream.
+/// A store that is full for some records, or waits for a gate before it stores them.
 #[derive(Debug)]
-struct GatedStore {
+struct TestStore {
     inner: RedbStore,
+    concerns: fn(&Record) -> bool,
+    full: AtomicBool,
     reached: AtomicBool,
     gate: Semaphore,
 }
 
-impl Store for GatedStore {
+impl TestStore {
+    /// Creates a store that waits before it stores the end of a stream.
+    fn gated(inner: RedbStore) -> Arc<Self> {
+        let concerns = |record: &Record| record.stage == Progress::Paid;
+        let (full, reached, gate) =
+            (AtomicBool::new(false), AtomicBool::new(false), Semaphore::new(0));
+        Arc::new(Self { inner, concerns, full, reached, gate })
+    }
+
+    /// Creates a store that rejects the end of a settlement while it is full.
+    fn full(inner: RedbStore) -> Arc<Self> {
+        let concerns = |record: &Record| {
+            matches!(record.settlement, Settlement::Settled { .. } | Settlement::Failed { .. })
+        };
+        let (full, reached) = (AtomicBool::new(true), AtomicBool::new(false));
+        let gate = Semaphore::new(Semaphore::MAX_PERMITS);
+        Arc::new(Self { inner, concerns, full, reached, gate })
+    }
+}
+
+impl Store for TestStore {
     fn commit(&self, changes: Vec<Change>) -> StoreReply<'_, ()> {
-        let is_end = |change: &Change| matches!(change, Change::Put(record, _) if record.stage == Progress::Paid);
-        let waits = changes.iter().any(is_end);
+        let is_concerned =
+            |change: &Change| matches!(change, Change::Put(record, _) if (self.concerns)(record));
+        let is_concerned = changes.iter().any(is_concerned);
         Box::pin(async move {
-            if waits {
+            if is_concerned && self.full.load(Ordering::SeqCst) {
+                return Err(StoreError::DiskFull("the disk is full".to_owned()));
+            }
+            if is_concerned {
                 self.reached.store(true, Ordering::SeqCst);
                 self.gate.acquire().await.expect("open").forget();
             }
@@ -57,7 +82,7 @@ impl Store for GatedStore {
         })
     }
 
-    fn get(&self, id: PaymentId) -> BoxFuture<'_, Result<Option<Record>, StoreError>> {
+    fn get(&self, id: PaymentId) -> StoreReply<'_, Option<Record>> {
         self.inner.get(id)
     }
 
@@ -380,56 +405,12 @@ async fn a_pending_settlement_is_abandoned_an_hour_after_its_payment_expired() {
     }
 }
 
-/// A store that rejects the end of a settlement while it is full.
-#[derive(Debug)]
-struct FullStore {
-    inner: RedbStore,
-    full: AtomicBool,
-}
-
-impl FullStore {
-    fn of(inner: RedbStore) -> Arc<Self> {
-        Arc::new(Self { inner, full: AtomicBool::new(true) })
-    }
-}
-
-impl Store for FullStore {
-    fn commit(&self, changes: Vec<Change>) -> StoreReply<'_, ()> {
-        let is_end = |change: &Change| {
-            matches!(change, Change::Put(record, _) if matches!(
-                record.settlement,
-                Settlement::Settled { .. } | Settlement::Failed { .. }
-            ))
-        };
-        if self.full.load(Ordering::SeqCst) && changes.iter().any(is_end) {
-            return Box::pin(async { Err(StoreError::DiskFull("the disk is full".to_owned())) });
-        }
-        self.inner.commit(changes)
-    }
-
-    fn get(&self, id: PaymentId) -> StoreReply<'_, Option<Record>> {
-        self.inner.get(id)
-    }
-
-    fn answer(&self, id: PaymentId) -> StoreReply<'_, Option<StoredAnswer>> {
-        self.inner.answer(id)
-    }
-
-    fn open(&self) -> StoreReply<'_, Vec<Record>> {
-        self.inner.open()
-    }
-
-    fn deletable(&self, now_ms: i64, kept_ms: i64, most: usize) -> StoreReply<'_, Vec<PaymentId>> {
-        self.inner.deletable(now_ms, kept_ms, most)
-    }
-}
-
 #[tokio::test]
 async fn the_end_of_a_settlement_is_counted_once_it_is_on_disk() {
     for (reply, unpaid_answers) in
         [(FacilitatorReply::Good, 0), (FacilitatorReply::Refuses("insufficient_balance"), 1)]
     {
-        let (seller, store) = TestSeller::with(Behavior::Nothing, 0, FullStore::of).await;
+        let (seller, store) = TestSeller::with(Behavior::Nothing, 0, TestStore::full).await;
         let record = pending(seller.order(&chat("hello")), Progress::Paid);
         let deps = seller.seller.deps();
         deps.ledger.put(&record, None).await.unwrap();
@@ -461,7 +442,7 @@ async fn the_end_of_a_settlement_is_counted_once_it_is_on_disk() {
 #[tokio::test]
 async fn a_failed_settlement_is_counted_against_its_payer_once_it_is_on_disk() {
     let (seller, store) =
-        TestSeller::with(Behavior::Whole(answer("hello")), 0, FullStore::of).await;
+        TestSeller::with(Behavior::Whole(answer("hello")), 0, TestStore::full).await;
     seller.facilitator.set_settle_reply(FacilitatorReply::Refuses("insufficient_balance"));
     let order = seller.order(&chat("hello"));
     let payer = order.payment.as_ref().unwrap().payer;
@@ -485,10 +466,7 @@ async fn a_failed_settlement_is_counted_against_its_payer_once_it_is_on_disk() {
 #[tokio::test]
 async fn a_stream_ends_for_its_reader_once_its_end_is_on_disk() {
     let behavior = Behavior::Stream(frames(&["hello", " world"]));
-    let gated = |inner| {
-        Arc::new(GatedStore { inner, reached: AtomicBool::new(false), gate: Semaphore::new(0) })
-    };
-    let (seller, store) = TestSeller::with(behavior, 60_000, gated).await;
+    let (seller, store) = TestSeller::with(behavior, 60_000, TestStore::gated).await;
     let order = seller.order(&streaming("hello"));
     let (seller, identity) = (&seller.seller, order.identity);
     let sold = seller.sell(order).await;
