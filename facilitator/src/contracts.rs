@@ -19,3 +19,20 @@ pub struct Contracts {
     /// The collector of deposits by Permit2.
     pub permit2_collector: Address,
 }
+
+/// Returns made-up addresses on Base, but that of Multicall3.
+#[cfg(test)]
+pub(crate) fn contracts() -> Contracts {
+    let at = Address::repeat_byte;
+    Contracts {
+        chain: ChainId(8453),
+        multicall3: bursar_core::networks::MULTICALL3,
+        permit2: at(6),
+        exact_permit2_proxy: at(7),
+        upto_permit2_proxy: at(0x0a),
+        prism: at(8),
+        escrow: at(0x20),
+        erc3009_collector: at(0x21),
+        permit2_collector: at(0x22),
+    }
+}

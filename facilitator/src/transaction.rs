@@ -150,25 +150,12 @@ fn multicall(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::contracts::contracts;
     use crate::payment::{Deployment, MethodId, Payment, Terms};
     use alloy_primitives::B256;
     use bursar_core::networks::{ChainId, MULTICALL3};
 
     const CAP: u64 = 600_000;
-
-    fn contracts() -> Contracts {
-        Contracts {
-            chain: ChainId(8453),
-            multicall3: MULTICALL3,
-            permit2: Address::repeat_byte(6),
-            exact_permit2_proxy: Address::repeat_byte(7),
-            upto_permit2_proxy: Address::repeat_byte(9),
-            prism: Address::repeat_byte(8),
-            escrow: Address::repeat_byte(0x20),
-            erc3009_collector: Address::repeat_byte(0x21),
-            permit2_collector: Address::repeat_byte(0x22),
-        }
-    }
 
     fn job(method: MethodId, signature: usize) -> Job {
         payment(method, signature).into()

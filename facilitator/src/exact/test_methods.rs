@@ -6,7 +6,7 @@ use bursar_x402::settlement::SettlementRequest;
 use serde_json::{Value, json};
 
 use super::METHODS;
-use crate::contracts::Contracts;
+use crate::contracts::contracts;
 use crate::payment::{MethodId, Payment, Terms};
 use crate::reason::Reason;
 use crate::signature::BYTES_MAX;
@@ -20,20 +20,6 @@ use crate::work::SenderRule;
 const TOKEN: Address = Address::repeat_byte(1);
 const PAYER: Address = Address::repeat_byte(2);
 const PAYEE: Address = Address::repeat_byte(3);
-
-fn contracts() -> Contracts {
-    Contracts {
-        chain: ChainId(8453),
-        multicall3: Address::repeat_byte(0x10),
-        permit2: Address::repeat_byte(0x11),
-        exact_permit2_proxy: Address::repeat_byte(0x12),
-        upto_permit2_proxy: Address::repeat_byte(0x14),
-        prism: Address::repeat_byte(0x13),
-        escrow: Address::repeat_byte(0x20),
-        erc3009_collector: Address::repeat_byte(0x21),
-        permit2_collector: Address::repeat_byte(0x22),
-    }
-}
 
 fn terms() -> Terms {
     Terms {

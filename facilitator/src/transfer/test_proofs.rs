@@ -8,7 +8,7 @@ use bursar_core::networks::{ChainId, MULTICALL3};
 use bursar_x402::sponsoring::Eip2612Permit;
 
 use crate::contract_call::ContractCall;
-use crate::contracts::Contracts;
+use crate::contracts::contracts;
 use crate::mined_transaction::MinedTransaction;
 use crate::payment::{MethodId, Payment, Sponsoring, Terms};
 use crate::transfer::registry::method;
@@ -18,20 +18,6 @@ const TOKEN: Address = Address::repeat_byte(0x11);
 const PAYER: Address = Address::repeat_byte(0x22);
 const PAYEE: Address = Address::repeat_byte(0x33);
 const STRANGER: Address = Address::repeat_byte(0x44);
-
-fn contracts() -> Contracts {
-    Contracts {
-        chain: ChainId(8453),
-        multicall3: MULTICALL3,
-        permit2: Address::repeat_byte(6),
-        exact_permit2_proxy: Address::repeat_byte(7),
-        upto_permit2_proxy: Address::repeat_byte(9),
-        prism: Address::repeat_byte(8),
-        escrow: Address::repeat_byte(0x20),
-        erc3009_collector: Address::repeat_byte(0x21),
-        permit2_collector: Address::repeat_byte(0x22),
-    }
-}
 
 fn terms(nonce: u8) -> Terms {
     Terms {
