@@ -1,53 +1,16 @@
 //! Requirements on every store of payments, whatever its backend.
-#![expect(clippy::unwrap_used, reason = "a test: what goes wrong fails it")]
 
-use alloy_primitives::{Address, B256, Bytes, U256};
-use bursar_core::networks::ChainId;
+use alloy_primitives::{Address, B256, U256};
 use bursar_core::time::Utc;
 use bursar_facilitator::book::redb_store::RedbPayments;
 use bursar_facilitator::book::store::{Change, ChangeResult, GasSpent, Payments};
 use bursar_facilitator::book::{Batch, Record, RequestOrigin, State};
 use bursar_facilitator::job_key::JobKey;
-use bursar_facilitator::payment::{MethodId, Payment, Terms};
 use bursar_facilitator::reason::Reason;
 use bursar_facilitator::work::Effect;
 use bursar_submit::SubmissionId;
 
-fn record(n: u8) -> Record {
-    let terms = Terms {
-        token: Address::repeat_byte(1),
-        payer: Address::repeat_byte(2),
-        payee: Address::repeat_byte(3),
-        authorized: U256::from(n),
-        nonce: B256::repeat_byte(n),
-        valid_after: U256::ZERO,
-        valid_before: U256::MAX,
-        facilitator: None,
-    };
-    let payment = Payment {
-        chain: ChainId(8453),
-        method: MethodId::Eip3009,
-        terms,
-        amount: U256::from(n),
-        digest: B256::repeat_byte(n),
-        signature: Bytes::from(vec![n; 65]),
-        deployment: None,
-        contract_payer: false,
-        sponsoring: None,
-    };
-    Record {
-        job: payment.into(),
-        accepted_at: Utc(1),
-        since_block: 0,
-        attempts: 0,
-        state: State::Queued,
-        gas: 7,
-        gas_of: B256::repeat_byte(4),
-        asked: RequestOrigin { caller: B256::repeat_byte(4), idempotency: None },
-        promised: false,
-        answered: None,
-    }
-}
+use crate::payments::{CALLER, CHAIN, record};
 
 fn key(n: u8) -> JobKey {
     record(n).key()
@@ -72,7 +35,7 @@ fn outcome_set(n: u8, state: State) -> Change {
 fn batch(id: u8, payments: &[u8]) -> Batch {
     Batch {
         id: SubmissionId([id; 16]),
-        chain: ChainId(8453),
+        chain: CHAIN,
         signer: Address::repeat_byte(5),
         jobs: payments.iter().map(|n| key(*n)).collect(),
         gas_limit: 1,
@@ -88,8 +51,7 @@ fn batched(batch: &Batch, digests: &[u8]) -> Change {
 }
 
 fn closed(batch: SubmissionId, wei: u64) -> Change {
-    let caller = B256::repeat_byte(4);
-    let spent = GasSpent { chain: ChainId(8453), day: 3, caller, wei: U256::from(wei) };
+    let spent = GasSpent { chain: CHAIN, day: 3, caller: CALLER, wei: U256::from(wei) };
     Change::Closed { batch, spent: vec![spent] }
 }
 
@@ -199,7 +161,7 @@ async fn conforms_too(store: &dyn Payments) {
     store.commit(vec![closed(watched.id, 4)]).await.unwrap();
     let spent: Vec<_> = store.spent_on(3).await.unwrap();
     let wei: Vec<_> = spent.iter().map(|one| (one.caller, one.wei)).collect();
-    assert_eq!(wei, [(B256::repeat_byte(4), U256::from(9))]);
+    assert_eq!(wei, [(CALLER, U256::from(9))]);
     assert!(store.spent_on(2).await.unwrap().is_empty());
     assert!(store.spent_on(4).await.unwrap().is_empty());
     store.probe().await.unwrap();

@@ -1,11 +1,9 @@
 //! The ledger, the only writer of payments, over a real file: what counts after a restart, and for which caller.
-#![expect(clippy::unwrap_used, reason = "a test: what goes wrong fails it")]
 
 use std::path::Path;
 use std::sync::Arc;
 
-use alloy_primitives::{Address, B256, Bytes, U256};
-use bursar_core::networks::ChainId;
+use alloy_primitives::{Address, B256, U256};
 use bursar_core::time::Utc;
 use bursar_facilitator::book::gas::GasUsage;
 use bursar_facilitator::book::ledger::{Ledger, Lookup, Progress, Usage};
@@ -14,54 +12,14 @@ use bursar_facilitator::book::reservation::GasReservation;
 use bursar_facilitator::book::store::GasSpent;
 use bursar_facilitator::book::{Batch, Record, RequestOrigin, State};
 use bursar_facilitator::job::Job;
-use bursar_facilitator::payment::{MethodId, Payment, Terms};
 use bursar_facilitator::reason::Reason;
 use bursar_facilitator::work::Effect;
 use bursar_submit::SubmissionId;
 
-const CHAIN: ChainId = ChainId(8453);
-const CALLER: B256 = B256::repeat_byte(4);
+use crate::payments::{CALLER, CHAIN, payment, record};
+
 const OTHER: B256 = B256::repeat_byte(5);
 const NOW: Utc = Utc(86_400_000 * 3);
-
-fn payment(nonce: u8, digest: u8) -> Job {
-    let terms = Terms {
-        token: Address::repeat_byte(1),
-        payer: Address::repeat_byte(2),
-        payee: Address::repeat_byte(3),
-        authorized: U256::from(10),
-        nonce: B256::repeat_byte(nonce),
-        valid_after: U256::ZERO,
-        valid_before: U256::MAX,
-        facilitator: None,
-    };
-    Job::Payment(Payment {
-        chain: CHAIN,
-        method: MethodId::Eip3009,
-        terms,
-        amount: U256::from(10),
-        digest: B256::repeat_byte(digest),
-        signature: Bytes::from(vec![1; 65]),
-        deployment: None,
-        contract_payer: false,
-        sponsoring: None,
-    })
-}
-
-fn record(nonce: u8) -> Record {
-    Record {
-        job: payment(nonce, nonce),
-        accepted_at: Utc(1),
-        since_block: 0,
-        attempts: 0,
-        state: State::Queued,
-        gas: 100,
-        gas_of: CALLER,
-        asked: RequestOrigin { caller: CALLER, idempotency: None },
-        promised: false,
-        answered: None,
-    }
-}
 
 fn batch(id: u8, nonces: &[u8]) -> (Batch, Vec<B256>) {
     let jobs = nonces.iter().map(|n| record(*n).key()).collect();
