@@ -1,5 +1,5 @@
-//! The lending rules by example and by random histories. Written from the specification (wallet.md, decisions.md,
-//! reliability.md 3.2) and run through `decide`, `apply` and `check` alone.
+//! The lending rules by example and by random histories. Written from the specification (wallet.md, decisions.md)
+//! and the invariants of docs/register.md, and run through `decide`, `apply` and `check` alone.
 
 mod asks;
 mod bench;

@@ -1,5 +1,5 @@
 //! The payment rules by example, each test named by its guarantee. Written from the specification (wallet.md,
-//! decisions.md, reliability.md 3.2) and run through `decide` and `apply` alone.
+//! decisions.md) and the invariants of docs/register.md, and run through `decide` and `apply` alone.
 
 mod approvals;
 mod asks;

@@ -25,7 +25,7 @@ proptest! {
 
     /// Invariants I-a, I-b, I-d, I-e, I-g to I-k and I-p hold, whatever agents, operator and clocks do.
     ///
-    /// Their source is the specification, reliability.md 3.2.
+    /// docs/register.md lists them.
     #[test]
     fn no_history_breaks_an_invariant(history in any_history()) {
         quietly(|| Run::through(&history).finish())?;

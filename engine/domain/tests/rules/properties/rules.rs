@@ -188,7 +188,7 @@ impl Context {
     }
 }
 
-/// The running allowance of an agent, by section 4 of the specification's reliability.md.
+/// The running allowance of an agent, by the specification's rule for daily allowances.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Allowance {
     pub(crate) day: LocalDay,

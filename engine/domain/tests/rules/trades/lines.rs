@@ -1,4 +1,4 @@
-//! One plan at a time for each address and network, and no step twice (reliability.md, row 51).
+//! One plan at a time for each address and network, and no step twice (docs/register.md, T-51).
 
 use bursar_core::codes::Code;
 use bursar_domain::Refusal;

@@ -1,4 +1,4 @@
-//! Freeze, lock, suspension and the end of five minutes, at each point of a plan (reliability.md, row 53 and I-g).
+//! Freeze, lock, suspension and the end of five minutes, at each point of a plan (docs/register.md, T-53 and I-g).
 //! An unsigned call is never signed, and a signed one is watched; past its time it may be cancelled.
 
 use bursar_core::codes::Code;

@@ -6,7 +6,7 @@ use bursar_domain::plan::{ExecutionEnd, PLAN_MS, StepPurpose};
 use crate::support::clock::SECOND;
 use crate::trades::stops::{Point, Stop, plan_at};
 
-/// A killed engine resumes a plan, but not one that was allowed five minutes ago (reliability.md, row 53).
+/// A killed engine resumes a plan, but not one that was allowed five minutes ago (docs/register.md, T-53).
 #[test]
 fn an_unlock_after_a_crash_resumes_a_young_plan_and_ends_an_old_one() {
     for point in Point::UNSIGNED {
