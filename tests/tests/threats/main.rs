@@ -1,6 +1,6 @@
 //! The threats of the specification, each tested the way its attacker would try it. Most tests call the HTTP server;
 //! where the disk, memory, another user or raw bytes matter, they start a separate process. Each test name carries the
-//! number of its threat; [`listed`] fails when a threat has no test.
+//! number of its threat; [`listed`] fails when a threat has no test, and [`register`] when docs/register.md differs.
 
 mod amounts;
 mod audits;
@@ -21,6 +21,7 @@ mod memory;
 mod node;
 mod padding;
 mod proofs;
+mod register;
 mod replay;
 mod secrets;
 mod settlements;
