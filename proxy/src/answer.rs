@@ -46,7 +46,9 @@ pub struct StreamStart {
 }
 
 impl StreamStart {
-    /// Adds a chunk. Returns the first event that is not [`Event::Empty`] once it is complete.
+    /// Adds a chunk, and returns the first event once it is complete.
+    ///
+    /// [`Event::Empty`] does not count as an event.
     pub fn add(&mut self, chunk: &[u8]) -> Option<Event> {
         let before = self.held.len();
         self.held.extend_from_slice(chunk);
@@ -88,7 +90,9 @@ pub fn whole(body: &[u8]) -> Whole {
     }
 }
 
-/// Returns the data of each event. OpenAI's API writes one line per event. Comments are skipped.
+/// Returns the data of each server-sent event.
+///
+/// OpenAI's API writes one line per event. Comments are skipped.
 pub fn events(frames: &[u8]) -> impl Iterator<Item = &[u8]> {
     let lines = frames.split(|byte| *byte == b'\n');
     lines.filter_map(|line| line.strip_prefix(b"data:"))

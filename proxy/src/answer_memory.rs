@@ -12,14 +12,18 @@ use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 
 /// Maximum size of an answer that is not a stream.
 pub const ANSWER_BYTES_MAX: usize = 8 << 20;
-/// What each sale reserves before it pays. Most answers are shorter.
+/// The bytes that each sale reserves before it pays.
+///
+/// Most answers are shorter.
 pub const FIRST_BYTES: usize = 64 << 10;
 /// Units of the longest answer. A unit is [`FIRST_BYTES`].
 const LONG_UNITS: u32 = 128;
 /// The smallest memory: one longest answer in each half.
 pub const MEMORY_BYTES_MIN: usize = 2 * ANSWER_BYTES_MAX;
 
-/// Memory for all whole answers. Clones share it.
+/// Memory for all whole answers.
+///
+/// Clones share it.
 #[derive(Debug, Clone)]
 pub struct AnswerMemory {
     /// One unit for each sale.
@@ -32,7 +36,9 @@ pub struct AnswerMemory {
     freed: Arc<Notify>,
 }
 
-/// Memory of one answer. Dropping it frees the memory.
+/// The reserved memory of one answer.
+///
+/// Dropping it frees the memory.
 #[derive(Debug)]
 pub struct AnswerRoom {
     memory: AnswerMemory,
@@ -70,12 +76,16 @@ impl AnswerMemory {
         Some(self.room(Some(first)))
     }
 
-    /// Reserves memory for a sale that is paid already. Waits for room.
+    /// Reserves memory for a sale that is already paid.
+    ///
+    /// Waits for room.
     pub async fn reserve(&self) -> AnswerRoom {
         self.room(Arc::clone(&self.first).acquire_owned().await.ok())
     }
 
-    /// Reserves memory for a stored answer of unknown length. Waits for room.
+    /// Reserves memory for a stored answer of unknown length.
+    ///
+    /// Waits for room.
     pub async fn reserve_longest(&self) -> AnswerRoom {
         let mut room = self.room(None);
         room.long = Arc::clone(&self.repeats).acquire_many_owned(LONG_UNITS).await.ok();
@@ -98,7 +108,9 @@ impl AnswerRoom {
         }
     }
 
-    /// Makes room for the longest answer. Waits for it, first come, first served.
+    /// Extends the reservation to the longest answer.
+    ///
+    /// Waits for room, first come, first served.
     pub async fn extend(&mut self) {
         let long = Arc::clone(&self.memory.long);
         // The semaphore is never closed.

@@ -58,11 +58,15 @@ pub struct Api {
     pub metrics: Arc<Metrics>,
     pub access: Access,
     pub clock: Arc<dyn Clock>,
-    /// Permits for requests with a payment. More than sales in progress, because repeats wait for the first request.
+    /// Permits for requests with a payment.
+    ///
+    /// There are more than sales in progress, because repeats wait for the first request.
     pub payment_permits: Arc<Semaphore>,
     /// Permits for pricing long bodies.
     pub pricing_permits: Semaphore,
-    /// Permits for long bodies that are priced or queued. Each is in memory.
+    /// Permits for long bodies that are priced or queued.
+    ///
+    /// Each body is in memory.
     pub long_body_permits: Semaphore,
     pub models: ModelsList,
     pub models_permits: Semaphore,
@@ -72,7 +76,9 @@ pub struct Api {
 }
 
 impl Api {
-    /// Creates the state. The bounds follow from the settings and the number of cores.
+    /// Creates the state.
+    ///
+    /// The bounds follow from the settings and the number of cores.
     pub fn new(
         pricing: Pricing,
         seller: Seller,
@@ -135,7 +141,9 @@ pub fn refuse(origins: CorsOrigins) -> RefusalWriter {
     })
 }
 
-/// Returns the metrics route. It has its own listener, because metrics show the revenue.
+/// Returns the metrics route, which has its own listener.
+///
+/// It is separate because metrics show the revenue.
 pub fn metrics_router(metrics: Arc<Metrics>) -> Router {
     let not_found = Fault::of(Code::NotFound).with_detail("this listener has only /metrics");
     let wrong_method = Fault::of(Code::MethodNotAllowed).with_detail("only GET");

@@ -97,8 +97,8 @@ impl Settlement {
         matches!(self, Self::Settled { .. } | Self::Pending { .. })
     }
 
-    /// Whether the settlement failed for a reason that the payer can cause, such as an empty account or a payment that
-    /// was used elsewhere. A facilitator that does not get its transaction mined is not one.
+    /// Whether the settlement failed for a reason that the payer can cause, such as an empty account or a used payment;
+    /// a transaction of the facilitator that is not mined is not one.
     pub fn is_payers_failure(&self) -> bool {
         const FACILITATORS: [&str; 2] = ["settlement_withdrawn", "settlement_pending"];
         let Self::Failed { receipt } = self else { return false };
@@ -107,9 +107,9 @@ impl Settlement {
         reason.is_none_or(|reason| !FACILITATORS.contains(&reason))
     }
 
-    /// Returns the state after an answer of the facilitator. A pending answer counts only with a hash. The caller
-    /// removes the hash if no node of ours knows the transaction.
+    /// Returns the state after an answer of the facilitator.
     ///
+    /// A pending answer counts only with a hash. The caller removes the hash if no node of ours knows the transaction.
     /// If an earlier request is pending or its outcome is unknown, a refusal of a used payment does not prove a
     /// failure: that request may have used the payment. [`SettleOutcome::SettledForOther`] proves a failure, because
     /// the facilitator compared our key.
@@ -121,8 +121,7 @@ impl Settlement {
             (_, SettleOutcome::SettledForOther { receipt }) => {
                 Self::Failed { receipt: receipt.clone() }
             }
-            // No request of ours was processed, or the last one definitely failed. So another seller's request
-            // settled the payment.
+            // No request of ours was processed, or the last one failed. So another seller settled the payment.
             (
                 Self::Open | Self::Failed { .. },
                 SettleOutcome::Settled { receipt, repeated: true },
@@ -166,7 +165,7 @@ fn as_duplicate(receipt: &str) -> String {
     receipt.to_string()
 }
 
-/// Whether the failure reason is that the payment was already used. An earlier request of ours may have used it.
+/// Whether the payment was already used, possibly by an earlier request of ours.
 fn is_used(reason: &str) -> bool {
     const USED: [&str; 5] = [
         "invalid_exact_evm_nonce_already_used",
@@ -193,7 +192,7 @@ pub struct Record {
     pub id: PaymentId,
     /// Digest of the body that the payment first came with.
     pub body: Digest,
-    /// Digest of the signed payload. A request with the same nonce and another payload is refused.
+    /// Digest of the signed payload; the same nonce with another payload is refused.
     pub payment: Digest,
     /// When the payment was taken, in milliseconds of Unix time.
     pub taken_at: i64,
@@ -215,9 +214,9 @@ pub struct Record {
     pub usage: Option<Usage>,
     /// Whether the answer is stored.
     pub answer_stored: bool,
-    /// Sent with every facilitator request about the payment. Rows that predate the key end before this member.
+    /// The key of the sale in every facilitator request; rows that predate the key end before this member.
     pub key: Option<SaleKey>,
-    /// The paid bound on one answer, in tokens. Must stay the last member: rows that predate it end before it.
+    /// The paid bound on one answer, in tokens; the last member, because rows that predate it end before it.
     pub bound: Option<u64>,
 }
 
@@ -280,8 +279,9 @@ impl Record {
         }
     }
 
-    /// Whether the record can be deleted. Answers are stored for `retention_ms`, payments until they expire, and
-    /// pending settlements until they end. Both arguments are in milliseconds.
+    /// Whether the record can be deleted; both arguments are in milliseconds.
+    ///
+    /// Answers are stored for `retention_ms`, payments until they expire, and pending settlements until they end.
     pub fn is_deletable(&self, now_ms: i64, retention_ms: i64) -> bool {
         let expires_at_ms =
             i64::try_from(self.expires_at).unwrap_or(i64::MAX).saturating_mul(1_000);

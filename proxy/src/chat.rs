@@ -71,7 +71,9 @@ pub struct Chat {
 }
 
 impl Chat {
-    /// Parses a body. `extra` lists further members that the operator allows.
+    /// Parses a body.
+    ///
+    /// `extra` lists further members that the operator allows.
     ///
     /// # Errors
     /// [`Fault`] with the invalid member.
@@ -90,7 +92,9 @@ impl Chat {
         Self::of(object)
     }
 
-    /// Parses a body that was sold before. Its members were accepted then, whatever the settings allow now.
+    /// Parses a body that was sold before.
+    ///
+    /// Its members were accepted then, whatever the settings allow now.
     ///
     /// # Errors
     /// [`Fault`] with the invalid member.

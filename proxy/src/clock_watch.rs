@@ -19,11 +19,15 @@ use crate::sell::{Seller, SellerDeps};
 /// Interval of comparisons while the clock is wrong, so that a corrected one counts soon.
 const WRONG_EVERY_MS: u64 = 30_000;
 
-/// By how many milliseconds our clock is ahead of each other clock: of a network, by its CAIP-2 id, or of the
-/// `facilitator`. `None` if that is not known: no answer, or an idle chain.
+/// By how many milliseconds our clock is ahead of each other clock.
+///
+/// The key is the CAIP-2 id of a network, or `facilitator`. The value is `None` if it is unknown: there was no answer,
+/// or the chain is idle.
 pub type Comparison = BTreeMap<String, Option<i64>>;
 
-/// Compares our clock with the others. Takes some seconds longer if the newest block of a network seems old.
+/// Compares our clock with those of the networks, or of the facilitator if no node is set.
+///
+/// Takes some seconds longer if the newest block of a network seems old.
 pub async fn compare(
     nodes: &Nodes,
     facilitator: &Facilitator,

@@ -32,8 +32,9 @@ pub use values::{
 const SECRET_BYTES_MAX: usize = 4_096;
 
 impl Config {
-    /// Reads the file, if one is named, and the environment. Relative paths are relative to the folder of the file,
-    /// or to the working folder without a file.
+    /// Reads the settings from the file, if one is named, and from the environment.
+    ///
+    /// Relative paths are relative to the folder of the file, or to the working folder without a file.
     ///
     /// # Errors
     /// A file cannot be read, or a setting is invalid: the first problem found.
@@ -233,8 +234,9 @@ impl Config {
         }))
     }
 
-    /// Returns the settings of a model, or `None` if it is not sold. `name` is `None` if neither the request nor
-    /// `default_model` names a model.
+    /// Returns the settings of a model, or `None` if it is not sold.
+    ///
+    /// `name` is `None` if neither the request nor `default_model` names a model.
     pub fn model(&self, name: Option<&str>) -> Option<Model> {
         if let Some(model) = name.and_then(|name| self.models.get(name)) {
             return Some(model.clone());

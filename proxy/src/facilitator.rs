@@ -57,7 +57,7 @@ pub enum Verdict {
     Unavailable(String),
 }
 
-/// Result of `/settle`. Receipts are sent to the customer as JSON.
+/// The result of `/settle`; receipts are sent to the customer as JSON.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SettleOutcome {
     /// `repeated` means that the success belongs to an earlier request, by any caller.
@@ -115,7 +115,7 @@ impl SettleOutcome {
 pub struct SaleContext {
     pub network: &'static Network,
     pub payer: Address,
-    /// Identifies the sale to the facilitator. `None` for sales that predate keys.
+    /// The key that identifies the sale to the facilitator; `None` for sales that predate keys.
     pub key: Option<SaleKey>,
 }
 
@@ -125,7 +125,7 @@ const DECLINED: [&str; 3] = ["facilitator_out_of_gas", "gas_budget_spent", "gas_
 const CONTRADICTS: &str = "its answer contradicts the request";
 
 impl Facilitator {
-    /// Creates a client. `key` is the authorization header, if the facilitator needs one.
+    /// Creates a client; `key` is the authorization header, if the facilitator needs one.
     pub fn new(
         client: Client,
         base: Target,
@@ -142,7 +142,7 @@ impl Facilitator {
         Self { client, base, headers, clock }
     }
 
-    /// Verifies a payment. A timeout returns [`Verdict::Unavailable`].
+    /// Verifies a payment, or returns [`Verdict::Unavailable`] on a timeout.
     pub async fn verify(&self, facilitator_request: &str, context: SaleContext) -> Verdict {
         match self.send(VERIFY, facilitator_request, context.key).await {
             Ok(answer) => verdict(answer.status, &answer.body, context),
@@ -150,7 +150,7 @@ impl Facilitator {
         }
     }
 
-    /// Settles a payment. A timeout returns [`SettleOutcome::Unknown`].
+    /// Settles a payment, or returns [`SettleOutcome::Unknown`] on a timeout.
     pub async fn settle(&self, facilitator_request: &str, context: SaleContext) -> SettleOutcome {
         match self.send(SETTLE, facilitator_request, context.key).await {
             Ok(answer) => outcome(&answer, context),
@@ -171,8 +171,8 @@ impl Facilitator {
         }
     }
 
-    /// Returns by how many milliseconds our clock is ahead of the facilitator's, by the header `Date` of its answers.
-    /// `None` if it sends none, or does not answer.
+    /// Returns by how many milliseconds our clock is ahead of the header `Date` of the facilitator's answer, or `None`
+    /// without such a header or answer.
     pub async fn clock_ahead_ms(&self) -> Option<i64> {
         let target = self.base.below(&["supported"]);
         let (headers, body) = (self.headers.clone(), Bytes::new());

@@ -68,7 +68,9 @@ impl Code {
         self.columns().kind
     }
 
-    /// Returns whether a client may retry on its own. `None` leaves it to the client's rules.
+    /// Returns whether a client may retry automatically.
+    ///
+    /// `None` leaves it to the client's rules.
     pub fn retry(self) -> Option<bool> {
         self.columns().retry
     }

@@ -20,7 +20,9 @@ const STALE_MS: u64 = 600_000;
 /// The list, or the upstream's failure.
 pub type ModelsResult = Result<Passthrough, Fault>;
 
-/// The cached list. Clones share it.
+/// The cached list of models.
+///
+/// Clones share it.
 #[derive(Debug, Clone)]
 pub struct ModelsList {
     // Held during a request to the upstream, so that simultaneous callers share its answer.
@@ -76,7 +78,9 @@ impl Cache {
 }
 
 impl ModelsList {
-    /// Creates an empty cache. Requests to the upstream run on `tasks`.
+    /// Creates an empty cache.
+    ///
+    /// Requests to the upstream run on `tasks`.
     pub fn new(clock: Arc<dyn Clock>, tasks: TaskTracker) -> Self {
         Self { cache: Arc::default(), clock, tasks }
     }

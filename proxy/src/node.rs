@@ -35,7 +35,9 @@ impl Nodes {
         self.chains.get(&network).map(|chain| &**chain)
     }
 
-    /// Whether a node knows the transaction now. Without an answer it counts as unknown.
+    /// Returns whether a node knows the transaction now.
+    ///
+    /// If no node answers, the transaction counts as unknown.
     pub async fn knows_transaction(&self, network: ChainId, hash: B256) -> bool {
         let Some(chain) = self.chains.get(&network) else { return false };
         for again in 0..TRIES {

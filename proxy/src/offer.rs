@@ -100,7 +100,9 @@ impl Offer {
         facilitator_request.to_compact()
     }
 
-    /// Returns the amount in dollars as a plain decimal. One token counts as one dollar.
+    /// Returns the amount in dollars as a plain decimal.
+    ///
+    /// One token counts as one dollar.
     pub fn usd(&self) -> String {
         TokenAmount { atoms: Atoms(self.amount), decimals: self.terms.decimals }.plain()
     }
@@ -114,7 +116,9 @@ pub struct Challenge {
 }
 
 impl Challenge {
-    /// Builds the challenge. `error` is a string in both versions, because clients require one.
+    /// Builds the challenge of a 402 response.
+    ///
+    /// `error` is a string in both versions, because clients require one.
     pub fn new(offers: &[Offer], estimate: &Estimate, error: &str) -> Self {
         // Official version 1 clients refuse a list that contains a network that they do not know.
         let official = offers.iter().any(|offer| offer.terms.network.v1_official);

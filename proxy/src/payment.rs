@@ -18,7 +18,7 @@ use crate::book::{Digest, PaymentId};
 use crate::fault::{Code, Fault};
 use crate::offer::{Method, Offer, Terms};
 
-/// A payment for one of the offers. It is not verified yet.
+/// An unverified payment for one of the offers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Payment {
     pub id: PaymentId,
@@ -32,7 +32,9 @@ pub struct Payment {
     pub facilitator_request: String,
     /// The offer that the payment accepts.
     pub offer: Offer,
-    /// Why the payment cannot buy an answer now. An answer that it bought before is still returned.
+    /// Why the payment cannot buy an answer now.
+    ///
+    /// An answer that it bought before is still returned.
     pub rejection: Option<Rejection>,
 }
 
@@ -44,7 +46,9 @@ pub struct PaymentIdentity {
     pub digest: Digest,
 }
 
-/// Why a payment buys nothing. The client is asked for another payment, with this reason.
+/// The reason why a payment buys nothing.
+///
+/// The client is asked for another payment, with this reason.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rejection {
     /// Code of the reason, as facilitators name it.
@@ -81,8 +85,10 @@ impl From<X402Error> for PaymentError {
 }
 
 impl Payment {
-    /// Reads a header of `version` and checks it against `offers`. `span` is the allowed range of expiry, in Unix
-    /// seconds. A payment must not expire before the longest answer can be ready, nor too far ahead.
+    /// Reads a header of `version` and checks it against `offers`.
+    ///
+    /// `span` is the allowed range of expiry, in Unix seconds. A payment must not expire before the longest answer can
+    /// be ready, nor too far ahead.
     ///
     /// # Errors
     /// [`PaymentError`]: the header is malformed, or for another network, scheme or version.
@@ -128,8 +134,10 @@ impl Payment {
 }
 
 impl PaymentIdentity {
-    /// Reads the identity of a payment without checking its terms. So a paid answer is found even if its price, model
-    /// or network is no longer offered. Version 1 names no asset: `terms` supply it, or else the network does.
+    /// Reads the identity of a payment without checking its terms.
+    ///
+    /// So a paid answer is found even if its price, model or network is no longer offered. Version 1 names no asset:
+    /// it comes from `terms`, or else from the network.
     ///
     /// # Errors
     /// [`PaymentError`]: the header is malformed, or its network is unknown.

@@ -14,7 +14,9 @@ const WINDOW_MS: u64 = 10 * 60 * 1_000;
 /// Maximum number of tracked payers. One more clears the map; an attacker needs a funded account for each.
 const PAYERS_MAX: usize = 65_536;
 
-/// Recent failures by payer. Not persisted, because a window lasts only minutes.
+/// Recent failures by payer.
+///
+/// Not persisted, because a window lasts only minutes.
 #[derive(Debug, Default)]
 pub struct PayerPenalties {
     // Held for a single lookup.

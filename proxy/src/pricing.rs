@@ -26,19 +26,27 @@ pub struct Quote {
     pub offers: Vec<Offer>,
     pub estimate: Estimate,
     pub stream: bool,
-    /// Bound on one answer, in tokens. `None` if nothing is sent upstream.
+    /// Bound on one answer, in tokens.
+    ///
+    /// `None` if no request is sent upstream.
     pub bound: Option<u64>,
-    /// The body for the upstream. In a priced quote it always contains a bound.
+    /// The body for the upstream.
+    ///
+    /// In a priced quote it always contains a bound.
     pub forward: Bytes,
     /// Digest of the original body.
     pub digest: Digest,
     pub vocabulary: Vocabulary,
-    /// Whether the model is in the table. Other names are chosen by customers, so metrics do not use them as labels.
+    /// Whether the model is in the table.
+    ///
+    /// Other names are chosen by customers, so metrics do not use them as labels.
     pub in_table: bool,
 }
 
 impl Pricing {
-    /// Creates the pricing. `terms` has one entry per network.
+    /// Creates the pricing.
+    ///
+    /// `terms` has one entry per network.
     pub fn new(config: Config, terms: Vec<Arc<Terms>>) -> Self {
         Self { config, terms }
     }
@@ -53,7 +61,9 @@ impl Pricing {
         &self.terms
     }
 
-    /// Parses a body and finds its model. Cheap, because nothing is counted yet.
+    /// Parses a body and finds its model.
+    ///
+    /// This is cheap, because no tokens are counted yet.
     ///
     /// # Errors
     /// [`Fault`]: the request is invalid, or its model is not sold.

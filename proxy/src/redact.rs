@@ -28,7 +28,9 @@ impl fmt::Debug for Redactor {
 }
 
 impl Redactor {
-    /// Creates a redactor. Without a secret it passes everything on.
+    /// Creates a redactor of one secret.
+    ///
+    /// Without a secret it passes all bytes on.
     pub fn new(secret: Option<SecretString>) -> Self {
         Self { secret: Arc::new(secret.unwrap_or_default()) }
     }
@@ -124,8 +126,9 @@ impl StreamFilter {
         Bytes::from(std::mem::take(&mut self.clean))
     }
 
-    /// Returns the held bytes at the end of the stream. If they contain half of the secret or more, returns the
-    /// replacement instead: the rest could be guessed.
+    /// Returns the held bytes at the end of the stream.
+    ///
+    /// If they contain half of the secret or more, it returns the replacement instead: the rest could be guessed.
     pub fn end(&mut self) -> Bytes {
         let most = self.matches.iter().map(|partial| partial.matched).max().unwrap_or(0);
         let reveals_secret = most > 0 && most >= self.redactor.bytes().len().div_ceil(2);

@@ -37,7 +37,7 @@ pub(crate) use budget::READ_MS;
 /// Maximum size of an answer that is stored after delivery.
 pub const KEPT_BYTES_MAX: usize = 1 << 20;
 
-/// Sells answers. Clones share the state.
+/// Sells answers; clones share the state.
 #[derive(Debug, Clone)]
 pub struct Seller(Arc<SellerDeps>);
 
@@ -59,10 +59,10 @@ pub struct SellerDeps {
     pub budget: Budget,
     /// Memory for answers that are not streams.
     pub answers: AnswerMemory,
-    /// Permits for sales in progress. Each is held from the verified payment to the end of the answer.
+    /// Permits for sales in progress, each held from the verified payment to the end of the answer.
     pub sale_permits: Arc<Semaphore>,
     pub penalties: PayerPenalties,
-    /// Sales and streams, which continue without their customers. The service waits for them when it stops.
+    /// Tasks of sales and streams, which continue without their customers; a stopping service waits for them.
     pub tasks: TaskTracker,
 }
 
@@ -71,7 +71,7 @@ pub struct SellerDeps {
 pub struct Order {
     pub quote: Quote,
     pub identity: PaymentIdentity,
-    /// The payment for this body at current prices. `None` for a repeat, which can only receive what was paid before.
+    /// The payment for this body at current prices; `None` for a repeat, which only receives a paid answer.
     pub payment: Option<Payment>,
 }
 
@@ -131,7 +131,7 @@ impl SaleOutcome {
 pub struct PaidStream {
     pub head: AnswerHead,
     pub chunks: mpsc::Receiver<Bytes>,
-    /// Whether the end of the chunks is the end of the answer. If not, the connection is cut.
+    /// Whether the answer is complete when the chunks end; if not, the connection is cut.
     pub complete: Arc<AtomicBool>,
 }
 

@@ -30,7 +30,9 @@ impl Vocabulary {
         Self::ALL.into_iter().find(|known| known.name() == name)
     }
 
-    /// Returns the number of tokens. Text that looks like a special token counts as plain text.
+    /// Returns the number of tokens of a text.
+    ///
+    /// Text that looks like a special token counts as plain text.
     pub fn count(self, text: &str) -> u64 {
         u64::try_from(self.tokenizer().count(text)).unwrap_or(u64::MAX)
     }
@@ -40,8 +42,9 @@ impl Vocabulary {
         self.cell().initialized()
     }
 
-    /// Loads the vocabulary unless it is loaded: 50 ms of work and about 20 MiB, on a blocking thread. Simultaneous
-    /// callers share one load.
+    /// Loads the vocabulary if it is not loaded yet.
+    ///
+    /// Loading takes 50 ms and about 20 MiB, on a blocking thread. Simultaneous callers share one load.
     pub async fn load(self) {
         let load = || async move {
             let loading = tokio::task::spawn_blocking(move || {

@@ -12,7 +12,9 @@ use crate::book::{PaymentId, Record};
 /// Decimals of [`Dollars`]: the most that an asset may have.
 pub const SCALE: u8 = 36;
 
-/// An amount in units of 10^-36 dollars. Amounts in different assets add up exactly.
+/// An amount in units of 10^-36 dollars.
+///
+/// Amounts in different assets add up exactly.
 pub type Dollars = U256;
 
 /// Limits on what may be unpaid at any time.
@@ -39,7 +41,9 @@ impl OverLimit {
     }
 }
 
-/// The unpaid sales. Clones share them.
+/// The unpaid sales and their limits.
+///
+/// Clones share them.
 #[derive(Debug, Clone)]
 pub struct UnpaidSales {
     limits: UnpaidLimits,
@@ -97,7 +101,9 @@ impl UnpaidSales {
         self.lock().add(record.id, record.payer, amount);
     }
 
-    /// Counts a sale if both limits leave room for it. A sale that already counts stays counted once.
+    /// Counts a sale if both limits leave room for it.
+    ///
+    /// A sale that is already counted is not counted again.
     ///
     /// # Errors
     /// The limit that the sale would exceed.

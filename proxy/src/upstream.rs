@@ -43,8 +43,9 @@ pub struct Upstream {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NoAnswer {
     pub fault: Fault,
-    /// Whether a request can cause this, by asking for an answer that is too long or takes too long. All other failures
-    /// are the upstream's.
+    /// Whether a request can cause this failure.
+    ///
+    /// It can, by asking for an answer that is too long or takes too long. All other failures are the upstream's.
     pub is_excessive: bool,
 }
 
@@ -219,7 +220,9 @@ impl Upstream {
             .unwrap_or_else(|| Err(Fault::of(Code::UpstreamTimeout)))
     }
 
-    /// Returns the body of an answer that is not a stream, without the key. The body keeps its memory reserved.
+    /// Returns the body of an answer that is not a stream, without the key.
+    ///
+    /// The body keeps its memory reserved.
     ///
     /// # Errors
     /// [`NoAnswer`]: it broke off, took too long, is longer than [`ANSWER_BYTES_MAX`], or found no memory in time.

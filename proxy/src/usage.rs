@@ -9,15 +9,17 @@ use crate::tokens::Vocabulary;
 const DEPTH_MAX: usize = 64;
 const VALUES_MAX: usize = 1 << 20;
 
-/// Returns the usage of a whole answer. `prompt` is our count, used if the upstream reports none. `None` if the
-/// answer cannot be parsed.
+/// Returns the usage of a whole answer, or `None` if it cannot be parsed.
+///
+/// `prompt` is our count, used if the upstream reports none.
 pub fn of_whole(body: &[u8], prompt: u64, vocabulary: Vocabulary) -> Option<Usage> {
     let answer = json::parse_few(body, DEPTH_MAX, VALUES_MAX).ok()?;
     reported(&answer).or_else(|| Some(count(&mut [answer].iter(), prompt, vocabulary)))
 }
 
-/// Returns the usage of a stream, or of its end if `whole` is false. `prompt` is our count, used if the upstream
-/// reports none.
+/// Returns the usage of a stream, or of its end if `whole` is false.
+///
+/// `prompt` is our count, used if the upstream reports none.
 pub fn of_stream(frames: &[u8], whole: bool, prompt: u64, vocabulary: Vocabulary) -> Option<Usage> {
     let read = |text: &[u8]| json::parse_few(text, DEPTH_MAX, VALUES_MAX).ok();
     let frames: Vec<Value> = events(frames).filter_map(read).collect();

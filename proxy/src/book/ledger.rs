@@ -16,7 +16,9 @@ const BATCH_MAX: usize = 256;
 /// Maximum number of queued commits.
 const QUEUE_MAX: usize = 8_192;
 
-/// Access to all payments. Clones share it.
+/// Access to all payments.
+///
+/// Clones share it.
 #[derive(Debug, Clone)]
 pub struct Ledger {
     store: Arc<dyn Store>,
@@ -50,7 +52,9 @@ pub enum Claim {
     OtherBody,
 }
 
-/// The exclusive right to work on a payment. Dropping it releases the payment.
+/// The exclusive right to work on a payment.
+///
+/// Dropping it releases the payment.
 #[derive(Debug)]
 pub struct PaymentGuard {
     id: PaymentId,
@@ -64,8 +68,9 @@ impl Drop for PaymentGuard {
 }
 
 impl Ledger {
-    /// Loads open payments and starts the writer. The writer ends and closes the store when the last ledger is
-    /// dropped.
+    /// Loads open payments and starts the writer.
+    ///
+    /// The writer ends and closes the store when the last ledger is dropped.
     ///
     /// Deletes payments that were taken but not answered: nothing was charged for them, and no task works on them
     /// now.

@@ -22,7 +22,9 @@ const TAKEN: Keys = TableDefinition::new("taken");
 
 const OPTIONS: Options = Options { cache_bytes: 4 << 20, quick_repair: false };
 
-/// A store in a redb file. Clones share it.
+/// A store in a redb file.
+///
+/// Clones share it.
 #[derive(Debug, Clone)]
 pub struct RedbStore {
     file: RowFile,
@@ -40,7 +42,9 @@ impl RedbStore {
         Ok(Self { file })
     }
 
-    /// Completes with the reason when the file cannot be written. It then accepts no writes until it is reopened.
+    /// Completes when the file can no longer be written, with the reason.
+    ///
+    /// The store then accepts no writes until it is reopened.
     pub async fn broken(&self) -> StoreError {
         self.file.broken().cancelled().await;
         // The failure is set before the token is cancelled.

@@ -3,8 +3,10 @@
 use alloy_primitives::hex;
 use serde::{Deserialize, Serialize};
 
-/// Identifies a sale to the facilitator. It is random, so a caller with a copy of the payment does not know it.
-/// Generated once, when the payment is taken, and sent with every request about the sale.
+/// Identifies a sale to the facilitator.
+///
+/// It is random, so a caller with a copy of the payment does not know it. It is generated once, when the payment is
+/// taken, and sent with every request about the sale.
 #[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SaleKey(pub [u8; 16]);
 

@@ -19,7 +19,9 @@ pub use bursar_rows::StoreError;
 /// The future result of a store operation.
 pub type StoreReply<'a, T> = BoxFuture<'a, Result<T, StoreError>>;
 
-/// Stores payments. Every method except [`Store::commit`] is read-only.
+/// Stores payments.
+///
+/// Every method except [`Store::commit`] is read-only.
 pub trait Store: Send + Sync + std::fmt::Debug {
     /// Applies all changes or none. They are on disk when this completes.
     fn commit(&self, changes: Vec<Change>) -> StoreReply<'_, ()>;

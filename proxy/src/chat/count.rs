@@ -36,7 +36,9 @@ const AS_JSON: [&str; 11] = [
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Counted {
     pub prompt: u64,
-    /// Tokens of the prediction in the request. Upstreams bill them as output if the answer does not match.
+    /// Tokens of the prediction in the request.
+    ///
+    /// Upstreams bill them as output if the answer does not match.
     pub predicted: u64,
 }
 
@@ -49,7 +51,9 @@ struct Counter {
 }
 
 impl Chat {
-    /// Counts the tokens. `image` is the number of tokens per image; `None` refuses images.
+    /// Counts the tokens of the request.
+    ///
+    /// `image` is the number of tokens per image; `None` refuses images.
     ///
     /// # Errors
     /// [`Fault`] for messages that are malformed, have content without a price, or have unknown members.

@@ -13,11 +13,15 @@ use crate::tokens::Vocabulary;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Model {
     pub rates: Rates,
-    /// Bound on an answer if a request sets none. `None` uses the service's bound.
+    /// Bound on an answer if a request sets none.
+    ///
+    /// `None` uses the service's bound.
     pub completion_tokens: Option<u64>,
     pub max_completion_tokens: Option<u64>,
     pub vocabulary: Vocabulary,
-    /// Tokens per image. `None`: images are not sold.
+    /// Tokens that one image counts as.
+    ///
+    /// `None` means that images are not sold.
     pub image_tokens: Option<u64>,
 }
 

@@ -29,7 +29,9 @@ const DEFAULT_RATE: Rate = Rate(1_000_000_000_000_000);
 pub struct Config {
     pub listen: SocketAddr,
     pub metrics_listen: Option<SocketAddr>,
-    /// The public URL of the service. `None` uses the host of each request.
+    /// The public URL of the service.
+    ///
+    /// `None` uses the host of each request.
     pub public_url: Option<String>,
     pub store: PathBuf,
     pub upstream_url: SecretUrl,
@@ -51,7 +53,9 @@ pub struct Config {
     /// Price of models that are not in the table.
     pub price: Rate,
     pub models: BTreeMap<String, Model>,
-    /// Whether models that are not in the table are sold. `None` means: only if there is no table.
+    /// Whether models that are not in the table are sold.
+    ///
+    /// `None` means that they are sold only if there is no table.
     pub other_models: Option<bool>,
     pub default_model: Option<String>,
     pub completion_tokens: u64,
@@ -151,7 +155,9 @@ pub enum Rpc {
     Nodes(Vec<(Option<ChainId>, SecretUrl)>),
 }
 
-/// A URL from the settings. It may contain a key, so `Debug` redacts it.
+/// A URL from the settings.
+///
+/// It may contain a key, so `Debug` redacts it.
 #[derive(Clone, PartialEq, Eq)]
 pub struct SecretUrl(pub(crate) String);
 

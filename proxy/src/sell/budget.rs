@@ -6,7 +6,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 /// How long a customer may read nothing, in milliseconds.
 pub(crate) const READ_MS: u64 = 120_000;
 
-/// Memory for the copies of all open streams. A stream that exceeds it is not stored.
+/// Memory for the copies of all open streams.
+///
+/// A stream that exceeds it is not stored.
 #[derive(Debug, Clone)]
 pub struct Budget {
     left: Arc<AtomicUsize>,

@@ -180,8 +180,9 @@ impl Seller {
         outcome
     }
 
-    /// Looks up the outcome of a pending settlement. `expired` means that the payment expired long ago, so this
-    /// lookup is the last.
+    /// Looks up the outcome of a pending settlement.
+    ///
+    /// `expired` means that the payment expired long ago, so this lookup is the last.
     pub async fn reconcile(&self, mut record: Record, expired: bool) {
         let outcome = self.settle_once(&record).await;
         let before = record.settlement.clone();
