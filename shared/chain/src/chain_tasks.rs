@@ -17,8 +17,10 @@ const PLAIN_GAS: u64 = 21_000;
 /// Upper bound for the gas of an empty transfer on any network, data fee included.
 const PLAIN_GAS_MAX: u64 = 2_000_000;
 
-/// Performs an action of an outbox. `None` means no result for now; a later block triggers the action again.
-/// Always `None` for [`Action::Sign`] and [`Action::Lookup`].
+/// Performs an action of an outbox, and returns its result if there is one.
+///
+/// `None` means no result for now; a later block triggers the action again. [`Action::Sign`] and [`Action::Lookup`]
+/// never have a result here.
 pub async fn run(
     chain: &dyn Chain,
     key: &OutboxKey,
@@ -129,9 +131,11 @@ fn classify(message: &str) -> SendAnswer {
 /// A submission to look up, and the hashes of its signed attempts.
 pub type LookupRequest = (SubmissionId, Vec<B256>);
 
-/// Queries many submissions of one signer with few requests. Reads the head first, so a block that arrives meanwhile
-/// cannot make a receipt look deeper than it is. Also returns the signer's transaction count as of the newest final block:
-/// while it is unknown nothing becomes final, but the other answers count.
+/// Queries the chain for many submissions of one signer with few requests.
+///
+/// It reads the head first, so a block that arrives meanwhile cannot make a receipt look deeper than it is. It also
+/// returns the signer's transaction count as of the newest final block: while that is unknown nothing becomes final,
+/// but the other answers count.
 ///
 /// # Errors
 /// No node answered; a later block triggers the lookup again.

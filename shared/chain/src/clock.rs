@@ -27,7 +27,9 @@ pub struct SystemClock {
 }
 
 impl SystemClock {
-    /// Opens the clock. All instances in a process share one monotonic zero.
+    /// Opens the clock.
+    ///
+    /// All instances in a process share one monotonic zero.
     ///
     /// # Errors
     /// The time zone cannot be determined. UTC is never assumed.

@@ -14,9 +14,10 @@ alloy_sol_types::sol! {
     }
 }
 
-/// Returns an upper bound of the data fee, in wei, for a transaction of `bytes` bytes. It leaves room for the
-/// price to double before the transaction is mined. Zero on networks that include the fee in gas or charge
-/// none.
+/// Returns an upper bound of the data fee, in wei, for a transaction of `bytes` bytes.
+///
+/// The bound leaves room for the price to double before the transaction is mined. It is zero on networks that include
+/// the fee in gas or charge none.
 ///
 /// # Errors
 /// No node answered, the oracle reverted, or its answer is invalid. A missing oracle, as on a local chain, is not an

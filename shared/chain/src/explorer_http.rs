@@ -9,13 +9,17 @@ use serde_json::Value;
 use crate::ports::{BoxFuture, EndpointLabel, Explorer, ExplorerFault, TokenBalance};
 use bursar_outbound::{Client, PlainHttpHosts, Target, TargetFault};
 
-/// Most tokens read from one answer. Anyone can send worthless tokens to a known address.
+/// The most tokens that are read from one answer.
+///
+/// The bound is needed because anyone can send worthless tokens to a known address.
 pub const TOKENS_MAX: usize = 500;
 
 /// Most characters kept of a symbol; genuine symbols have at most ten.
 pub const SYMBOL_CHARS_MAX: usize = 32;
 
-/// Longest answer, in bytes. The list is not paginated and takes less than a kilobyte per token.
+/// The longest accepted answer, in bytes.
+///
+/// The list is not paginated and takes less than a kilobyte per token.
 pub const REPLY_BYTES_MAX: usize = 8 << 20;
 
 /// Timeout of one request, in milliseconds: half of `FUNDS_WAIT_MS`, the limit for all balances of an address.
@@ -24,7 +28,9 @@ pub const TIMEOUT_MS: u64 = 5_000;
 /// Most decimals accepted. With more, no amount of 256 bits would reach one whole token.
 const DECIMALS_MAX: u64 = 77;
 
-/// The limits of [`ExplorerHttp`]. Production uses the defaults; tests use smaller ones.
+/// The limits of [`ExplorerHttp`].
+///
+/// Production uses the defaults; tests use smaller ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ExplorerLimits {
     pub timeout_ms: u64,
@@ -37,7 +43,9 @@ impl Default for ExplorerLimits {
     }
 }
 
-/// Why an explorer cannot be configured. Never shows the URL, which may contain a key.
+/// Why an explorer cannot be configured.
+///
+/// Never shows the URL, which may contain a key.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ExplorerConfigError {
     #[error("this is not a URL like https://base.blockscout.com/api/v2")]
@@ -74,8 +82,9 @@ pub struct ExplorerHttp {
 }
 
 impl ExplorerHttp {
-    /// Creates a client for `base`, the URL up to and including `/api/v2`. Its query, such as an `apikey`, is
-    /// sent with every request. Opens no connection.
+    /// Creates a client for `base`, the URL up to and including `/api/v2`.
+    ///
+    /// The query of `base`, such as an `apikey`, is sent with every request. This opens no connection.
     ///
     /// # Errors
     /// The URL is not acceptable, or the HTTPS client cannot be created.

@@ -19,8 +19,9 @@ pub struct Follower {
 pub struct Waiter(watch::Receiver<u64>);
 
 impl Waiter {
-    /// Waits until the newest block differs from the one at the last call. Cancel-safe. Returns `false` once
-    /// the follower has ended.
+    /// Waits for a new block; returns `false` once the follower has ended.
+    ///
+    /// A block is new if it differs from the newest block at the last call. Cancel-safe.
     pub async fn next_block(&mut self) -> bool {
         self.0.changed().await.is_ok()
     }
@@ -32,8 +33,9 @@ impl Follower {
         Waiter(self.head.subscribe())
     }
 
-    /// Polls for all waiters, with a pause of `poll_ms` milliseconds between polls, or waits for its turn to do so.
-    /// Never completes.
+    /// Polls the chain for all waiters, or waits for its turn to do so; never completes.
+    ///
+    /// The pause between polls is `poll_ms` milliseconds.
     ///
     /// Every waiter runs this concurrently, and one of them polls. A failing node does not change the interval: the
     /// endpoint's breaker limits the load. Calls `chain` again for each poll, because endpoints change.

@@ -9,10 +9,14 @@ use crate::abi::erc20::IErc20;
 use crate::abi::multicall3::IMulticall3;
 use crate::ports::{BlockTag, Chain, ChainFault, ReadCall};
 
-/// Most reads in one request. Nodes limit a call to about 50 million gas; a balance costs about 30,000.
+/// The most reads in one request.
+///
+/// Nodes limit a call to about 50 million gas; a balance costs about 30,000.
 pub const READS_MAX: usize = 64;
 
-/// Most reads in one request that must be of one block. Some nodes may refuse it for its gas.
+/// The most reads in one request that must be of one block.
+///
+/// Some nodes may refuse such a request for its gas.
 pub const AT_ONE_BLOCK_MAX: usize = 4 * READS_MAX;
 
 /// Longest answer for each read, in bytes, on average over one request: a number, or the reason of a revert. The
@@ -56,7 +60,9 @@ pub enum ReadFault {
     Malformed(&'static str),
 }
 
-/// The balances of one account, all of one block if the network has Multicall3. Each amount can fail alone.
+/// The balances of one account, all of one block if the network has Multicall3.
+///
+/// Each amount can fail separately.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Holdings {
     pub native: Result<U256, ReadFault>,
@@ -64,7 +70,9 @@ pub struct Holdings {
     pub tokens: Vec<Result<U256, ReadFault>>,
 }
 
-/// Returns the balances of `owner` in the native coin and in each token. Amounts are in smallest units.
+/// Returns the balances of `owner` in the native coin and in each token.
+///
+/// Amounts are in smallest units.
 ///
 /// # Errors
 /// The whole request failed, or there are more than [`AT_ONE_BLOCK_MAX`] - 1 tokens.
@@ -83,8 +91,9 @@ pub async fn holdings(
     Ok(Holdings { native, tokens })
 }
 
-/// Performs the reads and returns one result for each, in their order. A read that its contract reverts fails
-/// alone.
+/// Performs the reads and returns one result for each, in their order.
+///
+/// If a contract reverts one read, only that read fails.
 ///
 /// # Errors
 /// The whole request failed, or there are more than [`AT_ONE_BLOCK_MAX`] reads.

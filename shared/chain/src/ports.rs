@@ -42,8 +42,9 @@ pub trait Clock: Send + Sync + Debug {
     fn sleep_until(&self, mono_ms: u64) -> BoxFuture<'_, ()>;
 }
 
-/// One EVM chain, as its nodes report it. Repeating a method is harmless. Optional methods have defaults, most of
-/// which fail with [`ChainFault::Unavailable`].
+/// One EVM chain, as its nodes report it.
+///
+/// Repeating a method is harmless. Most defaults of optional methods fail with [`ChainFault::Unavailable`].
 pub trait Chain: Send + Sync + Debug {
     /// Queries the chain id, even if an earlier check is still valid. Skips endpoints that were recently found to
     /// serve another chain. On success this is the configured chain.
@@ -81,8 +82,7 @@ pub trait Chain: Send + Sync + Debug {
         })
     }
 
-    /// Returns the receipts of a transaction by all nodes that have one. They may differ, because a node may be wrong or
-    /// behind. Takes as long as the slowest node.
+    /// Returns the receipts of a transaction by all nodes that have one; they may differ. As slow as the slowest node.
     fn receipts_of_all(&self, hash: B256) -> ChainReply<'_, Vec<Receipt>> {
         Box::pin(async move { Ok(self.receipt(hash).await?.into_iter().collect()) })
     }
@@ -116,8 +116,7 @@ pub trait Chain: Send + Sync + Debug {
         unsupported()
     }
 
-    /// Returns the number of an account's transactions as of the block with this hash (EIP-1898). Nodes without the state
-    /// of that block refuse, and so do some that have it.
+    /// Returns the number of an account's transactions as of the block with this hash (EIP-1898); some nodes refuse.
     fn transaction_count_in(&self, _address: Address, _block: B256) -> ChainReply<'_, u64> {
         unsupported()
     }
@@ -205,8 +204,9 @@ pub trait Chain: Send + Sync + Debug {
     }
 }
 
-/// A network's block explorer, which knows tokens that are not in our table. Its answers are untrusted, and the
-/// tokens' own data even more so. Show them, but base no decision on them.
+/// A network's block explorer, which knows tokens that are not in our table.
+///
+/// Its answers are untrusted, and the tokens' own data even more so. Show them, but base no decision on them.
 pub trait Explorer: Send + Sync + Debug {
     /// Returns the ERC-20 tokens of an account, at most [`TOKENS_MAX`](crate::explorer_http::TOKENS_MAX). For an
     /// account that it has never seen, an explorer returns none, or fails with status 500.
@@ -219,7 +219,7 @@ pub trait Prices: Send + Sync + Debug {
     fn eth(&self) -> BoxFuture<'_, Result<Usd, PriceFault>>;
 }
 
-/// Why a price API gave no usable price. Never contains text from the API.
+/// Why a price API gave no usable price, without any text from the API.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PriceFault {
     #[error("{endpoint} did not answer: {reason}")]
@@ -241,7 +241,7 @@ pub struct TokenBalance {
     pub amount: U256,
 }
 
-/// Why an explorer gave no usable answer. Never contains text from the explorer.
+/// Why an explorer gave no usable answer, without any text from the explorer.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ExplorerFault {
     #[error("{endpoint} did not answer: {reason}")]
@@ -281,12 +281,11 @@ pub enum Question {
 pub struct SimulationRequest {
     /// The account.
     pub from: Address,
-    /// The calls, in sequence. A gas limit of zero leaves the limit to the node.
+    /// The calls, in sequence; a gas limit of zero leaves the limit to the node.
     pub calls: Vec<Call>,
     /// Read-only calls in the same block, after `calls`.
     pub reads: Vec<ReadCall>,
-    /// The block to simulate. `None` leaves it to the node, which may simulate at the newest block itself, with a
-    /// gas price of zero.
+    /// The block to simulate; with `None` a node may choose the newest block itself, with a gas price of zero.
     pub block: Option<NextBlock>,
 }
 
@@ -304,14 +303,15 @@ pub struct ReadCall {
     pub data: Bytes,
 }
 
-/// The block of a simulation, and the price of gas in it. A contract that reads the block or the gas price then behaves
-/// as it will in the real transaction.
+/// The block of a simulation, and the price of gas in it.
+///
+/// A contract that reads the block or the gas price then behaves as it will in the real transaction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NextBlock {
     pub number: u64,
     /// Unix time in seconds.
     pub timestamp: u64,
-    /// In wei; `None` on networks without a base fee. Some nodes simulate with a base fee of zero all the same.
+    /// In wei; `None` on networks without a base fee, where some nodes simulate with a base fee of zero.
     pub base_fee: Option<u128>,
     /// The price that the calls pay for a unit of gas, in wei.
     pub gas_price: u128,
@@ -370,7 +370,7 @@ pub struct Receipt {
 }
 
 impl Receipt {
-    /// Returns the total that the sender paid for the transaction, in wei. `None` if it is unknown.
+    /// Returns the total that the sender paid for the transaction, in wei, or `None` if it is unknown.
     pub fn fee(&self) -> Option<U256> {
         self.paid.as_ref().and_then(PaidFee::total)
     }
@@ -436,12 +436,11 @@ pub struct LogFilter {
     /// The first and last block of the range, both included.
     pub from_block: u64,
     pub to_block: u64,
-    /// The contracts that emitted the event. Empty: any contract.
+    /// The contracts that emitted the event; an empty list matches any contract.
     pub addresses: Vec<Address>,
-    /// The first topic, which is the hash of the event's signature. Empty: any event.
+    /// The first topic, which is the hash of the event's signature; an empty list matches any event.
     pub events: Vec<B256>,
-    /// The values of the event's first indexed arguments, in order: an argument has one of its list. An empty list and
-    /// further arguments match any value.
+    /// The allowed values of the event's first indexed arguments, in order; an empty or missing list allows any value.
     pub indexed: Vec<Vec<B256>>,
 }
 
@@ -471,8 +470,9 @@ pub struct FoundLog {
     pub index: u64,
 }
 
-/// Why the chain gave no usable answer. Text from nodes is bounded and free of control characters, but untrusted:
-/// use it in private details, never in public text.
+/// Why the chain gave no usable answer.
+///
+/// Text from nodes is bounded and without control characters, but untrusted: show it only in private details.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ChainFault {
     /// No endpoint answered, or the endpoints failed in different ways. A later retry may succeed. Optional methods

@@ -36,7 +36,9 @@ pub enum PriceConfigError {
 }
 
 impl PriceHttp {
-    /// Creates a client for a complete URL. Opens no connection.
+    /// Creates a client for a complete URL.
+    ///
+    /// Opens no connection.
     ///
     /// # Errors
     /// The URL is not permitted, or the HTTPS client cannot be created.

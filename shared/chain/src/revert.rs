@@ -6,8 +6,10 @@ use alloy_sol_types::{Panic, Revert, SolError};
 /// Longest reason that is returned, in characters.
 const REASON_CHARS_MAX: usize = 200;
 
-/// Returns the reason of a revert as text. Decodes `Error(string)` and `Panic(uint256)`; otherwise shows the
-/// selector of the custom error. The text is untrusted; only its length is bounded.
+/// Returns the reason of a revert as text.
+///
+/// It decodes `Error(string)` and `Panic(uint256)`, and otherwise shows the selector of the custom error. The text is
+/// untrusted; only its length is bounded.
 pub fn reason(data: &Bytes) -> String {
     if let Ok(revert) = Revert::abi_decode_validate(data) {
         return revert.reason.chars().take(REASON_CHARS_MAX).collect();

@@ -61,7 +61,9 @@ pub struct RpcChain {
 }
 
 impl RpcChain {
-    /// Checks the settings; opens no connection. The clock measures cool-downs and the age of identity checks.
+    /// Creates a chain from its settings, and opens no connection.
+    ///
+    /// The clock measures cool-downs and the age of identity checks.
     ///
     /// # Errors
     /// There are no endpoints, too many, or one of them is not valid.

@@ -36,10 +36,14 @@ pub enum SimulationMethod {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Simulation {
     pub method: SimulationMethod,
-    /// One for each call, in their order. `None` if unknown: a later call that fails alone may fail only
-    /// because the previous calls did not happen.
+    /// The results of the calls, in their order; `None` if a result is unknown.
+    ///
+    /// A later call that fails without its predecessors has an unknown result: it may fail only because they did not
+    /// happen.
     pub calls: Vec<Option<SimulatedCall>>,
-    /// One for each read, in their order. `None` if the method does not show the state after the calls.
+    /// The results of the reads, in their order.
+    ///
+    /// `None` if the method does not show the state after the calls.
     pub reads: Option<Vec<SimulatedCall>>,
 }
 
@@ -72,8 +76,10 @@ enum Remembered {
 }
 
 impl Simulator {
-    /// Returns the method that the nodes support. Probes the nodes if the method is unknown, and again after
-    /// `PROBE_AFTER` simulations if it is not the best.
+    /// Returns the simulation method that the nodes support.
+    ///
+    /// It probes the nodes if the method is unknown, and again after `PROBE_AFTER` simulations if the method is not
+    /// the best.
     ///
     /// # Errors
     /// No node gave a usable answer to the probe.
@@ -111,8 +117,10 @@ impl Simulator {
         }
     }
 
-    /// Simulates calls of one account, in sequence, and then its reads. If the nodes refuse the known method, probes them
-    /// again: a node can lose a method, and only a probe distinguishes that from a request that it refuses.
+    /// Simulates calls of one account, in sequence, and then its reads.
+    ///
+    /// If the nodes refuse the known method, it probes them again. A node can lose a method, and only a probe
+    /// distinguishes that from a request that the node refuses.
     ///
     /// # Errors
     /// No node answered, or the nodes refused the simulation. A reverting call is not an error.

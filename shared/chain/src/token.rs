@@ -13,12 +13,15 @@ const SYMBOL_BYTES_MAX: usize = 64;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TokenDescription {
     pub decimals: u8,
-    /// Truncated to 64 characters; empty if the contract returns no valid symbol or a much longer one. Sanitize it
-    /// before showing it.
+    /// The token's symbol, untrusted: sanitize it before showing it.
+    ///
+    /// It is truncated to 64 characters, and empty if the contract returns no valid symbol or a much longer one.
     pub symbol: String,
 }
 
-/// Returns the call data of a transfer to `to`. `amount` is in the token's smallest unit.
+/// Returns the call data of a transfer to `to`.
+///
+/// `amount` is in the token's smallest unit.
 pub fn transfer(to: Address, amount: U256) -> Bytes {
     IErc20::transferCall { to, value: amount }.abi_encode().into()
 }
@@ -38,8 +41,9 @@ pub fn allowance(owner: Address, spender: Address) -> Bytes {
     IErc20::allowanceCall { owner, spender }.abi_encode().into()
 }
 
-/// Returns the transfer that an event reports; `None` for other events. The event proves nothing about the token: any
-/// contract can emit it.
+/// Returns the transfer that an event reports, or `None` for other events.
+///
+/// The event proves nothing about the token: any contract can emit it.
 pub fn transfer_of(log: &Log) -> Option<Transfer> {
     let topics = log.topics.iter().copied();
     let event = IErc20::Transfer::decode_raw_log_validate(topics, &log.data).ok()?;
@@ -94,13 +98,17 @@ pub fn text(answer: &[u8]) -> String {
     text.chars().take(SYMBOL_BYTES_MAX).collect()
 }
 
-/// Reads the answers of [`decimals_call`] and [`symbol_call`], empty for a revert. `None` if the decimals are invalid.
+/// Decodes the answers of [`decimals_call`] and [`symbol_call`], which are empty for a revert.
+///
+/// `None` if the decimals are invalid.
 pub fn description(decimals: &[u8], symbol: &[u8]) -> Option<TokenDescription> {
     let decimals = IErc20::decimalsCall::abi_decode_returns_validate(decimals).ok()?;
     Some(TokenDescription { decimals, symbol: text(symbol) })
 }
 
-/// Reads a token's decimals and symbol. `None` if the contract does not behave like a token.
+/// Reads a token's decimals and symbol.
+///
+/// `None` if the contract does not behave like a token.
 ///
 /// # Errors
 /// No node gave a usable answer.

@@ -20,7 +20,9 @@ use crate::final_count::{FinalCount, FinalCounts};
 use crate::follower::Follower;
 use crate::ports::{BoxFuture, Chain, Clock};
 
-/// Longest idle time of the driver, in milliseconds. It then checks the outbox even without a trigger.
+/// Longest idle time of the driver, in milliseconds.
+///
+/// The driver then checks the outbox even without a trigger.
 pub const IDLE_MS: u64 = 2_000;
 
 /// Shortest time between two quotes while a submission waits for its first offer, or a withdrawn call for its
@@ -106,8 +108,9 @@ pub struct DriverContext {
     pub follower: Arc<Follower>,
 }
 
-/// Drives an outbox until no submission is open or the host stops. Calls `chain` again for each round, because
-/// endpoints change.
+/// Drives an outbox until no submission is open or the host stops.
+///
+/// It calls `chain` again for each round, because endpoints change.
 pub async fn serve<H: Host>(
     host: Arc<H>,
     context: DriverContext,

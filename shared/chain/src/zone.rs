@@ -25,8 +25,9 @@ pub fn day_of(utc: Utc, zone: &TimeZone) -> (LocalDay, Utc, i32) {
     (day_number(today), Utc(start.as_millisecond()), offset.seconds())
 }
 
-/// Returns the first midnight in `zone` at or after `earliest` whose date is after `day`. Returns `earliest` if there
-/// is none within 400 days.
+/// Returns the first midnight in `zone` at or after `earliest` whose date is after `day`.
+///
+/// If there is none within 400 days, it returns `earliest`.
 pub fn midnight(earliest: Utc, day: LocalDay, zone: &TimeZone) -> Utc {
     let clamped = earliest.clamp(EARLIEST, LATEST);
     let at = Timestamp::from_millisecond(clamped.0).unwrap_or(Timestamp::UNIX_EPOCH);

@@ -12,7 +12,9 @@ use crate::clock::ClockError;
 use crate::ports::{BoxFuture, Clock};
 use crate::zone::{day_of, midnight};
 
-/// A clock under manual control. Share it by reference or `Arc`; its methods take `&self`.
+/// A clock under manual control.
+///
+/// Share it by reference or `Arc`; its methods take `&self`.
 ///
 /// Sleepers wake in the order of their times, and in the order of their first polls if those are equal, so that a
 /// simulation runs the same way each time.

@@ -7,39 +7,54 @@ use bursar_core::networks::ChainId;
 
 use bursar_outbound::{EndpointLabel, PlainHttpHosts};
 
-/// Timeout of one request, in milliseconds, from connecting to the last byte of the answer. A healthy node
-/// needs well under a second, and an agent that waits for a payment tolerates one slow endpoint, not two.
+/// Timeout of one request, in milliseconds, from connecting to the last byte of the answer.
+///
+/// A healthy node needs well under a second, and an agent that waits for a payment tolerates one slow endpoint, not
+/// two.
 pub const ATTEMPT_TIMEOUT_MS: u64 = 10_000;
 
-/// Timeout of one request over all endpoints, in milliseconds: enough for three slow ones. The agent API gives
-/// a whole handler the same time.
+/// Timeout of one request over all endpoints, in milliseconds.
+///
+/// It is enough for three slow endpoints. The agent API gives a whole handler the same time.
 pub const TOTAL_TIMEOUT_MS: u64 = 30_000;
 
-/// Longest answer, in bytes. The largest honest one, a receipt with thousands of events, stays below 2 MiB; a
-/// hostile node may send without end.
+/// The longest accepted answer, in bytes.
+///
+/// The largest honest answer, a receipt with thousands of events, stays below 2 MiB. A hostile node may send without
+/// end.
 pub const REPLY_BYTES_MAX: usize = 8 * 1024 * 1024;
 
-/// Consecutive failures that open the breaker. Two may have one cause, such as a lost connection.
+/// Consecutive failures that open the breaker.
+///
+/// Two failures may have one cause, such as a lost connection.
 pub const BREAKER_FAILURES: u32 = 3;
 
-/// Cool-down of an open breaker, in milliseconds. A node restarts in about this time, and rate limits count per
-/// minute.
+/// Cool-down of an open breaker, in milliseconds.
+///
+/// A node restarts in about this time, and rate limits count per minute.
 pub const BREAKER_COOL_DOWN_MS: u64 = 30_000;
 
-/// How long a matching chain id is trusted, in milliseconds. Addresses rarely move to another node.
+/// How long a matching chain id is trusted, in milliseconds.
+///
+/// Addresses rarely move to another node.
 pub const IDENTITY_VALID_MS: u64 = 24 * 60 * 60 * 1000;
 
-/// Delay before a foreign endpoint is checked again, in milliseconds. A person has to correct such a setting, so
-/// minutes are soon enough, and every check delays the endpoints after it.
+/// Delay before an endpoint of another chain is checked again, in milliseconds.
+///
+/// A person has to correct such a setting, so minutes are soon enough, and every check delays the endpoints after it.
 pub const IDENTITY_RETRY_MS: u64 = 60_000;
 
-/// Most endpoints of a chain. A longer list is a mistake in the settings: the total time rarely reaches its end.
+/// The most endpoints of a chain.
+///
+/// A longer list is a mistake in the settings: the total time rarely reaches its end.
 pub const ENDPOINTS_MAX: usize = 8;
 
 /// Most requests in one exchange: public nodes take this many.
 pub const BATCH_MAX: usize = 50;
 
-/// The limits of [`RpcChain`](super::RpcChain). Production uses the defaults; tests use smaller ones.
+/// The limits of [`RpcChain`](super::RpcChain).
+///
+/// Production uses the defaults; tests use smaller ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RpcLimits {
     pub attempt_timeout_ms: u64,
@@ -111,7 +126,9 @@ impl fmt::Debug for RpcConfig {
     }
 }
 
-/// Why the settings are not valid. Names endpoints by their position, from 1, or by their label.
+/// Why the settings are not valid.
+///
+/// The texts name endpoints by their position, from 1, or by their label.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ConfigError {
     #[error("no RPC endpoint is set for this chain")]

@@ -3,7 +3,7 @@
 use crate::event::{Event, Outcome};
 use crate::outbox::{Attempt, ChainState, Included, Outbox, Submission};
 
-/// Applies an event to an outbox. Nothing else changes an outbox.
+/// Applies an event to an outbox; nothing else changes an outbox.
 pub fn apply(outbox: &mut Outbox, event: &Event) {
     match event {
         Event::Opened { id, call, ceiling, filler, until } => {

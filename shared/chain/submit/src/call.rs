@@ -8,7 +8,9 @@ use bursar_core::networks::ChainId;
 use bursar_x402::signature::{Signature65, recover};
 use serde::{Deserialize, Serialize};
 
-/// The effect of a transaction. Its replacements have exactly the same effect or none at all.
+/// The effect of a transaction.
+///
+/// Its replacements have exactly the same effect or none at all.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Call {
     pub to: Address,
@@ -159,7 +161,9 @@ pub struct Payload {
     pub tail: Option<usize>,
 }
 
-/// A signed transaction. Any holder can broadcast it repeatedly, but it takes effect at most once.
+/// A signed transaction.
+///
+/// Any holder can broadcast it repeatedly, but it takes effect at most once.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Raw {
     pub hash: B256,

@@ -6,8 +6,9 @@ use bursar_core::networks::{FeeModel, Gas};
 
 use crate::call::{Call, Fees};
 
-/// A node's report about the newest block and about fees, in wei per unit of gas. Each fee model needs some of these
-/// values.
+/// A node's report about the newest block and about fees, in wei per unit of gas.
+///
+/// Each fee model needs some of these values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct FeeFacts {
     /// `baseFeePerGas` of the newest block.
@@ -89,8 +90,9 @@ pub fn within(quote: &FeeQuote, ceiling: u128) -> Option<Fees> {
     })
 }
 
-/// Returns the whole ceiling, in wei, as an offer, or `None` if the next block requires more. Only the price of the block
-/// is paid of it. A legacy offer is paid in full, so it is the current price.
+/// Returns the whole ceiling, in wei, as an offer, or `None` if the next block requires more.
+///
+/// The signer pays only the price of the block. A legacy offer is paid in full, so it stays at the current price.
 pub fn whole(quote: &FeeQuote, ceiling: u128) -> Option<Fees> {
     Some(match within(quote, ceiling)? {
         Fees::Dynamic { tip, .. } => Fees::Dynamic { max_fee: ceiling, tip },
@@ -98,9 +100,10 @@ pub fn whole(quote: &FeeQuote, ceiling: u128) -> Option<Fees> {
     })
 }
 
-/// Returns the offer that replaces `before` on the same nonce. It raises every part by 12.5 %, which every
-/// client's mempool accepts as a replacement, or to the current price if that is higher. `None` if it would
-/// exceed the ceiling, in wei.
+/// Returns the offer that replaces `before` on the same nonce.
+///
+/// It raises every part by 12.5 %, which every client's mempool accepts as a replacement, or to the current price if
+/// that is higher. `None` if the offer would exceed the ceiling, in wei.
 pub fn bump(before: &Fees, quote: &FeeQuote, ceiling: u128) -> Option<Fees> {
     let bumped = match (*before, quote.fees) {
         (Fees::Legacy { gas_price }, now) => {
@@ -127,13 +130,17 @@ fn raised(fee: u128) -> Option<u128> {
     fee.checked_add(fee.div_ceil(8).max(1))
 }
 
-/// Returns the highest possible cost of a call for its signer, in wei, without data fees. `None` on overflow.
+/// Returns the highest possible cost of a call for its signer, in wei, without data fees.
+///
+/// `None` on overflow.
 pub fn max_cost(call: &Call, fees: &Fees) -> Option<U256> {
     let gas = U256::from(call.gas_limit).checked_mul(U256::from(fees.max_price()))?;
     gas.checked_add(call.value)
 }
 
-/// Returns the gas limit for a batch of calls (Multicall3 `aggregate3`). `None` on overflow.
+/// Returns the gas limit for a batch of calls (Multicall3 `aggregate3`).
+///
+/// `None` on overflow.
 ///
 /// `each` is the gas of each call in a separate simulation. Half of it is added, because a call costs more if no
 /// earlier transaction touched the same state. `eth_estimateGas` does not work here, because each call may fail

@@ -17,13 +17,17 @@ pub struct Rules {
     pub confirmations: u64,
     /// How long an offer waits for a block before it is raised, in milliseconds.
     pub patience_ms: i64,
-    /// How many submissions may hold a nonce at the same time. Empty transactions that fill a gap may exceed it.
+    /// How many submissions may hold a nonce at the same time.
+    ///
+    /// Empty transactions that fill a gap may exceed it.
     pub window: usize,
-    /// The highest price of a unit of gas for empty transactions, in wei. Hosts set no submission's ceiling above
-    /// it.
+    /// The highest price of a unit of gas for empty transactions, in wei.
+    ///
+    /// No host sets a submission's ceiling above it.
     pub ceiling: u128,
-    /// A person gives each signature. So the first offer is all that the ceiling allows, and only the host requests
-    /// further attempts.
+    /// Whether a person gives each signature.
+    ///
+    /// If so, the first offer is all that the ceiling allows, and only the host requests further attempts.
     pub by_person: bool,
 }
 
@@ -39,8 +43,10 @@ impl Rules {
         }
     }
 
-    /// Returns these rules for a signer that asks a person. One submission at a time holds a nonce, so that no refusal
-    /// leaves a gap of nonces that only further signatures would close.
+    /// Returns these rules for a signer that asks a person.
+    ///
+    /// One submission at a time holds a nonce. Otherwise a refusal could leave a gap of nonces that only further
+    /// signatures would close.
     #[must_use]
     pub fn by_person(self) -> Self {
         Self { window: 1, by_person: true, ..self }
@@ -140,7 +146,7 @@ pub struct Step {
     pub actions: Vec<Action>,
 }
 
-/// Why an input was rejected. Nothing has changed.
+/// Why an input was rejected, without any change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
     #[error("a submission with this id and other terms is already open")]

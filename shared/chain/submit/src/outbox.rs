@@ -17,7 +17,9 @@ pub struct OutboxKey {
     pub signer: Address,
 }
 
-/// A submission's id. The host chooses it and never uses one twice; the outbox derives the ids of fillers.
+/// A submission's id, which a host uses only once.
+///
+/// The host chooses it; the outbox derives the ids of fillers.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct SubmissionId(pub [u8; 16]);
 
@@ -67,10 +69,13 @@ impl Outbox {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Submission {
     pub call: Call,
-    /// The highest price that may be offered for a unit of the call's gas, in wei. Empty transactions may offer more.
+    /// The highest price that may be offered for a unit of the call's gas, in wei.
+    ///
+    /// Empty transactions may offer more.
     pub ceiling: u128,
-    /// The call is only broadcast before this moment. Afterwards an unsigned call is dropped, and an empty
-    /// transaction replaces a signed one that is not mined. `None`: no limit.
+    /// The moment until which the call may be broadcast; `None` means no limit.
+    ///
+    /// Afterwards an unsigned call is dropped, and an empty transaction replaces a signed one that is not mined.
     pub until: Option<Utc>,
     /// Its position in the order of arrival.
     pub turn: u64,
@@ -100,7 +105,9 @@ impl Submission {
         self.attempts.iter().any(is_empty)
     }
 
-    /// Returns whether these bytes may be broadcast now. An empty transaction always may.
+    /// Returns whether the signed transaction with this hash may be broadcast now.
+    ///
+    /// An empty transaction always may.
     pub fn may_send(&self, hash: B256, at: Utc) -> bool {
         let of_hash = |tried: &&Attempt| tried.raw.as_ref().is_some_and(|raw| raw.hash == hash);
         match self.attempts.iter().find(of_hash).map(|tried| tried.kind) {
@@ -122,8 +129,9 @@ impl Submission {
         tried.find_map(|(at, attempt)| Some((at, attempt, attempt.raw.as_ref()?)))
     }
 
-    /// Returns whether the outbox's signer signed every signed attempt, with exactly its recorded terms. For hosts
-    /// that read entries from untrusted sources.
+    /// Returns whether the outbox's signer signed every signed attempt, with exactly its recorded terms.
+    ///
+    /// Hosts that read entries from untrusted sources need this check.
     pub fn is_genuine(&self, key: &OutboxKey) -> bool {
         self.attempts.iter().all(|tried| {
             match (&tried.raw, self.unsigned(key, tried.kind, tried.fees)) {
@@ -203,7 +211,9 @@ pub struct Included {
     pub ok: bool,
 }
 
-/// Why a submission makes no progress. Never final: the signed transactions may still be mined.
+/// Why a submission makes no progress.
+///
+/// It is never final: the signed transactions may still be mined.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Trouble {
     /// The network's price is above the ceiling.

@@ -14,8 +14,9 @@ use crate::{on_lookup, on_quote};
 /// How many open submissions an outbox accepts.
 pub(crate) const OPEN_MAX: usize = 4096;
 
-/// Returns the consequences of an input. Changes nothing: the host persists the events, applies them, and then
-/// performs the actions.
+/// Returns the consequences of an input, and changes nothing.
+///
+/// The host persists the events, applies them, and then performs the actions.
 ///
 /// # Errors
 /// [`Refusal`] if the input is rejected. Results for a submission that has ended are not errors; they have no
@@ -42,8 +43,10 @@ pub fn step(outbox: &Outbox, rules: &Rules, at: Utc, input: Input) -> Result<Ste
     }
 }
 
-/// Returns every pending action of an outbox, for example after it was read from disk. The actions request authorized
-/// signatures again, broadcast signed bytes again, and query the chain for everything else.
+/// Returns every pending action of an outbox, for example after it was read from disk.
+///
+/// The actions request authorized signatures again, broadcast signed bytes again, and query the chain for everything
+/// else.
 pub fn resume(outbox: &Outbox, rules: &Rules, at: Utc) -> Vec<Action> {
     let mut actions = Vec::new();
     for (id, one) in &outbox.open {
