@@ -230,7 +230,7 @@ pub struct PaymentPolicyAnswer {
     pub blocked_domains: Vec<String>,
 }
 
-/// Limits of trading. Amounts are in dollars, `min_eth` in ETH, the others in percent.
+/// Limits of trading; amounts are in dollars, `min_eth` in ETH, the others in percent.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TradingPolicyAnswer {
     pub enabled: bool,
@@ -245,7 +245,7 @@ pub struct TradingPolicyAnswer {
     pub hooks: Vec<String>,
 }
 
-/// Limits of lending. Amounts are in dollars, `max_share` in percent.
+/// Limits of lending; amounts are in dollars, `max_share` in percent.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LendingPolicyAnswer {
     pub enabled: bool,
@@ -258,7 +258,7 @@ pub struct LendingPolicyAnswer {
 }
 
 impl PolicyAnswer {
-    /// Describes a policy. `networks` are the enabled networks that it allows.
+    /// Describes a policy; `networks` are the enabled networks that it allows.
     pub fn of(
         name: &str,
         version: u64,
@@ -344,7 +344,7 @@ pub struct AgentAnswer {
     /// Payments that may still be redeemed.
     #[serde(default)]
     pub open: u32,
-    /// Start of the next allowance, in UTC. `None` if the agent has no policy, or its renewal is held back.
+    /// Start of the next allowance, in UTC; `None` if the agent has no policy, or its renewal is held back.
     #[serde(default)]
     pub renews_at: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -513,7 +513,7 @@ pub struct UnattendedAnswer {
 pub struct AuditAnswer {
     pub entries: u64,
     pub head: String,
-    /// The journal matched its seal. `false` while the wallet is locked, because the check needs the wallet's key.
+    /// The journal matched its seal; `false` while the wallet is locked, because the check needs the wallet's key.
     pub sealed: bool,
     /// Why automatic approval is off: the journal did not match the wallet at unlock.
     pub untrusted: Option<String>,

@@ -137,7 +137,9 @@ struct Line {
     order: Order,
 }
 
-/// The line is not a valid command. Contains clap's message, without color.
+/// The line is not a valid command.
+///
+/// Contains clap's message, without color.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct LineError(pub String);

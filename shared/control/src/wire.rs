@@ -69,7 +69,9 @@ pub enum ToEngine {
     },
 }
 
-/// Which confirmations a command may request. Secrets are requested in any case.
+/// Which confirmations a command may request.
+///
+/// Secrets are requested in any case.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Asking {
@@ -192,7 +194,9 @@ impl Frame {
         out
     }
 
-    /// Returns length and body as sent. The buffer is wiped on drop, so that a secret leaves no copy behind.
+    /// Returns length and body as sent.
+    ///
+    /// The buffer is wiped on drop, so that a secret leaves no copy behind.
     pub fn packed(&self) -> Zeroizing<Vec<u8>> {
         let body = self.encode();
         let mut out = Zeroizing::new(Vec::with_capacity(body.len().saturating_add(LENGTH_BYTES)));
@@ -300,7 +304,9 @@ impl FrameReader {
     }
 }
 
-/// The side that proves itself. Over the same nonces, the proofs of the two sides differ.
+/// The side that proves itself.
+///
+/// Over the same nonces, the proofs of the two sides differ.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Side {
     Engine,
@@ -321,7 +327,9 @@ pub fn proof(token: &str, side: Side, client_nonce: &str, engine_nonce: &str) ->
     }
 }
 
-/// Compares two proofs in constant time. An empty proof never matches.
+/// Compares two proofs in constant time.
+///
+/// An empty proof never matches.
 pub fn proof_matches(expected: &str, given: &str) -> bool {
     !expected.is_empty() && bool::from(expected.as_bytes().ct_eq(given.as_bytes()))
 }

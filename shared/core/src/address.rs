@@ -13,8 +13,9 @@ pub enum AddressError {
     Zero,
 }
 
-/// Reads an address: digits of one case, or of mixed case with the right checksum (EIP-55), which catches a wrong digit. The
-/// only reader of addresses that people, agents and servers write.
+/// Reads an address that a person, an agent or a server wrote; all such text is read here.
+///
+/// The digits are of one case, or of mixed case with the right checksum (EIP-55), which catches a wrong digit.
 ///
 /// # Errors
 /// The form or the checksum.

@@ -132,8 +132,8 @@ pub struct Terms {
     /// The further terms of a trade; `asset` and `amount` are its input, and `payee` is the paying address.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trade: Option<TradeTerms>,
-    /// The further terms of a loan; `asset` is the stablecoin and `payee` the paying address. `amount` is zero if the whole
-    /// position is withdrawn.
+    /// The further terms of a loan; `asset` is the stablecoin, `payee` the paying address, and `amount` zero if the
+    /// whole position is withdrawn.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub loan: Option<LoanTerms>,
 }
@@ -149,8 +149,7 @@ pub struct LoanTerms {
     pub unit: String,
 }
 
-/// What an operator needs to judge a loan, in addition to its terms. The amounts are those of the quote that was made for
-/// the request.
+/// What an operator needs to judge a loan, in addition to its terms, with the amounts of the request's quote.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LoanCard {
     /// What moves, like `25.000000 USDC`.
@@ -206,8 +205,7 @@ pub struct TradeTerms {
     pub pool: String,
 }
 
-/// What an operator needs to judge a trade, in addition to its terms. The amounts are those of the quote that was made
-/// for the request.
+/// What an operator needs to judge a trade, in addition to its terms, with the amounts of the request's quote.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TradeCard {
     /// The input, like `25.000000 USDC`.
@@ -250,13 +248,14 @@ pub struct TradeCard {
     pub quoted: String,
 }
 
-/// What is known about a token outside our table, when the request arrived. Amounts of money are for the amount of the
-/// payment, in the network's reference stablecoin.
+/// What was known about a token outside our table when the request arrived.
+///
+/// Amounts of money are for the amount of the payment, in the network's reference stablecoin.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AssetCard {
     /// The EIP-712 name and version that the token confirmed, like `"Name" version "1"`; `None` if it confirmed none.
     pub domain: Option<String>,
-    /// What buying the amount costs: the highest price of all routes. `None` if no price is known.
+    /// What buying the amount costs, by the highest price of all routes; `None` if no price is known.
     pub costs: Option<String>,
     /// The pools of that price.
     pub route: Option<String>,
@@ -318,8 +317,8 @@ pub struct Card {
     /// The paying address's label.
     pub label: Name,
     pub network_title: String,
-    /// With the token's decimals and symbol, like `1.500000 USDC`. The symbol of a token outside our table is in
-    /// quotation marks; a token that does not describe itself counts in atomic units.
+    /// With the token's decimals and symbol, like `1.500000 USDC`; in atomic units if the token does not describe
+    /// itself, and with the symbol in quotation marks if the token is outside our table.
     pub amount: String,
     /// The asset's price is not known; `usd` is then zero and has no meaning.
     pub unpriced: bool,
@@ -354,7 +353,7 @@ pub struct Card {
     /// What only a payment in a token outside our table shows.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub asset: Option<Box<AssetCard>>,
-    /// What only a request shows that waits for a hardware device. It can be denied, but not approved.
+    /// What only a request shows that waits for a hardware device, and that can be denied, but not approved.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub device: Option<Box<DeviceCard>>,
     /// The [`digest`] of terms, hold reason and policy version, in hex.
@@ -368,7 +367,7 @@ pub struct DeviceCard {
     pub state: String,
     /// The device shows the request now.
     pub is_prompting: bool,
-    /// Names and values that the device may show, in its order. Amounts are in the token's smallest unit.
+    /// Names and values that the device may show, in its order; amounts are in the token's smallest unit.
     pub shows: Vec<(String, String)>,
     /// What the device shows differently.
     pub note: Option<String>,

@@ -10,9 +10,10 @@ use strum::{EnumString, IntoStaticStr, VariantArray};
 /// The bit that marks a hardened step.
 const HARDENED: u32 = 1 << 31;
 
-/// Where the addresses of a seed or a hardware device are. Seeds of the wallet use [`Layout::Bip44`]; a hardware device
-/// may use any layout. With the same seed, layout and index, both derive the same address. Journal entries contain the
-/// position of a variant: new ones are appended.
+/// Where the addresses of a seed or a hardware device are.
+///
+/// Seeds of the wallet use [`Layout::Bip44`]; a hardware device may use any layout. With the same seed, layout and
+/// index, both derive the same address. Journal entries contain the position of a variant: new ones are appended.
 #[derive(
     Debug,
     Clone,
@@ -111,13 +112,17 @@ pub enum PathError {
     NoIndex,
 }
 
-/// A BIP-32 path in its only written form: `m`, then `/` and a decimal number for each step, and `'` if the step is
-/// hardened. Numbers have no sign and no leading zeros. The marks `h` and `H` are rejected.
+/// A BIP-32 path in its only written form.
+///
+/// The form is `m`, then `/` and a decimal number for each step, and `'` if the step is hardened. Numbers have no sign
+/// and no leading zeros. The marks `h` and `H` are rejected.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DerivationPath(Vec<u32>);
 
 impl DerivationPath {
-    /// Parses a path. `m` alone is valid: it is the path of the root key.
+    /// Parses a path.
+    ///
+    /// `m` alone is valid: it is the path of the root key.
     ///
     /// # Errors
     /// The text is not in the written form, an index is above 2^31 - 1, or there are more than 255 steps.

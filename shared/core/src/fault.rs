@@ -7,17 +7,20 @@ use serde::{Deserialize, Serialize};
 use crate::codes::Code;
 use crate::text;
 
-/// Characters of a message. No sentence of ours is that long.
+/// The most characters of a message, more than any sentence of ours has.
 pub const MESSAGE_CHARS: usize = 2_000;
 
 /// A refusal or failure reported to the operator or to an agent.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Fault {
     pub code: Code,
-    /// What happened and what to do. Never contains a secret; for agents, never a path or another agent's name.
+    /// What happened and what to do.
+    ///
+    /// Never contains a secret; for agents, never a path or another agent's name.
     pub message: String,
-    /// The command that most likely helps, without the program's name, like `wallet open`. Each client shows it in
-    /// the form in which it is typed there.
+    /// The command that most likely helps, without the program's name, like `wallet open`.
+    ///
+    /// Each client shows it in the form in which it is typed there.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hint: Option<String>,
     /// For this machine's log; not serialized.
@@ -31,8 +34,10 @@ impl Fault {
         Self::because(code, code.sentence())
     }
 
-    /// Creates a fault with a more specific sentence than the code's own, and the code's hint. Foreign text in it cannot
-    /// move a cursor, and is cut.
+    /// Creates a fault with a more specific sentence than the code's own, and the code's hint.
+    ///
+    /// Unsafe characters are escaped, so that foreign text cannot move a cursor. A message longer than
+    /// [`MESSAGE_CHARS`] is cut.
     pub fn because(code: Code, message: impl Into<String>) -> Self {
         let hint = code.hint().map(str::to_owned);
         Self { code, message: readable(message.into()), hint, detail: None }

@@ -11,7 +11,9 @@ pub use entry::HostEntry;
 pub use name::HostError;
 use name::{fits_dns, without_root};
 
-/// An allow list and a block list. An entry covers its host and, if it is a name, all subdomains.
+/// An allow list and a block list.
+///
+/// An entry covers its host and, if it is a name, all subdomains.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HostLists {
     /// If not empty, only these hosts are allowed.
@@ -103,7 +105,9 @@ impl HostLists {
         self.check_urls(request_url, resource_url)
     }
 
-    /// Checks like [`Self::check_pair`] if a challenge names several URLs. The worst verdict on them counts.
+    /// Checks like [`Self::check_pair`], for a challenge that names several URLs.
+    ///
+    /// The worst verdict on them counts.
     pub fn check_urls<'a>(
         &self,
         request_url: Option<&'a str>,

@@ -7,7 +7,9 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-/// The text is not a valid identifier. The message states the accepted form.
+/// The text is not a valid identifier.
+///
+/// The message states the accepted form.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct IdError(pub &'static str);

@@ -12,12 +12,13 @@ pub const SMALL_BODY_BYTES: usize = 64 << 10;
 pub const LARGE_BODIES: usize = 64;
 /// Memory for large bodies from other machines, arriving and in progress together, in multiples of [`BODY_BYTES`].
 pub const LARGE_BODIES_REMOTE: usize = 32;
-/// Longest payment challenge as JSON; a header is measured after base64 decoding. No honest challenge comes near it.
+/// Longest payment challenge as JSON; a header is measured after base64 decoding.
 pub const PAYMENT_HEADER_BYTES: usize = 64 << 10;
-/// Nesting depth of a request body. The canonical-JSON vectors accept 127 and refuse 128.
+/// Nesting depth of a request body; the canonical-JSON vectors accept 127 and refuse 128.
 pub const BODY_DEPTH: usize = 127;
-/// Values in a request body or payment header, including containers. 32 offers take an eighth of this. Without the
-/// limit, any caller could make a 1 MiB body of small values take 100 MiB of memory.
+/// Values in a request body or payment header, including containers.
+///
+/// Without the limit, any caller could make a 1 MiB body of small values take 100 MiB of memory.
 pub const BODY_VALUES: usize = 1 << 12;
 /// Nesting depth of a payment challenge.
 pub const PAYMENT_HEADER_DEPTH: usize = 32;
@@ -30,37 +31,41 @@ pub const IDEMPOTENCY_KEY_BYTES: usize = 128;
 /// Largest payment, in micro-dollars: a billion dollars, the most that the original wallet accepts.
 pub const PAYMENT_MICROS: u64 = 1_000_000_000_000_000;
 
-/// How long a request waits for the operator (wallet specification, States and transitions). A bearer agent also
-/// receives the result of a denied or expired request for this long.
+/// How long a request waits for the operator (wallet specification, States and transitions).
+///
+/// A bearer agent also receives the result of a denied or expired request for this long.
 pub const HOLD_MS: i64 = 15 * 60 * 1000;
 /// Pending requests of one agent: an operator could not decide more.
 pub const HELD_PER_AGENT: usize = 20;
 /// Pending requests of all agents.
 pub const HELD_TOTAL: usize = 500;
-/// Limits one agent's open payments to the calls that the rate limit admits in this many minutes. While the rate
-/// limit is off, they are not limited.
+/// Limits one agent's open payments to the calls that the rate limit admits in this many minutes.
+///
+/// While the rate limit is off, they are not limited.
 pub const OPEN_MINUTES: u32 = 60;
 /// New requests of one agent in a UTC day, while the rate limit is on.
 pub const REQUESTS_A_DAY: u32 = 100_000;
 /// Bytes of a payment challenge that do not count as padding: most honest challenges are shorter.
 pub const HEADER_FREE_BYTES: usize = 1 << 10;
-/// Bytes of padding in one agent's payment challenges in a UTC day. Padding is the part of a challenge beyond
-/// [`HEADER_FREE_BYTES`].
+/// Bytes of padding in one agent's payment challenges in a UTC day.
+///
+/// Padding is the part of a challenge beyond [`HEADER_FREE_BYTES`].
 pub const PADDING_A_DAY: u64 = 32 << 20;
-/// Trades and supplies of one agent in a UTC day that may pay for gas and fail. Further ones need the operator.
+/// Trades and supplies of one agent in a UTC day that may pay for gas and fail.
+///
+/// Further ones need the operator.
 pub const FAILED_PLANS_A_DAY: u32 = 20;
-/// Pending settlement checks of one agent. Beyond that, reports are accepted without a check on the chain.
+/// Pending settlement checks of one agent; further reports are accepted without a check on the chain.
 pub const CHECKS_PER_AGENT: usize = 50;
 /// Refusals recorded for one agent in a minute; further ones are answered without a record.
 pub const REFUSALS_PER_MINUTE: u32 = 30;
-/// Default of the longest distance between a signed timestamp and our clock, inclusive. See the setting
-/// `server.signature_window_s`.
+/// Default of `server.signature_window_s`, the longest accepted distance of a signed timestamp from our clock.
 pub const SIGNATURE_WINDOW_S: u64 = 300;
 /// Values that the setting `server.signature_window_s` accepts.
 pub const SIGNATURE_WINDOW_RANGE_S: std::ops::RangeInclusive<u64> = 60..=900;
 /// Days after the signed timestamp for which an accepted HMAC signature is remembered, at least.
 pub const IDENTITY_DAYS: i64 = 30;
-/// Default of the longest validity of a payment without approval. See the setting `payments.max_validity`.
+/// Default of `payments.max_validity`: the longest validity of a payment without approval.
 pub const MAX_VALIDITY_S: u64 = 3600;
 /// Names in the setting `server.hosts`.
 pub const MAX_HOSTS: usize = 64;
@@ -70,7 +75,7 @@ pub const LISTED_URL: usize = 200;
 pub const REPORTS_PER_PAYMENT: u8 = 8;
 /// Longest text that is kept of an agent's report about a failed settlement.
 pub const REPORT_TEXT_BYTES: usize = 200;
-/// Pending settlement checks of all agents. Beyond that, reports are accepted without a check on the chain.
+/// Pending settlement checks of all agents; further reports are accepted without a check on the chain.
 pub const CHECKS_TOTAL: usize = 10_000;
 /// How long the chain is searched for a reported transaction.
 pub const CHECK_LASTS_MS: i64 = 24 * 3600 * 1000;
@@ -97,8 +102,9 @@ pub const CHAIN_AWAKE_MS: u64 = 15 * 1000;
 
 /// Commands queued for the core; further callers receive `BUSY`.
 pub const CORE_QUEUE: usize = 1024;
-/// Commands per commit while commits are slow. The disk then sets the pace, and a larger batch only raises tail
-/// latency.
+/// Commands per commit while commits are slow.
+///
+/// The disk then sets the pace, and a larger batch only raises tail latency.
 pub const CORE_BATCH: usize = 64;
 /// Commands per commit while commits are quick, so that callers and core work in parallel.
 pub const CORE_BATCH_QUICK: usize = 32;
@@ -110,7 +116,7 @@ pub const RECORD_DELAY_MS: u64 = 100;
 pub const SNAPSHOT_EVERY: u64 = 10_000;
 /// Free disk space below which new requests are refused.
 pub const FREE_DISK_BYTES: u64 = 64 << 20;
-/// How long a call or an approval waits for a signer. After that, the agent must poll.
+/// How long a call or an approval waits for a signer; after that, the agent must poll.
 pub const SIGNER_WAIT_MS: u64 = 5_000;
 /// How long a stopping engine waits for a program to read each remaining frame.
 pub const FINAL_FRAME_MS: u64 = 1_000;
@@ -119,8 +125,9 @@ pub const DRAIN_MS: u64 = 10_000;
 
 /// Timeout of reading one address's balances; an agent's HTTP client waits about as long.
 pub const FUNDS_WAIT_MS: u64 = 10_000;
-/// How long an address's balances are returned from the cache. About one block time: an agent that polls in a loop then
-/// costs one query per block.
+/// How long an address's balances are returned from the cache.
+///
+/// This is about one block time: an agent that polls in a loop then costs one query per block.
 pub const FUNDS_FRESH_MS: u64 = 2_000;
 /// How long a card waits for its balance.
 pub const CARD_BALANCE_WAIT_MS: u64 = 1_000;
@@ -143,7 +150,9 @@ pub const SCAN_VAULTS: usize = 2_000;
 pub const SCAN_OWNERS: usize = 1_000;
 /// Venues in which one address has made deposits itself, as the scan keeps them.
 pub const SCAN_VENUES_OWN: usize = 200;
-/// Venues in which others have made deposits for one address. A separate bound, because any account can make such deposits.
+/// Venues in which others have made deposits for one address.
+///
+/// The bound is separate from [`SCAN_VENUES_OWN`], because any account can make such deposits.
 pub const SCAN_VENUES_GIVEN: usize = 100;
 /// Contracts, or addresses of the wallet, in one query of the scan; some nodes refuse longer lists.
 pub const SCAN_LIST: usize = 100;
@@ -155,16 +164,19 @@ pub const SCAN_EVERY_MS: u64 = 30_000;
 pub const SCAN_PAUSE_MAX_MS: u64 = 60_000;
 /// Pause of the scan after a failure, or after a range that the node refused.
 pub const SCAN_PAUSE_MS: u64 = 1_000;
-/// Blocks by which the safe block of one node may be behind that of another. If the scan is further ahead, a node named
-/// blocks that did not exist, and everything is searched again.
+/// Blocks by which the safe block of one node may be behind that of another.
+///
+/// If the scan is further ahead, a node named blocks that did not exist, and everything is searched again.
 pub const SCAN_LAG_BLOCKS: u64 = 2_000;
 /// Searches after which a long scan pauses and asks for the safe block again.
 pub const SCAN_SEARCHES: u32 = 64;
 /// Interval of saving what the scan has found, while it finds or catches up.
 pub const SCAN_SAVE_MS: u64 = 10_000;
-/// Interval of saving how far the scan is while it only follows new blocks. A restart then repeats this much.
+/// Interval of saving how far the scan is while it only follows new blocks.
+///
+/// A restart then repeats this much.
 pub const SCAN_SAVE_IDLE_MS: u64 = 10 * 60 * 1000;
-/// Largest file of the scan. The bounds above allow less.
+/// Largest file of the scan; the bounds above allow less.
 pub const SCAN_FILE_BYTES: u64 = 64 << 20;
 /// Vaults outside our table that one answer about vaults reads.
 pub const VAULTS_READ: usize = 200;
@@ -175,11 +187,15 @@ pub const FRAME_BYTES: usize = 1 << 20;
 pub const FRAME_DEPTH: usize = 32;
 /// How long engine and client each wait for the handshake to complete.
 pub const HANDSHAKE_MS: u64 = 5_000;
-/// Rows of one `history` or `activity` result, because more would not fit a frame. Exports are not limited.
+/// Rows of one `history` or `activity` result, because more would not fit a frame.
+///
+/// Exports are not limited.
 pub const HISTORY_ROWS: usize = 500;
 /// Journal entries in one frame of `watch`.
 pub const WATCH_ENTRIES: u64 = 256;
-/// Longest text of one frame of `watch`. All frames queued for a slow reader are held in memory.
+/// Longest text of one frame of `watch`.
+///
+/// All frames queued for a slow reader are held in memory.
 pub const WATCH_BYTES: usize = 64 << 10;
 /// Text that an export collects before it sends a part.
 pub const PART_BYTES: usize = 64 << 10;
@@ -194,20 +210,21 @@ pub const CONTROL_UNPROVEN: usize = 32;
 /// Longest frame before the token is proven.
 pub const HANDSHAKE_BYTES: usize = 4 << 10;
 
-/// Default calls per minute of one agent, or of one address without a valid proof. See the setting
-/// `server.rate_per_minute`.
+/// Default of `server.rate_per_minute`, for one agent, or for one address without a valid proof.
 pub const RATE_PER_MINUTE: u32 = 300;
 /// The sliding window of all rate limits.
 pub const RATE_WINDOW_MS: u64 = 60_000;
-/// Addresses with their own rate count; new ones beyond that share one count. At the default rate, each
-/// of the two counters takes up to 16 MiB.
+/// Addresses with their own rate count; new ones beyond that share one count.
+///
+/// At the default rate, each of the two counters takes up to 16 MiB.
 pub const RATE_ADDRESSES: usize = 4_096;
 /// Pairs of address and agent name with their own count of failed proofs.
 pub const RATE_KEYS: usize = 65_536;
-/// Failed proofs per minute for one agent from one address. A program that lost its secret stays below this; a guessing
-/// attacker does not.
+/// Failed proofs per minute for one agent from one address.
+///
+/// A program that lost its secret stays below this; a guessing attacker does not.
 pub const FAILED_AUTH_PER_MINUTE: u32 = 30;
-/// Most bearer agents that are remembered as callers from other machines. No operator registers that many.
+/// Most bearer agents that are remembered as callers from other machines; no operator registers that many.
 pub const LAN_BEARER_AGENTS: usize = 1024;
 /// Interval of warnings about a bearer agent that calls from another machine.
 ///
@@ -220,7 +237,9 @@ pub const HEAD_BYTES: usize = 16 << 10;
 pub const HEAD_LINES: usize = 64;
 /// Longest request line (method, target, version); a target contains at most one id.
 pub const REQUEST_LINE_BYTES: usize = 4 << 10;
-/// Longest response of the agent server that a client reads. Responses are small; the largest is a document.
+/// Longest response of the agent server that a client reads.
+///
+/// Responses are small; the largest is a document.
 pub const REPLY_BYTES: usize = 1 << 20;
 
 /// How long a request's head may take from its first byte; a local client sends it in one piece.
@@ -239,11 +258,14 @@ pub const IDLE_MS: u64 = 30_000;
 pub const WRITE_MS: u64 = 10_000;
 /// Time from the first byte of an agent's call until its response begins, including the wait for a signer.
 pub const HANDLER_MS: u64 = 30_000;
-/// Time from the first byte of a call that trades or lends until its answer: measuring, recording, and the wait for the end
-/// of its plan. Below [`HANDLER_MS`], and below the timeout of clients that give up after 30 seconds.
+/// Time from the first byte of a call that trades or lends until its answer.
+///
+/// It covers measuring, recording, and the wait for the end of the plan. It is below [`HANDLER_MS`], and below the
+/// timeout of clients that give up after 30 seconds.
 pub const ANSWER_MS: u64 = 25_000;
-/// How long arriving bytes are discarded after the last response. A socket closed with unread data is reset, which can
-/// destroy the response.
+/// How long arriving bytes are discarded after the last response.
+///
+/// A socket closed with unread data is reset, which can destroy the response.
 pub const LINGER_MS: u64 = 2_000;
 /// Most bytes that are discarded after the last response: a few bodies that were refused for their size.
 pub const LINGER_BYTES: usize = 4 << 20;
@@ -254,7 +276,7 @@ pub const CONNECTIONS: usize = 1_100;
 pub const CONNECTIONS_PER_PEER: usize = 32;
 /// Connections reserved for programs on this machine.
 pub const CONNECTIONS_FOR_LOOPBACK: usize = 8;
-/// Connections that are being refused for lack of a slot. Further ones are closed without a response.
+/// Connections that are being refused for lack of a slot; further ones are closed without a response.
 pub const REFUSED_CONNECTIONS: usize = 64;
 /// Backlog of the listening socket.
 pub const LISTEN_BACKLOG: u32 = 1024;

@@ -6,7 +6,9 @@ use std::fmt;
 use alloy_primitives::U256;
 use serde::{Deserialize, Serialize};
 
-/// The text is not a valid amount, or a sum overflows. The message names the fault.
+/// Why a text is not a valid amount, or a sum is not possible.
+///
+/// The message names the fault.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum MoneyError {
     #[error("an amount needs plain digits, like 12 or 0.25")]
@@ -26,7 +28,9 @@ pub enum Round {
     Down,
 }
 
-/// An amount in a token's smallest unit. The decimals are not part of it; see [`TokenAmount`].
+/// An amount in a token's smallest unit.
+///
+/// The decimals are not part of it; see [`TokenAmount`].
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
 )]
@@ -72,7 +76,9 @@ impl fmt::Display for Atoms {
     }
 }
 
-/// A token amount with its decimals. `Display` prints every decimal and never rounds.
+/// A token amount with its decimals.
+///
+/// `Display` prints every decimal and never rounds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TokenAmount {
     pub atoms: Atoms,
@@ -104,7 +110,9 @@ impl TokenAmount {
         }
     }
 
-    /// Formats the amount for a column. Tokens with at most six decimals keep them all; others lose trailing zeros.
+    /// Formats the amount for a column.
+    ///
+    /// Tokens with at most six decimals keep all decimals; others lose trailing zeros.
     pub fn to_column_text(&self) -> String {
         if self.decimals > 6 { self.plain() } else { self.to_string() }
     }

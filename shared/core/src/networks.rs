@@ -120,8 +120,7 @@ pub struct Network {
     pub title: &'static str,
     /// x402 v1 names; we write the first one.
     pub v1_names: &'static [&'static str],
-    /// Whether official x402 v1 clients know the first name. They refuse a list of offers that contains an unknown
-    /// name.
+    /// Whether official x402 v1 clients know the first name; they refuse a list of offers with an unknown name.
     pub v1_official: bool,
     /// Symbol of the coin that pays for gas.
     pub native: &'static str,
@@ -131,7 +130,7 @@ pub struct Network {
     pub tokens: &'static [Token],
     /// The network's explorer returns HTTP 500 for an address that it has never seen.
     pub explorer_500_unseen: bool,
-    /// Public endpoints in the order of use. If empty, the operator must choose one.
+    /// Public endpoints in the order of use; if there are none, the operator must choose one.
     pub rpc: &'static [&'static str],
     /// Public API of a Blockscout explorer, which learns the addresses that are looked up.
     ///
@@ -197,8 +196,9 @@ impl Network {
 /// expect an address without code.
 pub const MULTICALL3: Address = address!("0xcA11bde05977b3631167028862bE2a173976CA11");
 
-/// The deployment proxy for CREATE2, at the same address on every network that has it. Any account can deploy through it, and
-/// the address of what it deploys depends on the salt and the creation code alone (EIP-1014).
+/// The deployment proxy for CREATE2, at the same address on every network that has it.
+///
+/// Any account can deploy through it. The deployed address depends only on salt and creation code (EIP-1014).
 pub const CREATE2_DEPLOYER: Address = address!("0x4e59b44847b379578588920cA78FbF26c0B4956C");
 
 /// The predeploy that reports the data fee of a transaction, on every OP stack network.
@@ -444,7 +444,7 @@ pub fn by_name(name: &str) -> Option<&'static Network> {
     by_text(name).or_else(|| NETWORKS.iter().find(|row| row.title.eq_ignore_ascii_case(name)))
 }
 
-/// Iterates over all networks, starting with Base, on which most merchants ask to be paid. Used if no network is named.
+/// Iterates over all networks, starting with Base, where most merchants ask to be paid; used if no network is named.
 pub fn base_first() -> impl Iterator<Item = &'static Network> {
     let is_base = |row: &&Network| row.chain == ChainId(8453);
     NETWORKS.iter().filter(is_base).chain(NETWORKS.iter().filter(move |row| !is_base(row)))

@@ -15,7 +15,9 @@ use crate::networks::ChainId;
 
 pub use contracts::Contracts;
 
-/// An agent's policy (wallet specification, Policy). A maximum of zero allows nothing; it never means "no limit".
+/// An agent's policy (wallet specification, Policy).
+///
+/// A maximum of zero allows nothing; it never means "no limit".
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Policy {
     pub networks: AllowedNetworks,
@@ -139,7 +141,9 @@ impl Default for LendingPolicy {
 }
 
 impl Policy {
-    /// Returns the daily limit of each lane. Lending has a ceiling and a number of operations instead.
+    /// Returns the daily limit of each lane.
+    ///
+    /// Lending has a ceiling and a number of operations instead.
     pub fn daily(&self) -> ByLane<Usd> {
         ByLane { payment: self.payments.daily, trade: self.trading.daily, loan: Usd::ZERO }
     }

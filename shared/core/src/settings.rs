@@ -10,7 +10,9 @@ use crate::limits::{MAX_HOSTS, MAX_VALIDITY_S};
 use crate::money::Usd;
 use keys::Key;
 
-/// The operator's settings. By default, the agent server listens on loopback only and the rate limit is on.
+/// The operator's settings.
+///
+/// By default, the agent server listens on loopback only and the rate limit is on.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Settings {
     /// The agent server listens on all interfaces, not only on loopback.
@@ -22,13 +24,18 @@ pub struct Settings {
     pub lan_bearer: LanBearer,
     /// Longest validity, in seconds, of a payment without approval.
     pub max_validity_s: u64,
-    /// From this amount on, the operator must type the amount of an approval or a send. `None`: 5 USD for a send; for
-    /// an approval a tenth of the policy's largest payment, but at least 5 USD.
+    /// The amount from which the operator must type the amount of an approval or a send.
+    ///
+    /// `None` means 5 USD for a send, and for an approval a tenth of the policy's largest payment, but at least 5 USD.
     pub confirm_typing_above: Option<Usd>,
-    /// Seconds without use after which the wallet locks automatically. If set, it also locks when the machine wakes.
+    /// Seconds without use after which the wallet locks automatically.
+    ///
+    /// If set, it also locks when the machine wakes.
     pub idle_lock_s: Option<u64>,
-    /// The most that agents may spend in a local day without approval while no person has opened the wallet since the
-    /// engine started. `None`: only their policies limit them.
+    /// The most that agents may spend in a local day without approval while the wallet is unattended.
+    ///
+    /// It is unattended until a person opens it after the engine starts. `None` means that only the policies limit the
+    /// agents.
     pub unattended_daily: Option<Usd>,
 }
 
@@ -77,7 +84,9 @@ impl Settings {
     }
 }
 
-/// The treatment of a bearer token that another machine sends in clear text. Stricter values are greater.
+/// The treatment of a bearer token that another machine sends in clear text.
+///
+/// Stricter values are greater.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum LanBearer {
@@ -161,7 +170,9 @@ pub enum Setting {
 }
 
 impl Setting {
-    /// Returns whether the change may remove a protection that `now` gives. Tightening is always allowed.
+    /// Returns whether the change may remove a protection that `now` gives.
+    ///
+    /// Tightening is always allowed.
     pub fn loosens(&self, now: &Settings) -> bool {
         match self {
             Setting::AllowLan(on) => *on && !now.allow_lan,

@@ -13,7 +13,7 @@
 
 use std::cell::Cell;
 
-/// The oldest form that is read. Every build reads the forms from here on.
+/// The oldest form that is read; every build reads the forms from here on.
 pub const OLDEST: u8 = 7;
 
 /// The newest form.
@@ -31,7 +31,9 @@ pub fn read<T>(form: u8, read: impl FnOnce() -> T) -> T {
     read()
 }
 
-/// Writes a value in the oldest form that has all of it. `write` gets the form, and may be called several times.
+/// Writes a value in the oldest form that has all of it.
+///
+/// `write` gets the form, and may be called several times.
 pub fn write<T>(mut write: impl FnMut(u8) -> T) -> T {
     for form in OLDEST..NEWEST {
         let _restored_at_the_end = InForm::enter(form);

@@ -63,8 +63,10 @@ pub fn excerpt(foreign: &str, width: usize) -> String {
 /// Characters of a token's symbol that are shown.
 const SYMBOL_WIDTH: usize = 16;
 
-/// Returns how to show the symbol of a token outside our table: in quotation marks, because any token may take any symbol.
-/// A symbol that is empty, too long, or has characters that must be escaped is replaced by the token's address.
+/// Returns how to show the symbol of a token outside our table.
+///
+/// It is in quotation marks, because any token may take any symbol. A symbol that is empty, too long, or has
+/// characters that must be escaped is replaced by the token's address.
 pub fn symbol(own: &str, address: &str) -> String {
     let is_odd = own.is_empty()
         || own.trim() != own
@@ -192,7 +194,9 @@ pub fn about(seconds: u64) -> String {
     }
 }
 
-/// Formats a time as RFC 3339 in UTC with seconds. A time beyond the calendar's range is shown as milliseconds.
+/// Formats a time as RFC 3339 in UTC with seconds.
+///
+/// A time beyond the calendar's range is shown as milliseconds.
 pub fn utc(at: Utc) -> String {
     match Timestamp::from_second(at.seconds()) {
         Ok(stamp) => stamp.to_string(),

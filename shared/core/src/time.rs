@@ -59,8 +59,10 @@ pub struct Moment {
 }
 
 impl Moment {
-    /// Returns milliseconds on a clock that measures ages. Uses the boot clock if the platform reports one: like the
-    /// world outside, it continues while the machine sleeps.
+    /// Returns milliseconds on a clock that measures ages.
+    ///
+    /// It is the boot clock if the platform reports one: like the world outside, that clock continues while the
+    /// machine sleeps.
     pub fn age_clock_ms(&self) -> u64 {
         if self.boottime_ms > 0 { self.boottime_ms } else { self.mono_ms }
     }

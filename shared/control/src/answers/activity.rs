@@ -12,7 +12,9 @@ pub struct ActivityAnswer {
     pub more: bool,
 }
 
-/// One journal entry. Fields that an entry does not have are null.
+/// One journal entry.
+///
+/// Fields that an entry does not have are null.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ActivityRow {
     /// Position in the journal, from 1 without gaps.
@@ -29,7 +31,9 @@ pub struct ActivityRow {
     pub amount: Option<String>,
     /// Host of the request's URL.
     pub host: Option<String>,
-    /// Further detail: why a request was held or refused, what was renamed. Untrusted text is quoted or escaped.
+    /// Further detail, such as why a request was held or refused, or what was renamed.
+    ///
+    /// Untrusted text is quoted or escaped.
     pub detail: Option<String>,
     /// Changed fields with old and new values; `detail` has the same in one phrase.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

@@ -95,7 +95,9 @@ pub struct TradedAnswer {
     pub amount_out_atomic: Option<String>,
 }
 
-/// What a loan did. Its amount is what was requested, or about that if it was requested in shares.
+/// What a loan did.
+///
+/// The amount is the requested one, or about that if it was requested in shares.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LentAnswer {
     /// `supply` or `withdraw`.

@@ -94,8 +94,10 @@ pub struct PositionAnswer {
     /// What all shares redeem for now, in whole coins with the symbol.
     pub worth: String,
     pub worth_atomic: String,
-    /// By how much the worth is above what agents lent and did not withdraw, in whole coins with the symbol: negative after
-    /// a loss. `None` for a position that the journal does not know.
+    /// By how much the worth is above what agents lent and did not withdraw.
+    ///
+    /// It is in whole coins with the symbol, and negative after a loss. `None` for a position that the journal does
+    /// not know.
     #[serde(default)]
     pub earned: Option<String>,
     #[serde(default)]
@@ -115,7 +117,9 @@ pub struct VenueSetAnswer {
     pub trusted: bool,
 }
 
-/// A loss that the operator booked. Amounts are in dollars.
+/// A loss that the operator booked.
+///
+/// Amounts are in dollars.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WrittenOffAnswer {
     pub label: String,

@@ -7,8 +7,9 @@ use serde_json::Value;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SettingAnswer {
     pub key: String,
-    /// Text, number, boolean or list, as in `settings.toml`. Without `--reveal`, a URL is reduced to scheme, host and
-    /// port.
+    /// The value as in `settings.toml`: text, number, boolean or list.
+    ///
+    /// Without `--reveal`, a URL is reduced to scheme, host and port.
     pub value: Value,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub value_unknown_reason: Option<String>,

@@ -49,7 +49,7 @@ pub enum AddressOrder {
     },
 }
 
-/// The `address ledger` commands. The Ledger must be plugged in and unlocked, with its Ethereum app open.
+/// The `address ledger` commands, for a Ledger that is plugged in and unlocked, with its Ethereum app open.
 #[derive(Debug, Clone, PartialEq, Eq, Subcommand, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LedgerOrder {

@@ -21,7 +21,7 @@ pub struct HistoryOrder {
     pub export: Option<HistoryExport>,
 }
 
-/// Selects requests. Every option narrows the list, and may come before or after `export`.
+/// Selects requests by options that each narrow the list, and may come before or after `export`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Args, Serialize, Deserialize)]
 pub struct HistoryFilter {
     /// Only requests of this agent, by code or name.

@@ -113,7 +113,7 @@ impl FromStr for NetworkList {
     }
 }
 
-/// A comma-separated list of domains. An empty text clears the list.
+/// A comma-separated list of domains; an empty text clears the list.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct HostList(pub Vec<HostEntry>);
@@ -138,7 +138,7 @@ impl FromStr for HostList {
 const TRADING: &str = "Trading";
 const LENDING: &str = "Lending";
 
-/// The fields of a policy that a command sets. Value names are the units of amounts; a maximum of 0 allows nothing.
+/// The fields of a policy that a command sets; value names are units of amounts, and a maximum of 0 allows nothing.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Args, Serialize, Deserialize)]
 #[serde(default)]
 pub struct PolicyOptions {

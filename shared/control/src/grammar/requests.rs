@@ -22,7 +22,7 @@ pub struct Approve {
     /// The digest in the card's row `card`: if the terms have changed since, the command fails.
     #[arg(long, value_name = "DIGEST")]
     pub card: Option<String>,
-    /// Approve without asking. A large amount still needs --confirm.
+    /// Approve without asking; a large amount still needs --confirm.
     #[arg(long)]
     pub yes: bool,
     /// The amount in dollars, for a payment whose amount must be typed.

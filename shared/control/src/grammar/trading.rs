@@ -51,7 +51,7 @@ pub struct AllowancesOrder {
     /// Only this network [default: all enabled networks with an exchange or venues].
     #[arg(long)]
     pub network: Option<String>,
-    /// Set every allowance that is not zero to zero, after a confirmation. Each is a transaction that pays gas.
+    /// Set every allowance that is not zero to zero, after a confirmation; each is a transaction that pays gas.
     #[arg(long)]
     pub revoke: bool,
     /// Revoke without asking.

@@ -4,7 +4,9 @@
 const LABEL_LENGTH_MAX: usize = 63;
 const NAME_LENGTH_MAX: usize = 253;
 
-/// The URL has no acceptable host, or the text is not a valid list entry. The message names the fault or the remedy.
+/// Why a URL has no acceptable host, or a text is not a valid list entry.
+///
+/// The message names the fault or the remedy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum HostError {
     #[error("the host cannot be read: {0}")]

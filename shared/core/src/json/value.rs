@@ -1,6 +1,8 @@
 //! JSON values as the wallet keeps them: order and digits are preserved.
 
-/// A JSON value. Equality compares what was written: `1.0` differs from `1`, and key order counts.
+/// A JSON value.
+///
+/// Equality compares what was written: `1.0` differs from `1`, and key order counts.
 ///
 /// There is no `Serialize`: serde would pass numbers on as floats or 64-bit integers and lose digits.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -63,7 +65,9 @@ impl Number {
         !self.0.bytes().any(|b| matches!(b, b'.' | b'e' | b'E'))
     }
 
-    /// Returns the value of plain digits, if it fits. `-0`, `1.0` and `1e3` are not plain digits.
+    /// Returns the value if the number is plain digits and fits.
+    ///
+    /// `-0`, `1.0` and `1e3` are not plain digits.
     pub fn as_u64(&self) -> Option<u64> {
         if self.0.bytes().all(|b| b.is_ascii_digit()) { self.0.parse().ok() } else { None }
     }

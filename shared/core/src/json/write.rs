@@ -3,7 +3,9 @@
 use super::value::{Object, Value};
 
 impl Value {
-    /// Formats the value without white space and without changing numbers. Escapes only what JSON requires.
+    /// Formats the value without white space and without changing numbers.
+    ///
+    /// It escapes only what JSON requires.
     pub fn to_compact(&self) -> String {
         let mut out = String::new();
         push_value(&mut out, self);

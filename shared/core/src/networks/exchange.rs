@@ -75,7 +75,9 @@ pub struct Feed {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StockToken {
     pub token: Token,
-    /// The price of one whole token. It contains the token's multiplier, which changes with dividends and splits.
+    /// The price of one whole token.
+    ///
+    /// It contains the token's multiplier, which changes with dividends and splits.
     pub feed: Feed,
 }
 

@@ -20,8 +20,9 @@ pub struct Lending {
     pub adapter_factories: &'static [AdapterFactory],
     /// The registry of adapters that a vault may use.
     pub adapter_registry: Address,
-    /// Accounts that are trusted to choose the markets of a vault. A vault's owner can name any curator at any time, so a curator
-    /// alone proves nothing.
+    /// Accounts that are trusted to choose the markets of a vault.
+    ///
+    /// A vault's owner can name any curator at any time, so a curator alone proves nothing.
     pub curators: &'static [Address],
     /// Accounts that are trusted to own a vault.
     pub owners: &'static [Address],

@@ -9,7 +9,9 @@ use serde::{Deserialize, Serialize};
 use crate::address;
 use crate::text::snippet;
 
-/// Contracts by address, on any network. Parsed from a comma-separated list; an empty text is the empty list.
+/// Contracts by address, on any network.
+///
+/// They are parsed from a comma-separated list; an empty text is the empty list.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Contracts(BTreeSet<Address>);
