@@ -13,7 +13,9 @@ pub fn open(path: &Path) -> io::Result<File> {
     open_with(OpenOptions::new().read(true), path)
 }
 
-/// Opens a regular file as `options` say. Sets the custom flags of `options` on Unix.
+/// Opens a regular file as `options` say.
+///
+/// On Unix it sets the custom flags of `options`.
 ///
 /// # Errors
 /// It cannot be opened, or is not a regular file.
@@ -27,8 +29,9 @@ pub fn open_with(options: &mut OpenOptions, path: &Path) -> io::Result<File> {
 #[cfg(unix)]
 const WRITER_S: i64 = 5;
 
-/// Opens a regular file, or a pipe to which a program writes, as `<(command)` in a shell gives it. Waits five seconds for its
-/// first bytes. Reading it waits for its writer.
+/// Opens a regular file, or a pipe to which a program writes, as a shell's `<(command)` gives it.
+///
+/// It waits five seconds for the first bytes of a pipe. Reading the pipe waits for its writer.
 ///
 /// # Errors
 /// It cannot be opened or is neither, or no program writes to the pipe (`TimedOut`).
@@ -110,7 +113,9 @@ fn open_at_once(options: &mut OpenOptions, path: &Path) -> io::Result<File> {
     options.open(path)
 }
 
-/// Checks that a path leads to a regular file, or to nothing. For a library that opens the path itself.
+/// Checks that a path leads to a regular file, or to nothing.
+///
+/// It is for a library that opens the path itself.
 ///
 /// # Errors
 /// It leads to something else.

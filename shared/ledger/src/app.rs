@@ -15,7 +15,9 @@ const FULL_SINCE: Version = Version { major: 1, minor: 9, patch: 19 };
 /// person.
 const BEGINS_AT_ONCE_SINCE: Version = Version { major: 1, minor: 22, patch: 0 };
 
-/// An app as the device reports it. Characters that could act on a terminal are replaced by `?`.
+/// An app as the device reports it.
+///
+/// Characters that could act on a terminal are replaced by `?`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct App {
     pub name: String,
@@ -39,7 +41,9 @@ pub enum Form {
     Hashes,
 }
 
-/// The configuration of the Ethereum app. It does not contain the switch "Raw messages".
+/// The configuration of the Ethereum app.
+///
+/// It does not contain the switch "Raw messages".
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Configuration {
     pub blind_signing: bool,

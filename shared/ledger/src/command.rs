@@ -112,7 +112,9 @@ pub enum AnswerFault {
     Malformed,
 }
 
-/// Returns the data of a successful answer. `bytes` are the data and the status word.
+/// Returns the data of a successful answer.
+///
+/// `bytes` are the data and the status word.
 ///
 /// # Errors
 /// The status word, unless it is [`Status::OK`]; [`AnswerFault::Malformed`] for fewer than two bytes.

@@ -7,7 +7,9 @@ use crate::command::{Command, TooLong, encode_path, in_chunks, instruction};
 /// The size of the commands that carry a message: the size that Ledger's own library uses.
 const CHUNK: usize = 150;
 
-/// Returns the commands that ask for the signature of a message. The device shows its text.
+/// Returns the commands that ask for the signature of a message.
+///
+/// The device shows the text of the message.
 ///
 /// # Errors
 /// [`TooLong::Path`]; [`TooLong::Value`] for 4 GiB or more.

@@ -9,7 +9,9 @@ use crate::command::Command;
 /// A future that can move between threads.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
-/// Why devices cannot be found or opened. The text is a sentence for the operator.
+/// Why devices cannot be found or opened.
+///
+/// The text is a sentence for the operator.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ConnectFault {
     #[error(

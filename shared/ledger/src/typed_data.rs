@@ -29,8 +29,9 @@ pub enum Kind {
 pub struct Field {
     pub name: String,
     pub kind: Kind,
-    /// The levels of an array in the order in which the type is written; `None` for a level of any length. Empty if the
-    /// field is no array.
+    /// The levels of an array in the order in which the type is written; `None` for a level of any length.
+    ///
+    /// It is empty if the field is not an array.
     pub levels: Vec<Option<u8>>,
 }
 
@@ -110,8 +111,9 @@ pub fn ask_full(path: &DerivationPath, typed: &TypedData) -> Result<Vec<Command>
     Ok(commands)
 }
 
-/// Returns the first commands of [`ask_full`]: the types, and the beginning of the domain. They are the same for all
-/// values.
+/// Returns the first commands of [`ask_full`]: the types, and the beginning of the domain.
+///
+/// They are the same for all values.
 ///
 /// An app that answers at once ([`crate::app::Configuration::begins_at_once`]) does not show anything yet. It refuses the
 /// last of them with [`crate::status::Status::INVALID_DATA`] if a switch of its settings is off.

@@ -47,7 +47,9 @@ pub fn deposit(assets: U256, receiver: Address) -> Result<Bytes, CallFault> {
     Ok(encode(&IVault::depositCall { assets, receiver }))
 }
 
-/// Buys exactly `shares` of a vault of either kind. The token's allowance limits the price.
+/// Buys exactly `shares` of a vault of either kind.
+///
+/// Only the token's allowance limits the price.
 ///
 /// # Errors
 /// The amount or the receiver is zero.
@@ -65,7 +67,9 @@ pub fn withdraw(assets: U256, owner: Address) -> Result<Bytes, CallFault> {
     Ok(encode(&IVault::withdrawCall { assets, receiver: owner, owner }))
 }
 
-/// Gives `shares` of a vault of either kind back; the owner itself gets their worth. A full exit is by shares.
+/// Redeems `shares` of a vault of either kind; their owner receives the assets.
+///
+/// A full exit is by shares.
 ///
 /// # Errors
 /// The amount or the owner is zero.
@@ -113,8 +117,9 @@ pub fn withdraw_from_market(
     }))
 }
 
-/// Moves `assets`, in smallest units, from an adapter of a Vault V2 to its idle balance. The owner pays the
-/// [penalty](crate::vault::force_deallocate_cost) in shares.
+/// Moves `assets`, in smallest units, from an adapter of a Vault V2 to its idle balance.
+///
+/// The owner pays the [penalty](crate::vault::force_deallocate_cost) in shares.
 ///
 /// `market` is the market of a market adapter, `None` for an adapter of a MetaMorpho vault.
 ///

@@ -14,7 +14,9 @@ use crate::abi::vault::{IVault, IVaultV2};
 use crate::market::MarketParams;
 use crate::views::adapter::decode_liquidity_market;
 
-/// What a call does. Assets are in smallest units.
+/// What a call does.
+///
+/// Assets are in smallest units.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Decoded {
     /// Sets the allowance of a token for `spender`, in the token's smallest unit.

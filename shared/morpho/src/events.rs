@@ -12,17 +12,29 @@ use crate::abi::factory::{IMetaMorphoFactory, IVaultV2Factory};
 use crate::abi::vault::IVault;
 use bursar_core::networks::VaultKind;
 
-/// First topic of a created Vault V2. The second is its owner, the third its asset, the fourth the vault.
+/// First topic of the event of a new Vault V2.
+///
+/// The second topic is its owner, the third its asset, the fourth the vault.
 pub const CREATE_VAULT_V2: B256 = IVaultV2Factory::CreateVaultV2::SIGNATURE_HASH;
-/// First topic of a created MetaMorpho vault. The second is the vault, the third the caller, the fourth its asset.
+/// First topic of the event of a new MetaMorpho vault.
+///
+/// The second topic is the vault, the third the caller, the fourth its asset.
 pub const CREATE_METAMORPHO: B256 = IMetaMorphoFactory::CreateMetaMorpho::SIGNATURE_HASH;
-/// First topic of a vault's deposit. The second is the sender, the third the owner of the shares.
+/// First topic of a vault's deposit.
+///
+/// The second topic is the sender, the third the owner of the shares.
 pub const VAULT_DEPOSIT: B256 = IVault::Deposit::SIGNATURE_HASH;
-/// First topic of a vault's withdrawal. The second is the sender, the third the receiver, the fourth the owner.
+/// First topic of a vault's withdrawal.
+///
+/// The second topic is the sender, the third the receiver, the fourth the owner.
 pub const VAULT_WITHDRAW: B256 = IVault::Withdraw::SIGNATURE_HASH;
-/// First topic of a supply to a market. The second is the market, the third the caller, the fourth the owner.
+/// First topic of a supply to a market.
+///
+/// The second topic is the market, the third the caller, the fourth the owner.
 pub const MARKET_SUPPLY: B256 = IMorphoBlue::Supply::SIGNATURE_HASH;
-/// First topic of a withdrawal from a market. The second is the market, the third the owner, the fourth the receiver.
+/// First topic of a withdrawal from a market.
+///
+/// The second topic is the market, the third the owner, the fourth the receiver.
 pub const MARKET_WITHDRAW: B256 = IMorphoBlue::Withdraw::SIGNATURE_HASH;
 
 /// A vault that a factory created.

@@ -91,8 +91,9 @@ pub fn withdrawn(
     moved
 }
 
-/// Returns what forced deallocations took from `owner`: shares, and their assets that stayed in the vault. Zero if there
-/// was none.
+/// Returns what forced deallocations took from `owner`: shares, and their assets that stayed in the vault.
+///
+/// Both are zero without a forced deallocation.
 ///
 /// `None` if a withdrawal of the vault cannot be read, or if a sum exceeds 256 bits.
 pub fn penalty(vault: Address, owner: Address, logs: &[Log]) -> Option<Moved> {

@@ -33,7 +33,9 @@ pub struct ForcedSource {
     pub adapter: Address,
     /// The market of a market adapter; `None` for an adapter of a MetaMorpho vault.
     pub market: Option<MarketParams>,
-    /// The market or the vault that pays the adapter. Several sources can share it.
+    /// The market or the vault that pays the adapter.
+    ///
+    /// Several sources can have the same payer.
     pub payer: VenueId,
     /// What the adapter has there.
     pub supplied: U256,
@@ -48,7 +50,9 @@ pub struct VaultMoney {
     pub plain: U256,
     /// What only forced deallocations reach.
     pub sources: Vec<ForcedSource>,
-    /// What each payer has free beyond `plain`. A payer that is missing pays nothing.
+    /// The assets that each payer has free beyond `plain`.
+    ///
+    /// A payer that is missing pays nothing.
     pub free: BTreeMap<VenueId, U256>,
 }
 
@@ -105,8 +109,10 @@ impl ForcedPlan {
         self.taken.iter().map(part).collect()
     }
 
-    /// Returns the shares that are left for the exit of everything, from all `shares` and their `worth`. A few less than
-    /// the penalty leaves, because their price may fall until the transaction is in a block.
+    /// Returns the shares that are left for a full exit, from all `shares` and their `worth`.
+    ///
+    /// It returns a few less than the penalty leaves, because their price may fall until the transaction is in a
+    /// block.
     pub fn shares_left(&self, shares: U256, worth: U256) -> Option<U256> {
         if self.penalty.is_zero() {
             return Some(shares);

@@ -60,7 +60,9 @@ impl Gate {
     }
 }
 
-/// The four gates of a Vault V2 for one account. MetaMorpho has none.
+/// The four gates of a Vault V2 for one account.
+///
+/// MetaMorpho has no gates.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Gates {
     pub receive_shares: Gate,
@@ -78,8 +80,9 @@ impl Gates {
         receive_assets: Gate::Absent,
     };
 
-    /// Returns a gate that refuses a deposit: any of the four, those of the way out first. Money that could not come
-    /// back must not go in.
+    /// Returns a gate that refuses a deposit: any of the four, those of withdrawals first.
+    ///
+    /// A deposit must not go in if it could not be withdrawn.
     pub fn refuses_deposit(&self) -> Option<GateKind> {
         self.refuses_withdrawal().or_else(|| {
             first_closed([

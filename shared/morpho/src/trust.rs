@@ -16,7 +16,9 @@ pub struct TrustedParties<'a> {
     pub curators: &'a [Address],
     /// Accounts that may own a vault.
     pub owners: &'a [Address],
-    /// Vaults that need no trusted owner. They need all else.
+    /// Vaults that are trusted without a trusted owner.
+    ///
+    /// All other conditions of trust apply to them.
     pub pinned_vaults: &'a [Address],
     /// The official registry of adapters.
     pub adapter_registry: Address,
@@ -145,7 +147,9 @@ pub fn judge_vault(vault: &VaultReading, trusted: &TrustedParties<'_>) -> Trust 
     }
 }
 
-/// Judges a market. The supply itself has no curator to protect it, so a trusted vault must lend to the market, too.
+/// Judges whether a market is trusted.
+///
+/// A supply to a market has no curator to protect it, so a trusted vault must lend to the market, too.
 pub fn judge_market(market: &MarketReading, trusted: &TrustedParties<'_>) -> Trust {
     let refused = if market.last_update == 0 {
         Untrusted::NoMarket

@@ -14,7 +14,7 @@ pub mod factory;
 pub mod market;
 pub mod vault;
 
-/// Reads an answer that is one address. Zero is an address.
+/// Decodes an answer that is one address, which may be zero.
 pub fn decode_address(answer: &[u8]) -> Option<Address> {
     decode::<IVault::assetCall>(answer)
 }

@@ -4,8 +4,9 @@ use std::fmt::{self, Debug};
 
 use url::Url;
 
-/// Name of an endpoint in errors and logs: scheme, host and port. It cannot contain path, query or user, which hold
-/// the API keys of most providers.
+/// Name of an endpoint in errors and logs: scheme, host and port.
+///
+/// It cannot contain path, query or user, which hold the API keys of most providers.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct EndpointLabel(String);
 

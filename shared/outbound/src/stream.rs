@@ -35,7 +35,9 @@ impl fmt::Display for NoReply {
     }
 }
 
-/// The head of a response with any status, redirects included. Its body is read afterwards.
+/// The head of a response with any status, redirects included.
+///
+/// Its body is read afterwards.
 #[derive(Debug)]
 pub struct ReplyStream {
     pub status: StatusCode,
@@ -73,7 +75,9 @@ impl ReplyStream {
 }
 
 impl Client {
-    /// Sends a request and waits for the head of the response. Only the client's own timeouts apply.
+    /// Sends a request and waits for the head of the response.
+    ///
+    /// Only the client's own timeouts apply.
     ///
     /// # Errors
     /// [`NoReply`].

@@ -7,7 +7,9 @@ use url::{Host, Url};
 
 use crate::label::EndpointLabel;
 
-/// A permitted URL. Only the HTTP client receives the full URL.
+/// A permitted URL.
+///
+/// Only the HTTP client receives the full URL.
 #[derive(Clone)]
 pub struct Target {
     url: Url,
@@ -84,7 +86,9 @@ impl Target {
         &self.label
     }
 
-    /// Returns the URL with further path segments. It keeps the query, which may hold the key.
+    /// Returns the URL with further path segments.
+    ///
+    /// The query stays, because it may hold the key.
     pub fn below(&self, segments: &[&str]) -> Self {
         let mut url = self.url.clone();
         // Only URLs without a host cannot be extended, and those are not permitted.

@@ -22,7 +22,9 @@ const SIGNED: TableDefinition<'_, &[u8], ()> = TableDefinition::new("signed");
 /// How [`RedbStore::open`] uses its file.
 const OPTIONS: Options = Options { cache_bytes: 8 << 20, quick_repair: true };
 
-/// A store in a redb file, which may have other tables, too. Clones share it.
+/// A store in a redb file, which may have other tables, too.
+///
+/// Clones share it.
 #[derive(Debug, Clone)]
 pub struct RedbStore {
     file: RowFile,

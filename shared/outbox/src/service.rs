@@ -57,7 +57,7 @@ pub struct OutboxDeps {
     pub gas: Gas,
     /// See [`Rules::window`].
     pub window: usize,
-    /// Follows the chain. All outboxes of the network share it.
+    /// Follows the chain; all outboxes of the network share it.
     pub follower: Arc<Follower>,
     pub failpoints: Arc<dyn Failpoints>,
 }
@@ -72,7 +72,9 @@ pub struct ServiceOutbox {
 }
 
 impl ServiceOutbox {
-    /// Loads an outbox. [`ServiceOutbox::ensure_running`] resumes its open submissions.
+    /// Loads an outbox.
+    ///
+    /// [`ServiceOutbox::ensure_running`] resumes its open submissions.
     ///
     /// # Errors
     /// The store failed.
@@ -105,9 +107,11 @@ impl ServiceOutbox {
         Ok(Arc::new(Self { host: Arc::new(host), context, running: Mutex::new(false) }))
     }
 
-    /// Accepts a submission. When this returns, the submission is on disk: crashes neither lose nor repeat its
-    /// call. A repeated request with the same id opens no second submission, even after the first has ended. The
-    /// call is not broadcast at or after `until`: see [`Submission::until`](bursar_submit::Submission::until).
+    /// Accepts a submission, which is on disk when this returns.
+    ///
+    /// Crashes then neither lose nor repeat its call. A repeated request with the same id opens no second submission,
+    /// even after the first has ended. The call is not broadcast at or after `until`: see
+    /// [`Submission::until`](bursar_submit::Submission::until).
     ///
     /// # Errors
     /// [`SubmitFault`]. [`StoreFault::Ended`] contains the outcome of an ended submission.
@@ -148,12 +152,16 @@ impl ServiceOutbox {
         self.is_finality_unknown() && self.outbox().held().len() >= self.host.rules.window
     }
 
-    /// Returns the broadcasts of a submission's call. After a cancel no new one starts.
+    /// Returns the broadcasts of a submission's call.
+    ///
+    /// After a cancel no new broadcast starts.
     pub fn broadcasts(&self, id: SubmissionId) -> Broadcasts {
         self.host.broadcasts.borrow().get(&id).copied().unwrap_or_default()
     }
 
-    /// Completes once no broadcast of a submission's call is in progress. Cancel-safe.
+    /// Completes once no broadcast of a submission's call is in progress.
+    ///
+    /// Cancel-safe.
     pub async fn broadcasts_ended(&self, id: SubmissionId) {
         let mut broadcasts = self.host.broadcasts.subscribe();
         let over = |all: &BroadcastsById| all.get(&id).is_none_or(|one| one.in_progress.is_none());
@@ -161,12 +169,16 @@ impl ServiceOutbox {
         let _over = broadcasts.wait_for(over).await;
     }
 
-    /// Completes once the current outbox differs from `known`. Cancel-safe.
+    /// Completes once the current outbox differs from `known`.
+    ///
+    /// Cancel-safe.
     pub async fn changed_since(&self, known: &Arc<Outbox>) {
         self.host.changed_since(known).await;
     }
 
-    /// Waits for the outcome of a submission. Cancel-safe.
+    /// Waits for the outcome of a submission.
+    ///
+    /// Cancel-safe.
     ///
     /// Returns `None` if the submission was never opened.
     ///

@@ -9,11 +9,13 @@ use bursar_submit::{Event, Outbox, OutboxKey, Outcome, SubmissionId};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StoredOutbox {
     pub outbox: Outbox,
-    /// Number of commits to this outbox. Zero if it was never used.
+    /// Number of commits to this outbox; zero if it was never used.
     pub version: u64,
 }
 
-/// Why a commit or a read failed. Except for `Failed`, nothing was stored.
+/// Why a commit or a read failed.
+///
+/// Nothing was stored, except perhaps after `Failed`.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum StoreFault {
     /// Another process changed the outbox since it was loaded. Load it again.
@@ -43,7 +45,9 @@ impl WorkError for StoreFault {
 /// The future result of a store operation.
 pub type StoreReply<'a, T> = BoxFuture<'a, Result<T, StoreFault>>;
 
-/// Stores outboxes durably. A commit is on disk when it completes.
+/// Stores outboxes durably.
+///
+/// A commit is on disk when it completes.
 pub trait Store: Send + Sync + std::fmt::Debug {
     /// Returns an outbox: an empty one if nothing was stored.
     fn load(&self, key: OutboxKey) -> StoreReply<'_, StoredOutbox>;

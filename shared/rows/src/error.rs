@@ -2,7 +2,9 @@
 
 use std::io;
 
-/// The failure of a store, classified by its remedy. After a failed commit the state on disk is unknown.
+/// The failure of a store, classified by its remedy.
+///
+/// After a failed commit the state on disk is unknown.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum StoreError {
     /// The disk is full: free some space.

@@ -18,8 +18,9 @@ pub type Reply<'a, T, E = StoreError> = BoxFuture<'a, Result<T, E>>;
 pub struct Options {
     /// Size of redb's page cache, in bytes.
     pub cache_bytes: usize,
-    /// Whether each commit also stores redb's allocator state. The file then opens without a full repair after a
-    /// crash.
+    /// Whether each commit also stores redb's allocator state.
+    ///
+    /// The file then opens without a full repair after a crash.
     pub quick_repair: bool,
 }
 
@@ -35,7 +36,9 @@ impl WorkError for StoreError {
     }
 }
 
-/// A redb file that one process holds open. Clones share it.
+/// A redb file that one process holds open.
+///
+/// Clones share it.
 #[derive(Debug, Clone)]
 pub struct RowFile {
     db: Arc<Database>,
@@ -46,8 +49,9 @@ pub struct RowFile {
 }
 
 impl RowFile {
-    /// Opens `path`, or creates it. An existing empty file is damage: a file is created under another name and renamed
-    /// once it is complete.
+    /// Opens `path`, or creates it.
+    ///
+    /// An existing empty file is damage: a new file is created under another name and renamed once it is complete.
     ///
     /// # Errors
     /// The file cannot be used, or another process has it open.
@@ -65,14 +69,16 @@ impl RowFile {
         self.failure.get()
     }
 
-    /// Returns a token that is cancelled once a write has failed. The owner should then reopen the file, because
-    /// redb refuses all writes after an I/O error.
+    /// Returns a token that is cancelled once a write has failed.
+    ///
+    /// The owner should then reopen the file, because redb refuses all writes after an I/O error.
     pub fn broken(&self) -> CancellationToken {
         self.broken.clone()
     }
 
-    /// Reads on the caller's thread. For a few rows: these are nearly always cached, and waking another thread
-    /// costs more.
+    /// Reads on the caller's thread.
+    ///
+    /// It is meant for a few rows: these are nearly always cached, and waking another thread costs more.
     ///
     /// # Errors
     /// The file cannot be read, or `work` failed.
@@ -113,8 +119,9 @@ impl RowFile {
         done
     }
 
-    /// Runs `work` in one transaction on a blocking thread. The commit is on disk when the reply arrives. If `work`
-    /// fails, nothing is stored.
+    /// Runs `work` in one transaction on a blocking thread.
+    ///
+    /// The commit is on disk when the reply arrives. If `work` fails, nothing is stored.
     ///
     /// # Errors
     /// The file cannot be written, or `work` failed.

@@ -4,7 +4,9 @@ use std::path::{Path, PathBuf};
 
 use crate::error::StoreError;
 
-/// Why a store cannot be used, and what to do. Each variant has its path and the cause in the system's words.
+/// Why a store cannot be used, and what to do.
+///
+/// Each variant has the path of the store, and the cause in the system's words.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum StoreUnusable {
     #[error("the disk of the store {} is full ({why}): free some space and start again; unfinished payments resume then", .path.display())]

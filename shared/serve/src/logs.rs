@@ -25,7 +25,9 @@ impl LogFormat {
     }
 }
 
-/// Starts logging at the level that `RUST_LOG` sets, or at `info` if it is unset or invalid. A second call panics.
+/// Starts logging at the level that `RUST_LOG` sets, or at `info` if it is unset or invalid.
+///
+/// A second call panics.
 pub fn start(format: LogFormat) {
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_unset| EnvFilter::new("info"));
     // A failed write would otherwise be reported by `eprintln!`, whose panic ends the process.

@@ -11,8 +11,9 @@ use crate::exit;
 /// The store of this process, once it is known, and the name of its library.
 static STORE: OnceLock<(PathBuf, &'static str)> = OnceLock::new();
 
-/// Sets the store that the message of a panic names. A panic in a source file whose path contains `library` is one of
-/// the store.
+/// Sets the store that the message of a panic names.
+///
+/// A panic in a source file whose path contains `library` counts as a panic of the store.
 pub fn name_store(store: &Path, library: &'static str) {
     // The first call wins: a service has one store.
     let _named = STORE.set((store.to_owned(), library));
@@ -36,7 +37,9 @@ pub(crate) fn install(name: &'static str) {
     }));
 }
 
-/// Returns where a panic came from. The path of a library's file begins with the library's name.
+/// Returns the source file and line of a panic.
+///
+/// The path of a library's file begins with the library's name.
 pub fn location(panic: &PanicHookInfo<'_>) -> String {
     let Some(at) = panic.location() else { return "an unknown place".to_owned() };
     let of_library = at.file().split_once("/registry/src/").and_then(|(_home, rest)| {

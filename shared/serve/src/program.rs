@@ -13,7 +13,9 @@ use tokio::runtime::{Builder, Runtime};
 
 use crate::{panics, signals};
 
-/// Runs the program `name`. Prints its error to stderr, and ends with the error's exit code.
+/// Runs the program `name`, and returns its exit code.
+///
+/// It prints an error to stderr and returns the error's exit code.
 pub fn main<E: Display>(
     name: &'static str,
     run: impl FnOnce() -> Result<ExitCode, E>,
@@ -33,7 +35,9 @@ pub fn main<E: Display>(
     })
 }
 
-/// Parses the command line. On an error or for help, prints it and ends the program.
+/// Parses the command line.
+///
+/// On an error or for help, it prints the text and ends the program.
 pub fn arguments<A: Parser>() -> A {
     A::try_parse().unwrap_or_else(|mut error| {
         shorten(&mut error);
@@ -55,7 +59,9 @@ fn shorten(error: &mut clap::Error) {
     }
 }
 
-/// Builds the tokio runtime. `blocking_threads` limits the threads for blocking work such as disk access.
+/// Builds the tokio runtime.
+///
+/// `blocking_threads` limits the threads for blocking work such as disk access.
 ///
 /// # Errors
 /// [`NoThreads`] if the process cannot start threads.
@@ -94,8 +100,9 @@ pub fn file_limit() -> u64 {
     limit.unwrap_or(u64::MAX)
 }
 
-/// Prints the line `READY http://<address>` for the process that started this one. Ignores write errors: that process
-/// may have gone away.
+/// Prints the line `READY http://<address>` for the process that started this one.
+///
+/// It ignores write errors: that process may have gone away.
 pub fn ready(address: SocketAddr) {
     let mut out = io::stdout();
     let _reader_gone = writeln!(out, "READY http://{address}").and_then(|()| out.flush());

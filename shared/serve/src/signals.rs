@@ -1,6 +1,8 @@
 //! Signals of the operating system.
 
-/// Listens for SIGTERM and SIGINT from the call on. Resolves when one of them arrives.
+/// Waits for SIGTERM or SIGINT.
+///
+/// It listens from the call on, not only from the first poll.
 ///
 /// # Panics
 /// Outside a tokio runtime.

@@ -5,7 +5,9 @@ use std::hash::{Hash, Hasher};
 
 use alloy_primitives::Address;
 
-/// The native coin or a token. Uniswap v4 writes the native coin as the zero address.
+/// The native coin or a token.
+///
+/// Uniswap v4 writes the native coin as the zero address.
 ///
 /// Comparison follows that address, as v4 sorts the currencies of a pool: the native coin comes first.
 #[derive(Debug, Clone, Copy)]

@@ -2,7 +2,7 @@
 
 use alloy_primitives::Address;
 
-/// The rights of a hook contract. Source: `Hooks.sol` of v4-core.
+/// The rights of a hook contract, as `Hooks.sol` of v4-core defines them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct HookPermissions {
     bits: u16,
@@ -38,7 +38,9 @@ impl HookPermissions {
         Self { bits: u16::from_be_bytes([high, low]) & 0x3fff }
     }
 
-    /// Returns whether the hook runs before a swap. In a pool with a dynamic fee it may then set the fee.
+    /// Returns whether the hook runs before a swap.
+    ///
+    /// In a pool with a dynamic fee it may then set the fee.
     pub fn before_swap(self) -> bool {
         self.has(BEFORE_SWAP)
     }

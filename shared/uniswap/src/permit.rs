@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::abi::permit2::{PermitDetails, PermitSingle};
 
-/// Largest amount of a Permit2 allowance. An allowance of this amount never decreases.
+/// Largest amount of a Permit2 allowance; an allowance of this amount never decreases.
 pub const PERMIT2_AMOUNT_MAX: U256 = U256::from_limbs([u64::MAX, u64::MAX, 0xffff_ffff, 0]);
 
 /// Why a permit or a Permit2 allowance cannot be written.

@@ -58,7 +58,9 @@ pub struct V3Pool {
 }
 
 impl V3Pool {
-    /// Names the pool of two tokens, in any order. `fee` counts hundredths of a basis point.
+    /// Creates the key of the pool of two tokens, in any order.
+    ///
+    /// `fee` counts hundredths of a basis point.
     ///
     /// # Errors
     /// The tokens are equal, one is the zero address, or the fee is a million or more.
@@ -95,8 +97,9 @@ impl V3Pool {
         side(input, self.token0, self.token1)
     }
 
-    /// Returns the address at which the factory creates the pool. The pool may not exist: the factory's `getPool`
-    /// confirms it.
+    /// Returns the address at which the factory creates the pool.
+    ///
+    /// The pool may not exist: the factory's `getPool` confirms it.
     pub fn address(&self, v3: &UniswapV3) -> Address {
         let salt = keccak256((self.token0, self.token1, self.fee).abi_encode());
         v3.factory.create2(salt, v3.pool_code_hash)
@@ -118,8 +121,9 @@ pub struct PoolKey {
 }
 
 impl PoolKey {
-    /// Names the pool of two currencies, in any order. `fee` counts hundredths of a basis point or is
-    /// [`DYNAMIC_FEE`]; the zero address means no hooks.
+    /// Creates the key of the pool of two currencies, in any order.
+    ///
+    /// `fee` counts hundredths of a basis point or is [`DYNAMIC_FEE`]; the zero address means no hooks.
     ///
     /// # Errors
     /// The currencies are equal, or the fee or the tick spacing is out of range.
@@ -187,8 +191,9 @@ impl PoolKey {
         side(input, self.currency0, self.currency1)
     }
 
-    /// Returns the share of the input that the pool takes, in hundredths of a basis point, rounded up. The protocol's
-    /// fee is included.
+    /// Returns the share of the input that the pool takes, in hundredths of a basis point, rounded up.
+    ///
+    /// The protocol's fee is included.
     ///
     /// `None` if the hook may set the fee of a swap or change its amounts.
     pub fn swap_fee(&self, state: &PoolState, zero_for_one: bool) -> Option<u32> {

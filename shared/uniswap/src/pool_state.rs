@@ -11,6 +11,6 @@ pub struct PoolState {
     pub lp_fee: Option<u32>,
     /// Both directions' protocol fee as v4 packs them; `None` for v3, which takes it out of the pool's fee.
     pub protocol_fee: Option<u32>,
-    /// Liquidity at the current price. Zero does not exclude liquidity at other prices.
+    /// Liquidity at the current price; there may be more at other prices.
     pub liquidity: u128,
 }

@@ -124,7 +124,9 @@ pub fn v4_exact_input_call(path: &V4Path, amount_in: U256) -> Result<Bytes, Quot
     Ok(IV4Quoter::quoteExactInputCall { params }.abi_encode().into())
 }
 
-/// Returns V4Quoter's `quoteExactOutputSingle`. Some hooks reject exact outputs.
+/// Returns the call of V4Quoter's `quoteExactOutputSingle`.
+///
+/// Some hooks reject exact outputs.
 ///
 /// # Errors
 /// The amount exceeds 127 bits, which no v4 pool trades.

@@ -33,7 +33,9 @@ pub enum ReadFault {
 /// What Permit2 allows a spender.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Permit2Allowance {
-    /// The token's smallest unit. The largest value of 160 bits never decreases.
+    /// The token's smallest unit.
+    ///
+    /// The largest value of 160 bits never decreases.
     pub amount: U256,
     /// Unix seconds after which the allowance is void.
     pub expiration: u64,
@@ -111,7 +113,9 @@ pub fn decode_v3_tick(slot0: &[u8]) -> Result<i32, ReadFault> {
     Ok(slot0.tick.as_i32())
 }
 
-/// Returns a v3 pool's `observe` from `seconds_ago` until now. Pools that keep too few observations revert it.
+/// Returns the call of a v3 pool's `observe`, from `seconds_ago` until now.
+///
+/// Pools that keep too few observations revert it.
 pub fn observe_call(seconds_ago: u32) -> Bytes {
     IV3Pool::observeCall { secondsAgos: vec![seconds_ago, 0] }.abi_encode().into()
 }

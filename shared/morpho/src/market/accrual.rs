@@ -114,14 +114,17 @@ impl AccruedMarket {
         self.conversion()?.shares_ceil(assets)
     }
 
-    /// Returns the assets that are not lent, in smallest units. Zero for totals that the contract cannot have, with
-    /// more debt than assets.
+    /// Returns the assets that are not lent, in smallest units.
+    ///
+    /// It is zero for totals that the contract cannot have, with more debt than assets.
     pub fn liquidity(&self) -> U256 {
         U256::from(self.totals.total_supply_assets.saturating_sub(self.totals.total_borrow_assets))
     }
 
-    /// Returns what a lender with `supply_shares` can withdraw now, in smallest units: the least of its assets and the
-    /// market's liquidity. A full exit is by shares, because an exit by assets may leave some.
+    /// Returns what a lender with `supply_shares` can withdraw now, in smallest units.
+    ///
+    /// It is the least of the lender's assets and the market's liquidity. A full exit is by shares, because an exit by
+    /// assets may leave some.
     ///
     /// `None` if the product exceeds 256 bits.
     pub fn withdrawable(&self, supply_shares: U256) -> Option<U256> {

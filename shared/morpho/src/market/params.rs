@@ -6,7 +6,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::abi::blue::AbiMarketParams;
 
-/// What defines a market. Two markets with the same parameters are the same market.
+/// The parameters that define a market.
+///
+/// Two markets with the same parameters are the same market.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct MarketParams {
     /// The token that is lent.

@@ -34,7 +34,9 @@ pub fn market_call(market_id: B256) -> Bytes {
     encode(&IMorphoBlue::marketCall { id: market_id })
 }
 
-/// Reads the answer of [`market_call`]. A market that does not exist is all zeros.
+/// Decodes the answer of [`market_call`].
+///
+/// A market that does not exist is all zeros.
 pub fn decode_market(answer: &[u8]) -> Option<Market> {
     Some(Market::from_abi(&decode::<IMorphoBlue::marketCall>(answer)?))
 }

@@ -22,7 +22,9 @@ pub fn asset_call() -> Bytes {
     encode(&IVault::assetCall {})
 }
 
-/// Returns `curator`, read by [`decode_address`](super::decode_address). The owner sets any curator at any time.
+/// Returns the call of `curator`, whose answer [`decode_address`](super::decode_address) reads.
+///
+/// The owner sets any curator at any time.
 pub fn curator_call() -> Bytes {
     encode(&IVault::curatorCall {})
 }
@@ -37,14 +39,16 @@ pub fn total_assets_call() -> Bytes {
     encode(&IVault::totalAssetsCall {})
 }
 
-/// Returns `totalSupply`, read by [`decode_amount`](super::decode_amount). Fee shares that are due are missing in it:
-/// value a position by [`preview_redeem_call`].
+/// Returns the call of `totalSupply`, whose answer [`decode_amount`](super::decode_amount) reads.
+///
+/// The answer lacks fee shares that are due: value a position by [`preview_redeem_call`].
 pub fn total_supply_call() -> Bytes {
     encode(&IVault::totalSupplyCall {})
 }
 
-/// Returns `balanceOf` of a vault's shares or of any token, read by [`decode_amount`](super::decode_amount). The
-/// vault's balance of its asset is its idle money.
+/// Returns the call of `balanceOf` for shares or any token; [`decode_amount`](super::decode_amount) reads its answer.
+///
+/// The vault's balance of its asset is its idle money.
 pub fn balance_call(account: Address) -> Bytes {
     encode(&IVault::balanceOfCall { account })
 }
@@ -69,13 +73,16 @@ pub fn preview_redeem_call(shares: U256) -> Bytes {
     encode(&IVault::previewRedeemCall { shares })
 }
 
-/// Returns `convertToAssets`: the average price of `shares` in assets, read by [`decode_amount`](super::decode_amount).
-/// What a redemption pays is [`preview_redeem_call`].
+/// Returns the call of `convertToAssets`, whose answer [`decode_amount`](super::decode_amount) reads.
+///
+/// The answer is the worth of `shares` at the average price. [`preview_redeem_call`] asks what a redemption pays.
 pub fn convert_to_assets_call(shares: U256) -> Bytes {
     encode(&IVault::convertToAssetsCall { shares })
 }
 
-/// Returns MetaMorpho's `maxWithdraw`, read by [`decode_amount`](super::decode_amount). Vault V2 always answers zero.
+/// Returns the call of MetaMorpho's `maxWithdraw`, whose answer [`decode_amount`](super::decode_amount) reads.
+///
+/// Vault V2 always answers zero.
 pub fn max_withdraw_call(owner: Address) -> Bytes {
     encode(&IVault::maxWithdrawCall { owner })
 }

@@ -18,7 +18,9 @@ const ACCEPT_PAUSE_MS: u64 = 100;
 /// Delay between the end of a flood and the release of its memory.
 const RELEASE_DELAY_MS: u64 = 1_000;
 
-/// Serves `router` on all `listeners` until `stopping`. The tasks are in `tracker`.
+/// Serves `router` on all `listeners` until `stopping` is cancelled.
+///
+/// The tasks are in `tracker`.
 ///
 /// When `stopping` is cancelled, the listeners close, and connections without a request in progress end at once.
 /// Other connections end after their responses; a caller that cannot wait for them drops the runtime.

@@ -66,7 +66,9 @@ pub struct BodyBounds {
     pub on_get: &'static [&'static str],
 }
 
-/// All limits of a server. Times are in milliseconds.
+/// All limits of a server.
+///
+/// Times are in milliseconds.
 #[derive(Debug, Clone)]
 pub struct Bounds {
     /// Connections in all.
@@ -86,16 +88,23 @@ pub struct Bounds {
     pub write_ms: u64,
     /// How long a request may take from its first byte until its response begins; `None`: no limit.
     pub handler_ms: Option<u64>,
-    /// How long arriving bytes are discarded after the last response. A socket closed with unread data is reset, which
-    /// can destroy the response.
+    /// How long arriving bytes are discarded after the last response.
+    ///
+    /// A socket closed with unread data is reset, which can destroy the response.
     pub linger_ms: u64,
     /// Most bytes that are discarded after the last response.
     pub linger_bytes: usize,
-    /// Connections that are being refused for lack of a slot. Further ones are closed without a response.
+    /// Connections that are being refused for lack of a slot.
+    ///
+    /// Further ones are closed without a response.
     pub refused: usize,
-    /// Whether a peer that ends its side during a request still gets its response. Otherwise the request is cancelled.
+    /// Whether a peer that ends its side during a request still gets its response.
+    ///
+    /// Otherwise its request is cancelled.
     pub half_close: bool,
-    /// Whether `Upgrade` is refused. RFC 9110 lets a server ignore it, and some clients always send it.
+    /// Whether `Upgrade` is refused.
+    ///
+    /// RFC 9110 lets a server ignore it, and some clients always send it.
     pub refuse_upgrade: bool,
     /// Whether responses have a `Date`.
     pub date: bool,

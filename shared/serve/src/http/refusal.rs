@@ -11,7 +11,9 @@ use http::{HeaderValue, Method, StatusCode, header};
 /// Longest body of a refusal.
 const REFUSAL_BYTES: usize = 16 << 10;
 
-/// The reason why the edge responds in place of a route. The connection ends after the response.
+/// The reason why the edge responds in place of a route.
+///
+/// The connection ends after the response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Refusal {
     /// The request is not valid HTTP/1 or is incomplete, or two parsers could read it in two ways.
@@ -72,7 +74,7 @@ pub struct RefusedRequest<'a> {
     pub why: Refusal,
     /// `None` until the head is complete.
     pub method: Option<&'a Method>,
-    /// The header `Origin`. `None` until the head is complete.
+    /// The header `Origin`; `None` until the head is complete.
     pub origin: Option<&'a HeaderValue>,
     pub peer: IpAddr,
     /// Milliseconds since the first byte.

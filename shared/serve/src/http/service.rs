@@ -47,8 +47,9 @@ impl ResponseClaim {
         self.began_ms
     }
 
-    /// Leaves the response to the route: the edge no longer responds in its place. If the route does not respond within
-    /// twice the bound of a route, the connection ends without a response.
+    /// Leaves the response to the route: the edge no longer responds in its place.
+    ///
+    /// If the route does not respond within twice the bound of a route, the connection ends without a response.
     ///
     /// Returns `false` if the edge has responded already. The route must then have no effect.
     #[must_use]

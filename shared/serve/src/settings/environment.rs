@@ -14,7 +14,9 @@ pub fn non_blank(env: Environment<'_>, variable: &str) -> Option<String> {
     env(variable).filter(|text| !text.trim().is_empty())
 }
 
-/// Sets the values of the environment. `suffix` is appended to the variables of a further table: `_8453`.
+/// Sets the values that the environment names.
+///
+/// `suffix` is appended to the variables of a further table, like `_8453`.
 ///
 /// # Errors
 /// The first variable whose value is not valid.

@@ -5,7 +5,9 @@ use std::path::{Path, PathBuf};
 
 use bursar_core::text::snippet;
 
-/// The source that is wrong, and the reason. Values that may be secret are not repeated.
+/// The setting that is wrong, and the reason.
+///
+/// Values that may be secret are not repeated.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigFault {
     #[error("{} cannot be read ({source}): correct its name or its mode.", shown(file))]
@@ -32,7 +34,9 @@ pub enum ConfigFault {
     ApiKeys { file: PathBuf, why: String },
 }
 
-/// A wrong key of a file, and the reason. The caller adds the file with [`InvalidKey::in_file`].
+/// A wrong key of a file, and the reason.
+///
+/// The caller adds the file with [`InvalidKey::in_file`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct InvalidKey {
     /// The key with the names of the tables before it.

@@ -20,7 +20,9 @@ pub fn read_file(file: &Path) -> Result<Table, ConfigFault> {
     parse(file, &read_text(file)?)
 }
 
-/// Sets the values of one table. `prefix` is the table's path in the file: `networks.base.`, or empty.
+/// Sets the values of one table.
+///
+/// `prefix` is the table's path in the file, like `networks.base.`, or empty.
 ///
 /// # Errors
 /// The first key that is unknown or whose value is not valid.
@@ -70,7 +72,9 @@ fn secret_text_on(shows_modes: bool, file: &Path) -> Result<String, ConfigFault>
     }
 }
 
-/// Reads a file that a setting names. It may be a pipe to which a program writes.
+/// Reads a file that a setting names.
+///
+/// The file may be a pipe to which a program writes.
 ///
 /// # Errors
 /// The file cannot be read, or is longer than 1 MiB.

@@ -14,7 +14,9 @@ pub struct Key<T: 'static> {
     /// The default, as the manual shows it.
     pub default: &'static str,
     pub meaning: &'static str,
-    /// Parses and stores a value. Errors name the accepted form and never repeat the value.
+    /// Parses and stores a value.
+    ///
+    /// Errors name the accepted form and never repeat the value.
     pub set: fn(&mut T, RawSetting<'_>) -> Result<(), String>,
 }
 

@@ -20,7 +20,7 @@ pub struct Call {
 pub struct Terms {
     /// Smallest units of the input.
     pub amount_in: U256,
-    /// Least output, in its smallest units. The swap reverts below it.
+    /// Least output, in its smallest unit, below which the swap reverts.
     pub min_out: U256,
     /// Unix seconds of chain time after which the swap reverts.
     pub deadline: u64,

@@ -24,15 +24,18 @@ const TAKE_ALL: u8 = 0x0f;
 /// The Universal Router reads this recipient as the caller.
 const CALLER: Address = Address::with_last_byte(1);
 
-/// A v4 swap of an exact input. The router takes the input from its caller and pays the output to its caller.
+/// A v4 swap of an exact input.
+///
+/// The router takes the input from its caller and pays the output to its caller.
 #[derive(Debug, Clone, Copy)]
 pub struct V4Swap<'a> {
     /// Sells or buys the native coin where it names it; never the wrapped token in its place.
     pub path: &'a V4Path,
     /// Amounts and deadline.
     pub terms: Terms,
-    /// The least price of each pool of a longer path, from [`min_hop_price_x36`]; empty for none. A path of one pool
-    /// leaves it empty: its least price follows from the terms.
+    /// The least price of each pool of a longer path, from [`min_hop_price_x36`]; empty for none.
+    ///
+    /// A path of one pool leaves it empty: its least price follows from the terms.
     pub hop_prices: &'a [U256],
     /// Replaces an earlier Permit2 allowance for the router.
     pub permit: Option<&'a SignedPermit>,
