@@ -9,7 +9,8 @@ use crate::xml::escaped;
 pub const LABEL: &str = "bursar.engine";
 
 /// Returns the property list of an agent that starts the engine when the operator logs in, and again if it fails.
-/// `logs` is the folder for what it prints.
+///
+/// `logs` is the folder for the engine's output.
 pub fn agent(service: &Service, logs: &Path) -> String {
     let argument = |path: &Path| escaped(&path.display().to_string());
     let (program, data, logs) =

@@ -21,7 +21,9 @@ pub struct Wanted {
     pub scope: Scope,
     /// The program that runs this command.
     pub program: PathBuf,
-    /// The data folder of the account that runs this command. A system service has its own; this one can be moved there.
+    /// The data folder of the account that runs this command.
+    ///
+    /// A system service has its own; this one can be moved there.
     pub data: PathBuf,
     /// The operator chose this data folder by an option.
     pub data_is_chosen: bool,

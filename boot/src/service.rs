@@ -59,7 +59,9 @@ impl Tier {
     }
 }
 
-/// The program, its data folder and the scope. Its paths fit into a service file: see [`Service::new`].
+/// The program, its data folder and the scope.
+///
+/// The paths fit into a service file: see [`Service::new`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Service {
     pub scope: Scope,

@@ -11,7 +11,7 @@ pub const UNIT: &str = "bursar.service";
 /// The name under which the service manager passes the password, and that the encryption binds it to.
 pub const CREDENTIAL: &str = "bursar.password";
 
-/// The name under which the service manager passes the tier. It is not a secret.
+/// The name under which the service manager passes the tier, which is not a secret.
 pub const TIER_CREDENTIAL: &str = "bursar.tier";
 
 /// The file with the encrypted password of a system service.

@@ -28,8 +28,9 @@ impl Emulators {
         Self { addresses, owing: Owing::default() }
     }
 
-    /// Uses the emulators of a list of addresses, with commas between them. An emulator's keys protect nothing, so it must be
-    /// on this machine.
+    /// Uses the emulators of a comma-separated list of addresses.
+    ///
+    /// An emulator's keys protect nothing, so it must be on this machine.
     ///
     /// # Errors
     /// Why the list is not valid, for a sentence.

@@ -16,7 +16,7 @@ pub struct PayArgs {
     /// The HTTP method [default: GET, or POST with a body].
     #[arg(long, short = 'X', value_name = "METHOD")]
     pub method: Option<String>,
-    /// The body: text, @FILE, or @- for standard input. JSON has the content type application/json unless -H sets it.
+    /// The body: text, @FILE, or @- for standard input; JSON has the content type application/json unless -H sets it.
     // Not `--data`, which names the data folder in every command.
     #[arg(long, short = 'd', value_name = "TEXT|@FILE|@-", allow_hyphen_values = true)]
     pub body: Option<String>,

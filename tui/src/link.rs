@@ -83,7 +83,9 @@ impl Link {
         self.stream.flush().await.map_err(connection_lost)
     }
 
-    /// Returns the next frame. Cancel-safe: a partial frame stays in the reader.
+    /// Returns the next frame.
+    ///
+    /// Cancel-safe: a partial frame stays in the reader.
     ///
     /// # Errors
     /// Fails if the connection is lost or the frame is invalid.

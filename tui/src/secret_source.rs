@@ -32,7 +32,9 @@ pub enum SecretSource {
 }
 
 impl SecretSource {
-    /// Returns the password source that the environment names. `variable` returns the value of one variable.
+    /// Returns the password source that the environment names.
+    ///
+    /// `variable` returns the value of one variable.
     pub fn of_environment(variable: impl Fn(&str) -> Option<OsString>) -> Self {
         let path = |name| variable(name).filter(|value| !value.is_empty()).map(PathBuf::from);
         if let Some(file) = path("BURSAR_PASSWORD_FILE") {
@@ -44,7 +46,9 @@ impl SecretSource {
         }
     }
 
-    /// Reads the secret, or returns `None` if the terminal is the source. Blocks until the source delivers it.
+    /// Reads the secret, or returns `None` if the terminal is the source.
+    ///
+    /// It blocks until the source delivers the secret.
     ///
     /// # Errors
     /// Fails if the source cannot be read, or if its file belongs to another user or is open to others. Fails if the
@@ -90,7 +94,9 @@ fn is_output(number: u32) -> bool {
     }
 }
 
-/// Standard input. On Unix it has no buffer in which a secret could stay.
+/// Standard input.
+///
+/// On Unix it has no buffer in which a secret could remain.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Stdin;
 

@@ -39,7 +39,9 @@ pub struct Validity {
 /// How far a version 1 payment is backdated, in seconds, as official clients do.
 const V1_BACKDATED_SECONDS: u64 = 600;
 
-/// Returns the validity of a payment. It ends with the offer's timeout, of at least [`MIN_VALIDITY_SECONDS`].
+/// Returns the validity of a payment.
+///
+/// It ends with the offer's timeout, of at least [`MIN_VALIDITY_SECONDS`].
 ///
 /// The start is that of official clients. In version 2 it is zero: a token compares strictly, so "now" could fail in
 /// the very next block. In version 1 it is ten minutes ago. This function never shortens a timeout; the policy

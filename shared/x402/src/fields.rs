@@ -55,7 +55,9 @@ impl<'a> Fields<'a> {
         self.value(key).map(read).transpose()
     }
 
-    /// Reads an object, which must be present, by `read`. Its errors name the whole path.
+    /// Reads an object, which must be present, by `read`.
+    ///
+    /// Errors name the whole path.
     ///
     /// # Errors
     /// `InvalidFormat` if there is no object, and the errors of `read`.
@@ -68,7 +70,9 @@ impl<'a> Fields<'a> {
         self.within(key, object, read)
     }
 
-    /// Reads `object`, which is at `key` of this object, by `read`. Its errors name the whole path.
+    /// Reads `object`, which is at `key` of this object, by `read`.
+    ///
+    /// Errors name the whole path.
     pub fn within<T, E>(
         &self,
         key: &str,
@@ -115,8 +119,9 @@ impl<'a> Fields<'a> {
         self.digits(key)?.map(read).transpose()
     }
 
-    /// Returns an address, which must be present. Digits of mixed case must have the right checksum: with another one, a
-    /// digit is probably wrong.
+    /// Returns an address, which must be present.
+    ///
+    /// Digits of mixed case must have the right checksum: with another one, a digit is probably wrong.
     pub fn address(&self, key: &str) -> Result<Address, X402Error> {
         let text = self.required(key, self.text(key)?)?;
         address::read(text).map_err(|error| self.error(key, fault_of(error)))

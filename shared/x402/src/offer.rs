@@ -29,7 +29,9 @@ pub struct Offer {
     pub network: Option<&'static Network>,
     /// In the smallest unit of the asset.
     pub amount: U256,
-    /// As written in the offer. On other kinds of chain it is not an EVM address.
+    /// The asset as written in the offer.
+    ///
+    /// On other kinds of chain it is not an EVM address.
     pub asset: String,
     /// As written in the offer, like `asset`.
     pub pay_to: String,
@@ -54,7 +56,9 @@ pub struct Extra {
     pub domain: DomainMembers,
 }
 
-/// The members of `extra` that would change the EIP-712 domain of the payment. Their values may be of any type.
+/// The members of `extra` that would change the EIP-712 domain of the payment.
+///
+/// Their values may be of any type.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct DomainMembers {
     verifying_contract: Option<Value>,
@@ -72,8 +76,10 @@ impl DomainMembers {
         }
     }
 
-    /// Returns whether a payment is signed in the domain of its token on this chain. Another contract, such as a gateway that
-    /// pools deposits, accepts no authorization of the token, and the token none of that contract.
+    /// Returns whether a payment is signed in the domain of its token on this chain.
+    ///
+    /// Another contract, such as a gateway that pools deposits, accepts no authorization of the token, and the token
+    /// accepts none of that contract.
     pub fn is_of_token(&self, token: Address, chain: ChainId) -> bool {
         let is_token =
             |named: &Value| named.as_str().and_then(|text| address::read(text).ok()) == Some(token);

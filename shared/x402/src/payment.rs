@@ -66,7 +66,9 @@ impl Echo {
         Ok(echo)
     }
 
-    /// Returns the echo with its version only. The request's record keeps the parts to send back.
+    /// Returns the echo with only its version.
+    ///
+    /// The request's record keeps the parts to send back.
     #[must_use]
     pub fn stripped(&self) -> Self {
         match self.0 {

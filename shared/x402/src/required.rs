@@ -80,7 +80,9 @@ impl PaymentRequired {
     }
 }
 
-/// Most resource URLs that a challenge may name, other than the offer's own. All of them are checked and shown.
+/// Most resource URLs that a challenge may name, besides the offer's own.
+///
+/// All of them are checked and shown.
 pub const MAX_OTHER_URLS: usize = 7;
 
 fn accepts<'a>(fields: &Fields<'a>) -> Result<&'a [Value], X402Error> {

@@ -8,15 +8,18 @@ use crate::error::X402Error;
 use crate::fields::fault_of;
 use crate::offer::{Extra, Offer};
 
-/// The chosen offer, with its EVM addresses parsed. The payee is neither the zero address nor the token.
+/// The chosen offer, with its EVM addresses parsed.
+///
+/// The payee is neither the zero address nor the token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Choice<'a> {
     pub offer: &'a Offer,
     pub network: &'static Network,
     pub asset: Address,
     pub payee: Address,
-    /// Whether the asset is the network's reference stablecoin. Only then are name, version and decimals known
-    /// without asking the chain, and the amount is in dollars.
+    /// Whether the asset is the network's reference stablecoin.
+    ///
+    /// Only then are name, version and decimals known without asking the chain, and the amount is in dollars.
     pub reference: bool,
 }
 

@@ -14,7 +14,7 @@ use crate::required::Version;
 /// A server that reads it can sell once per payment without remembering payments itself.
 pub const REPEATED_HEADER: &str = "x-settlement-repeated";
 
-/// A body of `/verify` or `/settle`, read once. The payment in it is not verified yet.
+/// A body of `/verify` or `/settle`, parsed but not verified.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SettlementRequest {
     pub version: Version,
@@ -28,7 +28,9 @@ pub struct SettlementRequest {
     pub payload: Object,
     /// What the payer's client wrote for extensions of the protocol; empty if it wrote none.
     pub extensions: Object,
-    /// The requirements have no `extra`. Older clients send none, and check only the HTTP status of a response.
+    /// Whether the requirements have no `extra`.
+    ///
+    /// Older clients send none, and check only the HTTP status of a response.
     pub without_extra: bool,
 }
 
@@ -47,8 +49,9 @@ pub struct Requirements {
     pub channel: ChannelExtra,
 }
 
-/// The terms of a payment channel that a resource server requires. A member that is not valid counts as absent, because
-/// other schemes may use its name for something else.
+/// The terms of a payment channel that a resource server requires.
+///
+/// A member that is not valid counts as absent, because other schemes may use its name for something else.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ChannelExtra {
     pub receiver_authorizer: Option<Address>,

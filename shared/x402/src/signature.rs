@@ -156,8 +156,9 @@ fn scalars(r: &B256, s: &B256) -> Result<Signature, SignatureError> {
     Signature::from_scalars(r.0, s.0).map_err(|_range| SignatureError::Scalar)
 }
 
-/// Splits a signature of 65 bytes into `v`, `r` and `s`, with `v` as contracts expect it, 27 or 28. `None` for any
-/// other signature.
+/// Splits a signature of 65 bytes into `v`, `r` and `s`, with `v` as contracts expect it, 27 or 28.
+///
+/// `None` for any other signature.
 pub fn split(signature: &[u8]) -> Option<(u8, B256, B256)> {
     let (r, rest) = signature.split_first_chunk::<32>()?;
     let (s, v) = rest.split_first_chunk::<32>()?;

@@ -52,8 +52,10 @@ pub struct ApprovalInfo {
 #[error("the info of the extension does not have the required form")]
 pub struct InvalidInfo;
 
-/// Reads `eip2612GasSponsoring`. `None` if a member is missing or empty: a server's offer of the extension comes back
-/// unchanged from clients that do not use it.
+/// Reads `eip2612GasSponsoring`.
+///
+/// Returns `None` if a member is missing or empty: clients that do not use the extension send the server's offer of it
+/// back unchanged.
 ///
 /// # Errors
 /// [`InvalidInfo`].
@@ -75,7 +77,9 @@ pub fn eip2612(extensions: &Object) -> Result<Option<Eip2612Info>, InvalidInfo> 
     Ok(Some(Eip2612Info { from, asset, spender, permit }))
 }
 
-/// Reads `erc20ApprovalGasSponsoring`. `None` if a member is missing or empty.
+/// Reads `erc20ApprovalGasSponsoring`.
+///
+/// Returns `None` if a member is missing or empty.
 ///
 /// # Errors
 /// [`InvalidInfo`].

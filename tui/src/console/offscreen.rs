@@ -26,27 +26,29 @@ impl<W: Write> std::fmt::Debug for Offscreen<W> {
 }
 
 impl<W: Write> Offscreen<W> {
-    /// Creates a console of `size` columns and rows. What a terminal would receive goes to `out`.
+    /// Creates a console of `size` columns and rows.
+    ///
+    /// The output for a terminal goes to `out`.
     pub fn new(setup: Setup, size: (u16, u16), out: W) -> Self {
         Self { model: Model::new(setup, size), canvas: Canvas::new(out), now_ms: 0 }
     }
 
-    /// Reports that the link is up. Returns the frames to send.
+    /// Reports that the link is up, and returns the frames to send.
     pub fn connected(&mut self) -> Vec<ToEngine> {
         self.handle(Message::Connected)
     }
 
-    /// Handles a frame from the engine. Returns the frames to send.
+    /// Handles a frame from the engine, and returns the frames to send.
     pub fn received(&mut self, frame: Received) -> Vec<ToEngine> {
         self.handle(Message::Frame(frame))
     }
 
-    /// Presses the key of a plain character. Returns the frames to send.
+    /// Presses the key of a plain character, and returns the frames to send.
     pub fn press(&mut self, key: char) -> Vec<ToEngine> {
         self.handle(Message::Key(KeyEvent::new(KeyCode::Char(key), KeyModifiers::NONE)))
     }
 
-    /// Advances the console's own clock by `ms` milliseconds. Returns the frames to send.
+    /// Advances the console's own clock by `ms` milliseconds, and returns the frames to send.
     pub fn pass(&mut self, ms: u64) -> Vec<ToEngine> {
         self.now_ms = self.now_ms.saturating_add(ms);
         self.handle(Message::Tick)

@@ -18,8 +18,10 @@ const HANDSHAKE_TRIES: u8 = 5;
 const HANDSHAKE_RETRY: Duration = Duration::from_secs(2);
 
 impl Link {
-    /// Connects to the engine that the control file of a data folder names. Both sides prove that they know the
-    /// file's token. The engine shows `program` as the origin of the operator's decisions over this link.
+    /// Connects to the engine that the control file of a data folder names.
+    ///
+    /// Both sides prove that they know the file's token. The engine shows `program` as the origin of the operator's
+    /// decisions over this link.
     ///
     /// # Errors
     /// Fails if no engine answers, if either side does not prove the token, or if the protocols differ. `BUSY` if

@@ -6,7 +6,9 @@ use std::pin::Pin;
 /// Completes once, when the operator interrupts.
 pub type Interrupt = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// Returns a future that completes on Ctrl-C. Must be called inside the runtime.
+/// Returns a future that completes on Ctrl-C.
+///
+/// It must be called inside the runtime.
 #[cfg(unix)]
 pub fn ctrl_c() -> Interrupt {
     use tokio::signal::unix::{SignalKind, signal};
@@ -19,7 +21,9 @@ pub fn ctrl_c() -> Interrupt {
     }
 }
 
-/// Returns a future that completes on Ctrl-C. Must be called inside the runtime.
+/// Returns a future that completes on Ctrl-C.
+///
+/// It must be called inside the runtime.
 #[cfg(not(unix))]
 pub fn ctrl_c() -> Interrupt {
     Box::pin(async {

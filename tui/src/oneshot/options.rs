@@ -17,7 +17,9 @@ pub struct Options {
     pub json: bool,
     /// Print no progress, and no subject of a question that is not asked on the terminal.
     pub quiet: bool,
-    /// Also print the cause of a failure, if this program knows it. No effect with `json`.
+    /// Also print the cause of a failure, if this program knows it.
+    ///
+    /// It has no effect with `json`.
     pub verbose: bool,
     /// How much the engine may ask.
     pub asking: Asking,
@@ -88,7 +90,9 @@ impl std::fmt::Debug for Streams<'_> {
 }
 
 impl<'a> Streams<'a> {
-    /// Returns the streams of this process. Must be called inside the runtime, for Ctrl-C.
+    /// Returns the streams of this process.
+    ///
+    /// It must be called inside the runtime, for Ctrl-C.
     pub fn of_process(out: &'a mut io::Stdout, err: &'a mut io::Stderr) -> Self {
         let terminal = Arc::new(ControllingTerminal::default());
         Self { out, err, stdin: Box::new(Stdin), terminal, interrupt: ctrl_c() }

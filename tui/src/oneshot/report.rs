@@ -50,7 +50,7 @@ pub(super) fn finish(
     written_or(written, exit_code(&answer, options), err)
 }
 
-/// Ends a command whose answer needed no engine. Returns the exit code.
+/// Ends a command whose answer needed no engine, and returns the exit code.
 pub fn finish_without_engine(
     command: &str,
     answer: Answer,
@@ -62,7 +62,9 @@ pub fn finish_without_engine(
     finish(command, outcome, options, out, err)
 }
 
-/// Ends a command with a failure. Returns the exit code. `command` is `None` if the arguments could not be parsed.
+/// Ends a command with a failure, and returns the exit code.
+///
+/// Returns the exit code. `command` is `None` if the arguments could not be parsed.
 pub fn fail(
     command: Option<&str>,
     failure: impl Into<Failure>,
@@ -73,14 +75,17 @@ pub fn fail(
     failed(command, &failure.into(), &[], options, out, err)
 }
 
-/// Ends a command that needed no engine: writes a JSON envelope with `data`. Returns the exit code.
+/// Ends a command that needed no engine, and returns the exit code.
+///
+/// It writes a JSON envelope with `data`.
 pub fn succeed(command: &str, data: &Value, out: &mut dyn Write, err: &mut dyn Write) -> u8 {
     let data = Data { answer: data, extra: None };
     written_or(Envelope::success(command, data, &[]).write(out), 0, err)
 }
 
-/// Ends a command that needed no engine and that printed its own text. Returns the exit code. With `--json` writes an
-/// envelope with `data`, also on failure, because a part of the result is useful too.
+/// Ends a command that needed no engine and printed its own text, and returns the exit code.
+///
+/// With `--json` it writes an envelope with `data`, also on failure, because a part of the result is useful too.
 pub fn conclude(
     command: &str,
     data: &Value,

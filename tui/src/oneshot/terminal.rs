@@ -14,7 +14,9 @@ const PATHS: (&str, &str) = ("/dev/tty", "/dev/tty");
 #[cfg(not(unix))]
 const PATHS: (&str, &str) = ("CONIN$", "CONOUT$");
 
-/// A terminal on which a person can be asked. The calls block.
+/// A terminal on which a person can be asked.
+///
+/// All calls block.
 pub trait Terminal: Debug + Send + Sync {
     /// Returns whether there is a terminal to ask on.
     fn is_there(&self) -> bool;

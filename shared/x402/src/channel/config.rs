@@ -11,7 +11,9 @@ use super::fault::ChannelFault;
 /// The withdraw delays that the escrow accepts in a deposit, in seconds: 15 minutes to 30 days.
 pub const WITHDRAW_DELAY_SECONDS: RangeInclusive<u64> = 900..=2_592_000;
 
-/// The immutable terms of a channel. Any change makes another channel.
+/// The immutable terms of a channel.
+///
+/// Any change makes another channel.
 ///
 /// Configs are public: the escrow's event `ChannelCreated` contains the config. Knowing one proves nothing.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -22,7 +24,7 @@ pub struct ChannelConfig {
     pub payer_authorizer: Address,
     /// Receives the claimed money.
     pub receiver: Address,
-    /// Signs claims and refunds; must not be zero. May be a contract.
+    /// Signs claims and refunds; must not be zero, and may be a contract.
     pub receiver_authorizer: Address,
     pub token: Address,
     /// How long the receiver can still claim after the payer has started a withdrawal.

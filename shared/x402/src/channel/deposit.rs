@@ -62,7 +62,9 @@ pub struct DepositTerms {
     pub amount: u128,
 }
 
-/// A deposit by EIP-3009. Its other terms are in [`DepositTerms`].
+/// A deposit by EIP-3009.
+///
+/// Its other terms are in [`DepositTerms`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Eip3009Authorization {
     /// Unix seconds; the token requires a later block time.
@@ -70,7 +72,7 @@ pub struct Eip3009Authorization {
     /// Unix seconds; the token requires an earlier block time.
     pub valid_before: U256,
     pub salt: U256,
-    /// As sent. A counterfactual wallet wraps its signature (EIP-6492).
+    /// The signature as sent, which a counterfactual wallet wraps (EIP-6492).
     pub signature: Bytes,
 }
 
@@ -119,7 +121,7 @@ pub struct Permit2Authorization {
     pub deadline: U256,
     /// The witness.
     pub channel_id: B256,
-    /// As sent. A counterfactual wallet wraps its signature (EIP-6492).
+    /// The signature as sent, which a counterfactual wallet wraps (EIP-6492).
     pub signature: Bytes,
 }
 

@@ -15,7 +15,9 @@ use crate::error::X402Error;
 /// the common limit of 128 KiB per transaction is reached at 272 of them.
 pub const CLAIM_ROWS_MAX: usize = 400;
 
-/// A payload, read once. Nothing in it is verified: not even that a voucher's id is that of its config.
+/// A payload that is parsed but not verified.
+///
+/// Not even the id of a voucher is compared with that of its config.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ChannelPayload {
     /// Opens a channel or adds to it, and pays by the voucher.
@@ -72,7 +74,9 @@ pub struct SignedVoucher {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RefundRequest {
     pub config: ChannelConfig,
-    /// Proves who asks. It charges nothing: its ceiling is what is charged already.
+    /// The voucher that proves the payer of the request.
+    ///
+    /// It charges nothing: its ceiling is what is charged already.
     pub voucher: SignedVoucher,
     /// In the smallest unit of the token; everything that is left if absent.
     pub amount: Option<u128>,
@@ -83,12 +87,16 @@ pub struct RefundRequest {
 pub struct CompletedRefund {
     pub config: ChannelConfig,
     pub voucher: SignedVoucher,
-    /// In the smallest unit of the token. The escrow refunds less if less is left.
+    /// The amount in the smallest unit of the token.
+    ///
+    /// The escrow refunds less if less is left.
     pub amount: u128,
     pub nonce: U256,
     /// Claims to record first; may be empty, and may be of other channels.
     pub claims: Vec<ClaimRow>,
-    /// The receiver authorizer's signature of the refund. Without it, the facilitator must hold that key.
+    /// The receiver authorizer's signature of the refund.
+    ///
+    /// Without it, the facilitator must hold that key.
     pub refund_signature: Option<Bytes>,
     /// The same for the batch of claims.
     pub claim_signature: Option<Bytes>,
@@ -99,7 +107,9 @@ pub struct CompletedRefund {
 pub struct ClaimRequest {
     /// At least one.
     pub claims: Vec<ClaimRow>,
-    /// The receiver authorizer's signature of the batch. Without it, the facilitator must hold that key.
+    /// The receiver authorizer's signature of the batch.
+    ///
+    /// Without it, the facilitator must hold that key.
     pub claim_signature: Option<Bytes>,
 }
 
@@ -109,10 +119,14 @@ pub struct ClaimRow {
     pub channel: ChannelConfig,
     /// The ceiling of the voucher, cumulative, in the smallest unit of the token.
     pub max_claimable: u128,
-    /// The signature of the voucher, as sent. Where the escrow recovers the signer, it accepts 65 bytes with a low `s`
-    /// and 27 or 28 at the end, and reverts the whole batch otherwise.
+    /// The signature of the voucher, as sent.
+    ///
+    /// Where the escrow recovers the signer, it accepts 65 bytes with a low `s` and 27 or 28 at the end, and reverts
+    /// the whole batch otherwise.
     pub signature: Bytes,
-    /// What the receiver will have claimed in all. The escrow skips a row that raises nothing.
+    /// The total that the receiver will have claimed.
+    ///
+    /// The escrow skips a row that does not raise it.
     pub total_claimed: u128,
 }
 
