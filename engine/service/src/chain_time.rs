@@ -30,13 +30,14 @@ struct Probe {
 }
 
 impl HintedClock {
-    /// Creates the clock. No chain has been probed yet.
+    /// Creates the clock; no chain has been probed yet.
     pub fn new(machine: Arc<dyn Clock>) -> Self {
         Self { machine, chains: Arc::default() }
     }
 
-    /// Whether `chain` is due for a probe. After `true` the caller must call [`HintedClock::ask`]; other callers
-    /// receive `false`.
+    /// Whether `chain` is due for a probe.
+    ///
+    /// After `true` the caller must call [`HintedClock::ask`]; other callers receive `false`.
     pub fn is_due(&self, chain: ChainId, now: &Moment) -> bool {
         let now_ms = now.age_clock_ms();
         let mut chains = self.chains.lock().unwrap_or_else(PoisonError::into_inner);

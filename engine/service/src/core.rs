@@ -169,7 +169,7 @@ impl Core {
         self.untrusted.as_deref()
     }
 
-    /// Decides, applies and commits a batch. Returns one result for each action, in order.
+    /// Decides, applies and commits a batch, and returns one result for each action, in order.
     ///
     /// # Errors
     /// An action that is refused without a judgement gets the reason, for example `WALLET_LOCKED`. After a failed commit
@@ -464,7 +464,7 @@ impl Core {
         Fault::new(Code::JournalFailed).with_detail(damage)
     }
 
-    /// Commits pending entries and stops changes to the history file until [`Core::end_copy`]. Returns its path, if
+    /// Commits pending entries, stops changes to the history file until [`Core::end_copy`], and returns its path, if
     /// there is one.
     ///
     /// # Errors

@@ -28,15 +28,16 @@ pub struct Edition {
 /// How often the journal writes a snapshot, and how long it remembers signed requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Retention {
-    /// The smallest number of entries between two snapshots. At each snapshot the journal forgets old signed
-    /// requests, if a chain agrees with the clock.
+    /// The smallest number of entries between two snapshots.
+    ///
+    /// At each snapshot the journal forgets old signed requests, if a chain agrees with the clock.
     pub snapshot_every: u64,
     /// The number of days, by the signed timestamp, for which a signed request is remembered.
     pub signed_days: i64,
 }
 
 impl Retention {
-    /// The retention of all editions. Tests use shorter ones.
+    /// The retention of all editions; tests use shorter ones.
     pub const PRODUCTION: Self =
         Self { snapshot_every: SNAPSHOT_EVERY, signed_days: IDENTITY_DAYS };
 }

@@ -94,7 +94,7 @@ impl Options {
     }
 }
 
-/// A running engine. [`Engine::stop`] commits pending entries; a drop acts like a crash, which is safe.
+/// A running engine, to be ended by [`Engine::stop`]; a drop acts like a crash, which is safe.
 #[derive(Debug)]
 pub struct Engine {
     context: Arc<EngineContext>,
@@ -103,7 +103,7 @@ pub struct Engine {
 }
 
 impl Engine {
-    /// Reads settings and journal and starts the core. It does not listen yet.
+    /// Reads settings and journal and starts the core, without listening yet.
     ///
     /// # Errors
     /// `JOURNAL_DAMAGED`, an invalid setting, or an unusable data folder.
@@ -228,7 +228,7 @@ impl Engine {
         self.context.api()
     }
 
-    /// Connects a program in this process. Frames stay in kernel memory and in buffers that are wiped.
+    /// Connects a program in this process; frames stay in kernel memory and in buffers that are wiped.
     ///
     /// # Errors
     /// `INTERNAL_ERROR` if no file descriptors are left.
@@ -239,7 +239,7 @@ impl Engine {
         Ok(theirs)
     }
 
-    /// Connects a program in memory, without sockets. For tests and simulations only: its buffers are not wiped.
+    /// Connects a program in memory, only for tests and simulations, because its buffers are not wiped.
     pub fn attach(&self) -> tokio::io::DuplexStream {
         let (ours, theirs) = tokio::io::duplex(64 << 10);
         self.context.tasks.spawn(serve_attached(Arc::clone(&self.context), Box::new(ours)));

@@ -29,8 +29,10 @@ use crate::ports::{Chains, Explorers, Ports};
 /// wait for the same answer.
 type Slot = tokio::sync::Mutex<Option<(u64, Arc<NetworkFunds>)>>;
 
-/// Looks up the balances of addresses. [`Funds::of`] queries an address once at a time and at most every
-/// [`FUNDS_FRESH_MS`], so that no agent can flood the nodes through it.
+/// Looks up the balances of addresses.
+///
+/// [`Funds::of`] queries an address once at a time and at most every [`FUNDS_FRESH_MS`], so that no agent can flood
+/// the nodes through it.
 #[derive(Debug)]
 pub struct Funds {
     chains: Chains,
@@ -53,8 +55,9 @@ impl Funds {
         }
     }
 
-    /// Returns what `owner` holds on each of these networks, in their order. All are queried at once; a network that
-    /// does not answer within [`FUNDS_WAIT_MS`] is unknown.
+    /// Returns what `owner` holds on each of these networks, in their order.
+    ///
+    /// All networks are queried at once; one that does not answer within [`FUNDS_WAIT_MS`] is unknown.
     pub async fn of(&self, owner: Address, on: &[&'static Network]) -> Vec<Arc<NetworkFunds>> {
         let deadline = Instant::now() + Duration::from_millis(FUNDS_WAIT_MS);
         join_all(on.iter().map(|network| self.one(owner, network, deadline))).await

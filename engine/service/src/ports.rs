@@ -30,7 +30,9 @@ pub enum SignFault {
     Refused(String),
 }
 
-/// A holder of keys. It signs only the slip's digest. It may be slow, ask a person and refuse.
+/// A holder of keys, which signs only the slip's digest.
+///
+/// It may be slow, ask a person and refuse.
 pub trait Signer: Send + Sync + fmt::Debug {
     /// Whether signing this slip waits for a person. If so, no caller waits for the signature; a poll returns
     /// it.
@@ -89,7 +91,9 @@ pub type Chains = PerNetwork<dyn Chain>;
 /// One explorer for each network that has one configured.
 pub type Explorers = PerNetwork<dyn Explorer>;
 
-/// One port per network. Clones are cheap and share changes.
+/// One port per network.
+///
+/// Clones are cheap and share changes.
 #[derive(Debug)]
 pub struct PerNetwork<T: ?Sized> {
     // A lock instead of an owning task: every call to a chain takes it, and it is never held across an await.
@@ -114,7 +118,9 @@ impl<T: ?Sized> PerNetwork<T> {
         self.each.read().unwrap_or_else(PoisonError::into_inner).get(chain).cloned()
     }
 
-    /// Replaces the port of a network, or removes it. Calls in flight finish on the old one.
+    /// Replaces or removes the port of a network.
+    ///
+    /// Calls in flight finish on the old port.
     pub fn set(&self, chain: ChainId, to: Option<Arc<T>>) {
         let mut each = self.each.write().unwrap_or_else(PoisonError::into_inner);
         match to {
@@ -130,7 +136,9 @@ impl<T: ?Sized> FromIterator<(ChainId, Arc<T>)> for PerNetwork<T> {
     }
 }
 
-/// The price API, which a setting can replace. Cheap to clone.
+/// The price API, which a setting can replace.
+///
+/// Clones are cheap and share changes.
 #[derive(Debug, Clone, Default)]
 pub struct PriceSource(Arc<RwLock<Option<Arc<dyn Prices>>>>);
 
@@ -140,7 +148,9 @@ impl PriceSource {
         self.0.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Replaces the price API, or removes it. Calls in flight finish on the old one.
+    /// Replaces or removes the price API.
+    ///
+    /// Calls in flight finish on the old API.
     pub fn set(&self, to: Option<Arc<dyn Prices>>) {
         *self.0.write().unwrap_or_else(PoisonError::into_inner) = to;
     }

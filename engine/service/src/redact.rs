@@ -11,7 +11,9 @@ const PHRASE_WORDS: usize = 12;
 /// The replacement for a secret.
 const REDACTED: &str = "[redacted]";
 
-/// Redacts lines and passes them to another writer. Each write must contain whole lines.
+/// Redacts lines and passes them to another writer.
+///
+/// Each write must contain whole lines.
 #[derive(Debug)]
 pub struct Redacting<W>(pub W);
 
@@ -28,6 +30,7 @@ impl<W: Write> Write for Redacting<W> {
 }
 
 /// Removes agents' tokens, keys, proofs and seed phrases from `text`, and shortens request ids to eight digits.
+///
 /// A whole id would allow any reader to poll its request.
 pub fn redacted(text: &str) -> Cow<'_, str> {
     let mut out = String::new();

@@ -18,14 +18,16 @@ pub trait MutatedRules: Send + Sync + fmt::Debug {
     fn apply(&self, state: &mut State, entry: &Entry) -> Option<ChangedRecord>;
 }
 
-/// The rules of a core. The default, used in production, calls the functions of the domain.
+/// The rules of a core.
+///
+/// The default, which production uses, calls the functions of the domain.
 #[derive(Debug, Clone, Default)]
 pub struct Rules {
     mutated: Option<Arc<dyn MutatedRules>>,
 }
 
 impl Rules {
-    /// Replaces the rules. Only tests call it.
+    /// Replaces the rules; only tests call it.
     pub fn mutated(rules: Arc<dyn MutatedRules>) -> Self {
         Self { mutated: Some(rules) }
     }

@@ -37,7 +37,7 @@ use gate::{Gate, Keyring};
 use kdf::KdfParams;
 use seed::Seed;
 
-/// The one wallet of a data folder. Its slow parts (key derivation, files) belong on a blocking thread.
+/// The one wallet of a data folder, whose slow parts (key derivation, files) belong on a blocking thread.
 #[derive(Debug)]
 pub struct Vault {
     files: WalletFiles,
@@ -58,7 +58,7 @@ pub struct Prepared {
     pub seal_keys: Vec<SealKey>,
     /// The journal's head that the file last recorded.
     pub note: Option<Head>,
-    /// Why the previous save was opened, if it was. The operator must see this.
+    /// Why the previous save was opened, if it was; the operator must see this.
     pub fallback: Option<Fallback>,
 }
 
@@ -97,8 +97,7 @@ impl Vault {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Creates the wallet file and returns the id that the journal records. Nothing can be signed before
-    /// [`Vault::admit`].
+    /// Creates the wallet file and returns the id that the journal records; [`Vault::admit`] then allows signatures.
     ///
     /// # Errors
     /// `WALLET_EXISTS`, `BAD_INPUT` if the name cannot be a file name, `DATA_FOLDER` if the disk fails.
@@ -118,8 +117,9 @@ impl Vault {
         self.files.delete(name).map_err(fault)
     }
 
-    /// Opens the file of the wallet that the journal names. The gate stays closed: the caller must first check
-    /// the journal with the returned keys.
+    /// Opens the file of the wallet that the journal names.
+    ///
+    /// The gate stays closed: the caller must first check the journal with the returned keys.
     ///
     /// # Errors
     /// The password is wrong, or the file is missing, damaged or belongs to another wallet.
@@ -198,7 +198,7 @@ impl Vault {
         self.with(|wallet| Ok(wallet.for_backup(salt)))
     }
 
-    /// Lists the contents of a wallet file for `recover`, without its secrets. The wallet stays closed.
+    /// Lists the contents of a wallet file for `recover`, without its secrets and without opening the wallet.
     ///
     /// # Errors
     /// The password is wrong, or the file is missing or damaged.
@@ -250,7 +250,7 @@ impl Vault {
         self.gate.epoch()
     }
 
-    /// Removes the keys from memory. Slips issued before can no longer be signed.
+    /// Removes the keys from memory, and voids the slips issued so far.
     pub fn lock(&self) {
         self.gate.close();
         *self.opened() = None;
@@ -303,7 +303,7 @@ impl Vault {
         })
     }
 
-    /// Stores a seed in the wallet file. The seed counts only once its event is committed.
+    /// Stores a seed in the wallet file; it counts only once its event is committed.
     ///
     /// # Errors
     /// `WALLET_LOCKED`, or the file cannot be written.
@@ -340,8 +340,7 @@ impl Vault {
         Ok(())
     }
 
-    /// Stores an agent's shared secret and returns its check value. The secret counts only once its event is
-    /// committed.
+    /// Stores an agent's shared secret, which counts only once its event is committed, and returns its check value.
     ///
     /// # Errors
     /// `WALLET_LOCKED`, or the file cannot be written.
@@ -358,8 +357,9 @@ impl Vault {
         self.gate.add_agent(id.clone(), file::boxed(secret));
     }
 
-    /// Removes the secret of an agent whose deletion is on disk. If the wallet is locked, the next unlock with a
-    /// matching journal removes it from the file.
+    /// Removes the secret of an agent whose deletion is on disk.
+    ///
+    /// If the wallet is locked, the next unlock with a matching journal removes it from the file.
     ///
     /// # Errors
     /// The file cannot be written.

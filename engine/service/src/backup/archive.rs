@@ -110,7 +110,9 @@ fn stream(key: &[u8; 32]) -> StreamBE32<Aes256Gcm> {
     StreamBE32::from_aead(Aes256Gcm::new(key.into()), &[0; 7].into())
 }
 
-/// Writes a backup of `files`, whose names must be in [`NAMES`]. Returns the SHA-256 of each file as it was read.
+/// Writes a backup of `files`, and returns the SHA-256 of each file as it was read.
+///
+/// The names of the files must be in [`NAMES`].
 ///
 /// # Errors
 /// A file cannot be read, or `out` cannot be written.
@@ -152,7 +154,9 @@ impl<R: Read> Read for Hashed<R> {
     }
 }
 
-/// Reads the sealed pieces that follow `head` and returns the SHA-256 of each file, in their order. Writes nothing.
+/// Reads the sealed pieces that follow `head`, and returns the SHA-256 of each file, in their order.
+///
+/// It writes nothing.
 ///
 /// # Errors
 /// As [`extract`].
@@ -169,8 +173,9 @@ pub fn digests(
     Ok(digests)
 }
 
-/// Reads the sealed pieces that follow `head` and writes the files to the folder `into`, readable by their
-/// owner only. Returns their names.
+/// Writes the files of the sealed pieces that follow `head` to the folder `into`, and returns their names.
+///
+/// Only their owner can read the files.
 ///
 /// # Errors
 /// The key is wrong, a byte was altered, the end is missing, or the archive contains a file that is not in

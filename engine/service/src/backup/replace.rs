@@ -45,6 +45,7 @@ pub fn occupied(data: &Path) -> Vec<&'static str> {
 }
 
 /// Decides to use the staged files: after a crash from here on, the next start completes the replacement.
+///
 /// `aside` is the name of the folder that receives the old files.
 ///
 /// # Errors
@@ -62,8 +63,9 @@ pub fn decide(data: &Path, aside: &str) -> io::Result<()> {
     sync(data)
 }
 
-/// Completes the replacement that [`decide`] began, or removes files that are only staged. The caller holds the
-/// folder's lock and has no file in it open.
+/// Completes the replacement that [`decide`] began, or removes files that are only staged.
+///
+/// The caller holds the folder's lock and has no file in it open.
 ///
 /// # Errors
 /// The data folder cannot be written.

@@ -36,10 +36,13 @@ pub struct Config {
     pub console_time: ConsoleTime,
     /// The endpoints of each network, in the order in which they are tried.
     pub rpc: BTreeMap<ChainId, Vec<Url>>,
-    /// Separate endpoints for sending transactions, in the order in which they are tried. Networks without them
-    /// have no entry.
+    /// Separate endpoints for sending transactions, in the order in which they are tried.
+    ///
+    /// Networks without them have no entry.
     pub submit_rpc: BTreeMap<ChainId, Vec<Url>>,
-    /// Block explorers. Networks without one, or with `none`, have no entry.
+    /// Block explorers.
+    ///
+    /// Networks without one, or with `none`, have no entry.
     pub explorer: BTreeMap<ChainId, Url>,
     /// The price API; `None` turns it off.
     pub prices: Option<Url>,

@@ -26,7 +26,9 @@ pub(crate) enum SettingsError {
 }
 
 impl Config {
-    /// Reads `settings.toml`, if it exists, and the environment. `listen` is the command-line argument.
+    /// Reads `settings.toml`, if it exists, and the environment.
+    ///
+    /// `listen` is the command-line argument.
     ///
     /// # Errors
     /// A source is invalid or the file cannot be read. The message names the key and the remedy.

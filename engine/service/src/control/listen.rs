@@ -22,7 +22,7 @@ use crate::service::instance;
 /// The longest path for a socket. The limit is 108 bytes on Linux and 104 on macOS and the BSDs.
 const PATH_BYTES: usize = 100;
 
-/// The listening control socket. [`ControlServer::stop`] removes its files.
+/// The listening control socket, whose files [`ControlServer::stop`] removes.
 #[derive(Debug)]
 pub struct ControlServer {
     socket: PathBuf,

@@ -37,7 +37,9 @@ enum Message {
     Stop(Answer<()>),
 }
 
-/// Sends actions to the core and reads its published view. Cheap to clone.
+/// Sends actions to the core and reads its published view.
+///
+/// Cheap to clone.
 #[derive(Clone)]
 pub struct Handle {
     queue: Sender<Message>,
@@ -57,7 +59,9 @@ impl std::fmt::Debug for Handle {
 }
 
 impl Handle {
-    /// Creates the handle and the loop of a core. The core decides nothing until the loop runs.
+    /// Creates the handle and the loop of a core.
+    ///
+    /// The core decides nothing until the loop runs.
     pub fn new(core: Core, clock: Arc<dyn Clock>) -> (Self, CoreLoop) {
         let (queue, inbox) = channel();
         let permits = Arc::new(Semaphore::new(CORE_QUEUE));
@@ -79,7 +83,9 @@ impl Handle {
         self.view.clone()
     }
 
-    /// Waits until a trade is not executing. Returns at once if it is not, or once the core has stopped.
+    /// Waits until a trade is no longer executing.
+    ///
+    /// It also returns once the core has stopped.
     pub async fn trade_ended(&self, id: RequestId) {
         let ended = self.trade_ends.wait_for(id);
         // A view that was published before the registration has woken nobody.
@@ -145,6 +151,7 @@ impl Handle {
     }
 
     /// Reports to the core that the wallet was opened, with the sealing keys and the head that the wallet file noted.
+    ///
     /// Returns the head that is now sealed, or `None` if journal and wallet do not match.
     ///
     /// # Errors
@@ -165,7 +172,9 @@ impl Handle {
         self.ask(|answer| Message::Accept { key, answer }).await
     }
 
-    /// Reports to the core that the keys were wiped. `noted` is the entry that the wallet file recorded just before.
+    /// Reports to the core that the keys were wiped.
+    ///
+    /// `noted` is the entry that the wallet file recorded just before.
     ///
     /// # Errors
     /// `ENGINE_DOWN` once the core has stopped.
@@ -173,8 +182,9 @@ impl Handle {
         self.ask(|answer| Message::Locked(cause, noted, answer)).await
     }
 
-    /// Commits pending entries and stops changes to the history file until [`Handle::end_copy`]. Returns its path, if
-    /// there is one.
+    /// Commits pending entries and stops changes to the history file until [`Handle::end_copy`].
+    ///
+    /// Returns its path, if there is one.
     ///
     /// # Errors
     /// `JOURNAL_FAILED`, `DATA_FOLDER` or `ENGINE_DOWN`.
@@ -256,7 +266,9 @@ impl CoreLoop {
         self.worker.flush();
     }
 
-    /// Processes the queued messages. Returns whether there were any, or `None` once the core has stopped.
+    /// Processes the queued messages.
+    ///
+    /// Returns the loop and whether there were any messages, or `None` once the core has stopped.
     pub fn turn(mut self) -> Option<(Self, bool)> {
         let Ok(first) = self.inbox.try_recv() else { return Some((self, false)) };
         self.worker = self.worker.turn(first, &self.inbox)?;

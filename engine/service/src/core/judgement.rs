@@ -19,7 +19,7 @@ use crate::journal::{Head, JournalError, SealCheck};
 const REPEATABLE_MS: i64 = 2 * 86_400 * 1000;
 
 impl Core {
-    /// Verifies the journal after the wallet was opened. If both match, seals the head and every later commit.
+    /// Verifies the journal after the wallet was opened; if both match, seals the head and every later commit.
     ///
     /// `keys` are the wallet's sealing key, then those of earlier passwords. `note` is the head that the wallet file
     /// last recorded. Returns the sealed head, or `None` if journal and wallet do not match.
@@ -189,9 +189,9 @@ impl Core {
         self.repair_payees(tally)
     }
 
-    /// Ends sealing after the keys were wiped. The last sealed entry records the lock.
+    /// Ends sealing after the keys were wiped.
     ///
-    /// `noted` is the entry that the wallet file recorded before the lock.
+    /// The last sealed entry records the lock. `noted` is the entry that the wallet file recorded before the lock.
     pub fn locked(&mut self, moment: &Moment, cause: LockCause, noted: Option<u64>) {
         let is_recorded = self.journal.is_sealing() && self.state.wallet.is_some();
         if is_recorded && self.failed.is_none() {

@@ -21,18 +21,22 @@ pub struct View {
     pub head: Head,
     /// Why every payment needs approval: the journal did not match the wallet at unlock.
     pub untrusted: Option<String>,
-    /// Whether the last unlock verified the journal, or the operator accepted it. Before that, any process that can
-    /// write the folder may have written the entries.
+    /// Whether the last unlock verified the journal, or the operator accepted it.
+    ///
+    /// Before that, any process that can write the folder may have written the entries.
     pub judged: bool,
     /// Why the core stopped deciding; `None` while it decides.
     pub failed: Option<String>,
-    /// Days since 1970. Signed asks of earlier days are forgotten and refused.
+    /// The day (since 1970) before which signed asks are forgotten.
+    ///
+    /// Asks of forgotten days are refused.
     pub forgotten: u32,
 }
 
 impl View {
-    /// Returns the settings in force: the defaults until the journal was verified or accepted. Before that, any
-    /// program that can write the folder may have appended entries.
+    /// Returns the settings in force: the defaults until the journal was verified or accepted.
+    ///
+    /// Before that, any program that can write the folder may have appended entries.
     pub fn settings(&self) -> Arc<Settings> {
         if self.judged { Arc::clone(&self.state.settings) } else { Arc::default() }
     }
@@ -46,14 +50,16 @@ impl View {
         (first > moment.utc).then_some(first)
     }
 
-    /// Returns the idle seconds after which the wallet locks. The recorded value also applies before the journal is
-    /// verified, because the default is never to lock.
+    /// Returns the idle seconds after which the wallet locks.
+    ///
+    /// The recorded value also applies before the journal is verified, because the default is never to lock.
     pub fn idle_lock_s(&self) -> Option<u64> {
         self.state.settings.idle_lock_s
     }
 
-    /// Returns how bearer tokens from the network are treated. Before the journal is verified, the stricter of the
-    /// recorded setting and the default applies.
+    /// Returns how bearer tokens from the network are treated.
+    ///
+    /// Before the journal is verified, the stricter of the recorded setting and the default applies.
     pub fn lan_bearer(&self) -> LanBearer {
         self.state.settings.lan_bearer.max(self.settings().lan_bearer)
     }

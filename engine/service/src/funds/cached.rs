@@ -20,8 +20,10 @@ use super::holding::Unknown;
 use super::merge::merge;
 
 impl Funds {
-    /// Returns the cached balances of these addresses. Starts a probe for each balance older than
-    /// [`CARD_BALANCE_FRESH_MS`] and waits at most [`CARD_BALANCE_WAIT_MS`] for all of them.
+    /// Returns the cached balances of these addresses.
+    ///
+    /// It starts a probe for each balance older than [`CARD_BALANCE_FRESH_MS`], and waits at most
+    /// [`CARD_BALANCE_WAIT_MS`] for all probes.
     pub async fn cached_balances(
         self: &Arc<Self>,
         wanted: impl IntoIterator<Item = (Address, &'static Network)>,

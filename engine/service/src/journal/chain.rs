@@ -19,8 +19,9 @@ use super::store::{Batch, Reader, Snapshot, Store};
 /// Number of entries that [`Journal::read_back`] reads at a time.
 const PIECE: u64 = 512;
 
-/// Proof that all entries up to the head are on disk. Only [`Journal::commit`] and [`Journal::replay`] create one. A
-/// slip cannot be issued without one.
+/// Proof that all entries up to the head are on disk.
+///
+/// Only [`Journal::commit`] and [`Journal::replay`] create one, and no slip can be issued without one.
 #[derive(Debug)]
 pub struct Committed(());
 
@@ -50,7 +51,9 @@ pub struct Journal {
 }
 
 impl Journal {
-    /// Opens a store at its head. [`Journal::replay`] then checks that the chain leads there.
+    /// Opens a store at its head.
+    ///
+    /// [`Journal::replay`] then checks that the chain leads there.
     ///
     /// # Errors
     /// The store cannot be read.
@@ -67,8 +70,9 @@ impl Journal {
         })
     }
 
-    /// Returns the stored snapshot of the state, if its head is in the chain. It is a cache: without a valid one the
-    /// caller replays from the beginning.
+    /// Returns the stored snapshot of the state, if its head is in the chain.
+    ///
+    /// The snapshot is a cache: without a valid one the caller replays from the beginning.
     ///
     /// # Errors
     /// The store cannot be read.
@@ -79,8 +83,9 @@ impl Journal {
         Ok(in_chain.then_some(snapshot))
     }
 
-    /// Returns the stored snapshot, if one of the keys tagged it and it is not newer than the sealed head. Then the
-    /// entries up to it are authentic, and the state is their replay.
+    /// Returns the stored snapshot, if one of the keys tagged it and it is not newer than the sealed head.
+    ///
+    /// Then the entries up to it are authentic, and the state is their replay.
     ///
     /// # Errors
     /// The store cannot be read.
@@ -94,8 +99,9 @@ impl Journal {
         Ok((tagged && snapshot.head.seq <= sealed.seq).then_some(snapshot))
     }
 
-    /// Reads entries backwards from the trusted `head`, in pieces of up to 512, until `visit` returns false. Each piece
-    /// is in ascending order, and its hashes are checked before it is visited.
+    /// Reads entries backwards from the trusted `head`, in pieces of up to 512, until `visit` returns false.
+    ///
+    /// Each piece is in ascending order, and its hashes are checked before it is visited.
     ///
     /// # Errors
     /// An entry whose hash is not the one in the next entry, or a store that cannot be read.
@@ -126,7 +132,9 @@ impl Journal {
         Ok(())
     }
 
-    /// Reads every entry after `from` and checks the chain. The last entry must be the head on disk.
+    /// Reads every entry after `from` and checks the chain.
+    ///
+    /// The last entry must be the head on disk.
     ///
     /// # Errors
     /// The first damaged entry, a chain that ends elsewhere, or a store that cannot be read.
@@ -206,8 +214,9 @@ impl Journal {
         self.pending.forget_before = Some(day);
     }
 
-    /// Restores the index of signed asks and reports from `day` (since 1970) on, with the next commit. Returns false
-    /// and changes nothing if none of those days was forgotten.
+    /// Restores the index of signed asks and reports from `day` (since 1970) on, with the next commit.
+    ///
+    /// Returns false and changes nothing if none of those days was forgotten.
     ///
     /// # Errors
     /// The chain is damaged, or the store cannot be read.
@@ -322,7 +331,9 @@ impl Journal {
     }
 }
 
-/// Reads and checks the whole chain and returns its head. The chain must contain the hash `wanted`, if one is given.
+/// Reads and checks the whole chain, and returns its head.
+///
+/// The chain must contain the hash `wanted`, if one is given.
 ///
 /// # Errors
 /// The first damaged entry, a hash `wanted` that is not in the chain, or a store that cannot be read.

@@ -16,7 +16,7 @@ use super::store::{
 };
 use super::tables::Tables;
 
-/// A store in memory. Clones share its contents.
+/// A store in memory, whose clones share its contents.
 #[derive(Debug, Clone, Default)]
 pub struct MemoryStore {
     // A mutex instead of an owning task: readers run on other threads, like those of the real store.

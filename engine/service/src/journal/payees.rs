@@ -57,7 +57,9 @@ impl Journal {
         self.write_payees(tally)
     }
 
-    /// Counts the payments of all entries. `fresh` is the state before the first.
+    /// Counts the payments of all entries.
+    ///
+    /// `fresh` is the state before the first entry.
     ///
     /// # Errors
     /// The chain is damaged, or the store cannot be read.
@@ -67,7 +69,7 @@ impl Journal {
         Ok(count.tally)
     }
 
-    /// Replaces the rows if they differ from `tally`. Returns whether they were correct.
+    /// Replaces the rows of payees if they differ from `tally`, and returns whether they were correct.
     ///
     /// # Errors
     /// The commit failed.

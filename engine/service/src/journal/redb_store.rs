@@ -40,8 +40,9 @@ const CACHE_BYTES: usize = 2 << 20;
 pub struct Checkpoints {
     /// Approximate size in bytes at which a checkpoint starts.
     pub after_bytes: usize,
-    /// Whether a background thread moves the rows. Otherwise the commit that reaches the size does, in deterministic
-    /// order.
+    /// Whether a background thread moves the rows.
+    ///
+    /// Otherwise the commit that reaches the size moves them, in deterministic order.
     pub in_background: bool,
 }
 

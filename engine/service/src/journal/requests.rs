@@ -79,8 +79,9 @@ impl Journal {
         Ok(())
     }
 
-    /// Indexes a payment of a bearer agent under its ask, if it was reported as settled. Earlier payments of the ask
-    /// remain in the list, because a chain lookup may find that this payment failed.
+    /// Indexes a payment of a bearer agent under its ask, if it was reported as settled.
+    ///
+    /// Earlier payments of the ask remain in the list, because a chain lookup may find that this payment failed.
     ///
     /// # Errors
     /// The store cannot be read.
@@ -202,7 +203,7 @@ impl Journal {
         Ok(None)
     }
 
-    /// Returns whether this is a signed ask of a forgotten day. A repeat of it is refused.
+    /// Returns whether this is a signed ask of a forgotten day, whose repeat is refused.
     ///
     /// # Errors
     /// The store cannot be read.
@@ -245,7 +246,9 @@ impl Journal {
         }
     }
 
-    /// Returns the day (since 1970) before which signed asks are forgotten. A repeat of such an ask would look new.
+    /// Returns the day (since 1970) before which signed asks are forgotten.
+    ///
+    /// A repeat of such an ask would look new.
     ///
     /// # Errors
     /// The store cannot be read.

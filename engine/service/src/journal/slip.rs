@@ -62,8 +62,10 @@ pub struct SigningOrder {
     pub terms: Terms,
 }
 
-/// The right to sign one digest with one key in one epoch. Every constructor takes the proof of a commit or replay, so
-/// a slip exists only for a digest that the journal contains.
+/// The right to sign one digest with one key in one epoch.
+///
+/// Every constructor takes the proof of a commit or replay, so a slip exists only for a digest that the journal
+/// contains.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Slip {
     subject: Subject,
@@ -146,7 +148,9 @@ impl Slip {
         self.digest
     }
 
-    /// Returns the gate's epoch when the slip was issued. A later freeze or lock voids the slip.
+    /// Returns the gate's epoch when the slip was issued.
+    ///
+    /// A later freeze or lock voids the slip.
     pub fn epoch(&self) -> u64 {
         self.epoch
     }

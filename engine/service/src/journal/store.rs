@@ -22,15 +22,18 @@ pub struct Batch {
     pub entries: Vec<(u64, Vec<u8>)>,
     pub head: Head,
     pub seal: Option<Seal>,
-    /// The latest record of each touched request, keyed by the entry that created it. This order puts records of one
-    /// time on the same page; with their random ids as keys each would cost a separate page.
+    /// The latest record of each touched request, keyed by the entry that created it.
+    ///
+    /// This order puts records of one time on the same page; with their random ids as keys each would cost a separate
+    /// page.
     #[serde(with = "rows")]
     pub records: Vec<(u64, Vec<u8>)>,
     /// The latest settlement of each touched payment, keyed by the entry that created its request.
     #[serde(with = "rows")]
     pub settlements: Vec<(u64, Vec<u8>)>,
-    /// Maps a request id, ask identity or idempotency key to the entry of its newest request, and a report's identity
-    /// to its entry. Also lists the settled payments of bearer asks.
+    /// Maps a request id, ask identity or idempotency key to the entry of its newest request.
+    ///
+    /// It also maps a report's identity to its entry, and lists the settled payments of bearer asks.
     pub index: Vec<(Vec<u8>, u64)>,
     /// The new totals of each payee that the entries paid.
     pub payees: Tally,
@@ -39,7 +42,9 @@ pub struct Batch {
     /// A payee row could not be read, so the rows are no longer up to date.
     pub payees_incomplete: bool,
     pub snapshot: Option<Snapshot>,
-    /// Forgets the signed asks and reports of days before this one. A day before the stored one has no effect.
+    /// The day before which signed asks and reports are forgotten.
+    ///
+    /// A day before the stored one has no effect.
     pub forget_before: Option<u32>,
     /// The batch's index has every signed ask and report from this day on, so they are remembered again.
     pub remember_from: Option<u32>,
@@ -58,8 +63,9 @@ pub struct Snapshot {
     pub head: Head,
     #[serde(with = "bytes")]
     pub state: Vec<u8>,
-    /// An HMAC under the sealing key; `None` if commits were not sealed. If it is valid, an unlock does not
-    /// replay earlier entries.
+    /// An HMAC under the sealing key; `None` if commits were not sealed.
+    ///
+    /// If it is valid, an unlock does not replay earlier entries.
     pub tag: Option<[u8; 32]>,
 }
 

@@ -55,7 +55,9 @@ pub(super) async fn run(
     Ok(Answer::Doctor { checks }.into())
 }
 
-/// Runs the checks that need no engine. `fault` is the error if an engine could not start or be reached.
+/// Runs the checks that need no engine.
+///
+/// `fault` is the error if an engine could not start or be reached.
 ///
 /// Creates no folder and no file.
 pub fn without_engine(path: &Path, fault: Option<&Fault>) -> Answer {

@@ -15,8 +15,9 @@ pub struct DataFolder {
 }
 
 impl DataFolder {
-    /// Opens the folder named by `flag`, else by `BURSAR_DATA_DIR`, else `bursar` in the platform's folder for user
-    /// data. Creates it if it is missing.
+    /// Opens the data folder, and creates it if it is missing.
+    ///
+    /// It is named by `flag`, else by `BURSAR_DATA_DIR`, else it is `bursar` in the platform's folder for user data.
     ///
     /// # Errors
     /// `DATA_FOLDER` if nothing names a folder and the platform has none, or if the folder is unusable.
@@ -40,8 +41,9 @@ impl DataFolder {
         })
     }
 
-    /// Creates the folder with mode 0700 if it is missing, and checks it. Closes it to other accounts if
-    /// necessary.
+    /// Creates the folder with mode 0700 if it is missing, and checks it.
+    ///
+    /// It closes the folder to other accounts if necessary.
     ///
     /// # Errors
     /// `DATA_FOLDER` if it is not a folder, belongs to another account or cannot be written.

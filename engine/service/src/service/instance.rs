@@ -16,10 +16,13 @@ use super::data_dir::DataFolder;
 const LOCK: &str = "engine.lock";
 const CONTROL: &str = "control.json";
 
-/// How long a command waits for a folder whose holder cannot be reached. Other commands may run before it, one
-/// after the other.
+/// How long a command waits for a folder whose holder cannot be reached.
+///
+/// Other commands may run before it, one after the other.
 pub const COMMAND_WAITS: Duration = Duration::from_secs(60);
-/// How long an engine waits for such a folder. The holder is one command, or an engine that starts or stops.
+/// How long an engine waits for such a folder.
+///
+/// The holder is one command, or an engine that starts or stops.
 pub const ENGINE_WAITS: Duration = Duration::from_secs(5);
 const PAUSE: Duration = Duration::from_millis(50);
 
@@ -43,8 +46,9 @@ pub struct InstanceLock {
 /// Far above what a control file needs.
 const CONTROL_BYTES: u64 = 64 << 10;
 
-/// Locks the folder, or returns how to reach the engine that holds it. Blocks the thread for at most about
-/// `wait`.
+/// Locks the folder, or returns how to reach the engine that holds it.
+///
+/// It blocks the thread for at most about `wait`.
 ///
 /// # Errors
 /// `ENGINE_RUNNING` if another program holds the folder and cannot be reached, `DATA_FOLDER` if a file is
@@ -78,8 +82,9 @@ pub fn claim(folder: &DataFolder, wait: Duration) -> Result<Instance, Fault> {
     ))
 }
 
-/// Publishes how to reach this engine. The file grants control over the engine, so it has mode 0600 from its
-/// creation and appears by a rename.
+/// Publishes how to reach this engine.
+///
+/// The file grants control over the engine, so it has mode 0600 from its creation and appears by a rename.
 ///
 /// # Errors
 /// `DATA_FOLDER` if the file cannot be written.
@@ -105,7 +110,9 @@ pub fn withdraw_control(folder: &DataFolder) {
     }
 }
 
-/// Returns how to reach the engine that runs on the folder, if there is one. Does not lock.
+/// Returns how to reach the engine that runs on the folder, if there is one.
+///
+/// It does not lock the folder.
 ///
 /// # Errors
 /// `DATA_FOLDER` if the control file belongs to another account, is open to others, or is not a regular file.

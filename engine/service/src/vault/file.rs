@@ -44,13 +44,16 @@ pub struct WalletFiles {
 }
 
 impl WalletFiles {
-    /// Returns the wallet files of `data_folder`. A caller that writes must hold the folder's lock.
+    /// Returns the wallet files of `data_folder`.
+    ///
+    /// A caller that writes must hold the folder's lock.
     pub fn new(data_folder: &Path, bounds: KdfBounds, failpoints: Arc<dyn Failpoints>) -> Self {
         Self { folder: data_folder.join("wallets"), bounds, failpoints }
     }
 
-    /// Returns the names of all wallets, sorted. A wallet with only its previous save counts, because it can be
-    /// opened.
+    /// Returns the names of all wallets, sorted.
+    ///
+    /// A wallet with only its previous save counts, because it can be opened.
     ///
     /// # Errors
     /// The folder cannot be read.
@@ -103,8 +106,9 @@ impl WalletFiles {
         Opening::prepare(self.copies_of(&self.stored_name(name)?)?, self.bounds)?.run(password)
     }
 
-    /// Returns the name of the wallet in a backup, and the backup's key. `text` is the wallet file inside the backup;
-    /// `file` is the backup's path, for errors.
+    /// Returns the name of the wallet in a backup, and the backup's key.
+    ///
+    /// `text` is the wallet file inside the backup; `file` is the backup's path, for errors.
     ///
     /// # Errors
     /// The password is wrong, or the text is not a valid wallet file of this version.
@@ -134,8 +138,9 @@ impl WalletFiles {
         opening::load(&copies, &copies.current(), &self.bounds).map(|_locked| ())
     }
 
-    /// Removes every copy: the current save, the previous one and leftovers of a crash. The caller must have dropped
-    /// the open wallet: its next save would write the file again.
+    /// Removes every copy of a wallet: the current save, the previous one and leftovers of a crash.
+    ///
+    /// The caller must have dropped the open wallet, whose next save would write the file again.
     ///
     /// # Errors
     /// There is no such wallet, or a file cannot be removed.

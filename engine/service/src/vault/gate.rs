@@ -40,7 +40,9 @@ impl Keyring {
     }
 }
 
-/// Holds the keyring and the epoch. The vault opens and closes it; the core voids slips. Each raises the epoch.
+/// Holds the keyring and the epoch.
+///
+/// The vault opens and closes the gate; the core voids slips. Each of these raises the epoch.
 #[derive(Default)]
 pub struct Gate {
     // A lock instead of an owning task: the epoch must be compared at the moment of signing, and many callers

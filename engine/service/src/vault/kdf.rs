@@ -13,7 +13,9 @@ pub const SALT_BYTES: usize = 16;
 /// Stack bytes to wipe: Argon2 keeps its state and the last block of the password there.
 const STACK_BYTES: usize = 16 * 1024;
 
-/// The cost of one guess. Stored with the wallet, so that it can be raised without losing old wallets.
+/// The parameters of the key derivation, which set the cost of one guess.
+///
+/// They are stored with the wallet, so that the cost can be raised without losing old wallets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct KdfParams {
     pub memory_kib: u32,
@@ -25,12 +27,16 @@ impl KdfParams {
     /// The parameters of the wallet specification (section "Wallet"): 256 MiB, 3 iterations, 4 lanes.
     pub const FULL: Self = Self { memory_kib: 262_144, iterations: 3, parallelism: 4 };
 
-    /// The parameters for a payments-only edition on small machines: 64 MiB. No program uses them yet.
+    /// The parameters for a payments-only edition on small machines: 64 MiB.
+    ///
+    /// No program uses them yet.
     pub const PAYMENTS_EDITION: Self = Self { memory_kib: 65_536, iterations: 3, parallelism: 4 };
 }
 
-/// The range of accepted parameters. An attacker may have edited the file. Below the floor a password would be cheap
-/// to guess; above the ceiling the derivation would exhaust the machine.
+/// The range of accepted parameters, because an attacker may have edited the file.
+///
+/// An attacker may have edited the file. Below the floor a password would be cheap to guess; above the ceiling the
+/// derivation would exhaust the machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct KdfBounds {
     pub min_memory_kib: u32,
@@ -40,8 +46,9 @@ pub struct KdfBounds {
 }
 
 impl KdfBounds {
-    /// The only bounds in production. Tests lower the floor, because a key of full strength takes a large part
-    /// of a second.
+    /// The only bounds in production.
+    ///
+    /// Tests lower the floor, because a key of full strength takes a large part of a second.
     pub const PRODUCTION: Self = Self {
         min_memory_kib: 65_536,
         max_memory_kib: 524_288,
@@ -90,7 +97,9 @@ pub enum KdfError {
     OutOfMemory { memory_kib: u32 },
 }
 
-/// Derives a key with Argon2id (RFC 9106, version 0x13). The caller has normalised the password to NFC.
+/// Derives a key with Argon2id (RFC 9106, version 0x13).
+///
+/// The caller has normalised the password to NFC.
 ///
 /// # Errors
 /// A parameter is outside the bounds, or there is too little memory.

@@ -23,12 +23,16 @@ pub enum SealError {
     NoEntropy,
 }
 
-/// A nonce. Not `Clone`, and consumed by sealing: using a nonce twice breaks GCM for its key.
+/// A nonce, which sealing consumes.
+///
+/// It is not `Clone`: using a nonce twice breaks GCM for its key.
 #[derive(Debug)]
 pub struct Nonce([u8; NONCE_BYTES]);
 
 impl Nonce {
-    /// Returns 96 random bits. NIST SP 800-38D allows 2^32 messages per key, far more than a wallet saves.
+    /// Returns 96 random bits.
+    ///
+    /// NIST SP 800-38D allows 2^32 messages per key, far more than a wallet saves.
     ///
     /// # Errors
     /// The system provides no random bytes.
@@ -48,7 +52,9 @@ impl TryFrom<&[u8]> for Nonce {
     }
 }
 
-/// A sealed message: the nonce, and the ciphertext with its tag at the end. These bytes are public.
+/// A sealed message: the nonce, and the ciphertext with its tag at the end.
+///
+/// These bytes are public.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Sealed {
     nonce: [u8; NONCE_BYTES],
@@ -56,7 +62,9 @@ pub struct Sealed {
 }
 
 impl Sealed {
-    /// Creates a message from bytes of a file. Nothing is verified before [`open`].
+    /// Creates a message from the bytes of a file.
+    ///
+    /// Nothing is verified before [`open`].
     pub fn from_parts(nonce: Nonce, ciphertext: Vec<u8>) -> Self {
         Self { nonce: nonce.0, ciphertext }
     }
@@ -80,8 +88,9 @@ pub fn seal(key: &[u8; 32], aad: &[u8], plaintext: &[u8]) -> Result<Sealed, Seal
     seal_under(Nonce::random()?, key, aad, plaintext)
 }
 
-/// Seals a message under a nonce that the caller guarantees to be unused. Only for [`seal`], and for tests with
-/// published vectors.
+/// Seals a message under a nonce that the caller guarantees to be unused.
+///
+/// It is only for [`seal`], and for tests with published vectors.
 ///
 /// # Errors
 /// The message is too long.
@@ -102,7 +111,9 @@ pub fn seal_under(
     Ok(Sealed { nonce: nonce.0, ciphertext: std::mem::take(&mut *buffer) })
 }
 
-/// Returns the plaintext. The tag is verified before anything is decrypted.
+/// Decrypts a message and returns its plaintext.
+///
+/// The tag is verified before anything is decrypted.
 ///
 /// # Errors
 /// The key, the context `aad` or the message does not match the tag.

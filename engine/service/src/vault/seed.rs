@@ -10,14 +10,18 @@ use zeroize::{Zeroizing, zeroize_stack};
 /// Stack bytes to wipe: bip39 keeps word numbers, bits and PBKDF2 state there. Covers debug builds too.
 const STACK_BYTES: usize = 32 * 1024;
 
-/// The length of a new phrase. An imported phrase may also have 15, 18 or 21 words.
+/// The length of a new phrase.
+///
+/// An imported phrase may also have 15, 18 or 21 words.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WordCount {
     Twelve,
     TwentyFour,
 }
 
-/// Why a phrase is invalid. Never repeats a word: a word with a typing error is still a secret.
+/// Why a phrase is invalid.
+///
+/// The texts never repeat a word: a word with a typing error is still a secret.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum SeedError {
     #[error("a seed phrase has 12, 15, 18, 21 or 24 words, this has {0}")]
@@ -30,13 +34,15 @@ pub enum SeedError {
     EntropySize(usize),
 }
 
-/// A seed phrase, stored as its entropy. Wiped on drop; has no `Clone`, and its `Debug` is redacted.
+/// A seed phrase, stored as its entropy.
+///
+/// It is wiped on drop, has no `Clone`, and its `Debug` is redacted.
 pub struct Seed {
     entropy: SecretSlice<u8>,
 }
 
 impl Seed {
-    /// Creates a seed from random bytes. The caller takes them from the system.
+    /// Creates a seed from random bytes, which the caller takes from the system.
     pub fn generate(words: WordCount, entropy: &[u8; 32]) -> Self {
         let (half, _rest) = entropy.split_at(16);
         let taken = match words {
@@ -69,7 +75,9 @@ impl Seed {
         seed
     }
 
-    /// Returns the words, separated by one blank. Only for `seed create`, and for `seed words` after the password.
+    /// Returns the words, separated by one blank.
+    ///
+    /// It is only for `seed create`, and for `seed words` after the password.
     ///
     /// # Errors
     /// The entropy has an invalid size, which the constructors exclude.
@@ -79,8 +87,10 @@ impl Seed {
         phrase
     }
 
-    /// Returns the 64 bytes from which keys are derived: PBKDF2 over the words and the passphrase (BIP-39 calls
-    /// this the seed). The 2048 rounds cost milliseconds, so callers should derive all keys from one result.
+    /// Returns the 64 bytes from which keys are derived: PBKDF2 over the words and the passphrase.
+    ///
+    /// BIP-39 calls these bytes the seed. The 2048 rounds cost milliseconds, so callers should derive all keys from
+    /// one result.
     ///
     /// # Errors
     /// The entropy has an invalid size, which the constructors exclude.

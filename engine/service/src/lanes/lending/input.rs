@@ -11,7 +11,7 @@ use bursar_morpho::VenueId;
 
 use crate::lanes::fields::{self, InputFault, bad};
 
-/// The fields of the object. Every other one is refused.
+/// The fields of the object; every other field is refused.
 pub const POSITION_FIELDS: &[&str] = &[
     "action",
     "venue",

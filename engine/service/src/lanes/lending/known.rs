@@ -51,7 +51,9 @@ impl Known {
         Self { as_of: state.seq, ..Self::default() }
     }
 
-    /// Reads a state for the plan of a request. Without its agent, nothing may be lent.
+    /// Reads the state for the plan of a request.
+    ///
+    /// Without the request's agent, nothing may be lent.
     pub fn of(state: &State, request: &Request) -> Self {
         let agent = state.agents.get(&request.agent);
         let policy = agent.and_then(|agent| state.policy_of(agent));

@@ -34,7 +34,7 @@ pub struct Lending {
 }
 
 impl Lending {
-    /// Creates the lane. Opens no connection.
+    /// Creates the lane, without opening a connection.
     pub fn new(ports: &Ports) -> Self {
         Self {
             ports: ports.clone(),
@@ -46,8 +46,9 @@ impl Lending {
         }
     }
 
-    /// Keeps the measurement of a request or an approval for the first step of its plan. `outbox` is the paying
-    /// address's from before the measurement.
+    /// Keeps the measurement of a request or an approval for the first step of its plan.
+    ///
+    /// `outbox` is the state of the paying address's outbox before the measurement.
     pub fn keep(&self, id: RequestId, outbox: Arc<Outbox>, measured: Measured) {
         self.kept.put(id, outbox, measured);
     }

@@ -10,7 +10,9 @@ use super::lane::Lending;
 use super::network_read::Wanted;
 use super::venue_read::Preview;
 
-/// A venue, and what an address has in it. Amounts are in the stablecoin's smallest unit.
+/// A venue, and what an address has in it.
+///
+/// Amounts are in the stablecoin's smallest unit.
 #[derive(Debug, Clone)]
 pub struct OwnVenue {
     pub venue: VenueId,

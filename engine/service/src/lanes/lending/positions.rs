@@ -25,7 +25,9 @@ pub struct OwnerPositions {
     pub read: usize,
 }
 
-/// What one address has in one vault. Amounts are in the stablecoin's smallest unit.
+/// What one address has in one vault.
+///
+/// Amounts are in the stablecoin's smallest unit.
 #[derive(Debug, Clone)]
 pub struct Position {
     pub venue: Address,

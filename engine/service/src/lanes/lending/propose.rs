@@ -19,7 +19,9 @@ use crate::lanes::batch::unavailable;
 #[derive(Debug)]
 pub struct Proposal {
     pub ask: LoanAsk,
-    /// What was measured, or why nothing could be. The ask then has no quote.
+    /// The measurement, or why there is none.
+    ///
+    /// Without a measurement the ask has no quote.
     pub measured: Result<Measured, Refusal>,
 }
 

@@ -45,7 +45,9 @@ pub struct ScanTask {
     pub stopping: CancellationToken,
 }
 
-/// Takes over the results of earlier runs. Blocks on the disk.
+/// Loads the results of earlier runs.
+///
+/// It blocks on the disk.
 pub fn load(scan: &Scan, store: &dyn ScanStore) {
     save::load(scan, store);
 }

@@ -26,8 +26,10 @@ pub enum PaymentInput {
     Data(Value),
 }
 
-/// Reads the challenge into an ask. Queries the chain through `domains` only if the chosen offer contradicts our table
-/// of tokens. Of a token outside the table nothing but the offer's claim is known yet.
+/// Reads the challenge into an ask.
+///
+/// It queries the chain through `domains` only if the chosen offer contradicts our table of tokens. Of a token outside
+/// the table it knows only what the offer claims.
 ///
 /// # Errors
 /// The challenge is invalid, its chosen offer cannot be read into an ask, or a URL is too long.

@@ -42,8 +42,9 @@ impl TokenDomains {
         Self { chains, clock, known }
     }
 
-    /// Returns whether the token has the domain separator of our table (`DOMAIN_SEPARATOR()`, EIP-2612). False if
-    /// the query fails.
+    /// Returns whether the token has the domain separator of our table (`DOMAIN_SEPARATOR()`, EIP-2612).
+    ///
+    /// It returns false if the query fails.
     pub async fn confirms(&self, network: &Network) -> bool {
         let Some(known) = self.known.get(&network.chain) else { return false };
         let mut known = known.lock().await;

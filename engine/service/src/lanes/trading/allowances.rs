@@ -14,8 +14,10 @@ use crate::lanes::allowances::{Allowance, Allowances};
 const AT_ONCE: usize = 50;
 
 impl Trading {
-    /// Reads the allowances of `tokens` for SwapRouter02 and Permit2, and those within Permit2 for the Universal Router.
-    /// An allowance within Permit2 that has ended counts as zero.
+    /// Reads the allowances of `tokens` for the routers of the exchange.
+    ///
+    /// These are the allowances for SwapRouter02 and Permit2, and those within Permit2 for the Universal Router. An
+    /// allowance within Permit2 that has ended counts as zero.
     ///
     /// # Errors
     /// `CHAIN_UNAVAILABLE`

@@ -21,7 +21,9 @@ use super::spec::DECIMALS_MAX;
 const WAIT_MS: u64 = 3_000;
 
 impl Trading {
-    /// Reads what is known about the token of a payment. What no node answers in time stays unknown.
+    /// Reads what is known about the token of a payment.
+    ///
+    /// Data that no node returns in time stays unknown.
     ///
     /// `None` if the payment is in a reference stablecoin, or its network has no exchange.
     pub async fn appraise(&self, payment: &PaymentAsk) -> Option<ForeignAsset> {

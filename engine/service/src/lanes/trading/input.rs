@@ -17,7 +17,7 @@ const DEFAULT_FEE: u32 = 3_000;
 /// The largest slippage that an agent may request, in basis points.
 const SLIPPAGE_MAX: u64 = 5_000;
 
-/// The fields of the object. Every other one is refused.
+/// The fields of the object; every other field is refused.
 pub const TRADE_FIELDS: &[&str] = &[
     "token_in",
     "token_out",

@@ -33,7 +33,7 @@ pub struct Trading {
 }
 
 impl Trading {
-    /// Creates the lane. Opens no connection.
+    /// Creates the lane, without opening a connection.
     pub fn new(ports: &Ports) -> Self {
         let eth_price = EthPrice::new(ports.prices.clone(), Arc::clone(&ports.clock));
         Self {
@@ -45,8 +45,9 @@ impl Trading {
         }
     }
 
-    /// Keeps the measurement of a request or an approval for the first step of its plan. `outbox` is the paying
-    /// address's from before the measurement.
+    /// Keeps the measurement of a request or an approval for the first step of its plan.
+    ///
+    /// `outbox` is the state of the paying address's outbox before the measurement.
     pub fn keep(&self, id: RequestId, outbox: Arc<Outbox>, measured: Measured) {
         self.kept.put(id, outbox, measured);
     }

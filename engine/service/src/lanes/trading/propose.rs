@@ -35,7 +35,9 @@ pub fn default_slippage(policy: &TradingPolicy) -> Bps {
 #[derive(Debug)]
 pub struct Proposal {
     pub ask: TradeAsk,
-    /// What was measured, or why the trade cannot be made now. The ask then has no quote.
+    /// The measurement, or why the trade cannot be made now.
+    ///
+    /// Without a measurement the ask has no quote.
     pub measured: Result<Measured, Refusal>,
 }
 
@@ -182,7 +184,7 @@ impl Trading {
         best.ok_or_else(|| Refusal::new(Code::NoPool))
     }
 
-    /// Quotes the usual routes of a trade. The highest output comes first, before gas.
+    /// Quotes the usual routes of a trade, the highest output first, before gas.
     ///
     /// # Errors
     /// `CHAIN_UNAVAILABLE`, or `NO_POOL` if the network has no exchange.

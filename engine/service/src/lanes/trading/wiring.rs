@@ -14,7 +14,9 @@ use bursar_uniswap::{permit, read};
 /// Gas of one question.
 const GAS: u64 = 200_000;
 
-/// What the contracts of an exchange answered. An error names the first contract that is not as expected.
+/// Whether the contracts of an exchange are configured as expected.
+///
+/// An error names the first contract that is not.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Wiring {
     pub v3: Result<(), Unexpected>,

@@ -38,8 +38,9 @@ pub(crate) fn normalized(password: &SecretString) -> SecretString {
     SecretString::from(normal)
 }
 
-/// Checks a password against the wallet file of a data folder, without an engine. Changes nothing, and counts no wrong
-/// password: only who can read the file can ask.
+/// Checks a password against the wallet file of a data folder, without an engine.
+///
+/// It changes nothing, and counts no wrong passwords: a caller must be able to read the file.
 ///
 /// # Errors
 /// `WRONG_PASSWORD`, `NO_WALLET`, or those of reading the file.

@@ -10,7 +10,9 @@ use zeroize::{Zeroizing, zeroize_stack};
 /// Stack bytes to wipe: k256 keeps scalars and multiplication tables there. Covers debug builds too.
 const STACK_BYTES: usize = 64 * 1024;
 
-/// The bytes are not a valid secp256k1 key, or no signature exists. For random bytes both are practically impossible.
+/// The bytes are not a valid secp256k1 key, or no signature exists.
+///
+/// For random bytes both are practically impossible.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("these bytes are not a usable secp256k1 key")]
 pub struct KeyError;
@@ -60,7 +62,7 @@ impl PrivateKey {
         signature
     }
 
-    /// Returns the key's bytes. Only for `address export`, after the password.
+    /// Returns the key's bytes, only for `address export` after the password.
     pub fn expose_bytes(&self) -> Zeroizing<[u8; 32]> {
         Zeroizing::new(self.key.to_bytes().into())
     }

@@ -13,15 +13,18 @@ use crate::vault::seed::Seed;
 /// The shared secret of an agent in `hmac` mode, or a retired seal key.
 pub type AgentSecret = SecretBox<[u8; 32]>;
 
-/// The newest head of the journal that the wallet file records. A journal that does not contain this entry was
-/// replaced, for example by an older copy.
+/// The newest head of the journal that the wallet file records.
+///
+/// A journal that does not contain this entry was replaced, for example by an older copy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct JournalNote {
     pub seq: u64,
     pub head: [u8; 32],
 }
 
-/// The id already has a seed. A seed is never overwritten, because its addresses would be lost with it.
+/// The error that a seed with this id exists.
+///
+/// A seed is never overwritten, because its addresses would be lost with it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the wallet already has a seed {0}")]
 pub struct SeedIdTaken(pub SeedId);

@@ -17,7 +17,9 @@ use super::save::WalletCopies;
 use crate::vault::kdf::{KdfBounds, KdfParams};
 use crate::vault::seed::Seed;
 
-/// The decrypted contents of a wallet file. All secrets are wiped on drop.
+/// The decrypted contents of a wallet file.
+///
+/// All secrets are wiped on drop.
 pub struct OpenWallet {
     copies: WalletCopies,
     bounds: KdfBounds,
@@ -100,7 +102,7 @@ impl OpenWallet {
         self.contents.agents.insert(id, boxed(secret));
     }
 
-    /// Removes the secret of an agent. Returns whether there was one.
+    /// Removes the secret of an agent, and returns whether there was one.
     pub fn remove_agent_secret(&mut self, id: &AgentId) -> bool {
         self.contents.agents.remove(id).is_some()
     }
@@ -115,7 +117,7 @@ impl OpenWallet {
         self.contents.note = Some(note);
     }
 
-    /// Drops the seeds and secrets that the two predicates reject. Returns whether anything was dropped.
+    /// Drops the seeds and secrets that the two predicates reject, and returns whether it dropped any.
     pub fn retain(
         &mut self,
         mut seed: impl FnMut(SeedId) -> bool,
@@ -127,8 +129,9 @@ impl OpenWallet {
         before != (self.contents.seeds.len(), self.contents.agents.len())
     }
 
-    /// Returns the key of the journal's seals: HMAC-SHA256 under the master key. A change of the password
-    /// changes it.
+    /// Returns the key of the journal's seals: HMAC-SHA256 under the master key.
+    ///
+    /// A change of the password changes it.
     pub fn seal_key(&self) -> Zeroizing<[u8; 32]> {
         self.keys.seal_key()
     }
@@ -143,20 +146,25 @@ impl OpenWallet {
         self.contents.agents.iter()
     }
 
-    /// Returns the seal keys of earlier passwords. After a crash between a password change and the journal's first
-    /// seal under the new key, the last seal uses one of them.
+    /// Returns the seal keys of earlier passwords.
+    ///
+    /// After a crash between a password change and the journal's first seal under the new key, the last seal uses one
+    /// of them.
     pub fn retired_seal_keys(&self) -> &[AgentSecret] {
         &self.contents.retired_seal_keys
     }
 
-    /// Drops the seal keys of earlier passwords. Call it when the journal's head is sealed under
-    /// [`Self::seal_key`], then save. Otherwise an old password with an old copy of the file would be enough to
-    /// seal a journal.
+    /// Drops the seal keys of earlier passwords.
+    ///
+    /// Call it when the journal's head is sealed under [`Self::seal_key`], then save. Otherwise an old password and an
+    /// old copy of the file would suffice to seal a journal.
     pub fn forget_retired_seal_keys(&mut self) {
         self.contents.retired_seal_keys.clear();
     }
 
-    /// Checks a password that the operator enters again. Costs as much as opening the wallet.
+    /// Checks a password that the operator enters again.
+    ///
+    /// It costs as much as opening the wallet.
     ///
     /// # Errors
     /// The password is wrong, or the key cannot be derived.

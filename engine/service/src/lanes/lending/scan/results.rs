@@ -11,7 +11,7 @@ use tokio::sync::watch;
 use super::findings::{BlockRange, Deposit, Findings, ScanBound, Search};
 use super::query::ScanFault;
 
-/// The results of the scan. No method waits for the chain.
+/// The results of the scan; no method waits for the chain.
 #[derive(Debug, Default)]
 pub struct Scan {
     // A lock instead of an owning task: requests read the results without waiting for the scan. It is never held across

@@ -36,7 +36,7 @@ pub struct FileStore {
 }
 
 impl FileStore {
-    /// Keeps the data in `file`. Its folder must exist.
+    /// Creates a store in `file`, whose folder must exist.
     pub fn new(file: PathBuf) -> Self {
         Self { file, writes: Mutex::new(()) }
     }
