@@ -2,7 +2,9 @@
 
 use alloy_primitives::{Address, Bytes};
 
-/// The target and calldata of a contract call. The sender is separate, and no native coin is sent.
+/// The target and calldata of a contract call.
+///
+/// The sender is stored elsewhere, and no native coin is sent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ContractCall {
     pub to: Address,

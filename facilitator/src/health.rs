@@ -16,14 +16,20 @@ pub struct NetworkHealth {
     pub node: bool,
     /// The newest block.
     pub block: u64,
-    /// Whether new blocks arrive. Always true on a reachable network while no payment is open.
+    /// Whether new blocks arrive.
+    ///
+    /// It is always true on a reachable network while no payment is open.
     pub blocks_advance: bool,
     /// Whether a signer can pay for a payment.
     pub coin: bool,
-    /// Whether a signer takes payments. False if all are paused: another program uses its key, or 256 of its
-    /// transactions are not final.
+    /// Whether a signer takes payments.
+    ///
+    /// It is false if all signers are paused: another program uses the signer's key, or 256 of its transactions are
+    /// not final.
     pub free_signer: bool,
-    /// Whether nodes report which transactions are final. Without that payments are settled, but their records stay open.
+    /// Whether nodes report which transactions are final.
+    ///
+    /// Without that, payments are settled, but their records stay open.
     pub finality: bool,
     /// The balance of each signer, in wei.
     pub signers: BTreeMap<Address, U256>,
@@ -77,7 +83,9 @@ impl Default for ServiceHealth {
 }
 
 impl ServiceHealth {
-    /// Stores the result of a probe. `open` is the number of open payments, `has_room` whether more are accepted.
+    /// Stores the result of a probe.
+    ///
+    /// `open` is the number of open payments, and `has_room` whether more are accepted.
     pub fn update(&self, open: usize, has_room: bool, networks: BTreeMap<ChainId, NetworkHealth>) {
         let mut snapshot = self.snapshot();
         (snapshot.is_known, snapshot.open, snapshot.has_room) = (true, open, has_room);
@@ -104,7 +112,7 @@ impl ServiceHealth {
         self.snapshot().clocks.get(&chain).copied()
     }
 
-    /// Whether a check fails. `false` before the first probe.
+    /// Whether a check fails; `false` before the first probe.
     pub fn is_degraded(&self) -> bool {
         let snapshot = self.snapshot();
         let all = snapshot.networks.iter().all(|(chain, health)| snapshot.serves(*chain, health));

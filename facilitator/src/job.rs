@@ -9,7 +9,9 @@ use crate::batch::sweep::ChannelSweep;
 use crate::payment::Payment;
 use crate::work::Work;
 
-/// What one record carries out. Serialized by position: append new variants.
+/// The action on the chain that one record carries out.
+///
+/// Serialized by position: append new variants.
 #[expect(clippy::large_enum_variant, reason = "most jobs are payments, and a box costs them time")]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Job {

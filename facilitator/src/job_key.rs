@@ -25,13 +25,16 @@ impl JobKey {
         }
     }
 
-    /// The key of anything that uses a Permit2 nonce. Permit2 counts nonces by owner alone, over all tokens and all
-    /// spenders.
+    /// Returns the key of a job that uses a Permit2 nonce.
+    ///
+    /// Permit2 counts nonces by owner alone, over all tokens and all spenders.
     pub fn of_permit2(chain: ChainId, owner: Address, nonce: B256) -> Self {
         Self::seeded(chain, MethodId::Permit2.text(), owner.as_slice(), nonce)
     }
 
-    /// The key of anything that uses an EIP-3009 nonce of a token. Transfers and deposits share their nonces.
+    /// Returns the key of a job that uses an EIP-3009 nonce of a token.
+    ///
+    /// Transfers and deposits share their nonces.
     pub fn of_eip3009(chain: ChainId, token: Address, authorizer: Address, nonce: B256) -> Self {
         let owner = [token.as_slice(), authorizer.as_slice()].concat();
         Self::seeded(chain, MethodId::Eip3009.text(), &owner, nonce)

@@ -12,8 +12,10 @@ use crate::contracts::Contracts;
 /// A mined transaction in which a payment may have been carried out.
 #[derive(Debug, Clone, Copy)]
 pub struct MinedTransaction<'a> {
-    /// Whether one of our signers sent it. Such a transaction does only what [`transaction`](crate::transaction)
-    /// composes. Another sender's transaction may run any code.
+    /// Whether one of our signers sent the transaction.
+    ///
+    /// Such a transaction does only what [`transaction`](crate::transaction) composes. Another sender's transaction
+    /// may run any code.
     pub sent_by_us: bool,
     /// The contract that was called.
     pub to: Option<Address>,

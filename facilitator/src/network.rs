@@ -50,12 +50,14 @@ pub struct NetworkContext {
     pub chain: Arc<dyn Chain>,
     pub node: NodeBatcher,
     pub clock: Arc<dyn Clock>,
-    /// Accounts that pay gas, in the order of the settings. The first is the sender of simulations, except of those
-    /// batched through Multicall3 and of jobs that are bound to another account.
+    /// Accounts that pay gas, in the order of the settings.
+    ///
+    /// The first account is the sender of simulations, except of those batched through Multicall3 and of jobs that are
+    /// bound to another account.
     pub signers: Vec<Address>,
     /// Former signers, which send only the jobs that are bound to them.
     pub retired_signers: Vec<Address>,
-    /// Contracts that payers of the scheme `upto` may name as the facilitator. The first is offered.
+    /// Contracts that payers of the scheme `upto` may name as the facilitator; the first is offered.
     pub upto_contracts: Vec<UptoContract>,
     /// Signs claims and refunds of payment channels for their receivers.
     pub authorizer: Option<Authorizer>,
@@ -183,7 +185,9 @@ impl NetworkContext {
         self.config.network
     }
 
-    /// Whether the network has Multicall3. A positive answer is cached, because the contract cannot disappear.
+    /// Whether the network has Multicall3.
+    ///
+    /// A positive answer is cached, because the contract cannot disappear.
     ///
     /// # Errors
     /// No node answers.
@@ -196,18 +200,20 @@ impl NetworkContext {
         Ok(!code.is_empty())
     }
 
-    /// Whether an earlier lookup found Multicall3. Asks no node.
+    /// Whether an earlier lookup found Multicall3, without asking a node.
     pub fn is_multicall_known(&self) -> bool {
         self.multicall.load(Ordering::Relaxed)
     }
 
-    /// Whether all these contracts were found on the network. Asks no node.
+    /// Whether all these contracts were found on the network, without asking a node.
     pub fn has_found(&self, contracts: &[Address]) -> bool {
         let found = self.found_contracts();
         contracts.iter().all(|contract| found.contains(contract))
     }
 
-    /// Whether a contract exists. A positive answer is cached, because it cannot disappear.
+    /// Whether a contract exists.
+    ///
+    /// A positive answer is cached, because the contract cannot disappear.
     ///
     /// # Errors
     /// No node answers.
@@ -222,7 +228,9 @@ impl NetworkContext {
         Ok(!code.is_empty())
     }
 
-    /// Looks for those of these contracts that were not found yet. An unanswered question finds nothing.
+    /// Looks for those of these contracts that were not found yet.
+    ///
+    /// A contract counts as not found if no node answers.
     pub async fn look_for(&self, contracts: BTreeSet<Address>) {
         for contract in contracts {
             if let Err(fault) = self.has_contract(contract).await {

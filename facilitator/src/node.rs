@@ -40,14 +40,18 @@ struct PendingQuestions {
     answer: oneshot::Sender<Answers>,
 }
 
-/// Asks the nodes of one network. Clones share the queue.
+/// Asks the nodes of one network.
+///
+/// Clones share the queue of questions.
 #[derive(Debug, Clone)]
 pub struct NodeBatcher {
     questions: mpsc::Sender<PendingQuestions>,
 }
 
 impl NodeBatcher {
-    /// Starts the task that sends the questions. It ends when the last clone is dropped.
+    /// Starts the task that sends the questions.
+    ///
+    /// It ends when the last clone is dropped.
     pub fn new(chain: Arc<dyn Chain>, clock: Arc<dyn Clock>) -> Self {
         let (questions, queue) = mpsc::channel(QUEUE_MAX);
         tokio::spawn(run(chain, clock, queue));

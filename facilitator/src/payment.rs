@@ -5,7 +5,9 @@ use bursar_core::networks::ChainId;
 use bursar_x402::sponsoring::Eip2612Permit;
 use serde::{Deserialize, Serialize};
 
-/// How a payment is carried out. Serialized by position: append new variants.
+/// How a payment is carried out.
+///
+/// Serialized by position: append new variants.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum MethodId {
     Eip3009,
@@ -18,7 +20,9 @@ pub enum MethodId {
 }
 
 impl MethodId {
-    /// The name of the method on the wire. It is also part of a [`JobKey`](crate::job_key::JobKey).
+    /// Returns the name of the method on the wire.
+    ///
+    /// The name is also part of a [`JobKey`](crate::job_key::JobKey).
     pub fn text(self) -> &'static str {
         match self {
             Self::Eip3009 => "eip3009",
@@ -34,7 +38,9 @@ pub struct Terms {
     pub token: Address,
     pub payer: Address,
     pub payee: Address,
-    /// The signed amount, in the smallest unit of the token. The scheme `exact` moves all of it, `upto` at most this.
+    /// The signed amount, in the smallest unit of the token.
+    ///
+    /// The scheme `exact` moves all of it, `upto` at most this.
     pub authorized: U256,
     /// Used once per payer and token; with Permit2, once per payer.
     pub nonce: B256,
@@ -53,7 +59,9 @@ pub struct Deployment {
     pub data: Bytes,
 }
 
-/// How Permit2 receives an allowance of a payer that has not approved it. Serialized by position: append new variants.
+/// How Permit2 receives an allowance of a payer that has not approved it.
+///
+/// Serialized by position: append new variants.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Sponsoring {
     /// A permit that the job's own transaction redeems (EIP-2612).
@@ -109,8 +117,9 @@ pub struct Payment {
     /// Without its EIP-6492 wrapper.
     pub signature: Bytes,
     pub deployment: Option<Deployment>,
-    /// The payer has code, or will have after its deployment. That code decides which signatures are valid and how much
-    /// gas a transfer uses.
+    /// Whether the payer has code, or will have after its deployment.
+    ///
+    /// That code decides which signatures are valid and how much gas a transfer uses.
     pub contract_payer: bool,
     /// Only of methods by Permit2.
     pub sponsoring: Option<Sponsoring>,

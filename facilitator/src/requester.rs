@@ -12,7 +12,9 @@ use crate::book::record::RequestOrigin;
 pub struct Requester {
     /// What the book keeps of it.
     pub origin: RequestOrigin,
-    /// The receivers of its API key. The authorizer signs claims and refunds of these alone for it.
+    /// The receivers of the requester's API key.
+    ///
+    /// The authorizer signs claims and refunds for the requester only if they concern these receivers.
     pub receivers: Arc<BTreeSet<Address>>,
 }
 

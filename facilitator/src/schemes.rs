@@ -41,8 +41,9 @@ pub fn of(request: &SettlementRequest) -> Result<(&'static dyn Scheme, ChainId),
     }
 }
 
-/// Whether a scheme is offered on a network: it is configured, and all its contracts were found there. Asks no node.
-/// Requests of a scheme that is not offered are served all the same, if they can be.
+/// Whether a scheme is offered on a network: it is configured, and all its contracts were found there.
+///
+/// It asks no node. Requests of a scheme that is not offered are still served, if they can be.
 pub fn is_offered(scheme: &dyn Scheme, network: &NetworkContext) -> bool {
     scheme.is_configured(network) && network.has_found(&scheme.contracts(network))
 }

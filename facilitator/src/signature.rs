@@ -15,8 +15,9 @@ const MAGIC: [u8; 32] = [
     0x64, 0x92, 0x64, 0x92, 0x64, 0x92, 0x64, 0x92, 0x64, 0x92, 0x64, 0x92, 0x64, 0x92, 0x64, 0x92,
 ];
 
-/// Maximum length of a signature in bytes, including its wrapper. A signature of a wallet with many owners takes some
-/// kilobytes, and each byte costs the signer gas.
+/// Maximum length of a signature in bytes, including its wrapper.
+///
+/// A signature of a wallet with many owners takes some kilobytes, and each byte costs the signer gas.
 pub const BYTES_MAX: usize = 8 << 10;
 
 /// A signature without its EIP-6492 wrapper.
@@ -26,7 +27,9 @@ pub struct Unwrapped {
     pub deployment: Option<Deployment>,
 }
 
-/// Removes an EIP-6492 wrapper. `None` if the wrapper is broken or the signature longer than [`BYTES_MAX`].
+/// Removes an EIP-6492 wrapper.
+///
+/// Returns `None` if the wrapper is broken, or the signature longer than [`BYTES_MAX`].
 pub fn unwrap(signature: &Bytes) -> Option<Unwrapped> {
     if signature.len() > BYTES_MAX {
         return None;
@@ -39,7 +42,9 @@ pub fn unwrap(signature: &Bytes) -> Option<Unwrapped> {
     Some(Unwrapped { inner, deployment: Some(Deployment { factory, data }) })
 }
 
-/// A signature of 65 bytes with `v` as contracts expect it, 27 or 28. Any other signature is unchanged.
+/// Returns a signature of 65 bytes with `v` as contracts expect it, 27 or 28.
+///
+/// Any other signature is returned unchanged.
 pub fn normalized(signature: &Bytes) -> Bytes {
     match split(signature) {
         Some((v, r, s)) => [r.as_slice(), s.as_slice(), &[v]].concat().into(),
@@ -47,8 +52,10 @@ pub fn normalized(signature: &Bytes) -> Bytes {
     }
 }
 
-/// The address whose key signed a digest. `None` for what tokens reject: not 65 bytes, scalars out of range, or the
-/// higher of the two possible values of `s` (EIP-2).
+/// Returns the address whose key signed a digest.
+///
+/// `None` for signatures that tokens reject: not 65 bytes, scalars out of range, or the higher of the two possible
+/// values of `s` (EIP-2).
 pub fn signer(digest: &B256, signature: &[u8]) -> Option<Address> {
     let (v, _r, _s) = split(signature)?;
     let id = if v == 28 { RecoveryId::One } else { RecoveryId::Zero };

@@ -37,7 +37,9 @@ impl StoreProbe {
         Self { payments, ledger, clock, last: Mutex::default() }
     }
 
-    /// Notes a commit since the last look. Called every few seconds, so that the age of a proof is known.
+    /// Counts a commit since the last call as a proof that the store accepts writes.
+    ///
+    /// It is called every few seconds, so that the age of a proof is known.
     pub async fn look(&self) {
         let mut last = self.last.lock().await;
         self.renew(&mut last);
@@ -51,7 +53,9 @@ impl StoreProbe {
         }
     }
 
-    /// Returns whether the store accepts writes. Writes at most once in ten seconds.
+    /// Returns whether the store accepts writes.
+    ///
+    /// It writes at most once in ten seconds.
     pub async fn accepts_writes(&self) -> bool {
         let mut last = self.last.lock().await;
         self.renew(&mut last);

@@ -28,8 +28,10 @@ const BYTE_GAS: u64 = 40;
 /// The highest gas limit of a transaction (EIP-7825).
 pub const GAS_MAX: u64 = 1 << 24;
 
-/// Whether a job can share a transaction. A job that may waste gas must not spoil the others, so only jobs of accounts
-/// without code, in known tokens, can share.
+/// Whether a job can share a transaction.
+///
+/// A job that may waste gas must not spoil the others, so only jobs of accounts without code, in known tokens, can
+/// share.
 pub fn can_share(job: &Job, is_known: impl Fn(Address) -> bool) -> bool {
     let work = job.work();
     matches!(work.sender(), SenderRule::Any | SenderRule::Through(_))
@@ -38,8 +40,10 @@ pub fn can_share(job: &Job, is_known: impl Fn(Address) -> bool) -> bool {
         && is_known(work.moves().token)
 }
 
-/// Gas limit of a transaction with these jobs. `None` if it exceeds [`GAS_MAX`]. Does not use `eth_estimateGas`,
-/// which accepts a limit at which the outer call succeeds and a payment in it fails.
+/// Returns the gas limit of a transaction with these jobs, or `None` if it exceeds [`GAS_MAX`].
+///
+/// It does not use `eth_estimateGas`, which accepts a limit at which the outer call succeeds and a payment in it
+/// fails.
 pub fn gas(contracts: &Contracts, jobs: &[&Job], cap_contract: u64) -> Option<u64> {
     let work = match jobs {
         [only] if only.work().deployment().is_some() => {
@@ -68,8 +72,9 @@ pub fn gas(contracts: &Contracts, jobs: &[&Job], cap_contract: u64) -> Option<u6
 /// Lower bound of the gas limit of any transaction, without gas for data.
 pub const LEAST_GAS: u64 = 190_000;
 
-/// Lower bound of the gas limit of a transaction whose call needs this gas, without gas for data. A job is checked only
-/// if a signer can pay for this.
+/// Returns a lower bound of the gas limit of a transaction whose call needs this gas, without gas for data.
+///
+/// A job is checked only if a signer can pay for this.
 pub fn least_gas(call: u64) -> u64 {
     BASE_GAS.saturating_add(call)
 }
@@ -103,8 +108,10 @@ pub fn sent_call(contracts: &Contracts, work: &dyn Work) -> ContractCall {
     }
 }
 
-/// The call of the transaction: [`sent_call`] for one job; for several, Multicall3, or the contract that makes their
-/// calls. A wallet is also deployed through Multicall3: the payer chooses that call, and our accounts must not make it
+/// Returns the call of the transaction.
+///
+/// It is [`sent_call`] for one job, and for several a call of Multicall3, or of the contract that makes their calls. A
+/// wallet is also deployed through Multicall3: the payer chooses that call, and our accounts must not make it
 /// themselves.
 pub fn call(contracts: &Contracts, jobs: &[&Job], gas_limit: u64) -> Call {
     let own = |job: &Job| job.work().call(contracts);

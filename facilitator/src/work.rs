@@ -37,7 +37,9 @@ pub struct SettlementEvent {
     pub contract: Address,
     pub event: B256,
     pub indexed: Vec<B256>,
-    /// Whether few events match, because they name a nonce or a channel. A search for such an event is cheap.
+    /// Whether few events match, because they name a nonce or a channel.
+    ///
+    /// A search for such an event is cheap.
     pub is_rare: bool,
 }
 

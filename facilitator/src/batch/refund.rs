@@ -26,7 +26,9 @@ pub struct ChannelRefund {
     pub chain: ChainId,
     pub config: ChannelConfig,
     pub channel: B256,
-    /// In the smallest unit of the token. The escrow refunds less if less is left.
+    /// The amount in the smallest unit of the token.
+    ///
+    /// The escrow refunds less if less is left.
     pub amount: u128,
     pub nonce: U256,
     pub signature: Bytes,
@@ -37,8 +39,9 @@ pub struct ChannelRefund {
     pub digest: B256,
     /// A payer or the authorizer has code, which runs.
     pub foreign_code: bool,
-    /// The state of the channel when the refund was checked. Without the pending withdrawal if the refund ends it, as
-    /// one of at least its amount does.
+    /// The state of the channel when the refund was checked.
+    ///
+    /// It lacks the pending withdrawal if the refund ends it, as a refund of at least its amount does.
     pub before: ChannelState,
 }
 

@@ -10,7 +10,7 @@ use crate::batch::state_reads;
 use crate::network::NetworkContext;
 use crate::node::Priority;
 
-/// The state of a channel. `None` if the escrow has never had a channel with this id.
+/// Returns the state of a channel, or `None` if the escrow has never had a channel with this id.
 ///
 /// # Errors
 /// No node answers.

@@ -4,7 +4,9 @@ use alloy_primitives::{B256, U256};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-/// The state of a channel at one block. Amounts are in the smallest unit of the channel's token.
+/// The state of a channel at one block.
+///
+/// Amounts are in the smallest unit of the channel's token.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ChannelState {
     /// What was deposited, less withdrawals and refunds.

@@ -17,7 +17,7 @@ use crate::work::{Content, Effect, SenderRule, SettlementEvent, TokenAmount, Wor
 /// Gas limit of a payout, for any token.
 pub(super) const GAS: u64 = 180_000;
 
-/// A payout to a receiver. Any account may send it.
+/// A payout to a receiver, which any account may send.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ChannelSweep {
     pub chain: ChainId,

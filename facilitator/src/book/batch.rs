@@ -9,7 +9,9 @@ use crate::book::reservation::GasReservation;
 use crate::job::Job;
 use crate::job_key::JobKey;
 
-/// Payments that share a transaction. Their order determines the transaction's calls.
+/// Payments that share a transaction.
+///
+/// Their order determines the transaction's calls.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Batch {
     pub id: SubmissionId,
@@ -20,8 +22,9 @@ pub struct Batch {
     pub gas_limit: u64,
     /// Data of the payments, counted as in [`GasReservation`].
     pub kilobytes: u64,
-    /// The hash of another sender's transaction that settled the payment. Such a batch is only watched until it is
-    /// final.
+    /// The hash of another sender's transaction that settled the payment.
+    ///
+    /// Such a batch is only watched until it is final.
     pub found: Option<B256>,
 }
 

@@ -79,7 +79,7 @@ struct Command {
     done: oneshot::Sender<Result<Vec<ChangeResult>, StoreFault>>,
 }
 
-/// All payments of a facilitator. Clones share them.
+/// All payments of a facilitator, which clones share.
 #[derive(Debug, Clone)]
 pub struct Ledger {
     commands: mpsc::Sender<Command>,
@@ -146,7 +146,7 @@ struct Claimed {
     holders: usize,
 }
 
-/// Room for a payment between its check and its acceptance. Counts against concurrent requests. Dropping the claim
+/// Room for a payment between its check and its acceptance, which counts against concurrent requests; dropping it
 /// releases the room, and also the gas if the payment was not accepted.
 #[derive(Debug)]
 pub struct Claim {
@@ -174,7 +174,7 @@ impl Drop for Claim {
 }
 
 impl OpenPayments {
-    /// What a payer's open and claimed payments count without `except`, against a payment in a token. Without gas.
+    /// What a payer's open and claimed payments other than `except` count against a payment in a token; without gas.
     fn usage_of_payer(&self, except: &JobKey, payer: Address, token: Address) -> Usage {
         let mut all = BTreeMap::new();
         for key in self.by_payer.get(&payer).into_iter().flatten() {
@@ -335,8 +335,8 @@ impl Ledger {
         }
     }
 
-    /// Puts queued payments into a transaction, each identified by its digest. Returns `false`, and stores nothing, if
-    /// one of them is no longer queued.
+    /// Puts queued payments, each identified by its digest, into a transaction; if one is no longer queued, returns
+    /// `false` and stores nothing.
     ///
     /// # Errors
     /// A failure of the store.
@@ -345,8 +345,8 @@ impl Ledger {
         Ok(answers.iter().all(ChangeResult::is_kept))
     }
 
-    /// Stores a payment that another sender's transaction settled, and that transaction to watch. Stores nothing if
-    /// another record conflicts, and returns that record.
+    /// Stores a payment that another sender's transaction settled, and that transaction to watch; if another record
+    /// conflicts, returns it and stores nothing.
     ///
     /// # Errors
     /// A failure of the store; whether anything was stored is unknown.
@@ -362,7 +362,7 @@ impl Ledger {
         }
     }
 
-    /// Moves a payment to another state if it is still in the state `from`. Returns whether it was moved.
+    /// Moves a payment to another state if it is still in the state `from`, and returns whether it was moved.
     ///
     /// # Errors
     /// A failure of the store.
@@ -387,7 +387,7 @@ impl Ledger {
         self.commit(vec![Change::Watched(batch)]).await.map(|_none| ())
     }
 
-    /// Stores that `settlement_pending` is returned to a request. Its requester alone may then receive the success.
+    /// Stores that `settlement_pending` is returned to a request, whose requester alone may then receive the success.
     ///
     /// # Errors
     /// A failure of the store.
@@ -417,7 +417,7 @@ impl Ledger {
         self.commit(outcomes.into_iter().map(change).collect()).await.map(|_none| ())
     }
 
-    /// Queues a settled payment again. Returns `false` if it is no longer settled.
+    /// Queues a settled payment again, or returns `false` if it is no longer settled.
     ///
     /// # Errors
     /// A failure of the store.
@@ -453,7 +453,7 @@ impl Ledger {
         self.shared.open().by_key.len()
     }
 
-    /// Number of open payments that include a signed approval. Visits every open payment.
+    /// Number of open payments that include a signed approval, counted by a visit of every open payment.
     pub fn approval_count(&self) -> usize {
         let open = self.shared.open();
         let has_approval = |entry: &&Entry| Counted::of(&entry.record.job).has_approval;

@@ -15,24 +15,31 @@ use crate::work::Effect;
 /// Maximum number of mined transactions that may fail to carry out a payment before it is ended.
 pub const ATTEMPTS_MAX: u8 = 3;
 
-/// An accepted job. `book/row` encodes it.
+/// An accepted job, which `book/row` encodes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Record {
     pub job: Job,
     pub accepted_at: Utc,
-    /// The newest block at acceptance. The search for a settlement by another sender begins near it.
+    /// The newest block at acceptance.
+    ///
+    /// The search for a settlement by another sender begins near it.
     pub since_block: u64,
     /// Number of mined transactions that failed to carry out the payment.
     pub attempts: u8,
     pub state: State,
     /// Gas reserved for the payment.
     pub gas: u64,
-    /// A digest of the caller whose request was accepted. The gas counts against that caller's budget.
+    /// A digest of the caller whose request was accepted.
+    ///
+    /// The gas counts against that caller's budget.
     pub gas_of: B256,
-    /// The request that was accepted. Once `settlement_pending` or the success was returned: the request that received it.
+    /// The request that was accepted.
+    ///
+    /// Once `settlement_pending` or the success was returned, it is the request that received it.
     pub asked: RequestOrigin,
-    /// Whether `settlement_pending` was returned to `asked`. Its requester may have delivered, so no other receives the
-    /// success.
+    /// Whether `settlement_pending` was returned to `asked`.
+    ///
+    /// The requester may have delivered, so no other requester receives the success.
     pub promised: bool,
     /// When the success was written to a caller's connection.
     pub answered: Option<Utc>,
@@ -69,8 +76,9 @@ impl Record {
         }
     }
 
-    /// Whether this payment is queued, and the same acceptance of the same job. Another payment can have the same nonce, and
-    /// a payment that has failed can be accepted again.
+    /// Whether this payment is queued, and is the same acceptance of the same job.
+    ///
+    /// Another payment can have the same nonce, and a payment that has failed can be accepted again.
     pub fn is_queued_as(&self, other: &Self) -> bool {
         self.state == State::Queued
             && self.digest() == other.digest()
@@ -88,8 +96,9 @@ pub struct RequestOrigin {
 }
 
 impl RequestOrigin {
-    /// Whether this request repeats `other`, by its `Idempotency-Key`. Without a key no request repeats another,
-    /// because all copies of a payment are identical.
+    /// Whether this request repeats `other`, by its `Idempotency-Key`.
+    ///
+    /// Without a key no request repeats another, because all copies of a payment are identical.
     pub fn repeats(&self, other: &Self) -> bool {
         self.idempotency.is_some() && self.idempotency == other.idempotency
     }
@@ -102,7 +111,9 @@ impl RequestOrigin {
     }
 }
 
-/// The stage of a payment. Serialized by position: append new variants.
+/// The stage of a payment.
+///
+/// Serialized by position: append new variants.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum State {
     /// Waits for a transaction.

@@ -34,14 +34,16 @@ const PROBE: TableDefinition<'_, &[u8], &[u8]> = TableDefinition::new("probe");
 
 const OPTIONS: Options = Options { cache_bytes: 8 << 20, quick_repair: true };
 
-/// Payments in a redb file. Clones share it.
+/// Payments in a redb file.
+///
+/// Clones share it.
 #[derive(Debug, Clone)]
 pub struct RedbPayments {
     file: RowFile,
 }
 
 impl RedbPayments {
-    /// Opens or creates `path`. Returns the payments and the outboxes in the same file.
+    /// Opens or creates `path`, and returns the payments and the outboxes in the file.
     ///
     /// # Errors
     /// The file cannot be used, or another process has locked it.
@@ -51,7 +53,9 @@ impl RedbPayments {
         Ok((Self { file }, outboxes))
     }
 
-    /// A token that is cancelled after a failed write. The file then accepts no writes until it is reopened.
+    /// Returns a token that is cancelled after a failed write.
+    ///
+    /// The file then accepts no writes until it is reopened.
     pub fn broken(&self) -> CancellationToken {
         self.file.broken()
     }

@@ -4,7 +4,9 @@
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct GasReservation {
     pub gas: u64,
-    /// Data in units of 1,000 bytes, rounded up for each payment. Some networks charge a fee for it.
+    /// Data in units of 1,000 bytes, rounded up for each payment.
+    ///
+    /// Some networks charge a fee for data.
     pub kilobytes: u64,
 }
 

@@ -58,7 +58,9 @@ impl ChangeResult {
 }
 
 impl Change {
-    /// Whether the change can be rejected. Only such a change has a [`ChangeResult`].
+    /// Whether the change can be rejected.
+    ///
+    /// Only a conditional change has a [`ChangeResult`].
     pub fn is_conditional(&self) -> bool {
         match self {
             Self::Accepted(_)
@@ -92,7 +94,9 @@ pub struct OpenWork {
     pub batches: Vec<Batch>,
 }
 
-/// Durable storage of payments. A reply means that the change is on disk.
+/// Durable storage of payments.
+///
+/// A reply means that the change is on disk.
 pub trait Payments: Send + Sync + std::fmt::Debug {
     /// Stores all changes in one transaction, except conditional ones that are rejected. Returns the outcome of each
     /// conditional change, in order.

@@ -5,7 +5,9 @@ use std::fmt;
 use bursar_chain::ports::EndpointLabel;
 use url::Url;
 
-/// The URL of a node. Only its [label](Endpoint::label) is ever shown.
+/// The URL of a node.
+///
+/// Only its [label](Endpoint::label) is ever shown.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Endpoint(Url);
 

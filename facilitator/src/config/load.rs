@@ -13,8 +13,9 @@ use crate::config::table::service::SERVICE;
 use crate::config::table::suffix;
 
 impl Config {
-    /// Reads the file, if there is one, and the environment. Relative paths are relative to the folder of the file, or
-    /// without a file to the working folder.
+    /// Reads the settings from the file, if there is one, and from the environment.
+    ///
+    /// Relative paths are relative to the folder of the file, or without a file to the working folder.
     ///
     /// # Errors
     /// The first key that is invalid, and where it is set.

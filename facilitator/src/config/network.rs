@@ -8,7 +8,9 @@ use bursar_core::networks::{ChainId, FeeModel, Gas, Network};
 
 use crate::config::endpoint::Endpoint;
 
-/// The networks of the specification. The wallet supports others, which are not served here.
+/// The networks that a facilitator can serve.
+///
+/// The wallet supports others, which are not served here.
 pub const SERVED: [ChainId; 6] = [
     ChainId(8453),
     ChainId(84532),
@@ -18,9 +20,10 @@ pub const SERVED: [ChainId; 6] = [
     ChainId(46630),
 ];
 
-/// Factories that may deploy a wallet with a payment (EIP-6492). The payer chooses the call data, so the list has only
-/// factories that deploy wallets and do nothing else for their caller. CREATE2 fixes the code at each of these
-/// addresses.
+/// Factories that may deploy a wallet with a payment (EIP-6492).
+///
+/// The payer chooses the call data, so the list has only factories that deploy wallets and do nothing else for their
+/// caller. CREATE2 fixes the code at each of these addresses.
 pub const DEFAULT_FACTORIES: [Address; 6] = [
     // Coinbase Smart Wallet 1.1 and 1.
     address!("0xBA5ED110eFDBa3D005bfC882d75358ACBbB85842"),
@@ -56,19 +59,24 @@ pub struct NetworkConfig {
     pub allow_plain_http: bool,
     /// Key files of the accounts that pay gas.
     pub signers: Vec<PathBuf>,
-    /// Key files of former signers. They send only payments that name them, or a contract that no signer can call.
+    /// Key files of former signers.
+    ///
+    /// They send only payments that name them, or a contract that no signer can call.
     pub retired_signers: Vec<PathBuf>,
     /// The account that payers of the scheme `upto` name as the facilitator; `None`: the first signer.
     pub upto_facilitator: Option<Address>,
-    /// The accounts of each contract that payers of the scheme `upto` may name as the facilitator. The first contract is
-    /// offered.
+    /// The accounts of each contract that payers of the scheme `upto` may name as the facilitator.
+    ///
+    /// The first contract is offered.
     pub upto_contracts: Vec<Vec<Address>>,
     /// The key file of the account that merchants may name as `receiverAuthorizer`: it signs their claims and refunds.
     pub authorizer: Option<PathBuf>,
     /// The file with the password of all encrypted files among `signers`, `retired_signers` and `authorizer`.
     pub password_file: Option<PathBuf>,
-    /// The highest price per unit of gas for a payment, in wei. Above it, payments are rejected with `gas_too_high`.
-    /// A transaction that withdraws a payment may offer four times as much.
+    /// The highest price per unit of gas for a payment, in wei.
+    ///
+    /// Above it, payments are rejected with `gas_too_high`. A transaction that withdraws a payment may offer four
+    /// times as much.
     pub max_gas_price: u128,
     /// The balance, in wei, below which a signer raises an alert.
     pub min_signer_balance: U256,
@@ -87,7 +95,9 @@ pub struct NetworkConfig {
     pub permit2_collector: Address,
     /// Tokens that are accepted in addition to the network's dollar token; empty: any token.
     pub tokens: BTreeSet<Address>,
-    /// Gas that the settlement of a contract wallet's payment may use. Bounded, because the payer chooses the code.
+    /// Gas that the settlement of a contract wallet's payment may use.
+    ///
+    /// It is bounded, because the payer chooses the code.
     pub gas_cap_contract: u64,
     /// How much of a block's gas one transaction may take, in percent.
     pub block_gas_share_percent: u8,

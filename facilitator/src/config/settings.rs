@@ -27,8 +27,9 @@ pub struct Config {
     pub retention_days: u32,
     /// Maximum number of settlements per transaction.
     pub batch_calls: usize,
-    /// How long a settlement waits for others to share its transaction, in milliseconds. It does not wait if no
-    /// transaction is in flight.
+    /// How long a settlement waits for others to share its transaction, in milliseconds.
+    ///
+    /// It does not wait if no transaction is in flight.
     pub batch_window_ms: u64,
     /// Maximum number of unmined transactions per signer.
     pub in_flight: usize,

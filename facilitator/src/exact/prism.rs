@@ -61,7 +61,9 @@ use contract::{ERC20Payment, IPrism};
 #[derive(Debug)]
 pub struct Prism;
 
-/// The call that asks the contract whether an account is a facilitator. The answer is a number, 1 or 0.
+/// Returns the call that asks the contract whether an account is a facilitator.
+///
+/// The answer is a number, 1 or 0.
 pub fn is_facilitator_call(prism: Address, account: Address) -> ContractCall {
     let data = IPrism::isFacilitatorCall { account }.abi_encode();
     ContractCall { to: prism, data: data.into() }

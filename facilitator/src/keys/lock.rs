@@ -7,14 +7,18 @@ use std::path::Path;
 
 use crate::keys::fault::KeyFault;
 
-/// The locked key files of a program. The system releases them when the program ends, however it ends.
+/// The locked key files of a program.
+///
+/// The system releases them when the program ends, however it ends.
 #[derive(Debug, Default)]
 pub struct KeyLocks {
     files: Vec<File>,
 }
 
 impl KeyLocks {
-    /// Locks key files. A file that is listed several times, for several networks, is locked once.
+    /// Locks key files.
+    ///
+    /// A file that is listed several times, for several networks, is locked once.
     ///
     /// # Errors
     /// [`KeyFault::InUse`], [`KeyFault::Unreadable`].

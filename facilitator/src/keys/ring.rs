@@ -26,7 +26,9 @@ pub struct KeyRing {
 }
 
 impl KeyRing {
-    /// Reads every file of active and of retired keys. Blocks, as [`SigningKey::load`] does.
+    /// Reads every file of active and of retired keys.
+    ///
+    /// It blocks, as [`SigningKey::load`] does.
     ///
     /// # Errors
     /// The first file without a valid key, or with a key that is already loaded: two outboxes of one account would use
@@ -42,7 +44,9 @@ impl KeyRing {
         Ok(ring)
     }
 
-    /// Adds the authorizer, whose key signs for receivers of payment channels. Blocks, as [`SigningKey::load`] does.
+    /// Adds the authorizer, whose key signs for receivers of payment channels.
+    ///
+    /// It blocks, as [`SigningKey::load`] does.
     ///
     /// # Errors
     /// The file has no valid key, or the key of an account that sends transactions.

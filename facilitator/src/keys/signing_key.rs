@@ -44,8 +44,9 @@ pub struct SigningKey {
 pub(crate) struct InvalidKey;
 
 impl SigningKey {
-    /// Reads an encrypted JSON keystore, or a file with 64 hex digits that only its owner can access. Decrypting a
-    /// keystore takes about a second and much memory, so call this where blocking is allowed.
+    /// Reads an encrypted JSON keystore, or a file with 64 hex digits that only its owner can access.
+    ///
+    /// Decrypting a keystore takes about a second and much memory, so call this where blocking is allowed.
     ///
     /// # Errors
     /// [`KeyFault`]; a wrong password cannot be distinguished from a damaged file.
@@ -63,8 +64,9 @@ impl SigningKey {
         key
     }
 
-    /// Creates a random key and writes it, encrypted, to a file that must not exist yet. When this returns, the file is
-    /// on disk.
+    /// Creates a random key and writes it, encrypted, to a file that must not exist yet.
+    ///
+    /// When this returns, the file is on disk.
     ///
     /// # Errors
     /// [`KeyFault`]; then no new file remains.
@@ -105,8 +107,10 @@ impl SigningKey {
         self.address
     }
 
-    /// Signs a digest. Deterministic (RFC 6979) and with low s (EIP-2): signing the same digest again after a restart
-    /// gives the same signature and reveals nothing new.
+    /// Signs a digest.
+    ///
+    /// Signatures are deterministic (RFC 6979) and have a low `s` (EIP-2): signing the same digest again after a
+    /// restart gives the same signature and reveals nothing new.
     ///
     /// # Errors
     /// None in practice: the key is valid, and an r beyond the order is as unlikely as guessing the key.

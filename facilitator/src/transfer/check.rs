@@ -92,8 +92,9 @@ fn admit(network: &NetworkContext, parsed: &TransferProposal) -> Result<(), Reje
     Ok(())
 }
 
-/// Reads the payment of a request and compares it with the requirements. Asks no node. Whether the payment is accepted
-/// now, and can be carried out, is decided by its [`Proposal`].
+/// Reads the payment of a request and compares it with the requirements, without asking a node.
+///
+/// Its [`Proposal`] decides whether the payment is accepted now, and can be carried out.
 ///
 /// # Errors
 /// [`VerifyError::Malformed`], [`VerifyError::Rejected`].
@@ -342,8 +343,7 @@ pub(crate) async fn check_again(
     check_on_chain(network, payment, rule).await
 }
 
-/// Checks again whether the chain would carry out a verified payment, whatever its expiry. A used nonce is the reason also
-/// of an expired payment.
+/// Checks again whether the chain would carry out a verified payment; ignores its expiry, to report a used nonce.
 ///
 /// # Errors
 /// [`VerifyError`].

@@ -4,7 +4,9 @@ use alloy_primitives::{Bytes, U256};
 
 use crate::payment::Payment;
 
-/// The facts that a node returned about a payment. A fact is `None` if its call failed.
+/// The facts that a node returned about a payment.
+///
+/// A fact is `None` if its call failed.
 #[derive(Debug)]
 pub struct Evidence<'a> {
     /// The payer's balance of the token.

@@ -17,7 +17,9 @@ use crate::transfer::payload::ReadError;
 use crate::transfer::terms_check::Purpose;
 use crate::work::{Content, SenderRule, SettlementEvent};
 
-/// A way to move a token by a signature. Pure: facts from the chain arrive as [`Evidence`].
+/// A way to move a token by a signature.
+///
+/// Its methods are pure: facts from the chain arrive as [`Evidence`].
 pub trait Method: Send + Sync + Debug {
     /// The id of the method.
     fn id(&self) -> MethodId;

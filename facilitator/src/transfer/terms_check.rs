@@ -6,6 +6,7 @@ use crate::payment::Terms;
 use crate::reason::Reason;
 
 /// How long a payment must stay valid, in seconds, because settling takes a block or two.
+///
 /// Official servers use the same value.
 pub const MARGIN_SECONDS: u64 = 6;
 

@@ -62,7 +62,7 @@ impl UptoContract {
         Self { address, senders, creation_code }
     }
 
-    /// The call that deploys it. Any account can make it.
+    /// Returns the call that deploys the contract, which any account can make.
     pub fn deployment(&self) -> ContractCall {
         let data = [SALT.as_slice(), &self.creation_code].concat();
         ContractCall { to: CREATE2_DEPLOYER, data: data.into() }
