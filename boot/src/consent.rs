@@ -8,7 +8,7 @@ use secrecy::SecretString;
 use crate::credential;
 use crate::limit;
 use crate::operator::Operator;
-use crate::plan::{Plan, Wanted};
+use crate::plan::{InstallRequest, Plan};
 use crate::relocation;
 use crate::service::Service;
 
@@ -24,7 +24,7 @@ pub(crate) struct Consent {
 /// # Errors
 /// `NO_WALLET`, `DECLINED`, `CONFIRMATION_NEEDED`, `BAD_INPUT` for the limit, `WRONG_PASSWORD`, or those of reading the password.
 pub(crate) fn ask(
-    wanted: &Wanted,
+    wanted: &InstallRequest,
     plan: &Plan,
     service: &Service,
     operator: &dyn Operator,

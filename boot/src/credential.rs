@@ -8,7 +8,7 @@ use secrecy::{ExposeSecret, SecretString};
 use subtle::ConstantTimeEq;
 
 use crate::commands::{run_secret, run_with};
-use crate::manager::{ENCRYPTS, ENCRYPTS_FOR_USERS, Manager};
+use crate::manager::{ENCRYPTING_FOR_USERS_VERSION, ENCRYPTING_VERSION, Manager};
 use crate::service::{Scope, Tier};
 use crate::systemd::CREDENTIAL;
 
@@ -21,14 +21,14 @@ const TPM: &str = "/dev/tpmrm0";
 /// `NO_SERVICE_MANAGER` if its systemd encrypts no credentials for this scope.
 pub(crate) fn tier(manager: &Manager, scope: Scope) -> Result<Tier, Fault> {
     let version = manager.version;
-    if version < ENCRYPTS {
+    if version < ENCRYPTING_VERSION {
         let message = format!(
             "systemd {version} cannot encrypt a password (250 or newer can), so the wallet stays locked after a boot: \
              run the command without --unlock."
         );
         return Err(Fault::because(Code::NoServiceManager, message));
     }
-    if scope == Scope::User && version < ENCRYPTS_FOR_USERS {
+    if scope == Scope::User && version < ENCRYPTING_FOR_USERS_VERSION {
         let message = format!(
             "systemd {version} cannot encrypt a password for a service of one account (256 or newer can): use --system, \
              or run the command without --unlock."

@@ -14,14 +14,14 @@ use crate::manager::Manager;
 use crate::operator::Operator;
 use crate::outlook::{after_reboot, console};
 use crate::paths::Paths;
-use crate::plan::{Plan, Wanted};
+use crate::plan::{InstallRequest, Plan};
 use crate::relocation;
 use crate::service::{Scope, Service, Tier};
 use crate::work::{Site, Work};
 
 /// What an installation did.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Installed {
+pub struct InstallReport {
     pub scope: Scope,
     pub unit: PathBuf,
     pub data: PathBuf,
@@ -42,7 +42,7 @@ pub struct Installed {
 /// # Errors
 /// Nothing is installed then; the account of the service and a lowered limit stay. `NO_SERVICE_MANAGER`, `NEEDS_ROOT`, `BAD_INPUT`, `UNIT_EDITED`, `ENGINE_RUNNING`, `DECLINED`,
 /// `CONFIRMATION_NEEDED`, `WRONG_PASSWORD`, or `SERVICE_FAILED` if the service does not start.
-pub fn install(wanted: &Wanted, operator: &dyn Operator) -> Result<Installed, Fault> {
+pub fn install(wanted: &InstallRequest, operator: &dyn Operator) -> Result<InstallReport, Fault> {
     let service = wanted.service()?;
     check_account(&service)?;
     let manager = Manager::find(wanted.scope)?;
@@ -83,7 +83,7 @@ pub fn install(wanted: &Wanted, operator: &dyn Operator) -> Result<Installed, Fa
                     ));
                 }
             }
-            Ok(Installed {
+            Ok(InstallReport {
                 scope: wanted.scope,
                 unit: paths.unit.clone(),
                 data: service.data.clone(),

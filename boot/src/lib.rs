@@ -30,12 +30,12 @@ mod work;
 mod written;
 mod xml;
 
-pub use install::{Installed, install};
+pub use install::{InstallReport, install};
 pub use operator::Operator;
-pub use plan::Wanted;
+pub use plan::InstallRequest;
 pub use preview::preview;
 pub use status::{ServiceReport, report};
-pub use uninstall::{Uninstalled, uninstall};
+pub use uninstall::{UninstallReport, uninstall};
 
 /// Compares a text with the accepted one.
 #[cfg(test)]

@@ -11,9 +11,9 @@ use crate::service::Scope;
 use crate::systemd::UNIT;
 
 /// The first version that encrypts credentials.
-pub(crate) const ENCRYPTS: u32 = 250;
+pub(crate) const ENCRYPTING_VERSION: u32 = 250;
 /// The first version whose user services take encrypted credentials.
-pub(crate) const ENCRYPTS_FOR_USERS: u32 = 256;
+pub(crate) const ENCRYPTING_FOR_USERS_VERSION: u32 = 256;
 
 /// A manager that answers.
 #[derive(Debug)]

@@ -17,7 +17,7 @@ use crate::written::{Authorship, authorship, diff, marked};
 
 /// What the operator asked for.
 #[derive(Debug, Clone)]
-pub struct Wanted {
+pub struct InstallRequest {
     pub scope: Scope,
     /// The program that runs this command.
     pub program: PathBuf,
@@ -35,7 +35,7 @@ pub struct Wanted {
     pub ledger: Option<bool>,
 }
 
-impl Wanted {
+impl InstallRequest {
     /// Returns the service to install.
     ///
     /// # Errors
@@ -69,7 +69,7 @@ impl Plan {
     /// `UNIT_EDITED` if a file was changed by hand, `BAD_INPUT` if the unattended unlock would open another wallet, and those of
     /// finding the tier and the folder to move.
     pub(crate) fn make(
-        wanted: &Wanted,
+        wanted: &InstallRequest,
         service: &Service,
         paths: &Paths,
         manager: &Manager,
@@ -148,7 +148,7 @@ impl Plan {
 /// `NO_WALLET` or `WALLET_EXISTS` if the operator named a folder that cannot move, `IN_USE` if a service of the account
 /// still uses it.
 fn folder_to_move(
-    wanted: &Wanted,
+    wanted: &InstallRequest,
     service: &Service,
     lines: &mut Vec<String>,
 ) -> Result<Option<PathBuf>, Fault> {

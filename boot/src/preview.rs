@@ -6,13 +6,13 @@ use bursar_core::fault::Fault;
 
 use crate::credential;
 use crate::paths::Paths;
-use crate::plan::Wanted;
+use crate::plan::InstallRequest;
 use crate::service::{Platform, Scope, Service};
 use crate::systemd::{self, UNIT};
 use crate::{launchd, task_scheduler};
 
 /// Returns the files of a service as text, without looking at the machine's service manager.
-pub fn preview(platform: Platform, wanted: &Wanted) -> Result<String, Fault> {
+pub fn preview(platform: Platform, wanted: &InstallRequest) -> Result<String, Fault> {
     match platform {
         Platform::Linux => {
             let service = wanted.service()?;

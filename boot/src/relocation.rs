@@ -21,7 +21,7 @@ const OF_AN_ENGINE: [&str; 3] = ["engine.lock", "control.json", "control.sock"];
 
 /// A folder that was moved. The old one waits under another name until the service runs.
 #[derive(Debug)]
-pub(crate) struct Moved {
+pub(crate) struct RelocatedFolder {
     from: PathBuf,
     aside: PathBuf,
     to: PathBuf,
@@ -29,7 +29,7 @@ pub(crate) struct Moved {
     owner: Owner,
 }
 
-impl Moved {
+impl RelocatedFolder {
     /// Removes the old folder, because the new one is in use.
     pub(crate) fn finish(&self) -> Result<(), Fault> {
         fs::remove_dir_all(&self.aside).map_err(|error| unusable(&self.aside, &error))
@@ -89,7 +89,11 @@ pub(crate) fn to_be_moved(from: &Path) -> Option<PathBuf> {
 ///
 /// # Errors
 /// `ENGINE_RUNNING` if an engine uses the folder, `DATA_FOLDER` if it cannot be copied. Nothing has changed then.
-pub(crate) fn move_folder(from: &Path, to: &Path, new_owner: Owner) -> Result<Moved, Fault> {
+pub(crate) fn move_folder(
+    from: &Path,
+    to: &Path,
+    new_owner: Owner,
+) -> Result<RelocatedFolder, Fault> {
     move_and(from, to, new_owner, || ())
 }
 
@@ -99,7 +103,7 @@ fn move_and(
     to: &Path,
     new_owner: Owner,
     copied: impl FnOnce(),
-) -> Result<Moved, Fault> {
+) -> Result<RelocatedFolder, Fault> {
     let (source, aside) = (to_be_moved(from), aside(from));
     let source = source.ok_or_else(|| {
         Fault::because(Code::NoWallet, format!("{} has no wallet to move.", from.display()))
@@ -121,7 +125,7 @@ fn move_and(
         return Err(Fault::because(Code::WalletExists, message));
     }
     let incoming = incoming(to);
-    let moved = Moved { from: from.to_owned(), aside, to: to.to_owned(), owner };
+    let moved = RelocatedFolder { from: from.to_owned(), aside, to: to.to_owned(), owner };
     let staged = stage(&folder, &incoming, &moved, new_owner).and_then(|()| {
         copied();
         if source != moved.aside {
@@ -151,7 +155,12 @@ fn move_and(
 }
 
 /// Copies the folder next to its new place, and makes room there.
-fn stage(folder: &OwnedFd, incoming: &Path, moved: &Moved, new_owner: Owner) -> io::Result<()> {
+fn stage(
+    folder: &OwnedFd,
+    incoming: &Path,
+    moved: &RelocatedFolder,
+    new_owner: Owner,
+) -> io::Result<()> {
     if incoming.exists() {
         fs::remove_dir_all(incoming)?;
     }

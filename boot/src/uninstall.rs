@@ -17,7 +17,7 @@ use crate::written::{Authorship, authorship};
 
 /// What was removed, and what stays.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Uninstalled {
+pub struct UninstallReport {
     pub scope: Scope,
     /// The files that were removed; empty if there was no service.
     pub removed: Vec<PathBuf>,
@@ -29,7 +29,7 @@ pub struct Uninstalled {
 ///
 /// # Errors
 /// `NO_SERVICE_MANAGER`, `NEEDS_ROOT`, `DECLINED`, `CONFIRMATION_NEEDED`, or `SERVICE_FAILED` if a file cannot be removed.
-pub fn uninstall(scope: Scope, operator: &dyn Operator) -> Result<Uninstalled, Fault> {
+pub fn uninstall(scope: Scope, operator: &dyn Operator) -> Result<UninstallReport, Fault> {
     if scope == Scope::System && !rustix::process::geteuid().is_root() {
         let message =
             "A service of the machine needs root: run `sudo bursar uninstall-service --system`.";
@@ -44,7 +44,7 @@ pub fn uninstall(scope: Scope, operator: &dyn Operator) -> Result<Uninstalled, F
         }
     }
     if found.is_empty() {
-        return Ok(Uninstalled { scope, removed: Vec::new(), left: Vec::new() });
+        return Ok(UninstallReport { scope, removed: Vec::new(), left: Vec::new() });
     }
     let manager = Manager::find(scope)?;
     let mut lines: Vec<String> = found.iter().map(|path| format!("- {}", path.display())).collect();
@@ -84,5 +84,5 @@ pub fn uninstall(scope: Scope, operator: &dyn Operator) -> Result<Uninstalled, F
         }
         Scope::User => {}
     }
-    Ok(Uninstalled { scope, removed: changes.paths(), left })
+    Ok(UninstallReport { scope, removed: changes.paths(), left })
 }

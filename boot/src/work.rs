@@ -16,7 +16,7 @@ use crate::manager::{Condition, Manager, failure};
 use crate::operator::Operator;
 use crate::paths::Paths;
 use crate::plan::Plan;
-use crate::relocation::{self, Moved};
+use crate::relocation::{self, RelocatedFolder};
 use crate::service::{Scope, Service};
 use crate::systemd::UNIT;
 
@@ -34,7 +34,7 @@ pub(crate) struct Site<'a> {
 pub(crate) struct Work<'a> {
     site: &'a Site<'a>,
     pub(crate) changes: Changes,
-    pub(crate) moved: Option<Moved>,
+    pub(crate) moved: Option<RelocatedFolder>,
     /// The data folder, if it was created.
     made: Option<PathBuf>,
     /// An earlier installation was interrupted, so nothing that it left is proven.

@@ -5,7 +5,7 @@ use std::io::{self, IsTerminal, Write};
 use std::path::Path;
 
 use bursar_boot::service::{Platform, Scope, Tier};
-use bursar_boot::{Installed, Operator, ServiceReport, Uninstalled, Wanted};
+use bursar_boot::{InstallReport, InstallRequest, Operator, ServiceReport, UninstallReport};
 use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
 use bursar_engine::service::data_dir::DataFolder;
@@ -152,12 +152,12 @@ fn supported() -> Result<(), Fault> {
     Err(Fault::because(Code::NoServiceManager, message))
 }
 
-fn wanted(global: &Global, args: &InstallArgs) -> Result<Wanted, Fault> {
+fn wanted(global: &Global, args: &InstallArgs) -> Result<InstallRequest, Fault> {
     let unknown = |error| Fault::new(Code::InternalError).with_detail(error);
     let program = std::env::current_exe().map_err(unknown)?;
     let data = DataFolder::locate(global.data.clone())?;
     let data = std::path::absolute(data).map_err(unknown)?;
-    Ok(Wanted {
+    Ok(InstallRequest {
         scope: args.scope.chosen().unwrap_or(Scope::User),
         program,
         data: data.components().collect(),
@@ -184,7 +184,7 @@ fn finish(command: &str, global: &Global, done: Result<(Value, String), Fault>) 
     }
 }
 
-fn installed_text(installed: &Installed) -> String {
+fn installed_text(installed: &InstallReport) -> String {
     let mut text = String::new();
     if installed.changed.is_empty() {
         text.push_str("nothing to change\n");
@@ -202,7 +202,7 @@ fn installed_text(installed: &Installed) -> String {
     text
 }
 
-fn uninstalled_text(removed: &Uninstalled) -> String {
+fn uninstalled_text(removed: &UninstallReport) -> String {
     if removed.removed.is_empty() {
         return "nothing to remove: the engine is not installed as a service\n".to_owned();
     }

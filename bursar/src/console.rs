@@ -25,7 +25,7 @@ use crate::devices::devices;
 use crate::signals::{Signal, Signals};
 
 /// The file in the data folder that keeps the lines entered in consoles.
-const HISTORY: &str = "console_history";
+const HISTORY_FILE: &str = "console_history";
 
 /// Returns whether the console can run: a person can type and see it, without --json and --no-input.
 pub(crate) fn is_possible(global: &Global) -> bool {
@@ -62,7 +62,7 @@ async fn with_folder(global: &Global, screen: &Screen, folder: DataFolder) -> Re
         observe: screen.observe,
         theme: theme(screen),
         folder_option: folder_option(global),
-        history: Some(folder.path().join(HISTORY)),
+        history: Some(folder.path().join(HISTORY_FILE)),
         // Without a known time zone the console shows UTC and labels it.
         zone: TimeZone::try_system().map_or_else(|_unknown| Zone::default(), Zone::of),
     };
@@ -128,7 +128,7 @@ async fn run_console(
 }
 
 /// How long a console may take to restore the terminal after a signal.
-const GRACE: Duration = Duration::from_secs(3);
+const RESTORE_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// Receives signals in a separate task, because a console that is blocked on its terminal cannot receive them.
 struct SignalRelay {
@@ -145,7 +145,7 @@ impl SignalRelay {
             loop {
                 let signal = signals.next().await;
                 let _gone = sender.send(signal);
-                tokio::time::sleep(GRACE).await;
+                tokio::time::sleep(RESTORE_TIMEOUT).await;
                 if !is_restored.load(Ordering::SeqCst) {
                     // Answered requests are already on disk.
                     std::process::exit(i32::from(signal.exit()));
@@ -159,7 +159,7 @@ impl SignalRelay {
         let _which: Option<Signal> = self.signals.recv().await;
     }
 
-    /// Records that the terminal is restored. From here on the process may take longer than [`GRACE`].
+    /// Records that the terminal is restored. From here on the process may take longer than [`RESTORE_TIMEOUT`].
     fn terminal_restored(&self) {
         self.terminal_restored.store(true, Ordering::SeqCst);
     }

@@ -6,13 +6,13 @@ use std::time::Duration;
 use bursar_engine::engine::Engine;
 
 /// Interval between two looks at the engine.
-const EVERY: Duration = Duration::from_secs(1);
+const PING_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Least interval between two reports of progress: more frequent ones would delay the core's other work.
-const EVERY_LEAST: Duration = Duration::from_millis(200);
+const PROGRESS_INTERVAL_MIN: Duration = Duration::from_millis(200);
 
 /// How long a manager may take to accept a message at the start and at the end.
-const PATIENCE: Duration = Duration::from_secs(1);
+const MESSAGE_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// A report to the service manager.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -52,7 +52,7 @@ impl ServiceManager {
     pub(crate) async fn ready(&self, engine: &Engine) {
         if self.is_there {
             let sent = send(Message::Ready(state_of(engine)));
-            let _slow = tokio::time::timeout(PATIENCE, sent).await;
+            let _slow = tokio::time::timeout(MESSAGE_TIMEOUT, sent).await;
         }
     }
 
@@ -69,7 +69,7 @@ impl ServiceManager {
 
     pub(crate) async fn stopping(&self) {
         if self.is_there {
-            let _slow = tokio::time::timeout(PATIENCE, send(Message::Stopping)).await;
+            let _slow = tokio::time::timeout(MESSAGE_TIMEOUT, send(Message::Stopping)).await;
         }
     }
 }
@@ -81,7 +81,7 @@ async fn report_progress(
     send: impl AsyncFn(Message),
 ) {
     let Some(watchdog) = watchdog else { return std::future::pending().await };
-    let every = EVERY.min(watchdog / 3).max(EVERY_LEAST);
+    let every = PING_INTERVAL.min(watchdog / 3).max(PROGRESS_INTERVAL_MIN);
     loop {
         if turn().await {
             send(Message::Alive).await;
@@ -99,7 +99,7 @@ async fn report_states(state: impl Fn() -> String, send: impl AsyncFn(Message)) 
             send(Message::State(now.clone())).await;
             reported = Some(now);
         }
-        tokio::time::sleep(EVERY).await;
+        tokio::time::sleep(PING_INTERVAL).await;
     }
 }
 

@@ -20,7 +20,7 @@ use tokio::task::JoinHandle;
 pub(crate) const CHARACTER_USD: &str = "0.0001";
 /// The same, and the most that a text may cost, in smallest units of the dollar token.
 const CHARACTER: u64 = 100;
-const MOST: u64 = 50_000;
+const TEXT_PRICE_MAX: u64 = 50_000;
 
 const TEXT: &str = "A meter runs while the work is done: the buyer signs the most it may cost, and pays for what it was.";
 
@@ -80,7 +80,7 @@ fn offer(supported: &Value, chain: ChainId, pay_to: Address) -> anyhow::Result<V
     let kind = kind.context("the facilitator does not offer the scheme upto")?;
     let coin = &network.stablecoin;
     Ok(json!({
-        "scheme": "upto", "network": network.caip2(), "amount": MOST.to_string(),
+        "scheme": "upto", "network": network.caip2(), "amount": TEXT_PRICE_MAX.to_string(),
         "asset": coin.address, "payTo": pay_to, "maxTimeoutSeconds": 60,
         "extra": {
             "name": coin.domain_name, "version": coin.domain_version,
@@ -118,7 +118,8 @@ impl Shop {
         // Here a shop would do the work that it bills.
         let characters = u64::try_from(TEXT.chars().count())?;
         let mut used = self.offer.clone();
-        used["amount"] = json!(characters.saturating_mul(CHARACTER).min(MOST).to_string());
+        used["amount"] =
+            json!(characters.saturating_mul(CHARACTER).min(TEXT_PRICE_MAX).to_string());
         let receipt = self.ask("settle", payment, &used).await?;
         if receipt["success"] == true {
             Ok(receipt)

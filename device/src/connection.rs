@@ -13,27 +13,27 @@ use coins_ledger::{ApduCommand, Ledger, LedgerError};
 
 /// The devices whose answer is missing, or whose connection failed while one may be missing. Each stays open and takes no
 /// command, because another connection to it could receive that answer.
-pub(crate) struct Owing<K>(Arc<Mutex<HashMap<K, Arc<dyn Device>>>>);
+pub(crate) struct UnansweredDevices<K>(Arc<Mutex<HashMap<K, Arc<dyn Device>>>>);
 
-impl<K> Default for Owing<K> {
+impl<K> Default for UnansweredDevices<K> {
     fn default() -> Self {
         Self(Arc::default())
     }
 }
 
-impl<K> Clone for Owing<K> {
+impl<K> Clone for UnansweredDevices<K> {
     fn clone(&self) -> Self {
         Self(Arc::clone(&self.0))
     }
 }
 
-impl<K> fmt::Debug for Owing<K> {
+impl<K> fmt::Debug for UnansweredDevices<K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Owing")
     }
 }
 
-impl<K: Eq + Hash> Owing<K> {
+impl<K: Eq + Hash> UnansweredDevices<K> {
     fn all(&self) -> MutexGuard<'_, HashMap<K, Arc<dyn Device>>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -60,7 +60,7 @@ pub(crate) struct Connection<K, T> {
 struct Inner<K, T> {
     key: K,
     name: String,
-    owing: Owing<K>,
+    owing: UnansweredDevices<K>,
     owes_answer: AtomicBool,
     is_lost: AtomicBool,
     /// Locked by the task of the only exchange.
@@ -81,7 +81,7 @@ impl<K, T> fmt::Debug for Connection<K, T> {
 
 impl<K, T> Connection<K, T> {
     /// Uses an open transport to the device with this key.
-    pub(crate) fn new(key: K, name: String, transport: T, owing: &Owing<K>) -> Self {
+    pub(crate) fn new(key: K, name: String, transport: T, owing: &UnansweredDevices<K>) -> Self {
         let ledger = tokio::sync::Mutex::new(Ledger::from_transport(transport));
         let (owes_answer, is_lost, owing) =
             (AtomicBool::default(), AtomicBool::default(), owing.clone());

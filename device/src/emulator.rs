@@ -13,19 +13,19 @@ use coins_ledger::errors::LedgerError;
 use coins_ledger::transports::{DeviceIdentity, LedgerTransport, SpeculosTransport};
 use tokio::sync::oneshot;
 
-use crate::connection::{Connection, Owing};
+use crate::connection::{Connection, UnansweredDevices};
 
 /// Emulators at these addresses.
 #[derive(Debug)]
 pub struct Emulators {
     addresses: Vec<SocketAddr>,
-    owing: Owing<SocketAddr>,
+    owing: UnansweredDevices<SocketAddr>,
 }
 
 impl Emulators {
     /// Uses the emulators at these addresses, whether they run or not.
     pub fn new(addresses: Vec<SocketAddr>) -> Self {
-        Self { addresses, owing: Owing::default() }
+        Self { addresses, owing: UnansweredDevices::default() }
     }
 
     /// Uses the emulators of a comma-separated list of addresses.
@@ -77,7 +77,7 @@ impl Devices for Emulators {
 }
 
 /// A simulated device in this process.
-pub trait Simulated: Send + Sync + fmt::Debug {
+pub trait SimulatedDevice: Send + Sync + fmt::Debug {
     /// Returns a number that changes each time the cable is pulled; `None` while the device is not plugged in.
     fn plugged(&self) -> Option<u64>;
 
@@ -88,17 +88,17 @@ pub trait Simulated: Send + Sync + fmt::Debug {
 /// A simulated device in this process, over the connection that real ones have.
 #[derive(Debug)]
 pub struct InProcess {
-    device: Arc<dyn Simulated>,
-    owing: Owing<u64>,
+    device: Arc<dyn SimulatedDevice>,
+    owing: UnansweredDevices<u64>,
 }
 
 /// The cable to a simulated device.
-struct Cable(Arc<dyn Simulated>);
+struct Cable(Arc<dyn SimulatedDevice>);
 
 impl InProcess {
     /// Uses a device, whether it is plugged in or not.
-    pub fn new(device: Arc<dyn Simulated>) -> Self {
-        Self { device, owing: Owing::default() }
+    pub fn new(device: Arc<dyn SimulatedDevice>) -> Self {
+        Self { device, owing: UnansweredDevices::default() }
     }
 }
 

@@ -8,7 +8,7 @@ use bursar_ledger::port::{BoxFuture, ConnectFault, Device, Devices};
 use coins_ledger::transports::{HidDeviceId, HidTransport, NativeTransportError};
 use tokio::sync::Mutex;
 
-use crate::connection::{Connection, Owing};
+use crate::connection::{Connection, UnansweredDevices};
 
 /// The Ledgers on this machine's USB.
 ///
@@ -16,7 +16,7 @@ use crate::connection::{Connection, Owing};
 /// to other programs, and on macOS it would keep them out.
 #[derive(Debug, Default)]
 pub struct Usb {
-    owing: Owing<HidDeviceId>,
+    owing: UnansweredDevices<HidDeviceId>,
     /// Locked by the only look-up. If USB hangs, each further one would block another thread.
     looking: Arc<Mutex<()>>,
 }
@@ -40,7 +40,7 @@ impl Devices for Usb {
 }
 
 /// Opens every device. Succeeds if one can be used, else returns the first fault.
-fn connect(owing: &Owing<HidDeviceId>) -> Result<Vec<Arc<dyn Device>>, ConnectFault> {
+fn connect(owing: &UnansweredDevices<HidDeviceId>) -> Result<Vec<Arc<dyn Device>>, ConnectFault> {
     let found = HidTransport::list().map_err(|error| ConnectFault::Failed(error.to_string()))?;
     owing.retain(|id| found.contains(id));
     let (mut devices, mut first_fault) = (Vec::new(), None);

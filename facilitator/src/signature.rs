@@ -22,7 +22,7 @@ pub const BYTES_MAX: usize = 8 << 10;
 
 /// A signature without its EIP-6492 wrapper.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Unwrapped {
+pub struct UnwrappedSignature {
     pub inner: Bytes,
     pub deployment: Option<Deployment>,
 }
@@ -30,16 +30,16 @@ pub struct Unwrapped {
 /// Removes an EIP-6492 wrapper.
 ///
 /// Returns `None` if the wrapper is broken, or the signature longer than [`BYTES_MAX`].
-pub fn unwrap(signature: &Bytes) -> Option<Unwrapped> {
+pub fn unwrap(signature: &Bytes) -> Option<UnwrappedSignature> {
     if signature.len() > BYTES_MAX {
         return None;
     }
     let Some(wrapped) = signature.strip_suffix(&MAGIC) else {
-        return Some(Unwrapped { inner: signature.clone(), deployment: None });
+        return Some(UnwrappedSignature { inner: signature.clone(), deployment: None });
     };
     let (factory, data, inner) =
         <(Address, Bytes, Bytes)>::abi_decode_params_validate(wrapped).ok()?;
-    Some(Unwrapped { inner, deployment: Some(Deployment { factory, data }) })
+    Some(UnwrappedSignature { inner, deployment: Some(Deployment { factory, data }) })
 }
 
 /// Returns a signature of 65 bytes with `v` as contracts expect it, 27 or 28.
@@ -123,13 +123,13 @@ mod tests {
     #[test]
     fn eip6492_wrapper_is_removed_and_a_broken_one_rejected() {
         let plain = Bytes::copy_from_slice(&SIGNED);
-        let bare = Unwrapped { inner: plain.clone(), deployment: None };
+        let bare = UnwrappedSignature { inner: plain.clone(), deployment: None };
         assert_eq!(unwrap(&plain), Some(bare));
         let deployment = Deployment { factory: PAYER, data: Bytes::from_static(&[1, 2, 3]) };
         let parts = (deployment.factory, deployment.data.clone(), plain.clone());
         let mut wrapped = parts.abi_encode_params();
         wrapped.extend(MAGIC);
-        let whole = Unwrapped { inner: plain, deployment: Some(deployment) };
+        let whole = UnwrappedSignature { inner: plain, deployment: Some(deployment) };
         assert_eq!(unwrap(&wrapped.clone().into()), Some(whole));
         assert_eq!(unwrap(&wrapped[20..].to_vec().into()), None);
         assert_eq!(unwrap(&MAGIC.to_vec().into()), None);

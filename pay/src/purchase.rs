@@ -32,7 +32,7 @@ const OFFER_WAIT: Duration = Duration::from_secs(60);
 /// Interval between polls of a held request.
 const POLL: Duration = Duration::from_secs(1);
 /// Added to the life of a request, for a wallet that is restarting.
-const GRACE: Duration = Duration::from_secs(60);
+const RESTART_GRACE: Duration = Duration::from_secs(60);
 /// Pauses before the first and each further attempt with the payment.
 const TRIES: [Duration; 3] =
     [Duration::ZERO, Duration::from_millis(500), Duration::from_millis(1_500)];
@@ -148,7 +148,7 @@ impl Purchase {
     async fn decided(&mut self, id: RequestId, mut on: WaitsFor) -> Result<Payment, Fault> {
         self.record.request = Some(id);
         self.tell_wait(id, on);
-        let longest = Duration::from_millis(HOLD_MS.unsigned_abs()).saturating_add(GRACE);
+        let longest = Duration::from_millis(HOLD_MS.unsigned_abs()).saturating_add(RESTART_GRACE);
         let wait = self.wait.unwrap_or(longest).min(longest);
         let (end, mut pause) = (Instant::now() + wait, POLL);
         loop {
@@ -199,8 +199,8 @@ impl Purchase {
                 Ok(answer) => {
                     self.record_response(&answer);
                     match self.interpret(answer, payment, tries.len()).await? {
-                        Redeemed::Answered(status) => return self.verdict(status),
-                        Redeemed::InUse { after, body } => {
+                        SendOutcome::Answered(status) => return self.verdict(status),
+                        SendOutcome::InUse { after, body } => {
                             if Instant::now() + after >= end {
                                 self.sink.take(&body).await?;
                                 return self.verdict(StatusCode::CONFLICT);
@@ -210,7 +210,7 @@ impl Purchase {
                             // This uses up no attempt, because the server has answered.
                             continue;
                         }
-                        Redeemed::Lost(why) => lost = why,
+                        SendOutcome::Lost(why) => lost = why,
                     }
                 }
                 Err(failure) => {
@@ -248,21 +248,25 @@ impl Purchase {
         answer: ReplyStream,
         payment: &Payment,
         tries_left: usize,
-    ) -> Result<Redeemed, Fault> {
+    ) -> Result<SendOutcome, Fault> {
         match answer.status.as_u16() {
             402 => Err(self.refused(answer).await),
             // Passed on as the response only after the last attempt.
-            status @ 502..=504 if tries_left > 0 => Ok(Redeemed::Lost(format!("HTTP {status}"))),
+            status @ 502..=504 if tries_left > 0 => Ok(SendOutcome::Lost(format!("HTTP {status}"))),
             409 => self.conflict(answer, payment).await,
             _final => self.deliver(answer, payment).await,
         }
     }
 
-    async fn deliver(&mut self, answer: ReplyStream, payment: &Payment) -> Result<Redeemed, Fault> {
+    async fn deliver(
+        &mut self,
+        answer: ReplyStream,
+        payment: &Payment,
+    ) -> Result<SendOutcome, Fault> {
         match self.pass_on_and_report(answer, payment).await {
-            Err(BodyError::Connection(why)) if self.sink.discard() => Ok(Redeemed::Lost(why)),
+            Err(BodyError::Connection(why)) if self.sink.discard() => Ok(SendOutcome::Lost(why)),
             Err(error) => Err(self.incomplete_body(error)),
-            Ok(status) => Ok(Redeemed::Answered(status)),
+            Ok(status) => Ok(SendOutcome::Answered(status)),
         }
     }
 
@@ -271,7 +275,7 @@ impl Purchase {
         &mut self,
         answer: ReplyStream,
         payment: &Payment,
-    ) -> Result<Redeemed, Fault> {
+    ) -> Result<SendOutcome, Fault> {
         let after = retry_after(&answer.headers);
         let is_short = answer.headers.get("content-length").and_then(|value| value.to_str().ok());
         let is_short = is_short.and_then(|text| text.parse::<usize>().ok());
@@ -282,18 +286,18 @@ impl Purchase {
         let headers = answer.headers.clone();
         let body = match offer_body(answer).await {
             Ok(body) => body,
-            Err(why) => return Ok(Redeemed::Lost(why)),
+            Err(why) => return Ok(SendOutcome::Lost(why)),
         };
         if is_in_use(&body) {
             if Receipt::read(&headers).is_some() {
                 self.receipt(&headers);
                 self.reporting(payment, async |_sink| ()).await;
             }
-            return Ok(Redeemed::InUse { after, body });
+            return Ok(SendOutcome::InUse { after, body });
         }
         self.receipt(&headers);
         self.reporting(payment, async |sink| sink.take(&body).await).await?;
-        Ok(Redeemed::Answered(StatusCode::CONFLICT))
+        Ok(SendOutcome::Answered(StatusCode::CONFLICT))
     }
 
     /// Handles the response to a payment. Reads its receipt, passes its body on and reports to the wallet.
@@ -360,7 +364,7 @@ impl Purchase {
 }
 
 /// The outcome of sending the payment once.
-enum Redeemed {
+enum SendOutcome {
     /// The server's final response.
     Answered(StatusCode),
     /// The server is still processing this payment: repeat it after `after`.

@@ -8,7 +8,7 @@ use bursar_x402::header;
 /// Characters of one server text that are shown.
 const WIDTH: usize = 200;
 /// Characters of one server text that are kept for `--json`.
-const KEPT: usize = 1_000;
+const STORED_CHARS_MAX: usize = 1_000;
 
 /// The fields of a `SettlementResponse`. Bounded in length, and otherwise as the server wrote them.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -36,7 +36,7 @@ impl Receipt {
         let success = object.get("success").and_then(Value::as_bool);
         let text = |key: &str| {
             let text = object.get(key).and_then(Value::as_str).filter(|text| !text.is_empty());
-            text.map(|text| text.chars().take(KEPT).collect::<String>())
+            text.map(|text| text.chars().take(STORED_CHARS_MAX).collect::<String>())
         };
         Ok(Self {
             success: success.ok_or("it does not state whether it succeeded")?,

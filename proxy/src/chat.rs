@@ -22,7 +22,7 @@ const CHOICES_MAX: u64 = 16;
 const BOUNDS: [&str; 2] = ["max_completion_tokens", "max_tokens"];
 
 /// Members that are passed on. They cost nothing, or they are counted.
-const KNOWN: [&str; 33] = [
+const KNOWN_MEMBERS: [&str; 33] = [
     "messages",
     "model",
     "max_completion_tokens",
@@ -86,7 +86,7 @@ impl Chat {
                 reject_priced_extras(key, value)?;
             }
         }
-        if let Some((key, why)) = free::too_long(&object, &KNOWN) {
+        if let Some((key, why)) = free::too_long(&object, &KNOWN_MEMBERS) {
             return Err(wrong(key, why));
         }
         Self::of(object)
@@ -167,7 +167,7 @@ fn wrong(key: &str, why: &str) -> Fault {
 /// Go's JSON decoder also reads the long s (U+017F) as s and the Kelvin sign (U+212A) as k. A second spelling could
 /// carry another value than the one that was priced.
 fn reject_unknown(key: &str, extra: &[String]) -> Result<(), Fault> {
-    if KNOWN.contains(&key) || extra.iter().any(|other| other == key) {
+    if KNOWN_MEMBERS.contains(&key) || extra.iter().any(|other| other == key) {
         return Ok(());
     }
     let shown = bursar_core::text::quoted(key, 64);

@@ -115,7 +115,7 @@ impl Payment {
         let accepted_terms = accepted.map_or(top, |object| Fields::new(object, "accepted."));
         let offer = offer_for(&accepted_terms, offers)?;
         let payload = top.required("payload", top.object("payload")?)?;
-        let signed = Signed::read(payload, offer.terms.method)?;
+        let signed = UnverifiedPayment::read(payload, offer.terms.method)?;
         let terms = &offer.terms;
         let terms_differ = accepted.is_some() && !matches_offer(&accepted_terms, offer)?;
         let rejection =
@@ -169,7 +169,7 @@ impl PaymentIdentity {
                 offered.map_or(network.stablecoin.address, |terms| terms.asset)
             }
         };
-        let signed = Signed::read(payload, method)?;
+        let signed = UnverifiedPayment::read(payload, method)?;
         Ok(Self {
             id: signed.id(network, method, asset),
             digest: Sha256::digest(payload.to_compact()).into(),
@@ -222,7 +222,7 @@ fn only_known_members(object: &Object, prefix: &str, known: &[&str]) -> Result<(
 }
 
 /// The fields of a signed payment that can be read without verifying it.
-struct Signed {
+struct UnverifiedPayment {
     from: Address,
     to: Address,
     value: U256,
@@ -231,7 +231,7 @@ struct Signed {
     asset: Option<Address>,
 }
 
-impl Signed {
+impl UnverifiedPayment {
     fn read(payload: &Object, method: Method) -> Result<Self, PaymentError> {
         let key = match method {
             Method::Eip3009 => "authorization",

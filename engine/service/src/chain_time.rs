@@ -43,9 +43,9 @@ impl HintedClock {
         let mut chains = self.chains.lock().unwrap_or_else(PoisonError::into_inner);
         let known = chains.get(&chain);
         let due =
-            known.is_none_or(|seen| now_ms.saturating_sub(seen.asked_ms) >= CHAIN_TIME_EVERY_MS);
+            known.is_none_or(|probe| now_ms.saturating_sub(probe.asked_ms) >= CHAIN_TIME_EVERY_MS);
         if due {
-            let block = known.and_then(|seen| seen.block);
+            let block = known.and_then(|probe| probe.block);
             chains.insert(chain, Probe { asked_ms: now_ms, block });
         }
         due
@@ -53,8 +53,8 @@ impl HintedClock {
 
     fn learn(&self, chain: ChainId, block: Option<(Utc, u64)>) {
         let mut chains = self.chains.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(seen) = chains.get_mut(&chain) {
-            seen.block = block;
+        if let Some(probe) = chains.get_mut(&chain) {
+            probe.block = block;
         }
     }
 
@@ -72,21 +72,21 @@ impl HintedClock {
         self.machine.sleep_until(now.mono_ms.saturating_add(CHAIN_AWAKE_MS)).await;
         let Ok(second) = node.block_time().await else { return };
         let awake = second > first || apart < 0;
-        let seen = awake.then(|| (second, self.machine.now().age_clock_ms()));
-        if seen.is_some() {
+        let block_and_age = awake.then(|| (second, self.machine.now().age_clock_ms()));
+        if block_and_age.is_some() {
             tracing::warn!(
                 network = %chain,
                 seconds = apart / 1000,
                 "this machine's clock differs from the chain's"
             );
         }
-        self.learn(chain, seen);
+        self.learn(chain, block_and_age);
     }
 
     /// Returns the newest chain time, extrapolated to now; `None` if no probe found a usable block recently.
     fn hint(&self, now_ms: u64) -> Option<Utc> {
         let chains = self.chains.lock().unwrap_or_else(PoisonError::into_inner);
-        let blocks = chains.values().filter_map(|seen| seen.block);
+        let blocks = chains.values().filter_map(|probe| probe.block);
         let lately = blocks.filter_map(|(block, seen_ms)| {
             let since = now_ms.saturating_sub(seen_ms);
             (since <= CHAIN_TIME_LASTS_MS)

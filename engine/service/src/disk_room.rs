@@ -12,7 +12,7 @@ use crate::ports::Disk;
 
 /// Free space from which the end of a shortage is logged. It exceeds the limit by more than the journal takes and frees, so
 /// that a disk near the limit does not fill the log.
-const LOGGED_ABOVE: u64 = FREE_DISK_BYTES + (16 << 20);
+const RECOVERED_BYTES: u64 = FREE_DISK_BYTES + (16 << 20);
 
 /// The room on the disk of a data folder.
 #[derive(Debug)]
@@ -44,7 +44,7 @@ impl DiskRoom {
         let folder = self.folder.display();
         if is_short && !self.was_short.swap(true, Ordering::Relaxed) {
             tracing::error!(code = %Code::DiskFull, %folder, "payments are refused until there is more room: the disk has less than 64 MiB free");
-        } else if free >= LOGGED_ABOVE && self.was_short.swap(false, Ordering::Relaxed) {
+        } else if free >= RECOVERED_BYTES && self.was_short.swap(false, Ordering::Relaxed) {
             tracing::info!(%folder, "the disk has room again: payments are accepted");
         }
         is_short

@@ -52,7 +52,7 @@ pub struct Vault {
 pub type SealKey = Zeroizing<[u8; 32]>;
 
 /// The result of opening a wallet file, for the check of the journal and for the operator.
-pub struct Prepared {
+pub struct PendingUnlock {
     /// The current key of the journal's seals, then those of earlier passwords while the journal may still end
     /// with one of their seals.
     pub seal_keys: Vec<SealKey>,
@@ -64,14 +64,14 @@ pub struct Prepared {
 
 /// The result of opening the gate.
 #[derive(Debug, Default)]
-pub struct Admitted {
+pub struct UnlockReport {
     /// Messages for the operator.
     pub warnings: Vec<String>,
     /// The number of the journal entry that the wallet file now names; `None` if it still names an older one.
     pub noted: Option<u64>,
 }
 
-impl std::fmt::Debug for Prepared {
+impl std::fmt::Debug for PendingUnlock {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Prepared").field("note", &self.note).finish_non_exhaustive()
     }
@@ -123,7 +123,7 @@ impl Vault {
     ///
     /// # Errors
     /// The password is wrong, or the file is missing, damaged or belongs to another wallet.
-    pub fn prepare(&self, known: &Wallet, password: &SecretString) -> Result<Prepared, Fault> {
+    pub fn prepare(&self, known: &Wallet, password: &SecretString) -> Result<PendingUnlock, Fault> {
         let (wallet, from) = self.files.open(&known.name, password).map_err(fault)?;
         if wallet.wallet_id() != known.wallet_id {
             return Err(Fault::because(
@@ -134,7 +134,7 @@ impl Vault {
                 ),
             ));
         }
-        let prepared = Prepared {
+        let prepared = PendingUnlock {
             seal_keys: seal_keys(&wallet),
             note: journal_note(&wallet),
             fallback: match from {
@@ -153,7 +153,7 @@ impl Vault {
     ///
     /// # Errors
     /// `WALLET_LOCKED` if no wallet file is open, `BAD_INPUT` if the state contains an invalid derivation path.
-    pub fn admit(&self, state: &State, sealed: Option<Head>) -> Result<Admitted, Fault> {
+    pub fn admit(&self, state: &State, sealed: Option<Head>) -> Result<UnlockReport, Fault> {
         self.with(|wallet| {
             let (mut warnings, mut noted) = (Vec::new(), None);
             if let Some(head) = sealed {
@@ -178,7 +178,7 @@ impl Vault {
                 }
             }
             self.gate.open(keyring(wallet, state, &mut warnings)?);
-            Ok(Admitted { warnings, noted })
+            Ok(UnlockReport { warnings, noted })
         })
     }
 

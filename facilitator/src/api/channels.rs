@@ -91,7 +91,7 @@ fn read_bare(body: &Value, kind: PayloadType) -> Result<SettlementRequest, Reque
 }
 
 #[derive(Debug, Deserialize)]
-pub(super) struct OfNetwork {
+pub(super) struct NetworkQuery {
     network: Option<String>,
 }
 
@@ -100,7 +100,7 @@ pub(super) async fn channel(
     State(api): State<Arc<Api>>,
     Extension(_caller): Extension<Caller>,
     id: Result<Path<String>, PathRejection>,
-    query: Result<Query<OfNetwork>, QueryRejection>,
+    query: Result<Query<NetworkQuery>, QueryRejection>,
 ) -> Response {
     let invalid = |text| responses::error_because(ErrorCode::InvalidRequest, text);
     let Some(id) = id.ok().and_then(|Path(id)| id.parse().ok()) else {

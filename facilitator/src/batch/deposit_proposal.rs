@@ -19,12 +19,12 @@ use crate::node::Priority;
 use crate::payment::Sponsoring;
 use crate::reason::{Reason, Rejection};
 use crate::scheme::Proposal;
-use crate::signature::{self, Unwrapped};
+use crate::signature::{self, UnwrappedSignature};
 use crate::transaction;
 use crate::transfer::approval::{AllowanceRule, Approval, NeededAllowance};
 use crate::transfer::check::{claimed_separator, names_other_domain, token_separator};
 use crate::transfer::permit2;
-use crate::transfer::sponsoring::{self, Authorized, Codes};
+use crate::transfer::sponsoring::{self, AllowanceNeed, Codes};
 use crate::verify::{Verified, VerifyError};
 
 /// Gas limit of the cheapest deposit.
@@ -40,7 +40,7 @@ pub(super) struct DepositProposal {
     voucher: SignedVoucher,
     voucher_proof: VoucherProof,
     authorization: DepositAuthorization,
-    signature: Unwrapped,
+    signature: UnwrappedSignature,
     sponsoring: Option<Sponsoring>,
     claimed: Option<B256>,
 }
@@ -96,7 +96,7 @@ impl DepositProposal {
             DepositAuthorization::Permit2(signed) => {
                 let (payer, token) = (config.payer, config.token);
                 let needed = NeededAllowance { payer, token, amount: signed.amount };
-                let authorized = Authorized { needed, deadline: signed.deadline };
+                let authorized = AllowanceNeed { needed, deadline: signed.deadline };
                 let codes = Codes {
                     permit_amount: Reason::DepositPermitAmount,
                     no_approvals: Some(Reason::DepositApprovalOff),
@@ -322,7 +322,10 @@ pub(crate) async fn check_on_chain(
         voucher: job.voucher.clone(),
         voucher_proof: VoucherProof::Key,
         authorization: job.authorization.clone(),
-        signature: Unwrapped { inner: job.signature.clone(), deployment: job.deployment.clone() },
+        signature: UnwrappedSignature {
+            inner: job.signature.clone(),
+            deployment: job.deployment.clone(),
+        },
         sponsoring: job.sponsoring.clone(),
         claimed: None,
     };

@@ -16,7 +16,7 @@ use crate::node::Priority;
 use crate::payment::{MethodId, Payment, Sponsoring, Terms};
 use crate::reason::{Reason, Rejection};
 use crate::scheme::Proposal;
-use crate::signature::{self, Unwrapped};
+use crate::signature::{self, UnwrappedSignature};
 use crate::transaction;
 use crate::transfer::approval::{AllowanceRule, Approval, NeededAllowance};
 use crate::transfer::domain::{self, Domain};
@@ -26,7 +26,7 @@ use crate::transfer::payload;
 use crate::transfer::permit2;
 use crate::transfer::question;
 use crate::transfer::registry;
-use crate::transfer::sponsoring::{self, Authorized, Codes};
+use crate::transfer::sponsoring::{self, AllowanceNeed, Codes};
 use crate::transfer::terms_check::{Purpose, check_time};
 use crate::verify::{Verified, VerifyError};
 use crate::work::{SenderRule, Work};
@@ -42,7 +42,7 @@ pub struct TransferProposal {
     pub(crate) terms: Terms,
     /// The amount to move.
     pub(crate) amount: U256,
-    pub(crate) signature: Unwrapped,
+    pub(crate) signature: UnwrappedSignature,
     pub(crate) sponsoring: Option<Sponsoring>,
     /// The domain separator computed from the token name and version in `extra`; `None` if one of them is missing.
     claimed: Option<B256>,
@@ -127,7 +127,7 @@ pub fn parse(
     let sponsoring = if method.takes_sponsoring() {
         let Terms { payer, token, authorized: amount, valid_before: deadline, .. } = terms;
         let needed = NeededAllowance { payer, token, amount };
-        let authorized = Authorized { needed, deadline };
+        let authorized = AllowanceNeed { needed, deadline };
         let codes = Codes { permit_amount: Reason::Permit2612Amount, no_approvals: None };
         sponsoring::read(network, &request.extensions, &authorized, codes)?
     } else {
@@ -292,7 +292,7 @@ async fn check_undeployed(
         return Err(Rejection::from(Reason::DeploymentFailed).for_payer(payer).into());
     }
     network.codes.insert(payer, true, network.clock.mono_ms());
-    let signature = Unwrapped { inner: parsed.signature.inner.clone(), deployment: None };
+    let signature = UnwrappedSignature { inner: parsed.signature.inner.clone(), deployment: None };
     let deployed = TransferProposal {
         signature,
         terms: parsed.terms.clone(),

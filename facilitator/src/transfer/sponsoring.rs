@@ -12,7 +12,7 @@ use crate::transfer::approval::{self, Approval, NeededAllowance};
 
 /// The Permit2 authorization that needs an allowance.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Authorized {
+pub(crate) struct AllowanceNeed {
     pub(crate) needed: NeededAllowance,
     /// Unix seconds.
     pub(crate) deadline: U256,
@@ -35,7 +35,7 @@ pub(crate) struct Codes {
 pub(crate) fn read(
     network: &NetworkContext,
     extensions: &Object,
-    authorized: &Authorized,
+    authorized: &AllowanceNeed,
     codes: Codes,
 ) -> Result<Option<Sponsoring>, Rejection> {
     let reject = |rejection: Rejection| rejection.for_payer(authorized.needed.payer);
@@ -48,7 +48,7 @@ pub(crate) fn read(
 fn read_permit(
     network: &NetworkContext,
     extensions: &Object,
-    authorized: &Authorized,
+    authorized: &AllowanceNeed,
     codes: Codes,
 ) -> Result<Option<Sponsoring>, Rejection> {
     if !network.config.eip2612_gas_sponsoring {
@@ -71,7 +71,7 @@ fn read_permit(
 fn read_approval(
     network: &NetworkContext,
     extensions: &Object,
-    authorized: &Authorized,
+    authorized: &AllowanceNeed,
     codes: Codes,
 ) -> Result<Option<Sponsoring>, Rejection> {
     let is_on = network.config.erc20_approval_gas_sponsoring;
@@ -96,7 +96,7 @@ fn read_approval(
 fn check_parties(
     network: &NetworkContext,
     named: [Address; 3],
-    authorized: &Authorized,
+    authorized: &AllowanceNeed,
     reasons: [Reason; 3],
 ) -> Result<(), Reason> {
     let NeededAllowance { payer, token, .. } = authorized.needed;

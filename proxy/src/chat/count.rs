@@ -34,7 +34,7 @@ const AS_JSON: [&str; 11] = [
 
 /// Token counts of a chat.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Counted {
+pub struct TokenCounts {
     pub prompt: u64,
     /// Tokens of the prediction in the request.
     ///
@@ -57,7 +57,7 @@ impl Chat {
     ///
     /// # Errors
     /// [`Fault`] for messages that are malformed, have content without a price, or have unknown members.
-    pub fn count(&self, vocabulary: Vocabulary, image: Option<u64>) -> Result<Counted, Fault> {
+    pub fn count(&self, vocabulary: Vocabulary, image: Option<u64>) -> Result<TokenCounts, Fault> {
         let mut counter = Counter { vocabulary, image, sum: ANSWER_TOKENS };
         let messages = self.object.get("messages").and_then(Value::as_array).unwrap_or_default();
         for message in messages {
@@ -82,7 +82,7 @@ impl Chat {
         if let Some(prediction) = member(&self.object, "prediction") {
             predicted.json(prediction);
         }
-        Ok(Counted { prompt: counter.sum, predicted: predicted.sum })
+        Ok(TokenCounts { prompt: counter.sum, predicted: predicted.sum })
     }
 }
 

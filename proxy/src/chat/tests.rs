@@ -1,4 +1,4 @@
-use super::count::Counted;
+use super::count::TokenCounts;
 use super::*;
 use crate::tokens::Vocabulary;
 use proptest::prelude::*;
@@ -11,7 +11,7 @@ fn with(members: &str) -> String {
     format!("{{\"messages\":[{{\"role\":\"user\",\"content\":\"hello world\"}}]{members}}}")
 }
 
-fn count(body: &str, image: Option<u64>) -> Result<Counted, Fault> {
+fn count(body: &str, image: Option<u64>) -> Result<TokenCounts, Fault> {
     parse(body)?.count(Vocabulary::O200k, image)
 }
 
@@ -117,7 +117,7 @@ fn members_without_a_known_price_are_refused() {
 #[test]
 fn message_tokens_follow_openais_rule() {
     // 3 for the message, 1 for the role, 2 for the text, 3 for the start of the answer.
-    assert_eq!(count(&with(""), None).unwrap(), Counted { prompt: 9, predicted: 0 });
+    assert_eq!(count(&with(""), None).unwrap(), TokenCounts { prompt: 9, predicted: 0 });
     let parts = "{\"messages\":[{\"role\":\"user\",\"content\":[{\"type\":\"text\",\"text\":\"hello\"},\
                  {\"type\":\"text\",\"text\":\" world\"}]}]}";
     assert_eq!(count(parts, None).unwrap().prompt, 9);
@@ -198,7 +198,7 @@ fn free_members_have_openais_bounds() {
     assert_eq!(fault.param.as_deref(), Some("b"), "1 KiB in all");
     assert!(Chat::parse_sold(both.as_bytes()).is_ok(), "it was accepted before");
     // Every known member is priced, counted or bounded.
-    for member in KNOWN {
+    for member in KNOWN_MEMBERS {
         let members = format!(",\"{member}\":{long}");
         let counts = ["tools", "tool_choice", "functions", "function_call", "response_format"];
         let counts = counts.contains(&member) || ["prediction", "stop"].contains(&member);

@@ -13,18 +13,18 @@ use crate::ports::{BlockTag, Chain, ChainFault};
 /// Counts that are noted until a block is final, at most.
 const NOTES: u64 = 256;
 /// Counts that are kept at most: those of blocks that are not final, and some of before.
-const NOTED_MAX: usize = 512;
+const NOTED_COUNTS_MAX: usize = 512;
 
 /// Noted transaction counts of one account, which the nodes may no longer be able to answer.
 #[derive(Debug, Default)]
 pub struct FinalCounts {
     /// With ascending block numbers.
-    noted: VecDeque<Noted>,
+    noted: VecDeque<NotedCount>,
 }
 
 /// An account's transaction count as of one block.
 #[derive(Debug, Clone, Copy)]
-struct Noted {
+struct NotedCount {
     block: u64,
     hash: B256,
     count: u64,
@@ -64,7 +64,9 @@ impl FinalCounts {
         let step = (head.saturating_sub(last_final) / NOTES).max(1);
         let noted = self.note(chain, signer, head, step).await;
         while let Some(at) = self.noted.iter().rposition(|noted| noted.block <= last_final) {
-            let Some(Noted { block, hash, count }) = self.noted.get(at).copied() else { break };
+            let Some(NotedCount { block, hash, count }) = self.noted.get(at).copied() else {
+                break;
+            };
             match chain.block_hash(block).await {
                 Ok(Some(found)) if found == hash => {
                     self.noted.drain(..at);
@@ -93,7 +95,7 @@ impl FinalCounts {
         head: u64,
         step: u64,
     ) -> Result<(), ChainFault> {
-        let is_near = |noted: &Noted| noted.block.saturating_add(step) > head;
+        let is_near = |noted: &NotedCount| noted.block.saturating_add(step) > head;
         if self.noted.back().is_some_and(is_near) {
             return Ok(());
         }
@@ -106,10 +108,10 @@ impl FinalCounts {
             }
         };
         let (block, hash, count) = counted?;
-        if self.noted.len() >= NOTED_MAX {
+        if self.noted.len() >= NOTED_COUNTS_MAX {
             self.noted.pop_front();
         }
-        self.noted.push_back(Noted { block, hash, count });
+        self.noted.push_back(NotedCount { block, hash, count });
         Ok(())
     }
 }

@@ -69,7 +69,7 @@ struct KnownMethod {
 }
 
 /// What a simulator knows before it probes.
-enum Remembered {
+enum CachedMethod {
     Use(SimulationMethod),
     ProbeAgain(SimulationMethod),
     Nothing,
@@ -85,9 +85,9 @@ impl Simulator {
     /// No node gave a usable answer to the probe.
     pub async fn probe(&self, chain: &dyn Chain) -> Result<SimulationMethod, ChainFault> {
         let known = match self.remembered() {
-            Remembered::Use(method) => return Ok(method),
-            Remembered::ProbeAgain(method) => Some(method),
-            Remembered::Nothing => None,
+            CachedMethod::Use(method) => return Ok(method),
+            CachedMethod::ProbeAgain(method) => Some(method),
+            CachedMethod::Nothing => None,
         };
         let method = match (probe_method(chain).await, known) {
             (Ok(method), _known) => method,
@@ -104,15 +104,17 @@ impl Simulator {
             Some(KnownMethod { method, left });
     }
 
-    fn remembered(&self) -> Remembered {
+    fn remembered(&self) -> CachedMethod {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some(KnownMethod { method, left }) = known.as_mut() else { return Remembered::Nothing };
+        let Some(KnownMethod { method, left }) = known.as_mut() else {
+            return CachedMethod::Nothing;
+        };
         match (*method, left.checked_sub(1)) {
-            (SimulationMethod::SimulateV1, _left) => Remembered::Use(*method),
-            (_other, None) => Remembered::ProbeAgain(*method),
+            (SimulationMethod::SimulateV1, _left) => CachedMethod::Use(*method),
+            (_other, None) => CachedMethod::ProbeAgain(*method),
             (_other, Some(fewer)) => {
                 *left = fewer;
-                Remembered::Use(*method)
+                CachedMethod::Use(*method)
             }
         }
     }

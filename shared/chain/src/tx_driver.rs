@@ -32,7 +32,7 @@ const QUOTE_QUEUED_MS: u64 = 250;
 const QUOTE_MS: u64 = 1_500;
 
 /// Pause between two lookups of transactions that are deep enough, while no node reports which are final.
-const UNCOUNTED_MS: u64 = 30_000;
+const DEEP_LOOKUP_PAUSE_MS: u64 = 30_000;
 
 /// The owner of an outbox: it persists the outbox and obtains signatures for it.
 pub trait Host: Send + Sync + 'static {
@@ -350,7 +350,7 @@ impl<H: Host> ChainTasks<H> {
             }
         }
         let now = self.context.clock.mono_ms();
-        if !self.uncounted || now.saturating_sub(self.looked_deep_ms) >= UNCOUNTED_MS {
+        if !self.uncounted || now.saturating_sub(self.looked_deep_ms) >= DEEP_LOOKUP_PAUSE_MS {
             self.looked_deep_ms = now;
         } else {
             // Another lookup would not end them.

@@ -24,7 +24,7 @@ pub use backup::{BackupAnswer, RestoreAnswer};
 pub use balances::{BalanceAnswer, HoldingsAnswer, NetworkHoldingsAnswer};
 pub use doctor::{CheckAnswer, CheckResult};
 pub use history::{
-    ExportAnswer, HistoryAnswer, HistoryRow, LentAnswer, ReceiptAnswer, RefusedAnswer, TradedAnswer,
+    ExportAnswer, HistoryAnswer, HistoryRow, LoanAnswer, ReceiptAnswer, RefusedAnswer, TradeAnswer,
 };
 pub use lending::{
     PositionAnswer, PositionsAnswer, UnreadVenueAnswer, VenueAnswer, VenueSetAnswer, VenueTrust,

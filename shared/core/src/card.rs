@@ -353,7 +353,8 @@ pub struct Card {
     /// What only a payment in a token outside our table shows.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub asset: Option<Box<AssetCard>>,
-    /// What only a request shows that waits for a hardware device, and that can be denied, but not approved.
+    /// The part of the card that only a request for a hardware device has; such a request can be denied, but not approved
+    /// here.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub device: Option<Box<DeviceCard>>,
     /// The [`digest`] of terms, hold reason and policy version, in hex.

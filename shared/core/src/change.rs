@@ -38,19 +38,19 @@ pub(crate) fn switch(on: bool) -> String {
 }
 
 /// Most entries shown of one list: a line of `activity` must stay readable and fit a frame.
-const LISTED: usize = 8;
+const ENTRIES_SHOWN_MAX: usize = 8;
 
 /// Formats the old and the new list. Long lists show only the removed and the added entries.
 pub(crate) fn lists(old: &[&str], new: &[&str], none: &str) -> (String, String) {
-    if old.len().max(new.len()) <= LISTED {
+    if old.len().max(new.len()) <= ENTRIES_SHOWN_MAX {
         return (list(old, none), list(new, none));
     }
     let without = |all: &[&str], other: &[&str], word: &str| {
         let gone: Vec<&str> = all.iter().filter(|one| !other.contains(one)).copied().collect();
-        let rest = gone.len().saturating_sub(LISTED);
+        let rest = gone.len().saturating_sub(ENTRIES_SHOWN_MAX);
         let mut text = format!("{} entries", all.len());
         if !gone.is_empty() {
-            let named: Vec<&str> = gone.into_iter().take(LISTED).collect();
+            let named: Vec<&str> = gone.into_iter().take(ENTRIES_SHOWN_MAX).collect();
             text.push_str(&format!(" {word} {}", named.join(", ")));
         }
         if rest > 0 {

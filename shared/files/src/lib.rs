@@ -27,7 +27,7 @@ pub fn open_with(options: &mut OpenOptions, path: &Path) -> io::Result<File> {
 
 /// How long [`open_or_pipe`] waits for a program that writes to the pipe, in seconds.
 #[cfg(unix)]
-const WRITER_S: i64 = 5;
+const WRITER_TIMEOUT_S: i64 = 5;
 
 /// Opens a regular file, or a pipe to which a program writes, as a shell's `<(command)` gives it.
 ///
@@ -87,7 +87,7 @@ fn read_to_end(file: File, most: u64) -> io::Result<Vec<u8>> {
 fn wait_for_writer(pipe: &File) -> io::Result<()> {
     use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-    let limit = Timespec { tv_sec: WRITER_S, tv_nsec: 0 };
+    let limit = Timespec { tv_sec: WRITER_TIMEOUT_S, tv_nsec: 0 };
     // A hang-up is always reported, but only once there was a writer.
     match poll(&mut [PollFd::new(pipe, PollFlags::IN)], Some(&limit))? {
         0 => Err(io::Error::new(ErrorKind::TimedOut, "it is a pipe to which no program writes")),

@@ -23,9 +23,9 @@ pub const PARTS_MAX: usize = 16;
 /// transaction is in a block. It covers 15 minutes at 30 % a year.
 const GROWTH_PARTS: U256 = uint!(100_000_U256);
 /// The part of the penalty's shares by which their price may fall until then.
-const FALL_PARTS: U256 = uint!(1_000_000_U256);
+const PRICE_FALL_PARTS: U256 = uint!(1_000_000_U256);
 /// Units by which roundings can change what a withdrawal needs.
-const ROUNDINGS: U256 = uint!(2_U256);
+const ROUNDING_UNITS: U256 = uint!(2_U256);
 
 /// What an adapter has in one place, and what it costs to take it from there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -58,7 +58,7 @@ pub struct VaultMoney {
 
 /// One forced deallocation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Taken {
+pub struct ForcedDeallocation {
     pub source: ForcedSource,
     pub assets: U256,
     /// What it costs: assets that stay in the vault, for shares of the owner.
@@ -68,7 +68,7 @@ pub struct Taken {
 /// The forced deallocations of one exit, in order.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ForcedPlan {
-    pub taken: Vec<Taken>,
+    pub taken: Vec<ForcedDeallocation>,
     /// What they move in all.
     pub assets: U256,
     /// What they cost in all.
@@ -102,7 +102,7 @@ enum Goal {
 impl ForcedPlan {
     /// Returns the parts of its [call](crate::calls::forced_exit).
     pub fn parts(&self) -> Vec<ForcedPart> {
-        let part = |taken: &Taken| {
+        let part = |taken: &ForcedDeallocation| {
             let ForcedSource { adapter, market, .. } = taken.source;
             ForcedPart { adapter, market, assets: taken.assets }
         };
@@ -118,7 +118,7 @@ impl ForcedPlan {
             return Some(shares);
         }
         let penalty = mul_div_ceil(self.penalty, shares, worth)?;
-        let fall = mul_div_ceil(penalty, U256::ONE, FALL_PARTS)?;
+        let fall = mul_div_ceil(penalty, U256::ONE, PRICE_FALL_PARTS)?;
         let unit = mul_div_ceil(U256::ONE, shares, worth)?;
         shares.checked_sub(penalty)?.checked_sub(fall)?.checked_sub(unit)
     }
@@ -152,7 +152,7 @@ impl VaultMoney {
         let missing = self.missing(worth)?;
         let growth = mul_div_ceil(worth, U256::ONE, GROWTH_PARTS);
         let with_growth =
-            growth.and_then(|growth| missing.checked_add(growth)?.checked_add(ROUNDINGS));
+            growth.and_then(|growth| missing.checked_add(growth)?.checked_add(ROUNDING_UNITS));
         let plan = self.fill(Goal::AssetsAndPenalty(with_growth.ok_or(NoForcedPlan::Overflow)?))?;
         let both = plan.assets.checked_add(plan.penalty).ok_or(NoForcedPlan::Overflow)?;
         if both < missing {
@@ -222,7 +222,7 @@ impl VaultMoney {
             let penalty = penalty_of(assets, source.penalty_e18)?;
             plan.assets = plan.assets.checked_add(assets)?;
             plan.penalty = plan.penalty.checked_add(penalty)?;
-            plan.taken.push(Taken { source: *source, assets, penalty });
+            plan.taken.push(ForcedDeallocation { source: *source, assets, penalty });
         }
         Some(plan)
     }

@@ -70,7 +70,7 @@ pub use calls::{CallFault, ForcedPart, LoanAmount};
 pub use decode::Decoded;
 pub use errors::Reverted;
 pub use fill::{Log, Moved};
-pub use forced::{ForcedPlan, ForcedSource, NoForcedPlan, Taken, VaultMoney};
+pub use forced::{ForcedDeallocation, ForcedPlan, ForcedSource, NoForcedPlan, VaultMoney};
 pub use gates::{Gate, GateKind, Gates};
 pub use market::{AccrualFault, AccruedMarket, BorrowRate, Market, MarketParams};
 pub use share_price::SharePrice;

@@ -6,7 +6,7 @@ use alloy_primitives::{U256, uint};
 pub const VIRTUAL_SHARES_MIN: U256 = uint!(1_000_000_U256);
 
 /// A deposit may lose one of so many units.
-const PARTS_LOST: U256 = uint!(1_000_U256);
+const LOSS_PARTS: U256 = uint!(1_000_U256);
 
 /// Returns whether a vault has enough virtual shares for a deposit.
 pub fn has_enough_virtual_shares(virtual_shares: U256) -> bool {
@@ -28,8 +28,8 @@ pub fn virtual_shares_for(asset_decimals: u8) -> U256 {
 /// Less means a donation, an inflated share price or an entry fee. False for no assets and if a product exceeds 256
 /// bits.
 pub fn is_worth_its_assets(assets: U256, worth: U256) -> bool {
-    let kept = worth.checked_mul(PARTS_LOST);
-    let least = assets.checked_mul(PARTS_LOST.saturating_sub(U256::ONE));
+    let kept = worth.checked_mul(LOSS_PARTS);
+    let least = assets.checked_mul(LOSS_PARTS.saturating_sub(U256::ONE));
     match (kept, least) {
         (Some(kept), Some(least)) => !assets.is_zero() && kept >= least,
         (Some(_) | None, None) | (None, Some(_)) => false,
@@ -38,7 +38,7 @@ pub fn is_worth_its_assets(assets: U256, worth: U256) -> bool {
 
 /// Returns the most that a deposit of `assets` may lose, in the same unit, rounded down: see [`is_worth_its_assets`].
 pub fn most_lost(assets: U256) -> U256 {
-    assets.checked_div(PARTS_LOST).unwrap_or_default()
+    assets.checked_div(LOSS_PARTS).unwrap_or_default()
 }
 
 /// Returns the shares to buy for an allowance that would buy `shares` now.

@@ -11,9 +11,9 @@ use bursar_morpho::market::{FEE_MAX, VIRTUAL_ASSETS, VIRTUAL_SHARES};
 use bursar_morpho::vault::v2_withdrawable;
 use bursar_morpho::worth::is_worth_its_assets;
 use bursar_morpho::{
-    AccruedMarket, BorrowRate, Decoded, ForcedPart, ForcedSource, LiquiditySource, LoanAmount, Log,
-    Market, MarketParams, Moved, NoForcedPlan, SharePrice, Taken, VaultMoney, VenueId, calls,
-    errors, events, fill, views,
+    AccruedMarket, BorrowRate, Decoded, ForcedDeallocation, ForcedPart, ForcedSource,
+    LiquiditySource, LoanAmount, Log, Market, MarketParams, Moved, NoForcedPlan, SharePrice,
+    VaultMoney, VenueId, calls, errors, events, fill, views,
 };
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -453,7 +453,7 @@ proptest! {
         for (plan, wanted) in [(money.plan_assets(assets, worth), Some(assets)), (money.plan_all(worth), None)] {
             let most = match plan {
                 Ok(ref plan) => {
-                    let sum = |of: fn(&Taken) -> U256| plan.taken.iter().map(of).sum::<U256>();
+                    let sum = |of: fn(&ForcedDeallocation) -> U256| plan.taken.iter().map(of).sum::<U256>();
                     prop_assert_eq!(sum(|one| one.assets), plan.assets);
                     prop_assert_eq!(sum(|one| one.penalty), plan.penalty);
                     for one in &plan.taken {

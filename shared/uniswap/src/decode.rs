@@ -107,11 +107,11 @@ fn v3_swap(owner: Address, call: &Call) -> Option<Decoded> {
     };
     // The router reads the second address as itself, and then unwraps.
     let expected = if unwraps { Address::with_last_byte(2) } else { owner };
-    let pays = call.value.is_zero() || call.value == amount_in;
+    let sends_right_value = call.value.is_zero() || call.value == amount_in;
     let until = u64::try_from(outer.deadline).ok()?;
     let router = call.to;
     let decoded = Decoded::Swap { router, token_in, token_out, amount_in, min_out, until };
-    (recipient == expected && pays).then_some(decoded)
+    (recipient == expected && sends_right_value).then_some(decoded)
 }
 
 /// One swap of v3 within a `multicall`.
@@ -166,11 +166,11 @@ fn v4_swap(layout: RouterCalldata, call: &Call) -> Option<Decoded> {
     let (amount_in, min_out) = v4_single(layout, single)?;
     let (token_in, most) = <(Address, U256)>::abi_decode_params_validate(settle).ok()?;
     let (token_out, least) = <(Address, U256)>::abi_decode_params_validate(take).ok()?;
-    let pays = call.value.is_zero() || call.value == amount_in;
+    let sends_right_value = call.value.is_zero() || call.value == amount_in;
     let until = u64::try_from(outer.deadline).ok()?;
     let router = call.to;
     let decoded = Decoded::Swap { router, token_in, token_out, amount_in, min_out, until };
-    (pays && most == amount_in && least == min_out).then_some(decoded)
+    (sends_right_value && most == amount_in && least == min_out).then_some(decoded)
 }
 
 /// Returns input and least output of a swap through one pool of v4.

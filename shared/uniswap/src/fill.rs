@@ -54,12 +54,12 @@ pub fn spent(flow: &Flow, logs: &[Log]) -> Option<U256> {
 
 /// Sums of one side, seen from the wallet.
 #[derive(Default, PartialEq, Eq)]
-struct Moved {
+struct SideTotals {
     inward: U256,
     outward: U256,
 }
 
-impl Moved {
+impl SideTotals {
     fn add_inward(&mut self, amount: U256) -> Option<()> {
         self.inward = self.inward.checked_add(amount)?;
         Some(())
@@ -71,7 +71,7 @@ impl Moved {
     }
 }
 
-fn moved(flow: &Flow, logs: &[Log]) -> Option<Moved> {
+fn moved(flow: &Flow, logs: &[Log]) -> Option<SideTotals> {
     match *flow {
         Flow::Token { token, owner } => transfers(logs, token, owner),
         Flow::Wrapped { wrapped_native, holder } => wraps(logs, wrapped_native, holder),
@@ -82,8 +82,8 @@ fn moved(flow: &Flow, logs: &[Log]) -> Option<Moved> {
     }
 }
 
-fn transfers(logs: &[Log], token: Address, owner: Address) -> Option<Moved> {
-    let mut moved = Moved::default();
+fn transfers(logs: &[Log], token: Address, owner: Address) -> Option<SideTotals> {
+    let mut moved = SideTotals::default();
     for event in events::<IErc20::Transfer>(logs, token) {
         let event = event?;
         if event.to == owner {
@@ -98,8 +98,8 @@ fn transfers(logs: &[Log], token: Address, owner: Address) -> Option<Moved> {
 
 /// Canonical wrapped coins report deposits and withdrawals. Arbitrum's report transfers from and to the zero address
 /// instead. A contract that reports both must report the same.
-fn wraps(logs: &[Log], wrapped_native: Address, holder: Address) -> Option<Moved> {
-    let mut wrapped = Moved::default();
+fn wraps(logs: &[Log], wrapped_native: Address, holder: Address) -> Option<SideTotals> {
+    let mut wrapped = SideTotals::default();
     for event in events::<IWrappedNative::Withdrawal>(logs, wrapped_native) {
         let event = event?;
         if event.src == holder {
@@ -112,7 +112,7 @@ fn wraps(logs: &[Log], wrapped_native: Address, holder: Address) -> Option<Moved
             wrapped.add_outward(event.wad)?;
         }
     }
-    let mut minted = Moved::default();
+    let mut minted = SideTotals::default();
     for event in events::<IErc20::Transfer>(logs, wrapped_native) {
         let event = event?;
         if event.from == holder && event.to.is_zero() {
@@ -122,7 +122,7 @@ fn wraps(logs: &[Log], wrapped_native: Address, holder: Address) -> Option<Moved
             minted.add_outward(event.value)?;
         }
     }
-    match (wrapped == Moved::default(), minted == Moved::default()) {
+    match (wrapped == SideTotals::default(), minted == SideTotals::default()) {
         (true, _) => Some(minted),
         (_, true) => Some(wrapped),
         (false, false) => (wrapped == minted).then_some(wrapped),
@@ -130,8 +130,8 @@ fn wraps(logs: &[Log], wrapped_native: Address, holder: Address) -> Option<Moved
 }
 
 /// The event shows the pool's amounts from the pool's side: negative is paid to the swapper.
-fn v3_swaps(logs: &[Log], pool: Address, is_token0: bool) -> Option<Moved> {
-    let mut moved = Moved::default();
+fn v3_swaps(logs: &[Log], pool: Address, is_token0: bool) -> Option<SideTotals> {
+    let mut moved = SideTotals::default();
     for event in events::<IV3PoolEvents::Swap>(logs, pool) {
         let event = event?;
         let amount = if is_token0 { event.amount0 } else { event.amount1 };
@@ -152,12 +152,12 @@ fn v4_swaps(
     router: Address,
     pool: &PoolKey,
     currency: Currency,
-) -> Option<Moved> {
+) -> Option<SideTotals> {
     let is_0 = pool.currency0() == currency;
     if pool.hook_permissions().changes_amounts() || !(is_0 || pool.currency1() == currency) {
         return None;
     }
-    let mut moved = Moved::default();
+    let mut moved = SideTotals::default();
     for event in events::<IPoolManager::Swap>(logs, pool_manager) {
         let event = event?;
         if event.id != pool.id() || event.sender != router {

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, OnceLock};
 
 use bursar_auditor::observations::{DeviceSeen, DeviceTerms, Observation};
-use bursar_device::emulator::Simulated;
+use bursar_device::emulator::SimulatedDevice;
 use bursar_domain::{Entry, Event, Request, State};
 use bursar_ledger_device::app::EthereumApp;
 use bursar_ledger_device::device::{Call, Decision, Device, Progress};
@@ -217,7 +217,7 @@ impl WorldDevice {
     }
 }
 
-impl Simulated for WorldDevice {
+impl SimulatedDevice for WorldDevice {
     fn plugged(&self) -> Option<u64> {
         self.device.is_plugged().then(|| self.device.unplugged())
     }

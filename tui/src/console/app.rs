@@ -96,7 +96,7 @@ struct App {
 }
 
 /// The first event to arrive.
-enum Next {
+enum NextEvent {
     Terminal(Option<io::Result<Event>>),
     Frame(Result<Received, Fault>),
     Wake,
@@ -128,25 +128,25 @@ impl App {
             let wake = self.wake(!due);
             // cancel-safe: the events and the link keep what they have not handed out.
             let next = tokio::select! {
-                event = events.next() => Next::Terminal(event),
-                frame = receive(&mut self.deferred_frame, &mut self.link) => Next::Frame(frame),
-                () = tokio::time::sleep_until(wake.into()) => Next::Wake,
-                () = &mut stop => Next::Stop,
+                event = events.next() => NextEvent::Terminal(event),
+                frame = receive(&mut self.deferred_frame, &mut self.link) => NextEvent::Frame(frame),
+                () = tokio::time::sleep_until(wake.into()) => NextEvent::Wake,
+                () = &mut stop => NextEvent::Stop,
             };
             let quit = match next {
-                Next::Stop => return Ok(()),
+                NextEvent::Stop => return Ok(()),
                 // Without a terminal there is no operator.
-                Next::Terminal(None | Some(Err(_))) => return Ok(()),
-                Next::Terminal(Some(Ok(event))) => {
+                NextEvent::Terminal(None | Some(Err(_))) => return Ok(()),
+                NextEvent::Terminal(Some(Ok(event))) => {
                     due = true;
                     self.event(event, screen).await?
                 }
-                Next::Frame(frame) => {
+                NextEvent::Frame(frame) => {
                     let quit = self.frames(frame, screen).await?;
                     due = self.may_draw();
                     quit
                 }
-                Next::Wake => {
+                NextEvent::Wake => {
                     due = true;
                     self.reconnect(connector, screen).await?;
                     self.handle(Message::Tick, screen).await?

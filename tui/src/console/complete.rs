@@ -10,22 +10,22 @@ use super::model::server::Server;
 use crate::wording;
 
 /// The grammar. It is built only once, because each keystroke in the command line reads it.
-static TREE: LazyLock<Command> = LazyLock::new(Order::tree);
+static COMMAND_TREE: LazyLock<Command> = LazyLock::new(Order::tree);
 
 /// A line whose last word is completed as far as it is unambiguous.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Completed {
+pub(crate) struct CompletedLine {
     pub(crate) line: String,
     /// The candidates for the last word.
     pub(crate) choices: Vec<String>,
 }
 
-pub(crate) fn complete(line: &str, server: &Server) -> Completed {
+pub(crate) fn complete(line: &str, server: &Server) -> CompletedLine {
     let (before, word) = match line.rfind(' ') {
         Some(space) => line.split_at(space.saturating_add(1)),
         None => ("", line),
     };
-    let mut node = &*TREE;
+    let mut node = &*COMMAND_TREE;
     for done in before.split_whitespace() {
         node = node.find_subcommand(done).unwrap_or(node);
     }
@@ -45,7 +45,7 @@ pub(crate) fn complete(line: &str, server: &Server) -> Completed {
     if choices.len() == 1 {
         completed.push(' ');
     }
-    Completed { line: format!("{before}{completed}"), choices }
+    CompletedLine { line: format!("{before}{completed}"), choices }
 }
 
 /// Commands of the grammar that run only in a shell, because they read or write files or print keys.
@@ -57,7 +57,7 @@ const SHELL_ONLY: [&str; 4] =
 pub(crate) fn with_hint(fault: &Fault) -> String {
     let Some(command) = &fault.hint else { return fault.message.clone() };
     let word = command.split(' ').next().unwrap_or_default();
-    let is_ours = TREE.find_subcommand(word).is_some()
+    let is_ours = COMMAND_TREE.find_subcommand(word).is_some()
         && !SHELL_ONLY.iter().any(|only| command.starts_with(only));
     let typed = if is_ours { format!(":{command}") } else { wording::in_shell(command) };
     format!("{} Try `{typed}`.", fault.message)
@@ -65,7 +65,7 @@ pub(crate) fn with_hint(fault: &Fault) -> String {
 
 /// Returns the usage of the command on the line, or `None` until the command is complete.
 pub(crate) fn usage(line: &str) -> Option<String> {
-    let mut node = &*TREE;
+    let mut node = &*COMMAND_TREE;
     let mut path = String::new();
     for word in line.split_whitespace() {
         let Some(below) = node.find_subcommand(word) else { break };

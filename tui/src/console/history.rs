@@ -10,7 +10,7 @@ const LINES: usize = 500;
 /// A file longer than this is shortened at the next write.
 const LONGEST_BYTES: u64 = 256 * 1024;
 /// A longer file is not ours.
-const LARGEST_BYTES: u64 = 4 * LONGEST_BYTES;
+const FILE_BYTES_MAX: u64 = 4 * LONGEST_BYTES;
 
 #[derive(Debug)]
 pub(super) struct History(Option<PathBuf>);
@@ -25,7 +25,7 @@ impl History {
         let text = self
             .0
             .as_deref()
-            .and_then(|file| bursar_files::read_text(file, LARGEST_BYTES).ok())
+            .and_then(|file| bursar_files::read_text(file, FILE_BYTES_MAX).ok())
             .unwrap_or_default();
         let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
         let skipped = lines.len().saturating_sub(LINES);

@@ -18,15 +18,15 @@ use crate::link::{Link, Received};
 const ID: u64 = 1;
 
 /// Why the stream ended.
-enum End {
+enum StreamEnd {
     /// The reader has closed its end of the output, because it needs no more entries.
     Unread,
     Failed(Fault),
 }
 
-impl From<Fault> for End {
+impl From<Fault> for StreamEnd {
     fn from(fault: Fault) -> Self {
-        End::Failed(fault)
+        StreamEnd::Failed(fault)
     }
 }
 
@@ -46,12 +46,12 @@ pub(super) async fn run(
         // cancel-safe: entries are written as soon as they are received, without a wait in between.
         tokio::select! {
             end = streaming => end,
-            () = &mut interrupt => End::Failed(Fault::new(Code::Cancelled)),
+            () = &mut interrupt => StreamEnd::Failed(Fault::new(Code::Cancelled)),
         }
     };
     match end {
-        End::Unread => 0,
-        End::Failed(fault) => {
+        StreamEnd::Unread => 0,
+        StreamEnd::Failed(fault) => {
             // If this frame is lost, the engine still notices the closed connection.
             let _gone = link.send(&ToEngine::Cancel { id: ID }).await;
             fail(Some("watch"), ended(fault, seen), options, out, err)
@@ -65,7 +65,7 @@ async fn stream_entries(
     begin: &ToEngine,
     seen: &mut Option<u64>,
     out: &mut (dyn Write + Send),
-) -> End {
+) -> StreamEnd {
     if let Err(fault) = link.send(begin).await {
         return fault.into();
     }
@@ -78,7 +78,7 @@ async fn stream_entries(
                 *seen = entries.last().map(|entry| entry.seq).or(*seen);
             }
             Ok(Received::Message(ToClient::Done { id: ID, reply })) => match reply.result {
-                Ok(_unforeseen) => return End::Failed(Fault::new(Code::InternalError)),
+                Ok(_unforeseen) => return StreamEnd::Failed(Fault::new(Code::InternalError)),
                 Err(fault) => return fault.into(),
             },
             Ok(Received::Message(ToClient::Refused { fault })) => return fault.into(),
@@ -93,9 +93,9 @@ async fn stream_entries(
     }
 }
 
-fn unwritten(error: &io::Error) -> End {
+fn unwritten(error: &io::Error) -> StreamEnd {
     if error.kind() == io::ErrorKind::BrokenPipe {
-        return End::Unread;
+        return StreamEnd::Unread;
     }
     let message = format!("The entries could not be written: {error}.");
     Fault::because(Code::InternalError, message).into()

@@ -68,7 +68,7 @@ fn check_private(path: &Path, access: Option<Access>, owner: Owner) -> Result<()
     let refuse = |message: String| Err(Fault::because(Code::DataFolder, message));
     let Some(Access { is_own, is_roots, mode }) = access else {
         return refuse(format!(
-            "This platform does not show who may read {shown}: give the secret by standard input."
+            "This platform does not show who may read {shown}: pass the secret by standard input."
         ));
     };
     let (owned, open_to) = match owner {

@@ -132,7 +132,7 @@ pub fn write(
         entry.set_size(file.metadata()?.len());
         entry.set_mode(0o600);
         entry.set_cksum();
-        let mut file = Hashed { from: file, sha256: Sha256::new() };
+        let mut file = HashingReader { from: file, sha256: Sha256::new() };
         archive.append_data(&mut entry, name, &mut file)?;
         digests.push(file.sha256.finalize().into());
     }
@@ -141,12 +141,12 @@ pub fn write(
 }
 
 /// Hashes the bytes that are read from it.
-struct Hashed<R> {
+struct HashingReader<R> {
     from: R,
     sha256: Sha256,
 }
 
-impl<R: Read> Read for Hashed<R> {
+impl<R: Read> Read for HashingReader<R> {
     fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
         let count = self.from.read(bytes)?;
         self.sha256.update(bytes.get(..count).unwrap_or_default());

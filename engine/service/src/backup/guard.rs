@@ -15,7 +15,7 @@ use crate::disk_room::DiskRoom;
 use crate::journal::create_owner_only;
 
 /// Bytes that a backup leaves free: the reserve of the engine, and as much for what agents do meanwhile.
-const LEFT_BYTES: u64 = 2 * FREE_DISK_BYTES;
+const RESERVE_BYTES: u64 = 2 * FREE_DISK_BYTES;
 /// Bytes between two checks of the free space.
 const STRIDE_BYTES: usize = 1 << 20;
 
@@ -31,7 +31,7 @@ impl Guard {
     /// Begins a backup that writes up to `need` bytes to the disk of the data folder.
     ///
     /// # Errors
-    /// `DISK_FULL` if it would not leave [`LEFT_BYTES`] free.
+    /// `DISK_FULL` if it would not leave [`RESERVE_BYTES`] free.
     pub(crate) fn begin(
         room: &Arc<DiskRoom>,
         stop: CancellationToken,
@@ -39,9 +39,9 @@ impl Guard {
     ) -> Result<Self, Fault> {
         // If the free space is unknown, a write reports a full disk.
         if let Ok(free) = room.free_bytes()
-            && free < need.saturating_add(LEFT_BYTES)
+            && free < need.saturating_add(RESERVE_BYTES)
         {
-            let (wanted, free) = (mib(need.saturating_add(LEFT_BYTES)), free >> 20);
+            let (wanted, free) = (mib(need.saturating_add(RESERVE_BYTES)), free >> 20);
             let message = format!(
                 "A backup of this journal needs {wanted} MiB on the disk of the data folder, and {free} MiB are free: \
                  free some space. Nothing was written."
@@ -59,7 +59,7 @@ impl Guard {
         if self.stop.is_cancelled() {
             return Err(io::Error::other("it was cancelled"));
         }
-        if self.room.free_bytes().is_ok_and(|free| free < LEFT_BYTES) {
+        if self.room.free_bytes().is_ok_and(|free| free < RESERVE_BYTES) {
             self.ran_short.store(true, Ordering::Relaxed);
             return Err(io::ErrorKind::StorageFull.into());
         }
@@ -165,8 +165,8 @@ mod tests {
 
     #[test]
     fn a_backup_begins_only_if_it_leaves_twice_the_reserve() {
-        assert!(begin(LEFT_BYTES + 5, 0, 5).is_ok());
-        let refusal = begin(LEFT_BYTES + 4, 0, 5).unwrap_err();
+        assert!(begin(RESERVE_BYTES + 5, 0, 5).is_ok());
+        let refusal = begin(RESERVE_BYTES + 4, 0, 5).unwrap_err();
         assert_eq!(refusal.code, Code::DiskFull);
         assert!(refusal.message.contains("needs 129 MiB"), "{refusal}");
     }
@@ -176,7 +176,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let (from, to) = (folder.path().join("from"), folder.path().join("to"));
         std::fs::write(&from, vec![1; 4 * STRIDE_BYTES]).unwrap();
-        let guard = begin(LEFT_BYTES + 2 * FREE_DISK_BYTES, FREE_DISK_BYTES, 0).unwrap();
+        let guard = begin(RESERVE_BYTES + 2 * FREE_DISK_BYTES, FREE_DISK_BYTES, 0).unwrap();
         let error = guard.copy(&from, &to).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::StorageFull);
         assert_eq!(guard.refusal().unwrap().code, Code::DiskFull);

@@ -104,7 +104,7 @@ impl Handle {
         self.clock.now()
     }
 
-    /// Decides and commits an action. Any refusal is an error, so the answer is never [`ActionAnswer::Refused`].
+    /// Decides and commits an action; any refusal is an error, and never [`ActionAnswer::Refused`].
     ///
     /// # Errors
     /// The refusal, or as of [`Handle::decide`].
@@ -116,7 +116,7 @@ impl Handle {
         Ok(outcome)
     }
 
-    /// Decides and commits an action. If the rules judge the action and refuse it, the refusal is the answer.
+    /// Decides and commits an action; a refusal that the rules judged is an answer.
     ///
     /// # Errors
     /// A refusal without a judgement, for example `WALLET_LOCKED`; `BUSY` for an agent's ask or report if the queue is

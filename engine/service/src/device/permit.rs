@@ -6,7 +6,7 @@ use bursar_ledger::typed_data::{DOMAIN, Field, Kind, StructType, TypedData, Valu
 use bursar_uniswap::Permit;
 
 /// The number of bytes of a `uint48`.
-const TIME: u8 = 6;
+const UINT48_BYTES: u8 = 6;
 /// The number of bytes of a `uint160`.
 const AMOUNT: u8 = 20;
 /// The number of bytes of a `uint256`.
@@ -24,8 +24,8 @@ pub(super) fn typed_data(chain: ChainId, permit2: Address, permit: &Permit) -> T
     let details_type = vec![
         Field::new("token", Kind::Address),
         Field::new("amount", Kind::Uint(AMOUNT)),
-        Field::new("expiration", Kind::Uint(TIME)),
-        Field::new("nonce", Kind::Uint(TIME)),
+        Field::new("expiration", Kind::Uint(UINT48_BYTES)),
+        Field::new("nonce", Kind::Uint(UINT48_BYTES)),
     ];
     let primary_type = vec![
         Field::new("details", Kind::Struct(details.to_owned())),

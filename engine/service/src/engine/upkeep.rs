@@ -16,7 +16,7 @@ const LARGE_BURST: usize = 1_000;
 /// Interval between two checks.
 const EVERY_MS: u64 = 1_000;
 /// Between two checks, boot clock and monotonic clock drift apart by more than this only if the machine slept.
-const ASLEEP_MS: u64 = 60_000;
+const SLEEP_THRESHOLD_MS: u64 = 60_000;
 
 /// Expires requests, renews allowances and locks an idle wallet, until the engine stops.
 pub(super) async fn run(shared: Arc<EngineContext>) {
@@ -121,7 +121,7 @@ impl Watch {
         let slept_ms = ahead_ms.saturating_sub(self.ahead_ms);
         self.ahead_ms = ahead_ms;
         u64::try_from(slept_ms)
-            .is_ok_and(|slept_ms| slept_ms > ASLEEP_MS)
+            .is_ok_and(|slept_ms| slept_ms > SLEEP_THRESHOLD_MS)
             .then_some(LockCause::Sleep)
     }
 }
@@ -170,9 +170,9 @@ mod tests {
     fn only_a_sleep_of_more_than_a_minute_is_one() {
         let clock = clock();
         let mut watch = Watch::at(&clock.now());
-        clock.suspend(ASLEEP_MS);
+        clock.suspend(SLEEP_THRESHOLD_MS);
         assert_eq!(watch.observe(1, &clock.now()), None);
-        clock.suspend(ASLEEP_MS + 1);
+        clock.suspend(SLEEP_THRESHOLD_MS + 1);
         assert_eq!(watch.observe(1, &clock.now()), Some(LockCause::Sleep));
         assert_eq!(watch.observe(1, &clock.now()), None, "once");
         // A busy machine checks late, but it was awake.
@@ -187,7 +187,7 @@ mod tests {
         let mut watch = Watch::at(&now());
         clock.advance(600_000);
         assert_eq!(watch.observe(1, &now()), None);
-        clock.suspend(ASLEEP_MS + 1);
+        clock.suspend(SLEEP_THRESHOLD_MS + 1);
         assert_eq!(watch.observe(1, &now()), Some(LockCause::Sleep));
         clock.jump_back(600_000);
         assert_eq!(watch.observe(1, &now()), None);

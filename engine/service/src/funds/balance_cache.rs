@@ -12,7 +12,7 @@ use tokio::sync::{Semaphore, watch};
 use super::holding::{NetworkFunds, Unknown};
 
 /// The maximum of concurrent probes: public nodes limit the rate of requests.
-const AT_ONCE: usize = 8;
+const CONCURRENT_PROBES_MAX: usize = 8;
 
 /// A balance and the time when it was read.
 #[derive(Debug, Clone)]
@@ -34,7 +34,7 @@ pub(super) struct BalanceCache {
 
 impl Default for BalanceCache {
     fn default() -> Self {
-        Self { known: Mutex::default(), room: Semaphore::new(AT_ONCE) }
+        Self { known: Mutex::default(), room: Semaphore::new(CONCURRENT_PROBES_MAX) }
     }
 }
 

@@ -44,7 +44,7 @@ pub(super) fn merge(
         }
         // This explorer returns 500 for an address that it has never seen. Such an address holds nothing, so accept the
         // 500 only if every amount is zero.
-        Some(Err(DiscoveryFailure::Status500)) if network.explorer_500_unseen && empty => None,
+        Some(Err(DiscoveryFailure::Status500)) if network.explorer_500_for_unseen && empty => None,
         Some(Err(DiscoveryFailure::Status500 | DiscoveryFailure::Failed)) => Some(NO_EXPLORER),
     };
     NetworkFunds { network, held, incomplete }

@@ -17,7 +17,7 @@ use super::seal;
 use super::store::{Batch, Reader, Snapshot, Store};
 
 /// Number of entries that [`Journal::read_back`] reads at a time.
-const PIECE: u64 = 512;
+const ENTRIES_PER_READ: u64 = 512;
 
 /// Proof that all entries up to the head are on disk.
 ///
@@ -112,7 +112,7 @@ impl Journal {
     ) -> Result<(), JournalError> {
         let mut last = head;
         while last.seq > 0 {
-            let before = last.seq.saturating_sub(PIECE);
+            let before = last.seq.saturating_sub(ENTRIES_PER_READ);
             let mut bytes = Vec::new();
             self.store.read_after(before, &mut |entry| {
                 bytes.push(entry.to_vec());

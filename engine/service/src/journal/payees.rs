@@ -18,7 +18,8 @@ use super::store::{Reader, StoreError};
 
 /// The error of a reader while the rows are behind the head: another version of the program wrote entries, or a row
 /// could not be read.
-const BEHIND: &str = "the index of payees is out of date; restart the engine to rebuild it";
+const INDEX_OUT_OF_DATE: &str =
+    "the index of payees is out of date; restart the engine to rebuild it";
 
 impl Journal {
     /// If the entry authorized a payment, adds it to the rows that the next commit writes.
@@ -105,7 +106,7 @@ pub(crate) fn rows_equal(reader: &dyn Reader, tally: &Tally) -> Result<bool, Sto
 }
 
 pub(super) fn behind() -> StoreError {
-    StoreError::Bug(BEHIND.to_owned())
+    StoreError::Bug(INDEX_OUT_OF_DATE.to_owned())
 }
 
 /// The bytes of a row's key.

@@ -74,13 +74,13 @@ pub struct RedbStore {
     history_path: Option<PathBuf>,
     /// The store's files, to detect that one was moved or replaced.
     files: Vec<TrackedFile>,
-    copying: Copying,
+    copying: CopyState,
     failpoints: Arc<dyn Failpoints>,
 }
 
 /// Whether a copy of the history is in progress.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Copying {
+enum CopyState {
     No,
     Yes,
     /// The history changed during the copy.
@@ -157,7 +157,7 @@ impl RedbStore {
             checkpoint_through: 0,
             history_path: None,
             files: Vec::new(),
-            copying: Copying::No,
+            copying: CopyState::No,
             failpoints,
         })
     }
@@ -215,8 +215,8 @@ impl RedbStore {
 
     /// Marks a copy in progress as failed, because the history is about to change.
     fn invalidate_copy(&mut self) {
-        if self.copying == Copying::Yes {
-            self.copying = Copying::Invalid;
+        if self.copying == CopyState::Yes {
+            self.copying = CopyState::Invalid;
         }
     }
 
@@ -224,7 +224,7 @@ impl RedbStore {
     /// the size, after the other has finished.
     fn start_checkpoint(&mut self) -> Result<(), StoreError> {
         let bytes = self.levels.read().active.bytes;
-        let factor = if self.copying == Copying::Yes { COPY_FACTOR } else { 1 };
+        let factor = if self.copying == CopyState::Yes { COPY_FACTOR } else { 1 };
         if bytes < self.checkpoints.after_bytes.saturating_mul(factor) {
             return Ok(());
         }
@@ -351,14 +351,14 @@ impl Store for RedbStore {
             .as_ref()
             .ok_or_else(|| StoreError::Bug("this journal is not in files".to_owned()))?;
         let history = self.levels.read().history.is_some().then(|| path.clone());
-        self.copying = Copying::Yes;
+        self.copying = CopyState::Yes;
         Ok(history)
     }
 
     fn end_copy(&mut self, to: Option<&Path>) -> Result<(), StoreError> {
-        let copying = std::mem::replace(&mut self.copying, Copying::No);
+        let copying = std::mem::replace(&mut self.copying, CopyState::No);
         let Some(to) = to else { return Ok(()) };
-        if copying != Copying::Yes {
+        if copying != CopyState::Yes {
             return Err(StoreError::Io(
                 "a checkpoint changed the history during the copy: try again".to_owned(),
             ));

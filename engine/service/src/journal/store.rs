@@ -187,14 +187,14 @@ pub trait Reader: Send + Sync + fmt::Debug {
         })?;
         Ok(latest)
     }
-    /// Returns the requests whose id begins with these hex digits, at most `PREFIX_HITS`; hyphens do not count.
+    /// Returns the requests whose id begins with these hex digits, at most `PREFIX_HITS_MAX`; hyphens do not count.
     fn by_prefix(&self, prefix: &str) -> Result<Vec<Request>, StoreError> {
         let mut found = Vec::new();
         self.newest(&mut |request| {
             if request.id.has_prefix(prefix) {
                 found.push(request);
             }
-            found.len() < PREFIX_HITS
+            found.len() < PREFIX_HITS_MAX
         })?;
         Ok(found)
     }
@@ -203,7 +203,7 @@ pub trait Reader: Send + Sync + fmt::Debug {
 }
 
 /// The most requests that a search by the beginning of an id returns.
-pub(super) const PREFIX_HITS: usize = 16;
+pub(super) const PREFIX_HITS_MAX: usize = 16;
 
 /// Returns the beginning of the index keys of the ids with this prefix, without its last digit if their number is odd.
 /// `None` if it is not hex.

@@ -120,7 +120,7 @@ struct Allowance {
 
 /// How far a plan came.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Taken {
+enum StepResult {
     /// A transaction is opened; its outbox has it signed.
     Opened,
     Done,
@@ -136,26 +136,26 @@ impl Worker {
         } else {
             self.take_step(request, None).await
         };
-        if taken == Taken::NotNow {
+        if taken == StepResult::NotNow {
             self.pause().await;
         }
     }
 
     /// Takes the next step of a plan once its device is ready, so that the terms are fixed just before their prompt.
-    async fn take_turn(&self, request: &Request) -> Taken {
+    async fn take_turn(&self, request: &Request) -> StepResult {
         // The step would wait for the nonce of another transaction while its time runs.
         let key = outbox_key(request.ask.chain(), request.from);
         if !self.core.view().state.outboxes.get(&key).open.is_empty() {
-            return Taken::NotNow;
+            return StepResult::NotNow;
         }
         let Some(turn) = self.turns.take(request.id, request.from).await else {
-            return Taken::NotNow;
+            return StepResult::NotNow;
         };
         // It may have ended while its device was looked for.
         let view = self.core.view();
-        let Some(request) = view.state.executing.get(&request.id) else { return Taken::Done };
+        let Some(request) = view.state.executing.get(&request.id) else { return StepResult::Done };
         let taken = self.take_step(request, Some(&turn)).await;
-        if taken == Taken::Opened {
+        if taken == StepResult::Opened {
             turn.keep();
         }
         taken
@@ -167,8 +167,8 @@ impl Worker {
     }
 
     /// Takes the next step of a plan, if that is possible now.
-    async fn take_step(&self, request: &Request, turn: Option<&PlanTurn>) -> Taken {
-        let Some(execution) = request.execution() else { return Taken::NotNow };
+    async fn take_step(&self, request: &Request, turn: Option<&PlanTurn>) -> StepResult {
+        let Some(execution) = request.execution() else { return StepResult::NotNow };
         let action = match self.next_action(request, execution).await {
             Ok(action) => action,
             Err(refusal) if is_temporary(&refusal) => None,
@@ -180,7 +180,7 @@ impl Worker {
             if matches!(**end, ExecutionEnd::Executed { .. }));
         // The device shows something else by now.
         if turn.is_some_and(PlanTurn::is_lost) {
-            return Taken::NotNow;
+            return StepResult::NotNow;
         }
         let permit = match &action {
             Some(Action::OrderPermit(order)) => Some(order.permit),
@@ -198,11 +198,11 @@ impl Worker {
             self.executed.count();
         }
         match taken {
-            Ok(()) if self.has_open_step(request.id) => Taken::Opened,
-            Ok(()) => Taken::Done,
+            Ok(()) if self.has_open_step(request.id) => StepResult::Opened,
+            Ok(()) => StepResult::Done,
             Err(fault) => {
                 tracing::debug!(request = %request.id.short(), code = %fault.code, "a plan pauses");
-                Taken::NotNow
+                StepResult::NotNow
             }
         }
     }

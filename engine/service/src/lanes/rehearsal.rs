@@ -80,7 +80,7 @@ pub(super) struct Sender<'a> {
 
 /// What a rehearsal showed.
 #[derive(Debug)]
-pub(super) struct Rehearsed {
+pub(super) struct RehearsalResult {
     pub(super) simulated: Simulation,
     /// The data fee of each part, in wei.
     data_fees: Vec<U256>,
@@ -132,7 +132,7 @@ impl Sender<'_> {
         fees: &Fees,
         parts: &[Part],
         reads: Vec<ReadCall>,
-    ) -> Result<Rehearsed, Refusal> {
+    ) -> Result<RehearsalResult, Refusal> {
         let next = self.facts.block.map(|block| NextBlock {
             number: block.saturating_add(1),
             timestamp: self.block_time.saturating_add(1),
@@ -165,7 +165,7 @@ impl Sender<'_> {
         if is_short && simulated.failure().is_some_and(is_starved) {
             return Err(unfunded());
         }
-        Ok(Rehearsed { simulated, data_fees })
+        Ok(RehearsalResult { simulated, data_fees })
     }
 
     /// Lowers the limits of gas to what the owner can pay for: the limits of a rehearsal are far above what is used, and
@@ -189,7 +189,7 @@ fn unfunded() -> Refusal {
     Refusal::because(Code::InsufficientFunds, message)
 }
 
-impl Rehearsed {
+impl RehearsalResult {
     /// Sets the gas limit of each part from what it used. The cost can rise in a later block.
     pub(super) fn set_gas_limits(&self, parts: &mut [Part]) {
         for (part, outcome) in parts.iter_mut().zip(&self.simulated.calls) {

@@ -28,4 +28,4 @@ pub use lane::Trading;
 pub use measured::Measured;
 pub use propose::{Proposal, default_slippage};
 pub(super) use steps::approved;
-pub use wiring::{Unexpected, Wiring};
+pub use wiring::{UnexpectedContract, Wiring};

@@ -22,13 +22,13 @@ use crate::journal::{JournalError, visit_range};
 use describe::EntryDescriber;
 
 /// Entries shown without `--limit`.
-const SHOWN: usize = 20;
+const DEFAULT_LIMIT: usize = 20;
 
 pub(super) async fn list(
     engine: &Arc<EngineContext>,
     order: &ActivityOrder,
 ) -> Result<Done, Fault> {
-    let limit = order.limit.unwrap_or(SHOWN);
+    let limit = order.limit.unwrap_or(DEFAULT_LIMIT);
     if !(1..=HISTORY_ROWS).contains(&limit) {
         let message =
             format!("--limit must be 1 to {HISTORY_ROWS}; use --before for older entries.");

@@ -12,7 +12,7 @@ use bursar_core::fault::Fault;
 use bursar_core::networks::Network;
 use bursar_domain::wallets::PayingAddress;
 
-use self::found::Found;
+use self::found::RevocableAllowance;
 use self::tokens::Tokens;
 use super::dialogue::Dialogue;
 use super::support::{Done, lookup};
@@ -53,12 +53,13 @@ pub(super) async fn run(
                 for allowance in all.found {
                     let token = tokens.describe(engine, network, allowance.token).await;
                     let known = Arc::clone(known);
-                    found.push(Found { known, network, allowance, token });
+                    found.push(RevocableAllowance { known, network, allowance, token });
                 }
             }
         }
     }
-    let mut allowances: Vec<AllowanceAnswer> = found.iter().map(Found::describe).collect();
+    let mut allowances: Vec<AllowanceAnswer> =
+        found.iter().map(RevocableAllowance::describe).collect();
     if order.revoke {
         revoke::revoke(engine, &found, &mut allowances, order.yes, dialogue).await?;
     }

@@ -19,7 +19,7 @@ use crate::context::EngineContext;
 use crate::journal::{Hash, JournalError, Reader, hash_hex, rows_equal, visit_after, walk_chain};
 
 /// Entries whose reading takes memory worth returning.
-const LARGE: u64 = 100_000;
+const LARGE_AUDIT_ENTRIES: u64 = 100_000;
 /// Maximum number of comparisons of the payee rows while new payments arrive.
 const COMPARISONS: usize = 100;
 
@@ -68,7 +68,7 @@ async fn verify(engine: &Arc<EngineContext>, head: Option<&str>) -> Result<Done,
             return Err(JournalError::HeadUnmet);
         }
         let known = payee_rows_match(count, &*reader, head.seq)?;
-        if head.seq >= LARGE {
+        if head.seq >= LARGE_AUDIT_ENTRIES {
             bursar_heap::release();
         }
         Ok::<_, JournalError>((head, known))

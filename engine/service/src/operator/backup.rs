@@ -44,7 +44,7 @@ use crate::vault::file::{WalletFileError, WalletFiles};
 use crate::vault::gate::Gate;
 
 /// The folder in which a backup is assembled. Removed when the command ends, or at the next start.
-const WORK: &str = ".backup";
+const WORK_FOLDER: &str = ".backup";
 /// Bytes of the backup per message to the program. A multiple of three, so that Base64 adds no padding inside the file.
 const PIECE_BYTES: usize = 192 * 1024;
 /// Milliseconds between two progress messages during long work.
@@ -52,7 +52,7 @@ const PROGRESS_EVERY_MS: u64 = 20_000;
 /// Entries of a copied journal between two checks of the guard.
 const CHECK_EVERY: u64 = 1_000;
 /// How long a program may take to accept one piece.
-const PIECE_WAIT: Duration = Duration::from_secs(30);
+const PIECE_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Makes a backup and sends it to the program, which writes `file`.
 pub(super) async fn make(
@@ -147,7 +147,7 @@ async fn with_progress<T>(
 /// Sends the file in pieces. Returns its length in bytes and its SHA-256 in hex.
 ///
 /// # Errors
-/// `CANCELLED` if the program accepts no piece for [`PIECE_WAIT`] or cancels the command, `DISK_FULL` if the disk becomes
+/// `CANCELLED` if the program accepts no piece for [`PIECE_TIMEOUT`] or cancels the command, `DISK_FULL` if the disk becomes
 /// short of room, or `DATA_FOLDER` if the file cannot be read.
 async fn send(work: &WorkFolder, dialogue: &mut dyn Dialogue) -> Result<(u64, String), Fault> {
     let path = work.file("backup");
@@ -171,7 +171,7 @@ async fn send(work: &WorkFolder, dialogue: &mut dyn Dialogue) -> Result<(u64, St
         work.guard.check().map_err(|error| work.failed(&error.into()))?;
         sha256.update(&piece);
         bytes = bytes.saturating_add(u64::try_from(piece.len()).unwrap_or(u64::MAX));
-        let sent = tokio::time::timeout(PIECE_WAIT, dialogue.part(STANDARD.encode(piece))).await;
+        let sent = tokio::time::timeout(PIECE_TIMEOUT, dialogue.part(STANDARD.encode(piece))).await;
         sent.map_err(|_elapsed| Fault::new(Code::Cancelled))??;
     }
     let read = reading.await.map_err(|error| Fault::new(Code::InternalError).with_detail(error))?;
@@ -194,7 +194,7 @@ struct Packed {
 impl WorkFolder {
     fn begin(data: &Path, guard: &Arc<Guard>) -> Result<Self, Fault> {
         sweep(data);
-        let path = data.join(WORK);
+        let path = data.join(WORK_FOLDER);
         fs::DirBuilder::new().mode(0o700).create(&path).map_err(|error| failed(&error))?;
         Ok(Self { path, guard: Arc::clone(guard) })
     }
@@ -253,7 +253,7 @@ impl Drop for WorkFolder {
 
 /// Removes the leftovers of an interrupted backup.
 pub(crate) fn sweep(data: &Path) {
-    let _not_there = fs::remove_dir_all(data.join(WORK));
+    let _not_there = fs::remove_dir_all(data.join(WORK_FOLDER));
 }
 
 /// Verifies the whole chain of a copied journal and returns its head. Stops if `goes_on` returns `false`.

@@ -20,7 +20,7 @@ use crate::context::EngineContext;
 use crate::funds::{Held, NetworkFunds};
 
 /// Addresses that are looked up concurrently. Public nodes limit the rate of requests.
-const AT_ONCE: usize = 8;
+const CONCURRENT_ADDRESSES_MAX: usize = 8;
 
 pub(super) async fn run(engine: &Arc<EngineContext>, order: BalancesOrder) -> Result<Done, Fault> {
     let networks = networks(engine, order.network.as_deref())?;
@@ -30,7 +30,7 @@ pub(super) async fn run(engine: &Arc<EngineContext>, order: BalancesOrder) -> Re
         let networks = &networks;
         async move { (label, address, engine.funds.of(address, networks).await) }
     });
-    let found: Vec<_> = stream::iter(lookups).buffered(AT_ONCE).collect().await;
+    let found: Vec<_> = stream::iter(lookups).buffered(CONCURRENT_ADDRESSES_MAX).collect().await;
     let config = engine.settings.get();
     let all = || found.iter().flat_map(|(_label, _address, funds)| funds);
     if all().next().is_some() && !all().any(|on| on.has_any_amount()) {

@@ -9,13 +9,13 @@ use bursar_domain::{PaymentAsk, Request, State};
 use bursar_uniswap::permit::domain as permit_domain;
 use bursar_x402::typed_data::{TokenDomain, struct_hash};
 
-use super::device_status::Place;
+use super::device_status::QueueStatus;
 
 /// Returns what a card shows of the device.
 pub(super) fn of(
     state: &State,
     request: &Request,
-    place: &Place,
+    place: &QueueStatus,
     emulator: Option<String>,
 ) -> Option<DeviceCard> {
     let chain = request.ask.chain();

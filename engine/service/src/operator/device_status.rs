@@ -16,7 +16,7 @@ use crate::lanes::devices::{DeviceStatus, Waiter, waiting};
 
 /// The place of a request in the queue.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Place {
+pub(super) struct QueueStatus {
     /// Two or three words.
     pub(super) label: String,
     /// What the operator does now, as a sentence.
@@ -24,7 +24,7 @@ pub(super) struct Place {
     pub(super) is_prompting: bool,
 }
 
-impl Place {
+impl QueueStatus {
     fn new(label: &str, state: impl Into<String>) -> Self {
         Self { label: label.to_owned(), state: state.into(), is_prompting: false }
     }
@@ -51,7 +51,7 @@ impl Place {
 }
 
 /// Returns the places of all requests that wait for a device, and of plans that wait for it to take back an allowance.
-pub(super) fn places(engine: &EngineContext, view: &View) -> BTreeMap<RequestId, Place> {
+pub(super) fn places(engine: &EngineContext, view: &View) -> BTreeMap<RequestId, QueueStatus> {
     let status = Arc::clone(&engine.device_status.borrow());
     let is_open = engine.vault.is_unlocked();
     let requests = view.state.waiting.values().chain(view.state.plans_at_device());
@@ -63,22 +63,24 @@ pub(super) fn labels(engine: &EngineContext, view: &View) -> BTreeMap<RequestId,
     places(engine, view).into_iter().map(|(id, place)| (id, place.label)).collect()
 }
 
-fn place(status: &DeviceStatus, is_open: bool, view: &View, request: &Request) -> Place {
+fn place(status: &DeviceStatus, is_open: bool, view: &View, request: &Request) -> QueueStatus {
     let prompting = status.prompting.as_ref();
     if let Some(shown) = prompting.filter(|one| one.subject.belongs_to(request)) {
-        return Place::prompting(&shown.device);
+        return QueueStatus::prompting(&shown.device);
     }
     if let Some(stop) = stop(is_open, view, request) {
         return stop;
     }
     if request.execution().is_some() && !view.state.awaits_press(request) {
-        return Place::new("sent", "Its last transaction is on the way to a block.");
+        return QueueStatus::new("sent", "Its last transaction is on the way to a block.");
     }
     let why = status.why(request.from, waiter(status, request));
     match (before(status, view, request), why, prompting) {
-        (0, None, Some(_other)) => Place::new("next", "The Ledger shows another request first."),
-        (0, not_ready, _any) => Place::first(not_ready),
-        (before, _any, _other) => Place::before(before),
+        (0, None, Some(_other)) => {
+            QueueStatus::new("next", "The Ledger shows another request first.")
+        }
+        (0, not_ready, _any) => QueueStatus::first(not_ready),
+        (before, _any, _other) => QueueStatus::before(before),
     }
 }
 
@@ -111,19 +113,24 @@ fn before(status: &DeviceStatus, view: &View, request: &Request) -> usize {
 }
 
 /// Returns why nothing is shown on a device.
-fn stop(is_open: bool, view: &View, request: &Request) -> Option<Place> {
+fn stop(is_open: bool, view: &View, request: &Request) -> Option<QueueStatus> {
     if !is_open {
-        return Some(Place::new("wallet locked", "The wallet is locked: open it."));
+        return Some(QueueStatus::new("wallet locked", "The wallet is locked: open it."));
     }
     if view.untrusted.is_some() {
         let text = "The journal does not match the wallet: see `audit verify`.";
-        return Some(Place::new("journal untrusted", text));
+        return Some(QueueStatus::new("journal untrusted", text));
     }
     if view.state.frozen.is_some() {
-        return Some(Place::new("frozen", "All agents are frozen: `thaw`, or deny the request."));
+        return Some(QueueStatus::new(
+            "frozen",
+            "All agents are frozen: `thaw`, or deny the request.",
+        ));
     }
     let agent = view.state.agents.get(&request.agent)?;
-    agent.suspended.then(|| Place::new("suspended", "Its agent is suspended: resume it, or deny."))
+    agent
+        .suspended
+        .then(|| QueueStatus::new("suspended", "Its agent is suspended: resume it, or deny."))
 }
 
 /// Returns where emulators are; `None` if the devices are real.
@@ -149,20 +156,20 @@ pub(super) fn answer(engine: &EngineContext) -> Option<DeviceAnswer> {
     let requests = plans.len().saturating_add(payments.len());
     let count = requests.saturating_add(sends.clone().count());
     let first = plans.first().or(payments.first());
-    let of_send = sends
-        .next()
-        .map(|(_subject, from)| (*from, Place::first(status.why(*from, Waiter::Transaction))));
+    let of_send = sends.next().map(|(_subject, from)| {
+        (*from, QueueStatus::first(status.why(*from, Waiter::Transaction)))
+    });
     let place = match (&status.prompting, first, of_send) {
-        (Some(shown), ..) => Place::prompting(&shown.device),
+        (Some(shown), ..) => QueueStatus::prompting(&shown.device),
         // A send goes before the requests of its address.
         (None, Some(first), Some((from, send))) if first.from == from => send,
         (None, Some(first), _other) => place(&status, is_open, &view, first),
         (None, None, Some((_from, send))) => send,
         (None, None, None) => {
-            Place::first(Some(&NotReady::OwesAnswer { name: status.abandoned.clone()? }))
+            QueueStatus::first(Some(&NotReady::OwesAnswer { name: status.abandoned.clone()? }))
         }
     };
-    let Place { label, state, is_prompting } = place;
+    let QueueStatus { label, state, is_prompting } = place;
     let may_retry = status.switch_off.values().any(|why| why.refused_for().is_some());
     Some(DeviceAnswer { label, state, is_prompting, may_retry, waiting: count })
 }
@@ -180,13 +187,13 @@ pub(super) fn of_send(engine: &EngineContext, send: SubmissionId) -> Option<Stri
     Some(match (before, status.why(*from, Waiter::Transaction)) {
         (0, Some(why)) => format!("waits for the Ledger: {}", why.sentence()),
         (0, None) => "waits for the Ledger".to_owned(),
-        (before, _any) => format!("waits for the Ledger: {}", Place::before(before).state),
+        (before, _any) => format!("waits for the Ledger: {}", QueueStatus::before(before).state),
     })
 }
 
 /// Returns what a send waits for while another transaction of its address is on the device: one at a time has a nonce.
 pub(super) fn of_later_send() -> String {
-    format!("waits for the Ledger: {}", Place::before(1).state)
+    format!("waits for the Ledger: {}", QueueStatus::before(1).state)
 }
 
 /// Whether a person refused a send on its device.

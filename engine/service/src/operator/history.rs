@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bursar_control::answers::{
-    Answer, ExportAnswer, HistoryAnswer, HistoryRow, LentAnswer, ReceiptAnswer, TradedAnswer,
+    Answer, ExportAnswer, HistoryAnswer, HistoryRow, LoanAnswer, ReceiptAnswer, TradeAnswer,
 };
 use bursar_control::grammar::{
     HistoryExport, HistoryFilter, HistoryLane, HistoryOrder, ReceiptOrder,
@@ -38,7 +38,7 @@ use crate::journal::{Reader, StoreError, read_fault};
 use crate::receipts;
 
 /// Rows shown without `--limit`.
-const SHOWN: usize = 20;
+const DEFAULT_LIMIT: usize = 20;
 /// Maximum number of parts of an export that wait for the program.
 const PARTS: usize = 4;
 
@@ -50,7 +50,7 @@ pub(super) async fn run(
     let limit = order.filter.limit;
     let scan = Scan::new(engine, &order.filter)?;
     match order.export {
-        None => list(scan, limit.unwrap_or(SHOWN)).await,
+        None => list(scan, limit.unwrap_or(DEFAULT_LIMIT)).await,
         Some(HistoryExport::Export { file }) => export(scan, limit, file, dialogue).await,
     }
 }
@@ -303,14 +303,14 @@ fn loan_amounts(request: &Request, loan: &LoanAsk) -> Amounts {
     }
 }
 
-fn lent(request: &Request, loan: &LoanAsk) -> LentAnswer {
+fn lent(request: &Request, loan: &LoanAsk) -> LoanAnswer {
     let decimals = request.ask.network().map_or(0, |network| network.stablecoin.decimals);
     let text = |atoms| TokenAmount { atoms, decimals }.to_string();
     let (moved, position) = match request.execution().and_then(|one| one.end.as_ref()) {
         Some(ExecutionEnd::Executed { received, position, .. }) => (*received, *position),
         Some(ExecutionEnd::Rejected(_) | ExecutionEnd::Failed { .. }) | None => (None, None),
     };
-    LentAnswer {
+    LoanAnswer {
         action: loan.action.text().to_owned(),
         venue: loan.venue.to_string(),
         venue_name: loan.quote.venue.as_ref().map_or(String::new(), |venue| venue.name.clone()),
@@ -320,7 +320,7 @@ fn lent(request: &Request, loan: &LoanAsk) -> LentAnswer {
     }
 }
 
-fn traded(request: &Request, trade: &TradeAsk) -> TradedAnswer {
+fn traded(request: &Request, trade: &TradeAsk) -> TradeAnswer {
     let token = &trade.token_out;
     let end = request.execution().and_then(|execution| execution.end.as_ref());
     let received = match end {
@@ -328,7 +328,7 @@ fn traded(request: &Request, trade: &TradeAsk) -> TradedAnswer {
         Some(ExecutionEnd::Rejected(_) | ExecutionEnd::Failed { .. }) | None => None,
     };
     let amount = |atoms| TokenAmount { atoms, decimals: token.decimals }.to_column_text();
-    TradedAnswer {
+    TradeAnswer {
         symbol_out: token.symbol.clone(),
         asset_out: token.address.unwrap_or_default().to_checksum(None),
         amount_out: received.map(amount),

@@ -33,7 +33,7 @@ use crate::journal::read_fault;
 use crate::lanes::payments::execute;
 
 /// How many of the newest requests `--all` and a search for a decided request read.
-const RECENT: usize = 50;
+const RECENT_REQUESTS: usize = 50;
 /// How long `--retry` waits for the devices.
 const RETRY_MS: u64 = 5_000;
 
@@ -66,7 +66,7 @@ pub(super) async fn list(
     let shown = pending(&view.state, &moment);
     let mut requests: Vec<_> = shown.iter().map(described).collect();
     if order.all {
-        let recent = engine.core.reader().latest(RECENT);
+        let recent = engine.core.reader().latest(RECENT_REQUESTS);
         let recent = recent.map_err(|error| read_fault(&error))?;
         let shown: BTreeSet<RequestId> = shown.iter().map(|request| request.id).collect();
         let decided = recent.iter().filter(|request| !shown.contains(&request.id));
@@ -119,7 +119,7 @@ pub(super) async fn approve(
     let agreed = order.yes || dialogue.asking() == Asking::Agreed;
     // Reads balances only for an operator who will see the card.
     let context = if dialogue.asking() == Asking::Interactive && !agreed {
-        let request = find(engine, &engine.core.view().state, &order.id, SHORTEST)?;
+        let request = find(engine, &engine.core.view().state, &order.id, ID_DIGITS_MIN)?;
         Some(CardContext::of(engine, &[request]).await)
     } else {
         None
@@ -128,7 +128,7 @@ pub(super) async fn approve(
     // come from this view.
     let view = engine.core.view();
     // Without seeing the card, the operator could approve the wrong request by a short prefix.
-    let shortest = if agreed && order.card.is_none() { SHOWN } else { SHORTEST };
+    let shortest = if agreed && order.card.is_none() { LISTED_ID_DIGITS } else { ID_DIGITS_MIN };
     let request = find(engine, &view.state, &order.id, shortest)?;
     if !request.is_held() {
         return Err(explain_end(engine, request.id, Fault::new(Code::AlreadyDecided)));
@@ -234,7 +234,7 @@ pub(super) async fn deny(
     dialogue: &dyn Dialogue,
 ) -> Result<Done, Fault> {
     let view = engine.core.view();
-    let request = find(engine, &view.state, &order.id, SHORTEST)?;
+    let request = find(engine, &view.state, &order.id, ID_DIGITS_MIN)?;
     let reason = order.reason.join(" ");
     if reason.chars().count() > 200 || reason.chars().any(char::is_control) {
         return Err(Fault::because(
@@ -328,9 +328,9 @@ fn allowed(by: Approver, at: Utc) -> String {
 }
 
 /// Minimum prefix of an id, without dashes, for a denial, or for an approval with `--card` or a shown card.
-const SHORTEST: usize = 4;
+const ID_DIGITS_MIN: usize = 4;
 /// Minimum prefix for any other approval: the length that lists show.
-const SHOWN: usize = 8;
+const LISTED_ID_DIGITS: usize = 8;
 
 /// Finds the pending request with this id prefix.
 ///
@@ -345,7 +345,7 @@ fn find(
 ) -> Result<Arc<Request>, Fault> {
     if prefix.chars().filter(|c| *c != '-').count() < shortest {
         let message = match shortest {
-            SHOWN => {
+            LISTED_ID_DIGITS => {
                 "To approve without seeing the card, give the eight characters of the id that `requests` \
                  shows, or --card."
             }

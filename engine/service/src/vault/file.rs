@@ -31,7 +31,7 @@ pub use opening::{Fallback, OpenedFrom};
 
 use format::WalletText;
 use keys::Keys;
-use opening::Opening;
+use opening::OpenAttempt;
 use save::WalletCopies;
 use zeroize::Zeroizing;
 
@@ -103,7 +103,7 @@ impl WalletFiles {
         name: &Name,
         password: &SecretString,
     ) -> Result<(OpenWallet, OpenedFrom), WalletFileError> {
-        Opening::prepare(self.copies_of(&self.stored_name(name)?)?, self.bounds)?.run(password)
+        OpenAttempt::prepare(self.copies_of(&self.stored_name(name)?)?, self.bounds)?.run(password)
     }
 
     /// Returns the name of the wallet in a backup, and the backup's key.

@@ -57,7 +57,7 @@ impl KdfBounds {
     };
 
     /// The maximum of memory (KiB) times iterations: twice that of [`KdfParams::FULL`].
-    const MOST_WORK: u64 = 2 * 262_144 * 3;
+    const WORK_MAX: u64 = 2 * 262_144 * 3;
 
     /// Rejects parameters outside the bounds.
     ///
@@ -77,7 +77,7 @@ impl KdfBounds {
             }
         }
         let work = u64::from(params.memory_kib).saturating_mul(u64::from(params.iterations));
-        if work > Self::MOST_WORK {
+        if work > Self::WORK_MAX {
             return Err(KdfError::TooMuchWork);
         }
         Ok(())

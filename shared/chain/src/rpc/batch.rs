@@ -20,7 +20,7 @@ use crate::rpc::{RpcChain, refusal};
 const SMALL_BATCH: usize = 10;
 
 /// Exchanges at a time that replace one batch. Public nodes limit the rate of requests.
-const AT_ONCE: usize = 4;
+const CONCURRENT_EXCHANGES_MAX: usize = 4;
 
 /// JSON-RPC 2.0: the request is not valid. Some nodes say so of each request in a batch that they do not take.
 const INVALID_REQUEST: i64 = -32600;
@@ -29,14 +29,14 @@ const INVALID_REQUEST: i64 = -32600;
 type Outcomes<T> = Vec<Result<T, Setback>>;
 
 /// What a node made of one exchange.
-enum Exchanged<T> {
+enum BatchOutcome<T> {
     Answered(Outcomes<T>),
     /// The node does not take this batch.
-    Refused(Refused),
+    Refused(BatchRefusal),
 }
 
 /// A node's words about a batch that it does not take.
-struct Refused {
+struct BatchRefusal {
     code: Option<i64>,
     said: String,
 }
@@ -99,11 +99,11 @@ impl RpcChain {
                 let calls: Vec<Call> = std::iter::repeat_with(call).take(count).collect();
                 let decode = |_at: usize, raw: &RawValue| decode_as::<String>(raw);
                 match self.exchange_batch(endpoint, &calls, 0, &decode).await? {
-                    Exchanged::Answered(outcomes) => {
+                    BatchOutcome::Answered(outcomes) => {
                         // A batch of which the node answers only a part is of no use.
                         outcomes.into_iter().collect::<Result<Vec<_>, _>>().map(|_all| None)
                     }
-                    Exchanged::Refused(refused) => Ok(Some(refused.said)),
+                    BatchOutcome::Refused(refused) => Ok(Some(refused.said)),
                 }
             })
         };
@@ -118,12 +118,12 @@ impl RpcChain {
         decode: &(impl Fn(usize, &RawValue) -> Result<T, Unusable> + Sync),
     ) -> Result<Outcomes<T>, Setback> {
         let mut size = endpoint.batch_max(self.mono_ms()).min(calls.len()).max(1);
-        let mut refused: Option<Refused> = None;
+        let mut refused: Option<BatchRefusal> = None;
         loop {
             match self.exchange_by(endpoint, calls, size, refused.as_ref(), decode).await? {
-                Exchanged::Answered(outcomes) => {
+                BatchOutcome::Answered(outcomes) => {
                     // Only if a smaller size works, the size was the reason.
-                    if let Some(Refused { said, .. }) = refused
+                    if let Some(BatchRefusal { said, .. }) = refused
                         && endpoint.learn_batch_max(size, self.mono_ms())
                     {
                         let endpoint = endpoint.label();
@@ -131,7 +131,7 @@ impl RpcChain {
                     }
                     return Ok(outcomes);
                 }
-                Exchanged::Refused(now) => {
+                BatchOutcome::Refused(now) => {
                     size = if size > SMALL_BATCH { SMALL_BATCH } else { 1 };
                     refused = Some(now);
                 }
@@ -145,14 +145,14 @@ impl RpcChain {
         endpoint: &Endpoint,
         calls: &[Call],
         size: usize,
-        before: Option<&Refused>,
+        before: Option<&BatchRefusal>,
         decode: &(impl Fn(usize, &RawValue) -> Result<T, Unusable> + Sync),
-    ) -> Result<Exchanged<T>, Setback> {
+    ) -> Result<BatchOutcome<T>, Setback> {
         let mut parts = calls.chunks(size).zip((0..).step_by(size));
-        let Some((first, at)) = parts.next() else { return Ok(Exchanged::Answered(Vec::new())) };
+        let Some((first, at)) = parts.next() else { return Ok(BatchOutcome::Answered(Vec::new())) };
         let mut outcomes = match self.exchange_part(endpoint, first, at, decode).await? {
-            Exchanged::Answered(outcomes) => outcomes,
-            refused @ Exchanged::Refused(_) => return Ok(refused),
+            BatchOutcome::Answered(outcomes) => outcomes,
+            refused @ BatchOutcome::Refused(_) => return Ok(refused),
         };
         // A node that refuses a single request by the code of the batch refuses every request, for example because there
         // are too many.
@@ -164,14 +164,14 @@ impl RpcChain {
         }
         let rest: Vec<_> =
             parts.map(|(part, at)| self.exchange_part(endpoint, part, at, decode)).collect();
-        let mut rest = stream::iter(rest).buffered(AT_ONCE);
+        let mut rest = stream::iter(rest).buffered(CONCURRENT_EXCHANGES_MAX);
         while let Some(part) = rest.try_next().await? {
             match part {
-                Exchanged::Answered(more) => outcomes.extend(more),
-                refused @ Exchanged::Refused(_) => return Ok(refused),
+                BatchOutcome::Answered(more) => outcomes.extend(more),
+                refused @ BatchOutcome::Refused(_) => return Ok(refused),
             }
         }
-        Ok(Exchanged::Answered(outcomes))
+        Ok(BatchOutcome::Answered(outcomes))
     }
 
     /// Makes some requests, the first of which has this index, in one exchange. A single request is no batch.
@@ -181,11 +181,11 @@ impl RpcChain {
         calls: &[Call],
         at: usize,
         decode: &(impl Fn(usize, &RawValue) -> Result<T, Unusable> + Sync),
-    ) -> Result<Exchanged<T>, Setback> {
+    ) -> Result<BatchOutcome<T>, Setback> {
         let [call] = calls else { return self.exchange_batch(endpoint, calls, at, decode).await };
         match self.exchange(endpoint, call, &|raw: &RawValue| decode(at, raw)).await {
             Err(setback) if !setback.is_about_the_request() => Err(setback),
-            outcome => Ok(Exchanged::Answered(vec![outcome])),
+            outcome => Ok(BatchOutcome::Answered(vec![outcome])),
         }
     }
 
@@ -195,7 +195,7 @@ impl RpcChain {
         calls: &[Call],
         at: usize,
         decode: &(impl Fn(usize, &RawValue) -> Result<T, Unusable> + Sync),
-    ) -> Result<Exchanged<T>, Setback> {
+    ) -> Result<BatchOutcome<T>, Setback> {
         let count = u64::try_from(calls.len()).unwrap_or(u64::MAX);
         let first = self.next_id.fetch_add(count, Ordering::Relaxed);
         let requests = envelope::batch_request(first, calls).map_err(malformed)?;
@@ -204,11 +204,12 @@ impl RpcChain {
         let reply = reply.map_err(Setback::Unreachable)?;
         let scrub = |text: &str| endpoint.target().scrub(text);
         let refused = |why: String| {
-            Exchanged::Refused(match envelope::batch_error(&reply.body) {
-                Some(WireError { code, message, .. }) => {
-                    Refused { code: Some(code), said: format!("{} (code {code})", scrub(&message)) }
-                }
-                None => Refused { code: None, said: why },
+            BatchOutcome::Refused(match envelope::batch_error(&reply.body) {
+                Some(WireError { code, message, .. }) => BatchRefusal {
+                    code: Some(code),
+                    said: format!("{} (code {code})", scrub(&message)),
+                },
+                None => BatchRefusal { code: None, said: why },
             })
         };
         let status = reply.status.as_u16();
@@ -238,7 +239,7 @@ impl RpcChain {
             Content::Result(raw) => decode(at, raw).map(Ok).map_err(malformed),
             Content::Error(error) => Ok(Err(refusal::classify(call.kind, error, scrub))),
         });
-        outcomes.collect::<Result<_, Setback>>().map(Exchanged::Answered)
+        outcomes.collect::<Result<_, Setback>>().map(BatchOutcome::Answered)
     }
 }
 

@@ -4,7 +4,7 @@ use crate::outbox::{Outbox, SubmissionId};
 
 /// How far a node's pending count may exceed our nonces and its mined count. If the count is wrong, a gap of this
 /// length can still be filled.
-const JUMP_MAX: u64 = GAP_MAX;
+const PENDING_LEAD_MAX: u64 = GAP_MAX;
 
 /// The highest nonce that an outbox uses. EIP-2681 ends at 2^64 - 2; staying far below it prevents overflow.
 const NONCE_MAX: u64 = u64::MAX - 65_536;
@@ -18,7 +18,7 @@ pub(crate) fn free(outbox: &Outbox, pending: u64, mined: u64) -> Option<u64> {
     let held = outbox.held();
     let next = held.keys().next_back().map_or(0, |last| last.saturating_add(1)).max(outbox.floor);
     let next = next.max(mined);
-    if pending.max(mined) > NONCE_MAX || pending.saturating_sub(next) > JUMP_MAX {
+    if pending.max(mined) > NONCE_MAX || pending.saturating_sub(next) > PENDING_LEAD_MAX {
         return None;
     }
     (outbox.floor.max(pending)..).find(|nonce| !held.contains_key(nonce))

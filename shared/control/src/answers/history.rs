@@ -74,10 +74,10 @@ pub struct HistoryRow {
     pub tx_hash_unknown_reason: Option<String>,
     /// What only a trade has.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub trade: Option<TradedAnswer>,
+    pub trade: Option<TradeAnswer>,
     /// What only a loan has.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub loan: Option<LentAnswer>,
+    pub loan: Option<LoanAnswer>,
     /// Why the request was refused; for a limit, with the compared amounts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub refused: Option<String>,
@@ -85,7 +85,7 @@ pub struct HistoryRow {
 
 /// The output of a trade.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct TradedAnswer {
+pub struct TradeAnswer {
     /// The token's own text, unless the token is in Bursar's table.
     pub symbol_out: String,
     /// The zero address is the native coin.
@@ -99,7 +99,7 @@ pub struct TradedAnswer {
 ///
 /// The amount is the requested one, or about that if it was requested in shares.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct LentAnswer {
+pub struct LoanAnswer {
     /// `supply` or `withdraw`.
     pub action: String,
     /// The address of a vault or the id of a market.

@@ -7,8 +7,8 @@ const SLOTS_MAX: usize = 1_100;
 /// Files that a server needs for itself: its store, listeners, runtime, and connections that are being refused.
 const OWN_FILES: usize = 160;
 
-/// A peer with a share limit cannot hold the last `1 / SPARED_PART` of the slots.
-const SPARED_PART: usize = 16;
+/// A peer with a share limit cannot hold the last `1 / RESERVED_PART` of the slots.
+const RESERVED_PART: usize = 16;
 
 /// Returns the number of connections for a server that may open `files` files.
 ///
@@ -116,7 +116,7 @@ impl Bounds {
         Self {
             slots,
             // Enough for a load generator or a large customer. With 16 slots or more, never all of them.
-            slots_per_peer: (slots - slots / SPARED_PART).max(1),
+            slots_per_peer: (slots - slots / RESERVED_PART).max(1),
             trusted: IpRanges::default(),
             loopback: Loopback::LikeOthers,
             // A payment header takes some kilobytes, and reverse proxies add lines.

@@ -34,7 +34,7 @@ impl Framing {
             }
             Self::Chunked(chunks) => {
                 let taken = chunks.advance(bytes, bytes_max)?;
-                if chunks.next == Next::End {
+                if chunks.next == ExpectedByte::End {
                     *self = Self::Complete;
                 }
                 Ok(taken)
@@ -46,14 +46,14 @@ impl Framing {
 /// The state of a chunked body, without extensions or trailers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Chunks {
-    next: Next,
+    next: ExpectedByte,
     /// Bytes of data in all chunks so far.
     total: u64,
 }
 
 /// The next byte that is expected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Next {
+enum ExpectedByte {
     Size { digits: u8, size: u64 },
     SizeEnd { size: u64 },
     Data { left: u64 },
@@ -65,18 +65,20 @@ enum Next {
 }
 
 impl Chunks {
-    pub(super) const START: Self = Self { next: Next::Size { digits: 0, size: 0 }, total: 0 };
+    pub(super) const START: Self =
+        Self { next: ExpectedByte::Size { digits: 0, size: 0 }, total: 0 };
 
     fn advance(&mut self, bytes: &[u8], bytes_max: u64) -> Result<usize, Refusal> {
         let mut at = 0;
         while let Some(&byte) = bytes.get(at) {
             match self.next {
-                Next::End => break,
-                Next::Data { left } => {
+                ExpectedByte::End => break,
+                ExpectedByte::Data { left } => {
                     let here = u64::try_from(bytes.len() - at).unwrap_or(u64::MAX).min(left);
                     at += usize::try_from(here).unwrap_or(0);
                     let left = left - here;
-                    self.next = if left == 0 { Next::DataCr } else { Next::Data { left } };
+                    self.next =
+                        if left == 0 { ExpectedByte::DataCr } else { ExpectedByte::Data { left } };
                 }
                 _framing => {
                     self.next = self.after(byte, bytes_max)?;
@@ -88,26 +90,28 @@ impl Chunks {
     }
 
     /// Returns the state after a byte that is not chunk data.
-    fn after(&mut self, byte: u8, bytes_max: u64) -> Result<Next, Refusal> {
+    fn after(&mut self, byte: u8, bytes_max: u64) -> Result<ExpectedByte, Refusal> {
         match (self.next, byte) {
-            (Next::Size { digits: 1.., size }, b'\r') => Ok(Next::SizeEnd { size }),
-            (Next::Size { digits: ..DIGITS_MAX, .. }, _) if byte.is_ascii_hexdigit() => {
-                let Next::Size { digits, size } = self.next else { return Err(Refusal::Malformed) };
+            (ExpectedByte::Size { digits: 1.., size }, b'\r') => Ok(ExpectedByte::SizeEnd { size }),
+            (ExpectedByte::Size { digits: ..DIGITS_MAX, .. }, _) if byte.is_ascii_hexdigit() => {
+                let ExpectedByte::Size { digits, size } = self.next else {
+                    return Err(Refusal::Malformed);
+                };
                 let digit = char::from(byte).to_digit(16).ok_or(Refusal::Malformed)?;
-                Ok(Next::Size { digits: digits + 1, size: size * 16 + u64::from(digit) })
+                Ok(ExpectedByte::Size { digits: digits + 1, size: size * 16 + u64::from(digit) })
             }
-            (Next::SizeEnd { size: 0 }, b'\n') => Ok(Next::LastCr),
-            (Next::SizeEnd { size }, b'\n') => {
+            (ExpectedByte::SizeEnd { size: 0 }, b'\n') => Ok(ExpectedByte::LastCr),
+            (ExpectedByte::SizeEnd { size }, b'\n') => {
                 self.total = self.total.saturating_add(size);
                 if self.total > bytes_max {
                     return Err(Refusal::BodyTooLarge);
                 }
-                Ok(Next::Data { left: size })
+                Ok(ExpectedByte::Data { left: size })
             }
-            (Next::DataCr, b'\r') => Ok(Next::DataLf),
-            (Next::DataLf, b'\n') => Ok(Next::Size { digits: 0, size: 0 }),
-            (Next::LastCr, b'\r') => Ok(Next::LastLf),
-            (Next::LastLf, b'\n') => Ok(Next::End),
+            (ExpectedByte::DataCr, b'\r') => Ok(ExpectedByte::DataLf),
+            (ExpectedByte::DataLf, b'\n') => Ok(ExpectedByte::Size { digits: 0, size: 0 }),
+            (ExpectedByte::LastCr, b'\r') => Ok(ExpectedByte::LastLf),
+            (ExpectedByte::LastLf, b'\n') => Ok(ExpectedByte::End),
             _other => Err(Refusal::Malformed),
         }
     }

@@ -10,7 +10,7 @@ use hyper::service::service_fn;
 use tokio::io::{AsyncRead, AsyncWrite};
 
 use super::edge::Shared;
-use super::progress::{Due, Link, Phase, Signal};
+use super::progress::{DeadlineAction, Link, Phase, Signal};
 use super::refusal::{Refusal, encode};
 use super::service::{ConnectionAddresses, RefusedHead, refuse, respond};
 use super::slots::ConnectionGuard;
@@ -172,8 +172,8 @@ impl<'a> Watch<'a> {
         }
         self.timer = None;
         match due {
-            Due::Close => NextStep::End,
-            Due::Refuse(refusal) => {
+            DeadlineAction::Close => NextStep::End,
+            DeadlineAction::Refuse(refusal) => {
                 self.link.progress().refuse(refusal, self.shared.now());
                 NextStep::PollAgain
             }

@@ -109,7 +109,7 @@ pub(super) enum ResponseState {
 
 /// The action at a connection's deadline.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Due {
+pub(super) enum DeadlineAction {
     /// Close the connection without a response.
     Close,
     /// Refuse the request in progress.
@@ -226,22 +226,22 @@ impl Progress {
     }
 
     /// Returns the next deadline, and the action that is due then.
-    pub(super) fn due(&self, bounds: &Bounds) -> Option<(u64, Due)> {
+    pub(super) fn due(&self, bounds: &Bounds) -> Option<(u64, DeadlineAction)> {
         let reading = match self.phase {
             Phase::Linger => {
                 let linger = self.since.saturating_add(bounds.linger_ms);
                 let stop = self.stopping.map(|at| at.max(self.since) + STOP_LINGER_MS);
-                return Some((linger.min(stop.unwrap_or(linger)), Due::Close));
+                return Some((linger.min(stop.unwrap_or(linger)), DeadlineAction::Close));
             }
             // A refusal gets as much time as a stalled response.
             _refused if self.refused.is_some() => {
                 let at = self.refused.unwrap_or(self.since).saturating_add(bounds.write_ms);
-                Some((at, Due::Close))
+                Some((at, DeadlineAction::Close))
             }
-            Phase::Idle => Some((self.since.saturating_add(bounds.idle_ms), Due::Close)),
+            Phase::Idle => Some((self.since.saturating_add(bounds.idle_ms), DeadlineAction::Close)),
             Phase::Head => {
                 let at = self.since.saturating_add(bounds.head.ms);
-                Some((at, Due::Refuse(Refusal::Timeout)))
+                Some((at, DeadlineAction::Refuse(Refusal::Timeout)))
             }
             Phase::Body => self.body_due(bounds),
             Phase::Received => None,
@@ -252,27 +252,28 @@ impl Progress {
             {
                 // No response is better than one that does not know what the route has done.
                 let (ms, due) = match self.is_claimed {
-                    true => (ms.saturating_mul(CLAIMED_HANDLERS), Due::Close),
-                    false => (ms, Due::Refuse(Refusal::Busy)),
+                    true => (ms.saturating_mul(CLAIMED_HANDLERS), DeadlineAction::Close),
+                    false => (ms, DeadlineAction::Refuse(Refusal::Busy)),
                 };
                 Some((self.began.saturating_add(ms), due))
             }
             _none => None,
         };
-        let stalled = self.stalled.map(|at| (at.saturating_add(bounds.write_ms), Due::Close));
+        let stalled =
+            self.stalled.map(|at| (at.saturating_add(bounds.write_ms), DeadlineAction::Close));
         [reading, handler, stalled].into_iter().flatten().min_by_key(|(at, _due)| *at)
     }
 
-    fn body_due(&self, bounds: &Bounds) -> Option<(u64, Due)> {
+    fn body_due(&self, bounds: &Bounds) -> Option<(u64, DeadlineAction)> {
         let pace = self.wanted.map(|wanted| {
             let body = &bounds.body;
             let received = u64::try_from(self.received - self.wanted_at.min(self.received));
             let received = received.unwrap_or(u64::MAX).saturating_mul(1_000);
             let earned = received.checked_div(body.bytes_per_s).unwrap_or(u64::MAX);
             let allowed = body.grace_ms.saturating_add(earned).min(body.ms);
-            (wanted.saturating_add(allowed), Due::Refuse(Refusal::Timeout))
+            (wanted.saturating_add(allowed), DeadlineAction::Refuse(Refusal::Timeout))
         });
-        let stop = self.stopping.map(|at| (at.saturating_add(STOP_BODY_MS), Due::Close));
+        let stop = self.stopping.map(|at| (at.saturating_add(STOP_BODY_MS), DeadlineAction::Close));
         pace.into_iter().chain(stop).min_by_key(|(at, _due)| *at)
     }
 }

@@ -13,7 +13,7 @@ use toml::Value;
 use crate::access::ranges::IpRanges;
 
 /// The empty list in the environment, where an empty variable counts as unset.
-const NO_LIST: &str = "none";
+const EMPTY_LIST: &str = "none";
 
 /// A value that is not parsed yet.
 #[derive(Clone, Copy)]
@@ -48,7 +48,7 @@ impl<'a> RawSetting<'a> {
     /// Returns the items of a list; in the environment, they are separated by commas.
     pub fn list(self) -> Result<Vec<&'a str>, String> {
         match self {
-            RawSetting::Text(text) if text.trim() == NO_LIST => Ok(Vec::new()),
+            RawSetting::Text(text) if text.trim() == EMPTY_LIST => Ok(Vec::new()),
             RawSetting::Text(text) => Ok(comma_separated(text).collect()),
             RawSetting::Value(Value::Array(values)) => values
                 .iter()

@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 use bursar_control::answers::ActivityRow;
 
 /// Number of entries kept. Dropped entries are requested again when they are viewed.
-const KEPT: usize = 2_000;
+const FEED_ENTRIES_MAX: usize = 2_000;
 /// Entries of one page.
 pub(crate) const PAGE_ROWS: usize = 200;
 
@@ -87,7 +87,7 @@ impl Feed {
 
     /// Drops the entries that are farthest from `around`.
     fn trim(&mut self, around: u64) {
-        while self.rows.len() > KEPT {
+        while self.rows.len() > FEED_ENTRIES_MAX {
             let Some((low, high)) = self.ends() else { return };
             if high.abs_diff(around) > around.abs_diff(low) {
                 self.rows.pop_front();
@@ -156,7 +156,7 @@ mod tests {
             for seq in seq.saturating_sub(60).max(1)..=(seq + 60).min(1_000_000) {
                 assert_eq!(feed.get(seq).map(|row| row.seq), Some(seq));
             }
-            assert!(contiguous(&feed) && at(&feed).len() <= KEPT);
+            assert!(contiguous(&feed) && at(&feed).len() <= FEED_ENTRIES_MAX);
             assert_eq!(feed.head(), 1_000_000);
         }
     }
@@ -171,7 +171,9 @@ mod tests {
                 feed.page(answered(page), Some(seq));
                 met += 1;
             }
-            assert!(feed.get(seq).is_some() && contiguous(&feed) && at(&feed).len() <= KEPT);
+            assert!(
+                feed.get(seq).is_some() && contiguous(&feed) && at(&feed).len() <= FEED_ENTRIES_MAX
+            );
         }
         assert!((250..400).contains(&met), "each page about once each way: {met}");
     }

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 /// Number of lines remembered.
-const HISTORY: usize = 200;
+const HISTORY_MAX: usize = 200;
 /// Longest line.
 const LINE_CHARS: usize = 512;
 
@@ -123,7 +123,7 @@ impl LineHistory {
             return;
         }
         self.0.push_front(line.to_owned());
-        self.0.truncate(HISTORY);
+        self.0.truncate(HISTORY_MAX);
     }
 }
 

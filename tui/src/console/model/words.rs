@@ -5,7 +5,7 @@ use zeroize::Zeroizing;
 use super::field::Field;
 
 /// Number of words asked for.
-const ASKED: usize = 3;
+const WORDS_ASKED: usize = 3;
 /// Most words in a row.
 const COLUMNS: usize = 4;
 /// Width of a number and its word of at most eight letters.
@@ -37,7 +37,7 @@ impl Words {
     pub(crate) fn of(phrase: &[u8]) -> Option<Self> {
         let text = std::str::from_utf8(phrase).ok()?;
         let words = Self(Zeroizing::new(text.to_owned()));
-        (words.count() >= ASKED).then_some(words)
+        (words.count() >= WORDS_ASKED).then_some(words)
     }
 
     /// Returns the numbered words row by row, in as many columns as fit into `room`.
@@ -60,7 +60,7 @@ impl Words {
 
 /// The result of an entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Checked {
+pub(crate) enum EntryResult {
     Next,
     Wrong,
     All,
@@ -69,14 +69,14 @@ pub(crate) enum Checked {
 impl WordCheck {
     /// Picks one word from each third of the phrase. `salt`, the time at which the check starts, varies the choice.
     pub(crate) fn of(words: Words, salt: u64) -> Self {
-        let third = (words.count() / ASKED).max(1);
+        let third = (words.count() / WORDS_ASKED).max(1);
         let within = |part: usize| {
             // Each third uses different bits of the salt.
             let digits =
                 salt.checked_shr(u32::try_from(part).unwrap_or(0).saturating_mul(3)).unwrap_or(0);
             usize::try_from(digits).unwrap_or(0).checked_rem(third).unwrap_or(0)
         };
-        let asked = (0..ASKED)
+        let asked = (0..WORDS_ASKED)
             .map(|part| part.saturating_mul(third).saturating_add(within(part)))
             .collect();
         Self { words, asked, right: 0, field: Field::default(), fault: None }
@@ -91,18 +91,18 @@ impl WordCheck {
         (self.right, self.asked.len())
     }
 
-    pub(crate) fn enter(&mut self) -> Checked {
+    pub(crate) fn enter(&mut self) -> EntryResult {
         let index = self.asked.get(self.right).copied().unwrap_or(0);
         let wanted = self.words.0.split_whitespace().nth(index);
         let same = wanted == Some(self.field.text().trim().to_lowercase().as_str());
         self.field.clear();
         if !same {
             self.fault = Some("This word is wrong: check what you wrote down.".to_owned());
-            return Checked::Wrong;
+            return EntryResult::Wrong;
         }
         self.fault = None;
         self.right = self.right.saturating_add(1);
-        if self.right == self.asked.len() { Checked::All } else { Checked::Next }
+        if self.right == self.asked.len() { EntryResult::All } else { EntryResult::Next }
     }
 
     /// Returns the words, to show them again.

@@ -6,7 +6,7 @@ use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
 use crate::console::keymap::KeyAction;
 use crate::console::model::overlay::{Field, Overlay, Question};
-use crate::console::model::words::{Checked, WordCheck};
+use crate::console::model::words::{EntryResult, WordCheck};
 use crate::console::model::{Intent, Model};
 use crate::console::view::visibility;
 use crate::link::Secret;
@@ -123,7 +123,7 @@ fn in_word_check(model: &mut Model, key: &KeyEvent, action: Option<KeyAction>) -
             return vec![Intent::Redraw];
         }
         Some(KeyAction::Enter) => {
-            if check.enter() == Checked::All {
+            if check.enter() == EntryResult::All {
                 model.unchecked_seed = None;
                 model.note("Checked: you have written down the words.");
                 return vec![Intent::Redraw];

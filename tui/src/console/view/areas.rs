@@ -5,17 +5,17 @@ use ratatui::layout::{Constraint, Layout, Rect};
 use crate::console::model::{Model, Pane};
 
 /// Width from which two columns of panes fit.
-const TWO: u16 = 100;
+const TWO_COLUMNS_WIDTH: u16 = 100;
 /// Width and height from which three columns of panes fit.
-const THREE: (u16, u16) = (180, 50);
-/// Height of a card's preview with its border, in an area of fewer than [`TALL`] rows.
+const THREE_COLUMNS_SIZE: (u16, u16) = (180, 50);
+/// Height of a card's preview with its border, in an area of fewer than [`TALL_ROWS_MIN`] rows.
 const PREVIEW: u16 = 8;
-/// Height of the preview in an area of at least [`TALL`] rows.
+/// Height of the preview in an area of at least [`TALL_ROWS_MIN`] rows.
 const TALL_PREVIEW: u16 = 10;
-const TALL: u16 = 24;
-/// Height of the preview in an area of at least [`WHOLE`] rows. Most cards fit whole.
+const TALL_ROWS_MIN: u16 = 24;
+/// Height of the preview in an area of at least [`WHOLE_ROWS_MIN`] rows. Most cards fit whole.
 const WHOLE_PREVIEW: u16 = 19;
-const WHOLE: u16 = 34;
+const WHOLE_ROWS_MIN: u16 = 34;
 
 #[derive(Debug)]
 pub(super) struct Areas {
@@ -33,8 +33,8 @@ pub(super) struct Areas {
 
 impl Areas {
     pub(super) fn of(model: &Model, whole: Rect) -> Self {
-        let three = whole.width >= THREE.0 && whole.height >= THREE.1;
-        let one = whole.width < TWO;
+        let three = whole.width >= THREE_COLUMNS_SIZE.0 && whole.height >= THREE_COLUMNS_SIZE.1;
+        let one = whole.width < TWO_COLUMNS_WIDTH;
         // If not all panes are shown, the tabs name all of them.
         let tabs = model.zoomed || !three;
         let [header, tab_line, body, bar, bottom] = Layout::vertical([
@@ -132,8 +132,8 @@ impl Areas {
             return;
         }
         let height = match area.height {
-            WHOLE.. => WHOLE_PREVIEW,
-            TALL.. => TALL_PREVIEW,
+            WHOLE_ROWS_MIN.. => WHOLE_PREVIEW,
+            TALL_ROWS_MIN.. => TALL_PREVIEW,
             _less => PREVIEW,
         };
         let [list, preview] =

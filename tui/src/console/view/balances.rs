@@ -19,7 +19,7 @@ const COLUMNS: [Column<'static>; 4] = [
 ];
 
 /// Height from which a pane shows balances and positions together.
-const BOTH: u16 = 6;
+const BOTH_ROWS_MIN: u16 = 6;
 
 pub(super) fn draw(model: &Model, paint: &mut Paint<'_>, area: Rect) {
     let focused = model.focus == Pane::Balances;
@@ -81,8 +81,8 @@ fn split(
     let spare = inside.height.saturating_sub(wanted);
     let height = part.height(inside.height);
     let height = match (inside.height, is_position_selected) {
-        (..BOTH, true) => inside.height,
-        (..BOTH, false) => 0,
+        (..BOTH_ROWS_MIN, true) => inside.height,
+        (..BOTH_ROWS_MIN, false) => 0,
         _both if part.is_optional() && height > spare => 0,
         (all, _) => height.min(spare.max(all / 2)),
     };

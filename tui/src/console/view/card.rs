@@ -10,7 +10,7 @@ use bursar_core::card::Card;
 use bursar_core::text::{Zone, countdown};
 use ratatui::layout::Rect;
 
-pub(crate) use self::visibility::{Unseen, VisibleRows};
+pub(crate) use self::visibility::{UnseenRows, VisibleRows};
 use super::paint::{Paint, wrapped};
 use crate::console::model::overlay::{CardView, RowKey};
 use crate::console::model::{Connection, Model};
@@ -22,7 +22,7 @@ const WIDTH: u16 = 80;
 pub(super) const INDENT: usize = 11;
 
 /// The rank of a warning, which comes right after the payment itself.
-const WARNS: u8 = 1;
+const WARNING_RANK: u8 = 1;
 /// Rows up to this rank must have been visible before an approval counts.
 const NEEDED: u8 = 2;
 
@@ -47,7 +47,7 @@ struct Layout {
     /// Number of the card's rows that are shown at a time.
     space: usize,
     width: usize,
-    unseen: Option<Unseen>,
+    unseen: Option<UnseenRows>,
 }
 
 impl Layout {
@@ -85,7 +85,7 @@ fn layout(model: &Model, view: &CardView, body: Rect) -> Layout {
     Layout { rows, state, space, width, unseen }
 }
 
-fn unseen(view: &CardView, width: usize, rows: &[Row]) -> Option<Unseen> {
+fn unseen(view: &CardView, width: usize, rows: &[Row]) -> Option<UnseenRows> {
     // If not all rows fit, they are drawn in the order of their ranks.
     let missing = || rows.iter().filter(|row| row.matters() && !view.has_seen(width, &row.key));
     let next = missing().min_by_key(|row| (row.rank, row.key))?;
@@ -95,7 +95,7 @@ fn unseen(view: &CardView, width: usize, rows: &[Row]) -> Option<Unseen> {
     // The name of a wrapped row is in its first piece.
     let (line, _piece) = to.key;
     let named = rows.iter().find(|row| row.key == (line, 0)).unwrap_or(to);
-    Some(Unseen { above, to: name_of(&named.text).to_owned() })
+    Some(UnseenRows { above, to: name_of(&named.text).to_owned() })
 }
 
 fn card_rows(view: &CardView, zone: &Zone, width: usize, is_over: bool) -> Vec<Row> {
@@ -131,7 +131,7 @@ pub(super) fn visible_rows(model: &Model, view: &CardView, body: Rect) -> Visibl
 }
 
 /// Returns the way to rows that an approval needs and that were not visible yet; `None` if there are none.
-pub(super) fn next_unseen(model: &Model, view: &CardView, body: Rect) -> Option<Unseen> {
+pub(super) fn next_unseen(model: &Model, view: &CardView, body: Rect) -> Option<UnseenRows> {
     layout(model, view, body).unseen
 }
 
@@ -199,7 +199,7 @@ fn name_of(line: &str) -> &str {
 /// Returns the rank of a row; the lowest matters most. An unknown row has the rank [`NEEDED`].
 pub(super) fn rank(card: &Card, line: &str) -> u8 {
     match name_of(line) {
-        _warns if warning(card, line).is_some() => WARNS,
+        _warns if warning(card, line).is_some() => WARNING_RANK,
         // Of `at least`, the first word.
         "agent" | "held" | "leaves" | "to" | "gives" | "gets" | "at" | "lends" | "withdraws"
         | "venue" => 0,

@@ -32,7 +32,7 @@ const COLUMNS: &[Column<'static>] = &[
 /// Characters of a venue's name.
 const VENUE_WIDTH: usize = 30;
 /// Width of the column with the agent's name, if there is little room.
-const SHORT_AGENT: u16 = 10;
+const AGENT_WIDTH_MIN: u16 = 10;
 
 pub(super) fn draw(model: &Model, paint: &mut Paint<'_>, area: Rect) {
     let focused = model.focus == Pane::Approvals;
@@ -115,7 +115,7 @@ fn paint_rows(model: &Model, paint: &mut Paint<'_>, inside: Rect, rows: (usize, 
     if inside.width < 80
         && let Some(agent) = columns.get_mut(1)
     {
-        *agent = column("AGENT", SHORT_AGENT).rank(1);
+        *agent = column("AGENT", AGENT_WIDTH_MIN).rank(1);
     }
     paint.table(inside, &columns, rows, |index| {
         let Some(waiting) = model.server.queue.get(index) else { return Vec::new() };

@@ -3,7 +3,7 @@
 use ratatui::layout::Rect;
 
 use super::areas::Areas;
-use super::card::{self, Unseen, VisibleRows};
+use super::card::{self, UnseenRows, VisibleRows};
 use super::overlays::{self, VisibleText};
 use crate::console::model::Model;
 use crate::console::model::overlay::Overlay;
@@ -47,7 +47,7 @@ pub(crate) fn has_seen_words(model: &Model) -> bool {
 
 /// Returns the way to rows that an approval needs and that were not seen. A change of the card makes its rows unseen
 /// again.
-pub(crate) fn card_unseen(model: &Model) -> Option<Unseen> {
+pub(crate) fn card_unseen(model: &Model) -> Option<UnseenRows> {
     let Some(Overlay::Card(view)) = &model.overlay else { return None };
     card::next_unseen(model, view, body(model))
 }

@@ -72,7 +72,7 @@ pub(crate) fn traded_row() -> HistoryRow {
         payee: PAYER.into(),
         host: None,
         host_unknown_reason: Some("no URL was named".into()),
-        trade: Some(TradedAnswer {
+        trade: Some(TradeAnswer {
             symbol_out: "WE\u{202e}TH\u{1b}[2J".into(),
             asset_out: "0x4200000000000000000000000000000000000006".into(),
             amount_out: Some("0.01".into()),

@@ -1,6 +1,6 @@
 //! Past requests.
 
-use bursar_control::answers::{ExportAnswer, HistoryAnswer, HistoryRow, LentAnswer, TradedAnswer};
+use bursar_control::answers::{ExportAnswer, HistoryAnswer, HistoryRow, LoanAnswer, TradeAnswer};
 use bursar_core::limits::HISTORY_ROWS;
 use bursar_core::status::RequestStatus;
 
@@ -67,8 +67,8 @@ fn row(to: &mut Sheet, request: &HistoryRow) {
 }
 
 /// Prints what a loan did.
-fn lent(to: &mut Sheet, request: &HistoryRow, loan: &LentAnswer) {
-    let LentAnswer { action, venue, venue_name, moved, position, .. } = loan;
+fn lent(to: &mut Sheet, request: &HistoryRow, loan: &LoanAnswer) {
+    let LoanAnswer { action, venue, venue_name, moved, position, .. } = loan;
     let symbol = request.symbol.as_deref().unwrap_or_default();
     let way = if action == "supply" { "to" } else { "from" };
     to.line(&format!("          {action} {way} {}  {venue}", foreign(venue_name)));
@@ -79,8 +79,8 @@ fn lent(to: &mut Sheet, request: &HistoryRow, loan: &LentAnswer) {
 }
 
 /// Prints what a trade bought.
-fn traded(to: &mut Sheet, trade: &TradedAnswer) {
-    let TradedAnswer { symbol_out, asset_out, amount_out, .. } = trade;
+fn traded(to: &mut Sheet, trade: &TradeAnswer) {
+    let TradeAnswer { symbol_out, asset_out, amount_out, .. } = trade;
     let symbol = foreign(symbol_out);
     match amount_out {
         Some(amount) => to.line(&format!("          for {amount} {symbol}  {asset_out}")),

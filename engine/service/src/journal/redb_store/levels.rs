@@ -14,13 +14,13 @@ use redb::{Database, ReadTransaction, ReadableDatabase};
 use super::{history, payees};
 use crate::journal::payees::behind;
 use crate::journal::store::{
-    PREFIX_HITS, Reader, Snapshot, StoreError, Visit, VisitPaid, VisitRequest, decode_record,
+    PREFIX_HITS_MAX, Reader, Snapshot, StoreError, Visit, VisitPaid, VisitRequest, decode_record,
     decode_settlement, id_key, prefix_key,
 };
 use crate::journal::tables::{IndexHit, Tables};
 
 /// Entries that a reader copies under the lock at a time, so that commits do not wait for slow readers.
-const PIECE: usize = 64;
+const ENTRIES_PER_LOCK: usize = 64;
 
 #[derive(Debug)]
 pub(super) struct LayeredReader {
@@ -113,7 +113,7 @@ impl LayeredReader {
         let after = (Bound::Excluded(seq), Bound::Unbounded);
         let frozen = layers.frozen.iter().flat_map(|tables| tables.entries.range(after));
         let near = frozen.chain(layers.active.entries.range(after));
-        let copied = near.take(PIECE).map(|(seq, bytes)| (*seq, bytes.clone()));
+        let copied = near.take(ENTRIES_PER_LOCK).map(|(seq, bytes)| (*seq, bytes.clone()));
         (layers.checkpoints_done == checkpoints_done).then(|| copied.collect())
     }
 
@@ -223,7 +223,7 @@ impl Reader for LayeredReader {
     fn by_prefix(&self, prefix: &str) -> Result<Vec<Request>, StoreError> {
         let Some(start) = prefix_key(prefix) else { return Ok(Vec::new()) };
         // The last digit of an odd number of digits is compared below.
-        let most = PREFIX_HITS.saturating_mul(16);
+        let most = PREFIX_HITS_MAX.saturating_mul(16);
         let (mut seqs, read) = {
             let layers = self.read();
             let start = start.as_slice();
@@ -242,7 +242,7 @@ impl Reader for LayeredReader {
         for seq in seqs.iter().rev() {
             let request = self.record(*seq)?.filter(|request| request.id.has_prefix(prefix));
             found.extend(request);
-            if found.len() >= PREFIX_HITS {
+            if found.len() >= PREFIX_HITS_MAX {
                 break;
             }
         }

@@ -14,7 +14,7 @@ use crate::lanes::allowances::{Allowance, Allowances};
 use crate::lanes::batch::Batch;
 
 /// Allowances of one read.
-const AT_ONCE: usize = 50;
+const ALLOWANCES_PER_READ: usize = 50;
 
 impl Lending {
     /// Reads the allowances of the stablecoin for Morpho Blue, and for the vaults in which anyone of this wallet has lent, or
@@ -44,7 +44,7 @@ impl Lending {
         let mut spenders = vec![(contracts.singleton, "Morpho Blue")];
         spenders.extend(vaults.into_iter().map(|vault| (vault, "a vault of Morpho")));
         let token = network.stablecoin.address;
-        for spenders in spenders.chunks(AT_ONCE) {
+        for spenders in spenders.chunks(ALLOWANCES_PER_READ) {
             let mut batch = Batch::default();
             let asked = |&(spender, name): &(Address, &'static str)| {
                 (spender, name, batch.add(token, token::allowance(owner, spender)))

@@ -8,7 +8,7 @@ use bursar_core::codes::Code;
 use bursar_domain::Refusal;
 use bursar_morpho::{VenueId, fill};
 
-use super::foreign::Ours;
+use super::foreign::AllowedChanges;
 use super::rehearse::failure;
 
 /// The part of an amount by which a rehearsal may differ from what the prices of the block before it lead to expect.
@@ -20,7 +20,7 @@ pub(super) struct Expected {
     pub(super) owner: Address,
     pub(super) vault: Address,
     pub(super) singleton: Address,
-    pub(super) ours: Ours,
+    pub(super) ours: AllowedChanges,
     /// What must arrive; `None` for an exit of everything.
     pub(super) assets: Option<U256>,
     pub(super) penalty: U256,
@@ -34,7 +34,7 @@ pub(super) struct Expected {
 
 /// What left the vault for the owner.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Left {
+pub(super) struct Outflow {
     /// What arrives.
     pub(super) assets: U256,
     /// The shares that leave, those of the penalty included.
@@ -48,7 +48,7 @@ impl Expected {
     /// # Errors
     /// `WOULD_FAIL` or `INSUFFICIENT_LIQUIDITY` if it fails or does something else; `CHAIN_UNAVAILABLE` if no node can show
     /// the state after it.
-    pub(super) fn check(&self, simulated: &Simulation) -> Result<Left, Refusal> {
+    pub(super) fn check(&self, simulated: &Simulation) -> Result<Outflow, Refusal> {
         if let Some((_at, failed)) = simulated.failure() {
             return Err(failure(&failed.data));
         }
@@ -69,7 +69,7 @@ impl Expected {
         if allowance != self.allowance {
             return Err(wrong("an allowance changes"));
         }
-        let left = Left { assets, shares };
+        let left = Outflow { assets, shares };
         self.check_price(left)?;
         // Other methods show no events.
         if simulated.method == SimulationMethod::SimulateV1 {
@@ -86,7 +86,7 @@ impl Expected {
     }
 
     /// Checks that the shares that leave are worth what arrives and the penalty.
-    fn check_price(&self, left: Left) -> Result<(), Refusal> {
+    fn check_price(&self, left: Outflow) -> Result<(), Refusal> {
         if self.assets.is_some_and(|assets| left.assets != assets) {
             return Err(wrong("another amount arrives than is withdrawn"));
         }
@@ -103,7 +103,7 @@ impl Expected {
     }
 
     /// Checks by the events that the penalty is the expected one, and that nothing else of ours changes.
-    fn check_logs(&self, logs: &[&Log], left: Left) -> Result<(), Refusal> {
+    fn check_logs(&self, logs: &[&Log], left: Outflow) -> Result<(), Refusal> {
         if logs.iter().any(|log| self.ours.is_foreign(log)) {
             return Err(wrong("another token or allowance of the paying address changes"));
         }

@@ -14,12 +14,12 @@ use bursar_morpho::views::vault;
 use bursar_morpho::{ForcedPlan, LoanAmount, NoForcedPlan, VenueId, calls};
 use bursar_submit::Call;
 
-use super::forced_effects::{Expected, Left};
+use super::forced_effects::{Expected, Outflow};
 use super::forced_read::ForcedReader;
-use super::foreign::Ours;
+use super::foreign::AllowedChanges;
 use super::lane::Lending;
 use super::measure::{LoanNetwork, check_exit_gate, preview, venue_of};
-use super::network_read::{NetworkReader, ReadNetwork, Wanted};
+use super::network_read::{LoanTarget, NetworkReader, ReadNetwork};
 use super::operator::{ForcedCost, OwnWithdrawal, WithdrawalOrder, check_gas};
 use super::position_read::ReadPosition;
 use super::venue_read::ReadVenue;
@@ -30,7 +30,7 @@ use crate::lanes::rehearsal::{Part, PartKind, Sender};
 const FORCED_GAS: u64 = 8_000_000;
 
 /// A forced exit that was planned from one block.
-struct Planned {
+struct PlannedExit {
     vault: Address,
     own: ReadNetwork,
     position: ReadPosition,
@@ -65,7 +65,7 @@ impl Lending {
         let reads = planned.reads(&reader);
         let rehearsed = sender.rehearse(&*chain, &simulator, &fees, &parts, reads).await?;
         let expected = planned.expected(&ask, &reader);
-        let Left { assets, shares } = expected.check(&rehearsed.simulated)?;
+        let Outflow { assets, shares } = expected.check(&rehearsed.simulated)?;
         rehearsed.set_gas_limits(&mut parts);
         let ceiling = sender.ceiling(&fees);
         let cost = rehearsed.worst_cost(&parts, ceiling)?;
@@ -79,7 +79,7 @@ impl Lending {
             calls: decode_parts(contracts.singleton, call.to, &call.data),
             ..LoanQuote::default()
         };
-        let Planned { position, plan, .. } = planned;
+        let PlannedExit { position, plan, .. } = planned;
         Ok(OwnWithdrawal {
             texts: loan_text::calls(&ask, &quote),
             forced: Some(ForcedCost { penalty: Atoms(plan.penalty), taken: plan.taken }),
@@ -98,12 +98,12 @@ async fn plan(
     reader: &NetworkReader<'_>,
     ask: &LoanAsk,
     block: u64,
-) -> Result<(Planned, ReadVenue), Refusal> {
+) -> Result<(PlannedExit, ReadVenue), Refusal> {
     let VenueId::Vault(vault) = ask.venue else {
         let message = "A market has no adapters: leave out --force-deallocate.";
         return Err(Refusal::because(Code::BadInput, message));
     };
-    let wanted = Wanted { venue: ask.venue, preview: preview(ask) };
+    let wanted = LoanTarget { venue: ask.venue, preview: preview(ask) };
     let own = reader.read(&[ask.venue], Some(wanted)).await?;
     let venue = venue_of(&own)?;
     let position = own.positions.iter().find_map(|(_venue, position)| *position);
@@ -126,7 +126,7 @@ async fn plan(
     let plan = plan.map_err(|fault| refusal(ask, fault))?;
     let shares = || plan.shares_left(position.shares, worth).map(LoanAmount::Shares);
     let exit = exit.or_else(shares).ok_or_else(unavailable)?;
-    Ok((Planned { vault, own, position, plan, exit }, venue))
+    Ok((PlannedExit { vault, own, position, plan, exit }, venue))
 }
 
 fn refusal(ask: &LoanAsk, fault: NoForcedPlan) -> Refusal {
@@ -154,13 +154,13 @@ fn refusal(ask: &LoanAsk, fault: NoForcedPlan) -> Refusal {
         }
         NoForcedPlan::PenaltyTooHigh => Refusal::because(
             Code::WouldFail,
-            "An adapter that would have to give asks for a penalty of over 2 %: nothing was sent.",
+            "The exit needs an adapter with a penalty of over 2 %: nothing was sent.",
         ),
         NoForcedPlan::Overflow => unavailable(),
     }
 }
 
-impl Planned {
+impl PlannedExit {
     fn part(&self, owner: Address) -> Result<Part, Refusal> {
         let data = calls::forced_exit(&self.plan.parts(), self.exit, owner);
         let data = data.map_err(|fault| {
@@ -178,7 +178,7 @@ impl Planned {
             owner,
             vault: self.vault,
             singleton: contracts.singleton,
-            ours: Ours::of(ask.venue, owner, network, contracts),
+            ours: AllowedChanges::of(ask.venue, owner, network, contracts),
             assets: match ask.size {
                 LoanSize::Assets(Atoms(assets)) => Some(assets),
                 LoanSize::Shares(_) | LoanSize::All => None,

@@ -29,7 +29,7 @@ pub(super) struct ForcedReader<'a> {
 }
 
 /// The vault's own part, without its adapters.
-struct Outline {
+struct VaultOutline {
     idle: U256,
     adapters: u64,
     liquidity_adapter: Address,
@@ -38,7 +38,7 @@ struct Outline {
 }
 
 /// An adapter of an official factory.
-struct Official {
+struct OfficialAdapter {
     adapter: Address,
     penalty_e18: U256,
     lends_to: LendsTo,
@@ -52,7 +52,7 @@ enum LendsTo {
 }
 
 /// An adapter and what it lends to, before the amounts are known.
-struct Place {
+struct AdapterTarget {
     adapter: Address,
     penalty_e18: U256,
     payer: VenueId,
@@ -68,10 +68,10 @@ impl ForcedReader<'_> {
         let outline = self.outline().await?;
         let adapters = self.adapters(outline.adapters).await?;
         let officials = self.officials(&adapters).await?;
-        let places = self.places(&officials).await?;
+        let targets = self.targets(&officials).await?;
         let plain = plain.unwrap_or(outline.idle);
         let mut money = VaultMoney { plain, ..VaultMoney::default() };
-        self.read_places(&places, &outline, &mut money).await?;
+        self.read_targets(&targets, &outline, &mut money).await?;
         // The withdrawal also takes this much from the liquidity adapter's market, so nothing else can.
         let taken = plain.saturating_sub(outline.idle);
         let payer = outline.liquidity_market.map(VenueId::Market);
@@ -85,7 +85,7 @@ impl ForcedReader<'_> {
         batch.run_at(self.chain, self.block).await
     }
 
-    async fn outline(&self) -> Result<Outline, Refusal> {
+    async fn outline(&self) -> Result<VaultOutline, Refusal> {
         let Self { contracts, vault: address, .. } = *self;
         let mut batch = Batch::default();
         let factories = contracts.vault_factories.iter().filter(|one| one.kind == VaultKind::V2);
@@ -107,7 +107,7 @@ impl ForcedReader<'_> {
         let data: Option<Bytes> =
             answers.bytes(liquidity_data).ok().and_then(|data| vault::decode_liquidity_data(data));
         let market = data.and_then(|data| adapter::decode_liquidity_market(&data));
-        Ok(Outline {
+        Ok(VaultOutline {
             idle: answers.number(idle)?,
             adapters: count.filter(|count| *count <= PARTS_MAX).ok_or_else(odd)?,
             liquidity_adapter: answers.address(liquidity_adapter).ok_or_else(odd)?,
@@ -117,16 +117,16 @@ impl ForcedReader<'_> {
 
     async fn adapters(&self, count: u64) -> Result<Vec<Address>, Refusal> {
         let mut batch = Batch::default();
-        let places: Vec<usize> =
+        let indexes: Vec<usize> =
             (0..count).map(|index| batch.add(self.vault, vault::adapter_call(index))).collect();
         let answers = self.run(&batch).await?;
-        Ok(places.into_iter().filter_map(|at| answers.address(at)).collect())
+        Ok(indexes.into_iter().filter_map(|at| answers.address(at)).collect())
     }
 
     /// Reads which adapters are official. An adapter that gives no valid answer is left out.
-    async fn officials(&self, adapters: &[Address]) -> Result<Vec<Official>, Refusal> {
+    async fn officials(&self, adapters: &[Address]) -> Result<Vec<OfficialAdapter>, Refusal> {
         let mut batch = Batch::default();
-        let mut places = Vec::with_capacity(adapters.len());
+        let mut indexes = Vec::with_capacity(adapters.len());
         for address in adapters {
             let kinds: Vec<(AdapterKind, usize)> = self
                 .contracts
@@ -143,7 +143,7 @@ impl ForcedReader<'_> {
             let penalty = batch.add(self.vault, vault::force_deallocate_penalty_call(*address));
             let count = batch.add(*address, adapter::market_count_call());
             let inner = batch.add(*address, adapter::inner_vault_call());
-            places.push((*address, kinds, penalty, count, inner));
+            indexes.push((*address, kinds, penalty, count, inner));
         }
         let answers = self.run(&batch).await?;
         let read = |(adapter, kinds, penalty, count, inner): (_, Vec<(_, usize)>, _, _, _)| {
@@ -155,13 +155,13 @@ impl ForcedReader<'_> {
                 }
                 AdapterKind::MetaMorpho => LendsTo::Vault(answers.address(inner)?),
             };
-            Some(Official { adapter, penalty_e18: answers.number(penalty).ok()?, lends_to })
+            Some(OfficialAdapter { adapter, penalty_e18: answers.number(penalty).ok()?, lends_to })
         };
-        Ok(places.into_iter().filter_map(read).collect())
+        Ok(indexes.into_iter().filter_map(read).collect())
     }
 
     /// Reads the markets of market adapters, and which vaults behind the others are MetaMorpho's.
-    async fn places(&self, officials: &[Official]) -> Result<Vec<Place>, Refusal> {
+    async fn targets(&self, officials: &[OfficialAdapter]) -> Result<Vec<AdapterTarget>, Refusal> {
         let mut batch = Batch::default();
         let mut asked = Vec::new();
         for one in officials {
@@ -181,56 +181,56 @@ impl ForcedReader<'_> {
             asked.push((one, at));
         }
         let answers = self.run(&batch).await?;
-        let mut places = Vec::new();
+        let mut targets = Vec::new();
         for (one, at) in asked {
-            let Official { adapter, penalty_e18, .. } = *one;
-            let place = |payer| Place { adapter, penalty_e18, payer };
+            let OfficialAdapter { adapter, penalty_e18, .. } = *one;
+            let target = |payer| AdapterTarget { adapter, penalty_e18, payer };
             match one.lends_to {
                 LendsTo::Markets(_) => {
                     let ids = at
                         .iter()
                         .filter_map(|at| views::decode_market_id(answers.bytes(*at).ok()?));
-                    places.extend(ids.map(|id| place(VenueId::Market(id))));
+                    targets.extend(ids.map(|id| target(VenueId::Market(id))));
                 }
                 LendsTo::Vault(inner) => {
                     let official = at.iter().any(|at| answers.flag(*at) == Some(true));
-                    places.extend(official.then(|| place(VenueId::Vault(inner))));
+                    targets.extend(official.then(|| target(VenueId::Vault(inner))));
                 }
             }
         }
-        Ok(places)
+        Ok(targets)
     }
 
     /// Reads what each place has, and what its payer has free. A place that gives no valid answer is left out.
-    async fn read_places(
+    async fn read_targets(
         &self,
-        places: &[Place],
-        outline: &Outline,
+        targets: &[AdapterTarget],
+        outline: &VaultOutline,
         money: &mut VaultMoney,
     ) -> Result<(), Refusal> {
         let singleton = self.contracts.singleton;
         let mut batch = Batch::default();
-        let mut asked = Vec::with_capacity(places.len());
-        for place in places {
-            let [supplied, params, totals] = match place.payer {
+        let mut asked = Vec::with_capacity(targets.len());
+        for target in targets {
+            let [supplied, params, totals] = match target.payer {
                 VenueId::Market(id) => [
-                    (place.adapter, adapter::supplied_call(id)),
+                    (target.adapter, adapter::supplied_call(id)),
                     (singleton, market::market_params_call(id)),
                     (singleton, market::market_call(id)),
                 ]
                 .map(|(to, data)| Some(batch.add(to, data))),
                 VenueId::Vault(inner) => {
-                    let most = vault::max_withdraw_call(place.adapter);
+                    let most = vault::max_withdraw_call(target.adapter);
                     [Some(batch.add(inner, most)), None, None]
                 }
             };
-            asked.push((place, supplied, params, totals));
+            asked.push((target, supplied, params, totals));
         }
         let answers = self.run(&batch).await?;
-        for (place, supplied, params, totals) in asked {
+        for (target, supplied, params, totals) in asked {
             let number = |at: Option<usize>| answers.number(at?).ok();
             let Some(supplied) = number(supplied) else { continue };
-            let (market, free) = match place.payer {
+            let (market, free) = match target.payer {
                 VenueId::Market(id) => {
                     let Some(known) = market_of(&answers, id, params, totals) else { continue };
                     (Some(known.0), known.1)
@@ -238,10 +238,10 @@ impl ForcedReader<'_> {
                 VenueId::Vault(_) => (None, supplied),
             };
             let known: &mut BTreeMap<VenueId, U256> = &mut money.free;
-            let most = known.entry(place.payer).or_default();
+            let most = known.entry(target.payer).or_default();
             *most = (*most).max(free);
-            if !is_reached_anyway(place, outline) {
-                let Place { adapter, penalty_e18, payer } = *place;
+            if !is_reached_anyway(target, outline) {
+                let AdapterTarget { adapter, penalty_e18, payer } = *target;
                 let source = ForcedSource { adapter, market, payer, supplied, penalty_e18 };
                 money.sources.push(source);
             }
@@ -252,9 +252,9 @@ impl ForcedReader<'_> {
 
 /// Returns whether a withdrawal alone takes from this place already: the liquidity adapter, and the market that the vault
 /// names to it.
-fn is_reached_anyway(place: &Place, outline: &Outline) -> bool {
-    place.adapter == outline.liquidity_adapter
-        && match place.payer {
+fn is_reached_anyway(target: &AdapterTarget, outline: &VaultOutline) -> bool {
+    target.adapter == outline.liquidity_adapter
+        && match target.payer {
             VenueId::Market(id) => outline.liquidity_market == Some(id),
             VenueId::Vault(_) => true,
         }

@@ -10,7 +10,7 @@ use super::network_read::spender;
 
 /// What a loan of an address may change.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Ours {
+pub(super) struct AllowedChanges {
     owner: Address,
     coin: Address,
     /// The vault, whose shares are a token.
@@ -19,7 +19,7 @@ pub(super) struct Ours {
     spender: Address,
 }
 
-impl Ours {
+impl AllowedChanges {
     pub(super) fn of(
         venue: VenueId,
         owner: Address,

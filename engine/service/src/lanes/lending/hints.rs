@@ -12,24 +12,24 @@ use super::vault_read::Structure;
 use super::venue_read::{Endorser, VenueHint};
 
 /// Most venues, and most positions, that are remembered. Beyond it, all are forgotten and read step by step again.
-const KEPT_MAX: usize = 4_096;
+const HINTS_MAX: usize = 4_096;
 
-type Place = (ChainId, VenueId);
+type HintKey = (ChainId, VenueId);
 
 #[derive(Debug, Default)]
 pub(super) struct Hints {
     // A lock instead of an owning task: it is never held across an await.
-    known: Mutex<Known>,
+    known: Mutex<CachedHints>,
 }
 
 #[derive(Debug, Default)]
-struct Known {
-    venues: BTreeMap<Place, VenueHint>,
-    positions: BTreeMap<(Place, Address), Hint>,
+struct CachedHints {
+    venues: BTreeMap<HintKey, VenueHint>,
+    positions: BTreeMap<(HintKey, Address), Hint>,
 }
 
 impl Hints {
-    fn known(&self) -> MutexGuard<'_, Known> {
+    fn known(&self) -> MutexGuard<'_, CachedHints> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -39,7 +39,7 @@ impl Hints {
 
     pub(super) fn set_structure(&self, chain: ChainId, venue: VenueId, structure: Structure) {
         let mut known = self.known();
-        if known.venues.len() >= KEPT_MAX {
+        if known.venues.len() >= HINTS_MAX {
             known.venues.clear();
         }
         known.venues.entry((chain, venue)).or_default().structure = structure;
@@ -65,7 +65,7 @@ impl Hints {
 
     pub(super) fn set_position(&self, chain: ChainId, venue: VenueId, owner: Address, hint: Hint) {
         let mut known = self.known();
-        if known.positions.len() >= KEPT_MAX {
+        if known.positions.len() >= HINTS_MAX {
             known.positions.clear();
         }
         if hint.params.is_some() {

@@ -17,7 +17,7 @@ use super::listing::Listing;
 use super::measured::Measured;
 use super::scan::Scan;
 use crate::lanes::batch::unavailable;
-use crate::lanes::kept::Kept;
+use crate::lanes::measurement_cache::MeasurementCache;
 use crate::lanes::rehearsal::Simulators;
 use crate::ports::Ports;
 
@@ -27,7 +27,7 @@ pub struct Lending {
     pub(super) ports: Ports,
     pub(super) hints: Hints,
     pub(super) simulators: Simulators,
-    pub(super) kept: Kept<Measured>,
+    pub(super) measurements: MeasurementCache<Measured>,
     scan: Arc<Scan>,
     // The newest list of each network. A lock instead of an owning task: it is never held across an await.
     listed: Mutex<BTreeMap<ChainId, Arc<Listing>>>,
@@ -40,7 +40,7 @@ impl Lending {
             ports: ports.clone(),
             hints: Hints::default(),
             simulators: Simulators::default(),
-            kept: Kept::default(),
+            measurements: MeasurementCache::default(),
             scan: Arc::default(),
             listed: Mutex::default(),
         }
@@ -50,7 +50,7 @@ impl Lending {
     ///
     /// `outbox` is the state of the paying address's outbox before the measurement.
     pub fn keep(&self, id: RequestId, outbox: Arc<Outbox>, measured: Measured) {
-        self.kept.put(id, outbox, measured);
+        self.measurements.put(id, outbox, measured);
     }
 
     /// Returns the curated venues of a network: those of our table, and those of the newest list.

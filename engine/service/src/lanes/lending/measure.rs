@@ -16,7 +16,7 @@ use bursar_submit::fees::FeeFacts;
 use super::known::Known;
 use super::lane::Lending;
 use super::measured::Measured;
-use super::network_read::{NetworkReader, ReadNetwork, Wanted};
+use super::network_read::{LoanTarget, NetworkReader, ReadNetwork};
 use super::rehearse::{self, LoanPlan, Rehearsal};
 use super::venue_read::{Preview, ReadVenue};
 use crate::lanes::batch::unavailable;
@@ -120,7 +120,7 @@ impl Lending {
         ask: &LoanAsk,
         known: &Known,
     ) -> Result<(ReadNetwork, Vec<(ChainId, Option<VenueId>)>), Refusal> {
-        let wanted = Some(Wanted { venue: ask.venue, preview: preview(ask) });
+        let wanted = Some(LoanTarget { venue: ask.venue, preview: preview(ask) });
         let alone = [ask.venue];
         if !ask.supplies() {
             return Ok((reader.read(&alone, wanted).await?, Vec::new()));

@@ -5,7 +5,7 @@ use bursar_domain::loans::LoanQuote;
 use bursar_domain::plan::Execution;
 
 use super::rehearse::LoanPlan;
-use crate::lanes::kept::Measurement;
+use crate::lanes::measurement_cache::Measurement;
 
 /// A measured loan.
 #[derive(Debug, Clone)]

@@ -10,14 +10,14 @@ use bursar_domain::Refusal;
 use bursar_morpho::VenueId;
 
 use super::hints::Hints;
-use super::position_read::{self, PositionPlaces, ReadPosition};
+use super::position_read::{self, PositionReads, ReadPosition};
 use super::vault_read::ROUNDS_MAX;
-use super::venue_read::{self, Preview, ReadVenue, Surroundings, VenuePlaces};
+use super::venue_read::{self, Preview, ReadContext, ReadVenue, VenueReads};
 use crate::lanes::batch::{Batch, unavailable};
 
 /// The loan for which a network is read.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Wanted {
+pub(super) struct LoanTarget {
     pub(super) venue: VenueId,
     pub(super) preview: Preview,
 }
@@ -50,13 +50,13 @@ pub(super) struct NetworkReader<'a> {
 }
 
 /// Where the answers about a network are.
-struct NetworkPlaces {
+struct NetworkReads {
     time: usize,
     native: usize,
     coins: usize,
     allowance: Option<usize>,
-    positions: Vec<(VenueId, PositionPlaces)>,
-    venue: Option<(Wanted, Surroundings<'static>, VenuePlaces)>,
+    positions: Vec<(VenueId, PositionReads)>,
+    venue: Option<(LoanTarget, ReadContext<'static>, VenueReads)>,
 }
 
 impl NetworkReader<'_> {
@@ -68,7 +68,7 @@ impl NetworkReader<'_> {
     pub(super) async fn read(
         &self,
         venues: &[VenueId],
-        wanted: Option<Wanted>,
+        wanted: Option<LoanTarget>,
     ) -> Result<ReadNetwork, Refusal> {
         for _round in 0..ROUNDS_MAX {
             if let Some(read) = self.once(venues, wanted).await? {
@@ -86,14 +86,14 @@ impl NetworkReader<'_> {
             let mut batch = Batch::default();
             let time = batch.push(multicall::block_time());
             let hint = self.hints.position(chain, venue, self.owner);
-            let places = PositionPlaces::ask(&mut batch, singleton, venue, self.owner, hint);
+            let places = PositionReads::ask(&mut batch, singleton, venue, self.owner, hint);
             let answers = batch.run_at(self.chain, block).await.ok()?;
             match places.read(&answers, answers.time(time).ok()?) {
-                position_read::Found::Whole(position) => return Some(position.worth),
-                position_read::Found::Other(hint) => {
+                position_read::PositionOutcome::Whole(position) => return Some(position.worth),
+                position_read::PositionOutcome::Other(hint) => {
                     self.hints.set_position(chain, venue, self.owner, hint);
                 }
-                position_read::Found::Unreadable => return None,
+                position_read::PositionOutcome::Unreadable => return None,
             }
         }
         None
@@ -103,7 +103,7 @@ impl NetworkReader<'_> {
     async fn once(
         &self,
         venues: &[VenueId],
-        wanted: Option<Wanted>,
+        wanted: Option<LoanTarget>,
     ) -> Result<Option<ReadNetwork>, Refusal> {
         let mut batch = Batch::default();
         let places = self.ask(&mut batch, venues, wanted);
@@ -122,15 +122,15 @@ impl NetworkReader<'_> {
         let mut read = Vec::with_capacity(places.positions.len());
         for (venue, places) in &places.positions {
             match places.read(&answers, block_time) {
-                position_read::Found::Whole(position) => {
+                position_read::PositionOutcome::Whole(position) => {
                     hints.note_shares(chain, *venue, owner, position.shares);
                     read.push((*venue, Some(position)));
                 }
-                position_read::Found::Other(hint) => {
+                position_read::PositionOutcome::Other(hint) => {
                     hints.set_position(chain, *venue, owner, hint);
                     is_whole = false;
                 }
-                position_read::Found::Unreadable => read.push((*venue, None)),
+                position_read::PositionOutcome::Unreadable => read.push((*venue, None)),
             }
         }
         let mut found = None;
@@ -140,9 +140,9 @@ impl NetworkReader<'_> {
                 None if is_whole => Some(Err("the position in it cannot be read")),
                 None => None,
                 Some(position) => match places.read(&answers, around, position) {
-                    venue_read::Found::Whole(venue) => Some(Ok(*venue)),
-                    venue_read::Found::Unreadable(reason) => Some(Err(reason)),
-                    venue_read::Found::Other(structure) => {
+                    venue_read::VenueOutcome::Whole(venue) => Some(Ok(*venue)),
+                    venue_read::VenueOutcome::Unreadable(reason) => Some(Err(reason)),
+                    venue_read::VenueOutcome::Other(structure) => {
                         hints.set_structure(chain, wanted.venue, structure);
                         is_whole = false;
                         None
@@ -164,7 +164,12 @@ impl NetworkReader<'_> {
     }
 
     /// Asks for everything.
-    fn ask(&self, batch: &mut Batch, venues: &[VenueId], wanted: Option<Wanted>) -> NetworkPlaces {
+    fn ask(
+        &self,
+        batch: &mut Batch,
+        venues: &[VenueId],
+        wanted: Option<LoanTarget>,
+    ) -> NetworkReads {
         let Self { network, contracts, owner, hints, .. } = *self;
         let (chain, coin) = (network.chain, network.stablecoin.address);
         let time = batch.push(multicall::block_time());
@@ -174,17 +179,17 @@ impl NetworkReader<'_> {
         let allowance = spender.map(|one| batch.add(coin, token::allowance(owner, one)));
         let positions = venues.iter().map(|venue| {
             let hint = hints.position(chain, *venue, owner);
-            (*venue, PositionPlaces::ask(batch, contracts.singleton, *venue, owner, hint))
+            (*venue, PositionReads::ask(batch, contracts.singleton, *venue, owner, hint))
         });
         let positions = positions.collect();
         let venue = wanted.map(|wanted| {
-            let around = Surroundings { network, contracts, owner, preview: wanted.preview };
+            let around = ReadContext { network, contracts, owner, preview: wanted.preview };
             let hint = hints.venue(chain, wanted.venue);
             let position = hints.position(chain, wanted.venue, owner);
-            let places = VenuePlaces::ask(batch, around, wanted.venue, &hint, position);
+            let places = VenueReads::ask(batch, around, wanted.venue, &hint, position);
             (wanted, around, places)
         });
-        NetworkPlaces { time, native, coins, allowance, positions, venue }
+        NetworkReads { time, native, coins, allowance, positions, venue }
     }
 }
 

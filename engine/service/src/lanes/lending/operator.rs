@@ -6,14 +6,14 @@ use bursar_core::money::{Atoms, Usd};
 use bursar_core::networks::Network;
 use bursar_domain::loans::{LoanAction, LoanAsk, LoanQuote, LoanSize, VenueFacts};
 use bursar_domain::{Refusal, State, loan_text};
-use bursar_morpho::{Taken, VenueId};
+use bursar_morpho::{ForcedDeallocation, VenueId};
 use bursar_submit::Call;
 
 use super::input;
 use super::known::Known;
 use super::lane::Lending;
 use super::measure::{LoanNetwork, is_unendorsed};
-use super::network_read::Wanted;
+use super::network_read::LoanTarget;
 use super::venue_read::Preview;
 
 /// A withdrawal that the operator wants.
@@ -60,7 +60,7 @@ pub struct ForcedCost {
     /// What stays in the vault, by the rehearsal.
     pub penalty: Atoms,
     /// What each adapter gives.
-    pub taken: Vec<Taken>,
+    pub taken: Vec<ForcedDeallocation>,
 }
 
 /// A rehearsed withdrawal of the operator.
@@ -112,7 +112,7 @@ impl Lending {
         let LoanNetwork { contracts, .. } = LoanNetwork::of(network.chain)?;
         let chain = self.chain(network)?;
         let reader = self.reader(&*chain, network, contracts, Address::ZERO);
-        let wanted = Wanted { venue, preview: Preview::All };
+        let wanted = LoanTarget { venue, preview: Preview::All };
         let read = reader.read(&[venue], Some(wanted)).await?;
         let found = read.venue.ok_or_else(|| Refusal::new(Code::ChainUnavailable))?;
         found.map(|venue| venue.facts).map_err(|reason| {

@@ -7,7 +7,7 @@ use bursar_morpho::VenueId;
 
 use super::known::Known;
 use super::lane::Lending;
-use super::network_read::Wanted;
+use super::network_read::LoanTarget;
 use super::venue_read::Preview;
 
 /// A venue, and what an address has in it.
@@ -88,7 +88,7 @@ impl Lending {
                 let withdrawable = if position.shares.is_zero() {
                     Some(U256::ZERO)
                 } else {
-                    let wanted = Wanted { venue, preview: Preview::All };
+                    let wanted = LoanTarget { venue, preview: Preview::All };
                     let whole = reader.read(&[venue], Some(wanted)).await.ok();
                     whole.and_then(|one| one.venue?.ok()).and_then(|one| match one.exit_gate {
                         Some(_closed) => Some(U256::ZERO),

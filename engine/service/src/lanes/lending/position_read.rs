@@ -29,7 +29,7 @@ pub(super) struct ReadPosition {
 }
 
 /// What a read showed.
-pub(super) enum Found {
+pub(super) enum PositionOutcome {
     Whole(ReadPosition),
     /// Ask again with this.
     Other(Hint),
@@ -38,7 +38,7 @@ pub(super) enum Found {
 
 /// The places of the reads of one position.
 #[derive(Debug)]
-pub(super) enum PositionPlaces {
+pub(super) enum PositionReads {
     Vault {
         shares: usize,
         worth: Option<usize>,
@@ -56,7 +56,7 @@ pub(super) enum PositionPlaces {
     },
 }
 
-impl PositionPlaces {
+impl PositionReads {
     pub(super) fn ask(
         batch: &mut Batch,
         singleton: Address,
@@ -87,28 +87,28 @@ impl PositionPlaces {
     }
 
     /// Reads the answers. `block_time` is the time of their block, in Unix seconds.
-    pub(super) fn read(&self, answers: &Answers, block_time: u64) -> Found {
-        self.try_read(answers, block_time).unwrap_or(Found::Unreadable)
+    pub(super) fn read(&self, answers: &Answers, block_time: u64) -> PositionOutcome {
+        self.try_read(answers, block_time).unwrap_or(PositionOutcome::Unreadable)
     }
 
-    fn try_read(&self, answers: &Answers, block_time: u64) -> Option<Found> {
+    fn try_read(&self, answers: &Answers, block_time: u64) -> Option<PositionOutcome> {
         Some(match self {
             Self::Vault { shares, worth, asked } => {
                 // Where there is no contract there are no shares. What we have lent there is in the journal.
                 let is_absent = answers.bytes(*shares).ok()?.is_empty();
                 let shares = if is_absent { U256::ZERO } else { answers.number(*shares).ok()? };
                 if shares != asked.shares && !shares.is_zero() {
-                    return Some(Found::Other(Hint { shares, ..*asked }));
+                    return Some(PositionOutcome::Other(Hint { shares, ..*asked }));
                 }
                 let worth = match worth.filter(|_asked| !shares.is_zero()) {
                     Some(at) => answers.number(at).ok()?,
                     None => U256::ZERO,
                 };
-                Found::Whole(ReadPosition { shares, worth, market: None })
+                PositionOutcome::Whole(ReadPosition { shares, worth, market: None })
             }
             Self::NewMarket { id, params } => {
                 let params = market::decode_market_params(*id, answers.bytes(*params).ok()?)?;
-                Found::Other(Hint { shares: U256::ZERO, params: Some(params) })
+                PositionOutcome::Other(Hint { shares: U256::ZERO, params: Some(params) })
             }
             Self::Market { params, market, position } => {
                 let market = market::decode_market(answers.bytes(*market).ok()?)?;
@@ -121,7 +121,11 @@ impl PositionPlaces {
                 let market = market.accrue(BorrowRate::NoModel, block_time).ok()?;
                 let shares = position.supply_shares;
                 let worth = market.assets_floor(shares)?;
-                Found::Whole(ReadPosition { shares, worth, market: Some((*params, market)) })
+                PositionOutcome::Whole(ReadPosition {
+                    shares,
+                    worth,
+                    market: Some((*params, market)),
+                })
             }
         })
     }

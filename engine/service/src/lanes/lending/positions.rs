@@ -81,7 +81,7 @@ impl Lending {
                 positions.read = positions.read.saturating_add(1);
                 let places = match shares.number(at) {
                     Ok(U256::ZERO) => continue,
-                    Ok(shares) => Some(Places::ask(&mut batch, venue, *owner, shares)),
+                    Ok(shares) => Some(VaultPositionReads::ask(&mut batch, venue, *owner, shares)),
                     Err(_odd) => None,
                 };
                 asked.push((index, *venue, places));
@@ -102,7 +102,7 @@ impl Lending {
 }
 
 /// The places of what is asked about one position.
-struct Places {
+struct VaultPositionReads {
     shares: U256,
     worth: usize,
     exit: Exit,
@@ -115,7 +115,7 @@ enum Exit {
     MaxWithdraw(usize),
 }
 
-impl Places {
+impl VaultPositionReads {
     fn ask(batch: &mut Batch, venue: &Venue, owner: Address, shares: U256) -> Self {
         let mut add = |data| batch.add(venue.address, data);
         Self {

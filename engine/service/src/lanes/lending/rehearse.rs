@@ -17,7 +17,7 @@ use bursar_morpho::views::{market, vault};
 use bursar_morpho::{CallFault, LoanAmount, MarketParams, VenueId, calls, errors};
 use bursar_submit::Call;
 
-use super::foreign::Ours;
+use super::foreign::AllowedChanges;
 use super::network_read::{ReadNetwork, spender};
 use super::venue_read::ReadVenue;
 use crate::lanes::batch::unavailable;
@@ -114,7 +114,7 @@ pub(super) fn failure(data: &Bytes) -> Refusal {
 }
 
 /// What the simulation of a plan showed.
-struct Shown {
+struct SimulationResult {
     assets: U256,
     shares: U256,
     worth: U256,
@@ -233,7 +233,7 @@ impl Rehearsal<'_> {
     /// # Errors
     /// `WOULD_FAIL` if another amount moves than expected, if another token or allowance of ours changes, or if an
     /// allowance remains; `CHAIN_UNAVAILABLE` if no node can show the state after a plan of several transactions.
-    fn check(&self, simulated: &Simulation, parts: usize) -> Result<Shown, Refusal> {
+    fn check(&self, simulated: &Simulation, parts: usize) -> Result<SimulationResult, Refusal> {
         let wrong = |what: &str| {
             let message = format!("The transactions would do something else: {what}.");
             Refusal::because(Code::WouldFail, message)
@@ -244,16 +244,21 @@ impl Rehearsal<'_> {
                 return Err(Refusal::because(Code::ChainUnavailable, message));
             }
             let ReadVenue { assets, shares, .. } = *self.venue;
-            return Ok(Shown { assets, shares, worth: U256::ZERO, effects: Effects::Unproven });
+            return Ok(SimulationResult {
+                assets,
+                shares,
+                worth: U256::ZERO,
+                effects: Effects::Unproven,
+            });
         };
         let after = self.after(reads).map_err(wrong)?;
         let shown =
             if self.ask.supplies() { self.supplied(&after) } else { self.withdrawn(&after) };
         let shown = shown.map_err(wrong)?;
         if simulated.method != SimulationMethod::SimulateV1 {
-            return Ok(Shown { effects: Effects::Unproven, ..shown });
+            return Ok(SimulationResult { effects: Effects::Unproven, ..shown });
         }
-        let ours = Ours::of(self.ask.venue, self.owner, self.network, self.contracts);
+        let ours = AllowedChanges::of(self.ask.venue, self.owner, self.network, self.contracts);
         let calls = simulated.calls.iter().flatten();
         if calls.clone().flat_map(|call| &call.logs).any(|log| ours.is_foreign(log)) {
             return Err(wrong("another token or allowance of the paying address changes"));
@@ -267,7 +272,7 @@ impl Rehearsal<'_> {
     }
 
     /// Checks what a supply moves.
-    fn supplied(&self, after: &After) -> Result<Shown, &'static str> {
+    fn supplied(&self, after: &After) -> Result<SimulationResult, &'static str> {
         let paid = self.own.coins.checked_sub(after.coins);
         let gained = after.held.checked_sub(self.held_before());
         let (Some(paid), Some(gained)) = (paid, gained) else {
@@ -288,11 +293,11 @@ impl Rehearsal<'_> {
         let part = after.worth_of_preview.checked_mul(gained.min(self.venue.shares));
         let worth = part.and_then(|part| part.checked_div(self.venue.shares));
         let worth = worth.unwrap_or(U256::ZERO);
-        Ok(Shown { assets: paid, shares: gained, worth, effects: Effects::Proven })
+        Ok(SimulationResult { assets: paid, shares: gained, worth, effects: Effects::Proven })
     }
 
     /// Checks what a withdrawal moves.
-    fn withdrawn(&self, after: &After) -> Result<Shown, &'static str> {
+    fn withdrawn(&self, after: &After) -> Result<SimulationResult, &'static str> {
         let gained = after.coins.checked_sub(self.own.coins);
         let given = self.held_before().checked_sub(after.held);
         let (Some(gained), Some(given)) = (gained, given) else {
@@ -311,7 +316,12 @@ impl Rehearsal<'_> {
         if after.allowance != self.own.allowance {
             return Err("an allowance changes");
         }
-        Ok(Shown { assets: gained, shares: given, worth: U256::ZERO, effects: Effects::Proven })
+        Ok(SimulationResult {
+            assets: gained,
+            shares: given,
+            worth: U256::ZERO,
+            effects: Effects::Proven,
+        })
     }
 
     fn held_before(&self) -> U256 {

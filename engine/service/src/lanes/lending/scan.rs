@@ -28,7 +28,7 @@ use tokio_util::sync::CancellationToken;
 use crate::core::handle::Handle;
 use crate::ports::Ports;
 use follow::Follower;
-use wanted::{Wanted, follow_views};
+use wanted::{ScanScope, follow_views};
 
 pub use findings::ScanBound;
 pub use query::ScanFault;
@@ -55,7 +55,7 @@ pub fn load(scan: &Scan, store: &dyn ScanStore) {
 /// Scans all wanted networks until the engine stops, and saves the results.
 pub async fn run(task: ScanTask) {
     let ScanTask { scan, store, core, ports, stopping } = task;
-    let (publish, wanted) = watch::channel(Wanted::default());
+    let (publish, wanted) = watch::channel(ScanScope::default());
     // cancel-safe: results are recorded and saved without an await between two changes of them.
     tokio::select! {
         biased;
@@ -67,7 +67,7 @@ pub async fn run(task: ScanTask) {
     save::save_rest(&scan, &store).await;
 }
 
-async fn scan_all(scan: &Arc<Scan>, ports: &Ports, wanted: watch::Receiver<Wanted>) {
+async fn scan_all(scan: &Arc<Scan>, ports: &Ports, wanted: watch::Receiver<ScanScope>) {
     let followers = NETWORKS.iter().filter_map(|network| {
         let follower = Follower {
             scan: Arc::clone(scan),

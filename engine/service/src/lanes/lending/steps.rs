@@ -32,7 +32,7 @@ impl Lending {
         known: Known,
     ) -> Result<Option<NextStep>, Refusal> {
         let now_ms = self.ports.clock.now().age_clock_ms();
-        let measured = match self.kept.take(request.id, execution, outbox, now_ms) {
+        let measured = match self.measurements.take(request.id, execution, outbox, now_ms) {
             Some(measured) => measured,
             None => self.measure(loan, request.from, &known).await?,
         };

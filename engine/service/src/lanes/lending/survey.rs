@@ -7,7 +7,7 @@ use bursar_domain::Refusal;
 
 use super::lane::Lending;
 use super::vault_list::VaultList;
-use super::vault_read::{Found, ROUNDS_MAX, Structure, VaultPlaces, Venue};
+use super::vault_read::{ROUNDS_MAX, Structure, VaultOutcome, VaultReads, Venue};
 use crate::lanes::batch::Batch;
 
 /// The vaults of a network, all at one block.
@@ -62,16 +62,16 @@ pub(super) async fn survey_at(
         let asked: Vec<_> = left
             .into_iter()
             .map(|(vault, parts)| {
-                (vault, VaultPlaces::ask(&mut batch, vault, network, contracts, parts))
+                (vault, VaultReads::ask(&mut batch, vault, network, contracts, parts))
             })
             .collect();
         let answers = batch.run_at(chain, block).await?;
         left = Vec::new();
         for (vault, places) in asked {
             match places.read(&answers, network, contracts) {
-                Found::Whole(venue) => survey.venues.push(*venue),
-                Found::Other(parts) => left.push((vault, parts)),
-                Found::Unreadable(reason) => survey.unreadable.push((vault, reason)),
+                VaultOutcome::Whole(venue) => survey.venues.push(*venue),
+                VaultOutcome::Other(parts) => left.push((vault, parts)),
+                VaultOutcome::Unreadable(reason) => survey.unreadable.push((vault, reason)),
             }
         }
         if left.is_empty() {

@@ -67,7 +67,7 @@ pub(super) struct Structure {
 }
 
 /// What a read showed.
-pub(super) enum Found {
+pub(super) enum VaultOutcome {
     Whole(Box<Venue>),
     /// The vault has other parts: ask again about these.
     Other(Structure),
@@ -75,7 +75,7 @@ pub(super) enum Found {
 }
 
 /// The places of the reads of one vault.
-pub(super) struct VaultPlaces {
+pub(super) struct VaultReads {
     address: Address,
     official: Vec<(VaultKind, usize)>,
     asset: usize,
@@ -89,12 +89,12 @@ pub(super) struct VaultPlaces {
     registry: usize,
     liquidity_adapter: usize,
     liquidity_data: usize,
-    adapters: Vec<AdapterPlaces>,
-    liquidity: LiquidityPlaces,
+    adapters: Vec<AdapterReads>,
+    liquidity: LiquidityReads,
     /// For each vault behind an adapter, one answer of each factory.
     inner: Vec<Vec<usize>>,
     queued: usize,
-    queue: Vec<QueuePlaces>,
+    queue: Vec<QueueReads>,
     asked: Structure,
 }
 
@@ -105,26 +105,26 @@ struct AdapterParts {
     inner_vault: usize,
 }
 
-struct AdapterPlaces {
+struct AdapterReads {
     at: usize,
     /// The adapter that was found last, and what is asked about it.
     known: Option<AdapterParts>,
 }
 
-struct QueuePlaces {
+struct QueueReads {
     at: usize,
     /// The market that was found last, its totals, and what the vault has in it.
     known: Option<(usize, usize)>,
 }
 
-enum LiquidityPlaces {
+enum LiquidityReads {
     Absent,
     Unknown,
     Market { supplied: usize, market: usize },
     Vault { max_withdraw: usize },
 }
 
-impl VaultPlaces {
+impl VaultReads {
     /// Asks about a vault with the parts that were found last.
     pub(super) fn ask(
         batch: &mut Batch,
@@ -146,7 +146,7 @@ impl VaultPlaces {
         };
         let official = is_vault(batch, address);
         let adapters = (0..asked.count)
-            .map(|index| AdapterPlaces::ask(batch, address, index, contracts, &asked))
+            .map(|index| AdapterReads::ask(batch, address, index, contracts, &asked))
             .collect();
         let inner = asked
             .inner
@@ -170,11 +170,11 @@ impl VaultPlaces {
             liquidity_adapter: batch.add(address, vault::liquidity_adapter_call()),
             liquidity_data: batch.add(address, vault::liquidity_data_call()),
             adapters,
-            liquidity: LiquidityPlaces::ask(batch, contracts, &asked),
+            liquidity: LiquidityReads::ask(batch, contracts, &asked),
             inner,
             queued: batch.add(address, vault::withdraw_queue_length_call()),
             queue: (0..asked.queued)
-                .map(|index| QueuePlaces::ask(batch, address, index, contracts, &asked))
+                .map(|index| QueueReads::ask(batch, address, index, contracts, &asked))
                 .collect(),
             asked,
         }
@@ -186,8 +186,8 @@ impl VaultPlaces {
         answers: &Answers,
         network: &Network,
         contracts: &Contracts,
-    ) -> Found {
-        self.try_read(answers, network, contracts).unwrap_or_else(Found::Unreadable)
+    ) -> VaultOutcome {
+        self.try_read(answers, network, contracts).unwrap_or_else(VaultOutcome::Unreadable)
     }
 
     fn try_read(
@@ -195,7 +195,7 @@ impl VaultPlaces {
         answers: &Answers,
         network: &Network,
         contracts: &Contracts,
-    ) -> Result<Found, &'static str> {
+    ) -> Result<VaultOutcome, &'static str> {
         let address_at = |at| answers.address(at).ok_or("it is not a vault");
         let mut official = None;
         for (kind, at) in &self.official {
@@ -219,7 +219,7 @@ impl VaultPlaces {
             self.find_queue(answers, &mut found)?;
         }
         if found != self.asked {
-            return Ok(Found::Other(found));
+            return Ok(VaultOutcome::Other(found));
         }
         self.confirm_inner(answers, &mut origins)?;
         let idle = answers.number(self.idle).map_err(|_odd| "the stablecoin cannot be read")?;
@@ -243,7 +243,7 @@ impl VaultPlaces {
             adapter_registry: registry,
         };
         let text = |at| answers.bytes(at).map(|answer| token::text(answer)).unwrap_or_default();
-        Ok(Found::Whole(Box::new(Venue {
+        Ok(VaultOutcome::Whole(Box::new(Venue {
             address: self.address,
             kind,
             name: text(self.name),
@@ -345,12 +345,12 @@ impl VaultPlaces {
     fn source(&self, answers: &Answers) -> Result<LiquiditySource, &'static str> {
         let number = |at| answers.number(at).map_err(|_odd| "what it can pay cannot be read");
         Ok(match self.liquidity {
-            LiquidityPlaces::Absent => LiquiditySource::Absent,
-            LiquidityPlaces::Unknown => LiquiditySource::Unknown,
-            LiquidityPlaces::Vault { max_withdraw } => {
+            LiquidityReads::Absent => LiquiditySource::Absent,
+            LiquidityReads::Unknown => LiquiditySource::Unknown,
+            LiquidityReads::Vault { max_withdraw } => {
                 LiquiditySource::MetaMorpho { max_withdraw: number(max_withdraw)? }
             }
-            LiquidityPlaces::Market { supplied, market } => {
+            LiquidityReads::Market { supplied, market } => {
                 let market = answers.bytes(market).ok().and_then(|one| market::decode_market(one));
                 let market = market.ok_or("what it can pay cannot be read")?;
                 // Interest adds the same to what is lent and to what is owed, so it does not change the difference.
@@ -362,7 +362,7 @@ impl VaultPlaces {
     }
 }
 
-impl AdapterPlaces {
+impl AdapterReads {
     fn ask(
         batch: &mut Batch,
         vault: Address,
@@ -406,7 +406,7 @@ impl AdapterPlaces {
     }
 }
 
-impl QueuePlaces {
+impl QueueReads {
     fn ask(
         batch: &mut Batch,
         address: Address,
@@ -424,7 +424,7 @@ impl QueuePlaces {
     }
 }
 
-impl LiquidityPlaces {
+impl LiquidityReads {
     fn ask(batch: &mut Batch, contracts: &Contracts, asked: &Structure) -> Self {
         let Some((address, data)) = &asked.liquidity else { return Self::Absent };
         if let Some((adapter, inner)) = asked.inner.iter().find(|(adapter, _)| adapter == address) {

@@ -13,7 +13,7 @@ use bursar_morpho::worth::{VIRTUAL_SHARES_MIN, has_enough_virtual_shares, virtua
 use bursar_morpho::{GateKind, SharePrice, Trust, VenueId};
 
 use super::position_read::ReadPosition;
-use super::vault_read::{self, Structure, VaultPlaces, Venue, trusted_parties};
+use super::vault_read::{self, Structure, VaultReads, Venue, trusted_parties};
 use crate::lanes::batch::{Answers, Batch};
 
 /// The number of shares whose worth is compared over time: many, so that rounding does not matter.
@@ -65,7 +65,7 @@ pub(super) struct ReadVenue {
 }
 
 /// What a read showed.
-pub(super) enum Found {
+pub(super) enum VenueOutcome {
     Whole(Box<ReadVenue>),
     /// Ask again about these parts.
     Other(Structure),
@@ -74,13 +74,13 @@ pub(super) enum Found {
 }
 
 /// The places of the reads of a venue.
-pub(super) enum VenuePlaces {
+pub(super) enum VenueReads {
     Vault {
-        vault: VaultPlaces,
+        vault: VaultReads,
         more: VaultExtras,
     },
     Market {
-        endorser: Option<(VaultPlaces, Option<usize>)>,
+        endorser: Option<(VaultReads, Option<usize>)>,
         symbol: Option<usize>,
         adapter: Option<Address>,
     },
@@ -98,27 +98,27 @@ pub(super) struct VaultExtras {
 
 /// What is read around a venue.
 #[derive(Clone, Copy)]
-pub(super) struct Surroundings<'a> {
+pub(super) struct ReadContext<'a> {
     pub(super) network: &'a Network,
     pub(super) contracts: &'a Contracts,
     pub(super) owner: Address,
     pub(super) preview: Preview,
 }
 
-impl VenuePlaces {
+impl VenueReads {
     /// Asks about a venue. `position` is what was seen last of the owner's position in it.
     pub(super) fn ask(
         batch: &mut Batch,
-        around: Surroundings<'_>,
+        around: ReadContext<'_>,
         venue: VenueId,
         hint: &VenueHint,
         position: super::position_read::Hint,
     ) -> Self {
-        let Surroundings { network, contracts, .. } = around;
+        let ReadContext { network, contracts, .. } = around;
         match venue {
             VenueId::Vault(address) => {
                 let structure = hint.structure.clone();
-                let vault = VaultPlaces::ask(batch, address, network, contracts, structure);
+                let vault = VaultReads::ask(batch, address, network, contracts, structure);
                 Self::Vault { vault, more: VaultExtras::ask(batch, around, address) }
             }
             VenueId::Market(_) => {
@@ -126,7 +126,7 @@ impl VenuePlaces {
                 let endorser = hint.endorser.map(|endorser| {
                     let structure = hint.structure.clone();
                     let places =
-                        VaultPlaces::ask(batch, endorser.vault, network, contracts, structure);
+                        VaultReads::ask(batch, endorser.vault, network, contracts, structure);
                     let cap = params.map(|params| match endorser.adapter {
                         Some(adapter) => {
                             let cap = vault::absolute_cap_call(market_cap_id(adapter, &params));
@@ -148,37 +148,43 @@ impl VenuePlaces {
     pub(super) fn read(
         &self,
         answers: &Answers,
-        around: Surroundings<'_>,
+        around: ReadContext<'_>,
         position: &ReadPosition,
-    ) -> Found {
+    ) -> VenueOutcome {
         match self {
             Self::Vault { vault, more } => {
                 match vault.read(answers, around.network, around.contracts) {
-                    vault_read::Found::Other(structure) => Found::Other(structure),
-                    vault_read::Found::Whole(venue) => more
+                    vault_read::VaultOutcome::Other(structure) => VenueOutcome::Other(structure),
+                    vault_read::VaultOutcome::Whole(venue) => more
                         .read(answers, around, position, Some(&venue))
-                        .map_or_else(Found::Unreadable, |read| Found::Whole(Box::new(read))),
+                        .map_or_else(VenueOutcome::Unreadable, |read| {
+                            VenueOutcome::Whole(Box::new(read))
+                        }),
                     // Its money must come out even if an adapter stops to answer.
-                    vault_read::Found::Unreadable(reason) => more
+                    vault_read::VaultOutcome::Unreadable(reason) => more
                         .read(answers, around, position, None)
-                        .map_or(Found::Unreadable(reason), |read| Found::Whole(Box::new(read))),
+                        .map_or(VenueOutcome::Unreadable(reason), |read| {
+                            VenueOutcome::Whole(Box::new(read))
+                        }),
                 }
             }
             Self::Market { endorser, symbol, adapter } => {
                 let mut cap = U256::ZERO;
                 if let Some((places, at)) = endorser {
                     match places.read(answers, around.network, around.contracts) {
-                        vault_read::Found::Other(structure) => return Found::Other(structure),
-                        vault_read::Found::Whole(venue) => {
+                        vault_read::VaultOutcome::Other(structure) => {
+                            return VenueOutcome::Other(structure);
+                        }
+                        vault_read::VaultOutcome::Whole(venue) => {
                             cap = cap_of(answers, *at, &venue, *adapter);
                         }
                         // A vault that cannot be read endorses nothing.
-                        vault_read::Found::Unreadable(_) => {}
+                        vault_read::VaultOutcome::Unreadable(_) => {}
                     }
                 }
                 match market_facts(answers, around, position, *symbol, cap) {
-                    Some(read) => Found::Whole(Box::new(read)),
-                    None => Found::Unreadable("the market cannot be read"),
+                    Some(read) => VenueOutcome::Whole(Box::new(read)),
+                    None => VenueOutcome::Unreadable("the market cannot be read"),
                 }
             }
         }
@@ -202,7 +208,7 @@ fn cap_of(answers: &Answers, at: Option<usize>, venue: &Venue, adapter: Option<A
 }
 
 impl VaultExtras {
-    fn ask(batch: &mut Batch, around: Surroundings<'_>, address: Address) -> Self {
+    fn ask(batch: &mut Batch, around: ReadContext<'_>, address: Address) -> Self {
         let mut add = |data| batch.add(address, data);
         Self {
             gates: GATES.map(|gate| add(vault::passes_gate_call(gate, around.owner))),
@@ -223,7 +229,7 @@ impl VaultExtras {
     fn read(
         &self,
         answers: &Answers,
-        around: Surroundings<'_>,
+        around: ReadContext<'_>,
         position: &ReadPosition,
         venue: Option<&Venue>,
     ) -> Result<ReadVenue, &'static str> {
@@ -290,7 +296,7 @@ impl VaultExtras {
 
 fn market_facts(
     answers: &Answers,
-    around: Surroundings<'_>,
+    around: ReadContext<'_>,
     position: &ReadPosition,
     symbol: Option<usize>,
     cap: U256,

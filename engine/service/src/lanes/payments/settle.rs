@@ -21,7 +21,7 @@ const FIRST_PAUSE_MS: u64 = 1_000;
 /// The longest pause between two lookups.
 const LONGEST_PAUSE_MS: u64 = 10 * 60 * 1000;
 /// Concurrent lookups.
-const AT_ONCE: usize = 8;
+const CONCURRENT_LOOKUPS_MAX: usize = 8;
 
 /// keccak256 of `Transfer(address,address,uint256)` (ERC-20).
 const TRANSFER: B256 = b256!("0xddf252ad1be2c89b69c2b068fc378daa952ba7f163c4a11628f55a4df523b3ef");
@@ -54,7 +54,9 @@ pub async fn follow(core: Handle, ports: Ports, stopping: CancellationToken) {
             .filter_map(|(id, _plan)| settling.get(id).map(Arc::clone))
             .collect();
         futures::stream::iter(&due)
-            .for_each_concurrent(AT_ONCE, |settlement| look_up(&core, &ports, settlement))
+            .for_each_concurrent(CONCURRENT_LOOKUPS_MAX, |settlement| {
+                look_up(&core, &ports, settlement)
+            })
             .await;
         for settlement in &due {
             if let Some(plan) = plans.get_mut(&settlement.id) {

@@ -11,7 +11,7 @@ use super::reads::Batch;
 use crate::lanes::allowances::{Allowance, Allowances};
 
 /// Tokens of one read.
-const AT_ONCE: usize = 50;
+const TOKENS_PER_READ: usize = 50;
 
 impl Trading {
     /// Reads the allowances of `tokens` for the routers of the exchange.
@@ -30,7 +30,7 @@ impl Trading {
         let chain = self.chain(network)?;
         let mut all = Allowances::default();
         let Some(exchange) = network.exchange else { return Ok(all) };
-        for tokens in tokens.chunks(AT_ONCE) {
+        for tokens in tokens.chunks(TOKENS_PER_READ) {
             let mut batch = Batch::default();
             let time = batch.push(multicall::block_time());
             let spenders = [(exchange.v3.router, "SwapRouter02"), (exchange.permit2, "Permit2")];

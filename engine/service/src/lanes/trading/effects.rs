@@ -14,18 +14,18 @@ use bursar_uniswap::fill;
 use bursar_uniswap::read::decode_permit2_allowance;
 
 use super::market::Market;
-use super::permit::{Accepted, RouterRight};
+use super::permit::{RouterRight, SwapTerms};
 use super::spec::Spec;
 
 /// What the simulation of a plan showed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Shown {
+pub(super) struct SimulationResult {
     pub(super) effects: Effects,
     /// The output that arrived; `None` if the simulation did not show it.
     pub(super) received: Option<Atoms>,
 }
 
-impl Shown {
+impl SimulationResult {
     const NOTHING: Self = Self { effects: Effects::Unproven, received: None };
 }
 
@@ -54,14 +54,14 @@ pub(super) fn reads(spec: &Spec<'_>) -> Vec<ReadCall> {
 pub(super) fn check(
     spec: &Spec<'_>,
     market: &Market,
-    terms: &Accepted,
+    terms: &SwapTerms,
     simulated: &Simulation,
-) -> Result<Shown, Refusal> {
+) -> Result<SimulationResult, Refusal> {
     let wrong = |what: &str| {
         let message = format!("The trade would do something else than swap: {what}.");
         Err(Refusal::because(Code::WouldFail, message))
     };
-    let Some(reads) = &simulated.reads else { return Ok(Shown::NOTHING) };
+    let Some(reads) = &simulated.reads else { return Ok(SimulationResult::NOTHING) };
     // Balances of the native coin also change by gas; its transfers are checked below.
     if spec.token_in.address.is_some() {
         let left = market.balance_in.checked_sub(spec.amount_in.0);
@@ -80,7 +80,7 @@ pub(super) fn check(
     // Gas changes balances of the native coin too.
     let received = gained.map(Atoms).filter(|_any| spec.token_out.address.is_some());
     if simulated.method != SimulationMethod::SimulateV1 {
-        return Ok(Shown { received, ..Shown::NOTHING });
+        return Ok(SimulationResult { received, ..SimulationResult::NOTHING });
     }
     let calls: Vec<&SimulatedCall> = simulated.calls.iter().flatten().collect();
     if calls.iter().flat_map(|call| &call.logs).any(|log| is_foreign(spec, log)) {
@@ -96,7 +96,7 @@ pub(super) fn check(
     match check_native(spec, terms.floor, &calls) {
         Ok(back) => {
             let native = spec.token_out.address.is_none().then_some(Atoms(back));
-            Ok(Shown { effects: Effects::Proven, received: received.or(native) })
+            Ok(SimulationResult { effects: Effects::Proven, received: received.or(native) })
         }
         Err(what) => wrong(what),
     }
@@ -106,7 +106,7 @@ pub(super) fn check(
 fn check_allowances(
     spec: &Spec<'_>,
     market: &Market,
-    terms: &Accepted,
+    terms: &SwapTerms,
     reads: &[SimulatedCall],
 ) -> Result<(), &'static str> {
     if spec.spender().is_some() {

@@ -21,7 +21,7 @@ const FAILURE_MS: u64 = 30_000;
 const WAIT_MS: u64 = 3_000;
 
 /// Prices outside this range, in whole dollars, are implausible.
-const PLAUSIBLE: std::ops::RangeInclusive<Usd> = Usd::dollars(1)..=Usd::dollars(1_000_000);
+const PLAUSIBLE_PRICES: std::ops::RangeInclusive<Usd> = Usd::dollars(1)..=Usd::dollars(1_000_000);
 
 const WEI: u128 = 1_000_000_000_000_000_000;
 
@@ -129,7 +129,7 @@ impl EthPrice {
 
 impl Reading {
     fn usable(self) -> Option<Usd> {
-        (self.steady && PLAUSIBLE.contains(&self.price)).then_some(self.price)
+        (self.steady && PLAUSIBLE_PRICES.contains(&self.price)).then_some(self.price)
     }
 }
 

@@ -16,7 +16,7 @@ use bursar_submit::Outbox;
 use super::eth_price::EthPrice;
 use super::measured::{Committed, Measured};
 use super::wiring::Wiring;
-use crate::lanes::kept::Kept;
+use crate::lanes::measurement_cache::MeasurementCache;
 use crate::lanes::rehearsal::Simulators;
 use crate::ports::Ports;
 
@@ -29,7 +29,7 @@ pub struct Trading {
     // The chains whose contracts were found as expected. A lock instead of an owning task: it is never held across an
     // await.
     sound: Mutex<BTreeSet<ChainId>>,
-    kept: Kept<Measured>,
+    measurements: MeasurementCache<Measured>,
 }
 
 impl Trading {
@@ -41,7 +41,7 @@ impl Trading {
             eth_price,
             simulators: Simulators::default(),
             sound: Mutex::default(),
-            kept: Kept::default(),
+            measurements: MeasurementCache::default(),
         }
     }
 
@@ -49,7 +49,7 @@ impl Trading {
     ///
     /// `outbox` is the state of the paying address's outbox before the measurement.
     pub fn keep(&self, id: RequestId, outbox: Arc<Outbox>, measured: Measured) {
-        self.kept.put(id, outbox, measured);
+        self.measurements.put(id, outbox, measured);
     }
 
     /// Returns the kept measurement if it still holds, or measures the next step of a plan.
@@ -65,7 +65,7 @@ impl Trading {
         by_device: bool,
     ) -> Result<Measured, Refusal> {
         let now_ms = self.ports.clock.now().age_clock_ms();
-        if let Some(measured) = self.kept.take(request.id, execution, outbox, now_ms) {
+        if let Some(measured) = self.measurements.take(request.id, execution, outbox, now_ms) {
             return Ok(measured);
         }
         let committed = Committed { floor: execution.floor, execution: Some(execution), by_device };

@@ -12,7 +12,7 @@ use bursar_submit::fees::FeeFacts;
 use bursar_uniswap::read::Permit2Allowance;
 
 use super::eth_price::FeedPrice;
-use super::pools::{PoolReads, Quoted, own_quote};
+use super::pools::{PoolQuote, PoolReads, own_quote};
 use super::reads::{Batch, unavailable};
 use super::routes::{Comparison, Route};
 use super::spec::Spec;
@@ -84,7 +84,7 @@ pub(super) async fn measure(chain: &dyn Chain, spec: &Spec<'_>) -> Result<Market
     let feed = answers.feed_of(spec.exchange, feed, block_time);
     let quoted = match &pool {
         Some(pool) => pool.quoted(spec, &answers, own)?,
-        None => Quoted { out: spec.amount_in.0, gas: 50_000, impact: Some(Bps(0)) },
+        None => PoolQuote { out: spec.amount_in.0, gas: 50_000, impact: Some(Bps(0)) },
     };
     Ok(Market {
         block_time,

@@ -6,7 +6,7 @@ use bursar_domain::plan::{Execution, PLAN_S};
 use bursar_domain::trades::TradeQuote;
 
 use super::plan::Plan;
-use crate::lanes::kept::Measurement;
+use crate::lanes::measurement_cache::Measurement;
 
 /// What a trade is bound to when it is measured: nothing before its request.
 #[derive(Debug, Clone, Copy, Default)]

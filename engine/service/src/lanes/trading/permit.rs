@@ -29,7 +29,7 @@ pub(super) enum RouterRight {
 
 /// What the swap of a plan accepts.
 #[derive(Debug, Clone)]
-pub(super) struct Accepted {
+pub(super) struct SwapTerms {
     /// The least output.
     pub(super) floor: Atoms,
     /// Unix seconds of chain time.

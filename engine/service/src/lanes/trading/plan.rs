@@ -18,7 +18,7 @@ use bursar_uniswap::{Decoded, NativeSide, Permit, Terms, V3Swap, V4Swap, swap};
 
 use super::effects;
 use super::market::Market;
-use super::permit::{Accepted, RouterRight};
+use super::permit::{RouterRight, SwapTerms};
 use super::spec::Spec;
 use crate::lanes::rehearsal::{APPROVAL_GAS, Part, PartKind, Sender};
 
@@ -52,7 +52,7 @@ pub(super) async fn rehearse(
     simulator: &Simulator,
     spec: &Spec<'_>,
     market: &Market,
-    terms: &Accepted,
+    terms: &SwapTerms,
 ) -> Result<Plan, Refusal> {
     let sender = sender(spec, market);
     let fees = sender.offer()?;
@@ -100,7 +100,7 @@ fn decoded(spec: &Spec<'_>, part: &Part) -> Decoded {
     decode_call(spec.exchange, spec.owner, &swap::Call { to, value, data })
 }
 
-fn parts(spec: &Spec<'_>, market: &Market, terms: &Accepted) -> Result<Vec<Part>, Refusal> {
+fn parts(spec: &Spec<'_>, market: &Market, terms: &SwapTerms) -> Result<Vec<Part>, Refusal> {
     let mut parts = Vec::with_capacity(4);
     parts.extend(approval(spec, market));
     if let RouterRight::Missing(permit) = &terms.right {
@@ -153,8 +153,8 @@ fn with_gas(call: swap::Call, gas_limit: u64) -> Call {
     Call { to: call.to, value: call.value, data: call.data, gas_limit }
 }
 
-fn swap_call(spec: &Spec<'_>, accepted: &Accepted) -> Result<Call, Refusal> {
-    let Accepted { floor, deadline, right } = accepted;
+fn swap_call(spec: &Spec<'_>, accepted: &SwapTerms) -> Result<Call, Refusal> {
+    let SwapTerms { floor, deadline, right } = accepted;
     let terms = Terms { amount_in: spec.amount_in.0, min_out: floor.0, deadline: *deadline };
     let call = match spec.venue {
         Venue::Wrap => Ok(swap::wrap(spec.exchange, spec.amount_in.0)),

@@ -35,7 +35,7 @@ struct HopReads {
 }
 
 /// What the pools of a venue pay.
-pub(super) struct Quoted {
+pub(super) struct PoolQuote {
     pub(super) out: U256,
     pub(super) gas: u64,
     /// `None` if it is unknown.
@@ -87,7 +87,7 @@ impl PoolReads {
         spec: &Spec<'_>,
         answers: &Answers,
         own: OwnQuote,
-    ) -> Result<Quoted, Refusal> {
+    ) -> Result<PoolQuote, Refusal> {
         self.confirm(answers)?;
         let full = match own {
             OwnQuote::Unneeded => decode_quote(spec, answers, self.full),
@@ -114,7 +114,7 @@ impl PoolReads {
             Impact::Unknown => None,
         };
         let gas = u64::try_from(full.gas).unwrap_or(u64::MAX);
-        Ok(Quoted { out: full.amount, gas, impact })
+        Ok(PoolQuote { out: full.amount, gas, impact })
     }
 
     /// Refuses a pool that does not exist.

@@ -17,7 +17,7 @@ use super::input::{PoolInput, TradeInput};
 use super::lane::Trading;
 use super::market::{self, Market};
 use super::measured::{Committed, Measured};
-use super::permit::{self, Accepted, Times};
+use super::permit::{self, SwapTerms, Times};
 use super::plan;
 use super::routes::{self, Comparison, Route};
 use super::spec::{self, DECIMALS_MAX, Spec};
@@ -143,7 +143,7 @@ impl Trading {
         let person_s = committed.person_s(&self.ports.clock.now());
         let times = Times::of(&market, ask, exchange, person_s);
         let (right, deadline) = permit::right(&spec, &market, committed.execution, &times);
-        let terms = Accepted { floor, deadline, right };
+        let terms = SwapTerms { floor, deadline, right };
         let simulator = self.simulator(ask.chain);
         let plan = plan::rehearse(&*chain, &simulator, &spec, &market, &terms).await?;
         quote.block = plan.block;

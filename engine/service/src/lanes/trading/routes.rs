@@ -21,10 +21,10 @@ use super::stocks::{StockPrices, StockReads};
 
 /// The routes of a trade that are to be quoted, in groups. Each group is one call: a pool with little liquidity and a
 /// tick spacing of one can use the gas of a whole call, and must not hide the other routes.
-pub(super) struct Comparison([Batch; 3], Vec<(Venue, Place)>);
+pub(super) struct Comparison([Batch; 3], Vec<(Venue, QuoteSlot)>);
 
 /// The group of a quote, and its place there.
-type Place = (usize, usize);
+type QuoteSlot = (usize, usize);
 
 /// A route that can trade the whole input.
 #[derive(Debug, Clone)]
@@ -109,7 +109,7 @@ impl Comparison {
     pub(super) async fn run(self, chain: &dyn Chain, spec: &Spec<'_>) -> Vec<Route> {
         let Self(groups, reads) = self;
         let answers = futures::future::join_all(groups.iter().map(|group| group.run(chain))).await;
-        let quoted = |(venue, (group, at)): (Venue, Place)| {
+        let quoted = |(venue, (group, at)): (Venue, QuoteSlot)| {
             let answers = answers.get(group)?.as_ref().ok()?;
             let quote = decode_quote(&Spec { venue: &venue, ..*spec }, answers, at).ok()?;
             let gas = u64::try_from(quote.gas).unwrap_or(u64::MAX);

@@ -19,17 +19,17 @@ const GAS: u64 = 200_000;
 /// An error names the first contract that is not.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Wiring {
-    pub v3: Result<(), Unexpected>,
-    pub v4: Result<(), Unexpected>,
+    pub v3: Result<(), UnexpectedContract>,
+    pub v4: Result<(), UnexpectedContract>,
     /// Also sound if the network has no feed, or its address no code.
-    pub feed: Result<(), Unexpected>,
+    pub feed: Result<(), UnexpectedContract>,
 }
 
 /// A contract that is not the one of our table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Unexpected(pub &'static str);
+pub struct UnexpectedContract(pub &'static str);
 
-impl fmt::Display for Unexpected {
+impl fmt::Display for UnexpectedContract {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "the contract {} is not the one that Bursar expects", self.0)
     }
@@ -48,7 +48,7 @@ impl Wiring {
         network: &Network,
         exchange: &Exchange,
     ) -> Result<Self, ChainFault> {
-        let asked = Asked::of(exchange);
+        let asked = WiringCheck::of(exchange);
         let questions = asked.iter().map(|one| one.question.clone()).collect();
         let answers = chain.answers(questions).await?;
         let answers = answers.into_iter().map(|answer| match answer {
@@ -60,7 +60,12 @@ impl Wiring {
     }
 
     /// Compares the answers with those that our table implies. A missing answer is empty.
-    fn judge(network: &Network, exchange: &Exchange, asked: &[Asked], answers: &[Bytes]) -> Self {
+    fn judge(
+        network: &Network,
+        exchange: &Exchange,
+        asked: &[WiringCheck],
+        answers: &[Bytes],
+    ) -> Self {
         let mut wiring = Self::SOUND;
         let none = Bytes::new();
         let answers = answers.iter().chain(std::iter::repeat(&none));
@@ -72,7 +77,7 @@ impl Wiring {
                         Part::V4 => &mut wiring.v4,
                         Part::Feed => &mut wiring.feed,
                     };
-                    *slot = slot.and(Err(Unexpected(one.name)));
+                    *slot = slot.and(Err(UnexpectedContract(one.name)));
                 }
             }
         }
@@ -100,7 +105,7 @@ impl Wiring {
         })
     }
 
-    fn of(&self, venue: &Venue) -> Result<(), Unexpected> {
+    fn of(&self, venue: &Venue) -> Result<(), UnexpectedContract> {
         match venue {
             Venue::V4 { .. } => self.v4,
             // The v3 router names the wrapped coin.
@@ -118,14 +123,14 @@ enum Part {
 }
 
 /// A question with the answer that our table implies.
-struct Asked {
+struct WiringCheck {
     name: &'static str,
     parts: &'static [Part],
     question: Question,
     is_expected: fn(&Bytes, &Network, &Exchange) -> bool,
 }
 
-impl Asked {
+impl WiringCheck {
     fn of(exchange: &Exchange) -> Vec<Self> {
         let (v3, v4) = (&exchange.v3, &exchange.v4);
         let code = |name, parts, address| Self {
@@ -234,7 +239,7 @@ mod tests {
     fn each_wrong_answer_closes_what_depends_on_it() {
         for network in NETWORKS {
             let Some(exchange) = network.exchange else { continue };
-            let asked = Asked::of(exchange);
+            let asked = WiringCheck::of(exchange);
             let right = right(network, exchange);
             assert_eq!(asked.len(), right.len());
             let judge = |answers: &[Bytes]| Wiring::judge(network, exchange, &asked, answers);
@@ -245,7 +250,7 @@ mod tests {
                 let mut answers = right.clone();
                 answers[at] = wrong;
                 let found = judge(&answers);
-                let closed = Err(Unexpected(one.name));
+                let closed = Err(UnexpectedContract(one.name));
                 let expect = |part: bool| if part { closed } else { Ok(()) };
                 let has = |wanted: Part| one.parts.contains(&wanted);
                 let expected = Wiring {
@@ -266,7 +271,7 @@ mod tests {
         assert!(exchange.native_feed.is_some());
         let mut answers = right(network, exchange);
         answers.pop();
-        let asked = Asked::of(exchange);
+        let asked = WiringCheck::of(exchange);
         assert_eq!(Wiring::judge(network, exchange, &asked, &answers), Wiring::SOUND);
     }
 }

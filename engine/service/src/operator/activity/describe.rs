@@ -25,7 +25,7 @@ pub(super) struct EntryDescriber<'a> {
 }
 
 /// The subject of an entry.
-enum About<'a> {
+enum EntrySubject<'a> {
     Wallet,
     Agent(&'a AgentId),
     /// A request that the entry contains.
@@ -35,7 +35,7 @@ enum About<'a> {
 }
 
 /// The kind, the subject and the detail of an entry.
-type Description<'a> = (EntryKind, About<'a>, Option<String>);
+type Description<'a> = (EntryKind, EntrySubject<'a>, Option<String>);
 
 impl EntryDescriber<'_> {
     pub(super) fn row(&self, entry: &Entry) -> Result<ActivityRow, StoreError> {
@@ -53,10 +53,12 @@ impl EntryDescriber<'_> {
             changes: changes(&entry.event),
         };
         match about {
-            About::Wallet => {}
-            About::Agent(agent) => self.agent(&mut row, agent),
-            About::Asked(asked) => self.request(&mut row, asked.id, &asked.agent, &asked.ask),
-            About::Request(id) => {
+            EntrySubject::Wallet => {}
+            EntrySubject::Agent(agent) => self.agent(&mut row, agent),
+            EntrySubject::Asked(asked) => {
+                self.request(&mut row, asked.id, &asked.agent, &asked.ask)
+            }
+            EntrySubject::Request(id) => {
                 row.request = Some(id.to_string());
                 if let Some(known) = self.reader.request(id)? {
                     self.request(&mut row, id, &known.agent, &known.ask);
@@ -82,7 +84,7 @@ impl EntryDescriber<'_> {
 }
 
 fn describe(event: &Event) -> Description<'_> {
-    use About::{Agent, Asked, Request, Wallet};
+    use EntrySubject::{Agent, Asked, Request, Wallet};
     match event {
         Event::WalletCreated { name, .. } => (EntryKind::WalletCreated, Wallet, some(name)),
         Event::SeedAdded { id, words } => {
@@ -365,7 +367,7 @@ mod tests {
             let event = Event::SettlementChecked { id, found };
             let (kind, about, text) = describe(&event);
             assert_eq!((kind, text.as_deref()), (EntryKind::SettlementChecked, detail));
-            assert!(matches!(about, About::Request(about) if about == id));
+            assert!(matches!(about, EntrySubject::Request(about) if about == id));
         }
         assert_eq!(describe(&Event::JournalAccepted).0, EntryKind::JournalAccepted);
         assert_eq!(describe(&Event::EngineStarted).0, EntryKind::EngineStarted);

@@ -9,21 +9,21 @@ use bursar_core::text;
 use bursar_core::time::Utc;
 use bursar_domain::wallets::PayingAddress;
 
-use super::tokens::Described;
+use super::tokens::TokenLabel;
 use crate::lanes::allowances::Allowance;
 
 /// In Unix seconds.
 const YEAR_10000: u64 = 253_402_300_800;
 
 /// An allowance with everything that its revocation needs.
-pub(super) struct Found {
+pub(super) struct RevocableAllowance {
     pub(super) known: Arc<PayingAddress>,
     pub(super) network: &'static Network,
     pub(super) allowance: Allowance,
-    pub(super) token: Described,
+    pub(super) token: TokenLabel,
 }
 
-impl Found {
+impl RevocableAllowance {
     /// Describes the allowance, before anything is done about it.
     pub(super) fn describe(&self) -> AllowanceAnswer {
         let Self { known, network, allowance, token } = self;

@@ -15,7 +15,7 @@ use bursar_domain::Action;
 use bursar_domain::outboxes::Send;
 use bursar_submit::Call;
 
-use super::found::Found;
+use super::found::RevocableAllowance;
 use crate::context::EngineContext;
 use crate::lanes::allowances::revocation_of;
 use crate::operator::dialogue::Dialogue;
@@ -26,7 +26,7 @@ use crate::operator::support::{act, needs_trust, rehearse};
 /// Sets the allowances to zero, one after the other, and writes what became of each into `answers`.
 pub(super) async fn revoke(
     engine: &Arc<EngineContext>,
-    found: &[Found],
+    found: &[RevocableAllowance],
     answers: &mut [AllowanceAnswer],
     yes: bool,
     dialogue: &mut dyn Dialogue,
@@ -89,7 +89,7 @@ async fn confirm(
     }
 }
 
-fn line(found: &Found, answer: &AllowanceAnswer, cost: U256) -> String {
+fn line(found: &RevocableAllowance, answer: &AllowanceAnswer, cost: U256) -> String {
     let symbol = text::quoted(&found.token.symbol, 16);
     let gas = TokenAmount { atoms: Atoms(cost), decimals: NATIVE_DECIMALS }.plain();
     format!(
@@ -101,10 +101,10 @@ fn line(found: &Found, answer: &AllowanceAnswer, cost: U256) -> String {
 /// Builds the transaction. Returns it with its highest cost in wei.
 async fn plan(
     engine: &Arc<EngineContext>,
-    found: &Found,
+    found: &RevocableAllowance,
     dialogue: &dyn Dialogue,
 ) -> Result<(Send, U256), Fault> {
-    let Found { known, network, allowance, token } = found;
+    let RevocableAllowance { known, network, allowance, token } = found;
     let chain = engine.ports.chains.get(&network.chain);
     let chain = chain.ok_or(Fault::new(Code::ChainUnavailable))?;
     let revocation = revocation_of(network, allowance).ok_or(Fault::new(Code::InternalError))?;

@@ -17,7 +17,7 @@ const TRADED_MAX: usize = 200;
 
 /// A token as it is shown.
 #[derive(Debug, Clone)]
-pub(super) struct Described {
+pub(super) struct TokenLabel {
     /// The token's own text, unless it is verified.
     pub(super) symbol: String,
     pub(super) decimals: Option<u8>,
@@ -30,7 +30,7 @@ pub(super) struct Tokens {
     /// Policies do not name a network.
     listed: BTreeSet<Address>,
     /// The inputs of trades that sent a transaction: only those can have left an allowance.
-    traded: BTreeMap<ChainId, BTreeMap<Address, Described>>,
+    traded: BTreeMap<ChainId, BTreeMap<Address, TokenLabel>>,
 }
 
 impl Tokens {
@@ -44,7 +44,7 @@ impl Tokens {
         let listed = lists.flat_map(|list| list.iter()).collect();
         let reader = engine.core.reader();
         let read = blocking(move || {
-            let mut traded: BTreeMap<ChainId, BTreeMap<Address, Described>> = BTreeMap::new();
+            let mut traded: BTreeMap<ChainId, BTreeMap<Address, TokenLabel>> = BTreeMap::new();
             reader.newest(&mut |request| {
                 let sent = request.execution().is_some_and(|one| !one.steps.is_empty());
                 if let Some(trade) = request.trade().filter(|_trade| sent)
@@ -52,7 +52,7 @@ impl Tokens {
                 {
                     let known = traded.entry(trade.chain).or_default();
                     if known.len() < TRADED_MAX {
-                        known.entry(token).or_insert_with(|| Described {
+                        known.entry(token).or_insert_with(|| TokenLabel {
                             symbol: trade.token_in.symbol.clone(),
                             decimals: Some(trade.token_in.decimals),
                             verified: false,
@@ -82,10 +82,10 @@ impl Tokens {
         engine: &Arc<EngineContext>,
         network: &Network,
         address: Address,
-    ) -> Described {
+    ) -> TokenLabel {
         if let Some(known) = network.known_tokens().find(|one| one.address == Some(address)) {
             let symbol = known.symbol.to_owned();
-            return Described { symbol, decimals: Some(known.decimals), verified: true };
+            return TokenLabel { symbol, decimals: Some(known.decimals), verified: true };
         }
         let traded = self.traded.get(&network.chain).and_then(|tokens| tokens.get(&address));
         if let Some(known) = traded {
@@ -95,7 +95,7 @@ impl Tokens {
             Some(chain) => token::describe(&*chain, address).await.ok().flatten(),
             None => None,
         };
-        Described {
+        TokenLabel {
             symbol: own.as_ref().map_or_else(String::new, |own| own.symbol.clone()),
             decimals: own.map(|own| own.decimals).filter(|decimals| *decimals <= 77),
             verified: false,

@@ -10,7 +10,7 @@ use bursar_core::limits::FREE_DISK_BYTES;
 use crate::ports::Disk;
 
 /// Free space below which the check warns. Below `FREE_DISK_BYTES` payments are refused.
-const LITTLE_BYTES: u64 = 8 * FREE_DISK_BYTES;
+const LOW_SPACE_BYTES: u64 = 8 * FREE_DISK_BYTES;
 
 pub(super) fn check(path: &Path, disk: &dyn Disk) -> Vec<CheckAnswer> {
     let found = match fs::symlink_metadata(path) {
@@ -63,7 +63,7 @@ fn space(free: Option<u64>) -> CheckAnswer {
             let finding = format!("{finding}: payments are refused");
             CheckAnswer::fail("disk space", finding, "free space on the data folder's disk")
         }
-        free if free < LITTLE_BYTES => {
+        free if free < LOW_SPACE_BYTES => {
             CheckAnswer::warn("disk space", finding, "free space on the data folder's disk")
         }
         _enough => CheckAnswer::ok("disk space", finding),
@@ -156,7 +156,7 @@ mod tests {
 
     #[test]
     fn a_full_disk_fails_and_a_remote_one_warns() {
-        let results = [None, Some(0), Some(FREE_DISK_BYTES), Some(LITTLE_BYTES)].map(space);
+        let results = [None, Some(0), Some(FREE_DISK_BYTES), Some(LOW_SPACE_BYTES)].map(space);
         assert_eq!(results.map(|check| check.result), [Warn, Fail, Warn, Ok]);
         assert_eq!([None, Some("NFS")].map(kind).map(|check| check.result), [Ok, Warn]);
         assert_eq!([true, false].map(lock).map(|check| check.result), [Warn, Ok]);

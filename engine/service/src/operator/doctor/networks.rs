@@ -14,7 +14,7 @@ use url::Url;
 use super::{gas, lending};
 use crate::config::Config;
 use crate::context::EngineContext;
-use crate::lanes::trading::{Unexpected, Wiring};
+use crate::lanes::trading::{UnexpectedContract, Wiring};
 
 pub(super) async fn check(
     row: &Network,
@@ -107,7 +107,7 @@ fn exchange(row: &Network, wiring: Result<Wiring, ChainFault>) -> Vec<CheckAnswe
         ("Uniswap v4", wiring.v4, "trades there are refused"),
         ("ETH price feed", wiring.feed, "trades of ETH there wait for you"),
     ];
-    let judge = |(name, found, follows): (&str, Result<(), Unexpected>, &str)| match found {
+    let judge = |(name, found, follows): (&str, Result<(), UnexpectedContract>, &str)| match found {
         Ok(()) => CheckAnswer::ok(title(name), "its contracts are as expected"),
         Err(unexpected) => {
             let advice = "try another endpoint: bursar network rpc <network> <url>, or report it";

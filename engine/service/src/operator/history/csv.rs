@@ -1,7 +1,7 @@
 //! Writes requests as CSV (RFC 4180). Prevents formula injection: a spreadsheet could run a cell that starts like a
 //! formula, and formulas can reach files and the network.
 
-use bursar_control::answers::{HistoryRow, LentAnswer, TradedAnswer};
+use bursar_control::answers::{HistoryRow, LoanAnswer, TradeAnswer};
 use bursar_core::text::{host_note, visible};
 
 const HEAD: [&str; 26] = [
@@ -46,9 +46,9 @@ pub(super) fn push(to: &mut String, row: &HistoryRow, url: Option<&str>) {
     let or_empty = |value: &Option<String>| value.clone().unwrap_or_default();
     let traded = row.trade.as_ref();
     let of_trade =
-        |cell: fn(&TradedAnswer) -> Option<String>| traded.and_then(cell).unwrap_or_default();
+        |cell: fn(&TradeAnswer) -> Option<String>| traded.and_then(cell).unwrap_or_default();
     let lent = row.loan.as_ref();
-    let of_loan = |cell: fn(&LentAnswer) -> Option<String>| lent.and_then(cell).unwrap_or_default();
+    let of_loan = |cell: fn(&LoanAnswer) -> Option<String>| lent.and_then(cell).unwrap_or_default();
     let cells = [
         &row.id,
         &row.created,
@@ -207,7 +207,7 @@ mod tests {
 
     #[test]
     fn a_trade_has_its_output_in_its_own_columns() {
-        let trade = TradedAnswer {
+        let trade = TradeAnswer {
             symbol_out: "=\u{202e}WETH".into(),
             asset_out: "0x42".into(),
             amount_out: Some("0.0099".into()),

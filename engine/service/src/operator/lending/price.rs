@@ -4,7 +4,7 @@ use alloy_primitives::{U256, uint};
 use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
 use bursar_core::money::Atoms;
-use bursar_morpho::{Taken, VenueId};
+use bursar_morpho::{ForcedDeallocation, VenueId};
 
 /// A hundredth of a percent of a penalty with 18 decimals.
 const BPS_E18: U256 = uint!(100_000_000_000_000_U256);
@@ -20,8 +20,8 @@ pub(super) fn part(arrives: Atoms, penalty: Atoms) -> String {
 }
 
 /// Formats what one adapter gives and for which penalty.
-pub(super) fn taken(taken: &Taken, amount: impl Fn(Atoms) -> String) -> String {
-    let Taken { source, assets, penalty } = taken;
+pub(super) fn taken(taken: &ForcedDeallocation, amount: impl Fn(Atoms) -> String) -> String {
+    let ForcedDeallocation { source, assets, penalty } = taken;
     let from = match source.payer {
         VenueId::Market(id) => format!("the market {id:#x}"),
         VenueId::Vault(inner) => format!("the vault {}", inner.to_checksum(None)),
@@ -116,7 +116,7 @@ mod tests {
             supplied: U256::from(900),
             penalty_e18: U256::from(5_000_000_000_000_000_u64),
         };
-        let one = Taken { source, assets: U256::from(400), penalty: U256::from(2) };
+        let one = ForcedDeallocation { source, assets: U256::from(400), penalty: U256::from(2) };
         let text = taken(&one, |atoms| format!("{atoms} units"));
         let start = "400 units out of the market 0x0707";
         assert!(text.starts_with(start) && text.ends_with(", for 2 units (0.50 %)"), "{text}");

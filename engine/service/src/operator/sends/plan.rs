@@ -42,7 +42,7 @@ struct Transfer<'a> {
 }
 
 /// The balances of the paying address, minus the amounts of sends in flight.
-struct Free {
+struct SpendableBalances {
     /// In wei.
     native: U256,
     /// In atoms of the asset that is sent.
@@ -150,7 +150,12 @@ fn amount_of(order: &SendOrder, asset: &Asset) -> Result<TokenAmount, Fault> {
 
 impl Transfer<'_> {
     /// Returns the balances of the asset and of the native coin before and after the send, read at `read`.
-    fn balances(&self, free: &Free, native_after: U256, read: Utc) -> (Balance, Balance) {
+    fn balances(
+        &self,
+        free: &SpendableBalances,
+        native_after: U256,
+        read: Utc,
+    ) -> (Balance, Balance) {
         let read = text::utc(read);
         let left = match self.asset.token {
             None => Some(native_after),
@@ -172,7 +177,7 @@ impl Transfer<'_> {
     }
 
     /// Reads the free balances. Rejects the send if its amount exceeds the free balance of the asset.
-    async fn free(&self, outboxes: &Outboxes) -> Result<Free, Fault> {
+    async fn free(&self, outboxes: &Outboxes) -> Result<SpendableBalances, Fault> {
         let key = OutboxKey { chain: self.network.chain, signer: self.from };
         let free = |held: U256, token| {
             let taken = outboxes.in_flight(&key, token).unwrap_or(U256::MAX);
@@ -197,7 +202,7 @@ impl Transfer<'_> {
             );
             return Err(Fault::because(Code::InsufficientFunds, message));
         }
-        Ok(Free { native, asset })
+        Ok(SpendableBalances { native, asset })
     }
 
     /// Composes the transaction, without a gas limit.
@@ -213,7 +218,12 @@ impl Transfer<'_> {
     }
 
     /// Returns the native coin that is left in the worst case, in wei.
-    fn native_after(&self, free: &Free, call: &Call, gas: &GasPlan) -> Result<U256, Fault> {
+    fn native_after(
+        &self,
+        free: &SpendableBalances,
+        call: &Call,
+        gas: &GasPlan,
+    ) -> Result<U256, Fault> {
         let left = free.native.checked_sub(gas.max_cost);
         left.and_then(|left| left.checked_sub(call.value)).ok_or_else(|| {
             let message = format!(

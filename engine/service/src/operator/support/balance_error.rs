@@ -8,7 +8,7 @@ use crate::config::Config;
 use crate::funds::Unknown;
 
 /// Maximum number of endpoints named in a reason: the first ones, which are tried first.
-const NAMED: usize = 3;
+const ENDPOINTS_NAMED_MAX: usize = 3;
 
 /// Returns the reason as one sentence.
 pub(crate) fn reason(why: Unknown, network: &Network, config: &Config) -> String {
@@ -28,9 +28,12 @@ pub(crate) fn reason(why: Unknown, network: &Network, config: &Config) -> String
 
 fn asked(network: &Network, config: &Config) -> String {
     let urls = config.rpc.get(&network.chain).map_or(&[][..], Vec::as_slice);
-    let named: Vec<String> =
-        urls.iter().take(NAMED).map(|url| EndpointLabel::of(url).to_string()).collect();
-    match (named.as_slice(), urls.len().saturating_sub(NAMED)) {
+    let named: Vec<String> = urls
+        .iter()
+        .take(ENDPOINTS_NAMED_MAX)
+        .map(|url| EndpointLabel::of(url).to_string())
+        .collect();
+    match (named.as_slice(), urls.len().saturating_sub(ENDPOINTS_NAMED_MAX)) {
         ([], _) => String::new(),
         (some, 0) => format!(" (asked {})", some.join(", ")),
         (some, more) => format!(" (asked {} and {more} more)", some.join(", ")),

@@ -71,14 +71,14 @@ impl fmt::Display for Fallback {
 }
 
 /// One attempt to open a wallet: both copies, checked as far as possible without the password.
-pub(super) struct Opening {
+pub(super) struct OpenAttempt {
     copies: WalletCopies,
     bounds: KdfBounds,
     current: Result<WalletText, WalletFileError>,
     previous: Result<WalletText, WalletFileError>,
 }
 
-impl Opening {
+impl OpenAttempt {
     pub(super) fn prepare(
         copies: WalletCopies,
         bounds: KdfBounds,

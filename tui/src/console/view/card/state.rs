@@ -1,6 +1,6 @@
 //! The state of a card's decision, always visible below its rows.
 
-use super::visibility::Unseen;
+use super::visibility::UnseenRows;
 use crate::console::model::overlay::{CardView, Hint};
 use crate::console::model::{Connection, Model};
 use crate::console::theme::Role;
@@ -16,7 +16,7 @@ pub(super) fn lines(
     model: &Model,
     view: &CardView,
     closed: Option<&str>,
-    unseen: Option<&Unseen>,
+    unseen: Option<&UnseenRows>,
 ) -> Vec<(String, Role)> {
     let mut lines = Vec::new();
     if let Some(outcome) = closed {
@@ -84,8 +84,8 @@ pub(super) fn lines(
 }
 
 /// Returns the keys of a card that can be decided.
-fn deciding(view: &CardView, unseen: Option<&Unseen>) -> String {
-    let way = unseen.map(Unseen::way);
+fn deciding(view: &CardView, unseen: Option<&UnseenRows>) -> String {
+    let way = unseen.map(UnseenRows::way);
     match way {
         Some(way) => format!("{way}, then y   n deny   esc not now"),
         None if view.card.type_amount => {

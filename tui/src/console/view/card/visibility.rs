@@ -14,13 +14,13 @@ pub(crate) struct VisibleRows {
 
 /// The way to rows that an approval needs and that were not visible yet.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Unseen {
+pub(crate) struct UnseenRows {
     pub(crate) above: bool,
     /// The name of the row to scroll to: the next one if above, otherwise the last one below.
     pub(crate) to: String,
 }
 
-impl Unseen {
+impl UnseenRows {
     /// Describes the key that scrolls to the row.
     pub(super) fn way(&self) -> String {
         let key = if self.above { "k" } else { "j" };

@@ -23,7 +23,7 @@ fn expected() -> Expected {
         owner: OWNER,
         vault: VAULT,
         singleton: contracts.singleton,
-        ours: Ours::of(VenueId::Vault(VAULT), OWNER, network, contracts),
+        ours: AllowedChanges::of(VenueId::Vault(VAULT), OWNER, network, contracts),
         assets: Some(n(400)),
         penalty: n(4),
         coins: n(50),
@@ -80,7 +80,7 @@ fn refusal(simulated: &Simulation) -> String {
 
 #[test]
 fn what_arrives_and_the_shares_of_amount_and_penalty_are_returned() {
-    let left = Left { assets: n(400), shares: n(808) };
+    let left = Outflow { assets: n(400), shares: n(808) };
     assert_eq!(expected().check(&honest()), Ok(left));
     // A node without events shows no penalty: its price is checked by the shares.
     let without = Simulation { method: SimulationMethod::StateOverride, ..honest() };

@@ -23,14 +23,14 @@ struct SavedNetwork {
     /// What was searched for: see [`fingerprint`].
     contracts: String,
     next_creation: u64,
-    vaults_v2: Vec<Placed>,
-    vaults_metamorpho: Vec<Placed>,
+    vaults_v2: Vec<RankedVault>,
+    vaults_metamorpho: Vec<RankedVault>,
     ignores_vaults: bool,
     owners: Vec<SavedOwner>,
 }
 
 /// A vault with its place in the order of all vaults.
-type Placed = (usize, Address);
+type RankedVault = (usize, Address);
 
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

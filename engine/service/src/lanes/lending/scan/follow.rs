@@ -9,8 +9,8 @@ use tokio::sync::watch;
 
 use super::findings::{BlockRange, Search};
 use super::query::{self, ScanFault};
-use super::results::{Scan, Unsaved};
-use super::wanted::Wanted;
+use super::results::{SaveUrgency, Scan};
+use super::wanted::ScanScope;
 use super::width::{Pause, Width};
 use crate::ports::Chains;
 
@@ -22,12 +22,12 @@ pub(super) struct Follower {
     pub(super) contracts: &'static Contracts,
     pub(super) chains: Chains,
     pub(super) clock: Arc<dyn Clock>,
-    pub(super) wanted: watch::Receiver<Wanted>,
+    pub(super) wanted: watch::Receiver<ScanScope>,
 }
 
 /// What a follower remembers between two searches.
 #[derive(Debug)]
-struct Pace {
+struct SearchState {
     width: Width,
     pause: Pause,
     /// Until the safe block is reached for the first time, and again for each new address.
@@ -52,7 +52,7 @@ enum Outcome {
 impl Follower {
     /// Scans until the core stops.
     pub(super) async fn run(mut self) {
-        let mut pace = Pace {
+        let mut pace = SearchState {
             width: Width::default(),
             pause: Pause::default(),
             is_catching_up: true,
@@ -70,7 +70,7 @@ impl Follower {
     }
 
     /// Makes the next search, if there is one. Returns the time of the one after it.
-    async fn advance(&mut self, pace: &mut Pace) -> u64 {
+    async fn advance(&mut self, pace: &mut SearchState) -> u64 {
         let chain = self.network.chain;
         let Some(owners) = self.wanted.borrow_and_update().owners_on(chain) else {
             self.scan.deactivate(chain);
@@ -90,7 +90,7 @@ impl Follower {
                 self.scan.set_fault(chain, None);
                 pace.pause = Pause::default();
                 if std::mem::take(&mut pace.is_catching_up) {
-                    self.scan.note_unsaved(Unsaved::CaughtUp);
+                    self.scan.note_unsaved(SaveUrgency::CaughtUp);
                 }
                 now_ms.saturating_add(SCAN_EVERY_MS)
             }
@@ -101,9 +101,9 @@ impl Follower {
         }
     }
 
-    async fn search(&self, pace: &mut Pace) -> Outcome {
+    async fn search(&self, pace: &mut SearchState) -> Outcome {
         let id = self.network.chain;
-        let failed = |fault, pace: &mut Pace| {
+        let failed = |fault, pace: &mut SearchState| {
             self.scan.set_fault(id, Some(fault));
             Outcome::Failed { fault, pause_ms: pace.pause.lengthen() }
         };
@@ -137,7 +137,7 @@ impl Follower {
             Ok(is_new) => {
                 pace.width.widen(range.blocks());
                 let moved = is_new || pace.is_catching_up;
-                let unsaved = if moved { Unsaved::Progress } else { Unsaved::NewBlocks };
+                let unsaved = if moved { SaveUrgency::Progress } else { SaveUrgency::NewBlocks };
                 self.scan.note_unsaved(unsaved);
                 Outcome::Searched
             }
@@ -164,7 +164,7 @@ impl Follower {
 
     /// Tries a narrower range after a failure. A refusal of several blocks is expected, so it is not reported, and the
     /// pause stays short.
-    fn narrow(&self, fault: ScanFault, range: BlockRange, pace: &mut Pace) -> Outcome {
+    fn narrow(&self, fault: ScanFault, range: BlockRange, pace: &mut SearchState) -> Outcome {
         let was_wide = pace.width.narrow(range.blocks());
         let is_refusal = match fault {
             ScanFault::Refused | ScanFault::Invalid => true,

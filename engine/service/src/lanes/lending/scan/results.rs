@@ -17,7 +17,7 @@ pub struct Scan {
     // A lock instead of an owning task: requests read the results without waiting for the scan. It is never held across
     // an await, and writers hold it only to add what one search has found.
     networks: RwLock<BTreeMap<ChainId, NetworkScan>>,
-    unsaved: watch::Sender<Unsaved>,
+    unsaved: watch::Sender<SaveUrgency>,
 }
 
 #[derive(Debug)]
@@ -48,7 +48,7 @@ pub struct ScanProgress {
 
 /// How urgent it is to save.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
-pub(super) enum Unsaved {
+pub(super) enum SaveUrgency {
     #[default]
     Nothing,
     /// Only the cursors have followed new blocks.
@@ -191,12 +191,12 @@ impl Scan {
     /// Returns all findings, to be saved.
     pub(super) fn take_unsaved(&self) -> BTreeMap<ChainId, Findings> {
         // Reset before the copy: what changes during the copy is saved next time.
-        self.unsaved.send_replace(Unsaved::Nothing);
+        self.unsaved.send_replace(SaveUrgency::Nothing);
         let networks = self.networks.read().unwrap_or_else(PoisonError::into_inner);
         networks.iter().map(|(chain, network)| (*chain, network.findings.clone())).collect()
     }
 
-    pub(super) fn note_unsaved(&self, unsaved: Unsaved) {
+    pub(super) fn note_unsaved(&self, unsaved: SaveUrgency) {
         self.unsaved.send_if_modified(|before| {
             let is_more = unsaved > *before;
             *before = unsaved.max(*before);
@@ -204,7 +204,7 @@ impl Scan {
         });
     }
 
-    pub(super) fn watch_unsaved(&self) -> watch::Receiver<Unsaved> {
+    pub(super) fn watch_unsaved(&self) -> watch::Receiver<SaveUrgency> {
         self.unsaved.subscribe()
     }
 

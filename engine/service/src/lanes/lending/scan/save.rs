@@ -6,7 +6,7 @@ use bursar_chain::ports::Clock;
 use bursar_core::limits::{SCAN_SAVE_IDLE_MS, SCAN_SAVE_MS};
 
 use super::file;
-use super::results::{Scan, Unsaved};
+use super::results::{SaveUrgency, Scan};
 use super::store::ScanStore;
 use crate::blocking::blocking;
 
@@ -32,10 +32,10 @@ pub(super) async fn follow(scan: &Scan, store: &Arc<dyn ScanStore>, clock: &Arc<
     let mut saved_ms = clock.mono_ms();
     loop {
         let due_ms = match *unsaved.borrow_and_update() {
-            Unsaved::Nothing => u64::MAX,
-            Unsaved::NewBlocks => saved_ms.saturating_add(SCAN_SAVE_IDLE_MS),
-            Unsaved::Progress => saved_ms.saturating_add(SCAN_SAVE_MS),
-            Unsaved::CaughtUp => 0,
+            SaveUrgency::Nothing => u64::MAX,
+            SaveUrgency::NewBlocks => saved_ms.saturating_add(SCAN_SAVE_IDLE_MS),
+            SaveUrgency::Progress => saved_ms.saturating_add(SCAN_SAVE_MS),
+            SaveUrgency::CaughtUp => 0,
         };
         // cancel-safe: both only wait. The time comes first, because a scan that catches up changes all the time.
         tokio::select! {
@@ -51,7 +51,7 @@ pub(super) async fn follow(scan: &Scan, store: &Arc<dyn ScanStore>, clock: &Arc<
 
 /// Saves what is not saved yet.
 pub(super) async fn save_rest(scan: &Scan, store: &Arc<dyn ScanStore>) {
-    if *scan.watch_unsaved().borrow() > Unsaved::Nothing {
+    if *scan.watch_unsaved().borrow() > SaveUrgency::Nothing {
         save(scan, store).await;
     }
 }
@@ -66,6 +66,6 @@ async fn save(scan: &Scan, store: &Arc<dyn ScanStore>) {
     let saved = saved.await.unwrap_or_else(|fault| Err(fault.to_string()));
     if let Err(why) = saved {
         tracing::warn!(why, "the results of the scan for lending are not saved");
-        scan.note_unsaved(Unsaved::NewBlocks);
+        scan.note_unsaved(SaveUrgency::NewBlocks);
     }
 }

@@ -13,13 +13,13 @@ use crate::core::handle::Handle;
 
 /// The enabled networks with lending, and the addresses of the wallet.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(super) struct Wanted {
+pub(super) struct ScanScope {
     pub(super) networks: BTreeSet<ChainId>,
     /// `None` without a wallet.
     pub(super) owners: Option<Arc<BTreeSet<Address>>>,
 }
 
-impl Wanted {
+impl ScanScope {
     fn of(state: &State, owners: Option<Arc<BTreeSet<Address>>>) -> Self {
         let lends = NETWORKS.iter().filter(|row| row.lending.is_some()).map(|row| row.chain);
         Self { networks: lends.filter(|chain| state.network_enabled(*chain)).collect(), owners }
@@ -32,7 +32,7 @@ impl Wanted {
 }
 
 /// Publishes what is wanted, whenever it changes, until the core stops.
-pub(super) async fn follow_views(core: Handle, wanted: watch::Sender<Wanted>) {
+pub(super) async fn follow_views(core: Handle, wanted: watch::Sender<ScanScope>) {
     let mut views = core.watch();
     let mut known: Option<Arc<Wallet>> = None;
     let mut owners = None;
@@ -47,7 +47,7 @@ pub(super) async fn follow_views(core: Handle, wanted: watch::Sender<Wanted>) {
             };
             owners = wallet.map(addresses);
         }
-        let next = Wanted::of(&view.state, owners.clone());
+        let next = ScanScope::of(&view.state, owners.clone());
         wanted.send_if_modified(|before| {
             let is_new = *before != next;
             *before = next;

@@ -17,7 +17,7 @@ use crate::lanes::lending::scan::follow::Follower;
 use crate::lanes::lending::scan::results::{Scan, ScanProgress};
 use crate::lanes::lending::scan::save;
 use crate::lanes::lending::scan::store::ScanStore;
-use crate::lanes::lending::scan::wanted::Wanted;
+use crate::lanes::lending::scan::wanted::ScanScope;
 use crate::ports::Chains;
 
 pub(super) fn owner(at: u8) -> Address {
@@ -30,7 +30,7 @@ pub(super) struct Stage {
     pub(super) scan: Arc<Scan>,
     pub(super) store: Arc<CountingStore>,
     clock: Arc<ManualClock>,
-    wanted: watch::Sender<Wanted>,
+    wanted: watch::Sender<ScanScope>,
     task: Option<Pin<Box<dyn Future<Output = ()>>>>,
 }
 
@@ -63,9 +63,9 @@ impl ScanStore for CountingStore {
     }
 }
 
-fn wanted(owners: &[Address]) -> Wanted {
+fn wanted(owners: &[Address]) -> ScanScope {
     let owners: BTreeSet<Address> = owners.iter().copied().collect();
-    Wanted { networks: [base().chain].into(), owners: Some(Arc::new(owners)) }
+    ScanScope { networks: [base().chain].into(), owners: Some(Arc::new(owners)) }
 }
 
 impl Stage {
@@ -78,7 +78,7 @@ impl Stage {
 
     pub(super) fn without_wallet() -> Self {
         let node = Arc::new(Node::new(SAFE));
-        let none = Wanted { networks: [base().chain].into(), owners: None };
+        let none = ScanScope { networks: [base().chain].into(), owners: None };
         Self {
             chains: [(base().chain, Arc::clone(&node) as Arc<dyn Chain>)].into_iter().collect(),
             node,

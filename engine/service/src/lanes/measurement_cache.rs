@@ -9,10 +9,10 @@ use bursar_domain::plan::Execution;
 use bursar_submit::Outbox;
 
 /// How long a measurement serves for the first step, in milliseconds. Shorter than a block of Base.
-const FRESH_MS: u64 = 1_500;
+const MEASUREMENT_FRESH_MS: u64 = 1_500;
 
 /// Most measurements that are kept. More requests a moment only measure again.
-const KEPT_MAX: usize = 64;
+const MEASUREMENTS_MAX: usize = 64;
 
 /// What a lane measured.
 pub(super) trait Measurement {
@@ -25,21 +25,21 @@ pub(super) trait Measurement {
 
 /// The newest measurements, each for one request.
 #[derive(Debug)]
-pub(super) struct Kept<M>(Mutex<BTreeMap<RequestId, (Arc<Outbox>, M)>>);
+pub(super) struct MeasurementCache<M>(Mutex<BTreeMap<RequestId, (Arc<Outbox>, M)>>);
 
-impl<M> Default for Kept<M> {
+impl<M> Default for MeasurementCache<M> {
     fn default() -> Self {
         Self(Mutex::default())
     }
 }
 
-impl<M: Measurement> Kept<M> {
+impl<M: Measurement> MeasurementCache<M> {
     /// Keeps a measurement. `outbox` is the paying address's from before the measurement.
     pub(super) fn put(&self, id: RequestId, outbox: Arc<Outbox>, measured: M) {
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let now_ms = measured.at_ms();
         kept.retain(|_id, (_outbox, older)| is_fresh(older, now_ms));
-        if kept.len() < KEPT_MAX {
+        if kept.len() < MEASUREMENTS_MAX {
             kept.insert(id, (outbox, measured));
         }
     }
@@ -62,7 +62,7 @@ impl<M: Measurement> Kept<M> {
 }
 
 fn is_fresh(measured: &impl Measurement, now_ms: u64) -> bool {
-    now_ms.saturating_sub(measured.at_ms()) <= FRESH_MS
+    now_ms.saturating_sub(measured.at_ms()) <= MEASUREMENT_FRESH_MS
 }
 
 #[cfg(test)]
@@ -122,7 +122,7 @@ mod tests {
 
     /// Keeps the measurement and takes it `later_ms` after it began.
     fn taken(execution: &Execution, outbox: &Outbox, later_ms: u64) -> bool {
-        let kept = Kept::default();
+        let kept = MeasurementCache::default();
         let id = RequestId::from_entropy([1; 16]);
         let before = Outbox::new(OutboxKey { chain: ChainId(8453), signer: Address::ZERO });
         kept.put(id, Arc::new(before), measured());
@@ -138,7 +138,7 @@ mod tests {
             clock.advance(AT_MS);
             let began_ms = clock.now().age_clock_ms();
             assert_eq!(began_ms, AT_MS);
-            clock.advance(FRESH_MS + 1);
+            clock.advance(MEASUREMENT_FRESH_MS + 1);
             assert!(!is_fresh(&measured(), clock.now().age_clock_ms()));
         }
     }
@@ -147,8 +147,8 @@ mod tests {
     fn a_measurement_serves_once_for_the_first_step_of_its_plan() {
         let outbox = Outbox::new(OutboxKey { chain: ChainId(8453), signer: Address::ZERO });
         assert!(taken(&execution(), &outbox, 0));
-        assert!(taken(&execution(), &outbox, FRESH_MS));
-        assert!(!taken(&execution(), &outbox, FRESH_MS + 1), "too old");
+        assert!(taken(&execution(), &outbox, MEASUREMENT_FRESH_MS));
+        assert!(!taken(&execution(), &outbox, MEASUREMENT_FRESH_MS + 1), "too old");
 
         let step = PlanStep {
             purpose: StepPurpose::Allowance,
