@@ -7,7 +7,7 @@ use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
 use zeroize::Zeroizing;
 
-/// More than the longest password.
+/// Buffer of a command's secret output: more than the longest password.
 const SECRET_BYTES: usize = 8_192;
 
 /// How a command ended.

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
 
-/// Far above what a file of the service manager needs.
+/// Largest service file that is read; real ones are much smaller.
 const FILE_BYTES: u64 = 1 << 20;
 
 /// Reads a file; `None` if there is none.

@@ -19,7 +19,7 @@ use crate::relocation;
 use crate::service::{Scope, Service, Tier};
 use crate::work::{Site, Work};
 
-/// What an installation did.
+/// The result of an installation.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct InstallReport {
     pub scope: Scope,
@@ -28,12 +28,12 @@ pub struct InstallReport {
     /// The files that were written or removed, and the folder that was moved; empty if nothing had to change.
     pub changed: Vec<PathBuf>,
     pub unlock: Tier,
-    /// What the engine does now.
+    /// The state of the engine now.
     pub state: String,
     pub after_reboot: String,
     /// The command that opens the console.
     pub console: String,
-    /// What needs attention, as sentences.
+    /// Warnings for the operator, as sentences.
     pub notes: Vec<String>,
 }
 

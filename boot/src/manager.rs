@@ -22,11 +22,11 @@ pub(crate) struct Manager {
     pub(crate) version: u32,
 }
 
-/// What a manager reports about the service.
+/// The state of the service as its manager reports it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Condition {
     pub(crate) active: String,
-    /// What the engine does, in words.
+    /// The state of the engine, in words.
     pub(crate) text: String,
     pub(crate) enabled: bool,
     pub(crate) main_pid: u32,

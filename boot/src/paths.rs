@@ -1,4 +1,4 @@
-//! Where the files of a service are.
+//! The paths of a service's files.
 
 use std::path::{Path, PathBuf};
 
@@ -15,7 +15,7 @@ pub(crate) struct Paths {
     pub(crate) unlock: PathBuf,
     pub(crate) ledger: PathBuf,
     pub(crate) credential: PathBuf,
-    /// Is there while an installation is being done, so that the next one proves everything again.
+    /// Exists while an installation is in progress, so that the next one checks everything again.
     pub(crate) unfinished: PathBuf,
 }
 

@@ -1,4 +1,4 @@
-//! What an installation will change: the difference between what the operator wants and what is installed. Writes nothing.
+//! The changes of an installation: the difference between the request and what is installed. Writes nothing.
 
 use std::path::{Path, PathBuf};
 
@@ -15,7 +15,7 @@ use crate::service::{Scope, Service, Tier};
 use crate::systemd::{self, UNIT};
 use crate::written::{Authorship, authorship, diff, marked};
 
-/// What the operator asked for.
+/// The installation that the operator requests.
 #[derive(Debug, Clone)]
 pub struct InstallRequest {
     pub scope: Scope,
@@ -49,13 +49,13 @@ impl InstallRequest {
     }
 }
 
-/// What will be written, and what the operator must see first.
+/// The files to write, and the text that the operator must see first.
 pub(crate) struct Plan {
     /// The files with their new text.
     pub(crate) files: Vec<(PathBuf, String)>,
     /// Files to remove.
     pub(crate) obsolete: Vec<PathBuf>,
-    /// What changes, for the operator; empty if nothing does.
+    /// The changes, for the operator; empty if there are none.
     pub(crate) lines: Vec<String>,
     pub(crate) tier: Tier,
     /// The folder to move to the account of the service.
@@ -63,7 +63,7 @@ pub(crate) struct Plan {
 }
 
 impl Plan {
-    /// Compares what is wanted with what is installed.
+    /// Compares the request with the installed service.
     ///
     /// # Errors
     /// `UNIT_EDITED` if a file was changed by hand, `BAD_INPUT` if the unattended unlock would open another wallet, and those of

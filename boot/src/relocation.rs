@@ -43,7 +43,7 @@ impl RelocatedFolder {
     pub(crate) fn undo(self, was_started: bool) -> Result<(), Fault> {
         if was_started {
             let back = move_folder(&self.to, &self.from, self.owner)?;
-            // The folder is back. What is left under other names is not opened by an engine.
+            // The folder is back. No engine opens the copies that remain under other names.
             let _left = (self.finish(), back.finish());
             return Ok(());
         }

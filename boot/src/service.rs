@@ -1,4 +1,4 @@
-//! What the service runs, for whom, and how the wallet opens after a boot.
+//! The program and account of the service, and how the wallet opens after a boot.
 
 use std::path::{Path, PathBuf};
 

@@ -1,4 +1,4 @@
-//! What the installed service does, and what a reboot will do.
+//! The state of the installed service, and the effect of a reboot.
 
 use std::path::PathBuf;
 
@@ -25,7 +25,7 @@ pub struct ServiceReport {
     pub data: PathBuf,
     /// The engine runs and is ready.
     pub running: bool,
-    /// What the engine does, or why it does not run.
+    /// The state of the engine, or why it does not run.
     pub state: String,
     /// The service starts without a command.
     pub enabled: bool,
@@ -33,7 +33,7 @@ pub struct ServiceReport {
     pub restarts: u32,
     pub unlock: Tier,
     pub after_reboot: String,
-    /// What needs attention, as sentences with the next command.
+    /// Warnings for the operator, as sentences with the next command.
     pub notes: Vec<String>,
     pub console: String,
 }

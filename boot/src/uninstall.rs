@@ -15,13 +15,13 @@ use crate::service::Scope;
 use crate::systemd::{self, UNIT};
 use crate::written::{Authorship, authorship};
 
-/// What was removed, and what stays.
+/// The removed and the remaining files.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct UninstallReport {
     pub scope: Scope,
     /// The files that were removed; empty if there was no service.
     pub removed: Vec<PathBuf>,
-    /// What stays, and how to remove it.
+    /// The remaining files, and how to remove them.
     pub left: Vec<String>,
 }
 

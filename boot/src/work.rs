@@ -20,7 +20,7 @@ use crate::relocation::{self, RelocatedFolder};
 use crate::service::{Scope, Service};
 use crate::systemd::UNIT;
 
-/// What an installation works on.
+/// The service, paths and manager of an installation.
 pub(crate) struct Site<'a> {
     pub(crate) service: &'a Service,
     pub(crate) paths: &'a Paths,

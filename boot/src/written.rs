@@ -10,7 +10,7 @@ pub(crate) fn marked(text: &str) -> String {
     format!("{MARK}{}. Change it in a drop-in: `systemctl edit`.\n{text}", digest(text))
 }
 
-/// What a file is to us.
+/// Whether Bursar wrote a file, and whether it was edited since.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Authorship {
     /// As Bursar wrote it.

@@ -19,7 +19,7 @@ const MESSAGE_TIMEOUT: Duration = Duration::from_secs(1);
 pub(crate) enum Message {
     /// Agents and operators can connect. What the engine does, for people.
     Ready(String),
-    /// What the engine does now.
+    /// The state of the engine now.
     State(String),
     /// The core has completed a turn.
     Alive,

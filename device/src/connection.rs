@@ -134,7 +134,7 @@ impl<K: Eq + Hash, T: LedgerTransport> Inner<K, T> {
                 self.owing.all().remove(&self.key);
                 self.owes_answer.store(false, Ordering::Release);
             }
-            // It stays among those that owe: the device may still answer to another connection.
+            // The device stays in the list: it may still answer to another connection.
             Err(_lost) => self.is_lost.store(true, Ordering::Release),
         }
         answer
@@ -145,7 +145,7 @@ impl<K: Eq + Hash, T: LedgerTransport> Inner<K, T> {
 fn converted(command: &Command) -> Result<ApduCommand, LedgerError> {
     let [p1, p2] = command.parameters();
     let head = ApduCommand::builder().cla(command.class()).ins(command.instruction()).p1(p1).p2(p2);
-    // Without data the library leaves the length byte out; as its last byte it has the same place and value.
+    // Without data the library omits the length byte. `le(0)` appends a byte with the same place and value.
     let whole = if command.data().is_empty() { head.le(0) } else { head.data(command.data()) };
     whole.build()
 }

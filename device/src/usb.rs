@@ -12,7 +12,7 @@ use crate::connection::{Connection, UnansweredDevices};
 
 /// The Ledgers on this machine's USB.
 ///
-/// Each look-up opens them anew, and they are closed when the command ends: an idle connection would receive the answers
+/// Each lookup opens them again, and they are closed when the command ends: an idle connection would receive the answers
 /// to other programs, and on macOS it would keep them out.
 #[derive(Debug, Default)]
 pub struct Usb {

@@ -93,7 +93,7 @@ fn unknown_facilitator(
     (!is_known).then_some((chain, named))
 }
 
-/// What to do about a contract of `upto_contracts` that is not deployed.
+/// Returns the remedy for a contract of `upto_contracts` that is not deployed.
 async fn deployment_remedy(chain: &dyn Chain) -> String {
     match chain.code_at(CREATE2_DEPLOYER, BlockTag::Latest).await {
         Ok(code) if code.is_empty() => format!(

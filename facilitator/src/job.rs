@@ -28,7 +28,7 @@ pub enum Job {
 }
 
 impl Job {
-    /// What settling the job needs to know about it.
+    /// The job as the settlement sees it.
     pub fn work(&self) -> &dyn Work {
         match self {
             Self::Payment(payment) => payment,

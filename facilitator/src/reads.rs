@@ -16,7 +16,7 @@ sol! {
     }
 }
 
-/// What a contract wallet returns for a valid signature (EIP-1271).
+/// The value that a contract wallet returns for a valid signature (EIP-1271).
 const EIP1271_MAGIC: [u8; 4] = [0x16, 0x26, 0xba, 0x7e];
 
 /// Gas limit of a question that runs untrusted code, of the payer or of the token. It also bounds the size of the
@@ -157,7 +157,7 @@ pub(crate) fn batch_outcomes(
     Ok(results.into_iter().map(outcome).collect())
 }
 
-/// What to read in one exchange.
+/// The reads of one exchange.
 #[derive(Debug, Default)]
 pub(crate) struct Reads {
     /// Accounts of which to learn whether they have code.

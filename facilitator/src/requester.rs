@@ -1,4 +1,4 @@
-//! Who makes a request, and what its API key permits.
+//! The caller of a request, and the rights of its API key.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -7,10 +7,10 @@ use alloy_primitives::Address;
 
 use crate::book::record::RequestOrigin;
 
-/// Who makes a request.
+/// The caller that makes a request.
 #[derive(Debug, Clone, Default)]
 pub struct Requester {
-    /// What the book keeps of it.
+    /// The part of the request that the book stores.
     pub origin: RequestOrigin,
     /// The receivers of the requester's API key.
     ///

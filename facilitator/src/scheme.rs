@@ -52,7 +52,7 @@ pub trait Scheme: Send + Sync + Debug {
     ) -> BoxFuture<'a, Result<Proposed, VerifyError>>;
 }
 
-/// What a request proposes.
+/// The proposal of a request.
 #[derive(Debug)]
 pub enum Proposed {
     Job(Box<dyn Proposal>),
@@ -98,7 +98,7 @@ pub trait Proposal: Send + Sync + Debug {
         true
     }
 
-    /// Who may send the job.
+    /// The accounts that may send the job.
     fn sender(&self) -> SenderRule {
         SenderRule::Any
     }

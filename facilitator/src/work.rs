@@ -1,4 +1,4 @@
-//! What settling a job needs to know about it, whatever its kind. Pure.
+//! The properties of a job that its settlement needs, whatever its kind. Pure.
 
 use alloy_primitives::{Address, B256, U256};
 use bursar_core::networks::ChainId;
@@ -43,10 +43,10 @@ pub struct SettlementEvent {
     pub is_rare: bool,
 }
 
-/// What a job did on the chain, as far as only the events of its transaction show it.
+/// The effect of a job on the chain that only the events of its transaction show.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Effect {
-    /// What moved, in the smallest unit of the token.
+    /// The amount that moved, in the smallest unit of the token.
     pub amount: Option<u128>,
     /// The balance of the job's channel after it.
     pub balance: Option<u128>,
@@ -79,15 +79,15 @@ pub trait Work {
     /// The payer that answers name.
     fn payer(&self) -> Option<Address>;
 
-    /// What the job takes from the account's balance.
+    /// The amount that the job takes from the account's balance.
     fn moves(&self) -> TokenAmount;
 
-    /// What the job is worth to its parties, which limits what its gas may cost.
+    /// The worth of the job to its parties, which limits the cost of its gas.
     fn value(&self) -> TokenAmount {
         self.moves()
     }
 
-    /// Who may send the job.
+    /// The accounts that may send the job.
     fn sender(&self) -> SenderRule;
 
     /// Whether the code of an account that signed runs. It decides which signatures are valid and how much gas the job
@@ -125,7 +125,7 @@ pub trait Work {
     /// [`Reason::Expired`], [`Reason::NotYetValid`].
     fn check_time(&self, now_seconds: u64) -> Result<(), Reason>;
 
-    /// What the job did in a mined transaction; `None` unless the transaction proves that it carried out this job.
+    /// The effect of the job in a mined transaction; `None` unless the transaction proves that it carried out this job.
     fn effect(&self, contracts: &Contracts, mined: &MinedTransaction<'_>) -> Option<Effect>;
 
     /// The event that the job emits, no matter which account sends the transaction.

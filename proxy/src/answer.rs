@@ -15,7 +15,7 @@ const CONTENT: [&str; 8] = [
     "audio",
 ];
 
-/// What a whole answer is.
+/// The kind of a whole answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Whole {
     /// It has a choice, whose text may be empty, or reports completion tokens.
@@ -25,7 +25,7 @@ pub enum Whole {
     Invalid,
 }
 
-/// What an event of a stream is.
+/// The kind of a stream's event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Event {
     /// It has content or a reason to finish, or reports completion tokens.

@@ -15,7 +15,7 @@ use bursar_core::fault::Fault;
 use self::line::{first_line, unreadable, unusable};
 use crate::link::Secret;
 
-/// Where a secret is read from.
+/// The source of a secret.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum SecretSource {
     /// The terminal, if there is one.

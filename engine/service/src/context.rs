@@ -64,7 +64,7 @@ pub(crate) struct EngineContext {
     pub(crate) wallet_changes: tokio::sync::Mutex<()>,
     /// Which command uses the hardware devices.
     pub(crate) device_turn: crate::device::Turn,
-    /// What the queue of the devices does now.
+    /// The state of the device queue.
     pub(crate) device_status: watch::Receiver<Arc<DeviceStatus>>,
     /// Starts tries of that queue.
     pub(crate) device_retries: Retries,
@@ -77,12 +77,12 @@ pub(crate) struct EngineContext {
     pub(crate) stopping: CancellationToken,
     /// Each attached console holds a clone: the strong count minus one is the number of consoles.
     pub(crate) consoles: Arc<()>,
-    /// What opened the wallet at the start, in words; `None` if a person opens it.
+    /// The source of the password that opened the wallet at the start, in words; `None` if a person opens it.
     pub(crate) start_unlock: Option<String>,
 }
 
 impl EngineContext {
-    /// Returns the seconds until the open wallet locks by itself; `None` if it does not.
+    /// Returns the seconds until the open wallet locks automatically; `None` if it does not.
     pub(crate) fn locks_in_s(&self) -> Option<u64> {
         let limit_s = self.core.view().idle_lock_s()?;
         let since_ms = self.last_used_ms.load(Ordering::Relaxed);

@@ -19,7 +19,7 @@ const RECOVERED_BYTES: u64 = FREE_DISK_BYTES + (16 << 20);
 pub(crate) struct DiskRoom {
     disk: Arc<dyn Disk>,
     folder: PathBuf,
-    /// What was logged last.
+    /// The state that was logged last.
     was_short: AtomicBool,
 }
 

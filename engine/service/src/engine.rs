@@ -70,7 +70,7 @@ pub struct Options {
     pub begin_journal: bool,
     /// The hardware devices of the system's ports; `None` in a build without support for them.
     pub devices: Option<Arc<dyn Devices>>,
-    /// What opens the wallet at this start, in words; `None` if a person will.
+    /// The source of the password that opens the wallet at this start, in words; `None` if a person opens it.
     pub start_unlock: Option<String>,
 }
 

@@ -1,4 +1,4 @@
-//! What this facilitator supports.
+//! The schemes and networks that this facilitator supports.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

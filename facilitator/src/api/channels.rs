@@ -22,7 +22,7 @@ use crate::batch::{bare, report};
 use crate::reason::Reason;
 use crate::verify::VerifyError;
 
-/// What one of the endpoints settles: the type of its payload.
+/// The type of payload that an endpoint settles.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct PayloadType(pub(super) &'static str);
 

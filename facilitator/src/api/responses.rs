@@ -23,7 +23,7 @@ pub(super) fn error(code: ErrorCode) -> Response {
     error_because(code, code.sentence())
 }
 
-/// The same with a more specific sentence.
+/// Returns an error response with a more specific sentence than the code's own.
 pub(super) fn error_because(code: ErrorCode, text: &str) -> Response {
     with_status(code.status(), json!({ "error": text, "code": code.text() }))
 }

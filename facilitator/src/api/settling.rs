@@ -16,7 +16,7 @@ use crate::metrics::Route;
 use crate::reason::{Reason, Rejection};
 use crate::settle::intake::{SettleError, SettleOutcome};
 
-/// Logs the end of a request, each fact as a field of its own.
+/// Logs the end of a request, each fact as a separate field.
 fn log(request: &SettlementRequest, outcome: &SettleOutcome, result: &str, took_ms: u64) {
     let (hash, payer, detail) = match outcome {
         SettleOutcome::Settled { hash, payer, .. } => (*hash, *payer, None),

@@ -41,7 +41,7 @@ pub struct ChannelClaim {
 pub struct Row {
     pub channel: B256,
     pub claim: ClaimRow,
-    /// What was claimed of the channel when the batch was checked.
+    /// The amount claimed of the channel when the batch was checked.
     pub before: u128,
 }
 
@@ -116,7 +116,7 @@ impl Work for ChannelClaim {
         TokenAmount { amount: U256::ZERO, ..self.value() }
     }
 
-    /// What the rows in the first row's token add.
+    /// Returns the sum that the rows in the first row's token add.
     fn value(&self) -> TokenAmount {
         let token = self.first().map(|row| row.claim.channel.token).unwrap_or_default();
         let of_token = self.rows.iter().filter(|row| row.claim.channel.token == token);

@@ -54,7 +54,7 @@ pub(super) struct CheckedClaims {
 /// For claims that are signed already.
 pub(super) const NO_SIGNATURE: ClaimUse<'static> = ClaimUse::BeforeRefund(Permission::NONE);
 
-/// What claims are for, which decides when the authorizer signs them, and its permission.
+/// The purpose of claims, which decides when the authorizer signs them, and its permission.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum ClaimUse<'a> {
     Alone(Permission<'a>),

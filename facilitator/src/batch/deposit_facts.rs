@@ -20,7 +20,7 @@ use crate::transfer::erc20::IErc20;
 use crate::transfer::permit2;
 use crate::work::Work;
 
-/// What a node returned about a deposit.
+/// The facts that a node returned about a deposit.
 pub(super) struct Facts {
     pub(super) has_code: bool,
     pub(super) state: Option<ChannelState>,

@@ -30,7 +30,7 @@ impl<'a> Permission<'a> {
     pub(super) const NONE: Permission<'static> =
         Permission { authorizer: None, receivers: &BTreeSet::new() };
 
-    /// What this requester may have signed.
+    /// Creates the permission of a requester.
     pub(super) fn of(network: &'a NetworkContext, requester: &'a Requester) -> Self {
         Self { authorizer: network.authorizer.as_ref(), receivers: &requester.receivers }
     }

@@ -46,7 +46,7 @@ pub struct ChannelRefund {
 }
 
 impl ChannelRefund {
-    /// What is claimed of the channel once the refund's own claims are recorded.
+    /// The claimed amount of the channel once the refund's own claims are recorded.
     pub(super) fn total_claimed(&self) -> u128 {
         let own = self.rows.iter().filter(|row| row.channel == self.channel);
         own.map(|row| row.claim.total_claimed).fold(self.before.total_claimed, u128::max)

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 /// Amounts are in the smallest unit of the channel's token.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ChannelState {
-    /// What was deposited, less withdrawals and refunds.
+    /// Deposits less withdrawals and refunds.
     pub balance: u128,
     pub total_claimed: u128,
     /// When the payer started a withdrawal, in Unix seconds; 0 without one.

@@ -84,7 +84,7 @@ pub(super) fn check_channel(
     Ok(id)
 }
 
-/// Who signed a voucher, as far as it is known without a node.
+/// The signer of a voucher, as far as it is known without a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum VoucherProof {
     /// The key of this account signed it. If the account is a payer with code, its contract decides instead.

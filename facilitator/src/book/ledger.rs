@@ -118,7 +118,7 @@ pub struct Usage {
     pub gas: GasUsage,
 }
 
-/// What an open or claimed payment counts.
+/// The amounts that an open or claimed payment counts.
 #[derive(Clone, Copy)]
 struct Counted {
     token: Address,

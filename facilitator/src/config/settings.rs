@@ -44,9 +44,9 @@ pub struct Config {
     pub pay_to: BTreeSet<Address>,
     /// Requests per minute of one API key, or of one address if there are no keys; 0: no limit.
     pub rate_per_minute: u32,
-    /// What a repeated request for a settled payment receives.
+    /// The answer to a repeated request for a settled payment.
     pub repeats: Repeats,
-    /// What a request receives for a payment that another facilitator, another store or a stranger settled.
+    /// The answer for a payment that another facilitator, another store or a stranger settled.
     pub foreign_settlements: ForeignSettlements,
     /// Proxies whose `X-Forwarded-For` is trusted.
     pub trusted_proxies: IpRanges,

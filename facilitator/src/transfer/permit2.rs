@@ -138,7 +138,7 @@ pub(crate) fn facts(contracts: &Contracts, terms: &Terms, proxy: Address) -> Vec
     ]
 }
 
-/// What Permit2 may move of the payer's token, from the answers to [`facts`].
+/// The payer's allowance for Permit2, from the answers to [`facts`].
 pub(crate) fn allowance(facts: &[Option<Bytes>]) -> Option<U256> {
     let word = facts.get(1)?.as_ref()?;
     (word.len() == 32).then(|| U256::from_be_slice(word))

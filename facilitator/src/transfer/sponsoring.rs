@@ -10,7 +10,7 @@ use crate::payment::Sponsoring;
 use crate::reason::{Reason, Rejection};
 use crate::transfer::approval::{self, Approval, NeededAllowance};
 
-/// The Permit2 authorization that needs an allowance.
+/// The allowance that a Permit2 authorization needs, and until when.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct AllowanceNeed {
     pub(crate) needed: NeededAllowance,

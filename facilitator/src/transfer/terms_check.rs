@@ -10,7 +10,7 @@ use crate::reason::Reason;
 /// Official servers use the same value.
 pub const MARGIN_SECONDS: u64 = 6;
 
-/// What a request wants of a payment.
+/// The purpose for which a request checks a payment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Purpose {
     Verify,

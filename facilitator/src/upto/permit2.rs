@@ -43,7 +43,7 @@ const PERMIT_TYPE: B256 =
 const WITNESS_TYPE: B256 =
     b256!("0xd4171c445a74218b01d4fd8af34ff1106580ea1e36ff837e64484bfaa2253b75");
 
-/// What the payer names as the facilitator.
+/// The account or contract that the payer names as the facilitator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Facilitator {
     Account,

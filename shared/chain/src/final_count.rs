@@ -133,7 +133,7 @@ fn none() -> ChainFault {
     ChainFault::Unavailable { tried: Vec::new() }
 }
 
-/// Which blocks the nodes of a network have the state of.
+/// The blocks of which a network's nodes have the state.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PastState {
     /// Those that finality needs.

@@ -68,7 +68,7 @@ struct KnownMethod {
     left: u32,
 }
 
-/// What a simulator knows before it probes.
+/// The cached method before a probe.
 enum CachedMethod {
     Use(SimulationMethod),
     ProbeAgain(SimulationMethod),

@@ -473,10 +473,10 @@ pub struct StatusAnswer {
     /// Whether payments, trades and loans are refused because the disk of the data folder has less than 64 MiB free.
     #[serde(default)]
     pub disk_full: bool,
-    /// What the engine opened the wallet with at its start, in words; `None` if a person opens it.
+    /// The source of the password that opened the wallet at the start, in words; `None` if a person opens it.
     #[serde(default)]
     pub start_unlock: Option<String>,
-    /// What agents spent today since no person has opened the wallet; `None` if a person has, or it is locked.
+    /// The agents' spending today while no person has opened the wallet; `None` if a person has, or it is locked.
     #[serde(default)]
     pub unattended: Option<UnattendedAnswer>,
     pub data: String,
@@ -488,7 +488,7 @@ pub struct StatusAnswer {
 pub struct DeviceAnswer {
     /// Two or three words, like `locked`.
     pub label: String,
-    /// What the operator does now, as a sentence.
+    /// The next action of the operator, as a sentence.
     pub state: String,
     /// The device shows a request now.
     pub is_prompting: bool,
@@ -499,7 +499,7 @@ pub struct DeviceAnswer {
     pub waiting: usize,
 }
 
-/// What agents spent while the last unlock was unattended.
+/// The agents' spending while the last unlock was unattended.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct UnattendedAnswer {
     /// Dollars of the day.

@@ -152,7 +152,7 @@ pub struct LoanTerms {
 /// What an operator needs to judge a loan, in addition to its terms, with the amounts of the request's quote.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LoanCard {
-    /// What moves, like `25.000000 USDC`.
+    /// The amount that moves, like `25.000000 USDC`.
     pub moves: String,
     /// The venue's own name: untrusted text.
     pub venue_name: String,
@@ -168,13 +168,13 @@ pub struct LoanCard {
     pub shares: String,
     /// What the shares of a supply are worth right after it; `None` for a withdrawal.
     pub worth: Option<String>,
-    /// What the address has in the venue.
+    /// The address's position in the venue.
     pub position: String,
-    /// What of the position can be withdrawn now; `None` if it is unknown.
+    /// The part of the position that can be withdrawn now; `None` if it is unknown.
     pub withdrawable: Option<String>,
-    /// What all lenders of the venue can withdraw now; `None` if it is unknown.
+    /// The amount that all lenders of the venue can withdraw now; `None` if it is unknown.
     pub free: Option<String>,
-    /// What the address has lent everywhere, before and after a supply; `None` if it cannot be read, and for a withdrawal.
+    /// The address's total loans before and after a supply; `None` if they cannot be read, and for a withdrawal.
     pub lent: Option<Change>,
     /// The most that may be lent.
     #[serde(with = "usd_text")]
@@ -344,13 +344,13 @@ pub struct Card {
     pub paid_before_unknown_reason: Option<String>,
     pub balance: Option<Balance>,
     pub balance_unknown_reason: Option<String>,
-    /// What only a trade shows.
+    /// The part of the card that only a trade has.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trade: Option<Box<TradeCard>>,
-    /// What only a loan shows.
+    /// The part of the card that only a loan has.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub loan: Option<Box<LoanCard>>,
-    /// What only a payment in a token outside our table shows.
+    /// The part of the card that only a payment in a token outside our table has.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub asset: Option<Box<AssetCard>>,
     /// The part of the card that only a request for a hardware device has; such a request can be denied, but not approved
@@ -361,16 +361,16 @@ pub struct Card {
     pub digest: String,
 }
 
-/// What a card shows of a hardware device.
+/// The hardware device, as a card shows it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DeviceCard {
-    /// What the operator does now, as a sentence.
+    /// The next action of the operator, as a sentence.
     pub state: String,
     /// The device shows the request now.
     pub is_prompting: bool,
     /// Names and values that the device may show, in its order; amounts are in the token's smallest unit.
     pub shows: Vec<(String, String)>,
-    /// What the device shows differently.
+    /// The fields that the device shows differently.
     pub note: Option<String>,
     /// Where the emulator is, if the device is not a real one.
     #[serde(default, skip_serializing_if = "Option::is_none")]

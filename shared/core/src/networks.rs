@@ -112,7 +112,7 @@ impl Gas {
 
 const GWEI: u128 = 1_000_000_000;
 
-/// One row of the table.
+/// A network that Bursar supports, as a row of the table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Network {
     pub chain: ChainId,

@@ -152,7 +152,7 @@ impl SendStatus {
     }
 }
 
-/// What a policy does with a request.
+/// The decision of a policy about a request.
 #[derive(
     Debug,
     Clone,

@@ -34,7 +34,7 @@ pub struct Command {
     data: Vec<u8>,
 }
 
-/// What exceeds the bounds of the protocol.
+/// The part of a request that exceeds the protocol's bounds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum TooLong {
     #[error("a Ledger accepts derivation paths of at most {PATH_STEPS_MAX} steps")]

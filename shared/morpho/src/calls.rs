@@ -136,7 +136,7 @@ pub fn force_deallocate(
     Ok(encode(&IVaultV2::forceDeallocateCall { adapter, data, assets, onBehalf: owner }))
 }
 
-/// What one forced deallocation of a [`forced_exit`] moves to the idle balance.
+/// One forced deallocation of a [`forced_exit`], which moves assets to the idle balance.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ForcedPart {
     pub adapter: Address,

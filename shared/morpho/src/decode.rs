@@ -14,7 +14,7 @@ use crate::abi::vault::{IVault, IVaultV2};
 use crate::market::MarketParams;
 use crate::views::adapter::decode_liquidity_market;
 
-/// What a call does.
+/// The meaning of a call.
 ///
 /// Assets are in smallest units.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

@@ -1,4 +1,4 @@
-//! What a receipt or a simulation shows of a finished loan. Never a preview: what cannot be read is `None`.
+//! The result of a finished loan, from a receipt or a simulation. Never a preview: an unreadable value is `None`.
 //!
 //! Events are read only from the venue itself and from the lent token, because any contract can emit any event.
 
@@ -23,7 +23,7 @@ pub struct Log {
     pub data: Bytes,
 }
 
-/// What entered or left a venue for one owner.
+/// The assets and shares that entered or left a venue for one owner.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Moved {
     /// Smallest units of the asset.

@@ -27,7 +27,7 @@ const PRICE_FALL_PARTS: U256 = uint!(1_000_000_U256);
 /// Units by which roundings can change what a withdrawal needs.
 const ROUNDING_UNITS: U256 = uint!(2_U256);
 
-/// What an adapter has in one place, and what it costs to take it from there.
+/// An adapter's assets at one payer, and the cost of a forced deallocation from there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ForcedSource {
     pub adapter: Address,
@@ -37,7 +37,7 @@ pub struct ForcedSource {
     ///
     /// Several sources can have the same payer.
     pub payer: VenueId,
-    /// What the adapter has there.
+    /// The adapter's assets at the payer.
     pub supplied: U256,
     /// The adapter's `forceDeallocatePenalty`, with 18 decimals.
     pub penalty_e18: U256,
@@ -46,9 +46,9 @@ pub struct ForcedSource {
 /// The money of a Vault V2 at one block.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct VaultMoney {
-    /// What a withdrawal alone can pay: the idle balance and what the liquidity adapter gives.
+    /// The assets that a plain withdrawal can pay: the idle balance, and those from the liquidity adapter.
     pub plain: U256,
-    /// What only forced deallocations reach.
+    /// The sources that only forced deallocations can reach.
     pub sources: Vec<ForcedSource>,
     /// The assets that each payer has free beyond `plain`.
     ///
@@ -61,7 +61,7 @@ pub struct VaultMoney {
 pub struct ForcedDeallocation {
     pub source: ForcedSource,
     pub assets: U256,
-    /// What it costs: assets that stay in the vault, for shares of the owner.
+    /// The penalty: assets that stay in the vault, paid by shares of the owner.
     pub penalty: U256,
 }
 
@@ -69,9 +69,9 @@ pub struct ForcedDeallocation {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ForcedPlan {
     pub taken: Vec<ForcedDeallocation>,
-    /// What they move in all.
+    /// The total of the moved assets.
     pub assets: U256,
-    /// What they cost in all.
+    /// The total of the penalties.
     pub penalty: U256,
 }
 
@@ -90,7 +90,7 @@ pub enum NoForcedPlan {
     Overflow,
 }
 
-/// What a selection of sources must reach.
+/// The amount that a selection of sources must reach.
 #[derive(Clone, Copy)]
 enum Goal {
     /// The assets that move.

@@ -29,7 +29,7 @@ impl GateKind {
     }
 }
 
-/// What is known of one gate for one account.
+/// The state of one gate for one account.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Gate {
     /// No contract stands in the way: the gate's address is zero.

@@ -1,4 +1,4 @@
-//! What a venue's shares are worth, in a form that can be compared exactly with an earlier or a later reading.
+//! The worth of a venue's shares, in a form that can be compared exactly with an earlier or a later reading.
 
 use std::cmp::Ordering;
 

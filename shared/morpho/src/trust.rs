@@ -26,7 +26,7 @@ pub struct TrustedParties<'a> {
     pub interest_model: Address,
 }
 
-/// What the chain answered about a vault.
+/// The chain's data about a vault.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct VaultReading {
     pub vault: Address,
@@ -42,7 +42,7 @@ pub struct VaultReading {
     pub adapter_registry: Option<Address>,
 }
 
-/// What the chain answered about an adapter of a Vault V2.
+/// The chain's data about an adapter of a Vault V2.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AdapterReading {
     pub adapter: Address,
@@ -65,7 +65,7 @@ pub enum AdapterOrigin {
     Unofficial,
 }
 
-/// What the chain answered about a market of the singleton.
+/// The chain's data about a market of the singleton.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MarketReading {
     pub loan_token: Address,
@@ -90,7 +90,7 @@ pub enum Trust {
     Refused(Untrusted),
 }
 
-/// What a new vault lacks.
+/// The reason why a new vault is not trusted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Unproven {

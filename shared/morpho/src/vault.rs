@@ -10,7 +10,7 @@ use crate::market::{WAD, mul_div_ceil};
 /// Largest penalty of a `forceDeallocate`, with 18 decimals: 2 %.
 pub const FORCE_DEALLOCATE_PENALTY_MAX: U256 = uint!(20_000_000_000_000_000_U256);
 
-/// What the liquidity adapter of a Vault V2 can give back in one withdrawal.
+/// The source from which the liquidity adapter of a Vault V2 serves a withdrawal.
 ///
 /// Amounts are in smallest units.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,4 +1,4 @@
-//! What a pool trades: the native coin or a token.
+//! The currencies of a pool: the native coin or a token.
 
 use std::cmp::Ordering;
 use std::hash::{Hash, Hasher};

@@ -13,7 +13,7 @@ use crate::abi::token::{IErc20, IWrappedNative};
 use crate::abi::v3::ISwapRouter02;
 use crate::swap::Call;
 
-/// What a call does.
+/// The meaning of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Decoded {
     /// Sets the allowance of a token for `spender`, in the token's smallest unit.
@@ -94,7 +94,7 @@ fn v3_swap(owner: Address, call: &Call) -> Option<Decoded> {
     let V3Inner { token_in, token_out, recipient, amount_in, min_out } = v3_inner(swap)?;
     let unwraps = match rest {
         [] => false,
-        // What a partial fill leaves returns to the caller.
+        // The unused input of a partial fill returns to the caller.
         [one] if ISwapRouter02::refundETHCall::abi_decode_validate(one).is_ok() => false,
         [one] => {
             let unwrap = ISwapRouter02::unwrapWETH9Call::abi_decode_validate(one).ok()?;

@@ -1,4 +1,4 @@
-//! What a receipt shows of a finished swap. Never a quote: what cannot be read is `None`.
+//! The result of a finished swap, from its receipt. Never a quote: an unreadable value is `None`.
 //!
 //! Events are read only from contracts whose events mean something: the traded token, the wrapped coin and the
 //! PoolManager.

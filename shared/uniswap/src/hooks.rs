@@ -1,4 +1,4 @@
-//! What a hook contract may do, which v4 reads from the lowest 14 bits of its address.
+//! The rights of a hook contract, which v4 reads from the lowest 14 bits of its address.
 
 use alloy_primitives::Address;
 

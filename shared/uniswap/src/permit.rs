@@ -47,7 +47,7 @@ pub struct Permit {
 /// A permit and its owner's signature.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SignedPermit {
-    /// What is signed.
+    /// The signed content.
     pub permit: Permit,
     /// 65 bytes (r, s, v) of a key, or whatever a contract wallet accepts.
     pub signature: Bytes,

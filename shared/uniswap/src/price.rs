@@ -1,4 +1,4 @@
-//! What a trade costs compared with the pool's price, and the floor of what it must pay.
+//! The cost of a trade compared with the pool's price, and the least output that it must pay.
 //!
 //! Integers only. Amounts count smallest units. A cost is rounded up, because it counts against a limit; a floor is
 //! rounded down, to the rule that the trade was approved by.
@@ -78,7 +78,7 @@ pub fn cost_bps(ideal: U256, out: U256) -> Option<Bps> {
     share_up(Wide::from(missing), Wide::from(ideal))
 }
 
-/// What is known about the price of a trade.
+/// The quotes and prices from which the cost of a trade is computed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Measurement {
     /// The whole input.
@@ -98,21 +98,21 @@ pub struct Measurement {
 pub struct Dust {
     /// At least [`dust_amount`], at most a hundredth of the trade.
     pub amount_in: U256,
-    /// What the quote pays for it.
+    /// The output of the quote.
     pub amount_out: U256,
 }
 
 /// What a trade costs, compared with the price before it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Impact {
-    /// The worse of the measures.
+    /// The higher of two measured costs: see [`impact`].
     Known {
         /// Fee and price impact together, rounded up.
         cost: Bps,
         /// The fee in it, rounded up; `None` if unknown.
         fee: Option<Bps>,
     },
-    /// Nothing can be said, or the quote is better than the pool's own price. Never a reason to go on.
+    /// The cost is unknown, or the quote is better than the pool's own price. Never a reason to continue.
     Unknown,
 }
 
@@ -141,7 +141,7 @@ pub fn impact(trade: &Measurement) -> Impact {
             None => return Impact::Unknown,
         },
     };
-    // Without its fee a small quote still shows a least cost, but not the cost.
+    // Without the fee, a small quote shows a lower bound of the cost.
     let least_fee = fee.or(by_price.map(|_cost| Bps(0)));
     let by_dust = trade.dust.and_then(|dust| dust_cost(trade, dust)).zip(least_fee).map(add);
     match by_price.max(by_dust) {
@@ -152,7 +152,7 @@ pub fn impact(trade: &Measurement) -> Impact {
 
 /// Returns the least output that a swap accepts: `expected × (10,000 − slippage) / 10,000`, rounded down.
 ///
-/// The one place where slippage is taken off. `None` above 100 %.
+/// Slippage is subtracted only here. `None` above 100 %.
 pub fn floor_out(expected: U256, slippage: Bps) -> Option<U256> {
     let kept = 10_000_u16.checked_sub(slippage.0)?;
     let product = Wide::from(expected).checked_mul(Wide::from(kept))?;

@@ -21,7 +21,7 @@ const SQRT_PRICE_LAST_DOWN: U256 = uint!(4295128740_U256);
 /// The price that a v3 pool has after it ran out of liquidity for a sale of token 1: one below the highest.
 const SQRT_PRICE_LAST_UP: U256 = uint!(1461446703485210103287273052203988822378723970341_U256);
 
-/// What a path pays for an exact input, or costs for an exact output.
+/// The output of a path for an exact input, or its cost for an exact output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Quote {
     /// The smallest unit of the output for exact inputs, of the input for exact outputs.

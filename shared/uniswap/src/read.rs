@@ -30,7 +30,7 @@ pub enum ReadFault {
     NotInitialized,
 }
 
-/// What Permit2 allows a spender.
+/// A spender's allowance within Permit2.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Permit2Allowance {
     /// The token's smallest unit.

@@ -39,9 +39,9 @@ pub struct V4Path {
 pub struct Hop<Pool, Asset> {
     /// The pool.
     pub pool: Pool,
-    /// Whether the swap sells the pool's currency or token 0.
+    /// Whether the swap sells the pool's first token or currency, token 0.
     pub zero_for_one: bool,
-    /// What the pool pays.
+    /// The output of the pool.
     pub output: Asset,
 }
 

@@ -26,7 +26,7 @@ pub struct SettlementRequest {
     pub paid_network: Option<String>,
     /// The signed data, in the form of the scheme.
     pub payload: Object,
-    /// What the payer's client wrote for extensions of the protocol; empty if it wrote none.
+    /// The protocol extensions that the payer's client sent; empty if it sent none.
     pub extensions: Object,
     /// Whether the requirements have no `extra`.
     ///

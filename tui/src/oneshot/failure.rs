@@ -8,7 +8,7 @@ use crate::wording;
 /// A fault, and optionally a hint that only this program can give: an option or a shell line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Failure {
-    /// What went wrong.
+    /// The error.
     pub fault: Fault,
     /// Replaces the hint of the fault.
     pub hint: Option<String>,

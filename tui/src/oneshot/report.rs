@@ -64,7 +64,7 @@ pub fn finish_without_engine(
 
 /// Ends a command with a failure, and returns the exit code.
 ///
-/// Returns the exit code. `command` is `None` if the arguments could not be parsed.
+/// `command` is `None` if the arguments could not be parsed.
 pub fn fail(
     command: Option<&str>,
     failure: impl Into<Failure>,

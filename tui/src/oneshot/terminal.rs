@@ -45,7 +45,7 @@ pub struct ControllingTerminal {
     open: Mutex<Option<Question>>,
 }
 
-/// What to restore when a question is abandoned.
+/// The terminal settings to restore when a question is abandoned.
 #[derive(Debug)]
 struct Question {
     /// The settings of the terminal before the echo was switched off.

@@ -29,7 +29,7 @@ pub(super) fn first_line(input: &mut dyn Read) -> Result<Zeroizing<Vec<u8>>, Fau
     Ok(line)
 }
 
-/// Removes one newline (LF or CR LF) at the end, which editors and `echo` add.
+/// Removes the newline (LF or CR LF) that editors and `echo` add at the end.
 pub(super) fn strip_newline(bytes: &mut Vec<u8>) {
     if bytes.last() == Some(&b'\n') {
         bytes.pop();

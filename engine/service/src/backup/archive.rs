@@ -29,7 +29,7 @@ const MAGIC: &[u8; 16] = b"bursar backup 1\n";
 const FAMILY: &[u8; 14] = b"bursar backup ";
 const PIECE_BYTES: usize = 64 * 1024;
 const TAG_BYTES: usize = 16;
-/// Far above the maximum of a wallet file.
+/// Largest wallet file in a backup; real ones are much smaller.
 const WALLET_BYTES_MAX: u32 = 64 << 20;
 
 /// The size of a backup's salt in bytes.

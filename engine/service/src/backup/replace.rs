@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 const STAGED: &str = ".restore";
 /// Present once every file is staged and the replacement is decided.
 const READY: &str = "ready.json";
-/// Far above what it can contain.
+/// Largest file [`READY`] that is read; real ones are much smaller.
 const READY_BYTES: u64 = 64 << 10;
 /// All files that a restore replaces.
 const REPLACED: [&str; 5] =

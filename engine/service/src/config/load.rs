@@ -11,7 +11,7 @@ use super::effective::{Config, Environment, Source};
 use super::file;
 use super::values::loopback;
 
-/// Far above what the settings can need.
+/// Largest settings file that is read; real ones are much smaller.
 const FILE_BYTES: u64 = 1 << 20;
 
 /// Characters of a reason that are shown: enough for a list of all keys.

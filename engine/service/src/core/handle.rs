@@ -184,7 +184,7 @@ impl Handle {
 
     /// Commits pending entries and stops changes to the history file until [`Handle::end_copy`].
     ///
-    /// Returns its path, if there is one.
+    /// Returns the path of the history file, if there is one.
     ///
     /// # Errors
     /// `JOURNAL_FAILED`, `DATA_FOLDER` or `ENGINE_DOWN`.

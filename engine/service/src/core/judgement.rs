@@ -66,7 +66,7 @@ impl Core {
         let examined = match base.and_then(|base| resumed(&base, &self.state.networks_on)) {
             Some((state, at)) => self.examine_since(state, at, sealed, moment)?,
             None => {
-                // The next unlock needs a snapshot of its own.
+                // The next unlock needs its own snapshot.
                 (self.last_snapshot, self.keeps_sealed) = (0, false);
                 self.examine_all(sealed, moment)?
             }

@@ -1,4 +1,4 @@
-//! Who waits for the end of a trade. A view is published at each commit, so waiting for views would wake every caller
+//! The waiters for the end of a trade. A view is published at each commit, so waiting for views would wake every caller
 //! each time.
 
 use std::collections::BTreeMap;

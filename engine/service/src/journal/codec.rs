@@ -29,7 +29,7 @@ pub(super) fn encode(entry: &Entry, before: &Hash) -> Result<Vec<u8>, String> {
 /// Checks that this build reads a form.
 ///
 /// # Errors
-/// What to do.
+/// The form is newer than this version reads.
 pub(super) fn check_form(form: u8) -> Result<u8, String> {
     if form > stored::NEWEST {
         return Err(format!(

@@ -84,7 +84,7 @@ impl Tables {
 /// The result of looking up an index key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum IndexHit {
-    /// This entry.
+    /// The key belongs to this entry.
     Entry(u64),
     /// Nothing: the key belongs to a forgotten day. A row for it in the history does not count.
     Forgotten,

@@ -1,4 +1,4 @@
-//! What contracts may take from an address.
+//! The token allowances that an address has given to contracts.
 
 use alloy_primitives::{Address, U256};
 use bursar_core::networks::Network;

@@ -12,7 +12,7 @@ use bursar_morpho::views;
 pub(super) struct Batch(Vec<Read>);
 
 impl Batch {
-    /// Adds a call and returns its place.
+    /// Adds a call and returns its index.
     pub(super) fn add(&mut self, to: Address, data: Bytes) -> usize {
         self.push(Read::Call { to, data })
     }
@@ -57,7 +57,7 @@ pub(super) fn unavailable() -> Refusal {
     Refusal::new(Code::ChainUnavailable)
 }
 
-/// The answers, at the places of their reads.
+/// The answers, at the indexes of their reads.
 pub(super) struct Answers(pub(super) Vec<Result<Bytes, ReadFault>>);
 
 impl Answers {

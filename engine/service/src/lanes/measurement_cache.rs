@@ -11,7 +11,7 @@ use bursar_submit::Outbox;
 /// How long a measurement serves for the first step, in milliseconds. Shorter than a block of Base.
 const MEASUREMENT_FRESH_MS: u64 = 1_500;
 
-/// Most measurements that are kept. More requests a moment only measure again.
+/// Most cached measurements. Further requests at the same time measure again.
 const MEASUREMENTS_MAX: usize = 64;
 
 /// What a lane measured.

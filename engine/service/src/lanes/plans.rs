@@ -55,7 +55,7 @@ impl Executed {
     }
 }
 
-/// What the tasks share.
+/// The dependencies that all tasks share.
 #[derive(Debug, Clone)]
 pub struct Worker {
     pub ports: Ports,
@@ -118,7 +118,7 @@ struct Allowance {
     chain: Arc<dyn Chain>,
 }
 
-/// How far a plan came.
+/// The result of advancing a plan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum StepResult {
     /// A transaction is opened; its outbox has it signed.

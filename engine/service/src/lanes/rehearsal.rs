@@ -66,7 +66,7 @@ impl Simulators {
     }
 }
 
-/// Who sends the parts, and in which block.
+/// The sender of the parts, and their block.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Sender<'a> {
     pub(super) owner: Address,
@@ -78,7 +78,7 @@ pub(super) struct Sender<'a> {
     pub(super) native: U256,
 }
 
-/// What a rehearsal showed.
+/// The result of a rehearsal.
 #[derive(Debug)]
 pub(super) struct RehearsalResult {
     pub(super) simulated: Simulation,

@@ -1,4 +1,4 @@
-//! What a card shows of a hardware device: the names and values on its screen.
+//! The hardware device on a card: the names and values on its screen.
 
 use alloy_primitives::U256;
 use bursar_core::card::DeviceCard;

@@ -1,4 +1,4 @@
-//! What the operator is shown of the queue of the hardware devices.
+//! The queue of the hardware devices, as the operator sees it.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,12 +14,12 @@ use crate::device::NotReady;
 use crate::journal::Subject;
 use crate::lanes::devices::{DeviceStatus, Waiter, waiting};
 
-/// The place of a request in the queue.
+/// The state of a request in the device queue.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct QueueStatus {
     /// Two or three words.
     pub(super) label: String,
-    /// What the operator does now, as a sentence.
+    /// The next action of the operator, as a sentence.
     pub(super) state: String,
     pub(super) is_prompting: bool,
 }

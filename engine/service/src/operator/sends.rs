@@ -213,7 +213,7 @@ pub(super) async fn wait(engine: &Arc<EngineContext>, id: RequestId, dialogue: &
 /// Answers a command that made a send and waited for it.
 ///
 /// # Errors
-/// It ended without what it was for: refused on its device, dropped, cancelled, reverted or displaced.
+/// It failed: refused on its device, dropped, cancelled, reverted or displaced.
 pub(super) fn answer(engine: &EngineContext, id: RequestId) -> Result<Done, Fault> {
     let state = &engine.core.view().state;
     let record = find(state, &id.to_string())?;

@@ -28,7 +28,7 @@ struct Inner {
     readings: Readings,
     /// Number of sleeps so far.
     sleeps: u64,
-    /// Who waits: the monotonic time in milliseconds, and the number of the sleep.
+    /// The sleepers, by monotonic time in milliseconds and number of the sleep.
     sleepers: BTreeMap<(u64, u64), Waker>,
 }
 

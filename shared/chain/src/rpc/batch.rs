@@ -19,7 +19,7 @@ use crate::rpc::{RpcChain, refusal};
 /// The size that is tried after a larger batch was refused. Public nodes with a limit allow at least this many.
 const SMALL_BATCH: usize = 10;
 
-/// Exchanges at a time that replace one batch. Public nodes limit the rate of requests.
+/// Concurrent exchanges that replace one batch. Public nodes limit the rate of requests.
 const CONCURRENT_EXCHANGES_MAX: usize = 4;
 
 /// JSON-RPC 2.0: the request is not valid. Some nodes say so of each request in a batch that they do not take.
@@ -28,14 +28,14 @@ const INVALID_REQUEST: i64 = -32600;
 /// The outcomes of several requests, in their order.
 type Outcomes<T> = Vec<Result<T, Setback>>;
 
-/// What a node made of one exchange.
+/// The outcome of one exchange.
 enum BatchOutcome<T> {
     Answered(Outcomes<T>),
     /// The node does not take this batch.
     Refused(BatchRefusal),
 }
 
-/// A node's words about a batch that it does not take.
+/// A node's message about a batch that it refuses.
 struct BatchRefusal {
     code: Option<i64>,
     said: String,
@@ -100,7 +100,7 @@ impl RpcChain {
                 let decode = |_at: usize, raw: &RawValue| decode_as::<String>(raw);
                 match self.exchange_batch(endpoint, &calls, 0, &decode).await? {
                     BatchOutcome::Answered(outcomes) => {
-                        // A batch of which the node answers only a part is of no use.
+                        // A partly answered batch is useless.
                         outcomes.into_iter().collect::<Result<Vec<_>, _>>().map(|_all| None)
                     }
                     BatchOutcome::Refused(refused) => Ok(Some(refused.said)),
@@ -122,7 +122,7 @@ impl RpcChain {
         loop {
             match self.exchange_by(endpoint, calls, size, refused.as_ref(), decode).await? {
                 BatchOutcome::Answered(outcomes) => {
-                    // Only if a smaller size works, the size was the reason.
+                    // Only a smaller batch that works proves that the size was the reason.
                     if let Some(BatchRefusal { said, .. }) = refused
                         && endpoint.learn_batch_max(size, self.mono_ms())
                     {

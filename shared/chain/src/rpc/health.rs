@@ -1,6 +1,6 @@
 //! The health of an endpoint.
 
-/// What the outcome of a request shows about the health of its endpoint.
+/// The effect of a request's outcome on the health of its endpoint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Health {
     /// It answered.

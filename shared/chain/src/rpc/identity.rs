@@ -15,7 +15,7 @@ pub(super) enum Identity {
     Foreign { answered: ChainId, until_ms: u64 },
 }
 
-/// What to do before the next request.
+/// The check that is due before the next request.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Check {
     NotNeeded,

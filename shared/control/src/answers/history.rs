@@ -72,10 +72,10 @@ pub struct HistoryRow {
     pub tx_hash: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tx_hash_unknown_reason: Option<String>,
-    /// What only a trade has.
+    /// The part that only a trade has.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trade: Option<TradeAnswer>,
-    /// What only a loan has.
+    /// The part that only a loan has.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub loan: Option<LoanAnswer>,
     /// Why the request was refused; for a limit, with the compared amounts.
@@ -90,12 +90,12 @@ pub struct TradeAnswer {
     pub symbol_out: String,
     /// The zero address is the native coin.
     pub asset_out: String,
-    /// What arrived, in whole coins; `None` before the swap is final, or if its receipt does not show it.
+    /// The amount that arrived, in whole coins; `None` before the swap is final, or if its receipt does not show it.
     pub amount_out: Option<String>,
     pub amount_out_atomic: Option<String>,
 }
 
-/// What a loan did.
+/// The result of a loan.
 ///
 /// The amount is the requested one, or about that if it was requested in shares.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -106,10 +106,10 @@ pub struct LoanAnswer {
     pub venue: String,
     /// The venue's own name: untrusted text.
     pub venue_name: String,
-    /// What moved, in whole coins; `None` before the loan is final, or if its receipt does not show it.
+    /// The amount that moved, in whole coins; `None` before the loan is final, or if its receipt does not show it.
     pub moved: Option<String>,
     pub moved_atomic: Option<String>,
-    /// What the address then had in the venue, in whole coins; `None` if it is not known.
+    /// The address's position in the venue afterwards, in whole coins; `None` if it is not known.
     pub position: Option<String>,
 }
 

@@ -33,7 +33,7 @@ pub enum VenueTrust {
     Confirmed,
     /// Nothing speaks against it, but nobody has confirmed it.
     New,
-    /// It was trusted before and no longer is: it changed, or the operator took the trust back.
+    /// It was trusted before and no longer is: it changed, or the operator withdrew the trust.
     Changed,
     /// Something speaks against it.
     Refused,
@@ -58,11 +58,11 @@ pub struct VenueAnswer {
     pub trust: VenueTrust,
     /// Why it is trusted, or not.
     pub reason: String,
-    /// What the vault manages, in whole coins of the stablecoin; `None` if it lends something else.
+    /// The assets under management, in whole coins of the stablecoin; `None` if the vault lends another token.
     pub total_assets: Option<String>,
     /// In the stablecoin's smallest unit.
     pub total_assets_atomic: Option<String>,
-    /// What all its lenders together could withdraw now, in whole coins; `None` if that is not known.
+    /// The amount that all lenders together could withdraw now, in whole coins; `None` if it is unknown.
     pub liquid: Option<String>,
     pub liquid_atomic: Option<String>,
 }
@@ -71,13 +71,13 @@ pub struct VenueAnswer {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PositionsAnswer {
     pub positions: Vec<PositionAnswer>,
-    /// What could not be read: these addresses may have further positions.
+    /// The addresses that could not be read, and may have further positions.
     pub unread: Vec<UnreadAnswer>,
     /// The number of positions that were read, empty ones included.
     pub read: usize,
 }
 
-/// What one address has in one vault.
+/// The position of one address in one vault.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PositionAnswer {
     pub label: String,
@@ -102,7 +102,7 @@ pub struct PositionAnswer {
     pub earned: Option<String>,
     #[serde(default)]
     pub earned_atomic: Option<String>,
-    /// What of it can be withdrawn now; `None` if that is not known.
+    /// The part that can be withdrawn now; `None` if it is unknown.
     pub withdrawable: Option<String>,
     pub withdrawable_atomic: Option<String>,
     /// Why nothing can be withdrawn although it is worth something, such as a closed gate.
@@ -125,7 +125,7 @@ pub struct WrittenOffAnswer {
     pub label: String,
     pub network: String,
     pub venue: String,
-    /// What counted against the ceiling, and what counts now.
+    /// The amounts that count against the ceiling, before and after.
     pub before: String,
     pub after: String,
 }

@@ -17,11 +17,11 @@ pub struct QuoteAnswer {
     pub amount_in_atomic: String,
     pub amount_out_atomic: String,
     pub minimum_out_atomic: String,
-    /// What the card of this trade would show.
+    /// The card that this trade would show.
     pub trade: TradeCard,
     /// The compared routes with the highest outputs, the highest first and before gas.
     pub routes: Vec<RouteAnswer>,
-    /// What the named policy would decide.
+    /// The decision that the named policy would make.
     pub verdict: Option<VerdictAnswer>,
 }
 
@@ -35,7 +35,7 @@ pub struct RouteAnswer {
     pub amount_out_atomic: String,
 }
 
-/// What a policy would decide about a trade.
+/// The decision that a policy would make about a trade.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct VerdictAnswer {
     pub policy: String,

@@ -56,7 +56,7 @@ pub struct AdapterFactory {
     pub address: Address,
 }
 
-/// What an adapter of Vault V2 lends to.
+/// The venue to which an adapter of Vault V2 lends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum AdapterKind {

@@ -6,7 +6,7 @@ use crate::abi::blue::{IInterestModel, IMorphoBlue};
 use crate::abi::{decode, encode};
 use crate::market::{Market, MarketParams};
 
-/// What one address has in a market.
+/// The position of one address in a market.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MarketPosition {
     /// Shares of what it lent.

@@ -51,7 +51,7 @@ mod permit2 {
 pub use eip3009::ReceiveWithAuthorization;
 pub use permit2::{DepositWitness, PermitWitnessTransferFrom, TokenPermissions};
 
-/// The terms of a deposit that an [`Eip3009Authorization`] takes from elsewhere in the payload.
+/// The terms of an EIP-3009 deposit that are elsewhere in the payload than [`Eip3009Authorization`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DepositTerms {
     pub payer: Address,

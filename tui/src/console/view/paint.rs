@@ -84,7 +84,7 @@ impl<'a> Paint<'a> {
         }
     }
 
-    /// Draws a frame with a title on the left and a note on the right. Returns its inside.
+    /// Draws a frame with a title on the left and a note on the right, and returns the area inside it.
     pub(super) fn frame(&mut self, area: Rect, focused: bool, title: &str, note: &str) -> Rect {
         if area.width < 2 || area.height < 2 {
             return Rect { width: 0, height: 0, ..area };
@@ -129,7 +129,7 @@ impl<'a> Paint<'a> {
         }
     }
 
-    /// Draws a dialog in the middle of `within`, on an empty area. Returns its inside.
+    /// Draws a dialog in the middle of `within`, on an empty area, and returns the area inside its border.
     pub(super) fn dialog(
         &mut self,
         within: Rect,

@@ -31,7 +31,7 @@ const LINES: u16 = 2;
 /// The part, ready to be drawn at one width.
 pub(super) struct PositionsPart<'a> {
     rows: Vec<HoldingRow<'a>>,
-    /// Lines about all rows, or in place of rows.
+    /// Lines about all rows, or shown instead of rows.
     notice: Vec<String>,
     notice_role: Role,
     width: u16,

@@ -218,7 +218,7 @@ fn fitting(
     (room, height): (usize, usize),
     is_closed: bool,
 ) -> (Vec<(String, Role)>, bool) {
-    // What a device waited for is of no use after the end.
+    // The text of a device is obsolete once the request has ended.
     let is_old = |line: &str| is_framed(line) || (is_closed && line.starts_with("device "));
     let lines = card_text::lines_in(card, zone).into_iter().filter(|line| !is_old(line));
     let mut rows: Vec<(u8, String, Role)> = Vec::new();

@@ -1,4 +1,4 @@
-//! What enters the queue of the devices, and the turns of plans: a plan fixes the terms of its next step only once its device
+//! The entries of the device queue, and the turns of plans: a plan fixes the terms of its next step only once its device
 //! is ready for it.
 
 use alloy_primitives::Address;
@@ -9,7 +9,7 @@ use tokio::sync::{mpsc, oneshot};
 use crate::journal::SigningOrder;
 use crate::ports::SignFault;
 
-/// What enters the queue.
+/// An entry of the queue.
 #[derive(Debug)]
 pub(super) enum Entry {
     Job(Box<Job>),

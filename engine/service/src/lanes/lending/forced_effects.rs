@@ -21,7 +21,7 @@ pub(super) struct Expected {
     pub(super) vault: Address,
     pub(super) singleton: Address,
     pub(super) ours: AllowedChanges,
-    /// What must arrive; `None` for an exit of everything.
+    /// The assets that must arrive; `None` for a full exit.
     pub(super) assets: Option<U256>,
     pub(super) penalty: U256,
     /// The owner's stablecoins before it, and what the vault may take of them.
@@ -32,10 +32,10 @@ pub(super) struct Expected {
     pub(super) worth: U256,
 }
 
-/// What left the vault for the owner.
+/// The assets and shares that left the vault for the owner.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Outflow {
-    /// What arrives.
+    /// The assets that arrive.
     pub(super) assets: U256,
     /// The shares that leave, those of the penalty included.
     pub(super) shares: U256,

@@ -35,7 +35,7 @@ struct PlannedExit {
     own: ReadNetwork,
     position: ReadPosition,
     plan: ForcedPlan,
-    /// What the withdrawal after the forced deallocations asks for.
+    /// The amount of the withdrawal that follows the forced deallocations.
     exit: LoanAmount,
 }
 

@@ -201,7 +201,7 @@ impl ForcedReader<'_> {
         Ok(targets)
     }
 
-    /// Reads what each place has, and what its payer has free. A place that gives no valid answer is left out.
+    /// Reads the assets of each target, and the free assets of its payer. Skips a target without a valid answer.
     async fn read_targets(
         &self,
         targets: &[AdapterTarget],
@@ -250,7 +250,7 @@ impl ForcedReader<'_> {
     }
 }
 
-/// Returns whether a withdrawal alone takes from this place already: the liquidity adapter, and the market that the vault
+/// Returns whether a plain withdrawal already reaches this target: the liquidity adapter, and the market that the vault
 /// names to it.
 fn is_reached_anyway(target: &AdapterTarget, outline: &VaultOutline) -> bool {
     target.adapter == outline.liquidity_adapter

@@ -8,7 +8,7 @@ use bursar_morpho::VenueId;
 
 use super::network_read::spender;
 
-/// What a loan of an address may change.
+/// The balances and allowances that a loan of an address may change.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct AllowedChanges {
     owner: Address,

@@ -1,4 +1,4 @@
-//! What was seen last of venues and positions. A read asks about it first, and never relies on it.
+//! Cached results of the last reads of venues and positions. A read starts from them, and never relies on them.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -11,7 +11,7 @@ use super::position_read::Hint;
 use super::vault_read::Structure;
 use super::venue_read::{Endorser, VenueHint};
 
-/// Most venues, and most positions, that are remembered. Beyond it, all are forgotten and read step by step again.
+/// Most venues, and most positions, that are cached. Beyond it, the cache is cleared.
 const HINTS_MAX: usize = 4_096;
 
 type HintKey = (ChainId, VenueId);

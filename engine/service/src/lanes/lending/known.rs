@@ -1,4 +1,4 @@
-//! What the journal tells the lane before a measurement: which positions to read, and which venues are trusted.
+//! The journal's data that a measurement needs: which positions to read, and which venues are trusted.
 
 use alloy_primitives::Address;
 use bursar_core::networks::{self, ChainId};
@@ -7,7 +7,7 @@ use bursar_domain::loans::Confirmation;
 use bursar_domain::{Request, State};
 use bursar_morpho::VenueId;
 
-/// What is known of an address's loans.
+/// The journal's data about an address's loans.
 #[derive(Debug, Clone, Default)]
 pub struct Known {
     /// The newest journal entry of the state.

@@ -1,4 +1,4 @@
-//! What the reads of the lending lane share.
+//! The state that the reads of the lending lane share.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};

@@ -28,7 +28,7 @@ impl Measurement for Measured {
 }
 
 impl Measured {
-    /// Returns what was measured.
+    /// Returns the quote of the measurement.
     pub fn quote(&self) -> &LoanQuote {
         &self.quote
     }

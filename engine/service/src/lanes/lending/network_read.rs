@@ -31,14 +31,14 @@ pub(super) struct ReadNetwork {
     pub(super) native: U256,
     /// Of the stablecoin, in its smallest unit.
     pub(super) coins: U256,
-    /// What the venue's contract may take of the stablecoin already.
+    /// The stablecoin allowance of the venue's contract.
     pub(super) allowance: U256,
     /// `None` is unreadable.
     pub(super) positions: Vec<(VenueId, Option<ReadPosition>)>,
     pub(super) venue: Option<Result<ReadVenue, &'static str>>,
 }
 
-/// What stays the same while a network is read.
+/// Reads the state of one network for one owner.
 pub(super) struct NetworkReader<'a> {
     pub(super) chain: &'a dyn Chain,
     pub(super) network: &'static Network,

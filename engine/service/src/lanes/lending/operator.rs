@@ -1,4 +1,4 @@
-//! What the operator asks of the lane: a venue's facts, a withdrawal, and what a position is worth.
+//! The operator's requests to the lane: a venue's facts, a withdrawal, and the worth of a position.
 
 use alloy_primitives::{Address, U256};
 use bursar_core::codes::Code;
@@ -54,12 +54,12 @@ impl WithdrawalOrder<'_> {
     }
 }
 
-/// What forced deallocations of a withdrawal cost.
+/// The cost of a withdrawal's forced deallocations.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ForcedCost {
-    /// What stays in the vault, by the rehearsal.
+    /// The assets that stay in the vault, by the rehearsal.
     pub penalty: Atoms,
-    /// What each adapter gives.
+    /// The deallocation from each adapter.
     pub taken: Vec<ForcedDeallocation>,
 }
 
@@ -69,11 +69,11 @@ pub struct OwnWithdrawal {
     pub call: Call,
     /// The parts of the call in words.
     pub texts: Vec<String>,
-    /// What the operator pays for an exit that a withdrawal alone cannot make; `None` for a plain withdrawal.
+    /// The cost of an exit by forced deallocations; `None` for a plain withdrawal.
     pub forced: Option<ForcedCost>,
-    /// What arrives, by the rehearsal.
+    /// The assets that arrive, by the rehearsal.
     pub assets: Atoms,
-    /// What the address has in the venue.
+    /// The address's position in the venue.
     pub position: Atoms,
     /// The venue's own name.
     pub name: String,

@@ -1,4 +1,4 @@
-//! What an address has in the venues of one network, and what it can withdraw now.
+//! An address's positions in the venues of one network, and the amounts that it can withdraw now.
 
 use alloy_primitives::{Address, U256};
 use bursar_core::networks::{Lending as Contracts, Network};

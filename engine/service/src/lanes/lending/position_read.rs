@@ -10,7 +10,7 @@ use bursar_morpho::{MarketParams, VenueId};
 
 use crate::lanes::batch::{Answers, Batch};
 
-/// What was seen last of a position.
+/// The result of the last read of a position.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Hint {
     pub(super) shares: U256,
@@ -28,15 +28,15 @@ pub(super) struct ReadPosition {
     pub(super) market: Option<(MarketParams, AccruedMarket)>,
 }
 
-/// What a read showed.
+/// The outcome of reading a position.
 pub(super) enum PositionOutcome {
     Whole(ReadPosition),
-    /// Ask again with this.
+    /// Read again with this hint.
     Other(Hint),
     Unreadable,
 }
 
-/// The places of the reads of one position.
+/// The batch indexes of the reads of one position.
 #[derive(Debug)]
 pub(super) enum PositionReads {
     Vault {
@@ -94,7 +94,7 @@ impl PositionReads {
     fn try_read(&self, answers: &Answers, block_time: u64) -> Option<PositionOutcome> {
         Some(match self {
             Self::Vault { shares, worth, asked } => {
-                // Where there is no contract there are no shares. What we have lent there is in the journal.
+                // Without a contract there are no shares. The journal still records what was lent there.
                 let is_absent = answers.bytes(*shares).ok()?.is_empty();
                 let shares = if is_absent { U256::ZERO } else { answers.number(*shares).ok()? };
                 if shares != asked.shares && !shares.is_zero() {

@@ -1,4 +1,4 @@
-//! What addresses have in vaults.
+//! The positions of addresses in vaults.
 
 use alloy_primitives::{Address, U256};
 use bursar_chain::token;
@@ -25,7 +25,7 @@ pub struct OwnerPositions {
     pub read: usize,
 }
 
-/// What one address has in one vault.
+/// The position of one address in one vault.
 ///
 /// Amounts are in the stablecoin's smallest unit.
 #[derive(Debug, Clone)]
@@ -101,7 +101,7 @@ impl Lending {
     }
 }
 
-/// The places of what is asked about one position.
+/// The batch indexes of the answers about one position.
 struct VaultPositionReads {
     shares: U256,
     worth: usize,

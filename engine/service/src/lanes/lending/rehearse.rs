@@ -26,7 +26,7 @@ use crate::lanes::rehearsal::{APPROVAL_GAS, Part, PartKind, Sender};
 /// The gas limit of a supply or withdrawal in a rehearsal. The step gets a limit from what the rehearsal used.
 const LOAN_GAS: u64 = 3_000_000;
 
-/// What is rehearsed.
+/// The input of a rehearsal.
 pub(super) struct Rehearsal<'a> {
     pub(super) ask: &'a LoanAsk,
     pub(super) owner: Address,
@@ -45,7 +45,7 @@ pub(super) struct Rehearsal<'a> {
 pub(super) struct LoanPlan {
     /// In order; the last one is the loan.
     pub(super) parts: Vec<Part>,
-    /// What moves.
+    /// The amount that moves.
     pub(super) assets: U256,
     pub(super) shares: U256,
     /// Of a supply: what its shares redeem for right after it.
@@ -56,7 +56,7 @@ pub(super) struct LoanPlan {
     pub(super) ceiling: u128,
     /// The worst cost of all steps, in wei.
     pub(super) cost: U256,
-    /// What the loan used.
+    /// The gas that the loan used.
     pub(super) gas: u64,
 }
 
@@ -113,7 +113,7 @@ pub(super) fn failure(data: &Bytes) -> Refusal {
     Refusal::because(Code::WouldFail, format!("The transaction would fail: {reason}."))
 }
 
-/// What the simulation of a plan showed.
+/// The result of simulating a plan.
 struct SimulationResult {
     assets: U256,
     shares: U256,

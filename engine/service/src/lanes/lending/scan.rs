@@ -35,7 +35,7 @@ pub use query::ScanFault;
 pub use results::{Scan, ScanProgress};
 pub use store::{FileStore, MemoryStore, ScanStore};
 
-/// What the task of the scan needs.
+/// The dependencies of the scan task.
 #[derive(Debug)]
 pub struct ScanTask {
     pub scan: Arc<Scan>,

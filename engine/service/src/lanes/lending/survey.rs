@@ -30,7 +30,7 @@ impl Lending {
         self.survey_at(&*chain, block, network, contracts).await
     }
 
-    /// The same at a block.
+    /// Surveys the vaults at a given block.
     pub(super) async fn survey_at(
         &self,
         chain: &dyn Chain,

@@ -1,4 +1,4 @@
-//! Which vaults an answer reads. Any account can create vaults through the official factories, so
+//! The vaults that an answer reads. Any account can create vaults through the official factories, so
 //! there may be thousands.
 
 use std::collections::BTreeSet;

@@ -34,13 +34,13 @@ pub struct Venue {
     pub trust: Trust,
     /// It lends the network's stablecoin.
     pub lends_stablecoin: bool,
-    /// What it manages, in its asset's smallest unit.
+    /// The assets under management, in the asset's smallest unit.
     pub total_assets: U256,
-    /// What all depositors together can withdraw now, in the same unit; `None` if that is not known.
+    /// The assets that all depositors together can withdraw now, in the same unit; `None` if unknown.
     pub liquid: Option<U256>,
     /// The adapters that lend to markets.
     pub market_adapters: Vec<Address>,
-    /// The markets to which a MetaMorpho vault lends itself.
+    /// The markets to which a MetaMorpho vault lends directly.
     pub markets: Vec<B256>,
 }
 
@@ -66,15 +66,15 @@ pub(super) struct Structure {
     queue: Vec<B256>,
 }
 
-/// What a read showed.
+/// The outcome of reading a vault.
 pub(super) enum VaultOutcome {
     Whole(Box<Venue>),
-    /// The vault has other parts: ask again about these.
+    /// The vault has other parts than expected: read again with these.
     Other(Structure),
     Unreadable(&'static str),
 }
 
-/// The places of the reads of one vault.
+/// The batch indexes of the reads of one vault.
 pub(super) struct VaultReads {
     address: Address,
     official: Vec<(VaultKind, usize)>,
@@ -98,7 +98,7 @@ pub(super) struct VaultReads {
     asked: Structure,
 }
 
-/// The places of what is asked about one adapter.
+/// The batch indexes of the reads of one adapter.
 struct AdapterParts {
     /// One answer of each adapter factory.
     origins: Vec<(AdapterKind, usize)>,
@@ -203,7 +203,7 @@ impl VaultReads {
                 official = Some(*kind);
             }
         }
-        // A vault of no factory is refused whatever its kind: its further parts are not needed.
+        // A vault that no factory created is refused whatever its kind, so its other parts are not needed.
         let is_v2 = official == Some(VaultKind::V2);
         let (mut found, mut registry) = (Structure::default(), None);
         let mut origins = Vec::new();

@@ -22,7 +22,7 @@ const PRICE_SHARES: U256 = uint!(1_000_000_000_000_000_000_000_000_U256);
 const GATES: [GateKind; 4] =
     [GateKind::SendShares, GateKind::ReceiveAssets, GateKind::ReceiveShares, GateKind::SendAssets];
 
-/// What a loan would move, before it is measured.
+/// The amount that a loan would move, before it is measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Preview {
     /// A supply of these assets.
@@ -54,7 +54,7 @@ pub(super) struct VenueHint {
 #[derive(Debug, Clone)]
 pub(super) struct ReadVenue {
     pub(super) facts: VenueFacts,
-    /// What moves.
+    /// The amount that moves.
     pub(super) assets: U256,
     pub(super) shares: U256,
     /// What of the position can be withdrawn now; `None` if that is not known.
@@ -64,16 +64,16 @@ pub(super) struct ReadVenue {
     pub(super) exit_gate: Option<GateKind>,
 }
 
-/// What a read showed.
+/// The outcome of reading a venue.
 pub(super) enum VenueOutcome {
     Whole(Box<ReadVenue>),
-    /// Ask again about these parts.
+    /// The vault has other parts than expected: read again with these.
     Other(Structure),
     /// It is not a venue.
     Unreadable(&'static str),
 }
 
-/// The places of the reads of a venue.
+/// The batch indexes of the reads of a venue.
 pub(super) enum VenueReads {
     Vault {
         vault: VaultReads,
@@ -86,7 +86,7 @@ pub(super) enum VenueReads {
     },
 }
 
-/// What is read of a vault besides what it is.
+/// The reads of a vault that do not concern its structure.
 pub(super) struct VaultExtras {
     gates: [usize; 4],
     virtual_shares: usize,
@@ -96,7 +96,7 @@ pub(super) struct VaultExtras {
     preview: Option<usize>,
 }
 
-/// What is read around a venue.
+/// The context in which a venue is read.
 #[derive(Clone, Copy)]
 pub(super) struct ReadContext<'a> {
     pub(super) network: &'a Network,

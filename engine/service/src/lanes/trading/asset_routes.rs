@@ -31,11 +31,11 @@ pub(super) struct Subject {
     pub(super) amount: U256,
 }
 
-/// Where the answers about the pools are: the factory's own, and the pool that it must name.
+/// The batch index of each factory's answer, and the pool that the answer must name.
 pub(super) struct PoolReads(Vec<(usize, Address)>);
 
 impl PoolReads {
-    /// Adds the questions which pools exist.
+    /// Adds the reads that show which pools exist.
     pub(super) fn add(batch: &mut Batch, subject: &Subject) -> Self {
         let factory = subject.exchange.v3.factory;
         let pools = all_pools(subject).into_iter();
@@ -186,7 +186,7 @@ impl Route {
     }
 }
 
-/// What the doubts about a price rest on.
+/// The measurements from which the doubts about a price follow.
 struct Checks {
     tenfold: Option<U256>,
     sold: Option<U256>,

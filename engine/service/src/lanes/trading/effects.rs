@@ -17,7 +17,7 @@ use super::market::Market;
 use super::permit::{RouterRight, SwapTerms};
 use super::spec::Spec;
 
-/// What the simulation of a plan showed.
+/// The result of simulating a plan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct SimulationResult {
     pub(super) effects: Effects,

@@ -55,7 +55,7 @@ struct Reading {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct ApiPrice(Option<Usd>);
 
-/// What the network's own feed reports.
+/// The price that the network's own feed reports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum FeedPrice {
     /// The network has no feed.

@@ -1,4 +1,4 @@
-//! What the measurements of the trading lane share.
+//! The state that the measurements of the trading lane share.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -20,7 +20,7 @@ use crate::lanes::measurement_cache::MeasurementCache;
 use crate::lanes::rehearsal::Simulators;
 use crate::ports::Ports;
 
-/// What measurements share: the price of ETH, and the simulation method of each chain.
+/// The caches that measurements share: the price of ETH, and the simulation method of each chain.
 #[derive(Debug)]
 pub struct Trading {
     pub(super) ports: Ports,

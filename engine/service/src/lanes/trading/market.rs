@@ -19,7 +19,7 @@ use super::spec::Spec;
 use super::stocks::{StockPrices, StockReads};
 use super::wiring::Wiring;
 
-/// What one batched read showed.
+/// The result of one batched read.
 #[derive(Debug, Clone)]
 pub(super) struct Market {
     pub(super) block_time: u64,
@@ -30,9 +30,9 @@ pub(super) struct Market {
     pub(super) native_balance: U256,
     pub(super) balance_in: U256,
     pub(super) balance_out: U256,
-    /// What the venue's contract may take of the input token already.
+    /// The input token's allowance for the venue's contract.
     pub(super) allowance: U256,
-    /// What Permit2 lets the router take; `None` at a venue that does not use Permit2.
+    /// The router's allowance within Permit2; `None` at a venue that does not use Permit2.
     pub(super) permit2: Option<Permit2Allowance>,
     pub(super) feed: FeedPrice,
     pub(super) fees: FeeFacts,

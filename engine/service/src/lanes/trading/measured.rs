@@ -8,12 +8,12 @@ use bursar_domain::trades::TradeQuote;
 use super::plan::Plan;
 use crate::lanes::measurement_cache::Measurement;
 
-/// What a trade is bound to when it is measured: nothing before its request.
+/// The commitments of a trade when it is measured; there are none before its request.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Committed<'a> {
     /// The least output that was accepted before.
     pub(super) floor: Atoms,
-    /// What a running plan has done so far.
+    /// The steps that a running plan has taken so far.
     pub(super) execution: Option<&'a Execution>,
     /// Whether a person signs on a device.
     pub(super) by_device: bool,

@@ -27,7 +27,7 @@ pub(super) enum RouterRight {
     Missing(Permit),
 }
 
-/// What the swap of a plan accepts.
+/// The terms of a plan's swap.
 #[derive(Debug, Clone)]
 pub(super) struct SwapTerms {
     /// The least output.

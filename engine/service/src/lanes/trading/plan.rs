@@ -33,7 +33,7 @@ pub(super) struct Plan {
     pub(super) effects: Effects,
     /// The output that arrived in the rehearsal; `None` if it did not show it.
     pub(super) received: Option<Atoms>,
-    /// What the parts do, decoded from their call data.
+    /// The calls of the parts, decoded from their call data.
     pub(super) calls: Vec<Decoded>,
     /// The most to offer for a unit of gas, in wei.
     pub(super) ceiling: u128,

@@ -18,7 +18,7 @@ use super::spec::Spec;
 /// The parts of the input that small quotes are made for: a hundredth, a thousandth and a ten-thousandth.
 const DUST_PARTS: [u64; 3] = [100, 1_000, 10_000];
 
-/// Where the answers about a venue's pools are.
+/// The batch indexes of the answers about a venue's pools.
 pub(super) struct PoolReads {
     /// In the order of the swap.
     hops: Vec<HopReads>,
@@ -34,7 +34,7 @@ struct HopReads {
     liquidity: usize,
 }
 
-/// What the pools of a venue pay.
+/// The quote of a venue's pools.
 pub(super) struct PoolQuote {
     pub(super) out: U256,
     pub(super) gas: u64,
@@ -202,7 +202,7 @@ pub(super) async fn own_quote(chain: &dyn Chain, spec: &Spec<'_>) -> Result<OwnQ
     }
 }
 
-/// Adds the quote of a venue for an exact input, and returns its place.
+/// Adds the quote of a venue for an exact input, and returns its index in the batch.
 ///
 /// # Errors
 /// `NO_POOL` or `QUOTE_FAILED`: the venue cannot be asked for this amount.

@@ -23,7 +23,7 @@ use super::stocks::{StockPrices, StockReads};
 /// tick spacing of one can use the gas of a whole call, and must not hide the other routes.
 pub(super) struct Comparison([Batch; 3], Vec<(Venue, QuoteSlot)>);
 
-/// The group of a quote, and its place there.
+/// The group of a quote, and its index in the group.
 type QuoteSlot = (usize, usize);
 
 /// A route that can trade the whole input.

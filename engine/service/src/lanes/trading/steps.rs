@@ -88,10 +88,10 @@ impl Trading {
     }
 }
 
-/// What receipts show of an executed trade; `None` if they do not show it.
+/// The amounts that receipts show of an executed trade; `None` if they show none.
 pub(in crate::lanes) struct Filled {
     pub(in crate::lanes) received: Option<Atoms>,
-    /// What all transactions of the plan cost together, in wei.
+    /// The total cost of the plan's transactions, in wei.
     pub(in crate::lanes) fee: Option<U256>,
 }
 

@@ -10,7 +10,7 @@ use super::eth_price::FeedPrice;
 use super::reads::{Answers, Batch};
 use super::spec::Spec;
 
-/// Where the answers about the stock tokens of a trade are.
+/// The batch indexes of the answers about the stock tokens of a trade.
 pub(super) struct StockReads(Vec<StockRead>);
 
 struct StockRead {

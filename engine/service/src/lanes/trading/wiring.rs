@@ -122,7 +122,7 @@ enum Part {
     Feed,
 }
 
-/// A question with the answer that our table implies.
+/// A read with the answer that our table implies.
 struct WiringCheck {
     name: &'static str,
     parts: &'static [Part],

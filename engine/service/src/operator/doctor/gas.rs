@@ -13,7 +13,7 @@ use bursar_domain::State;
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Payer {
     label: String,
-    /// What an agent's policy demands to stay on it.
+    /// The least native balance that an agent's policy requires on the address.
     least: Wei,
 }
 

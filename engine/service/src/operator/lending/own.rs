@@ -39,7 +39,7 @@ impl Named {
     /// Finds it.
     ///
     /// # Errors
-    /// Of network, venue or address none or several fit.
+    /// No network, venue or address fits, or several do.
     pub(super) fn find(
         engine: &EngineContext,
         name: &VenueName,

@@ -1,4 +1,4 @@
-//! What the commands of lending share.
+//! Functions that the commands of lending share.
 
 use alloy_primitives::{Address, U256};
 use bursar_control::answers::VenueTrust;

@@ -1,6 +1,6 @@
 //! The saved form of the findings: a line with a checksum, then JSON. Pure.
 //!
-//! What does not fit this program's table of networks, or a bound, is not taken over: the scan then repeats it.
+//! Data that does not fit this program's table of networks, or a bound, is dropped: the scan then searches for it again.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -20,7 +20,7 @@ const FORM: &str = "bursar-lending-scan 1";
 #[serde(deny_unknown_fields)]
 struct SavedNetwork {
     chain: ChainId,
-    /// What was searched for: see [`fingerprint`].
+    /// The fingerprint of the search: see [`fingerprint`].
     contracts: String,
     next_creation: u64,
     vaults_v2: Vec<RankedVault>,
@@ -29,7 +29,7 @@ struct SavedNetwork {
     owners: Vec<SavedOwner>,
 }
 
-/// A vault with its place in the order of all vaults.
+/// A vault with its index in the order of all vaults.
 type RankedVault = (usize, Address);
 
 #[derive(Serialize, Deserialize)]

@@ -1,4 +1,4 @@
-//! What the scan has found on one network, and up to which blocks. Pure.
+//! The findings of the scan on one network, and the last blocks that it has searched. Pure.
 //!
 //! New vaults have one cursor, and each address of the wallet has its own, so that a new address is searched from the
 //! beginning. No address is ahead of the vaults: all official vaults up to the end of a range are known before the range

@@ -25,7 +25,7 @@ pub(super) struct Follower {
     pub(super) wanted: watch::Receiver<ScanScope>,
 }
 
-/// What a follower remembers between two searches.
+/// The state of a follower between two searches.
 #[derive(Debug)]
 struct SearchState {
     width: Width,

@@ -15,7 +15,7 @@ pub enum ScanFault {
     NoNode,
     #[error("no node answers")]
     Unavailable,
-    /// Even for a single block.
+    /// The node refuses even a single block.
     #[error("the node refuses to search for events")]
     Refused,
     #[error("the node gives invalid answers")]

@@ -1,4 +1,4 @@
-//! What the scan knows, shared between its task and the requests that read it.
+//! The results of the scan, shared between its task and the requests that read them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{PoisonError, RwLock};
@@ -46,7 +46,7 @@ pub struct ScanProgress {
     pub bound: Option<ScanBound>,
 }
 
-/// How urgent it is to save.
+/// How urgent it is to save the results.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub(super) enum SaveUrgency {
     #[default]

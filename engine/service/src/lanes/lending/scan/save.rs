@@ -10,7 +10,7 @@ use super::results::{SaveUrgency, Scan};
 use super::store::ScanStore;
 use crate::blocking::blocking;
 
-/// Takes over what was saved. If that is not possible, the scan starts again.
+/// Restores the saved results. If that is not possible, the scan starts from the beginning.
 pub(super) fn load(scan: &Scan, store: &dyn ScanStore) {
     let loaded = store.load().map_err(|error| error.to_string());
     let findings = loaded.and_then(|data| match data {

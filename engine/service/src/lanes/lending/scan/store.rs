@@ -1,4 +1,4 @@
-//! Where the results of the scan survive a restart: one file of the data folder, or memory.
+//! The store of the scan's results: one file of the data folder, or memory.
 //!
 //! The file is a cache. It is replaced atomically but not synced, because a sync would delay the journal's: after a power
 //! cut the file may be damaged, which its checksum shows, and the scan then starts again.

@@ -1,4 +1,4 @@
-//! What the wallet wants to be scanned, from the core's views.
+//! The networks and addresses to scan, from the core's views.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
