@@ -12,7 +12,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::allowance::Window;
 
-/// How an agent is authenticated. The secret of an HMAC agent is in the wallet file.
+/// How an agent is authenticated.
+///
+/// The secret of an HMAC agent is in the wallet file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Credential {
     Hmac {
@@ -42,7 +44,9 @@ pub struct Agent {
     pub credential: Credential,
     pub created: Utc,
     pub suspended: bool,
-    /// Policy and address. Without them the agent can only read its status.
+    /// The agent's policy and address.
+    ///
+    /// Without them the agent can only read its status.
     pub commission: Option<Commission>,
     /// Total value of its held requests, by lane.
     pub reserved: ByLane<Usd>,
@@ -75,7 +79,9 @@ impl Refusals {
     }
 }
 
-/// An agent's use of its daily bounds. Days are UTC.
+/// An agent's use of its daily bounds.
+///
+/// Days are UTC.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Usage {
     day: i64,

@@ -16,7 +16,9 @@ use bursar_core::money::Usd;
 use bursar_core::time::{LocalDay, Moment, Utc};
 use serde::{Deserialize, Serialize};
 
-/// The running allowance of one agent. Its lanes renew together, and each has its own limit.
+/// The running allowance of one agent.
+///
+/// Its lanes renew together, and each has its own limit.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Window {
     pub start: WindowStart,

@@ -10,7 +10,9 @@ use serde::{Deserialize, Serialize};
 use crate::refusal::Refusal;
 use crate::trades::Venue;
 
-/// Longest name or version of a token's domain that is kept, in bytes. The offer chooses it.
+/// Longest name or version of a token's domain that is stored, in bytes.
+///
+/// The bound is needed because the offer chooses the text.
 pub const DOMAIN_TEXT_MAX: usize = 128;
 
 /// How the value of a payment is known.
@@ -27,7 +29,9 @@ pub enum Price {
 pub struct ForeignAsset {
     /// The offer's claim; `None` if it names no name or no version, or a too long one.
     pub claim: Option<DomainText>,
-    /// What the token says about the claim. Nothing is signed unless it confirmed it.
+    /// The token's answer about the claim.
+    ///
+    /// Nothing is signed unless the token confirmed it.
     pub domain: DomainCheck,
     /// `None` if the contract does not describe itself like a token.
     pub text: Option<TokenText>,
@@ -61,7 +65,9 @@ pub struct TokenText {
     pub decimals: u8,
 }
 
-/// What the amount of a payment costs in the network's reference stablecoin. Amounts are in its smallest unit.
+/// The cost of a payment's amount in the network's reference stablecoin.
+///
+/// Amounts are in its smallest unit.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AssetQuote {
     /// When it was measured.

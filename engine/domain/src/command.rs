@@ -30,7 +30,9 @@ use crate::trades::TradeQuote;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Command {
     pub moment: Moment,
-    /// Whether the wallet is unlocked now. Commands that loosen a rule need it.
+    /// Whether the wallet is unlocked now.
+    ///
+    /// Commands that loosen a rule need it.
     pub unlocked: bool,
     /// Whether the journal matches the wallet; if not, nothing is approved automatically.
     pub trusted: bool,
@@ -234,7 +236,7 @@ pub struct VenueTrust {
 pub struct Recall {
     pub agent: AgentId,
     pub identity: Identity,
-    /// What the indexes know. The core fills it in.
+    /// The data of the indexes, which the core fills in.
     pub prior: Prior,
 }
 
@@ -277,7 +279,9 @@ impl Requote {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StepOrder {
     pub id: RequestId,
-    /// The number of steps before this one. A caller with an older view opens nothing.
+    /// The number of steps before this one.
+    ///
+    /// A caller with an older view opens nothing.
     pub index: usize,
     pub purpose: StepPurpose,
     pub call: Call,
@@ -293,7 +297,9 @@ pub struct StepOrder {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PermitOrder {
     pub id: RequestId,
-    /// The number of steps before the swap. A caller with an older view orders nothing.
+    /// The number of steps before the swap.
+    ///
+    /// A caller with an older view orders nothing.
     pub index: usize,
     pub permit: Permit,
     /// The prices at which the swap is planned.
@@ -312,7 +318,9 @@ pub struct Report {
     pub known: ReportContext,
 }
 
-/// What the indexes know about a report. The core looks it up before it decides.
+/// The data of the indexes about a report.
+///
+/// The core looks it up before it decides.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ReportContext {
     pub request: Option<Request>,
@@ -327,7 +335,9 @@ pub struct Ask {
     pub agent: AgentId,
     pub identity: Identity,
     pub ask: LaneAsk,
-    /// Why the lane refuses it, if it could not measure it. The refusal is recorded, so a copy gets it too.
+    /// Why the lane refuses the request, if it could not measure it.
+    ///
+    /// The refusal is recorded, so a copy gets it too.
     pub refused: Option<Refusal>,
     pub prior: Prior,
     /// The id and the EIP-3009 nonce, drawn in case they are needed.
@@ -336,7 +346,9 @@ pub struct Ask {
     pub bounds: AskBounds,
 }
 
-/// Bounds on an agent's payments and requests. `None` where the operator has disabled the rate limit.
+/// Bounds on an agent's payments and requests.
+///
+/// `None` where the operator has disabled the rate limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct AskBounds {
     /// Most payments that may be redeemable at once.

@@ -39,7 +39,9 @@ impl Deadline {
         }
     }
 
-    /// Returns the milliseconds left of a hold or of a result's period. At exactly zero it has ended.
+    /// Returns the milliseconds left of a hold or of a result's period.
+    ///
+    /// At exactly zero it has ended.
     pub fn left_ms(&self, moment: &Moment) -> u64 {
         self.left_within_ms(moment, HOLD_MS)
     }

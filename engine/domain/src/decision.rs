@@ -18,7 +18,9 @@ pub struct Decision {
     pub reply: Reply,
 }
 
-/// Work to perform after the events are on disk. It is performed at least once: a restart requests it again.
+/// Work to perform after the events are on disk.
+///
+/// It is performed at least once: a restart requests it again.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Effect {
     /// Sign the terms of this authorized request.

@@ -14,7 +14,9 @@ use crate::requests::{Request, Status};
 const CONTENT_MERGE_MS: i64 = 600_000;
 const MERGED_AFTER_PLAN_MS: i64 = CONTENT_MERGE_MS - PLAN_MS;
 
-/// What the indexes know about a request. The core looks it up before it decides.
+/// The data of the indexes about a request.
+///
+/// The core looks it up before it decides.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Prior {
     /// The newest request with the same identity.

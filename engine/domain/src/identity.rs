@@ -2,8 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Identifies a request. A later request with the same identity may be its repeat:
-/// [`repeat`](crate::idempotency::repeat) decides.
+/// Identifies a request.
+///
+/// A later request with the same identity may be its repeat: [`repeat`](crate::idempotency::repeat) decides.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Identity {
     /// A hash of agent, endpoint and signature: repeating the signed body repeats the request. `day` is the UTC day

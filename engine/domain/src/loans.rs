@@ -59,7 +59,7 @@ pub enum LoanSize {
     All,
 }
 
-/// What the wallet measured about a loan at one block of its network. A node reported it.
+/// The measurement of a loan at one block of its network, as a node reported it.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct LoanQuote {
     /// The number and the time of the newest block, in Unix seconds.
@@ -67,7 +67,9 @@ pub struct LoanQuote {
     pub block_time: u64,
     /// When it was measured.
     pub at: Utc,
-    /// The newest journal entry before the measurement began. Of later entries the exposure knows nothing.
+    /// The newest journal entry before the measurement began.
+    ///
+    /// The exposure contains nothing of later entries.
     pub as_of: u64,
     /// `None` if the loan could not be measured.
     pub venue: Option<Box<VenueFacts>>,
@@ -166,8 +168,9 @@ impl VenueFacts {
 }
 
 impl LoanQuote {
-    /// Returns whether the loan buys an exact number of shares. It takes what they cost then, and may leave a part of its
-    /// allowance.
+    /// Returns whether the loan buys an exact number of shares.
+    ///
+    /// Such a loan takes what the shares cost then, and may leave a part of its allowance.
     pub fn buys_shares(&self) -> bool {
         self.calls.iter().any(|call| matches!(call, Decoded::Mint { .. }))
     }
@@ -184,15 +187,17 @@ impl LoanAsk {
         self.action == LoanAction::Supply
     }
 
-    /// Returns the value of the most that moves by a quote, rounded up: the stablecoin counts as a dollar. `None` if the
-    /// table lost the network, or on overflow.
+    /// Returns the value of the most that moves by a quote, rounded up: the stablecoin counts as a dollar.
+    ///
+    /// `None` if the table lost the network, or on overflow.
     pub fn value(&self, quote: &LoanQuote) -> Option<Usd> {
         let coin = &networks::by_chain(self.chain)?.stablecoin;
         self.most(quote).to_usd(coin.decimals, Round::Up).ok()
     }
 
-    /// Returns the most that moves by a quote. A supply that buys shares may take its whole allowance, even if its
-    /// rehearsal paid less.
+    /// Returns the most that moves by a quote.
+    ///
+    /// A supply that buys shares may take its whole allowance, even if its rehearsal paid less.
     pub fn most(&self, quote: &LoanQuote) -> Atoms {
         match self.size {
             LoanSize::Assets(size) if self.supplies() => size.max(quote.assets),
@@ -240,7 +245,9 @@ impl LoanAsk {
         coin.filter(|_coin| self.supplies())
     }
 
-    /// Formats what moves, like `25.000000 USDC`. Of a withdrawal by shares it is their worth when it was requested.
+    /// Formats the amount that moves, like `25.000000 USDC`.
+    ///
+    /// For a withdrawal by shares it is their worth when it was requested.
     pub fn amount_text(&self) -> String {
         self.assets_text(self.amount())
     }
@@ -270,7 +277,9 @@ impl LoanAsk {
     }
 }
 
-/// What the journal knows of loans. Entries are never removed: a venue that was used once is always read.
+/// The journal's data about loans.
+///
+/// Entries are never removed: a venue that was used once is always read.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Loans {
     /// What was lent and not yet withdrawn, by our own transactions.
@@ -301,7 +310,9 @@ pub struct VenueRecord {
     pub best: Option<SharePrice>,
     /// The operator's confirmation of a venue that Bursar alone would not use.
     pub confirmed: Option<Confirmation>,
-    /// The operator confirmed it once. Taking that back must permit nothing, not even what a new venue may do.
+    /// Whether the operator confirmed the venue once.
+    ///
+    /// A withdrawn confirmation must permit nothing, not even what a new venue may do.
     pub was_confirmed: bool,
     /// A supply was allowed to it.
     pub is_used: bool,

@@ -110,8 +110,9 @@ pub struct SendRecord {
     pub send: Send,
     pub at: Utc,
     pub ended: Option<(Outcome, Utc)>,
-    /// The newest transaction signed for the send when it ended. If the outcome is unknown, this transaction may
-    /// still be mined.
+    /// The newest transaction signed for the send when it ended.
+    ///
+    /// If the outcome is unknown, this transaction may still be mined.
     pub last: Option<B256>,
     /// The journal knows what a withdrawal brought back.
     pub is_booked: bool,
@@ -248,8 +249,9 @@ impl Outboxes {
     }
 }
 
-/// Returns the rules of an outbox's network; `None` if the table does not have this network. `by_person` is
-/// whether the signer is an address of a device.
+/// Returns the rules of an outbox's network; `None` if the table does not have this network.
+///
+/// `by_person` is whether the signer is an address of a device.
 pub fn rules(key: &OutboxKey, by_person: bool) -> Option<Rules> {
     let rules = by_chain(key.chain).map(|row| Rules::of(&row.gas, WINDOW))?;
     Some(if by_person { rules.by_person() } else { rules })

@@ -14,8 +14,9 @@ use crate::loans::LoanQuote;
 use crate::refusal::Refusal;
 use crate::trades::{SwapPermit, TradeQuote};
 
-/// How long a plan may still sign after its approval, in milliseconds. An approval is given for the prices of its
-/// moment.
+/// How long a plan may still sign after its approval, in milliseconds.
+///
+/// The bound is short because an approval is given for the prices of its moment.
 pub const PLAN_MS: i64 = 300_000;
 /// The same in seconds.
 pub const PLAN_S: u64 = 300;
@@ -73,14 +74,17 @@ impl From<TradeQuote> for Quote {
     }
 }
 
-/// The execution of an allowed request. The request is over once it has an end; its plan may then still revoke an
-/// allowance.
+/// The execution of an allowed request.
+///
+/// The request is over once it has an end; its plan may then still revoke an allowance.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Execution {
     pub by: Approver,
     /// When the policy or the operator allowed the request.
     pub at: Utc,
-    /// The journal entry that allowed it. Of one address and network, plans act in this order.
+    /// The journal entry that allowed the request.
+    ///
+    /// Plans of one address and network act in this order.
     pub started: u64,
     /// Nothing is signed after it.
     pub until: Deadline,
@@ -93,12 +97,12 @@ pub struct Execution {
     pub volume: Volume,
     /// The newest permit of the swap, where the venue takes the input by a permit.
     pub permit: Option<SwapPermit>,
-    /// The transactions that were opened, in order. Only the last may be without an outcome.
+    /// The transactions that were opened, in order; only the last may be without an outcome.
     pub steps: Vec<PlanStep>,
     pub end: Option<ExecutionEnd>,
 }
 
-/// What became of the reserved volume. It ends once.
+/// The state of the reserved volume, which is spent or returned once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Volume {
     Reserved,
@@ -202,7 +206,7 @@ pub fn submission_id(request: bursar_core::ids::RequestId, index: usize) -> Subm
 }
 
 impl Execution {
-    /// Returns how many milliseconds the plan has left. At exactly zero it begins nothing more.
+    /// Returns how many milliseconds the plan has left; at exactly zero it begins nothing more.
     pub fn left_ms(&self, moment: &Moment) -> u64 {
         self.until.left_within_ms(moment, PLAN_MS)
     }

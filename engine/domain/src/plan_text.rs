@@ -175,8 +175,9 @@ fn unopened(execution: &Execution) -> Vec<StepPurpose> {
     purposes_of(&execution.quote).into_iter().filter(after).collect()
 }
 
-/// Describes a step that an entry of the journal opened, like `1/2 token approval`. `before` is the number of steps
-/// that were opened before it.
+/// Describes a step that an entry of the journal opened, like `1/2 token approval`.
+///
+/// `before` is the number of steps that were opened before it.
 pub fn step_text(purpose: StepPurpose, before: usize, quote: &Quote) -> String {
     if purpose == StepPurpose::Revocation {
         return purpose.text().to_owned();

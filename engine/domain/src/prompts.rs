@@ -12,8 +12,9 @@ use crate::approver::Approver;
 use crate::deadline::Deadline;
 use crate::refusal::Refusal;
 
-/// How long before the end of the terms the wallet gives a prompt up, in seconds. What is signed later would reach the
-/// merchant too late.
+/// How long before the end of the terms the wallet gives a prompt up, in seconds.
+///
+/// A later signature would reach the merchant too late.
 pub const PROMPT_MARGIN_S: u64 = 10;
 /// The same in milliseconds.
 const PROMPT_MARGIN_MS: i64 = 10_000;
@@ -29,7 +30,9 @@ pub struct DeviceTurn {
     pub by: Approver,
     /// When it was allowed.
     pub at: Utc,
-    /// Until then the device must be ready. Afterwards only the terms of a prompt may still be signed.
+    /// The deadline until which the device must be ready.
+    ///
+    /// Afterwards only the terms of a prompt may still be signed.
     pub until: Deadline,
     /// What the device was asked to sign; `None` before that.
     pub prompt: Option<Prompt>,
@@ -41,8 +44,10 @@ pub struct Prompt {
     pub terms: Authorization,
     /// When the terms were fixed, in journal time.
     pub at: Utc,
-    /// How many prompts with these terms the device may have shown. The outcome of all but the last is unknown. Zero if
-    /// the device accepted none: the terms are void, and the next prompt fixes others.
+    /// How many prompts with these terms the device may have shown.
+    ///
+    /// The outcome of all but the last is unknown. Zero if the device accepted none: the terms are void, and the next
+    /// prompt fixes others.
     pub count: u32,
 }
 

@@ -5,8 +5,10 @@ use bursar_core::fault::Fault;
 use bursar_core::money::Usd;
 use serde::{Deserialize, Serialize};
 
-/// Why a command is refused. A refusal changes nothing by itself. A payment that the policy refuses is recorded,
-/// unless the agent has too many refusals in the minute.
+/// Why a command is refused.
+///
+/// A refusal changes nothing by itself. A payment that the policy refuses is recorded, unless the agent has too many
+/// refusals in the minute.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Refusal {
     pub code: Code,

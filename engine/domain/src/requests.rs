@@ -146,8 +146,8 @@ pub struct PaymentAsk {
     /// Bytes of the challenge's JSON beyond [`bursar_core::limits::HEADER_FREE_BYTES`]; see
     /// [`bursar_core::limits::PADDING_A_DAY`].
     pub padding: u32,
-    /// The parts of the offer that are sent back with the payment. The state keeps only the version of an echo; the
-    /// request's record keeps all parts.
+    /// The parts of the offer that are sent back with the payment; the state keeps only the version of an echo, and the
+    /// request's record all parts.
     pub echo: Echo,
 }
 
@@ -168,7 +168,7 @@ pub struct Request {
     pub status: Status,
 }
 
-/// The status of a request. It never moves back.
+/// The status of a request, which never moves back.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Status {
     /// Held for the operator.
@@ -241,7 +241,7 @@ impl PaymentAsk {
         }
     }
 
-    /// Returns whether the price is unknown. No limit can apply to such a payment, so it is never signed.
+    /// Returns whether the price is unknown; no limit can apply to such a payment, so it is never signed.
     pub fn is_unpriced(&self) -> bool {
         self.foreign().is_some_and(|asset| asset.quote.is_none())
     }
@@ -252,8 +252,8 @@ impl PaymentAsk {
         self.price = Price::Foreign(Box::new(asset));
     }
 
-    /// Returns the EIP-712 domain of the token: that of our table, or the one that the token confirmed. Never what
-    /// only the offer claims.
+    /// Returns the EIP-712 domain of the token: that of our table, or the one that the token confirmed, but never one
+    /// that only the offer claims.
     pub fn token_domain(&self) -> Option<TokenDomain> {
         match &self.price {
             Price::Reference => Some(TokenDomain::of_stablecoin(self.network()?)),
@@ -266,7 +266,7 @@ impl PaymentAsk {
         }
     }
 
-    /// Formats the amount, like `1.500000 USDC`. A foreign token has its symbol in quotation marks and its address; one
+    /// Formats the amount, like `1.500000 USDC`, or with a quoted symbol and address for a foreign token; a token
     /// without a description counts in its smallest unit.
     pub fn amount_text(&self) -> String {
         let asset = self.asset.to_checksum(None);

@@ -43,11 +43,13 @@ pub struct Claim {
     pub to: Address,
     pub value: U256,
     pub nonce: B256,
-    /// Unix seconds. From then on the authorization cannot be redeemed.
+    /// The Unix second from which the authorization can no longer be redeemed.
     pub valid_before: u64,
 }
 
-/// The progress that reports and our own lookup show, in order. Nothing is stored before the first report.
+/// The progress that reports and our own lookup show, in order.
+///
+/// Nothing is stored before the first report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Stage {
     Submitted,

@@ -35,26 +35,33 @@ const LAPSED_PER_ENTRY: usize = 16;
 pub struct State {
     /// The newest journal entry that this state contains.
     pub seq: u64,
-    /// The latest time of any entry. Never moves back.
+    /// The latest time of any entry, which never moves back.
     pub clock: Utc,
     pub wallet: Option<Arc<Wallet>>,
     /// Keyed by [`Name::key`].
     pub policies: Arc<BTreeMap<String, Arc<PolicyRecord>>>,
     pub policy_versions: u64,
     pub agents: Arc<BTreeMap<AgentId, Arc<Agent>>>,
-    /// Ids of deleted agents. They are never assigned again, because the history under an id belongs to its agent.
+    /// Ids of deleted agents.
+    ///
+    /// They are never assigned again, because the history under an id belongs to its agent.
     pub retired: Arc<BTreeSet<AgentId>>,
     /// Networks that the operator switched on or off; the others keep the edition's default.
     pub networks: Arc<BTreeMap<ChainId, bool>>,
     /// Networks that are on by default in the edition.
     pub networks_on: Arc<BTreeSet<ChainId>>,
     pub frozen: Option<Utc>,
-    /// Wrong passwords since the last recorded unlock. An unlock with an untrusted journal is not recorded.
+    /// Wrong passwords since the last recorded unlock.
+    ///
+    /// An unlock with an untrusted journal is not recorded.
     pub passwords_refused: u32,
-    /// The newest entry that the wallet file is known to name. A file that names an older one is an older copy.
+    /// The newest entry that the wallet file is known to name.
+    ///
+    /// A file that names an older one is an older copy.
     pub wallet_noted: u64,
-    /// When the journal was restored from a backup, or recovered from a wallet file. Requests signed until then are
-    /// refused, because the journal may have lost them.
+    /// When the journal was restored from a backup, or recovered from a wallet file.
+    ///
+    /// Requests signed until then are refused, because the journal may have lost them.
     pub restored: Option<Utc>,
     pub settings: Arc<Settings>,
     /// Requests held for the operator.
@@ -75,12 +82,16 @@ pub struct State {
     pub unattended: Unattended,
     /// Allowed payments that wait for a signature of their device.
     pub waiting: Arc<BTreeMap<RequestId, Arc<Request>>>,
-    /// Ended requests, as they were, whose terms a device may have signed. Their value stays reserved until they lapse.
+    /// Ended requests, as they were, whose terms a device may have signed.
+    ///
+    /// Their value stays reserved until they lapse.
     pub unanswered: Arc<BTreeMap<RequestId, Arc<Request>>>,
 }
 
 impl State {
-    /// Creates the empty state of an edition. `networks_on` are its default networks.
+    /// Creates the empty state of an edition.
+    ///
+    /// `networks_on` are its default networks.
     pub fn new(networks_on: impl IntoIterator<Item = ChainId>) -> Self {
         Self { networks_on: Arc::new(networks_on.into_iter().collect()), ..Self::default() }
     }
@@ -146,8 +157,9 @@ impl State {
         self.unanswered.values().filter(move |request| request.has_lapsed(moment, journal_s))
     }
 
-    /// Returns the Unix second at which so many authorizations have lapsed that they are worth an entry. Every entry removes
-    /// the lapsed ones from the state.
+    /// Returns the Unix second at which so many authorizations have lapsed that they are worth an entry.
+    ///
+    /// Every entry removes the lapsed ones from the state.
     pub fn burst_lapses_at(&self) -> Option<u64> {
         let last = self.lapses.iter().nth(LAPSED_PER_ENTRY.saturating_sub(1));
         last.map(|(lapses_at, _id)| *lapses_at)
@@ -193,6 +205,7 @@ impl State {
     }
 
     /// Returns the earliest start of an agent's next allowance: see [`crate::allowance::WindowStart::renews_after`].
+    ///
     /// `None` if the allowance does not renew, or if the agent has no commission.
     pub fn renews_after(&self, agent: &Agent, moment: &Moment) -> Option<(Utc, LocalDay)> {
         agent.commission.as_ref()?.window.start.renews_after(moment)
@@ -208,9 +221,10 @@ impl State {
         }
     }
 
-    /// Returns what open transactions (native coin), open sends (tokens), authorized payments and running plans may
-    /// still take from an address. Of running plans, those count that were allowed before the journal entry `before`, or
-    /// all. On overflow, `U256::MAX`.
+    /// Returns the amount that may still leave an address.
+    ///
+    /// It sums open transactions (native coin), open sends (tokens), authorized payments and running plans. Of running
+    /// plans, those count that were allowed before the journal entry `before`, or all. On overflow it is `U256::MAX`.
     pub fn promised(
         &self,
         from: Address,

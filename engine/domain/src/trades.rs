@@ -12,7 +12,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::effects::Effects;
 
-/// The most permits that one plan signs. A permit is replaced when its time runs out before the swap is opened.
+/// The most permits that one plan signs.
+///
+/// A permit is replaced when its time runs out before the swap is opened.
 pub const PERMITS_MAX: u8 = 8;
 
 /// One trade that an agent requested: the immutable value that is checked, recorded, shown and executed.
@@ -74,7 +76,7 @@ pub struct PathHop {
     /// In hundredths of a basis point.
     pub fee: u32,
     pub pool: Address,
-    /// The token that the pool pays. A native coin is wrapped here.
+    /// The token that the pool pays, with a native coin wrapped.
     pub output: Address,
 }
 
@@ -85,7 +87,9 @@ pub struct RouteQuote {
     pub out: Atoms,
 }
 
-/// What the wallet measured about a trade at one block. A node reported it, so the chain enforces the floor.
+/// The measurement of a trade at one block, as a node reported it.
+///
+/// The node may be wrong, so the chain enforces the floor.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct TradeQuote {
     /// The number and the time of the newest block, in Unix seconds.
@@ -97,10 +101,13 @@ pub struct TradeQuote {
     pub out: Atoms,
     /// The gas of the swap, as the quoter estimates it.
     pub gas: u64,
-    /// The route with the highest output among those that Bursar compares, the trade's own included. `None` without a
-    /// pool.
+    /// The route with the highest output among those that Bursar compares, the trade's own included.
+    ///
+    /// `None` without a pool.
     pub best: Option<Box<RouteQuote>>,
-    /// How much worse the quote is than the pool's own rate, fee included. `None` if it is unknown.
+    /// How much worse the quote is than the pool's own rate, fee included.
+    ///
+    /// `None` if it is unknown.
     pub impact: Option<Bps>,
     /// The value of the input; `None` if it is unknown.
     pub value_in: Option<Usd>,

@@ -11,10 +11,13 @@ use crate::event::Event;
 /// Whether a person opened the wallet, and what agents spent on unattended days.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Unattended {
-    /// No person has opened the wallet since the engine started. An unlock by a person ends that.
+    /// Whether no person has opened the wallet since the engine started.
+    ///
+    /// An unlock by a person ends that.
     pub active: bool,
-    /// The day in force; `None` before the first unattended unlock. An unlock by a person does not end it, so a reboot
-    /// on the same day grants nothing.
+    /// The day in force; `None` before the first unattended unlock.
+    ///
+    /// An unlock by a person does not end it, so a reboot on the same day grants nothing.
     pub day: Option<UnattendedDay>,
 }
 

@@ -14,7 +14,9 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Wallet {
     pub name: Name,
-    /// The id in the wallet file's header. Another file with the same name is not this wallet.
+    /// The id in the wallet file's header.
+    ///
+    /// Another file with the same name is not this wallet.
     pub wallet_id: [u8; 16],
     pub created: Utc,
     pub seeds: BTreeMap<SeedId, Seed>,
@@ -42,7 +44,9 @@ pub struct PayingAddress {
     pub created: Utc,
 }
 
-/// Where the key of an address comes from. Journal entries contain the position of a variant: new ones are appended.
+/// The origin of an address's key.
+///
+/// Journal entries contain the position of a variant: new ones are appended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Backing {
     Seed(SeedId),

@@ -74,9 +74,10 @@ pub fn assess(context: &LoanContext<'_>) -> Verdict {
     }
 }
 
-/// Returns what an address has lent on the networks of a policy: of each venue the higher of chain and journal. A
-/// disabled network is not read, so there the journal alone counts: disabling a network lifts no limit. `None` if a
-/// part of it cannot be read, or on overflow.
+/// Returns the total that an address has lent on the networks of a policy.
+///
+/// Of each venue, the higher amount of chain and journal counts. A disabled network is not read, so only the journal
+/// counts there: disabling a network lifts no limit. `None` if a part cannot be read, or on overflow.
 pub fn deployed(
     loans: &Loans,
     owner: Address,

@@ -70,8 +70,9 @@ pub fn rehearse(
     })
 }
 
-/// Returns what `policy` would decide now about a trade that was measured. `promised` is what may still leave the
-/// paying address.
+/// Returns what `policy` would decide now about a trade that was measured.
+///
+/// `promised` is the amount that may still leave the paying address.
 pub fn rehearse_trade(
     state: &State,
     policy: &Policy,
@@ -99,8 +100,10 @@ pub fn rehearse_trade(
     })
 }
 
-/// Returns a trade of `usd` with these prices that has no other reason to be held: of known tokens, without a hook,
-/// rehearsed, and from an address that can pay for it. `None` if the network has no exchange.
+/// Returns a trade of `usd` with these prices that has no other reason to be held.
+///
+/// It is of known tokens, without a hook, rehearsed, and from an address that can pay for it. `None` if the network
+/// has no exchange.
 pub fn plain_trade(network: &Network, usd: Usd, slippage: Bps, impact: Bps) -> Option<TradeAsk> {
     let exchange = network.exchange?;
     let coin = &network.stablecoin;
@@ -166,9 +169,10 @@ pub fn rehearse_supply(
     })
 }
 
-/// Returns a supply of `usd` that has no other reason to be held: to a curated venue with enough money to withdraw,
-/// rehearsed, and from an address that can pay for it and of whose money it is any small share. `None` if nothing can be
-/// lent on the network.
+/// Returns a supply of `usd` that has no other reason to be held.
+///
+/// It goes to a curated venue with enough money to withdraw, is rehearsed, and comes from an address that can pay for
+/// it and of whose money it is any small share. `None` if nothing can be lent on the network.
 pub fn plain_supply(network: &Network, usd: Usd) -> Option<LoanAsk> {
     network.lending?;
     let assets = parse_decimal(&usd.to_string(), network.stablecoin.decimals).ok().map(Atoms)?;
