@@ -8,17 +8,32 @@ use crate::policy::{Judgement, refuse_terms};
 use crate::requests::{RequestRecord, RequestState};
 use std::collections::BTreeSet;
 
+/// The card that an operator approves.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Shown<'a> {
+    /// The digest of a card that was listed before.
+    Named(&'a str),
+    /// The card that the program read and showed for this approval, with nothing else in flight.
+    Now,
+    /// The same, while other calls or orders may have changed it.
+    NowBesideOthers,
+}
+
 /// Returns whether the card that the operator was shown differs from the current one: (surely, possibly).
-fn card_changed(v: View<'_>, rec: &RequestRecord, card: Option<&String>) -> (bool, bool) {
-    let Some(shown) = card else { return (false, false) };
+fn card_changed(v: View<'_>, rec: &RequestRecord, card: Shown<'_>) -> (bool, bool) {
+    let shown = match card {
+        Shown::Named(shown) => shown,
+        Shown::Now => return (false, false),
+        Shown::NowBesideOthers => return (false, true),
+    };
     let Some((uid, now)) = v.config.policy_of(&rec.agent) else { return (false, true) };
     let here = |c: &&crate::requests::Card| c.policy == uid && c.version == now.version;
     if let Some(current) = rec.cards.iter().find(here) {
-        let changed = current.digest != *shown;
+        let changed = current.digest != shown;
         return (changed, changed);
     }
     // It was listed only under another policy. If the policy reads the same again, both outcomes are possible.
-    match rec.cards.iter().find(|c| c.digest == *shown) {
+    match rec.cards.iter().find(|c| c.digest == shown) {
         Some(c) => (c.content != now.policy, true),
         None => (false, true),
     }
@@ -71,7 +86,7 @@ pub(crate) fn approve(
     v: View<'_>,
     ticket: Ticket,
     rec: Option<(u64, &RequestRecord)>,
-    card: Option<&String>,
+    card: Shown<'_>,
     p: Option<&AllowancePeriod>,
     after_disk: bool,
 ) -> Vec<Expect> {

@@ -1,6 +1,6 @@
 //! Accepts calls and orders, and keeps all correct answers to each open one.
 
-use crate::approvals;
+use crate::approvals::{self, Shown};
 use crate::clocks::AllowancePeriod;
 use crate::config::{OrderEnd, PossibleConfig};
 use crate::expect::{Expect, Input, OpenCall, Reply};
@@ -336,19 +336,18 @@ impl Auditor {
             Input::Order(Order::Approve { id, card }) => {
                 let found = self.book.by_id.get(id);
                 let rec = found.and_then(|k| self.book.recs.get(k).map(|r| (*k, r)));
-                let mut out = approvals::approve(v, ticket, rec, card.as_ref(), p, after_disk);
+                let alone = open.isolated && self.open.len() <= 1;
+                let card = match card {
+                    Some(card) => Shown::Named(card),
+                    None if alone => Shown::Now,
+                    None => Shown::NowBesideOthers,
+                };
+                let mut out = approvals::approve(v, ticket, rec, card, p, after_disk);
                 for (key, rec) in rec.into_iter() {
                     for agent in &rec.other_agents {
                         let of = RequestRecord { agent: agent.clone(), ..rec.clone() };
                         let rec = Some((key, &of));
-                        out.extend(approvals::approve(
-                            v,
-                            ticket,
-                            rec,
-                            card.as_ref(),
-                            p,
-                            after_disk,
-                        ));
+                        out.extend(approvals::approve(v, ticket, rec, card, p, after_disk));
                     }
                 }
                 out

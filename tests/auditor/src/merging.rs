@@ -8,6 +8,7 @@ use crate::lending::LoanState;
 use crate::loan_book::LoanBook;
 use crate::trade_book::TradeBook;
 use crate::trade_slots::Slot;
+use crate::trades::authority::may_have_lapsed;
 use crate::trading::TradeState;
 
 /// For how long a repeat is merged, whether the first has ended or not (10 minutes).
@@ -74,7 +75,8 @@ impl TradeBook {
             lost: rec.lost,
             refused: rec.refused.is_some(),
             executed: rec.ended.filter(|_| executed),
-            may_have_failed: rec.may_have_failed(),
+            may_have_failed: rec.may_have_failed()
+                || may_have_lapsed(&rec.authorizations, &time.instant()),
             sent: self.slots.of(key).any(|(_, slot)| !slot.is_unsent()),
             runs: rec.surely_held(&time.instant())
                 || self.swap_of(key).is_some_and(|(_, slot)| is_in_flight(slot)),
@@ -92,7 +94,8 @@ impl LoanBook {
             lost: rec.lost,
             refused: rec.refused.is_some(),
             executed: rec.ended.filter(|_| executed),
-            may_have_failed: rec.may_have_failed(),
+            may_have_failed: rec.may_have_failed()
+                || may_have_lapsed(&rec.authorizations, &time.instant()),
             sent: self.slots.of(key).any(|(_, slot)| !slot.is_unsent()),
             runs: rec.surely_held(&time.instant())
                 || self.main_of(key).is_some_and(|(_, slot)| is_in_flight(slot)),

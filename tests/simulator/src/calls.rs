@@ -33,7 +33,7 @@ impl World {
             let body = serde_json::from_slice(&bytes).unwrap_or(Value::Null);
             tape.write(Observation::Answered { ticket, answer: read(status, &body) });
         });
-        if self.together { Ok(()) } else { self.settle() }
+        if self.flow.together { Ok(()) } else { self.settle() }
     }
 
     fn now_s(&self) -> i64 {
@@ -74,11 +74,11 @@ impl World {
     ) -> Result<(), WorldFailure> {
         let Some(agent) = self.pick_agent(planned.agent) else { return Ok(()) };
         let sent = self.build_call(agent, planned);
-        self.together = true;
+        self.flow.together = true;
         for _copy in 0..count {
             self.send(sent.clone())?;
         }
-        self.together = false;
+        self.flow.together = false;
         self.settle()
     }
 
@@ -88,12 +88,12 @@ impl World {
         count: u8,
     ) -> Result<(), WorldFailure> {
         let Some(agent) = self.pick_agent(planned.agent) else { return Ok(()) };
-        self.together = true;
+        self.flow.together = true;
         for _one in 0..count {
             let sent = self.build_call(agent, planned);
             self.send(sent)?;
         }
-        self.together = false;
+        self.flow.together = false;
         self.settle()
     }
 

@@ -118,9 +118,8 @@ pub enum DeviceStep {
 pub(crate) fn mix(dice: &mut Dice, swarm: Swarm, steps: Vec<Step>) -> Vec<Step> {
     let mut mixed = Vec::new();
     for step in steps {
-        // The step after `Together` runs with the one before it.
-        let is_bound = matches!(mixed.last(), Some(Step::Together));
-        for _more in 0..if is_bound { 0 } else { dice.roll(4) } {
+        let more = if Step::follows_at_once(&mixed) { 0 } else { dice.roll(4) };
+        for _one in 0..more {
             mixed.push(Step::Device(draw(dice, swarm)));
         }
         mixed.push(step);

@@ -24,9 +24,7 @@ pub(crate) fn mix(dice: &mut Dice, swarm: Swarm, agents: u64, steps: Vec<Step>) 
     let (setup, rest) = steps.split_at(usize::try_from(2 * agents).unwrap_or(0).min(steps.len()));
     let mut mixed = setup.to_vec();
     for step in rest {
-        // The step after `Together` runs with the one before it.
-        let is_bound = matches!(mixed.last(), Some(Step::Together));
-        if !is_bound && draw.dice.chance(3, 5) {
+        if !Step::follows_at_once(&mixed) && draw.dice.chance(3, 5) {
             let one = draw.step();
             mixed.push(one);
             let sends = matches!(one, Step::Loan(_) | Step::ApproveLoan { .. });

@@ -59,19 +59,19 @@ impl World {
             Step::Loan(planned) => self.loan(&planned),
             Step::LoanCopies { planned, count } => {
                 let Some(sent) = self.build_loan(&planned) else { return Ok(()) };
-                self.together = true;
+                self.flow.together = true;
                 for _copy in 0..count {
                     self.send_loan(sent.clone())?;
                 }
-                self.together = false;
+                self.flow.together = false;
                 self.settle()
             }
             Step::LoanCrowd { planned, count } => {
-                self.together = true;
+                self.flow.together = true;
                 for one in 0..count {
                     self.loan(&another(planned, one))?;
                 }
-                self.together = false;
+                self.flow.together = false;
                 self.settle()
             }
             Step::RepeatLoan { pick, variant } => self.repeat_loan(pick, variant),
@@ -178,7 +178,7 @@ impl World {
             let ticket = if is_request { ticket } else { 0 };
             tape.write_loan(LoanSeen::Answered { ticket, answer: seen });
         });
-        if self.together { Ok(()) } else { self.settle() }
+        if self.flow.together { Ok(()) } else { self.settle() }
     }
 
     pub(crate) fn poll_loan(&mut self, id: &str) -> Result<(), WorldFailure> {
@@ -202,7 +202,7 @@ impl World {
                 tape.write_loan(LoanSeen::Listed { agent: client.id, chain, own });
             }
         });
-        if self.together { Ok(()) } else { self.settle() }
+        if self.flow.together { Ok(()) } else { self.settle() }
     }
 
     fn repeat_loan(&mut self, pick: Pick, variant: RepeatVariant) -> Result<(), WorldFailure> {

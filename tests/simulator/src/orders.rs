@@ -85,7 +85,7 @@ impl World {
                 end: order_end(&order, &outcome, &unlisted),
             });
         });
-        if self.together {
+        if self.flow.together {
             return Ok(());
         }
         self.settle()
@@ -230,7 +230,7 @@ impl World {
             Step::ReplaceToken { agent } => {
                 let Some(at) = agent.of(self.agents.len()) else { return Ok(()) };
                 let known = self.agents[at].clone();
-                if !known.bearer || self.together {
+                if !known.bearer || self.flow.together {
                     return Ok(());
                 }
                 let line = format!("agent instructions {} --regenerate", known.id);
@@ -321,7 +321,7 @@ impl World {
                 None => (id, None),
             },
             CardChoice::Now => {
-                if !self.together {
+                if !self.flow.together {
                     self.order(Order::List, "requests".to_owned(), true)?;
                 }
                 let card = named(&self.cards);

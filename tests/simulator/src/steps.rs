@@ -4,25 +4,48 @@ use crate::plan::{POINTS, Step};
 use crate::store::DiskHealth;
 use crate::world::{World, WorldFailure};
 
+impl Step {
+    /// Returns whether the next step is one of the two after [`Step::Together`].
+    pub(crate) fn follows_at_once(before: &[Self]) -> bool {
+        before.iter().rev().take(2).any(|step| *step == Self::Together)
+    }
+
+    /// Returns whether it can start while another step is in flight. All other steps run alone.
+    fn runs_beside_others(&self) -> bool {
+        match self {
+            Self::Ask(_) | Self::Repeat { .. } | Self::Poll { .. } | Self::Standing { .. } => true,
+            Self::Approve { .. } | Self::Deny { .. } | Self::Freeze | Self::Lock => true,
+            Self::Suspend { .. } | Self::EditPolicy { .. } | Self::Commission { .. } => true,
+            Self::Trade(_) | Self::RepeatTrade { .. } | Self::PollTrade { .. } => true,
+            Self::Loan(_) | Self::RepeatLoan { .. } | Self::PollLoan { .. } => true,
+            Self::Venues { .. } | Self::ApproveLoan { .. } | Self::DenyLoan { .. } => true,
+            _alone => false,
+        }
+    }
+}
+
 impl World {
     pub(crate) fn step(&mut self, step: Step) -> Result<(), WorldFailure> {
         self.count_down()?;
-        let was_together = std::mem::take(&mut self.together);
-        match step {
-            Step::Together => {
-                self.together = true;
-                return Ok(());
-            }
-            Step::Ask(_) | Step::Repeat { .. } | Step::Poll { .. } | Step::Standing { .. } => {}
-            Step::Approve { .. } | Step::Deny { .. } | Step::Freeze | Step::Lock => {}
-            Step::Suspend { .. } | Step::EditPolicy { .. } | Step::Commission { .. } => {}
-            Step::Trade(_) | Step::RepeatTrade { .. } | Step::PollTrade { .. } => {}
-            Step::Loan(_) | Step::RepeatLoan { .. } | Step::PollLoan { .. } => {}
-            Step::Venues { .. } | Step::ApproveLoan { .. } | Step::DenyLoan { .. } => {}
-            // All other steps run alone.
-            _alone if was_together => self.settle()?,
-            _alone => {}
+        if step == Step::Together {
+            self.flow.holds_next = true;
+            return Ok(());
         }
+        let stays = std::mem::take(&mut self.flow.holds_next) && step.runs_beside_others();
+        let others = std::mem::take(&mut self.flow.in_flight);
+        if others && !step.runs_beside_others() {
+            self.settle()?;
+            return self.execute(step);
+        }
+        self.flow.together = others || stays;
+        let started = self.execute(step);
+        self.flow.together = false;
+        started?;
+        self.flow.in_flight = stays;
+        if others && !stays { self.settle() } else { Ok(()) }
+    }
+
+    fn execute(&mut self, step: Step) -> Result<(), WorldFailure> {
         match step {
             Step::Ask(planned) => self.ask(&planned),
             Step::Repeat { pick, variant } => self.repeat(pick, variant),

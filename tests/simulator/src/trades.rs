@@ -57,11 +57,11 @@ impl World {
         count: u8,
     ) -> Result<(), WorldFailure> {
         let Some(sent) = self.build_trade(planned) else { return Ok(()) };
-        self.together = true;
+        self.flow.together = true;
         for _copy in 0..count {
             self.send_trade(sent.clone())?;
         }
-        self.together = false;
+        self.flow.together = false;
         self.settle()
     }
 
@@ -70,7 +70,7 @@ impl World {
         planned: &PlannedTrade,
         count: u8,
     ) -> Result<(), WorldFailure> {
-        self.together = true;
+        self.flow.together = true;
         for one in 0..count {
             // The sizes differ, so that no two are the same request.
             let size = match planned.size {
@@ -79,7 +79,7 @@ impl World {
             };
             self.trade(&PlannedTrade { size, ..*planned })?;
         }
-        self.together = false;
+        self.flow.together = false;
         self.settle()
     }
 

@@ -34,7 +34,8 @@ impl Auditor {
         let recent = |key: u64, rec: &LoanRecord| {
             let signed = book.main_of(key).map_or(0, |(_, slot)| slot.signed);
             let shown = rec.history.last().map_or(0, |(seq, _)| *seq);
-            rec.from.max(signed).max(shown) > began
+            // No answer has shown the end of one that may live, so it may have become final at any time.
+            rec.may_live() || rec.from.max(signed).max(shown) > began
         };
         let others = book.recs.iter().filter(|(key, rec)| {
             let other = **key != except && rec.agent == agent && rec.refused.is_none();

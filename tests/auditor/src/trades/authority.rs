@@ -21,6 +21,12 @@ pub(crate) fn late(auth: &Authorization, now: &Instant) -> bool {
     decided(auth, now).elapsed(now).1.is_none_or(|ms| ms > UNSIGNED_MS)
 }
 
+/// Returns whether a plan may have ended because five minutes are over since the first moment of its authorizations.
+pub(crate) fn may_have_lapsed(all: &[Authorization], now: &Instant) -> bool {
+    let over = |auth: &Authorization| auth.opened.elapsed(now).1.is_none_or(|ms| ms >= UNSIGNED_MS);
+    !all.is_empty() && all.iter().all(over)
+}
+
 /// Like [`late`], but after a boot the wall clock decides.
 pub(crate) fn surely_late(auth: &Authorization, now: &Instant) -> bool {
     let (wall, boot) = decided(auth, now).elapsed(now);
