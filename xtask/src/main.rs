@@ -33,7 +33,7 @@ const TASKS: &[(&str, &str, Task)] = &[
     ),
     (
         "sim",
-        "run simulated worlds: --seed N; --from A --to B; --table: coverage; --plants: planted bugs",
+        "run simulated worlds: --seed N; --from A --to B; --days N; --table: coverage; --plants: planted bugs",
         sim::run,
     ),
     (

@@ -1,18 +1,22 @@
 //! Runs simulated worlds by seed: `bursar-sim [--seed N [--tell] | --from A --to B [--table]] [--plant NAME]`,
-//! `bursar-sim --plan FILE [--plant NAME]` or `bursar-sim --plants`.
+//! `bursar-sim --plan FILE [--plant NAME]`, `bursar-sim --days N [--from A]` or `bursar-sim --plants`.
 //!
 //! Without arguments it runs the first thousand seeds. A failing seed is reported with the shortest plan that fails in
 //! the same way. Keep such plans in `tests/simulator/regressions`; `--plan` runs one. With `--table`, a coverage gap is
-//! a failure too.
+//! a failure too. `--days` runs new seeds for so many days, which may be a fraction, and goes on after a failure.
 
 use std::collections::BTreeMap;
+use std::hash::{BuildHasher, RandomState};
 use std::process::ExitCode;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use bursar_simulator::{Failure, Plan, PlantedBug, run, run_all, run_with_tail, shrink};
 
 /// Number of seeds within which a planted bug must be found.
 const MAX_SEEDS: u64 = 2_000;
+
+/// Number of seeds between two reports of a long exploration.
+const BATCH: u64 = 5_000;
 
 #[derive(Debug, Default)]
 struct Arguments {
@@ -23,6 +27,7 @@ struct Arguments {
     table: bool,
     tell: bool,
     plan: Option<Plan>,
+    days: Option<Duration>,
 }
 
 fn main() -> ExitCode {
@@ -37,6 +42,8 @@ fn main() -> ExitCode {
         run_plan(plan, arguments.plant)
     } else if arguments.plants {
         find_planted_bugs()
+    } else if let Some(days) = arguments.days {
+        explore(&arguments, days)
     } else if arguments.tell {
         print_observations(Plan::of(arguments.from))
     } else {
@@ -68,6 +75,11 @@ fn parse_arguments() -> Result<Arguments, String> {
             "--plan" => {
                 let text = std::fs::read_to_string(value()?).map_err(|e| e.to_string())?;
                 arguments.plan = Some(Plan::read(&text)?);
+            }
+            "--days" => {
+                let days: f64 = value()?.parse().map_err(|_text| "--days takes a number")?;
+                let time = Duration::try_from_secs_f64(days * 86_400.0);
+                arguments.days = Some(time.map_err(|error| error.to_string())?);
             }
             "--plants" => arguments.plants = true,
             "--table" => arguments.table = true,
@@ -107,6 +119,21 @@ fn print_observations(plan: Plan) -> bool {
             false
         }
     }
+}
+
+/// Runs new seeds until so much time has passed.
+fn explore(arguments: &Arguments, time: Duration) -> bool {
+    let began = Instant::now();
+    // Below 2^56, so that counting up never overflows.
+    let random = RandomState::new().hash_one(0) >> 8;
+    let mut from = if arguments.from == 0 { random } else { arguments.from };
+    let mut passed = true;
+    while began.elapsed() < time {
+        let (plant, to) = (arguments.plant, from + BATCH);
+        passed &= run_seeds(&Arguments { from, to, plant, ..Arguments::default() });
+        from = to;
+    }
+    passed
 }
 
 fn run_seeds(arguments: &Arguments) -> bool {
