@@ -30,7 +30,7 @@ pub(crate) fn run(_arguments: &[String]) -> anyhow::Result<()> {
     let emulator = ["bursar/emulator", "--bin", "bursar", "devices"];
     let build = ["test", "--workspace", "--locked", "--features"];
     step("developer build", cargo(&[&build[..], &emulator].concat()))?;
-    step("simulation", crate::sim::built()?)?;
+    timed("simulation", crate::sim::run_built)?;
     step("fuzzer", crate::fuzz::built()?)?;
     eprintln!("ci: all steps passed in {} s", started.elapsed().as_secs());
     Ok(())

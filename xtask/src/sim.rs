@@ -8,27 +8,49 @@ use anyhow::{Context, ensure};
 
 use crate::cargo;
 
-/// The arguments in CI. The run takes about two minutes on two idle processors.
-const FULL: [&str; 3] = ["--to", "10000", "--table"];
+/// The arguments for the worlds that every run plays. They take about two minutes on two idle processors.
+const FIXED: [&str; 3] = ["--to", "10000", "--table"];
+
+/// Number of worlds whose seeds follow from the commit.
+const DRAWN: u64 = 500;
 
 pub(crate) fn run(arguments: &[String]) -> anyhow::Result<()> {
-    let mut command = cargo(&["run", "--quiet", "--locked", "--package", "bursar-simulator", "--"]);
+    let program = || cargo(&["run", "--quiet", "--locked", "--package", "bursar-simulator", "--"]);
     if arguments.is_empty() {
-        command.args(FULL);
+        return play(program);
     }
-    let status = command.args(arguments).status().context("cannot run cargo")?;
-    ensure!(status.success(), "the simulator ended with {status}");
-    Ok(())
+    finish(program().args(arguments))
 }
 
-/// Returns the command that CI runs, with the program that the tests of the workspace have just built.
+/// Plays the worlds of CI with the program that the tests of the workspace have just built.
 ///
 /// `cargo run --package` would select other features and rebuild all dependencies of the simulator.
-pub(crate) fn built() -> anyhow::Result<Command> {
+pub(crate) fn run_built() -> anyhow::Result<()> {
     let own = env::current_exe().context("cannot find the build folder")?;
     let program = own.with_file_name(format!("bursar-sim{}", env::consts::EXE_SUFFIX));
     ensure!(program.is_file(), "the tests have not built {}", program.display());
-    let mut command = Command::new(program);
-    command.args(FULL);
-    Ok(command)
+    play(|| Command::new(&program))
+}
+
+fn play(program: impl Fn() -> Command) -> anyhow::Result<()> {
+    finish(program().args(FIXED))?;
+    let Some(first) = first_drawn() else {
+        eprintln!("sim: there is no commit, so no further seeds are drawn from it");
+        return Ok(());
+    };
+    let (from, to) = (first.to_string(), (first + DRAWN).to_string());
+    finish(program().args(["--from", &from, "--to", &to]))
+}
+
+/// Returns the first drawn seed: the same wherever this commit's tree is checked out.
+fn first_drawn() -> Option<u64> {
+    let tree = Command::new("git").args(["rev-parse", "--verify", "HEAD^{tree}"]).output().ok()?;
+    let hash = String::from_utf8(tree.stdout).ok()?;
+    u64::from_str_radix(hash.get(..12)?, 16).ok()
+}
+
+fn finish(command: &mut Command) -> anyhow::Result<()> {
+    let status = command.status().with_context(|| format!("{command:?} did not start"))?;
+    ensure!(status.success(), "the simulator ended with {status}");
+    Ok(())
 }
