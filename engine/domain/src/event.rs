@@ -326,6 +326,21 @@ pub enum Event {
     AuthorizationsLapsed,
 }
 
+impl Event {
+    /// Returns the request that the event creates.
+    pub fn asked(&self) -> Option<&RequestDraft> {
+        let (Self::PaymentAuthorized { asked, .. }
+        | Self::RequestHeld { asked, .. }
+        | Self::RequestRefused { asked, .. }
+        | Self::ExecutionStarted { asked, .. }
+        | Self::DeviceAwaited { asked, .. }) = self
+        else {
+            return None;
+        };
+        Some(asked)
+    }
+}
+
 /// Why the wallet was locked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum LockCause {

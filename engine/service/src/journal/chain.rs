@@ -226,13 +226,10 @@ impl Journal {
         }
         let mut index = Vec::new();
         let _proof = self.replay(Head::default(), |entry| {
-            let identity = match &entry.event {
-                Event::PaymentAuthorized { asked, .. }
-                | Event::DeviceAwaited { asked, .. }
-                | Event::RequestHeld { asked, .. }
-                | Event::RequestRefused { asked, .. } => &asked.identity,
-                Event::SettlementReported { identity, .. } => identity,
-                _other => return,
+            let identity = match (&entry.event, entry.event.asked()) {
+                (_, Some(asked)) => &asked.identity,
+                (Event::SettlementReported { identity, .. }, None) => identity,
+                (_other, None) => return,
             };
             if matches!(identity, Identity::Hmac { day: signed, .. } if *signed >= day) {
                 index.push((identity.index_key(), entry.seq));
