@@ -209,6 +209,8 @@ fn wrong_amount() -> Rejection {
 
 const EIP3009: [&str; 6] = ["from", "to", "value", "validAfter", "validBefore", "nonce"];
 const PERMIT2: [&str; 6] = ["from", "permitted", "spender", "nonce", "deadline", "witness"];
+const PERMITTED: [&str; 2] = ["token", "amount"];
+const WITNESS: [&str; 2] = ["to", "validAfter"];
 
 /// Refuses members that are not signed. Otherwise a facilitator might use such a member as the payment, and one
 /// payment could have any number of digests.
@@ -257,10 +259,14 @@ impl UnverifiedPayment {
             Method::Permit2 => {
                 only_known_members(object, "payload.permit2Authorization.", &PERMIT2)?;
                 let signed = Fields::new(object, "payload.permit2Authorization.");
-                let permitted = signed.required("permitted", signed.object("permitted")?)?;
-                let permitted = Fields::new(permitted, "payload.permit2Authorization.permitted.");
-                let witness = signed.required("witness", signed.object("witness")?)?;
-                let witness = Fields::new(witness, "payload.permit2Authorization.witness.");
+                let part = |name: &str, prefix: &'static str, known: &[&str]| {
+                    let object = signed.required(name, signed.object(name)?)?;
+                    only_known_members(object, prefix, known)?;
+                    Ok::<_, X402Error>(Fields::new(object, prefix))
+                };
+                let permitted =
+                    part("permitted", "payload.permit2Authorization.permitted.", &PERMITTED)?;
+                let witness = part("witness", "payload.permit2Authorization.witness.", &WITNESS)?;
                 Self {
                     from: signed.address("from")?,
                     to: witness.address("to")?,

@@ -176,9 +176,13 @@ fn a_payment_for_other_terms_is_rejected() {
 fn a_payload_with_unsigned_or_missing_members_is_rejected() {
     for (version, method) in ALL {
         let within = format!("/payload/{}", key(method));
-        for pointer in ["/payload", within.as_str()] {
+        let parts = match method {
+            Method::Eip3009 => Vec::new(),
+            Method::Permit2 => vec![format!("{within}/permitted"), format!("{within}/witness")],
+        };
+        for pointer in ["/payload".to_owned(), within.clone()].into_iter().chain(parts) {
             let mut payment = payment(version, method);
-            payment.pointer_mut(pointer).unwrap()["more"] = json!("1");
+            payment.pointer_mut(&pointer).unwrap()["more"] = json!("1");
             let reason = rejection_of(&payment, version, method);
             assert_eq!(reason.as_deref(), Some("invalid_payment_header"), "{pointer}");
         }
