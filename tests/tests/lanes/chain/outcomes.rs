@@ -1,0 +1,140 @@
+//! Outcomes of an agent program: paid, paid after an approval, denied, expired. Each for Python and Node, with a
+//! signature and with a token.
+
+use bursar_control::wire::Prompt;
+use bursar_core::card::HoldReason;
+use bursar_core::codes::Code;
+use bursar_core::limits::HOLD_MS;
+use bursar_core::money::Usd;
+use bursar_tests::offers::{BASE, PAY_TO};
+use bursar_tests::operator::Expect;
+use bursar_tests::process::Start;
+use serde_json::json;
+
+use crate::chain::programs::CASES;
+use crate::chain::stage::{LARGE, SMALL, Stage, dollars, local_chain};
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_payment_below_the_threshold_settles_without_approval() {
+    let Some(chain) = local_chain(BASE).await else { return };
+    let mut stage = Stage::set_up(chain, Start::default()).await;
+    for case in &CASES {
+        let agent = stage.add_agent(&case.name(), case.auth).await;
+        let before = stage.balances().await;
+        let answer = stage.send(case, &agent, "/small").finish().await;
+        stage.assert_bought(&answer, before, SMALL).await;
+        assert_eq!(stage.held(0).await, [], "{case:?}");
+    }
+    assert_eq!(stage.merchant.payments().len(), CASES.len());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_held_payment_settles_once_the_operator_approves() {
+    let Some(chain) = local_chain(BASE).await else { return };
+    let mut stage = Stage::set_up(chain, Start::default()).await;
+    for (case, path) in
+        CASES.iter().flat_map(|case| ["/large", "/v1/large"].map(|path| (case, path)))
+    {
+        let agent =
+            stage.add_agent(&format!("{}{}", case.name(), path.replace('/', "-")), case.auth).await;
+        let before = stage.balances().await;
+        let mut buyer = stage.send(case, &agent, path);
+        let request = stage.held_one().await;
+        let card = request.card.expect("a card");
+        assert_eq!(card.hold, HoldReason::AboveThreshold);
+        assert_eq!((card.terms.agent.as_str(), &*card.terms.payee), (&*agent.id, PAY_TO));
+        assert_eq!(card.terms.amount, LARGE.to_string());
+        assert!(buyer.is_running(), "{case:?} polls");
+        assert_eq!(stage.balances().await, before);
+
+        let approved = stage.operator.outcome(&format!("approve {}", request.id)).await;
+        assert!(approved.reply.result.is_ok(), "{:?}", approved.reply);
+        assert!(matches!(approved.prompts[..], [Prompt::Confirm { .. }]), "{:?}", approved.prompts);
+        let answer = buyer.finish().await;
+        stage.assert_bought(&answer, before, LARGE).await;
+        assert_eq!(answer.line["transaction_id"], request.id);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_denied_payment_is_reported_with_its_reason_and_moves_nothing() {
+    let Some(chain) = local_chain(BASE).await else { return };
+    let mut stage = Stage::set_up(chain, Start::default()).await;
+    let before = stage.balances().await;
+    for case in &CASES {
+        let agent = stage.add_agent(&case.name(), case.auth).await;
+        let buyer = stage.send(case, &agent, "/large");
+        let request = stage.held_one().await;
+        stage.operator.must(&format!("deny {} too dear", request.id)).await;
+        let answer = buyer.finish().await;
+        assert_eq!(answer.outcome(), ("rejected", Some(3)), "{}", answer.line);
+        assert_eq!(answer.line["reason"], "too dear", "{}", answer.line);
+        assert_eq!(answer.line["transaction_id"], request.id);
+    }
+    assert_eq!(stage.balances().await, before);
+    assert!(stage.merchant.payments().is_empty(), "{:?}", stage.merchant.payments());
+    for agent in stage.agents().await {
+        assert_eq!((dollars(&agent.spent_today), dollars(&agent.reserved)), (Usd::ZERO, Usd::ZERO));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_expired_payment_stays_expired_and_moves_nothing() {
+    let Some(chain) = local_chain(BASE).await else { return };
+    let mut stage = Stage::set_up(chain, Start::default()).await;
+    let before = stage.balances().await;
+    let mut buyers = Vec::new();
+    for case in &CASES {
+        let agent = stage.add_agent(&case.name(), case.auth).await;
+        buyers.push(stage.send(case, &agent, "/large"));
+    }
+    let held = stage.held(CASES.len()).await;
+    assert!(buyers.iter_mut().all(|buyer| buyer.is_running()));
+
+    stage.engine.skew(HOLD_MS);
+    for buyer in buyers {
+        let reply = buyer.finish().await;
+        assert_eq!(reply.outcome(), ("rejected", Some(3)), "{}", reply.line);
+        assert_eq!(reply.line["code"], "REQUEST_EXPIRED", "{}", reply.line);
+    }
+    // The engine's own timer records the expiry, with or without a poll.
+    stage.held(0).await;
+    assert_eq!(stage.balances().await, before);
+    assert!(stage.merchant.payments().is_empty(), "{:?}", stage.merchant.payments());
+
+    // Correcting the clock revives nothing: neither a poll nor an approval does. The clock changes between two engines,
+    // because the skew also moves the monotonic clock, which never goes backwards.
+    assert_eq!(stage.engine.terminate(), Some(0));
+    stage.engine.skew(0);
+    stage.start_again().await;
+    stage.operator.must("wallet open").await;
+    for request in held {
+        let (status, answer) = stage.poll(&request.id).await;
+        assert_eq!((status, &answer["code"]), (200, &json!("REQUEST_EXPIRED")), "{answer}");
+        let refused = stage.operator.refused(&format!("approve {}", request.id)).await;
+        assert_eq!(refused.code, Code::RequestExpired);
+    }
+    assert_eq!(stage.balances().await, before);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_payment_after_the_clock_went_back_is_signed() {
+    let Some(chain) = local_chain(BASE).await else { return };
+    let mut stage = Stage::set_up(chain, Start::default()).await;
+    let agent = stage.add_agent("bot", "hmac").await;
+    stage.engine.skew(HOLD_MS);
+    // Any journal entry records the wrong time.
+    stage.operator.must("agent suspend bot").await;
+    assert_eq!(stage.engine.terminate(), Some(0));
+    stage.engine.skew(0);
+    stage.start_again().await;
+    stage.operator.must("wallet open").await;
+    stage.operator.must("agent resume bot").await;
+    let before = stage.balances().await;
+    let body = stage.ask_for(&agent, "/small").await;
+    let (status, answer) = stage.ask(&body).await;
+    assert_eq!((status, &answer["status"]), (200, &json!("success")), "{answer}");
+    assert_eq!(stage.deliver(&stage.url("/small"), &answer).await.0, 200);
+    stage.settled(SMALL).await;
+    stage.assert_moved(before, SMALL).await;
+}

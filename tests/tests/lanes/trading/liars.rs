@@ -1,0 +1,260 @@
+//! Trades through nodes that lie, stall, forget or disagree, at each step. Each trade has an end: at most one swap, no
+//! allowance, and the volume counted once.
+
+use std::time::Duration;
+
+use alloy_primitives::{Address, U256};
+use bursar_devnet::Devnet;
+use bursar_devnet::full::full_chain_or_skip;
+use bursar_devnet::install::chain_or_skip;
+use bursar_tests::lying_rpc::{Lie, LyingRpc};
+use bursar_tests::offers::BASE;
+use bursar_tests::two_faced_rpc::{Conduct, Family, TwoFacedRpc};
+use serde_json::Value;
+use tokio::time::{Instant, sleep};
+
+use crate::trading::operations::Operation;
+use crate::trading::stage::{DOLLAR, ROBINHOOD, Stage, TIMEOUT, atoms};
+
+const POLICY: &str = "--trading --trade-daily 1000000 --trade-max 500 --trade-auto 200";
+const DAILY: f64 = 1_000_000.0;
+/// The value of each trade, in dollars.
+const VALUE: f64 = 30.0;
+
+/// How long a node is dishonest, unless its trade ends before.
+const DISHONEST: Duration = Duration::from_millis(1_500);
+
+/// The engine's patience with a node, in milliseconds.
+const PATIENCE: &str = "400";
+const LONGER: Duration = Duration::from_millis(1_000);
+
+/// When the node begins to lie.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Moment {
+    /// Before the market is read.
+    Request,
+    /// When the token's approval is in a block.
+    Approved,
+    /// When the swap is in a block.
+    Swapped,
+}
+
+/// What the node does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Fault {
+    /// The next answers of one kind.
+    Lie(Lie),
+    /// All answers of a family, for a while.
+    Family(Family, Conduct),
+    /// Every family: the node serves another chain.
+    AnotherChain,
+}
+
+const CONDUCTS: [Conduct; 7] = [
+    Conduct::Behind(4),
+    Conduct::OtherChain,
+    Conduct::Repeats,
+    Conduct::Garbage,
+    Conduct::Refuses,
+    Conduct::Stalls(LONGER),
+    Conduct::Alternates,
+];
+
+/// Returns every fault at every moment. Unless `all`, each fault of a family at one moment only.
+fn cases(all: bool) -> Vec<(Moment, Fault)> {
+    let moments = [Moment::Request, Moment::Approved, Moment::Swapped];
+    let mut cases = Vec::new();
+    // A lie about sending concerns the approval or the swap.
+    for lie in Lie::ALL.into_iter().chain([Lie::NoSimulation]) {
+        cases.extend([Moment::Request, Moment::Approved].map(|moment| (moment, Fault::Lie(lie))));
+    }
+    let families = Family::ALL.into_iter().filter(|family| *family != Family::Identity);
+    let each = families.flat_map(|family| CONDUCTS.map(|conduct| Fault::Family(family, conduct)));
+    for (number, fault) in each.enumerate() {
+        let chosen = moments.iter().enumerate().filter(|(at, _moment)| all || number % 3 == *at);
+        cases.extend(chosen.map(|(_at, moment)| (*moment, fault)));
+    }
+    cases.extend(moments.map(|moment| (moment, Fault::AnotherChain)));
+    cases
+}
+
+/// An engine behind both proxies.
+struct Scene {
+    stage: Stage,
+    faces: TwoFacedRpc,
+    lies: LyingRpc,
+    spent: f64,
+    unknown: f64,
+    fees: f64,
+}
+
+impl Scene {
+    async fn set_up(other: &Devnet) -> Option<Self> {
+        let chain = full_chain_or_skip(BASE).await?;
+        let lies = LyingRpc::in_front_of(chain.url()).await;
+        let faces = TwoFacedRpc::in_front_of(&lies.url, other.url()).await;
+        let env = vec![("BURSAR_TEST_PATIENCE".to_owned(), PATIENCE.to_owned())];
+        let stage = Stage::with_node(chain, faces.url.clone(), POLICY, env).await;
+        Some(Self { stage, faces, lies, spent: 0.0, unknown: 0.0, fees: 0.0 })
+    }
+
+    fn begin(&self, fault: Fault) {
+        match fault {
+            Fault::Lie(lie) => self.lies.tell([lie]),
+            Fault::Family(family, conduct) => self.faces.set(family, conduct),
+            Fault::AnotherChain => {
+                for family in Family::ALL {
+                    self.faces.set(family, Conduct::OtherChain);
+                }
+            }
+        }
+    }
+
+    /// Waits until the owner has sent so many transactions, or the trade is over.
+    async fn await_sent<T>(&self, count: u64, trade: &tokio::task::JoinHandle<T>) {
+        let end = Instant::now() + TIMEOUT;
+        while self.stage.nonce().await < count && !trade.is_finished() {
+            assert!(Instant::now() < end, "nothing is sent");
+            sleep(Duration::from_millis(10)).await;
+        }
+    }
+
+    /// Runs one trade, and checks its end and its effects.
+    async fn run(&mut self, number: usize, moment: Moment, fault: Fault) {
+        let (sold, weth) = (self.stage.dollar(), self.stage.contracts.weth);
+        let v4 = number % 2 == 1;
+        let bought = if v4 { Address::ZERO } else { weth };
+        let sale = Operation { sold, bought, units: 30 * DOLLAR, amount: "30", v4 };
+        let asked = sale.request(&self.stage);
+        let body = self.stage.body(None, &asked);
+        let before = (self.stage.balance(sold).await, self.stage.balance(weth).await);
+        let (first, sent) = (self.stage.head().await + 1, self.stage.nonce().await);
+        if moment == Moment::Request {
+            self.begin(fault);
+        }
+        let client = self.stage.client();
+        let trade = tokio::spawn(async move { client.post("/trade", &body).await });
+        if moment != Moment::Request {
+            let count = if moment == Moment::Approved { 1 } else { 2 };
+            self.await_sent(sent + count, &trade).await;
+            self.begin(fault);
+        }
+        let until = Instant::now() + DISHONEST;
+        while Instant::now() < until && !trade.is_finished() {
+            sleep(Duration::from_millis(20)).await;
+        }
+        self.faces.be_honest();
+        let (_status, answer) = trade.await.expect("an answer");
+        let case = format!("{moment:?} {fault:?} v4 {v4}");
+        let answer = match answer["request_id"].as_str() {
+            // A trade that was refused at once has no record.
+            None | Some("") => answer,
+            Some(_recorded) => self.end_of(&answer, &case).await,
+        };
+        self.lies.be_honest();
+        println!("{case}: {} {}", answer["status"], answer["reason_code"]);
+        self.check(first, before, v4, &answer, &case).await;
+    }
+
+    /// Returns the answer once the trade has ended and its plan is closed. What the operator must decide is denied.
+    async fn end_of(&mut self, answer: &Value, case: &str) -> Value {
+        use bursar_tests::operator::Expect;
+        let id = &answer["request_id"];
+        if answer["status"] == "pending" {
+            let held = self.stage.held().await;
+            self.stage.operator.must(&format!("deny {}", held.id)).await;
+            return self.stage.end_of(id).await;
+        }
+        let end = self.stage.end_of(id).await;
+        assert!(end["status"] != "executing", "{case}: {end}");
+        // A trade without a fresh quote ends without a plan.
+        if end["code"] != "REQUOTE_FAILED" {
+            self.stage.await_over(id).await;
+        }
+        end
+    }
+
+    async fn check(
+        &mut self,
+        first: u64,
+        before: (U256, U256),
+        v4: bool,
+        answer: &Value,
+        case: &str,
+    ) {
+        let (dollar, weth) = (self.stage.dollar(), self.stage.contracts.weth);
+        let sent = self.stage.mined_since(first).await;
+        let swaps = sent.iter().filter(|one| !one.is_approval()).count();
+        assert!(swaps <= 1, "a double swap: {case}: {sent:?}");
+        let executed = answer["status"] == "executed";
+        let sold = before.0 - self.stage.balance(dollar).await;
+        let gained = self.stage.balance(weth).await - before.1;
+        if executed {
+            assert_eq!((swaps, sold), (1, U256::from(30 * DOLLAR)), "{case}: {answer}");
+            if !v4 {
+                assert_eq!(gained, atoms(&answer["amount_out"]), "{case}: {answer}");
+            }
+            self.spent += VALUE;
+            // The gas of an executed trade counts too: less than a dollar, or a dollar without a price.
+            self.fees += 1.0;
+        } else {
+            assert_eq!(sold, U256::ZERO, "{case}: {answer}");
+            assert_eq!(gained, U256::ZERO, "{case}: {answer}");
+        }
+        self.stage.assert_no_allowance().await;
+        // An unknown effect counts as spent.
+        if answer["status"] == "failed" && answer["tx_hash"].is_null() {
+            self.unknown += VALUE;
+        }
+        let left = self.stage.volume_left().await;
+        let spent = DAILY - left;
+        assert!(
+            spent >= self.spent && spent <= self.spent + self.unknown + self.fees,
+            "{case}: {answer} {spent}"
+        );
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn trades_among_liars_end_with_one_swap_at_most_and_no_allowance() {
+    if chain_or_skip().is_none() {
+        return;
+    }
+    let all = std::env::var("BURSAR_TRADE_LIARS").is_ok_and(|text| text == "all");
+    let other = full_chain_or_skip(ROBINHOOD).await.expect("a chain");
+    let cases = cases(all);
+    let scene = async |part: usize| {
+        let mut scene = Scene::set_up(&other).await.expect("a chain");
+        for (number, (moment, fault)) in cases.iter().enumerate() {
+            if number % 4 == part {
+                scene.run(number / 4, *moment, *fault).await;
+            }
+        }
+    };
+    tokio::join!(scene(0), scene(1), scene(2), scene(3));
+}
+
+/// Agreeing lies about the price or the time: the floor, the value outside the pools and the rehearsal hold.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_node_that_lies_about_price_or_time_gets_no_swap() {
+    if chain_or_skip().is_none() {
+        return;
+    }
+    let other = full_chain_or_skip(ROBINHOOD).await.expect("a chain");
+    let mut scene = Scene::set_up(&other).await.expect("a chain");
+    let quoter = scene.stage.contracts.v3.quoter;
+    let half = Conduct::Quotes { quoter, percent: 50 };
+    let twice = Conduct::Quotes { quoter, percent: 200 };
+    for (moment, conduct) in [
+        (Moment::Request, half),
+        (Moment::Request, twice),
+        (Moment::Request, Conduct::Clock(3_600)),
+        (Moment::Approved, half),
+        (Moment::Approved, twice),
+        (Moment::Approved, Conduct::Clock(3_600)),
+    ] {
+        let before = scene.spent;
+        scene.run(0, moment, Fault::Family(Family::Reads, conduct)).await;
+        assert_eq!(scene.spent, before, "{moment:?} {conduct:?}: a swap was made");
+    }
+}

@@ -1,0 +1,118 @@
+//! What the actors of a seed do, and what the model makes of it.
+
+use crate::facilitator::channel_model::{Mined, Model, Row, Sender, Transaction};
+use crate::facilitator::channel_requests::{Expected, Request};
+
+/// What one or two actors do.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Action {
+    Settle {
+        request: Request,
+        /// Whether the request has an idempotency key, which its repeats share.
+        is_keyed: bool,
+        /// Whether it goes to the endpoint of its kind, and not to `/settle`.
+        by_kind: bool,
+    },
+    Verify {
+        request: Request,
+        is_keyed: bool,
+    },
+    Voucher {
+        row: Row,
+        is_refund: bool,
+    },
+    Report(usize),
+    Send {
+        transaction: Transaction,
+        by: Sender,
+    },
+    /// Time passes on the chain.
+    Pass {
+        seconds: u64,
+    },
+    Together {
+        one: Box<Action>,
+        other: Box<Action>,
+        /// How many questions to the node the second action waits: it may come before, amid or after the first.
+        lag: u64,
+    },
+}
+
+impl Action {
+    /// The actions of a pair, or the only one.
+    pub(crate) fn parts(&self) -> Vec<&Self> {
+        match self {
+            Self::Together { one, other, .. } => vec![one, other],
+            single => vec![single],
+        }
+    }
+
+    /// The kind of an action.
+    pub(crate) fn name(&self) -> &'static str {
+        match self {
+            Self::Settle { request, .. } => request.name(),
+            Self::Verify { .. } => "verify",
+            Self::Voucher { is_refund: false, .. } => "voucher",
+            Self::Voucher { is_refund: true, .. } => "refund voucher",
+            Self::Report(_) => "report",
+            Self::Send { transaction, .. } => transaction.name(),
+            Self::Pass { .. } => "pass",
+            Self::Together { .. } => "pair",
+        }
+    }
+
+    /// The possible answers, each with the books afterwards. `mined`: where an actor's own transaction is.
+    pub(crate) fn play(&self, model: &Model, mined: Option<Mined>) -> Vec<(Expected, Model)> {
+        match self {
+            Self::Settle { request, is_keyed, .. } => model.settle(request, *is_keyed),
+            Self::Verify { request, is_keyed } => {
+                vec![(model.verify(request, *is_keyed), model.clone())]
+            }
+            Self::Voucher { row, is_refund } => {
+                vec![(model.verify_voucher(row, *is_refund), model.clone())]
+            }
+            Self::Report(channel) => vec![(model.report(*channel), model.clone())],
+            Self::Send { transaction, by } => {
+                let mined = mined.expect("a mined transaction");
+                vec![model.send(transaction, *by, mined)]
+            }
+            Self::Pass { .. } => vec![(Expected::Mined(true), model.clone())],
+            Self::Together { .. } => unreachable!("pairs are not nested"),
+        }
+    }
+
+    /// Like `play`, for a request that was checked on `judged`, before the other action of its pair, and carried out
+    /// after it.
+    pub(crate) fn play_late(
+        &self,
+        model: &Model,
+        judged: &Model,
+        other: &Self,
+    ) -> Vec<(Expected, Model)> {
+        let Self::Settle { request, .. } = self else { return Vec::new() };
+        let theirs = match other {
+            Self::Send { transaction, .. } => Some(transaction),
+            _requests => None,
+        };
+        model.settle_late(request, judged, theirs)
+    }
+
+    /// Notes the vouchers that exist once this happens.
+    pub(crate) fn note_vouchers(&self, model: &mut Model) {
+        match self {
+            Self::Settle { request, .. } | Self::Verify { request, .. } => {
+                model.note_vouchers(request);
+            }
+            Self::Voucher { row, .. } => model.note_rows(&[*row]),
+            Self::Send { transaction: Transaction::Claim(rows), .. } => model.note_rows(rows),
+            Self::Send { transaction: Transaction::SignedClaim(batch), .. } => {
+                model.note_rows(&batch.rows);
+            }
+            Self::Together { one, other, .. } => {
+                one.note_vouchers(model);
+                other.note_vouchers(model);
+            }
+            Self::Report(_) | Self::Send { .. } | Self::Pass { .. } => {}
+        }
+    }
+}

@@ -1,0 +1,258 @@
+//! Our facilitator and the one of npm's `@x402/evm` receive the same requests of the scheme `batch-settlement`, each on
+//! its own chain with the same signer. Every field that differs is listed with its reason.
+
+use alloy_primitives::B256;
+use bursar_core::networks::ChainId;
+use bursar_tests::payer::{PERMIT2, PROXY, Payer};
+use serde_json::{Value, json};
+
+use crate::facilitator::channel::{Channel, DEPOSIT, PRICE};
+use crate::facilitator::reference_differences::{assert_differ_as_listed, fields};
+use crate::facilitator::reference_pair::{Case, Pair, settle, verify};
+use crate::facilitator::sdk_channel_differences::DIFFERENCES;
+use crate::facilitator::stage::{BASE, INITIAL_BALANCE, ROBINHOOD};
+
+const PAYLOAD: &str = "/paymentPayload/payload";
+const ACCEPTED: &str = "/paymentPayload/accepted";
+const WANTED: &str = "/paymentRequirements";
+const EIP3009: &str = "/paymentPayload/payload/deposit/authorization/erc3009Authorization";
+const PERMIT: &str = "/paymentPayload/payload/deposit/authorization/permit2Authorization";
+
+/// The deposits that are also settled.
+const SETTLED: [&str; 9] = [
+    "voucher above it",
+    "forged voucher",
+    "forged authorization",
+    "forged permit",
+    "expired",
+    "expired permit",
+    "no money",
+    "no allowance",
+    "another payee",
+];
+
+/// The request with another value of one member.
+fn with(body: &Value, parent: &str, key: &str, value: Value) -> Value {
+    let mut body = body.clone();
+    body.pointer_mut(parent).expect("an object")[key] = value;
+    body
+}
+
+/// The request without one member of the payload.
+fn without(body: &Value, key: &str) -> Value {
+    let mut body = body.clone();
+    let payload = body.pointer_mut(PAYLOAD).and_then(Value::as_object_mut).expect("an object");
+    payload.remove(key).expect("a member");
+    body
+}
+
+/// A signature of a key that has nothing to do with a channel.
+fn forged() -> Value {
+    json!(Payer::random().sign(B256::repeat_byte(1)))
+}
+
+/// A payer's request for a refund, as it sends it to its merchant.
+fn asked_refund(channel: &Channel, ceiling: u128) -> Value {
+    channel.body(json!({
+        "type": "refund", "channelConfig": channel.config_json(),
+        "voucher": channel.voucher_json(ceiling),
+    }))
+}
+
+impl Pair {
+    fn channel_of(&self, payer: Payer) -> Channel {
+        Channel::new(self.stage.network(), payer, Payer::random().address())
+    }
+
+    async fn channel(&self) -> Channel {
+        self.channel_of(self.payer(INITIAL_BALANCE).await)
+    }
+
+    /// Deposits that are verified, and refused or not.
+    async fn deposits(&self) -> Vec<Case> {
+        let channel = self.channel().await;
+        let good = channel.deposit(DEPOSIT, PRICE);
+        let permit = channel.deposit_by_permit2(DEPOSIT, PRICE);
+        let poor = self.channel_of(self.payer(DEPOSIT - 1).await);
+        let unapproved = self.channel_of(self.unapproved(INITIAL_BALANCE).await);
+        let other = self.channel().await;
+        let voucher = format!("{PAYLOAD}/voucher");
+        let extra = format!("{WANTED}/extra");
+        let bodies = [
+            ("good", good.clone()),
+            ("by Permit2", permit.clone()),
+            ("voucher for all of it", channel.deposit(DEPOSIT, DEPOSIT)),
+            ("voucher above it", channel.deposit(DEPOSIT, DEPOSIT + 1)),
+            ("voucher for nothing", channel.deposit(DEPOSIT, 0)),
+            ("of nothing", channel.deposit(0, PRICE)),
+            ("forged voucher", with(&good, &voucher, "signature", forged())),
+            ("forged authorization", with(&good, EIP3009, "signature", forged())),
+            ("forged permit", with(&permit, PERMIT, "signature", forged())),
+            ("expired", with(&good, EIP3009, "validBefore", json!("1000000000"))),
+            ("not yet valid", with(&good, EIP3009, "validAfter", json!("99999999999"))),
+            ("expired permit", with(&permit, PERMIT, "deadline", json!("1000000000"))),
+            ("another spender", with(&permit, PERMIT, "spender", json!(PROXY))),
+            ("another permitted amount", {
+                let permitted = json!({ "token": channel.config.token, "amount": "7" });
+                with(&permit, PERMIT, "permitted", permitted)
+            }),
+            ("another witness", with(&permit, PERMIT, "witness", json!({ "channelId": other.id }))),
+            ("no money", poor.deposit(DEPOSIT, PRICE)),
+            ("no allowance", unapproved.deposit_by_permit2(DEPOSIT, PRICE)),
+            ("Permit2 is required", with(&good, &extra, "assetTransferMethod", json!("permit2"))),
+            ("another channel id", with(&good, &voucher, "channelId", json!(other.id))),
+            ("another payee", with(&good, WANTED, "payTo", json!(PROXY))),
+            ("another token", with(&good, WANTED, "asset", json!(PERMIT2))),
+            ("another authorizer", with(&good, &extra, "receiverAuthorizer", json!(PROXY))),
+            ("another delay", with(&good, &extra, "withdrawDelay", json!(901))),
+            ("another scheme", with(&good, ACCEPTED, "scheme", json!("exact"))),
+            ("another network", with(&good, ACCEPTED, "network", json!("eip155:1"))),
+            ("another type", with(&good, PAYLOAD, "type", json!("stream"))),
+        ];
+        let mut cases: Vec<Case> = bodies
+            .iter()
+            .map(|(name, body)| verify(format!("verify a deposit, {name}"), body.clone()))
+            .collect();
+        for (name, body) in bodies {
+            if SETTLED.contains(&name) {
+                cases.push(settle(format!("settle a deposit, {name}"), body));
+            }
+        }
+        cases
+    }
+
+    /// Vouchers, claims, payouts and refunds. Their answers depend on the earlier ones.
+    async fn life(&self) -> Vec<Case> {
+        let (channel, unknown) = (self.channel().await, self.channel().await);
+        [opening(&channel), vouchers(&channel, &unknown), claims(&channel, &unknown)]
+            .into_iter()
+            .chain([after_claims(&channel), refunds(&channel, &unknown)])
+            .flatten()
+            .collect()
+    }
+}
+
+/// Leaves two deposits in the channel.
+fn opening(channel: &Channel) -> Vec<Case> {
+    let first = channel.deposit(DEPOSIT, PRICE);
+    vec![
+        settle("settle a deposit", first.clone()),
+        settle("settle a deposit again", first.clone()),
+        verify("verify a settled deposit", first),
+        settle("settle a deposit by Permit2", channel.deposit_by_permit2(DEPOSIT, PRICE)),
+    ]
+}
+
+fn vouchers(channel: &Channel, unknown: &Channel) -> Vec<Case> {
+    let good = channel.voucher(2 * PRICE);
+    let forged_voucher = with(&good, &format!("{PAYLOAD}/voucher"), "signature", forged());
+    vec![
+        verify("verify a voucher", good.clone()),
+        verify("verify a voucher for everything", channel.voucher(2 * DEPOSIT)),
+        verify("verify a voucher above the balance", channel.voucher(2 * DEPOSIT + 1)),
+        verify("verify a forged voucher", forged_voucher),
+        verify("verify a voucher of an unknown channel", unknown.voucher(PRICE)),
+        settle("settle a voucher", good),
+        verify("verify a request for a refund", asked_refund(channel, PRICE)),
+        verify(
+            "verify a request for a refund above the balance",
+            asked_refund(channel, 2 * DEPOSIT + 1),
+        ),
+        verify("verify a request for a refund of an unknown channel", asked_refund(unknown, PRICE)),
+        settle("settle a request for a refund", asked_refund(channel, PRICE)),
+        verify("verify a completed refund", channel.refund(PRICE, 0, PRICE)),
+        verify("verify a claim", channel.claim(PRICE, PRICE)),
+        verify("verify a payout", channel.sweep()),
+    ]
+}
+
+/// Leaves two prices claimed.
+fn claims(channel: &Channel, unknown: &Channel) -> Vec<Case> {
+    let good = channel.claim(3 * PRICE, 2 * PRICE);
+    let row = format!("{PAYLOAD}/claims/0");
+    vec![
+        settle("settle a payout before any claim", channel.sweep()),
+        settle("settle a claim with a forged voucher", with(&good, &row, "signature", forged())),
+        settle(
+            "settle a claim with a forged consent",
+            with(&good, PAYLOAD, "claimAuthorizerSignature", forged()),
+        ),
+        settle("settle a claim without consent", without(&good, "claimAuthorizerSignature")),
+        settle("settle a claim above its voucher", channel.claim(PRICE, PRICE + 1)),
+        settle("settle a claim above the balance", channel.claim(2 * DEPOSIT + 1, 2 * DEPOSIT + 1)),
+        settle("settle a claim of an unknown channel", unknown.claim(PRICE, PRICE)),
+        settle("settle a claim", good.clone()),
+        settle("settle a claim again", good),
+        settle("settle a claim that adds nothing", channel.claim(4 * PRICE, 2 * PRICE)),
+        settle("settle a claim of less", channel.claim(3 * PRICE, PRICE)),
+    ]
+}
+
+fn after_claims(channel: &Channel) -> Vec<Case> {
+    vec![
+        verify("verify a voucher equal to what was claimed", channel.voucher(2 * PRICE)),
+        verify("verify a voucher below what was claimed", channel.voucher(PRICE)),
+        verify(
+            "verify a request for a refund equal to what was claimed",
+            asked_refund(channel, 2 * PRICE),
+        ),
+        verify(
+            "verify a request for a refund below what was claimed",
+            asked_refund(channel, PRICE),
+        ),
+        verify("verify a deposit below what was claimed", channel.deposit(DEPOSIT, PRICE)),
+        settle("settle a payout", channel.sweep()),
+        settle("settle a payout again", channel.sweep()),
+    ]
+}
+
+/// Returns everything to the payer that was not claimed.
+fn refunds(channel: &Channel, unknown: &Channel) -> Vec<Case> {
+    let part = channel.refund(PRICE, 0, 0);
+    vec![
+        settle(
+            "settle a refund with a forged consent",
+            with(&part, PAYLOAD, "refundAuthorizerSignature", forged()),
+        ),
+        settle("settle a refund without consent", without(&part, "refundAuthorizerSignature")),
+        settle("settle a refund of nothing", channel.refund(0, 0, 0)),
+        settle("settle a refund of an unknown channel", unknown.refund(PRICE, 0, 0)),
+        settle("settle a refund with a later nonce", channel.refund(PRICE, 1, 0)),
+        settle("settle a refund of a part", part.clone()),
+        settle("settle a refund of a part again", part),
+        settle("settle a refund with an old nonce", channel.refund(PRICE + 1, 0, 0)),
+        settle("settle a refund with a claim", channel.refund(PRICE, 1, 3 * PRICE)),
+        settle(
+            "settle a refund with a claim that adds nothing",
+            channel.refund(PRICE, 2, 3 * PRICE),
+        ),
+        settle("settle a refund of more than is left", channel.refund(u128::MAX, 3, 0)),
+        settle("settle a refund of a channel without money", channel.refund(PRICE, 4, 0)),
+        settle("settle the last payout", channel.sweep()),
+        settle("settle a deposit of another channel", unknown.deposit(DEPOSIT, PRICE)),
+        settle("settle a refund of another channel id", {
+            let refund = unknown.refund(PRICE, 0, 0);
+            with(&refund, &format!("{PAYLOAD}/voucher"), "channelId", json!(channel.id))
+        }),
+    ]
+}
+
+async fn answers_differ_only_as_listed(chain: ChainId) {
+    let Some(pair) = Pair::set_up(chain).await else { return };
+    let cases = [pair.deposits().await, pair.life().await].concat();
+    let mut answers = pair.all_answers(&cases).await;
+    let offers = pair.offers("batch-settlement").await;
+    answers.push(("supported".to_owned(), offers.map(|offer| fields(200, &offer))));
+    assert_differ_as_listed(&answers, &DIFFERENCES);
+    pair.stage.facilitator.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn answers_about_channels_differ_from_the_reference_only_as_listed_on_base() {
+    answers_differ_only_as_listed(BASE).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn answers_about_channels_differ_from_the_reference_only_as_listed_on_robinhood() {
+    answers_differ_only_as_listed(ROBINHOOD).await;
+}

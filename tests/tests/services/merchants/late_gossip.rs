@@ -1,0 +1,77 @@
+//! Another node keeps the transaction of a refused payment, and broadcasts it later.
+
+use std::iter::repeat_n;
+
+use bursar_devnet::full::full_chain_or_skip;
+use bursar_tests::lying_rpc::{Lie, LyingRpc};
+use bursar_tests::sdk::Framework;
+use serde_json::json;
+use tokio::time::sleep;
+
+use crate::merchants::market::{BASE, Market, POLL, within};
+
+/// Why a payment is refused after its broadcast.
+#[derive(Debug, Clone, Copy)]
+enum Cause {
+    Drained,
+    Lied(Lie),
+}
+
+/// Refuses a payment, then uses its nonce: the signer's next transaction takes the nonce, so the refused transaction
+/// can no longer be mined.
+async fn refused_for(cause: Cause) {
+    let Some(chain) = full_chain_or_skip(BASE).await else { return };
+    let node = LyingRpc::in_front_of(chain.url()).await;
+    let url = node.url.clone();
+    let market = Market::through(chain, &url, &[Framework::Hono], "wait_ms = 1500").await;
+    let merchant = &market.merchants[0];
+    let paid = market.payment().await;
+    let header = merchant.header(&paid).await;
+    market.chain.set_automine(false).await.expect("set");
+    let mined = market.mined().await;
+    if let Cause::Lied(lie) = cause {
+        node.tell(repeat_n(lie, 1_000));
+    }
+    let drain = async {
+        if matches!(cause, Cause::Drained) {
+            market.until_broadcast(mined).await;
+            market.drain_signer().await;
+            // The node drops a transaction that its sender cannot pay for.
+            market.chain.mine(2).await.expect("mined");
+        }
+    };
+    let (answer, ()) = tokio::join!(merchant.pay(&header), drain);
+    assert!(!answer.delivered, "{cause:?}");
+    let kept = node.broadcast()[0].clone();
+    node.be_honest();
+    market.chain.set_automine(true).await.expect("set");
+    market.fund_signer().await;
+    let used = async {
+        while market.mined().await <= mined {
+            market.chain.mine(1).await.expect("mined");
+            sleep(POLL).await;
+        }
+    };
+    within("use of the nonce", used).await;
+    let gossiped = market.chain.request("eth_sendRawTransaction", json!([kept])).await;
+    assert!(gossiped.is_err(), "{cause:?}: the chain takes {gossiped:?}");
+    market.settle_down().await;
+    assert_eq!(market.charges().await, 0, "{cause:?}: {answer:?}");
+    market.recorder.assert_truthful();
+    market.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_kept_transaction_of_a_drained_signer_is_worthless_once_its_nonce_is_used() {
+    refused_for(Cause::Drained).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_kept_transaction_that_the_node_lost_is_worthless_once_its_nonce_is_used() {
+    refused_for(Cause::Lied(Lie::Drop)).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_kept_transaction_that_the_node_forgot_is_worthless_once_its_nonce_is_used() {
+    refused_for(Cause::Lied(Lie::Forget)).await;
+}

@@ -1,0 +1,121 @@
+//! The memory for whole answers: bounded over all sales, reserved before a request pays, and given back.
+
+use std::time::Duration;
+
+use bursar_tests::payer::Payer;
+use bursar_tests::process;
+use bursar_tests::proxy::{Customer, ProxyHome, chat};
+use bursar_tests::scripted_facilitator::ScriptedFacilitator;
+use bursar_tests::upstream::{Behavior, Upstream, answer};
+use futures::future::join_all;
+
+use crate::proxy::stage::{Stage, refusal, wait_until};
+
+/// The smallest memory: 128 sales, one of which may be long.
+const SMALLEST: &str = "answers_bytes = 16777216\nupstream_ms = 3000\nupstream_idle_ms = 3000";
+
+#[tokio::test]
+async fn a_request_without_room_for_its_answer_is_refused_before_it_pays() {
+    let stage = Stage::with(Behavior::Late(answer("hello")), "answers_bytes = 16777216").await;
+    let body = chat("hello");
+    let challenge = stage.customer.ask(&body).await;
+    let header = || stage.customer.sign_with(2, &challenge, |_terms| {});
+    let (headers, last): (Vec<_>, _) = ((0..128).map(|_n| header()).collect(), header());
+    let sales = join_all(headers.iter().map(|header| stage.customer.send(&body, header)));
+    let refused = async {
+        wait_until(|| stage.upstream.calls() == 128).await;
+        let response = stage.customer.send(&body, &last).await;
+        assert_eq!(response.headers()["retry-after"], "2");
+        assert_eq!(refusal(response).await, (503, "busy".to_owned()));
+        assert_eq!((stage.upstream.calls(), stage.facilitator.verify_calls()), (128, 128));
+        stage.upstream.open_gate(129);
+    };
+    let (sales, ()) = tokio::join!(sales, refused);
+    assert!(sales.iter().all(|sale| sale.status() == 200));
+    drop(sales);
+    assert_eq!(stage.customer.send(&body, &last).await.status(), 200);
+    assert_eq!(stage.facilitator.settled(), 129);
+}
+
+/// A customer who reads nothing holds the memory of a long answer. Nothing that needs this memory is charged meanwhile,
+/// and nothing that is paid for is refused.
+#[tokio::test]
+async fn long_answers_wait_for_memory_before_they_are_settled() {
+    let stage = Stage::with(Behavior::Long(500 << 10), SMALLEST).await;
+    let (body, other) = (chat("hello"), Customer::of(&stage.proxy.url, Payer::random()));
+    let kept = stage.customer.sign(2, &body).await;
+    let first = stage.customer.send(&body, &kept).await.bytes().await.unwrap();
+    stage.upstream.set_behavior(Behavior::Long(7 << 20));
+    let unread = stage.customer.buy(2, &body).await;
+    assert_eq!((unread.status().as_u16(), stage.facilitator.settled()), (200, 2));
+    let header = other.sign(2, &body).await;
+    let refused = refusal(other.send(&body, &header).await).await;
+    assert_eq!(refused, (503, "busy".to_owned()));
+    // A repeat has memory of its own.
+    let repeat = stage.customer.send(&body, &kept).await.bytes().await.unwrap();
+    assert_eq!(repeat, first);
+    assert_eq!((stage.facilitator.settle_calls(), stage.facilitator.settled()), (2, 2));
+    // Short answers are sold meanwhile.
+    stage.upstream.set_behavior(Behavior::Whole(answer("hello")));
+    assert_eq!(other.buy(2, &chat("short")).await.status(), 200);
+    assert!(unread.bytes().await.unwrap().len() > 7 << 20);
+    stage.upstream.set_behavior(Behavior::Long(7 << 20));
+    assert_eq!(other.send(&body, &header).await.status(), 200);
+    assert_eq!(stage.facilitator.settled(), 4);
+}
+
+/// An error is passed on whole too.
+#[tokio::test]
+async fn long_errors_of_the_upstream_share_the_memory() {
+    let stage = Stage::with(Behavior::Long(7 << 20), SMALLEST).await;
+    let body = chat("hello");
+    let unread = stage.customer.buy(2, &body).await;
+    stage.upstream.set_behavior(Behavior::Status(500, "x".repeat(1 << 20)));
+    let header = stage.customer.sign(2, &body).await;
+    let refused = refusal(stage.customer.send(&body, &header).await).await;
+    assert_eq!(refused, (503, "busy".to_owned()));
+    drop(unread);
+    let passed = stage.customer.send(&body, &header).await;
+    assert_eq!((passed.status().as_u16(), passed.bytes().await.unwrap().len()), (500, 1 << 20));
+}
+
+/// Sixty answers of 7 MiB are 420 MiB. The default memory holds eight of them at once.
+#[tokio::test(flavor = "multi_thread")]
+async fn sixty_long_answers_at_once_stay_within_the_memory_and_return_it() {
+    let upstream = Upstream::serve(Behavior::Long(7 << 20)).await;
+    let facilitator = ScriptedFacilitator::serve().await;
+    let home = ProxyHome::new(&upstream.url, &facilitator.url, "");
+    let proxy = home.start_process(None);
+    let customer = Customer::of(&proxy.url, Payer::random());
+    let body = chat("hello");
+    let challenge = customer.ask(&body).await;
+    let (before, _peak) = process::memory_mib(proxy.pid());
+    let sales = join_all((0..60).map(|_n| async {
+        let header = customer.sign_with(2, &challenge, |_terms| {});
+        let mut sale = customer.send(&body, &header).await;
+        assert_eq!(sale.status(), 200);
+        let mut bytes = 0;
+        while let Some(chunk) = sale.chunk().await.expect("whole") {
+            bytes += chunk.len();
+        }
+        bytes
+    }))
+    .await;
+    assert!(sales.iter().all(|bytes| *bytes > 7 << 20));
+    assert_eq!(facilitator.settled(), 60);
+    let (_after, peak) = process::memory_mib(proxy.pid());
+    let returned = async {
+        loop {
+            let (now, _peak) = process::memory_mib(proxy.pid());
+            if now < before + 64.0 {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+    };
+    let rest = tokio::time::timeout(Duration::from_secs(30), returned).await;
+    let (now, _peak) = process::memory_mib(proxy.pid());
+    eprintln!("MiB before {before}, peak {peak}, afterwards {now}");
+    assert!(peak < before + 256.0, "{peak} MiB, {before} before");
+    rest.expect("the memory is returned");
+}

@@ -1,0 +1,216 @@
+//! Idle and slow connections must not keep active callers out.
+
+use bursar_tests::raw::RawClient;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use bursar_control::answers::Answer;
+use bursar_core::limits::{CONNECTIONS, LARGE_BODIES};
+use bursar_tests::agent::Agent;
+use bursar_tests::offers::offer;
+use bursar_tests::operator::Expect;
+use bursar_tests::process::{EngineProcess, Start, allow_open_files};
+use tempfile::TempDir;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::task::JoinSet;
+
+use crate::agent_server::stage::post;
+
+const HEALTH: &[u8] = b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n";
+
+/// An engine process with an agent that can pay.
+struct LoadedEngine {
+    engine: EngineProcess,
+    agent: Agent,
+    paid: u64,
+    _home: TempDir,
+}
+
+impl LoadedEngine {
+    async fn new() -> Self {
+        Self::started(&Start::default()).await
+    }
+
+    async fn started(start: &Start) -> Self {
+        // The engine inherits this limit, and this process holds the other end of every connection.
+        allow_open_files(3 * u64::try_from(CONNECTIONS).expect("small"));
+        let home = tempfile::tempdir().expect("a folder");
+        let engine = EngineProcess::start(&home.path().join("data"), start);
+        let mut operator = engine.operator().await;
+        for line in [
+            "wallet create main",
+            "seed create",
+            "address create pay 0 \"for tests\"",
+            "policy create p --day 10 --txn 10 --auto 0.5",
+        ] {
+            operator.must(line).await;
+        }
+        let created = operator.outcome("agent register bot --auth hmac").await;
+        let Ok(Answer::Credentials(given)) = created.reply.result else { panic!() };
+        operator.must(&format!("agent commission {} p pay", given.agent_id)).await;
+        let token = created.secret.expect("a token");
+        let agent = Agent { id: given.agent_id, token, bearer: false };
+        Self { engine, agent, paid: 0, _home: home }
+    }
+
+    fn address(&self) -> SocketAddr {
+        self.engine.url.strip_prefix("http://").and_then(|at| at.parse().ok()).expect("an address")
+    }
+
+    async fn crowd(&self, size: usize) -> Vec<RawClient> {
+        let mut crowd = Vec::with_capacity(size);
+        for _one in 0..size {
+            crowd.push(RawClient::to(self.address()).await);
+        }
+        crowd
+    }
+
+    /// Pays over a new connection.
+    async fn pays(&mut self) {
+        let mut caller = RawClient::to(self.address()).await;
+        self.pays_over(&mut caller).await;
+    }
+
+    async fn pays_over(&mut self, caller: &mut RawClient) {
+        self.paid += 1;
+        let now = jiff::Timestamp::now().as_second();
+        let body = self.agent.ask(now, &offer(12_000, self.paid), None).to_string();
+        let reply = caller.ask(&post("/sign", "", &body)).await;
+        assert_eq!((reply.status, &reply.json()["status"]), (200, &"success".into()), "{reply:?}");
+    }
+}
+
+#[tokio::test]
+async fn t_40_a_thousand_idle_connections_block_no_caller() {
+    let mut engine = LoadedEngine::new().await;
+    let crowd = engine.crowd(1_000).await;
+    for _payment in 0..5 {
+        engine.pays().await;
+    }
+    // There was room for all, so none was closed.
+    for mut idle in crowd {
+        assert_eq!(idle.ask(HEALTH).await.status, 200);
+    }
+}
+
+#[tokio::test]
+async fn t_40_the_longest_idle_connection_is_evicted_for_a_new_caller() {
+    let mut engine = LoadedEngine::new().await;
+    let mut crowd = engine.crowd(CONNECTIONS).await;
+    // The first connection becomes active; now the second has been idle for longest.
+    assert_eq!(crowd[0].ask(HEALTH).await.status, 200);
+    engine.pays().await;
+    assert!(crowd.remove(1).reply(false).await.is_none());
+    for mut connection in crowd {
+        assert_eq!(connection.ask(HEALTH).await.status, 200);
+    }
+}
+
+#[tokio::test]
+async fn t_40_a_byte_on_every_connection_blocks_no_caller() {
+    let mut engine = LoadedEngine::new().await;
+    let mut crowd = engine.crowd(CONNECTIONS).await;
+    for caller in &mut crowd {
+        caller.send(b"G").await;
+    }
+    engine.pays().await;
+}
+
+#[tokio::test]
+async fn t_40_slow_large_bodies_do_not_block_small_ones() {
+    let mut engine = LoadedEngine::new().await;
+    let mut crowd = engine.crowd(LARGE_BODIES).await;
+    for caller in &mut crowd {
+        let head =
+            "POST /sign HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n2400\r\n";
+        caller.send(head.as_bytes()).await;
+        caller.send(&[b'x'; 9000]).await;
+    }
+    engine.pays().await;
+    let body = r#"{"agent_id":"ABC123"}"#;
+    let chunked = format!(
+        "POST /ping HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n{:x}\r\n{body}\r\n0\r\n\r\n",
+        body.len()
+    );
+    let reply = RawClient::to(engine.address()).await.ask(chunked.as_bytes()).await;
+    assert_eq!(reply.status, 404, "it was read, and there is no such agent: {reply:?}");
+}
+
+#[tokio::test]
+async fn t_40_five_hundred_slow_senders_block_no_caller() {
+    let mut engine = LoadedEngine::new().await;
+    let mut crowd = engine.crowd(500).await;
+    let dribble = tokio::spawn(async move {
+        // Real time, because one byte per second is the attack; only the attackers wait for it.
+        let mut second = tokio::time::interval(Duration::from_secs(1));
+        for byte in HEALTH.iter().take(8) {
+            second.tick().await;
+            for caller in &mut crowd {
+                caller.send(&[*byte]).await;
+            }
+        }
+        crowd
+    });
+    while !dribble.is_finished() {
+        engine.pays().await;
+        tokio::task::yield_now().await;
+        if engine.paid >= 200 {
+            break;
+        }
+    }
+    for mut slow in dribble.await.expect("it dribbled") {
+        let reply = slow.reply(false).await.expect("an answer");
+        assert_eq!((reply.status, reply.code().as_str()), (408, "REQUEST_TIMEOUT"), "{reply:?}");
+        assert!(reply.closes());
+    }
+    engine.pays().await;
+}
+
+/// Slow bodies open at once; together with the agent's connections they exceed the slots.
+const SLOW_BODIES: usize = CONNECTIONS;
+/// Rounds of calls during the attack, and slow bodies begun before each round.
+const GOOD_CALLS: usize = 60;
+const SLOW_BODIES_PER_ROUND: u64 = 20;
+
+/// Begins a body that never arrives, again whenever the server closes the connection.
+async fn repeat_slow_bodies(address: SocketAddr, begun: Arc<AtomicU64>) {
+    let head = "POST /sign HTTP/1.1\r\nHost: localhost\r\nContent-Length: 60000\r\n\r\n{";
+    loop {
+        let Ok(mut stream) = TcpStream::connect(address).await else { continue };
+        if stream.write_all(head.as_bytes()).await.is_ok() {
+            begun.fetch_add(1, Ordering::SeqCst);
+            // A refusal, a reset or the end: each one ends this body.
+            let _ended = stream.read(&mut [0; 64]).await;
+        }
+    }
+}
+
+/// Slow bodies use up neither the rate nor the connections of a proven agent.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn t_42_repeated_slow_bodies_block_no_agent() {
+    // The default rate, and one so high that no request is refused before its body.
+    for rate in ["300", "1000000"] {
+        let env = vec![("BURSAR_SERVER_RATE_PER_MINUTE".to_owned(), rate.to_owned())];
+        let mut engine = LoadedEngine::started(&Start { env, ..Start::default() }).await;
+        let mut connection = RawClient::to(engine.address()).await;
+        engine.pays_over(&mut connection).await;
+        let begun = Arc::new(AtomicU64::new(0));
+        let mut attack = JoinSet::new();
+        for _body in 0..SLOW_BODIES {
+            attack.spawn(repeat_slow_bodies(engine.address(), Arc::clone(&begun)));
+        }
+        let mut wanted = SLOW_BODIES as u64;
+        for _call in 0..GOOD_CALLS {
+            while begun.load(Ordering::SeqCst) < wanted {
+                tokio::task::yield_now().await;
+            }
+            engine.pays().await;
+            engine.pays_over(&mut connection).await;
+            wanted = begun.load(Ordering::SeqCst) + SLOW_BODIES_PER_ROUND;
+        }
+        attack.shutdown().await;
+    }
+}
