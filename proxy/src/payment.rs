@@ -136,7 +136,7 @@ impl Payment {
 impl PaymentIdentity {
     /// Reads the identity of a payment without checking its terms.
     ///
-    /// So a paid answer is found even if its price, model or network is no longer offered. Version 1 names no asset:
+    /// A paid answer is found even if its price, model or network is no longer offered. Version 1 names no asset:
     /// it comes from `terms`, or else from the network.
     ///
     /// # Errors

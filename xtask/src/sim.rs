@@ -8,7 +8,7 @@ use anyhow::{Context, ensure};
 
 use crate::cargo;
 
-/// The arguments for the worlds that every run plays. They take about two minutes on two idle processors.
+/// The arguments for the worlds that every run plays. They take two to four minutes on two idle processors.
 const FIXED: [&str; 3] = ["--to", "10000", "--table"];
 
 /// Number of worlds whose seeds follow from the commit.

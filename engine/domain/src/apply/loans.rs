@@ -62,7 +62,7 @@ pub(super) fn book_withdrawal(state: &mut State, id: RequestId, received: Option
     subtract(state, place, back);
 }
 
-/// Subtracts what is no longer expected at a place.
+/// Subtracts an amount from what the journal says is lent at a venue.
 pub(super) fn subtract(state: &mut State, place: LoanPlace, usd: Usd) {
     Arc::make_mut(&mut state.loans).returned(place, usd, state.seq);
 }
