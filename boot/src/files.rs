@@ -65,7 +65,7 @@ impl Changes {
         sync_folder(path);
         self.files.push((path.to_owned(), Some(before), mode));
         if let Some(folder) = path.parent().filter(|_one| with_folder) {
-            // It stays if the operator has files in it.
+            // The folder stays if the operator has files in it.
             let _not_empty = fs::remove_dir(folder);
         }
         Ok(())

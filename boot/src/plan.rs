@@ -29,7 +29,7 @@ pub struct InstallRequest {
     pub data_is_chosen: bool,
     /// Open the wallet at each start, or no longer; `None` keeps what is installed.
     pub unlock: Option<bool>,
-    /// The most that agents may spend in a day while no person has opened the wallet, in dollars, or `off`.
+    /// Maximum value that agents may spend in a day while no person has opened the wallet, in dollars, or `off`.
     pub daily: Option<String>,
     /// Let the engine use a Ledger, or no longer; `None` keeps what is installed.
     pub ledger: Option<bool>,

@@ -40,7 +40,7 @@ impl Platform {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Tier {
-    /// It stays locked until a person opens it.
+    /// The wallet stays locked until a person opens it.
     None,
     /// The password is encrypted with a key that is stored on the same disk.
     HostKey,

@@ -128,7 +128,7 @@ pub fn unit(service: &Service) -> String {
 
 /// Returns the drop-in that passes the encrypted password in `file` to the engine.
 pub fn unlock_drop_in(file: &Path, tier: Tier) -> String {
-    // These directives take the rest of the line as it is, without quotes.
+    // Both directives take the rest of the line as it is, without quotes.
     let file = file.display().to_string().replace('%', "%%");
     let tier = tier.text();
     format!(

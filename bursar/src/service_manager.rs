@@ -8,7 +8,7 @@ use bursar_engine::engine::Engine;
 /// Interval between two looks at the engine.
 const PING_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Least interval between two reports of progress: more frequent ones would delay the core's other work.
+/// Minimum interval between two reports of progress: more frequent reports would delay the core's other work.
 const PROGRESS_INTERVAL_MIN: Duration = Duration::from_millis(200);
 
 /// How long a manager may take to accept a message at the start and at the end.

@@ -8,7 +8,7 @@ use bursar_core::fault::Fault;
 pub(crate) enum Signal {
     /// Ctrl-C.
     Interrupt,
-    /// Sent by a service manager to end a program.
+    /// The signal with which a service manager ends a program.
     Terminate,
     /// The terminal was closed.
     HangUp,

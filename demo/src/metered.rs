@@ -18,7 +18,7 @@ use tokio::task::JoinHandle;
 
 /// The price of a character in dollars.
 pub(crate) const CHARACTER_USD: &str = "0.0001";
-/// The same, and the most that a text may cost, in smallest units of the dollar token.
+/// The price of a character, and the maximum price of a text, in smallest units of the dollar token.
 const CHARACTER: u64 = 100;
 const TEXT_PRICE_MAX: u64 = 50_000;
 

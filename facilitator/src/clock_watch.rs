@@ -36,7 +36,7 @@ impl ClockWatch {
         }
     }
 
-    /// Compares the clock with all networks. Returns whether it is wrong by any.
+    /// Compares the clock with all networks. Returns whether the clock is wrong by the block of any of them.
     async fn compare(&self) -> bool {
         let each = self.networks.iter().map(|network| self.compare_with(network));
         futures::future::join_all(each).await.contains(&true)

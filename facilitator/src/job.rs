@@ -52,7 +52,7 @@ pub fn are_distinguishable(one: &Job, other: &Job) -> bool {
         (Job::Payment(one), Job::Payment(other)) => one.is_distinguishable_from(other),
         (Job::Payment(payment), Job::Deposit(deposit))
         | (Job::Deposit(deposit), Job::Payment(payment)) => {
-            // Both move the payer's money in the token.
+            // A payment and a deposit both move the payer's money in the token.
             (payment.terms.payer, payment.terms.token)
                 != (deposit.config.payer, deposit.config.token)
         }

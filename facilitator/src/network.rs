@@ -127,7 +127,7 @@ impl NetworkContext {
         }
     }
 
-    /// The accounts that a rule binds a job to; `None` if every signer may send it.
+    /// Returns the accounts to which a rule binds a job; `None` if every signer may send the job.
     pub fn bound_senders(&self, rule: SenderRule) -> Option<Vec<Address>> {
         match rule {
             SenderRule::Any => None,

@@ -15,7 +15,7 @@ pub enum MethodId {
     Prism,
     /// Permit2 through the proxy of the scheme `upto`, for a payer that names one of our accounts.
     UptoPermit2,
-    /// The same, for a payer that names a contract of ours.
+    /// Permit2 through the proxy of the scheme `upto`, for a payer that names a contract of ours.
     UptoPermit2ByContract,
 }
 
@@ -42,7 +42,7 @@ pub struct Terms {
     ///
     /// The scheme `exact` moves all of it, `upto` at most this.
     pub authorized: U256,
-    /// Used once per payer and token; with Permit2, once per payer.
+    /// The nonce is used once per payer and token; with Permit2, once per payer.
     pub nonce: B256,
     /// Unix seconds.
     pub valid_after: U256,

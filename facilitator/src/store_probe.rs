@@ -28,7 +28,7 @@ pub struct StoreProbe {
     payments: Arc<dyn Payments>,
     ledger: Ledger,
     clock: Arc<dyn Clock>,
-    /// Held over a probe, so that simultaneous questions cause one.
+    /// The lock is held during a probe, so that simultaneous questions cause one probe.
     last: Mutex<Option<Proof>>,
 }
 

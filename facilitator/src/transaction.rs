@@ -201,7 +201,7 @@ mod tests {
         let deployment = Some(deployment);
         let deployed = Job::from(Payment { deployment, ..payment(MethodId::Permit2, 65) });
         assert_eq!(kilobytes(&deployed), 3);
-        // It is never less than the data of the transaction, except for its envelope.
+        // The estimate is never below the size of the transaction's data, except for the envelope.
         for (method, signature) in [
             (MethodId::Eip3009, 65),
             (MethodId::Permit2, 65),
@@ -225,7 +225,7 @@ mod tests {
     #[test]
     fn gas_limit_covers_the_bytes_of_a_long_signature() {
         let long = job(MethodId::Eip3009, 8_192);
-        // What nodes require of any transaction with so many non-zero bytes (EIP-7623).
+        // The least gas that nodes require for a transaction with this many non-zero bytes (EIP-7623).
         let floor = 21_000 + 40 * 8_192;
         assert!(gas_of(&[&long]).unwrap() >= CAP + floor);
     }

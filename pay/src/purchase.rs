@@ -193,7 +193,7 @@ impl Purchase {
                 self.tell(&format!("{lost}: repeating the request with the same payment"));
                 sleep(pause).await;
             }
-            // Counted before sending: after an interruption the payment may be on its way.
+            // The try counts before it is sent: after an interruption the payment may be on its way.
             self.record.sent = self.record.sent.saturating_add(1);
             match self.request.send(&self.client, Some(payment)).await {
                 Ok(answer) => {

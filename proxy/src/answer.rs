@@ -18,19 +18,19 @@ const CONTENT: [&str; 8] = [
 /// The kind of a whole answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Whole {
-    /// It has a choice, whose text may be empty, or reports completion tokens.
+    /// The answer has a choice, whose text may be empty, or reports completion tokens.
     Sold,
     Empty,
-    /// It is an error, or not a JSON object.
+    /// The answer is an error, or not a JSON object.
     Invalid,
 }
 
 /// The kind of a stream's event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Event {
-    /// It has content or a reason to finish, or reports completion tokens.
+    /// The event has content or a reason to finish, or reports completion tokens.
     Content,
-    /// It has none of them, or is not JSON.
+    /// The event has none of these, or is not JSON.
     Empty,
     Error,
     /// The end of the stream.

@@ -14,7 +14,7 @@ use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 pub const ANSWER_BYTES_MAX: usize = 8 << 20;
 /// The bytes that each sale reserves before it pays.
 ///
-/// Most answers are shorter.
+/// Most answers are shorter than this.
 pub const FIRST_BYTES: usize = 64 << 10;
 /// Units of the longest answer. A unit is [`FIRST_BYTES`].
 const LONG_UNITS: u32 = 128;

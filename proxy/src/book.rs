@@ -336,7 +336,7 @@ mod tests {
         ] {
             let record = record(stage, kept);
             assert_eq!(record.next_step(&[2; 32], &[3; 32]), next);
-            // Another body, or another signature over the same nonce.
+            // The request has another body, or another signature over the same nonce.
             assert_eq!(record.next_step(&[9; 32], &[3; 32]), NextStep::Spent);
             assert_eq!(record.next_step(&[2; 32], &[9; 32]), NextStep::Spent);
         }

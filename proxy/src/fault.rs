@@ -184,7 +184,7 @@ mod tests {
         assert_eq!(named, expected);
     }
 
-    /// These codes are also returned during or after a settle request.
+    /// These codes are also returned during or after a settle request, when the payment may be charged.
     #[test]
     fn codes_of_possibly_charged_payments_do_not_claim_no_charge() {
         for code in [

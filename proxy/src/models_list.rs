@@ -25,7 +25,7 @@ pub type ModelsResult = Result<Passthrough, Fault>;
 /// Clones share it.
 #[derive(Debug, Clone)]
 pub struct ModelsList {
-    // Held during a request to the upstream, so that simultaneous callers share its answer.
+    // The lock is held during a request to the upstream, so that simultaneous callers share the answer.
     cache: Arc<Mutex<Cache>>,
     clock: Arc<dyn Clock>,
     /// Completes requests whose callers have left.

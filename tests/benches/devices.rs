@@ -31,7 +31,7 @@ const WORDS: &str =
 const WAITING: usize = 20;
 /// Pairs of rounds; an odd number.
 const PAIRS: usize = 9;
-/// Payments of a round, by so many callers.
+/// Payments of a round, by [`CALLERS`] callers.
 const PAYMENTS: usize = 1_600;
 const CALLERS: usize = 8;
 

@@ -24,7 +24,7 @@ use crate::stage::Stage;
 /// One way to the node and back.
 const AWAY: Duration = Duration::from_millis(20);
 
-/// The most blocks of a search.
+/// Maximum number of blocks of a search.
 const BLOCKS: u64 = 10_000;
 
 /// Requests of a round.

@@ -68,7 +68,7 @@ impl Family {
 /// What a family answers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Conduct {
-    /// The state of so many blocks ago. Receipts and transactions since then are unknown; a transaction is accepted
+    /// The state of this many blocks ago. Receipts and transactions since then are unknown; a transaction is accepted
     /// and not forwarded.
     Behind(u64),
     /// The answers of the other chain.
@@ -83,9 +83,9 @@ pub enum Conduct {
     Stalls(Duration),
     /// Honest to the one half of the questions, and of the other chain to the rest.
     Alternates,
-    /// In batches of reads, this contract's answers are so many percent of the real ones.
+    /// In batches of reads, the answers of `quoter` are `percent` percent of the real ones.
     Quotes { quoter: Address, percent: u32 },
-    /// In batches of reads, the time of the block is so many seconds later.
+    /// In batches of reads, the time of the block is this many seconds later.
     Clock(u64),
 }
 

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
-/// The most that a boot with its script may take.
+/// Maximum duration of a boot with its script.
 const TIMEOUT: Duration = Duration::from_secs(180);
 
 /// The account of the operator.
@@ -134,7 +134,7 @@ pub(crate) struct Machine {
     root: TempDir,
     /// Further arguments of the container.
     arguments: Vec<String>,
-    /// Whether it shares the network of this test.
+    /// Whether the machine shares the network of this test.
     shares_network: bool,
 }
 

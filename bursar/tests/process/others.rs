@@ -105,7 +105,7 @@ fn missing_certificates_are_a_finding_and_the_wallet_works() {
     let run = |line: &str| {
         let mut command = home.command(&home.data(), line);
         command.env("SSL_CERT_FILE", "/dev/null").env("SSL_CERT_DIR", home.data().join("none"));
-        // They are read for an https endpoint only.
+        // Certificates are read for an https endpoint only.
         command.env("BURSAR_NETWORKS_8453_RPC", "https://127.0.0.1:9");
         let output = command.output().unwrap();
         (output.status.code(), String::from_utf8_lossy(&output.stdout).into_owned())

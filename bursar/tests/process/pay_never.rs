@@ -69,7 +69,7 @@ fn a_payment_that_is_in_use_is_sent_again_until_the_server_has_answered() {
     assert_eq!((ended.exit, ended.out.as_str()), (0, "goods"), "{ended:?}");
     assert!(ended.err.contains("still processing this payment"), "{ended:?}");
     let payments = shop.payments();
-    // More often than a lost connection is retried.
+    // The connection is lost more often than the program retries.
     assert_eq!(payments.len(), 5);
     assert!(payments.iter().all(|payment| *payment == payments[0]));
     assert_eq!(payer.history().len(), 1, "one signature");

@@ -52,7 +52,8 @@ fn unanswered_sign_is_repeated_byte_for_byte_and_polls_survive_a_restart() {
         let wallet = Shop::open(move |_, stream| {
             calls += 1;
             match calls {
-                // It hangs up on the request, is busy, is signing, hangs up on a poll, and has signed.
+                // In this order the wallet hangs up on the request, is busy, is signing, hangs up on a poll, and has
+                // signed.
                 1 | 4 => {}
                 2 => answer(stream, "503 Service Unavailable", &json!({ "code": "BUSY" })),
                 3 => answer(

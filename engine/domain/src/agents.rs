@@ -161,7 +161,7 @@ impl Agent {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PolicyRecord {
     pub name: Name,
-    /// Counted over all policies, so that two versions are never equal by chance.
+    /// A version number that counts over all policies, so that two versions are never equal by chance.
     pub version: u64,
     pub policy: Policy,
 }

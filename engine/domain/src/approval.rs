@@ -56,9 +56,9 @@ pub(crate) fn may_be_approved(state: &State) -> Result<(), Refusal> {
 
 /// The prices of the moment of an approval.
 pub(crate) enum FreshPrices<'a> {
-    /// The policy judges the request by these.
+    /// The policy judges the request by these prices.
     Known(&'a Requote),
-    /// There are none, so the request ends with this refusal.
+    /// There are no prices, so the request ends with this refusal.
     Missing(Refusal),
 }
 

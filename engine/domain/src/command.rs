@@ -285,7 +285,7 @@ pub struct StepOrder {
     pub index: usize,
     pub purpose: StepPurpose,
     pub call: Call,
-    /// The most to offer for a unit of gas, in wei.
+    /// Maximum price to offer for a unit of gas, in wei.
     pub ceiling: u128,
     /// The call is only broadcast before this moment.
     pub until: Option<Utc>,
@@ -351,9 +351,9 @@ pub struct Ask {
 /// `None` where the operator has disabled the rate limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct AskBounds {
-    /// Most payments that may be redeemable at once.
+    /// Maximum number of payments that may be redeemable at once.
     pub open: Option<u32>,
-    /// Most new requests in a day (UTC).
+    /// Maximum number of new requests in a day (UTC).
     pub today: Option<u32>,
 }
 

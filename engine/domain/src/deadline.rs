@@ -75,7 +75,7 @@ impl Deadline {
         !self.boot_id.is_empty() && self.boot_id == moment.boot_id
     }
 
-    /// Returns whether it has passed by the boot clock, which no process can set.
+    /// Returns whether the deadline has passed by the boot clock, which no process can set.
     pub(crate) fn has_passed_in_boot(&self, moment: &Moment) -> bool {
         self.is_of_boot(moment) && moment.boottime_ms >= self.boot_ms
     }

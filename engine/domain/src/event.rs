@@ -322,7 +322,8 @@ pub enum Event {
         id: RequestId,
         fee: Usd,
     },
-    /// Authorizations that can no longer be redeemed leave the state, as with every entry. Written while no other is.
+    /// Authorizations that can no longer be redeemed leave the state, as with every entry. Written if no other entry
+    /// is.
     AuthorizationsLapsed,
 }
 

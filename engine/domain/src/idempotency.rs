@@ -30,11 +30,11 @@ pub struct Prior {
 /// How a request that may be a repeat is answered.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Repeat {
-    /// It is not a repeat.
+    /// The request is not a repeat.
     New,
-    /// It gets the answer of this earlier request.
+    /// The request gets the answer of this earlier request.
     Same(Box<Request>),
-    /// It repeats this payment, which is settled.
+    /// The request repeats this payment, which is settled.
     Settled(Box<Request>),
     Refuse(Code),
 }

@@ -77,7 +77,7 @@ pub struct LoanQuote {
     pub assets: Atoms,
     /// The shares that a supply receives, or that a withdrawal gives back.
     pub shares: U256,
-    /// Of a supply: what the shares of the rehearsal redeem for right after it.
+    /// For a supply, the amount that the shares of the rehearsal redeem for right after it.
     pub worth: Atoms,
     /// The shares of the paying address, and what they redeem for.
     pub held_shares: U256,
@@ -408,9 +408,9 @@ pub enum Standing {
     Trusted,
     /// The operator may confirm it.
     Unconfirmed,
-    /// It was trusted or confirmed before, and no longer is: it changed, or the operator took the trust back.
+    /// The venue was trusted or confirmed before. Since then it changed, or the operator withdrew the trust.
     Changed,
-    /// It must not be used as a curated venue.
+    /// The venue must not be used as a curated one.
     Untrusted,
 }
 

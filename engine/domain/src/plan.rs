@@ -155,7 +155,7 @@ impl StepPurpose {
         }
     }
 
-    /// Returns whether it is the transaction for which the plan exists.
+    /// Returns whether the step is the transaction for which the plan exists.
     pub fn is_main(self) -> bool {
         self.role() == Role::Main
     }

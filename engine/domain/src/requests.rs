@@ -191,7 +191,7 @@ pub enum Status {
     Refused {
         refusal: Refusal,
         at: Utc,
-        /// Whether it was held: the operator's approval was refused.
+        /// Whether the request was held, so that the operator's approval was refused.
         was_held: bool,
     },
     Denied {
@@ -467,7 +467,7 @@ impl Request {
         let now = u64::try_from(moment.utc.seconds()).unwrap_or(0);
         let valid_ms = i64::try_from(valid_s.saturating_mul(1000)).unwrap_or(i64::MAX);
         let by_boot = || {
-            // They were fixed before the end of the wait.
+            // The terms were fixed before the end of the wait.
             let turn = self.device_turn();
             turn.is_some_and(|turn| turn.until.plus_ms(valid_ms).has_passed_in_boot(moment))
         };

@@ -26,8 +26,8 @@ use crate::settlement::Settlement;
 use crate::unattended::Unattended;
 use crate::wallets::{Backing, Wallet};
 
-/// Lapsed authorizations that are worth an entry while no other is written. An entry takes a few hundred bytes on disk,
-/// an authorization a few thousand in memory.
+/// Number of lapsed authorizations that justify an entry while no other entry is written. An entry takes a few hundred
+/// bytes on disk, an authorization a few thousand in memory.
 const LAPSED_PER_ENTRY: usize = 16;
 
 /// The live state of the wallet: the replay of the journal.
@@ -157,7 +157,7 @@ impl State {
         self.unanswered.values().filter(move |request| request.has_lapsed(moment, journal_s))
     }
 
-    /// Returns the Unix second at which so many authorizations have lapsed that they are worth an entry.
+    /// Returns the Unix second at which enough authorizations have lapsed to justify an entry.
     ///
     /// Every entry removes the lapsed ones from the state.
     pub fn burst_lapses_at(&self) -> Option<u64> {

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::effects::Effects;
 
-/// The most permits that one plan signs.
+/// Maximum number of permits that one plan signs.
 ///
 /// A permit is replaced when its time runs out before the swap is opened.
 pub const PERMITS_MAX: u8 = 8;
@@ -40,7 +40,7 @@ pub struct TradeAsk {
 pub struct TradeToken {
     /// `None` is the native coin.
     pub address: Option<Address>,
-    /// Chosen by the token's contract, unless the token is in our table: untrusted text.
+    /// Untrusted text that the token's contract chose, unless the token is in our table.
     pub symbol: String,
     pub decimals: u8,
 }

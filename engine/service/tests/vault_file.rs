@@ -426,7 +426,7 @@ fn a_file_under_a_foreign_name_is_not_opened() {
     assert!(matches!(refusal, WalletFileError::Damaged { .. }), "{refusal}");
     assert!(refusal.to_string().contains("give it back its old name"), "{refusal}");
 
-    // Also refused if the name inside is altered to match.
+    // The file is also refused if the name inside it is altered to match the file's name.
     let other = bench.data.path().join("wallets/other.wallet");
     let text = fs::read_to_string(&other).unwrap().replace("\"main\"", "\"other\"");
     fs::write(&other, forged(&text)).unwrap();

@@ -29,7 +29,7 @@ use crate::verify::{Verified, VerifyError};
 /// Maximum number of rows, the default of official servers. More would not fit into a transaction.
 const ROWS_MAX: usize = 100;
 
-/// Maximum length of a batch's call data, without the parts that are the same for each.
+/// Maximum length of a batch's call data in bytes, without the parts that all batches share.
 const CALL_BYTES_MAX: usize = 110_000;
 
 /// A batch of claims that was read from a request.

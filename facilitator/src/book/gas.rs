@@ -16,11 +16,11 @@ const ALL: B256 = B256::ZERO;
 /// The gas and the spending that count against a new payment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct GasUsage {
-    /// Reserved for payments of the network that may still cost a signer coin.
+    /// The gas reserved for payments of the network that may still cost a signer coin.
     pub open: GasReservation,
-    /// Reserved for the caller, including transactions that are mined but not closed.
+    /// The gas reserved for the caller, including transactions that are mined but not closed.
     pub caller: GasReservation,
-    /// Reserved for all callers, including transactions that are mined but not closed.
+    /// The gas reserved for all callers, including transactions that are mined but not closed.
     pub total: GasReservation,
     /// Wei paid today for the caller.
     pub spent_caller: U256,

@@ -109,11 +109,11 @@ struct OpenPayments {
 pub struct Usage {
     /// Open and claimed payments of the same payer.
     pub count: usize,
-    /// Their sum in the token of the new payment, in its smallest unit.
+    /// The sum of these payments in the token of the new payment, in the token's smallest unit.
     pub amount: U256,
-    /// How many of them include an EIP-2612 permit of that token.
+    /// How many of these payments include an EIP-2612 permit of that token.
     pub permits: usize,
-    /// How many of them include a signed approval.
+    /// How many of these payments include a signed approval.
     pub approvals: usize,
     pub gas: GasUsage,
 }
@@ -275,7 +275,7 @@ impl Ledger {
             open.gas.add_spent(&one);
         }
         all.records.iter().for_each(|record| open.insert(record));
-        // Payments that ended in a transaction that is not closed yet still hold their gas.
+        // An ended payment holds its gas until its transaction is closed.
         for batch in all.batches.iter().filter(|batch| batch.found.is_none()) {
             let ended = store.of_batch(batch.clone()).await?;
             for record in ended.iter().filter(|record| !record.state.is_open()) {

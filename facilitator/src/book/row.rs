@@ -84,7 +84,7 @@ impl<J: Into<Job>, S: Into<State>> From<EarlierRecord<J, S>> for Record {
             gas: earlier.gas,
             gas_of: earlier.gas_of,
             asked: earlier.asked,
-            // It may have been: without a note, the payment belongs to the request that was accepted.
+            // A pending answer may have been returned: without a note, the payment belongs to the accepted request.
             promised: true,
             answered: earlier.answered,
         }
@@ -314,11 +314,11 @@ mod tests {
             }
             assert_eq!((record.gas, record.promised), (9, true));
             assert_eq!(record.answered, Some(Utc(10)));
-            // It is written in the newest version, and read again.
+            // The record is written in the newest version, and read again.
             let row = encode(&record).unwrap();
             assert!(row.starts_with(&VERSION));
             assert_eq!(decode(&row).unwrap(), record);
-            // So is a row of the third version, of which it is not known whether a pending answer was returned.
+            // A row of the third version is read too. That version does not show whether a pending answer was returned.
             let Record { job, accepted_at, since_block, attempts, state, .. } = record.clone();
             let Record { gas, gas_of, asked, answered, .. } = record.clone();
             let third = ThirdRecord {

@@ -44,7 +44,7 @@ pub enum Change {
 pub enum ChangeResult {
     /// Not rejected. A change of an unknown payment stores nothing.
     Kept,
-    /// Stored as this record, with fields of the previous record if there is one.
+    /// The payment is stored as this record, with fields of the previous record if there is one.
     Merged(Box<Record>),
     /// Rejected because of this record.
     Conflict(Box<Record>),

@@ -175,7 +175,8 @@ async fn read_state(
     })
 }
 
-/// Broadcasts an approval as the payer signed it, the first time to one node. Returns whether it was refused.
+/// Broadcasts an approval as the payer signed it, the first time to one node. Returns whether the node refused the
+/// approval.
 async fn broadcast(settler: &Settler, approval: &Approval, again: bool) -> bool {
     settler.failpoints.pass("settle.before approval");
     // cancel-safe: a broadcast without an answer is repeated.

@@ -124,11 +124,11 @@ pub struct SettlementService {
 
 /// The claim of a request to a pending answer.
 enum PendingClaim {
-    /// It is the only one that gets it.
+    /// Only this request gets the pending answer.
     Owned(SuccessRight),
-    /// It gets it along with another request of its requester, or the payment has ended meanwhile.
+    /// Another request of the same requester gets the pending answer too, or the payment has ended meanwhile.
     Shared,
-    /// Another requester has it, as this record shows.
+    /// Another requester has the pending answer, as this record shows.
     OfAnother(Box<Record>),
 }
 
@@ -250,7 +250,7 @@ impl SettlementService {
         let known = known.map_err(|fault| VerifyError::Store(fault.to_string()))?;
         let is_known_uncertain = known.is_some_and(|known| is_uncertain(known.record()));
         match self.verify_new(settler, proposal, origin).await {
-            // Its own transaction may have made the payment, so a refusal would not be final.
+            // The payment's own transaction may have used the nonce, so a refusal would not be final.
             Err(VerifyError::Rejected(rejection))
                 if is_known_uncertain && rejection.reason != Reason::Duplicate =>
             {
@@ -634,7 +634,7 @@ impl SettlementService {
             };
         }
         if !record.state.is_success() && self.is_promised_to_another(record, origin) {
-            // Another requester may have delivered, and settles it again if it failed.
+            // Another requester may have delivered, and will settle the payment again if it failed.
             return Ok(Some(duplicate(context.proposal, record).into()));
         }
         let Lookup::Open(_record, progress) = known else {
@@ -677,7 +677,7 @@ impl SettlementService {
                     if let Some(other) = self.made_elsewhere(settler, record, due_by).await {
                         return Ok(Some(duplicate_of(context.proposal, Some(other)).into()));
                     }
-                    // Stored before the answer is sent, because its requester may deliver on it.
+                    // The promise is stored before the answer is sent, because the requester may deliver on the answer.
                     if !self.success_rights.repeats_for_all() {
                         self.ledger.promise(key, origin).await.map_err(SettleError::from)?;
                     }

@@ -18,7 +18,7 @@ pub(super) struct PausedSigners {
 #[derive(Debug, Clone, Copy)]
 struct LastNonce {
     nonce: u64,
-    /// When it was reported, on the monotonic clock.
+    /// When the nonce was reported, on the monotonic clock.
     at_ms: u64,
 }
 

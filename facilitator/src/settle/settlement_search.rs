@@ -1,5 +1,5 @@
 //! Searches the chain for the settlement of a payment, no matter who sent it. Any process that sees an authorization
-//! can submit it first, and the money moves all the same.
+//! can submit it first, and the money moves in any case.
 
 use alloy_primitives::B256;
 use bursar_chain::ports::{ChainFault, LogFilter};
@@ -25,7 +25,7 @@ pub(super) struct Found {
     pub(super) hash: B256,
     pub(super) block: u64,
     pub(super) effect: Effect,
-    /// Whether an outbox of this store signed it.
+    /// Whether an outbox of this store signed the transaction.
     pub(super) is_ours: bool,
 }
 

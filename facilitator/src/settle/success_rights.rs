@@ -21,10 +21,10 @@ pub enum Repeats {
 /// What a request receives for a payment that another facilitator, another store or a stranger settled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum ForeignSettlements {
-    /// The code `duplicate_settlement`: whoever settled it may have delivered.
+    /// The code `duplicate_settlement`: the party that settled the payment may have delivered.
     #[default]
     Duplicate,
-    /// The success, once, as if this facilitator had settled it.
+    /// The success, for one request, as if this facilitator had settled the payment.
     Success,
 }
 

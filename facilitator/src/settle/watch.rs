@@ -569,7 +569,7 @@ async fn is_resolved(
         // Its own task watches that transaction.
         State::SettledElsewhere { .. } => true,
         State::Settled { .. } if proven.contains(&record.key()) => true,
-        // Its block may have been reorganised away, or another transaction settled it.
+        // A reorganization may have removed the block, or another transaction may have settled the payment.
         State::Settled { hash, .. } => still_settled(settler, &record.job, *hash).await,
     }
 }
@@ -655,8 +655,8 @@ async fn wait_for_chain_or_expiry(settler: &Arc<Settler>, batch: &Batch) {
     futures::future::join_all(each).await;
 }
 
-/// Ends a payment if the chain or its expiry has decided it. Resolves it anyway at the age of [`CHAIN_DECIDES_MS`].
-/// Returns whether it did either.
+/// Ends a payment if the chain or its expiry has decided it. Resolves the payment anyway at the age of
+/// [`CHAIN_DECIDES_MS`]. Returns whether the payment was ended or resolved.
 async fn end_if_decided(settler: &Arc<Settler>, record: &Record) -> bool {
     match decided_state(settler, record).await {
         Ok(Some(state)) => {
@@ -705,7 +705,7 @@ async fn decided_state(settler: &Settler, record: &Record) -> Result<Option<Stat
                     Ok(Some(State::Closed { at }))
                 }
                 None if !job.work().is_purchase() => Ok(failed(rejection.reason)),
-                // Its own transaction may have used the nonce, and the nodes hide it.
+                // The payment's own transaction may have used the nonce, and the nodes may hide that transaction.
                 None => Ok(Some(unknown(at))),
             }
         }
@@ -802,7 +802,7 @@ pub(super) async fn end_refused(settler: &Arc<Settler>, record: &Record, rejecti
     store_state(settler, record, state, record.attempts).await;
 }
 
-/// Rejects further jobs of an account for a while, because one of its jobs cost gas in vain.
+/// Rejects further jobs of an account for a while, because one of its jobs cost gas without effect.
 fn penalize(settler: &Settler, job: &Job) {
     let now_ms = settler.network.clock.mono_ms();
     settler.wasteful_payers.insert(job.work().account(), (), now_ms);

@@ -41,7 +41,7 @@ pub(crate) struct Approval {
     token: Address,
     pub(crate) nonce: u64,
     gas_limit: u64,
-    /// The highest price of a unit of gas that it pays, in wei.
+    /// The highest price that the approval pays for a unit of gas, in wei.
     max_fee: u128,
     pub(crate) raw: Raw,
     data: Bytes,

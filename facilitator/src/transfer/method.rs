@@ -59,7 +59,7 @@ pub trait Method: Send + Sync + Debug {
         false
     }
 
-    /// Who may send the transaction. A payment that only one account may send cannot share one.
+    /// Who may send the transaction. A payment that only one account may send cannot share a transaction.
     fn sender(&self, _terms: &Terms) -> SenderRule {
         SenderRule::Any
     }

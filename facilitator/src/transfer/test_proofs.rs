@@ -198,7 +198,7 @@ fn foreign_permit_is_proven_only_if_every_proxy_call_succeeded() {
     let (own, other) = (call_of(id, &terms(1)), call_of(id, &terms(2)));
     let logs = [moved(TOKEN, PAYEE, 700), settled()];
     assert!(proves(id, &terms(1), &own, &logs, false));
-    // The same amount between the same accounts, by another permit or by none.
+    // A transfer of the same amount between the same accounts, by another permit or by none, is no proof.
     assert!(!proves(id, &terms(1), &other, &logs, false));
     let transfer = ContractCall { to: TOKEN, data: Bytes::from_static(&[0xa9, 5, 0x9c, 0xbb]) };
     assert!(!proves(id, &terms(1), &transfer, &[moved(TOKEN, PAYEE, 700)], false));
@@ -286,7 +286,7 @@ fn payment_through_a_contract_is_proven_by_its_own_transfer_in_a_call_of_that_co
     assert!(!proves_upto(&one, &alone, &logs[..1]), "no event of the proxy");
     assert!(!proves_upto(&one, &alone, &logs[1..]), "no transfer");
     assert!(!proves_upto(&one, &alone, &logs.clone().map(|log| Log { address: STRANGER, ..log })));
-    // Of several, those whose transfer is followed by the proxy's event.
+    // Of several payments, the logs prove those whose transfer is followed by the proxy's event.
     let less = Payment { amount: U256::from(300), ..through_contract(2, ours) };
     let both = contract::settle_many(ours, [&one, &less].map(|payment| (1, call(payment))));
     assert!(proves_upto(&one, &both, &logs) && !proves_upto(&less, &both, &logs));
@@ -294,7 +294,7 @@ fn payment_through_a_contract_is_proven_by_its_own_transfer_in_a_call_of_that_co
     assert!(!proves_upto(&one, &both, &other) && proves_upto(&less, &both, &other));
     let all = [&logs[..], &other[..]].concat();
     assert!(proves_upto(&one, &both, &all) && proves_upto(&less, &both, &all));
-    // Another payment, another amount, another contract, and a call that is not of the contract.
+    // The logs prove no other payment, amount or contract, and no call outside the contract.
     for changed in [
         through_contract(3, ours),
         Payment { amount: U256::from(701), ..one.clone() },

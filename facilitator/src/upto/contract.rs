@@ -44,7 +44,7 @@ pub(crate) fn gas_of_several(limits: impl IntoIterator<Item = u64>) -> Option<u6
 /// A contract, whether it is deployed or not.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UptoContract {
-    /// It proves the code, the proxy and the senders: another contract would have another address.
+    /// The address proves the code, the proxy and the senders: another contract would have another address.
     pub address: Address,
     /// The only accounts that can call it, in ascending order.
     pub senders: Vec<Address>,

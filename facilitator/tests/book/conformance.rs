@@ -85,7 +85,7 @@ async fn conforms_too(store: &dyn Payments) {
     assert_eq!(answers, [conflict(withdrawn)]);
     assert_eq!(store.get(key(2)).await.unwrap().unwrap().state, State::Queued);
     assert!(store.open().await.unwrap().batches.is_empty());
-    // Also within one commit: a payment goes into one transaction.
+    // A payment goes into one transaction, also if one commit contains two transactions.
     let (one, other) = (batch(8, &[2]), batch(9, &[2, 3]));
     let changes = vec![batched(&one, &[2]), batched(&other, &[2, 3])];
     let answers = store.commit(changes).await.unwrap();

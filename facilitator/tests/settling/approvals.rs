@@ -37,7 +37,7 @@ async fn an_approval_is_given_up_after_three_refusals_in_a_row() {
         stage.keep_mining();
         let pay = stage.pays_with_approval(1, 700, 1);
         let caller = stage.settling(&pay);
-        // Its caller would withdraw it after ten seconds.
+        // The payment's caller would withdraw it after ten seconds.
         stage.pass(500).await;
         caller.abort();
         stage.pass(20_000).await;
@@ -77,7 +77,7 @@ async fn an_approval_that_is_never_mined_ends_its_payment_after_a_minute() {
     let times = sent.len();
     assert!((25..=35).contains(&times), "every two seconds, not at each look: {times}");
     assert_eq!(stage.usage(1).open.gas, 0);
-    // Another request may pay by the same approval.
+    // Another request may use the same approval.
     stage.world.state().sends.clear();
     let end = stage.settle(&pay).await;
     assert!(settled(&end), "{end:?}");

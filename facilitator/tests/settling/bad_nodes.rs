@@ -28,7 +28,7 @@ async fn until_decided(stage: &Stage, pay: &Pay) -> Result<SettleOutcome, Settle
     }
 }
 
-/// Also if the payment expires meanwhile, and if a pending answer was returned.
+/// The outcome stays unknown even if the payment expires meanwhile, and if a pending answer was returned.
 #[tokio::test(start_paused = true)]
 async fn a_payment_that_a_bad_node_hides_is_unknown_until_a_node_shows_it() {
     for (flaw, seconds) in FLAWS.into_iter().flat_map(|flaw| [(flaw, 300), (flaw, 8)]) {
@@ -118,7 +118,8 @@ async fn displaced(stage: &Stage, pay: &Pay) -> Tx {
     stage.world.state().sent[0].clone()
 }
 
-/// Another program took our nonce and a stranger sent the payment. Also if the payment expires meanwhile.
+/// Another program took our nonce, and a stranger sent the payment. The outcome stays unknown even if the payment
+/// expires.
 #[tokio::test(start_paused = true)]
 async fn a_payment_that_a_stranger_made_is_unknown_while_a_bad_node_hides_it() {
     for (flaw, seconds) in FLAWS.into_iter().flat_map(|flaw| [(flaw, 300), (flaw, 20)]) {

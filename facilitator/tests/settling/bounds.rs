@@ -271,7 +271,7 @@ async fn a_success_that_was_returned_meanwhile_is_not_returned_again() {
     }
 }
 
-/// Its own transaction may already have used the nonce: the request with the same key is not refused.
+/// The payment's own transaction may already have used the nonce, so a request with the same key is not refused.
 #[tokio::test(start_paused = true)]
 async fn a_payment_whose_nonce_was_just_used_is_still_good_for_its_own_request() {
     let stage = Stage::set().await;

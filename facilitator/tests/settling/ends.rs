@@ -123,8 +123,8 @@ async fn payments_that_failed_together_are_tried_alone() {
     }
 }
 
-/// Another sender settles the authorization first: who it is may have delivered. By the setting, the first request gets
-/// the success all the same, once.
+/// Another sender settles the authorization first: that sender may have delivered. With the setting, the first request
+/// nevertheless gets the success, once.
 #[tokio::test(start_paused = true)]
 async fn a_payment_settled_by_another_sender_names_that_transaction() {
     for foreign_settlements in [ForeignSettlements::Duplicate, ForeignSettlements::Success] {
@@ -140,7 +140,7 @@ async fn a_payment_settled_by_another_sender_names_that_transaction() {
         assert_eq!(named, (Some(hash), foreign_settlements == ForeignSettlements::Success));
         assert_eq!(stage.paid(), 700);
         drop(end);
-        // Its block is watched until it is final, also after a restart.
+        // The facilitator watches the stranger's block until it is final, also after a restart.
         let mut stage = stage.restart(|_plan| {}).await;
         stage.keep_mining();
         stage.pass(20_000).await;
@@ -268,7 +268,7 @@ async fn a_reorganisation_after_the_answer_is_counted_and_settled_again() {
     let Ok(SettleOutcome::Settled { right: Some(right), .. }) = end else { panic!("{end:?}") };
     stage.ledger.mark_answered(pay.key, by(1), bursar_core::time::Utc(1)).await.unwrap();
     drop(right);
-    // Its transaction is gone, and another transaction of the same key has used its nonce.
+    // The settling transaction is gone, and another transaction of the same key has used its nonce.
     stage.world.reorganise(1, false);
     stage.world.use_nonce(signer(1));
     stage.world.state().sends = vec![Send::Refuse("nonce too low"); 3].into();
@@ -422,7 +422,7 @@ async fn a_transaction_that_every_node_refuses_is_abandoned() {
 #[tokio::test(start_paused = true)]
 async fn a_payment_whose_gas_exceeds_the_ceiling_ends_unsigned() {
     let mut stage = Stage::with(Plan { wait_ms: 8_400, ..Plan::default() }).await;
-    // By the price of a moment ago the payment is affordable.
+    // At the gas price of a moment ago the payment is affordable.
     stage.keep_mining();
     assert!(settled(&stage.settle(&stage.pays(2, 100, 9)).await));
     stage.pass(20_000).await;

@@ -118,7 +118,7 @@ async fn a_foreign_transaction_between_two_of_ours_is_reported() {
         assert_eq!(counted(&stage, 1), u64::from(foreign));
         let end = stage.settle(&stage.pays(3, 700, 3)).await;
         assert_eq!(reason(&end), foreign.then_some(Reason::OutOfGas), "{end:?}");
-        // It goes on for as long as foreign transactions come.
+        // Each foreign transaction is counted once, however much time passes.
         stage.pass(60_000).await;
         assert_eq!(counted(&stage, 1), u64::from(foreign));
     }

@@ -139,7 +139,7 @@ async fn of_sixteen_keyless_copies_of_one_caller_one_gets_the_success() {
     assert_eq!(stage.paid(), 700);
 }
 
-/// A pending payment fails after all. Its requester may settle it again, and no other may.
+/// A pending payment fails after all. Only its requester may settle it again.
 #[tokio::test(start_paused = true)]
 async fn a_pending_payment_that_failed_still_belongs_to_its_requester() {
     let mut stage = pending_stage().await;

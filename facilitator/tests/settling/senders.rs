@@ -81,7 +81,7 @@ async fn a_signer_has_no_more_in_flight_than_it_can_pay_for() {
     }
 }
 
-/// Its caller is gone, so nothing but the queue can end it.
+/// The payment's caller is gone, so only the queue can end the payment.
 #[tokio::test(start_paused = true)]
 async fn a_queued_payment_that_no_signer_sends_ends_when_it_expires() {
     let limits = Limits { in_flight: 1, batch_max: 1, ..Plan::default().limits };

@@ -131,7 +131,8 @@ async fn a_payment_known_to_a_node_is_pending_whatever_the_node_answered() {
     }
 }
 
-/// One of several nodes did not answer the broadcast, and the others refused it: the silent one may have it.
+/// One of several nodes did not answer the broadcast, and the others refused it. The silent node may have the
+/// transaction.
 #[tokio::test(start_paused = true)]
 async fn a_silent_node_next_to_a_refusing_one_makes_the_outcome_unknown() {
     for silent in [false, true] {
@@ -150,7 +151,8 @@ async fn a_silent_node_next_to_a_refusing_one_makes_the_outcome_unknown() {
     }
 }
 
-/// The node may have it or receive it later, so the answer is not a refusal. The outcome is returned once known.
+/// The node may have the transaction or receive it later, so the answer is not a refusal. The outcome is returned once
+/// known.
 #[tokio::test(start_paused = true)]
 async fn an_unanswered_broadcast_is_not_refused_until_its_nonce_is_used() {
     for lie in [Send::Break, Send::Late(5_000), Send::Late(700)] {
@@ -161,7 +163,7 @@ async fn an_unanswered_broadcast_is_not_refused_until_its_nonce_is_used() {
         let end = stage.settle(&pay).await;
         let took = stage.clock_ms() - begun;
         if let Send::Late(700) = lie {
-            // It arrives while the payment is being withdrawn: the node has it then.
+            // The broadcast arrives while the payment is being withdrawn, so the node has the transaction.
             assert!(matches!(end, Ok(SettleOutcome::Pending { .. })), "{end:?}");
             continue;
         }

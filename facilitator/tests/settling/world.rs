@@ -89,9 +89,9 @@ pub(crate) enum Flaw {
 pub(crate) enum Past {
     /// Everything.
     Kept,
-    /// Their headers and receipts, but not their state.
+    /// The headers and receipts of past blocks, but not their state.
     NewestOnly,
-    /// Like `NewestOnly`, and it answers for no hash of a block.
+    /// Like `NewestOnly`, and the node refuses questions about a block by its hash.
     Refused,
 }
 
@@ -123,7 +123,7 @@ pub(crate) struct State {
     pub(crate) code_requests: usize,
     /// Calls that were tried as a sender: the sender and the target.
     pub(crate) tried_as: Vec<(Address, Address)>,
-    /// Another node next to this one does not answer.
+    /// Whether another node, next to this one, does not answer.
     pub(crate) other_node_silent: bool,
     /// No block shows its senders.
     pub(crate) hides_senders: bool,
@@ -421,7 +421,7 @@ impl Tx {
         }
     }
 
-    /// Returns whether it does nothing but use its nonce.
+    /// Returns whether the transaction only uses its nonce.
     pub(crate) fn is_nothing(&self) -> bool {
         self.to == self.from && self.input.is_empty()
     }

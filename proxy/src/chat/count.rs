@@ -122,7 +122,7 @@ impl Counter {
                     self.text(name);
                 }
                 (known, _any) if AS_JSON.contains(&known) => self.json(value),
-                // Also rejects other spellings of these members, because some servers accept them.
+                // Other spellings of these members are rejected too, because some servers accept them.
                 _other => return Err(unknown(key)),
             }
         }

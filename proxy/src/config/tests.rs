@@ -482,7 +482,7 @@ fn settings_reference_has_a_row_for_every_key() {
 
 #[test]
 fn settings_table_states_the_real_defaults() {
-    // These defaults are described in words, because they depend on something else.
+    // Some defaults are described in words, because they depend on something else.
     let words = |key: &bursar_serve::settings::Key<Config>| {
         let none = key.default == "none"
             && !matches!(key.name, "extra_fields" | "trusted_proxies" | "cors_origins");

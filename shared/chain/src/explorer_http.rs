@@ -9,12 +9,12 @@ use serde_json::Value;
 use crate::ports::{BoxFuture, EndpointLabel, Explorer, ExplorerFault, TokenBalance};
 use bursar_outbound::{Client, PlainHttpHosts, Target, TargetFault};
 
-/// The most tokens that are read from one answer.
+/// Maximum number of tokens that are read from one answer.
 ///
 /// The bound is needed because anyone can send worthless tokens to a known address.
 pub const TOKENS_MAX: usize = 500;
 
-/// Most characters kept of a symbol; genuine symbols have at most ten.
+/// Maximum number of characters kept of a symbol; genuine symbols have at most ten.
 pub const SYMBOL_CHARS_MAX: usize = 32;
 
 /// The longest accepted answer, in bytes.
@@ -25,7 +25,7 @@ pub const REPLY_BYTES_MAX: usize = 8 << 20;
 /// Timeout of one request, in milliseconds: half of `FUNDS_WAIT_MS`, the limit for all balances of an address.
 pub const TIMEOUT_MS: u64 = 5_000;
 
-/// Most decimals accepted. With more, no amount of 256 bits would reach one whole token.
+/// Maximum number of decimals accepted. With more, no amount of 256 bits would reach one whole token.
 const DECIMALS_MAX: u64 = 77;
 
 /// The limits of [`ExplorerHttp`].

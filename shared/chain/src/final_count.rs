@@ -60,7 +60,7 @@ impl FinalCounts {
             }
             Err(fault) => fault,
         };
-        // So that the counts of a great depth fit.
+        // The step grows with the depth, so that at most `NOTES` counts cover it.
         let step = (head.saturating_sub(last_final) / NOTES).max(1);
         let noted = self.note(chain, signer, head, step).await;
         while let Some(at) = self.noted.iter().rposition(|noted| noted.block <= last_final) {
@@ -185,7 +185,7 @@ mod tests {
 
     const SIGNER: Address = Address::repeat_byte(1);
 
-    /// A node that answers only for its newest block. Blocks are pushed from height 0.
+    /// A node that answers only for its newest block. The first pushed block has height 0.
     #[derive(Debug, Default)]
     struct Pruned {
         /// Hash and count of each block, from height 0.

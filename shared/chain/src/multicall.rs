@@ -9,12 +9,12 @@ use crate::abi::erc20::IErc20;
 use crate::abi::multicall3::IMulticall3;
 use crate::ports::{BlockTag, Chain, ChainFault, ReadCall};
 
-/// The most reads in one request.
+/// Maximum number of reads in one request.
 ///
 /// Nodes limit a call to about 50 million gas; a balance costs about 30,000.
 pub const READS_MAX: usize = 64;
 
-/// The most reads in one request that must be of one block.
+/// Maximum number of reads in one request whose reads must be of one block.
 ///
 /// Some nodes may refuse such a request for its gas.
 pub const AT_ONE_BLOCK_MAX: usize = 4 * READS_MAX;

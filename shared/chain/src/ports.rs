@@ -466,7 +466,7 @@ pub struct FoundLog {
     pub tx_hash: B256,
     pub block_number: u64,
     pub block_hash: B256,
-    /// Its index among all events of its block.
+    /// The event's index among all events of its block.
     pub index: u64,
 }
 

@@ -201,8 +201,8 @@ impl Chain for RpcChain {
 
     fn fee_facts(&self) -> ChainReply<'_, FeeFacts> {
         Box::pin(async move {
-            // Nodes need not support the other two methods. Without a tip the fee model uses the network's minimum,
-            // and only legacy networks need the gas price.
+            // Nodes need not support the methods for the tip and the gas price. Without a tip the fee model uses the
+            // network's minimum, and only legacy networks need the gas price.
             let (newest, tip, gas_price) = futures::future::join3(
                 self.newest_block(newest),
                 self.number("eth_maxPriorityFeePerGas"),

@@ -327,7 +327,7 @@ pub struct AgentAnswer {
     pub traded_today: String,
     #[serde(default)]
     pub trades_reserved: String,
-    /// The most that may be traded in a day; `None` if the agent may not trade.
+    /// Maximum value that may be traded in a day; `None` if the agent may not trade.
     #[serde(default)]
     pub trade_limit: Option<String>,
     /// Today's allowance is held back, because the clock is in doubt: `agent renew` grants it.
@@ -335,7 +335,7 @@ pub struct AgentAnswer {
     /// New requests in this UTC day; at most 100,000 while the rate limit is on.
     #[serde(default)]
     pub requests_today: u32,
-    /// The most requests a day; `None` while the rate limit is off.
+    /// Maximum number of requests a day; `None` while the rate limit is off.
     #[serde(default)]
     pub requests_limit: Option<u32>,
     /// Bytes of padding in payment headers in this UTC day; at most 32 MiB.
@@ -433,7 +433,7 @@ pub struct NetworkAnswer {
     pub enabled: bool,
 }
 
-/// The most trades in execution that `status` lists.
+/// Maximum number of trades in execution that `status` lists.
 pub const EXECUTING_SHOWN: usize = 16;
 
 /// The state of wallet, agent server and engine.

@@ -176,7 +176,7 @@ pub struct LoanCard {
     pub free: Option<String>,
     /// The address's total loans before and after a supply; `None` if they cannot be read, and for a withdrawal.
     pub lent: Option<Change>,
-    /// The most that may be lent.
+    /// Maximum value that may be lent.
     #[serde(with = "usd_text")]
     pub ceiling: Usd,
     /// The operations of the agent today, this one not included, and the policy's maximum.

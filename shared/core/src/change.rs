@@ -37,7 +37,7 @@ pub(crate) fn switch(on: bool) -> String {
     if on { "on" } else { "off" }.to_owned()
 }
 
-/// Most entries shown of one list: a line of `activity` must stay readable and fit a frame.
+/// Maximum number of entries shown of one list: a line of `activity` must stay readable and fit a frame.
 const ENTRIES_SHOWN_MAX: usize = 8;
 
 /// Formats the old and the new list. Long lists show only the removed and the added entries.

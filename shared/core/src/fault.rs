@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::codes::Code;
 use crate::text;
 
-/// The most characters of a message, more than any sentence of ours has.
+/// Maximum number of characters of a message: more than any sentence of ours has.
 pub const MESSAGE_CHARS: usize = 2_000;
 
 /// A refusal or failure reported to the operator or to an agent.

@@ -24,7 +24,7 @@ pub const BODY_VALUES: usize = 1 << 12;
 pub const PAYMENT_HEADER_DEPTH: usize = 32;
 /// Longest URL that an agent or a merchant names.
 pub const URL_BYTES: usize = 4 << 10;
-/// Most bytes of a challenge that are kept to send back with the payment.
+/// Maximum number of bytes of a challenge that are kept to send back with the payment.
 pub const ECHO_BYTES: usize = 16 << 10;
 /// Longest idempotency key of a bearer agent.
 pub const IDEMPOTENCY_KEY_BYTES: usize = 128;
@@ -224,7 +224,7 @@ pub const RATE_KEYS: usize = 65_536;
 ///
 /// A program that lost its secret stays below this; a guessing attacker does not.
 pub const FAILED_AUTH_PER_MINUTE: u32 = 30;
-/// Most bearer agents that are remembered as callers from other machines; no operator registers that many.
+/// Maximum number of bearer agents remembered as callers from other machines; no operator registers that many.
 pub const LAN_BEARER_AGENTS: usize = 1024;
 /// Interval of warnings about a bearer agent that calls from another machine.
 ///
@@ -267,10 +267,10 @@ pub const ANSWER_MS: u64 = 25_000;
 ///
 /// A socket closed with unread data is reset, which can destroy the response.
 pub const LINGER_MS: u64 = 2_000;
-/// Most bytes that are discarded after the last response: a few bodies that were refused for their size.
+/// Maximum number of bytes that are discarded after the last response: a few bodies that were refused for their size.
 pub const LINGER_BYTES: usize = 4 << 20;
 
-/// Most connections of the agent server: one each for a thousand agents, and some spare.
+/// Maximum number of connections of the agent server: one each for a thousand agents, and some spare.
 pub const CONNECTIONS: usize = 1_100;
 /// Connections of one remote peer.
 pub const CONNECTIONS_PER_PEER: usize = 32;

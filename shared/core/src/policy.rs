@@ -56,7 +56,7 @@ impl AllowedNetworks {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PaymentPolicy {
     pub enabled: bool,
-    /// Most that may be spent of one daily allowance.
+    /// Maximum value that may be spent of one daily allowance.
     pub daily: Usd,
     /// Larger payments are refused.
     pub per_request: Usd,
@@ -117,7 +117,7 @@ impl Default for TradingPolicy {
 pub struct LendingPolicy {
     pub enabled: bool,
     pub max_deposit: Usd,
-    /// Most that may be lent at all venues together.
+    /// Maximum value that may be lent at all venues together.
     pub max_total: Usd,
     /// Like `max_total`, as a share of liquid and lent funds; the lower limit applies.
     pub max_share: Option<Bps>,

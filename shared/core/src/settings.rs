@@ -32,7 +32,7 @@ pub struct Settings {
     ///
     /// If set, it also locks when the machine wakes.
     pub idle_lock_s: Option<u64>,
-    /// The most that agents may spend in a local day without approval while the wallet is unattended.
+    /// Maximum value that agents may spend in a local day without approval while the wallet is unattended.
     ///
     /// It is unattended until a person opens it after the engine starts. `None` means that only the policies limit the
     /// agents.

@@ -27,11 +27,11 @@ pub enum RequestStatus {
     /// Allowed, but not signed yet.
     Executing,
     Signed,
-    /// Its agent reported it as sent.
+    /// The agent reported the payment as sent.
     Submitted,
-    /// Its agent reported it as settled; the chain has not confirmed it.
+    /// The agent reported the payment as settled, and the chain has not confirmed it.
     Settled,
-    /// Its agent reported it as settled, and the chain contradicts the report.
+    /// The agent reported the payment as settled, and the chain contradicts the report.
     Refuted,
     /// Confirmed by the chain.
     Verified,
@@ -136,7 +136,7 @@ pub enum SendStatus {
     /// In a block that is not final yet.
     Included,
     Done,
-    /// It reverted: no money moved, gas was paid.
+    /// The transaction reverted: no money moved, and gas was paid.
     Failed,
     Cancelled,
     /// Nothing was broadcast.

@@ -20,7 +20,7 @@ pub const OLDEST: u8 = 7;
 pub const NEWEST: u8 = 8;
 
 thread_local! {
-    // Neither serde nor postcard hands a context to a field.
+    // Neither serde nor postcard passes a context to a field.
     static FORM: Cell<u8> = const { Cell::new(NEWEST) };
     static IS_COMPLETE: Cell<bool> = const { Cell::new(true) };
 }

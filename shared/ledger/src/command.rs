@@ -4,9 +4,9 @@ use bursar_core::derivation::DerivationPath;
 
 use crate::status::Status;
 
-/// The most bytes of data in one command.
+/// Maximum number of bytes of data in one command.
 pub const DATA_MAX: usize = 255;
-/// The most steps of a path that the Ethereum app accepts.
+/// Maximum number of steps of a path that the Ethereum app accepts.
 pub const PATH_STEPS_MAX: usize = 10;
 
 /// The class of commands to the device itself.

@@ -16,7 +16,7 @@ use crate::market::{MarketParams, WAD, mul_div_ceil};
 use crate::vault::{FORCE_DEALLOCATE_PENALTY_MAX, force_deallocate_cost};
 use crate::venue::VenueId;
 
-/// Most forced deallocations of one transaction: more would exceed what one may use of gas.
+/// Maximum number of forced deallocations of one transaction: more would exceed the gas that one transaction may use.
 pub const PARTS_MAX: usize = 16;
 
 /// The part of a position by which an exit of everything moves more than its worth, because interest accrues until the

@@ -17,16 +17,16 @@ pub const FORCE_DEALLOCATE_PENALTY_MAX: U256 = uint!(20_000_000_000_000_000_U256
 pub enum LiquiditySource {
     /// The vault has no liquidity adapter: the address is zero.
     Absent,
-    /// Its market adapter lends to the market of `liquidityData`.
+    /// The vault's market adapter lends to the market of `liquidityData`.
     Market {
         /// The adapter's `expectedSupplyAssets` of that market.
         supplied: U256,
         /// The market's [liquidity](crate::market::AccruedMarket::liquidity).
         liquidity: U256,
     },
-    /// Its adapter lends to a MetaMorpho vault, whose `maxWithdraw` of the adapter this is.
+    /// The adapter lends to a MetaMorpho vault. `max_withdraw` is that vault's `maxWithdraw` of the adapter.
     MetaMorpho { max_withdraw: U256 },
-    /// An adapter of another kind, or data that it does not define: nothing is promised.
+    /// The adapter is of another kind, or does not define the data: nothing is promised.
     Unknown,
 }
 

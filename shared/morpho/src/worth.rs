@@ -5,7 +5,7 @@ use alloy_primitives::{U256, uint};
 /// Fewest virtual shares of a vault whose share price a donation cannot usefully move.
 pub const VIRTUAL_SHARES_MIN: U256 = uint!(1_000_000_U256);
 
-/// A deposit may lose one of so many units.
+/// A deposit may lose one unit in this many.
 const LOSS_PARTS: U256 = uint!(1_000_U256);
 
 /// Returns whether a vault has enough virtual shares for a deposit.

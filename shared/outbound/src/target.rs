@@ -30,8 +30,8 @@ pub enum TargetFault {
 pub enum PlainHttpHosts {
     /// This machine only.
     ThisMachine,
-    /// Also private addresses, and names that only a local network resolves. The setting `allow_plain_http` permits
-    /// them. Public addresses still need https.
+    /// This machine, private addresses, and names that only a local network resolves. The setting `allow_plain_http`
+    /// permits these. Public addresses still need https.
     Private,
     /// Any host, because the caller vouches for this URL.
     Any,

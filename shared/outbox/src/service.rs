@@ -209,7 +209,7 @@ impl ServiceOutbox {
     }
 
     async fn serve(self: Arc<Self>) {
-        // Dropped even on panic, so that the next submission starts the task again.
+        // The guard is dropped even on panic, so that the next submission starts the task again.
         let _guard = RunningGuard(Arc::clone(&self));
         let chain = Arc::clone(&self.host.deps.chain);
         let chain = move || Some(Arc::clone(&chain));

@@ -41,7 +41,7 @@ impl From<io::Error> for StoreError {
 impl From<redb::Error> for StoreError {
     fn from(error: redb::Error) -> Self {
         use redb::Error;
-        // It can contain names from a damaged file.
+        // The error text can contain names from a damaged file.
         let text = readable(&error.to_string());
         match error {
             Error::Io(error) => Self::with_text(error.into(), text),

@@ -149,9 +149,10 @@ fn create(path: &Path) -> Result<(), StoreError> {
     let mut random = [0; 8];
     getrandom::fill(&mut random).map_err(|error| StoreError::Io(error.to_string()))?;
     let unfinished = folder.join(format!("{prefix}{:016x}", u64::from_ne_bytes(random)));
-    // Dropped at once: the file is complete then, and its lock is free.
+    // The database is dropped at once: then the file is complete, and its lock is free.
     drop(Database::create(&unfinished)?);
-    // Of two first starts at once the first one names its file. A link replaces none, unlike a rename.
+    // If two processes start for the first time at once, the first one names its file. Unlike a rename, a link replaces
+    // no file.
     let named = match std::fs::hard_link(&unfinished, path) {
         Ok(()) => Ok(()),
         Err(_named) if path.exists() => Ok(()),

@@ -20,7 +20,7 @@ use subtle::ConstantTimeEq;
 pub use keys::{ApiKey, add_key_file, api_keys};
 pub use ranges::IpRanges;
 
-/// Most callers with their own allowance. While there are this many, all callers share one.
+/// Maximum number of callers with their own allowance. While there are this many, all callers share one allowance.
 const CALLERS_MAX: usize = 65_536;
 
 type Limiter = RateLimiter<String, HashMapStateStore<String>, LimiterClock, NoOpMiddleware<Nanos>>;

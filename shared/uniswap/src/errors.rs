@@ -11,7 +11,7 @@ use crate::abi::errors::router::RouterErrors::RouterErrorsErrors as RouterError;
 /// Longest text of a contract that is shown, in characters.
 const TEXT_CHARS_MAX: usize = 120;
 
-/// Most errors inside each other that are unwrapped. The data is untrusted.
+/// Maximum number of nested errors that are unwrapped. The data is untrusted.
 const NESTING_MAX: u8 = 4;
 
 /// Returns the reason of a revert as a sentence without a full stop.

@@ -9,7 +9,8 @@ pub struct PoolState {
     pub sqrt_price_x96: U256,
     /// The fee in force, in hundredths of a basis point; `None` for v3, where the pool's fee is fixed.
     pub lp_fee: Option<u32>,
-    /// Both directions' protocol fee as v4 packs them; `None` for v3, which takes it out of the pool's fee.
+    /// The protocol fees of both directions, as v4 packs them; `None` for v3, which takes the protocol fee out of the
+    /// pool's fee.
     pub protocol_fee: Option<u32>,
     /// Liquidity at the current price; there may be more at other prices.
     pub liquidity: u128,

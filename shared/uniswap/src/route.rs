@@ -6,7 +6,7 @@ use crate::abi;
 use crate::currency::Currency;
 use crate::pool::{PoolKey, V3Pool};
 
-/// Most pools in a path.
+/// Maximum number of pools in a path.
 pub const HOPS_MAX: usize = 4;
 
 /// Why pools do not form a path.

@@ -6,11 +6,11 @@ use bursar_core::limits::{PAYMENT_HEADER_BYTES, PAYMENT_HEADER_DEPTH};
 
 use crate::error::X402Error;
 
-/// Most offers in one challenge.
+/// Maximum number of offers in one challenge.
 ///
 /// Honest servers list one offer for each network and token that they accept.
 pub const MAX_OFFERS: usize = 32;
-/// Most bytes of a string or key in a challenge; as long as the longest URL.
+/// Maximum length of a string or key in a challenge, in bytes: as long as the longest URL.
 pub const MAX_STRING_BYTES: usize = 4 << 10;
 
 /// Checks the size, the depth and the strings of a challenge.

@@ -80,7 +80,7 @@ impl PaymentRequired {
     }
 }
 
-/// Most resource URLs that a challenge may name, besides the offer's own.
+/// Maximum number of resource URLs in a challenge, besides the offer's own.
 ///
 /// All of them are checked and shown.
 pub const MAX_OTHER_URLS: usize = 7;

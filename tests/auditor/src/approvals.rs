@@ -15,7 +15,7 @@ pub(crate) enum Shown<'a> {
     Named(&'a str),
     /// The card that the program read and showed for this approval, with nothing else in flight.
     Now,
-    /// The same, while other calls or orders may have changed it.
+    /// Like `Now`, but other calls or orders in flight may have changed the card.
     NowBesideOthers,
 }
 
@@ -32,7 +32,7 @@ fn card_changed(v: View<'_>, rec: &RequestRecord, card: Shown<'_>) -> (bool, boo
         let changed = current.digest != shown;
         return (changed, changed);
     }
-    // It was listed only under another policy. If the policy reads the same again, both outcomes are possible.
+    // The card was listed only under another policy. If the policy reads the same again, both outcomes are possible.
     match rec.cards.iter().find(|c| c.digest == shown) {
         Some(c) => (c.content != now.policy, true),
         None => (false, true),

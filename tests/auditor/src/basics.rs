@@ -18,11 +18,11 @@ pub type Ticket = u64;
 /// How an agent authenticates.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Proof {
-    /// `SIG:<timestamp>:<digest>`. `right` if the key and the message are the agent's own.
+    /// The header `SIG:<timestamp>:<digest>`. `right` is true if the key and the message are the agent's own.
     ///
     /// Two calls are the same signed call exactly if `signature` is equal.
     Hmac { timestamp_s: i64, signature: String, right: bool },
-    /// `AT_…`. `right` if it is the token that was last issued to the agent.
+    /// The header `AT_…`. `right` is true if the token is the newest one that the agent received.
     Bearer { right: bool },
 }
 

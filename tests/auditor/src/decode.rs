@@ -65,7 +65,7 @@ pub(crate) struct PermitCall {
 /// A swap of an exact input.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct SwapCall {
-    /// Whether it is a call of the universal router.
+    /// Whether the swap calls the universal router.
     pub(crate) universal: bool,
     /// The number of swaps in the call. A trade has one.
     pub(crate) swaps: usize,
@@ -80,7 +80,7 @@ pub(crate) struct SwapCall {
     pub(crate) permits: Vec<PermitCall>,
     /// `minHopPriceX36` of each hop, where the encoding has it.
     pub(crate) hop_prices: Vec<Word>,
-    /// The most that the call pays in, and its token.
+    /// Maximum amounts that the call pays in, each with its token.
     pub(crate) settles: Vec<(Address, u128)>,
     pub(crate) takes: Vec<Address>,
     /// Native coins wrapped by the router: recipient and amount.

@@ -76,7 +76,7 @@ pub struct DeviceTerms {
 /// An agent that pays from a hardware address.
 #[derive(Debug)]
 struct Payer {
-    /// Whether it signs its calls. A repeat of such a call never pays again.
+    /// Whether the agent signs its calls. A repeat of a signed call never pays again.
     is_signed: bool,
     limits: DeviceLimits,
     /// What was signed in this allowance.
@@ -85,7 +85,7 @@ struct Payer {
     start_ms: Option<i64>,
 }
 
-/// A request, as far as it was seen.
+/// What was observed of a request.
 #[derive(Debug, Default)]
 struct Seen {
     terms: Option<DeviceTerms>,
@@ -96,7 +96,7 @@ struct Seen {
     /// The last answer: 0 for pending, 1 for executing, 2 for rejected, 3 for paid.
     rank: u8,
     first_ms: i64,
-    /// The call that it answers, as far as its terms or an answer have shown.
+    /// The call that the request answers, if the terms or an answer have shown it.
     call: Option<u64>,
     /// The boot in which its terms were recorded, and the observation.
     boot: u32,
@@ -249,7 +249,8 @@ impl Auditor {
         self.link(request, terms.call)
     }
 
-    /// T-35: the address is derived before each prompt. A device that is swapped after that is asked in vain.
+    /// T-35: the address is derived before each prompt. If the device is swapped after that, the prompt yields no
+    /// signature.
     fn on_device_asked(&mut self, signer: &str, digest: &str) -> Result<(), Violation> {
         let signer = signer.to_lowercase();
         let derived = self.devices.derived.take();

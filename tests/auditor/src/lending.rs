@@ -223,7 +223,7 @@ pub struct LoanRehearsed {
     pub outcome: Rehearsal,
     /// The assets that moved in the simulation.
     pub assets: Option<Atoms>,
-    /// Of a supply: the assets that the new shares redeem for.
+    /// For a supply, the assets that the new shares redeem for.
     pub redeems_for: Option<Atoms>,
 }
 

@@ -45,7 +45,7 @@ impl Auditor {
         let now = self.time.instant();
         for rec in self.book.recs.values_mut() {
             rec.lapsed |= rec.valid_before().is_some_and(|(least, _)| now.second() >= least);
-            // It expires now. If the clock is set back, the wallet may or may not have recorded that.
+            // The held request expires now. If the clock is set back, the wallet may or may not have recorded that.
             if rec.base.contains(&RequestState::Held)
                 && rec.expired(&now).1
                 && !rec.base.contains(&RequestState::Expired)

@@ -52,10 +52,10 @@ pub(crate) struct LoanRecord {
     /// Instants at which it may have been accepted.
     pub(crate) moments: Vec<Instant>,
     pub(crate) may_have_expired: bool,
-    /// Whether it may have been executed without an approval, and why surely not: rule and reason.
+    /// Whether the loan may have been executed without an approval, and why surely not: rule and reason.
     pub(crate) automatic: bool,
     pub(crate) not_automatic: Option<(&'static str, &'static str)>,
-    /// Addresses that it may be executed from; empty if unknown.
+    /// Addresses that may execute the loan; empty if unknown.
     pub(crate) payers: BTreeSet<Address>,
     /// Phases that answers have shown: 0 pending, 1 executing, 2 ended.
     pub(crate) history: Vec<(u64, u8)>,
@@ -291,7 +291,7 @@ impl LoanBook {
                 rec.lost = true;
             }
             for auth in rec.authorizations.iter_mut().filter(|auth| auth.ticket == ticket) {
-                // It may not have been executed; otherwise a plan that had begun continues.
+                // The order may not have been executed; if it was, a plan that had begun continues.
                 (auth.killed, auth.lost) = (true, Some(now));
             }
             for (of, denial) in &mut rec.denials {

@@ -23,11 +23,11 @@ pub(crate) struct FirstCall<'a> {
     refused: bool,
     /// When an answer showed that it had been executed.
     executed: Option<Instant>,
-    /// It has, or may have, ended without effect.
+    /// Whether the request has ended, or may have ended, without effect.
     may_have_failed: bool,
-    /// A transaction of it was broadcast.
+    /// Whether a transaction of the request was broadcast.
     sent: bool,
-    /// It has surely not ended.
+    /// Whether the request has surely not ended.
     runs: bool,
 }
 

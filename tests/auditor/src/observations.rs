@@ -401,7 +401,7 @@ pub struct Listed {
     pub agent: String,
     pub amount: Atoms,
     pub asset: Address,
-    /// Whether it is a trade or a loan. Of those only `id`, `card` and `agent` count.
+    /// Whether the request is a trade or a loan. Of trades and loans only `id`, `card` and `agent` count.
     pub trade: bool,
 }
 

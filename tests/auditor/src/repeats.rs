@@ -122,7 +122,7 @@ pub(crate) fn stored(
                 if sure {
                     continue;
                 }
-                // It expired once, and a later request may have replaced it before the clock was set back.
+                // The payment expired once, and a later request may have replaced it before the clock was set back.
                 as_new |= rec.lapsed && !hmac;
                 for reply in authorized(v, rec) {
                     match reply {

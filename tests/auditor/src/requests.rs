@@ -44,7 +44,7 @@ pub(crate) struct Card {
 #[derive(Debug, Clone)]
 pub(crate) struct RequestRecord {
     pub(crate) id: Option<Id>,
-    /// The calls that it may belong to, if its id was seen while several calls had lost their answers.
+    /// The calls to which the request may belong, if its id appeared while several calls had lost their answers.
     pub(crate) possible_calls: Vec<u64>,
     pub(crate) agent: String,
     /// Other agents that it may belong to.

@@ -128,10 +128,10 @@ pub(crate) struct TradeRecord {
     /// Instants at which it may have been accepted.
     pub(crate) moments: Vec<Instant>,
     pub(crate) may_have_expired: bool,
-    /// Whether it may have been executed without an approval, and why surely not.
+    /// Whether the trade may have been executed without an approval, and why surely not.
     pub(crate) automatic: bool,
     pub(crate) not_automatic: Option<&'static str>,
-    /// Addresses that it may be executed from; empty if unknown.
+    /// Addresses that may execute the trade; empty if unknown.
     pub(crate) payers: BTreeSet<Address>,
     /// (least, most) value in micro-dollars, and slippage in basis points.
     pub(crate) value: Option<(u64, u64)>,
@@ -403,7 +403,7 @@ impl TradeBook {
         let reserved = broadcast.is_some_and(|(_, slot)| slot.included.is_none() && !slot.taken);
         let recent = broadcast.is_some() && signed.is_some_and(|seq| seq > p.latest);
         let sure = rec.surely_held(now) || reserved || recent;
-        // Its end may be recorded and not be reported yet.
+        // The trade's end may be recorded but not reported yet.
         let fee = if broadcast.is_some() { self.fee(key).1 } else { 0 };
         (if sure { least } else { 0 }, most.saturating_add(fee))
     }
@@ -455,7 +455,7 @@ impl TradeBook {
                 rec.lost = true;
             }
             for auth in rec.authorizations.iter_mut().filter(|auth| auth.ticket == ticket) {
-                // It may not have been executed; otherwise a plan that had begun continues.
+                // The order may not have been executed; if it was, a plan that had begun continues.
                 (auth.killed, auth.lost) = (true, Some(now));
             }
             for (of, denial) in &mut rec.denials {

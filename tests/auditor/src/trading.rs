@@ -100,7 +100,7 @@ pub struct TradingPolicy {
     pub daily: Micros,
     pub per_trade: Micros,
     pub auto_below: Micros,
-    /// Least native balance after a trade, in wei.
+    /// Minimum native balance after a trade, in wei.
     pub min_native: Atoms,
     pub max_slippage_bps: u32,
     pub max_impact_bps: u32,
@@ -153,7 +153,7 @@ pub enum Read {
         permit2: bool,
         amount: Option<Atoms>,
     },
-    /// The most that the gas of the cheapest transaction may cost now, in wei.
+    /// Maximum cost of the gas of the cheapest transaction now, in wei.
     GasCost { chain: u64, worst: Atoms },
     /// Any other read of this chain failed: the wallet may refuse a trade for it.
     Failed { chain: u64 },
@@ -245,7 +245,7 @@ pub struct Allowances {
 pub struct OpenAllowance {
     pub token: Address,
     pub spender: Address,
-    /// Whether it is an allowance inside Permit2, rather than one of the token.
+    /// Whether the allowance is inside Permit2, rather than in the token.
     pub permit2: bool,
     pub amount: Atoms,
 }

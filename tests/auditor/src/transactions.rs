@@ -14,11 +14,11 @@ enum SendOutcome {
 
 #[derive(Debug, Clone)]
 struct Sending {
-    /// The addresses that it may be sent from.
+    /// The addresses from which the transaction may be sent.
     from: BTreeSet<Address>,
     /// Whether the wallet may have been open while it was judged.
     allowed: bool,
-    /// Whether it may come from an address that is not known.
+    /// Whether the transaction may come from an unknown address.
     any: bool,
     body: (u64, Address, u128, String),
     outcome: SendOutcome,

@@ -16,7 +16,7 @@ pub(crate) struct CopiedContract {
 pub(crate) const MULTICALL3: CopiedContract =
     CopiedContract { name: "Multicall3", text: include_str!("../kit/Multicall3.json") };
 
-/// It contains the domain of Ethereum and computes another one on every other chain.
+/// Permit2, whose code contains the signing domain of Ethereum and computes the domain of every other chain.
 pub(crate) const PERMIT2: CopiedContract =
     CopiedContract { name: "Permit2", text: include_str!("../kit/Permit2.json") };
 

@@ -19,9 +19,9 @@ sol! {
 /// The rights of a hook, which are the lowest bits of its address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HookRights {
-    /// It runs before and after a swap.
+    /// The hook runs before and after a swap.
     Watches,
-    /// It may also change what the swapper receives.
+    /// The hook runs before and after a swap, and may change the amount that the swapper receives.
     ChangesOutput,
 }
 
@@ -51,8 +51,7 @@ pub enum HookWhen {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct HookConduct {
     pub when: HookWhen,
-    /// The part of the output that it takes when it is not honest, in millionths. Above a million the swapper owes
-    /// output.
+    /// The part of the output that a dishonest hook takes, in millionths. Above a million the swapper owes output.
     pub share: u32,
     /// The fee of a pool with a dynamic fee while the hook is honest, in hundredths of a basis point.
     pub fee: u32,

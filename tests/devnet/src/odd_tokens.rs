@@ -1,4 +1,4 @@
-//! Tokens that follow the standard and surprise all the same.
+//! Tokens that follow the standard and nevertheless behave unexpectedly.
 
 use alloy_primitives::{Address, Bytes, U256};
 use alloy_sol_types::{SolCall, SolValue, sol};
@@ -23,13 +23,13 @@ pub enum TokenQuirk {
     None,
     /// An allowance changes only to or from zero.
     ZeroFirst,
-    /// It refuses transfers by an allowance, with a reason that contains terminal escapes.
+    /// The token refuses transfers by an allowance, with a reason that contains terminal escapes.
     Refuses,
-    /// The same, except in the block of the approval: a simulation of both succeeds.
+    /// Like `Refuses`, except in the block of the approval: a simulation of approval and transfer succeeds.
     RefusesLater,
-    /// It makes a call before each transfer by an allowance, except in the block of the approval.
+    /// The token makes a call before each transfer by an allowance, except in the block of the approval.
     CallsLater,
-    /// It makes a call before each transfer by an allowance.
+    /// The token makes a call before each transfer by an allowance.
     Calls,
     /// An allowance lasts until the end of its block: a simulation of approval and transfer succeeds.
     Forgets,

@@ -17,7 +17,7 @@ pub(crate) struct OwnContract {
     /// `kit/contracts/<name>.sol`.
     #[cfg(test)]
     source: &'static str,
-    /// The sources that it imports, sorted by name.
+    /// The sources that the contract imports, sorted by name.
     #[cfg(test)]
     imports: &'static [&'static str],
 }

@@ -92,7 +92,7 @@ impl Anvil {
     /// Kills the process (SIGKILL) and waits until it is gone.
     pub(crate) fn kill(&self) {
         let mut child = self.child();
-        // Both fail only if the process is already gone.
+        // `kill` and `wait` fail only if the process is already gone.
         let _gone = child.kill();
         let _reaped = child.wait();
     }

@@ -114,7 +114,7 @@ mod tests {
     #[test]
     fn the_committed_code_has_every_selector() {
         let code = ::hex::encode(own_contracts::STABLE.creation_code(&[]).unwrap());
-        // Both forms of transfer, receipt, cancel and permit, and the events of FiatTokenV2.
+        // The selectors of both forms of transfer, receipt, cancel and permit, and the events of FiatTokenV2.
         let pairs = ["e3ee160e", "cf092995", "ef55bec6", "88b7ab63", "5a049a70", "b7b72899"];
         let others = ["d505accf", "9fd5a6cf", "7ecebe00", "e94a0102", "3644e515"];
         for part in pairs.iter().chain(&others) {

@@ -121,7 +121,7 @@ impl Drop for Service {
 pub(crate) struct Ended {
     /// `None` after the time limit.
     pub(crate) status: Option<ExitStatus>,
-    /// Whether it printed READY and was stopped by SIGTERM.
+    /// Whether the process printed READY and was stopped by SIGTERM.
     pub(crate) was_ready: bool,
     pub(crate) out: Vec<u8>,
     pub(crate) err: Vec<u8>,

@@ -91,7 +91,7 @@ pub struct Signed {
 #[derive(Debug)]
 pub struct Call {
     bytes: Vec<u8>,
-    /// How often the cable had been pulled when it came.
+    /// How often the cable had been pulled when the command arrived.
     unplugged: u64,
     is_handled: bool,
     /// The answer, if the person agrees.

@@ -94,7 +94,7 @@ impl WorldChain {
         Self { id, tape, clock, plant, inner: Mutex::default() }
     }
 
-    /// From now on nodes answer after so many milliseconds.
+    /// From now on nodes answer after `ms` milliseconds.
     pub(crate) fn set_delay(&self, ms: u64) {
         self.inner.lock().unwrap().delay_ms = ms;
     }

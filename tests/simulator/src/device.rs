@@ -38,7 +38,7 @@ struct Sent {
     command: Vec<u8>,
     call: Call,
     answer: oneshot::Sender<Vec<u8>>,
-    /// The digest of the prompt that it caused.
+    /// The digest of the prompt that the command caused.
     digest: Option<String>,
 }
 

@@ -42,7 +42,7 @@ const POINTS: [&str; 8] = [
 /// A step of a payment from a device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum DeviceStep {
-    /// An agent asks for a payment of so many micro-dollars, valid for so many seconds.
+    /// An agent asks for a payment of `micros` micro-dollars, valid for `timeout_s` seconds.
     Ask {
         agent: u8,
         micros: u64,

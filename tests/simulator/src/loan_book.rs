@@ -40,7 +40,7 @@ pub(crate) struct LoanAnswer {
     /// `executed`, `pending`, `executing`, `rejected`, `failed` or `error`.
     pub(crate) status: String,
     pub(crate) code: Option<String>,
-    /// Why it was rejected or failed, in our own codes.
+    /// Why the loan was rejected or failed, in our own codes.
     pub(crate) reason: Option<String>,
     pub(crate) hash: Option<String>,
     pub(crate) moved: Option<u128>,
@@ -94,13 +94,13 @@ pub(crate) struct LoanOrder {
     pub(crate) supplies: bool,
     /// Whether the whole position is withdrawn.
     pub(crate) is_all: bool,
-    /// Whether it is the supply or withdrawal itself.
+    /// Whether the transaction is the supply or withdrawal itself.
     pub(crate) is_main: bool,
-    /// Whether it is the first signature for this step.
+    /// Whether this is the first signature for the step.
     pub(crate) is_first: bool,
     /// When it was recorded, in milliseconds.
     pub(crate) at_ms: i64,
-    /// What it counts against the ceiling, in millionths of a dollar.
+    /// The value that counts against the ceiling, in millionths of a dollar.
     pub(crate) counted: u64,
     /// Other supplies of the address that were allowed, and what they count.
     pub(crate) others: Vec<(String, u64)>,

@@ -3,7 +3,7 @@
 //!
 //! Without arguments it runs the first thousand seeds. A failing seed is reported with the shortest plan that fails in
 //! the same way. Keep such plans in `tests/simulator/regressions`; `--plan` runs one. With `--table`, a coverage gap is
-//! a failure too. `--days` runs new seeds for so many days, which may be a fraction, and goes on after a failure.
+//! a failure too. `--days` runs new seeds for `N` days, which may be a fraction, and continues after a failure.
 
 use std::collections::BTreeMap;
 use std::hash::{BuildHasher, RandomState};
@@ -121,7 +121,7 @@ fn print_observations(plan: Plan) -> bool {
     }
 }
 
-/// Runs new seeds until so much time has passed.
+/// Runs new seeds until `time` has passed.
 fn explore(arguments: &Arguments, time: Duration) -> bool {
     let began = Instant::now();
     // Below 2^56, so that counting up never overflows.

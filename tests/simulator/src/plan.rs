@@ -81,7 +81,7 @@ pub struct Slowness {
     pub price_hangs: bool,
     /// Milliseconds after which the client sends the same body again.
     pub patience_ms: u64,
-    /// How often it sends the body at most.
+    /// How often the client sends the body at most.
     pub tries: u8,
     /// The first answer does not reach it.
     pub loses_first: bool,
@@ -111,9 +111,9 @@ pub enum TradeSize {
     Largest(i64),
     /// Relative to what is left of the daily volume.
     Left(i64),
-    /// The whole balance, less so many millionths of a dollar.
+    /// The whole balance, less this many millionths of a dollar.
     Balance(i64),
-    /// The native balance, less the policy's minimum and so many gwei.
+    /// The native balance, less the policy's minimum and less this many gwei.
     AboveFloor(u64),
 }
 
@@ -172,7 +172,7 @@ pub enum NodeMode {
     LosesAnswers,
     /// Quotes are this many thousandths of the truth.
     Quotes(u64),
-    /// Nodes are so many blocks behind.
+    /// Nodes are this many blocks behind.
     Lags(u64),
 }
 
@@ -405,7 +405,7 @@ pub enum Step {
     FrozenTrade {
         planned: PlannedTrade,
     },
-    /// Lets so many blocks pass, one at a time.
+    /// Mines `blocks` blocks, one at a time.
     Mine {
         blocks: u8,
     },
@@ -507,7 +507,7 @@ pub enum Step {
         chain: usize,
         hidden: bool,
     },
-    /// Loans while nodes report no shares of our addresses, after so many thousandths of a position were withdrawn.
+    /// Loans while nodes report no shares of our addresses, after `withdrawn` thousandths of a position were withdrawn.
     BlindLoans {
         planned: PlannedLoan,
         withdrawn: u64,

@@ -11,7 +11,7 @@ use crate::evm::ETH_DOLLARS;
 use crate::faults::PlantedBug;
 use crate::tape::Tape;
 
-/// How long a hanging API takes for a failure. The wallet waits less.
+/// Milliseconds until a hanging API fails. The wallet waits for a shorter time.
 const HANG_MS: u64 = 10_000;
 
 /// A price API, which may be missing.

@@ -21,7 +21,7 @@ use crate::faults::{PlantedBug, WorldFaults};
 pub(crate) enum DiskHealth {
     #[default]
     Healthy,
-    /// Commits fail after this many more. `written` decides whether the first failed commit is on disk all the same.
+    /// Commits fail after this many more. `written` decides whether the first failed commit is nevertheless on disk.
     Fails {
         after: u32,
         written: bool,

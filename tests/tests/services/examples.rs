@@ -109,8 +109,8 @@ impl Stage {
                 arguments.display(),
                 needed.display()
             );
-            // Written in a separate process: a child of another test must not inherit the file open for
-            // writing, since running the script would then fail ("text file busy").
+            // A separate process writes the script: a child of another test must not inherit the file open for writing,
+            // since running the script would then fail ("text file busy").
             let mut shell = Command::new("/bin/sh");
             shell.args(["-c", r#"printf '%s' "$2" > "$1" && chmod 700 "$1""#, "sh"]);
             shell.arg(tools.path().join(CURL)).arg(text);

@@ -13,9 +13,9 @@ use std::path::{Path, PathBuf};
 use bursar_tests::tree::root;
 use sources::Source;
 
-/// Most lines of a function, from its signature to its last brace.
+/// Maximum number of lines of a function, from its signature to its last brace.
 const FUNCTION_LINES: usize = 70;
-/// Most lines of a file of a product.
+/// Maximum number of lines of a file of a product.
 const FILE_LINES: usize = 450;
 
 /// What exceeds a limit, with its size.

@@ -149,7 +149,7 @@ async fn a_program_over_the_session_limit_is_refused_as_busy() {
     let refused = Link::connect(&control, Program::Command).await.unwrap_err();
     assert_eq!(refused.code, Code::Busy, "{refused}");
     drop(attached);
-    // Their slots are free as soon as the engine has noticed.
+    // The slots of the closed connections are free as soon as the engine has noticed the closing.
     loop {
         match Link::connect(&control, Program::Command).await {
             Ok(_link) => break,

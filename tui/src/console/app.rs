@@ -20,7 +20,7 @@ use crate::link::{Link, Received};
 const RECONNECT_MS: u64 = 500;
 /// Longest time for one attempt to reconnect.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
-/// Most frames handled before the terminal is polled again. Agents may pay a thousand times a second.
+/// Maximum number of frames handled before the terminal is polled again. Agents may pay a thousand times a second.
 const FRAMES_PER_TURN: usize = 64;
 /// Shortest time after a draw before frames of the engine cause another draw.
 const FRAME_MS: u64 = 40;

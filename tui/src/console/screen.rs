@@ -19,7 +19,7 @@ use ratatui::layout::Position;
 use super::canvas::Canvas;
 use super::notice::NoticeStyle;
 
-/// Longest text that is copied; a longer text is not. Ids and addresses are far shorter.
+/// Longest text that can be copied, in bytes. A longer text is not copied. Ids and addresses are far shorter.
 const COPY_BYTES: usize = 4096;
 
 pub(super) struct Screen {

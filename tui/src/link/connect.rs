@@ -11,7 +11,7 @@ use super::Link;
 use super::handshake;
 use super::socket;
 
-/// Most attempts to connect if the connection ends during the handshake.
+/// Maximum number of attempts to connect if the connection ends during the handshake.
 const HANDSHAKE_TRIES: u8 = 5;
 /// No attempt starts later than this after the first. This is shorter than the limit of the handshake, so a silent
 /// engine is tried once.

@@ -54,7 +54,7 @@ pub(super) fn book_withdrawal(state: &mut State, id: RequestId, received: Option
     let Some(send) = Arc::make_mut(&mut state.outboxes).book(id) else { return };
     let (Some(venue), Some(received)) = (send.withdrawn_from(), received) else { return };
     let place = LoanPlace { owner: send.from, chain: send.chain, venue };
-    // As for the withdrawals of agents: no more than was signed for.
+    // At most the signed amount is subtracted, as for the withdrawals of agents.
     let back = received
         .min(send.amount.atoms)
         .to_usd(send.amount.decimals, Round::Down)

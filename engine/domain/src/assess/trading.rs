@@ -40,9 +40,9 @@ pub struct TradeContext<'a> {
 /// What transactions in flight and signed payments may still take from the paying address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Promised {
-    /// Of the native coin, in wei, gas included.
+    /// The amount of the native coin in wei, including gas.
     pub native: U256,
-    /// Of the input token.
+    /// The amount of the input token.
     pub token_in: U256,
 }
 

@@ -239,7 +239,7 @@ pub(super) fn step_finished(
         after.end_request(end.clone());
         events.push(Event::ExecutionEnded { id: request.id, end });
     }
-    // Who refuses the revocation on the device keeps the allowance, and is not asked again.
+    // If the person refuses the revocation on the device, the allowance stays, and the device does not ask again.
     let keeps_allowance = purpose == StepPurpose::Revocation
         && outcome == Outcome::Dropped
         && unsigned == Some(WaitEnd::Refused);

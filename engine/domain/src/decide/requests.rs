@@ -162,7 +162,7 @@ fn answer_repeat(
         return Ok(Some(Decision::reply(vec![expiry], Reply::Request(first.id))));
     }
     let same = prior.same.as_ref();
-    // The same for the wait for a device.
+    // If the wait for a device is over but not recorded, the repeat gets that end too.
     if let Some(first) = same.and_then(|first| state.waiting.get(&first.id))
         && let Some(over) = prompts::over(first, &command.moment)
     {

@@ -76,7 +76,7 @@ pub(super) fn write_off(
             request.loan().filter(|_any| request.execution().is_some_and(|one| one.end.is_none()));
         loan.is_some_and(|loan| loan.place(request.from) == *place)
     };
-    // The same holds for a withdrawal of the operator until it is booked.
+    // A withdrawal of the operator is pending in the same way until it is booked.
     let is_sent = |record: &SendRecord| {
         let send = &record.send;
         let due = record.ended.is_none() || record.unbooked().is_some();

@@ -51,7 +51,7 @@ fn started(day: LocalDay, utc: Utc) -> WindowStart {
     WindowStart { day, utc, boot_id: String::new(), boot_ms: 0 }
 }
 
-/// Applies the rule. Returns whether it renewed, and the date and start afterwards.
+/// Applies the rule. Returns whether the allowance was renewed, and its date and start afterwards.
 fn after(start: &WindowStart, moment: &Moment) -> (bool, LocalDay, Utc) {
     match start.renewal(moment) {
         Renewal::Keep => (false, start.day, start.utc),

@@ -65,7 +65,7 @@ pub(super) struct Mark(Arc<OnceLock<Counted>>);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Counted {
-    /// Counted for the agent that made the call.
+    /// The call counts for the agent that made it.
     ForAgent,
     /// The agent is over its rate and must wait this long.
     AgentWaits(WaitMs),

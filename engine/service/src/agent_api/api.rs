@@ -113,7 +113,7 @@ pub struct ServerConfig {
     pub folder: PathBuf,
     pub(crate) disk_room: Arc<DiskRoom>,
     pub exposure: Exposure,
-    /// Read for each call, so that a change applies at once.
+    /// The setting is read for each call, so that a change applies at once.
     pub(crate) settings: Arc<LiveConfig>,
 }
 

@@ -314,7 +314,7 @@ mod tests {
         vault.lock();
         refused("locked");
         assert_eq!(judged(&gate, "AAA111", &right), (false, work), "locked: right");
-        // An invalid proof or a token has no signed timestamp; the HMAC is computed all the same.
+        // An invalid proof or a token has no signed timestamp; the HMAC is computed nevertheless.
         for proof in ["", "SIG::", &format!("AT_{}", "0".repeat(64))] {
             for id in ["AAA111", "BBB222", "ZZZ999"] {
                 assert_eq!(judged(&gate, id, proof).1.len(), 1, "{id} {proof}");

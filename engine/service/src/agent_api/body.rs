@@ -7,7 +7,7 @@ use bursar_core::fault::Fault;
 use bursar_core::json::{self, Object, Value};
 use bursar_core::limits::{BODY_BYTES, BODY_DEPTH, BODY_VALUES, IDEMPOTENCY_KEY_BYTES};
 
-/// Reads the object of a body. An empty body is an empty object, as in the original.
+/// Reads the object of a body. An empty body is an empty object, as in the original wallet.
 pub(super) async fn object(headers: &HeaderMap, body: Body) -> Result<Object, Fault> {
     let encoded = headers.get(header::CONTENT_ENCODING);
     if encoded.is_some_and(|encoding| encoding.as_bytes() != b"identity") {

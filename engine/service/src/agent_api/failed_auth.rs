@@ -55,7 +55,7 @@ mod tests {
     fn thirty_failed_proofs_per_agent_and_address_are_the_limit() {
         let (failed, clock) = fresh();
         assert_eq!(failures(&failed, "ABC123", "127.0.0.1"), 30);
-        // Another address of the same machine, and another address of the same network.
+        // `::1` is another address of the same machine, and `2001:db8::2` is in the same network as `2001:db8::1`.
         assert_eq!(failures(&failed, "ABC123", "::1"), 0);
         assert_eq!(failures(&failed, "ABC123", "2001:db8::1"), 30);
         assert_eq!(failures(&failed, "ABC123", "2001:db8::2"), 0);

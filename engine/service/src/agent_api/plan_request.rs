@@ -43,7 +43,7 @@ pub(super) trait PlanInput: Sized {
     const FIELD: (&'static str, Code);
     /// The code if the policy does not enable the lane.
     const DISABLED: Code;
-    /// Most times that a request is measured, because the decision on it was `BUSY`.
+    /// Maximum number of measurements of a request. A request is measured again if the decision on it was `BUSY`.
     const MEASURED_MAX: usize;
 
     fn is_enabled(policy: &Policy) -> bool;

@@ -69,7 +69,7 @@ pub(super) fn approval_hash(execution: &Execution) -> Option<String> {
     approval.and_then(|step| step.hash()).map(|hash| hash.to_string())
 }
 
-/// Returns the code that agents of the original know for a refusal at approval.
+/// Returns the code that agents of the original wallet know for a refusal at approval.
 pub(super) fn approval_code(code: Code) -> &'static str {
     match code {
         Code::PriceMoved => "PRICE_MOVED",

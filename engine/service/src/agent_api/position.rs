@@ -25,7 +25,7 @@ impl PlanInput for LoanInput {
     const ENDPOINT: Endpoint = Endpoint::Position;
     const FIELD: (&'static str, Code) = ("position", Code::MissingPosition);
     const DISABLED: Code = Code::DefiDisabled;
-    // Another loan of the address may end during the measurement, which then is too old to judge by.
+    // Another loan of the address may end during the measurement. The measurement is then too old for a decision.
     const MEASURED_MAX: usize = 3;
 
     fn is_enabled(policy: &Policy) -> bool {

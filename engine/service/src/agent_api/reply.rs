@@ -63,7 +63,7 @@ impl Answer {
         self
     }
 
-    /// Creates a refusal in the original's form.
+    /// Creates a refusal in the form of the original wallet.
     pub fn refusal(fault: &Fault) -> Self {
         if fault.code == Code::RateLimitExceeded {
             // The guard replaces this answer by one with the exact wait.
@@ -79,7 +79,7 @@ impl Answer {
             Some(seconds) => answer.retry_after(seconds),
             None => answer,
         };
-        // These come before a request is recorded, or in place of it.
+        // These codes are returned before a request is recorded, or instead of recording it.
         match fault.code {
             Code::Busy | Code::ChainUnavailable | Code::DiskFull => answer.unrecorded(),
             _other => answer,
@@ -100,14 +100,14 @@ impl Answer {
         self
     }
 
-    /// Creates the answer of the rate limit. It has no `status`, as in the original.
+    /// Creates the answer of the rate limit. The answer has no `status`, as in the original wallet.
     pub(super) fn too_many(wait: WaitMs) -> Self {
         let code = Code::RateLimitExceeded;
         let body = Object::new().with("error", code.sentence()).with("code", code.text());
         Self::new(code.http(), body).with_code(code).retry_after(wait.div_ceil(1_000))
     }
 
-    /// Creates the answer to a wrong method on a known path, in the original's form. `allowed` lists the
+    /// Creates the answer to a wrong method on a known path, in the form of the original wallet. `allowed` lists the
     /// methods, separated by a comma and a space.
     pub fn wrong_method(allowed: &str) -> Self {
         let code = Code::MethodNotAllowed;

@@ -182,12 +182,12 @@ impl ReadyDevice {
         }
     }
 
-    /// Believes that nothing was signed only if the answer was one to this program: then the device has none left to give.
+    /// Reports that nothing was signed only if the answer belonged to this program: then the device has no answer left.
     async fn confirmed(&self, answered: Answered) -> Answered {
         let state = self.check_app().await;
         match (&answered, state) {
             (_any, Ok(())) => answered,
-            // The device says the same twice: it was locked, or its app closed.
+            // The device gave the same reason twice: it was locked, or its app was closed.
             (
                 Answered::NotShown(_),
                 Err(NotReady::Locked { .. } | NotReady::NoApp { .. } | NotReady::OtherApp { .. }),

@@ -28,9 +28,9 @@ pub struct Committed(());
 /// The result of comparing the journal with the wallet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SealCheck {
-    /// They match. The last seal covers this head; without a seal it is the head of an empty journal.
+    /// Journal and wallet match. The last seal covers this head; without a seal, this is the head of an empty journal.
     Matches(Head),
-    /// They do not match, for this reason.
+    /// Journal and wallet do not match, for this reason.
     Mismatch(String),
 }
 

@@ -103,7 +103,7 @@ impl Journal {
         Ok(())
     }
 
-    /// Returns whether the index has a payment that was reported as settled; true for signed asks, which need none.
+    /// Returns whether the index has a payment that was reported as settled; true for signed asks, which need no entry.
     ///
     /// # Errors
     /// The store cannot be read.
@@ -174,7 +174,8 @@ impl Journal {
         Ok(Prior { same, paid, claimed })
     }
 
-    /// Returns a settled payment of an ask: `same`, else the last of the others that was reported as settled.
+    /// Returns a settled payment of an ask: `same` if it is settled, else the payment that was reported as settled
+    /// last.
     fn paid(&self, same: &Request) -> Result<Option<Request>, JournalError> {
         let is_paid = |request: &Request| -> Result<bool, JournalError> {
             let signed = matches!(request.status, Status::Authorized { .. });

@@ -202,7 +202,7 @@ pub trait Reader: Send + Sync + fmt::Debug {
     fn read_after(&self, seq: u64, visit: &mut Visit<'_>) -> Result<(), StoreError>;
 }
 
-/// The most requests that a search by the beginning of an id returns.
+/// Maximum number of requests that a search by the beginning of an id returns.
 pub(super) const PREFIX_HITS_MAX: usize = 16;
 
 /// Returns the beginning of the index keys of the ids with this prefix, without its last digit if their number is odd.

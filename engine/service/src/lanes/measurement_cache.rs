@@ -11,15 +11,15 @@ use bursar_submit::Outbox;
 /// How long a measurement serves for the first step, in milliseconds. Shorter than a block of Base.
 const MEASUREMENT_FRESH_MS: u64 = 1_500;
 
-/// Most cached measurements. Further requests at the same time measure again.
+/// Maximum number of cached measurements. Further requests at the same time measure again.
 const MEASUREMENTS_MAX: usize = 64;
 
 /// What a lane measured.
 pub(super) trait Measurement {
-    /// Returns when it began, by [`Moment::age_clock_ms`](bursar_core::time::Moment::age_clock_ms).
+    /// Returns when the measurement began, by [`Moment::age_clock_ms`](bursar_core::time::Moment::age_clock_ms).
     fn at_ms(&self) -> u64;
 
-    /// Returns whether it is the one by which the execution was allowed.
+    /// Returns whether the execution was allowed by this measurement.
     fn allowed(&self, execution: &Execution) -> bool;
 }
 

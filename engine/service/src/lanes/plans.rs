@@ -151,7 +151,7 @@ impl Worker {
         let Some(turn) = self.turns.take(request.id, request.from).await else {
             return StepResult::NotNow;
         };
-        // It may have ended while its device was looked for.
+        // The request may have ended during the search for its device.
         let view = self.core.view();
         let Some(request) = view.state.executing.get(&request.id) else { return StepResult::Done };
         let taken = self.take_step(request, Some(&turn)).await;

@@ -44,7 +44,7 @@ pub(super) enum PartKind {
 #[derive(Debug)]
 pub(super) struct NextStep {
     pub(super) part: Part,
-    /// The most to offer for a unit of gas, in wei.
+    /// Maximum price to offer for a unit of gas, in wei.
     pub(super) ceiling: u128,
     /// The call is only broadcast before this moment.
     pub(super) until: Utc,
@@ -168,8 +168,8 @@ impl Sender<'_> {
         Ok(RehearsalResult { simulated, data_fees })
     }
 
-    /// Lowers the limits of gas to what the owner can pay for: the limits of a rehearsal are far above what is used, and
-    /// nodes refuse a sender that cannot pay for them. Returns whether it did.
+    /// Lowers the limits of gas to what the owner can pay for: the limits of a rehearsal are far above what is used,
+    /// and nodes refuse a sender that cannot pay for its limits. Returns whether a limit was lowered.
     fn lower_limits(&self, calls: &mut [Call], price: u128) -> bool {
         let value = calls.iter().fold(U256::ZERO, |sum, call| sum.saturating_add(call.value));
         let limits = calls.iter().fold(0u64, |sum, call| sum.saturating_add(call.gas_limit));

@@ -66,7 +66,7 @@ pub(super) async fn run(
     Ok(Answer::Allowances(AllowancesAnswer { allowances, unread, read }).into())
 }
 
-/// Both reads of a network can fail for the same reason.
+/// Adds an unread network once, because both reads of a network can fail for the same reason.
 fn add_once(unread: &mut Vec<UnreadAnswer>, one: UnreadAnswer) {
     if !unread.contains(&one) {
         unread.push(one);

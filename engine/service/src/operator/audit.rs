@@ -48,7 +48,7 @@ pub(super) async fn run(
 
 async fn verify(engine: &Arc<EngineContext>, head: Option<&str>) -> Result<Done, Fault> {
     let wanted = head.map(parse_hash).transpose()?;
-    // Taken before the chain is read: the chain must contain this head, and may have grown since.
+    // The head is taken before the chain is read: the chain must contain this head, and may have grown since.
     let view = engine.core.view();
     let (reader, shared, published) = (engine.core.reader(), Arc::clone(engine), view.head);
     let read = move || {

@@ -74,7 +74,7 @@ pub(super) async fn make(
     let need = need(&data);
     let guard = Guard::begin(&engine.disk_room, engine.stopping.child_token(), need)?;
     let guard = Arc::new(guard);
-    // Also if this command ends because its program has gone away.
+    // Stops the backup also if this command ends because its program has gone away.
     let _stops = guard.stop.clone().drop_guard();
     let text = format!("The backup takes up to {} MiB of the data folder's disk.", mib(need));
     dialogue.progress(&text).await;

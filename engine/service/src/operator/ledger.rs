@@ -19,7 +19,7 @@ use super::support::{Done, act, describe, rehearse};
 use crate::context::EngineContext;
 use crate::device::{self, NotReady, ReadyDevice, ReadyDevices};
 
-/// The most addresses that one command adds.
+/// Maximum number of addresses that one command adds.
 const ADD_MAX: usize = 50;
 
 pub(super) async fn run(

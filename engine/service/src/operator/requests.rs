@@ -136,7 +136,7 @@ pub(super) async fn approve(
     if request.is_over(&engine.core.now()) {
         // Records the expiry before reporting it: a clock set back must not make the request pending again.
         act(engine, Action::Tick).await?;
-        // Another operator program may have decided it just before its deadline.
+        // Another operator program may have decided the request just before its deadline.
         return Err(explain_end(engine, request.id, Fault::new(Code::RequestNotFound)));
     }
     let priced = with_price(engine, &request).await?;

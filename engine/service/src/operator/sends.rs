@@ -301,7 +301,7 @@ pub(super) fn list(engine: &EngineContext) -> Result<Done, Fault> {
 pub(super) async fn cancel(engine: &EngineContext, id: &str) -> Result<Done, Fault> {
     let record = find(&engine.core.view().state, id)?;
     if was_cancelled(&engine.core.view().state, &record) {
-        // Asked again: a person may have refused to sign the empty transaction.
+        // The operator asks again: a person may have refused to sign the empty transaction on the device.
         let quote = quote(engine, &record).await?;
         raise(engine, &record, quote, u128::MAX).await?;
     }

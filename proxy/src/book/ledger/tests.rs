@@ -81,7 +81,7 @@ async fn loading_deletes_taken_payments_and_finds_pending_ones() {
     assert_eq!(second.0.find(taken.id).await.unwrap(), None);
     assert_eq!(second.0.find(owed.id).await.unwrap(), Some(owed));
     assert_eq!(second.0.pending_records(), std::slice::from_ref(&on_its_way));
-    // It is no longer pending once the outcome is stored.
+    // The settlement is no longer pending once its outcome is stored.
     let settled = Settlement::Settled { receipt: "{}".to_owned() };
     second.0.put(&Record { settlement: settled, ..on_its_way }, None).await.unwrap();
     assert_eq!(second.0.pending(), []);

@@ -44,12 +44,12 @@ pub const IDENTITY_VALID_MS: u64 = 24 * 60 * 60 * 1000;
 /// A person has to correct such a setting, so minutes are soon enough, and every check delays the endpoints after it.
 pub const IDENTITY_RETRY_MS: u64 = 60_000;
 
-/// The most endpoints of a chain.
+/// Maximum number of endpoints of a chain.
 ///
 /// A longer list is a mistake in the settings: the total time rarely reaches its end.
 pub const ENDPOINTS_MAX: usize = 8;
 
-/// Most requests in one exchange: public nodes take this many.
+/// Maximum number of requests in one exchange: public nodes accept this many.
 pub const BATCH_MAX: usize = 50;
 
 /// The limits of [`RpcChain`](super::RpcChain).

@@ -3,10 +3,10 @@
 /// The effect of a request's outcome on the health of its endpoint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Health {
-    /// It answered.
+    /// The endpoint answered.
     Healthy,
-    /// It did not answer, gave an invalid answer, or refused although the request was valid.
+    /// The endpoint did not answer, gave an invalid answer, or refused a valid request.
     Failing,
-    /// The outcome shows nothing about its health.
+    /// The outcome shows nothing about the endpoint's health.
     Unknown,
 }

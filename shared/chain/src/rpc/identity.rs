@@ -9,9 +9,9 @@ use crate::rpc::config::RpcLimits;
 pub(super) enum Identity {
     #[default]
     Unknown,
-    /// It served our chain; trusted until this time.
+    /// The endpoint served our chain, and is trusted until this time.
     Ours { until_ms: u64 },
-    /// It served another chain. It is not used before the next check, which is due at this time.
+    /// The endpoint served another chain. It is not used before the next check, which is due at this time.
     Foreign { answered: ChainId, until_ms: u64 },
 }
 

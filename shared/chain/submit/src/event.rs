@@ -32,8 +32,8 @@ pub enum Event {
         digest: B256,
         at: Utc,
     },
-    /// These bytes may be broadcast, and no others for this attempt. They follow from the signature; storing
-    /// both keeps the bytes the same for every version of the program.
+    /// These bytes may be broadcast, and no others for this attempt. The bytes follow from the signature. Both are
+    /// stored, so that every version of the program broadcasts the same bytes.
     Signed {
         id: SubmissionId,
         attempt: usize,

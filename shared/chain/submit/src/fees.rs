@@ -147,7 +147,7 @@ pub fn max_cost(call: &Call, fees: &Fees) -> Option<U256> {
 /// alone: it accepts a limit at which the outer call succeeds while inner calls run out of gas.
 pub fn batch_gas(each: &[u64]) -> Option<u64> {
     const BASE: u64 = 60_000;
-    /// Least gas for one call: a transfer by authorization needs it, whatever the simulation reports.
+    /// Minimum gas for one call: a transfer by authorization needs this much, whatever the simulation reports.
     const FLOOR: u64 = 130_000;
     each.iter().try_fold(BASE, |sum, used| {
         let room = used.checked_add(used / 2)?.max(FLOOR);

@@ -13,8 +13,8 @@ use crate::input::{Action, Quote, Rules, Step};
 use crate::outbox::{Attempt, ChainState, Kind, Outbox, Submission, SubmissionId, Trouble};
 use crate::{apply, nonces};
 
-/// Most attempts of one submission; with an empty transaction, twice as many. If each offers an eighth more, the
-/// last offer is about forty times the first.
+/// Maximum number of attempts of one submission; with an empty transaction, twice as many. If each attempt offers an
+/// eighth more, the last offer is about forty times the first.
 const ATTEMPTS_MAX: usize = 32;
 
 /// How many times the patience a very long wait is.
@@ -78,7 +78,8 @@ pub(crate) fn is_due(one: &Submission, rules: &Rules, at: Utc) -> bool {
     }
     let Some(last) = one.attempts.last() else { return false };
     if rules.by_person {
-        // Asked for the empty transaction that a cancelled or late call needs; the host requests everything else.
+        // The quote is for the empty transaction that a cancelled or late call needs; the host requests all other
+        // quotes.
         let is_empty = |tried: &&Attempt| matches!(tried.kind, Kind::Empty { .. });
         // A refused one is asked for again only where no host can: a late call has its nonce until then.
         let very_long = rules.patience_ms.saturating_mul(VERY_LONG);

@@ -7,7 +7,7 @@ use serde_json::json;
 
 use crate::node::{Answer, Node, SECRET, chain, chain_with, clock, limits, ours};
 
-/// Asks for the code of so many accounts, which a node of [`echoing`] answers with the address.
+/// Asks for the code of `count` accounts. A node of [`echoing`] answers each question with the account's address.
 async fn ask(chain: &dyn Chain, count: u8) -> Result<Vec<Address>, ChainFault> {
     let questions = (1..=count).map(|byte| Question::Code(Address::repeat_byte(byte)));
     let answers = chain.answers(questions.collect()).await?;

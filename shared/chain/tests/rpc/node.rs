@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use wiremock::matchers::any;
 use wiremock::{Mock, MockServer, Request, Respond, ResponseTemplate};
 
-/// Stands in every URL where providers put their keys; must appear nowhere else.
+/// The key in every URL, where providers put their keys; it must appear nowhere else.
 pub(crate) const SECRET: &str = "SECRETSECRET";
 
 pub(crate) const COOL_DOWN_MS: u64 = 5_000;

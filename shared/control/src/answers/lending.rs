@@ -25,17 +25,17 @@ pub struct UnreadVenueAnswer {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum VenueTrust {
-    /// Its curator and its owner are trusted.
+    /// The curator and the owner of the venue are trusted.
     Curated,
-    /// Its curator is trusted, and its address is, whoever owns it.
+    /// The curator and the address are trusted, whoever owns the venue.
     Pinned,
-    /// The operator confirmed it, with the curator and the owner that it has.
+    /// The operator confirmed the venue with its present curator and owner.
     Confirmed,
-    /// Nothing speaks against it, but nobody has confirmed it.
+    /// Nothing speaks against the venue, but the operator has not confirmed it.
     New,
-    /// It was trusted before and no longer is: it changed, or the operator withdrew the trust.
+    /// The venue was trusted before. Since then it changed, or the operator withdrew the trust.
     Changed,
-    /// Something speaks against it.
+    /// Something speaks against the venue.
     Refused,
 }
 
@@ -94,7 +94,7 @@ pub struct PositionAnswer {
     /// What all shares redeem for now, in whole coins with the symbol.
     pub worth: String,
     pub worth_atomic: String,
-    /// By how much the worth is above what agents lent and did not withdraw.
+    /// The worth less the amount that agents lent and did not withdraw.
     ///
     /// It is in whole coins with the symbol, and negative after a loss. `None` for a position that the journal does
     /// not know.

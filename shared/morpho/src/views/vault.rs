@@ -9,7 +9,7 @@ use crate::gates::GateKind;
 /// How a MetaMorpho vault uses one market.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MarketConfig {
-    /// Most that it lends to the market, in smallest units.
+    /// Maximum amount that the vault lends to the market, in smallest units.
     pub cap: U256,
     /// Whether the market is in the withdrawal queue.
     pub is_enabled: bool,

@@ -2,7 +2,7 @@
 
 use crate::access::IpRanges;
 
-/// Most connections of one server: one each for a thousand callers, and some spare.
+/// Maximum number of connections of one server: one each for a thousand callers, and some spare.
 const SLOTS_MAX: usize = 1_100;
 /// Files that a server needs for itself: its store, listeners, runtime, and connections that are being refused.
 const OWN_FILES: usize = 160;
@@ -31,9 +31,9 @@ pub enum Loopback {
 /// Limits of one head.
 #[derive(Debug, Clone)]
 pub struct HeadBounds {
-    /// Most bytes of the request line and all header lines together.
+    /// Maximum size of the request line and all header lines together, in bytes.
     pub bytes: usize,
-    /// Most bytes of the request line: method, target and version.
+    /// Maximum size of the request line (method, target and version), in bytes.
     pub line_bytes: usize,
     /// Number of header lines; hyper refuses more than 100.
     pub lines: usize,
@@ -92,7 +92,7 @@ pub struct Bounds {
     ///
     /// A socket closed with unread data is reset, which can destroy the response.
     pub linger_ms: u64,
-    /// Most bytes that are discarded after the last response.
+    /// Maximum number of bytes that are discarded after the last response.
     pub linger_bytes: usize,
     /// Connections that are being refused for lack of a slot.
     ///

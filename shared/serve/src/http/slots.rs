@@ -165,7 +165,7 @@ struct Table {
     /// Memory of incomplete requests, and of complete ones.
     memory: usize,
     whole_memory: usize,
-    /// Most memory since the last release.
+    /// The highest use of memory since the last release.
     weight_max: usize,
     stopping: bool,
 }

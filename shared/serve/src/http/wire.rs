@@ -22,7 +22,7 @@ use super::slots::ConnectionGuard;
 const HEAD_READ_BYTES: usize = 2 << 10;
 /// Space for one read of a body.
 const BODY_READ_BYTES: usize = 16 << 10;
-/// Most bytes that hyper gets at once.
+/// Maximum number of bytes that hyper gets at once.
 ///
 /// hyper starts with a buffer of 8 KiB and doubles it after each read that fills it.
 const HYPER_READ_BYTES: usize = (8 << 10) - 1;

@@ -119,7 +119,7 @@ fn wrapped_coin_without_events_of_its_own_shows_mints_and_burns() {
     assert_eq!(received(&flow, &with(&burnt)), Some(n(30)));
     assert_eq!(spent(&flow, &with(&minted)), Some(n(40)));
     assert_eq!(received(&flow, &foreign), None);
-    // Both kinds of events: counted once if they agree, unknown if not.
+    // If both kinds of events are present, the amount counts once if they agree, and is unknown if not.
     assert_eq!(received(&flow, &[burnt.clone(), withdrawal(ROUTER, 30)]), Some(n(30)));
     assert_eq!(received(&flow, &[burnt, withdrawal(ROUTER, 31)]), None);
 }

@@ -20,7 +20,7 @@ pub struct Call {
 pub struct Terms {
     /// Smallest units of the input.
     pub amount_in: U256,
-    /// Least output, in its smallest unit, below which the swap reverts.
+    /// Minimum output, in its token's smallest unit: with less, the swap reverts.
     pub min_out: U256,
     /// Unix seconds of chain time after which the swap reverts.
     pub deadline: u64,
@@ -29,7 +29,7 @@ pub struct Terms {
 /// Why a swap cannot be encoded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum SwapFault {
-    /// Both routers read zero as "all that the router holds or owes".
+    /// The amount is zero, which both routers read as "all that the router holds or owes".
     #[error("the swap's amount is zero")]
     NoAmount,
     #[error("the swap has no minimum output, so nothing would limit its price")]

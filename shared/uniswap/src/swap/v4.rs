@@ -11,7 +11,7 @@ use crate::price::min_hop_price_x36;
 use crate::route::V4Path;
 
 /// Command `PERMIT2_PERMIT` with the flag that lets it revert alone. Another sender may have used the permit; the
-/// allowance then exists all the same.
+/// allowance then exists anyway.
 const PERMIT_MAY_REVERT: u8 = 0x8a;
 const V4_SWAP: u8 = 0x10;
 const SWEEP: u8 = 0x04;

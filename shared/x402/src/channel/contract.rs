@@ -102,7 +102,7 @@ alloy_sol_types::sol! {
         error InvalidCollector();
         error InvalidRefundNonce();
         error ZeroRefund();
-        // Of the libraries that the escrow is built from (OpenZeppelin 5).
+        // Errors of the libraries that the escrow uses (OpenZeppelin 5).
         error ECDSAInvalidSignature();
         error ECDSAInvalidSignatureLength(uint256 length);
         error ECDSAInvalidSignatureS(bytes32 s);

@@ -115,7 +115,7 @@ pub struct Permit2Authorization {
     /// In the smallest unit of the token.
     pub amount: U256,
     pub spender: Address,
-    /// Of Permit2's unordered nonces, which are counted by owner alone.
+    /// One of Permit2's unordered nonces, which belong to the owner alone.
     pub nonce: U256,
     /// Unix seconds; Permit2 accepts this block time and earlier ones.
     pub deadline: U256,

@@ -42,7 +42,7 @@ impl LoanBook {
         }
         let main = self.main_of(key).map(|(_, slot)| slot);
         let returned = main.is_none_or(Slot::returned);
-        // Another account's transaction displaced it: it could still be mined, so it stays counted.
+        // A foreign transaction took the nonce. The loan's transaction could still be mined, so the loan stays counted.
         let displaced = main.is_some_and(|slot| slot.taken);
         match &rec.end {
             _ if displaced => return (amount, amount),

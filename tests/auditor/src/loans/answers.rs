@@ -83,7 +83,7 @@ impl Auditor {
                 let what = "it was answered JOURNAL_FAILED, but the disk works";
                 return Err(self.loan_violation(key, "disk", what));
             }
-            // It was not written, or it is on disk without confirmation.
+            // The request was not written, or is on disk without confirmation.
             self.lose_loan_call(ticket);
             return Ok(());
         }

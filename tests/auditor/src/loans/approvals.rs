@@ -61,7 +61,7 @@ impl Auditor {
             && approve
             && !rec.authorizations.iter().any(|auth| auth.ticket == ticket)
         {
-            // Its id was returned while the order was open.
+            // The id of the request was returned while the order was open.
             rec.authorizations.push(Authorization::by_order(ticket, open.seq, opened));
         }
         match end {

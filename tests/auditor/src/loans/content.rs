@@ -144,7 +144,7 @@ impl Content<'_> {
         }
     }
 
-    /// Checks that everything is, and goes, to the paying address.
+    /// Checks that every owner and receiver is the paying address.
     fn check_ends(&self, ends: &[&Address]) -> Result<(), Broken> {
         match ends.iter().find(|end| !self.own(end)) {
             Some(other) => broken(format!("it names {other}, which is not the paying address")),

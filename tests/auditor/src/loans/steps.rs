@@ -15,7 +15,7 @@ use std::collections::BTreeSet;
 struct Judged {
     rec: Option<u64>,
     kind: Kind,
-    /// Its plan had ended before the signature, so it must not be broadcast.
+    /// Whether the plan had ended before the signature, so that the transaction must not be broadcast.
     void: bool,
 }
 
@@ -335,7 +335,7 @@ impl Auditor {
             if foreign || self.loans.book.recs.is_empty() || !self.is_loan_step(tx, None) {
                 return Ok(false);
             }
-            // Its signature was not shown with its content, so it is judged now.
+            // The signature of this transaction was shown without its content, so the transaction is judged now.
             let judged = self.judge_loan_step(tx, None)?;
             if judged.void {
                 let what = format!("{tx:?} was broadcast after the end of its plan");

@@ -44,16 +44,16 @@ pub(crate) struct Case<'a> {
 /// What is correct for one trade.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Verdict {
-    /// Why it must be refused, if it must.
+    /// Why the trade must be refused, if it must.
     pub(crate) must_refuse: Option<&'static str>,
-    /// Whether it must, and whether it may, be refused for the daily volume.
+    /// Whether the trade must, and whether it may, be refused for the daily volume.
     pub(crate) volume_must: bool,
     pub(crate) volume_may: bool,
-    /// Why it must not be executed without asking, if so.
+    /// Why the trade must not be executed without an approval, if so.
     pub(crate) must_hold: Option<&'static str>,
     /// Whether nothing is a reason to refuse it.
     pub(crate) must_accept: bool,
-    /// What it takes of the daily volume: (least, most).
+    /// The value that the trade takes of the daily volume: (least, most).
     pub(crate) value: (u64, u64),
     pub(crate) slippage: u32,
 }

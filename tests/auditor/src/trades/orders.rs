@@ -91,7 +91,7 @@ impl Auditor {
             && approve
             && !rec.authorizations.iter().any(|auth| auth.ticket == ticket)
         {
-            // Its id was returned while the order was open.
+            // The id of the request was returned while the order was open.
             rec.authorizations.push(Authorization::by_order(ticket, open.seq, opened));
         }
         match end {
@@ -179,7 +179,7 @@ impl Auditor {
         let mut before = rec.clone();
         before.authorizations.retain(|auth| auth.ticket != ticket);
         let held = before.surely_held(&now) && open.isolated;
-        // These change nothing. Any other reason may close the trade.
+        // These codes change nothing. Any other code may close the trade.
         let open_still = ["CARD_CHANGED", "WALLET_LOCKED", "AGENTS_FROZEN", "JOURNAL_FAILED"];
         let closed = !open_still.contains(&code);
         rec.maybe_closed |= closed;

@@ -14,7 +14,7 @@ use crate::{Auditor, ExchangeFact, Violation, violation};
 struct Judged {
     rec: Option<u64>,
     kind: Kind,
-    /// Its plan had ended before the signature, so it must not be broadcast.
+    /// Whether the plan had ended before the signature, so that the transaction must not be broadcast.
     void: bool,
 }
 
@@ -266,7 +266,7 @@ impl Auditor {
         if let Some(key) = best.filter(|key| named.is_none_or(|named| named == *key)) {
             return Ok(Step { key, kind, decoded });
         }
-        // No trade asks for it: describe how it differs from the one that it was made for.
+        // No trade asks for this transaction: describe how it differs from the trade for which it was made.
         let meant = named.or_else(|| {
             let alive = |r: &TradeRecord| r.authorizations.iter().any(|auth| !auth.killed);
             all.iter().filter(|(_, r)| r.may_live() && alive(r)).map(|(key, _)| **key).next_back()
@@ -390,7 +390,7 @@ impl Auditor {
             if self.trades.book.recs.is_empty() {
                 return Ok(false);
             }
-            // Its signature was not shown with its content, so it is judged now.
+            // The signature of this transaction was shown without its content, so the transaction is judged now.
             let judged = self.judge_step(tx, None)?;
             let slot = Slot::new(judged.rec, judged.kind, tx, self.seq);
             self.trades.book.slots.insert(at.clone(), slot);

@@ -178,7 +178,7 @@ fn withdrawals_are_never_refused_for_money() {
 
 #[test]
 fn concurrent_supplies_stay_below_the_ceiling_together() {
-    // Both were decided before either was signed; the second signature breaks the ceiling.
+    // Both supplies were decided before either was signed, and the second signature breaks the ceiling.
     let policy = LendingPolicy { max_total: 150_000_000, ..lending() };
     let mut lender = Lender::new(policy);
     lender.starts(&supply(90), "one");

@@ -147,7 +147,7 @@ fn first_supply_to_an_uncurated_venue_asks() {
     lender.lends_approved(&supply(40), "one");
     lender.lends(&supply(40), "two");
     with_vault(free(), vault()).lends(&supply(40), "one");
-    // Another token is nothing that the wallet can value.
+    // The wallet cannot value another token.
     let token = VenueFacts { asset: STRANGER.into(), ..other() };
     with_vault(free(), token).hold_rejected("trust", &supply(40));
 }
@@ -159,7 +159,7 @@ fn threshold_is_strict_and_zero_is_manual_only() {
     Lender::new(lending()).holds(&supply(100), "one");
     let manual = LendingPolicy { auto_below: 0, ..lending() };
     Lender::new(manual).start_rejected("I-j", &supply(1));
-    // Of a withdrawal by shares its value counts.
+    // A withdrawal by shares counts with its value.
     let mut lender = Lender::new(lending());
     lender.lends_approved(&supply(150), "one");
     lender.start_rejected("I-j", &withdraw(LoanAmount::All));

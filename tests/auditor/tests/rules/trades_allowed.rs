@@ -150,7 +150,7 @@ fn slow_signer_may_finish_after_the_reported_end() {
     trader.polls("one", rejected_as(Some("PLAN_EXPIRED")));
     let tx = trader.approve_tx(COIN, V3_ROUTER, buy(150).amount_in);
     trader.accepts(signs(&tx));
-    // Its nonce is free for the next plan.
+    // The nonce of the expired plan is free for the next one.
     trader.starts(&buy(50), fair(50), "two");
     let next = trader.approve_tx(COIN, V3_ROUTER, buy(50).amount_in);
     let next = Transaction { nonce: tx.nonce, ..next };

@@ -121,7 +121,7 @@ fn auditor_rejects_an_execution_without_confirmations() {
 
 #[test]
 fn auditor_rejects_an_execution_that_never_happened() {
-    // It reverted, another transaction is named, a reorganization removed it, or nothing was signed.
+    // The swap reverted, another transaction is named, a reorganization removed the swap, or nothing was signed.
     let (mut trader, swap) = included(|i| i.succeeded = false);
     trader.blocks(2);
     trader.poll_rejects("executed", "one", executed(&swap, None));
@@ -353,7 +353,7 @@ fn trades_lost_in_a_crash_may_exist_and_count() {
     let ask = trader.ask(&buy(40));
     trader.called(&ask);
     trader.driver.restart();
-    // Its id shows in a poll of the feed's reader.
+    // A poll shows the id of the lost request.
     trader.polls("one", rejected_as(None));
     let mut trader = Trader::new(limits());
     let ticket = trader.poll("never");

@@ -91,7 +91,7 @@ pub struct Lending {
 pub const POOL_FEE: u32 = 500;
 /// The tick spacing of pools with that fee.
 pub const TICK_SPACING: i32 = 10;
-/// Most that may be borrowed against collateral, as a fraction of its value times 10^18.
+/// Maximum part of the collateral's value that may be borrowed, times 10^18.
 pub const LLTV: u128 = 860_000_000_000_000_000;
 
 /// An address of our own choice, because no real network has this oracle.

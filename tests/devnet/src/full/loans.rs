@@ -40,7 +40,7 @@ pub struct LoanMarket {
     pub collateral_token: Address,
     pub oracle: Address,
     pub irm: Address,
-    /// Most that may be borrowed against collateral, times 10^18.
+    /// Maximum part of the collateral's value that may be borrowed, times 10^18.
     pub lltv: U256,
 }
 

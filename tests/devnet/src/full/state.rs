@@ -73,7 +73,7 @@ async fn ready_in(
     if file.is_file() {
         return Ok(file);
     }
-    // Both block for a while, and this thread may have other tests to run.
+    // The lock and the preparation block for a while, and this thread may have other tests to run.
     let lock = file.with_extension("lock");
     let prepare = move || {
         let packages = Packages::ready(&environment)?;

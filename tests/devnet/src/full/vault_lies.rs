@@ -26,11 +26,11 @@ pub enum VaultLie {
     Balance(U256),
     /// It has no adapters.
     Adapters,
-    /// It keeps this percentage of each deposit, which its previews do not show.
+    /// The vault keeps this percentage of each deposit, and its previews do not show that.
     EntryFee(u8),
-    /// The same in every call with a gas price. Most simulations have none.
+    /// Like `EntryFee`, but only in calls with a gas price. Most simulations have none.
     EntryFeeWhenSent(u8),
-    /// It is closed to every account whose approval it has. Deposits work all the same.
+    /// The vault is closed to every account that has approved it. Deposits work nevertheless.
     ShutOnceApproved,
 }
 
@@ -143,7 +143,7 @@ impl Devnet {
         self.make(adapter, &IOddAdapter::setRefusesCall { refuses }).await
     }
 
-    /// Makes an odd adapter give money away. It reports it all the same.
+    /// Makes an odd adapter give money away, and still report that money.
     ///
     /// # Errors
     /// It has too little, or the transaction failed.

@@ -35,7 +35,7 @@ pub struct VaultFees {
 }
 
 impl GateSide {
-    /// All of them, those that keep money in last.
+    /// The four gates; the two that can keep money in the vault come last.
     pub const ALL: [Self; 4] =
         [Self::ReceiveShares, Self::SendAssets, Self::SendShares, Self::ReceiveAssets];
 }

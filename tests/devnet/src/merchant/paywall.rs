@@ -21,7 +21,7 @@ use crate::stable::Authorization;
 
 const OFFER: &str = "payment-required";
 
-/// Sent with every sale without a chain, so that no reader believes that money moved.
+/// The text that every sale without a chain contains, so that no reader believes that money moved.
 const VERIFIED_ONLY: &str = "only the signature was verified; no money moved";
 
 pub(super) fn router(shop: Arc<Shop>) -> Router {

@@ -234,6 +234,6 @@ async fn a_proxy_payment_within_another_fails() {
     let outer = Payment::new(trader.me, odd);
     let receipt = trader.must(&outer.call(&trader, &outer.sign(&trader, &key))).await;
     assert_eq!(called_back(&trader.logs(&receipt).await), Some(false));
-    // It only failed because it was sent within the other.
+    // The inner payment failed only because it was sent within the outer one.
     trader.must(&inner).await;
 }

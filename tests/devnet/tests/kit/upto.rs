@@ -50,7 +50,7 @@ struct Payment {
     token: Address,
     to: Address,
     facilitator: Address,
-    /// The most that the facilitator may take.
+    /// Maximum amount that the facilitator may take.
     permitted: u128,
     nonce: U256,
     valid_after: u64,

@@ -82,7 +82,7 @@ fn each_function_event_and_error_of_the_package_is_in_our_contract() {
         let ours = compiled["interface"].as_array().unwrap();
         let bytecode = compiled["bytecode"].as_str().unwrap();
         for line in package["contracts"][name]["interface"].as_array().unwrap() {
-            // The whole line, so that selectors, topics and the types of results are equal.
+            // Compares the whole line, so that selectors, topics and the types of results are equal.
             assert!(ours.contains(line), "{name} has no {line}");
             let Some(function) = line.as_str().unwrap().strip_prefix("function ") else { continue };
             let signature = function.split(' ').next().unwrap();

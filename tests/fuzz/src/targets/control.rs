@@ -195,7 +195,8 @@ impl Control {
         for frame in &script.frames {
             let _hung_up = connection.0.write_all(frame);
         }
-        // Its answer shows that the engine has read everything before it, unless the engine has hung up.
+        // The answer to the last frame shows that the engine has read everything before it, unless the engine has hung
+        // up.
         let _hung_up = connection.0.write_all(&last_frame());
         if script.is_cut {
             end(&connection);

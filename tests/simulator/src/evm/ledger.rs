@@ -93,7 +93,7 @@ pub(crate) struct Ledger {
     fork: u64,
     /// Earlier states, oldest first, on a chain with venues.
     past: Vec<Past>,
-    /// Nodes are so many blocks behind.
+    /// How many blocks the nodes are behind.
     pub(crate) lag: u64,
     /// Shares that nodes leave out of what they report.
     pub(crate) hides: BTreeMap<(VenueName, Address), U256>,

@@ -15,11 +15,11 @@ const YEAR: u64 = 31_536_000;
 /// What happens to one venue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum VenueChange {
-    /// Borrowers pay so many thousandths a year.
+    /// Borrowers pay this many thousandths a year.
     Rate(u64),
-    /// A market loses so many thousandths.
+    /// A market loses this many thousandths of its assets.
     Loss(u64),
-    /// All but so many dollars are borrowed, or taken out of an idle balance.
+    /// All but this many dollars are borrowed, or taken out of an idle balance.
     Drain(u64),
     /// Most of what was borrowed is paid back.
     Return,
@@ -35,7 +35,7 @@ pub enum VenueChange {
     OddAdapter,
     /// Removes an adapter that no factory created.
     RightAdapters,
-    /// Gives a venue so many dollars for nothing.
+    /// Gives a venue this many dollars for nothing.
     Donation(u64),
     /// Lets a vault lend no more to its market.
     NoCap,

@@ -81,7 +81,7 @@ fn dollars_of(contracts: &Contracts, currency: Address) -> u64 {
     }
 }
 
-/// Returns how many units of a currency are worth so many dollars.
+/// Returns how many units of a currency are worth `dollars`.
 fn atoms(price: u64, decimals: u8, dollars: u64) -> U256 {
     U256::from(10).pow(U256::from(decimals)) * U256::from(dollars) / U256::from(price)
 }

@@ -36,7 +36,7 @@ pub(crate) struct Vault {
     pub(super) official: bool,
     pub(super) shares: BTreeMap<Address, U256>,
     pub(super) supply: U256,
-    /// What it managed when it was last updated, and when that was, in Unix seconds.
+    /// The assets that the vault managed at its last update, and the time of that update in Unix seconds.
     pub(super) total: U256,
     pub(super) updated: u64,
     /// The part of the growth that goes to its curator, with 18 decimals.
@@ -72,9 +72,9 @@ pub(crate) struct Gates {
 /// What only a MetaMorpho vault has.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Meta {
-    /// Its markets with their caps, in the order of its queues.
+    /// The vault's markets with their caps, in the order of its queues.
     pub(super) queue: Vec<(B256, U256)>,
-    /// What it lost and does not show.
+    /// The loss that the vault does not show.
     pub(super) lost: U256,
 }
 

@@ -133,8 +133,8 @@ pub(crate) fn open(state: &mut State, contracts: &Contracts, time: u64) {
 }
 
 impl State {
-    /// Returns whether a venue may be trusted: a vault for its curator, its adapters, and its owner or its place in the
-    /// table; a market if a vault of the table that may be trusted lends to it.
+    /// Returns whether a venue may be trusted. A vault needs a trusted curator, the right adapters, and a trusted owner
+    /// or a place in the table. A market needs a vault of the table that may be trusted and lends to the market.
     pub(crate) fn may_be_trusted(&self, contracts: &Contracts, venue: VenueName) -> bool {
         let table = lending(contracts);
         match venue {

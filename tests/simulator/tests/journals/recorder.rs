@@ -19,7 +19,7 @@ use crate::reading::{self, Reading};
 /// Seeds to choose from.
 const SEEDS: u64 = 240;
 
-/// The most bytes of a packed set.
+/// Maximum size of a packed set, in bytes.
 const BYTES: u64 = 500_000;
 
 /// Records the journals into the new folder `set`: the unattended one, and worlds that together contain what is covered.

@@ -146,7 +146,7 @@ async fn the_engine_connects_only_to_its_counterparties() {
         let url: reqwest::Url = url.parse().expect("a URL");
         format!("127.0.0.1:{}", url.port().expect("a port"))
     };
-    // Both existing kinds of counterparty were called, so the run covers each.
+    // The run called a node and an explorer, so it covers both kinds of counterparty.
     let mut wanted = [of(&node), of(&explorer)];
     wanted.sort();
     assert_eq!(seen.keys().collect::<Vec<_>>(), wanted.iter().collect::<Vec<_>>(), "{seen:?}");

@@ -51,7 +51,7 @@ pub(crate) struct Buyer {
 #[derive(Debug)]
 pub(crate) struct ProgramResult {
     pub(crate) exit: Option<i32>,
-    /// The one line of JSON that it prints.
+    /// The one line of JSON that the program prints.
     pub(crate) line: Value,
 }
 

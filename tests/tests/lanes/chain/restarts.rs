@@ -133,7 +133,7 @@ async fn a_call_in_progress_is_answered_before_sigterm_ends_the_engine() {
         body.len()
     );
     call.write_all(head.as_bytes()).await.expect("sent");
-    // Sent when the handler asks for the body: from here on the call is in progress.
+    // The server sends this when the handler asks for the body: from here on the call is in progress.
     let mut received = [0; b"HTTP/1.1 100 Continue\r\n\r\n".len()];
     timeout(TIMEOUT, call.read_exact(&mut received)).await.expect("in time").expect("an answer");
     assert_eq!(&received, b"HTTP/1.1 100 Continue\r\n\r\n");

@@ -202,7 +202,7 @@ async fn two_hosts_of_one_outbox_execute_each_submission_once() {
             data: Default::default(),
             gas_limit: 21_000,
         };
-        // Both submit the same call; the second submission reports that it is already accepted.
+        // Both hosts submit the same call; the second submission reports that the call is already accepted.
         for host in &hosts {
             host.submit(*id, call.clone(), row.gas.ceiling, None).await.expect("taken");
         }

@@ -61,7 +61,7 @@ async fn a_curators_name_proves_nothing() {
     assert!(answer["reason"].as_str().expect("a reason").contains("not confirmed"), "{answer}");
     let venue = vault.to_checksum(None);
     stage.operator.must(&format!("venue trust {venue} --network base --yes")).await;
-    // Its liquidity is thin, so the operator decides.
+    // The vault's liquidity is thin, so the operator decides.
     let (status, answer) = stage.supply(&venue, 100).await;
     assert_eq!((status, &answer["status"]), (202, &json!("pending")), "{answer}");
     stage.approve_held().await;

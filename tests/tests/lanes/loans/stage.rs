@@ -183,7 +183,7 @@ impl Stage {
         register(&mut self.operator, name).await
     }
 
-    /// Waits until the journal has booked so many withdrawals of the operator.
+    /// Waits until the journal has booked `count` withdrawals of the operator.
     pub(crate) async fn await_booked(&mut self, count: usize) {
         let end = tokio::time::Instant::now() + TIMEOUT;
         loop {

@@ -1,4 +1,4 @@
-//! Contracts that are not the expected ones close what depends on them.
+//! If a contract of the exchange is missing or unexpected, the wallet refuses the trades that depend on it.
 
 use alloy_primitives::Address;
 use bursar_control::answers::{Answer, CheckAnswer, CheckResult};

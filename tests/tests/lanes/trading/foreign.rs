@@ -29,7 +29,7 @@ alloy_sol_types::sol! {
     }
 }
 
-/// A challenge for so many units of a token whose domain has this name, in version 3.
+/// A challenge for `atoms` units of a token whose domain has this name, in version 3.
 fn offer(token: Address, name: &str, atoms: u64) -> Value {
     let mut offer = challenge(BASE, atoms, "https://api.example.com/1");
     let first = &mut offer["accepts"][0];
@@ -155,7 +155,7 @@ async fn a_thin_pool_holds_and_a_pool_that_is_too_small_gives_no_price() {
     assert_eq!(reason, HoldReason::Unpriced);
     let refused = stage.operator.refused(&format!("approve {} --yes", request.id)).await;
     assert_eq!(refused.code, Code::Unpriced, "{refused}");
-    // Another pool can deliver the amount: now there is a price, and the policy refuses it.
+    // Another pool can deliver the amount: now there is a price, and the policy refuses the payment.
     stage.add_v3_pool([Side::new(stage.dollar(), DEEP), Side::new(token, DEEP)], 500).await;
     let refused = stage.operator.refused(&format!("approve {} --yes", request.id)).await;
     assert_eq!(refused.code, Code::ConfirmationNeeded, "{refused}");

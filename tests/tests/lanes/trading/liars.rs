@@ -110,7 +110,7 @@ impl Scene {
         }
     }
 
-    /// Waits until the owner has sent so many transactions, or the trade is over.
+    /// Waits until the owner has sent `count` transactions, or the trade is over.
     async fn await_sent<T>(&self, count: u64, trade: &tokio::task::JoinHandle<T>) {
         let end = Instant::now() + TIMEOUT;
         while self.stage.nonce().await < count && !trade.is_finished() {

@@ -41,7 +41,7 @@ struct Run {
     /// The authentication, and whether the agent sends a key.
     mode: (&'static str, bool),
     patience: &'static str,
-    /// What it sends, as arguments of the program.
+    /// The requests that the agent sends, as arguments of the program.
     wanted: Vec<String>,
     agent: Agent,
     owner: Address,

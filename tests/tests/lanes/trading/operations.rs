@@ -166,7 +166,7 @@ async fn run_all(chain: ChainId) {
     }
 }
 
-/// Both chains at once: most of the time passes while transactions become final.
+/// Tests both chains at once, because most of the time passes while transactions become final.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_operation_on_both_networks_fills_to_the_unit() {
     tokio::join!(run_all(BASE), run_all(ROBINHOOD));

@@ -35,7 +35,7 @@ impl Stage {
         }
     }
 
-    /// Gives the trader so much of a token of the kit, or of the native coin.
+    /// Gives the trader `amount` of a token of the kit, or of the native coin.
     async fn give_trader(&self, Side { token, amount }: Side) {
         let coin = json!([TRADER, U256::from(WEALTH)]);
         self.chain.request("anvil_setBalance", coin).await.expect("set");
@@ -68,7 +68,7 @@ impl Stage {
         self.add_v3_pool(sides, 3_000).await;
     }
 
-    /// Sells so much of a token to the v3 pool of WETH and the dollar token, which makes it cheaper there.
+    /// Sells `amount` of a token to the v3 pool of WETH and the dollar token, which makes the token cheaper there.
     pub(crate) async fn sell_to_v3(&self, token: Address, amount: u128) {
         self.give_trader(Side::new(token, amount)).await;
         let (dollar, weth) = (self.dollar(), self.contracts.weth);
@@ -88,18 +88,18 @@ impl Stage {
         call.expect("a call")
     }
 
-    /// Sells so much of a token, or of the native coin, to a v4 pool.
+    /// Sells `amount` of a token, or of the native coin, to a v4 pool.
     pub(crate) async fn sell_to_v4(&self, pool: &PoolV4, token: Address, amount: u128) {
         self.give_trader(Side::new(token, amount)).await;
         self.chain.swap_v4(TRADER, pool, token, amount).await.expect("sold");
     }
 
-    /// Buys WETH from the v3 pool with so many dollars, which makes WETH dearer there.
+    /// Buys WETH from the v3 pool with `dollars`, which makes WETH dearer there.
     pub(crate) async fn move_v3_price(&self, dollars: u128) {
         self.sell_to_v3(self.dollar(), dollars).await;
     }
 
-    /// Buys a token from its v3 pool with so many dollars, which makes it dearer there.
+    /// Buys a token from its v3 pool with `dollars`, which makes the token dearer there.
     pub(crate) async fn buy(&self, token: Address, fee: u32, dollars: u128) {
         self.give_trader(Side::new(self.dollar(), dollars)).await;
         let bought = self.chain.swap_v3(TRADER, [self.dollar(), token], fee, dollars).await;

@@ -258,7 +258,7 @@ impl Stage {
         self.post("/sign", &body).await
     }
 
-    /// Lets so many seconds pass, for the chain and the engine.
+    /// Lets `seconds` pass, for the chain and the engine.
     pub(crate) async fn pass(&mut self, seconds: i64) {
         self.chain.request("evm_increaseTime", json!([seconds])).await.expect("set");
         self.chain.mine(1).await.expect("mined");

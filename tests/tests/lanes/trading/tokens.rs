@@ -140,7 +140,7 @@ async fn tokens_that_refuse_or_call_back_end_the_trade_without_a_swap() {
     assert_eq!(end["reason_code"], "WOULD_FAIL", "{end}");
     stage.assert_undone(token, &end).await;
 
-    // It forgets the approval: another one would cost gas and be forgotten too.
+    // The token forgets the approval. Another approval would cost gas and be forgotten too.
     let token = stage.add_token("Forgets", TokenQuirk::Forgets).await;
     let first = stage.head().await + 1;
     let id = stage.held_sale(token, true).await;
@@ -149,7 +149,7 @@ async fn tokens_that_refuse_or_call_back_end_the_trade_without_a_swap() {
     stage.assert_undone(token, &end).await;
     assert_eq!(stage.mined_since(first).await.len(), 1);
 
-    // In the middle of the swap it moves the price of the second pool.
+    // In the middle of the swap the token moves the price of the second pool.
     for quirk in [TokenQuirk::Calls, TokenQuirk::CallsLater] {
         let token = stage.add_token("Calls", quirk).await;
         let amount = 300_000 * DOLLAR;

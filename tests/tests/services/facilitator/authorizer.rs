@@ -192,7 +192,7 @@ async fn without_api_keys_claims_are_signed_for_any_caller_and_refunds_for_none(
     stage.facilitator.stop().await;
 }
 
-/// Its key is not among those that pay gas, on any network.
+/// The authorizer's key is not among the keys that pay gas, on any network.
 #[tokio::test]
 async fn an_authorizer_pays_gas_on_no_network() {
     let network = bursar_core::networks::by_chain(BASE).expect("a row");

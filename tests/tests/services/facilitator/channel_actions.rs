@@ -10,7 +10,7 @@ pub(crate) enum Action {
         request: Request,
         /// Whether the request has an idempotency key, which its repeats share.
         is_keyed: bool,
-        /// Whether it goes to the endpoint of its kind, and not to `/settle`.
+        /// Whether the request goes to the endpoint of its kind, and not to `/settle`.
         by_kind: bool,
     },
     Verify {

@@ -135,7 +135,7 @@ impl World {
                 .values()
                 .flat_map(|(one, other)| std::iter::repeat_n((), one.len() + other.len()))
             {
-                // Both answers are two sums, and the difference is owed.
+                // Each of the two answers is a sum, and their difference is owed.
                 let (all, part) = pair(debts.next().expect("an answer"));
                 owed += U256::from(all.max(part) - all.min(part));
             }

@@ -310,7 +310,7 @@ async fn t_58_a_caller_that_spent_its_budget_leaves_another_caller_its_own() {
     let url = chain.url().to_owned();
     let more = "gas_budget_caller_percent = 10\nconfirmations = 1";
     let home = prepared_home(&chain, &url, 1, &keys(&["shop", "stall"]), more).await;
-    // As above: ten percent pays for a few payments.
+    // Ten percent of the coin pays for a few payments.
     let gwei = U256::from(1_000_000_000_u64);
     let coin = json!([home.signers[0], gwei * U256::from(2 * 260_000 * 13)]);
     chain.request("anvil_setBalance", coin).await.expect("set");

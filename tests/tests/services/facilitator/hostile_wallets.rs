@@ -405,7 +405,7 @@ async fn an_account_that_starts_burning_gas_spoils_no_transaction_of_the_contrac
         has_sent(1).await;
         let both = futures::future::join(stage.settle(&bad), stage.settle(&good));
         let burns = async {
-            // Both wait behind the first transaction, and leave together after it.
+            // Both payments wait behind the first transaction, and leave together after it.
             while metric(&stage, "facilitator_open_payments").await != "3" {
                 tokio::time::sleep(Duration::from_millis(20)).await;
             }

@@ -156,7 +156,7 @@ async fn an_authorization_that_another_sender_settled_first_is_a_duplicate() {
     let body = paid.body(2);
     let brings_first = async {
         wait_until("sent", async || all_sent(&stage, "pending").await == 1).await;
-        // Their transaction has a higher fee, so ours is mined after it and reverts.
+        // The other sender's transaction has a higher fee, so ours is mined after it and reverts.
         let account = stage.chain.request("eth_accounts", json!([])).await.expect("answered");
         let theirs = json!([{
             "from": account[0], "to": stage.coin(), "data": calldata(&authorization, &signature),
@@ -223,7 +223,7 @@ async fn prism_payments_of_one_payer_are_sent_in_nonce_order() {
     // The first is in flight before the others arrive, in any order.
     stage.chain.set_automine(false).await.expect("set");
     let first = pay(0, 1_000);
-    // Signed once: signing again in another second makes another payment.
+    // The payment is signed once, because signing in another second makes another payment.
     let later: Vec<Value> = [3, 1, 2].into_iter().map(|nonce| pay(nonce, 1_000 + nonce)).collect();
     let rest = async {
         wait_until("sent", async || all_sent(&stage, "pending").await == 1).await;

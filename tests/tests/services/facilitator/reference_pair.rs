@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use crate::facilitator::reference_differences::{Fields, fields};
 use crate::facilitator::stage::Stage;
 
-/// Both facilitators, with the same state of the chain behind each.
+/// Our facilitator and the reference one, each on a chain in the same state.
 pub(crate) struct Pair {
     pub(crate) stage: Stage,
     pub(crate) their_chain: Devnet,

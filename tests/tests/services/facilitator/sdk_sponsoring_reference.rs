@@ -141,7 +141,7 @@ impl Pair {
         ]
         .map(|(name, body)| verify(named(name), body))
         .into();
-        // Their code of the scheme exact is then a whole stack trace.
+        // In the scheme `exact`, the reference's error code is then a whole stack trace.
         if !matches!(kind, Kind::Exact) {
             cases.push(settle(named("settle without"), body.clone()));
         }

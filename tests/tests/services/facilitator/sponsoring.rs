@@ -75,7 +75,7 @@ impl Stage {
                 let receiver = Payer::random().address();
                 let channel = Channel::new(self.network(), payer.clone(), receiver);
                 let body = channel.deposit_by_permit2(PRICE.into(), 1_000);
-                // The deposit may have been signed a second later.
+                // The deposit is signed after `deadline` was computed, and may expire a second later.
                 Request { body, payee: ESCROW, deadline: deadline + 1 }
             }
         }
@@ -160,7 +160,7 @@ async fn a_bare_deposit_may_include_a_permit() {
     stage.facilitator.stop().await;
 }
 
-/// Any account can redeem a permit first. It then gives the allowance all the same.
+/// Any account can redeem a permit first. The permit then still gives the allowance.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_permit_that_a_stranger_redeems_first_does_no_harm() {
     let Some(stage) = Stage::set_up(BASE, 1, "").await else { return };

@@ -248,7 +248,8 @@ async fn a_cancelled_permit_is_not_settled_by_an_unrelated_transfer() {
             answer.expect("answered") != "0x0"
         })
         .await;
-        // Both have a higher fee, so they are mined before our transaction, which then moves nothing.
+        // The cancellation and the transfer have a higher fee, so they are mined before our transaction, which then
+        // moves nothing.
         cancel_permit(&stage, &payer, U256::from_be_bytes(paid.terms.nonce.0)).await;
         transfer(&stage, &payer, 700).await;
         for _block in 0..20 {

@@ -306,7 +306,8 @@ async fn each_signer_settles_the_payments_that_name_it() {
     for answer in &answers {
         assert_ne!(sender(&stage, answer).await, second, "{answer}");
     }
-    // It is not counted on for other payments either, and a payment that names it needs its coin.
+    // The facilitator does not count on the retired signer's coin for other payments. A payment that names that signer
+    // needs its coin.
     let empty = |signer: Address| json!([signer, "0x0"]);
     for signer in [first, third] {
         stage.chain.request("anvil_setBalance", empty(signer)).await.expect("set");

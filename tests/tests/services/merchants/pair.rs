@@ -123,7 +123,7 @@ pub(crate) struct Sale {
     pub(crate) transfers: Vec<String>,
 }
 
-/// Two sellers, what is behind them, and a chain.
+/// Two sellers with their facilitators and upstream, and a chain.
 #[derive(Debug)]
 pub(crate) struct Pair {
     chain: Devnet,

@@ -306,7 +306,7 @@ async fn a_sale_is_kept_as_it_was_paid() {
     };
     let paid = Record { model: Some("toy".to_owned()), answer_stored: true, ..model };
     assert_eq!((rest, stored.bound), (paid, Some(100)));
-    // Found by the body and the payment that it came with, and by no other.
+    // A sale is found by its body together with its payment, and by no other pair.
     let (identity, body) = (order.identity, order.quote.digest);
     assert_eq!(seller.seller.known(identity, &body).await.unwrap(), Some(stored.clone()));
     assert_eq!(seller.seller.known(identity, &[0; 32]).await.unwrap(), None);

@@ -249,7 +249,7 @@ async fn a_payer_of_repeated_failed_settlements_is_locked_out() {
         assert_eq!(refusal(response).await, (402, "settlement_failed".to_owned()));
     }
     let response = stage.customer.buy(2, &chat("hello")).await;
-    // The rest of ten minutes, so that an obedient client is not refused again and again.
+    // `retry-after` is the rest of ten minutes, so that an obedient client is not refused again and again.
     let seconds = response.headers()["retry-after"].to_str().unwrap().parse::<u64>().unwrap();
     assert!((30..=600).contains(&seconds), "{seconds}");
     assert_eq!(refusal(response).await, (429, "too_many_requests".to_owned()));

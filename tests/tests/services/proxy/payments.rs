@@ -48,7 +48,7 @@ async fn a_payment_with_a_wrong_price_payee_network_or_time_gets_a_new_challenge
             asked_again(stage.customer.send(&body, &header).await, reason).await;
         }
     }
-    // Signed for a smaller body, whose price is lower.
+    // The payment was signed for a smaller body, whose price is lower.
     let header = stage.customer.sign(2, &chat("h")).await;
     let larger = chat("hello hello hello hello hello hello hello");
     let reason = "invalid_exact_evm_payload_authorization_value";

@@ -74,7 +74,8 @@ async fn the_upstream_gets_its_key_the_body_and_nothing_else_of_the_customer() {
     assert_eq!(stage.upstream.last_body(), serde_json::to_vec(&bounded).unwrap());
 }
 
-/// A loop of tools sends each answer back. Official libraries send all of its members, the empty ones too.
+/// An agent that calls tools sends each answer back. Official libraries send all members of the answer, including empty
+/// ones.
 #[tokio::test]
 async fn an_answer_with_all_its_members_is_sent_back_in_the_next_request() {
     let mut first = answer("");

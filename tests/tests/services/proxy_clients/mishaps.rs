@@ -143,7 +143,7 @@ async fn without_a_block_the_answer_is_sent_and_the_receipt_follows() {
         assert!(text.contains("world"));
         let balance = stage.chain.request("eth_call", balance_at_latest(&stage)).await;
         assert_eq!(balance.expect("an answer"), json!(format!("0x{:064x}", 0)));
-        // A repeat before the block gets the same.
+        // A repeat before the block gets the same answer.
         let again = customer.send(&body, &header).await;
         assert_eq!(receipt(&again)["success"], json!(false));
         assert_eq!(again.text().await.unwrap(), text);
@@ -232,7 +232,7 @@ async fn a_payer_that_empties_its_balance_before_the_block_gets_no_content() {
     while waiting().await == "0x0" {
         tokio::task::yield_now().await;
     }
-    // It overtakes the settlement with a higher fee.
+    // The payer's own transfer overtakes the settlement with a higher fee.
     let call = transferCall { to: Address::repeat_byte(0x77), value: U256::from(INITIAL_BALANCE) };
     let price = U256::from(10).pow(U256::from(12));
     let drain = json!({

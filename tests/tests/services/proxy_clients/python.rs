@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use crate::proxy_clients::stage::{BASE, INITIAL_BALANCE, Stage};
 
-/// Both clients: the synchronous one pays by a few lines on top of x402, the other by x402's transport.
+/// The two clients: the synchronous one pays by a few lines on top of x402, the asynchronous one by x402's transport.
 const CLIENTS: [&str; 2] = ["sync", "async"];
 const REFUSED: &str = "{\"error\":{\"message\":\"slowly\",\"code\":\"rate_limit_exceeded\"}}";
 

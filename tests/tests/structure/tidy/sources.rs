@@ -7,7 +7,7 @@ use syn::{Attribute, Expr, ExprLit, ImplItemFn, ItemFn, Lit, Meta, TraitItemFn, 
 /// One Rust file.
 #[derive(Debug)]
 pub(crate) struct Source {
-    /// Its path from the root of the tree.
+    /// The path of the file from the root of the tree.
     pub(crate) path: String,
     pub(crate) text: String,
 }

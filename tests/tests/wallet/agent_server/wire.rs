@@ -46,7 +46,7 @@ fn versions_and_protocols() -> Vec<Case> {
         bad(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_vec()),
         bad(b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03".to_vec()),
         bad(b"GET /health HTTP/1.1\nHost: localhost\n\n".to_vec()),
-        // Refused without waiting for an end that may never come.
+        // The request is refused without waiting for an end that may never come.
         bad(b"GET /health HTTP/1.1\rHost: localhost\r\r".to_vec()),
         bad(with("Upgrade: websocket\r\nConnection: Upgrade\r\n")),
         bad(with("Upgrade: h2c\r\n")),
@@ -134,7 +134,7 @@ fn bodies() -> Vec<Case> {
             "AGENT_NOT_FOUND",
             true,
         ),
-        // Refused for its announced length, before any of the body was sent.
+        // The request is refused for its announced length, before any of the body was sent.
         (announced(BODY_BYTES + 1), 413, "PAYLOAD_TOO_LARGE", false),
         (announced(9_999_999_999_999_999), 413, "PAYLOAD_TOO_LARGE", false),
         (post("/ping", "", &of_size(BODY_BYTES + 1)), 413, "PAYLOAD_TOO_LARGE", false),

@@ -79,7 +79,7 @@ async fn a_payment_waits_while_the_device_is_not_ready_and_goes_on_by_itself() {
     bench.says(&request, "Turn on \"Raw messages\" (or \"Blind signing\")").await;
     device.change(|app| app.version = [1, 4, 0]);
     bench.says(&request, "is too old: update it").await;
-    // By hashes only, and so with blind signing only.
+    // The device can sign hashes only, which needs blind signing.
     device.change(|app| app.version = [1, 6, 0]);
     bench.says(&request, "Turn on \"Blind signing\"").await;
     device.change(|app| {
@@ -191,7 +191,7 @@ async fn a_late_press_after_a_stop_is_read_and_discarded() {
             _deny => {}
         }
         if stop == "deny" {
-            // Nothing waits any more, but the Ledger still shows the payment.
+            // No request waits any longer, but the Ledger still shows the payment.
             bench
                 .until("a warning", async || {
                     let Answer::Status(status) = bench.engine.operator().must("status").await
@@ -366,7 +366,7 @@ async fn a_switch_that_is_off_fills_no_journal() {
     bench.pays(&request).await;
 }
 
-/// Lets the disk be full after so many commits. Returns whether it was the signature that could not be recorded.
+/// Lets the disk be full after `commits` commits. Returns whether the failed commit was that of the signature.
 async fn loses_the_signature(commits: usize) -> bool {
     let (device, at) = plug_in(WORDS);
     let store = FaultyStore::new(MemoryStore::default(), commits);

@@ -92,7 +92,7 @@ impl Scene {
             .await
     }
 
-    /// Whether the node's pool holds a transaction of the payer that moves so many wei.
+    /// Whether the node's pool holds a transaction of the payer that moves `wei`.
     async fn waits(&self, wei: U256) -> bool {
         let pool = self.chain.request("txpool_content", json!([])).await.expect("read");
         let payer: Address = self.bench.address.parse().unwrap();
@@ -197,7 +197,7 @@ async fn a_refused_send_is_dropped_and_a_cancel_or_a_higher_offer_asks_again() {
     scene.bench.press(Decision::Press).await;
     let first = scene.until(&sent.id, "sent", false).await;
     assert_eq!(first.nonce, Some(0), "the refused send left no gap");
-    // Nothing is offered again by itself, however long it waits.
+    // The wallet offers no transaction again by itself, however long the transaction waits.
     for _minute in 0..30 {
         scene.bench.engine.clock.advance(60_000);
         tokio::task::yield_now().await;
@@ -216,7 +216,7 @@ async fn a_refused_send_is_dropped_and_a_cancel_or_a_higher_offer_asks_again() {
     operator.must(&format!("address cancel {}", sent.id)).await;
     scene.bench.prompt().await;
     scene.bench.press(Decision::Refuse).await;
-    // Refused once, the cancellation asks again only when the operator says so.
+    // After one refusal on the device, the cancellation asks again only on the operator's command.
     scene.bench.engine.clock.advance(60_000);
     assert_eq!(scene.prompts(), 4);
     // Until the wallet has recorded the refusal, asking changes nothing.

@@ -57,7 +57,7 @@ impl Bench {
         Self { engine, device, agent, address, at }
     }
 
-    /// Asks for a payment of so many units on Base.
+    /// Asks for a payment of `atoms` units on Base.
     pub(crate) async fn ask(&self, atoms: u64, n: u64) -> (u16, Value) {
         let offer = bursar_tests::offers::offer(atoms, n);
         self.engine.post("/sign", &self.agent.ask(self.engine.now_s(), &offer, None)).await

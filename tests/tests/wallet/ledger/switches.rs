@@ -113,7 +113,7 @@ async fn the_operator_starts_a_try_at_any_time() {
     let request = bench.refused_by_the_device(1).await;
     assert!(bench.queue().await.expect("it waits").may_retry);
     let (before, _polls) = bench.counts();
-    // In vain, and its list says the same as before.
+    // The try fails, and the list shows the same as before.
     let listed = async || match bench.engine.operator().must("requests --retry").await {
         Answer::Requests { requests } => requests[0].card.clone().expect("a card").device,
         other => panic!("{other:?}"),

@@ -12,8 +12,8 @@ use crate::threats::stage::{
 use crate::threats::wire::KeepAlive;
 
 const POLICY: &str = "--day 1000 --txn 10 --auto 5";
-/// Most that the whole table may add to the peak memory of a process, in KiB. An input that expands in memory takes
-/// dozens of MiB. Per-thread allocator caches add up to 5 MiB, depending on how the threads share the work.
+/// Maximum growth of a process's peak memory by the whole table, in KiB. An input that expands in memory takes dozens
+/// of MiB. Per-thread allocator caches add up to 5 MiB, depending on how the threads share the work.
 const GROWTH_KIB: u64 = 12 * 1024;
 
 #[tokio::test]

@@ -43,7 +43,7 @@ async fn spend(engine: &TestEngine, agent: &Agent, n: &mut u64) -> u64 {
     }
 }
 
-/// The most atoms that one allowance buys at this price.
+/// Maximum number of atoms that one allowance buys at this price.
 const MAX_SPEND: u64 = LIMIT / PRICE * PRICE;
 
 #[tokio::test]

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use crate::threats::stage::{add_agent, offer_with, set_up_wallet};
 use crate::threats::wire::KeepAlive;
 
-/// Most memory, and most disk, that the whole attack may use (T-43), in MiB.
+/// Maximum growth of memory, and of the disk's use, by the whole attack (T-43), in MiB.
 const MOST_MIB: f64 = 64.0;
 /// Payments without padding that follow the padded ones.
 const PLAIN: usize = 400;

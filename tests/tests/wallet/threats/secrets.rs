@@ -154,7 +154,7 @@ fn ask_everything(
         body["signature"] = json!(agent.sign(now(), &fields));
         answer_log.post("/callback", &body);
     }
-    // Secrets in the wrong places must not be repeated.
+    // The log must not repeat secrets in the wrong places of a request.
     let wrong = asks[0].to_string();
     let headers =
         format!("authorization: Bearer {token}\r\nx-agent-id: {token}\r\ncookie: t={token}\r\n");

@@ -133,8 +133,8 @@ async fn wait_until(engine: &TestEngine, payments: &[String], wanted: &str, coun
     }
 }
 
-/// The most queries for one transaction in this many seconds: after one second, then with doubling pauses of up to ten
-/// minutes.
+/// Returns the maximum number of queries for one transaction in this many seconds: after one second, then with doubling
+/// pauses of up to ten minutes.
 fn max_queries(seconds: u64) -> u64 {
     u64::from((seconds + 1).ilog2()) + seconds / 600 + 1
 }

@@ -27,7 +27,7 @@ impl HoldingRow<'_> {
             HoldingRow::Position(row) => {
                 format!("position {} {} {} {}", row.label, row.address, row.caip2, row.venue)
             }
-            // Two of them may have the same text, and each can be selected.
+            // Two rows may have the same text, and each can be selected.
             HoldingRow::Unread { index, .. } => format!("unread {index}"),
         }
     }

@@ -7,9 +7,9 @@ use super::call::Call;
 use super::server::Topic;
 use super::{Connection, Intent, Model, Purpose, rows};
 
-/// Most commands in flight. The engine accepts eight per connection, including the watch.
+/// Maximum number of commands in flight. The engine accepts eight per connection, including the watch.
 const CALLS: usize = 6;
-/// Most commands in flight when an urgent one is sent: a decision or the freeze.
+/// Maximum number of commands in flight when an urgent one is sent: a decision or the freeze.
 const URGENT_CALLS: usize = 8;
 /// Shortest time between two queries of a topic. Agents may pay a thousand times a second.
 const QUERY_INTERVAL_MS: u64 = 300;

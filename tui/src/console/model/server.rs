@@ -16,7 +16,7 @@ use super::feed::Feed;
 
 /// How long a request stays in the list after its end.
 const LINGER_MS: u64 = 60_000;
-/// Most closed requests in the list, not counting the one whose card is open.
+/// Maximum number of closed requests in the list, not counting the request whose card is open.
 const LINGERING_ROWS: usize = 2;
 
 /// One part of the engine's state that the console queries.

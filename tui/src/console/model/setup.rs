@@ -59,7 +59,7 @@ pub(crate) fn steps(model: &Model) -> Vec<Step> {
     let (wallet, agents) = (&status.wallet, server.agents.as_deref().unwrap_or_default());
     let policies = server.policies.as_deref().unwrap_or_default();
     let works = agents.iter().any(|agent| agent.policy.is_some());
-    // The names that exist already, or else suggestions.
+    // The commands contain the names of an existing address, policy and agent, or else suggested names.
     let quoted = |name: &str| shlex::try_quote(name).map_or_else(|_nul| String::new(), Into::into);
     let label = server.addresses.iter().flatten().map(|row| row.label.as_str()).next();
     let label = quoted(label.unwrap_or("research"));

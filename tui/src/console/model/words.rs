@@ -6,7 +6,7 @@ use super::field::Field;
 
 /// Number of words asked for.
 const WORDS_ASKED: usize = 3;
-/// Most words in a row.
+/// Maximum number of words in a row.
 const COLUMNS: usize = 4;
 /// Width of a number and its word of at most eight letters.
 const CELL: usize = 12;

@@ -54,7 +54,7 @@ fn long_card_is_approved_only_after_every_needed_row_was_visible() {
     assert!(!stage.screen().contains("y approve"), "{}", stage.screen());
     assert!(!yes_is_sent(&mut stage));
     assert!(stage.screen().contains("not yet: scroll (j) to `today`"), "{}", stage.screen());
-    // Its end alone is not all of it.
+    // The end of the card alone is not the whole card.
     stage.press(KeyCode::End);
     assert!(stage.screen().contains("0000000"), "{}", stage.screen());
     assert!(!yes_is_sent(&mut stage));

@@ -162,7 +162,7 @@ fn focused_pane_is_marked_without_colour() {
     }
 }
 
-/// Such a note may state what became of money.
+/// A note may state what became of money, so it must not be cut.
 #[test]
 fn long_note_is_shown_whole_and_never_over_the_keys_of_a_dialog() {
     let mut stage = Stage::full((60, 16));

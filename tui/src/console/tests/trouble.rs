@@ -13,7 +13,7 @@ use crate::console::model::server::Topic;
 use crate::console::model::{PASTE_GAP_MS, Pane, Purpose};
 use crate::console::update::Message;
 
-/// Its small payments change the card's figures several times a second.
+/// The agent's small payments change the card's figures several times a second.
 #[test]
 fn changing_figures_of_a_busy_agent_do_not_block_a_decision() {
     for (key, order) in [("y", "approve"), ("n", "deny")] {

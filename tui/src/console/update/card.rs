@@ -78,7 +78,7 @@ pub(super) fn pressed(model: &mut Model, key: &KeyEvent, action: Option<KeyActio
     if action.is_some_and(|action| scroll(model, action)) {
         return Vec::new();
     }
-    // It decides nothing, so it needs no pause.
+    // A retry decides nothing, so it needs no pause.
     if action == Some(KeyAction::Retry) && model.retry_device() {
         return Vec::new();
     }

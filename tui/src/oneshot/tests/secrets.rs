@@ -100,7 +100,7 @@ async fn a_seed_phrase_goes_elsewhere_only_when_revealed() {
     assert!(ran.out.contains("1  legal"), "{}", ran.out);
 }
 
-/// Refused before the engine receives the order: a phrase that was never shown would be lost.
+/// The command is refused before the engine receives the order: a phrase that was never shown would be lost.
 #[tokio::test]
 async fn seed_is_not_created_if_its_words_cannot_be_shown() {
     for (name, json) in [("seed_unshowable_json", true), ("seed_unshowable", false)] {

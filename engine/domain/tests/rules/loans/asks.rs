@@ -50,7 +50,7 @@ pub(crate) fn market(number: u8) -> VenueId {
     VenueId::Market(B256::repeat_byte(number))
 }
 
-/// The price at which a million shares redeem for so many units.
+/// The price at which a million shares redeem for `assets` units.
 pub(crate) fn price(assets: u64) -> Option<SharePrice> {
     SharePrice::new(U256::from(assets), U256::from(1_000_000))
 }
@@ -91,7 +91,7 @@ pub(crate) fn nothing_lent() -> Exposure {
     }
 }
 
-/// A healthy quote for so many micro-dollars, one share for each.
+/// A healthy quote for `micros` micro-dollars, with one share for each micro-dollar.
 pub(crate) fn quote(micros: u64) -> LoanQuote {
     LoanQuote {
         block: 100,
@@ -116,7 +116,7 @@ pub(crate) fn quote(micros: u64) -> LoanQuote {
     }
 }
 
-/// A supply of so many micro-dollars to a vault on Base.
+/// A supply of `micros` micro-dollars to a vault on Base.
 pub(crate) fn supply(micros: u64) -> LoanAsk {
     LoanAsk {
         chain: BASE,
@@ -129,7 +129,7 @@ pub(crate) fn supply(micros: u64) -> LoanAsk {
     }
 }
 
-/// A withdrawal of so many micro-dollars from the same vault.
+/// A withdrawal of `micros` micro-dollars from the vault of [`supply`].
 pub(crate) fn withdrawal(micros: u64) -> LoanAsk {
     LoanAsk { action: LoanAction::Withdraw, counted: Usd::ZERO, ..supply(micros) }
 }

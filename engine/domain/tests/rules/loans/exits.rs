@@ -82,7 +82,7 @@ fn multicall(parts: Vec<Bytes>) -> Bytes {
     [&selector[..], &word(32), &word(parts.len()), &heads, &tails].concat().into()
 }
 
-/// Only what arrived frees the ceiling: the penalty is lost, and no withdrawal.
+/// Only the amount that arrived frees the ceiling: the penalty is a loss, not a withdrawal.
 #[test]
 fn the_penalty_of_a_forced_exit_stays_counted_as_lent() {
     let mut bench = Bench::new();
@@ -102,7 +102,7 @@ fn the_penalty_of_a_forced_exit_stays_counted_as_lent() {
     let received = Some(Atoms(U256::from(39_200_000)));
     bench.world.must(Action::BookWithdrawal { id, received });
     assert_eq!((bench.lent(&place), bench.deployed("main")), (800_000, 800_000));
-    // It is booked once, and the operator books the loss.
+    // A second receipt books nothing, and the operator books the loss.
     bench.world.must(Action::BookWithdrawal { id, received });
     assert_eq!(bench.lent(&place), 800_000);
     bench.write_off(place, 0).expect("a loss");

@@ -102,7 +102,7 @@ impl Run {
         (quote.held_shares, quote.position) = (U256::from(here), Atoms(U256::from(here)));
         quote.withdrawable = None;
         if asked.supplies() && reading.less > 0 {
-            // It buys shares, and its rehearsal paid less.
+            // The supply buys shares, and its rehearsal paid less.
             quote.calls = mint_calls(size);
             quote.assets = Atoms(U256::from(size.saturating_sub(reading.less).max(1)));
         }

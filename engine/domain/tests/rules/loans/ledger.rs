@@ -25,7 +25,7 @@ struct Loan {
     supplies: bool,
     /// What it moves at most, in micro-dollars.
     size: u64,
-    /// Whether it still counts as an operation, and a supply as reserved.
+    /// Whether the loan still counts as an operation, and a supply as reserved.
     open: bool,
     /// Set while it is held.
     expires: Option<Utc>,
@@ -47,7 +47,7 @@ pub(crate) struct Ledger {
     done: BTreeMap<AgentId, u32>,
     frozen: bool,
     suspended: BTreeSet<AgentId>,
-    /// The most that may be lent, in micro-dollars.
+    /// Maximum value that may be lent, in micro-dollars.
     pub(crate) limit: u64,
     read: usize,
     pub(crate) seen: BTreeSet<String>,

@@ -149,7 +149,7 @@ fn operations_renew_with_the_allowance() {
     assert_eq!(bench.operations(0), 1);
 }
 
-/// No operation is given back twice, and none by the end that follows the outcome.
+/// An operation is given back at most once, and never by an end that follows the outcome.
 #[test]
 fn an_end_after_the_outcome_changes_no_count() {
     let mut bench = bench();

@@ -288,7 +288,7 @@ fn the_highest_recorded_price_of_a_share_counts_for_all() {
         let id = bench.ask(2, at_price(1_000_000, assets)).unwrap();
         assert_eq!(bench.held_for(id).is_some(), asks, "{assets}");
     }
-    // Another venue, and the same address on another network, have their own.
+    // Another venue has its own highest price, and so has the same address on another network.
     bench.starts(2, at(BASE, vault(0x78), at_price(1_000_000, 1)));
     bench.starts(2, at(ROBINHOOD, vault(0x77), at_price(1_000_000, 1)));
 }

@@ -55,7 +55,7 @@ fn held_and_running_supplies_of_all_agents_of_the_address_are_reserved() {
     }
 }
 
-/// Its own reservation is replaced, not added: at the approval, and at each step.
+/// At the approval and at each step, a request's own reservation is replaced, not added.
 #[test]
 fn a_requests_own_reservation_does_not_count_against_it() {
     let mut bench = Bench::under(&small());
@@ -105,7 +105,7 @@ fn a_held_supply_returns_its_reservation_once() {
             "denied" => drop(bench.world.deny(id).unwrap()),
             "expired" => {
                 bench.world.clock.pass(15 * MINUTE);
-                // It reserves nothing even before its expiry is recorded.
+                // An overdue request reserves nothing even before its expiry is recorded.
                 assert_eq!(bench.reserved("main"), 0);
                 bench.world.tick();
             }

@@ -101,7 +101,7 @@ fn a_venue_that_changes_while_a_request_waits_rejects_it() {
     assert_eq!(bench.reserved("main"), 0);
 }
 
-/// Also between the steps of a plan, whoever allowed it.
+/// The venue is checked before each step of a plan, whether the policy or the operator allowed the plan.
 #[test]
 fn a_venue_that_changes_within_a_plan_ends_it() {
     for approved in [false, true] {

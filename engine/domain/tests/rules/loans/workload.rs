@@ -67,7 +67,7 @@ pub(crate) enum Step {
         pick: usize,
         left: u64,
     },
-    /// The most that may be lent, in dollars.
+    /// Maximum value that may be lent, in dollars.
     Limit(u32),
     Pass(i64),
     Tick,

@@ -83,7 +83,7 @@ mod limits {
         assert_eq!(refusal.code, Code::ExceedsDailyLimit);
         assert_eq!(refusal.requested, Some(Usd(3_000_001)));
         assert_eq!(refusal.bound, Some(Usd::dollars(3)));
-        // It fits to the last micro-dollar, automatic and held alike.
+        // An allowance can be used to its last micro-dollar, by automatic and by held payments.
         world.signs(payment(1_000_000));
         world.holds(PaymentAsk { domain_contradicted: true, ..payment(2_000_000) });
         assert_eq!((world.spent(), world.reserved()), (Usd::dollars(3), Usd::dollars(7)));

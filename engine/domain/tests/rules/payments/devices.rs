@@ -128,7 +128,7 @@ fn a_prompt_that_was_not_shown_leaves_no_terms() {
     world.clock.pass(MINUTE);
     let later = prompt(&mut world, id);
     assert!(later.valid_before > first.valid_before && later.nonce != first.nonce);
-    // One of two prompts was shown: its terms stay.
+    // The device showed one of these two prompts, and the other one failed: the terms stay.
     prompt(&mut world, id);
     world.must(Action::FailPrompt { id });
     assert_eq!(world.records[&id].terms(), Some(&later));
@@ -207,7 +207,8 @@ fn a_repeat_is_no_new_payment_while_the_device_may_have_signed_the_first() {
     assert_ne!(next, id);
 }
 
-/// As for a hold: the repeat of an overdue request gets its end, also before the clock has recorded it.
+/// A repeat of an overdue request receives the request's end, even before a tick has recorded that end. A held request
+/// behaves in the same way.
 #[test]
 fn a_repeat_records_the_end_of_a_wait_that_is_over() {
     let mut world = world();

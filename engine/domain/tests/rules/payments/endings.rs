@@ -43,7 +43,7 @@ fn an_agent_is_deleted_once_nothing_of_it_waits() {
     assert!(world.state.agents.is_empty());
     assert!(world.state.authorized.contains_key(&signed), "what was given can still be redeemed");
     assert_eq!(world.refused(delete_agent()).code, Code::NothingFound);
-    // Its name is free, but an agent that takes it is another agent.
+    // The name of the deleted agent is free, but an agent that takes the name is another agent.
     world.unlocked = true;
     let credential = bursar_domain::agents::Credential::Bearer { sha256: [3; 32] };
     let id = build::agent(1);
@@ -137,7 +137,7 @@ fn a_rehearsal_says_what_the_rules_say_and_changes_nothing() {
     };
     assert_eq!(refused(verdict(&world, 1_000_000_000, true)), Code::ExceedsPerRequestMax);
     assert_eq!(refused(verdict(&world, 0, true)), Code::InvalidX402Format);
-    // The same verdict as for a real payment.
+    // The rehearsal gives the same verdict as a real payment.
     for micros in [1, 499_999, 500_000, 5_000_000, 10_000_001] {
         let mut real = ordinary();
         let ask = real.ask(payment(micros));

@@ -58,7 +58,7 @@ fn in_asset(asset: ForeignAsset) -> PaymentAsk {
     ask
 }
 
-/// A payment that costs so many micro-dollars.
+/// A payment that costs `cost` micro-dollars.
 fn foreign(cost: u64) -> PaymentAsk {
     in_asset(asset(Some(quote(cost))))
 }

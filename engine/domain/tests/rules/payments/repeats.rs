@@ -374,7 +374,7 @@ mod idempotency_keys {
                 assert_eq!(world.entries.len(), entries);
             }
         }
-        // Another key is free, and so is this one once the payment can no longer be redeemed.
+        // Another key is free. This key is free once the payment can no longer be redeemed.
         let free = Asker::bearer("another", Some("key 2")).asks(&mut world, payment(1));
         assert!(matches!(free, Answer::Signs(_)), "{free:?}");
         world.clock.pass(SECOND);

@@ -154,7 +154,7 @@ mod reissue {
         world.refuses(payment(11_000_000));
         let wanted = in_order([automatic, approved]);
         assert_eq!(reissued(&mut world), wanted);
-        // As often as requested, and after a restart.
+        // Each further reissue gives the same payments, also after a restart.
         assert_eq!(reissued(&mut world.restarted()), wanted);
         assert_eq!(reissued(&mut world), wanted);
         assert_eq!(world.spent(), Usd(2_000_003));
@@ -282,7 +282,7 @@ mod signature {
     /// A clock that was ahead and was corrected.
     ///
     /// The journal's time does not advance until the wall clock has caught up. Payments are valid for a minute of the
-    /// wall clock, and must not be lost to that.
+    /// wall clock, so the wallet must sign them although the journal's time stands still.
     #[test]
     fn is_possible_for_payments_authorized_after_a_clock_correction() {
         let mut world = ordinary();

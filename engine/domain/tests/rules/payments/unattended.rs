@@ -213,7 +213,7 @@ mod histories {
                         Answer::Holds(id, _) => held.push(id),
                         _other => {}
                     },
-                    // It may have expired, or be over a limit of the policy.
+                    // The held request may have expired, or be over a limit of the policy.
                     Step::Approve => {
                         let _refused = held.pop().map(|id| world.approve(id));
                     }

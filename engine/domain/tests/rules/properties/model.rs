@@ -86,7 +86,7 @@ pub(crate) enum ModelStatus {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Prediction {
     New,
-    /// Refused without a record, with one of these codes.
+    /// The wallet refuses the request without a record, with one of these codes.
     Unrecorded(Vec<Code>),
     Locked,
     /// The stored answer. If the host lists have changed since, their refusal is correct too.

@@ -23,7 +23,7 @@ pub(crate) enum Step {
         key: Option<u8>,
         repeat: Option<u8>,
     },
-    /// So many small payments that must be held.
+    /// `asks` small payments, each of which must be held.
     Flood {
         agent: usize,
         asks: usize,
@@ -46,7 +46,7 @@ pub(crate) enum Step {
     Tick,
     Reissue,
     Pass(i64),
-    /// Time passes until so many milliseconds after the next local midnight.
+    /// Time passes until this many milliseconds after the next local midnight.
     Midnight(i64),
     SetClock(i64),
     Reboot(i64),

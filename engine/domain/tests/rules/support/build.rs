@@ -78,7 +78,7 @@ pub(crate) fn address(label: &str) -> Address {
     ADDRESSES[usize::from(label != "main")]
 }
 
-/// A payment of so many micro-dollars to `api.example`, valid for a minute.
+/// A payment of `micros` micro-dollars to `api.example`, valid for a minute.
 pub(crate) fn payment(micros: u64) -> PaymentAsk {
     PaymentAsk {
         chain: base().chain,

@@ -14,7 +14,7 @@ pub(crate) const DAY: i64 = 24 * HOUR;
 pub(crate) struct Clock {
     pub(crate) utc: Utc,
     pub(crate) zone: TimeZone,
-    /// Empty on a platform without a boot identity; its boot clock then reads zero.
+    /// The boot identity; empty on a platform without one, whose boot clock then reads zero.
     pub(crate) boot_id: String,
     pub(crate) boottime_ms: u64,
     pub(crate) mono_ms: u64,
@@ -36,14 +36,14 @@ impl Clock {
         }
     }
 
-    /// The same on a platform without a boot identity.
+    /// Returns this clock for a platform without a boot identity.
     pub(crate) fn without_boot(mut self) -> Self {
         self.boot_id.clear();
         self.boottime_ms = 0;
         self
     }
 
-    /// The same on a machine that started at this very moment: its boot clock contradicts nothing.
+    /// Returns this clock for a machine that started at this very moment, whose boot clock contradicts nothing.
     pub(crate) fn just_booted(mut self) -> Self {
         self.boot_id = format!("boot at {}", self.utc.0);
         self.boottime_ms = 0;

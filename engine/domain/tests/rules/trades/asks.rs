@@ -33,7 +33,7 @@ pub(crate) fn policy() -> Policy {
     policy
 }
 
-/// A healthy quote for so many micro-dollars.
+/// A healthy quote for `micros` micro-dollars.
 pub(crate) fn quote(micros: u64) -> TradeQuote {
     TradeQuote {
         block: 100,
@@ -55,7 +55,7 @@ pub(crate) fn quote(micros: u64) -> TradeQuote {
     }
 }
 
-/// A trade of so many micro-dollars of USDC for WETH on Base, with a slippage of 1 %.
+/// A trade of `micros` micro-dollars of USDC for WETH on Base, with a slippage of 1 %.
 pub(crate) fn trade(micros: u64) -> TradeAsk {
     let token = |address: Address, symbol: &str, decimals| TradeToken {
         address: Some(address),
@@ -90,7 +90,7 @@ pub(crate) fn in_v4(trade: TradeAsk) -> TradeAsk {
     TradeAsk { venue: Venue::V4 { fee: 500, tick_spacing, hooks, pool }, ..trade }
 }
 
-/// The same trade with another quote. Its value counts, or `most` if it has none.
+/// The same trade with another quote. The quote's value counts, or `most` if the quote has no value.
 pub(crate) fn quoted(trade: TradeAsk, quote: TradeQuote, most: Usd) -> TradeAsk {
     TradeAsk { counted: quote.value_in.unwrap_or(most), quote, ..trade }
 }

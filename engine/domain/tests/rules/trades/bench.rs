@@ -28,7 +28,7 @@ pub(crate) use crate::trades::asks::{
 /// The gas limit of every call.
 const GAS: u64 = 100_000;
 
-/// The most that a call offers for a unit of gas, in wei.
+/// Maximum price that a call offers for a unit of gas, in wei.
 const CEILING: u128 = 1_000;
 
 /// Returns the newest quote of a trade.
@@ -256,7 +256,7 @@ impl Bench {
         self.executed_for(id, Some(U256::ZERO));
     }
 
-    /// The same, with the fee of its transactions in wei, or without one.
+    /// Like [`Self::executed`], with the fee of the trade's transactions in wei, or without a fee.
     #[track_caller]
     pub(crate) fn executed_for(&mut self, id: RequestId, fee: Option<U256>) {
         let hash =

@@ -44,7 +44,7 @@ fn a_trade_that_is_executed_at_midnight_counts_in_the_new_allowance() {
     }
 }
 
-/// The same if the swap's end is the first entry of the day: no date exceeds its limit (I-a).
+/// No date exceeds its limit, even if the swap's end is the first entry of the day (I-a).
 #[test]
 fn a_swap_that_ends_before_the_first_tick_of_the_day_counts_in_the_new_allowance() {
     let mut bench = evening();

@@ -11,7 +11,7 @@ use crate::support::clock::{HOUR, MINUTE};
 use crate::trades::bench::{Bench, Fate, signatures, trade};
 use crate::trades::stops::{Point, Stop, VALUE, plan_at};
 
-/// The same after five minutes: the allowance is watched to its end, and the trade has ended.
+/// After five minutes the trade has ended, and the allowance is still watched to its end.
 #[test]
 fn no_swap_follows_an_allowance_that_was_mined_too_late() {
     let (mut bench, id, _none) = plan_at(Point::AllowanceSigned);

@@ -46,7 +46,7 @@ fn a_refused_swap_returns_its_value_and_a_refused_revocation_ends_the_plan() {
 
 #[test]
 fn what_no_one_signs_in_time_ends_with_the_code_of_the_device() {
-    // By the outbox, and by the end of the five minutes.
+    // The outbox ends the plan, or the five minutes do.
     for by_outbox in [true, false] {
         let (mut bench, id, _asked) = at_swap();
         bench.world.clock.pass(PLAN_MS);

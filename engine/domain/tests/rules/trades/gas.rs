@@ -26,7 +26,7 @@ fn is_held(bench: &mut Bench, agent: usize) -> bool {
             true
         }
         Status::Executing(_) => {
-            // It leaves the line of its address, and signs nothing.
+            // The trade leaves the line of its address, and signs nothing.
             bench.takes(id, StepPurpose::Swap, Fate::Dropped);
             false
         }

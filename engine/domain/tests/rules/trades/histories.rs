@@ -259,7 +259,7 @@ proptest! {
     }
 }
 
-/// Another transaction takes the nonce of an allowance whose plan is overdue: both would end the trade.
+/// Another transaction takes the nonce of an allowance whose plan is overdue. Either event alone would end the trade.
 #[test]
 fn an_overdue_plan_whose_nonce_was_taken_ends_once() {
     let history = [

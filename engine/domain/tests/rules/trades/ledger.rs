@@ -25,9 +25,9 @@ struct Trade {
     agent: AgentId,
     /// Chain and paying address.
     line: (u64, [u8; 20]),
-    /// What is reserved for it; `None` once it is spent or returned.
+    /// The value that is reserved for the trade; `None` once that value is spent or returned.
     open: Option<u64>,
-    /// Whether it was spent.
+    /// Whether the value was spent.
     spent: bool,
     /// The purpose of the unfinished step.
     step: Option<StepPurpose>,

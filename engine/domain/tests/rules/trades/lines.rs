@@ -69,7 +69,7 @@ fn an_older_request_that_is_approved_later_does_not_overtake_a_running_plan() {
     bench.opens(older, StepPurpose::Allowance);
 }
 
-/// The same while a transaction of the running plan is open.
+/// The older request also waits while a transaction of the running plan is open.
 #[test]
 fn an_older_request_opens_no_second_transaction() {
     let mut bench = Bench::new();

@@ -76,7 +76,7 @@ fn each_outcome_of_a_swap() {
             (Fate::Reverted, Failed(Code::ExecutionError), Volume::Returned, allowed),
             (Fate::Cancelled, Rejected(Code::PlanExpired), Volume::Returned, allowed),
             (Fate::Dropped, Rejected(Code::PlanExpired), Volume::Returned, allowed),
-            // Another transaction may have taken its place, and the swap may still be mined.
+            // Another transaction may have taken the swap's nonce, and the swap may still be mined.
             (Fate::NonceTaken, Failed(Code::ExecutionError), Volume::Spent, allowed),
         ] {
             let mut bench = Bench::new();

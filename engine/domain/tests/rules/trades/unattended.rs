@@ -80,7 +80,7 @@ fn a_plan_from_before_the_reboot_stops_at_the_limit() {
     }
 }
 
-/// Also a transaction that was opened and not signed when the machine went down.
+/// The limit also covers a transaction that was opened but not signed when the machine went down.
 #[test]
 fn a_step_from_before_the_reboot_is_not_signed_beyond_the_limit() {
     for (micros, is_allowed) in [(50_000_000, true), (50_000_001, false)] {

@@ -42,7 +42,7 @@ fn an_unlock_ends_the_plans_of_stopped_agents_and_old_plans() {
     }
 }
 
-/// Also where the journal did not match the wallet when the agents were frozen.
+/// The freeze also ends a plan if the journal did not match the wallet when the agents were frozen.
 #[test]
 fn a_freeze_with_an_untrusted_journal_ends_the_plan_once_the_journal_is_accepted() {
     let (mut bench, id, _none) = plan_at(Point::Nothing);

@@ -142,7 +142,7 @@ impl PlanResult for LoanAsk {
     }
 }
 
-/// Returns the code of a loan that is refused before it is held; `None` where the original has none.
+/// Returns the code of a loan that is refused before it is held; `None` where the original wallet has no code.
 fn intake_code(code: Code) -> Option<&'static str> {
     matches!(
         code,

@@ -49,8 +49,8 @@ async fn try_status(api: &Api, id: &str) -> Result<Answer, Fault> {
         // The poll succeeds, whatever the outcome of the request.
         Status::Refused { refusal, .. } => rejected(&record, refusal.sentence(), refusal.code),
         Status::Held { .. } if record.is_over(&moment) => {
-            // Commit the expiry before reporting it: a clock that is set back must not revive the request. If
-            // the commit fails, report the expiry all the same.
+            // Commit the expiry before reporting it: a clock that is set back must not revive the request. If the
+            // commit fails, report the expiry nevertheless.
             if let Err(fault) = api.core.act(Action::Tick).await {
                 tracing::warn!(code = %fault.code, "an expiry could not be recorded");
             }

@@ -39,7 +39,7 @@ pub(super) enum Tried {
     NotReady,
     /// Not now: a switch is missing, which other requests of the address may not need.
     SwitchOff,
-    /// The device was asked in vain. Each such try is in the journal.
+    /// The prompt on the device failed. The journal records each failed prompt.
     Failed,
 }
 
@@ -146,7 +146,7 @@ impl Prompter {
             Answered::Refused => (Some(Action::RefusedOnDevice { id }), Tried::Answered),
             Answered::NotShown(why) => {
                 let failed = match self.not_ready(address, waiter, why) {
-                    // Its pause is longer than that of a failure.
+                    // A missing switch causes a longer pause than a failure.
                     Tried::SwitchOff => Tried::SwitchOff,
                     Tried::Answered | Tried::NotReady | Tried::Failed => Tried::Failed,
                 };
@@ -292,7 +292,7 @@ impl Prompter {
             Ok(prompt) => prompt,
             Err(why) => return Answered::NotShown(why),
         };
-        // It may have ended while its device was looked for.
+        // The request may have ended during the search for its device.
         if !self.is_wanted(order) {
             return Answered::Void;
         }

@@ -26,7 +26,7 @@ use crate::vault::Vault;
 const JOBS: usize = 256;
 /// How long the queue rests after a device was not ready.
 const RETRY_MS: u64 = 1_000;
-/// The longest rest. It doubles with each prompt in vain, because each one is in the journal.
+/// The longest rest. The rest doubles with each failed prompt, because the journal records each of them.
 const REST_MAX_MS: u64 = 16_000;
 
 /// How long the queue waits for the order of the plan whose turn it is. The plan measures its step and opens it.
@@ -199,8 +199,8 @@ impl DeviceQueue {
     }
 
     /// Returns what may be shown next: per address the oldest transaction, then the oldest plan, and then the oldest
-    /// payment. The job of the plan whose turn it is comes before all. After a turn in vain, payments go before plans:
-    /// plans that measure at nodes which do not answer would take turn after turn.
+    /// payment. The job of the plan whose turn it is comes before all. After a failed turn, payments go before plans.
+    /// Plans that measure at nodes without an answer would otherwise take turn after turn.
     fn next(&self, view: &View) -> Vec<Next> {
         let mut served = BTreeSet::new();
         let mut jobs: Vec<(usize, &Job)> = self.jobs.iter().enumerate().collect();
@@ -281,7 +281,8 @@ impl DeviceQueue {
         Tried::Answered
     }
 
-    /// Waits until the job of a plan arrives, at most [`ORDER_MS`], or until the plan needs none. Returns whether it did.
+    /// Waits until the job of a plan arrives, at most [`ORDER_MS`], or until the plan needs no job. Returns whether the
+    /// job arrived.
     async fn await_order(&mut self, plan: RequestId, mut is_kept: oneshot::Receiver<()>) -> bool {
         let clock = Arc::clone(&self.prompter.ports.clock);
         let wake = clock.mono_ms().saturating_add(ORDER_MS);

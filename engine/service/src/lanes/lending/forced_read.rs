@@ -16,7 +16,7 @@ use bursar_morpho::{ForcedSource, MarketParams, VaultMoney, VenueId};
 
 use crate::lanes::batch::{Answers, Batch};
 
-/// Most adapters of a vault, and most markets of an adapter, that are read.
+/// Maximum number of adapters read of a vault, and of markets read of an adapter.
 const PARTS_MAX: u64 = 32;
 
 /// Reads one vault at one block.

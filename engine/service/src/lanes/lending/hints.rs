@@ -11,7 +11,7 @@ use super::position_read::Hint;
 use super::vault_read::Structure;
 use super::venue_read::{Endorser, VenueHint};
 
-/// Most venues, and most positions, that are cached. Beyond it, the cache is cleared.
+/// Maximum number of cached venues, and of cached positions. One more clears the cache.
 const HINTS_MAX: usize = 4_096;
 
 type HintKey = (ChainId, VenueId);

@@ -10,7 +10,7 @@ use super::vault_read::Venue;
 pub struct Listing {
     /// When it was read, by [`Moment::age_clock_ms`](bursar_core::time::Moment::age_clock_ms).
     pub(super) at_ms: u64,
-    /// Also vaults of the table that are not trusted now.
+    /// The vaults of the table, including those that are not trusted now.
     pub vaults: Vec<Venue>,
     pub markets: Vec<ListedMarket>,
 }

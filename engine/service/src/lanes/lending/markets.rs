@@ -16,7 +16,7 @@ use super::vault_read::Venue;
 use super::venue_read::Endorser;
 use crate::lanes::batch::Batch;
 
-/// Most markets of one adapter that are read.
+/// Maximum number of markets read of one adapter.
 const MARKETS_MAX: u64 = 64;
 
 /// A market and the trusted vaults that lend to it.

@@ -43,16 +43,16 @@ pub(super) struct Rehearsal<'a> {
 /// A rehearsed plan.
 #[derive(Debug, Clone)]
 pub(super) struct LoanPlan {
-    /// In order; the last one is the loan.
+    /// The parts in their order; the last one is the loan.
     pub(super) parts: Vec<Part>,
     /// The amount that moves.
     pub(super) assets: U256,
     pub(super) shares: U256,
-    /// Of a supply: what its shares redeem for right after it.
+    /// For a supply, the amount that its shares redeem for right after it.
     pub(super) worth: U256,
     pub(super) effects: Effects,
     pub(super) calls: Vec<Decoded>,
-    /// The most to offer for a unit of gas, in wei.
+    /// Maximum price to offer for a unit of gas, in wei.
     pub(super) ceiling: u128,
     /// The worst cost of all steps, in wei.
     pub(super) cost: U256,

@@ -14,11 +14,11 @@ use bursar_morpho::{Trust, TrustedParties, VaultReading};
 
 use crate::lanes::batch::{Answers, Batch};
 
-/// Most adapters of one vault, or markets in its queue, that are read. A vault with more is unreadable.
+/// Maximum number of adapters of one vault, or of markets in its queue. A vault with more is unreadable.
 const PARTS_MAX: u64 = 32;
 
-/// Most times that one read is repeated because the vault had other parts than the last read showed: adapters, the
-/// vaults behind them, and one more for a change meanwhile.
+/// Maximum number of rounds of one read. A further round follows if the vault had other parts than the last round
+/// showed: for the adapters, for the vaults behind them, and once more for a change meanwhile.
 pub(super) const ROUNDS_MAX: usize = 5;
 
 /// One vault.

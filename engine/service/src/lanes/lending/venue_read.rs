@@ -45,7 +45,7 @@ pub(super) struct Endorser {
 /// The parts of a venue that were found last.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct VenueHint {
-    /// Of the vault, or of the vault that lends to the market.
+    /// The structure of the vault, or of the vault that lends to the market.
     pub(super) structure: Structure,
     pub(super) endorser: Option<Endorser>,
 }
@@ -160,7 +160,7 @@ impl VenueReads {
                         .map_or_else(VenueOutcome::Unreadable, |read| {
                             VenueOutcome::Whole(Box::new(read))
                         }),
-                    // Its money must come out even if an adapter stops to answer.
+                    // A withdrawal must be possible even if an adapter stops answering.
                     vault_read::VaultOutcome::Unreadable(reason) => more
                         .read(answers, around, position, None)
                         .map_or(VenueOutcome::Unreadable(reason), |read| {

@@ -28,14 +28,14 @@ const SWAP_GAS: u64 = 3_000_000;
 /// A rehearsed plan.
 #[derive(Debug, Clone)]
 pub(super) struct Plan {
-    /// In order; the last one is the swap.
+    /// The steps in their order; the last one is the swap.
     pub(super) parts: Vec<Part>,
     pub(super) effects: Effects,
     /// The output that arrived in the rehearsal; `None` if it did not show it.
     pub(super) received: Option<Atoms>,
     /// The calls of the parts, decoded from their call data.
     pub(super) calls: Vec<Decoded>,
-    /// The most to offer for a unit of gas, in wei.
+    /// Maximum price to offer for a unit of gas, in wei.
     pub(super) ceiling: u128,
     /// The worst cost of all steps, in wei, without the value that they send.
     pub(super) cost: U256,

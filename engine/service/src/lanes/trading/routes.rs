@@ -120,8 +120,8 @@ impl Comparison {
     }
 }
 
-/// Returns the group of a route: without a pool of the lowest tier, which has a tick spacing of one; such a pool alone;
-/// or two pools with such a one.
+/// Returns the group of a route: 0 without a pool of the lowest fee tier, 1 for a single pool of that tier, 2 for a
+/// path with a pool of that tier. The tick spacing of that tier is one.
 fn group_of(venue: &Venue) -> usize {
     let lowest = FEE_TIERS.first().map(|tier| tier.fee);
     let is_lowest = |fee: u32| Some(fee) == lowest;

@@ -8,7 +8,7 @@ use bursar_domain::Refusal;
 use bursar_domain::trades::{PathHop, TradeToken, Venue};
 use bursar_uniswap::{Currency, Flow, PoolKey, V3Path, V3Pool, V4Path, read};
 
-/// Most decimals of a token; with more, no amount of 256 bits would reach one whole token.
+/// Maximum number of decimals of a token; with more, no amount of 256 bits would reach one whole token.
 pub(super) const DECIMALS_MAX: u8 = 77;
 
 /// A trade as it is measured and executed.

@@ -21,7 +21,7 @@ const GAS: u64 = 200_000;
 pub struct Wiring {
     pub v3: Result<(), UnexpectedContract>,
     pub v4: Result<(), UnexpectedContract>,
-    /// Also sound if the network has no feed, or its address no code.
+    /// `Ok` also if the network has no feed, or the feed's address has no code.
     pub feed: Result<(), UnexpectedContract>,
 }
 

@@ -12,7 +12,7 @@ use crate::blocking::blocking;
 use crate::context::EngineContext;
 use crate::journal::read_fault;
 
-/// The most tokens of one network that come from trades: an agent chooses them.
+/// Maximum number of tokens of one network that come from trades: an agent chooses these tokens.
 const TRADED_MAX: usize = 200;
 
 /// A token as it is shown.

@@ -70,9 +70,9 @@ impl Named {
 /// How money leaves a venue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Exit {
-    /// From its free money.
+    /// From the venue's free money.
     Plain,
-    /// Also from what it has lent, for a penalty.
+    /// From the venue's free money, and from the money that it has lent, for a penalty.
     Forced,
 }
 

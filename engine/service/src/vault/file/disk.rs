@@ -17,7 +17,7 @@ pub(super) const MAX_FILE_BYTES: usize = 8 * 1024 * 1024;
 const FILE_MODE: u32 = 0o600;
 const FOLDER_MODE: u32 = 0o700;
 
-/// Creates a folder that other accounts cannot enter at any moment. Returns whether it was missing.
+/// Creates a folder that other accounts cannot enter at any moment. Returns whether the folder was missing.
 pub(super) fn create_folder(folder: &Path) -> Result<bool, WalletFileError> {
     match DirBuilder::new().mode(FOLDER_MODE).create(folder) {
         Err(there) if there.kind() == io::ErrorKind::AlreadyExists => return Ok(false),

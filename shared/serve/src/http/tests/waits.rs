@@ -321,7 +321,7 @@ async fn all_bodies_share_one_memory_limit() {
     large.send(&format!("{POST}Content-Length: 20000\r\n\r\n")).await;
     large.send(&"x".repeat(20_000)).await;
     large.refused(Refusal::Busy).await;
-    // Its memory is free again: the earlier connection is still served.
+    // The memory of the refused request is free again, and the earlier connection is still served.
     whole.send(&head).await;
     whole.send(&"z".repeat(9_000)).await;
     whole.answered(&"z".repeat(9_000)).await;

@@ -140,7 +140,7 @@ impl AuditorDriver {
         self.order(order, End::Done);
     }
 
-    /// Gives an order that must not be allowed to end like this.
+    /// Gives an order, and asserts that the auditor rejects the end `end`.
     pub fn order_rejected(&mut self, order: Order, end: End) -> Violation {
         let ticket = self.ordered(order);
         self.rejects(Observation::OrderEnded { ticket, end })

@@ -50,7 +50,8 @@ impl Run {
         self.approve(pick, Shown::Now);
     }
 
-    /// Runs an approval or denial that ends before the policy applies. Returns whether it did.
+    /// Runs an approval or denial that must end before the policy applies. Returns whether the decision was of this
+    /// kind.
     pub(super) fn refuses_or_ends(
         &mut self,
         how: &str,

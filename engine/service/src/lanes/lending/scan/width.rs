@@ -26,7 +26,7 @@ impl Width {
         self.blocks
     }
 
-    /// Halves the width after a failed search. Returns whether it was wider than one block.
+    /// Halves the width after a failed search. Returns whether the search was wider than one block.
     pub(super) fn narrow(&mut self, searched: u64) -> bool {
         let tried = self.blocks.min(searched).max(1);
         self.failed = Some(tried);

@@ -65,7 +65,7 @@ fn slot0(tick: i32) -> Result<Bytes, ChainFault> {
     Ok(IV3Pool::slot0Call::abi_encode_returns(&back).into())
 }
 
-/// An average of so many ticks over ten minutes.
+/// The reply of a pool whose average over ten minutes is `tick`.
 fn average(tick: i64) -> Result<Bytes, ChainFault> {
     let back = IV3Pool::observeReturn {
         tickCumulatives: vec![I56::ZERO, I56::try_from(tick * 600).unwrap()],

@@ -30,7 +30,7 @@ struct Inner {
     safe: Result<u64, ChainFault>,
     head: u64,
     events: Vec<FoundLog>,
-    /// The most blocks of one query.
+    /// Maximum number of blocks of one query.
     widest: u64,
     is_away: bool,
     /// The number of queries that are answered before the node goes away.
