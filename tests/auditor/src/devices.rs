@@ -98,8 +98,9 @@ struct Seen {
     first_ms: i64,
     /// The call that the request answers, if the terms or an answer have shown it.
     call: Option<u64>,
-    /// The boot in which its terms were recorded, and the observation.
+    /// The boot in which its call was made.
     boot: u32,
+    /// The observation at which its terms were recorded.
     recorded: u64,
     /// The latest time of the wall clock since then.
     latest_ms: i64,
@@ -118,6 +119,13 @@ impl Seen {
     }
 }
 
+/// A call of an agent, and the boot in which it was made.
+#[derive(Debug)]
+struct Call {
+    ask: DeviceAsk,
+    boot: u32,
+}
+
 /// All payments from hardware addresses.
 #[derive(Debug, Default)]
 pub(crate) struct Devices {
@@ -126,7 +134,7 @@ pub(crate) struct Devices {
     derived: Option<Address>,
     payers: BTreeMap<String, Payer>,
     requests: BTreeMap<Id, Seen>,
-    calls: BTreeMap<u64, DeviceAsk>,
+    calls: BTreeMap<u64, Call>,
     /// The request of each digest that the journal holds.
     digests: BTreeMap<String, Id>,
     /// What a person signed: digest and signature.
@@ -160,7 +168,8 @@ impl Auditor {
                 self.devices.payers.insert(agent.clone(), payer);
             }
             DeviceSeen::Called { call, payment } => {
-                self.devices.calls.insert(*call, payment.clone());
+                let boot = self.time.now.boot;
+                self.devices.calls.insert(*call, Call { ask: payment.clone(), boot });
             }
             DeviceSeen::Renewed { agent, start_ms } => self.on_device_renewal(agent, *start_ms)?,
             DeviceSeen::Recorded(terms) => self.on_device_terms(terms)?,
@@ -242,7 +251,9 @@ impl Auditor {
             let what = format!("the device is asked for {terms:?}, which no operator approved");
             return Err(violation("I-j", what));
         }
-        (seen.terms, seen.boot) = (Some(terms.clone()), self.time.now.boot);
+        // The wait for the device may have begun as soon as the call was made.
+        let boot = devices.calls.get(&terms.call).map_or(self.time.now.boot, |call| call.boot);
+        (seen.terms, seen.boot) = (Some(terms.clone()), boot);
         (seen.recorded, seen.latest_ms, seen.lapsed) = (self.seq, self.time.now.wall_ms, None);
         devices.digests.insert(terms.digest.clone(), request.clone());
         self.count("device: recorded");
@@ -491,15 +502,15 @@ impl Auditor {
         let Some(seen) = self.devices.requests.get_mut(id) else {
             return Err(violation("I-l", format!("{id} was given {payment:?} without terms")));
         };
-        if let Some(ask) = seen.call.and_then(|call| self.devices.calls.get(&call)) {
+        if let Some(call) = seen.call.and_then(|call| self.devices.calls.get(&call)) {
             let given = DeviceAsk {
                 chain: payment.chain,
                 asset: payment.asset.to_lowercase(),
                 payee: payment.payee.to_lowercase(),
                 amount: payment.amount,
             };
-            if given != *ask {
-                let what = format!("{id} was asked as {ask:?} and was given {payment:?}");
+            if given != call.ask {
+                let what = format!("{id} was asked as {:?} and was given {payment:?}", call.ask);
                 return Err(violation("I-l", what));
             }
         }
