@@ -1,6 +1,6 @@
 //! `cargo xtask ci`: the checks that CI runs and that a developer runs before asking for a review.
 //!
-//! The steps are format, lints, documentation, dependencies, the workspace's tests, those of the developer build, the
+//! The steps are format, lints, documents, dependencies, all programs, the developer build, and the tests with the
 //! simulation and the fuzzer.
 
 use std::env;
@@ -10,6 +10,7 @@ use std::time::Instant;
 use anyhow::{Context, bail, ensure};
 
 use crate::cargo;
+use crate::times::Job;
 
 pub(crate) fn run(_arguments: &[String]) -> anyhow::Result<()> {
     if env::var_os("BURSAR_TEST_SKIP").is_some() {
@@ -25,13 +26,18 @@ pub(crate) fn run(_arguments: &[String]) -> anyhow::Result<()> {
     documents.env("RUSTDOCFLAGS", "-D warnings");
     step("documents", documents)?;
     timed("dependencies", || crate::dependencies::run(&[]))?;
-    timed("tests", crate::times::slowest)?;
+    let mut programs = Vec::new();
+    timed("programs", || {
+        programs = crate::times::build()?;
+        Ok(())
+    })?;
     // With the workspace's features, so that only the program itself is built again.
     let emulator = ["bursar/emulator", "--bin", "bursar", "devices"];
     let build = ["test", "--workspace", "--locked", "--features"];
     step("developer build", cargo(&[&build[..], &emulator].concat()))?;
-    timed("simulation", crate::sim::run_built)?;
-    step("fuzzer", crate::fuzz::built()?)?;
+    let fuzzer = Job { name: "fuzzer".to_owned(), command: crate::fuzz::built()? };
+    let simulation = crate::sim::built()?;
+    timed("tests", || crate::times::slowest(programs, vec![fuzzer], simulation))?;
     eprintln!("ci: all steps passed in {} s", started.elapsed().as_secs());
     Ok(())
 }

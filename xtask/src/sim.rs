@@ -7,6 +7,7 @@ use std::process::Command;
 use anyhow::{Context, ensure};
 
 use crate::cargo;
+use crate::times::{Job, build_folder};
 
 /// The arguments for the worlds that every run plays. They take two to four minutes on two idle processors.
 const FIXED: [&str; 3] = ["--to", "10000", "--table"];
@@ -16,30 +17,32 @@ const DRAWN: u64 = 500;
 
 pub(crate) fn run(arguments: &[String]) -> anyhow::Result<()> {
     let program = || cargo(&["run", "--quiet", "--locked", "--package", "bursar-simulator", "--"]);
-    if arguments.is_empty() {
-        return play(program);
+    if !arguments.is_empty() {
+        return finish(program().args(arguments));
     }
-    finish(program().args(arguments))
+    commands(program).iter_mut().try_for_each(finish)
 }
 
-/// Plays the worlds of CI with the program that the tests of the workspace have just built.
+/// Returns the runs of CI, with the program that was built for the tests.
 ///
 /// `cargo run --package` would select other features and rebuild all dependencies of the simulator.
-pub(crate) fn run_built() -> anyhow::Result<()> {
-    let own = env::current_exe().context("cannot find the build folder")?;
-    let program = own.with_file_name(format!("bursar-sim{}", env::consts::EXE_SUFFIX));
-    ensure!(program.is_file(), "the tests have not built {}", program.display());
-    play(|| Command::new(&program))
+pub(crate) fn built() -> anyhow::Result<Vec<Job>> {
+    let program = build_folder()?.join(format!("bursar-sim{}", env::consts::EXE_SUFFIX));
+    ensure!(program.is_file(), "{} is not built", program.display());
+    let job = |command| Job { name: "simulation".to_owned(), command };
+    Ok(commands(|| Command::new(&program)).into_iter().map(job).collect())
 }
 
-fn play(program: impl Fn() -> Command) -> anyhow::Result<()> {
-    finish(program().args(FIXED))?;
+/// Returns the runs of CI: the fixed worlds and the drawn ones.
+fn commands(program: impl Fn() -> Command) -> Vec<Command> {
+    let (mut fixed, mut drawn) = (program(), program());
+    fixed.args(FIXED);
     let Some(first) = first_drawn() else {
         eprintln!("sim: there is no commit, so no further seeds are drawn from it");
-        return Ok(());
+        return vec![fixed];
     };
-    let (from, to) = (first.to_string(), (first + DRAWN).to_string());
-    finish(program().args(["--from", &from, "--to", &to]))
+    drawn.args(["--from", &first.to_string(), "--to", &(first + DRAWN).to_string()]);
+    vec![fixed, drawn]
 }
 
 /// Returns the first drawn seed: the same wherever this commit's tree is checked out.

@@ -1,170 +1,264 @@
-//! `cargo xtask times`: runs the workspace's tests, and prints how long each crate took to compile and each test program
-//! took to run. CI runs the tests in the same way and prints the slowest.
+//! `cargo xtask times`: builds and runs the workspace's tests, and prints how long each crate took to compile and each
+//! program took to run. CI runs the tests in the same way and prints the slowest.
+//!
+//! `cargo test` runs one program after the other, and many tests wait for blocks, pauses and other processes. Here two
+//! programs run at once, and the simulation takes what they leave of the processors.
 
 use std::cmp::Reverse;
-use std::fs;
-use std::io::{self, BufRead, BufReader, PipeReader, Write};
-use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
-use std::thread;
+use std::collections::VecDeque;
+use std::fs::{self, File};
+use std::io::{self, BufRead, BufReader, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
+use std::{env, thread};
 
 use anyhow::{Context, ensure};
+use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
 use serde_json::Value;
 
 use crate::cargo;
 
 /// Lines of each table that CI prints.
 const SLOWEST: usize = 20;
+/// Programs that run at once.
+const AT_ONCE: usize = 2;
+/// The programs that take longest start first.
+const LONGEST: [&str; 7] =
+    ["services", "lanes", "wallet", "boot", "process", "journeys", "bursar_engine"];
 /// The kernel's unit of a process's times: `USER_HZ` is 100 on every platform that we build on.
 const TICK: Duration = Duration::from_millis(10);
 
-/// How long the output may be open after cargo has ended, because a process that a test left behind holds it.
-const LEFTOVERS: Duration = Duration::from_secs(5);
-
-/// Runs the tests of the workspace and prints all times. The arguments are passed to `cargo test`.
+/// Builds and runs the tests of the workspace, and prints all times. The arguments are passed to the test programs.
 pub(crate) fn run(arguments: &[String]) -> anyhow::Result<()> {
-    test(arguments, usize::MAX)
+    let programs = build()?.into_iter();
+    let jobs = programs.map(|program| program.job(arguments)).collect();
+    let ended = run_all(jobs, VecDeque::new());
+    report(ended, usize::MAX)
 }
 
-/// Runs the tests of the workspace and prints what took longest.
+/// Runs test programs, the tests of documents, and `others` behind them; `background` runs with what they leave of the
+/// processors. It prints what took longest.
 ///
 /// # Errors
-/// The tests failed.
-pub(crate) fn slowest() -> anyhow::Result<()> {
-    test(&[], SLOWEST)
+/// A program failed.
+pub(crate) fn slowest(
+    programs: Vec<TestProgram>,
+    others: Vec<Job>,
+    background: Vec<Job>,
+) -> anyhow::Result<()> {
+    let mut jobs: VecDeque<Job> = programs.into_iter().map(|program| program.job(&[])).collect();
+    let documents = cargo(&["test", "--workspace", "--locked", "--doc"]);
+    jobs.push_back(Job { name: "tests of documents".to_owned(), command: documents });
+    jobs.extend(others);
+    report(run_all(jobs, background.into()), SLOWEST)
 }
 
-fn test(arguments: &[String], rows: usize) -> anyhow::Result<()> {
-    let mut command = cargo(&["test", "--workspace", "--locked", "--timings"]);
-    // One pipe for both, so that the lines stay in their order.
-    let (reader, writer) = io::pipe().context("no pipe")?;
-    command.args(arguments).stdout(writer.try_clone().context("no pipe")?).stderr(writer);
+/// A test program that cargo has built.
+#[derive(Debug)]
+pub(crate) struct TestProgram {
+    /// Of its source: `lanes` for `tests/lanes/main.rs`, or the crate's name for its unit tests.
+    name: String,
+    path: PathBuf,
+    package: PathBuf,
+}
+
+impl TestProgram {
+    /// Returns a test program that a message of cargo announces.
+    fn of(message: &Value) -> Option<Self> {
+        let path = message["executable"].as_str()?;
+        let is_test = message["profile"]["test"].as_bool()?;
+        let package = Path::new(message["manifest_path"].as_str()?).parent()?;
+        let name = message["target"]["name"].as_str()?;
+        is_test.then(|| Self {
+            name: name.to_owned(),
+            path: path.into(),
+            package: package.to_owned(),
+        })
+    }
+
+    /// Returns how cargo would run it.
+    fn job(self, arguments: &[String]) -> Job {
+        let mut command = Command::new(&self.path);
+        command.args(arguments).current_dir(&self.package);
+        command.env("CARGO_MANIFEST_DIR", &self.package);
+        Job { name: self.name, command }
+    }
+
+    /// The place among the programs: what takes longest comes first.
+    fn rank(&self) -> usize {
+        let at = LONGEST.iter().position(|name| self.name == *name);
+        at.unwrap_or(LONGEST.len())
+    }
+}
+
+/// Builds all programs of the workspace and its tests, and returns the test programs.
+///
+/// The units are the same as those of `cargo test`, which builds no program of a package without tests of its own.
+pub(crate) fn build() -> anyhow::Result<Vec<TestProgram>> {
+    let format = "--message-format=json-render-diagnostics";
+    let mut command =
+        cargo(&["build", "--workspace", "--locked", "--bins", "--tests", "--timings", format]);
+    command.stdout(Stdio::piped());
     let mut cargo = command.spawn().with_context(|| format!("{command:?} did not start"))?;
-    // Closes this process's copies of the writing end.
-    drop(command);
-    let (mut programs, mut report) = (Programs::new(cargo.id()), None);
-    let lines = lines_of(reader);
-    loop {
-        match lines.recv_timeout(LEFTOVERS) {
-            Ok(line) => {
+    let messages = BufReader::new(cargo.stdout.take().context("no pipe")?);
+    let mut programs = Vec::new();
+    for line in messages.lines() {
+        let line = line.context("cargo's messages are no text")?;
+        programs.extend(serde_json::from_str(&line).ok().as_ref().and_then(TestProgram::of));
+    }
+    let status = cargo.wait().context("cannot wait for cargo")?;
+    ensure!(status.success(), "{command:?} ended with {status}");
+    programs.sort_by_key(TestProgram::rank);
+    Ok(programs)
+}
+
+/// Returns the folder of the programs that were built, in which this program is, too.
+pub(crate) fn build_folder() -> anyhow::Result<PathBuf> {
+    let own = env::current_exe().context("cannot find the build folder")?;
+    Ok(own.parent().context("no build folder")?.to_owned())
+}
+
+/// A program to run.
+#[derive(Debug)]
+pub(crate) struct Job {
+    pub name: String,
+    pub command: Command,
+}
+
+/// How a program ended.
+#[derive(Debug)]
+struct Ended {
+    name: String,
+    tests: usize,
+    wall: Duration,
+    processor: Duration,
+    passed: bool,
+}
+
+impl Ended {
+    fn line(&self) -> String {
+        let failed = if self.passed { "" } else { " FAILED" };
+        let tests = if self.tests == 0 { String::new() } else { self.tests.to_string() };
+        format!("{:9.1}  {tests:>5}  {}{failed}", self.processor.as_secs_f64(), self.name)
+    }
+}
+
+/// Runs all jobs. The output of each is printed when it has ended.
+fn run_all(jobs: VecDeque<Job>, background: VecDeque<Job>) -> Vec<Ended> {
+    let (jobs, ended) = (Mutex::new(jobs), Mutex::new(Vec::new()));
+    let background = Mutex::new(background);
+    let work = |jobs: &Mutex<VecDeque<Job>>, nice: bool| {
+        let next = || jobs.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
+        while let Some(job) = next() {
+            let one = job.run(nice);
+            ended.lock().unwrap_or_else(PoisonError::into_inner).push(one);
+        }
+    };
+    thread::scope(|scope| {
+        for _worker in 0..AT_ONCE {
+            scope.spawn(|| work(&jobs, false));
+        }
+        work(&background, true);
+    });
+    ended.into_inner().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Job {
+    fn run(self, nice: bool) -> Ended {
+        let Self { name, command } = self;
+        let started = Instant::now();
+        eprintln!("times: {name} starts");
+        let result = if nice { watch(niced(&command)) } else { watch(command) };
+        let wall = started.elapsed();
+        match result {
+            Ok((status, processor, output)) => {
                 let mut out = io::stdout().lock();
-                out.write_all(&line).context("cannot write")?;
-                let text = String::from_utf8_lossy(&line);
-                programs.notice(&text);
-                if let Some((_before, path)) = text.split_once("Timing report saved to ") {
-                    report = Some(path.trim().to_owned());
-                }
+                // Nobody reads further if this fails.
+                drop(writeln!(out, "{name}: {status} after {:.1} s", wall.as_secs_f64()));
+                drop(out.write_all(&output));
+                let tests = tests_in(&String::from_utf8_lossy(&output));
+                Ended { name, tests, wall, processor, passed: status.success() }
             }
-            Err(RecvTimeoutError::Timeout) if cargo.try_wait().context("no cargo")?.is_none() => {}
-            Err(_ended) => break,
+            Err(error) => {
+                eprintln!("times: {name}: {error:#}");
+                Ended { name, tests: 0, wall, processor: Duration::ZERO, passed: false }
+            }
         }
     }
-    programs.end();
-    let status = cargo.wait().context("cannot wait for cargo")?;
-    let compiled = report.context("cargo wrote no timing report").and_then(compiled);
-    match compiled {
+}
+
+/// Returns a command that yields the processors to all others.
+fn niced(command: &Command) -> Command {
+    let mut nice = Command::new("nice");
+    nice.args(["-n", "19"]).arg(command.get_program()).args(command.get_args());
+    nice
+}
+
+/// Runs a command, and returns its processor time and what it wrote.
+///
+/// It writes to a file: a process that it leaves behind would keep a pipe open.
+fn watch(mut command: Command) -> anyhow::Result<(ExitStatus, Duration, Vec<u8>)> {
+    let path = build_folder()?.join(format!("output-{:?}", thread::current().id()));
+    let file = File::create(&path).context("no file for the output")?;
+    command.stdin(Stdio::null()).stdout(file.try_clone().context("no file")?).stderr(file);
+    let mut child = command.spawn().with_context(|| format!("{command:?} did not start"))?;
+    let processor = processor_of(&child);
+    let status = child.wait().context("cannot wait")?;
+    Ok((status, processor, fs::read(&path).context("cannot read the output")?))
+}
+
+/// Waits for the end of a process. Returns its processor time and that of the processes for which it waited; zero where
+/// the kernel does not show it.
+fn processor_of(child: &Child) -> Duration {
+    let Some(pid) = i32::try_from(child.id()).ok().and_then(Pid::from_raw) else {
+        return Duration::ZERO;
+    };
+    // It stays until the caller waits for it, so the kernel still shows its times.
+    if waitid(WaitId::Pid(pid), WaitIdOptions::EXITED | WaitIdOptions::NOWAIT).is_err() {
+        return Duration::ZERO;
+    }
+    let stat = fs::read_to_string(format!("/proc/{}/stat", child.id())).unwrap_or_default();
+    // `utime` to `cstime` are the 12th to 15th field after the name, which is in parentheses and may contain spaces.
+    let fields = stat.rsplit_once(')').map(|(_name, rest)| rest).unwrap_or_default();
+    let ticks = fields.split_whitespace().skip(11).take(4);
+    ticks.filter_map(|ticks| ticks.parse().ok()).map(|ticks: u32| TICK.saturating_mul(ticks)).sum()
+}
+
+/// Returns how many tests passed, from the output of a test program or of several.
+fn tests_in(output: &str) -> usize {
+    let results = output.lines().filter_map(|line| line.trim().strip_prefix("test result: "));
+    let passed = results.filter_map(|result| {
+        let (before, _rest) = result.split_once(" passed;")?;
+        before.rsplit(' ').next()?.parse::<usize>().ok()
+    });
+    passed.sum()
+}
+
+/// Prints the tables.
+///
+/// # Errors
+/// A program failed.
+fn report(ended: Vec<Ended>, rows: usize) -> anyhow::Result<()> {
+    match compiled() {
         Ok(units) => print_table("seconds to compile and link", "", units, rows),
         Err(why) => eprintln!("times: unknown how long the crates compiled: {why:#}"),
     }
-    let run = programs.ended.iter().map(|one| (one.wall, one.line())).collect();
+    let run = ended.iter().map(|one| (one.wall, one.line())).collect();
     print_table("seconds to run", "processor  tests", run, rows);
-    ensure!(status.success(), "the tests ended with {status}");
+    let processor: Duration = ended.iter().map(|one| one.processor).sum();
+    let tests: usize = ended.iter().map(|one| one.tests).sum();
+    eprintln!("times: {tests} tests, {} s of processor", processor.as_secs());
+    let failed: Vec<&str> =
+        ended.iter().filter(|one| !one.passed).map(|one| one.name.as_str()).collect();
+    ensure!(failed.is_empty(), "these failed: {}", failed.join(", "));
     Ok(())
 }
 
-/// Reads lines with their ends. A thread of its own, so that the caller can give up waiting for them.
-fn lines_of(reader: PipeReader) -> Receiver<Vec<u8>> {
-    let (sender, lines) = mpsc::channel();
-    thread::spawn(move || {
-        let mut reader = BufReader::new(reader);
-        loop {
-            let mut line = Vec::new();
-            let is_end = reader.read_until(b'\n', &mut line).unwrap_or(0) == 0;
-            if is_end || sender.send(line).is_err() {
-                return;
-            }
-        }
-    });
-    lines
-}
-
-/// A test program that has run.
-#[derive(Debug)]
-struct Program {
-    name: String,
-    tests: String,
-    wall: Duration,
-    processor: Duration,
-}
-
-impl Program {
-    fn line(&self) -> String {
-        format!("{:9.1}  {:>5}  {}", self.processor.as_secs_f64(), self.tests, self.name)
-    }
-}
-
-/// The test programs that cargo has run, from its output.
-#[derive(Debug)]
-struct Programs {
-    cargo: u32,
-    current: Option<(Program, Instant, Duration)>,
-    ended: Vec<Program>,
-}
-
-impl Programs {
-    fn new(cargo: u32) -> Self {
-        Self { cargo, current: None, ended: Vec::new() }
-    }
-
-    fn notice(&mut self, line: &str) {
-        let line = line.trim();
-        if let Some(name) = line.strip_prefix("Running ").or(line.strip_prefix("Doc-tests ")) {
-            self.end();
-            let (wall, processor) = (Duration::ZERO, Duration::ZERO);
-            let program = Program { name: short(name), tests: String::new(), wall, processor };
-            self.current = Some((program, Instant::now(), self.waited()));
-        } else if let Some(result) = line.strip_prefix("test result: ")
-            && let Some((program, _, _)) = &mut self.current
-        {
-            let words: Vec<&str> = result.split_whitespace().collect();
-            let at = words.iter().position(|word| *word == "passed;");
-            let passed = at.and_then(|at| words.get(at.checked_sub(1)?)).copied();
-            program.tests = passed.unwrap_or_default().to_owned();
-        }
-    }
-
-    fn end(&mut self) {
-        let waited = self.waited();
-        if let Some((mut program, started, waited_before)) = self.current.take() {
-            program.wall = started.elapsed();
-            program.processor = waited.saturating_sub(waited_before);
-            self.ended.push(program);
-        }
-    }
-
-    /// Returns the processor time of all processes below cargo that have ended; zero where the kernel does not show it.
-    fn waited(&self) -> Duration {
-        let stat = fs::read_to_string(format!("/proc/{}/stat", self.cargo)).unwrap_or_default();
-        // `cutime` and `cstime` are the 14th and 15th field after the name, which is in parentheses and may contain spaces.
-        let fields = stat.rsplit_once(')').map(|(_name, rest)| rest).unwrap_or_default();
-        let ticks = fields.split_whitespace().skip(13).take(2);
-        ticks
-            .filter_map(|ticks| ticks.parse().ok())
-            .map(|ticks: u32| TICK.saturating_mul(ticks))
-            .sum()
-    }
-}
-
-/// Returns `tests/x.rs (target/debug/deps/x-0123)` as `x tests/x.rs`.
-fn short(name: &str) -> String {
-    let Some((source, program)) = name.split_once(" (") else { return name.to_owned() };
-    let file = program.trim_end_matches(')').rsplit('/').next().unwrap_or_default();
-    let file = file.rsplit_once('-').map_or(file, |(file, _digest)| file);
-    format!("{file} {source}")
-}
-
-/// Returns what cargo compiled, from its timing report: an HTML page that contains the units as JSON.
-fn compiled(report: String) -> anyhow::Result<Vec<(Duration, String)>> {
+/// Returns what cargo compiled, from its last timing report: an HTML page that contains the units as JSON.
+fn compiled() -> anyhow::Result<Vec<(Duration, String)>> {
+    let report = build_folder()?.with_file_name("cargo-timings").join("cargo-timing.html");
     let page = fs::read_to_string(report).context("cannot read cargo's timing report")?;
     let (_head, rest) = page.split_once("const UNIT_DATA = ").context("the report has no units")?;
     let mut values = serde_json::Deserializer::from_str(rest).into_iter::<Vec<Value>>();
@@ -196,27 +290,25 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_program_is_named_by_its_crate_and_source() {
-        assert_eq!(
-            short("unittests src/lib.rs (target/debug/deps/bursar_core-0123456789abcdef)"),
-            "bursar_core unittests src/lib.rs"
-        );
-        assert_eq!(short("bursar_core"), "bursar_core");
+    fn messages_name_the_test_programs() {
+        let message = |test: bool, executable: Value| {
+            serde_json::json!({
+                "reason": "compiler-artifact", "manifest_path": "/w/tests/Cargo.toml",
+                "target": { "name": "lanes" }, "profile": { "test": test }, "executable": executable,
+            })
+        };
+        let program = TestProgram::of(&message(true, "/w/target/debug/deps/lanes-01".into()));
+        let program = program.expect("a test program");
+        assert_eq!((program.name.as_str(), program.package), ("lanes", "/w/tests".into()));
+        assert!(TestProgram::of(&message(false, "/w/target/debug/bursar".into())).is_none());
+        assert!(TestProgram::of(&message(true, Value::Null)).is_none());
+        assert!(TestProgram::of(&serde_json::json!({ "reason": "build-finished" })).is_none());
     }
 
     #[test]
-    fn the_lines_of_cargo_name_each_program_and_its_tests() {
-        let mut programs = Programs::new(std::process::id());
-        for line in [
-            "     Running tests/arch.rs (target/debug/deps/arch-01)",
-            "test result: ok. 14 passed; 0 failed; 0 ignored; finished in 4.70s",
-            "   Doc-tests bursar_core",
-        ] {
-            programs.notice(line);
-        }
-        programs.end();
-        let seen: Vec<_> =
-            programs.ended.iter().map(|one| (one.name.as_str(), one.tests.as_str())).collect();
-        assert_eq!(seen, [("arch tests/arch.rs", "14"), ("bursar_core", "")]);
+    fn the_results_of_several_programs_are_added() {
+        let output = "test a ... ok\n\ntest result: ok. 14 passed; 0 failed; 1 ignored\n\
+                      test result: FAILED. 2 passed; 1 failed; 0 ignored\n";
+        assert_eq!(tests_in(output), 16);
     }
 }
