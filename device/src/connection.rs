@@ -163,3 +163,57 @@ fn answer_of(
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::VecDeque;
+    use std::time::Duration;
+
+    use bursar_ledger::app;
+    use coins_ledger::transports::DeviceIdentity;
+    use coins_ledger::{ApduAnswer, ApduBuffer};
+
+    use super::*;
+
+    /// Answers with success, or fails as a device that is unplugged.
+    struct Script(VecDeque<bool>);
+
+    impl LedgerTransport for Script {
+        fn identity(&self) -> Option<DeviceIdentity<'_>> {
+            None
+        }
+
+        async fn exchange(
+            &mut self,
+            _packet: ApduCommand,
+            timeout: Option<Duration>,
+        ) -> Result<ApduAnswer, LedgerError> {
+            assert_eq!(timeout, None, "the task waits for the answer");
+            if !self.0.pop_front().expect("an expected command") {
+                return Err(LedgerError::Timeout(Duration::ZERO));
+            }
+            let mut success = ApduBuffer::new();
+            success.extend_from_slice(&[0x90, 0x00]).expect("it fits");
+            ApduAnswer::from_answer(success)
+        }
+    }
+
+    #[tokio::test]
+    async fn a_device_whose_exchange_failed_stays_closed_to_other_connections() {
+        let owing = UnansweredDevices::default();
+        let script = Script([true, false].into());
+        let connection = Connection::new(7, "Ledger 7".to_owned(), script, &owing);
+        let command = app::ask_app();
+        assert_eq!(connection.exchange(&command).await, Ok(vec![0x90, 0x00]));
+        assert!(owing.get(&7).is_none(), "it has answered, so it may be opened again");
+        assert!(!connection.owes_answer() && !connection.is_lost());
+
+        assert_eq!(connection.exchange(&command).await, Err(ExchangeFault::Disconnected));
+        // The answer may still come, and another connection could read it.
+        let kept = owing.get(&7).expect("the lost device");
+        assert!(kept.owes_answer() && kept.is_lost());
+        assert_eq!(kept.exchange(&command).await, Err(ExchangeFault::Disconnected));
+        owing.retain(|_key| false);
+        assert!(owing.get(&7).is_none(), "it is unplugged");
+    }
+}

@@ -69,6 +69,9 @@ step why journalctl -u bursar --no-pager
 step within pay e 1000000
 step over pay f 1000000
 step held owner requests
+systemctl stop bursar
+step lower $B install-service --system --unlock --daily 4.5 --yes --password-file $PW
+step activity owner activity --json
 step remove $B uninstall-service --yes
 step remove-again $B uninstall-service --yes
 step status $B service status
@@ -80,11 +83,23 @@ step wallet owner status
     assert_eq!(third.must("within"), "200 signed", "{}", third.text());
     assert_eq!(third.step("over"), (1, "202 APPROVAL_REQUIRED"), "{}", third.text());
     assert!(third.must("held").contains("1.0"), "{}", third.text());
+    third.must("lower");
+    // The lower limit was in force before the wallet was opened.
+    let last = |kind: &str| last_entry(third.must("activity"), kind);
+    assert!(last("setting.changed") < last("wallet.unlocked"), "{}", third.text());
     assert!(third.must("remove").contains("stays     wallet and journal: /var/lib/bursar"));
     assert!(third.must("remove-again").contains("nothing to remove"));
     assert_eq!(third.step("status").0, 7);
     assert_eq!(third.step("left").1.matches("No such file").count(), 3, "{}", third.text());
     assert_eq!(third.step("wallet").0, 3);
+}
+
+/// Returns the number of the last entry of a kind, from the output of `activity --json`.
+fn last_entry(activity: &str, kind: &str) -> u64 {
+    let activity: serde_json::Value = serde_json::from_str(activity).expect("JSON");
+    let entries = activity["data"]["entries"].as_array().expect("entries").iter();
+    let numbers = entries.filter(|entry| entry["kind"] == kind).map(|entry| &entry["seq"]);
+    numbers.filter_map(serde_json::Value::as_u64).max().expect(kind)
 }
 
 #[test]

@@ -4,6 +4,7 @@
 #![expect(clippy::unwrap_used, reason = "an integration test's helpers stand outside #[test]")]
 
 #[cfg(target_os = "linux")]
+mod backups;
 mod certificates;
 mod commands;
 mod deciders;

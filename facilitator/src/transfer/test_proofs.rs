@@ -151,6 +151,9 @@ fn authorization_is_proven_by_its_nonce_in_events_and_call_data() {
     assert!(!proves(id, &terms(1), &own, &two, false), "it is the movement of the use before");
     let two = [moved(TOKEN, PAYEE, 700), used(1), used(2)];
     assert!(!proves(id, &terms(1), &own, &two, false), "the transfer may belong to either use");
+    // The nonce was used for another payee, and this payee got the amount for another reason.
+    let two = [used(1), moved(TOKEN, STRANGER, 500), moved(TOKEN, PAYEE, 700)];
+    assert!(!proves(id, &terms(1), &own, &two, false), "the first transfer is that of the nonce");
     // A relay of any kind may have submitted it.
     let mut relayed = own.clone();
     relayed.to = STRANGER;

@@ -344,3 +344,29 @@ async fn all_payments_of_a_transaction_are_withdrawn_together() {
     charged_nothing(&mut stage, &pays[5]).await;
     assert_eq!(stage.paid(), 0);
 }
+
+/// The node may have the transaction or receive it later, so none of its payments is refused.
+#[tokio::test(start_paused = true)]
+async fn no_payment_of_a_transaction_is_refused_while_its_broadcast_is_unanswered() {
+    for lie in [Send::Break, Send::Late(5_000)] {
+        let mut stage = Stage::with(Plan { wait_ms: 600, ..Plan::default() }).await;
+        stage.world.state().sends = vec![lie.clone(); 6].into();
+        let pays: Vec<Pay> = (1..=6).map(|n| stage.pays(n, 100, u64::from(n))).collect();
+        let settling: Vec<_> = pays.iter().map(|pay| stage.settling(pay)).collect();
+        for settling in settling {
+            let end = settling.await.unwrap();
+            assert!(is_uncertain(&end), "{lie:?}: {end:?}");
+        }
+        stage.world.state().sends.clear();
+        settle_down(&mut stage).await;
+        let mut settled = 0;
+        for pay in &pays {
+            let record = stage.record(pay).await.unwrap();
+            match &record.state {
+                State::Settled { .. } => settled += 100,
+                _ended => assert_eq!(reason_of(&record), Some(Reason::Withdrawn), "{lie:?}"),
+            }
+        }
+        assert_eq!(stage.paid(), settled, "{lie:?}");
+    }
+}

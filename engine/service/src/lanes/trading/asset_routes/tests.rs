@@ -34,6 +34,17 @@ fn bought(cost: u64) -> Result<Bytes, ChainFault> {
     Ok(IQuoterV2::quoteExactOutputSingleCall::abi_encode_returns(&back).into())
 }
 
+/// The cost through two pools.
+fn bought_by_two(cost: u64) -> Result<Bytes, ChainFault> {
+    let back = IQuoterV2::quoteExactOutputReturn {
+        amountIn: U256::from(cost),
+        sqrtPriceX96AfterList: vec![ROOT; 2],
+        initializedTicksCrossedList: vec![1; 2],
+        gasEstimate: U256::from(180_000),
+    };
+    Ok(IQuoterV2::quoteExactOutputCall::abi_encode_returns(&back).into())
+}
+
 fn sold(out: u64) -> Result<Bytes, ChainFault> {
     let back = IQuoterV2::quoteExactInputSingleReturn {
         amountOut: U256::from(out),
@@ -81,6 +92,8 @@ struct Market {
     sale: fn(u32) -> Result<Bytes, ChainFault>,
     tick: Result<Bytes, ChainFault>,
     average: Result<Bytes, ChainFault>,
+    /// A pool with a tick of its own.
+    other: Option<(Address, i32)>,
 }
 
 impl Default for Market {
@@ -91,6 +104,7 @@ impl Default for Market {
             sale: |fee| sold(99_000 - u64::from(fee)),
             tick: slot0(0),
             average: reverted(),
+            other: None,
         }
     }
 }
@@ -106,7 +120,7 @@ fn unused<T: Send>() -> ChainReply<'static, T> {
 }
 
 impl Market {
-    fn answer(&self, data: &[u8]) -> Result<Bytes, ChainFault> {
+    fn answer(&self, to: Address, data: &[u8]) -> Result<Bytes, ChainFault> {
         if let Ok(call) = IQuoterV2::quoteExactOutputSingleCall::abi_decode(data) {
             let fee = call.params.fee.to();
             let large = call.params.amount == U256::from(10 * AMOUNT);
@@ -115,8 +129,19 @@ impl Market {
         if let Ok(call) = IQuoterV2::quoteExactInputSingleCall::abi_decode(data) {
             return (self.sale)(call.params.fee.to());
         }
-        let is_average = IV3Pool::observeCall::abi_decode(data).is_ok();
-        if is_average { self.average.clone() } else { self.tick.clone() }
+        if IQuoterV2::quoteExactOutputCall::abi_decode(data).is_ok() {
+            return bought_by_two(200_000);
+        }
+        if IQuoterV2::quoteExactInputCall::abi_decode(data).is_ok() {
+            return reverted();
+        }
+        if IV3Pool::observeCall::abi_decode(data).is_ok() {
+            return self.average.clone();
+        }
+        match self.other {
+            Some((pool, tick)) if pool == to => slot0(tick),
+            _usual => self.tick.clone(),
+        }
     }
 }
 
@@ -129,9 +154,9 @@ impl Chain for Market {
     }
     fn answers(&self, questions: Vec<Question>) -> ChainReply<'_, Vec<Result<Bytes, ChainFault>>> {
         let answer = |question| match question {
-            Question::Call { data, gas, .. } => {
+            Question::Call { to, data, gas, .. } => {
                 assert_eq!(gas, GAS, "each question has its own gas");
-                self.answer(&data)
+                self.answer(to, &data)
             }
             Question::Code(_) => failed(),
         };
@@ -231,6 +256,28 @@ async fn the_average_is_compared_in_the_direction_of_the_price() {
         let market = Market { tick: slot0(now), average: average(mean), ..Market::default() };
         let found = quote_of(token, &[500], &market).await.unwrap();
         assert_eq!(found.average_off, Some(Bps(off)), "{token} {now} {mean}");
+    }
+}
+
+/// The route pays with token 1 of the first pool and with token 0 of the second, so their ticks count in opposite
+/// directions.
+#[tokio::test]
+async fn the_averages_of_two_pools_are_added_each_in_its_own_direction() {
+    let subject = subject(LOW);
+    let (coin, wrapped) = (subject.network.stablecoin.address, subject.exchange.wrapped_native);
+    assert!(wrapped < coin && wrapped < LOW);
+    let pool = |token| V3Pool::new(wrapped, token, 500).unwrap().address(&subject.exchange.v3);
+    for (first, second, off) in [(200, -96, 301), (-200, 96, 292), (96, -200, 301), (150, 150, 0)] {
+        let market = Market {
+            tick: slot0(second),
+            average: average(0),
+            other: Some((pool(coin), first)),
+            ..Market::default()
+        };
+        let routes = Routes::through(&subject, &[pool(coin), pool(LOW)]);
+        let found = routes.quote(&market, &subject, Utc::from_seconds(7)).await.unwrap();
+        assert!(matches!(found.route, Venue::V3Path { .. }), "{:?}", found.route);
+        assert_eq!(found.average_off, Some(Bps(off)), "{first} {second}");
     }
 }
 
