@@ -3,6 +3,7 @@
 pub mod funds;
 
 use std::collections::VecDeque;
+use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -164,13 +165,25 @@ impl Failpoints for FaultPlan {
 }
 
 /// A disk that reports the free space that the test sets.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub struct TestDisk {
     pub free: AtomicU64,
+    /// Work of the test for the next time that the engine asks for the free space.
+    pub at_next_question: Mutex<Option<Box<dyn FnOnce() + Send>>>,
+}
+
+impl fmt::Debug for TestDisk {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TestDisk").field("free", &self.free).finish_non_exhaustive()
+    }
 }
 
 impl Disk for TestDisk {
     fn free_bytes(&self, _folder: &Path) -> io::Result<u64> {
+        let work = self.at_next_question.lock().unwrap().take();
+        if let Some(work) = work {
+            work();
+        }
         Ok(self.free.load(Ordering::SeqCst))
     }
 }

@@ -2,6 +2,7 @@
 
 mod accounts;
 mod activity;
+mod backups;
 mod cards;
 mod doctor;
 mod forged;
