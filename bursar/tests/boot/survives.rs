@@ -96,10 +96,10 @@ step wallet owner status
 
 /// Returns the number of the last entry of a kind, from the output of `activity --json`.
 fn last_entry(activity: &str, kind: &str) -> u64 {
-    let activity: serde_json::Value = serde_json::from_str(activity).expect("JSON");
-    let entries = activity["data"]["entries"].as_array().expect("entries").iter();
+    let activity: serde_json::Value = serde_json::from_str(activity).unwrap();
+    let entries = activity["data"]["entries"].as_array().unwrap().iter();
     let numbers = entries.filter(|entry| entry["kind"] == kind).map(|entry| &entry["seq"]);
-    numbers.filter_map(serde_json::Value::as_u64).max().expect(kind)
+    numbers.filter_map(serde_json::Value::as_u64).max().unwrap()
 }
 
 #[test]
